@@ -1,0 +1,34 @@
+PYTHON ?= $(shell python3.11 -c 'import sys; print(sys.executable)' 2>/dev/null || command -v python3)
+VENV := .venv
+RUN := $(VENV)/bin/python
+PACKAGES := pyproject.toml constraints.txt
+INSTALL = PIP_CONSTRAINT=constraints.txt $(RUN) -m pip install --quiet --disable-pip-version-check --editable
+
+.PHONY: demo test lint bench clean
+
+demo: $(VENV)/.installed-demo
+	$(RUN) examples/digits.py
+
+test: $(VENV)/.installed-test
+	$(RUN) -m pytest -q
+
+lint: $(VENV)/.installed-test
+	$(RUN) -m ruff check .
+	$(RUN) -m mypy --strict graphls
+
+bench: $(VENV)/.installed-demo
+	$(RUN) benchmarks/step_time.py
+
+$(VENV)/.installed-demo: $(PACKAGES) | $(RUN)
+	$(INSTALL) '.[cpu,demo]' --constraint constraints.txt
+	touch $@
+
+$(VENV)/.installed-test: $(PACKAGES) | $(RUN)
+	$(INSTALL) '.[cpu,demo,test]' --constraint constraints.txt
+	touch $@ $(VENV)/.installed-demo
+
+$(RUN):
+	$(PYTHON) -m venv $(VENV)
+
+clean:
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -1,0 +1,5 @@
+"""`python -m graphls`."""
+
+from graphls.cli import main
+
+raise SystemExit(main())

@@ -1,0 +1,201 @@
+"""The whole line on one screen: trace, passes, proof, session, step."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphls import dispatch
+from graphls.inputs import check_inputs, input_checks, static_inputs
+from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ir.graph import Graph
+from graphls.nn.cell import Cell, Configuration, input_names
+from graphls.source import user_location
+from graphls.tensor import Parameter, Tensor, is_tensor
+from graphls.trace.tracer import Traced, fill_outputs, trace
+from graphls.tree import leaves, structure
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
+DEFAULT_PASSES = "gradient, overflow{{mode={mode}}}, fold, cse, dce, order"
+BACKENDS = ("onnxruntime", "numpy")
+
+
+def compile(
+    cell: Callable[..., Any],
+    *inputs: Any,
+    device: str = "cpu",
+    passes: Any = None,
+    backend: str = "onnxruntime",
+    overflow_mode: str = "outputs",
+) -> Compiled:
+    """Compile a cell, or a function of tensors, for inputs like these into one static step.
+
+    `inputs` give shapes and dtypes; numbers and None among them become constants. `device` is "cpu" or "cuda".
+    `passes` is a pipeline text or a sequence of passes, in place of the default one. `backend` is "onnxruntime",
+    or "numpy" for the reference interpreter, which needs no runtime. `overflow_mode` says what raises the status
+    of loss scaling: "outputs", what the step checks, or "window", every float value made in the window.
+
+    Raises GraphlsError with the user's line for code that cannot be traced and for shapes and dtypes that do not
+    fit, GraphRuntimeError where a runtime or device is missing.
+    """
+    if backend not in BACKENDS:
+        raise GraphValueError(f"{backend!r} is not a backend; use one of {', '.join(map(repr, BACKENDS))}.")
+    if backend == "onnxruntime":
+        from graphls.backends.ort import check_device
+
+        check_device(device)
+    from graphls.passes import as_pipeline
+    from graphls.passes.windows import verify_windows
+
+    traced = trace_graph(cell, *inputs)
+    pipeline = as_pipeline(passes if passes is not None else DEFAULT_PASSES.format(mode=overflow_mode))
+    result = pipeline.run(traced.graph, source="trace")
+    verify_windows(result.graph)
+    return Compiled(traced, inputs, result.graph, result.stages, _session(backend, result.graph, traced, device))
+
+
+def trace_graph(cell: Callable[..., Any], *inputs: Any) -> Traced:
+    """Trace a cell or function on inputs like these; the graph has no backward yet."""
+    if dispatch.current_tracer() is not None:
+        raise GraphTypeError("A step is compiled outside of construct; call the cell instead.", user_location())
+    if not callable(cell):
+        raise GraphTypeError(f"compile takes a cell or a function, not {type(cell).__name__}.", user_location())
+    names = input_names(cell, len(inputs)) if isinstance(cell, Cell) else []
+    return trace(cell, tuple(map(static_inputs, inputs)), names, _graph_name(cell))
+
+
+def _graph_name(cell: Any) -> str:
+    name = type(cell).__name__ if isinstance(cell, Cell) else getattr(cell, "__name__", "main")
+    return name if name.isidentifier() else "main"
+
+
+def _session(backend: str, graph: Graph, traced: Traced, device: str) -> Any:
+    if backend == "numpy":
+        from graphls.backends.reference import ReferenceSession
+
+        return ReferenceSession(graph, traced.parameters)
+    from graphls.backends.ort import OrtSession
+
+    return OrtSession(graph, traced.parameters, device)
+
+
+class Compiled:
+    """A compiled step: call it with inputs of the types it was compiled for.
+
+    `graph` is the final IR (`print(step.graph)`), `stages` the IR after each pass by name, `parameters` the
+    parameters by the names of their states.
+    """
+
+    def __init__(
+        self, traced: Traced, inputs: Sequence[Any], graph: Graph, stages: dict[str, Graph], session: Any
+    ) -> None:
+        self.graph = graph
+        self.stages = stages
+        self.parameters: dict[str, Parameter] = traced.parameters
+        self.cells = [(cell, cell.configuration()) for cell in traced.cells]
+        self._session = session
+        self._outputs = traced.outputs
+        self._structure = structure(tuple(inputs))
+        self._constants = [None if is_tensor(leaf) else leaf for leaf in leaves(tuple(inputs))]
+        self._checks = input_checks(graph)
+        self._types = [value.type for value in graph.outputs]
+
+    def __call__(self, *inputs: Any) -> Any:
+        """Run one step; tensors come back unread, and states stay in the session.
+
+        Raises GraphTypeError or GraphValueError for inputs that do not fit; the state is then unchanged.
+        """
+        arrays = check_inputs(self.graph, self._structure, self._constants, inputs, self._checks)
+        results = self._session.run(arrays)
+        return fill_outputs(self._outputs, [_tensor(r, t) for r, t in zip(results, self._types, strict=True)])
+
+    @property
+    def onnx(self) -> ModelProto:
+        """The step as an ONNX model; the states are inputs and outputs of it."""
+        lowered = getattr(self._session, "lowered", None)
+        if lowered is None:
+            from graphls.backends.onnx import lower
+
+            lowered = lower(self.graph)
+        model: ModelProto = lowered.model
+        return model
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the ONNX model to a file, at once or not at all."""
+        from graphls.files import write_bytes
+
+        write_bytes(Path(path), self.onnx.SerializeToString())
+
+    def dump(self, directory: str | os.PathLike[str]) -> None:
+        """Write every stage as text (`.ir`) and as DOT, and the model as `step.onnx`."""
+        from graphls.files import write_text
+        from graphls.ir.text import dump
+        from graphls.viz.dot import to_dot
+
+        for name, graph in self.stages.items():
+            write_text(Path(directory) / f"{name}.ir", dump(graph))
+            write_text(Path(directory) / f"{name}.dot", to_dot(graph))
+        self.save(Path(directory) / "step.onnx")
+
+    def up_to_date(self) -> bool:
+        """Whether every cell is configured as it was when the step was traced."""
+        return all(cell.configuration() == configuration for cell, configuration in self.cells)
+
+    def __repr__(self) -> str:
+        return f"<Compiled {self.graph!r}>"
+
+
+def _tensor(result: Any, type: Any) -> Tensor:
+    return Tensor(result) if isinstance(result, np.ndarray) else Tensor.on_device(result, type)
+
+
+class CompileCache:
+    """The compiled steps of one cell or function, by the types of its inputs."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+        self.steps: dict[Any, list[Compiled]] = {}
+        self.last: tuple[Any, int, Compiled] | None = None
+
+    def __call__(self, *inputs: Any) -> Any:
+        key = _signature(inputs)
+        if self.last is not None and self.last[:2] == (key, Configuration.changes):
+            return self.last[2](*inputs)
+        step = next((s for s in self.steps.get(key, ()) if s.up_to_date()), None)
+        if step is None:
+            step = compile(self.function, *inputs, device=default_device())
+            self.steps.setdefault(key, []).append(step)
+        self.last = key, Configuration.changes, step
+        return step(*inputs)
+
+
+def default_device() -> str:
+    """The device that cells run on when they are called."""
+    return os.environ.get("GRAPHLS_DEVICE", "cpu")
+
+
+def _signature(inputs: tuple[Any, ...]) -> Any:
+    types = (
+        (leaf.dtype, leaf.shape) if is_tensor(leaf) and not isinstance(leaf, Parameter) else _constant_key(leaf)
+        for leaf in leaves(inputs)
+    )
+    return structure(inputs), tuple(types)
+
+
+def _constant_key(leaf: Any) -> Any:
+    return (id(leaf),) if isinstance(leaf, Parameter) else (type(leaf), leaf)
+
+
+def call_cell(cell: Cell, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    """Call a cell outside of a trace: compile it once for inputs like these, and run it."""
+    key = tuple(sorted(options.items()))
+    caches = cell.__dict__["_compiled"]
+    if key not in caches:
+        caches[key] = CompileCache(cell if not options else lambda *args: cell(*args, **options))
+    return caches[key](*inputs)

@@ -1,0 +1,339 @@
+"""Lowering: one loop over the nodes of a verified graph, each by its own primitive's ONNX rule."""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto
+
+from graphls.ir.build import Names
+from graphls.ir.errors import GraphlsError
+from graphls.ir.graph import Graph, Node, Value
+from graphls.ir.types import (
+    TOKEN,
+    DType,
+    Type,
+    as_dtype,
+    bfloat16,
+    bool_,
+    float16,
+    float32,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    type_of,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+)
+
+OPSET, IR_VERSION = 21, 10
+
+ELEMENT_TYPES: dict[DType, int] = {
+    float16: TensorProto.FLOAT16,
+    bfloat16: TensorProto.BFLOAT16,
+    float32: TensorProto.FLOAT,
+    float64: TensorProto.DOUBLE,
+    int8: TensorProto.INT8,
+    int16: TensorProto.INT16,
+    int32: TensorProto.INT32,
+    int64: TensorProto.INT64,
+    uint8: TensorProto.UINT8,
+    uint16: TensorProto.UINT16,
+    uint32: TensorProto.UINT32,
+    uint64: TensorProto.UINT64,
+    bool_: TensorProto.BOOL,
+}
+
+COMPUTED: dict[DType, DType] = {int8: int32, int16: int32, uint8: int32, uint16: int32, uint32: int64, uint64: int64}
+"""Integers that are computed in another dtype and wrapped; a uint64 beyond 2 ** 63 compares as negative."""
+
+Supports = Callable[[str, str], bool]
+"""Whether the runtime at hand has a kernel: (operator, domain) -> bool."""
+
+
+def standard_only(operator: str, domain: str) -> bool:
+    """The Supports of a portable model: nothing outside the standard operator set."""
+    return False
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """A model, and which of its inputs and outputs is what.
+
+    `inputs` and `outputs` are tensor names in the order of the graph; `states` and `writes` pair the
+    name of a state with its tensor; `host` are the nodes whose outputs the session computes and feeds,
+    with the names of the tensors that take them.
+    """
+
+    model: ModelProto
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    states: dict[str, str]
+    writes: dict[str, str]
+    host: tuple[tuple[Node, str], ...]
+
+
+def lower(graph: Graph, *, native_half: bool = False, supports: Supports = standard_only) -> Lowered:
+    """Lower a verified graph that has no gradient nodes.
+
+    `native_half` computes 16-bit floats as such (CUDA); otherwise they are computed in float32 and
+    rounded after every primitive, which gives the numbers of an accelerator on a CPU, infinities
+    included. Raises GraphValueError, with the user's line, for a primitive that cannot be lowered.
+    """
+    return Lowering(graph, native_half, supports).lower()
+
+
+@dataclass
+class Lowering:
+    """What an ONNX rule works with: `e.MatMul(a, b)` appends an operator and returns its output's name.
+
+    `in_types` and `out_types` are the types of the current node as they are computed. Keyword arguments
+    are ONNX attributes; `outputs=2` asks for a tuple of names, `domain="com.microsoft"` for another domain.
+    """
+
+    graph: Graph
+    native_half: bool
+    supports: Supports
+    in_types: tuple[Type, ...] = ()
+    out_types: tuple[Type, ...] = ()
+    node: Node | None = None
+    host: list[tuple[Node, str]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.main = GraphProto(name=self.graph.name)
+        self.body = self.main
+        self.names = Names()
+        self.forms: ChainMap[Value, dict[DType, str]] = ChainMap()
+        self.constants: dict[tuple[Type, bytes], str] = {}
+        self.domains: set[str] = set()
+
+    def lower(self) -> Lowered:
+        inputs = tuple(self.declare(v) for v in self.graph.inputs)
+        states = {v.name: self.declare(v) for v in self.graph.states}
+        self.nodes(self.graph.nodes)
+        fixed = {*inputs, *states.values()}
+        outputs = tuple(self.result(v, fixed) for v in self.graph.outputs)
+        writes = {w.state.name: self.result(w.value, fixed) for w in self.graph.writes}
+        return Lowered(self.model(), inputs, outputs, states, writes, tuple(self.host))
+
+    def model(self) -> ModelProto:
+        opsets = [onnx.helper.make_opsetid("", OPSET)]
+        opsets += [onnx.helper.make_opsetid(domain, 1) for domain in sorted(self.domains)]
+        return onnx.helper.make_model(
+            self.main, opset_imports=opsets, ir_version=IR_VERSION, producer_name="graphls"
+        )
+
+    def declare(self, value: Value) -> str:
+        """Make a value an input of the model."""
+        name = self.names.fresh(value.name)
+        _describe(self.main.input.add(), name, value.type)
+        self.forms[value] = {value.type.dtype: name}
+        return name
+
+    def result(self, value: Value, taken: set[str]) -> str:
+        """Make a value an output of the current graph; inputs and repeated ones through a copy."""
+        name = self.form(value, value.type.dtype)
+        if name in taken or name not in self._made_here():
+            name = self.Identity(name)
+        taken.add(name)
+        _describe(self.body.output.add(), name, value.type)
+        return name
+
+    def _made_here(self) -> set[str]:
+        if self.__dict__.get("_made_for") is not self.body:
+            self._made_for, self._made = self.body, {n for p in self.body.node for n in p.output}
+        return self._made
+
+    def nodes(self, nodes: Iterable[Node]) -> None:
+        for node in nodes:
+            self.node = node
+            try:
+                self.lower_node(node)
+            except GraphlsError as error:
+                if error.location is None and node.loc is not None:
+                    raise type(error)(str(error), node.loc) from None
+                raise
+
+    def lower_node(self, node: Node) -> None:
+        primitive: Any = node.primitive
+        if primitive.on_host:
+            self.host.append((node, self.declare(node.output)))
+        elif primitive.onnx == "Identity" and primitive.half == "native":
+            self.forms[node.output] = self.forms[node.inputs[0]]
+        elif not node.regions and node.outputs and all(v.type != TOKEN and not v.type.size for v in node.outputs):
+            for value in node.outputs:
+                self.forms[value] = {value.type.dtype: self.const(np.zeros(value.type.shape), value.type.dtype)}
+        else:
+            native = primitive.half == "native"
+            self.in_types = tuple(v.type if native else self.computed(v.type) for v in node.inputs)
+            out_types = tuple(v.type if native else self.computed(v.type) for v in node.outputs)
+            self.out_types = out_types
+            names = [self.form(v, t.dtype) for v, t in zip(node.inputs, self.in_types, strict=True)]
+            results = self.apply(primitive, names, node)
+            for value, kind, name in zip(node.outputs, out_types, results, strict=True):
+                self.keep(value, kind.dtype, name, rounds=primitive.half == "rounded")
+
+    def apply(self, primitive: Any, names: list[str], node: Node) -> tuple[str, ...]:
+        if isinstance(primitive.onnx, str):
+            return (self.operator(primitive.onnx, names, dict(node.attrs)),)
+        result = primitive.onnx(self, *names, **node.attrs)
+        return result if isinstance(result, tuple) else (result,)
+
+    def computed(self, kind: Type) -> Type:
+        """The type in which a value takes part in computation: narrow integers have hardly any kernels."""
+        if kind.dtype.is_half:
+            return kind if self.native_half else kind.with_dtype(float32)
+        return kind.with_dtype(COMPUTED.get(kind.dtype, kind.dtype))
+
+    def keep(self, value: Value, dtype: DType, name: str, rounds: bool) -> None:
+        if dtype is not value.type.dtype and (rounds or not dtype.is_float):
+            name, dtype = self.cast(name, value.type.dtype), value.type.dtype
+        self.forms[value] = {dtype: name}
+
+    def form(self, value: Value, dtype: DType) -> str:
+        """The name of a value in its own dtype or, for a half, of its float32 twin; each made once."""
+        if value.type == TOKEN:
+            return ""
+        forms = self.forms[value]
+        if dtype not in forms:
+            name = self.cast(next(iter(forms.values())), dtype)
+            self.forms[value] = forms | {dtype: name}
+        return self.forms[value][dtype]
+
+    def cast(self, name: str, dtype: DType) -> str:
+        """The tensor in another dtype."""
+        return self.operator("Cast", [name], {"to": ELEMENT_TYPES[dtype]})
+
+    def const(self, value: Any, dtype: DType | None = None) -> str:
+        """The name of a constant array or number; equal ones are stored once."""
+        array = np.asarray(value)
+        array = np.ascontiguousarray(array.astype((dtype or as_dtype(array.dtype)).numpy)).reshape(array.shape)
+        key = (type_of(array), array.tobytes())
+        if key not in self.constants:
+            kind = type_of(array)
+            name = self.names.fresh("constant")
+            self.main.initializer.add(
+                name=name, data_type=ELEMENT_TYPES[kind.dtype], dims=kind.shape, raw_data=key[1]
+            )
+            self.constants[key] = name
+        return self.constants[key]
+
+    def scalar(self, value: float) -> str:
+        """A number as a constant of the dtype in which the current node is computed."""
+        return self.const(value, self.in_types[0].dtype)
+
+    def ints(self, values: Iterable[int]) -> str:
+        """A constant list of int64, as shapes and axes are given."""
+        return self.const(np.array(list(values), np.int64))
+
+    def __getattr__(self, operator: str) -> Callable[..., Any]:
+        if not operator[:1].isupper():
+            raise AttributeError(operator)
+
+        def call(*inputs: str, outputs: int = 1, domain: str = "", **attrs: Any) -> Any:
+            return self.operator(operator, list(inputs), attrs, outputs, domain)
+
+        return call
+
+    def operator(
+        self, kind: str, inputs: list[str], attrs: dict[str, Any] | None = None, outputs: int = 1, domain: str = ""
+    ) -> Any:
+        """Append an ONNX operator; returns the name of its output, or a tuple of names."""
+        hint = self.node.outputs[0].name if self.node is not None and self.node.outputs else kind.lower()
+        names = [self.names.fresh(hint) for _ in range(outputs)]
+        proto = self.body.node.add(op_type=kind, name=self._node_name(names[0], kind), domain=domain)
+        proto.input.extend(inputs)
+        proto.output.extend(names)
+        _set_attributes(proto, attrs or {})
+        if domain:
+            self.domains.add(domain)
+        if self.__dict__.get("_made_for") is self.body:
+            self._made.update(names)
+        return names[0] if outputs == 1 else tuple(names)
+
+    def _node_name(self, output: str, kind: str) -> str:
+        node = self.node
+        scope = node.scope.replace(".", "/") if node is not None else ""
+        return "/".join(filter(None, (node.phase if node is not None else "", scope, kind, output)))
+
+    def branch(self, condition: str) -> tuple[str, ...]:
+        """The two regions of the current node as an If."""
+        node = self.node
+        assert node is not None
+        then, other = (self.subgraph(region) for region in node.regions)
+        self.node = node
+        result = self.operator("If", [condition], {"then_branch": then, "else_branch": other}, len(node.outputs))
+        return result if isinstance(result, tuple) else (result,)
+
+    def subgraph(self, region: Graph) -> GraphProto:
+        outer, self.body = self.body, GraphProto(name=self.names.fresh(region.name))
+        self.forms = self.forms.new_child()
+        self.nodes(region.nodes)
+        taken: set[str] = set()
+        for value in region.outputs:
+            self.result(value, taken)
+        self.forms = self.forms.parents
+        inner, self.body = self.body, outer
+        return inner
+
+    def any_not_finite(self, tensors: list[tuple[str, Type]]) -> str:
+        """Whether a float tensor holds an infinity or nan: one pass of sums, confirmed where one is not finite.
+
+        A sum of absolute values is not finite where an element is not; a finite tensor whose sum is beyond
+        the largest float is told apart by the exact test, which normally does not run.
+        """
+        checked = [self.cast(name, float32) if kind.dtype.is_half else name for name, kind in tensors]
+        if not checked:
+            return self.const(False)
+        sums = [self.cast(self.ReduceL1(n, keepdims=0), float32) for n in checked]
+        total = self.Sum(*sums) if len(sums) > 1 else sums[0]
+        suspicious = self.Or(self.IsInf(total), self.IsNaN(total))
+        outer, self.body = self.body, GraphProto(name=self.names.fresh("exact"))
+        exact = self._exactly_not_finite(checked)
+        _describe(self.body.output.add(), exact, Type(bool_))
+        then, self.body = self.body, GraphProto(name=self.names.fresh("finite"))
+        _describe(self.body.output.add(), self.Identity(self.const(False)), Type(bool_))
+        other, self.body = self.body, outer
+        return str(self.If(suspicious, then_branch=then, else_branch=other))
+
+    def _exactly_not_finite(self, names: list[str]) -> str:
+        """x - x is nan where x is an infinity or nan, and so is a sum that holds one."""
+        zeros = [self.cast(self.ReduceSum(self.Sub(n, n), keepdims=0), float32) for n in names]
+        return str(self.IsNaN(self.Sum(*zeros) if len(zeros) > 1 else zeros[0]))
+
+
+def _describe(info: Any, name: str, kind: Type) -> None:
+    info.name = name
+    tensor = info.type.tensor_type
+    tensor.elem_type = ELEMENT_TYPES[kind.dtype]
+    tensor.shape.SetInParent()
+    for size in kind.shape:
+        tensor.shape.dim.add(dim_value=size)
+
+
+def _set_attributes(proto: NodeProto, attrs: dict[str, Any]) -> None:
+    for name, value in attrs.items():
+        attribute = proto.attribute.add(name=name)
+        if isinstance(value, GraphProto):
+            attribute.type = AttributeProto.GRAPH
+            attribute.g.CopyFrom(value)
+        elif isinstance(value, (bool, int, np.integer)):
+            attribute.type, attribute.i = AttributeProto.INT, int(value)
+        elif isinstance(value, float):
+            attribute.type, attribute.f = AttributeProto.FLOAT, value
+        elif isinstance(value, str):
+            attribute.type, attribute.s = AttributeProto.STRING, value.encode()
+        elif isinstance(value, (tuple, list)):
+            attribute.type = AttributeProto.INTS
+            attribute.ints.extend(value)
+        else:
+            raise TypeError(f"{value!r} cannot be an ONNX attribute.")

@@ -1,0 +1,182 @@
+"""Running a lowered graph in one ONNX Runtime session, with every state bound to its buffer."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from graphls.backends.host import HostValues
+from graphls.backends.onnx import Lowered, lower
+from graphls.backends.states import HasStorage
+from graphls.ir.errors import GraphRuntimeError, GraphValueError
+from graphls.ir.graph import Graph
+from graphls.ir.types import Type
+from graphls.storage import Changes, Clock
+
+OLDEST = (1, 18)
+PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
+INSTALL = 'pip install "graphls[cpu]" (or "graphls[cuda]" for an NVIDIA GPU)'
+
+
+def load_runtime() -> Any:
+    """The onnxruntime module; raises GraphRuntimeError that names the extra to install, or the version needed."""
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise GraphRuntimeError(f"ONNX Runtime is not installed ({error}); run {INSTALL}.") from None
+    version = tuple(int(n) for n in re.findall(r"\d+", onnxruntime.__version__)[:2])
+    if version < OLDEST:
+        oldest = ".".join(map(str, OLDEST))
+        raise GraphRuntimeError(
+            f"ONNX Runtime {onnxruntime.__version__} is too old: graphls needs {oldest} or newer; run {INSTALL}."
+        )
+    return onnxruntime
+
+
+def check_device(device: str) -> None:
+    """Raise GraphValueError for an unknown device, GraphRuntimeError for one that this runtime lacks."""
+    if device not in PROVIDERS:
+        raise GraphValueError(f"{device!r} is not a device; use one of {', '.join(map(repr, PROVIDERS))}.")
+    available = load_runtime().get_available_providers()
+    if PROVIDERS[device] not in available:
+        raise GraphRuntimeError(
+            f"This ONNX Runtime has no {PROVIDERS[device]} (it has {', '.join(available)}); "
+            'install one that has: pip install "graphls[cuda]", with an NVIDIA driver and the CUDA libraries.'
+        )
+
+
+class DeviceBuffer:
+    """A tensor on a device, read by `numpy()`."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def numpy(self) -> np.ndarray[Any, Any]:
+        """A copy on the host."""
+        return np.asarray(self.value.numpy())
+
+
+class OrtSession:
+    """One graph in one session: inputs are bound each step, states once.
+
+    A state that the order pass proved is updated in its own buffer; any other has two, which change places
+    after each step. Nothing waits for a result before it is read.
+    """
+
+    def __init__(self, graph: Graph, parameters: Mapping[str, HasStorage], device: str = "cpu") -> None:
+        check_device(device)
+        self.runtime = load_runtime()
+        self.device = device
+        self.parameters = dict(parameters)
+        self.lowered: Lowered = lower(graph, native_half=device == "cuda")
+        self.outputs = list(zip(self.lowered.outputs, (v.type for v in graph.outputs), strict=True))
+        self.types = {state.name: state.type for state in graph.states}
+        self.in_place = {w.state.name for w in graph.writes if w.in_place}
+        self.swapped = [w.state.name for w in graph.writes if not w.in_place]
+        self.host = HostValues([node for node, _ in self.lowered.host])
+        self.random_states = [node.inputs[0].name for node, _ in self.lowered.host]
+        self.clock = Clock()
+        self.seen = -1
+        self.bindings: list[Any] = []
+        self.session = self._session(self.lowered.model.SerializeToString())
+
+    def _session(self, model: bytes) -> Any:
+        options = self.runtime.SessionOptions()
+        options.log_severity_level = 3
+        level = self.runtime.GraphOptimizationLevel
+        large = len(self.lowered.model.graph.node) > 5000
+        options.graph_optimization_level = level.ORT_ENABLE_BASIC if large else level.ORT_ENABLE_ALL
+        try:
+            return self.runtime.InferenceSession(model, options, providers=[PROVIDERS[self.device]])
+        except Exception as error:
+            raise GraphRuntimeError(f"ONNX Runtime refused the step: {_first_line(error)}") from error
+
+    def run(self, inputs: Sequence[np.ndarray[Any, Any]]) -> list[Any]:
+        """One step; the outputs as arrays on the CPU, as DeviceBuffers elsewhere."""
+        if self.seen != Changes.count:
+            self._bind_states()
+        binding = self.bindings[self.clock.ticks & 1 if self.swapped else 0]
+        for name, array in zip(self.lowered.inputs, inputs, strict=True):
+            self._bind_input(binding, name, array)
+        if self.random_states:
+            state = self.parameters[self.random_states[0]].storage.read()
+            for (_, name), array in zip(self.lowered.host, self.host.draw(state), strict=True):
+                binding.bind_cpu_input(name, array)
+        outputs = [self._bind_output(binding, name, kind) for name, kind in self.outputs]
+        try:
+            self.session.run_with_iobinding(binding)
+        except Exception as error:
+            raise GraphRuntimeError(f"ONNX Runtime could not run the step: {_first_line(error)}") from error
+        if self.swapped:
+            self._tick()
+        return outputs
+
+    def _tick(self) -> None:
+        self.clock.ticks += 1
+        Changes.count += 1
+        self.seen = Changes.count
+
+    def _bind_input(self, binding: Any, name: str, array: Any) -> None:
+        if isinstance(array, DeviceBuffer):
+            binding.bind_ortvalue_input(name, array.value)
+        else:
+            binding.bind_cpu_input(name, np.ascontiguousarray(array).reshape(array.shape))
+
+    def _bind_output(self, binding: Any, name: str, kind: Type) -> Any:
+        buffer = self._empty(kind)
+        binding.bind_ortvalue_output(name, self._value(buffer))
+        return buffer
+
+    def _empty(self, kind: Type) -> Any:
+        if self.device == "cpu":
+            return np.empty(kind.shape, kind.dtype.numpy)
+        value = self.runtime.OrtValue.ortvalue_from_shape_and_type(kind.shape, kind.dtype.numpy, self.device, 0)
+        return DeviceBuffer(value)
+
+    def _value(self, buffer: Any) -> Any:
+        """The OrtValue of a buffer; on the CPU it shares the array's memory."""
+        if isinstance(buffer, DeviceBuffer):
+            return buffer.value
+        return self.runtime.OrtValue.ortvalue_from_numpy(buffer, self.device, 0)
+
+    def _bind_states(self) -> None:
+        """Bind every state to the buffer that holds it now."""
+        for name in self.types:
+            self._settle(name)
+        count = 2 if self.swapped else 1
+        self.bindings = [self._binding(turn) for turn in range(count)]
+        self.seen = Changes.count
+
+    def _settle(self, name: str) -> None:
+        """Bring a state to this device, into one buffer or, where it is swapped, into two."""
+        storage = self.parameters[name].storage
+        buffer = storage.current
+        here = isinstance(buffer, np.ndarray) == (self.device == "cpu")
+        if not here:
+            buffer = storage.read()
+            storage.replace(buffer if self.device == "cpu" else DeviceBuffer(self._value(buffer)))
+        if name in self.swapped:
+            if storage.clock is not self.clock:
+                storage.swap_with(self._empty(self.types[name]), self.clock)
+        elif storage.clock is not None and name in self.in_place:
+            storage.replace(storage.current)
+
+    def _binding(self, turn: int) -> Any:
+        binding = self.session.io_binding()
+        for name, tensor in self.lowered.states.items():
+            storage = self.parameters[name].storage
+            swaps = name in self.swapped
+            binding.bind_ortvalue_input(tensor, self._value(storage.buffers[turn] if swaps else storage.current))
+            if name in self.lowered.writes:
+                target = storage.buffers[1 - turn] if swaps else storage.current
+                binding.bind_ortvalue_output(self.lowered.writes[name], self._value(target))
+        return binding
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0]

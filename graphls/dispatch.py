@@ -1,0 +1,175 @@
+"""Where an operation on tensors goes: into the graph that is being traced, or to NumPy at once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import graphls.primitives  # noqa: F401  (registers what `apply` looks up)
+from graphls.ir.errors import GraphlsError, GraphTypeError
+from graphls.ir.registry import lookup
+from graphls.ir.types import DType, as_dtype, bool_, float32, int64
+from graphls.source import user_location
+
+if TYPE_CHECKING:
+    from graphls.tensor import Tensor
+    from graphls.trace.tracer import Tracer
+
+_tracers: list[Tracer] = []
+
+
+def current_tracer() -> Tracer | None:
+    """The tracer that is running, if one is."""
+    return _tracers[-1] if _tracers else None
+
+
+def push_tracer(tracer: Tracer) -> None:
+    """Make a tracer the current one."""
+    _tracers.append(tracer)
+
+
+def pop_tracer() -> None:
+    """Leave the current tracer."""
+    _tracers.pop()
+
+
+def apply(name: str, *operands: Any, **attrs: Any) -> Any:
+    """Apply a primitive to tensors; Python numbers take the dtype of the first tensor.
+
+    Returns a Tensor, or a tuple of them. Operands that are all known are computed at once, also while a
+    cell is traced. Raises GraphlsError, with the user's line, where the operands do not fit.
+    """
+    tracer = current_tracer()
+    if tracer is not None and not all(map(_is_known, operands)):
+        return tracer.apply(name, operands, attrs)
+    return evaluate(name, operands, attrs)
+
+
+def _is_known(operand: Any) -> bool:
+    from graphls.tensor import Parameter, Symbol
+
+    return not isinstance(operand, (Symbol, Parameter))
+
+
+def evaluate(name: str, operands: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
+    """Compute a primitive with NumPy."""
+    from graphls.tensor import Tensor
+
+    operation = lookup(name)
+    dtype = first_dtype(operands)
+    arrays = tuple(as_array(o, dtype) for o in operands)
+    try:
+        types = operation.result_types(tuple(_type(a) for a in arrays), attrs, ())
+        with np.errstate(all="ignore"):
+            results = operation.evaluate(arrays, attrs, types)
+    except GraphlsError as error:
+        raise located(error) from None
+    tensors = tuple(
+        Tensor(np.asarray(r, dtype=t.dtype.numpy)) for r, t in zip(results, types, strict=True)
+    )
+    return tensors[0] if len(tensors) == 1 else tensors
+
+
+def located(error: GraphlsError) -> GraphlsError:
+    """The same error with the user's line, if it has none yet."""
+    if error.location is not None:
+        return error
+    return type(error)(str(error), user_location())
+
+
+def _type(array: Any) -> Any:
+    from graphls.ir.types import type_of
+
+    return type_of(array)
+
+
+def first_dtype(operands: tuple[Any, ...]) -> DType | None:
+    """The dtype of the first tensor among the operands."""
+    from graphls.tensor import Tensor
+
+    return next((o.dtype for o in operands if isinstance(o, Tensor)), None)
+
+
+def as_array(operand: Any, dtype: DType | None = None) -> np.ndarray[Any, Any]:
+    """A tensor, array or number as a NumPy array; a bare number takes `dtype`."""
+    from graphls.tensor import Tensor, array_of
+
+    if isinstance(operand, Tensor):
+        return operand.array
+    if isinstance(operand, (np.ndarray, np.generic)) or dtype is None:
+        return array_of(operand)
+    return np.asarray(operand, dtype=dtype.numpy)
+
+
+def promoted(*operands: Any) -> tuple[Tensor, ...]:
+    """The operands as tensors of one dtype, by MindSpore's rules.
+
+    The higher kind wins (bool, then integers, then floats), within a kind the wider dtype; Python numbers and
+    tensors without axes widen a kind but not a dtype: f16[3] * f32[] is f16[3].
+    """
+    from graphls.tensor import Tensor
+
+    dtype = promoted_dtype(*operands)
+    result = []
+    for operand in operands:
+        if not isinstance(operand, Tensor):
+            operand = Tensor(as_array(operand, dtype), dtype)
+        result.append(operand if operand.dtype is dtype else cast(operand, dtype))
+    return tuple(result)
+
+
+def cast(operand: Tensor, dtype: DType) -> Tensor:
+    """The tensor in another dtype."""
+    result: Tensor = apply("cast", operand, dtype=dtype)
+    return result
+
+
+def promoted_dtype(*operands: Any) -> DType:
+    """The dtype in which operands meet."""
+    full = [o.dtype for o in operands if _weight(o) == 2]
+    scalars = [o.dtype for o in operands if _weight(o) == 1]
+    numbers = [_number_dtype(o) for o in operands if _weight(o) == 0]
+    result: DType | None = None
+    for group in (full, scalars, numbers):
+        if group:
+            meet = _meet(group)
+            if result is None or _RANKS[meet.kind] > _RANKS[result.kind]:
+                result = meet
+    assert result is not None
+    return result
+
+
+_RANKS = {"bool": 0, "uint": 1, "int": 1, "float": 2}
+
+
+def _weight(operand: Any) -> int:
+    from graphls.tensor import Tensor
+
+    if isinstance(operand, (Tensor, np.ndarray)):
+        return 2 if operand.ndim else 1
+    return 0
+
+
+def _number_dtype(number: Any) -> DType:
+    if isinstance(number, np.generic):
+        return as_dtype(number.dtype)
+    if isinstance(number, (bool, int, float)):
+        return {bool: bool_, int: int64, float: float32}[type(number) if type(number) is not np.float64 else float]
+    raise GraphTypeError(f"{number!r} is neither a tensor nor a number.", user_location())
+
+
+def _meet(dtypes: list[DType]) -> DType:
+    result = as_dtype(dtypes[0])
+    for other in map(as_dtype, dtypes[1:]):
+        if other is not result:
+            result = _wider(result, other)
+    return result
+
+
+def _wider(a: DType, b: DType) -> DType:
+    if _RANKS[a.kind] != _RANKS[b.kind]:
+        return max(a, b, key=lambda d: _RANKS[d.kind])
+    if a.is_float:
+        return float32 if a.itemsize == b.itemsize else max(a, b, key=lambda d: d.itemsize)
+    return as_dtype(np.promote_types(a.numpy, b.numpy)) if a.kind == b.kind or a.itemsize < 8 else int64

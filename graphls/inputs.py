@@ -1,0 +1,99 @@
+"""Checking the inputs of a compiled step before anything runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ir.graph import Graph, Node, Value
+from graphls.ir.types import Type, type_of
+from graphls.source import user_location
+from graphls.tensor import Parameter, Tensor, is_tensor
+from graphls.tree import leaves, map_leaves, structure
+
+Array = np.ndarray[Any, Any]
+
+
+def static_inputs(item: Any) -> Any:
+    """Inputs as tensors: arrays are wrapped, nests and constants stay as they are."""
+    return map_leaves(lambda leaf: Tensor(leaf) if is_tensor(leaf) and not isinstance(leaf, Tensor) else leaf, item)
+
+
+def check_inputs(
+    graph: Graph, expected: Any, constants: list[Any], inputs: tuple[Any, ...], checks: list[tuple[int, Node]]
+) -> list[Any]:
+    """The arrays of the inputs of `graph`, in order.
+
+    Raises GraphTypeError for a wrong number, nesting or dtype, GraphValueError for a wrong shape, another
+    constant or content that the step cannot work with, such as a label out of range.
+    """
+    if structure(inputs) != expected:
+        raise GraphTypeError(
+            f"This step was compiled for {len(graph.inputs)} tensors ({_listed(graph)}) and got {len(inputs)} "
+            "arguments of another number or nesting; call it as it was compiled.",
+            user_location(),
+        )
+    values = iter(graph.inputs)
+    arrays = []
+    for leaf, constant in zip(leaves(inputs), constants, strict=True):
+        if is_tensor(leaf) and not isinstance(leaf, Parameter):
+            value = next(values, None)
+            if value is None:
+                raise GraphTypeError("A constant of this step was a tensor in this call.", user_location())
+            arrays.append(_fitting(value, leaf))
+        elif type(leaf) is not type(constant) or (leaf is not constant and leaf != constant):
+            raise GraphValueError(
+                f"This step was compiled for the constant {constant!r} and got {leaf!r}; compile it again for that.",
+                user_location(),
+            )
+    for index, node in checks:
+        _check_content(graph.inputs[index], arrays[index], node)
+    return arrays
+
+
+def _listed(graph: Graph) -> str:
+    return ", ".join(f"{v.name}: {v.type}" for v in graph.inputs)
+
+
+def _fitting(value: Value, leaf: Any) -> Any:
+    given = leaf.type if isinstance(leaf, Tensor) else type_of(leaf)
+    if given != value.type:
+        raise _misfit(value, given)
+    if isinstance(leaf, Tensor):
+        return leaf.array if leaf._array is not None else leaf._buffer
+    return np.asarray(leaf)
+
+
+def _misfit(value: Value, given: Type) -> Exception:
+    text = f"The input {value.name!r} of this step is {value.type}, not {given}; "
+    if given.dtype is not value.type.dtype:
+        return GraphTypeError(f"{text}cast it with astype({value.type.dtype.long_name!r}).", user_location())
+    return GraphValueError(f"{text}shapes are static, so compile the step again for another shape.", user_location())
+
+
+_TRANSPARENT = {"depend", "reshape", "cast", "stop_gradient"}
+
+
+def input_checks(graph: Graph) -> list[tuple[int, Node]]:
+    """The `check_labels` nodes on inputs of the graph, with the number of the input."""
+    definer = {v: n for n in graph.nodes for v in n.outputs}
+    index = {v: i for i, v in enumerate(graph.inputs)}
+    checks = []
+    for node in graph.nodes:
+        if node.primitive.name == "check_labels":
+            value = node.inputs[0]
+            while value in definer and definer[value].primitive.name in _TRANSPARENT:
+                value = definer[value].inputs[0]
+            if value in index:
+                checks.append((index[value], node))
+    return checks
+
+
+def _check_content(value: Value, array: Any, node: Node) -> None:
+    array = array if isinstance(array, np.ndarray) else array.numpy()
+    try:
+        node.primitive.evaluate((array,), node.attrs, (value.type,))
+    except GraphValueError as error:
+        raise GraphValueError(f"The input {value.name!r} cannot be used: {error}", node.loc) from None

@@ -1,0 +1,86 @@
+"""Structural equality of graphs, whose values have no identity across two of them but their place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from graphls.ir.graph import Graph, Node, Value, Write
+from graphls.ir.types import DType, type_of
+
+
+def same(first: Graph, second: Graph) -> bool:
+    """Whether two graphs are equal in everything that the text form holds.
+
+    Order, names, types, attributes (floats and arrays bit by bit, all nans of an attribute alike), control
+    edges, regions, phases, scopes, lines and writes all count.
+    """
+    return first.name == second.name and _Comparison().graphs(first, second)
+
+
+class _Comparison:
+    """`partner` pairs the values that stand at the same places; it is one to one."""
+
+    def __init__(self) -> None:
+        self.partner: dict[Value, Value] = {}
+
+    def graphs(self, a: Graph, b: Graph) -> bool:
+        return (
+            self.values(a.inputs, b.inputs)
+            and self.values(a.states, b.states)
+            and len(a.nodes) == len(b.nodes)
+            and all(map(self.nodes, a.nodes, b.nodes))
+            and len(a.writes) == len(b.writes)
+            and all(map(self.writes, a.writes, b.writes))
+            and self.values(a.outputs, b.outputs)
+        )
+
+    def nodes(self, a: Node, b: Node) -> bool:
+        return (
+            a.primitive is b.primitive
+            and (a.phase, a.scope, a.loc) == (b.phase, b.scope, b.loc)
+            and self.values(a.inputs, b.inputs)
+            and self.values(a.after, b.after)
+            and _same_attributes(a.attrs, b.attrs)
+            and len(a.regions) == len(b.regions)
+            and all(map(self.graphs, a.regions, b.regions))
+            and self.values(a.outputs, b.outputs)
+        )
+
+    def writes(self, a: Write, b: Write) -> bool:
+        return a.in_place == b.in_place and self.values((a.state, a.value), (b.state, b.value))
+
+    def values(self, a: tuple[Value, ...], b: tuple[Value, ...]) -> bool:
+        return len(a) == len(b) and all(map(self.value, a, b))
+
+    def value(self, a: Value, b: Value) -> bool:
+        if a in self.partner or b in self.partner:
+            return self.partner.get(a) is b and self.partner.get(b) is a
+        self.partner[a], self.partner[b] = b, a
+        return (a.name, a.type, a.is_state) == (b.name, b.type, b.is_state)
+
+
+def _same_attributes(a: Mapping[str, Any], b: Mapping[str, Any]) -> bool:
+    return a.keys() == b.keys() and all(_same_attribute(a[key], b[key]) for key in a)
+
+
+def _same_attribute(a: Any, b: Any) -> bool:
+    if isinstance(a, tuple) and isinstance(b, tuple):
+        return len(a) == len(b) and all(map(_same_attribute, a, b))
+    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
+        return type_of(a) == type_of(b) and _content(a) == _content(b)
+    for kind in (bool, int, float, str, DType, type(None)):
+        if isinstance(a, kind) or isinstance(b, kind):
+            return isinstance(a, kind) and isinstance(b, kind) and _exact(a) == _exact(b)
+    return False
+
+
+def _content(array: np.ndarray[Any, Any]) -> bytes:
+    return array.astype(type_of(array).dtype.numpy, copy=False).tobytes()
+
+
+def _exact(value: Any) -> Any:
+    """A float as the text that tells it from every other one, for -0.0 and nan; all else as it is."""
+    return float.__repr__(value) if isinstance(value, float) else value

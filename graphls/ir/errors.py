@@ -1,0 +1,61 @@
+"""Every error graphls raises is a GraphlsError and also the builtin that fits it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from graphls.ir.graph import Location
+
+
+class GraphlsError(Exception):
+    """One sentence about a fault, the user's file and line where there is one, and what to do.
+
+    `location` is the user's line the fault belongs to, or None.
+    """
+
+    def __init__(self, message: str, location: Location | None = None) -> None:
+        self.location = location
+        super().__init__(f"{message} ({location})" if location else message)
+
+
+class GraphTypeError(GraphlsError, TypeError):
+    """A dtype, an argument or an object of the wrong kind."""
+
+
+class GraphValueError(GraphlsError, ValueError):
+    """A shape, a value or a name that does not fit."""
+
+
+class GraphKeyError(GraphlsError, KeyError):
+    """A key that is not known."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class GraphIndexError(GraphlsError, IndexError):
+    """An index outside its range."""
+
+
+class GraphAttributeError(GraphlsError, AttributeError):
+    """An attribute that is missing or cannot be used yet."""
+
+
+class GraphRuntimeError(GraphlsError, RuntimeError):
+    """The process lacks something that the request needs, such as a runtime or a device."""
+
+
+class GraphSyntaxError(GraphlsError, SyntaxError):
+    """IR text that does not parse; the message names the text's line and column."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class VerifyError(GraphValueError):
+    """A graph that breaks a rule of the IR; the message prints it with the fault marked."""
+
+
+class TraceError(GraphTypeError):
+    """Python code that cannot become part of a static graph."""

@@ -1,0 +1,163 @@
+"""The dataflow IR: values, nodes, states, writes, and graphs of them.
+
+Graphs, nodes and writes are immutable and share their parts, so that keeping every stage of a
+pipeline costs a list of references and no copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from graphls.ir.errors import GraphKeyError
+from graphls.ir.registry import Operation, nearest
+from graphls.ir.types import Type
+
+PHASES = ("forward", "backward", "check", "update")
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """A line of a user's file."""
+
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+class Value:
+    """A typed value that is defined once: by a node, as an input, or as a state.
+
+    Two values are the same only where they are the same object. Names are unique in a graph.
+    """
+
+    __slots__ = ("is_state", "name", "type")
+
+    def __init__(self, name: str, type: Type, is_state: bool = False) -> None:
+        self.name = name
+        self.type = type
+        self.is_state = is_state
+
+    def __repr__(self) -> str:
+        return f"{'@' if self.is_state else '%'}{self.name}: {self.type}"
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Node:
+    """One primitive applied to values.
+
+    `after` are control edges: the node runs after the nodes that define these values.
+    `regions` are the inner graphs of `cond` and of custom gradients; they may use values of the
+    graph around them. `phase` is one of PHASES, `scope` the path of the cell, `loc` the user's line.
+    """
+
+    primitive: Operation
+    inputs: tuple[Value, ...]
+    outputs: tuple[Value, ...]
+    attrs: Mapping[str, Any] = field(default_factory=dict)
+    after: tuple[Value, ...] = ()
+    regions: tuple[Graph, ...] = ()
+    phase: str = "forward"
+    scope: str = ""
+    loc: Location | None = None
+
+    @property
+    def output(self) -> Value:
+        """The only output."""
+        (value,) = self.outputs
+        return value
+
+    def __repr__(self) -> str:
+        return f"<{', '.join(map(repr, self.outputs))} = {self.primitive.name}(...)>"
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """`state` holds `value` after the step.
+
+    `in_place` says that every reader of the old value is proven to run before `value` is made, so
+    that one buffer is enough.
+    """
+
+    state: Value
+    value: Value
+    in_place: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """A static dataflow graph; the order of `nodes` is one valid schedule of it.
+
+    As a region of a node it has no states and no writes, and its inputs are its parameters.
+    """
+
+    name: str
+    inputs: tuple[Value, ...]
+    states: tuple[Value, ...]
+    nodes: tuple[Node, ...]
+    writes: tuple[Write, ...]
+    outputs: tuple[Value, ...]
+
+    def replace(self, **changes: Any) -> Graph:
+        """A copy with some fields changed."""
+        return replace(self, **changes)
+
+    def state(self, name: str) -> Value:
+        """The state of that name; raises GraphKeyError where there is none."""
+        for value in self.states:
+            if value.name == name:
+                return value
+        near = nearest(name, (value.name for value in self.states))
+        raise GraphKeyError(f"The graph has no state {name!r}{near}.")
+
+    def __str__(self) -> str:
+        from graphls.ir.text import dump
+
+        return dump(self)
+
+    def __repr__(self) -> str:
+        return f"<Graph @{self.name}: {len(self.nodes)} nodes, {len(self.states)} states>"
+
+
+def walk(graph: Graph) -> Iterator[Node]:
+    """Every node of a graph and of its regions, a region's nodes before the node that holds it."""
+    for node in graph.nodes:
+        for region in node.regions:
+            yield from walk(region)
+        yield node
+
+
+def captures(graph: Graph) -> tuple[Value, ...]:
+    """The values that a region uses and does not define, each once, in order of first use."""
+    defined = set(graph.inputs)
+    used: dict[Value, None] = {}
+    for node in graph.nodes:
+        for value in uses(node):
+            if value not in defined:
+                used.setdefault(value)
+        defined.update(node.outputs)
+    for value in graph.outputs:
+        if value not in defined:
+            used.setdefault(value)
+    return tuple(used)
+
+
+def uses(node: Node) -> tuple[Value, ...]:
+    """The values that a node reads, those that its regions capture included."""
+    if not node.regions:
+        return node.inputs
+    inner = (value for region in node.regions for value in captures(region))
+    return tuple(dict.fromkeys((*node.inputs, *inner)))
+
+
+def needs(node: Node) -> Iterator[Value]:
+    """Every value that must be there before a node runs: operands, control edges, those of its regions."""
+    yield from node.inputs
+    yield from node.after
+    for region in node.regions:
+        inner = {*region.inputs, *(value for n in region.nodes for value in n.outputs)}
+        yield from (value for n in region.nodes for value in needs(n) if value not in inner)
+        yield from (value for value in region.outputs if value not in inner)

@@ -1,0 +1,80 @@
+"""The reference interpreter: a graph, run node by node on NumPy arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from graphls.ir.errors import GraphValueError
+from graphls.ir.graph import Graph, Node, Value
+from graphls.ir.types import TOKEN, type_of
+
+Array = np.ndarray[Any, Any]
+Watch = Callable[[Node, tuple[Array, ...]], None]
+
+
+def interpret(
+    graph: Graph,
+    inputs: Sequence[Any],
+    states: Mapping[str, Any] | None = None,
+    watch: Watch | None = None,
+) -> tuple[list[Array], dict[str, Array]]:
+    """Run `graph` once; returns its outputs and all states after the step.
+
+    `inputs` are arrays in the order of `graph.inputs`, `states` arrays by name. `watch` sees every
+    node with its results. The arrays that are passed in are not changed. Raises GraphValueError where
+    an array is missing or does not fit its type.
+    """
+    env = _bound(graph, inputs, states or {})
+    with np.errstate(all="ignore"):
+        _run(graph.nodes, env, watch)
+    after = {value.name: env[value] for value in graph.states}
+    after.update((write.state.name, env[write.value]) for write in graph.writes)
+    return [env[value] for value in graph.outputs], after
+
+
+def _bound(graph: Graph, inputs: Sequence[Any], states: Mapping[str, Any]) -> dict[Value, Array]:
+    if len(inputs) != len(graph.inputs):
+        raise GraphValueError(f"@{graph.name} takes {len(graph.inputs)} inputs, not {len(inputs)}.")
+    missing = ", ".join(value.name for value in graph.states if value.name not in states)
+    if missing:
+        raise GraphValueError(f"The graph has states that are not given: {missing}.")
+    env = {value: _checked(value, array) for value, array in zip(graph.inputs, inputs, strict=True)}
+    env.update((value, _checked(value, states[value.name])) for value in graph.states)
+    return env
+
+
+def _checked(value: Value, given: Any) -> Array:
+    array: Array = np.asarray(given)
+    if type_of(array) != value.type:
+        raise GraphValueError(f"{value.name!r} takes {value.type}, not {type_of(array)}.")
+    return array
+
+
+def _run(nodes: Sequence[Node], env: dict[Value, Array], watch: Watch | None) -> None:
+    for node in nodes:
+        results = run_node(node, env, watch)
+        env.update(zip(node.outputs, results, strict=True))
+        if watch is not None:
+            watch(node, results)
+
+
+def run_node(node: Node, env: dict[Value, Array], watch: Watch | None = None) -> tuple[Array, ...]:
+    """The results of one node, whose inputs are in `env`; the values of its regions are added to `env`."""
+    arrays = tuple(env[value] for value in node.inputs)
+    chosen = node.primitive.chosen_region(arrays) if node.regions else None
+    if chosen is None:
+        types = tuple(value.type for value in node.outputs)
+        results = node.primitive.evaluate(arrays, node.attrs, types)
+        return tuple(_as_typed(r, v) for r, v in zip(results, node.outputs, strict=True))
+    region = node.regions[chosen]
+    _run(region.nodes, env, watch)
+    return tuple(env[value] for value in region.outputs)
+
+
+def _as_typed(result: Any, value: Value) -> Array:
+    if value.type == TOKEN:
+        return np.zeros((), np.int32)
+    return np.asarray(result, dtype=value.type.dtype.numpy)

@@ -1,0 +1,108 @@
+"""Words of the text form: splitting it, walking along it, and errors that point into it."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from graphls.ir.errors import GraphSyntaxError
+from graphls.ir.graph import Location
+from graphls.ir.text import parse_metadata
+
+_TOKENS = re.compile(
+    r"""(?P<space>[ \t\r\n]+)
+    |(?P<comment>//[^\n]*)
+    |(?P<value>[%@](?:[A-Za-z0-9_.]+|"(?:[^"\\\n]|\\.)*"))
+    |(?P<string>"(?:[^"\\\n]|\\.)*")
+    |(?P<number>-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|-(?:inf|nan)\b)
+    |(?P<type>[a-z]+\d*\[[\d,]*\])
+    |(?P<word>[A-Za-z_][A-Za-z0-9_]*)
+    |(?P<punctuation><-|[(){}\[\]=:,])""",
+    re.VERBOSE | re.ASCII,
+)
+SHOWN = 160
+"""How many characters of a line an error message shows."""
+
+
+class Token(NamedTuple):
+    """A word of the text, of one of the kinds of the pattern above or "end", and where it begins."""
+
+    kind: str
+    text: str
+    position: int
+
+
+class Cursor:
+    """A text in tokens, and the place up to which they are taken.
+
+    `comments` holds the phase, scope and line that a comment gives to the token before it, under the
+    index of the token after it.
+    """
+
+    def __init__(self, text: str, file: str) -> None:
+        self.text = text
+        self.file = file
+        self.comments: dict[int, tuple[str, str, Location | None]] = {}
+        self.tokens = self._tokens()
+        self.at = 0
+
+    def _tokens(self) -> list[Token]:
+        tokens: list[Token] = []
+        position = end = 0
+        while position < len(self.text):
+            match = _TOKENS.match(self.text, position)
+            if match is None:
+                raise self.error(f"{self.text[position]!r} was not expected here", position)
+            position = match.end()
+            if match.lastgroup == "comment":
+                self._keep_metadata(len(tokens), end, match)
+            elif match.lastgroup != "space":
+                tokens.append(Token(str(match.lastgroup), match[0], match.start()))
+                end = position
+        tokens.append(Token("end", "the end of the text", position))
+        return tokens
+
+    def _keep_metadata(self, index: int, end: int, match: re.Match[str]) -> None:
+        """A comment counts for the token that stands before it on its line; else it is a remark."""
+        if index and "\n" not in self.text[end : match.start()]:
+            found = parse_metadata(match[0].rstrip())
+            if found:
+                self.comments[index] = found
+
+    def error(self, message: str, position: int | None = None) -> GraphSyntaxError:
+        position = self.tokens[self.at].position if position is None else position
+        number = self.text.count("\n", 0, position) + 1
+        start = self.text.rfind("\n", 0, position) + 1
+        end = self.text.find("\n", start)
+        column = position - start
+        shown = self.text[start : end if end >= 0 else None]
+        cut = max(0, column - SHOWN // 2) if len(shown) > SHOWN else 0
+        place = f"{shown[cut : cut + SHOWN]}\n{' ' * (column - cut)}^"
+        error = GraphSyntaxError(f"{self.file}:{number}:{column + 1}: {message}.\n{place}")
+        error.filename, error.lineno, error.offset = self.file, number, column + 1
+        return error
+
+    def peek(self, text: str) -> bool:
+        return self.tokens[self.at].text == text
+
+    def take(self, text: str) -> bool:
+        if self.peek(text):
+            self.at += 1
+            return True
+        return False
+
+    def expect(self, text: str) -> None:
+        if not self.take(text):
+            raise self.error(f"expected {text!r} and found {self.found()}")
+
+    def found(self) -> str:
+        token = self.tokens[self.at]
+        return token.text if token.kind == "end" else repr(token.text[:SHOWN])
+
+    def token(self, kind: str) -> Token:
+        token = self.tokens[self.at]
+        if token.kind != kind:
+            article = "the" if kind == "end" else "a"
+            raise self.error(f"expected {article} {kind} and found {self.found()}")
+        self.at += 1
+        return token

@@ -1,0 +1,273 @@
+"""Reading the text form of graphs."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from graphls.ir.arrays import build_array
+from graphls.ir.errors import GraphKeyError, GraphValueError
+from graphls.ir.graph import Graph, Node, Value, Write
+from graphls.ir.lex import SHOWN, Cursor, Token
+from graphls.ir.registry import Operation, lookup
+from graphls.ir.types import DTYPES, TOKEN, Type, parse_type
+
+_WORDS: dict[str, Any] = {"true": True, "false": False, "none": None, "inf": float("inf"), "nan": float("nan")}
+_WORDS |= {dtype.name: dtype for dtype in DTYPES}
+_DEEPEST = 100
+
+
+def parse(text: str, *, file: str = "<text>") -> Graph:
+    """The graph that `dump` wrote as `text`.
+
+    `file` is the name that error messages use. Raises GraphSyntaxError, with line and column, for
+    text that does not parse, and for names that are not defined or defined twice.
+    """
+    return _Parser(text, file).graph()
+
+
+class _Parser(Cursor):
+    def __init__(self, text: str, file: str) -> None:
+        super().__init__(text, file)
+        self.depth = 0
+        self.values: dict[str, Value] = {}
+        self.blocks: list[list[str]] = [[]]
+
+    def enter(self) -> None:
+        self.depth += 1
+        if self.depth > _DEEPEST:
+            raise self.error(f"this is nested more than {_DEEPEST} deep")
+
+    def leave(self) -> None:
+        self.depth -= 1
+
+    def graph(self) -> Graph:
+        self.expect("graph")
+        name = self.token("value")
+        if name.text[0] != "@":
+            raise self.error("the name of a graph begins with '@'", name.position)
+        inputs = self.parameters()
+        self.expect("{")
+        states = []
+        while self.take("state"):
+            states.append(self.typed_value())
+        nodes, writes = self.statements()
+        self.expect("return")
+        outputs = self.references()
+        self.expect("}")
+        self.token("end")
+        return Graph(self._bare(name), inputs, tuple(states), tuple(nodes), tuple(writes), outputs)
+
+    def statements(self) -> tuple[list[Node], list[Write]]:
+        nodes: list[Node] = []
+        writes: list[Write] = []
+        while not self.peek("return"):
+            if self._is_write():
+                writes.append(self.write())
+            elif writes:
+                raise self.error("nodes must stand before the writes of states")
+            else:
+                nodes.append(self.node())
+        return nodes, writes
+
+    def _is_write(self) -> bool:
+        return self.at + 1 < len(self.tokens) and self.tokens[self.at + 1].text == "<-"
+
+    def write(self) -> Write:
+        state = self.use()
+        self.expect("<-")
+        value = self.use()
+        in_place = self.take("in")
+        if in_place:
+            self.expect("place")
+        return Write(state, value, in_place)
+
+    def parameters(self) -> tuple[Value, ...]:
+        self.expect("(")
+        values: list[Value] = []
+        while not self.peek(")"):
+            values.append(self.typed_value())
+            if not self.take(","):
+                break
+        self.expect(")")
+        return tuple(values)
+
+    def typed_value(self) -> Value:
+        written = self.token("value")
+        self.expect(":")
+        return self.define(written, self.type())
+
+    def define(self, written: Token, type: Type) -> Value:
+        name = self._bare(written)
+        key = written.text[0] + name
+        if key in self.values:
+            raise self.error(f"{written.text} is defined twice", written.position)
+        value = Value(name, type, is_state=key[0] == "@")
+        self.values[key] = value
+        self.blocks[-1].append(key)
+        return value
+
+    def _bare(self, written: Token) -> str:
+        quoted = written.text[1] == '"'
+        return self._string(written.text[1:], written.position) if quoted else written.text[1:]
+
+    def _string(self, text: str, position: int) -> str:
+        try:
+            return str(json.loads(text))
+        except ValueError:
+            raise self.error(f"{text[:SHOWN]} is not a valid string", position) from None
+
+    def type(self) -> Type:
+        if self.take("token"):
+            return TOKEN
+        token = self.token("type")
+        try:
+            return parse_type(token.text)
+        except GraphValueError as error:
+            raise self.error(str(error).rstrip("."), token.position) from None
+
+    def use(self) -> Value:
+        written = self.token("value")
+        value = self.values.get(written.text[0] + self._bare(written))
+        if value is None:
+            raise self.error(f"{written.text} is not defined above", written.position)
+        if value is _HIDDEN:
+            raise self.error(f"{written.text} belongs to a region and cannot be used outside of it", written.position)
+        return value
+
+    def references(self) -> tuple[Value, ...]:
+        values = []
+        while self.tokens[self.at].kind == "value":
+            values.append(self.use())
+            if not self.take(","):
+                break
+        return tuple(values)
+
+    def node(self) -> Node:
+        written = self.results()
+        primitive = self.primitive()
+        self.expect("(")
+        inputs = self.references()
+        self.expect(")")
+        attrs = self.attributes()
+        after = self.after()
+        types = self.result_types(len(written))
+        regions = []
+        while self.take("region"):
+            regions.append(self.region())
+        phase, scope, loc = self.comments.get(self.at, ("forward", "", None))
+        outputs = tuple(self.define(w, t) for w, t in zip(written, types, strict=True))
+        return Node(primitive, inputs, outputs, attrs, after, tuple(regions), phase, scope, loc)
+
+    def results(self) -> list[Token]:
+        written = []
+        while self.tokens[self.at].kind == "value":
+            written.append(self.token("value"))
+            if not self.take(","):
+                break
+        if written:
+            self.expect("=")
+        return written
+
+    def primitive(self) -> Operation:
+        word = self.token("word")
+        try:
+            return lookup(word.text)
+        except GraphKeyError as error:
+            raise self.error(str(error).rstrip("."), word.position) from None
+
+    def after(self) -> tuple[Value, ...]:
+        if not self.take("after"):
+            return ()
+        self.expect("(")
+        values = self.references()
+        self.expect(")")
+        return values
+
+    def result_types(self, count: int) -> list[Type]:
+        if not count:
+            return []
+        self.expect(":")
+        types = [self.type()]
+        while len(types) < count:
+            self.expect(",")
+            types.append(self.type())
+        return types
+
+    def region(self) -> Graph:
+        self.enter()
+        self.blocks.append([])
+        inputs = self.parameters() if self.peek("(") else ()
+        self.expect("{")
+        nodes = []
+        while not self.peek("yield"):
+            nodes.append(self.node())
+        self.expect("yield")
+        outputs = self.references()
+        self.expect("}")
+        self.values.update(dict.fromkeys(self.blocks.pop(), _HIDDEN))
+        self.leave()
+        return Graph("region", inputs, (), tuple(nodes), (), outputs)
+
+    def attributes(self) -> dict[str, Any]:
+        attrs: dict[str, Any] = {}
+        if not self.take("{"):
+            return attrs
+        while not self.peek("}"):
+            key = self.token("word")
+            if key.text in attrs:
+                raise self.error(f"the attribute {key.text} is given twice", key.position)
+            self.expect("=")
+            attrs[key.text] = self.attribute()
+            if not self.take(","):
+                break
+        self.expect("}")
+        return attrs
+
+    def attribute(self) -> Any:
+        token = self.tokens[self.at]
+        if token.kind == "number":
+            return self.number()
+        if token.kind == "string":
+            self.at += 1
+            return self._string(token.text, token.position)
+        if self.take("["):
+            return self.tuple()
+        if self.take("array"):
+            return self.array()
+        if token.kind == "word" and token.text not in _WORDS:
+            raise self.error(f"{token.text!r} is not an attribute value")
+        return _WORDS[self.token("word").text]
+
+    def number(self) -> int | float:
+        token = self.token("number")
+        try:
+            return int(token.text) if token.text.lstrip("-").isdigit() else float(token.text)
+        except ValueError:
+            raise self.error("this number has too many digits", token.position) from None
+
+    def tuple(self) -> tuple[Any, ...]:
+        self.enter()
+        values = []
+        while not self.peek("]"):
+            values.append(self.attribute())
+            if not self.take(","):
+                break
+        self.expect("]")
+        self.leave()
+        return tuple(values)
+
+    def array(self) -> Any:
+        self.expect("(")
+        kind = self.type()
+        self.expect(",")
+        position = self.tokens[self.at].position
+        content = self.attribute()
+        self.expect(")")
+        try:
+            return build_array(kind, content)
+        except GraphValueError as error:
+            raise self.error(str(error).rstrip("."), position) from None
+
+
+_HIDDEN = Value("", TOKEN)

@@ -1,0 +1,57 @@
+"""What the IR needs to know of a primitive, and the table that finds one by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol
+
+from graphls.ir.errors import GraphKeyError
+from graphls.ir.types import Type
+
+
+class Operation(Protocol):
+    """A primitive as the IR sees it: a name, a type rule and a NumPy rule."""
+
+    name: str
+
+    def result_types(
+        self, types: tuple[Type, ...], attrs: Mapping[str, Any], regions: tuple[Any, ...]
+    ) -> tuple[Type, ...]:
+        """The types of the outputs; raises GraphlsError where the inputs do not fit."""
+
+    def evaluate(
+        self, arrays: tuple[Any, ...], attrs: Mapping[str, Any], types: tuple[Type, ...]
+    ) -> tuple[Any, ...]:
+        """The outputs, of these `types`, as NumPy arrays."""
+
+    def chosen_region(self, arrays: tuple[Any, ...]) -> int | None:
+        """The region that makes the outputs for these inputs; None where `evaluate` makes them."""
+
+
+_operations: dict[str, Operation] = {}
+
+
+def register(operation: Operation) -> None:
+    """Make a primitive known by its name, in place of one that had it before."""
+    _operations[operation.name] = operation
+
+
+def lookup(name: str) -> Operation:
+    """The primitive of that name; raises GraphKeyError that suggests the nearest one."""
+    try:
+        return _operations[name]
+    except KeyError:
+        raise GraphKeyError(f"There is no primitive {name!r}{nearest(name, _operations)}.") from None
+
+
+def operations() -> tuple[Operation, ...]:
+    """Every primitive, by name."""
+    return tuple(_operations[name] for name in sorted(_operations))
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """`; did you mean 'x'` for the closest known name, or nothing."""
+    from difflib import get_close_matches
+
+    found = get_close_matches(name, list(known), 1)
+    return f"; did you mean {found[0]!r}" if found else ""

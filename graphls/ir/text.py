@@ -1,0 +1,142 @@
+"""The text form of graphs: `parse(dump(graph))` gives the graph back, names and lines included."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from graphls.ir.arrays import dump_array
+from graphls.ir.errors import GraphTypeError
+from graphls.ir.graph import Graph, Location, Node, Value
+from graphls.ir.types import DType
+
+PLAIN_NAME = re.compile(r"[A-Za-z0-9_.]+")
+_PLAIN_SCOPE = re.compile(r"[A-Za-z0-9_.]+")
+_PLAIN_FILE = re.compile(r"[A-Za-z0-9_./\\<>-]+")
+
+
+def dump(graph: Graph) -> str:
+    """The whole graph as text."""
+    return "\n".join(line for line, _ in lines(graph)) + "\n"
+
+
+def lines(graph: Graph) -> Iterator[tuple[str, object]]:
+    """The text line by line, each with the Node, Write or state that it shows.
+
+    The first line is that of the Graph, and a line of results (`return`, `yield`) that of the tuple of outputs.
+    """
+    inputs = ", ".join(f"{reference(v)}: {v.type}" for v in graph.inputs)
+    yield f"graph @{_name(graph.name)}({inputs}) {{", graph
+    for state in graph.states:
+        yield f"  state {reference(state)}: {state.type}", state
+    for node in graph.nodes:
+        yield from _node_lines(node, "  ")
+    for write in graph.writes:
+        in_place = " in place" if write.in_place else ""
+        yield f"  {reference(write.state)} <- {reference(write.value)}{in_place}", write
+    yield f"  return {_references(graph.outputs)}".rstrip(), graph.outputs
+    yield "}", None
+
+
+def node_text(node: Node) -> str:
+    """One node as text, its regions included."""
+    return "\n".join(line for line, _ in _node_lines(node, ""))
+
+
+def reference(value: Value) -> str:
+    """How the text names a value: `%x`, or `@w` for a state."""
+    return ("@" if value.is_state else "%") + _name(value.name)
+
+
+def _references(values: Iterable[Value]) -> str:
+    return ", ".join(map(reference, values))
+
+
+def _name(name: str) -> str:
+    return name if PLAIN_NAME.fullmatch(name) else json.dumps(name)
+
+
+def _node_lines(node: Node, indent: str) -> Iterator[tuple[str, object]]:
+    text = indent
+    if node.outputs:
+        text += f"{_references(node.outputs)} = "
+    text += f"{node.primitive.name}({_references(node.inputs)})"
+    if node.attrs:
+        text += f" {{{_attributes(node.attrs)}}}"
+    if node.after:
+        text += f" after({_references(node.after)})"
+    if node.outputs:
+        text += " : " + ", ".join(str(v.type) for v in node.outputs)
+    for region in node.regions:
+        text += " region"
+        if region.inputs:
+            text += f"({', '.join(f'{reference(v)}: {v.type}' for v in region.inputs)})"
+        yield text + " {", node
+        for inner in region.nodes:
+            yield from _node_lines(inner, indent + "  ")
+        yield f"{indent}  yield {_references(region.outputs)}".rstrip(), region.outputs
+        text = indent + "}"
+    yield f"{text}  // {_metadata(node)}", node
+
+
+def _metadata(node: Node) -> str:
+    text = node.phase
+    if node.scope:
+        plain = _PLAIN_SCOPE.fullmatch(node.scope)
+        text += " " + (node.scope if plain else json.dumps(node.scope))
+    if node.loc:
+        plain = _PLAIN_FILE.fullmatch(node.loc.file)
+        text += f" | {node.loc.file if plain else json.dumps(node.loc.file)}:{node.loc.line}"
+    return text
+
+
+_METADATA = re.compile(
+    r"""//\ (?P<phase>forward|backward|check|update)
+    (?:\ (?P<scope>[A-Za-z0-9_.]+|"(?:[^"\\]|\\.)*"))?
+    (?:\ \|\ (?P<file>[A-Za-z0-9_./\\<>-]+|"(?:[^"\\]|\\.)*"):(?P<line>-?\d{1,18}))?\s*""",
+    re.VERBOSE | re.ASCII,
+)
+
+
+def parse_metadata(comment: str) -> tuple[str, str, Location | None] | None:
+    """Phase, scope and line from a node's comment; None for a comment that is only a remark."""
+    match = _METADATA.fullmatch(comment)
+    if match is None:
+        return None
+    try:
+        scope, file = _unquote(match["scope"] or ""), _unquote(match["file"] or "")
+    except ValueError:
+        return None
+    loc = Location(file, int(match["line"])) if match["file"] else None
+    return match["phase"], scope, loc
+
+
+def _unquote(text: str) -> str:
+    return str(json.loads(text)) if text.startswith('"') else text
+
+
+def _attributes(attrs: Mapping[str, Any]) -> str:
+    return ", ".join(f"{key}={attribute_text(value)}" for key, value in attrs.items())
+
+
+def attribute_text(value: Any) -> str:
+    """An attribute value as text: numbers, strings, dtypes, tuples and arrays; raises GraphTypeError for others."""
+    if value is None or isinstance(value, bool):
+        return {None: "none", True: "true", False: "false"}[value]
+    if isinstance(value, int):
+        return int.__repr__(value)
+    if isinstance(value, float):
+        return float.__repr__(value)
+    if isinstance(value, str):
+        return json.dumps(value)
+    if isinstance(value, DType):
+        return value.name
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(attribute_text, value))}]"
+    if isinstance(value, np.ndarray):
+        return dump_array(value)
+    raise GraphTypeError(f"{value!r} cannot be an attribute of a node; use numbers, strings, dtypes, tuples or arrays.")

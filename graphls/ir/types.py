@@ -1,0 +1,184 @@
+"""Element types and tensor types, and the short names they have in the text form."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from functools import cache
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from graphls.ir.errors import GraphTypeError, GraphValueError
+
+
+@dataclass(frozen=True, eq=False)
+class DType:
+    """An element type: `name` is the short one of the IR (`f16`), `long_name` the user's (`float16`).
+
+    There is one object per dtype, so identity is equality. `kind` is one of "float", "int",
+    "uint", "bool" and "token".
+    """
+
+    name: str
+    long_name: str
+    kind: str
+    itemsize: int = field(repr=False)
+
+    @property
+    def numpy(self) -> np.dtype[Any]:
+        """The NumPy dtype; bfloat16 comes from `ml_dtypes`."""
+        return _numpy_dtype(self)
+
+    @property
+    def is_float(self) -> bool:
+        """Whether values of this dtype have gradients and can overflow to infinity."""
+        return self.kind == "float"
+
+    @property
+    def is_half(self) -> bool:
+        """Whether it is one of the two 16-bit floats, which the CPU computes through float32."""
+        return self.kind == "float" and self.itemsize == 2
+
+    def __repr__(self) -> str:
+        return self.long_name.capitalize()
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __reduce__(self) -> str:
+        return self.long_name if self.long_name != "bool" else "bool_"
+
+
+float16 = DType("f16", "float16", "float", 2)
+bfloat16 = DType("bf16", "bfloat16", "float", 2)
+float32 = DType("f32", "float32", "float", 4)
+float64 = DType("f64", "float64", "float", 8)
+int8 = DType("i8", "int8", "int", 1)
+int16 = DType("i16", "int16", "int", 2)
+int32 = DType("i32", "int32", "int", 4)
+int64 = DType("i64", "int64", "int", 8)
+uint8 = DType("u8", "uint8", "uint", 1)
+uint16 = DType("u16", "uint16", "uint", 2)
+uint32 = DType("u32", "uint32", "uint", 4)
+uint64 = DType("u64", "uint64", "uint", 8)
+bool_ = DType("bool", "bool", "bool", 1)
+token = DType("token", "token", "token", 0)
+
+DTYPES = (
+    float16, bfloat16, float32, float64, int8, int16, int32, int64,
+    uint8, uint16, uint32, uint64, bool_, token,
+)  # fmt: skip
+_BY_NAME = {d.name: d for d in DTYPES} | {d.long_name: d for d in DTYPES}
+
+
+@cache
+def _numpy_dtype(dtype: DType) -> np.dtype[Any]:
+    if dtype is bfloat16:
+        import ml_dtypes
+
+        bits: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+        return bits
+    if dtype is token:
+        raise GraphTypeError("A token has no NumPy dtype, because it holds no data.")
+    return np.dtype(dtype.long_name)
+
+
+@cache
+def _from_numpy(dtype: np.dtype[Any]) -> DType | None:
+    return _BY_NAME.get(dtype.name)
+
+
+def as_dtype(value: Any) -> DType:
+    """The DType for a DType, a name, a Python type or a NumPy dtype.
+
+    Raises GraphTypeError where there is none, as for strings and objects.
+    """
+    if isinstance(value, DType):
+        return value
+    if isinstance(value, str) and value in _BY_NAME:
+        return _BY_NAME[value]
+    if isinstance(value, type) and value in _PYTHON_TYPES:
+        return _PYTHON_TYPES[value]
+    try:
+        found = None if value is None else _from_numpy(np.dtype(value))
+    except (TypeError, ValueError):
+        found = None
+    if found is None:
+        raise GraphTypeError(f"{value!r} is not a dtype that graphls has; use one of {', '.join(_BY_NAME)}.")
+    return found
+
+
+_PYTHON_TYPES: dict[type, DType] = {bool: bool_, int: int64, float: float32}
+
+
+@dataclass(frozen=True, slots=True)
+class Type:
+    """A dtype and a static shape, written `f16[32,10]`, `i64[]` or `token`."""
+
+    dtype: DType
+    shape: tuple[int, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return prod(self.shape)
+
+    @property
+    def rank(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    def with_dtype(self, dtype: DType) -> Type:
+        """The same shape with another dtype."""
+        return Type(dtype, self.shape)
+
+    def with_shape(self, shape: tuple[int, ...]) -> Type:
+        """The same dtype with another shape."""
+        return Type(self.dtype, tuple(shape))
+
+    def __str__(self) -> str:
+        if self.dtype is token:
+            return "token"
+        return f"{self.dtype.name}[{','.join(map(str, self.shape))}]"
+
+    __repr__ = __str__
+
+
+TOKEN = Type(token)
+_TYPE = re.compile(r"([a-z]+\d*)\[([\d,]*)\]", re.ASCII)
+
+
+def parse_type(text: str) -> Type:
+    """The Type that `str` wrote; raises GraphValueError for any other text."""
+    if text == "token":
+        return TOKEN
+    match = _TYPE.fullmatch(text)
+    dtype = _BY_NAME.get(match[1]) if match else None
+    if match is None or dtype is None or dtype is token or dtype.name != match[1]:
+        raise GraphValueError(f"{text!r} is not a type; write it like f32[8,4], i64[] or token.")
+    try:
+        return Type(dtype, tuple(int(d) for d in match[2].split(",")) if match[2] else ())
+    except ValueError:
+        raise GraphValueError(f"{text!r} has a malformed shape; write it like f32[8,4].") from None
+
+
+def type_of(array: Any) -> Type:
+    """The Type of a NumPy array or scalar."""
+    return Type(as_dtype(array.dtype), tuple(array.shape))
+
+
+def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape that NumPy's broadcasting gives; raises GraphValueError where there is none."""
+    first = shapes[0] if shapes else ()
+    if all(s == first for s in shapes):
+        return first
+    rank = max(map(len, shapes))
+    result = []
+    for sizes in zip(*((1,) * (rank - len(s)) + s for s in shapes), strict=True):
+        wide = {n for n in sizes if n != 1}
+        if len(wide) > 1:
+            raise GraphValueError(f"Shapes {' and '.join(map(str, shapes))} do not broadcast together.")
+        result.append(wide.pop() if wide else 1)
+    return tuple(result)

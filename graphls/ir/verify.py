@@ -1,0 +1,176 @@
+"""The verifier: every rule that a graph must keep, whichever pass made it."""
+
+from __future__ import annotations
+
+from itertools import chain
+
+from graphls.ir.errors import GraphlsError, VerifyError
+from graphls.ir.graph import PHASES, Graph, Location, Node, Value, needs, walk
+from graphls.ir.text import lines, reference
+from graphls.ir.types import TOKEN
+
+
+def verify(graph: Graph) -> Graph:
+    """Return `graph` if it keeps every rule of the IR.
+
+    Each value is defined once and before its use (data and control edges have no cycle), names are
+    unique, types are what the primitives infer, tokens are read only by primitives that take them and
+    never leave their graph or region, what a region defines stays inside, and a state is written at
+    most once by a value of its type. Raises VerifyError, whose message is the graph with the fault
+    under the offending line.
+    """
+    _Verifier(graph).run()
+    return graph
+
+
+def fault(graph: Graph, where: object, message: str, loc: Location | None = None) -> VerifyError:
+    """The error that prints the graph with `message` marked under the line that shows `where`.
+
+    `where` is what `lines` gives for that line; `loc` the user's line, if `where` is no node that has one.
+    """
+    shown: list[str] = []
+    mark = None
+    for line, item in lines(graph):
+        line = line if len(line) <= _WIDEST else f"{line[:_WIDEST]}..."
+        shown.append(line)
+        if item is where and mark is None:
+            mark = len(shown)
+            text = line.lstrip()
+            shown.append(f"{line[: -len(text)]}{'^' * len(text)} {message}")
+    loc = where.loc if isinstance(where, Node) else loc
+    sentence = f"{message[0].upper()}{message[1:]}{f' ({loc})' if loc else ''}."
+    return VerifyError("\n".join([sentence, *_near(shown, mark or 0)]))
+
+
+def _near(shown: list[str], at: int, around: int = 40) -> list[str]:
+    """The lines around the mark: a large graph is cut to a screen."""
+    first, last = max(0, at - around), at + around
+    before = [shown[0], "  ..."] if first > 1 else shown[:first]
+    return [*before, *shown[first:last], *(["  ..."] if last < len(shown) else [])]
+
+
+_WIDEST = 240
+
+
+class _Verifier:
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.names: set[tuple[bool, str]] = set()
+        self.defined: set[Value] = set()
+        self.enclosed: set[Value] = set()
+
+    def run(self) -> None:
+        self.header()
+        for node in self.graph.nodes:
+            self.node(node)
+        self.writes()
+        outputs = self.graph.outputs
+        for value in outputs:
+            self.require(value in self.defined, outputs, f"the output {reference(value)} is not defined")
+            self.require(value.type != TOKEN, outputs, f"the token {reference(value)} cannot leave the graph")
+
+    def header(self) -> None:
+        for value in self.graph.inputs:
+            self.require(not value.is_state, self.graph, f"the input {reference(value)} is marked as a state")
+            self.define(value, self.graph)
+        for value in self.graph.states:
+            self.require(value.is_state, value, f"the state {value.name!r} is not marked as a state")
+            self.require(value.type != TOKEN, value, f"the state {reference(value)} cannot be a token")
+            self.define(value, value)
+
+    def require(self, condition: bool, where: object, message: str, loc: Location | None = None) -> None:
+        if not condition:
+            raise fault(self.graph, where, message, loc)
+
+    def define(self, value: Value, where: object) -> None:
+        key = (value.is_state, value.name)
+        if value in self.defined or value in self.enclosed:
+            raise fault(self.graph, where, f"{reference(value)} is defined twice")
+        if key in self.names:
+            raise fault(self.graph, where, f"the name {reference(value)} is used twice")
+        self.names.add(key)
+        self.defined.add(value)
+
+    def node(self, node: Node) -> None:
+        for value in chain(node.inputs, node.after):
+            if value not in self.defined:
+                raise fault(self.graph, node, self.undefined(value))
+        if node.phase not in PHASES:
+            raise fault(self.graph, node, f"{node.phase!r} is not a phase; there are {', '.join(PHASES)}")
+        for region in node.regions:
+            self.region(region, node)
+        self.types(node)
+        for value in node.outputs:
+            self.result(value, node)
+
+    def result(self, value: Value, node: Node) -> None:
+        if value.is_state:
+            raise fault(self.graph, node, f"a node cannot define the state {reference(value)}")
+        self.define(value, node)
+
+    def undefined(self, value: Value) -> str:
+        """Why a value cannot be used where it is."""
+        if value in self.enclosed:
+            return f"{reference(value)} belongs to a region and cannot be used outside of it"
+        if not any(value in node.outputs for node in walk(self.graph)):
+            return f"{reference(value)} is not defined"
+        regions = (region.nodes for node in walk(self.graph) for region in node.regions)
+        cycle = next(filter(None, map(find_cycle, chain([self.graph.nodes], regions))), None)
+        if cycle:
+            return f"data and control edges form a cycle: {' -> '.join(cycle)}"
+        return f"{reference(value)} is used before it is defined"
+
+    def region(self, region: Graph, node: Node) -> None:
+        self.require(not region.states and not region.writes, node, "a region cannot have states or writes")
+        for value in region.inputs:
+            self.result(value, node)
+        for inner in region.nodes:
+            self.node(inner)
+        for value in region.outputs:
+            place = region.outputs, f"the region yields {reference(value)}, which is not defined", node.loc
+            self.require(value in self.defined, *place)
+            place = region.outputs, f"the token {reference(value)} cannot leave its region", node.loc
+            self.require(value.type != TOKEN, *place)
+        own = {*region.inputs, *(value for inner in region.nodes for value in inner.outputs)}
+        self.enclosed |= own
+        self.defined -= own
+
+    def types(self, node: Node) -> None:
+        try:
+            inferred = node.primitive.result_types(tuple(v.type for v in node.inputs), node.attrs, node.regions)
+        except GraphlsError as error:
+            raise fault(self.graph, node, str(error).rstrip(".")) from None
+        except Exception as error:  # a type rule may fail in any way on attributes that it does not expect
+            text = f"{node.primitive.name} does not take these operands and attributes ({error!r})"
+            raise fault(self.graph, node, text) from error
+        given = tuple(v.type for v in node.outputs)
+        if inferred != given:
+            expected, found = (", ".join(map(str, types)) or "nothing" for types in (inferred, given))
+            raise fault(self.graph, node, f"{node.primitive.name} gives {expected} here, not {found}")
+
+    def writes(self) -> None:
+        states = set(self.graph.states)
+        for write in self.graph.writes:
+            state, value = write.state, write.value
+            written = state.is_state and state in self.defined
+            self.require(written, write, f"{reference(state)} is not a state of this graph")
+            self.require(state in states, write, f"{reference(state)} is written twice")
+            self.require(value in self.defined, write, f"{reference(value)} is not defined")
+            fits = f"{reference(state)} holds {state.type} and cannot take {value.type}"
+            self.require(state.type == value.type, write, fits)
+            states.remove(state)
+
+
+def find_cycle(nodes: tuple[Node, ...]) -> list[str]:
+    """The values along one cycle of data and control edges, first one repeated; empty if none."""
+    import networkx
+
+    definer = {value: node for node in nodes for value in node.outputs}
+    edges = networkx.DiGraph()
+    for node in nodes:
+        edges.add_edges_from((definer[value], node) for value in needs(node) if value in definer)
+    try:
+        cycle = [edge[0] for edge in networkx.find_cycle(edges)]
+    except networkx.NetworkXNoCycle:
+        return []
+    return [reference(n.outputs[0]) for n in (*cycle, cycle[0])]

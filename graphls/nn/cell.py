@@ -1,0 +1,272 @@
+"""Cell: the building block of networks, and of training steps."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
+
+from graphls import dispatch
+from graphls.ir.errors import GraphAttributeError, GraphKeyError, GraphTypeError, GraphValueError
+from graphls.ir.types import as_dtype, bfloat16, float16, float32
+from graphls.source import user_location
+from graphls.tensor import Parameter, ParameterTuple, Tensor
+
+
+class Configuration:
+    """Counts changes of any cell, so that one comparison tells that no compiled step is out of date."""
+
+    changes = 0
+
+
+class Cell:
+    """A network, a layer, a loss, an optimizer or a training step: parameters, inner cells and `construct`.
+
+    Attributes that are cells or parameters become part of it. With `auto_prefix`, parameters of inner cells are
+    named by the path of attributes that leads to them. Calling a cell compiles `construct` once for each
+    combination of input types and runs it; inside another `construct`, it becomes part of that graph.
+    """
+
+    def __init__(self, auto_prefix: bool = True, flags: dict[str, Any] | None = None) -> None:
+        fields: dict[str, Any] = {
+            "_params": {},
+            "_cells": {},
+            "_auto_prefix": auto_prefix,
+            "_float_type": None,
+            "_phase": "",
+            "_scope_name": "",
+            "_version": 0,
+            "_compiled": {},
+            "training": False,
+            "requires_grad": False,
+        }
+        self.__dict__.update(fields)
+        for name, value in (flags or {}).items():
+            setattr(self, name, value)
+
+    # -- attributes -------------------------------------------------------------------------------------------
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if "_auto_prefix" not in self.__dict__:
+            raise GraphAttributeError(
+                f"Call super().__init__() first in the __init__ of {type(self).__name__}.", user_location()
+            )
+        if name in self._params and not isinstance(value, Parameter):
+            self._assign(name, value)
+        elif isinstance(value, Parameter):
+            self.insert_param_to_cell(name, value)
+        elif isinstance(value, Cell):
+            self.insert_child_to_cell(name, value)
+        else:
+            self._set_plain(name, value)
+
+    def _assign(self, name: str, value: Any) -> None:
+        """`self.weight = value` in construct writes the parameter."""
+        tracer = dispatch.current_tracer()
+        if tracer is None or not isinstance(value, (Tensor, int, float, bool)):
+            raise GraphTypeError(
+                f"Parameter {name!r} already exists in network, can not assign this type: {type(value).__name__}; "
+                "use set_data.",
+                user_location(),
+            )
+        tracer.write(self._params[name], value)
+
+    def _set_plain(self, name: str, value: Any) -> None:
+        self._cells.pop(name, None)
+        if isinstance(value, ParameterTuple):
+            self._params.update((p.name, p) for p in value)
+        self.__dict__[name] = value
+        self._changed()
+
+    def _changed(self) -> None:
+        self.__dict__["_version"] += 1
+        Configuration.changes += 1
+
+    def insert_param_to_cell(self, param_name: str, param: Parameter, check_name_contain_dot: bool = True) -> None:
+        """Make a parameter part of the cell under an attribute name; an unnamed one takes that name."""
+        if check_name_contain_dot and "." in param_name:
+            raise GraphKeyError(f"The name of a parameter cannot contain a dot, as {param_name!r} does.")
+        if param.name == "Parameter":
+            param.name = param_name
+        self._params[param_name] = param
+        self.__dict__[param_name] = param
+        self._changed()
+
+    def insert_child_to_cell(self, child_name: str, child_cell: Cell) -> None:
+        """Make a cell part of this one under an attribute name."""
+        if not isinstance(child_cell, Cell):
+            raise GraphTypeError(f"{child_name!r} must be a Cell, not {type(child_cell).__name__}.", user_location())
+        self._cells[child_name] = child_cell
+        self.__dict__[child_name] = child_cell
+        child_cell.__dict__["_scope_name"] = child_name
+        if self._auto_prefix:
+            child_cell.update_parameters_name(child_name + ".")
+        self._changed()
+
+    def __delattr__(self, name: str) -> None:
+        self._params.pop(name, None)
+        self._cells.pop(name, None)
+        del self.__dict__[name]
+        self._changed()
+
+    def __getattr__(self, name: str) -> Any:
+        if "_auto_prefix" not in self.__dict__:
+            message = f"The {type(self).__name__!r} object has no attribute {name!r}; call super().__init__() first."
+        else:
+            message = f"The {type(self).__name__!r} object has no attribute {name!r}."
+        raise GraphAttributeError(message, user_location())
+
+    # -- parameters and inner cells ---------------------------------------------------------------------------
+
+    def cells_and_names(self, name_prefix: str = "") -> Iterator[tuple[str, Cell]]:
+        """This cell and every cell inside it, each once, with the path that leads to it."""
+        seen: set[int] = set()
+        waiting = [(name_prefix, self)]
+        while waiting:
+            path, cell = waiting.pop()
+            if id(cell) in seen:
+                continue
+            seen.add(id(cell))
+            yield path, cell
+            inner = ((f"{path}.{name}" if path else name, child) for name, child in cell._cells.items())
+            waiting.extend(reversed(list(inner)))
+
+    def cells(self) -> list[Cell]:
+        """The cells directly inside."""
+        return list(self._cells.values())
+
+    def name_cells(self) -> dict[str, Cell]:
+        """The cells directly inside, by attribute."""
+        return dict(self._cells)
+
+    def parameters_and_names(self, name_prefix: str = "", expand: bool = True) -> Iterator[tuple[str, Parameter]]:
+        """Every parameter once, with its path of attributes; only this cell's own unless `expand`."""
+        seen: set[int] = set()
+        for path, cell in self.cells_and_names(name_prefix) if expand else [(name_prefix, self)]:
+            for name, parameter in cell._params.items():
+                if id(parameter) not in seen:
+                    seen.add(id(parameter))
+                    yield (f"{path}.{name}" if path else name), parameter
+
+    def get_parameters(self, expand: bool = True) -> Iterator[Parameter]:
+        """Every parameter, this cell's own first."""
+        return (parameter for _, parameter in self.parameters_and_names(expand=expand))
+
+    def parameters_dict(self, recurse: bool = True) -> dict[str, Parameter]:
+        """Every parameter by its name."""
+        return {parameter.name: parameter for parameter in self.get_parameters(recurse)}
+
+    def trainable_params(self, recurse: bool = True) -> list[Parameter]:
+        """The parameters that require a gradient."""
+        return [parameter for parameter in self.get_parameters(recurse) if parameter.requires_grad]
+
+    def untrainable_params(self, recurse: bool = True) -> list[Parameter]:
+        """The parameters that require no gradient."""
+        return [parameter for parameter in self.get_parameters(recurse) if not parameter.requires_grad]
+
+    def update_parameters_name(self, prefix: str = "", recurse: bool = True) -> None:
+        """Name every parameter by `prefix` and its path of attributes."""
+        for path, parameter in self.parameters_and_names(expand=recurse):
+            if prefix:
+                parameter.name = prefix + path
+
+    # -- configuration ----------------------------------------------------------------------------------------
+
+    def set_train(self, mode: bool = True) -> Cell:
+        """Switch this cell and all inside it between training and evaluation; returns the cell."""
+        for _, cell in self.cells_and_names():
+            cell.__dict__["training"] = bool(mode)
+        Configuration.changes += 1
+        return self
+
+    def set_grad(self, requires_grad: bool = True) -> Cell:
+        """Mark that gradients of this cell are taken; returns the cell."""
+        self.__dict__["requires_grad"] = bool(requires_grad)
+        return self
+
+    def to_float(self, dst_type: Any) -> Cell:
+        """Compute this cell and all inside it in float16, bfloat16 or float32; returns the cell.
+
+        Float inputs and parameters are cast where the cell uses them; parameters keep their dtype, and the
+        result is not cast back. Raises GraphValueError for any other dtype.
+        """
+        dtype = as_dtype(dst_type)
+        if dtype not in (float16, bfloat16, float32):
+            raise GraphValueError(f"to_float takes float16, bfloat16 or float32, not {dtype!r}.", user_location())
+        for _, cell in self.cells_and_names():
+            cell.__dict__["_float_type"] = dtype
+        Configuration.changes += 1
+        return self
+
+    def configuration(self) -> tuple[Any, ...]:
+        """What of this cell alone a compiled step depends on."""
+        return self.training, self._float_type, self._version
+
+    # -- running ----------------------------------------------------------------------------------------------
+
+    def construct(self, *inputs: Any, **options: Any) -> Any:
+        """What the cell computes; every cell defines it."""
+        raise GraphAttributeError(f"The 'construct' method of {type(self).__name__} is not defined.", user_location())
+
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        _check_arguments(self, args, options)
+        tracer = dispatch.current_tracer()
+        if tracer is not None:
+            return tracer.call(self, args, options)
+        from graphls.api import call_cell
+
+        return call_cell(self, args, options)
+
+    def _trace_construct(self, *args: Any, **options: Any) -> Any:
+        """What the tracer runs: `construct`, with the cell's own gradient where it has a `bprop`."""
+        bprop = getattr(type(self), "bprop", None)
+        if bprop is None:
+            return self.construct(*args, **options)
+        from graphls.trace.custom import with_custom_gradient
+
+        return with_custom_gradient(self, args, options)
+
+    def __repr__(self) -> str:
+        head = f"{type(self).__name__}({self.extend_repr()}"
+        if not self._cells:
+            return head + ")"
+        inner = [f"  ({name}): " + repr(cell).replace("\n", "\n  ") for name, cell in self._cells.items()]
+        return "\n".join([head, *inner, ")"])
+
+    def extend_repr(self) -> str:
+        """What `repr` shows of the cell itself."""
+        return ""
+
+
+@lru_cache(maxsize=4096)
+def _signature(construct: Any) -> inspect.Signature:
+    return inspect.signature(construct)
+
+
+def input_names(cell: Cell, count: int) -> list[str]:
+    """The names of the positional parameters of `construct`, as far as `count` inputs need them."""
+    names = []
+    for parameter in list(_signature(type(cell).construct).parameters.values())[1:]:
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            start = len(names)
+            names += [f"{parameter.name}_{i}" for i in range(count - start)]
+        elif parameter.kind is not parameter.VAR_KEYWORD:
+            names.append(parameter.name)
+    return names[:count]
+
+
+def _check_arguments(cell: Cell, args: tuple[Any, ...], options: dict[str, Any]) -> None:
+    signature = _signature(type(cell).construct)
+    try:
+        signature.bind(cell, *args, **options)
+    except TypeError:
+        parameters = [p for p in list(signature.parameters.values())[1:] if p.kind is p.POSITIONAL_OR_KEYWORD]
+        optional = sum(p.default is not p.empty for p in parameters)
+        required = len(parameters) - optional
+        raise GraphTypeError(
+            f"For 'Cell', the function construct requires {required} positional argument and {optional} default "
+            f"argument, total {len(parameters)}, but got {len(args) + len(options)}; "
+            f"it is {type(cell).__name__}.construct{signature}.",
+            user_location(),
+        ) from None

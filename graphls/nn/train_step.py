@@ -1,0 +1,166 @@
+"""Training steps: one call is one step of training."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from graphls import dispatch, ops
+from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ir.types import float32
+from graphls.nn.cell import Cell
+from graphls.ops.differentiate import GradOperation
+from graphls.ops.overflow import overflow_get, overflow_start
+from graphls.source import user_location
+from graphls.tensor import Parameter, Tensor, is_tensor
+from graphls.tree import map_leaves
+
+
+class Identity(Cell):
+    """What stands in for gradient reduction on a single rank."""
+
+    def construct(self, x: Any) -> Any:
+        return x
+
+
+class TrainOneStepCell(Cell):
+    """One training step: loss, gradients, optimizer.
+
+    `network` computes the loss from its inputs, `optimizer` holds the parameters to train. `sens` scales the
+    gradients and is not divided out again (give the optimizer `loss_scale=sens` for that). With `return_grad`
+    the step gives (loss, gradients by parameter name). The step returns the loss, which also is what is
+    differentiated: the forward runs once. Raises GraphValueError where `sens` is 0.
+    """
+
+    def __init__(self, network: Cell, optimizer: Cell, sens: Any = None, return_grad: bool = False) -> None:
+        super().__init__(auto_prefix=False)
+        if sens == 0:
+            raise GraphValueError("The input argument of 'sens' can not be 0.", user_location())
+        self.network = network
+        self.network.set_grad()
+        self.optimizer = optimizer
+        self.weights = optimizer.parameters
+        self.grad = GradOperation(get_by_list=True, sens_param=True)
+        self.grad_no_sens = GradOperation(get_by_list=True)
+        self.sens = sens
+        self.return_grad = return_grad
+        self.grad_reducer = Identity()
+
+    def construct(self, *inputs: Any) -> Any:
+        loss = self.network(*inputs)
+        if self.sens is None:
+            grads = self.grad_no_sens(self.network, self.weights)(*inputs)
+        else:
+            grads = self.grad(self.network, self.weights)(*inputs, sensitivity_like(loss, self.sens))
+        grads = self.grad_reducer(grads)
+        loss = ops.depend(loss, self.optimizer(grads))
+        if self.return_grad:
+            return loss, {p.name: g for p, g in zip(self.weights, grads, strict=True)}
+        return loss
+
+
+class TrainOneStepWithLossScaleCell(TrainOneStepCell):
+    """One training step in mixed precision: the loss is scaled, an overflowing step is skipped.
+
+    `scale_sense` is a cell such as DynamicLossScaleUpdateCell, which updates the scale in the step, or a tensor of
+    shape () or (1,), which `set_sense_scale` updates from outside. The step returns (loss, overflow: bool of
+    shape (), the scale after the step). Where `overflow` is true, no parameter, moment or counter of the
+    optimizer has changed. Gradients are divided by the scale in float32.
+
+    A subclass can write its own `construct` from `start_overflow_check`, `get_overflow_status` and
+    `process_loss_scale`. Raises GraphTypeError for another `scale_sense`, GraphValueError for another shape.
+    """
+
+    def __init__(self, network: Cell, optimizer: Cell, scale_sense: Any) -> None:
+        super().__init__(network, optimizer, sens=None)
+        name = type(self).__name__
+        self.loss_scaling_manager = scale_sense if isinstance(scale_sense, Cell) else None
+        if isinstance(scale_sense, Cell):
+            scale_sense = Tensor(scale_sense.get_loss_scale(), float32)
+        if not isinstance(scale_sense, Tensor):
+            raise GraphTypeError(
+                f"For '{name}', the 'scale_sense' must be Cell or Tensor, but got 'scale_sense' type: "
+                f"{type(scale_sense)}",
+                user_location(),
+            )
+        if scale_sense.shape not in ((), (1,)):
+            raise GraphValueError(
+                f"For '{name}', the shape of 'scale_sense' must be (1,) or (), but got {scale_sense.shape}.",
+                user_location(),
+            )
+        self.scale_sense = Parameter(scale_sense, name="scale_sense", requires_grad=False)
+
+    def construct(self, *inputs: Any) -> Any:
+        loss = self.network(*inputs)
+        status, scale = self.start_overflow_check(loss, self.scale_sense)
+        grads = self.grad(self.network, self.weights)(*inputs, sensitivity_like(loss, scale))
+        grads = self.grad_reducer(unscaled(grads, scale))
+        cond = self.get_overflow_status(status, grads)
+        overflow = self.process_loss_scale(cond)
+        if not overflow:
+            loss = ops.depend(loss, self.optimizer(grads))
+        return loss, cond, scale
+
+    def start_overflow_check(self, pre_cond: Any, compute_input: Any) -> tuple[Any, Any]:
+        """Open the window of overflow detection after `pre_cond`.
+
+        Returns the status, which `get_overflow_status` takes, and `compute_input` ordered after the opening.
+        """
+        return overflow_start(pre_cond, compute_input)
+
+    def get_overflow_status(self, status: Any, compute_output: Any) -> Tensor:
+        """Whether `compute_output`, a tensor or a nest of them, overflowed: bool of shape ().
+
+        `status` is the first result of `start_overflow_check`. Any other object leaves it to the compiler to
+        place the window after the loss and before the gradients.
+        """
+        return overflow_get(status, compute_output)
+
+    def process_loss_scale(self, overflow: Tensor) -> Tensor:
+        """Update the scale by the overflow status, where a cell was given for it; returns the status."""
+        if self.loss_scaling_manager is None:
+            return overflow
+        result: Tensor = self.loss_scaling_manager(self.scale_sense, overflow)
+        return result
+
+    def set_sense_scale(self, sens: Tensor) -> None:
+        """Set the scale from outside of the step.
+
+        Raises GraphTypeError for anything but a tensor of the same dtype, GraphValueError for another shape.
+        """
+        scale = self.scale_sense
+        if not isinstance(sens, Tensor):
+            raise GraphTypeError(f"the type of 'sens' must be Tensor, but got {type(sens)}", user_location())
+        if sens.dtype is not scale.dtype:
+            raise GraphTypeError(f"The scale is {scale.dtype!r}, so 'sens' cannot be {sens.dtype!r}.", user_location())
+        if sens.shape != scale.shape:
+            raise GraphValueError(
+                f"The scale has the shape {scale.shape}, so 'sens' cannot have {sens.shape}.", user_location()
+            )
+        scale.set_data(sens)
+
+
+def sensitivity_like(loss: Any, scale: Any) -> Any:
+    """The scale in the dtype and shape of every output that is differentiated."""
+
+    def like(leaf: Any) -> Any:
+        if not is_tensor(leaf) or not leaf.dtype.is_float:
+            return None
+        value = ops.reshape(scale, ()) if isinstance(scale, Tensor) else Tensor(scale, leaf.dtype)
+        return ops.broadcast_to(ops.cast(value, leaf.dtype), leaf.shape)
+
+    with _backward():
+        return map_leaves(like, loss)
+
+
+def unscaled(grads: Any, scale: Tensor) -> Any:
+    """Gradients divided by the scale, in float32, so that a large scale is not lost to rounding."""
+    with _backward():
+        inverse = ops.reshape(ops.reciprocal(ops.cast(scale, float32)), ())
+        return map_leaves(lambda g: ops.mul(ops.cast(g, float32), inverse), grads)
+
+
+def _backward() -> Any:
+    from contextlib import nullcontext
+
+    tracer = dispatch.current_tracer()
+    return tracer.phase("backward") if tracer is not None else nullcontext()

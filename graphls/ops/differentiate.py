@@ -1,0 +1,133 @@
+"""Gradients of cells and functions: GradOperation, grad and value_and_grad."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from graphls import dispatch
+from graphls.ir.errors import GraphTypeError
+from graphls.source import user_location
+from graphls.tensor import Parameter, is_tensor
+
+
+class GradOperation:
+    """A function that makes gradient functions, with MindSpore's flags.
+
+    Without flags: the gradient by the first input. `get_all`: a tuple for all tensor inputs. `get_by_list`: a
+    tuple for the weights that are given, or a bare tensor for a single Parameter. Both: a pair of tuples.
+    `sens_param`: the last argument is the sensitivity of the output, a tuple where there are several outputs;
+    without it all outputs are summed. Raises GraphTypeError for a flag that is not a bool.
+    """
+
+    def __init__(self, get_all: bool = False, get_by_list: bool = False, sens_param: bool = False) -> None:
+        flags = {"get_all": get_all, "get_by_list": get_by_list, "sens_param": sens_param}
+        for name, flag in flags.items():
+            if not isinstance(flag, bool):
+                kind = type(flag).__name__
+                raise GraphTypeError(f"For 'GradOperation', the '{name}' should be bool, but got {kind}", user_location())
+        self.get_all = get_all
+        self.get_by_list = get_by_list
+        self.sens_param = sens_param
+
+    def __call__(self, fn: Callable[..., Any], weights: Any = None) -> Callable[..., Any]:
+        """The gradient function of `fn`, a cell or a function of tensors."""
+        if not callable(fn):
+            raise GraphTypeError(f"GradOperation takes a cell or a function, not {fn!r}.", user_location())
+        parameters = _parameters(weights) if self.get_by_list else ()
+
+        def gradients(*inputs: Any) -> Any:
+            args, sensitivity = (inputs[:-1], inputs[-1]) if self.sens_param and inputs else (inputs, None)
+            if self.sens_param and not inputs:
+                raise GraphTypeError("The sensitivity is missing: it is the last argument.", user_location())
+            positions = [i for i, arg in enumerate(args) if is_tensor(arg)]
+            if not self.get_all:
+                positions = [] if self.get_by_list else positions[:1]
+            _, by_input, by_weight = _tracer().gradient(fn, args, positions, parameters, sensitivity)
+            listed = by_weight[0] if isinstance(weights, Parameter) else tuple(by_weight)
+            if self.get_by_list:
+                return (tuple(by_input), listed) if self.get_all else listed
+            return tuple(by_input) if self.get_all else by_input[0]
+
+        return _compiled_outside(gradients)
+
+
+def grad(
+    fn: Callable[..., Any],
+    grad_position: int | tuple[int, ...] | None = 0,
+    weights: Any = None,
+    has_aux: bool = False,
+) -> Callable[..., Any]:
+    """A function that gives the gradients of `fn` by inputs at `grad_position` and by `weights`.
+
+    A position gives a tensor, a tuple of positions a tuple; with weights too, a pair. With `has_aux` only the
+    first output is differentiated, and the result is (gradients, the other outputs).
+    """
+    both = value_and_grad(fn, grad_position, weights, has_aux)
+
+    def gradients(*inputs: Any) -> Any:
+        value, found = both(*inputs)
+        return (found, tuple(value[1:])) if has_aux else found
+
+    return _compiled_outside(gradients)
+
+
+def value_and_grad(
+    fn: Callable[..., Any],
+    grad_position: int | tuple[int, ...] | None = 0,
+    weights: Any = None,
+    has_aux: bool = False,
+) -> Callable[..., Any]:
+    """A function that gives (the outputs of `fn`, its gradients); see `grad`.
+
+    Raises GraphTypeError where there is neither a position nor a weight.
+    """
+    parameters = _parameters(weights) if weights is not None else ()
+    if grad_position is None and weights is None:
+        raise GraphTypeError("Give grad_position, weights, or both.", user_location())
+    positions = _positions(grad_position)
+
+    def value_and_gradients(*inputs: Any) -> Any:
+        if any(i >= len(inputs) for i in positions):
+            raise GraphTypeError(
+                f"grad_position {grad_position} needs more than the {len(inputs)} inputs given.", user_location()
+            )
+        value, by_input, by_weight = _tracer().gradient(fn, inputs, positions, parameters, has_aux=has_aux)
+        of_inputs = by_input[0] if isinstance(grad_position, int) else tuple(by_input)
+        of_weights = by_weight[0] if isinstance(weights, Parameter) else tuple(by_weight)
+        if weights is None:
+            return value, of_inputs
+        return value, of_weights if grad_position is None else (of_inputs, of_weights)
+
+    return _compiled_outside(value_and_gradients)
+
+
+def _positions(position: int | tuple[int, ...] | None) -> tuple[int, ...]:
+    if position is None:
+        return ()
+    return (position,) if isinstance(position, int) else tuple(position)
+
+
+def _parameters(weights: Any) -> Sequence[Parameter]:
+    items = (weights,) if isinstance(weights, Parameter) else weights
+    if not isinstance(items, (tuple, list)) or not all(isinstance(item, Parameter) for item in items):
+        raise GraphTypeError("The weights of a gradient are a Parameter or a tuple of them.", user_location())
+    return tuple(items)
+
+
+def _tracer() -> Any:
+    tracer = dispatch.current_tracer()
+    assert tracer is not None
+    return tracer
+
+
+def _compiled_outside(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function inside a trace; outside of one, compiled once for each combination of input types."""
+    from graphls.api import CompileCache
+
+    cache = CompileCache(function)
+
+    def call(*inputs: Any) -> Any:
+        return function(*inputs) if dispatch.current_tracer() is not None else cache(*inputs)
+
+    return call

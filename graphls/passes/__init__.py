@@ -1,0 +1,29 @@
+"""Passes over the IR; importing this package makes every pass known by its name."""
+
+import graphls.primitives  # noqa: F401  the primitives that passes look up by name
+from graphls.passes import cse, dce, fold, gradient, order, overflow
+from graphls.passes.manager import (
+    Pass,
+    Pipeline,
+    PipelineResult,
+    as_pipeline,
+    find_pass,
+    parse_pipeline,
+    register_pass,
+)
+
+__all__ = [
+    "Pass",
+    "Pipeline",
+    "PipelineResult",
+    "as_pipeline",
+    "cse",
+    "dce",
+    "find_pass",
+    "fold",
+    "gradient",
+    "order",
+    "overflow",
+    "parse_pipeline",
+    "register_pass",
+]

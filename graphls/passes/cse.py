@@ -1,0 +1,80 @@
+"""The cse pass: what is computed twice is computed once."""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from graphls.ir.graph import Graph, Node, Value, walk
+from graphls.ir.types import TOKEN, type_of
+from graphls.passes.manager import register_pass
+from graphls.passes.rewrite import Rewriter
+
+
+@register_pass
+@dataclass(frozen=True)
+class Cse:
+    """Let equal nodes share the first of them (common subexpression elimination).
+
+    Before:
+
+        %a = exp(%x) : f32[4]  // forward
+        %b = exp(%x) : f32[4]  // backward
+        %y = mul(%a, %b) : f32[4]  // backward
+
+    After:
+
+        %a = exp(%x) : f32[4]  // forward
+        %y = mul(%a, %a) : f32[4]  // backward
+
+    Nodes are equal that have one primitive, the same operands, attributes and control edges, whatever their
+    phase. Those with tokens or regions stay. A branch of `cond` may use what is computed before the `cond`.
+    A graph with `gradient` nodes stays as it is, because two equal values have different gradients.
+    """
+
+    name = "cse"
+
+    def run(self, graph: Graph) -> Graph:
+        """The graph in which every value is computed once."""
+        if any(n.primitive.name == "gradient" for n in walk(graph)):
+            return graph
+        return _Merge(graph).run()
+
+
+class _Merge(Rewriter):
+    def __init__(self, graph: Graph) -> None:
+        super().__init__(graph)
+        self.seen: ChainMap[Any, tuple[Value, ...]] = ChainMap()
+
+    def region(self, region: Graph) -> Graph:
+        self.seen = self.seen.new_child()
+        swept = super().region(region)
+        self.seen = self.seen.parents
+        return swept
+
+    def visit(self, node: Node) -> Node | Sequence[Value]:
+        if node.regions or any(v.type == TOKEN for v in (*node.inputs, *node.outputs)):
+            return node
+        key = (node.primitive.name, node.inputs, attributes_key(node), frozenset(node.after))
+        first = self.seen.get(key)
+        if first is None:
+            self.seen[key] = node.outputs
+            return node
+        return first
+
+
+def attributes_key(node: Node) -> Any:
+    """A hashable key that is equal for equal attributes only: 1, 1.0 and true differ, as do 0.0 and -0.0."""
+    return frozenset((name, _key(value)) for name, value in node.attrs.items())
+
+
+def _key(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return type_of(value), value.tobytes()
+    if isinstance(value, tuple):
+        return tuple(map(_key, value))
+    return type(value), repr(value) if isinstance(value, float) else value

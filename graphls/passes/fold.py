@@ -1,0 +1,156 @@
+"""The fold pass: what is known is computed now, and what changes nothing goes away."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from graphls.ir.graph import Graph, Node, Value, walk
+from graphls.ir.interpret import Array, run_node
+from graphls.ir.registry import lookup
+from graphls.ir.types import TOKEN, broadcast_shapes
+from graphls.passes.fold_rules import RULES
+from graphls.passes.manager import register_pass
+from graphls.passes.rewrite import Rewriter
+
+_MOVES = ("broadcast_to", "reshape", "transpose")
+_KEPT = ("constant", "overflow_start", "overflow_get")
+_REPEATED_LIMIT = 16
+
+
+@register_pass
+@dataclass(frozen=True)
+class Fold:
+    """Compute small results of constants, and take away what keeps every bit of its operand.
+
+    Before:
+
+        %a = constant() {value=array(f32[], [2.0])} : f32[]  // forward
+        %b = constant() {value=array(f32[], [0.5])} : f32[]  // forward
+        %c = mul(%a, %b) : f32[]  // forward
+        %y = mul(%x, %c) : f32[4]  // forward
+        %z = exp(%y) : f32[4]  // forward
+
+    After (what is left over is for `dce`):
+
+        %a = constant() {value=array(f32[], [2.0])} : f32[]  // forward
+        %b = constant() {value=array(f32[], [0.5])} : f32[]  // forward
+        %c = constant() {value=array(f32[], [1.0])} : f32[]  // forward
+        %z = exp(%x) : f32[4]  // forward
+
+    Results are computed up to `limit` elements, or as many as the operands have. Infinities, nan, the sign of
+    zero and rounding are kept, so `x * 0` and `x + 0.0` stay. Nodes with control edges stay, since the edges
+    order them. A graph with `gradient` nodes stays as it is, because equal values have different gradients.
+    """
+
+    limit: int = 1024
+    name = "fold"
+
+    def run(self, graph: Graph) -> Graph:
+        """The graph with less to compute."""
+        if any(n.primitive.name == "gradient" for n in walk(graph)):
+            return graph
+        return Folding(graph, self.limit).run()
+
+
+class Folding(Rewriter):
+    """One sweep of the pass, and what its rules ask."""
+
+    def __init__(self, graph: Graph, limit: int) -> None:
+        super().__init__(graph)
+        self.limit = limit
+        self.roots: dict[Value, Value] = {}
+        self.numbers: dict[Value, Array | None] = {}
+        gets = (n for n in walk(graph) if n.primitive.name == "overflow_get")
+        self.checked = {v for get in gets for v in get.inputs}
+
+    def visit(self, node: Node) -> Node | Sequence[Value]:
+        if node.after:
+            return node
+        rule = RULES.get(node.primitive.name)
+        result = rule(self, node) if rule else None
+        if isinstance(result, Value):
+            return (result,)
+        if result is not None:
+            return result
+        return self.computed(node) if self.computable(node) else self.narrowed(node)
+
+    def define(self, node: Node) -> None:
+        super().define(node)
+        if node.primitive.name == "constant":
+            self.roots[node.output] = node.output
+        elif node.primitive.name in _MOVES and node.inputs[0] in self.roots and not node.after:
+            self.roots[node.output] = self.roots[node.inputs[0]]
+
+    def number(self, value: Value) -> Array | None:
+        """The one number that every element of a constant is, moved and repeated ones included."""
+        root = self.roots.get(value)
+        if root is None:
+            return None
+        if root not in self.numbers:
+            self.numbers[root] = _repeated(self.definer[root].attrs["value"])
+        return self.numbers[root]
+
+    def is_number(self, value: Value, number: float) -> bool:
+        """Whether every element has the bits of this number."""
+        found = self.number(value)
+        return found is not None and found.tobytes() == np.asarray(number).astype(found.dtype).tobytes()
+
+    def without(self, node: Node, number: float, *positions: int) -> Value | None:
+        """The other operand, where one at these positions is a number that changes nothing."""
+        for at in positions:
+            other = node.inputs[1 - at]
+            if other.type == node.output.type and self.is_number(node.inputs[at], number):
+                return other
+        return None
+
+    def behind(self, node: Node, value: Value | None = None, name: str = "") -> Value | None:
+        """The operand of the node that defines `value` (the operand), if both nodes are of one primitive."""
+        before = self.definer.get(value or node.inputs[0])
+        if before is None or before.after or before.primitive.name != (name or node.primitive.name):
+            return None
+        return before.inputs[0]
+
+    def narrowed(self, node: Node) -> Node:
+        """An elementwise node broadcasts by itself: operands need not be repeated for it."""
+        if not getattr(node.primitive, "elementwise", False):
+            return node
+        for at, value in enumerate(node.inputs):
+            narrow = self.behind(node, value, "broadcast_to")
+            if narrow is not None:
+                inputs = (*node.inputs[:at], narrow, *node.inputs[at + 1 :])
+                if broadcast_shapes(*(v.type.shape for v in inputs)) == node.output.type.shape:
+                    node = replace(node, inputs=inputs)
+        return node
+
+    def computable(self, node: Node) -> bool:
+        if node.regions or node.primitive.name in _KEPT or getattr(node.primitive, "on_host", False):
+            return False
+        if not all(self.roots.get(v) is v for v in node.inputs):
+            return False
+        given = sum(v.type.size for v in node.inputs)
+        limit = _REPEATED_LIMIT if node.primitive.name == "broadcast_to" else max(self.limit, given)
+        return all(v.type != TOKEN and v.type.size <= limit for v in node.outputs)
+
+    def computed(self, node: Node) -> Node | Sequence[Value]:
+        arrays = {v: self.definer[v].attrs["value"] for v in node.inputs}
+        try:
+            with np.errstate(all="ignore"):
+                results = run_node(node, arrays)
+        except (ArithmeticError, ValueError, IndexError):
+            return node
+        for value, result in zip(node.outputs, results, strict=True):
+            array = np.array(result)
+            array.flags.writeable = False
+            constant = replace(node, primitive=lookup("constant"), inputs=(), attrs={"value": array})
+            self.e.append(replace(constant, outputs=(value,)))
+        return node.outputs
+
+
+def _repeated(array: Array) -> Array | None:
+    if not array.size:
+        return None
+    elements = np.ascontiguousarray(array).reshape(-1, 1).view(np.uint8)
+    return array.reshape(-1)[0] if (elements == elements[0]).all() else None

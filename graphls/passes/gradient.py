@@ -1,0 +1,233 @@
+"""The gradient pass: `gradient` nodes become the backward graph."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from graphls.ir.build import Builder, Names, copy_nodes, substitute
+from graphls.ir.errors import GraphTypeError
+from graphls.ir.graph import Graph, Node, Value, uses
+from graphls.passes.manager import register_pass
+
+
+@register_pass
+@dataclass(frozen=True)
+class Gradient:
+    """Append the backward graph to the forward that is there, in place of each `gradient` node.
+
+    Before:
+
+        %p = matmul(%x, @w) : f32[8,1]  // forward
+        %loss = mean(%p) {axis=[0, 1]} : f32[]  // forward
+        %gw = gradient(%loss, %seed, @w) {of=1, wrt=1} : f32[4,1]  // backward
+
+    After:
+
+        %p = matmul(%x, @w) : f32[8,1]  // forward
+        %loss = mean(%p) {axis=[0, 1]} : f32[]  // forward
+        %seed_1 = depend(%seed) after(%loss) : f32[]  // backward
+        ...
+        %gw = matmul(%x, %g) {transpose_a=true} : f32[4,1]  // backward
+
+    Every backward node has the scope and the line of the forward node that it belongs to. A value that the
+    results do not depend on gets zeros. Raises GraphTypeError, once for the whole graph, where primitives
+    without a gradient rule lie on the way.
+    """
+
+    name = "gradient"
+
+    def run(self, graph: Graph) -> Graph:
+        """The graph without `gradient` nodes."""
+        expansion = _Expansion(graph)
+        nodes = expansion.block(graph.nodes)
+        if expansion.missing:
+            raise _missing_rules(expansion.missing)
+        mapping = expansion.mapping
+        outputs = tuple(mapping.get(v, v) for v in graph.outputs)
+        writes = tuple(replace(w, value=mapping.get(w.value, w.value)) for w in graph.writes)
+        return graph.replace(nodes=nodes, outputs=outputs, writes=writes)
+
+
+def _missing_rules(missing: Mapping[Node, None]) -> GraphTypeError:
+    listed = "; ".join(f"{n.primitive.name}{f' ({n.loc})' if n.loc else ''}" for n in missing)
+    return GraphTypeError(
+        f"These primitives have no gradient rule: {listed}; "
+        "use ops.stop_gradient where no gradient is needed, or give the cell a bprop."
+    )
+
+
+class _Expansion:
+    """The nodes that are there so far, by the values they define."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.names = Names.of(graph)
+        self.definer: dict[Value, Node] = {}
+        self.mapping: dict[Value, Value] = {}
+        self.missing: dict[Node, None] = {}
+        self.position: dict[Node, int] = {}
+
+    def block(self, nodes: Iterable[Node]) -> tuple[Node, ...]:
+        builder = Builder(self.names)
+        for node in nodes:
+            node = self.with_expanded_regions(substitute(node, self.mapping))
+            if node.primitive.name == "gradient":
+                start = len(builder.nodes)
+                self.expand(node, builder)
+                self.define(builder.nodes[start:])
+            else:
+                builder.append(node)
+                self.define([node])
+        return tuple(builder.nodes)
+
+    def define(self, nodes: Iterable[Node]) -> None:
+        for node in nodes:
+            self.position[node] = len(self.position)
+            self.definer.update((value, node) for value in node.outputs)
+
+    def with_expanded_regions(self, node: Node) -> Node:
+        if not node.regions:
+            return node
+        return replace(node, regions=tuple(self.region(r) for r in node.regions))
+
+    def region(self, region: Graph) -> Graph:
+        nodes = self.block(region.nodes)
+        return region.replace(nodes=nodes, outputs=tuple(self.mapping.get(v, v) for v in region.outputs))
+
+    def expand(self, node: Node, builder: Builder) -> None:
+        of, wrt = node.attrs["of"], node.attrs["wrt"]
+        results, seeds = node.inputs[:of], node.inputs[of : 2 * of]
+        sources, constants = node.inputs[2 * of : 2 * of + wrt], node.inputs[2 * of + wrt :]
+        with builder.at(node, "backward"):
+            seeds = tuple(
+                builder.emit("depend", (seed,), after=results, name=seed.name)[0] for seed in seeds
+            )
+        nodes = self.between(results, {*sources, *constants})
+        gradients = Backward(builder, sources, self.missing).run(nodes, zip(results, seeds, strict=True))
+        self.mapping.update(zip(node.outputs, gradients, strict=True))
+
+    def between(self, results: Iterable[Value], stops: set[Value]) -> list[Node]:
+        """The nodes that `results` come from, in order, none of those behind `stops`."""
+        found: set[Node] = set()
+        waiting = [v for v in results if v not in stops]
+        while waiting:
+            node = self.definer.get(waiting.pop())
+            if node is not None and node not in found:
+                found.add(node)
+                waiting.extend(v for v in uses(node) if v not in stops)
+        return sorted(found, key=self.position.__getitem__)
+
+
+class Backward:
+    """Reverse accumulation over a list of nodes, with respect to `sources`."""
+
+    def __init__(self, builder: Builder, sources: Sequence[Value], missing: dict[Node, None]) -> None:
+        self.e = builder
+        self.sources = sources
+        self.missing = missing
+        self.parts: dict[Value, list[Value]] = {}
+
+    def run(self, nodes: Sequence[Node], seeds: Iterable[tuple[Value, Value | None]]) -> list[Value]:
+        """The gradients of the sources; `seeds` pairs results with their sensitivities."""
+        active = _active(nodes, self.sources)
+        for result, seed in seeds:
+            if seed is not None:
+                self.parts.setdefault(result, []).append(seed)
+        for node in reversed(nodes):
+            if active.intersection(node.outputs) and any(v in self.parts for v in node.outputs):
+                with self.e.at(node, "backward"):
+                    self.through(node, active)
+        return [self.total(v) or self.zeros(v) for v in self.sources]
+
+    def through(self, node: Node, active: set[Value]) -> None:
+        gradients = tuple(self.total(v) for v in node.outputs)
+        if node.primitive.name == "cond":
+            self.through_cond(node, gradients, active)
+        elif node.primitive.name == "custom_gradient":
+            self.through_custom(node, gradients)
+        elif not getattr(node.primitive, "differentiable", False):
+            self.missing.setdefault(node)
+        else:
+            self.through_rule(node, gradients, active)
+
+    def through_rule(self, node: Node, gradients: tuple[Value | None, ...], active: set[Value]) -> None:
+        g: Any = gradients[0] if len(gradients) == 1 else gradients
+        primitive: Any = node.primitive
+        results = primitive.vjp(self.e, g, *node.inputs, *node.outputs, **node.attrs)
+        results = results if isinstance(results, tuple) else (results,)
+        for value, gradient in zip(node.inputs, results, strict=True):
+            if gradient is not None and value in active:
+                self.add(value, gradient)
+
+    def through_cond(self, node: Node, gradients: tuple[Value | None, ...], active: set[Value]) -> None:
+        """A cond again: each region repeats its forward and yields the gradients of what it captures."""
+        captured = [v for v in uses(node)[1:] if v in active and v.type.dtype.is_float]
+        if not captured:
+            return
+        regions = tuple(self.backward_region(r, gradients, captured) for r in node.regions)
+        for value, gradient in zip(captured, self.e.emit("cond", node.inputs[:1], regions=regions), strict=True):
+            self.add(value, gradient)
+
+    def backward_region(
+        self, region: Graph, gradients: tuple[Value | None, ...], captured: Sequence[Value]
+    ) -> Graph:
+        builder = Builder(self.e.names)
+        copied: dict[Value, Value] = {}
+        builder.nodes = copy_nodes(region.nodes, copied, builder.names, "backward")
+        results = [copied.get(v, v) for v in region.outputs]
+        inner = Backward(builder, captured, self.missing)
+        builder.phase, builder.scope, builder.loc = "backward", self.e.scope, self.e.loc
+        outputs = inner.run(list(builder.nodes), zip(results, gradients, strict=True))
+        return region.replace(nodes=tuple(builder.nodes), outputs=tuple(outputs))
+
+    def through_custom(self, node: Node, gradients: tuple[Value | None, ...]) -> None:
+        (region,) = node.regions
+        count = node.attrs["outputs"]
+        given = [g or self.zeros(v) for g, v in zip(gradients, node.outputs, strict=True)]
+        mapping = dict(zip(region.inputs, (*node.inputs, *given), strict=True))
+        for inner in copy_nodes(region.nodes, mapping, self.e.names, "backward"):
+            self.e.append(inner)
+        for value, result in zip(node.inputs[count:], region.outputs, strict=True):
+            if value.type.dtype.is_float:
+                self.add(value, mapping.get(result, result))
+
+    def add(self, value: Value, gradient: Value) -> None:
+        self.parts.setdefault(value, []).append(self.fitted(gradient, value))
+
+    def fitted(self, gradient: Value, value: Value) -> Value:
+        """The gradient in the shape of its value: axes that broadcasting made wide are summed."""
+        given, wanted = gradient.type.shape, value.type.shape
+        if given != wanted:
+            extra = len(given) - len(wanted)
+            wide = [i + extra for i, n in enumerate(wanted) if n == 1 and given[i + extra] != 1]
+            axes = (*range(extra), *wide)
+            if axes:
+                gradient = self.e.sum(gradient, axis=axes, keepdims=False)
+            if gradient.type.shape != wanted:
+                gradient = self.e.reshape(gradient, shape=wanted)
+        if gradient.type.dtype is not value.type.dtype:
+            gradient = self.e.cast(gradient, dtype=value.type.dtype)
+        return gradient
+
+    def total(self, value: Value) -> Value | None:
+        parts = self.parts.get(value)
+        if not parts:
+            return None
+        result = parts[0]
+        for part in parts[1:]:
+            result = self.e.add(result, part)
+        parts[:] = [result]
+        return result
+
+    def zeros(self, value: Value) -> Value:
+        return self.e.constant(0, value.type.dtype, value.type.shape)
+
+
+def _active(nodes: Iterable[Node], sources: Iterable[Value]) -> set[Value]:
+    """The float values that depend on the sources."""
+    active = set(sources)
+    for node in nodes:
+        if any(v in active for v in uses(node)):
+            active.update(v for v in node.outputs if v.type.dtype.is_float)
+    return active

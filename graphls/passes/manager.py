@@ -1,0 +1,239 @@
+"""The pass manager: passes by name, pipelines as text, and every stage of a run."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+from graphls.ir.errors import GraphKeyError, GraphTypeError, GraphValueError, VerifyError
+from graphls.ir.graph import Graph
+from graphls.ir.registry import nearest
+from graphls.ir.text import dump
+from graphls.ir.verify import verify as verify_graph
+
+
+class Pass(Protocol):
+    """A frozen dataclass whose fields are the options of the pass.
+
+    Its docstring shows a graph before and after the pass, in IR text.
+    """
+
+    @property
+    def name(self) -> str:
+        """How pipelines call the pass; a class attribute."""
+
+    def run(self, graph: Graph) -> Graph:
+        """The graph after the pass; `graph` itself is not changed."""
+
+
+_passes: dict[str, type[Pass]] = {}
+PassClass = TypeVar("PassClass", bound=type[Pass])
+
+
+def register_pass(cls: PassClass) -> PassClass:
+    """Make a pass known to pipelines by its `name`, in place of one that had it before.
+
+    Stands above `@dataclass(frozen=True)`. Raises GraphTypeError for a class that is not a pass.
+    """
+    name = getattr(cls, "name", None)
+    if not isinstance(name, str) or not re.fullmatch(r"\w+", name):
+        raise GraphTypeError(f"The pass {cls.__name__} needs a class attribute `name` of letters, digits and '_'.")
+    if not is_dataclass(cls) or not callable(getattr(cls, "run", None)):
+        raise GraphTypeError(f"The pass {cls.__name__} must be a dataclass with a method run(graph).")
+    _passes[name] = cls
+    return cls
+
+
+def find_pass(name: str) -> type[Pass]:
+    """The pass of that name; raises GraphKeyError that lists the known ones."""
+    if name not in _passes:
+        known = ", ".join(sorted(_passes))
+        raise GraphKeyError(f"There is no pass {name!r}{nearest(name, _passes)}; there are {known}.")
+    return _passes[name]
+
+
+class Stage(NamedTuple):
+    """A graph on its way through a pipeline: its name ("01_fold") and the seconds that its pass took."""
+
+    name: str
+    graph: Graph
+    seconds: float
+
+
+@dataclass(frozen=True)
+class PipelineResult:
+    """What a run made: the final graph, the stages by name, and the seconds that each pass took."""
+
+    graph: Graph
+    stages: dict[str, Graph] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """Passes that run one after the other; `str` gives the text that `parse_pipeline` reads."""
+
+    passes: tuple[Pass, ...]
+
+    def run(self, graph: Graph, *, verify: bool = True, keep: bool = True, source: str = "input") -> PipelineResult:
+        """Run every pass, verify the graph after each and keep the stages.
+
+        Stages are named "00_input" (or another `source`), "01_gradient" and so on. Where the environment has
+        GRAPHLS_DUMP=directory, each one is written to directory/<graph>/<stage>.ir. Raises VerifyError,
+        which names the pass, for a graph that breaks a rule; errors of a pass are passed on.
+        """
+        stages, seconds = {}, {}
+        for stage in self.steps(graph, verify=verify, source=source):
+            graph = stage.graph
+            seconds[stage.name] = stage.seconds
+            if keep:
+                stages[stage.name] = graph
+        return PipelineResult(graph, stages, seconds)
+
+    def steps(self, graph: Graph, *, verify: bool = True, source: str = "input") -> Iterator[Stage]:
+        """The stages one by one, as soon as each is made; the first is the graph that came in."""
+        folder = _dump_folder(graph)
+        stage, maker = Stage(f"00_{source}", graph, 0.0), "The graph that came into the pipeline"
+        for number in range(len(self.passes) + 1):
+            if number:
+                each = self.passes[number - 1]
+                stage = _timed(f"{number:02d}_{each.name}", each, stage.graph)
+                maker = f"The graph that the pass {each.name!r} made"
+            if folder:
+                write_text(folder / f"{stage.name}.ir", dump(stage.graph))
+            if verify:
+                _verify(stage.graph, maker)
+            yield stage
+
+    def __str__(self) -> str:
+        return ", ".join(map(pass_text, self.passes))
+
+
+def _timed(name: str, each: Pass, graph: Graph) -> Stage:
+    start = time.perf_counter()
+    made = each.run(graph)
+    if not isinstance(made, Graph):
+        raise GraphTypeError(f"The pass {each.name!r} returned {type(made).__name__} and must return a Graph.")
+    return Stage(name, made, time.perf_counter() - start)
+
+
+def _verify(graph: Graph, maker: str) -> None:
+    try:
+        verify_graph(graph)
+    except VerifyError as error:
+        named = VerifyError(f"{maker} does not verify. {error}")
+        named.location = error.location
+        raise named from None
+
+
+def _dump_folder(graph: Graph) -> Path | None:
+    directory = os.environ.get("GRAPHLS_DUMP")
+    return Path(directory) / re.sub(r"[^\w.-]", "_", graph.name) if directory else None
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file at once, or not at all; its directory is made."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+_CONSTANTS = {"true": True, "false": False, "none": None}
+_ITEM = re.compile(r"\s*(?P<name>\w+)\s*(?:\{(?P<options>[^{}]*)\})?\s*(?:,|$)")
+_OPTION = re.compile(r"""\s*(?P<key>\w+)\s*=\s*(?P<value>"[^"]*"|'[^']*'|\[[^\]]*\]|[^,\s]+)\s*(?:,|$)""")
+
+
+def parse_pipeline(text: str) -> Pipeline:
+    """The pipeline that a text such as `gradient, overflow{mode=window}, fold, dce` names.
+
+    Raises GraphKeyError for a pass that is not known, GraphValueError for options it does not have and
+    for other text.
+    """
+    items = _items(_ITEM, text, "pipeline")
+    return Pipeline(tuple(_configured(m["name"], m["options"] or "") for m in items))
+
+
+def as_pipeline(passes: Pass | Pipeline | list[Pass] | tuple[Pass, ...] | str) -> Pipeline:
+    """The pipeline that a text, a pass or several passes stand for."""
+    if isinstance(passes, Pipeline):
+        return passes
+    if isinstance(passes, str):
+        return parse_pipeline(passes)
+    if isinstance(passes, (list, tuple)):
+        return Pipeline(tuple(passes))
+    return Pipeline((passes,))
+
+
+def _items(pattern: re.Pattern[str], text: str, what: str) -> list[re.Match[str]]:
+    found, position, text = [], 0, text.strip()
+    while position < len(text):
+        match = pattern.match(text, position)
+        if match is None:
+            example = "fold, overflow{mode=window}" if what == "pipeline" else "mode=window, limit=3"
+            raise GraphValueError(f"The {what} text {text[position:]!r} does not parse; write it like '{example}'.")
+        found.append(match)
+        position = match.end()
+    return found
+
+
+def _configured(name: str, text: str) -> Pass:
+    cls = find_pass(name)
+    known: dict[str, Field[Any]] = {f.name: f for f in fields(cls) if f.init}  # type: ignore[arg-type]
+    options = {}
+    for match in _items(_OPTION, text, "option"):
+        key, value = match["key"], _value(match["value"])
+        if key not in known:
+            listed = ", ".join(known) or "none"
+            raise GraphValueError(f"The pass {name!r} has no option {key!r}; its options: {listed}.")
+        options[key] = _fitting(name, known[key], value)
+    return cls(**options)
+
+
+def _value(text: str) -> Any:
+    """A number, quoted string or list as Python writes it, true, false, none, or a bare word."""
+    if text in _CONSTANTS:
+        return _CONSTANTS[text]
+    try:
+        value = ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _fitting(name: str, option: Field[Any], value: Any) -> Any:
+    default = option.default
+    if default is MISSING or default is None or type(value) is type(default):
+        return value
+    if isinstance(default, float) and type(value) is int:
+        return float(value)
+    kind = type(default).__name__
+    raise GraphValueError(f"The option {option.name!r} of the pass {name!r} takes a {kind}, not {value!r}.")
+
+
+def pass_text(each: Pass) -> str:
+    """A pass as pipelines write it, with the options that differ from their defaults."""
+    options = [(f.name, getattr(each, f.name), f.default) for f in fields(each) if f.init]  # type: ignore[arg-type]
+    written = ", ".join(f"{name}={_option_text(value)}" for name, value, default in options if value != default)
+    return f"{each.name}{{{written}}}" if written else each.name
+
+
+def _option_text(value: Any) -> str:
+    if value is None or isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        return value if re.fullmatch(r"[A-Za-z_]\w*", value) and value not in _CONSTANTS else repr(value)
+    return str(list(value)) if isinstance(value, tuple) else repr(value)

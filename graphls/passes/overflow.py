@@ -1,0 +1,131 @@
+"""The overflow pass: where the windows of loss scaling open and close."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from graphls.ir.build import Names
+from graphls.ir.graph import Graph, Node, Value, uses
+from graphls.ir.registry import lookup
+from graphls.ir.types import TOKEN
+from graphls.passes.manager import register_pass
+from graphls.passes.rewrite import schedule
+from graphls.passes.windows import Window, ancestors, constants, definers, token_of, windows
+
+
+@register_pass
+@dataclass(frozen=True)
+class Overflow:
+    """Place `overflow_start` after the loss and before the backward, `overflow_get` after what it checks.
+
+    Before:
+
+        %loss = mean(%p) {axis=[0, 1]} : f32[]  // forward
+        %seed = depend(%scale) after(%loss) : f32[]  // backward
+        %gw = mul(%x, %seed) : f32[4]  // backward
+        %overflow = overflow_get(%gw) : bool[]  // check
+
+    After:
+
+        %loss = mean(%p) {axis=[0, 1]} : f32[]  // forward
+        %status = overflow_start() after(%loss) : token  // check
+        %seed = depend(%scale) after(%loss, %status) : f32[]  // backward
+        %gw = mul(%x, %seed) : f32[4]  // backward
+        %overflow = overflow_get(%status, %gw) : bool[]  // check
+
+    `mode` says what raises the status: "outputs", only the values that the user checks; "window", every
+    float value made inside, as a hardware status register does.
+    """
+
+    mode: str = "outputs"
+    name = "overflow"
+
+    def run(self, graph: Graph) -> Graph:
+        """The graph with every window in its place."""
+        return graph.replace(nodes=self.block(graph.nodes, Names.of(graph)))
+
+    def block(self, nodes: Sequence[Node], names: Names) -> tuple[Node, ...]:
+        nodes = [self.inner(node, names) for node in nodes]
+        nodes = with_starts(nodes, names)
+        for number in range(len(windows(nodes))):
+            nodes = list(schedule(place(nodes, windows(nodes)[number])))
+        if self.mode == "window":
+            for number in range(len(windows(nodes))):
+                nodes = watch_all(nodes, windows(nodes)[number])
+        return tuple(without_idle_edges(nodes))
+
+    def inner(self, node: Node, names: Names) -> Node:
+        if not node.regions:
+            return node
+        regions = tuple(r.replace(nodes=self.block(r.nodes, names)) for r in node.regions)
+        return replace(node, regions=regions)
+
+
+def without_idle_edges(nodes: Sequence[Node]) -> list[Node]:
+    """Outside of windows nothing has to wait for the loss: seeds of the backward lose their edges."""
+    inside = {n for w in windows(nodes) for n in w.inside}
+    return [replace(n, after=()) if _is_seed(n) and n not in inside else n for n in nodes]
+
+
+def _is_seed(node: Node) -> bool:
+    return node.phase == "backward" and node.primitive.name == "depend"
+
+
+def with_starts(nodes: Sequence[Node], names: Names) -> list[Node]:
+    """Every `overflow_get` without a status gets one that opens before the first backward node it checks."""
+    result = list(nodes)
+    for get in nodes:
+        if get.primitive.name == "overflow_get" and token_of(get) is None:
+            before = ancestors(result, [get])
+            first = next((n for n in result if n in before and n.phase == "backward"), get)
+            status = Value(names.fresh("status"), TOKEN)
+            start = Node(lookup("overflow_start"), (), (status,), phase="check", scope=get.scope, loc=get.loc)
+            at = result.index(first)
+            result.insert(at, start)
+            result[result.index(get)] = replace(get, inputs=(status, *get.inputs))
+    return result
+
+
+def place(nodes: Sequence[Node], window: Window) -> list[Node]:
+    """Open the window after every forward node that feeds it, and move the backward nodes into it."""
+    start = replace(window.start, after=_merged(window.start.after, _opening(nodes, window)))
+    (status,) = start.outputs
+    fixed = constants(nodes)
+    outside = {n for n in window.before - window.behind - fixed if n.phase == "backward"}
+    outside -= ancestors(nodes, [window.start])
+    made_outside = {v for n in outside for v in n.outputs}
+    placed = []
+    for node in nodes:
+        if node is window.start:
+            node = start
+        elif node in outside and made_outside.isdisjoint(uses(node)):
+            node = replace(node, after=_merged(node.after, (status,)))
+        placed.append(node)
+    return placed
+
+
+def _opening(nodes: Sequence[Node], window: Window) -> tuple[Value, ...]:
+    """The last forward values that feed the window, and those that its backward nodes wait for."""
+    definer = definers(nodes)
+    fixed = constants(nodes)
+    early = [n for n in nodes if n in window.before and n not in window.behind and n is not window.start]
+    feeding = {n for n in early if n.phase != "backward" and n not in fixed}
+    waited = {v for n in window.before if n.phase == "backward" for v in n.after if v in definer}
+    feeding |= {definer[v] for v in waited if definer[v] not in window.behind and definer[v] not in fixed}
+    feeding -= {window.start}
+    used = {v for n in feeding for v in (*uses(n), *n.after)}
+    last = [n for n in nodes if n in feeding and n.phase != "backward" and used.isdisjoint(n.outputs)]
+    return tuple(n.outputs[0] for n in last)
+
+
+def watch_all(nodes: Sequence[Node], window: Window) -> list[Node]:
+    """Let the get check every float value that is made inside the window."""
+    made = [v for n in nodes if n in window.inside for v in n.outputs if v.type.dtype.is_float]
+    inputs = _merged(window.get.inputs, tuple(made))
+    get = replace(window.get, inputs=inputs, attrs={**window.get.attrs, "mode": "window"})
+    return [get if n is window.get else n for n in nodes]
+
+
+def _merged(first: tuple[Value, ...], second: tuple[Value, ...]) -> tuple[Value, ...]:
+    return tuple(dict.fromkeys((*first, *second)))

@@ -1,0 +1,249 @@
+"""Elementwise arithmetic."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from graphls.ir.build import Builder
+from graphls.ir.graph import Value
+from graphls.ir.types import Type, float64, int32
+from graphls.primitives.primitive import Array, Elementwise, FloatElementwise, f32, sample
+
+_PAIRS = (
+    sample(f32(2, 3), f32(2, 3)),
+    sample(f32(2, 3), f32(3)),
+    sample(f32(4, 1), f32(1, 3)),
+    sample(f32(), f32(2, 0)),
+)
+_INTEGERS = (sample(Type(int32, (5,)), Type(int32, (5,))),)
+_POSITIVE = (sample(f32(2, 3), f32(3), low=0.5, high=2.0), sample(f32(4, 1), f32(1, 3), low=0.5, high=2.0))
+
+
+class Add(Elementwise):
+    """The sum x + y, broadcasting; any numbers."""
+
+    samples = _PAIRS + _INTEGERS
+    onnx = "Add"
+
+    def numpy(self, x: Array, y: Array) -> Array:
+        return np.add(x, y)
+
+    def vjp(self, e: Builder, g: Value, x: Value, y: Value, out: Value) -> Any:
+        return g, g
+
+
+class Sub(Elementwise):
+    """The difference x - y, broadcasting; any numbers."""
+
+    samples = _PAIRS + _INTEGERS
+    onnx = "Sub"
+
+    def numpy(self, x: Array, y: Array) -> Array:
+        return np.subtract(x, y)
+
+    def vjp(self, e: Builder, g: Value, x: Value, y: Value, out: Value) -> Any:
+        return g, e.neg(g)
+
+
+class Mul(Elementwise):
+    """The product x * y, broadcasting; any numbers."""
+
+    samples = _PAIRS + _INTEGERS
+    onnx = "Mul"
+
+    def numpy(self, x: Array, y: Array) -> Array:
+        return np.multiply(x, y)
+
+    def vjp(self, e: Builder, g: Value, x: Value, y: Value, out: Value) -> Any:
+        return e.mul(g, y), e.mul(g, x)
+
+
+class Div(FloatElementwise):
+    """The quotient x / y of floats, broadcasting; x / 0 is an infinity or nan."""
+
+    samples = _POSITIVE
+    onnx = "Div"
+
+    def numpy(self, x: Array, y: Array) -> Array:
+        return np.divide(x, y)
+
+    def vjp(self, e: Builder, g: Value, x: Value, y: Value, out: Value) -> Any:
+        gx = e.div(g, y)
+        return gx, e.neg(e.mul(gx, out))
+
+
+class FloorDiv(Elementwise):
+    """The quotient x / y rounded down, broadcasting; any numbers, gradient zero."""
+
+    samples = (
+        sample(f32(2, 3), f32(3), low=0.6, high=1.9, gradient=False),
+        sample(Type(int32, (9,)), Type(int32, (9,)), integers=(1, 9)),
+    )
+
+    def numpy(self, x: Array, y: Array) -> Array:
+        return np.floor(np.divide(x, y)) if x.dtype.kind == "f" else np.floor_divide(x, y)
+
+    def vjp(self, e: Builder, g: Value, x: Value, y: Value, out: Value) -> Any:
+        return None, None
+
+    def onnx(self, e: Any, x: str, y: str) -> Any:
+        if e.in_types[0].dtype.is_float:
+            return e.Floor(e.Div(x, y))
+        remainder = e.Mod(x, y)
+        return e.Div(e.Sub(x, remainder), y)
+
+
+class Mod(Elementwise):
+    """The remainder with the sign of the divisor (Python's %), broadcasting; any numbers."""
+
+    samples = (
+        sample(f32(2, 3), f32(3), low=0.6, high=1.9, gradient=False),
+        sample(Type(int32, (9,)), Type(int32, (9,)), integers=(1, 9)),
+    )
+
+    def numpy(self, x: Array, y: Array) -> Array:
+        return np.mod(x, y)
+
+    def vjp(self, e: Builder, g: Value, x: Value, y: Value, out: Value) -> Any:
+        return g, e.neg(e.mul(g, e.floor_div(x, y)))
+
+    def onnx(self, e: Any, x: str, y: str) -> Any:
+        if not e.in_types[0].dtype.is_float:
+            return e.Mod(x, y)
+        remainder, zero = e.Mod(x, y, fmod=1), e.scalar(0.0)
+        opposite = e.Less(e.Mul(e.Sign(remainder), e.Sign(y)), zero)
+        return e.Where(opposite, e.Add(remainder, y), remainder)
+
+
+class Pow(FloatElementwise):
+    """The power x ** y of floats, broadcasting; nan for a negative x with a broken y."""
+
+    samples = _POSITIVE
+    onnx = "Pow"
+
+    def numpy(self, x: Array, y: Array) -> Array:
+        return np.power(x, y)
+
+    def vjp(self, e: Builder, g: Value, x: Value, y: Value, out: Value) -> Any:
+        gx = e.mul(g, e.mul(y, e.pow(x, e.sub(y, 1.0))))
+        positive = e.greater(x, e.constant(0.0, x.type.dtype))
+        safe = e.where(positive, x, e.constant(1.0, x.type.dtype))
+        return gx, e.mul(g, e.mul(out, e.log(safe)))
+
+
+class Neg(Elementwise):
+    """The negative -x of signed numbers."""
+
+    half = "exact"
+    samples = (sample(f32(2, 3)), sample(Type(int32, (5,))), sample(f32(0, 2)))
+    onnx = "Neg"
+
+    def numpy(self, x: Array) -> Array:
+        return np.negative(x)
+
+    def vjp(self, e: Builder, g: Value, x: Value, out: Value) -> Any:
+        return e.neg(g)
+
+
+class Abs(Elementwise):
+    """The absolute value; its gradient is sign(x), 0 at 0."""
+
+    half = "exact"
+    samples = (sample(f32(2, 3), low=0.1), sample(f32(7), low=-2, high=-0.1), sample(Type(int32, (5,))))
+    onnx = "Abs"
+
+    def numpy(self, x: Array) -> Array:
+        return np.abs(x)
+
+    def vjp(self, e: Builder, g: Value, x: Value, out: Value) -> Any:
+        return e.mul(g, e.sign(x))
+
+
+class Sign(Elementwise):
+    """-1, 0 or 1 by the sign of x; gradient zero."""
+
+    half = "exact"
+    samples = (sample(f32(2, 3), gradient=False), sample(Type(int32, (5,))))
+    onnx = "Sign"
+
+    def numpy(self, x: Array) -> Array:
+        return np.sign(x)
+
+    def vjp(self, e: Builder, g: Value, x: Value, out: Value) -> Any:
+        return None
+
+
+class Maximum(Elementwise):
+    """The larger of x and y, broadcasting, nan where either is; a tie's gradient goes to x."""
+
+    half = "exact"
+    samples = (*_PAIRS, *_INTEGERS)
+    onnx = "Max"
+
+    def numpy(self, x: Array, y: Array) -> Array:
+        return np.maximum(x, y)
+
+    def vjp(self, e: Builder, g: Value, x: Value, y: Value, out: Value) -> Any:
+        return _choose(e, g, e.greater_equal(x, y))
+
+
+class Minimum(Elementwise):
+    """The smaller of x and y, broadcasting, nan where either is; a tie's gradient goes to x."""
+
+    half = "exact"
+    samples = (*_PAIRS, *_INTEGERS)
+    onnx = "Min"
+
+    def numpy(self, x: Array, y: Array) -> Array:
+        return np.minimum(x, y)
+
+    def vjp(self, e: Builder, g: Value, x: Value, y: Value, out: Value) -> Any:
+        return _choose(e, g, e.less_equal(x, y))
+
+
+def _choose(e: Builder, g: Value, to_first: Value) -> tuple[Value, Value]:
+    zero = e.constant(0.0, g.type.dtype)
+    return e.where(to_first, g, zero), e.where(to_first, zero, g)
+
+
+class Square(Elementwise):
+    """The square x * x."""
+
+    samples = (sample(f32(2, 3)), sample(Type(int32, (5,))))
+
+    def numpy(self, x: Array) -> Array:
+        return np.square(x)
+
+    def vjp(self, e: Builder, g: Value, x: Value, out: Value) -> Any:
+        return e.mul(g, e.mul(x, 2.0))
+
+    def onnx(self, e: Any, x: str) -> Any:
+        return e.Mul(x, x)
+
+
+class Reciprocal(FloatElementwise):
+    """One over x; an infinity at 0."""
+
+    samples = (sample(f32(2, 3), low=0.5, high=2.0),)
+    onnx = "Reciprocal"
+
+    def numpy(self, x: Array) -> Array:
+        return np.reciprocal(x)
+
+    def vjp(self, e: Builder, g: Value, x: Value, out: Value) -> Any:
+        return e.neg(e.mul(g, e.square(out)))
+
+
+class Sqrt(FloatElementwise):
+    """The square root; nan below 0."""
+
+    samples = (sample(f32(2, 3), low=0.5, high=2.0), sample(Type(float64, (4,)), low=0.5, high=2.0))
+    onnx = "Sqrt"
+
+    def numpy(self, x: Array) -> Array:
+        return np.sqrt(x)
+
+    def vjp(self, e: Builder, g: Value, x: Value, out: Value) -> Any:
+        return e.div(e.mul(g, 0.5), out)

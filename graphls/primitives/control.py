@@ -1,0 +1,259 @@
+"""Primitives that shape the graph itself: constants, ordering, overflow status, branches, gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from graphls.ir.build import Builder
+from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ir.graph import Graph, Value
+from graphls.ir.types import TOKEN, Type, bool_, int32, type_of
+from graphls.primitives.primitive import Array, Primitive, f32, sample
+
+
+class Constant(Primitive):
+    """An array that is known when the graph is built, in the attribute `value`."""
+
+    half = "native"
+    samples = (
+        sample(value=np.array([1.5, -2.0], np.float32)),
+        sample(value=np.arange(40, dtype=np.int32).reshape(5, 8)),
+        sample(value=np.array(True)),
+    )
+
+    def infer(self, value: Array) -> Type:
+        return type_of(value)
+
+    def numpy(self, value: Array) -> Array:
+        return value
+
+    def vjp(self, e: Builder, g: Value, out: Value, value: Array) -> Any:
+        return ()
+
+    def onnx(self, e: Any, value: Array) -> Any:
+        return e.const(value)
+
+
+class Depend(Primitive):
+    """The operand itself, made only after the values of the node's control edges."""
+
+    half = "native"
+    samples = (sample(f32(2, 3)),)
+    onnx = "Identity"
+
+    def infer(self, x: Type) -> Type:
+        return x
+
+    def numpy(self, x: Array) -> Array:
+        return x
+
+    def vjp(self, e: Builder, g: Value, x: Value, out: Value) -> Any:
+        return g
+
+
+class StopGradient(Primitive):
+    """The operand itself, through which no gradient flows."""
+
+    half = "native"
+    samples = (sample(f32(2, 3), gradient=False),)
+    onnx = "Identity"
+
+    def infer(self, x: Type) -> Type:
+        return x
+
+    def numpy(self, x: Array) -> Array:
+        return x
+
+    def vjp(self, e: Builder, g: Value, x: Value, out: Value) -> Any:
+        return None
+
+
+class CheckLabels(Primitive):
+    """The labels themselves, which must be finite or, where `classes` is given, in range(classes).
+
+    Sessions check labels that are inputs of a step before it runs.
+    """
+
+    half = "native"
+    samples = (sample(f32(2, 3)), sample(Type(int32, (4,)), integers=(0, 3), classes=3))
+    onnx = "Identity"
+
+    def infer(self, labels: Type, classes: int | None = None) -> Type:
+        return labels
+
+    def numpy(self, labels: Array, classes: int | None = None) -> Array:
+        if classes is None:
+            finite = np.isfinite(labels)
+            if not finite.all():
+                raise GraphValueError(f"{int((~finite).sum())} labels are nan or infinite; mend or drop them.")
+        elif labels.size and not (0 <= labels.min() and labels.max() < classes):
+            wrong = labels[(labels < 0) | (labels >= classes)].reshape(-1)[0]
+            raise GraphValueError(f"The label {wrong} is not in range({classes}).")
+        return labels
+
+    def vjp(self, e: Builder, g: Value, labels: Value, out: Value, classes: int | None = None) -> Any:
+        return g
+
+
+class OverflowStart(Primitive):
+    """A cleared overflow status; what runs after it and before `overflow_get` is in its window.
+
+    Given a token, it clears that status again.
+    """
+
+    half = "native"
+    takes_tokens = True
+
+    def infer(self, *status: Type) -> Type:
+        if any(t != TOKEN for t in status) or len(status) > 1:
+            raise GraphTypeError("overflow_start takes nothing or one token.")
+        return TOKEN
+
+    def numpy(self, *status: Array) -> Array:
+        return np.zeros((), np.int32)
+
+    def onnx(self, e: Any, *status: str) -> Any:
+        return None
+
+
+class OverflowGet(Primitive):
+    """Whether any of the float operands holds an infinity or nan; reads a status, if one comes first.
+
+    `mode` is "outputs" where only the operands given by the user count, "window" where the overflow
+    pass adds every float value that was made in the window.
+    """
+
+    half = "exact"
+    takes_tokens = True
+    samples = (
+        sample(f32(2, 3), gradient=False),
+        sample(f32(4), f32(0, 2), gradient=False),
+        sample(f32(3), low=3e38, high=3.4e38, gradient=False),
+    )
+
+    def infer(self, *operands: Type, mode: str = "outputs") -> Type:
+        if mode not in ("outputs", "window"):
+            raise GraphValueError(f"The mode of overflow_get is 'outputs' or 'window', not {mode!r}.")
+        for operand in self.checked(operands):
+            if operand == TOKEN:
+                raise GraphTypeError("overflow_get takes one token, and it comes first.")
+        return Type(bool_)
+
+    @staticmethod
+    def checked(operands: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The operands that are looked at, without the token."""
+        types = [v.type if isinstance(v, Value) else v for v in operands]
+        return operands[1:] if types and types[0] == TOKEN else operands
+
+    def numpy(self, *arrays: Array, mode: str = "outputs") -> Array:
+        kinds = "f", "V"
+        floats = [a for a in arrays if a.dtype.kind in kinds]
+        return np.array(not all(np.isfinite(a).all() for a in floats))
+
+    def vjp(self, e: Builder, g: Value, *operands: Any, mode: str = "outputs") -> Any:
+        return (None,) * (len(operands) - 1)
+
+    def onnx(self, e: Any, *names: str, mode: str = "outputs") -> Any:
+        pairs = zip(names, e.in_types, strict=True)
+        return e.any_not_finite([(n, t) for n, t in pairs if t.dtype.is_float and t.size])
+
+
+class Cond(Primitive):
+    """The results of the first region where the operand is true, of the second where it is false."""
+
+    half = "native"
+
+    def result_types(
+        self, types: tuple[Type, ...], attrs: Mapping[str, Any], regions: tuple[Any, ...] = ()
+    ) -> tuple[Type, ...]:
+        if types != (Type(bool_),):
+            raise GraphTypeError(f"cond takes one bool[], not {', '.join(map(str, types)) or 'nothing'}.")
+        if len(regions) != 2 or any(r.inputs for r in regions):
+            raise GraphTypeError("cond takes two regions without parameters.")
+        first, second = (tuple(v.type for v in r.outputs) for r in regions)
+        if first != second:
+            raise GraphTypeError(
+                f"The regions of cond yield {_listed(first)} and {_listed(second)}, which must be the same."
+            )
+        return first
+
+    def chosen_region(self, arrays: tuple[Any, ...]) -> int | None:
+        return 0 if bool(arrays[0]) else 1
+
+    def vjp(self, e: Builder, g: Any, condition: Value, *outputs: Value) -> Any:
+        raise AssertionError("the gradient pass differentiates the regions of cond itself")
+
+    def onnx(self, e: Any, condition: str) -> Any:
+        return e.branch(condition)
+
+
+class CustomGradient(Primitive):
+    """The first `outputs` operands themselves, with the gradient that the region gives for the others.
+
+    The region takes the operands (results first, then inputs) and the gradients of the results, and
+    yields a gradient for each input. Cells with a `bprop` become this.
+    """
+
+    half = "native"
+
+    def result_types(
+        self, types: tuple[Type, ...], attrs: Mapping[str, Any], regions: tuple[Any, ...] = ()
+    ) -> tuple[Type, ...]:
+        count = attrs["outputs"]
+        if len(regions) != 1:
+            raise GraphTypeError("custom_gradient takes one region.")
+        expected = (*types, *types[:count])
+        given = tuple(v.type for v in regions[0].inputs)
+        if given != expected:
+            raise GraphTypeError(f"The region of custom_gradient takes {_listed(expected)}, not {_listed(given)}.")
+        return types[:count]
+
+    def evaluate(
+        self, arrays: tuple[Any, ...], attrs: Mapping[str, Any], types: tuple[Type, ...]
+    ) -> tuple[Any, ...]:
+        return arrays[: attrs["outputs"]]
+
+    def vjp(self, e: Builder, g: Any, *values: Value) -> Any:
+        raise AssertionError("the gradient pass inlines the region of custom_gradient itself")
+
+    def onnx(self, e: Any, *names: str, outputs: int) -> Any:
+        return tuple(e.Identity(name) for name in names[:outputs])
+
+
+class Gradient(Primitive):
+    """Gradients that the gradient pass replaces by the backward graph.
+
+    Operands are `of` results, their `of` sensitivities, `wrt` values to differentiate with respect to, and
+    then values that count as constants. The outputs are the gradients of the `wrt` values.
+    """
+
+    half = "native"
+
+    def infer(self, *types: Type, of: int, wrt: int) -> Any:
+        results, seeds, sources = types[:of], types[of : 2 * of], types[2 * of : 2 * of + wrt]
+        if len(sources) != wrt:
+            raise GraphTypeError("gradient has fewer operands than it says.")
+        for result, seed in zip(results, seeds, strict=True):
+            if result != seed:
+                raise GraphTypeError(f"The sensitivity of a {result} is a {result}, not a {seed}.")
+        return tuple(sources)
+
+    def evaluate(
+        self, arrays: tuple[Any, ...], attrs: Mapping[str, Any], types: tuple[Type, ...]
+    ) -> tuple[Any, ...]:
+        raise GraphValueError("A graph with gradient nodes cannot run; apply the gradient pass first.")
+
+    def onnx(self, e: Any, *names: str, of: int, wrt: int) -> Any:
+        raise GraphValueError("A graph with gradient nodes cannot be lowered; apply the gradient pass first.")
+
+
+def region(name: str, inputs: tuple[Value, ...], nodes: Any, outputs: tuple[Value, ...]) -> Graph:
+    """A region: a graph without states."""
+    return Graph(name, inputs, (), tuple(nodes), (), outputs)
+
+
+def _listed(types: tuple[Type, ...]) -> str:
+    return ", ".join(map(str, types)) or "nothing"

@@ -1,0 +1,236 @@
+"""Elementwise functions of one float operand."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from graphls.ir.build import Builder
+from graphls.ir.graph import Value
+from graphls.ir.types import Type, float32, float64
+from graphls.primitives.primitive import Array, FloatElementwise, f32, of, sample
+
+_ANY = (sample(f32(2, 3)), sample(f32()), sample(f32(0, 2)))
+_POSITIVE = (sample(f32(2, 3), low=0.5, high=2.0), sample(f32(), low=0.5, high=2.0))
+_STEPS = (sample(f32(4, 5), low=-3.0, high=3.0, gradient=False),)
+
+
+class FloatFunction(FloatElementwise, abstract=True):
+    """An elementwise primitive of one float operand."""
+
+    def infer(self, x: Type) -> Type:
+        return super().infer(x)
+
+
+class Exp(FloatFunction):
+    """The exponential e ** x."""
+
+    samples = _ANY
+    onnx = "Exp"
+
+    def numpy(self, x: Array) -> Array:
+        return np.exp(x)
+
+    def vjp(self, e: Builder, g: Value, x: Value, y: Value) -> Any:
+        return e.mul(g, y)
+
+
+class Log(FloatFunction):
+    """The natural logarithm; -inf at 0, nan below."""
+
+    samples = _POSITIVE
+    onnx = "Log"
+
+    def numpy(self, x: Array) -> Array:
+        return np.log(x)
+
+    def vjp(self, e: Builder, g: Value, x: Value, y: Value) -> Any:
+        return e.div(g, x)
+
+
+class Log1p(FloatFunction):
+    """The natural logarithm of 1 + x, exact to the last bits for a small x; -inf at -1, nan below."""
+
+    samples = (sample(f32(2, 3), low=-0.5, high=2.0), sample(f32(9), low=-1e-6, high=1e-6))
+
+    def numpy(self, x: Array) -> Array:
+        return np.log1p(x)
+
+    def vjp(self, e: Builder, g: Value, x: Value, y: Value) -> Any:
+        return e.div(g, e.add(x, 1.0))
+
+    def onnx(self, e: Any, x: str) -> Any:
+        """log(u) * x / (u - 1) with u = 1 + x corrects the rounding of u (W. Kahan)."""
+        one = e.scalar(1.0)
+        u = e.Add(x, one)
+        corrected = e.Mul(e.Log(u), e.Div(x, e.Sub(u, one)))
+        return e.Where(e.Or(e.Equal(u, one), e.Equal(x, e.scalar(math.inf))), x, corrected)
+
+
+class Tanh(FloatFunction):
+    """The hyperbolic tangent."""
+
+    samples = _ANY
+    onnx = "Tanh"
+
+    def numpy(self, x: Array) -> Array:
+        return np.tanh(x)
+
+    def vjp(self, e: Builder, g: Value, x: Value, y: Value) -> Any:
+        return e.mul(g, e.sub(1.0, e.square(y)))
+
+
+class Sigmoid(FloatFunction):
+    """The logistic function 1 / (1 + exp(-x))."""
+
+    samples = _ANY
+    onnx = "Sigmoid"
+
+    def numpy(self, x: Array) -> Array:
+        small = np.exp(-np.abs(x))
+        return np.where(np.signbit(x), small, np.ones_like(x)) / (1 + small)
+
+    def vjp(self, e: Builder, g: Value, x: Value, y: Value) -> Any:
+        return e.mul(g, e.mul(y, e.sub(1.0, y)))
+
+
+class Erf(FloatFunction):
+    """The error function; the ONNX lowering has single precision for float64 too."""
+
+    samples = _ANY
+
+    def numpy(self, x: Array) -> Array:
+        return np.asarray(_erf(x), dtype=x.dtype)
+
+    def vjp(self, e: Builder, g: Value, x: Value, y: Value) -> Any:
+        slope = e.mul(e.exp(e.neg(e.square(x))), 2 / math.sqrt(math.pi))
+        return e.mul(g, slope)
+
+    def onnx(self, e: Any, x: str) -> Any:
+        """The CPU's kernel makes 1 of a nan, which the smaller of x and -1 keeps."""
+        if e.in_types[0].dtype is not float64:
+            return e.Max(e.Erf(x), e.Min(x, e.scalar(-1.0)))
+        x = e.cast(x, float32)
+        return e.cast(e.Max(e.Erf(x), e.Min(x, e.const(-1.0, float32))), float64)
+
+
+_erf = np.frompyfunc(math.erf, 1, 1)
+
+
+class Sin(FloatFunction):
+    """The sine of an angle in radians."""
+
+    samples = _ANY
+    onnx = "Sin"
+
+    def numpy(self, x: Array) -> Array:
+        return np.sin(x)
+
+    def vjp(self, e: Builder, g: Value, x: Value, y: Value) -> Any:
+        return e.mul(g, e.cos(x))
+
+
+class Cos(FloatFunction):
+    """The cosine of an angle in radians."""
+
+    samples = (*_ANY, sample(of(float64, 5)))
+
+    def numpy(self, x: Array) -> Array:
+        return np.cos(x)
+
+    def vjp(self, e: Builder, g: Value, x: Value, y: Value) -> Any:
+        return e.neg(e.mul(g, e.sin(x)))
+
+    def onnx(self, e: Any, x: str) -> Any:
+        if e.in_types[0].dtype is not float64:
+            return e.Cos(x)
+        return e.Sin(e.Add(x, e.scalar(math.pi / 2)))
+
+
+class Rsqrt(FloatFunction):
+    """One over the square root; an infinity at 0, nan below."""
+
+    samples = _POSITIVE
+
+    def numpy(self, x: Array) -> Array:
+        return np.reciprocal(np.sqrt(x + x.dtype.type(0)))
+
+    def vjp(self, e: Builder, g: Value, x: Value, y: Value) -> Any:
+        return e.mul(e.mul(g, -0.5), e.mul(y, e.square(y)))
+
+    def onnx(self, e: Any, x: str) -> Any:
+        return e.Reciprocal(e.Sqrt(x))
+
+
+class Floor(FloatFunction):
+    """The largest whole number that is not above x; gradient zero."""
+
+    half = "exact"
+    samples = _STEPS
+    onnx = "Floor"
+
+    def numpy(self, x: Array) -> Array:
+        return np.floor(x)
+
+    def vjp(self, e: Builder, g: Value, x: Value, y: Value) -> Any:
+        return None
+
+
+class Ceil(FloatFunction):
+    """The smallest whole number that is not below x; gradient zero."""
+
+    half = "exact"
+    samples = _STEPS
+    onnx = "Ceil"
+
+    def numpy(self, x: Array) -> Array:
+        return np.ceil(x)
+
+    def vjp(self, e: Builder, g: Value, x: Value, y: Value) -> Any:
+        return None
+
+
+class Round(FloatFunction):
+    """The nearest whole number, the even one of two; gradient zero."""
+
+    half = "exact"
+    samples = _STEPS
+    onnx = "Round"
+
+    def numpy(self, x: Array) -> Array:
+        return np.rint(x)
+
+    def vjp(self, e: Builder, g: Value, x: Value, y: Value) -> Any:
+        return None
+
+
+class Relu(FloatFunction):
+    """The larger of x and 0, nan where x is; its gradient is 0 at 0."""
+
+    half = "exact"
+    samples = (sample(f32(2, 3), low=0.1), sample(f32(7), low=-2, high=-0.1), sample(f32(0, 2)))
+    onnx = "Relu"
+
+    def numpy(self, x: Array) -> Array:
+        return np.maximum(x, np.zeros((), x.dtype))
+
+    def vjp(self, e: Builder, g: Value, x: Value, y: Value) -> Any:
+        return e.relu_gradient(g, y)
+
+
+class ReluGradient(FloatElementwise):
+    """The gradient g of a relu whose result was y: g * (y > 0)."""
+
+    half = "exact"
+    samples = (sample(f32(2, 3), f32(2, 3), low=0.1), sample(f32(4, 5), f32(4, 5), gradient=False))
+
+    def numpy(self, g: Array, y: Array) -> Array:
+        return g * (y > 0)
+
+    def vjp(self, e: Builder, gg: Value, g: Value, y: Value, out: Value) -> Any:
+        return e.relu_gradient(gg, y), None
+
+    def onnx(self, e: Any, g: str, y: str) -> Any:
+        return e.Mul(g, e.cast(e.Greater(y, e.scalar(0.0)), e.in_types[0].dtype))

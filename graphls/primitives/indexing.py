@@ -1,0 +1,219 @@
+"""Selection by integer indices, and the sums by index that are its gradients."""
+
+from __future__ import annotations
+
+from functools import partial
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from graphls.ir.build import Builder
+from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ir.graph import Value
+from graphls.ir.types import DType, Type, float32, int32, int64
+from graphls.primitives.primitive import Array, Primitive, f32, normalise_axis, of, sample
+from graphls.primitives.shape import reshaped
+
+Shape = tuple[int, ...]
+
+_picked = partial(sample, integers=(-4, 4))
+
+
+def _require_indices(name: str, indices: Type) -> None:
+    if indices.dtype not in (int32, int64):
+        raise GraphTypeError(f"{name} takes int32 or int64 indices, not {indices}; cast them first.")
+
+
+class OneHot(Primitive):
+    """1 at the position along a new axis of size `depth` that each index names, 0 elsewhere.
+
+    The new axis is at `axis` of the result. An index outside of range(depth) gives zeros only.
+    """
+
+    half = "exact"
+    samples = (
+        sample(of(int64, 5), depth=3, dtype=float32),
+        sample(of(int32, 2, 3), depth=4, axis=0, dtype=float32),
+        sample(of(int32, 2, 3), depth=4, axis=-2, dtype=int32),
+        sample(of(int64), depth=4, dtype=float32, integers=(2, 3)),
+    )
+
+    def infer(self, indices: Type, depth: int, dtype: DType, axis: int = -1) -> Type:
+        _require_indices(self.name, indices)
+        if depth < 0:
+            raise GraphValueError(f"one_hot takes a depth of 0 or more, not {depth}.")
+        at = normalise_axis(axis, indices.rank + 1)
+        return Type(dtype, (*indices.shape[:at], depth, *indices.shape[at:]))
+
+    def numpy(self, indices: Array, depth: int, dtype: DType, axis: int = -1) -> Array:
+        expanded = np.expand_dims(indices, axis)
+        return (expanded == self._positions(indices.ndim + 1, depth, axis)).astype(_computed(dtype))
+
+    def _positions(self, rank: int, depth: int, axis: int) -> Array:
+        return np.arange(depth).reshape([depth if i == axis % rank else 1 for i in range(rank)])
+
+    def vjp(self, e: Builder, g: Any, indices: Value, y: Value, depth: int, dtype: DType, axis: int = -1) -> Any:
+        return None
+
+    def onnx(self, e: Any, indices: str, depth: int, dtype: DType, axis: int = -1) -> Any:
+        kind = e.in_types[0]
+        expanded = e.Unsqueeze(indices, e.ints([axis]))
+        positions = e.const(self._positions(kind.rank + 1, depth, axis), kind.dtype)
+        return e.cast(e.Equal(expanded, positions), e.out_types[0].dtype)
+
+
+def _computed(dtype: DType) -> Any:
+    return np.float32 if dtype.is_half else dtype.numpy
+
+
+class Gather(Primitive):
+    """The slices of x along an axis that the indices name, in the place of that axis.
+
+    Negative indices count from the end. One that is outside of the axis raises an error in NumPy and on the
+    CPU; on an accelerator the result is not said.
+    """
+
+    half = "native"
+    samples = (
+        _picked(f32(4, 3), of(int64, 5), axis=0),
+        _picked(f32(2, 4, 3), of(int32, 2, 2), axis=-2),
+        _picked(f32(2, 4), of(int64), axis=1),
+        _picked(f32(4, 3), of(int64, 0), axis=0),
+        _picked(of(int32, 4), of(int64, 3), axis=0),
+    )
+
+    def infer(self, x: Type, indices: Type, axis: int) -> Type:
+        _require_indices(self.name, indices)
+        at = normalise_axis(axis, x.rank)
+        return x.with_shape((*x.shape[:at], *indices.shape, *x.shape[at + 1 :]))
+
+    def numpy(self, x: Array, indices: Array, axis: int) -> Array:
+        return np.asarray(np.take(x, indices, axis))
+
+    def vjp(self, e: Builder, g: Value, x: Value, indices: Value, y: Value, axis: int) -> Any:
+        return e.gather_gradient(g, indices, axis=axis, size=x.type.shape[axis]), None
+
+    def onnx(self, e: Any, x: str, indices: str, axis: int) -> Any:
+        return e.Gather(x, indices, axis=axis)
+
+
+class GatherGradient(Primitive):
+    """Zeros with `size` slices along an axis, to which the slices of g are added by index.
+
+    The adjoint of `gather`, with the axis and the indices of that: slices of g with one index add up.
+    """
+
+    samples = (
+        _picked(f32(5, 3), of(int64, 5), axis=0, size=4),
+        _picked(f32(2, 2, 2, 3), of(int32, 2, 2), axis=-2, size=4),
+        _picked(f32(2), of(int64), axis=1, size=4),
+        _picked(f32(0, 3), of(int64, 0), axis=0, size=4),
+        _picked(f32(20), of(int64, 20), axis=0, size=4),
+    )
+
+    def infer(self, g: Type, indices: Type, axis: int, size: int) -> Type:
+        _require_indices(self.name, indices)
+        at = normalise_axis(axis, g.rank - indices.rank + 1)
+        if g.shape[at : at + indices.rank] != indices.shape:
+            raise GraphValueError(f"gather_gradient of {g} along axis {axis} does not fit the indices {indices}.")
+        return g.with_shape((*g.shape[:at], size, *g.shape[at + indices.rank :]))
+
+    def numpy(self, g: Array, indices: Array, axis: int, size: int) -> Array:
+        at = normalise_axis(axis, g.ndim - indices.ndim + 1)
+        before, after = g.shape[:at], g.shape[at + indices.ndim :]
+        result = np.zeros((size, *before, *after), g.dtype)
+        flat = np.moveaxis(g.reshape(*before, indices.size, *after), at, 0)
+        np.add.at(result, indices.reshape(-1), flat)
+        return np.moveaxis(result, 0, at)
+
+    def vjp(self, e: Builder, gg: Value, g: Value, indices: Value, y: Value, axis: int, size: int) -> Any:
+        return e.gather(gg, indices, axis=axis), None
+
+    def onnx(self, e: Any, g: str, indices: str, axis: int, size: int) -> Any:
+        """Sums by ScatterElements, because ScatterND adds repeated indices in a race."""
+        given, picked = e.in_types
+        at = normalise_axis(axis, given.rank - picked.rank + 1)
+        before, after = given.shape[:at], given.shape[at + picked.rank :]
+        shape = (*before, prod(picked.shape), *after)
+        column = reshaped(e, indices, (*[1] * len(before), prod(picked.shape), *[1] * len(after)))
+        return _added(e, reshaped(e, g, shape), e.Expand(column, e.ints(shape)), at)
+
+
+def _added(e: Any, g: str, indices: str, axis: int) -> str:
+    """Zeros to which the elements of g are added along an axis; halves are summed in float32."""
+    kind = e.out_types[0]
+    dtype = float32 if kind.dtype.is_half else kind.dtype
+    zeros = e.Expand(e.const(0, dtype), e.ints(kind.shape))
+    g = e.cast(g, dtype) if kind.dtype.is_half else g
+    result = e.ScatterElements(zeros, indices, g, axis=axis, reduction="add")
+    return str(e.cast(result, kind.dtype) if kind.dtype.is_half else result)
+
+
+class GatherElements(Primitive):
+    """The elements of x that the indices name along an axis; the other sizes of both are equal.
+
+    Indices count as in `gather`.
+    """
+
+    half = "native"
+    samples = (
+        _picked(f32(3, 4), of(int64, 3, 1), axis=1),
+        _picked(f32(4, 2, 3), of(int32, 5, 2, 3), axis=-3),
+        _picked(f32(3, 4), of(int64, 3, 0), axis=1),
+    )
+
+    def infer(self, x: Type, indices: Type, axis: int) -> Type:
+        _require_indices(self.name, indices)
+        _require_same_others(self.name, x, indices, normalise_axis(axis, x.rank))
+        return x.with_shape(indices.shape)
+
+    def numpy(self, x: Array, indices: Array, axis: int) -> Array:
+        return np.take_along_axis(x, indices.astype(np.int64), axis)
+
+    def vjp(self, e: Builder, g: Value, x: Value, indices: Value, y: Value, axis: int) -> Any:
+        return e.gather_elements_gradient(g, indices, axis=axis, size=x.type.shape[axis]), None
+
+    def onnx(self, e: Any, x: str, indices: str, axis: int) -> Any:
+        return e.GatherElements(x, indices, axis=axis)
+
+
+def _require_same_others(name: str, x: Type, indices: Type, axis: int) -> None:
+    """Raise GraphValueError unless both have the same sizes along all axes but one."""
+    others = [t.shape[:axis] + t.shape[axis + 1 :] for t in (x, indices)]
+    if x.rank != indices.rank or others[0] != others[1]:
+        raise GraphValueError(f"{name} of {x} does not fit the indices {indices}: sizes off axis {axis} differ.")
+
+
+class GatherElementsGradient(Primitive):
+    """Zeros of `size` along an axis, to which the elements of g are added by index.
+
+    The adjoint of `gather_elements`.
+    """
+
+    samples = (
+        _picked(f32(3, 1), of(int64, 3, 1), axis=1, size=4),
+        _picked(f32(5, 2, 3), of(int32, 5, 2, 3), axis=-3, size=4),
+        _picked(f32(3, 0), of(int64, 3, 0), axis=1, size=4),
+    )
+
+    def infer(self, g: Type, indices: Type, axis: int, size: int) -> Type:
+        _require_indices(self.name, indices)
+        if g.shape != indices.shape:
+            raise GraphValueError(f"{self.name} of {g} takes indices of that shape, not {indices}.")
+        along = normalise_axis(axis, g.rank)
+        return g.with_shape((*g.shape[:along], size, *g.shape[along + 1 :]))
+
+    def numpy(self, g: Array, indices: Array, axis: int, size: int) -> Array:
+        along = normalise_axis(axis, g.ndim)
+        result = np.zeros((*g.shape[:along], size, *g.shape[along + 1 :]), g.dtype)
+        places = list(np.ogrid[tuple(map(slice, g.shape))])
+        places[along] = indices
+        np.add.at(result, tuple(places), g)
+        return result
+
+    def vjp(self, e: Builder, gg: Value, g: Value, indices: Value, y: Value, axis: int, size: int) -> Any:
+        return e.gather_elements(gg, indices, axis=axis), None
+
+    def onnx(self, e: Any, g: str, indices: str, axis: int, size: int) -> Any:
+        return _added(e, g, indices, axis)

@@ -1,0 +1,102 @@
+"""Matrix products and transposition."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from graphls.ir.build import Builder
+from graphls.ir.errors import GraphValueError
+from graphls.ir.graph import Value
+from graphls.ir.types import Type, broadcast_shapes
+from graphls.primitives.primitive import Array, Primitive, f32, require_float, sample
+
+
+class Matmul(Primitive):
+    """Matrix product over the last two axes, broadcasting the leading ones; floats of rank 2 or more.
+
+    `transpose_a` and `transpose_b` exchange the last two axes of an operand first.
+    """
+
+    samples = (
+        sample(f32(2, 3), f32(3, 4)),
+        sample(f32(3, 2), f32(4, 3), transpose_a=True, transpose_b=True),
+        sample(f32(5, 2, 3), f32(3, 4)),
+        sample(f32(5, 2, 3), f32(5, 4, 3), transpose_b=True),
+        sample(f32(2, 1, 2, 3), f32(4, 3, 2)),
+        sample(f32(4, 3, 2), f32(2, 1, 3, 2), transpose_a=True),
+        sample(f32(0, 3), f32(3, 4)),
+        sample(f32(2, 0), f32(0, 4)),
+    )
+
+    def infer(self, a: Type, b: Type, transpose_a: bool = False, transpose_b: bool = False) -> Type:
+        dtype = require_float(self.name, a, b)
+        if a.rank < 2 or b.rank < 2:
+            raise GraphValueError(f"matmul takes operands of rank 2 or more, not {a} and {b}.")
+        rows, inner = a.shape[-2:][::-1] if transpose_a else a.shape[-2:]
+        depth, columns = b.shape[-2:][::-1] if transpose_b else b.shape[-2:]
+        if inner != depth:
+            raise GraphValueError(f"matmul cannot multiply {a} by {b}: the inner sizes {inner} and {depth} differ.")
+        return Type(dtype, (*broadcast_shapes(a.shape[:-2], b.shape[:-2]), rows, columns))
+
+    def numpy(self, a: Array, b: Array, transpose_a: bool = False, transpose_b: bool = False) -> Array:
+        a = a.swapaxes(-1, -2) if transpose_a else a
+        return np.matmul(a, b.swapaxes(-1, -2) if transpose_b else b)
+
+    def vjp(
+        self, e: Builder, g: Value, a: Value, b: Value, y: Value, transpose_a: bool = False, transpose_b: bool = False
+    ) -> Any:
+        return (
+            e.matmul(b, g, transpose_a=transpose_b, transpose_b=True)
+            if transpose_a
+            else e.matmul(g, b, transpose_b=not transpose_b),
+            _gradient_of_second(e, g, a, b, transpose_a, transpose_b),
+        )
+
+    def onnx(self, e: Any, a: str, b: str, transpose_a: bool = False, transpose_b: bool = False) -> Any:
+        ranks = [t.rank for t in e.in_types]
+        if ranks == [2, 2]:
+            if 0 in e.in_types[0].shape:
+                return e.MatMul(_swapped(e, a, 2, transpose_a), _swapped(e, b, 2, transpose_b))
+            return e.Gemm(a, b, transA=int(transpose_a), transB=int(transpose_b))
+        return e.MatMul(_swapped(e, a, ranks[0], transpose_a), _swapped(e, b, ranks[1], transpose_b))
+
+
+def _gradient_of_second(
+    e: Builder, g: Value, a: Value, b: Value, transpose_a: bool, transpose_b: bool
+) -> Value:
+    """The gradient of b; a shared matrix under a batch is one flat product, not a sum of many."""
+    if b.type.rank == 2 and a.type.rank > 2 and not transpose_a:
+        a = e.reshape(a, shape=(-1, a.type.shape[-1]))
+        g = e.reshape(g, shape=(-1, g.type.shape[-1]))
+    if transpose_b:
+        return e.matmul(g, a, transpose_a=True, transpose_b=transpose_a)
+    return e.matmul(a, g, transpose_a=not transpose_a)
+
+
+def _swapped(e: Any, name: str, rank: int, transpose: bool) -> str:
+    if not transpose:
+        return name
+    return e.Transpose(name, perm=[*range(rank - 2), rank - 1, rank - 2])
+
+
+class Transpose(Primitive):
+    """The axes in another order: axis i of the result is axis `permutation[i]` of x."""
+
+    half = "exact"
+    samples = (sample(f32(2, 3), permutation=(1, 0)), sample(f32(2, 3, 4), permutation=(2, 0, 1)))
+
+    def infer(self, x: Type, permutation: tuple[int, ...]) -> Type:
+        if sorted(permutation) != list(range(x.rank)):
+            raise GraphValueError(f"{permutation} is not an order of the {x.rank} axes of {x}.")
+        return x.with_shape(tuple(x.shape[i] for i in permutation))
+
+    def numpy(self, x: Array, permutation: tuple[int, ...]) -> Array:
+        return np.transpose(x, permutation)
+
+    def vjp(self, e: Builder, g: Value, x: Value, y: Value, permutation: tuple[int, ...]) -> Any:
+        return e.transpose(g, permutation=tuple(int(i) for i in np.argsort(permutation)))
+
+    def onnx(self, e: Any, x: str, permutation: tuple[int, ...]) -> Any:
+        return e.Transpose(x, perm=list(permutation))

@@ -1,0 +1,187 @@
+"""What a primitive is: everything the project knows of an operation, in one class."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+
+from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ir.registry import register
+from graphls.ir.types import TOKEN, DType, Type, broadcast_shapes, float32
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One use of a primitive that the generated test tries: operand types, attributes, value range.
+
+    Float operands are drawn uniformly from [low, high), integer ones from range(int(low), int(high))
+    and bools evenly. `gradient` says that the point is smooth enough for a finite difference.
+    """
+
+    types: tuple[Type, ...]
+    attrs: Mapping[str, Any] = field(default_factory=dict)
+    low: float = -1.0
+    high: float = 1.0
+    gradient: bool = True
+    integers: tuple[int, int] = (-4, 5)
+
+
+def sample(
+    *types: Type,
+    low: float = -1.0,
+    high: float = 1.0,
+    gradient: bool = True,
+    integers: tuple[int, int] = (-4, 5),
+    **attrs: Any,
+) -> Sample:
+    """A Sample, written like a call: `sample(f32(2, 3), axis=(0,))`."""
+    return Sample(types, attrs, low, high, gradient, integers)
+
+
+def f32(*shape: int) -> Type:
+    """The type of a float32 array of that shape, for samples."""
+    return Type(float32, shape)
+
+
+def of(dtype: DType, *shape: int) -> Type:
+    """The type of an array of another dtype, for samples: `of(int64, 3)`."""
+    return Type(dtype, shape)
+
+
+class Primitive:
+    """An operation of the IR.
+
+    A subclass states `samples` and a docstring, and defines
+      infer(*types, **attrs)         the type of the output, or a tuple of types
+      numpy(*arrays, **attrs)        the output, or a tuple; half inputs arrive as float32
+      vjp(e, g, *inputs, *outputs, **attrs)   the gradient of each input from the gradient `g` of the output
+                                     (a tuple, with None for unused outputs, where there are several); None
+                                     for an input without one. `e` is a Builder. Shapes that broadcasting made
+                                     wide are summed by the gradient pass, not here.
+      onnx                           the name of an ONNX operator with the same operands and attributes, or
+                                     a rule `onnx(e, *names, **attrs)` over a lowering `e`.
+    Defining the class registers its one instance under `name`, which is the class name in snake case.
+
+    `half` says what a 16-bit float result needs where it is computed in float32: "rounded" (the default)
+    rounds it, "exact" results are representable already (moves and selections), and "native" rules
+    see the 16-bit values themselves. `on_host` primitives are evaluated in NumPy before a step and fed to it.
+    Only where `takes_tokens` may an operand be a token.
+    """
+
+    name: ClassVar[str] = ""
+    half: ClassVar[str] = "rounded"
+    on_host: ClassVar[bool] = False
+    takes_tokens: ClassVar[bool] = False
+    samples: ClassVar[tuple[Sample, ...]] = ()
+    onnx: Any = None
+    vjp: Any = None
+
+    def __init_subclass__(cls, abstract: bool = False, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if not abstract:
+            if "name" not in cls.__dict__:
+                cls.name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", cls.__name__).lower()
+            register(cls())
+
+    def infer(self, *types: Any, **attrs: Any) -> Any:
+        """The type of the output; raises GraphlsError where the operands do not fit."""
+        raise NotImplementedError
+
+    def numpy(self, *arrays: Any, **attrs: Any) -> Any:
+        """The output as a NumPy array."""
+        raise NotImplementedError
+
+    @property
+    def differentiable(self) -> bool:
+        """Whether the primitive has a gradient rule."""
+        return self.vjp is not None
+
+    def result_types(
+        self, types: tuple[Type, ...], attrs: Mapping[str, Any], regions: tuple[Any, ...] = ()
+    ) -> tuple[Type, ...]:
+        """The types of the outputs, always as a tuple."""
+        if regions:
+            raise GraphTypeError(f"{self.name} takes no regions.")
+        if TOKEN in types and not self.takes_tokens:
+            raise GraphTypeError(f"{self.name} takes no tokens; order it behind one with a control edge.")
+        try:
+            result = self.infer(*types, **attrs)
+        except TypeError as error:
+            if isinstance(error, GraphTypeError):
+                raise
+            raise GraphTypeError(f"{self.name} does not take these operands: {error}.") from None
+        return result if isinstance(result, tuple) else (result,)
+
+    def evaluate(
+        self, arrays: tuple[Any, ...], attrs: Mapping[str, Any], types: tuple[Type, ...]
+    ) -> tuple[Any, ...]:
+        """The outputs, always as a tuple; half inputs are computed in float32."""
+        if self.half != "native":
+            arrays = tuple(a.astype(np.float32) if _is_half(a) else a for a in arrays)
+        result = self.numpy(*arrays, **attrs)
+        return result if isinstance(result, tuple) else (result,)
+
+    def chosen_region(self, arrays: tuple[Any, ...]) -> int | None:
+        """No region, for all primitives but `cond`."""
+        return None
+
+
+def _is_half(array: Array) -> bool:
+    return array.dtype == np.float16 or array.dtype.name == "bfloat16"
+
+
+def same_dtype(name: str, *types: Type) -> DType:
+    """The dtype that all operands have; raises GraphTypeError where they differ."""
+    first = types[0].dtype
+    for other in types[1:]:
+        if other.dtype is not first:
+            listed = " and ".join(map(str, types))
+            raise GraphTypeError(f"{name} takes operands of one dtype, not {listed}; cast one of them.")
+    return first
+
+
+def require_float(name: str, *types: Type) -> DType:
+    """The float dtype that all operands have; raises GraphTypeError for any other."""
+    dtype = same_dtype(name, *types)
+    if not dtype.is_float:
+        raise GraphTypeError(f"{name} takes floating point operands, not {types[0]}; cast them first.")
+    return dtype
+
+
+def normalise_axis(axis: int, rank: int) -> int:
+    """The axis counted from the front; raises GraphValueError where an array of that rank has none such."""
+    if not -rank <= axis < rank:
+        raise GraphValueError(f"There is no axis {axis} in an array of rank {rank}.")
+    return axis % rank
+
+
+def normalise_axes(axis: tuple[int, ...] | None, rank: int) -> tuple[int, ...]:
+    """The axes in order, all of them for None; raises GraphValueError for one that is missing or repeated."""
+    if axis is None:
+        return tuple(range(rank))
+    axes = tuple(sorted(normalise_axis(a, rank) for a in axis))
+    if len(set(axes)) < len(axes):
+        raise GraphValueError(f"The axes {axis} name one axis of an array of rank {rank} twice.")
+    return axes
+
+
+class Elementwise(Primitive, abstract=True):
+    """Operands of one dtype that broadcast together; the result has their dtype."""
+
+    def infer(self, *types: Type) -> Type:
+        dtype = same_dtype(self.name, *types)
+        return Type(dtype, broadcast_shapes(*(t.shape for t in types)))
+
+
+class FloatElementwise(Elementwise, abstract=True):
+    """An elementwise primitive of floats only."""
+
+    def infer(self, *types: Type) -> Type:
+        require_float(self.name, *types)
+        return super().infer(*types)

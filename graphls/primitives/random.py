@@ -1,0 +1,82 @@
+"""Random arrays that are functions of the seed, the step and the place in the program."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from graphls.ir.build import Builder
+from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ir.graph import Value
+from graphls.ir.types import Type, bool_, float32, int64
+from graphls.primitives.primitive import Array, Primitive, of, sample
+
+Shape = tuple[int, ...]
+
+
+def _require_state(name: str, state: Type) -> None:
+    if state != Type(int64, (2,)):
+        raise GraphTypeError(f"{name} takes the seed and the step as i64[2], not {state}.")
+
+
+def _words(state: Array, site: int, count: int) -> Array:
+    """64-bit words of the Philox generator with the key (seed, site) and a counter that starts at the step.
+
+    NumPy promises that this stream stays the same in later versions. The blocks of a step are
+    counted in the low half of the counter, so that steps never meet.
+    """
+    seed, step = (int(n) % 2**64 for n in state)
+    key = np.array([seed, site % 2**64], np.uint64)
+    counter = np.array([0, 0, step, 0], np.uint64)
+    generator = np.random.Philox(key=key, counter=counter)
+    return np.asarray(generator.random_raw(count), dtype="<u8")
+
+
+class RandomArray(Primitive, abstract=True):
+    """Numbers that the host draws from a state of (seed, step) and the number of the call site."""
+
+    half = "native"
+    on_host = True
+
+    def vjp(self, e: Builder, g: Any, state: Value, y: Value, **attrs: Any) -> Any:
+        return None
+
+    def onnx(self, e: Any, state: str, **attrs: Any) -> Any:
+        raise AssertionError("a random array is computed on the host and fed to the model")
+
+
+class RandomUniform(RandomArray):
+    """Float32 numbers in [0, 1) with 24 random bits, from the seed and step in `state` and the call site."""
+
+    samples = (sample(of(int64, 2), shape=(2, 3), site=1), sample(of(int64, 2), shape=(), site=0))
+
+    def infer(self, state: Type, shape: Shape, site: int) -> Type:
+        _require_state(self.name, state)
+        return Type(float32, shape)
+
+    def numpy(self, state: Array, shape: Shape, site: int) -> Array:
+        size = prod(shape)
+        bits = _words(state, site, -(-size // 2)).view("<u4")[:size]
+        return ((bits >> 8).astype(np.float32) * np.float32(2.0**-24)).reshape(shape)
+
+
+class RandomBernoulli(RandomArray):
+    """Bools that are true with a probability, to 16 bits, from the seed and step in `state` and the call site."""
+
+    samples = (
+        sample(of(int64, 2), shape=(3, 5), site=1, probability=0.5),
+        sample(of(int64, 2), shape=(7,), site=2, probability=1.0),
+    )
+
+    def infer(self, state: Type, shape: Shape, site: int, probability: float) -> Type:
+        _require_state(self.name, state)
+        if not 0 <= probability <= 1:
+            raise GraphValueError(f"A probability is between 0 and 1, not {probability}.")
+        return Type(bool_, shape)
+
+    def numpy(self, state: Array, shape: Shape, site: int, probability: float) -> Array:
+        size = prod(shape)
+        bits = _words(state, site, -(-size // 4)).view("<u2")[:size]
+        return (bits < np.uint32(round(probability * 2**16))).reshape(shape)

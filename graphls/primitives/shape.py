@@ -1,0 +1,233 @@
+"""Primitives that move elements: reshape, broadcast, join and cut."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate, chain
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from graphls.ir.build import Builder
+from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ir.graph import Value
+from graphls.ir.types import Type, bool_, broadcast_shapes, int32
+from graphls.primitives.primitive import Array, Primitive, f32, normalise_axis, of, same_dtype, sample
+
+Shape = tuple[int, ...]
+
+
+class Reshape(Primitive):
+    """The same elements in row-major order in another shape, of which one size may be -1."""
+
+    half = "exact"
+    samples = (
+        sample(f32(2, 6), shape=(3, 4)),
+        sample(f32(2, 6), shape=(-1, 3)),
+        sample(f32(1, 1), shape=()),
+        sample(f32(0, 3), shape=(3, 0)),
+        sample(of(int32, 4), shape=(2, 1, 2)),
+    )
+
+    def infer(self, x: Type, shape: Shape) -> Type:
+        return x.with_shape(_completed(x, shape))
+
+    def numpy(self, x: Array, shape: Shape) -> Array:
+        return x.reshape(shape)
+
+    def vjp(self, e: Builder, g: Value, x: Value, y: Value, shape: Shape) -> Any:
+        return e.reshape(g, shape=x.type.shape)
+
+    def onnx(self, e: Any, x: str, shape: Shape) -> Any:
+        return reshaped(e, x, e.out_types[0].shape)
+
+
+def _completed(x: Type, shape: Shape) -> Shape:
+    known = prod(n for n in shape if n != -1)
+    if shape.count(-1) == 1 and known and x.size % known == 0:
+        shape = tuple(x.size // known if n == -1 else n for n in shape)
+    if min(shape, default=0) < 0 or prod(shape) != x.size:
+        raise GraphValueError(f"{x} with {x.size} elements cannot have the shape {shape}.")
+    return shape
+
+
+def reshaped(e: Any, x: str, shape: Sequence[int]) -> str:
+    """The ONNX tensor in another shape, whose sizes of 0 are meant."""
+    zeros = {"allowzero": 1} if 0 in shape else {}
+    return str(e.Reshape(x, e.ints(shape), **zeros))
+
+
+class BroadcastTo(Primitive):
+    """The operand repeated to a wider shape, by NumPy's rules."""
+
+    half = "exact"
+    samples = (
+        sample(f32(3), shape=(2, 3)),
+        sample(f32(2, 1), shape=(4, 2, 3)),
+        sample(f32(), shape=(2,)),
+        sample(f32(1, 3), shape=(0, 3)),
+        sample(of(bool_, 1), shape=(4,)),
+    )
+
+    def infer(self, x: Type, shape: Shape) -> Type:
+        if broadcast_shapes(x.shape, shape) != tuple(shape):
+            raise GraphValueError(f"{x} does not broadcast to the shape {shape}.")
+        return x.with_shape(shape)
+
+    def numpy(self, x: Array, shape: Shape) -> Array:
+        return np.broadcast_to(x, shape)
+
+    def vjp(self, e: Builder, g: Value, x: Value, y: Value, shape: Shape) -> Any:
+        return g
+
+    def onnx(self, e: Any, x: str, shape: Shape) -> Any:
+        return e.Expand(x, e.ints(shape))
+
+
+class Concat(Primitive):
+    """One or more arrays of one dtype joined along an axis; their other sizes are equal."""
+
+    half = "exact"
+    samples = (
+        sample(f32(2, 3), f32(2, 1), axis=1),
+        sample(f32(2, 3), f32(0, 3), f32(4, 3), axis=-2),
+        sample(f32(3), axis=0),
+        sample(of(int32, 2), of(int32, 3), axis=0),
+    )
+
+    def infer(self, *arrays: Type, axis: int) -> Type:
+        if not arrays:
+            raise GraphTypeError("concat takes one array or more.")
+        dtype = same_dtype(self.name, *arrays)
+        along = normalise_axis(axis, arrays[0].rank)
+        others = {(*t.shape[:along], *t.shape[along + 1 :]) for t in arrays}
+        if len(others) > 1 or len({t.rank for t in arrays}) > 1:
+            listed = " and ".join(map(str, arrays))
+            raise GraphValueError(f"concat cannot join {listed} along axis {axis}: the other sizes differ.")
+        shape = list(arrays[0].shape)
+        shape[along] = sum(t.shape[along] for t in arrays)
+        return Type(dtype, tuple(shape))
+
+    def numpy(self, *arrays: Array, axis: int) -> Array:
+        return np.concatenate(arrays, axis)
+
+    def vjp(self, e: Builder, g: Value, *values: Value, axis: int) -> Any:
+        arrays, shape = values[:-1], g.type.shape
+        along = normalise_axis(axis, len(shape))
+        ends = list(accumulate(v.type.shape[along] for v in arrays))
+        pieces = []
+        for start, end in zip([0, *ends], ends, strict=False):
+            starts = tuple(start if i == along else 0 for i in range(len(shape)))
+            stops = tuple(end if i == along else n for i, n in enumerate(shape))
+            pieces.append(e.slice(g, starts=starts, stops=stops, steps=(1,) * len(shape)))
+        return tuple(pieces)
+
+    def onnx(self, e: Any, *arrays: str, axis: int) -> Any:
+        return e.Concat(*arrays, axis=axis)
+
+
+def cut(shape: Shape, starts: Shape, stops: Shape, steps: Shape) -> list[range]:
+    """The positions that `x[start:stop:step]` takes along each axis, by Python's rules.
+
+    Raises GraphValueError unless there is one of each per axis and every step is positive.
+    """
+    if not len(shape) == len(starts) == len(stops) == len(steps):
+        raise GraphValueError(f"slice takes a start, a stop and a step for each of the {len(shape)} axes.")
+    if any(step < 1 for step in steps):
+        raise GraphValueError(f"slice takes steps of 1 or more, not {steps}.")
+    bounds = zip(shape, starts, stops, steps, strict=True)
+    return [range(*slice(start, stop, step).indices(n)) for n, start, stop, step in bounds]
+
+
+_WHOLE = {"starts": (0, 0), "stops": (4, 5), "steps": (1, 1)}
+_NEGATIVE = {"starts": (-3, 1), "stops": (99, -1), "steps": (1, 1)}
+_STRIDED = {"starts": (1, 0), "stops": (4, 5), "steps": (2, 3)}
+_NOTHING = {"starts": (3, 0), "stops": (1, 5), "steps": (1, 1)}
+
+
+class Slice(Primitive):
+    """The elements x[start:stop:step] along every axis, by Python's rules, with positive steps."""
+
+    half = "exact"
+    samples = (
+        sample(f32(4, 5), **_WHOLE),
+        sample(f32(4, 5), **_NEGATIVE),
+        sample(f32(4, 5), **_STRIDED),
+        sample(f32(4, 5), **_NOTHING),
+        sample(f32(), starts=(), stops=(), steps=()),
+        sample(of(int32, 4, 5), **_STRIDED),
+    )
+
+    def infer(self, x: Type, starts: Shape, stops: Shape, steps: Shape) -> Type:
+        return x.with_shape(tuple(map(len, cut(x.shape, starts, stops, steps))))
+
+    def numpy(self, x: Array, starts: Shape, stops: Shape, steps: Shape) -> Array:
+        return np.asarray(x[_index(x.shape, starts, stops, steps)])
+
+    def vjp(self, e: Builder, g: Value, x: Value, y: Value, starts: Shape, stops: Shape, steps: Shape) -> Any:
+        return e.slice_gradient(g, shape=x.type.shape, starts=starts, stops=stops, steps=steps)
+
+    def onnx(self, e: Any, x: str, starts: Shape, stops: Shape, steps: Shape) -> Any:
+        shape = e.in_types[0].shape
+        taken = cut(shape, starts, stops, steps)
+        axes = [i for i, n in enumerate(shape) if len(taken[i]) < n]
+        if not axes:
+            return e.Identity(x)
+        bounds = zip(*((taken[i].start, taken[i].stop) for i in axes), strict=True)
+        return e.Slice(x, *map(e.ints, bounds), e.ints(axes), e.ints(taken[i].step for i in axes))
+
+
+def _index(shape: Shape, starts: Shape, stops: Shape, steps: Shape) -> tuple[slice, ...]:
+    return tuple(slice(r.start, r.stop, r.step) for r in cut(shape, starts, stops, steps))
+
+
+class SliceGradient(Primitive):
+    """Zeros of a shape with g at the places that `slice` takes from it; it pads and spreads."""
+
+    half = "exact"
+    samples = (
+        sample(f32(4, 5), shape=(4, 5), **_WHOLE),
+        sample(f32(3, 3), shape=(4, 5), **_NEGATIVE),
+        sample(f32(2, 2), shape=(4, 5), **_STRIDED),
+        sample(f32(0, 5), shape=(4, 5), **_NOTHING),
+        sample(f32(), shape=(), starts=(), stops=(), steps=()),
+        sample(of(int32, 2, 2), shape=(4, 5), **_STRIDED),
+    )
+
+    def infer(self, g: Type, shape: Shape, starts: Shape, stops: Shape, steps: Shape) -> Type:
+        taken = tuple(map(len, cut(shape, starts, stops, steps)))
+        if g.shape != taken:
+            raise GraphValueError(f"The slice of the shape {shape} has the shape {taken}, not that of {g}.")
+        return g.with_shape(shape)
+
+    def numpy(self, g: Array, shape: Shape, starts: Shape, stops: Shape, steps: Shape) -> Array:
+        result = np.zeros(shape, g.dtype)
+        result[_index(shape, starts, stops, steps)] = g
+        return result
+
+    def vjp(
+        self, e: Builder, gg: Value, g: Value, y: Value, shape: Shape, starts: Shape, stops: Shape, steps: Shape
+    ) -> Any:
+        return e.slice(gg, starts=starts, stops=stops, steps=steps)
+
+    def onnx(self, e: Any, g: str, shape: Shape, starts: Shape, stops: Shape, steps: Shape) -> Any:
+        if not e.in_types[0].size:
+            return e.const(np.zeros(shape), e.out_types[0].dtype)
+        taken = cut(shape, starts, stops, steps)
+        strides = [r.step if len(r) > 1 else 1 for r in taken]
+        g = _spread(e, g, strides)
+        before = [r.start for r in taken]
+        after = [n - r.start - len(r) * s for n, r, s in zip(shape, taken, strides, strict=True)]
+        return e.Pad(g, e.ints([*before, *after])) if any(before) or any(after) else e.Identity(g)
+
+
+def _spread(e: Any, g: str, strides: Sequence[int]) -> str:
+    """The elements with stride - 1 zeros behind each, along every axis."""
+    shape = e.in_types[0].shape
+    if max(strides, default=1) == 1:
+        return g
+    g = reshaped(e, g, [*chain.from_iterable((n, 1) for n in shape)])
+    behind = [*chain.from_iterable((0, s - 1) for s in strides)]
+    g = e.Pad(g, e.ints([*[0] * len(behind), *behind]))
+    return reshaped(e, g, [n * s for n, s in zip(shape, strides, strict=True)])

@@ -1,0 +1,64 @@
+"""Softmax and its logarithm."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from graphls.ir.build import Builder
+from graphls.ir.graph import Value
+from graphls.ir.types import Type
+from graphls.primitives.primitive import Array, Primitive, f32, normalise_axis, require_float, sample
+
+_SAMPLES = (
+    sample(f32(4, 5), axis=-1),
+    sample(f32(2, 3, 4), axis=1),
+    sample(f32(0, 3), axis=1),
+    sample(f32(3, 0), axis=-1),
+    sample(f32(3, 4), axis=0, low=-80.0, high=80.0, gradient=False),
+)
+
+
+class AlongAxis(Primitive, abstract=True):
+    """A float function of all elements along one axis."""
+
+    samples = _SAMPLES
+
+    def infer(self, x: Type, axis: int) -> Type:
+        require_float(self.name, x)
+        normalise_axis(axis, x.rank)
+        return x
+
+
+def _shifted(x: Array, axis: int) -> Array:
+    return x - np.max(x, axis=axis, keepdims=True, initial=-np.inf)
+
+
+class Softmax(AlongAxis):
+    """exp(x) divided by its sum along an axis, which does not overflow."""
+
+    def numpy(self, x: Array, axis: int) -> Array:
+        y = np.exp(_shifted(x, axis))
+        return y / np.sum(y, axis=axis, keepdims=True)
+
+    def vjp(self, e: Builder, g: Value, x: Value, y: Value, axis: int) -> Any:
+        gy = e.mul(g, y)
+        return e.sub(gy, e.mul(y, e.sum(gy, axis=(axis,), keepdims=True)))
+
+    def onnx(self, e: Any, x: str, axis: int) -> Any:
+        return e.Softmax(x, axis=axis)
+
+
+class LogSoftmax(AlongAxis):
+    """The logarithm of the softmax along an axis, exact where the softmax is tiny."""
+
+    def numpy(self, x: Array, axis: int) -> Array:
+        shifted = _shifted(x, axis)
+        return shifted - np.log(np.sum(np.exp(shifted), axis=axis, keepdims=True))
+
+    def vjp(self, e: Builder, g: Value, x: Value, y: Value, axis: int) -> Any:
+        return e.sub(g, e.mul(e.exp(y), e.sum(g, axis=(axis,), keepdims=True)))
+
+    def onnx(self, e: Any, x: str, axis: int) -> Any:
+        return e.LogSoftmax(x, axis=axis)

@@ -1,0 +1,35 @@
+"""The seed of random numbers, and the state that every traced random tensor is drawn from."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from graphls.ir.errors import GraphValueError
+from graphls.ir.types import int64
+from graphls.source import user_location
+from graphls.tensor import Parameter
+
+_state = Parameter(np.zeros(2, np.int64), name="random_state", requires_grad=False)
+_draws = np.random.default_rng(0)
+
+
+def set_seed(seed: int) -> None:
+    """Start all random numbers anew: initial weights, shuffles, dropout; the same seed gives the same run.
+
+    Raises GraphValueError for a negative seed.
+    """
+    global _draws
+    if not isinstance(seed, int) or seed < 0:
+        raise GraphValueError(f"A seed is an integer of 0 or more, not {seed!r}.", user_location())
+    _draws = np.random.default_rng(seed)
+    _state.set_data(np.array([seed, 0], int64.numpy))
+
+
+def random_state() -> Parameter:
+    """The (seed, step) state, int64 of shape (2,), that compiled steps draw from and advance."""
+    return _state
+
+
+def generator() -> np.random.Generator:
+    """The generator of initial values and of random tensors outside compiled steps."""
+    return _draws

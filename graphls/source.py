@@ -1,0 +1,34 @@
+"""The line of the user's file that is running."""
+
+from __future__ import annotations
+
+import os
+import sys
+from functools import lru_cache
+from typing import Any
+
+from graphls.ir.graph import Location
+
+_PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+
+
+def user_location() -> Location | None:
+    """The innermost line on the stack that is not graphls's own; None where there is none."""
+    frame: Any = sys._getframe(1)
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if not _is_own(file):
+            return _location(file, frame.f_lineno)
+        frame = frame.f_back
+    return None
+
+
+@lru_cache(maxsize=4096)
+def _is_own(file: str) -> bool:
+    return file.startswith((_PACKAGE, "<frozen")) or os.path.basename(file) in ("contextlib.py", "functools.py")
+
+
+@lru_cache(maxsize=65536)
+def _location(file: str, line: int) -> Location:
+    folder = os.getcwd() + os.sep
+    return Location(file[len(folder) :] if file.startswith(folder) else file, line)

@@ -1,0 +1,61 @@
+"""Where the value of a parameter lives, shared by every compiled step that uses it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+class Clock:
+    """Counts the steps of a session that keeps two buffers per state and swaps them."""
+
+    __slots__ = ("ticks",)
+
+    def __init__(self) -> None:
+        self.ticks = 0
+
+
+class Changes:
+    """Counts how often any storage got another buffer, so that a session sees with one comparison that
+    everything it bound is still current."""
+
+    count = 0
+
+
+class Storage:
+    """The buffers of one parameter: one that is updated in place, or two that a session swaps.
+
+    A buffer is a NumPy array, or an object with `numpy()` that lives on a device.
+    """
+
+    __slots__ = ("buffers", "clock")
+
+    def __init__(self, buffer: Any) -> None:
+        self.buffers: tuple[Any, ...] = (buffer,)
+        self.clock: Clock | None = None
+
+    @property
+    def current(self) -> Any:
+        """The buffer that holds the value now."""
+        if self.clock is None:
+            return self.buffers[0]
+        return self.buffers[self.clock.ticks & 1]
+
+    def read(self) -> np.ndarray[Any, Any]:
+        """The value as an array, which shares memory with the buffer where it can."""
+        buffer = self.current
+        return buffer if isinstance(buffer, np.ndarray) else np.asarray(buffer.numpy())
+
+    def replace(self, buffer: Any) -> None:
+        """Hold another buffer, alone."""
+        self.buffers = (buffer,)
+        self.clock = None
+        Changes.count += 1
+
+    def swap_with(self, other: Any, clock: Clock) -> None:
+        """Keep two buffers that change places with every tick of `clock`; the current one stays current."""
+        buffers = (self.current, other)
+        self.buffers = buffers if not clock.ticks & 1 else buffers[::-1]
+        self.clock = clock
+        Changes.count += 1

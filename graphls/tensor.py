@@ -1,0 +1,383 @@
+"""Tensor, Parameter and ParameterTuple, and the symbols that stand for tensors while a cell is traced."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from graphls import dispatch
+from graphls.ir.errors import GraphTypeError, GraphValueError, TraceError
+from graphls.ir.graph import Value
+from graphls.ir.types import DType, Type, as_dtype, float32, type_of
+from graphls.source import user_location
+from graphls.storage import Storage
+
+if TYPE_CHECKING:
+    import types
+
+Array = np.ndarray[Any, Any]
+
+
+def array_of(data: Any, dtype: DType | None = None) -> Array:
+    """An array of a number, a nest of numbers, an array or a tensor; bare floats are float32, ints int64.
+
+    Raises GraphTypeError for anything else.
+    """
+    if isinstance(data, Tensor):
+        array = data.array
+    elif isinstance(data, (np.ndarray, np.generic)):
+        array = np.asarray(data)
+    else:
+        array = _array_of_numbers(data)
+    as_dtype(array.dtype)
+    return array if dtype is None or dtype.numpy == array.dtype else array.astype(dtype.numpy)
+
+
+def _array_of_numbers(data: Any) -> Array:
+    if isinstance(data, (list, tuple)):
+        data = [item.asnumpy() if isinstance(item, Tensor) else item for item in data]
+    try:
+        array = np.array(data)
+    except ValueError:
+        raise GraphValueError("The rows of a tensor must have the same length.", user_location()) from None
+    if array.dtype.kind not in "biufV":
+        raise GraphTypeError(f"A tensor is made of numbers, not of {type(data).__name__}.", user_location())
+    return array.astype(np.float32) if array.dtype == np.float64 else array
+
+
+class Tensor:
+    """An array with a dtype and a static shape; inside `construct`, a value of the graph.
+
+    `input_data` is a number, a nest of numbers, a NumPy array or a tensor. `dtype` converts it; without it
+    Python floats become float32 and ints int64, and arrays keep their dtype. Raises GraphTypeError for data
+    that is not numeric.
+    """
+
+    __slots__ = ("_array", "_buffer", "_type")
+    __array_priority__ = 100
+
+    def __init__(self, input_data: Any = None, dtype: Any = None, shape: Any = None, init: Any = None) -> None:
+        if input_data is None:
+            data = np.zeros(shape if shape is not None else (), as_dtype(dtype or float32).numpy)
+            self._array: Array | None = data if init is None else np.asarray(init(data.shape), data.dtype)
+        else:
+            self._array = array_of(input_data, as_dtype(dtype) if dtype is not None else None)
+        self._buffer: Any = None
+        self._type = type_of(self._array)
+
+    @classmethod
+    def on_device(cls, buffer: Any, type: Type) -> Tensor:
+        """A tensor whose data stays where it is until it is read by `buffer.numpy()`."""
+        tensor = cls.__new__(cls)
+        tensor._array, tensor._buffer, tensor._type = None, buffer, type
+        return tensor
+
+    @property
+    def array(self) -> Array:
+        """The data as a NumPy array, not to be changed."""
+        if self._array is None:
+            self._array = np.asarray(self._buffer.numpy())
+            self._buffer = None
+        return self._array
+
+    @property
+    def type(self) -> Type:
+        """Dtype and shape together."""
+        return self._type
+
+    @property
+    def dtype(self) -> DType:
+        """The element type."""
+        return self.type.dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The sizes of the axes."""
+        return self.type.shape
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.type.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return self.type.size
+
+    @property
+    def T(self) -> Tensor:
+        """The tensor with its axes in reverse order."""
+        return _ops().transpose(self, tuple(range(self.ndim))[::-1])
+
+    def asnumpy(self) -> Array:
+        """The data as a NumPy array; waits for the step that makes it."""
+        return self.array
+
+    def item(self) -> Any:
+        """The only element as a Python number; raises GraphValueError where there are more."""
+        array = self.array
+        if array.size != 1:
+            raise GraphValueError(f"item() takes a tensor of one element, not {self.type}.", user_location())
+        return array.item()
+
+    def tolist(self) -> Any:
+        """The data as nested lists."""
+        return self.array.tolist()
+
+    def astype(self, dtype: Any) -> Tensor:
+        """The tensor in another dtype."""
+        return dispatch.cast(self, as_dtype(dtype))
+
+    to = astype
+
+    def copy(self) -> Tensor:
+        """A tensor with the same data."""
+        return dispatch.apply("depend", self)
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Array:
+        array = self.asnumpy()
+        return array if dtype is None else array.astype(dtype)
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __index__(self) -> int:
+        if self.dtype.kind not in ("int", "uint"):
+            raise GraphTypeError(f"An index is an integer, not {self.type}.", user_location())
+        return int(self.item())
+
+    def __bool__(self) -> bool:
+        if self.size != 1:
+            raise GraphValueError(
+                f"Only a tensor of shape () or (1,) is true or false, not {self.type}.", user_location()
+            )
+        return bool(self.array.item())
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise GraphTypeError("A tensor without axes has no length.", user_location())
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return (self[i] for i in range(len(self)))
+
+    def __getitem__(self, index: Any) -> Tensor:
+        from graphls.ops.indexing import getitem
+
+        return getitem(self, index)
+
+    def __repr__(self) -> str:
+        return f"Tensor(shape={list(self.shape)}, dtype={self.dtype!r}, value={self.array})"
+
+    def __str__(self) -> str:
+        return str(self.array)
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        """Functions of `graphls.ops` that take the tensor first are its methods."""
+        function = getattr(_ops(), name, None) if name in _METHODS else None
+        if function is None:
+            from graphls.ir.errors import GraphAttributeError
+            from graphls.ir.registry import nearest
+
+            raise GraphAttributeError(f"A tensor has no {name!r}{nearest(name, _METHODS)}.", user_location())
+        return lambda *args, **options: function(self, *args, **options)
+
+
+_METHODS = frozenset(
+    """abs all any argmax argmin broadcast_to ceil clip cos equal erf exp expand_dims expm1 flatten floor gather
+    greater greater_equal isfinite less less_equal log log1p logical_and logical_not logical_or matmul max mean
+    min mul neg not_equal pow prod reciprocal reshape round rsqrt sigmoid sign sin softmax sqrt square squeeze
+    std sub sum swapaxes tanh transpose var view where""".split()
+)
+
+
+def _ops() -> types.ModuleType:
+    import graphls.ops
+
+    return graphls.ops
+
+
+def _binary(name: str, swap: bool = False) -> Callable[[Any, Any], Any]:
+    def method(self: Tensor, other: Any) -> Any:
+        if not isinstance(other, (Tensor, int, float, bool, np.ndarray, np.generic)):
+            return NotImplemented
+        function = getattr(_ops(), name)
+        return function(other, self) if swap else function(self, other)
+
+    return method
+
+
+def _unary(name: str) -> Callable[[Any], Any]:
+    return lambda self: getattr(_ops(), name)(self)
+
+
+for _method, _function in {
+    "add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "floordiv": "floor_div", "mod": "mod",
+    "pow": "pow", "matmul": "matmul", "and": "logical_and", "or": "logical_or", "xor": "logical_xor",
+}.items():  # fmt: skip
+    setattr(Tensor, f"__{_method}__", _binary(_function))
+    setattr(Tensor, f"__r{_method}__", _binary(_function, swap=True))
+for _method, _function in {
+    "eq": "equal", "ne": "not_equal", "lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal",
+}.items():  # fmt: skip
+    setattr(Tensor, f"__{_method}__", _binary(_function))
+for _method, _function in {"neg": "neg", "abs": "abs", "invert": "logical_not"}.items():
+    setattr(Tensor, f"__{_method}__", _unary(_function))
+
+
+class Symbol(Tensor):
+    """A value of the graph that is being traced."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: Value) -> None:
+        self._value = value
+
+    @property
+    def value(self) -> Value:
+        """The value in the IR."""
+        return self._value
+
+    @property
+    def type(self) -> Type:
+        return self.value.type
+
+    @property
+    def array(self) -> Array:
+        raise _not_static(self, "read as numbers", "keep it a tensor, or read it after the step has run")
+
+    def item(self) -> Any:
+        raise _not_static(self, "made a Python number", "use tensor operations, or read it after the step has run")
+
+    def __index__(self) -> int:
+        raise _not_static(self, "used as a Python index", "use ops.gather")
+
+    def __bool__(self) -> bool:
+        if self.size != 1:
+            raise GraphValueError(
+                f"Only a tensor of shape () or (1,) is true or false, not {self.type}.", user_location()
+            )
+        tracer = dispatch.current_tracer()
+        if tracer is None:
+            raise _not_static(self, "used after its trace has ended", "return it from construct")
+        return tracer.decide(self)
+
+    def __repr__(self) -> str:
+        return f"Tensor(shape={list(self.shape)}, dtype={self.dtype!r}, in the graph)"
+
+    __str__ = __repr__
+
+
+def _not_static(symbol: Tensor, what: str, instead: str) -> TraceError:
+    return TraceError(
+        f"A {symbol.type} that the graph computes cannot be {what} while the cell is traced; {instead}.",
+        user_location(),
+    )
+
+
+class Parameter(Tensor):
+    """A tensor that outlives a step: a weight, a moment, a counter.
+
+    `name` is the name in the graph; a cell that the parameter becomes part of sets it to the path of its
+    attribute. `requires_grad` says whether `trainable_params` lists it. Inside `construct` a parameter is read
+    by using it and written by `ops.assign` or by assigning to the cell's attribute.
+    """
+
+    __slots__ = ("__weakref__", "layerwise_parallel", "name", "requires_grad", "storage")
+
+    def __init__(
+        self, default_input: Any, name: str | None = None, requires_grad: bool = True, layerwise_parallel: bool = False
+    ) -> None:
+        if name is not None and not isinstance(name, str):
+            raise GraphTypeError(f"The name of a parameter is a string, not {name!r}.", user_location())
+        array = array_of(default_input)
+        self._type = type_of(array)
+        self._array, self._buffer = None, None
+        self.storage = Storage(np.array(array))
+        self.name = name or "Parameter"
+        self.requires_grad = requires_grad
+        self.layerwise_parallel = layerwise_parallel
+
+    @property
+    def array(self) -> Array:
+        return self.storage.read()
+
+    def asnumpy(self) -> Array:
+        """A copy of the current value."""
+        return np.array(self.array)
+
+    @property
+    def data(self) -> Tensor:
+        """The current value as a tensor of its own."""
+        return Tensor(self.asnumpy())
+
+    value = data
+
+    def set_data(self, data: Any) -> Parameter:
+        """Hold other data of the same shape; its dtype is converted to the parameter's.
+
+        Raises GraphValueError where the shape differs.
+        """
+        array = array_of(data, self.dtype)
+        if array.shape != self.shape:
+            message = f"Parameter {self.name!r} holds {self.type} and cannot take the shape {array.shape}."
+            raise GraphValueError(message, user_location())
+        self.storage.replace(np.array(array))
+        return self
+
+    def clone(self, init: Any = "same") -> Parameter:
+        """A new parameter with the same data, or with "zeros", "ones" or a number everywhere."""
+        if isinstance(init, str) and init == "same":
+            data = self.asnumpy()
+        else:
+            data = np.full(self.shape, {"zeros": 0, "ones": 1}.get(init, init), self.dtype.numpy)
+        return Parameter(data, self.name, self.requires_grad, self.layerwise_parallel)
+
+    def __repr__(self) -> str:
+        return f"Parameter(name={self.name}, shape={self.shape}, dtype={self.dtype!r}, requires_grad={self.requires_grad})"
+
+    def __str__(self) -> str:
+        return repr(self)
+
+
+class ParameterTuple(tuple[Parameter, ...]):
+    """Parameters with different names, in order; raises GraphTypeError and GraphValueError otherwise."""
+
+    def __new__(cls, parameters: Iterable[Parameter]) -> ParameterTuple:
+        items = tuple(parameters)
+        seen: set[str] = set()
+        for item in items:
+            if not isinstance(item, Parameter):
+                raise GraphTypeError(f"A ParameterTuple holds parameters, not {item!r}.", user_location())
+            if item.name in seen:
+                raise GraphValueError(
+                    f"The name {item.name!r} already exists; give every parameter a name of its own.", user_location()
+                )
+            seen.add(item.name)
+        return super().__new__(cls, items)
+
+    def clone(self, prefix: str, init: Any = "same") -> ParameterTuple:
+        """New parameters named `prefix.name`, with the data that `init` says (see Parameter.clone)."""
+        clones = [p.clone(init) for p in self]
+        for clone in clones:
+            clone.name = f"{prefix}.{clone.name}"
+        return ParameterTuple(clones)
+
+
+def is_tensor(item: Any) -> bool:
+    """Whether something is a tensor or an array, and so an input of a graph."""
+    return isinstance(item, (Tensor, np.ndarray, np.generic))
+
+
+def tensor(input_data: Any, dtype: Any = None) -> Tensor:
+    """A Tensor; the same as `Tensor(input_data, dtype)`."""
+    return cast(Tensor, Tensor(input_data, dtype))

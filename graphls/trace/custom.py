@@ -1,0 +1,66 @@
+"""Cells with a gradient of their own (`bprop`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from graphls import dispatch
+from graphls.ir.build import Builder
+from graphls.ir.errors import TraceError
+from graphls.ir.graph import Graph, Value
+from graphls.source import user_location
+from graphls.tensor import Symbol, is_tensor
+from graphls.trace.branches import explore
+from graphls.tree import leaves, map_leaves
+
+
+def with_custom_gradient(cell: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    """The results of `construct`, whose gradient is `cell.bprop(*inputs, out, dout)`.
+
+    `bprop` gives a gradient for each tensor input, in order. Raises TraceError where their number or a type
+    is another.
+    """
+    tracer = dispatch.current_tracer()
+    assert tracer is not None
+    outputs = cell.construct(*args, **options)
+    results = [tracer.value(leaf) for leaf in leaves(outputs) if is_tensor(leaf)]
+    inputs = [tracer.value(leaf) for leaf in leaves(args) if is_tensor(leaf)]
+    outer, tracer.builder = tracer.builder, Builder(tracer.builder.names)
+    try:
+        region = _backward_region(tracer, cell, args, outputs, results, inputs)
+    finally:
+        tracer.builder = outer
+    made = tracer.emit("custom_gradient", (*results, *inputs), {"outputs": len(results)}, regions=(region,))
+    symbols = iter(map(Symbol, made))
+    return map_leaves(lambda leaf: next(symbols) if is_tensor(leaf) else leaf, outputs)
+
+
+def _backward_region(
+    tracer: Any, cell: Any, args: Any, outputs: Any, results: list[Value], inputs: list[Value]
+) -> Graph:
+    """`bprop` as a region: results, inputs and gradients of the results in, gradients of the inputs out."""
+    fresh = tracer.builder.names.fresh
+    parameters = [Value(fresh(v.name), v.type) for v in (*results, *inputs, *results)]
+    out = iter(parameters[: len(results)])
+    given = iter(parameters[len(results) : len(results) + len(inputs)])
+    gradients = iter(parameters[len(results) + len(inputs) :])
+
+    def symbols(tree: Any, values: Any) -> Any:
+        return map_leaves(lambda leaf: Symbol(next(values)) if is_tensor(leaf) else leaf, tree)
+
+    arguments = symbols(args, given)
+    with tracer.phase("backward"):
+        answer = explore(tracer, lambda: cell.bprop(*arguments, symbols(outputs, out), symbols(outputs, gradients)))
+        yields = [tracer.value(leaf) for leaf in leaves(answer) if is_tensor(leaf)]
+    _check(cell, yields, inputs)
+    return Graph("region", tuple(parameters), (), tuple(tracer.builder.nodes), (), tuple(yields))
+
+
+def _check(cell: Any, yields: list[Value], inputs: list[Value]) -> None:
+    given, wanted = [v.type for v in yields], [v.type for v in inputs]
+    if given != wanted:
+        raise TraceError(
+            f"The bprop of {type(cell).__name__} gives gradients of types {given} and must give {wanted}, "
+            "one for each tensor input.",
+            user_location(),
+        )

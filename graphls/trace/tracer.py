@@ -1,0 +1,479 @@
+"""The tracer: runs `construct` once on symbols and records what it does as a graph."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from graphls import dispatch
+from graphls.ir.build import Builder
+from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ir.graph import Graph, Value, Write
+from graphls.ir.registry import lookup
+from graphls.ir.types import DType, Type, int64, type_of
+from graphls.source import user_location
+from graphls.tensor import Parameter, Symbol, Tensor, array_of, is_tensor
+from graphls.trace.branches import Fork, Frame, Recorded, explore
+from graphls.tree import leaves, map_leaves, structure
+
+
+class StateSymbol(Symbol):
+    """A parameter behind `ops.depend`: it reads as the parameter's value at the time of use."""
+
+    __slots__ = ("after", "parameter", "tracer")
+
+    def __init__(self, tracer: Tracer, parameter: Parameter, after: tuple[Value, ...]) -> None:
+        self.tracer, self.parameter, self.after = tracer, parameter, after
+
+    @property
+    def value(self) -> Value:
+        now = self.tracer.read(self.parameter)
+        if not self.after:
+            return now
+        return self.tracer.emit("depend", (now,), {}, after=self.after, name=now.name)[0]
+
+    @property
+    def type(self) -> Type:
+        return self.parameter.type
+
+
+@dataclass
+class CallRecord:
+    """What a call of a cell saw and gave, so that a gradient can be taken of the forward that is there.
+
+    `start` and `end` are the numbers of writes that had been made before and after it.
+    """
+
+    cell: Any
+    inputs: tuple[Any, ...]
+    outputs: Any
+    start: int
+    end: int
+
+
+@dataclass
+class Traced:
+    """A graph and what ties it to Python: its parameters by state name, and how its outputs nest."""
+
+    graph: Graph
+    parameters: dict[str, Parameter]
+    outputs: Any
+    cells: tuple[Any, ...] = ()
+
+
+@dataclass
+class Tracer:
+    """One trace: a builder, the current value of every state, and the cells that are running."""
+
+    name: str = "main"
+    builder: Builder = field(default_factory=Builder)
+    states: dict[Parameter, Value] = field(default_factory=dict)
+    written: dict[Parameter, Value] = field(default_factory=dict)
+    writes: list[tuple[Parameter, Value]] = field(default_factory=list)
+    depends: dict[Value, Value] = field(default_factory=dict)
+    negations: dict[Value, Value] = field(default_factory=dict)
+    random_site: int = 0
+    random_state: Parameter | None = None
+    frames: list[Frame] = field(default_factory=list)
+    scopes: list[str] = field(default_factory=list)
+    phases: list[str] = field(default_factory=lambda: ["forward"])
+    float_types: list[DType | None] = field(default_factory=lambda: [None])
+    calls: list[list[CallRecord]] = field(default_factory=lambda: [[]])
+    decided: dict[Value, bool] = field(default_factory=dict)
+    cells: dict[int, Any] = field(default_factory=dict)
+
+    # -- values -----------------------------------------------------------------------------------------------
+
+    def emit(
+        self,
+        primitive: Any,
+        inputs: Sequence[Value],
+        attrs: dict[str, Any],
+        *,
+        after: Sequence[Value] = (),
+        regions: tuple[Graph, ...] = (),
+        name: str | None = None,
+    ) -> tuple[Value, ...]:
+        """Append a node, or find it again where a construct is traced once more for another answer."""
+        operation = lookup(primitive) if isinstance(primitive, str) else primitive
+        frame = self.frames[-1]
+        recorded = frame.replayed(operation.name)
+        if recorded is not None:
+            return recorded.outputs
+        e = self.builder
+        e.phase, e.scope, e.loc = self.phases[-1], ".".join(filter(None, self.scopes)), user_location()
+        outputs = e.emit(operation, inputs, attrs, after=after, regions=regions, name=name)
+        frame.record(Recorded(operation.name, outputs))
+        if operation.name in ("depend", "logical_not"):
+            (self.depends if operation.name == "depend" else self.negations)[outputs[0]] = inputs[0]
+        return outputs
+
+    def apply(self, name: str, operands: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
+        """Emit a primitive on tensors and numbers; returns a Symbol or a tuple of them."""
+        dtype = dispatch.first_dtype(operands)
+        values = tuple(self.value(o, dtype) for o in operands)
+        outputs = tuple(map(Symbol, self.emit(name, values, attrs)))
+        return outputs[0] if len(outputs) == 1 else outputs
+
+    def value(self, operand: Any, dtype: DType | None = None) -> Value:
+        """The value of an operand in the graph: a symbol's own, a parameter's current one, or a constant."""
+        if isinstance(operand, Symbol):
+            return operand.value
+        if isinstance(operand, Parameter):
+            return self.read(operand)
+        if isinstance(operand, (Tensor, np.ndarray, np.generic)) or dtype is None:
+            return self.constant(array_of(operand))
+        return self.constant(np.asarray(operand, dtype.numpy))
+
+    def constant(self, array: Any) -> Value:
+        """A constant node; equal constants of one construct are made once."""
+        frame = self.frames[-1]
+        key = (type_of(array), array.tobytes())
+        found = frame.constants.get(key)
+        if found is None:
+            array = np.array(array)
+            array.flags.writeable = False
+            (found,) = self.emit("constant", (), {"value": array}, name="c")
+            frame.constants[key] = found
+        return found
+
+    # -- states -----------------------------------------------------------------------------------------------
+
+    def state(self, parameter: Parameter) -> Value:
+        """The state of a parameter, as it is before the step."""
+        if parameter not in self.states:
+            name = self.builder.names.fresh(parameter.name)
+            self.states[parameter] = Value(name, parameter.type, is_state=True)
+        return self.states[parameter]
+
+    def current(self, parameter: Parameter) -> Value:
+        """The value of a parameter at this point of the step."""
+        state = self.state(parameter)
+        return self.written.get(parameter, state)
+
+    def read(self, parameter: Parameter) -> Value:
+        """The current value as the running cell sees it: cast where the cell has `to_float`."""
+        value = self.current(parameter)
+        wanted = self.float_types[-1]
+        if wanted is None or not value.type.dtype.is_float or value.type.dtype is wanted:
+            return value
+        return self.emit("cast", (value,), {"dtype": wanted}, name=parameter.name.rsplit(".", 1)[-1])[0]
+
+    def write(self, parameter: Parameter, operand: Any) -> Value:
+        """Give a parameter a new value from here on; it is cast to the parameter's dtype.
+
+        Raises GraphValueError where the shape differs.
+        """
+        value = self.value(operand, parameter.dtype)
+        if value.type.shape != parameter.shape:
+            message = f"Parameter {parameter.name!r} holds {parameter.type} and cannot take a {value.type}."
+            raise GraphValueError(message, user_location())
+        if value.type.dtype is not parameter.dtype:
+            (value,) = self.emit("cast", (value,), {"dtype": parameter.dtype})
+        self.state(parameter)
+        self.set_written(parameter, value)
+        return value
+
+    def set_written(self, parameter: Parameter, value: Value) -> None:
+        """Remember the value that a parameter has from here on."""
+        self.written[parameter] = value
+        self.writes.append((parameter, value))
+
+    def forget_writes(self, start: int) -> None:
+        """Go back to the states as they were after the first `start` writes."""
+        if start < len(self.writes):
+            del self.writes[start:]
+            self.written = dict(self.writes)
+
+    def depend(self, value: Any, expression: Any) -> Any:
+        """`value`, made after everything in `expression`."""
+        after = tuple(self.value(leaf) for leaf in leaves(expression) if isinstance(leaf, (Symbol, Parameter)))
+        if not after:
+            return value
+
+        def ordered(leaf: Any) -> Any:
+            if isinstance(leaf, Parameter):
+                return StateSymbol(self, leaf, after)
+            if isinstance(leaf, StateSymbol):
+                return StateSymbol(self, leaf.parameter, (*leaf.after, *after))
+            if not is_tensor(leaf):
+                return leaf
+            of = self.value(leaf)
+            return Symbol(self.emit("depend", (of,), {}, after=after, name=of.name)[0])
+
+        return map_leaves(ordered, value)
+
+    def random(self, primitive: str, attrs: dict[str, Any]) -> Symbol:
+        """A random tensor that this call site draws anew in every step."""
+        from graphls.random import random_state
+
+        if self.random_state is None:
+            self.random_state = random_state()
+        site = self.frames[-1].site(self._next_site)
+        return Symbol(self.emit(primitive, (self.state(self.random_state),), {**attrs, "site": site})[0])
+
+    def _next_site(self) -> int:
+        self.random_site += 1
+        return self.random_site - 1
+
+    # -- calls ------------------------------------------------------------------------------------------------
+
+    def call(self, cell: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        """Run a cell's construct inside the trace."""
+        frame = self.frames[-1]
+        recorded = frame.replayed("call")
+        if recorded is not None:
+            for parameter, value in recorded.writes:
+                self.set_written(parameter, value)
+            return recorded.outputs
+        self.cells[id(cell)] = cell
+        start = len(self.writes)
+        with self.inside(cell):
+            outputs = explore(self, lambda: cell._trace_construct(*map_leaves(self.cast_input, args), **options))
+        self.rename(cell, outputs)
+        frame.record(Recorded("call", outputs, tuple(self.writes[start:])))
+        if not options:
+            self.calls[-1].append(CallRecord(cell, args, outputs, start, len(self.writes)))
+        return outputs
+
+    @contextmanager
+    def inside(self, cell: Any) -> Iterator[None]:
+        """Scope, phase and float type of a cell."""
+        self.scopes.append(cell._scope_name if self.scopes else "")
+        self.phases.append(cell._phase or self.phases[-1])
+        self.float_types.append(cell._float_type)
+        try:
+            yield
+        finally:
+            self.scopes.pop()
+            self.phases.pop()
+            self.float_types.pop()
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """What is emitted inside belongs to another phase."""
+        self.phases.append(name)
+        try:
+            yield
+        finally:
+            self.phases.pop()
+
+    def cast_input(self, leaf: Any) -> Any:
+        """An input of the running cell, in its `to_float` type."""
+        wanted = self.float_types[-1]
+        if wanted is None or not is_tensor(leaf) or isinstance(leaf, Parameter):
+            return leaf
+        leaf = leaf if isinstance(leaf, Tensor) else Tensor(leaf)
+        return dispatch.cast(leaf, wanted) if leaf.dtype.is_float and leaf.dtype is not wanted else leaf
+
+    def rename(self, cell: Any, outputs: Any) -> None:
+        """A cell's result is named after the cell, where the node's name says nothing."""
+        scope = cell._scope_name
+        if not isinstance(outputs, Symbol) or isinstance(outputs, StateSymbol) or not scope or not self.scopes:
+            return
+        value = outputs.value
+        made_here = self.builder.nodes and value in self.builder.nodes[-1].outputs
+        if made_here and re.fullmatch(rf"{self.builder.nodes[-1].primitive.name}(_\d+)?", value.name):
+            self.builder.names.taken.discard(value.name)
+            value.name = self.builder.names.fresh(scope.lstrip("_"))
+
+    # -- branches ---------------------------------------------------------------------------------------------
+
+    def decide(self, symbol: Symbol) -> bool:
+        """The answer to `if symbol` on the path that is being traced."""
+        value, negated = self.canonical(symbol.value)
+        if value not in self.decided:
+            raise Fork(self.frames[-1], value, user_location())
+        return self.decided[value] is not negated
+
+    def canonical(self, value: Value) -> tuple[Value, bool]:
+        """The bool behind negations, and whether it is negated."""
+        negated = False
+        while value in self.negations or value in self.depends:
+            negated ^= value in self.negations
+            value = self.negations.get(value) or self.depends[value]
+        return value, negated
+
+    # -- gradients --------------------------------------------------------------------------------------------
+
+    def gradient(
+        self,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        positions: Sequence[int],
+        weights: Sequence[Parameter],
+        sensitivity: Any = None,
+        has_aux: bool = False,
+    ) -> tuple[Any, list[Any], list[Any]]:
+        """Outputs of `function(*args)`, and its gradients by positional inputs and by weights.
+
+        The forward of a cell that was already called on these inputs is used again. Without a sensitivity, all
+        outputs are summed; with `has_aux`, only the first is differentiated.
+        """
+        record = self.find_call(function, args, positions) or self.run_forward(function, args, positions)
+        of = record.outputs[0] if has_aux and isinstance(record.outputs, tuple) else record.outputs
+        results = [self.value(leaf) for leaf in leaves(of) if is_tensor(leaf)]
+        floats = [v for v in results if v.type.dtype.is_float]
+        if not floats:
+            raise GraphTypeError("There is no floating point output to differentiate.", user_location())
+        inputs = [self.value(record.inputs[i]) for i in positions]
+        before = dict(self.writes[: record.start])
+        states = [before.get(p) or self.state(p) for p in weights]
+        with self.phase("backward"):
+            seeds = self.seeds(floats, sensitivity)
+            gradients = self.emit_gradient(floats, seeds, [*inputs, *states], record)
+        return record.outputs, gradients[: len(inputs)], gradients[len(inputs) :]
+
+    def emit_gradient(
+        self, results: Sequence[Value], seeds: Sequence[Value], sources: Sequence[Value], record: CallRecord
+    ) -> list[Symbol]:
+        floats = list(dict.fromkeys(v for v in sources if v.type.dtype.is_float))
+        inputs = [self.value(leaf) for leaf in leaves(record.inputs) if isinstance(leaf, Symbol)]
+        constants = [v for v in dict.fromkeys(inputs) if v not in floats]
+        attrs = {"of": len(results), "wrt": len(floats)}
+        outputs = self.emit("gradient", (*results, *seeds, *floats, *constants), attrs) if floats else ()
+        found = dict(zip(floats, outputs, strict=True))
+        return [Symbol(found[v] if v in found else self.zeros(v.type)) for v in sources]
+
+    def zeros(self, type: Type) -> Value:
+        """Zeros of a type."""
+        zero = self.constant(np.zeros((), type.dtype.numpy))
+        return self.emit("broadcast_to", (zero,), {"shape": type.shape})[0] if type.shape else zero
+
+    def seeds(self, results: Sequence[Value], sensitivity: Any) -> list[Value]:
+        """The sensitivities, in the types of the results."""
+        if sensitivity is None:
+            return [self.seed(v, 1.0) for v in results]
+        given = [leaf for leaf in leaves(sensitivity) if leaf is not None]
+        if len(given) != len(results):
+            raise GraphValueError(
+                f"The function has {len(results)} outputs and got {len(given)} sensitivities; give one for each.",
+                user_location(),
+            )
+        return [self.seed(v, s) for v, s in zip(results, given, strict=True)]
+
+    def seed(self, result: Value, sensitivity: Any) -> Value:
+        value = self.value(sensitivity, result.type.dtype)
+        if value.type.dtype is not result.type.dtype:
+            (value,) = self.emit("cast", (value,), {"dtype": result.type.dtype})
+        if value.type.shape != result.type.shape:
+            (value,) = self.emit("broadcast_to", (value,), {"shape": result.type.shape})
+        return value
+
+    def find_call(
+        self, function: Any, args: tuple[Any, ...], positions: Sequence[int]
+    ) -> CallRecord | None:
+        """The last call of this cell on these values, if no state that it saw has changed since."""
+        for record in (r for records in reversed(self.calls) for r in reversed(records)):
+            if record.cell is function and self.matches(record, args, positions):
+                return record
+        return None
+
+    def matches(self, record: CallRecord, args: tuple[Any, ...], positions: Sequence[int]) -> bool:
+        given = list(map(self.behind_depends, leaves(args)))
+        recorded = list(map(self.behind_depends, leaves(record.inputs)))
+        if structure(args) != structure(record.inputs) or not all(map(_same, given, recorded)):
+            return False
+        changed = {p for p, _ in self.writes[record.end :]}
+        if changed and not changed.isdisjoint(record.cell.get_parameters()):
+            return False
+        chosen = [self.behind_depends(args[i]) for i in positions]
+        return all(sum(item is other for other in given) == 1 for item in chosen)
+
+    def behind_depends(self, item: Any) -> Any:
+        """The value that a symbol stands for, apart from `depend`; anything else as it is."""
+        if isinstance(item, StateSymbol):
+            return item.parameter
+        if not isinstance(item, Symbol):
+            return item
+        value = item.value
+        while value in self.depends:
+            value = self.depends[value]
+        return value
+
+    def run_forward(self, function: Any, args: tuple[Any, ...], positions: Sequence[int]) -> CallRecord:
+        """Call the function on inputs of its own, so that a gradient by one is not one by another."""
+        inputs = list(args)
+        for i in positions:
+            of = self.value(inputs[i] if isinstance(inputs[i], Tensor) else Tensor(inputs[i]))
+            inputs[i] = Symbol(self.emit("depend", (of,), {}, name=of.name)[0])
+        start = len(self.writes)
+        outputs = function(*inputs)
+        return CallRecord(function, tuple(inputs), outputs, start, len(self.writes))
+
+
+def _same(given: Any, recorded: Any) -> bool:
+    if isinstance(given, Value) or isinstance(recorded, Value) or is_tensor(given) or is_tensor(recorded):
+        return given is recorded
+    return type(given) is type(recorded) and bool(given == recorded)
+
+
+def trace(
+    function: Callable[..., Any], args: tuple[Any, ...], names: Sequence[str] = (), name: str = "main"
+) -> Traced:
+    """Trace `function(*args)`; every tensor in `args` becomes an input, everything else is a constant.
+
+    `names` are the wished names of the positional arguments. Raises TraceError, with the user's line, for what
+    cannot become part of a static graph.
+    """
+    tracer = Tracer(name)
+    inputs: list[Value] = []
+
+    def symbol(path: str, leaf: Any) -> Any:
+        if not is_tensor(leaf) or isinstance(leaf, Parameter):
+            return leaf
+        kind = leaf.type if isinstance(leaf, Tensor) else type_of(leaf)
+        inputs.append(Value(tracer.builder.names.fresh(path), kind))
+        return Symbol(inputs[-1])
+
+    wished = [*names, *(f"x{i}" for i in range(len(names), len(args)))]
+    symbols = tuple(map_leaves(lambda leaf, n=n: symbol(n, leaf), arg) for n, arg in zip(wished, args, strict=False))
+    dispatch.push_tracer(tracer)
+    try:
+        return _finished(tracer, tuple(inputs), explore(tracer, lambda: function(*symbols)))
+    finally:
+        dispatch.pop_tracer()
+
+
+def _finished(tracer: Tracer, inputs: tuple[Value, ...], results: Any) -> Traced:
+    frame = Frame()
+    tracer.frames.append(frame)
+    tensors = [leaf for leaf in leaves(results) if is_tensor(leaf)]
+    outputs = tuple(tracer.value(leaf) for leaf in tensors)
+    if tracer.random_state is not None:
+        state = tracer.state(tracer.random_state)
+        one = tracer.constant(np.array([0, 1], int64.numpy))
+        with tracer.phase("update"):
+            tracer.written[tracer.random_state] = tracer.emit("add", (state, one), {}, name="random_step")[0]
+    writes = tuple(
+        Write(tracer.states[p], v) for p, v in tracer.written.items() if v is not tracer.states[p]
+    )
+    nodes = tuple(tracer.builder.nodes)
+    graph = Graph(tracer.name, inputs, tuple(tracer.states.values()), nodes, writes, outputs)
+    parameters = {v.name: p for p, v in tracer.states.items()}
+    tree = map_leaves(lambda leaf: _PLACE if is_tensor(leaf) else leaf, results)
+    return Traced(graph, parameters, tree, tuple(tracer.cells.values()))
+
+
+class _Place:
+    """Marks where a tensor stands in the outputs of a traced function."""
+
+    def __repr__(self) -> str:
+        return "<tensor>"
+
+
+_PLACE = _Place()
+
+
+def fill_outputs(tree: Any, tensors: Sequence[Any]) -> Any:
+    """The outputs as the function nested them, with tensors in their places."""
+    if tree is _PLACE:
+        return tensors[0]
+    iterator = iter(tensors)
+    return map_leaves(lambda leaf: next(iterator) if leaf is _PLACE else leaf, tree)
+

@@ -1,0 +1,20 @@
+"""Options and fixtures that all tests share."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import settings
+
+settings.register_profile("fixed", derandomize=True, deadline=None)
+settings.register_profile("explore", max_examples=2000, deadline=None)
+settings.load_profile("fixed")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--bless", action="store_true", help="rewrite the expected halves of the .ir files")
+
+
+@pytest.fixture
+def bless(request: pytest.FixtureRequest) -> bool:
+    """Whether --bless was given, which says that what the code makes now is right."""
+    return bool(request.config.getoption("--bless"))

@@ -1,0 +1,21 @@
+"""Every tests/passes/*/*.ir: a graph before and after a pass; `pytest --bless` rewrites the lower halves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from graphls.testing import run_case
+
+FOLDER = Path(__file__).parent
+CASES = sorted(FOLDER.glob("*/*.ir"))
+
+
+@pytest.mark.parametrize("path", CASES, ids=lambda p: f"{p.parent.name}/{p.stem}")
+def test_case(path: Path, bless: bool) -> None:
+    run_case(path, bless)
+
+
+def test_there_are_cases_for_every_pass() -> None:
+    assert {path.parent.name for path in CASES} >= {"fold", "cse", "dce"}

@@ -1,0 +1,42 @@
+"""Reverse differentiation over builder nodes in thirty lines, independent of the gradient pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from graphls.ir import Builder, Value
+
+
+def backpropagate(
+    e: Builder, seeds: Iterable[tuple[Value, Value]], wanted: Sequence[Value]
+) -> list[Value | None]:
+    """The gradients of `wanted` from those of some results, through the nodes that `e` holds so far."""
+    nodes, gradients = list(e.nodes), dict[Value, Value]()
+
+    def accumulate(value: Value, gradient: Value) -> None:
+        gradients[value] = e.add(gradients[value], gradient) if value in gradients else gradient
+
+    for value, seed in seeds:
+        accumulate(value, seed)
+    for node in reversed(nodes):
+        given = tuple(gradients.get(v) for v in node.outputs)
+        if all(g is None for g in given) or not node.inputs:
+            continue
+        g = given if len(given) > 1 else given[0]
+        results = node.primitive.vjp(e, g, *node.inputs, *node.outputs, **node.attrs)
+        results = results if isinstance(results, tuple) else (results,)
+        for value, gradient in zip(node.inputs, results, strict=True):
+            if gradient is not None:
+                accumulate(value, unbroadcast(e, gradient, value))
+    return [gradients.get(v) for v in wanted]
+
+
+def unbroadcast(e: Builder, gradient: Value, value: Value) -> Value:
+    """The gradient of an operand that broadcasting made wide, summed to the operand's shape."""
+    assert gradient.type.dtype is value.type.dtype
+    shape, target = gradient.type.shape, value.type.shape
+    if shape == target:
+        return gradient
+    padded = (1,) * (len(shape) - len(target)) + target
+    axes = tuple(i for i, (n, m) in enumerate(zip(shape, padded, strict=True)) if n != m)
+    return e.reshape(e.sum(gradient, axis=axes, keepdims=True), shape=target)

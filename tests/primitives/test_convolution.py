@@ -1,0 +1,143 @@
+"""Convolution and pooling against plain loops, over strides, padding, dilations and groups."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+
+import graphls.primitives  # noqa: F401
+from graphls.backends.onnx import lower
+from graphls.ir import Builder, Graph, Value, interpret
+from graphls.ir.types import type_of
+from graphls.primitives.primitive import Array
+
+GEOMETRIES = [
+    {"strides": s, "pads": p, "dilations": d, "groups": g}
+    for s, p, d, g in product(
+        [(1, 1), (2, 3)], [(0, 0, 0, 0), (1, 2, 0, 1), (3, 0, 2, 4)], [(1, 1), (2, 1)], [1, 2]
+    )
+]
+POOLS = [
+    {"kernel": k, "strides": s, "pads": p}
+    for k, s, p in product([(2, 2), (3, 2)], [(1, 1), (2, 2), (3, 1)], [(0, 0, 0, 0), (1, 0, 0, 1), (1, 1, 1, 1)])
+]
+
+
+def apply(name: str, arrays: list[Array], **attrs: Any) -> tuple[list[Array], list[Array]]:
+    """The results of one primitive in the interpreter and on ONNX Runtime."""
+    inputs = tuple(Value(f"x{i}", type_of(a)) for i, a in enumerate(arrays))
+    e = Builder()
+    outputs = e.emit(name, inputs, attrs)
+    graph = Graph("one", inputs, (), tuple(e.nodes), (), outputs)
+    lowered = lower(graph)
+    session = onnxruntime.InferenceSession(lowered.model.SerializeToString(), providers=["CPUExecutionProvider"])
+    found = session.run(list(lowered.outputs), dict(zip(lowered.inputs, arrays, strict=True)))
+    return interpret(graph, arrays)[0], list(found)
+
+
+def naive_convolution(x: Array, w: Array, strides: Any, pads: Any, dilations: Any, groups: int) -> Array:
+    """Seven loops, in float64."""
+    top, left, bottom, right = pads
+    x = np.pad(x.astype(np.float64), ((0, 0), (0, 0), (top, bottom), (left, right)))
+    outputs, inputs, height, width = w.shape
+    rows = (x.shape[2] - dilations[0] * (height - 1) - 1) // strides[0] + 1
+    columns = (x.shape[3] - dilations[1] * (width - 1) - 1) // strides[1] + 1
+    y = np.zeros((x.shape[0], outputs, rows, columns))
+    for n, o, r, c in np.ndindex(*y.shape):
+        group = o // (outputs // groups)
+        for i, h, v in np.ndindex(inputs, height, width):
+            row, column = r * strides[0] + h * dilations[0], c * strides[1] + v * dilations[1]
+            y[n, o, r, c] += x[n, group * inputs + i, row, column] * w[o, i, h, v]
+    return y
+
+
+@pytest.mark.parametrize("geometry", GEOMETRIES, ids=str)
+def test_convolution_and_its_adjoints(geometry: dict[str, Any]) -> None:
+    """<g, conv(x, w)> is linear in x and in w, so that the adjoints follow from the loops on unit arrays."""
+    random = np.random.default_rng(0)
+    x = random.normal(size=(2, 4, 7, 6)).astype(np.float32)
+    w = random.normal(size=(2, 4 // geometry["groups"], 3, 2)).astype(np.float32)
+    y = naive_convolution(x, w, **geometry)
+    g = random.normal(size=y.shape).astype(np.float32)
+    for found in apply("conv2d", [x, w], **geometry):
+        np.testing.assert_allclose(found[0], y, rtol=1e-4, atol=1e-4)
+    for found in apply("conv2d_input_gradient", [g, w], shape=x.shape, **geometry):
+        check_adjoint(found[0], x, lambda u: np.sum(g * naive_convolution(u, w, **geometry)))
+    for found in apply("conv2d_weight_gradient", [x, g], shape=w.shape, **geometry):
+        check_adjoint(found[0], w, lambda u: np.sum(g * naive_convolution(x, u, **geometry)))
+
+
+def check_adjoint(gradient: Array, like: Array, functional: Any) -> None:
+    """A linear functional's value is the inner product with its gradient, at a random point and at units."""
+    random = np.random.default_rng(1)
+    points = [random.normal(size=like.shape)]
+    for at in random.integers(0, like.size, 3):
+        points.append(np.eye(1, like.size, at).reshape(like.shape))
+    for point in points:
+        assert float(np.sum(gradient * point)) == pytest.approx(float(functional(point)), rel=1e-3, abs=1e-3)
+
+
+def naive_pool(x: Array, kernel: Any, strides: Any, pads: Any) -> tuple[Array, Array, Array, Array]:
+    """Largest, its position, mean without and with padding, by loops."""
+    top, left, bottom, right = pads
+    rows = (x.shape[2] + top + bottom - kernel[0]) // strides[0] + 1
+    columns = (x.shape[3] + left + right - kernel[1]) // strides[1] + 1
+    shape = (*x.shape[:2], rows, columns)
+    largest, places = np.zeros(shape, x.dtype), np.zeros(shape, np.int64)
+    inside, padded = np.zeros(shape, x.dtype), np.zeros(shape, x.dtype)
+    for n, c, r, s in np.ndindex(*shape):
+        seen = []
+        for h, v in np.ndindex(*kernel):
+            row, column = r * strides[0] + h - top, s * strides[1] + v - left
+            if 0 <= row < x.shape[2] and 0 <= column < x.shape[3]:
+                seen.append((x[n, c, row, column], np.ravel_multi_index((n, c, row, column), x.shape)))
+        values = [value for value, _ in seen]
+        first = int(np.argmax(values))
+        largest[n, c, r, s], places[n, c, r, s] = seen[first]
+        inside[n, c, r, s] = np.mean(values)
+        padded[n, c, r, s] = np.sum(values) / (kernel[0] * kernel[1])
+    return largest, places, inside, padded
+
+
+@pytest.mark.parametrize("geometry", POOLS, ids=str)
+def test_pooling(geometry: dict[str, Any]) -> None:
+    """The images hold few distinct numbers, so that most windows have ties."""
+    x = np.random.default_rng(0).integers(-3, 4, (2, 2, 7, 6)).astype(np.float32)
+    largest, places, inside, padded = naive_pool(x, **geometry)
+    for found in apply("max_pool2d", [x], **geometry):
+        np.testing.assert_array_equal(found[0], largest)
+        np.testing.assert_array_equal(found[1], places)
+    for include, expected in ((False, inside), (True, padded)):
+        for found in apply("avg_pool2d", [x], count_include_pad=include, **geometry):
+            np.testing.assert_allclose(found[0], expected, rtol=1e-5, atol=1e-6)
+        check_average_gradient(x, expected, include, geometry)
+
+
+def check_average_gradient(x: Array, y: Array, include: bool, geometry: dict[str, Any]) -> None:
+    g = np.random.default_rng(1).normal(size=y.shape).astype(np.float32)
+    index = 3 if include else 2
+    for found in apply("avg_pool2d_gradient", [g], shape=x.shape, count_include_pad=include, **geometry):
+        assert float(np.sum(found[0] * x)) == pytest.approx(float(np.sum(g * y)), rel=1e-3, abs=1e-3)
+        for at in (0, 17, x.size - 1):
+            unit = np.eye(1, x.size, at, dtype=np.float64).reshape(x.shape)
+            expected = np.sum(g * naive_pool(unit, **geometry)[index])
+            assert found[0].reshape(-1)[at] == pytest.approx(expected, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("attrs", "word"),
+    [
+        ({"strides": (0, 1)}, "strides"),
+        ({"pads": (-1, 0, 0, 0)}, "padding"),
+        ({"groups": 3}, "groups"),
+        ({"dilations": (9, 9)}, "does not fit"),
+    ],
+)
+def test_a_convolution_that_does_not_fit_says_so(attrs: dict[str, Any], word: str) -> None:
+    x, w = np.zeros((1, 2, 4, 4), np.float32), np.zeros((2, 2, 3, 3), np.float32)
+    with pytest.raises(ValueError, match=word):
+        apply("conv2d", [x, w], **attrs)
