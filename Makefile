@@ -2,6 +2,7 @@ PYTHON ?= $(shell python3.11 -c 'import sys; print(sys.executable)' 2>/dev/null 
 VENV := .venv
 RUN := $(VENV)/bin/python
 PACKAGES := pyproject.toml constraints.txt
+# PIP_CONSTRAINT pins what builds the package, too.
 INSTALL = PIP_CONSTRAINT=constraints.txt $(RUN) -m pip install --quiet --disable-pip-version-check --editable
 
 .PHONY: demo test lint bench clean

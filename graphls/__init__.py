@@ -1,1 +1,66 @@
-"""graphls."""
+"""graphls: training steps written as cells, compiled to one static graph for ONNX Runtime."""
+
+from graphls import ir, nn, ops, passes
+from graphls.api import Compiled, compile, trace_graph
+from graphls.ir.errors import GraphlsError, TraceError, VerifyError
+from graphls.ir.graph import Graph
+from graphls.ir.parse import parse
+from graphls.ir.types import (
+    DType,
+    bfloat16,
+    bool_,
+    float16,
+    float32,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+)
+from graphls.ops.differentiate import GradOperation, grad, value_and_grad
+from graphls.parameter import Parameter, ParameterTuple
+from graphls.random import set_seed
+from graphls.tensor import Tensor, tensor
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Compiled",
+    "DType",
+    "GradOperation",
+    "Graph",
+    "GraphlsError",
+    "Parameter",
+    "ParameterTuple",
+    "Tensor",
+    "TraceError",
+    "VerifyError",
+    "bfloat16",
+    "bool_",
+    "compile",
+    "float16",
+    "float32",
+    "float64",
+    "grad",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "ir",
+    "nn",
+    "ops",
+    "parse",
+    "passes",
+    "set_seed",
+    "tensor",
+    "trace_graph",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "value_and_grad",
+]

@@ -14,9 +14,10 @@ from graphls.inputs import check_inputs, input_checks, static_inputs
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.graph import Graph
 from graphls.nn.cell import Cell, Configuration, input_names
+from graphls.parameter import Parameter
 from graphls.source import user_location
-from graphls.tensor import Parameter, Tensor, is_tensor
-from graphls.trace.tracer import Traced, fill_outputs, trace
+from graphls.tensor import Tensor, is_tensor
+from graphls.trace.trace import Traced, fill_outputs, trace
 from graphls.tree import leaves, structure
 
 if TYPE_CHECKING:

@@ -47,7 +47,8 @@ def apply(name: str, *operands: Any, **attrs: Any) -> Any:
 
 
 def _is_known(operand: Any) -> bool:
-    from graphls.tensor import Parameter, Symbol
+    from graphls.parameter import Parameter
+    from graphls.tensor import Symbol
 
     return not isinstance(operand, (Symbol, Parameter))
 
@@ -96,7 +97,7 @@ def as_array(operand: Any, dtype: DType | None = None) -> np.ndarray[Any, Any]:
     from graphls.tensor import Tensor, array_of
 
     if isinstance(operand, Tensor):
-        return operand.array
+        return operand.asnumpy()
     if isinstance(operand, (np.ndarray, np.generic)) or dtype is None:
         return array_of(operand)
     return np.asarray(operand, dtype=dtype.numpy)

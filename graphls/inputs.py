@@ -9,8 +9,9 @@ import numpy as np
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.graph import Graph, Node, Value
 from graphls.ir.types import Type, type_of
+from graphls.parameter import Parameter
 from graphls.source import user_location
-from graphls.tensor import Parameter, Tensor, is_tensor
+from graphls.tensor import Tensor, is_tensor
 from graphls.tree import leaves, map_leaves, structure
 
 Array = np.ndarray[Any, Any]

@@ -6,8 +6,8 @@ import numpy as np
 
 from graphls.ir.errors import GraphValueError
 from graphls.ir.types import int64
+from graphls.parameter import Parameter
 from graphls.source import user_location
-from graphls.tensor import Parameter
 
 _state = Parameter(np.zeros(2, np.int64), name="random_state", requires_grad=False)
 _draws = np.random.default_rng(0)

@@ -211,7 +211,7 @@ class Lowering:
 
     def cast(self, name: str, dtype: DType) -> str:
         """The tensor in another dtype."""
-        return self.operator("Cast", [name], {"to": ELEMENT_TYPES[dtype]})
+        return str(self.operator("Cast", [name], {"to": ELEMENT_TYPES[dtype]}))
 
     def const(self, value: Any, dtype: DType | None = None) -> str:
         """The name of a constant array or number; equal ones are stored once."""

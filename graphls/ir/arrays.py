@@ -65,7 +65,7 @@ _ELEMENTS: dict[str, tuple[type, ...]] = {"float": (int, float), "int": (int,), 
 
 def _numbers(content: Any, kind: Type) -> tuple[Any, ...]:
     """The content where each element is of the kind of the dtype; raises TypeError elsewhere."""
-    allowed = _ELEMENTS[kind.dtype.kind]
+    allowed = _ELEMENTS.get(kind.dtype.kind, ())
     if not isinstance(content, tuple) or not all(type(v) in allowed for v in content):
         raise TypeError(content)
     return content

@@ -12,7 +12,9 @@ from graphls.ir.types import Type
 class Operation(Protocol):
     """A primitive as the IR sees it: a name, a type rule and a NumPy rule."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """The name in the text form."""
 
     def result_types(
         self, types: tuple[Type, ...], attrs: Mapping[str, Any], regions: tuple[Any, ...]

@@ -66,7 +66,8 @@ class _Verifier:
         self.writes()
         outputs = self.graph.outputs
         for value in outputs:
-            self.require(value in self.defined, outputs, f"the output {reference(value)} is not defined")
+            if value not in self.defined:
+                raise fault(self.graph, outputs, f"the output {self.undefined(value)}")
             self.require(value.type != TOKEN, outputs, f"the token {reference(value)} cannot leave the graph")
 
     def header(self) -> None:
@@ -155,7 +156,8 @@ class _Verifier:
             written = state.is_state and state in self.defined
             self.require(written, write, f"{reference(state)} is not a state of this graph")
             self.require(state in states, write, f"{reference(state)} is written twice")
-            self.require(value in self.defined, write, f"{reference(value)} is not defined")
+            if value not in self.defined:
+                raise fault(self.graph, write, self.undefined(value))
             fits = f"{reference(state)} holds {state.type} and cannot take {value.type}"
             self.require(state.type == value.type, write, fits)
             states.remove(state)

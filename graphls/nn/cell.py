@@ -10,8 +10,9 @@ from typing import Any
 from graphls import dispatch
 from graphls.ir.errors import GraphAttributeError, GraphKeyError, GraphTypeError, GraphValueError
 from graphls.ir.types import as_dtype, bfloat16, float16, float32
+from graphls.parameter import Parameter, ParameterTuple
 from graphls.source import user_location
-from graphls.tensor import Parameter, ParameterTuple, Tensor
+from graphls.tensor import Tensor
 
 
 class Configuration:
@@ -246,7 +247,7 @@ def _signature(construct: Any) -> inspect.Signature:
 
 def input_names(cell: Cell, count: int) -> list[str]:
     """The names of the positional parameters of `construct`, as far as `count` inputs need them."""
-    names = []
+    names: list[str] = []
     for parameter in list(_signature(type(cell).construct).parameters.values())[1:]:
         if parameter.kind is parameter.VAR_POSITIONAL:
             start = len(names)

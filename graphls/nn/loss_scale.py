@@ -8,7 +8,8 @@ import numpy as np
 
 from graphls import ops
 from graphls.nn.cell import Cell
-from graphls.tensor import Parameter, Tensor
+from graphls.parameter import Parameter
+from graphls.tensor import Tensor
 
 
 class DynamicLossScaleUpdateCell(Cell):

@@ -8,18 +8,13 @@ from graphls import dispatch, ops
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import float32
 from graphls.nn.cell import Cell
+from graphls.nn.layers import Identity
 from graphls.ops.differentiate import GradOperation
 from graphls.ops.overflow import overflow_get, overflow_start
+from graphls.parameter import Parameter
 from graphls.source import user_location
-from graphls.tensor import Parameter, Tensor, is_tensor
+from graphls.tensor import Tensor, is_tensor
 from graphls.tree import map_leaves
-
-
-class Identity(Cell):
-    """What stands in for gradient reduction on a single rank."""
-
-    def construct(self, x: Any) -> Any:
-        return x
 
 
 class TrainOneStepCell(Cell):

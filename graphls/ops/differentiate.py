@@ -7,8 +7,10 @@ from typing import Any
 
 from graphls import dispatch
 from graphls.ir.errors import GraphTypeError
+from graphls.parameter import Parameter
 from graphls.source import user_location
-from graphls.tensor import Parameter, is_tensor
+from graphls.tensor import is_tensor
+from graphls.trace.gradients import gradient
 
 
 class GradOperation:
@@ -24,8 +26,8 @@ class GradOperation:
         flags = {"get_all": get_all, "get_by_list": get_by_list, "sens_param": sens_param}
         for name, flag in flags.items():
             if not isinstance(flag, bool):
-                kind = type(flag).__name__
-                raise GraphTypeError(f"For 'GradOperation', the '{name}' should be bool, but got {kind}", user_location())
+                message = f"For 'GradOperation', the '{name}' should be bool, but got {type(flag).__name__}"
+                raise GraphTypeError(message, user_location())
         self.get_all = get_all
         self.get_by_list = get_by_list
         self.sens_param = sens_param
@@ -43,7 +45,7 @@ class GradOperation:
             positions = [i for i, arg in enumerate(args) if is_tensor(arg)]
             if not self.get_all:
                 positions = [] if self.get_by_list else positions[:1]
-            _, by_input, by_weight = _tracer().gradient(fn, args, positions, parameters, sensitivity)
+            _, by_input, by_weight = gradient(_tracer(), fn, args, positions, parameters, sensitivity)
             listed = by_weight[0] if isinstance(weights, Parameter) else tuple(by_weight)
             if self.get_by_list:
                 return (tuple(by_input), listed) if self.get_all else listed
@@ -92,7 +94,7 @@ def value_and_grad(
             raise GraphTypeError(
                 f"grad_position {grad_position} needs more than the {len(inputs)} inputs given.", user_location()
             )
-        value, by_input, by_weight = _tracer().gradient(fn, inputs, positions, parameters, has_aux=has_aux)
+        value, by_input, by_weight = gradient(_tracer(), fn, inputs, positions, parameters, has_aux=has_aux)
         of_inputs = by_input[0] if isinstance(grad_position, int) else tuple(by_input)
         of_weights = by_weight[0] if isinstance(weights, Parameter) else tuple(by_weight)
         if weights is None:

@@ -132,6 +132,9 @@ RULES: dict[str, Callable[[Folding, Node], Folded]] = {
     "where": _where,
     "max": _single,
     "min": _single,
+    "prod": _single,
+    "all": _single,
+    "any": _single,
     "sum": _sum,
     "cond": _cond,
 }

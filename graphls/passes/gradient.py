@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -50,8 +50,8 @@ class Gradient:
         return graph.replace(nodes=nodes, outputs=outputs, writes=writes)
 
 
-def _missing_rules(missing: Mapping[Node, None]) -> GraphTypeError:
-    listed = "; ".join(f"{n.primitive.name}{f' ({n.loc})' if n.loc else ''}" for n in missing)
+def _missing_rules(missing: dict[Node, None]) -> GraphTypeError:
+    listed = "; ".join(f"{n.primitive.name}{f' ({n.loc})' if n.loc else ''}" for n in reversed(missing))
     return GraphTypeError(
         f"These primitives have no gradient rule: {listed}; "
         "use ops.stop_gradient where no gradient is needed, or give the cell a bprop."
@@ -147,7 +147,7 @@ class Backward:
         elif node.primitive.name == "custom_gradient":
             self.through_custom(node, gradients)
         elif not getattr(node.primitive, "differentiable", False):
-            self.missing.setdefault(node)
+            self.miss(node, active)
         else:
             self.through_rule(node, gradients, active)
 
@@ -159,6 +159,12 @@ class Backward:
         for value, gradient in zip(node.inputs, results, strict=True):
             if gradient is not None and value in active:
                 self.add(value, gradient)
+
+    def miss(self, node: Node, active: set[Value]) -> None:
+        """Note a missing rule and go on behind it, so that one report names all of them."""
+        self.missing.setdefault(node)
+        for value in active.intersection(node.inputs):
+            self.add(value, self.zeros(value))
 
     def through_cond(self, node: Node, gradients: tuple[Value | None, ...], active: set[Value]) -> None:
         """A cond again: each region repeats its forward and yields the gradients of what it captures."""

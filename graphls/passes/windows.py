@@ -42,7 +42,8 @@ def windows(nodes: Sequence[Node]) -> list[Window]:
     definer = definers(nodes)
     found = []
     for get in nodes:
-        start = definer.get(token_of(get)) if token_of(get) is not None else None
+        token = token_of(get)
+        start = definer.get(token) if token is not None else None
         if start is not None and get.primitive.name == "overflow_get":
             found.append(Window(start, get, ancestors(nodes, [get]), descendants(nodes, [start])))
     return found

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from graphls.ir.build import Builder
 from graphls.ir.errors import GraphTypeError
 from graphls.ir.graph import Value

@@ -89,7 +89,7 @@ class CheckLabels(Primitive):
             finite = np.isfinite(labels)
             if not finite.all():
                 raise GraphValueError(f"{int((~finite).sum())} labels are nan or infinite; mend or drop them.")
-        elif labels.size and not (0 <= labels.min() and labels.max() < classes):
+        elif labels.size and not (labels.min() >= 0 and labels.max() < classes):
             wrong = labels[(labels < 0) | (labels >= classes)].reshape(-1)[0]
             raise GraphValueError(f"The label {wrong} is not in range({classes}).")
         return labels

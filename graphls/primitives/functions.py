@@ -9,7 +9,8 @@ import numpy as np
 
 from graphls.ir.build import Builder
 from graphls.ir.graph import Value
-from graphls.ir.types import Type, float32, float64
+from graphls.ir.types import float32, float64
+from graphls.primitives.arithmetic import square_root
 from graphls.primitives.primitive import Array, FloatElementwise, f32, of, sample
 
 _ANY = (sample(f32(2, 3)), sample(f32()), sample(f32(0, 2)))
@@ -17,14 +18,7 @@ _POSITIVE = (sample(f32(2, 3), low=0.5, high=2.0), sample(f32(), low=0.5, high=2
 _STEPS = (sample(f32(4, 5), low=-3.0, high=3.0, gradient=False),)
 
 
-class FloatFunction(FloatElementwise, abstract=True):
-    """An elementwise primitive of one float operand."""
-
-    def infer(self, x: Type) -> Type:
-        return super().infer(x)
-
-
-class Exp(FloatFunction):
+class Exp(FloatElementwise):
     """The exponential e ** x."""
 
     samples = _ANY
@@ -37,7 +31,7 @@ class Exp(FloatFunction):
         return e.mul(g, y)
 
 
-class Log(FloatFunction):
+class Log(FloatElementwise):
     """The natural logarithm; -inf at 0, nan below."""
 
     samples = _POSITIVE
@@ -50,7 +44,7 @@ class Log(FloatFunction):
         return e.div(g, x)
 
 
-class Log1p(FloatFunction):
+class Log1p(FloatElementwise):
     """The natural logarithm of 1 + x, exact to the last bits for a small x; -inf at -1, nan below."""
 
     samples = (sample(f32(2, 3), low=-0.5, high=2.0), sample(f32(9), low=-1e-6, high=1e-6))
@@ -69,7 +63,7 @@ class Log1p(FloatFunction):
         return e.Where(e.Or(e.Equal(u, one), e.Equal(x, e.scalar(math.inf))), x, corrected)
 
 
-class Tanh(FloatFunction):
+class Tanh(FloatElementwise):
     """The hyperbolic tangent."""
 
     samples = _ANY
@@ -82,7 +76,7 @@ class Tanh(FloatFunction):
         return e.mul(g, e.sub(1.0, e.square(y)))
 
 
-class Sigmoid(FloatFunction):
+class Sigmoid(FloatElementwise):
     """The logistic function 1 / (1 + exp(-x))."""
 
     samples = _ANY
@@ -90,13 +84,13 @@ class Sigmoid(FloatFunction):
 
     def numpy(self, x: Array) -> Array:
         small = np.exp(-np.abs(x))
-        return np.where(np.signbit(x), small, np.ones_like(x)) / (1 + small)
+        return np.asarray(np.where(np.signbit(x), small, np.ones_like(x)) / (1 + small))
 
     def vjp(self, e: Builder, g: Value, x: Value, y: Value) -> Any:
         return e.mul(g, e.mul(y, e.sub(1.0, y)))
 
 
-class Erf(FloatFunction):
+class Erf(FloatElementwise):
     """The error function; the ONNX lowering has single precision for float64 too."""
 
     samples = _ANY
@@ -119,7 +113,7 @@ class Erf(FloatFunction):
 _erf = np.frompyfunc(math.erf, 1, 1)
 
 
-class Sin(FloatFunction):
+class Sin(FloatElementwise):
     """The sine of an angle in radians."""
 
     samples = _ANY
@@ -132,7 +126,7 @@ class Sin(FloatFunction):
         return e.mul(g, e.cos(x))
 
 
-class Cos(FloatFunction):
+class Cos(FloatElementwise):
     """The cosine of an angle in radians."""
 
     samples = (*_ANY, sample(of(float64, 5)))
@@ -149,22 +143,25 @@ class Cos(FloatFunction):
         return e.Sin(e.Add(x, e.scalar(math.pi / 2)))
 
 
-class Rsqrt(FloatFunction):
-    """One over the square root; an infinity at 0, nan below."""
+class Rsqrt(FloatElementwise):
+    """One over the square root; an infinity at 0, nan below.
+
+    In ONNX on a CPU it is nan at inf, but for float16, as `sqrt` is.
+    """
 
     samples = _POSITIVE
 
     def numpy(self, x: Array) -> Array:
-        return np.reciprocal(np.sqrt(x + x.dtype.type(0)))
+        return np.asarray(np.reciprocal(np.sqrt(x)))
 
     def vjp(self, e: Builder, g: Value, x: Value, y: Value) -> Any:
         return e.mul(e.mul(g, -0.5), e.mul(y, e.square(y)))
 
     def onnx(self, e: Any, x: str) -> Any:
-        return e.Reciprocal(e.Sqrt(x))
+        return e.Reciprocal(square_root(e, x))
 
 
-class Floor(FloatFunction):
+class Floor(FloatElementwise):
     """The largest whole number that is not above x; gradient zero."""
 
     half = "exact"
@@ -178,7 +175,7 @@ class Floor(FloatFunction):
         return None
 
 
-class Ceil(FloatFunction):
+class Ceil(FloatElementwise):
     """The smallest whole number that is not below x; gradient zero."""
 
     half = "exact"
@@ -192,7 +189,7 @@ class Ceil(FloatFunction):
         return None
 
 
-class Round(FloatFunction):
+class Round(FloatElementwise):
     """The nearest whole number, the even one of two; gradient zero."""
 
     half = "exact"
@@ -206,7 +203,7 @@ class Round(FloatFunction):
         return None
 
 
-class Relu(FloatFunction):
+class Relu(FloatElementwise):
     """The larger of x and 0, nan where x is; its gradient is 0 at 0."""
 
     half = "exact"

@@ -48,7 +48,7 @@ class OneHot(Primitive):
 
     def numpy(self, indices: Array, depth: int, dtype: DType, axis: int = -1) -> Array:
         expanded = np.expand_dims(indices, axis)
-        return (expanded == self._positions(indices.ndim + 1, depth, axis)).astype(_computed(dtype))
+        return np.asarray(np.equal(expanded, self._positions(indices.ndim + 1, depth, axis)).astype(_computed(dtype)))
 
     def _positions(self, rank: int, depth: int, axis: int) -> Array:
         return np.arange(depth).reshape([depth if i == axis % rank else 1 for i in range(rank)])

@@ -42,7 +42,7 @@ class Matmul(Primitive):
 
     def numpy(self, a: Array, b: Array, transpose_a: bool = False, transpose_b: bool = False) -> Array:
         a = a.swapaxes(-1, -2) if transpose_a else a
-        return np.matmul(a, b.swapaxes(-1, -2) if transpose_b else b)
+        return np.asarray(np.matmul(a, b.swapaxes(-1, -2) if transpose_b else b))
 
     def vjp(
         self, e: Builder, g: Value, a: Value, b: Value, y: Value, transpose_a: bool = False, transpose_b: bool = False
@@ -65,7 +65,7 @@ class Matmul(Primitive):
 
 def _gradient_of_second(
     e: Builder, g: Value, a: Value, b: Value, transpose_a: bool, transpose_b: bool
-) -> Value:
+) -> Any:
     """The gradient of b; a shared matrix under a batch is one flat product, not a sum of many."""
     if b.type.rank == 2 and a.type.rank > 2 and not transpose_a:
         a = e.reshape(a, shape=(-1, a.type.shape[-1]))
@@ -78,7 +78,7 @@ def _gradient_of_second(
 def _swapped(e: Any, name: str, rank: int, transpose: bool) -> str:
     if not transpose:
         return name
-    return e.Transpose(name, perm=[*range(rank - 2), rank - 1, rank - 2])
+    return str(e.Transpose(name, perm=[*range(rank - 2), rank - 1, rank - 2]))
 
 
 class Transpose(Primitive):

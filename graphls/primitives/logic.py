@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from graphls.ir.build import Builder
 from graphls.ir.errors import GraphTypeError
 from graphls.ir.graph import Value
 from graphls.ir.types import Type, bool_, broadcast_shapes, int8, int32, int64, uint8
-from graphls.primitives.primitive import Array, Primitive, f32, of, require_float, same_dtype, sample
+from graphls.primitives.primitive import Array, Primitive, Sample, f32, of, require_float, same_dtype, sample
 
 _PAIRS = (
     sample(f32(2, 3), f32(3), gradient=False),
@@ -26,8 +26,8 @@ class Comparison(Primitive, abstract=True):
     """A bool for each pair of operands of one dtype, broadcasting."""
 
     half = "exact"
-    samples = _PAIRS
-    operator: str
+    samples: ClassVar[tuple[Sample, ...]] = _PAIRS
+    operator: ClassVar[str]
 
     def infer(self, x: Type, y: Type) -> Type:
         dtype = same_dtype(self.name, x, y)

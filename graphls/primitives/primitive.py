@@ -133,7 +133,7 @@ class Primitive:
 
 
 def _is_half(array: Array) -> bool:
-    return array.dtype == np.float16 or array.dtype.name == "bfloat16"
+    return array.dtype.name in ("float16", "bfloat16")
 
 
 def same_dtype(name: str, *types: Type) -> DType:
@@ -175,6 +175,9 @@ class Elementwise(Primitive, abstract=True):
     """Operands of one dtype that broadcast together; the result has their dtype."""
 
     def infer(self, *types: Type) -> Type:
+        expected = len(self.samples[0].types)
+        if len(types) != expected:
+            raise GraphTypeError(f"{self.name} takes {expected} operands, not {len(types)}.")
         dtype = same_dtype(self.name, *types)
         return Type(dtype, broadcast_shapes(*(t.shape for t in types)))
 
@@ -183,5 +186,6 @@ class FloatElementwise(Elementwise, abstract=True):
     """An elementwise primitive of floats only."""
 
     def infer(self, *types: Type) -> Type:
+        result = super().infer(*types)
         require_float(self.name, *types)
-        return super().infer(*types)
+        return result

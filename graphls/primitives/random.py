@@ -59,7 +59,10 @@ class RandomUniform(RandomArray):
     def numpy(self, state: Array, shape: Shape, site: int) -> Array:
         size = prod(shape)
         bits = _words(state, site, -(-size // 2)).view("<u4")[:size]
-        return ((bits >> 8).astype(np.float32) * np.float32(2.0**-24)).reshape(shape)
+        bits >>= 8
+        numbers = bits.view("<i4").astype(np.float32)
+        numbers *= np.float32(2.0**-24)
+        return numbers.reshape(shape)
 
 
 class RandomBernoulli(RandomArray):

@@ -105,7 +105,7 @@ class Mean(Reduction):
 
     def numpy(self, x: Array, axis: Axes = None, keepdims: bool = False) -> Array:
         total = np.sum(x, axis=axis, keepdims=keepdims)
-        return np.divide(total, np.array(x.size // max(1, total.size) if x.size else 0, x.dtype))
+        return np.asarray(np.divide(total, np.array(x.size // max(1, total.size) if x.size else 0, x.dtype)))
 
     def vjp(self, e: Builder, g: Value, x: Value, y: Value, axis: Axes = None, keepdims: bool = False) -> Any:
         part = _scaled(e, _restored(e, g, x, axis), 1 / max(1, _count(x.type, axis)))
@@ -117,7 +117,7 @@ class Mean(Reduction):
         return e.const(np.full(e.out_types[0].shape, np.nan), e.out_types[0].dtype)
 
 
-def _scaled(e: Builder, g: Value, factor: float) -> Value:
+def _scaled(e: Builder, g: Value, factor: float) -> Any:
     """g times a number that may be too small for a 16-bit float."""
     dtype = g.type.dtype
     if not dtype.is_half:
@@ -146,7 +146,7 @@ class Max(Extreme):
     """The largest number along axes, nan where one is; equal ones share the gradient."""
 
     def numpy(self, x: Array, axis: Axes = None, keepdims: bool = False) -> Array:
-        return np.max(x, axis=axis, keepdims=keepdims)
+        return np.asarray(np.max(x, axis=axis, keepdims=keepdims))
 
     def onnx(self, e: Any, x: str, axis: Axes = None, keepdims: bool = False) -> Any:
         return _with_nans(e, "ReduceMax", x, axis, keepdims)
@@ -156,7 +156,7 @@ class Min(Extreme):
     """The smallest number along axes, nan where one is; equal ones share the gradient."""
 
     def numpy(self, x: Array, axis: Axes = None, keepdims: bool = False) -> Array:
-        return np.min(x, axis=axis, keepdims=keepdims)
+        return np.asarray(np.min(x, axis=axis, keepdims=keepdims))
 
     def onnx(self, e: Any, x: str, axis: Axes = None, keepdims: bool = False) -> Any:
         return _with_nans(e, "ReduceMin", x, axis, keepdims)
@@ -193,7 +193,7 @@ class Prod(Reduction):
         return super().infer(x, axis, keepdims)
 
     def numpy(self, x: Array, axis: Axes = None, keepdims: bool = False) -> Array:
-        return np.prod(x, axis=axis, keepdims=keepdims, dtype=x.dtype)
+        return np.asarray(np.prod(x, axis=axis, keepdims=keepdims, dtype=x.dtype))
 
     def vjp(self, e: Builder, g: Value, x: Value, y: Value, axis: Axes = None, keepdims: bool = False) -> Any:
         """The product of the other elements: that of the nonzero ones, or 0 where another one is 0."""
@@ -288,7 +288,7 @@ class Argmax(Position):
     """The position of the largest number along an axis, the first of equal ones, as int64."""
 
     def numpy(self, x: Array, axis: int, keepdims: bool = False) -> Array:
-        return np.argmax(x, axis=axis, keepdims=keepdims)
+        return np.asarray(np.argmax(x, axis=axis, keepdims=keepdims))
 
     def onnx(self, e: Any, x: str, axis: int, keepdims: bool = False) -> Any:
         return _position(e, "ArgMax", x, axis, keepdims)
@@ -298,7 +298,7 @@ class Argmin(Position):
     """The position of the smallest number along an axis, the first of equal ones, as int64."""
 
     def numpy(self, x: Array, axis: int, keepdims: bool = False) -> Array:
-        return np.argmin(x, axis=axis, keepdims=keepdims)
+        return np.asarray(np.argmin(x, axis=axis, keepdims=keepdims))
 
     def onnx(self, e: Any, x: str, axis: int, keepdims: bool = False) -> Any:
         return _position(e, "ArgMin", x, axis, keepdims)

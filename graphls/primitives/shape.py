@@ -140,10 +140,10 @@ def cut(shape: Shape, starts: Shape, stops: Shape, steps: Shape) -> list[range]:
     return [range(*slice(start, stop, step).indices(n)) for n, start, stop, step in bounds]
 
 
-_WHOLE = {"starts": (0, 0), "stops": (4, 5), "steps": (1, 1)}
-_NEGATIVE = {"starts": (-3, 1), "stops": (99, -1), "steps": (1, 1)}
-_STRIDED = {"starts": (1, 0), "stops": (4, 5), "steps": (2, 3)}
-_NOTHING = {"starts": (3, 0), "stops": (1, 5), "steps": (1, 1)}
+_WHOLE: dict[str, Any] = {"starts": (0, 0), "stops": (4, 5), "steps": (1, 1)}
+_NEGATIVE: dict[str, Any] = {"starts": (-3, 1), "stops": (99, -1), "steps": (1, 1)}
+_STRIDED: dict[str, Any] = {"starts": (1, 0), "stops": (4, 5), "steps": (2, 3)}
+_NOTHING: dict[str, Any] = {"starts": (3, 0), "stops": (1, 5), "steps": (1, 1)}
 
 
 class Slice(Primitive):

@@ -32,7 +32,7 @@ class AlongAxis(Primitive, abstract=True):
 
 
 def _shifted(x: Array, axis: int) -> Array:
-    return x - np.max(x, axis=axis, keepdims=True, initial=-np.inf)
+    return np.asarray(x - np.max(x, axis=axis, keepdims=True, initial=-np.inf))
 
 
 class Softmax(AlongAxis):
@@ -40,7 +40,7 @@ class Softmax(AlongAxis):
 
     def numpy(self, x: Array, axis: int) -> Array:
         y = np.exp(_shifted(x, axis))
-        return y / np.sum(y, axis=axis, keepdims=True)
+        return np.asarray(y / np.sum(y, axis=axis, keepdims=True))
 
     def vjp(self, e: Builder, g: Value, x: Value, y: Value, axis: int) -> Any:
         gy = e.mul(g, y)
@@ -55,7 +55,7 @@ class LogSoftmax(AlongAxis):
 
     def numpy(self, x: Array, axis: int) -> Array:
         shifted = _shifted(x, axis)
-        return shifted - np.log(np.sum(np.exp(shifted), axis=axis, keepdims=True))
+        return np.asarray(shifted - np.log(np.sum(np.exp(shifted), axis=axis, keepdims=True)))
 
     def vjp(self, e: Builder, g: Value, x: Value, y: Value, axis: int) -> Any:
         return e.sub(g, e.mul(e.exp(y), e.sum(g, axis=(axis,), keepdims=True)))

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from graphls.ir.build import Builder
 from graphls.ir.errors import TraceError
 from graphls.ir.graph import Graph, Location, Value
-from graphls.tensor import Parameter, Symbol, array_of, is_tensor
+from graphls.parameter import Parameter
+from graphls.tensor import Symbol, array_of, is_tensor
 from graphls.tree import leaves, rebuild, structure
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,14 +12,15 @@ import numpy as np
 
 from graphls import dispatch
 from graphls.ir.build import Builder
-from graphls.ir.errors import GraphTypeError, GraphValueError
-from graphls.ir.graph import Graph, Value, Write
+from graphls.ir.errors import GraphValueError
+from graphls.ir.graph import Graph, Value
 from graphls.ir.registry import lookup
-from graphls.ir.types import DType, Type, int64, type_of
+from graphls.ir.types import DType, Type, type_of
+from graphls.parameter import Parameter
 from graphls.source import user_location
-from graphls.tensor import Parameter, Symbol, Tensor, array_of, is_tensor
+from graphls.tensor import Symbol, Tensor, array_of, is_tensor
 from graphls.trace.branches import Fork, Frame, Recorded, explore
-from graphls.tree import leaves, map_leaves, structure
+from graphls.tree import leaves, map_leaves
 
 
 class StateSymbol(Symbol):
@@ -54,16 +55,6 @@ class CallRecord:
     outputs: Any
     start: int
     end: int
-
-
-@dataclass
-class Traced:
-    """A graph and what ties it to Python: its parameters by state name, and how its outputs nest."""
-
-    graph: Graph
-    parameters: dict[str, Parameter]
-    outputs: Any
-    cells: tuple[Any, ...] = ()
 
 
 @dataclass
@@ -104,7 +95,8 @@ class Tracer:
         frame = self.frames[-1]
         recorded = frame.replayed(operation.name)
         if recorded is not None:
-            return recorded.outputs
+            found: tuple[Value, ...] = recorded.outputs
+            return found
         e = self.builder
         e.phase, e.scope, e.loc = self.phases[-1], ".".join(filter(None, self.scopes)), user_location()
         outputs = e.emit(operation, inputs, attrs, after=after, regions=regions, name=name)
@@ -299,91 +291,10 @@ class Tracer:
             value = self.negations.get(value) or self.depends[value]
         return value, negated
 
-    # -- gradients --------------------------------------------------------------------------------------------
-
-    def gradient(
-        self,
-        function: Callable[..., Any],
-        args: tuple[Any, ...],
-        positions: Sequence[int],
-        weights: Sequence[Parameter],
-        sensitivity: Any = None,
-        has_aux: bool = False,
-    ) -> tuple[Any, list[Any], list[Any]]:
-        """Outputs of `function(*args)`, and its gradients by positional inputs and by weights.
-
-        The forward of a cell that was already called on these inputs is used again. Without a sensitivity, all
-        outputs are summed; with `has_aux`, only the first is differentiated.
-        """
-        record = self.find_call(function, args, positions) or self.run_forward(function, args, positions)
-        of = record.outputs[0] if has_aux and isinstance(record.outputs, tuple) else record.outputs
-        results = [self.value(leaf) for leaf in leaves(of) if is_tensor(leaf)]
-        floats = [v for v in results if v.type.dtype.is_float]
-        if not floats:
-            raise GraphTypeError("There is no floating point output to differentiate.", user_location())
-        inputs = [self.value(record.inputs[i]) for i in positions]
-        before = dict(self.writes[: record.start])
-        states = [before.get(p) or self.state(p) for p in weights]
-        with self.phase("backward"):
-            seeds = self.seeds(floats, sensitivity)
-            gradients = self.emit_gradient(floats, seeds, [*inputs, *states], record)
-        return record.outputs, gradients[: len(inputs)], gradients[len(inputs) :]
-
-    def emit_gradient(
-        self, results: Sequence[Value], seeds: Sequence[Value], sources: Sequence[Value], record: CallRecord
-    ) -> list[Symbol]:
-        floats = list(dict.fromkeys(v for v in sources if v.type.dtype.is_float))
-        inputs = [self.value(leaf) for leaf in leaves(record.inputs) if isinstance(leaf, Symbol)]
-        constants = [v for v in dict.fromkeys(inputs) if v not in floats]
-        attrs = {"of": len(results), "wrt": len(floats)}
-        outputs = self.emit("gradient", (*results, *seeds, *floats, *constants), attrs) if floats else ()
-        found = dict(zip(floats, outputs, strict=True))
-        return [Symbol(found[v] if v in found else self.zeros(v.type)) for v in sources]
-
     def zeros(self, type: Type) -> Value:
         """Zeros of a type."""
         zero = self.constant(np.zeros((), type.dtype.numpy))
         return self.emit("broadcast_to", (zero,), {"shape": type.shape})[0] if type.shape else zero
-
-    def seeds(self, results: Sequence[Value], sensitivity: Any) -> list[Value]:
-        """The sensitivities, in the types of the results."""
-        if sensitivity is None:
-            return [self.seed(v, 1.0) for v in results]
-        given = [leaf for leaf in leaves(sensitivity) if leaf is not None]
-        if len(given) != len(results):
-            raise GraphValueError(
-                f"The function has {len(results)} outputs and got {len(given)} sensitivities; give one for each.",
-                user_location(),
-            )
-        return [self.seed(v, s) for v, s in zip(results, given, strict=True)]
-
-    def seed(self, result: Value, sensitivity: Any) -> Value:
-        value = self.value(sensitivity, result.type.dtype)
-        if value.type.dtype is not result.type.dtype:
-            (value,) = self.emit("cast", (value,), {"dtype": result.type.dtype})
-        if value.type.shape != result.type.shape:
-            (value,) = self.emit("broadcast_to", (value,), {"shape": result.type.shape})
-        return value
-
-    def find_call(
-        self, function: Any, args: tuple[Any, ...], positions: Sequence[int]
-    ) -> CallRecord | None:
-        """The last call of this cell on these values, if no state that it saw has changed since."""
-        for record in (r for records in reversed(self.calls) for r in reversed(records)):
-            if record.cell is function and self.matches(record, args, positions):
-                return record
-        return None
-
-    def matches(self, record: CallRecord, args: tuple[Any, ...], positions: Sequence[int]) -> bool:
-        given = list(map(self.behind_depends, leaves(args)))
-        recorded = list(map(self.behind_depends, leaves(record.inputs)))
-        if structure(args) != structure(record.inputs) or not all(map(_same, given, recorded)):
-            return False
-        changed = {p for p, _ in self.writes[record.end :]}
-        if changed and not changed.isdisjoint(record.cell.get_parameters()):
-            return False
-        chosen = [self.behind_depends(args[i]) for i in positions]
-        return all(sum(item is other for other in given) == 1 for item in chosen)
 
     def behind_depends(self, item: Any) -> Any:
         """The value that a symbol stands for, apart from `depend`; anything else as it is."""
@@ -395,85 +306,3 @@ class Tracer:
         while value in self.depends:
             value = self.depends[value]
         return value
-
-    def run_forward(self, function: Any, args: tuple[Any, ...], positions: Sequence[int]) -> CallRecord:
-        """Call the function on inputs of its own, so that a gradient by one is not one by another."""
-        inputs = list(args)
-        for i in positions:
-            of = self.value(inputs[i] if isinstance(inputs[i], Tensor) else Tensor(inputs[i]))
-            inputs[i] = Symbol(self.emit("depend", (of,), {}, name=of.name)[0])
-        start = len(self.writes)
-        outputs = function(*inputs)
-        return CallRecord(function, tuple(inputs), outputs, start, len(self.writes))
-
-
-def _same(given: Any, recorded: Any) -> bool:
-    if isinstance(given, Value) or isinstance(recorded, Value) or is_tensor(given) or is_tensor(recorded):
-        return given is recorded
-    return type(given) is type(recorded) and bool(given == recorded)
-
-
-def trace(
-    function: Callable[..., Any], args: tuple[Any, ...], names: Sequence[str] = (), name: str = "main"
-) -> Traced:
-    """Trace `function(*args)`; every tensor in `args` becomes an input, everything else is a constant.
-
-    `names` are the wished names of the positional arguments. Raises TraceError, with the user's line, for what
-    cannot become part of a static graph.
-    """
-    tracer = Tracer(name)
-    inputs: list[Value] = []
-
-    def symbol(path: str, leaf: Any) -> Any:
-        if not is_tensor(leaf) or isinstance(leaf, Parameter):
-            return leaf
-        kind = leaf.type if isinstance(leaf, Tensor) else type_of(leaf)
-        inputs.append(Value(tracer.builder.names.fresh(path), kind))
-        return Symbol(inputs[-1])
-
-    wished = [*names, *(f"x{i}" for i in range(len(names), len(args)))]
-    symbols = tuple(map_leaves(lambda leaf, n=n: symbol(n, leaf), arg) for n, arg in zip(wished, args, strict=False))
-    dispatch.push_tracer(tracer)
-    try:
-        return _finished(tracer, tuple(inputs), explore(tracer, lambda: function(*symbols)))
-    finally:
-        dispatch.pop_tracer()
-
-
-def _finished(tracer: Tracer, inputs: tuple[Value, ...], results: Any) -> Traced:
-    frame = Frame()
-    tracer.frames.append(frame)
-    tensors = [leaf for leaf in leaves(results) if is_tensor(leaf)]
-    outputs = tuple(tracer.value(leaf) for leaf in tensors)
-    if tracer.random_state is not None:
-        state = tracer.state(tracer.random_state)
-        one = tracer.constant(np.array([0, 1], int64.numpy))
-        with tracer.phase("update"):
-            tracer.written[tracer.random_state] = tracer.emit("add", (state, one), {}, name="random_step")[0]
-    writes = tuple(
-        Write(tracer.states[p], v) for p, v in tracer.written.items() if v is not tracer.states[p]
-    )
-    nodes = tuple(tracer.builder.nodes)
-    graph = Graph(tracer.name, inputs, tuple(tracer.states.values()), nodes, writes, outputs)
-    parameters = {v.name: p for p, v in tracer.states.items()}
-    tree = map_leaves(lambda leaf: _PLACE if is_tensor(leaf) else leaf, results)
-    return Traced(graph, parameters, tree, tuple(tracer.cells.values()))
-
-
-class _Place:
-    """Marks where a tensor stands in the outputs of a traced function."""
-
-    def __repr__(self) -> str:
-        return "<tensor>"
-
-
-_PLACE = _Place()
-
-
-def fill_outputs(tree: Any, tensors: Sequence[Any]) -> Any:
-    """The outputs as the function nested them, with tensors in their places."""
-    if tree is _PLACE:
-        return tensors[0]
-    iterator = iter(tensors)
-    return map_leaves(lambda leaf: next(iterator) if leaf is _PLACE else leaf, tree)
-

@@ -20,7 +20,8 @@ def _lines(graph: Graph) -> Iterator[str]:
     yield '  rankdir=TB; node [shape=box, style="filled,rounded", fontname="Helvetica", fontsize=10];'
     for value in (*graph.inputs, *graph.states):
         shape = "cylinder" if value.is_state else "ellipse"
-        yield f'  {_quoted(reference(value))} [label={_quoted(f"{reference(value)} {value.type}")}, shape={shape}, fillcolor="#eeeeee"];'
+        label = _quoted(f"{reference(value)} {value.type}")
+        yield f'  {_quoted(reference(value))} [label={label}, shape={shape}, fillcolor="#eeeeee"];'
     yield from _nodes(graph)
     yield from _edges(graph)
     yield "}"
@@ -34,7 +35,8 @@ def _nodes(graph: Graph) -> Iterator[str]:
         if scope:
             yield f"  subgraph cluster_{number} {{ label={_quoted(scope)};"
         for node in nodes:
-            label = f"{node.primitive.name}\n{reference(node.outputs[0])} {node.outputs[0].type}" if node.outputs else ""
+            shown = ", ".join(f"{reference(v)} {v.type}" for v in node.outputs)
+            label = f"{node.primitive.name}\n{shown}"
             tooltip = f", tooltip={_quoted(str(node.loc))}" if node.loc else ""
             yield f'    {_name(node)} [label={_quoted(label)}, fillcolor="{COLOURS[node.phase]}"{tooltip}];'
         if scope:

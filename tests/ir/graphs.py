@@ -13,10 +13,12 @@ from graphls.ir import DTYPES, PHASES, TOKEN, Builder, Graph, Location, Names, N
 from graphls.ir.types import bfloat16, bool_
 
 HOSTILE = (
-    "", " ", ".", "0", "-1", "%x", "@w", '"', "\\", '\\"', "a b", "a\nb", "\r", "\t", "\x00", "\x7f", "// check", "}", "x: f32[2]",
-    "return", "token", "nan", "f32[1]", "a|b", "a:1", "C:\\my net\\main.py", "<stdin>", "权重", "שלום", "\u202eevil", "\u2028", "😀", "\ud800",
+    "", " ", ".", "0", "-1", "%x", "@w", '"', "\\", '\\"', "a b", "a\nb", "\r", "\t", "\x00", "\x7f", "// check", "}",
+    "x: f32[2]", "return", "token", "nan", "f32[1]", "a|b", "a:1", "C:\\my net\\main.py", "<stdin>",
+    "权重", "שלום", "\u202eevil", "\u2028", "😀", "\ud800",
 )  # fmt: skip
-TEXTS = st.one_of(st.sampled_from(HOSTILE), st.text(max_size=6), st.from_regex(r"[a-z]{1,3}(\.[a-z]{1,3})?", fullmatch=True))
+PLAIN = ("x", "y", "fc.weight", "conv1", "_", "x_1", "net.py", "a/b/c.py")
+TEXTS = st.one_of(st.sampled_from(PLAIN), st.sampled_from(HOSTILE), st.text(max_size=4))
 DATA = tuple(dtype for dtype in DTYPES if dtype.kind != "token")
 SHAPES = st.lists(st.integers(0, 3), max_size=3).map(tuple)
 TYPES = st.builds(Type, st.sampled_from(DATA), SHAPES)
@@ -94,7 +96,7 @@ class _Maker:
 
     def block(self, outer: list[Value], depth: int) -> list[Node]:
         known, nodes = list(outer), []
-        for _ in range(self.draw(st.integers(0, 4 if depth == 0 else 2))):
+        for _ in range(self.draw(st.integers(*((2, 5) if depth == 0 else (0, 2))))):
             for node in self.statement(known, depth):
                 nodes.append(node)
                 known.extend(node.outputs)
@@ -120,10 +122,18 @@ class _Maker:
 
     def cond(self, data: list[Value], known: list[Value], depth: int) -> list[Node]:
         flag = self.emit(known, FREE, self.some(data), {"results": ((bool_, ()),)})
-        blocks = [self.block([*known, flag.output], depth + 1) for _ in range(2)]
         yielded = self.some([*data, flag.output])
-        regions = tuple(Graph("region", (), (), tuple(nodes), (), yielded) for nodes in blocks)
+        regions = tuple(self.branch([*known, flag.output], yielded, depth + 1) for _ in range(2))
         return [flag, self.emit(known, "cond", flag.outputs, regions=regions)]
+
+    def branch(self, known: list[Value], yielded: tuple[Value, ...], depth: int) -> Graph:
+        """A region that yields these values, or others of their types that it makes itself."""
+        nodes = self.block(known, depth)
+        if self.draw(st.booleans()):
+            results = tuple((v.type.dtype, v.type.shape) for v in yielded)
+            nodes.append(self.emit(known, FREE, yielded, {"results": results}))
+            yielded = nodes[-1].outputs
+        return Graph("region", (), (), tuple(nodes), (), yielded)
 
     def custom(self, data: list[Value], known: list[Value], depth: int) -> Node:
         operands = self.some(data)

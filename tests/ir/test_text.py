@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import graphls.primitives  # noqa: F401
@@ -38,8 +39,8 @@ def test_what_is_printed_reads_back(graph: Graph) -> None:
 PIECES = (
     "%", "@", '"', "\\", "{", "}", "(", ")", "[", "]", "=", ":", ",", "<-", "//", "// check", " | a.py:1", "\n", " ",
     "-", "1", "99999", ".5", "e9", "inf", "nan", "f32[2]", "f32[99999999999999999999]", "token", "array(", "region {",
-    "yield", "return", "state @s: f32[]", "in place", "after(%x)", "graph @g() {", "true", "none", "é", "١", "9" * 5000,
-    "[" * 300, "\x00", "\ud800", "add", "cond(%x) region { yield } region { yield }", '"\\ud800"', '"\\x"',
+    "yield", "return", "state @s: f32[]", "in place", "after(%x)", "graph @g() {", "true", "none", "é", "\u0661",
+    "9" * 5000, "[" * 300, "\x00", "\ud800", "add", "cond(%x) region { yield } region { yield }", '"\\ud800"', '"\\x"',
 )  # fmt: skip
 
 
@@ -53,7 +54,6 @@ def broken_texts(draw: st.DrawFn) -> str:
     return text
 
 
-@settings(max_examples=300)
 @given(broken_texts())
 def test_a_broken_text_is_a_syntax_error_or_a_graph_that_reads_back(text: str) -> None:
     try:
@@ -62,10 +62,8 @@ def test_a_broken_text_is_a_syntax_error_or_a_graph_that_reads_back(text: str) -
         assert_points_into(text, error)
         return
     assert same(graph, parse(dump(graph)))
-    try:
+    with contextlib.suppress(VerifyError):
         verify(graph)
-    except VerifyError:
-        pass
 
 
 def assert_points_into(text: str, error: GraphSyntaxError) -> None:

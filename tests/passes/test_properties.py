@@ -14,7 +14,7 @@ from graphls.passes import parse_pipeline
 from graphls.testing import assert_same_values
 
 UNARY = ("neg", "abs", "exp", "sqrt", "relu", "depend", "stop_gradient", "sign", "floor")
-ARITHMETIC = ("add", "sub", "mul", "div", "pow")
+ARITHMETIC = ("add", "sub", "mul", "div")
 BINARY = ("add", "sub", "mul", "div", "maximum", "minimum", "relu_gradient")
 NUMBERS = (0.0, -0.0, 1.0, -1.0, 2.0, 300.0, 0.01, np.inf, -np.inf, np.nan)
 COMPARISONS = ("less", "equal", "greater_equal")
@@ -46,8 +46,8 @@ class Making:
         return Graph("random", (*inputs, condition), (state,), tuple(self.e.nodes), tuple(writes), outputs)
 
     def node(self, depth: int) -> None:
-        kinds = [self.unary, self.binary, self.neutral, self.neutral, self.constant, self.cast, self.reshape, self.where]
-        kinds += [self.compare, self.ordered] + [self.cond] * (depth < 2)
+        kinds = [self.unary, self.binary, self.neutral, self.neutral, self.constant, self.cast, self.reshape]
+        kinds += [self.where, self.compare, self.ordered] + [self.cond] * (depth < 2)
         made = self.draw(st.sampled_from(kinds))(depth)
         self.values.extend(made)
 
@@ -130,10 +130,15 @@ def graphs(draw: Any, dtype: str) -> Graph:
     return Making(draw, dtype).graph()
 
 
-@pytest.mark.parametrize("dtype", ["f32", "f16", "bf16"])
-@pytest.mark.parametrize("passes", ["fold", "cse", "dce", "fold, cse, dce, fold, cse, dce"])
+EVERYTHING = "fold, cse, dce, fold, cse, dce"
+
+
+@pytest.mark.parametrize(
+    ("dtype", "passes"),
+    [("f32", "fold"), ("f32", "cse"), ("f32", "dce"), ("f16", "fold"), ("f16", EVERYTHING), ("bf16", EVERYTHING)],
+)
 def test_values_are_kept(dtype: str, passes: str) -> None:
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=50, deadline=None)
     @given(graphs(dtype))
     def check(graph: Graph) -> None:
         verify(graph)
@@ -144,7 +149,7 @@ def test_values_are_kept(dtype: str, passes: str) -> None:
     check()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(graphs("f32"))
 def test_a_second_run_changes_nothing(graph: Graph) -> None:
     for passes in ("cse", "dce"):

@@ -44,8 +44,8 @@ def test_schedule_follows_data_control_edges_and_regions() -> None:
 
 
 def test_schedule_stays_near_the_given_order() -> None:
-    graph = parse("graph @g(%x: f32[]) {\n  %a = exp(%x) : f32[]\n  %b = exp(%x) : f32[]\n  %c = exp(%x) : f32[]\n  return\n}")
-    a, b, c = graph.nodes
+    lines = "".join(f"  %{name} = exp(%x) : f32[]\n" for name in "abc")
+    a, b, c = parse(f"graph @g(%x: f32[]) {{\n{lines}  return\n}}").nodes
     late = replace(a, after=c.outputs)
     assert names(schedule([late, b, c])) == ["b", "c", "a"]
 

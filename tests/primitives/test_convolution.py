@@ -126,18 +126,3 @@ def check_average_gradient(x: Array, y: Array, include: bool, geometry: dict[str
             unit = np.eye(1, x.size, at, dtype=np.float64).reshape(x.shape)
             expected = np.sum(g * naive_pool(unit, **geometry)[index])
             assert found[0].reshape(-1)[at] == pytest.approx(expected, abs=1e-5)
-
-
-@pytest.mark.parametrize(
-    ("attrs", "word"),
-    [
-        ({"strides": (0, 1)}, "strides"),
-        ({"pads": (-1, 0, 0, 0)}, "padding"),
-        ({"groups": 3}, "groups"),
-        ({"dilations": (9, 9)}, "does not fit"),
-    ],
-)
-def test_a_convolution_that_does_not_fit_says_so(attrs: dict[str, Any], word: str) -> None:
-    x, w = np.zeros((1, 2, 4, 4), np.float32), np.zeros((2, 2, 3, 3), np.float32)
-    with pytest.raises(ValueError, match=word):
-        apply("conv2d", [x, w], **attrs)

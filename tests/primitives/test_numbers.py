@@ -136,7 +136,7 @@ def uniform(seed: int, step: int, site: int, *shape: int) -> Array:
 
 def test_uniform_numbers_are_uniform() -> None:
     x = uniform(1, 2, 3, 200_000)
-    assert x.dtype == np.float32 and 0 <= x.min() and x.max() < 1
+    assert x.dtype == np.float32 and x.min() >= 0 and x.max() < 1
     assert x.mean() == pytest.approx(0.5, abs=0.003) and x.var() == pytest.approx(1 / 12, abs=0.001)
 
 
@@ -155,7 +155,7 @@ def test_the_random_stream_stays_what_it_is() -> None:
     assert uniform(7, 11, 13, 3).tolist() == STREAM
 
 
-STREAM: list[float] = []
+STREAM = [0.6483120322227478, 0.5303301811218262, 0.4839070439338684]
 
 
 @pytest.mark.parametrize("probability", [0.0, 0.1, 0.5, 0.9, 1.0])

@@ -1,0 +1,60 @@
+"""Checks of the arguments of cells, with messages that name the cell and the argument."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.source import user_location
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def positive_int(cell: str, name: str, value: Any) -> int:
+    """An integer of 1 or more; raises GraphTypeError or GraphValueError otherwise."""
+    text = f"For {cell!r}, the {name!r} must be int and must > 0, but got {value!r} with type {type(value).__name__!r}."
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise GraphTypeError(text, user_location())
+    if value < 1:
+        raise GraphValueError(text, user_location())
+    return value
+
+
+def not_negative(cell: str, name: str, value: Any) -> float:
+    """A number of 0 or more as a float; raises GraphTypeError or GraphValueError otherwise."""
+    text = (
+        f"For {cell!r}, the {name!r} must be float and must >= 0, but got {value!r} with type {type(value).__name__!r}."
+    )
+    if not _is_number(value):
+        raise GraphTypeError(text, user_location())
+    if not value >= 0 or math.isinf(value):
+        raise GraphValueError(text, user_location())
+    return float(value)
+
+
+def positive(cell: str, name: str, value: Any) -> float:
+    """A number above 0 as a float; raises GraphTypeError or GraphValueError otherwise."""
+    if not _is_number(value):
+        raise GraphTypeError(f"For {cell!r}, the {name!r} must be a number, but got {value!r}.", user_location())
+    if not 0 < value < math.inf:
+        raise GraphValueError(f"For {cell!r}, the {name!r} must be greater than 0, but got {value!r}.", user_location())
+    return float(value)
+
+
+def fraction(cell: str, name: str, value: Any) -> float:
+    """A number between 0 and 1, without both; raises GraphTypeError or GraphValueError otherwise."""
+    if not _is_number(value):
+        raise GraphTypeError(f"For {cell!r}, the {name!r} must be a number, but got {value!r}.", user_location())
+    if not 0 < value < 1:
+        raise GraphValueError(f"For {cell!r}, the {name!r} must be in (0, 1), but got {value!r}.", user_location())
+    return float(value)
+
+
+def boolean(cell: str, name: str, value: Any) -> bool:
+    """A bool; raises GraphTypeError otherwise."""
+    if not isinstance(value, bool):
+        raise GraphTypeError(f"For {cell!r}, the {name!r} must be bool, but got {value!r}.", user_location())
+    return value

@@ -1,0 +1,221 @@
+"""Cells that hold other cells: in a sequence that runs, in a list, in a dict."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, TypeVar, overload
+
+from graphls.ir.errors import GraphIndexError, GraphKeyError, GraphTypeError
+from graphls.nn.cell import Cell
+from graphls.source import user_location
+
+Self = TypeVar("Self", bound="CellSequence")
+
+
+class CellSequence(Cell):
+    """Cells in an order, under the names "0", "1", ... or the keys of an OrderedDict."""
+
+    def __len__(self) -> int:
+        return len(self._cells)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __iter__(self) -> Iterator[Cell]:
+        return iter(list(self._cells.values()))
+
+    @overload
+    def __getitem__(self, index: int) -> Cell: ...
+
+    @overload
+    def __getitem__(self: Self, index: slice) -> Self: ...
+
+    def __getitem__(self, index: int | slice) -> Any:
+        if isinstance(index, slice):
+            return self._part(list(self._cells.items())[index])
+        return self._cells[self._key(index)]
+
+    def __setitem__(self, index: int, cell: Cell) -> None:
+        self.insert_child_to_cell(self._key(index), _checked(cell))
+
+    def __delitem__(self, index: int | slice) -> None:
+        keys = list(self._cells)[index] if isinstance(index, slice) else [self._key(index)]
+        kept = [(key, cell) for key, cell in self._cells.items() if key not in keys]
+        self._rebuild([cell for _, cell in kept] if _are_numbers(self._cells) else kept)
+
+    def append(self: Self, cell: Cell) -> Self:
+        """Add a cell at the end; returns the container. Raises GraphTypeError for what is no cell."""
+        self.insert_child_to_cell(str(len(self)), _checked(cell))
+        return self
+
+    def insert(self, index: int, cell: Cell) -> None:
+        """Add a cell before another; all are numbered, and their parameters named, anew.
+
+        Raises GraphIndexError for a place that is not there, GraphTypeError for what is no cell.
+        """
+        if not isinstance(index, int):
+            raise GraphTypeError(f"A place among cells is an integer, not {index!r}.", user_location())
+        if not -len(self) <= index <= len(self):
+            raise GraphIndexError(f"There is no place {index} among {len(self)} cells.", user_location())
+        cells = list(self._cells.values())
+        cells.insert(index, _checked(cell))
+        self._rebuild(cells)
+
+    def _key(self, index: int) -> str:
+        if isinstance(index, bool) or not isinstance(index, int):
+            raise GraphTypeError(f"Cells are indexed by integers and slices, not by {index!r}.", user_location())
+        if not -len(self) <= index < len(self):
+            raise GraphIndexError(f"There is no cell {index} among {len(self)}.", user_location())
+        keys: list[str] = list(self._cells)
+        return keys[index]
+
+    def _fill(self, cells: Iterable[Any]) -> None:
+        """Insert cells by number, or pairs of a key and a cell."""
+        for number, item in enumerate(cells):
+            key, cell = item if isinstance(item, tuple) else (str(number), item)
+            self.insert_child_to_cell(key, _checked(cell))
+
+    def _rebuild(self, cells: list[Any]) -> None:
+        for key in list(self._cells):
+            delattr(self, key)
+        self._fill(cells)
+
+    def _part(self: Self, items: list[tuple[str, Cell]]) -> Self:
+        """A container of some of the cells, whose parameters keep their names."""
+        part = type(self).__new__(type(self))
+        Cell.__init__(part, auto_prefix=False)
+        part._fill(items)
+        part.__dict__["_auto_prefix"] = self._auto_prefix
+        return part
+
+
+class SequentialCell(CellSequence):
+    """Cells that run one after the other.
+
+    They are given as arguments, as one list, or as one OrderedDict whose keys name them. Raises GraphTypeError for
+    what is no cell.
+    """
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__()
+        given = args[0] if len(args) == 1 else None
+        if isinstance(given, Mapping):
+            self._fill(given.items())
+        else:
+            self._fill(given if isinstance(given, (list, CellSequence)) else args)
+
+    def construct(self, x: Any) -> Any:
+        for cell in self._cells.values():
+            x = cell(x)
+        return x
+
+
+class CellList(CellSequence):
+    """Cells in a list, which `construct` of the cell that holds it indexes or iterates over.
+
+    They are given as arguments or as one list. Raises GraphTypeError for what is no cell.
+    """
+
+    def __init__(self, *args: Any, auto_prefix: bool = True) -> None:
+        super().__init__(auto_prefix=auto_prefix)
+        self.extend(args[0] if len(args) == 1 and isinstance(args[0], (list, tuple, CellSequence)) else args)
+
+    def extend(self, cells: Iterable[Cell]) -> CellList:
+        """Add cells at the end; returns the list. Raises GraphTypeError for what is no iterable of cells."""
+        if not isinstance(cells, Iterable):
+            raise GraphTypeError(f"extend takes cells in an iterable, not {cells!r}.", user_location())
+        for cell in list(cells):
+            self.append(cell)
+        return self
+
+
+class CellDict(Cell):
+    """Cells by name, which `construct` of the cell that holds it looks up.
+
+    They are given as a mapping or as pairs. Raises GraphTypeError for keys that are no strings and values that are
+    no cells, GraphKeyError for keys that are empty, hold a dot or name an attribute of every cell.
+    """
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__()
+        if len(args) > 1:
+            raise GraphTypeError(f"CellDict takes one mapping or iterable of pairs, not {len(args)}.", user_location())
+        if args:
+            self.update(args[0])
+
+    def update(self, cells: Any) -> None:
+        """Add or exchange cells, from a mapping, another CellDict or pairs."""
+        try:
+            pairs = list(cells.items() if isinstance(cells, (Mapping, CellDict)) else cells)
+            pairs = [(key, cell) for key, cell in pairs]
+        except (TypeError, ValueError):
+            raise GraphTypeError(f"CellDict takes a mapping or pairs, not {cells!r}.", user_location()) from None
+        for key, cell in pairs:
+            self[key] = cell
+
+    def __setitem__(self, key: str, cell: Cell) -> None:
+        self._check_key(key)
+        self.insert_child_to_cell(key, _checked(cell))
+
+    def _check_key(self, key: Any) -> None:
+        if not isinstance(key, str):
+            raise GraphTypeError(f"The key of a cell is a string, not {key!r}.", user_location())
+        if not key or "." in key:
+            raise GraphKeyError(f"The key of a cell is not empty and has no dot, as {key!r}.", user_location())
+        if key not in self._cells and hasattr(self, key):
+            raise GraphKeyError(f"The key {key!r} is an attribute of every cell; take another.", user_location())
+
+    def __getitem__(self, key: str) -> Cell:
+        if key not in self._cells:
+            raise GraphKeyError(f"There is no cell {key!r} among {', '.join(self._cells) or 'none'}.", user_location())
+        return self._cells[key]  # type: ignore[no-any-return]
+
+    def __delitem__(self, key: str) -> None:
+        self[key]
+        delattr(self, key)
+
+    def __len__(self) -> int:
+        return len(self._cells)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(list(self._cells))
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._cells
+
+    def keys(self) -> Iterable[str]:
+        """The names of the cells."""
+        return OrderedDict(self._cells).keys()
+
+    def values(self) -> Iterable[Cell]:
+        """The cells."""
+        return OrderedDict(self._cells).values()
+
+    def items(self) -> Iterable[tuple[str, Cell]]:
+        """The cells with their names."""
+        return OrderedDict(self._cells).items()
+
+    def pop(self, key: str) -> Cell:
+        """Remove a cell and return it; raises GraphKeyError where there is none."""
+        cell = self[key]
+        del self[key]
+        return cell
+
+    def clear(self) -> None:
+        """Remove all cells."""
+        for key in self:
+            del self[key]
+
+
+def _checked(cell: Any) -> Cell:
+    if not isinstance(cell, Cell):
+        raise GraphTypeError(f"A container of cells holds cells, not {cell!r}.", user_location())
+    return cell
+
+
+def _are_numbers(keys: Iterable[str]) -> bool:
+    return all(key.isdigit() for key in keys)

@@ -1,0 +1,87 @@
+"""Learning rates: fixed, listed by step, or computed by a cell."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from graphls import ops
+from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ir.types import float32, int64
+from graphls.nn.cell import Cell
+from graphls.ops.operands import state_of
+from graphls.parameter import Parameter
+from graphls.source import user_location
+from graphls.tensor import Tensor, is_tensor
+
+
+class LearningRateSchedule(Cell):
+    """A learning rate as a function of the number of updates so far: `construct(global_step: int32 of shape (1,))`."""
+
+    def construct(self, global_step: Any) -> Any:
+        raise NotImplementedError
+
+
+class ListedLearningRate(LearningRateSchedule):
+    """One learning rate for each step; after the end, the last one stays."""
+
+    def __init__(self, rates: Any, name: str = "learning_rate") -> None:
+        super().__init__(auto_prefix=False)
+        self.learning_rate = Parameter(np.asarray(rates, np.float32), name=name, requires_grad=False)
+        self.has_warned = {"ended": False}
+
+    def construct(self, global_step: Any) -> Tensor:
+        last = self.learning_rate.shape[0] - 1
+        index = ops.minimum(ops.cast(global_step, int64), last)
+        return ops.gather(state_of(self.learning_rate), index, 0)
+
+    def warn_after_end(self, step: int) -> None:
+        """Warn, once, where a step comes after the end of the list."""
+        if step >= self.learning_rate.shape[0] and not self.has_warned["ended"]:
+            self.has_warned["ended"] = True
+            warnings.warn(
+                f"The list of {self.learning_rate.shape[0]} learning rates is shorter than the run; "
+                "it stays at its last value.",
+                stacklevel=4,
+            )
+
+
+def learning_rate_of(optimizer: str, rate: Any, name: str) -> Parameter | Cell:
+    """A parameter for a number, a cell for a list, an iterable or a tensor of rank 1; a cell as it is.
+
+    Raises GraphTypeError for anything else, GraphValueError for a rate below 0 and for an empty list.
+    """
+    if isinstance(rate, Cell):
+        return rate
+    if is_tensor(rate):
+        rate = rate.tolist()
+    elif isinstance(rate, Iterable) and not isinstance(rate, (str, dict)):
+        rate = list(rate)
+    if not isinstance(rate, list):
+        return Parameter(np.float32(_checked(optimizer, rate)), name=name, requires_grad=False)
+    if not rate:
+        raise GraphValueError(f"For {optimizer!r}, the list of learning rates is empty.", user_location())
+    return ListedLearningRate([_checked(optimizer, item) for item in rate], name)
+
+
+def _checked(optimizer: str, rate: Any) -> float:
+    text = (
+        f"For {optimizer!r}, the 'learning rate' must be float and must >= 0, "
+        f"but got {str(rate)!r} with type {type(rate).__name__!r}."
+    )
+    if isinstance(rate, bool) or not isinstance(rate, (int, float)):
+        raise GraphTypeError(text, user_location())
+    if not rate >= 0 or math.isinf(rate):
+        raise GraphValueError(text, user_location())
+    return float(rate)
+
+
+def rate_now(rate: Parameter | Cell, step: Tensor) -> Tensor:
+    """The learning rate at a step, float32 of shape ()."""
+    if isinstance(rate, Parameter):
+        return state_of(rate)
+    return ops.reshape(ops.cast(rate(step), float32), ())

@@ -1,0 +1,69 @@
+"""Adam."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from graphls import ops
+from graphls.nn.checks import boolean, fraction, positive
+from graphls.nn.optimizers import Optimizer, Tensors, states_like
+from graphls.ops.operands import state_of
+from graphls.parameter import Parameter
+from graphls.tensor import Tensor
+
+
+class Adam(Optimizer):
+    """m = beta1 * m + (1 - beta1) * g; v = beta2 * v + (1 - beta2) * g * g; w = w - lr_t * m / (sqrt(v) + eps).
+
+    lr_t = lr * sqrt(1 - beta2 ** t) / (1 - beta1 ** t) at update t (the form before section 2.1 of Kingma and Ba,
+    2015). `use_nesterov` puts beta1 * m + (1 - beta1) * g in place of m, `use_amsgrad` the largest v so far in place of
+    v. Weight decay is added to the gradient. The states are `moment1`, `moment2`, `vhat` and the powers of the betas.
+    Raises as Optimizer does, and for betas outside of (0, 1).
+    """
+
+    def __init__(
+        self,
+        params: Any,
+        learning_rate: Any = 1e-3,
+        beta1: float = 0.9,
+        beta2: float = 0.999,
+        eps: float = 1e-8,
+        use_locking: bool = False,
+        use_nesterov: bool = False,
+        weight_decay: Any = 0.0,
+        loss_scale: float = 1.0,
+        use_amsgrad: bool = False,
+    ) -> None:
+        super().__init__(learning_rate, params, weight_decay, loss_scale)
+        self.beta1, self.beta2 = fraction("Adam", "beta1", beta1), fraction("Adam", "beta2", beta2)
+        self.eps = positive("Adam", "eps", eps)
+        boolean("Adam", "use_locking", use_locking)
+        self.use_nesterov = boolean("Adam", "use_nesterov", use_nesterov)
+        self.use_amsgrad = boolean("Adam", "use_amsgrad", use_amsgrad)
+        self.beta1_power = Parameter(np.float32(1), name="beta1_power", requires_grad=False)
+        self.beta2_power = Parameter(np.float32(1), name="beta2_power", requires_grad=False)
+        self.moment1 = states_like(self.parameters, "moment1")
+        self.moment2 = states_like(self.parameters, "moment2")
+        if use_amsgrad:
+            self.vhat = states_like(self.parameters, "vhat")
+
+    def update(self, gradients: Tensors, rates: Tensors) -> None:
+        power1 = ops.assign(self.beta1_power, ops.mul(state_of(self.beta1_power), self.beta1))
+        power2 = ops.assign(self.beta2_power, ops.mul(state_of(self.beta2_power), self.beta2))
+        correction = ops.div(ops.sqrt(ops.sub(1.0, power2)), ops.sub(1.0, power1))
+        corrected = {id(rate): ops.mul(rate, correction) for rate in rates}
+        for i, (g, rate) in enumerate(zip(gradients, rates, strict=True)):
+            self._update_one(i, g, corrected[id(rate)])
+
+    def _update_one(self, i: int, g: Tensor, rate: Tensor) -> None:
+        part = ops.mul(g, 1 - self.beta1)
+        m = ops.assign(self.moment1[i], ops.add(ops.mul(state_of(self.moment1[i]), self.beta1), part))
+        squares = ops.mul(ops.square(g), 1 - self.beta2)
+        v = ops.assign(self.moment2[i], ops.add(ops.mul(state_of(self.moment2[i]), self.beta2), squares))
+        if self.use_amsgrad:
+            v = ops.assign(self.vhat[i], ops.maximum(state_of(self.vhat[i]), v))
+        numerator = ops.add(ops.mul(m, self.beta1), part) if self.use_nesterov else m
+        step = ops.div(ops.mul(numerator, rate), ops.add(ops.sqrt(v), self.eps))
+        self.descend(self.parameters[i], step)

@@ -1,0 +1,90 @@
+"""Functions that make tensors; in a trace they make one number and repeat it, not a large constant."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from graphls import dispatch
+from graphls.ir.types import DType, as_dtype, float32
+from graphls.ops.elementwise import cast, where
+from graphls.ops.operands import apply, checked, shape_of, tensor_of
+from graphls.ops.shapes import broadcast_to
+from graphls.tensor import Symbol, Tensor
+
+
+def full(size: Any, fill_value: Any, *, dtype: Any = None) -> Tensor:
+    """One number everywhere; its dtype is that of the number unless given."""
+    value = tensor_of(fill_value)
+    value = cast(value, dtype) if dtype is not None else value
+    shape = shape_of(size)
+    tracer = dispatch.current_tracer()
+    if tracer is None or isinstance(value, Symbol) or value.shape == shape:
+        return broadcast_to(value, shape)
+    return Symbol(tracer.emit("broadcast_to", (tracer.value(value),), {"shape": shape})[0])
+
+
+def fill(type: Any, shape: Any, value: Any) -> Tensor:
+    """One number everywhere, in MindSpore's order of arguments."""
+    return full(shape, value, dtype=type)
+
+
+def zeros(size: Any, dtype: Any = None) -> Tensor:
+    """Zeros, float32 unless another dtype is given."""
+    return full(size, 0, dtype=dtype or float32)
+
+
+def ones(size: Any, dtype: Any = None) -> Tensor:
+    """Ones, float32 unless another dtype is given."""
+    return full(size, 1, dtype=dtype or float32)
+
+
+def zeros_like(x: Any, *, dtype: Any = None) -> Tensor:
+    """Zeros in the shape of x, and in its dtype unless another is given."""
+    return full_like(x, 0, dtype=dtype)
+
+
+def ones_like(x: Any, *, dtype: Any = None) -> Tensor:
+    """Ones in the shape of x, and in its dtype unless another is given."""
+    return full_like(x, 1, dtype=dtype)
+
+
+def full_like(x: Any, fill_value: Any, *, dtype: Any = None) -> Tensor:
+    """One number in the shape of x, and in its dtype unless another is given."""
+    x = tensor_of(x)
+    return full(x.shape, fill_value, dtype=dtype or x.dtype)
+
+
+def arange(start: Any = 0, end: Any = None, step: Any = 1, *, dtype: Any = None) -> Tensor:
+    """The numbers from `start` up to, but without, `end`; `arange(n)` starts at 0."""
+    start, end = (0, start) if end is None else (start, end)
+    return Tensor(np.arange(*map(_number, (start, end, step))), dtype or _number_dtype(start, end, step))
+
+
+def _number(x: Any) -> Any:
+    return x.item() if isinstance(x, Tensor) else x
+
+
+def _number_dtype(*numbers: Any) -> DType:
+    return dispatch.promoted_dtype(*(_number(n) for n in numbers))
+
+
+def one_hot(indices: Any, depth: int, on_value: Any = 1, off_value: Any = 0, axis: int = -1) -> Tensor:
+    """`on_value` at the position along a new axis of size `depth` that each index names, `off_value` elsewhere.
+
+    The dtype is that of `on_value`. An index outside of range(depth) gives `off_value` only.
+    """
+    on, off = dispatch.promoted(on_value, off_value)
+    if _is(on_value, 1) and _is(off_value, 0):
+        return apply("one_hot", tensor_of(indices), depth=depth, dtype=on.dtype, axis=axis)
+    found = apply("one_hot", tensor_of(indices), depth=depth, dtype=checked(as_dtype, bool), axis=axis)
+    return where(found, on, off)
+
+
+def _is(value: Any, number: int) -> bool:
+    return (
+        not isinstance(value, Symbol) and value.size == 1 and value.item() == number
+        if isinstance(value, Tensor)
+        else value == number
+    )

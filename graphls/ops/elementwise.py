@@ -1,0 +1,254 @@
+"""Functions of every element alone: arithmetic, comparisons, logic, selection."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from graphls import dispatch
+from graphls.ir.errors import GraphValueError
+from graphls.ir.types import as_dtype, bool_, float64
+from graphls.ops.operands import apply, checked, float_of, floats, numbers, operand_of, tensor_of
+from graphls.source import user_location
+from graphls.tensor import Tensor
+
+
+def add(x: Any, y: Any) -> Tensor:
+    """The sum, broadcasting; operands meet in one dtype by MindSpore's rules."""
+    return apply("add", *numbers(x, y))
+
+
+def sub(x: Any, y: Any) -> Tensor:
+    """The difference x - y, broadcasting."""
+    return apply("sub", *numbers(x, y))
+
+
+def mul(x: Any, y: Any) -> Tensor:
+    """The product, broadcasting."""
+    return apply("mul", *numbers(x, y))
+
+
+def div(x: Any, y: Any) -> Tensor:
+    """The quotient x / y as floats, broadcasting; integers become float32."""
+    return apply("div", *floats(x, y))
+
+
+def floor_div(x: Any, y: Any) -> Tensor:
+    """The quotient x / y rounded down, broadcasting."""
+    return apply("floor_div", *numbers(x, y))
+
+
+def mod(x: Any, y: Any) -> Tensor:
+    """The remainder with the sign of the divisor, broadcasting."""
+    return apply("mod", *numbers(x, y))
+
+
+def pow(x: Any, y: Any) -> Tensor:
+    """The power x ** y, broadcasting; integers to an integer stay integers, exact up to 2 ** 53."""
+    if isinstance(y, (int, float)) and y == 2 and tensor_of(x).dtype is not bool_:
+        return square(x)
+    first, second = numbers(x, y)
+    if first.dtype.is_float:
+        return apply("pow", first, second)
+    return cast(apply("pow", cast(first, float64), cast(second, float64)), first.dtype)
+
+
+def maximum(x: Any, y: Any) -> Tensor:
+    """The larger of two, broadcasting; nan where either is."""
+    return apply("maximum", *numbers(x, y))
+
+
+def minimum(x: Any, y: Any) -> Tensor:
+    """The smaller of two, broadcasting; nan where either is."""
+    return apply("minimum", *numbers(x, y))
+
+
+def neg(x: Any) -> Tensor:
+    """The negative."""
+    return apply("neg", tensor_of(x))
+
+
+def abs(x: Any) -> Tensor:
+    """The absolute value."""
+    return apply("abs", tensor_of(x))
+
+
+def sign(x: Any) -> Tensor:
+    """-1, 0 or 1."""
+    return apply("sign", tensor_of(x))
+
+
+def square(x: Any) -> Tensor:
+    """The square."""
+    return apply("square", tensor_of(x))
+
+
+def reciprocal(x: Any) -> Tensor:
+    """One over x."""
+    return apply("reciprocal", float_of(x))
+
+
+def sqrt(x: Any) -> Tensor:
+    """The square root; nan below 0."""
+    return apply("sqrt", float_of(x))
+
+
+def rsqrt(x: Any) -> Tensor:
+    """One over the square root."""
+    return apply("rsqrt", float_of(x))
+
+
+def exp(x: Any) -> Tensor:
+    """The exponential."""
+    return apply("exp", float_of(x))
+
+
+def expm1(x: Any) -> Tensor:
+    """exp(x) - 1."""
+    return sub(exp(x), 1.0)
+
+
+def log(x: Any) -> Tensor:
+    """The natural logarithm; -inf at 0, nan below."""
+    return apply("log", float_of(x))
+
+
+def log1p(x: Any) -> Tensor:
+    """The natural logarithm of 1 + x, exact for a small x."""
+    return apply("log1p", float_of(x))
+
+
+def sin(x: Any) -> Tensor:
+    """The sine of an angle in radians."""
+    return apply("sin", float_of(x))
+
+
+def cos(x: Any) -> Tensor:
+    """The cosine of an angle in radians."""
+    return apply("cos", float_of(x))
+
+
+def tanh(x: Any) -> Tensor:
+    """The hyperbolic tangent."""
+    return apply("tanh", float_of(x))
+
+
+def erf(x: Any) -> Tensor:
+    """The error function."""
+    return apply("erf", float_of(x))
+
+
+def floor(x: Any) -> Tensor:
+    """The largest whole number that is not above x."""
+    return apply("floor", float_of(x))
+
+
+def ceil(x: Any) -> Tensor:
+    """The smallest whole number that is not below x."""
+    return apply("ceil", float_of(x))
+
+
+def round(x: Any) -> Tensor:
+    """The nearest whole number, the even one of two."""
+    return apply("round", float_of(x))
+
+
+def equal(x: Any, y: Any) -> Tensor:
+    """Whether x == y, broadcasting."""
+    return apply("equal", *dispatch.promoted(operand_of(x), operand_of(y)))
+
+
+def not_equal(x: Any, y: Any) -> Tensor:
+    """Whether x != y, broadcasting."""
+    return apply("not_equal", *dispatch.promoted(operand_of(x), operand_of(y)))
+
+
+def less(x: Any, y: Any) -> Tensor:
+    """Whether x < y, broadcasting."""
+    return apply("less", *numbers(x, y))
+
+
+def less_equal(x: Any, y: Any) -> Tensor:
+    """Whether x <= y, broadcasting."""
+    return apply("less_equal", *numbers(x, y))
+
+
+def greater(x: Any, y: Any) -> Tensor:
+    """Whether x > y, broadcasting."""
+    return apply("greater", *numbers(x, y))
+
+
+def greater_equal(x: Any, y: Any) -> Tensor:
+    """Whether x >= y, broadcasting."""
+    return apply("greater_equal", *numbers(x, y))
+
+
+def logical_and(x: Any, y: Any) -> Tensor:
+    """Whether both are true, broadcasting; a number is true where it is not 0."""
+    return apply("logical_and", bool_of(x), bool_of(y))
+
+
+def logical_or(x: Any, y: Any) -> Tensor:
+    """Whether one or both are true, broadcasting."""
+    return apply("logical_or", bool_of(x), bool_of(y))
+
+
+def logical_xor(x: Any, y: Any) -> Tensor:
+    """Whether just one is true, broadcasting."""
+    return apply("logical_xor", bool_of(x), bool_of(y))
+
+
+def logical_not(x: Any) -> Tensor:
+    """Whether x is false."""
+    return apply("logical_not", bool_of(x))
+
+
+def bool_of(x: Any) -> Tensor:
+    """A bool tensor; numbers are true where they are not 0."""
+    x = tensor_of(x)
+    return x if x.dtype is bool_ else not_equal(x, 0)
+
+
+def isfinite(x: Any) -> Tensor:
+    """Whether a number is neither an infinity nor nan."""
+    return apply("is_finite", float_of(x))
+
+
+def isnan(x: Any) -> Tensor:
+    """Whether a number is nan."""
+    x = tensor_of(x)
+    return not_equal(x, x)
+
+
+def isinf(x: Any) -> Tensor:
+    """Whether a number is an infinity."""
+    return equal(abs(float_of(x)), math.inf)
+
+
+def where(condition: Any, x: Any, y: Any) -> Tensor:
+    """x where the condition is true and y elsewhere, all broadcasting."""
+    return apply("where", bool_of(condition), *dispatch.promoted(operand_of(x), operand_of(y)))
+
+
+select = where
+
+
+def cast(x: Any, dtype: Any) -> Tensor:
+    """The tensor in another dtype; raises GraphTypeError for what is no dtype."""
+    wanted, x = checked(as_dtype, dtype), tensor_of(x)
+    return x if x.dtype is wanted else dispatch.cast(x, wanted)
+
+
+def clip_by_value(x: Any, clip_value_min: Any = None, clip_value_max: Any = None) -> Tensor:
+    """x, at least the one and at most the other, either of which may be None.
+
+    Raises GraphValueError where both are.
+    """
+    if clip_value_min is None and clip_value_max is None:
+        raise GraphValueError("clip takes a least or a largest value, or both.", user_location())
+    x = tensor_of(x)
+    x = x if clip_value_min is None else maximum(x, clip_value_min)
+    return x if clip_value_max is None else minimum(x, clip_value_max)
+
+
+clip = clamp = clip_by_value

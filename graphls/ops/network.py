@@ -1,0 +1,111 @@
+"""Functions of neural networks: matrix products, activations, softmax, dropout."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from graphls import dispatch
+from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ops.elementwise import add, erf, mul, tanh, where
+from graphls.ops.operands import apply, axis_of, float_of, operand_of
+from graphls.ops.shapes import reshape
+from graphls.source import user_location
+from graphls.tensor import Tensor
+
+
+def matmul(x: Any, other: Any) -> Tensor:
+    """The matrix product over the last two axes, broadcasting those before them.
+
+    A vector counts as a row on the left and as a column on the right, and its axis of size 1 goes away again.
+    Raises GraphValueError for numbers and for sizes that do not fit.
+    """
+    x, other = dispatch.promoted(operand_of(x), operand_of(other))
+    if not x.ndim or not other.ndim:
+        raise GraphValueError(f"matmul takes vectors and matrices, not {x.type} and {other.type}.", user_location())
+    a = reshape(x, (1, -1)) if x.ndim == 1 else x
+    b = reshape(other, (-1, 1)) if other.ndim == 1 else other
+    y = apply("matmul", a, b)
+    if x.ndim > 1 and other.ndim > 1:
+        return y
+    rows = () if x.ndim == 1 else y.shape[-2:-1]
+    return reshape(y, (*y.shape[:-2], *rows, *(() if other.ndim == 1 else y.shape[-1:])))
+
+
+def relu(x: Any) -> Tensor:
+    """The larger of x and 0."""
+    return apply("relu", float_of(x))
+
+
+def sigmoid(x: Any) -> Tensor:
+    """The logistic function 1 / (1 + exp(-x))."""
+    return apply("sigmoid", float_of(x))
+
+
+def gelu(x: Any, approximate: str = "none") -> Tensor:
+    """x times the normal distribution function at x; "tanh" approximates it (Hendrycks and Gimpel, 2016).
+
+    Raises GraphValueError for another `approximate`.
+    """
+    x = float_of(x)
+    if approximate == "none":
+        inner = erf(mul(x, math.sqrt(0.5)))
+    elif approximate == "tanh":
+        inner = tanh(mul(add(x, mul(mul(mul(x, x), x), 0.044715)), math.sqrt(2 / math.pi)))
+    else:
+        raise GraphValueError(f"'approximate' is 'none' or 'tanh', not {approximate!r}.", user_location())
+    return mul(mul(x, 0.5), add(inner, 1.0))
+
+
+def silu(x: Any) -> Tensor:
+    """x * sigmoid(x)."""
+    x = float_of(x)
+    return mul(x, sigmoid(x))
+
+
+def softmax(x: Any, axis: int = -1) -> Tensor:
+    """exp(x) divided by its sum along an axis."""
+    x = float_of(x)
+    return apply("softmax", x, axis=axis_of(axis, x.ndim))
+
+
+def log_softmax(logits: Any, axis: int = -1) -> Tensor:
+    """The logarithm of the softmax along an axis."""
+    x = float_of(logits)
+    return apply("log_softmax", x, axis=axis_of(axis, x.ndim))
+
+
+def dropout(x: Any, p: float = 0.5, training: bool = True, seed: int | None = None) -> Tensor:
+    """x with elements set to 0 with probability `p`, and the others divided by 1 - p; x itself unless `training`.
+
+    In a compiled step the mask follows from `set_seed`, the step and the place in the program, and `seed` is not
+    used. Raises GraphTypeError for a `p` that is no number, GraphValueError outside of [0, 1].
+    """
+    check_probability("dropout", p)
+    tensor = float_of(x)
+    if not training or p == 0:
+        return tensor
+    kept = 1.0 - p
+    scaled = mul(tensor, 1 / kept if kept else 0.0)
+    return where(_bernoulli(tensor.shape, kept, seed), scaled, 0.0)
+
+
+def check_probability(name: str, p: Any) -> None:
+    """Raise GraphTypeError or GraphValueError for what is no probability."""
+    if isinstance(p, bool) or not isinstance(p, (int, float)):
+        raise GraphTypeError(f"For {name!r}, the 'p' must be a number, not {p!r}.", user_location())
+    if not 0 <= p <= 1:
+        raise GraphValueError(f"For {name!r}, the 'p' must be between 0 and 1, but got {p}.", user_location())
+
+
+def _bernoulli(shape: tuple[int, ...], probability: float, seed: int | None) -> Tensor:
+    from graphls.random import generator
+
+    tracer = dispatch.current_tracer()
+    if tracer is not None:
+        mask: Tensor = tracer.random("random_bernoulli", {"shape": shape, "probability": probability})
+        return mask
+    draws = generator() if seed is None else np.random.default_rng(seed)
+    return Tensor(np.asarray(draws.random(shape) < probability))

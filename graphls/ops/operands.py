@@ -1,0 +1,100 @@
+"""What the functions of `graphls.ops` take: tensors, numbers, axes and shapes, brought into one form."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+from graphls import dispatch
+from graphls.ir.errors import GraphlsError, GraphTypeError
+from graphls.ir.types import bool_, float32, int32
+from graphls.parameter import Parameter
+from graphls.primitives.primitive import normalise_axis
+from graphls.source import user_location
+from graphls.tensor import Symbol, Tensor
+
+Result = TypeVar("Result")
+Axis = int | tuple[int, ...] | list[int] | None
+
+
+def apply(name: str, *operands: Any, **attrs: Any) -> Tensor:
+    """Apply a primitive that has one result (see `dispatch.apply`)."""
+    result: Tensor = dispatch.apply(name, *operands, **attrs)
+    return result
+
+
+def tensor_of(x: Any) -> Tensor:
+    """A tensor, or what a number or array is as one; in a trace, a parameter's value as the running cell sees it."""
+    tracer = dispatch.current_tracer()
+    if isinstance(x, Parameter) and tracer is not None:
+        return Symbol(tracer.read(x))
+    if isinstance(x, Symbol):
+        return Symbol(x.value)
+    return x if isinstance(x, Tensor) else Tensor(x)
+
+
+def state_of(parameter: Parameter) -> Tensor:
+    """The value of a parameter at this point in its own dtype, whatever the `to_float` of the running cell."""
+    tracer = dispatch.current_tracer()
+    return Symbol(tracer.current(parameter)) if tracer is not None else parameter.data
+
+
+def float_of(x: Any) -> Tensor:
+    """A float tensor: integers and bools become float32."""
+    x = tensor_of(x)
+    return x if x.dtype.is_float else dispatch.cast(x, float32)
+
+
+def floats(*operands: Any) -> tuple[Tensor, ...]:
+    """Operands as tensors of one float dtype: integers and bools meet in float32."""
+    return tuple(map(float_of, dispatch.promoted(*map(operand_of, operands))))
+
+
+def numbers(*operands: Any) -> tuple[Tensor, ...]:
+    """Operands as tensors of one dtype, in which bools count as int32."""
+    tensors = dispatch.promoted(*map(operand_of, operands))
+    return tuple(dispatch.cast(t, int32) for t in tensors) if tensors[0].dtype is bool_ else tensors
+
+
+def operand_of(x: Any) -> Any:
+    """A tensor in the dtype it is used in; numbers and arrays stay as they are."""
+    return tensor_of(x) if isinstance(x, Tensor) else x
+
+
+def checked(function: Callable[..., Result], *arguments: Any) -> Result:
+    """`function(*arguments)`, whose error gets the user's line."""
+    try:
+        return function(*arguments)
+    except GraphlsError as error:
+        raise dispatch.located(error) from None
+
+
+def axis_of(axis: int, rank: int) -> int:
+    """The axis counted from the front; raises GraphTypeError for another object, GraphValueError out of range."""
+    if isinstance(axis, bool) or not isinstance(axis, int):
+        raise GraphTypeError(f"An axis is an integer, not {axis!r}.", user_location())
+    return checked(normalise_axis, axis, rank)
+
+
+def axes_of(axis: Axis, rank: int) -> tuple[int, ...] | None:
+    """Axes as a tuple; None, or no axes at all, means every axis."""
+    if axis is None or axis in ((), []):
+        return None
+    axes = axis if isinstance(axis, (tuple, list)) else (axis,)
+    return tuple(axis_of(a, rank) for a in axes)
+
+
+def shape_of(shape: Any) -> tuple[int, ...]:
+    """A shape given as one integer or as integers in a sequence; raises GraphTypeError for anything else."""
+    sizes = (shape,) if isinstance(shape, int) else shape
+    if isinstance(sizes, Tensor):
+        sizes = sizes.tolist()
+    if not isinstance(sizes, Iterable) or isinstance(sizes, str):
+        raise GraphTypeError(f"A shape is made of integers, not {shape!r}.", user_location())
+    return tuple(map(_size, sizes))
+
+
+def _size(size: Any) -> int:
+    if isinstance(size, (bool, float)) or not hasattr(size, "__index__"):
+        raise GraphTypeError(f"A size is an integer, not {size!r}.", user_location())
+    return int(size.__index__())

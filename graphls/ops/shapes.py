@@ -1,0 +1,151 @@
+"""Functions that move elements without computing with them."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Any
+
+from graphls import dispatch
+from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ops.operands import apply, axis_of, operand_of, shape_of, tensor_of
+from graphls.source import user_location
+from graphls.tensor import Tensor
+
+
+def reshape(x: Any, *shape: Any) -> Tensor:
+    """The same elements in another shape, of which one size may be -1.
+
+    The shape is given as one tuple or as separate integers. Raises GraphValueError where the sizes do not fit.
+    """
+    x, wanted = tensor_of(x), shape_of(shape[0] if len(shape) == 1 else shape)
+    return x if x.shape == wanted else apply("reshape", x, shape=wanted)
+
+
+view = reshape
+
+
+def transpose(x: Any, *permutation: Any) -> Tensor:
+    """The axes in another order: axis i of the result is axis `permutation[i]` of x; reversed without one."""
+    x = tensor_of(x)
+    given = permutation[0] if len(permutation) == 1 else permutation
+    axes = range(x.ndim)[::-1] if given is None or given == () else shape_of(given)
+    return apply("transpose", x, permutation=tuple(axis_of(a, x.ndim) for a in axes))
+
+
+permute = transpose
+
+
+def swapaxes(x: Any, axis0: int, axis1: int) -> Tensor:
+    """x with two axes exchanged."""
+    x = tensor_of(x)
+    order = list(range(x.ndim))
+    first, second = axis_of(axis0, x.ndim), axis_of(axis1, x.ndim)
+    order[first], order[second] = order[second], order[first]
+    return apply("transpose", x, permutation=tuple(order))
+
+
+def expand_dims(x: Any, axis: int) -> Tensor:
+    """x with a new axis of size 1 at `axis`."""
+    x = tensor_of(x)
+    at = axis_of(axis, x.ndim + 1)
+    return reshape(x, (*x.shape[:at], 1, *x.shape[at:]))
+
+
+unsqueeze = expand_dims
+
+
+def squeeze(x: Any, axis: int | tuple[int, ...] | None = None) -> Tensor:
+    """x without some axes of size 1, or without all of them; raises GraphValueError for an axis of another size."""
+    x = tensor_of(x)
+    every = tuple(i for i, n in enumerate(x.shape) if n == 1)
+    given = every if axis is None else axis if isinstance(axis, (tuple, list)) else (axis,)
+    axes = {axis_of(a, x.ndim) for a in given}
+    if not axes.issubset(every):
+        raise GraphValueError(f"squeeze takes axes of size 1, and {x.type} has another at {axis}.", user_location())
+    return reshape(x, tuple(n for i, n in enumerate(x.shape) if i not in axes))
+
+
+def flatten(x: Any, order: str = "C", *, start_dim: int = 1, end_dim: int = -1) -> Tensor:
+    """x with the axes from `start_dim` to `end_dim` as one, in row-major order; a number becomes f32[1].
+
+    Raises GraphValueError for any other order.
+    """
+    x = tensor_of(x)
+    if order != "C":
+        raise GraphValueError(f"flatten takes the order 'C', not {order!r}.", user_location())
+    if x.ndim < 2:
+        return reshape(x, (x.size,))
+    first, last = axis_of(start_dim, x.ndim), axis_of(end_dim, x.ndim)
+    size = 1
+    for n in x.shape[first : last + 1]:
+        size *= n
+    return reshape(x, (*x.shape[:first], size, *x.shape[last + 1 :]))
+
+
+def broadcast_to(x: Any, shape: Any) -> Tensor:
+    """x repeated to a wider shape by NumPy's rules; a size of -1 keeps that of x."""
+    x, wanted = tensor_of(x), shape_of(shape)
+    own = (1,) * (len(wanted) - x.ndim) + x.shape
+    wanted = tuple(n if size == -1 else size for size, n in zip(wanted, own, strict=False))
+    return x if x.shape == wanted else apply("broadcast_to", x, shape=wanted)
+
+
+def concat(tensors: Sequence[Any], axis: int = 0) -> Tensor:
+    """Tensors joined along an axis; raises GraphTypeError for what is no sequence of tensors."""
+    return apply("concat", *_sequence("concat", tensors), axis=axis)
+
+
+cat = concat
+
+
+def stack(tensors: Sequence[Any], axis: int = 0) -> Tensor:
+    """Tensors of one shape joined along a new axis."""
+    return apply("concat", *(expand_dims(t, axis) for t in _sequence("stack", tensors)), axis=axis)
+
+
+def _sequence(name: str, tensors: Any) -> tuple[Tensor, ...]:
+    if not isinstance(tensors, (tuple, list)) or not tensors:
+        raise GraphTypeError(f"{name} takes a tuple or list of one tensor or more, not {tensors!r}.", user_location())
+    return dispatch.promoted(*map(operand_of, tensors))
+
+
+def split(x: Any, split_size_or_sections: int | Sequence[int], axis: int = 0) -> tuple[Tensor, ...]:
+    """x cut along an axis into pieces of one size, of which the last may be smaller, or of the sizes given.
+
+    Raises GraphValueError where the sizes do not add up.
+    """
+    x = tensor_of(x)
+    at = axis_of(axis, x.ndim)
+    size = x.shape[at]
+    sizes = _piece_sizes(size, split_size_or_sections)
+    if builtins.sum(sizes) != size or builtins.min(sizes, default=0) < 0:
+        raise GraphValueError(f"split cannot cut {size} elements into {split_size_or_sections}.", user_location())
+    ends = list(accumulate(sizes))
+    return tuple(cut(x, at, end - n, end) for n, end in zip(sizes, ends, strict=True))
+
+
+def _piece_sizes(size: int, wanted: int | Sequence[int]) -> list[int]:
+    if not isinstance(wanted, int):
+        return list(shape_of(wanted))
+    if wanted < 1:
+        raise GraphValueError(f"split takes pieces of 1 element or more, not {wanted}.", user_location())
+    return [builtins.min(wanted, size - start) for start in range(0, size, wanted)]
+
+
+def cut(x: Tensor, axis: int, start: int, stop: int) -> Tensor:
+    """The elements from `start` to `stop` along one axis."""
+    starts = tuple(start if i == axis else 0 for i in range(x.ndim))
+    stops = tuple(stop if i == axis else n for i, n in enumerate(x.shape))
+    return apply("slice", x, starts=starts, stops=stops, steps=(1,) * x.ndim)
+
+
+def gather(input_params: Any, input_indices: Any, axis: int = 0) -> Tensor:
+    """The slices of a tensor along an axis that integer indices name, in the place of that axis."""
+    return apply("gather", tensor_of(input_params), tensor_of(input_indices), axis=axis)
+
+
+def gather_elements(x: Any, dim: int, index: Any) -> Tensor:
+    """The elements of x that the indices name along the axis `dim`."""
+    return apply("gather_elements", tensor_of(x), tensor_of(index), axis=dim)

@@ -1,0 +1,58 @@
+"""Functions that order what a step does, write parameters, and stop gradients."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from graphls import dispatch
+from graphls.ir.errors import GraphTypeError
+from graphls.ops.elementwise import add, sub
+from graphls.ops.operands import apply, state_of, tensor_of
+from graphls.parameter import Parameter
+from graphls.source import user_location
+from graphls.tensor import Symbol, Tensor
+
+
+def depend(value: Any, expr: Any) -> Any:
+    """`value` unchanged, made after everything in `expr`; both may be nests of tensors."""
+    tracer = dispatch.current_tracer()
+    return value if tracer is None else tracer.depend(value, expr)
+
+
+def assign(variable: Any, value: Any) -> Tensor:
+    """Give a parameter a new value, which is cast to its dtype and returned.
+
+    Raises GraphTypeError for anything but a parameter, GraphValueError for another shape.
+    """
+    parameter, tracer = _parameter(variable), dispatch.current_tracer()
+    if tracer is not None:
+        return Symbol(tracer.write(parameter, value))
+    return parameter.set_data(value).data
+
+
+def assign_add(variable: Any, value: Any) -> Tensor:
+    """Add to a parameter; returns its new value."""
+    return assign(variable, add(state_of(_parameter(variable)), value))
+
+
+def assign_sub(variable: Any, value: Any) -> Tensor:
+    """Subtract from a parameter; returns its new value."""
+    return assign(variable, sub(state_of(_parameter(variable)), value))
+
+
+def _parameter(variable: Any) -> Parameter:
+    """The parameter itself, also behind `depend`."""
+    parameter = getattr(variable, "parameter", None) if isinstance(variable, Symbol) else variable
+    if not isinstance(parameter, Parameter):
+        raise GraphTypeError(f"assign takes a Parameter to write to, not {variable!r}.", user_location())
+    return parameter
+
+
+def stop_gradient(x: Any) -> Tensor:
+    """x itself, through which no gradient flows."""
+    return apply("stop_gradient", tensor_of(x))
+
+
+def identity(x: Any) -> Any:
+    """x itself."""
+    return x

@@ -1,0 +1,104 @@
+"""Parameters: the tensors that outlive a step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ir.types import type_of
+from graphls.source import user_location
+from graphls.storage import Storage
+from graphls.tensor import Array, Tensor, array_of
+
+
+class Parameter(Tensor):
+    """A tensor that outlives a step: a weight, a moment, a counter.
+
+    `name` is the name in the graph; a cell that the parameter becomes part of sets it to the path of its
+    attribute. `requires_grad` says whether `trainable_params` lists it. Inside `construct` a parameter is read
+    by using it and written by `ops.assign` or by assigning to the cell's attribute.
+    """
+
+    __slots__ = ("__weakref__", "layerwise_parallel", "name", "requires_grad", "storage")
+
+    def __init__(
+        self, default_input: Any, name: str | None = None, requires_grad: bool = True, layerwise_parallel: bool = False
+    ) -> None:
+        if name is not None and not isinstance(name, str):
+            raise GraphTypeError(f"The name of a parameter is a string, not {name!r}.", user_location())
+        array = array_of(default_input)
+        self._type = type_of(array)
+        self._array, self._buffer = None, None
+        self.storage = Storage(np.array(array))
+        self.name = name or "Parameter"
+        self.requires_grad = requires_grad
+        self.layerwise_parallel = layerwise_parallel
+
+    @property
+    def array(self) -> Array:
+        return self.storage.read()
+
+    def asnumpy(self) -> Array:
+        """A copy of the current value."""
+        return np.array(self.array)
+
+    @property
+    def data(self) -> Tensor:
+        """The current value as a tensor of its own."""
+        return Tensor(self.asnumpy())
+
+    value = data
+
+    def set_data(self, data: Any) -> Parameter:
+        """Hold other data of the same shape; its dtype is converted to the parameter's.
+
+        Raises GraphValueError where the shape differs.
+        """
+        array = array_of(data, self.dtype)
+        if array.shape != self.shape:
+            message = f"Parameter {self.name!r} holds {self.type} and cannot take the shape {array.shape}."
+            raise GraphValueError(message, user_location())
+        self.storage.replace(np.array(array))
+        return self
+
+    def clone(self, init: Any = "same") -> Parameter:
+        """A new parameter with the same data, or with "zeros", "ones" or a number everywhere."""
+        if isinstance(init, str) and init == "same":
+            data = self.asnumpy()
+        else:
+            data = np.full(self.shape, {"zeros": 0, "ones": 1}.get(init, init), self.dtype.numpy)
+        return Parameter(data, self.name, self.requires_grad, self.layerwise_parallel)
+
+    def __repr__(self) -> str:
+        flag = f"requires_grad={self.requires_grad}"
+        return f"Parameter(name={self.name}, shape={self.shape}, dtype={self.dtype!r}, {flag})"
+
+    def __str__(self) -> str:
+        return repr(self)
+
+
+class ParameterTuple(tuple[Parameter, ...]):
+    """Parameters with different names, in order; raises GraphTypeError and GraphValueError otherwise."""
+
+    def __new__(cls, parameters: Iterable[Parameter]) -> ParameterTuple:
+        items = tuple(parameters)
+        seen: set[str] = set()
+        for item in items:
+            if not isinstance(item, Parameter):
+                raise GraphTypeError(f"A ParameterTuple holds parameters, not {item!r}.", user_location())
+            if item.name in seen:
+                raise GraphValueError(
+                    f"The name {item.name!r} already exists; give every parameter a name of its own.", user_location()
+                )
+            seen.add(item.name)
+        return super().__new__(cls, items)
+
+    def clone(self, prefix: str, init: Any = "same") -> ParameterTuple:
+        """New parameters named `prefix.name`, with the data that `init` says (see Parameter.clone)."""
+        clones = [p.clone(init) for p in self]
+        for clone in clones:
+            clone.name = f"{prefix}.{clone.name}"
+        return ParameterTuple(clones)

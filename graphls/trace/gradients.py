@@ -1,0 +1,116 @@
+"""Gradients of cells and functions inside a trace: which forward is differentiated, and by what."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ir.graph import Value
+from graphls.parameter import Parameter
+from graphls.source import user_location
+from graphls.tensor import Symbol, Tensor, is_tensor
+from graphls.trace.tracer import CallRecord, Tracer
+from graphls.tree import leaves, structure
+
+
+def gradient(
+    tracer: Tracer,
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    positions: Sequence[int],
+    weights: Sequence[Parameter],
+    sensitivity: Any = None,
+    has_aux: bool = False,
+) -> tuple[Any, list[Any], list[Any]]:
+    """Outputs of `function(*args)`, and its gradients by positional inputs and by weights.
+
+    The forward of a cell that was already called on these inputs is used again. Without a sensitivity, all
+    outputs are summed; with `has_aux`, only the first is differentiated.
+    """
+    record = find_call(tracer, function, args, positions) or run_forward(tracer, function, args, positions)
+    of = record.outputs[0] if has_aux and isinstance(record.outputs, tuple) else record.outputs
+    results = [tracer.value(leaf) for leaf in leaves(of) if is_tensor(leaf)]
+    floats = [v for v in results if v.type.dtype.is_float]
+    if not floats:
+        raise GraphTypeError("There is no floating point output to differentiate.", user_location())
+    inputs = [tracer.value(record.inputs[i]) for i in positions]
+    before = dict(tracer.writes[: record.start])
+    states = [before.get(p) or tracer.state(p) for p in weights]
+    with tracer.phase("backward"):
+        given = seeds(tracer, floats, sensitivity)
+        gradients = emit_gradient(tracer, floats, given, [*inputs, *states], record)
+    return record.outputs, gradients[: len(inputs)], gradients[len(inputs) :]
+
+
+def emit_gradient(
+    tracer: Tracer, results: Sequence[Value], seeds: Sequence[Value], sources: Sequence[Value], record: CallRecord
+) -> list[Symbol]:
+    floats = list(dict.fromkeys(v for v in sources if v.type.dtype.is_float))
+    inputs = [tracer.value(leaf) for leaf in leaves(record.inputs) if isinstance(leaf, Symbol)]
+    constants = [v for v in dict.fromkeys(inputs) if v not in floats]
+    attrs = {"of": len(results), "wrt": len(floats)}
+    outputs = tracer.emit("gradient", (*results, *seeds, *floats, *constants), attrs) if floats else ()
+    found = dict(zip(floats, outputs, strict=True))
+    return [Symbol(found[v] if v in found else tracer.zeros(v.type)) for v in sources]
+
+
+def seeds(tracer: Tracer, results: Sequence[Value], sensitivity: Any) -> list[Value]:
+    """The sensitivities, in the types of the results."""
+    if sensitivity is None:
+        return [seed(tracer, v, 1.0) for v in results]
+    given = [leaf for leaf in leaves(sensitivity) if leaf is not None]
+    if len(given) != len(results):
+        raise GraphValueError(
+            f"The function has {len(results)} outputs and got {len(given)} sensitivities; give one for each.",
+            user_location(),
+        )
+    return [seed(tracer, v, s) for v, s in zip(results, given, strict=True)]
+
+
+def seed(tracer: Tracer, result: Value, sensitivity: Any) -> Value:
+    value = tracer.value(sensitivity, result.type.dtype)
+    if value.type.dtype is not result.type.dtype:
+        (value,) = tracer.emit("cast", (value,), {"dtype": result.type.dtype})
+    if value.type.shape != result.type.shape:
+        (value,) = tracer.emit("broadcast_to", (value,), {"shape": result.type.shape})
+    return value
+
+
+def find_call(
+    tracer: Tracer, function: Any, args: tuple[Any, ...], positions: Sequence[int]
+) -> CallRecord | None:
+    """The last call of this cell on these values, if no state that it saw has changed since."""
+    for record in (r for records in reversed(tracer.calls) for r in reversed(records)):
+        if record.cell is function and matches(tracer, record, args, positions):
+            return record
+    return None
+
+
+def matches(tracer: Tracer, record: CallRecord, args: tuple[Any, ...], positions: Sequence[int]) -> bool:
+    given = list(map(tracer.behind_depends, leaves(args)))
+    recorded = list(map(tracer.behind_depends, leaves(record.inputs)))
+    if structure(args) != structure(record.inputs) or not all(map(_same, given, recorded)):
+        return False
+    changed = {p for p, _ in tracer.writes[record.end :]}
+    if changed and not changed.isdisjoint(record.cell.get_parameters()):
+        return False
+    chosen = [tracer.behind_depends(args[i]) for i in positions]
+    return all(sum(item is other for other in given) == 1 for item in chosen)
+
+
+def run_forward(tracer: Tracer, function: Any, args: tuple[Any, ...], positions: Sequence[int]) -> CallRecord:
+    """Call the function on inputs of its own, so that a gradient by one is not one by another."""
+    inputs = list(args)
+    for i in positions:
+        of = tracer.value(inputs[i] if isinstance(inputs[i], Tensor) else Tensor(inputs[i]))
+        inputs[i] = Symbol(tracer.emit("depend", (of,), {}, name=of.name)[0])
+    start = len(tracer.writes)
+    outputs = function(*inputs)
+    return CallRecord(function, tuple(inputs), outputs, start, len(tracer.writes))
+
+
+def _same(given: Any, recorded: Any) -> bool:
+    if isinstance(given, Value) or isinstance(recorded, Value) or is_tensor(given) or is_tensor(recorded):
+        return given is recorded
+    return type(given) is type(recorded) and bool(given == recorded)

@@ -1,0 +1,95 @@
+"""From a cell and example inputs to a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from graphls import dispatch
+from graphls.ir.graph import Graph, Value, Write
+from graphls.ir.types import int64, type_of
+from graphls.parameter import Parameter
+from graphls.tensor import Symbol, Tensor, is_tensor
+from graphls.trace.branches import Frame, explore
+from graphls.trace.tracer import Tracer
+from graphls.tree import leaves, map_leaves
+
+
+@dataclass
+class Traced:
+    """A graph and what ties it to Python: its parameters by state name, and how its outputs nest."""
+
+    graph: Graph
+    parameters: dict[str, Parameter]
+    outputs: Any
+    cells: tuple[Any, ...] = ()
+
+
+def trace(
+    function: Callable[..., Any], args: tuple[Any, ...], names: Sequence[str] = (), name: str = "main"
+) -> Traced:
+    """Trace `function(*args)`; every tensor in `args` becomes an input, everything else is a constant.
+
+    `names` are the wished names of the positional arguments. Raises TraceError, with the user's line, for what
+    cannot become part of a static graph.
+    """
+    tracer = Tracer(name)
+    inputs: list[Value] = []
+
+    def symbol(path: str, leaf: Any) -> Any:
+        if not is_tensor(leaf) or isinstance(leaf, Parameter):
+            return leaf
+        kind = leaf.type if isinstance(leaf, Tensor) else type_of(leaf)
+        inputs.append(Value(tracer.builder.names.fresh(path), kind))
+        return Symbol(inputs[-1])
+
+    wished = [*names, *(f"x{i}" for i in range(len(names), len(args)))]
+    symbols = tuple(map_leaves(partial(symbol, wish), arg) for wish, arg in zip(wished, args, strict=False))
+    dispatch.push_tracer(tracer)
+    try:
+        return _finished(tracer, tuple(inputs), explore(tracer, lambda: function(*symbols)))
+    finally:
+        dispatch.pop_tracer()
+
+
+def _finished(tracer: Tracer, inputs: tuple[Value, ...], results: Any) -> Traced:
+    frame = Frame()
+    tracer.frames.append(frame)
+    tensors = [leaf for leaf in leaves(results) if is_tensor(leaf)]
+    outputs = tuple(tracer.value(leaf) for leaf in tensors)
+    if tracer.random_state is not None:
+        state = tracer.state(tracer.random_state)
+        one = tracer.constant(np.array([0, 1], int64.numpy))
+        with tracer.phase("update"):
+            tracer.written[tracer.random_state] = tracer.emit("add", (state, one), {}, name="random_step")[0]
+    writes = tuple(
+        Write(tracer.states[p], v) for p, v in tracer.written.items() if v is not tracer.states[p]
+    )
+    nodes = tuple(tracer.builder.nodes)
+    graph = Graph(tracer.name, inputs, tuple(tracer.states.values()), nodes, writes, outputs)
+    parameters = {v.name: p for p, v in tracer.states.items()}
+    tree = map_leaves(lambda leaf: _PLACE if is_tensor(leaf) else leaf, results)
+    return Traced(graph, parameters, tree, tuple(tracer.cells.values()))
+
+
+class _Place:
+    """Marks where a tensor stands in the outputs of a traced function."""
+
+    def __repr__(self) -> str:
+        return "<tensor>"
+
+
+_PLACE = _Place()
+
+
+def fill_outputs(tree: Any, tensors: Sequence[Any]) -> Any:
+    """The outputs as the function nested them, with tensors in their places."""
+    if tree is _PLACE:
+        return tensors[0]
+    iterator = iter(tensors)
+    return map_leaves(lambda leaf: next(iterator) if leaf is _PLACE else leaf, tree)
+

@@ -1,0 +1,174 @@
+"""The command line."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from graphls.cli import main
+from graphls.ir import dump, parse
+from graphls.passes import parse_pipeline
+
+ROOT = Path(__file__).parents[1]
+GRAPH = "graph @g(%x: f32[2]) {\n  %a = exp(%x) : f32[2]\n  %y = neg(%x) : f32[2]\n  return %y\n}\n"
+FAULTY = GRAPH.replace("neg(%x) : f32[2]", "neg(%x) : f32[3]")
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    path = tmp_path / "g.ir"
+    path.write_text(GRAPH)
+    return str(path)
+
+
+def after(passes: str) -> str:
+    return dump(parse_pipeline(passes).run(parse(GRAPH)).graph)
+
+
+def test_opt_prints_the_graph(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["opt", "-p", "fold, dce", file]) == 0
+    assert capsys.readouterr() == (after("dce"), "")
+
+
+def test_opt_without_passes_prints_the_graph_as_it_is(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["opt", file, "--verify"]) == 0
+    assert capsys.readouterr().out == dump(parse(GRAPH))
+
+
+def test_opt_reads_the_standard_input(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(GRAPH))
+    assert main(["opt", "-p", "dce", "-"]) == 0
+    assert capsys.readouterr().out == after("dce")
+
+
+def test_opt_writes_a_file(file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    output = tmp_path / "made" / "out.ir"
+    assert main(["opt", "-p", "dce", file, "-o", str(output)]) == 0
+    assert output.read_text() == after("dce")
+    assert capsys.readouterr() == ("", "")
+
+
+def test_opt_shows_stages_and_times_on_stderr(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["opt", "-p", "cse, dce", file, "--print-between-passes", "--time-passes"]) == 0
+    out, err = capsys.readouterr()
+    assert out == after("dce")
+    assert f"// 00_input\n{dump(parse(GRAPH))}" in err
+    assert f"// 02_dce\n{after('dce')}" in err
+    assert [line.split()[0] for line in err.splitlines() if line.endswith(" ms")] == ["01_cse", "02_dce"]
+
+
+def test_opt_takes_passes_of_the_user(
+    file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "my_own_passes.py").write_text(
+        "from dataclasses import dataclass\nfrom graphls.passes import register_pass\n\n"
+        "@register_pass\n@dataclass(frozen=True)\nclass Empty:\n    name = 'empty'\n\n"
+        "    def run(self, graph):\n        return graph.replace(nodes=(), outputs=())\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    assert main(["opt", "--import", "my_own_passes", "-p", "empty", file]) == 0
+    assert capsys.readouterr().out == "graph @g(%x: f32[2]) {\n  return\n}\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["-p", "dze", "FILE"], "graphls: There is no pass 'dze'; did you mean 'dce'"),
+        (["-p", "dce{x=1}", "FILE"], "graphls: The pass 'dce' has no option 'x'"),
+        (["-p", "dce", "no/such/file.ir"], "graphls: [Errno 2] No such file or directory: 'no/such/file.ir'"),
+        (["--import", "no_such_module", "FILE"], "graphls: No module named 'no_such_module'"),
+        (["FAULTY", "--verify"], "graphls: The graph that came into the pipeline does not verify. Neg gives f32[2]"),
+        (["SYNTAX"], "syntax.ir:2:8: There is no primitive 'exq'; did you mean 'exp'"),
+    ],
+)
+def test_errors_are_one_line(
+    arguments: list[str], message: str, file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "faulty.ir").write_text(FAULTY)
+    (tmp_path / "syntax.ir").write_text(GRAPH.replace("exp", "exq"))
+    names = {"FILE": file, "FAULTY": str(tmp_path / "faulty.ir"), "SYNTAX": str(tmp_path / "syntax.ir")}
+    assert main(["opt", *(names.get(a, a) for a in arguments)]) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert message in err
+    assert err.count("\n") == 1
+
+
+def test_without_verify_a_faulty_graph_passes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "faulty.ir").write_text(FAULTY)
+    assert main(["opt", str(tmp_path / "faulty.ir")]) == 0
+
+
+@pytest.mark.parametrize("arguments", [[], ["opt"], ["optimise"], ["opt", "-q", "file.ir"], ["doctor", "file.ir"]])
+def test_wrong_usage_exits_with_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(arguments)
+    assert caught.value.code == 2
+    assert "usage: graphls" in capsys.readouterr().err
+
+
+def test_the_module_runs(file: str) -> None:
+    command = [sys.executable, "-m", "graphls", "opt", "-p", "dce", file]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, after("dce"), "")
+
+
+def test_imports_are_lazy() -> None:
+    code = "import sys, graphls.cli; print([m for m in ('numpy', 'onnx', 'onnxruntime') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert "onnx" not in done.stdout
+
+
+def test_doctor_reports_versions_and_passes(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("onnxruntime")
+    assert main(["doctor"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert any(line.split() == ["numpy", np.__version__] for line in lines)
+    assert [line.split() for line in lines if "float16" in line] == [["float16", "on", "cpu", "pass"]]
+
+
+def test_doctor_without_a_runtime(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    assert main(["doctor"]) == 1
+    out = capsys.readouterr().out
+    assert 'pip install "graphls[cpu]"' in out
+    assert "numpy" in out
+
+
+class Session:
+    """A runtime that computes as the CPU provider does without roundings."""
+
+    def __init__(self, model: bytes, providers: list[str]) -> None:
+        self.providers = providers
+
+    def get_providers(self) -> list[str]:
+        return ["CPUExecutionProvider"]
+
+    def run(self, outputs: Any, inputs: dict[str, Any]) -> list[Any]:
+        return [np.array([900.0], np.float16)]
+
+
+def test_doctor_sees_a_float16_that_does_not_overflow(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runtime = pytest.importorskip("onnxruntime")
+    monkeypatch.setattr(runtime, "InferenceSession", Session)
+    providers = ["CUDAExecutionProvider", "CPUExecutionProvider"]
+    monkeypatch.setattr(runtime, "get_available_providers", lambda: providers)
+    assert main(["doctor"]) == 1
+    out = capsys.readouterr().out
+    assert "float16 on cpu             FAIL: 300 * 300 * 0.01 gives 900.0 and must give inf" in out
+    assert "float16 on cuda            FAIL: CUDAExecutionProvider did not load" in out
+
+
+def test_doctor_sees_two_runtimes(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("graphls.doctor._version", lambda package: "1.0")
+    assert main(["doctor"]) == 1
+    assert "overwrite each other: onnxruntime-training-cpu, onnxruntime-training" in capsys.readouterr().out

@@ -1,0 +1,94 @@
+"""Who imports whom: the arrows between the packages, and what `import graphls` leaves out."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+MODULES = {
+    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
+    for path in sorted((ROOT / "graphls").rglob("*.py"))
+}
+ALLOWED = {
+    "graphls.ir": ("graphls.ir",),
+    "graphls.primitives": ("graphls.ir", "graphls.primitives"),
+    "graphls.passes": ("graphls.ir", "graphls.primitives", "graphls.passes"),
+}
+BEHIND_BACKENDS = (
+    "graphls.passes", "graphls.api", "graphls.trace", "graphls.nn", "graphls.ops", "graphls.amp", "graphls.train",
+    "graphls.dataset", "graphls.parallel", "graphls.viz", "graphls.cli", "graphls.testing",
+)  # fmt: skip
+RUNTIMES = ("onnx", "onnxruntime")
+
+
+def imports(tree: ast.AST, everywhere: bool) -> Iterator[str]:
+    """The modules that are imported: everywhere, or only where importing the file does it."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "imports are absolute"
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        elif everywhere or not (is_function(node) or is_for_types(node)):
+            yield from imports(node, everywhere)
+
+
+def is_function(node: ast.AST) -> bool:
+    return isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
+
+
+def is_for_types(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING")
+
+
+def within(module: str, packages: tuple[str, ...]) -> bool:
+    return any(module == package or module.startswith(package + ".") for package in packages)
+
+
+@cache
+def tree(module: str) -> ast.Module:
+    return ast.parse(MODULES[module].read_text(encoding="utf-8"))
+
+
+def loaded(module: str, seen: set[str]) -> set[str]:
+    """All modules that importing this one imports, ours followed."""
+    if module in seen:
+        return seen
+    seen.add(module)
+    if module in MODULES:
+        for name in imports(tree(module), everywhere=False):
+            loaded(name if name in MODULES else name.rpartition(".")[0] or name, seen)
+        loaded(module.rpartition(".")[0], seen)
+    return seen
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_the_arrows_between_packages(module: str) -> None:
+    found = set(imports(tree(module), everywhere=True))
+    for package, allowed in ALLOWED.items():
+        if within(module, (package,)):
+            assert {name for name in found if within(name, ("graphls",)) and not within(name, allowed)} == set()
+    if within(module, ("graphls.backends",)):
+        assert {name for name in found if within(name, BEHIND_BACKENDS)} == set()
+    elif within(module, tuple(ALLOWED)):
+        assert {name for name in found if within(name, RUNTIMES)} == set()
+    assert {name for name in found if within(name, ("torch", "onnxruntime.training"))} == set()
+
+
+@pytest.mark.parametrize("module", [name for name in MODULES if not within(name, ("graphls.backends",))])
+def test_only_backends_import_a_runtime_when_they_are_imported(module: str) -> None:
+    assert {name for name in loaded(module, set()) if within(name, RUNTIMES)} == set()
+
+
+def test_importing_graphls_leaves_the_runtimes_alone() -> None:
+    code = "import graphls, sys; print(*sys.modules)"
+    run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    unwanted = {"torch", "onnx", "onnxruntime", "networkx", "sklearn", "scipy", "rich"}
+    assert unwanted.isdisjoint(run.stdout.split())

@@ -1,0 +1,252 @@
+"""Tracing: scopes, lines, states, gradients of the forward that is there, and what cannot be traced."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphls
+from graphls import nn, ops
+from graphls.ir import walk
+
+F32 = np.float32
+X = np.arange(6, dtype=F32).reshape(2, 3) / 7
+
+
+class Block(nn.Cell):
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = nn.Dense(3, 3)
+        self.act = nn.ReLU()
+
+    def construct(self, x: Any) -> Any:
+        return self.act(self.fc(x))
+
+
+class Net(nn.Cell):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = Block()
+        self.second = Block()
+
+    def construct(self, image: Any) -> Any:
+        return ops.sum(self.second(self.first(image)))
+
+
+def names(graph: graphls.Graph) -> list[str]:
+    return [node.primitive.name for node in walk(graph)]
+
+
+def line_of(text: str) -> int:
+    with open(__file__) as file:
+        return next(number for number, line in enumerate(file, 1) if text in line)
+
+
+def test_scope_line_and_names_come_from_the_user() -> None:
+    graph = graphls.trace_graph(Net(), X).graph
+    assert graph.name == "Net" and graph.inputs[0].name == "image"
+    matmuls = [n for n in graph.nodes if n.primitive.name == "matmul"]
+    assert [n.scope for n in matmuls] == ["first.fc", "second.fc"]
+    assert {str(n.loc).rsplit("/")[-1] for n in matmuls} == {f"test_trace.py:{line_of('self.act(self.fc(x))')}"}
+    assert [s.name for s in graph.states] == ["first.fc.weight", "first.fc.bias", "second.fc.weight", "second.fc.bias"]
+    assert any(v.name == "act" for n in graph.nodes for v in n.outputs)
+
+
+def test_python_loops_and_containers_just_happen() -> None:
+    class Loop(nn.Cell):
+        def construct(self, xs: Any, scale: dict[str, Any]) -> Any:
+            total = 0
+            for x in xs:
+                total = total + x * scale["by"]
+            return {"total": total, "each": [x + 1 for x in xs]}
+
+    a, b = F32(1), F32(2)
+    result = graphls.compile(Loop(), (a, b), {"by": F32(3)}, backend="numpy")((a, b), {"by": F32(3)})
+    assert float(result["total"]) == 9
+    assert [float(x) for x in result["each"]] == [2, 3]
+
+
+def test_cells_of_a_repl_lambdas_and_try_are_traced() -> None:
+    scope: dict[str, Any] = {}
+    exec(
+        "from graphls import nn\n"
+        "class Typed(nn.Cell):\n"
+        "    def construct(s, x):\n"
+        "        try:\n"
+        "            return (lambda y: y * 2)(x)\n"
+        "        finally:\n"
+        "            pass\n",
+        scope,
+    )
+    assert float(scope["Typed"]()(graphls.Tensor(4.0))) == 8
+
+
+def test_the_forward_runs_once() -> None:
+    net = Net()
+    weights = graphls.ParameterTuple(net.trainable_params())
+
+    class Step(nn.Cell):
+        def __init__(self) -> None:
+            super().__init__(auto_prefix=False)
+            self.net = net
+
+        def construct(self, x: Any) -> Any:
+            loss = self.net(x)
+            return loss, graphls.GradOperation(get_by_list=True)(self.net, weights)(x)
+
+    traced = graphls.trace_graph(Step(), X).graph
+    assert names(traced).count("matmul") == 2
+    final = graphls.compile(Step(), X, backend="numpy").graph
+    assert [n.primitive.name for n in final.nodes if n.phase == "forward"].count("matmul") == 2
+
+
+def test_a_parameter_written_in_between_needs_a_new_forward() -> None:
+    class Scaled(nn.Cell):
+        def __init__(self) -> None:
+            super().__init__()
+            self.w = graphls.Parameter(np.ones((), F32), name="w")
+
+        def construct(self, x: Any) -> Any:
+            return self.w * self.w * x
+
+    class Step(nn.Cell):
+        def __init__(self) -> None:
+            super().__init__(auto_prefix=False)
+            self.net = Scaled()
+
+        def construct(self, x: Any) -> Any:
+            before = self.net(x)
+            ops.assign(self.net.w, 3.0)
+            return before, graphls.grad(self.net, None, self.net.w)(x)
+
+    before, gradient = graphls.compile(Step(), F32(5), backend="numpy")(F32(5))
+    assert (float(before), float(gradient)) == (5, 30)
+
+
+def test_gradients_by_each_of_two_equal_inputs() -> None:
+    class Product(nn.Cell):
+        def construct(self, a: Any, b: Any) -> Any:
+            return a * b * b
+
+    x = graphls.Tensor(3.0)
+    first, second = graphls.GradOperation(get_all=True)(Product())(x, x)
+    assert (float(first), float(second)) == (9, 18)
+
+
+def test_an_input_made_from_another_counts_as_a_constant() -> None:
+    class Product(nn.Cell):
+        def construct(self, a: Any, b: Any) -> Any:
+            return a * b
+
+    product = Product()
+
+    class Step(nn.Cell):
+        def construct(self, a: Any) -> Any:
+            b = a * a
+            y = product(a, b)
+            return y, graphls.grad(product, 0)(a, b)
+
+    _, gradient = graphls.compile(Step(), F32(3), backend="numpy")(F32(3))
+    assert float(gradient) == 9
+
+
+def test_second_derivatives() -> None:
+    first = graphls.grad(lambda x: x * x * x)
+    second = graphls.grad(lambda x: graphls.grad(lambda y: y * y * y)(x))
+    assert float(first(graphls.Tensor(2.0))) == 12
+    assert float(second(graphls.Tensor(2.0))) == 12
+
+
+def test_value_and_grad_with_weights_and_other_outputs() -> None:
+    net = nn.Dense(3, 1)
+
+    def forward(x: Any, y: Any) -> Any:
+        out = net(x)
+        return ops.mean((out - y) * (out - y)), out
+
+    step = graphls.value_and_grad(forward, None, graphls.ParameterTuple(net.trainable_params()), has_aux=True)
+    y = np.ones((2, 1), F32)
+    (loss, out), (weight, bias) = step(graphls.Tensor(X), graphls.Tensor(y))
+    expected = X @ net.weight.asnumpy().T + net.bias.asnumpy()
+    np.testing.assert_allclose(out.asnumpy(), expected, rtol=1e-5)
+    np.testing.assert_allclose(float(loss), ((expected - y) ** 2).mean(), rtol=1e-5)
+    np.testing.assert_allclose(weight.asnumpy(), (expected - y).T @ X, rtol=1e-4)
+    np.testing.assert_allclose(bias.asnumpy(), (expected - y).sum(0), rtol=1e-4)
+
+
+def test_a_cell_with_its_own_gradient() -> None:
+    class Straight(nn.Cell):
+        def construct(self, x: Any, y: Any) -> Any:
+            return ops.floor(x) + y
+
+        def bprop(self, x: Any, y: Any, out: Any, dout: Any) -> Any:
+            return dout * 2, dout + out
+
+    by_x, by_y = graphls.GradOperation(get_all=True)(Straight())(graphls.Tensor(1.5), graphls.Tensor(4.0))
+    assert (float(by_x), float(by_y)) == (2, 6)
+
+
+def test_a_bprop_with_too_few_gradients_is_refused() -> None:
+    class Short(nn.Cell):
+        def construct(self, x: Any, y: Any) -> Any:
+            return x + y
+
+        def bprop(self, x: Any, y: Any, out: Any, dout: Any) -> Any:
+            return (dout,)
+
+    with pytest.raises(graphls.TraceError, match="The bprop of Short gives"):
+        graphls.grad(Short())(graphls.Tensor(1.5), graphls.Tensor(4.0))
+
+
+@pytest.mark.parametrize(
+    ("construct", "message"),
+    [
+        (lambda self, x: float(ops.sum(x)), "cannot be made a Python number"),
+        (lambda self, x: x.asnumpy(), "cannot be read as numbers"),
+        (lambda self, x: [1, 2, 3][ops.argmax(ops.sum(x, 1))], "cannot be used as a Python index"),
+        (lambda self, x: ops.matmul(x, x), "inner sizes 3 and 2 differ"),
+        (lambda self, x: x + graphls.Tensor(np.ones((5, 5), F32)), "do not broadcast"),
+        (lambda self, x: x.sigmund(), "did you mean 'sign'"),
+    ],
+)
+def test_what_cannot_be_traced_names_the_users_line(construct: Any, message: str) -> None:
+    cell = type("Bad", (nn.Cell,), {"construct": construct})()
+    with pytest.raises(graphls.GraphlsError, match=message) as caught:
+        graphls.compile(cell, X, backend="numpy")
+    assert caught.value.location is not None and caught.value.location.file.endswith("test_trace.py")
+
+
+def test_wrong_argument_counts_are_told() -> None:
+    with pytest.raises(TypeError, match=r"construct requires 1 positional argument .*, but got 2"):
+        Net()(graphls.Tensor(X), graphls.Tensor(X))
+
+
+def test_a_cell_without_super_init_says_so() -> None:
+    class Forgot(nn.Cell):
+        def __init__(self) -> None:
+            self.x = 1
+
+    with pytest.raises(AttributeError, match=r"super\(\).__init__\(\)"):
+        Forgot()
+
+
+def test_a_cell_is_compiled_once_per_signature() -> None:
+    net = Block()
+    calls = []
+    plain = net.construct
+
+    def construct(x: Any) -> Any:
+        calls.append(x.shape)
+        return plain(x)
+
+    net.__dict__["construct"] = construct
+    for rows in (2, 2, 4, 2):
+        net(graphls.Tensor(np.ones((rows, 3), F32)))
+    assert calls == [(2, 3), (4, 3)]
+    net.set_train()
+    net(graphls.Tensor(np.ones((2, 3), F32)))
+    net.set_train(False)
+    net(graphls.Tensor(np.ones((2, 3), F32)))
+    assert calls == [(2, 3), (4, 3), (2, 3)]
