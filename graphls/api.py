@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphls import dispatch
-from graphls.inputs import check_inputs, input_checks, static_inputs
+from graphls.inputs import TENSOR, check_inputs, input_checks, is_input, static_inputs
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.graph import Graph
 from graphls.nn.cell import Cell, Configuration, input_names
 from graphls.parameter import Parameter
 from graphls.source import user_location
-from graphls.tensor import Tensor, is_tensor
+from graphls.tensor import Tensor
 from graphls.trace.trace import Traced, fill_outputs, trace
 from graphls.tree import leaves, structure
 
@@ -103,7 +103,7 @@ class Compiled:
         self._session = session
         self._outputs = traced.outputs
         self._structure = structure(tuple(inputs))
-        self._constants = [None if is_tensor(leaf) else leaf for leaf in leaves(tuple(inputs))]
+        self._constants = [TENSOR if is_input(leaf) else leaf for leaf in leaves(tuple(inputs))]
         self._checks = input_checks(graph)
         self._types = [value.type for value in graph.outputs]
 
@@ -183,7 +183,7 @@ def default_device() -> str:
 
 def _signature(inputs: tuple[Any, ...]) -> Any:
     types = (
-        (leaf.dtype, leaf.shape) if is_tensor(leaf) and not isinstance(leaf, Parameter) else _constant_key(leaf)
+        (leaf.dtype, leaf.shape) if is_input(leaf) else _constant_key(leaf)
         for leaf in leaves(inputs)
     )
     return structure(inputs), tuple(types)

@@ -17,6 +17,15 @@ from graphls.tree import leaves, map_leaves, structure
 Array = np.ndarray[Any, Any]
 
 
+TENSOR = object()
+"""Stands for a tensor among the constants that a step was compiled for."""
+
+
+def is_input(leaf: Any) -> bool:
+    """Whether an argument becomes an input of the graph: a tensor or an array that is not a parameter."""
+    return is_tensor(leaf) and not isinstance(leaf, Parameter)
+
+
 def static_inputs(item: Any) -> Any:
     """Inputs as tensors: arrays are wrapped, nests and constants stay as they are."""
     return map_leaves(lambda leaf: Tensor(leaf) if is_tensor(leaf) and not isinstance(leaf, Tensor) else leaf, item)
@@ -39,11 +48,8 @@ def check_inputs(
     values = iter(graph.inputs)
     arrays = []
     for leaf, constant in zip(leaves(inputs), constants, strict=True):
-        if is_tensor(leaf) and not isinstance(leaf, Parameter):
-            value = next(values, None)
-            if value is None:
-                raise GraphTypeError("A constant of this step was a tensor in this call.", user_location())
-            arrays.append(_fitting(value, leaf))
+        if constant is TENSOR:
+            arrays.append(_fitting(next(values), leaf))
         elif type(leaf) is not type(constant) or (leaf is not constant and leaf != constant):
             raise GraphValueError(
                 f"This step was compiled for the constant {constant!r} and got {leaf!r}; compile it again for that.",
@@ -59,6 +65,10 @@ def _listed(graph: Graph) -> str:
 
 
 def _fitting(value: Value, leaf: Any) -> Any:
+    if not is_input(leaf):
+        raise GraphTypeError(
+            f"The input {value.name!r} of this step is a tensor, {value.type}, and cannot be {leaf!r}.", user_location()
+        )
     given = leaf.type if isinstance(leaf, Tensor) else type_of(leaf)
     if given != value.type:
         raise _misfit(value, given)

@@ -45,7 +45,7 @@ class Optimizer(Cell):
         self.is_group, self.is_group_params_ordered = given.is_grouped, given.is_ordered
         self.is_group_lr = any(group.learning_rate is not None for group in given.groups)
         self.groups = given.groups
-        self.group_numbers = tuple(given.group_of(p) for p in given.parameters)
+        self.group_numbers = given.group_numbers()
         self.global_step = Parameter(np.zeros(1, np.int32), name="global_step", requires_grad=False)
         self._set_learning_rates(name, learning_rate)
         self._set_weight_decays()

@@ -38,6 +38,7 @@ class Adam(Optimizer):
     ) -> None:
         super().__init__(learning_rate, params, weight_decay, loss_scale)
         self.beta1, self.beta2 = fraction("Adam", "beta1", beta1), fraction("Adam", "beta2", beta2)
+        self.rest1, self.rest2 = _rest(beta1), _rest(beta2)
         self.eps = positive("Adam", "eps", eps)
         boolean("Adam", "use_locking", use_locking)
         self.use_nesterov = boolean("Adam", "use_nesterov", use_nesterov)
@@ -58,12 +59,17 @@ class Adam(Optimizer):
             self._update_one(i, g, corrected[id(rate)])
 
     def _update_one(self, i: int, g: Tensor, rate: Tensor) -> None:
-        part = ops.mul(g, 1 - self.beta1)
+        part = ops.mul(g, self.rest1)
         m = ops.assign(self.moment1[i], ops.add(ops.mul(state_of(self.moment1[i]), self.beta1), part))
-        squares = ops.mul(ops.square(g), 1 - self.beta2)
+        squares = ops.mul(ops.square(g), self.rest2)
         v = ops.assign(self.moment2[i], ops.add(ops.mul(state_of(self.moment2[i]), self.beta2), squares))
         if self.use_amsgrad:
             v = ops.assign(self.vhat[i], ops.maximum(state_of(self.vhat[i]), v))
         numerator = ops.add(ops.mul(m, self.beta1), part) if self.use_nesterov else m
         step = ops.div(ops.mul(numerator, rate), ops.add(ops.sqrt(v), self.eps))
         self.descend(self.parameters[i], step)
+
+
+def _rest(beta: float) -> float:
+    """1 - beta for the float32 nearest to beta, so that the correction by the powers fits to the last bit."""
+    return float(np.float32(1) - np.float32(beta))

@@ -41,9 +41,10 @@ class Grouping:
     is_grouped: bool
     is_ordered: bool
 
-    def group_of(self, parameter: Parameter) -> int:
-        """The number of the group that a parameter is in."""
-        return next(i for i, group in enumerate(self.groups) if any(p is parameter for p in group.parameters))
+    def group_numbers(self) -> tuple[int, ...]:
+        """The number of the group that each parameter is in."""
+        found = {id(p): i for i, group in enumerate(self.groups) for p in group.parameters}
+        return tuple(found[id(p)] for p in self.parameters)
 
 
 def grouping(optimizer: str, parameters: Any, weight_decay: Any) -> Grouping:

@@ -8,10 +8,11 @@ from itertools import accumulate
 from typing import Any
 
 from graphls import dispatch
-from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ir.errors import GraphIndexError, GraphTypeError, GraphValueError
+from graphls.ir.types import int32, int64
 from graphls.ops.operands import apply, axis_of, operand_of, shape_of, tensor_of
 from graphls.source import user_location
-from graphls.tensor import Tensor
+from graphls.tensor import Symbol, Tensor
 
 
 def reshape(x: Any, *shape: Any) -> Tensor:
@@ -142,10 +143,29 @@ def cut(x: Tensor, axis: int, start: int, stop: int) -> Tensor:
 
 
 def gather(input_params: Any, input_indices: Any, axis: int = 0) -> Tensor:
-    """The slices of a tensor along an axis that integer indices name, in the place of that axis."""
-    return apply("gather", tensor_of(input_params), tensor_of(input_indices), axis=axis)
+    """The slices of a tensor along an axis that integer indices name, in the place of that axis.
+
+    Raises GraphIndexError for an index that is known and out of range.
+    """
+    x, indices = tensor_of(input_params), tensor_of(input_indices)
+    _check_range(x, indices, axis_of(axis, x.ndim))
+    return apply("gather", x, indices, axis=axis)
 
 
 def gather_elements(x: Any, dim: int, index: Any) -> Tensor:
-    """The elements of x that the indices name along the axis `dim`."""
-    return apply("gather_elements", tensor_of(x), tensor_of(index), axis=dim)
+    """The elements of x that the indices name along the axis `dim`.
+
+    Raises GraphIndexError for an index that is known and out of range.
+    """
+    x, indices = tensor_of(x), tensor_of(index)
+    _check_range(x, indices, axis_of(dim, x.ndim))
+    return apply("gather_elements", x, indices, axis=dim)
+
+
+def _check_range(x: Tensor, indices: Tensor, axis: int) -> None:
+    if isinstance(indices, Symbol) or indices.dtype not in (int32, int64):
+        return
+    size, array = x.shape[axis], indices.array
+    wrong = array[(array < -size) | (array >= size)]
+    if wrong.size:
+        raise GraphIndexError(f"The index {wrong[0]} is out of range for an axis of size {size}.", user_location())

@@ -11,7 +11,7 @@ from graphls.ir.registry import lookup
 from graphls.ir.types import TOKEN
 from graphls.passes.manager import register_pass
 from graphls.passes.rewrite import schedule
-from graphls.passes.windows import Window, ancestors, constants, definers, token_of, windows
+from graphls.passes.windows import Window, ancestors, constants, definers, descendants, token_of, windows
 
 
 @register_pass
@@ -73,12 +73,17 @@ def _is_seed(node: Node) -> bool:
 
 
 def with_starts(nodes: Sequence[Node], names: Names) -> list[Node]:
-    """Every `overflow_get` without a status gets one that opens before the first backward node it checks."""
+    """Every `overflow_get` without a status gets one that opens before the first backward node it checks.
+
+    One that checks nothing from a backward needs no window: it is a plain test of values.
+    """
     result = list(nodes)
     for get in nodes:
         if get.primitive.name == "overflow_get" and token_of(get) is None:
             before = ancestors(result, [get])
-            first = next((n for n in result if n in before and n.phase == "backward"), get)
+            first = next((n for n in result if n in before and n.phase == "backward"), None)
+            if first is None:
+                continue
             status = Value(names.fresh("status"), TOKEN)
             start = Node(lookup("overflow_start"), (), (status,), phase="check", scope=get.scope, loc=get.loc)
             at = result.index(first)
@@ -113,7 +118,7 @@ def _opening(nodes: Sequence[Node], window: Window) -> tuple[Value, ...]:
     feeding = {n for n in early if n.phase != "backward" and n not in fixed}
     waited = {v for n in window.before if n.phase == "backward" for v in n.after if v in definer}
     feeding |= {definer[v] for v in waited if definer[v] not in window.behind and definer[v] not in fixed}
-    feeding -= {window.start}
+    feeding -= {window.start} | descendants(nodes, [n for n in early if n.phase == "backward"])
     used = {v for n in feeding for v in (*uses(n), *n.after)}
     last = [n for n in nodes if n in feeding and n.phase != "backward" and used.isdisjoint(n.outputs)]
     return tuple(n.outputs[0] for n in last)

@@ -70,13 +70,15 @@ class Primitive:
 
     `half` says what a 16-bit float result needs where it is computed in float32: "rounded" (the default)
     rounds it, "exact" results are representable already (moves and selections), and "native" rules
-    see the 16-bit values themselves. `on_host` primitives are evaluated in NumPy before a step and fed to it.
+    see the 16-bit values themselves. `on_host` primitives are evaluated in NumPy before a step and fed to it. An
+    `elementwise` result may be written over an operand of the same type.
     Only where `takes_tokens` may an operand be a token.
     """
 
     name: ClassVar[str] = ""
     half: ClassVar[str] = "rounded"
     on_host: ClassVar[bool] = False
+    elementwise: ClassVar[bool] = False
     takes_tokens: ClassVar[bool] = False
     samples: ClassVar[tuple[Sample, ...]] = ()
     onnx: Any = None
@@ -173,6 +175,8 @@ def normalise_axes(axis: tuple[int, ...] | None, rank: int) -> tuple[int, ...]:
 
 class Elementwise(Primitive, abstract=True):
     """Operands of one dtype that broadcast together; the result has their dtype."""
+
+    elementwise = True
 
     def infer(self, *types: Type) -> Type:
         expected = len(self.samples[0].types)

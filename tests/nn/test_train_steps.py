@@ -321,9 +321,9 @@ def test_nan_labels_change_nothing(backend: str) -> None:
     [
         ((X,), TypeError, "got 1 arguments"),
         ((X, Y, Y), TypeError, "got 3 arguments"),
-        ((X, Y[:1]), ValueError, r"'label' of this step is f32\[2,3\], not f32\[1,3\]"),
+        ((X, Y[:1]), ValueError, r"'inputs_1' of this step is f32\[2,3\], not f32\[1,3\]"),
         ((X.astype(np.float64), Y), TypeError, r"astype\('float32'\)"),
-        ((X, None), graphls.GraphlsError, "constant"),
+        ((X, None), graphls.GraphlsError, "is a tensor, f32"),
     ],
 )
 def test_wrong_inputs_of_a_step(inputs: Any, error: Any, message: str) -> None:

@@ -1,0 +1,222 @@
+"""Optimizers over many steps against the programs in `descent.py`."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphls
+from graphls import nn, ops
+from tests.nn import descent
+
+BACKENDS = ("numpy", "onnxruntime")
+SHAPES = {"fc.weight": (4, 3), "fc.bias": (4,), "bn.gamma": (4,), "scale": ()}
+STEPS = 25
+
+
+def parameters(seed: int = 0) -> list[graphls.Parameter]:
+    rng = np.random.default_rng(seed)
+    return [graphls.Parameter(rng.normal(size=s).astype(np.float32), name=n) for n, s in SHAPES.items()]
+
+
+def gradients(number: int, scale: float = 1.0, dtype: Any = np.float32) -> tuple[Any, ...]:
+    rng = np.random.default_rng(100 + number)
+    return tuple((scale * rng.normal(size=s)).astype(dtype) for s in SHAPES.values())
+
+
+def follow(optimizer: nn.Optimizer, references: list[descent.Reference], backend: str, scale: float = 1.0) -> None:
+    """Run both for many steps and compare the parameters after each."""
+    step = graphls.compile(optimizer, gradients(0), backend=backend)
+    for number in range(STEPS):
+        given = gradients(number, scale)
+        assert step(given) == (True,) * len(given)
+        for parameter, reference, g in zip(optimizer.parameters, references, given, strict=True):
+            reference.step(g)
+            np.testing.assert_allclose(parameter.asnumpy(), reference.w, rtol=2e-5, atol=2e-6)
+    assert optimizer.global_step.asnumpy().tolist() == [STEPS]
+
+
+def references(kind: Any, given: list[graphls.Parameter], **settings: Any) -> list[descent.Reference]:
+    """One for each parameter; what is called gamma does not decay."""
+    decay = settings.pop("weight_decay", 0.0)
+    return [
+        kind(p.asnumpy().astype(np.float64), weight_decay=0.0 if "gamma" in p.name else decay, **settings) for p in given
+    ]
+
+
+CASES: list[Any] = [
+    (nn.Momentum, descent.Momentum, {"momentum": 0.9}, {}),
+    (nn.Momentum, descent.Momentum, {"momentum": 0.8, "use_nesterov": True}, {}),
+    (nn.Momentum, descent.Momentum, {"momentum": 0.9}, {"weight_decay": 0.1, "loss_scale": 8.0}),
+    (nn.SGD, descent.SGD, {}, {}),
+    (nn.SGD, descent.SGD, {"momentum": 0.9, "dampening": 0.3}, {"weight_decay": 0.1}),
+    (nn.SGD, descent.SGD, {"momentum": 0.9, "nesterov": True}, {"loss_scale": 4.0}),
+    (nn.SGD, descent.SGD, {"momentum": 1}, {}),
+    (nn.Adam, descent.Adam, {}, {}),
+    (nn.Adam, descent.Adam, {"beta1": 0.8, "beta2": 0.9, "eps": 1e-2}, {"weight_decay": 0.1, "loss_scale": 16.0}),
+    (nn.Adam, descent.Adam, {"use_nesterov": True}, {}),
+    (nn.Adam, descent.Adam, {"use_amsgrad": True, "beta2": 0.5}, {}),
+]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("rate", [0.05, [0.1, 0.05, 0.02]], ids=["fixed", "listed"])
+@pytest.mark.parametrize("number", range(len(CASES)))
+def test_many_steps(number: int, rate: Any, backend: str) -> None:
+    kind, reference, own, shared = CASES[number]
+    given = parameters()
+    expected = references(reference, given, lr=rate, **{k.removeprefix("use_"): v for k, v in own.items()}, **shared)
+    follow(kind(given, learning_rate=rate, **own, **shared), expected, backend, shared.get("loss_scale", 1.0))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_groups_with_settings_of_their_own(backend: str) -> None:
+    weight, bias, gamma, scale = given = parameters()
+    groups: list[Any] = [
+        {"params": [gamma, weight], "lr": [0.3, 0.1], "weight_decay": 0.2},
+        {"params": iter([bias]), "lr": 0.02},
+        {"params": [scale], "weight_decay": 0.0},
+        {"order_params": given},
+    ]
+    optimizer = nn.Momentum(groups, 0.05, 0.9, weight_decay=0.1)
+    assert list(optimizer.parameters) == given and optimizer.is_group_lr and optimizer.dynamic_lr
+    assert optimizer.is_group and optimizer.is_group_params_ordered
+    settings = [([0.3, 0.1], 0.2), (0.02, 0.1), ([0.3, 0.1], 0.2), (0.05, 0.0)]
+    expected = [
+        descent.Momentum(p.asnumpy().astype(np.float64), lr=lr, weight_decay=decay)
+        for p, (lr, decay) in zip(given, settings, strict=True)
+    ]
+    np.testing.assert_allclose([float(rate) for rate in optimizer.get_lr()], [0.3, 0.02, 0.3, 0.05])
+    assert optimizer.get_weight_decay() == (0.2, 0.1, 0.2, 0.0)
+    assert optimizer.get_lr_parameter(bias).name == "learning_rate_group_1"
+    assert {p.name for p in optimizer.get_parameters() if "learning_rate" in p.name} == {
+        f"learning_rate_group_{i}" for i in range(3)
+    }
+    follow(optimizer, expected, backend)
+
+
+def test_gradient_centralisation() -> None:
+    wide = graphls.Parameter(np.zeros((2, 16, 3), np.float32), name="wide")
+    narrow = graphls.Parameter(np.zeros((2, 5), np.float32), name="narrow")
+    optimizer = nn.SGD([{"params": [wide, narrow], "grad_centralization": True}], 1.0)
+    g = np.random.default_rng(0).normal(size=(2, 16, 3)).astype(np.float32)
+    optimizer((graphls.Tensor(g), graphls.Tensor(np.ones((2, 5), np.float32))))
+    np.testing.assert_allclose(wide.asnumpy(), -(g - g.mean((1, 2), keepdims=True)), rtol=1e-5, atol=1e-6)
+    assert narrow.asnumpy().tolist() == np.full((2, 5), -1).tolist()
+
+
+class Decay(nn.LearningRateSchedule):
+    """A schedule that a user writes."""
+
+    def construct(self, global_step: Any) -> Any:
+        return 0.1 / (ops.cast(global_step, graphls.float32) + 1.0)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_schedules(backend: str) -> None:
+    given = parameters()
+    rates = [0.1 / (t + 1) for t in range(STEPS)]
+    optimizer = nn.Adam(given, Decay())
+    np.testing.assert_allclose(float(optimizer.get_lr()), 0.1, rtol=1e-6)
+    follow(optimizer, references(descent.Adam, given, lr=rates), backend)
+    np.testing.assert_allclose(float(optimizer.get_lr()), 0.1 / (STEPS + 1), rtol=1e-6)
+
+
+def test_weight_decay_by_a_cell() -> None:
+    (weight,) = [graphls.Parameter(np.ones(3, np.float32), name="w")]
+    optimizer = nn.Momentum([weight], 1.0, 0.0, weight_decay=Decay(), loss_scale=2.0)
+    step = graphls.compile(optimizer, (np.zeros(3, np.float32),), backend="numpy")
+    for expected in (0.9, 0.9 * 0.95):
+        step((np.zeros(3, np.float32),))
+        np.testing.assert_allclose(weight.asnumpy(), expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_half_gradients_and_half_parameters(backend: str) -> None:
+    w = graphls.Parameter(np.ones(3, np.float16), name="w")
+    optimizer = nn.Momentum([w], 2.0**-12, 0.9)
+    assert optimizer.moments[0].dtype is graphls.float32
+    g = (np.full(3, 3e-7, np.float16),)
+    step = graphls.compile(optimizer, g, backend=backend)
+    step(g)
+    np.testing.assert_allclose(optimizer.moments[0].asnumpy(), g[0].astype(np.float32))
+    assert w.asnumpy().dtype == np.float16
+
+
+def test_the_learning_rate_is_set_from_outside() -> None:
+    w = graphls.Parameter(np.zeros(2, np.float32), name="w")
+    optimizer = nn.SGD([w], 0.5)
+    g = (np.ones(2, np.float32),)
+    step = graphls.compile(optimizer, g)
+    step(g)
+    optimizer.learning_rate.set_data(0.25)
+    step(g)
+    assert w.asnumpy().tolist() == [-0.75, -0.75]
+
+
+def test_names_of_states() -> None:
+    def states(optimizer: nn.Optimizer) -> list[str]:
+        return [p.name for p in optimizer.get_parameters() if p.name != "w"]
+
+    w = graphls.Parameter(np.zeros(2, np.float32), name="w")
+    shared = ["global_step", "learning_rate"]
+    assert states(nn.Momentum([w], 0.1, 0.9)) == [*shared, "momentum", "moments.w"]
+    assert states(nn.SGD([w])) == [*shared, "momentum", "accum.w", "stat.w"]
+    assert states(nn.Adam([w])) == [*shared, "beta1_power", "beta2_power", "moment1.w", "moment2.w"]
+    assert states(nn.Adam([w], use_amsgrad=True))[-1] == "vhat.w"
+    assert "learning_rate" in states(nn.SGD([w], [0.1, 0.2]))
+    step = nn.SGD([w]).global_step
+    assert (step.shape, step.dtype) == ((1,), graphls.int32)
+    assert nn.SGD([w]).trainable_params() == [w]
+
+
+def test_a_list_that_ends_warns_once_where_it_can() -> None:
+    w = graphls.Parameter(np.zeros(2, np.float32), name="w")
+    optimizer, g = nn.SGD([w], [0.5, 0.25]), (graphls.Tensor(np.ones(2, np.float32)),)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        optimizer(g)
+        optimizer(g)
+    with pytest.warns(UserWarning, match="2 learning rates is shorter"):
+        optimizer(g)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        optimizer(g)
+    np.testing.assert_allclose(w.asnumpy(), -1.25)
+
+
+def test_few_nodes_for_each_parameter() -> None:
+    def updates(optimizer: nn.Optimizer, count: int) -> int:
+        graph = graphls.compile(optimizer, gradients(0)[:count], backend="numpy").graph
+        assert {n.phase for n in graph.nodes} == {"update"}
+        return len(graph.nodes)
+
+    given = parameters()
+    for optimizers, limit in (
+        ([nn.Momentum(given[:n], 0.1, 0.9) for n in (1, 4)], 4),
+        ([nn.SGD(given[:n], 0.1) for n in (1, 4)], 2),
+        ([nn.Adam(given[:n]) for n in (1, 4)], 12),
+    ):
+        assert updates(optimizers[1], 4) - updates(optimizers[0], 1) <= 3 * limit
+
+
+class Plain(nn.Optimizer):
+    """An optimizer that a user writes, as MindSpore's documents do."""
+
+    def construct(self, gradients: Any) -> Any:
+        gradients = self.scale_grad(self.decay_weight(gradients))
+        rate = self.get_lr()
+        ops.assign_add(self.global_step, 1)
+        for parameter, g in zip(self.parameters, gradients, strict=True):
+            ops.assign_sub(parameter, rate * g)
+        return True
+
+
+def test_an_optimizer_of_the_user() -> None:
+    w = graphls.Parameter(np.ones(2, np.float32), name="w")
+    optimizer = Plain(0.5, [w], weight_decay=0.1, loss_scale=2.0)
+    assert optimizer((np.ones(2, np.float32),)) is True
+    np.testing.assert_allclose(w.asnumpy(), 1 - 0.5 * (1 + 0.2) / 2, rtol=1e-6)
