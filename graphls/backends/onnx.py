@@ -291,11 +291,10 @@ class Lowering:
         A sum of absolute values is not finite where an element is not; a finite tensor whose sum is beyond
         the largest float is told apart by the exact test, which normally does not run.
         """
-        checked = [self.cast(name, float32) if kind.dtype.is_half else name for name, kind in tensors]
+        checked = [self.as_single(name, kind) if kind.dtype.is_half else (name, kind) for name, kind in tensors]
         if not checked:
             return self.const(False)
-        sums = [self.cast(self.ReduceL1(n, keepdims=0), float32) for n in checked]
-        total = self.Sum(*sums) if len(sums) > 1 else sums[0]
+        total = self.total([(self.ReduceL1(name, keepdims=0), kind) for name, kind in checked])
         suspicious = self.Or(self.IsInf(total), self.IsNaN(total))
         outer, self.body = self.body, GraphProto(name=self.names.fresh("exact"))
         exact = self._exactly_not_finite(checked)
@@ -305,10 +304,21 @@ class Lowering:
         other, self.body = self.body, outer
         return str(self.If(suspicious, then_branch=then, else_branch=other))
 
-    def _exactly_not_finite(self, names: list[str]) -> str:
+    def _exactly_not_finite(self, tensors: list[tuple[str, Type]]) -> str:
         """x - x is nan where x is an infinity or nan, and so is a sum that holds one."""
-        zeros = [self.cast(self.ReduceSum(self.Sub(n, n), keepdims=0), float32) for n in names]
-        return str(self.IsNaN(self.Sum(*zeros) if len(zeros) > 1 else zeros[0]))
+        zeros = [(self.ReduceSum(self.Sub(name, name), keepdims=0), kind) for name, kind in tensors]
+        return str(self.IsNaN(self.total(zeros)))
+
+    def total(self, scalars: list[tuple[str, Type]]) -> str:
+        """The sum of numbers in float32."""
+        names = [self.as_single(name, kind)[0] for name, kind in scalars]
+        return str(self.Sum(*names)) if len(names) > 1 else names[0]
+
+    def as_single(self, name: str, kind: Type) -> tuple[str, Type]:
+        """A tensor in float32."""
+        if kind.dtype is float32:
+            return name, kind
+        return self.cast(name, float32), kind.with_dtype(float32)
 
 
 def _describe(info: Any, name: str, kind: Type) -> None:

@@ -88,13 +88,18 @@ class OrtSession:
     def _session(self, model: bytes) -> Any:
         options = self.runtime.SessionOptions()
         options.log_severity_level = 3
-        level = self.runtime.GraphOptimizationLevel
-        large = len(self.lowered.model.graph.node) > 5000
-        options.graph_optimization_level = level.ORT_ENABLE_BASIC if large else level.ORT_ENABLE_ALL
+        options.graph_optimization_level = self._optimization_level(len(self.lowered.model.graph.node))
         try:
             return self.runtime.InferenceSession(model, options, providers=[PROVIDERS[self.device]])
         except Exception as error:
             raise GraphRuntimeError(f"ONNX Runtime refused the step: {_first_line(error)}") from error
+
+    def _optimization_level(self, nodes: int) -> Any:
+        """All of the runtime's own optimizations; fewer for large graphs, on which they take quadratic time."""
+        level = self.runtime.GraphOptimizationLevel
+        if nodes > 10_000:
+            return level.ORT_DISABLE_ALL
+        return level.ORT_ENABLE_BASIC if nodes > 4000 else level.ORT_ENABLE_ALL
 
     def run(self, inputs: Sequence[np.ndarray[Any, Any]]) -> list[Any]:
         """One step; the outputs as arrays on the CPU, as DeviceBuffers elsewhere."""

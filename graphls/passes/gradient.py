@@ -29,7 +29,7 @@ class Gradient:
         %loss = mean(%p) {axis=[0, 1]} : f32[]  // forward
         %seed_1 = depend(%seed) after(%loss) : f32[]  // backward
         ...
-        %gw = matmul(%x, %g) {transpose_a=true} : f32[4,1]  // backward
+        %matmul = matmul(%x, %g) {transpose_a=true} : f32[4,1]  // backward
 
     Every backward node has the scope and the line of the forward node that it belongs to. A value that the
     results do not depend on gets zeros. Raises GraphTypeError, once for the whole graph, where primitives
@@ -104,7 +104,8 @@ class _Expansion:
                 builder.emit("depend", (seed,), after=results, name=seed.name)[0] for seed in seeds
             )
         nodes = self.between(results, {*sources, *constants})
-        gradients = Backward(builder, sources, self.missing).run(nodes, zip(results, seeds, strict=True))
+        with builder.at(node, "backward"):
+            gradients = Backward(builder, sources, self.missing).run(nodes, zip(results, seeds, strict=True))
         self.mapping.update(zip(node.outputs, gradients, strict=True))
 
     def between(self, results: Iterable[Value], stops: set[Value]) -> list[Node]:

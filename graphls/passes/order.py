@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from graphls.ir.graph import Graph, Node, Value, Write, uses
+from graphls.ir.graph import Graph, Node, Value, uses
 from graphls.passes.manager import register_pass
 from graphls.passes.rewrite import schedule
 
@@ -95,66 +95,97 @@ def _needed(node: Node, definer: dict[Value, Node], reach: Reachability) -> tupl
     )
 
 
+ALIASES = frozenset({"check_labels", "custom_gradient", "depend", "reshape", "stop_gradient"})
+"""Primitives whose first results may share memory with their first operands."""
+
+
+def roots(nodes: Iterable[Node], outer: Mapping[Value, Value] | None = None) -> dict[Value, Value]:
+    """The value whose memory each alias may share, through chains of them."""
+    found = dict(outer or {})
+    for node in nodes:
+        if node.primitive.name in ALIASES:
+            for value, operand in zip(node.outputs, node.inputs, strict=False):
+                found[value] = found.get(operand, operand)
+    return found
+
+
 def _read_before_write(graph: Graph) -> tuple[set[Value], dict[Node, tuple[Value, ...]]]:
     """The states that may be updated in place, and for the others the edges that order their readers.
 
     An edge follows the schedule that the nodes are in, so that edges never form a cycle.
     """
-    definer = {value: node for node in graph.nodes for value in node.outputs}
+    alias = roots(graph.nodes)
+    leaving = (*graph.outputs, *(w.value for w in graph.writes))
+    kept = {alias.get(v, v) for v in leaving}
+    block = _Block(graph.nodes, {w.state: w.value for w in graph.writes}, alias)
     place = {node: i for i, node in enumerate(graph.nodes)}
-    readers = _readers(graph)
-    candidates = [w for w in graph.writes if w.value in definer and not _kept(graph, w)]
-    marked = (n for w in candidates for n in readers.get(w.state, ()))
-    reach = Reachability(graph.nodes, marked, control=False)
-    proven: set[Value] = set()
     edges: dict[Node, tuple[Value, ...]] = {}
-    for write in candidates:
-        writer = definer[write.value]
-        late = [n for n in readers.get(write.state, ()) if n is not writer and not reach.bit[n] & reach.before[writer]]
-        if not late and _writes_safely(writer, write):
-            proven.add(write.state)
-        earlier = tuple(n.outputs[0] for n in late if place[n] < place[writer])
-        if earlier:
+    for state in block.targets:
+        writer = block.writer(state)
+        if writer is not None:
+            earlier = tuple(n.outputs[0] for n in block.late(state, writer) if place[n] < place[writer])
             edges[writer] = (*edges.get(writer, ()), *earlier)
-    return proven, edges
+    return block.proven() - kept, {node: values for node, values in edges.items() if values}
 
 
-def _readers(graph: Graph) -> dict[Value, list[Node]]:
-    readers: dict[Value, list[Node]] = {}
-    for node in graph.nodes:
-        for value in uses(node):
-            if value.is_state:
-                readers.setdefault(value, []).append(node)
-    return readers
+class _Block:
+    """The nodes of a graph or region, and the new values of states that are made there."""
 
+    def __init__(self, nodes: Sequence[Node], targets: Mapping[Value, Value], alias: Mapping[Value, Value]) -> None:
+        self.targets = targets
+        self.alias = alias
+        self.readers: dict[Value, list[Node]] = {}
+        for node in nodes:
+            for state in dict.fromkeys(alias.get(v, v) for v in uses(node)):
+                if state in targets:
+                    self.readers.setdefault(state, []).append(node)
+        self.reach = Reachability(nodes, (n for readers in self.readers.values() for n in readers), control=False)
 
-def _kept(graph: Graph, write: Write) -> bool:
-    """Whether the old value itself leaves the step, as an output or into another state."""
-    return write.state in graph.outputs or any(w.value is write.state for w in graph.writes)
+    def writer(self, state: Value) -> Node | None:
+        """The node that makes the new value of a state, behind aliases; None where it comes from outside."""
+        value = self.targets[state]
+        return self.reach.definer.get(self.alias.get(value, value))
 
+    def late(self, state: Value, writer: Node) -> list[Node]:
+        """The readers of the old state that data edges do not put before its writer."""
+        before = self.reach.before[writer]
+        return [n for n in self.readers.get(state, ()) if n is not writer and not self.reach.bit[n] & before]
 
-def _writes_safely(writer: Node, write: Write) -> bool:
-    """Whether a node may put its result where the old state is, which it may read itself."""
-    at = writer.outputs.index(write.value)
-    if writer.regions:
-        return all(_region_writes_safely(region, region.outputs[at], at, write.state) for region in writer.regions)
-    return write.state not in writer.inputs or _elementwise(writer, write.state)
+    def proven(self) -> set[Value]:
+        """The states whose new value may be made where the old one is."""
+        safe: set[Value] = set()
+        inner: dict[Node, dict[Value, Value]] = {}
+        for state, value in self.targets.items():
+            writer = self.writer(state)
+            if writer is None:
+                # A region that passes the state on copies it onto itself.
+                safe.update({state} if value is state else ())
+            elif not self.late(state, writer):
+                if writer.regions and writer.primitive.name == "cond":
+                    inner.setdefault(writer, {})[state] = self.alias.get(value, value)
+                elif not self.reads(writer, state) or _elementwise(writer, state):
+                    safe.add(state)
+        for writer, targets in inner.items():
+            safe |= self.proven_inside(writer, targets)
+        return safe
+
+    def reads(self, node: Node, state: Value) -> bool:
+        """Whether a node reads the old state, itself or through an alias."""
+        return any(self.alias.get(v, v) is state for v in node.inputs)
+
+    def proven_inside(self, node: Node, targets: Mapping[Value, Value]) -> set[Value]:
+        """The same for states whose new value is made in every region of a `cond`."""
+        places = {state: node.outputs.index(value) for state, value in targets.items()}
+        safe = set(targets)
+        for region in node.regions:
+            alias = roots(region.nodes, self.alias)
+            yielded = {state: region.outputs[at] for state, at in places.items()}
+            passed = [(alias.get(v, v), i) for i, v in enumerate(region.outputs)]
+            elsewhere = {v for v, i in passed if places.get(v, i) != i}
+            safe &= _Block(region.nodes, yielded, alias).proven() - elsewhere
+        return safe
 
 
 def _elementwise(node: Node, state: Value) -> bool:
     primitive: Any = node.primitive
     return bool(getattr(primitive, "elementwise", False)) and node.output.type == state.type
-
-
-def _region_writes_safely(region: Graph, value: Value, at: int, state: Value) -> bool:
-    """The same inside a branch: every reader of the old state comes before its new value there."""
-    if any(v is state for i, v in enumerate(region.outputs) if i != at):
-        return False
-    readers = [n for n in region.nodes if state in uses(n)]
-    writer = next((n for n in region.nodes if value in n.outputs), None)
-    if writer is None:
-        return value is state or not readers
-    reach = Reachability(region.nodes, readers, control=False)
-    if any(n is not writer and not reach.bit[n] & reach.before[writer] for n in readers):
-        return False
-    return _writes_safely(writer, Write(state, value))

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from graphls.ir.build import Names
+from graphls.ir.errors import GraphValueError
 from graphls.ir.graph import Graph, Node, Value, uses
 from graphls.ir.registry import lookup
 from graphls.ir.types import TOKEN
 from graphls.passes.manager import register_pass
-from graphls.passes.rewrite import schedule
-from graphls.passes.windows import Window, ancestors, constants, definers, descendants, token_of, windows
+from graphls.passes.rewrite import definers, schedule
+from graphls.passes.windows import Window, ancestors, constants, descendants, token_of, windows
 
 
 @register_pass
@@ -40,6 +41,10 @@ class Overflow:
 
     mode: str = "outputs"
     name = "overflow"
+
+    def __post_init__(self) -> None:
+        if self.mode not in ("outputs", "window"):
+            raise GraphValueError(f"The mode of overflow is 'outputs' or 'window', not {self.mode!r}.")
 
     def run(self, graph: Graph) -> Graph:
         """The graph with every window in its place."""

@@ -9,6 +9,7 @@ from graphls.ir.graph import Graph, Node, Value, uses, walk
 from graphls.ir.text import reference
 from graphls.ir.types import TOKEN
 from graphls.ir.verify import fault
+from graphls.passes.rewrite import definers
 
 
 @dataclass(frozen=True)
@@ -52,11 +53,6 @@ def windows(nodes: Sequence[Node]) -> list[Window]:
 def token_of(node: Node) -> Value | None:
     """The token that a node reads."""
     return node.inputs[0] if node.inputs and node.inputs[0].type == TOKEN else None
-
-
-def definers(nodes: Iterable[Node]) -> dict[Value, Node]:
-    """The node that defines each value."""
-    return {value: node for node in nodes for value in node.outputs}
 
 
 def ancestors(nodes: Sequence[Node], of: Iterable[Node]) -> frozenset[Node]:
