@@ -80,8 +80,8 @@ def test_a_status_may_be_cleared_after_it_was_read() -> None:
 
 
 def test_two_windows_on_one_token_do_not_interleave() -> None:
-    first = "%b = overflow_start(%status) after(%overflow) : token\n  %c = overflow_start(%status) after(%overflow) : token\n  %new = "
-    assert "windows interleave" in message(broken("%new = ", first))
+    again = "overflow_start(%status) after(%overflow) : token\n  "
+    assert "windows interleave" in message(broken("%new = ", f"%b = {again}%c = {again}%new = "))
 
 
 def test_a_token_stays_in_its_block() -> None:
