@@ -111,6 +111,9 @@ def promoted(*operands: Any) -> tuple[Tensor, ...]:
     """
     from graphls.tensor import Tensor
 
+    dtypes = {o.dtype if isinstance(o, Tensor) else None for o in operands}
+    if len(dtypes) == 1 and None not in dtypes:
+        return operands
     dtype = promoted_dtype(*operands)
     result = []
     for operand in operands:

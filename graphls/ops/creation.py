@@ -8,7 +8,8 @@ import numpy as np
 
 from graphls import dispatch
 from graphls.ir.types import DType, as_dtype, float32
-from graphls.ops.elementwise import cast, where
+from graphls.ops.elementwise import cast
+from graphls.ops.logic import where
 from graphls.ops.operands import apply, checked, shape_of, tensor_of
 from graphls.ops.shapes import broadcast_to
 from graphls.tensor import Symbol, Tensor

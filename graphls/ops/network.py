@@ -9,7 +9,8 @@ import numpy as np
 
 from graphls import dispatch
 from graphls.ir.errors import GraphTypeError, GraphValueError
-from graphls.ops.elementwise import add, erf, mul, tanh, where
+from graphls.ops.elementwise import add, erf, mul, tanh
+from graphls.ops.logic import where
 from graphls.ops.operands import apply, axis_of, float_of, operand_of
 from graphls.ops.shapes import reshape
 from graphls.source import user_location

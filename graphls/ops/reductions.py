@@ -6,7 +6,8 @@ from typing import Any
 
 from graphls.ir.errors import GraphValueError
 from graphls.ir.types import bool_, int64
-from graphls.ops.elementwise import bool_of, cast, mul, sqrt, square, sub
+from graphls.ops.elementwise import cast, mul, sqrt, square, sub
+from graphls.ops.logic import bool_of
 from graphls.ops.operands import Axis, apply, axes_of, axis_of, float_of, tensor_of
 from graphls.ops.shapes import reshape
 from graphls.source import user_location

@@ -43,7 +43,8 @@ def references(kind: Any, given: list[graphls.Parameter], **settings: Any) -> li
     """One for each parameter; what is called gamma does not decay."""
     decay = settings.pop("weight_decay", 0.0)
     return [
-        kind(p.asnumpy().astype(np.float64), weight_decay=0.0 if "gamma" in p.name else decay, **settings) for p in given
+        kind(p.asnumpy().astype(np.float64), weight_decay=0.0 if "gamma" in p.name else decay, **settings)
+        for p in given
     ]
 
 

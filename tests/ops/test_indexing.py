@@ -14,7 +14,8 @@ X = np.arange(2 * 3 * 4 * 5, dtype=np.float32).reshape(2, 3, 4, 5)
 PICK = np.array([[2, 0], [1, -1]])
 INDICES: list[Any] = [
     0, -1, (1, 2), (1, 2, 3, 4), slice(None), slice(1, None), (slice(None), slice(0, 3, 2)), slice(5, 9), ...,
-    (..., 0), (0, ..., -1), None, (None, 0, None), (slice(None), None, 1, ..., slice(-2, None)), (), [1, 0, 1], PICK % 2,
+    (..., 0), (0, ..., -1), None, (None, 0, None), (slice(None), None, 1, ..., slice(-2, None)), (), [1, 0, 1],
+    PICK % 2,
     (slice(None), PICK), (0, PICK), (slice(None), 1, [3, 0]), (..., PICK), (None, slice(None), PICK, ..., None),
     np.array(1), (slice(None), []),
 ]  # fmt: skip
@@ -23,8 +24,10 @@ INDICES: list[Any] = [
 @pytest.mark.parametrize("number", range(len(INDICES)))
 def test_indices(number: int) -> None:
     index = INDICES[number]
-    plain = [np.asarray(i, np.int64) if isinstance(i, list) else i for i in index] if isinstance(index, tuple) else index
-    expected = X[tuple(plain)] if isinstance(plain, list) and isinstance(index, tuple) else X[index]
+    if isinstance(index, tuple):
+        expected = X[tuple(np.asarray(i, np.int64) if isinstance(i, list) else i for i in index)]
+    else:
+        expected = X[index]
     agree(lambda x: x[index], expected, X)
 
 
