@@ -11,6 +11,7 @@ import numpy as np
 import onnx
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto
 
+from graphls.backends.split import split_cond
 from graphls.ir.build import Names
 from graphls.ir.errors import GraphlsError
 from graphls.ir.graph import Graph, Node, Value
@@ -157,7 +158,9 @@ class Lowering:
         for node in nodes:
             self.node = node
             try:
-                self.lower_node(node)
+                for part in split_cond(node) if node.regions else (node,):
+                    self.node = part
+                    self.lower_node(part)
             except GraphlsError as error:
                 if error.location is None and node.loc is not None:
                     raise type(error)(str(error), node.loc) from None
