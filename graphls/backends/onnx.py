@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto
 
-from graphls.backends.split import split_cond
+from graphls.backends.split import PART, split_cond
 from graphls.ir.build import Names
 from graphls.ir.errors import GraphlsError
 from graphls.ir.graph import Graph, Node, Value
@@ -292,11 +292,17 @@ class Lowering:
         """Whether a float tensor holds an infinity or nan: one pass of sums, confirmed where one is not finite.
 
         A sum of absolute values is not finite where an element is not; a finite tensor whose sum is beyond
-        the largest float is told apart by the exact test, which normally does not run.
+        the largest float is told apart by the exact test, which normally does not run. There is one such test for
+        PART tensors, because loading an If takes quadratic time.
         """
         checked = [self.as_single(name, kind) if kind.dtype.is_half else (name, kind) for name, kind in tensors]
-        if not checked:
-            return self.const(False)
+        parts = [checked[i : i + PART] for i in range(0, len(checked), PART)]
+        found = [self._part_not_finite(part) for part in parts] or [self.const(False)]
+        while len(found) > 1:
+            found[:2] = [self.Or(found[0], found[1])]
+        return found[0]
+
+    def _part_not_finite(self, checked: list[tuple[str, Type]]) -> str:
         total = self.total([(self.ReduceL1(name, keepdims=0), kind) for name, kind in checked])
         suspicious = self.Or(self.IsInf(total), self.IsNaN(total))
         outer, self.body = self.body, GraphProto(name=self.names.fresh("exact"))
