@@ -129,13 +129,13 @@ class Compiled:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the ONNX model to a file, at once or not at all."""
-        from graphls.files import write_bytes
+        from graphls.ir.files import write_bytes
 
         write_bytes(Path(path), self.onnx.SerializeToString())
 
     def dump(self, directory: str | os.PathLike[str]) -> None:
         """Write every stage as text (`.ir`) and as DOT, and the model as `step.onnx`."""
-        from graphls.files import write_text
+        from graphls.ir.files import write_text
         from graphls.ir.text import dump
         from graphls.viz.dot import to_dot
 

@@ -44,10 +44,10 @@ def optimize(options: argparse.Namespace) -> int:
     sys.path.insert(0, os.getcwd())
     for module in options.modules:
         import_module(module)
+    from graphls.ir.files import write_text
     from graphls.ir.parse import parse
     from graphls.ir.text import dump
     from graphls.passes import parse_pipeline
-    from graphls.passes.manager import write_text
 
     pipeline = parse_pipeline(options.passes)
     standard = options.file == "-"

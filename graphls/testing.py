@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 
 from graphls.ir.errors import GraphlsError, GraphValueError
+from graphls.ir.files import write_text
 from graphls.ir.graph import Graph
 from graphls.ir.interpret import interpret
 from graphls.ir.parse import parse
 from graphls.ir.text import dump
 from graphls.ir.types import Type
 from graphls.passes import Pass, Pipeline, as_pipeline
-from graphls.passes.manager import write_text
 
 Array = np.ndarray[Any, Any]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from graphls.ir.graph import Graph, Node, Value, walk
+from graphls.ir.graph import Graph, Node, Value, needs, walk
 from graphls.passes.manager import register_pass
-from graphls.passes.rewrite import definers, needs
+from graphls.passes.rewrite import definers
 
 
 @register_pass

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import os
 import re
-import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from graphls.ir.errors import GraphKeyError, GraphTypeError, GraphValueError, VerifyError
+from graphls.ir.files import write_text
 from graphls.ir.graph import Graph
 from graphls.ir.registry import nearest
 from graphls.ir.text import dump
@@ -136,20 +136,6 @@ def _verify(graph: Graph, maker: str) -> None:
 def _dump_folder(graph: Graph) -> Path | None:
     directory = os.environ.get("GRAPHLS_DUMP")
     return Path(directory) / re.sub(r"[^\w.-]", "_", graph.name) if directory else None
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a file at once, or not at all; its directory is made."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
 
 
 _CONSTANTS = {"true": True, "false": False, "none": None}

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from graphls.ir.build import Builder, Names, substitute
 from graphls.ir.errors import GraphValueError
-from graphls.ir.graph import Graph, Node, Value
+from graphls.ir.graph import Graph, Node, Value, needs
 from graphls.ir.verify import find_cycle
 
 
@@ -97,16 +97,6 @@ def users(nodes: Iterable[Node]) -> dict[Value, list[Node]]:
         for value in dict.fromkeys(needs(node)):
             found.setdefault(value, []).append(node)
     return found
-
-
-def needs(node: Node) -> Iterator[Value]:
-    """Every value that must be there before a node runs, those that its regions need included."""
-    yield from node.inputs
-    yield from node.after
-    for region in node.regions:
-        inner = set(region.inputs) | {v for n in region.nodes for v in n.outputs}
-        yield from (v for n in region.nodes for v in needs(n) if v not in inner)
-        yield from (v for v in region.outputs if v not in inner)
 
 
 def schedule(nodes: Iterable[Node]) -> tuple[Node, ...]:

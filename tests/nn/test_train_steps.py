@@ -112,7 +112,7 @@ def test_return_grad_gives_gradients_by_name() -> None:
     net = Net()
     optimizer = nn.Momentum(net.trainable_params(), 0.1, 0.9)
     cell = nn.TrainOneStepCell(nn.WithLossCell(net, nn.MSELoss()), optimizer, return_grad=True)
-    loss, gradients = graphls.compile(cell, X, Y, backend="numpy")(X, Y)
+    _, gradients = graphls.compile(cell, X, Y, backend="numpy")(X, Y)
     np.testing.assert_allclose(gradients["weight"].asnumpy(), np.full((4, 3), 8 / 3), rtol=1e-6)
 
 
@@ -198,7 +198,7 @@ def test_every_weight_is_updated_in_place_under_loss_scaling() -> None:
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_tensor_scale_is_set_from_outside(backend: str) -> None:
     for scale in (graphls.Tensor(64.0), graphls.Tensor([64.0]), graphls.Tensor(64.0, graphls.float16)):
-        net, _, cell = parts(manager=scale)
+        _, _, cell = parts(manager=scale)
         step = graphls.compile(cell, X, Y, backend=backend)
         _, overflow, returned = step(X, Y)
         assert not bool(overflow)
