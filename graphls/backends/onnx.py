@@ -11,7 +11,6 @@ import numpy as np
 import onnx
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto
 
-from graphls.backends.split import PART, split_cond
 from graphls.ir.build import Names
 from graphls.ir.errors import GraphlsError
 from graphls.ir.graph import Graph, Node, Value
@@ -37,6 +36,7 @@ from graphls.ir.types import (
 )
 
 OPSET, IR_VERSION = 21, 10
+PART = 64
 
 ELEMENT_TYPES: dict[DType, int] = {
     float16: TensorProto.FLOAT16,
@@ -158,9 +158,7 @@ class Lowering:
         for node in nodes:
             self.node = node
             try:
-                for part in split_cond(node) if node.regions else (node,):
-                    self.node = part
-                    self.lower_node(part)
+                self.lower_node(node)
             except GraphlsError as error:
                 if error.location is None and node.loc is not None:
                     raise type(error)(str(error), node.loc) from None
