@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from graphls.ir.build import Names
 from graphls.ir.errors import GraphValueError
 from graphls.ir.graph import Graph, Node, Value, uses
 from graphls.ir.registry import lookup
-from graphls.ir.types import TOKEN
+from graphls.ir.types import TOKEN, Type, bool_
 from graphls.passes.manager import register_pass
 from graphls.passes.rewrite import definers, schedule
 from graphls.passes.windows import Window, ancestors, constants, descendants, token_of, windows
@@ -57,7 +57,7 @@ class Overflow:
             nodes = list(schedule(place(nodes, windows(nodes)[number])))
         if self.mode == "window":
             for number in range(len(windows(nodes))):
-                nodes = watch_all(nodes, windows(nodes)[number])
+                nodes = watch_all(nodes, windows(nodes)[number], names)
         return tuple(without_idle_edges(nodes))
 
     def inner(self, node: Node, names: Names) -> Node:
@@ -129,12 +129,32 @@ def _opening(nodes: Sequence[Node], window: Window) -> tuple[Value, ...]:
     return tuple(n.outputs[0] for n in last)
 
 
-def watch_all(nodes: Sequence[Node], window: Window) -> list[Node]:
-    """Let the get check every float value that is made inside the window."""
-    made = [v for n in nodes if n in window.inside for v in n.outputs if v.type.dtype.is_float]
+def watch_all(nodes: Sequence[Node], window: Window, names: Names) -> list[Node]:
+    """Let the get check every float value that is made inside the window, also in the branches of a `cond`."""
+    watched = {n: with_flag(n, names) for n in window.inside if n.primitive.name == "cond"}
+    made = [v for n in nodes if n in window.inside for v in watched.get(n, n).outputs if _is_checked(v, n, watched)]
     inputs = _merged(window.get.inputs, tuple(made))
     get = replace(window.get, inputs=inputs, attrs={**window.get.attrs, "mode": "window"})
-    return [get if n is window.get else n for n in nodes]
+    return [get if n is window.get else watched.get(n, n) for n in nodes]
+
+
+def _is_checked(value: Value, node: Node, watched: Mapping[Node, Node]) -> bool:
+    return value.type.dtype.is_float or (node in watched and value not in node.outputs)
+
+
+def with_flag(node: Node, names: Names) -> Node:
+    """A `cond` with one more output: whether a float value made in the branch that ran is not finite."""
+    regions = tuple(_flagged(region, names) for region in node.regions)
+    return replace(node, regions=regions, outputs=(*node.outputs, Value(names.fresh("raised"), Type(bool_))))
+
+
+def _flagged(region: Graph, names: Names) -> Graph:
+    inner = [with_flag(n, names) if n.primitive.name == "cond" else n for n in region.nodes]
+    made = [v for n in inner for v in n.outputs if v.type.dtype.is_float]
+    made += [n.outputs[-1] for n in inner if n.primitive.name == "cond"]
+    flag = Value(names.fresh("raised"), Type(bool_))
+    get = Node(lookup("overflow_get"), tuple(made), (flag,), {"mode": "window"}, phase="check")
+    return region.replace(nodes=(*inner, get), outputs=(*region.outputs, flag))
 
 
 def _merged(first: tuple[Value, ...], second: tuple[Value, ...]) -> tuple[Value, ...]:

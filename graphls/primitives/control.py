@@ -120,7 +120,7 @@ class OverflowStart(Primitive):
 
 
 class OverflowGet(Primitive):
-    """Whether any of the float operands holds an infinity or nan; reads a status, if one comes first.
+    """Whether a float operand holds an infinity or nan, or a bool one is true; reads a status, if one comes first.
 
     `mode` is "outputs" where only the operands given by the user count, "window" where the overflow
     pass adds every float value that was made in the window.
@@ -131,6 +131,7 @@ class OverflowGet(Primitive):
     samples = (
         sample(f32(2, 3), gradient=False),
         sample(f32(4), f32(0, 2), gradient=False),
+        sample(f32(4), Type(bool_), gradient=False),
         sample(f32(3), low=3e38, high=3.4e38, gradient=False),
     )
 
@@ -149,16 +150,19 @@ class OverflowGet(Primitive):
         return operands[1:] if types and types[0] == TOKEN else operands
 
     def numpy(self, *arrays: Array, mode: str = "outputs") -> Array:
-        kinds = "f", "V"
-        floats = [a for a in arrays if a.dtype.kind in kinds]
-        return np.array(not all(np.isfinite(a).all() for a in floats))
+        floats = [a for a in arrays if a.dtype.kind in ("f", "V")]
+        raised = any(a.any() for a in arrays if a.dtype.kind == "b")
+        return np.array(raised or not all(np.isfinite(a).all() for a in floats))
 
     def vjp(self, e: Builder, g: Value, *operands: Any, mode: str = "outputs") -> Any:
         return (None,) * (len(operands) - 1)
 
     def onnx(self, e: Any, *names: str, mode: str = "outputs") -> Any:
-        pairs = zip(names, e.in_types, strict=True)
-        return e.any_not_finite([(n, t) for n, t in pairs if t.dtype.is_float and t.size])
+        pairs = list(zip(names, e.in_types, strict=True))
+        result = e.any_not_finite([(n, t) for n, t in pairs if t.dtype.is_float and t.size])
+        for name in (n for n, t in pairs if t == Type(bool_)):
+            result = e.Or(result, name)
+        return result
 
 
 class Cond(Primitive):

@@ -333,3 +333,29 @@ def test_wrong_inputs_of_a_step(inputs: Any, error: Any, message: str) -> None:
         step(*inputs)
     assert isinstance(caught.value, graphls.GraphlsError)
     assert caught.value.location is not None and caught.value.location.file.endswith("test_train_steps.py")
+
+
+class Hidden(nn.Cell):
+    """A branch in whose backward an infinity is made that no gradient shows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = graphls.Parameter(np.ones(3, F32), name="weight")
+
+    def construct(self, x: Any) -> Any:
+        y = self.weight * x
+        if ops.sum(x) > 0:
+            return ops.sum(ops.minimum(y * 1e30, 1e20)) + ops.sum(y)
+        return ops.sum(y)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(("mode", "skips"), [("outputs", False), ("window", True)])
+def test_a_window_sees_what_branches_make(backend: str, mode: str, skips: bool) -> None:
+    net = Hidden()
+    optimizer = nn.SGD(net.trainable_params(), 0.1)
+    cell = nn.TrainOneStepWithLossScaleCell(net, optimizer, nn.FixedLossScaleUpdateCell(4.0))
+    x = np.ones(3, F32)
+    step = graphls.compile(cell, x, backend=backend, overflow_mode=mode)
+    assert not bool(step(-x)[1])
+    assert bool(step(x * F32(1e15))[1]) is skips
