@@ -127,8 +127,22 @@ class AvgPool2d(Primitive):
         return e.avg_pool2d_gradient(g, shape=x.type.shape, **attrs)
 
     def onnx(self, e: Any, x: str, kernel: Pair, count_include_pad: bool = False, **geometry: Any) -> Any:
-        options = attributes(kernel, Geometry(**geometry)) | {"count_include_pad": int(count_include_pad)}
-        return as_result(e, e.AveragePool(*in_single(e, x), **options))
+        at = Geometry(**geometry)
+        (single,) = in_single(e, x)
+        if at.pads[:2] != at.pads[2:]:
+            return as_result(e, _unevenly_padded(e, single, kernel, at, count_include_pad))
+        options = attributes(kernel, at) | {"count_include_pad": int(count_include_pad)}
+        return as_result(e, e.AveragePool(single, **options))
+
+
+def _unevenly_padded(e: Any, x: str, kernel: Pair, at: Geometry, count_include_pad: bool) -> str:
+    """Zeros around first: newer runtimes miscount the padding where two opposite sides differ."""
+    top, left, bottom, right = at.pads
+    wide = e.Pad(x, e.ints([0, 0, top, left, 0, 0, bottom, right]))
+    means = e.AveragePool(wide, **attributes(kernel, at._replace(pads=(0, 0, 0, 0))))
+    share = kernel[0] * kernel[1] / _sizes(e.in_types[0].shape, kernel, at, count_include_pad)
+    dtype = e.in_types[0].dtype
+    return str(e.Mul(means, e.const(share, dtype if dtype.is_half else float32)))
 
 
 def _sizes(shape: Shape, kernel: Pair, at: Geometry, count_include_pad: bool) -> Array:
