@@ -129,14 +129,14 @@ class AvgPool2d(Primitive):
     def onnx(self, e: Any, x: str, kernel: Pair, count_include_pad: bool = False, **geometry: Any) -> Any:
         at = Geometry(**geometry)
         (single,) = in_single(e, x)
-        if at.pads[:2] != at.pads[2:]:
-            return as_result(e, _unevenly_padded(e, single, kernel, at, count_include_pad))
+        if at.pads[:2] != at.pads[2:] or (count_include_pad and any(at.pads)):
+            return as_result(e, _padded_first(e, single, kernel, at, count_include_pad))
         options = attributes(kernel, at) | {"count_include_pad": int(count_include_pad)}
         return as_result(e, e.AveragePool(single, **options))
 
 
-def _unevenly_padded(e: Any, x: str, kernel: Pair, at: Geometry, count_include_pad: bool) -> str:
-    """Zeros around first: newer runtimes miscount the padding where two opposite sides differ."""
+def _padded_first(e: Any, x: str, kernel: Pair, at: Geometry, count_include_pad: bool) -> str:
+    """Zeros around first, because newer runtimes miscount padding that is counted or that is uneven."""
     top, left, bottom, right = at.pads
     wide = e.Pad(x, e.ints([0, 0, top, left, 0, 0, bottom, right]))
     means = e.AveragePool(wide, **attributes(kernel, at._replace(pads=(0, 0, 0, 0))))
