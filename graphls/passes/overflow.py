@@ -68,13 +68,12 @@ class Overflow:
 
 
 def without_idle_edges(nodes: Sequence[Node]) -> list[Node]:
-    """Outside of windows nothing has to wait for the loss: seeds of the backward lose their edges."""
-    inside = {n for w in windows(nodes) for n in w.inside}
-    return [replace(n, after=()) if _is_seed(n) and n not in inside else n for n in nodes]
-
-
-def _is_seed(node: Node) -> bool:
-    return node.phase == "backward" and node.primitive.name == "depend"
+    """Seeds of the backward wait for the loss only where nothing else puts them inside a window."""
+    definer = definers(nodes)
+    seeds = [n for n in nodes if n.phase == "backward" and n.primitive.name == "depend"]
+    waiting = {n for w in windows(nodes) for n in seeds if n in w.inside and definer.get(n.inputs[0]) not in w.behind}
+    idle = set(seeds) - waiting
+    return [replace(n, after=()) if n in idle else n for n in nodes]
 
 
 def with_starts(nodes: Sequence[Node], names: Names) -> list[Node]:

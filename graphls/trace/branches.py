@@ -172,7 +172,9 @@ def _join(tracer: Tracer, fork: Fork, endings: list[_Ending], pairs: list[Any]) 
         for i, e in enumerate(endings)
     )
     e = tracer.builder
-    e.phase, e.scope, e.loc = tracer.phases[-1], ".".join(filter(None, tracer.scopes)), fork.loc
+    phases = {n.phase for region in regions for n in region.nodes}
+    phase = phases.pop() if len(phases) == 1 else tracer.phases[-1]
+    e.phase, e.scope, e.loc = phase, ".".join(filter(None, tracer.scopes)), fork.loc
     names = [p[0].name for p in differing]
     outputs = e.emit("cond", (fork.condition,), {}, regions=regions)
     for value, name in zip(outputs, names, strict=True):
