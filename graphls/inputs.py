@@ -11,7 +11,7 @@ from graphls.ir.graph import Graph, Node, Value
 from graphls.ir.types import Type, type_of
 from graphls.parameter import Parameter
 from graphls.source import user_location
-from graphls.tensor import Tensor, is_tensor
+from graphls.tensor import Tensor, array_of, is_tensor
 from graphls.tree import leaves, map_leaves, structure
 
 Array = np.ndarray[Any, Any]
@@ -74,7 +74,7 @@ def _fitting(value: Value, leaf: Any) -> Any:
         raise _misfit(value, given)
     if isinstance(leaf, Tensor):
         return leaf.array if leaf._array is not None else leaf._buffer
-    return np.asarray(leaf)
+    return array_of(leaf)
 
 
 def _misfit(value: Value, given: Type) -> Exception:

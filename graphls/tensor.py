@@ -31,6 +31,8 @@ def array_of(data: Any, dtype: DType | None = None) -> Array:
     else:
         array = _array_of_numbers(data)
     as_dtype(array.dtype)
+    if not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
     return array if dtype is None or dtype.numpy == array.dtype else array.astype(dtype.numpy)
 
 
@@ -59,6 +61,8 @@ class Tensor:
 
     def __init__(self, input_data: Any = None, dtype: Any = None, shape: Any = None, init: Any = None) -> None:
         if input_data is None:
+            if shape is None:
+                raise GraphTypeError("A tensor is made of numbers, not of None; give data or a shape.", user_location())
             data = np.zeros(shape if shape is not None else (), as_dtype(dtype or float32).numpy)
             self._array: Array | None = data if init is None else np.asarray(init(data.shape), data.dtype)
         else:

@@ -46,6 +46,13 @@ class GraphRuntimeError(GraphlsError, RuntimeError):
     """The process lacks something that the request needs, such as a runtime or a device."""
 
 
+class GraphFileError(GraphlsError, OSError):
+    """A file or directory that cannot be written."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
 class GraphSyntaxError(GraphlsError, SyntaxError):
     """IR text that does not parse; the message names the text's line and column."""
 

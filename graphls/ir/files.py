@@ -6,10 +6,22 @@ import os
 import tempfile
 from pathlib import Path
 
+from graphls.ir.errors import GraphFileError
+
 
 def write_bytes(path: Path, data: bytes) -> None:
-    """Write a file at once; where that fails, what was there before stays. Directories are made."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    """Write a file at once; where that fails, what was there before stays. Directories are made.
+
+    Raises GraphFileError, which names the file and the reason.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _write(path, data)
+    except OSError as error:
+        raise GraphFileError(f"{path} cannot be written: {error.strerror or error}.") from None
+
+
+def _write(path: Path, data: bytes) -> None:
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as file:

@@ -206,3 +206,28 @@ def test_reading_changes_nothing() -> None:
         float(step(X, Y)[0])
     swapped = bool(step._session.swapped)
     assert Changes.count == count + 3 * swapped
+
+
+def test_files_that_cannot_be_written_are_told(tmp_path: Any) -> None:
+    step = graphls.compile(nn.ReLU(), X)
+    (tmp_path / "file").write_text("kept")
+    for write in (step.save, step.dump):
+        with pytest.raises(OSError, match="cannot be written") as caught:
+            write(tmp_path / "file" / "inner")
+        assert isinstance(caught.value, graphls.GraphlsError)
+    assert (tmp_path / "file").read_text() == "kept"
+
+
+@pytest.mark.parametrize("backend", ["numpy", "onnxruntime"])
+def test_arrays_of_any_layout_and_byte_order_are_read_right(backend: str) -> None:
+    x = np.arange(12, dtype=F32).reshape(3, 4)
+    step = graphls.compile(lambda a: a * 2, x, backend=backend)
+    for given in (np.asfortranarray(x), np.repeat(x, 2, 0)[::2], x.astype(">f4"), x.T.copy().T):
+        np.testing.assert_array_equal(step(given).asnumpy(), 2 * x)
+
+
+def test_none_is_not_a_tensor() -> None:
+    with pytest.raises(TypeError, match="not of None"):
+        graphls.Tensor(None)
+    with pytest.raises(graphls.GraphlsError):
+        nn.ReLU()(None)
