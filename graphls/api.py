@@ -186,7 +186,12 @@ def _signature(inputs: tuple[Any, ...]) -> Any:
         (leaf.dtype, leaf.shape) if is_input(leaf) else _constant_key(leaf)
         for leaf in leaves(inputs)
     )
-    return structure(inputs), tuple(types)
+    key = structure(inputs), tuple(types)
+    try:
+        hash(key)
+    except TypeError as error:
+        raise GraphTypeError(f"An argument that is no tensor must be hashable: {error}.", user_location()) from None
+    return key
 
 
 def _constant_key(leaf: Any) -> Any:
@@ -195,8 +200,18 @@ def _constant_key(leaf: Any) -> Any:
 
 def call_cell(cell: Cell, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
     """Call a cell outside of a trace: compile it once for inputs like these, and run it."""
-    key = tuple(sorted(options.items()))
+    names = tuple(sorted(options))
     caches = cell.__dict__["_compiled"]
-    if key not in caches:
-        caches[key] = CompileCache(cell if not options else lambda *args: cell(*args, **options))
-    return caches[key](*inputs)
+    if names not in caches:
+        caches[names] = CompileCache(_by_name(cell, names) if names else cell)
+    return caches[names](*inputs, *(options[name] for name in names))
+
+
+def _by_name(cell: Cell, names: tuple[str, ...]) -> Callable[..., Any]:
+    """The cell as a function of positional arguments only, of which the last are those of these names."""
+
+    def function(*args: Any) -> Any:
+        count = len(args) - len(names)
+        return cell(*args[:count], **dict(zip(names, args[count:], strict=True)))
+
+    return function

@@ -211,7 +211,7 @@ class Cell:
         raise GraphAttributeError(f"The 'construct' method of {type(self).__name__} is not defined.", user_location())
 
     def __call__(self, *args: Any, **options: Any) -> Any:
-        _check_arguments(self, args, options)
+        args, options = _bound_arguments(self, args, options)
         tracer = dispatch.current_tracer()
         if tracer is not None:
             return tracer.call(self, args, options)
@@ -257,10 +257,13 @@ def input_names(cell: Cell, count: int) -> list[str]:
     return names[:count]
 
 
-def _check_arguments(cell: Cell, args: tuple[Any, ...], options: dict[str, Any]) -> None:
+def _bound_arguments(
+    cell: Cell, args: tuple[Any, ...], options: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments of `construct`, by position as far as that goes; raises GraphTypeError for others."""
     signature = _signature(type(cell).construct)
     try:
-        signature.bind(cell, *args, **options)
+        bound = signature.bind(cell, *args, **options)
     except TypeError:
         parameters = [p for p in list(signature.parameters.values())[1:] if p.kind is p.POSITIONAL_OR_KEYWORD]
         optional = sum(p.default is not p.empty for p in parameters)
@@ -271,3 +274,4 @@ def _check_arguments(cell: Cell, args: tuple[Any, ...], options: dict[str, Any])
             f"it is {type(cell).__name__}.construct{signature}.",
             user_location(),
         ) from None
+    return bound.args[1:], bound.kwargs

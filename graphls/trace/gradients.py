@@ -69,11 +69,13 @@ def seeds(tracer: Tracer, results: Sequence[Value], sensitivity: Any) -> list[Va
 
 
 def seed(tracer: Tracer, result: Value, sensitivity: Any) -> Value:
+    """A sensitivity as a value in the type of a result; one of one element fits a result of one element."""
     value = tracer.value(sensitivity, result.type.dtype)
     if value.type.dtype is not result.type.dtype:
         (value,) = tracer.emit("cast", (value,), {"dtype": result.type.dtype})
     if value.type.shape != result.type.shape:
-        (value,) = tracer.emit("broadcast_to", (value,), {"shape": result.type.shape})
+        move = "reshape" if value.type.size == result.type.size == 1 else "broadcast_to"
+        (value,) = tracer.emit(move, (value,), {"shape": result.type.shape})
     return value
 
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -226,7 +227,8 @@ class Tracer:
         self.cells[id(cell)] = cell
         start = len(self.writes)
         with self.inside(cell):
-            outputs = explore(self, lambda: cell._trace_construct(*map_leaves(self.cast_input, args), **options))
+            cast = partial(map_leaves, self.cast_input)
+            outputs = explore(self, lambda: cell._trace_construct(*cast(args), **cast(options)))
         self.rename(cell, outputs)
         frame.record(Recorded("call", outputs, tuple(self.writes[start:])))
         if not options:

@@ -250,3 +250,44 @@ def test_a_cell_is_compiled_once_per_signature() -> None:
     net.set_train(False)
     net(graphls.Tensor(np.ones((2, 3), F32)))
     assert calls == [(2, 3), (4, 3), (2, 3)]
+
+
+def test_arguments_by_name_are_inputs_like_others() -> None:
+    net = nn.WithLossCell(nn.Dense(3, 1), nn.MSELoss())
+    labels = np.ones((2, 1), F32)
+    expected = float(net(X, labels))
+    assert float(net(X, label=labels)) == float(net(data=X, label=graphls.Tensor(labels))) == expected
+    assert float(net(X, label=labels + 1)) != expected
+    (cache,) = net.__dict__["_compiled"].values()
+    assert len(cache.steps) == 1
+
+
+def test_keyword_only_tensors_are_inputs_in_the_type_of_the_cell() -> None:
+    class Scaled(nn.Cell):
+        def construct(self, x: Any, *, by: Any, plus: float = 0.0) -> Any:
+            return x * by + plus
+
+    cell = Scaled().to_float(graphls.float16)
+    first = cell(graphls.Tensor([2.0]), by=np.array([3.0], F32), plus=1.0)
+    assert first.dtype is graphls.float16 and first.tolist() == [7.0]
+    assert cell(graphls.Tensor([2.0]), by=graphls.Tensor([4.0])).tolist() == [8.0]
+
+
+def test_a_forward_called_by_name_is_the_one_that_is_differentiated() -> None:
+    class Step(nn.TrainOneStepCell):
+        def construct(self, data: Any, label: Any) -> Any:
+            loss = self.network(data=data, label=label)
+            return ops.depend(loss, self.optimizer(self.grad_no_sens(self.network, self.weights)(data, label)))
+
+    net = nn.WithLossCell(nn.Dense(3, 1), nn.MSELoss())
+    step = Step(net, nn.SGD(net.trainable_params(), 0.1))
+    assert names(graphls.trace_graph(step, X, np.ones((2, 1), F32)).graph).count("matmul") == 1
+
+
+def test_constants_that_cannot_be_hashed_are_refused() -> None:
+    class Sized(nn.Cell):
+        def construct(self, x: Any, items: Any) -> Any:
+            return x + len(items)
+
+    with pytest.raises(graphls.GraphTypeError, match=r"must be hashable.*test_trace\.py"):
+        Sized()(X, {1, 2})
