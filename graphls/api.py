@@ -13,6 +13,7 @@ from graphls import dispatch
 from graphls.inputs import TENSOR, check_inputs, input_checks, is_input, static_inputs
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.graph import Graph
+from graphls.ir.types import as_dtype
 from graphls.nn.cell import Cell, Configuration, input_names
 from graphls.parameter import Parameter
 from graphls.source import user_location
@@ -183,7 +184,7 @@ def default_device() -> str:
 
 def _signature(inputs: tuple[Any, ...]) -> Any:
     types = (
-        (leaf.dtype, leaf.shape) if is_input(leaf) else _constant_key(leaf)
+        (as_dtype(leaf.dtype), leaf.shape) if is_input(leaf) else _constant_key(leaf)
         for leaf in leaves(inputs)
     )
     key = structure(inputs), tuple(types)

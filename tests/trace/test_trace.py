@@ -289,5 +289,5 @@ def test_constants_that_cannot_be_hashed_are_refused() -> None:
         def construct(self, x: Any, items: Any) -> Any:
             return x + len(items)
 
-    with pytest.raises(graphls.GraphTypeError, match=r"must be hashable.*test_trace\.py"):
+    with pytest.raises(graphls.GraphlsError, match=r"must be hashable.*test_trace\.py"):
         Sized()(X, {1, 2})
