@@ -47,7 +47,8 @@ def compile(
     fit, GraphRuntimeError where a runtime or device is missing.
     """
     if backend not in BACKENDS:
-        raise GraphValueError(f"{backend!r} is not a backend; use one of {', '.join(map(repr, BACKENDS))}.")
+        known = ", ".join(map(repr, BACKENDS))
+        raise GraphValueError(f"{backend!r} is not a backend; use one of {known}.", user_location())
     if backend == "onnxruntime":
         from graphls.backends.ort import check_device
 

@@ -51,7 +51,7 @@ def optimize(options: argparse.Namespace) -> int:
 
     pipeline = parse_pipeline(options.passes)
     standard = options.file == "-"
-    text = sys.stdin.read() if standard else Path(options.file).read_text(encoding="utf-8")
+    text = sys.stdin.read() if standard else _text_of(options.file)
     graph = parse(text, file="<stdin>" if standard else options.file)
     for stage in pipeline.steps(graph, verify=options.verify):
         graph = stage.graph
@@ -64,6 +64,15 @@ def optimize(options: argparse.Namespace) -> int:
     else:
         write_text(Path(options.output), dump(graph))
     return 0
+
+
+def _text_of(file: str) -> str:
+    from graphls.ir.errors import GraphValueError
+
+    try:
+        return Path(file).read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise GraphValueError(f"{file} is not UTF-8 text: {error.reason} at byte {error.start}.") from None
 
 
 def diagnose(options: argparse.Namespace) -> int:

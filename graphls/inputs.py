@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ir.errors import GraphTypeError, GraphValueError, TraceError
 from graphls.ir.graph import Graph, Node, Value
 from graphls.ir.types import Type, type_of
 from graphls.parameter import Parameter
 from graphls.source import user_location
-from graphls.tensor import Tensor, array_of, is_tensor
+from graphls.tensor import Symbol, Tensor, array_of, is_tensor
 from graphls.tree import leaves, map_leaves, structure
 
 Array = np.ndarray[Any, Any]
@@ -65,6 +65,12 @@ def _listed(graph: Graph) -> str:
 
 
 def _fitting(value: Value, leaf: Any) -> Any:
+    if isinstance(leaf, Symbol):
+        raise TraceError(
+            f"A compiled step takes numbers for {value.name!r}, not a tensor of a graph that is being traced; call the "
+            "cell itself instead.",
+            user_location(),
+        )
     if not is_input(leaf):
         raise GraphTypeError(
             f"The input {value.name!r} of this step is a tensor, {value.type}, and cannot be {leaf!r}.", user_location()

@@ -69,7 +69,8 @@ class Parameter(Tensor):
         if isinstance(init, str) and init == "same":
             data = self.asnumpy()
         else:
-            data = np.full(self.shape, {"zeros": 0, "ones": 1}.get(init, init), self.dtype.numpy)
+            number = array_of({"zeros": 0, "ones": 1}.get(init, init) if isinstance(init, str) else init, self.dtype)
+            data = np.full(self.shape, number, self.dtype.numpy)
         return Parameter(data, self.name, self.requires_grad, self.layerwise_parallel)
 
     def __repr__(self) -> str:
@@ -84,6 +85,8 @@ class ParameterTuple(tuple[Parameter, ...]):
     """Parameters with different names, in order; raises GraphTypeError and GraphValueError otherwise."""
 
     def __new__(cls, parameters: Iterable[Parameter]) -> ParameterTuple:
+        if not isinstance(parameters, Iterable):
+            raise GraphTypeError(f"A ParameterTuple holds parameters, not {parameters!r}.", user_location())
         items = tuple(parameters)
         seen: set[str] = set()
         for item in items:

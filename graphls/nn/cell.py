@@ -106,6 +106,8 @@ class Cell:
         self._changed()
 
     def __delattr__(self, name: str) -> None:
+        if name not in self.__dict__:
+            raise GraphAttributeError(f"The {type(self).__name__!r} object has no attribute {name!r}.", user_location())
         self._params.pop(name, None)
         self._cells.pop(name, None)
         del self.__dict__[name]
@@ -117,6 +119,10 @@ class Cell:
         else:
             message = f"The {type(self).__name__!r} object has no attribute {name!r}."
         raise GraphAttributeError(message, user_location())
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What a copy takes over: everything but the compiled steps."""
+        return {**self.__dict__, "_compiled": {}}
 
     # -- parameters and inner cells ---------------------------------------------------------------------------
 
@@ -192,7 +198,10 @@ class Cell:
         Float inputs and parameters are cast where the cell uses them; parameters keep their dtype, and the
         result is not cast back. Raises GraphValueError for any other dtype.
         """
-        dtype = as_dtype(dst_type)
+        try:
+            dtype = as_dtype(dst_type)
+        except GraphTypeError as error:
+            raise dispatch.located(error) from None
         if dtype not in (float16, bfloat16, float32):
             raise GraphValueError(f"to_float takes float16, bfloat16 or float32, not {dtype!r}.", user_location())
         for _, cell in self.cells_and_names():

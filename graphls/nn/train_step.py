@@ -30,6 +30,9 @@ class TrainOneStepCell(Cell):
         super().__init__(auto_prefix=False)
         if sens == 0:
             raise GraphValueError("The input argument of 'sens' can not be 0.", user_location())
+        for part in (network, optimizer):
+            if not isinstance(part, Cell):
+                raise GraphTypeError(f"A training step takes cells, not {part!r}.", user_location())
         self.network = network
         self.network.set_grad()
         self.optimizer = optimizer

@@ -7,11 +7,13 @@ from typing import Any
 import numpy as np
 
 from graphls import dispatch
+from graphls.ir.errors import GraphValueError
 from graphls.ir.types import DType, as_dtype, float32
 from graphls.ops.elementwise import cast
 from graphls.ops.logic import where
 from graphls.ops.operands import apply, checked, shape_of, tensor_of
 from graphls.ops.shapes import broadcast_to
+from graphls.source import user_location
 from graphls.tensor import Symbol, Tensor
 
 
@@ -58,9 +60,15 @@ def full_like(x: Any, fill_value: Any, *, dtype: Any = None) -> Tensor:
 
 
 def arange(start: Any = 0, end: Any = None, step: Any = 1, *, dtype: Any = None) -> Tensor:
-    """The numbers from `start` up to, but without, `end`; `arange(n)` starts at 0."""
+    """The numbers from `start` up to, but without, `end`; `arange(n)` starts at 0.
+
+    Raises GraphTypeError for what is no number, GraphValueError for a step of 0.
+    """
     start, end = (0, start) if end is None else (start, end)
-    return Tensor(np.arange(*map(_number, (start, end, step))), dtype or _number_dtype(start, end, step))
+    given = _number_dtype(start, end, step)
+    if _number(step) == 0:
+        raise GraphValueError("arange takes a step that is not 0.", user_location())
+    return Tensor(np.arange(*map(_number, (start, end, step))), dtype or given)
 
 
 def _number(x: Any) -> Any:

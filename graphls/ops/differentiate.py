@@ -82,15 +82,17 @@ def value_and_grad(
 ) -> Callable[..., Any]:
     """A function that gives (the outputs of `fn`, its gradients); see `grad`.
 
-    Raises GraphTypeError where there is neither a position nor a weight.
+    Raises GraphTypeError where there is neither a position nor a weight, or nothing to call.
     """
+    if not callable(fn):
+        raise GraphTypeError(f"A gradient is taken of a cell or a function, not of {fn!r}.", user_location())
     parameters = _parameters(weights) if weights is not None else ()
     if grad_position is None and weights is None:
         raise GraphTypeError("Give grad_position, weights, or both.", user_location())
     positions = _positions(grad_position)
 
     def value_and_gradients(*inputs: Any) -> Any:
-        if any(i >= len(inputs) for i in positions):
+        if any(not -len(inputs) <= i < len(inputs) for i in positions):
             raise GraphTypeError(
                 f"grad_position {grad_position} needs more than the {len(inputs)} inputs given.", user_location()
             )
@@ -105,9 +107,10 @@ def value_and_grad(
 
 
 def _positions(position: int | tuple[int, ...] | None) -> tuple[int, ...]:
-    if position is None:
-        return ()
-    return (position,) if isinstance(position, int) else tuple(position)
+    items = () if position is None else position if isinstance(position, (tuple, list)) else (position,)
+    if not all(isinstance(i, int) and not isinstance(i, bool) for i in items):
+        raise GraphTypeError(f"grad_position is an integer or a tuple of them, not {position!r}.", user_location())
+    return tuple(items)
 
 
 def _parameters(weights: Any) -> Sequence[Parameter]:

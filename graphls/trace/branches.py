@@ -176,12 +176,19 @@ def _join(tracer: Tracer, fork: Fork, endings: list[_Ending], pairs: list[Any]) 
     phase = phases.pop() if len(phases) == 1 else tracer.phases[-1]
     e.phase, e.scope, e.loc = phase, ".".join(filter(None, tracer.scopes)), fork.loc
     names = [p[0].name for p in differing]
-    outputs = e.emit("cond", (fork.condition,), {}, regions=regions)
+    outputs = e.emit("cond", (_truth(e, fork.condition),), {}, regions=regions)
     for value, name in zip(outputs, names, strict=True):
         e.names.taken.discard(value.name)
         value.name = e.names.fresh(name)
     found = dict(zip(differing, outputs, strict=True))
     return [found[p] if p in found else p[0] for p in pairs]
+
+
+def _truth(e: Builder, value: Value) -> Value:
+    """What Python takes a tensor of one element for: a bool without axes."""
+    if value.type.dtype.kind != "bool":
+        value = e.not_equal(value, 0)
+    return e.emit("reshape", (value,), {"shape": ()})[0] if value.type.shape else value
 
 
 def _as_values(endings: list[_Ending], pair: tuple[Any, Any], fork: Fork) -> tuple[Any, Any]:
@@ -193,7 +200,7 @@ def _as_values(endings: list[_Ending], pair: tuple[Any, Any], fork: Fork) -> tup
         if not all(isinstance(item, (bool, int, float)) for item in pair):
             raise TraceError(f"Both answers of a condition must give the same, not {first!r} and {second!r}.", fork.loc)
     first, second = (
-        item if isinstance(item, Value) else _constant(ending, item)
+        item if isinstance(item, Value) else _constant(ending, item, fork)
         for item, ending in zip(pair, endings, strict=True)
     )
     if first.type != second.type:
@@ -203,7 +210,7 @@ def _as_values(endings: list[_Ending], pair: tuple[Any, Any], fork: Fork) -> tup
     return first, second
 
 
-def _constant(ending: _Ending, number: Any) -> Value:
+def _constant(ending: _Ending, number: Any, fork: Fork) -> Value:
     if not isinstance(number, (bool, int, float)):
-        raise TraceError(f"Both answers of a condition must give tensors, not {number!r} in one of them.")
+        raise TraceError(f"Both answers of a condition must give tensors, not {number!r} in one of them.", fork.loc)
     return ending.builder.constant(array_of(number))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 from graphls import dispatch
@@ -48,12 +49,25 @@ def _backward_region(
     def symbols(tree: Any, values: Any) -> Any:
         return map_leaves(lambda leaf: Symbol(next(values)) if is_tensor(leaf) else leaf, tree)
 
-    arguments = symbols(args, given)
+    arguments = (*symbols(args, given), symbols(outputs, out), symbols(outputs, gradients))
+    _check_arguments(cell, arguments)
     with tracer.phase("backward"):
-        answer = explore(tracer, lambda: cell.bprop(*arguments, symbols(outputs, out), symbols(outputs, gradients)))
+        answer = explore(tracer, lambda: cell.bprop(*arguments))
         yields = [tracer.value(leaf) for leaf in leaves(answer) if is_tensor(leaf)]
     _check(cell, yields, inputs)
     return Graph("region", tuple(parameters), (), tuple(tracer.builder.nodes), (), tuple(yields))
+
+
+def _check_arguments(cell: Any, arguments: tuple[Any, ...]) -> None:
+    taken = inspect.signature(cell.bprop)
+    try:
+        taken.bind(*arguments)
+    except TypeError:
+        raise TraceError(
+            f"The bprop of {type(cell).__name__} takes {taken} and must take the inputs of construct, its result and "
+            f"the gradient of that: {len(arguments)} arguments.",
+            user_location(),
+        ) from None
 
 
 def _check(cell: Any, yields: list[Value], inputs: list[Value]) -> None:

@@ -29,7 +29,7 @@ def gradient(
     outputs are summed; with `has_aux`, only the first is differentiated.
     """
     record = find_call(tracer, function, args, positions) or run_forward(tracer, function, args, positions)
-    of = record.outputs[0] if has_aux and isinstance(record.outputs, tuple) else record.outputs
+    of = _without_aux(record.outputs) if has_aux else record.outputs
     results = [tracer.value(leaf) for leaf in leaves(of) if is_tensor(leaf)]
     floats = [v for v in results if v.type.dtype.is_float]
     if not floats:
@@ -41,6 +41,12 @@ def gradient(
         given = seeds(tracer, floats, sensitivity)
         gradients = emit_gradient(tracer, floats, given, [*inputs, *states], record)
     return record.outputs, gradients[: len(inputs)], gradients[len(inputs) :]
+
+
+def _without_aux(outputs: Any) -> Any:
+    if not isinstance(outputs, tuple) or not outputs:
+        raise GraphTypeError("With has_aux, a function gives a tuple and the first is differentiated.", user_location())
+    return outputs[0]
 
 
 def emit_gradient(

@@ -9,6 +9,7 @@ import pytest
 
 import graphls
 from graphls import nn, ops
+from graphls.ir.errors import GraphTypeError
 
 BACKENDS = ["numpy", "onnxruntime"]
 MODES = ["outputs", "window"]
@@ -359,3 +360,27 @@ def test_a_window_sees_what_branches_make(backend: str, mode: str, skips: bool) 
     step = graphls.compile(cell, x, backend=backend, overflow_mode=mode)
     assert not bool(step(-x)[1])
     assert bool(step(x * F32(1e15))[1]) is skips
+
+
+@pytest.mark.parametrize("backend", ["numpy", "onnxruntime"])
+def test_a_sensitivity_of_one_element_fits_a_scalar_loss(backend: str) -> None:
+    class Step(nn.TrainOneStepWithLossScaleCell):
+        def construct(self, *inputs: Any) -> Any:
+            loss = self.network(*inputs)
+            status, scale = self.start_overflow_check(loss, self.scale_sense)
+            grads = self.grad(self.network, self.weights)(*inputs, ops.ones_like(loss) * scale)
+            return loss, self.get_overflow_status(status, grads), grads[0]
+
+    net = nn.WithLossCell(nn.Dense(4, 1, weight_init="ones", has_bias=False), nn.MSELoss())
+    cell = Step(net, nn.SGD(net.trainable_params(), 0.1), graphls.Tensor([8.0]))
+    x, y = np.ones((2, 4), np.float32), np.zeros((2, 1), np.float32)
+    loss, _, gradient = graphls.compile(cell, x, y, backend=backend)(x, y)
+    assert float(loss) == 16.0 and gradient.tolist() == [[64.0] * 4]
+
+
+def test_a_training_step_takes_cells() -> None:
+    net = nn.Dense(1, 1)
+    with pytest.raises(GraphTypeError, match=r"takes cells, not 1.*test_train_steps\.py"):
+        nn.TrainOneStepCell(1, nn.SGD(net.trainable_params(), 0.1))
+    with pytest.raises(GraphTypeError, match=r"takes cells, not 'a'.*test_train_steps\.py"):
+        nn.TrainOneStepCell(net, "a")

@@ -9,6 +9,7 @@ import pytest
 
 import graphls
 from graphls import ops
+from graphls.ir.errors import GraphAttributeError, GraphTypeError, GraphValueError
 
 X = np.ones((2, 3), np.float32)
 IMAGE = np.ones((1, 2, 5, 5), np.float32)
@@ -85,3 +86,19 @@ def test_wrong_convolutions(options: Any, error: Any, message: str) -> None:
     with pytest.raises(error, match=message) as caught:
         ops.conv2d(IMAGE, KERNEL, **options)
     assert isinstance(caught.value, graphls.GraphlsError) and caught.value.location is not None
+
+
+@pytest.mark.parametrize(
+    ("use", "error", "message"),
+    [
+        (lambda: ops.arange("a"), GraphTypeError, "'a' is neither a tensor nor a number"),
+        (lambda: ops.arange(0, 3, 0), GraphValueError, "a step that is not 0"),
+        (lambda: graphls.ParameterTuple(3), GraphTypeError, "holds parameters, not 3"),
+        (lambda: graphls.Parameter([1.0]).clone("foo"), GraphTypeError, "made of numbers"),
+        (lambda: delattr(graphls.nn.ReLU(), "foo"), GraphAttributeError, "no attribute 'foo'"),
+        (lambda: graphls.nn.ReLU().to_float("foo"), GraphTypeError, "'foo' is not a dtype"),
+    ],
+)
+def test_other_wrong_uses(use: Any, error: Any, message: str) -> None:
+    with pytest.raises(error, match=rf"{message}.*test_wrong_uses\.py"):
+        use()

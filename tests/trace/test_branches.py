@@ -198,3 +198,48 @@ def test_python_conditions_just_happen() -> None:
     assert float(cell(graphls.Tensor(1.0), False)) == 0
     step = graphls.compile(cell, F32(1), None, backend="numpy")
     assert conds(step) == 0
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(
+    ("x", "expected"), [([2.0], 4.0), ([0.0], 0.0), (3, 6), (0, 0), ([[True]], 2), (np.float32(0.5), 1.0)]
+)
+def test_any_tensor_of_one_element_is_true_or_false(backend: str, x: Any, expected: float) -> None:
+    def double(x: Any) -> Any:
+        if not x:
+            return x * 1
+        return x * 2
+
+    x = graphls.Tensor(x)
+    step = graphls.compile(double, x, backend=backend)
+    assert float(step(x)) == expected and step(x).shape == x.shape
+    assert conds(step) == 1
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_custom_gradient_branches(backend: str) -> None:
+    class Custom(nn.Cell):
+        def construct(self, x: Any) -> Any:
+            return x * x, x + 1
+
+        def bprop(self, x: Any, out: Any, dout: Any) -> Any:
+            if out[0] > 1:
+                return dout[0] * 7 + out[1]
+            return dout[1] * x
+
+    cell = Custom()
+
+    def gradient(x: Any) -> Any:
+        return graphls.grad(lambda x: cell(x)[0] * 3 + cell(x)[1])(x)
+
+    step = graphls.compile(gradient, graphls.Tensor(2.0), backend=backend)
+    assert [float(step(graphls.Tensor(x))) for x in (2.0, 0.5)] == [3 * 7 + 3 + 0 + 3, 0.5]
+
+
+def test_an_answer_without_a_result_names_the_line() -> None:
+    def positive(x: Any) -> Any:
+        if x > 0:
+            return x
+
+    with pytest.raises(graphls.TraceError, match=r"not None in one of them\. \(.*test_branches\.py:\d+\)"):
+        graphls.compile(positive, graphls.Tensor(1.0))

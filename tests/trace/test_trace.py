@@ -10,6 +10,7 @@ import pytest
 import graphls
 from graphls import nn, ops
 from graphls.ir import walk
+from graphls.ir.errors import GraphTypeError
 
 F32 = np.float32
 X = np.arange(6, dtype=F32).reshape(2, 3) / 7
@@ -291,3 +292,46 @@ def test_constants_that_cannot_be_hashed_are_refused() -> None:
 
     with pytest.raises(graphls.GraphlsError, match=r"must be hashable.*test_trace\.py"):
         Sized()(X, {1, 2})
+
+
+def test_a_bprop_of_other_arguments_is_refused() -> None:
+    class Custom(nn.Cell):
+        def construct(self, x: Any) -> Any:
+            return x * x
+
+        def bprop(self, x: Any, dout: Any) -> Any:
+            return dout
+
+    with pytest.raises(graphls.TraceError, match=r"bprop of Custom takes \(x: .* 3 arguments.*test_trace\.py"):
+        graphls.grad(Custom())(graphls.Tensor(1.0))
+
+
+def test_a_compiled_step_is_not_called_in_a_trace() -> None:
+    step = graphls.compile(lambda x: x * 2, X, backend="numpy")
+    with pytest.raises(graphls.TraceError, match=r"call the cell itself instead.*test_trace\.py"):
+        graphls.trace_graph(lambda x: step(x), X)
+
+
+@pytest.mark.parametrize("position", ["a", 1.0, (0, "b"), True, -3, 2])
+def test_wrong_positions_of_a_gradient(position: Any) -> None:
+    with pytest.raises(GraphTypeError, match=r"grad_position.*test_trace\.py"):
+        graphls.grad(lambda x, y: x * y, position)(X, X)
+
+
+def test_a_gradient_needs_a_function_and_a_tuple_for_aux() -> None:
+    with pytest.raises(GraphTypeError, match=r"not of 3.*test_trace\.py"):
+        graphls.grad(3)
+    with pytest.raises(GraphTypeError, match=r"has_aux.*test_trace\.py"):
+        graphls.grad(ops.sum, 0, None, True)(X)
+
+
+def test_a_cell_that_has_run_can_be_copied() -> None:
+    import copy
+    import pickle
+
+    net = nn.Dense(3, 3)
+    before = net(X).asnumpy()
+    for other in (copy.deepcopy(net), pickle.loads(pickle.dumps(net))):
+        assert np.array_equal(other(X).asnumpy(), before)
+        other.weight.set_data(np.zeros((3, 3), F32))
+        assert np.array_equal(net(X).asnumpy(), before) and not np.array_equal(other(X).asnumpy(), before)
