@@ -85,6 +85,7 @@ def test_opt_takes_passes_of_the_user(
         (["-p", "dce", "no/such/file.ir"], "graphls: [Errno 2] No such file or directory: 'no/such/file.ir'"),
         (["--import", "no_such_module", "FILE"], "graphls: No module named 'no_such_module'"),
         (["FAULTY", "--verify"], "graphls: The graph that came into the pipeline does not verify. Neg gives f32[2]"),
+        (["BINARY"], "binary.ir is not UTF-8 text"),
         (["SYNTAX"], "syntax.ir:2:8: There is no primitive 'exq'; did you mean 'exp'"),
     ],
 )
@@ -93,7 +94,8 @@ def test_errors_are_one_line(
 ) -> None:
     (tmp_path / "faulty.ir").write_text(FAULTY)
     (tmp_path / "syntax.ir").write_text(GRAPH.replace("exp", "exq"))
-    names = {"FILE": file, "FAULTY": str(tmp_path / "faulty.ir"), "SYNTAX": str(tmp_path / "syntax.ir")}
+    (tmp_path / "binary.ir").write_bytes(b"\xff\xfe")
+    names = {"FILE": file, **{n: str(tmp_path / f"{n.lower()}.ir") for n in ("FAULTY", "SYNTAX", "BINARY")}}
     assert main(["opt", *(names.get(a, a) for a in arguments)]) == 1
     out, err = capsys.readouterr()
     assert out == ""

@@ -12,13 +12,18 @@ from graphls.ir.errors import GraphFileError
 def write_bytes(path: Path, data: bytes) -> None:
     """Write a file at once; where that fails, what was there before stays. Directories are made.
 
+    A link stays a link to the file; a device or a directory is not replaced.
     Raises GraphFileError, which names the file and the reason.
     """
     try:
+        path = path.resolve()
+        if path.exists() and not path.is_file():
+            raise OSError("it is not a regular file")
         path.parent.mkdir(parents=True, exist_ok=True)
         _write(path, data)
-    except OSError as error:
-        raise GraphFileError(f"{path} cannot be written: {error.strerror or error}.") from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise GraphFileError(f"{path} cannot be written: {reason}.") from None
 
 
 def _write(path: Path, data: bytes) -> None:

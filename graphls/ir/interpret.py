@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from graphls.ir.errors import GraphValueError
+from graphls.ir.errors import GraphIndexError, GraphValueError
 from graphls.ir.graph import Graph, Node, Value
 from graphls.ir.types import TOKEN, type_of
 
@@ -62,12 +62,18 @@ def _run(nodes: Sequence[Node], env: dict[Value, Array], watch: Watch | None) ->
 
 
 def run_node(node: Node, env: dict[Value, Array], watch: Watch | None = None) -> tuple[Array, ...]:
-    """The results of one node, whose inputs are in `env`; the values of its regions are added to `env`."""
+    """The results of one node, whose inputs are in `env`; the values of its regions are added to `env`.
+
+    Raises GraphIndexError, with the node's line, for an index that is out of range.
+    """
     arrays = tuple(env[value] for value in node.inputs)
     chosen = node.primitive.chosen_region(arrays) if node.regions else None
     if chosen is None:
         types = tuple(value.type for value in node.outputs)
-        results = node.primitive.evaluate(arrays, node.attrs, types)
+        try:
+            results = node.primitive.evaluate(arrays, node.attrs, types)
+        except IndexError as error:
+            raise GraphIndexError(f"{node.primitive.name} could not run: {error}.", node.loc) from None
         return tuple(_as_typed(r, v) for r, v in zip(results, node.outputs, strict=True))
     region = node.regions[chosen]
     _run(region.nodes, env, watch)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from typing import Any
@@ -231,3 +232,15 @@ def test_none_is_not_a_tensor() -> None:
         graphls.Tensor(None)
     with pytest.raises(graphls.GraphlsError):
         nn.ReLU()(None)
+
+
+def test_only_regular_files_are_replaced(tmp_path: Any) -> None:
+    step = graphls.compile(nn.ReLU(), X)
+    os.mkfifo(tmp_path / "pipe")
+    for target in (tmp_path / "pipe", tmp_path, tmp_path / "a\0b"):
+        with pytest.raises(graphls.GraphlsError, match="cannot be written"):
+            step.save(target)
+    assert (tmp_path / "pipe").is_fifo()
+    (tmp_path / "link").symlink_to(tmp_path / "step.onnx")
+    step.save(tmp_path / "link")
+    assert (tmp_path / "link").is_symlink() and (tmp_path / "step.onnx").stat().st_size > 100

@@ -335,3 +335,17 @@ def test_a_cell_that_has_run_can_be_copied() -> None:
         assert np.array_equal(other(X).asnumpy(), before)
         other.weight.set_data(np.zeros((3, 3), F32))
         assert np.array_equal(net(X).asnumpy(), before) and not np.array_equal(other(X).asnumpy(), before)
+
+
+@pytest.mark.parametrize("backend", ["numpy", "onnxruntime"])
+def test_an_index_out_of_range_changes_nothing(backend: str) -> None:
+    count = graphls.Parameter(np.zeros((), F32), name="count")
+
+    def pick(x: Any, i: Any) -> Any:
+        return ops.assign_add(count, 1.0) + ops.gather(x, i, 0)
+
+    step = graphls.compile(pick, X, np.array([0]), backend=backend)
+    with pytest.raises(graphls.GraphlsError, match="could not run"):
+        step(X, np.array([7]))
+    assert float(count) == 0.0
+    assert step(X, np.array([1])).tolist() == (X[1:] + 1).tolist()
