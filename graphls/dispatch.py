@@ -9,7 +9,7 @@ import numpy as np
 import graphls.primitives  # noqa: F401  (registers what `apply` looks up)
 from graphls.ir.errors import GraphlsError, GraphTypeError
 from graphls.ir.registry import lookup
-from graphls.ir.types import DType, as_dtype, bool_, float32, int64
+from graphls.ir.types import DType, as_dtype, bool_, float32, int64, type_of
 from graphls.source import user_location
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def evaluate(name: str, operands: tuple[Any, ...], attrs: dict[str, Any]) -> Any
     dtype = first_dtype(operands)
     arrays = tuple(as_array(o, dtype) for o in operands)
     try:
-        types = operation.result_types(tuple(_type(a) for a in arrays), attrs, ())
+        types = operation.result_types(tuple(map(type_of, arrays)), attrs, ())
         with np.errstate(all="ignore"):
             results = operation.evaluate(arrays, attrs, types)
     except GraphlsError as error:
@@ -77,12 +77,6 @@ def located(error: GraphlsError) -> GraphlsError:
     if error.location is not None:
         return error
     return type(error)(str(error), user_location())
-
-
-def _type(array: Any) -> Any:
-    from graphls.ir.types import type_of
-
-    return type_of(array)
 
 
 def first_dtype(operands: tuple[Any, ...]) -> DType | None:

@@ -42,11 +42,6 @@ def lines(graph: Graph) -> Iterator[tuple[str, object]]:
     yield "}", None
 
 
-def node_text(node: Node) -> str:
-    """One node as text, its regions included."""
-    return "\n".join(line for line, _ in _node_lines(node, ""))
-
-
 def reference(value: Value) -> str:
     """How the text names a value: `%x`, or `@w` for a state."""
     return ("@" if value.is_state else "%") + _name(value.name)

@@ -18,10 +18,14 @@ def _reduced(name: str, x: Tensor, axis: Axis, keepdims: bool) -> Tensor:
     return apply(name, x, axis=axes_of(axis, x.ndim), keepdims=bool(keepdims))
 
 
+def _counted(x: Any) -> Tensor:
+    x = tensor_of(x)
+    return cast(x, int64) if x.dtype is bool_ else x
+
+
 def sum(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """The sum along axes, all of them without any; bools are counted as int64."""
-    x = tensor_of(x)
-    return _reduced("sum", cast(x, int64) if x.dtype is bool_ else x, axis, keepdims)
+    return _reduced("sum", _counted(x), axis, keepdims)
 
 
 def mean(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
@@ -41,8 +45,7 @@ def min(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
 
 def prod(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """The product along axes; bools are counted as int64."""
-    x = tensor_of(x)
-    return _reduced("prod", cast(x, int64) if x.dtype is bool_ else x, axis, keepdims)
+    return _reduced("prod", _counted(x), axis, keepdims)
 
 
 def any(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
