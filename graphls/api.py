@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphls import dispatch
-from graphls.inputs import TENSOR, check_inputs, input_checks, is_input, static_inputs
+from graphls.inputs import InputCheck, is_input, static_inputs
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.graph import Graph
 from graphls.ir.types import as_dtype
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from onnx import ModelProto
 
 DEFAULT_PASSES = "gradient, overflow{{mode={mode}}}, fold, cse, dce, order"
+CPU_PASSES = "gradient, overflow{{mode={mode}}}, fold, cse, factor, dce, order"
 BACKENDS = ("onnxruntime", "numpy")
 
 
@@ -57,7 +58,10 @@ def compile(
     from graphls.passes.windows import verify_windows
 
     traced = trace_graph(cell, *inputs)
-    pipeline = as_pipeline(passes if passes is not None else DEFAULT_PASSES.format(mode=overflow_mode))
+    if passes is None:
+        passes = CPU_PASSES if (backend, device) == ("onnxruntime", "cpu") else DEFAULT_PASSES
+        passes = passes.format(mode=overflow_mode)
+    pipeline = as_pipeline(passes)
     result = pipeline.run(traced.graph, source="trace")
     verify_windows(result.graph)
     return Compiled(traced, inputs, result.graph, result.stages, _session(backend, result.graph, traced, device))
@@ -104,9 +108,7 @@ class Compiled:
         self.cells = [(cell, cell.configuration()) for cell in traced.cells]
         self._session = session
         self._outputs = traced.outputs
-        self._structure = structure(tuple(inputs))
-        self._constants = [TENSOR if is_input(leaf) else leaf for leaf in leaves(tuple(inputs))]
-        self._checks = input_checks(graph)
+        self._inputs = InputCheck(graph, tuple(inputs))
         self._types = [value.type for value in graph.outputs]
 
     def __call__(self, *inputs: Any) -> Any:
@@ -114,8 +116,7 @@ class Compiled:
 
         Raises GraphTypeError or GraphValueError for inputs that do not fit; the state is then unchanged.
         """
-        arrays = check_inputs(self.graph, self._structure, self._constants, inputs, self._checks)
-        results = self._session.run(arrays)
+        results = self._session.run(self._inputs(inputs))
         return fill_outputs(self._outputs, [_tensor(r, t) for r, t in zip(results, self._types, strict=True)])
 
     @property
@@ -155,7 +156,7 @@ class Compiled:
 
 
 def _tensor(result: Any, type: Any) -> Tensor:
-    return Tensor(result) if isinstance(result, np.ndarray) else Tensor.on_device(result, type)
+    return Tensor.on_host(result, type) if isinstance(result, np.ndarray) else Tensor.on_device(result, type)
 
 
 class CompileCache:

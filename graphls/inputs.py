@@ -31,33 +31,58 @@ def static_inputs(item: Any) -> Any:
     return map_leaves(lambda leaf: Tensor(leaf) if is_tensor(leaf) and not isinstance(leaf, Tensor) else leaf, item)
 
 
-def check_inputs(
-    graph: Graph, expected: Any, constants: list[Any], inputs: tuple[Any, ...], checks: list[tuple[int, Node]]
-) -> list[Any]:
-    """The arrays of the inputs of `graph`, in order.
+class InputCheck:
+    """What a step demands of its inputs, and the arrays of inputs that meet it.
 
-    Raises GraphTypeError for a wrong number, nesting or dtype, GraphValueError for a wrong shape, another
-    constant or content that the step cannot work with, such as a label out of range.
+    `inputs` are those that the step was compiled for.
     """
-    if structure(inputs) != expected:
-        raise GraphTypeError(
-            f"This step was compiled for {len(graph.inputs)} tensors ({_listed(graph)}) and got {len(inputs)} "
-            "arguments of another number or nesting; call it as it was compiled.",
-            user_location(),
-        )
-    values = iter(graph.inputs)
-    arrays = []
-    for leaf, constant in zip(leaves(inputs), constants, strict=True):
-        if constant is TENSOR:
-            arrays.append(_fitting(next(values), leaf))
-        elif type(leaf) is not type(constant) or (leaf is not constant and leaf != constant):
-            raise GraphValueError(
-                f"This step was compiled for the constant {constant!r} and got {leaf!r}; compile it again for that.",
+
+    def __init__(self, graph: Graph, inputs: tuple[Any, ...]) -> None:
+        self.graph = graph
+        self.structure = structure(inputs)
+        self.constants = [TENSOR if is_input(leaf) else leaf for leaf in leaves(inputs)]
+        self.checks = input_checks(graph)
+        self.is_flat = len(inputs) == len(graph.inputs)
+        self.types = [(v.type.dtype.numpy, v.type.shape) for v in graph.inputs]
+
+    def __call__(self, inputs: tuple[Any, ...]) -> list[Any]:
+        """The arrays of the inputs of the graph, in order.
+
+        Raises GraphTypeError for a wrong number, nesting or dtype, GraphValueError for a wrong shape, another
+        constant or content that the step cannot work with, such as a label out of range.
+        """
+        arrays = list(inputs) if self.are_plain(inputs) else self.fitting(inputs)
+        for index, node in self.checks:
+            _check_content(self.graph.inputs[index], arrays[index], node)
+        return arrays
+
+    def are_plain(self, inputs: tuple[Any, ...]) -> bool:
+        """Whether all inputs are NumPy arrays that fit, which is quick to see."""
+        if not self.is_flat or len(inputs) != len(self.types):
+            return False
+        pairs = zip(inputs, self.types, strict=True)
+        return all(type(x) is np.ndarray and x.dtype == dtype and x.shape == shape for x, (dtype, shape) in pairs)
+
+    def fitting(self, inputs: tuple[Any, ...]) -> list[Any]:
+        """The arrays of inputs in any nest; raises as a call does."""
+        if structure(inputs) != self.structure:
+            raise GraphTypeError(
+                f"This step was compiled for {len(self.graph.inputs)} tensors ({_listed(self.graph)}) and got "
+                f"{len(inputs)} arguments of another number or nesting; call it as it was compiled.",
                 user_location(),
             )
-    for index, node in checks:
-        _check_content(graph.inputs[index], arrays[index], node)
-    return arrays
+        values = iter(self.graph.inputs)
+        arrays = []
+        for leaf, constant in zip(leaves(inputs), self.constants, strict=True):
+            if constant is TENSOR:
+                arrays.append(_fitting(next(values), leaf))
+            elif type(leaf) is not type(constant) or (leaf is not constant and leaf != constant):
+                raise GraphValueError(
+                    f"This step was compiled for the constant {constant!r} and got {leaf!r}; compile it again for "
+                    "that.",
+                    user_location(),
+                )
+        return arrays
 
 
 def _listed(graph: Graph) -> str:

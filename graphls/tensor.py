@@ -71,6 +71,13 @@ class Tensor:
         self._type = type_of(self._array)
 
     @classmethod
+    def on_host(cls, array: Array, type: Type) -> Tensor:
+        """A tensor of an array of that type, which it does not copy."""
+        tensor = cls.__new__(cls)
+        tensor._array, tensor._buffer, tensor._type = array, None, type
+        return tensor
+
+    @classmethod
     def on_device(cls, buffer: Any, type: Type) -> Tensor:
         """A tensor whose data stays where it is until it is read by `buffer.numpy()`."""
         tensor = cls.__new__(cls)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 import onnx
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto
 
+from graphls.backends.finite import any_not_finite, only_checked
 from graphls.ir.build import Names
 from graphls.ir.errors import GraphlsError
 from graphls.ir.graph import Graph, Node, Value
@@ -36,7 +38,6 @@ from graphls.ir.types import (
 )
 
 OPSET, IR_VERSION = 21, 10
-PART = 64
 
 ELEMENT_TYPES: dict[DType, int] = {
     float16: TensorProto.FLOAT16,
@@ -116,11 +117,13 @@ class Lowering:
         self.forms: ChainMap[Value, dict[DType, str]] = ChainMap()
         self.constants: dict[tuple[Type, bytes], str] = {}
         self.domains: set[str] = set()
+        self.definer: dict[Value, Node] = {}
+        self.delayed: dict[Value, Node] = {}
 
     def lower(self) -> Lowered:
         inputs = tuple(self.declare(v) for v in self.graph.inputs)
         states = {v.name: self.declare(v) for v in self.graph.states}
-        self.nodes(self.graph.nodes)
+        self.nodes(self.graph.nodes, (*self.graph.outputs, *(w.value for w in self.graph.writes)))
         fixed = {*inputs, *states.values()}
         outputs = tuple(self.result(v, fixed) for v in self.graph.outputs)
         writes = {w.state.name: self.result(w.value, fixed) for w in self.graph.writes}
@@ -154,7 +157,16 @@ class Lowering:
             self._made_for, self._made = self.body, {n for p in self.body.node for n in p.output}
         return self._made
 
-    def nodes(self, nodes: Iterable[Node]) -> None:
+    def nodes(self, nodes: Sequence[Node], kept: Iterable[Value]) -> None:
+        """Lower a block that yields `kept`, but for what only its overflow checks may need."""
+        waiting = {} if self.native_half else only_checked(nodes, kept)
+        self.delayed.update(waiting)
+        for node in nodes:
+            self.definer.update((value, node) for value in node.outputs)
+            if not (node.outputs and node.outputs[0] in waiting):
+                self.each((node,))
+
+    def each(self, nodes: Iterable[Node]) -> None:
         for node in nodes:
             self.node = node
             try:
@@ -178,15 +190,17 @@ class Lowering:
             self.in_types = tuple(v.type if native else self.computed(v.type) for v in node.inputs)
             out_types = tuple(v.type if native else self.computed(v.type) for v in node.outputs)
             self.out_types = out_types
-            names = [self.form(v, t.dtype) for v, t in zip(node.inputs, self.in_types, strict=True)]
-            results = self.apply(primitive, names, node)
+            operands: Any = node.inputs
+            if not primitive.takes_values:
+                operands = [self.form(v, t.dtype) for v, t in zip(node.inputs, self.in_types, strict=True)]
+            results = self.apply(primitive, operands, node)
             for value, kind, name in zip(node.outputs, out_types, results, strict=True):
                 self.keep(value, kind.dtype, name, rounds=primitive.half == "rounded")
 
-    def apply(self, primitive: Any, names: list[str], node: Node) -> tuple[str, ...]:
+    def apply(self, primitive: Any, operands: list[Any], node: Node) -> tuple[str, ...]:
         if isinstance(primitive.onnx, str):
-            return (self.operator(primitive.onnx, names, dict(node.attrs)),)
-        result = primitive.onnx(self, *names, **node.attrs)
+            return (self.operator(primitive.onnx, operands, dict(node.attrs)),)
+        result = primitive.onnx(self, *operands, **node.attrs)
         return result if isinstance(result, tuple) else (result,)
 
     def computed(self, kind: Type) -> Type:
@@ -276,56 +290,51 @@ class Lowering:
         return result if isinstance(result, tuple) else (result,)
 
     def subgraph(self, region: Graph) -> GraphProto:
-        outer, self.body = self.body, GraphProto(name=self.names.fresh(region.name))
+        body = GraphProto(name=self.names.fresh(region.name))
+        with self.branch_body(body):
+            self.nodes(region.nodes, region.outputs)
+            taken: set[str] = set()
+            for value in region.outputs:
+                self.result(value, taken)
+        return body
+
+    @contextmanager
+    def branch_body(self, body: GraphProto) -> Iterator[None]:
+        """Append operators to the body of a branch, which sees what was made before it."""
+        outer, self.body = self.body, body
         self.forms = self.forms.new_child()
-        self.nodes(region.nodes)
-        taken: set[str] = set()
-        for value in region.outputs:
-            self.result(value, taken)
-        self.forms = self.forms.parents
-        inner, self.body = self.body, outer
-        return inner
+        try:
+            yield
+        finally:
+            self.forms = self.forms.parents
+            self.body = outer
 
-    def any_not_finite(self, tensors: list[tuple[str, Type]]) -> str:
-        """Whether a float tensor holds an infinity or nan: one pass of sums, confirmed where one is not finite.
+    def yield_from_branch(self, name: str, kind: Type) -> None:
+        """Make a tensor an output of the branch."""
+        _describe(self.body.output.add(), name, kind)
 
-        A sum of absolute values is not finite where an element is not; a finite tensor whose sum is beyond
-        the largest float is told apart by the exact test, which normally does not run. There is one such test for
-        PART tensors, because loading an If takes quadratic time.
-        """
-        checked = [self.as_single(name, kind) if kind.dtype.is_half else (name, kind) for name, kind in tensors]
-        parts = [checked[i : i + PART] for i in range(0, len(checked), PART)]
-        found = [self._part_not_finite(part) for part in parts] or [self.const(False)]
-        while len(found) > 1:
-            found[:2] = [self.Or(found[0], found[1])]
-        return found[0]
+    def compute_delayed(self, values: Iterable[Value]) -> None:
+        """Compute here what of these values has been left for a check."""
+        waiting = [n for v in values for n in self._delayed_before(v)]
+        check = self.node
+        self.each(dict.fromkeys(waiting))
+        self.node = check
 
-    def _part_not_finite(self, checked: list[tuple[str, Type]]) -> str:
-        total = self.total([(self.ReduceL1(name, keepdims=0), kind) for name, kind in checked])
-        suspicious = self.Or(self.IsInf(total), self.IsNaN(total))
-        outer, self.body = self.body, GraphProto(name=self.names.fresh("exact"))
-        exact = self._exactly_not_finite(checked)
-        _describe(self.body.output.add(), exact, Type(bool_))
-        then, self.body = self.body, GraphProto(name=self.names.fresh("finite"))
-        _describe(self.body.output.add(), self.Identity(self.const(False)), Type(bool_))
-        other, self.body = self.body, outer
-        return str(self.If(suspicious, then_branch=then, else_branch=other))
+    def _delayed_before(self, value: Value) -> list[Node]:
+        node = self.delayed.get(value)
+        return [] if node is None else [*(n for v in node.inputs for n in self._delayed_before(v)), node]
 
-    def _exactly_not_finite(self, tensors: list[tuple[str, Type]]) -> str:
-        """x - x is nan where x is an infinity or nan, and so is a sum that holds one."""
-        zeros = [(self.ReduceSum(self.Sub(name, name), keepdims=0), kind) for name, kind in tensors]
-        return str(self.IsNaN(self.total(zeros)))
+    def any_not_finite(self, values: Sequence[Value]) -> str:
+        """Whether a float tensor holds an infinity or nan."""
+        return any_not_finite(self, values)
 
-    def total(self, scalars: list[tuple[str, Type]]) -> str:
-        """The sum of numbers in float32."""
-        names = [self.as_single(name, kind)[0] for name, kind in scalars]
+    def total(self, names: Sequence[str]) -> str:
+        """The sum of float32 scalars."""
         return str(self.Sum(*names)) if len(names) > 1 else names[0]
 
-    def as_single(self, name: str, kind: Type) -> tuple[str, Type]:
+    def as_single(self, name: str, kind: Type) -> str:
         """A tensor in float32."""
-        if kind.dtype is float32:
-            return name, kind
-        return self.cast(name, float32), kind.with_dtype(float32)
+        return name if kind.dtype is float32 else self.cast(name, float32)
 
 
 def _describe(info: Any, name: str, kind: Type) -> None:

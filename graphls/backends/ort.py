@@ -18,6 +18,9 @@ from graphls.storage import Changes, Clock
 
 OLDEST = (1, 18)
 PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
+SMALL = 4096
+"""Bytes up to which it is cheaper to copy an output from a buffer that stays bound than to bind a new one."""
+
 INSTALL = 'pip install "graphls[cpu]" (or "graphls[cuda]" for an NVIDIA GPU)'
 
 
@@ -83,6 +86,8 @@ class OrtSession:
         self.clock = Clock()
         self.seen = -1
         self.bindings: list[Any] = []
+        self.small = [device == "cpu" and 0 < t.size * t.dtype.itemsize <= SMALL for _, t in self.outputs]
+        self.buffers = [self._empty(t) if s else None for s, (_, t) in zip(self.small, self.outputs, strict=True)]
         self.session = self._session(self.lowered.model.SerializeToString())
 
     def _session(self, model: bytes) -> Any:
@@ -112,14 +117,15 @@ class OrtSession:
             state = self.parameters[self.random_states[0]].storage.read()
             for (_, name), array in zip(self.lowered.host, self.host.draw(state), strict=True):
                 binding.bind_cpu_input(name, array)
-        outputs = [self._bind_output(binding, name, kind) for name, kind in self.outputs]
+        pairs = zip(self.buffers, self.outputs, strict=True)
+        results = [self._bind_output(binding, name, kind) if b is None else b for b, (name, kind) in pairs]
         try:
             self.session.run_with_iobinding(binding)
         except Exception as error:
             raise GraphRuntimeError(f"ONNX Runtime could not run the step: {_first_line(error)}") from error
         if self.swapped:
             self._tick()
-        return outputs
+        return [r.copy() if small else r for r, small in zip(results, self.small, strict=True)]
 
     def _tick(self) -> None:
         self.clock.ticks += 1
@@ -180,6 +186,9 @@ class OrtSession:
             if name in self.lowered.writes:
                 target = storage.buffers[1 - turn] if swaps else storage.current
                 binding.bind_ortvalue_output(self.lowered.writes[name], self._value(target))
+        for buffer, (name, _) in zip(self.buffers, self.outputs, strict=True):
+            if buffer is not None:
+                binding.bind_ortvalue_output(name, self._value(buffer))
         return binding
 
 

@@ -35,12 +35,10 @@ class DynamicLossScaleUpdateCell(Cell):
 
     def construct(self, loss_scale: Parameter, overflow: Tensor) -> Tensor:
         step, last = self.current_iterator_step, self.last_overflow_iterator_step
+        rises = ops.greater_equal(ops.sub(step, last), self.scale_window)
         fallen = ops.maximum(ops.mul(loss_scale, 1.0 / self.scale_factor), 1.0)
-        scale = ops.where(overflow, fallen, loss_scale)
-        rises = ops.logical_and(
-            ops.greater_equal(ops.sub(step, last), self.scale_window), ops.logical_not(overflow)
-        )
-        ops.assign(loss_scale, ops.where(rises, ops.mul(scale, float(self.scale_factor)), scale))
+        risen = ops.where(rises, ops.mul(loss_scale, float(self.scale_factor)), loss_scale)
+        ops.assign(loss_scale, ops.where(overflow, fallen, risen))
         ops.assign(last, ops.where(ops.logical_or(overflow, rises), step, last))
         ops.assign(step, ops.add(step, 1))
         return overflow

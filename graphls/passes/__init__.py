@@ -1,7 +1,7 @@
 """Passes over the IR; importing this package makes every pass known by its name."""
 
 import graphls.primitives  # noqa: F401  the primitives that passes look up by name
-from graphls.passes import cse, dce, fold, gradient, order, overflow
+from graphls.passes import cse, dce, factor, fold, gradient, order, overflow
 from graphls.passes.manager import (
     Pass,
     Pipeline,
@@ -19,6 +19,7 @@ __all__ = [
     "as_pipeline",
     "cse",
     "dce",
+    "factor",
     "find_pass",
     "fold",
     "gradient",

@@ -31,6 +31,15 @@ def _shaped(f: Folding, node: Node) -> Folded:
     return None if unchanged else _moved(node, value, name, shape=node.output.type.shape)
 
 
+def _broadcast(f: Folding, node: Node) -> Folded:
+    """One element needs no reshaping before it is repeated."""
+    made = f.definer.get(node.inputs[0])
+    if made is not None and made.primitive.name == "reshape" and made.inputs[0].type.size == 1:
+        if made.inputs[0].type.rank <= node.output.type.rank:
+            return replace(node, inputs=made.inputs)
+    return _shaped(f, node)
+
+
 def _transpose(f: Folding, node: Node) -> Folded:
     order, x = node.attrs["permutation"], node.inputs[0]
     before = f.behind(node)
@@ -127,7 +136,7 @@ RULES: dict[str, Callable[[Folding, Node], Folded]] = {
     "logical_not": lambda f, n: f.behind(n),
     "cast": _cast,
     "reshape": _shaped,
-    "broadcast_to": _shaped,
+    "broadcast_to": _broadcast,
     "transpose": _transpose,
     "where": _where,
     "max": _single,

@@ -128,6 +128,7 @@ class OverflowGet(Primitive):
 
     half = "exact"
     takes_tokens = True
+    takes_values = True
     samples = (
         sample(f32(2, 3), gradient=False),
         sample(f32(4), f32(0, 2), gradient=False),
@@ -157,11 +158,10 @@ class OverflowGet(Primitive):
     def vjp(self, e: Builder, g: Value, *operands: Any, mode: str = "outputs") -> Any:
         return (None,) * (len(operands) - 1)
 
-    def onnx(self, e: Any, *names: str, mode: str = "outputs") -> Any:
-        pairs = list(zip(names, e.in_types, strict=True))
-        result = e.any_not_finite([(n, t) for n, t in pairs if t.dtype.is_float and t.size])
-        for name in (n for n, t in pairs if t == Type(bool_)):
-            result = e.Or(result, name)
+    def onnx(self, e: Any, *values: Value, mode: str = "outputs") -> Any:
+        result = e.any_not_finite([v for v in values if v.type.dtype.is_float and v.type.size])
+        for value in (v for v in values if v.type == Type(bool_)):
+            result = e.Or(result, e.form(value, bool_))
         return result
 
 

@@ -72,7 +72,8 @@ class Primitive:
     rounds it, "exact" results are representable already (moves and selections), and "native" rules
     see the 16-bit values themselves. `on_host` primitives are evaluated in NumPy before a step and fed to it. An
     `elementwise` result may be written over an operand of the same type.
-    Only where `takes_tokens` may an operand be a token.
+    Only where `takes_tokens` may an operand be a token. Where `takes_values`, the ONNX rule is given values of the IR,
+    not the names of tensors, and asks for those that it needs.
     """
 
     name: ClassVar[str] = ""
@@ -80,6 +81,7 @@ class Primitive:
     on_host: ClassVar[bool] = False
     elementwise: ClassVar[bool] = False
     takes_tokens: ClassVar[bool] = False
+    takes_values: ClassVar[bool] = False
     samples: ClassVar[tuple[Sample, ...]] = ()
     onnx: Any = None
     vjp: Any = None

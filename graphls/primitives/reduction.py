@@ -108,7 +108,7 @@ class Mean(Reduction):
         return np.asarray(np.divide(total, np.array(x.size // max(1, total.size) if x.size else 0, x.dtype)))
 
     def vjp(self, e: Builder, g: Value, x: Value, y: Value, axis: Axes = None, keepdims: bool = False) -> Any:
-        part = _scaled(e, _restored(e, g, x, axis), 1 / max(1, _count(x.type, axis)))
+        part = _restored(e, _scaled(e, g, 1 / max(1, _count(x.type, axis))), x, axis)
         return e.broadcast_to(part, shape=x.type.shape)
 
     def onnx(self, e: Any, x: str, axis: Axes = None, keepdims: bool = False) -> Any:

@@ -90,6 +90,8 @@ def fill_outputs(tree: Any, tensors: Sequence[Any]) -> Any:
     """The outputs as the function nested them, with tensors in their places."""
     if tree is _PLACE:
         return tensors[0]
+    if type(tree) is tuple and len(tree) == len(tensors) and all(leaf is _PLACE for leaf in tree):
+        return tuple(tensors)
     iterator = iter(tensors)
     return map_leaves(lambda leaf: next(iterator) if leaf is _PLACE else leaf, tree)
 

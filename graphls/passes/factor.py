@@ -1,0 +1,90 @@
+"""The factor pass: a number times a large matrix product becomes a product with a scaled operand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from graphls.ir.graph import Graph, Node, Value
+from graphls.passes.manager import register_pass
+from graphls.passes.rewrite import Rewriter, users
+
+SHARE, LEAST = 4, 1 << 14
+"""A product has at least SHARE times the elements of the operand that is scaled in its place, and at least LEAST."""
+
+
+@register_pass
+@dataclass(frozen=True)
+class Factor:
+    """Multiply the smaller operand of a matrix product by a number, not the product.
+
+    Before:
+
+        %p = matmul(%x, %g) {transpose_a=true} : f32[512,512]  // backward
+        %u = mul(%p, %s) : f32[512,512]  // backward
+        %overflow = overflow_get(%status, %u) : bool[]  // check
+        %y = add(%u, @m) : f32[512,512]  // update
+
+    After:
+
+        %p = matmul(%x, %g) {transpose_a=true} : f32[512,512]  // backward
+        %u = mul(%p, %s) : f32[512,512]  // backward
+        %mul = mul(%g, %s) : f32[2,512]  // backward
+        %matmul = matmul(%x, %mul) {transpose_a=true} : f32[512,512]  // backward
+        %overflow = overflow_get(%status, %matmul, %u) : bool[]  // check
+        %y = add(%matmul, @m) : f32[512,512]  // update
+
+    What is checked stays, because a product may overflow whose factor would have prevented it. The CPU lowering
+    computes it only where bounds cannot tell, so that dividing gradients by the loss scale costs no pass
+    over them. Values change by rounding only; 16-bit products, whose rounding is meant, stay.
+    """
+
+    name = "factor"
+
+    def run(self, graph: Graph) -> Graph:
+        """The graph in which numbers multiply the smaller operands."""
+        return _Factor(graph).run()
+
+
+class _Factor(Rewriter):
+    def __init__(self, graph: Graph) -> None:
+        super().__init__(graph)
+        self.users = users(graph.nodes)
+        self.kept = {*graph.outputs, *(w.value for w in graph.writes)}
+        self.originals: dict[Value, Value] = {}
+
+    def visit(self, node: Node) -> Node | Sequence[Value]:
+        if node.primitive.name == "overflow_get":
+            checked = tuple(self.originals[v] for v in node.inputs if v in self.originals)
+            return replace(node, inputs=(*node.inputs, *checked)) if checked else node
+        if node.primitive.name == "mul":
+            for product, factor in (node.inputs, node.inputs[::-1]):
+                if self.fits(node, product, factor):
+                    return (self.moved(node, self.definer[product], factor),)
+        return node
+
+    def fits(self, node: Node, product: Value, factor: Value) -> bool:
+        """Whether a node multiplies a large product, which nothing else needs, by one number."""
+        made = self.definer.get(product)
+        if made is None or made.primitive.name != "matmul" or product in self.kept:
+            return False
+        small = min(made.inputs, key=_size)
+        if product.type.dtype.is_half or factor.type.size != 1 or factor.type.rank > small.type.rank:
+            return False
+        others = [n for n in self.users.get(product, ()) if n.outputs != node.outputs]
+        is_worth_it = max(SHARE * _size(small), LEAST) <= _size(product)
+        return is_worth_it and all(n.primitive.name == "overflow_get" for n in others)
+
+    def moved(self, node: Node, product: Node, factor: Value) -> Value:
+        """The product with its smaller operand scaled; the node itself stays for what checks it."""
+        self.e.append(node)
+        inputs = list(product.inputs)
+        at = min(range(2), key=lambda i: _size(inputs[i]))
+        inputs[at] = self.e.mul(inputs[at], factor)
+        (scaled,) = self.e.emit(product.primitive, inputs, product.attrs)
+        self.originals[scaled] = node.output
+        return scaled
+
+
+def _size(value: Value) -> int:
+    return value.type.size

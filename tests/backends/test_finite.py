@@ -1,0 +1,104 @@
+"""The overflow check on ONNX Runtime: bounds decide where they can, exact tests where they cannot."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from graphls.backends.ort import OrtSession
+from graphls.backends.reference import ReferenceSession
+from graphls.ir.parse import parse
+from graphls.passes import as_pipeline
+
+PRODUCT = """
+graph @product(%x: f32[2,256], %g: f32[2,256], %s: f32[]) {
+  %status = overflow_start() : token
+  %h = depend(%g) after(%status) : f32[2,256]
+  %p = matmul(%x, %h) {transpose_a=true} : f32[256,256]
+  %u = mul(%p, %s) : f32[256,256]
+  %overflow = overflow_get(%status, %u) : bool[]
+  return %u, %overflow
+}
+"""
+
+
+def arrays(x: float, g: float, s: float, at: float | None = None) -> list[Any]:
+    first = np.full((2, 256), x, np.float32)
+    if at is not None:
+        first[1, 37] = at
+    return [first, np.full((2, 256), g, np.float32), np.float32(s)]
+
+
+CASES = {
+    "small": (arrays(1.0, 2.0, 0.5), False),
+    "an infinity": (arrays(1.0, 2.0, 0.5, np.inf), True),
+    "a nan": (arrays(1.0, 2.0, 0.5, np.nan), True),
+    "an infinity times zero": (arrays(1.0, 0.0, 0.5, np.inf), True),
+    "a scaled product that overflows": (arrays(1e20, 1e20, 1e-30), True),
+    "an unscaled product that overflows": (arrays(1e15, 1e15, 1e15), True),
+    "a bound that overflows and a product that does not": (arrays(2e18, 2e19, 0.5), False),
+    "large values whose bound says too little": (arrays(1e20, 1.0, 1.0), False),
+    "a factor of nan": (arrays(1.0, 2.0, np.nan), True),
+    "a factor of infinity": (arrays(1.0, 2.0, np.inf), True),
+    "a factor of zero": (arrays(1.0, 2.0, 0.0), False),
+}
+
+
+@pytest.mark.parametrize("passes", ["dce", "factor, dce"])
+@pytest.mark.parametrize("case", CASES)
+def test_the_flag_of_a_scaled_product(case: str, passes: str) -> None:
+    inputs, expected = CASES[case]
+    graph = as_pipeline(passes).run(parse(PRODUCT)).graph
+    exact, raised = ReferenceSession(parse(PRODUCT), {}).run(inputs)
+    product, overflow = OrtSession(graph, {}).run(inputs)
+    assert bool(raised) == expected == bool(overflow)
+    if not expected:
+        np.testing.assert_allclose(product, exact, rtol=1e-6)
+
+
+def test_a_scaled_operand_that_overflows_alone_raises_the_flag() -> None:
+    """The product that is used must never be wrong without the flag, even where the unscaled one is finite."""
+    graph = as_pipeline("factor, dce").run(parse(PRODUCT)).graph
+    product, overflow = OrtSession(graph, {}).run(arrays(1e25, 1e-25, 1e20))
+    assert bool(overflow) or np.isfinite(product).all()
+
+
+def test_what_is_only_checked_is_computed_only_in_the_branch() -> None:
+    graph = as_pipeline("factor, dce").run(parse(PRODUCT)).graph
+    model = OrtSession(graph, {}).lowered.model
+    kinds = [node.op_type for node in model.graph.node]
+    branch = next(node for node in model.graph.node if node.op_type == "If")
+    inner = {a.name: [n.op_type for n in a.g.node] for a in branch.attribute}
+    assert kinds.count("Gemm") == 1 and "Gemm" in inner["else_branch"] and "Gemm" not in inner["then_branch"]
+
+
+TWO = """
+graph @two(%x: f32[2,256], %g: f32[2,256], %s: f32[], %b: bool[]) {
+  %p = matmul(%x, %g) {transpose_a=true} : f32[256,256]
+  %u = mul(%p, %s) : f32[256,256]
+  %first = overflow_get(%u) : bool[]
+  %second = overflow_get(%p, %b) : bool[]
+  %third = cond(%b) : bool[] region {
+    %inner = overflow_get(%u) : bool[]
+    yield %inner
+  } region {
+    %other = matmul(%g, %x) {transpose_a=true} : f32[256,256]
+    %inner_2 = overflow_get(%other) : bool[]
+    yield %inner_2
+  }
+  return %first, %second, %third
+}
+"""
+
+
+@pytest.mark.parametrize("flag", [True, False])
+@pytest.mark.parametrize("x", [1.0, np.inf])
+def test_checks_that_share_values_and_checks_in_branches(x: float, flag: bool) -> None:
+    inputs = [*arrays(1.0, 2.0, 0.5, x), np.array(flag)]
+    expected = [bool(r) for r in ReferenceSession(parse(TWO), {}).run(inputs)]
+    assert expected == [x == np.inf, x == np.inf or flag, x == np.inf]
+    for passes in ("dce", "factor, dce"):
+        graph = as_pipeline(passes).run(parse(TWO)).graph
+        assert [bool(r) for r in OrtSession(graph, {}).run(inputs)] == expected
