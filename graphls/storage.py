@@ -26,14 +26,16 @@ class Changes:
 class Storage:
     """The buffers of one parameter: one that is updated in place, or two that a session swaps.
 
-    A buffer is a NumPy array, or an object with `numpy()` that lives on a device.
+    A buffer is a NumPy array, or an object with `numpy()` that lives on a device. `expected` is the value that sessions
+    know without reading it, because they know how a step changes it.
     """
 
-    __slots__ = ("buffers", "clock")
+    __slots__ = ("buffers", "clock", "expected")
 
     def __init__(self, buffer: Any) -> None:
         self.buffers: tuple[Any, ...] = (buffer,)
         self.clock: Clock | None = None
+        self.expected: Any = None
 
     @property
     def current(self) -> Any:
@@ -51,6 +53,7 @@ class Storage:
         """Hold another buffer, alone."""
         self.buffers = (buffer,)
         self.clock = None
+        self.expected = None
         Changes.count += 1
 
     def swap_with(self, other: Any, clock: Clock) -> None:

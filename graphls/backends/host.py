@@ -8,22 +8,29 @@ from typing import Any
 
 import numpy as np
 
-from graphls.ir.graph import Node
+from graphls.ir.graph import Graph, Node, Value
+from graphls.storage import Storage
 
 Array = np.ndarray[Any, Any]
 _pool: ThreadPoolExecutor | None = None
 
 
 class HostValues:
-    """The outputs of `on_host` nodes, which depend on one int64 state: (seed, step)."""
+    """The outputs of `on_host` nodes of a graph, which depend on one int64 state: (seed, step).
 
-    def __init__(self, nodes: Sequence[Node]) -> None:
+    The state is read once. Then it is known without waiting for a device, as long as steps count it up.
+    """
+
+    def __init__(self, graph: Graph, nodes: Sequence[Node]) -> None:
         self.nodes = nodes
+        self.growth = growth(graph, nodes[0].inputs[0]) if nodes else None
         self.ahead: tuple[tuple[int, int], Future[list[Array]]] | None = None
 
-    def draw(self, state: Array) -> list[Array]:
-        """The arrays for this state; those for the next step are begun in the background."""
-        seed, step = int(state[0]), int(state[1])
+    def draw(self, storage: Storage) -> list[Array]:
+        """The arrays for the state in a storage; those for the next step are begun in the background."""
+        if storage.expected is None:
+            storage.expected = tuple(map(int, storage.read()))
+        seed, step = storage.expected
         if self.ahead is not None and self.ahead[0] == (seed, step):
             arrays = self.ahead[1].result()
         else:
@@ -31,12 +38,32 @@ class HostValues:
         self.ahead = (seed, step + 1), _executor().submit(self.compute, seed, step + 1)
         return arrays
 
+    def after_step(self, storage: Storage) -> None:
+        """Take note that a step has changed the state in a storage."""
+        known = storage.expected
+        grown = None if self.growth is None else tuple(a + b for a, b in zip(known, self.growth, strict=True))
+        storage.expected = grown
+
     def compute(self, seed: int, step: int) -> list[Array]:
         """The arrays for one (seed, step)."""
         state = np.array([seed, step], np.int64)
         return [
             np.ascontiguousarray(n.primitive.evaluate((state,), n.attrs, (n.output.type,))[0]) for n in self.nodes
         ]
+
+
+def growth(graph: Graph, state: Value) -> tuple[int, ...] | None:
+    """What a step of a graph adds to a state; None where it does something else to it."""
+    written = next((w.value for w in graph.writes if w.state is state), state)
+    if written is state:
+        return 0, 0
+    definer = {value: node for node in graph.nodes for value in node.outputs}
+    made = definer.get(written)
+    if made is None or made.primitive.name != "add" or made.inputs[0] is not state:
+        return None
+    added = definer.get(made.inputs[1])
+    is_known = added is not None and added.primitive.name == "constant"
+    return tuple(map(int, added.attrs["value"])) if added is not None and is_known else None
 
 
 def _executor() -> ThreadPoolExecutor:

@@ -81,8 +81,9 @@ class OrtSession:
         self.types = {state.name: state.type for state in graph.states}
         self.in_place = {w.state.name for w in graph.writes if w.in_place}
         self.swapped = [w.state.name for w in graph.writes if not w.in_place]
-        self.host = HostValues([node for node, _ in self.lowered.host])
-        self.random_states = [node.inputs[0].name for node, _ in self.lowered.host]
+        self.host = HostValues(graph, [node for node, _ in self.lowered.host])
+        random_states = [node.inputs[0].name for node, _ in self.lowered.host]
+        self.random_state = self.parameters[random_states[0]].storage if random_states else None
         self.clock = Clock()
         self.seen = -1
         self.bindings: list[Any] = []
@@ -113,9 +114,8 @@ class OrtSession:
         binding = self.bindings[self.clock.ticks & 1 if self.swapped else 0]
         for name, array in zip(self.lowered.inputs, inputs, strict=True):
             self._bind_input(binding, name, array)
-        if self.random_states:
-            state = self.parameters[self.random_states[0]].storage.read()
-            for (_, name), array in zip(self.lowered.host, self.host.draw(state), strict=True):
+        if self.random_state is not None:
+            for (_, name), array in zip(self.lowered.host, self.host.draw(self.random_state), strict=True):
                 binding.bind_cpu_input(name, array)
         pairs = zip(self.buffers, self.outputs, strict=True)
         results = [self._bind_output(binding, name, kind) if b is None else b for b, (name, kind) in pairs]
@@ -123,6 +123,8 @@ class OrtSession:
             self.session.run_with_iobinding(binding)
         except Exception as error:
             raise GraphRuntimeError(f"ONNX Runtime could not run the step: {_first_line(error)}") from error
+        if self.random_state is not None:
+            self.host.after_step(self.random_state)
         if self.swapped:
             self._tick()
         return [r.copy() if small else r for r, small in zip(results, self.small, strict=True)]

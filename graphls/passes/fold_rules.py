@@ -34,10 +34,11 @@ def _shaped(f: Folding, node: Node) -> Folded:
 def _broadcast(f: Folding, node: Node) -> Folded:
     """One element needs no reshaping before it is repeated."""
     made = f.definer.get(node.inputs[0])
-    if made is not None and made.primitive.name == "reshape" and made.inputs[0].type.size == 1:
-        if made.inputs[0].type.rank <= node.output.type.rank:
-            return replace(node, inputs=made.inputs)
-    return _shaped(f, node)
+    if made is None or made.primitive.name != "reshape":
+        return _shaped(f, node)
+    x = made.inputs[0].type
+    fits = x.size == 1 and x.rank <= node.output.type.rank
+    return replace(node, inputs=made.inputs) if fits else _shaped(f, node)
 
 
 def _transpose(f: Folding, node: Node) -> Folded:
