@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from graphls.ir.build import Names
 from graphls.ir.errors import GraphValueError
 from graphls.ir.graph import Graph, Node, Value, uses
 from graphls.ir.registry import lookup
-from graphls.ir.types import TOKEN, Type, bool_
+from graphls.ir.types import TOKEN, Type, bool_, float16
 from graphls.passes.manager import register_pass
 from graphls.passes.rewrite import definers, schedule
-from graphls.passes.windows import Window, ancestors, constants, descendants, token_of, windows
+from graphls.passes.windows import Window, ancestors, closed_before, constants, descendants, token_of, windows
 
 
 @register_pass
@@ -36,7 +36,8 @@ class Overflow:
         %overflow = overflow_get(%status, %gw) : bool[]  // check
 
     `mode` says what raises the status: "outputs", only the values that the user checks; "window", every
-    float value made inside, as a hardware status register does.
+    float value made inside, as a hardware status register does. In a window without float16 values nothing is added:
+    what overflows float32 or bfloat16 there is a fault that no scale mends.
     """
 
     mode: str = "outputs"
@@ -57,7 +58,8 @@ class Overflow:
             nodes = list(schedule(place(nodes, windows(nodes)[number])))
         if self.mode == "window":
             for number in range(len(windows(nodes))):
-                nodes = watch_all(nodes, windows(nodes)[number], names)
+                window = windows(nodes)[number]
+                nodes = watch_all(nodes, window, names) if can_overflow_early(window.inside) else nodes
         return tuple(without_idle_edges(nodes))
 
     def inner(self, node: Node, names: Names) -> Node:
@@ -79,21 +81,35 @@ def without_idle_edges(nodes: Sequence[Node]) -> list[Node]:
 def with_starts(nodes: Sequence[Node], names: Names) -> list[Node]:
     """Every `overflow_get` without a status gets one that opens before the first backward node it checks.
 
-    One that checks nothing from a backward needs no window: it is a plain test of values.
+    One that checks what is made in another window reads the status of that one. One that checks nothing from a
+    backward needs no window: it is a plain test of values.
     """
     result = list(nodes)
     for get in nodes:
         if get.primitive.name == "overflow_get" and token_of(get) is None:
-            before = ancestors(result, [get])
-            first = next((n for n in result if n in before and n.phase == "backward"), None)
-            if first is None:
-                continue
-            status = Value(names.fresh("status"), TOKEN)
-            start = Node(lookup("overflow_start"), (), (status,), phase="check", scope=get.scope, loc=get.loc)
-            at = result.index(first)
-            result.insert(at, start)
-            result[result.index(get)] = replace(get, inputs=(status, *get.inputs))
+            before = ancestors(result, [get]) - closed_before(result, get)
+            checked = [n for n in result if n in before and n.phase == "backward"]
+            if checked:
+                start = _open_window(result, checked) or _new_start(get, names)
+                if start in result and result.index(start) > result.index(checked[0]):
+                    result.remove(start)
+                if start not in result:
+                    result.insert(result.index(checked[0]), start)
+                result[result.index(get)] = replace(get, inputs=(*start.outputs, *get.inputs))
     return result
+
+
+def _open_window(nodes: Sequence[Node], checked: Sequence[Node]) -> Node | None:
+    """The start of a window in which some of these nodes run."""
+    for get in (n for n in nodes if n.primitive.name == "overflow_get" and token_of(n) is not None):
+        if not (ancestors(nodes, [get]) - closed_before(nodes, get)).isdisjoint(checked):
+            return definers(nodes).get(get.inputs[0])
+    return None
+
+
+def _new_start(get: Node, names: Names) -> Node:
+    status = Value(names.fresh("status"), TOKEN)
+    return Node(lookup("overflow_start"), (), (status,), phase="check", scope=get.scope, loc=get.loc)
 
 
 def place(nodes: Sequence[Node], window: Window) -> list[Node]:
@@ -102,7 +118,7 @@ def place(nodes: Sequence[Node], window: Window) -> list[Node]:
     (status,) = start.outputs
     fixed = constants(nodes)
     outside = {n for n in window.before - window.behind - fixed if n.phase == "backward"}
-    outside -= ancestors(nodes, [window.start])
+    outside -= ancestors(nodes, [window.start]) | closed_before(nodes, window.get)
     made_outside = {v for n in outside for v in n.outputs}
     placed = []
     for node in nodes:
@@ -118,14 +134,22 @@ def _opening(nodes: Sequence[Node], window: Window) -> tuple[Value, ...]:
     """The last forward values that feed the window, and those that its backward nodes wait for."""
     definer = definers(nodes)
     fixed = constants(nodes)
+    closed = closed_before(nodes, window.get)
     early = [n for n in nodes if n in window.before and n not in window.behind and n is not window.start]
     feeding = {n for n in early if n.phase != "backward" and n not in fixed}
     waited = {v for n in window.before if n.phase == "backward" for v in n.after if v in definer}
     feeding |= {definer[v] for v in waited if definer[v] not in window.behind and definer[v] not in fixed}
-    feeding -= {window.start} | descendants(nodes, [n for n in early if n.phase == "backward"])
+    feeding -= {window.start} | descendants(nodes, [n for n in early if n.phase == "backward" and n not in closed])
     used = {v for n in feeding for v in (*uses(n), *n.after)}
     last = [n for n in nodes if n in feeding and n.phase != "backward" and used.isdisjoint(n.outputs)]
     return tuple(n.outputs[0] for n in last)
+
+
+def can_overflow_early(nodes: Iterable[Node]) -> bool:
+    """Whether a value made here overflows where float32 does not: only then is it worth watching."""
+    regions = (region for node in nodes for region in node.regions)
+    made = (value.type.dtype for node in nodes for value in node.outputs)
+    return float16 in made or any(can_overflow_early(region.nodes) for region in regions)
 
 
 def watch_all(nodes: Sequence[Node], window: Window, names: Names) -> list[Node]:

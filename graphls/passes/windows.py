@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from graphls.ir.graph import Graph, Node, Value, uses, walk
+from graphls.ir.graph import Graph, Node, Value, captures, uses, walk
 from graphls.ir.text import reference
 from graphls.ir.types import TOKEN
 from graphls.ir.verify import fault
@@ -80,6 +80,12 @@ def descendants(nodes: Sequence[Node], of: Iterable[Node], control: bool = True)
     return frozenset(found)
 
 
+def closed_before(nodes: Sequence[Node], get: Node) -> frozenset[Node]:
+    """What runs in windows that have closed before this one opens: they decide what it works on."""
+    gets = [n for n in ancestors(nodes, [get]) if n.primitive.name == "overflow_get"]
+    return ancestors(nodes, gets) | set(gets)
+
+
 def constants(nodes: Sequence[Node]) -> frozenset[Node]:
     """The nodes whose results are known before the step: constants and what is made of them only."""
     known: set[Value] = set()
@@ -97,20 +103,34 @@ def verify_windows(graph: Graph) -> Graph:
     1. A window opens after the loss: forward nodes that feed it run before it opens.
     2. Backward nodes that the check depends on run inside it.
     3. Nothing outside raises the status: what is checked was made inside (or is constant).
-    4. Nothing outside clears it, and windows on one token do not interleave: a token is cleared again only
-       after everyone who reads it has read it, and stays in its block.
+    4. Nothing outside clears it: a token is cleared again only after everyone who reads it has read it and stays in
+       its block, and windows of different tokens do not interleave.
     5. A state that is written from inside a window is written under a status that has been read.
+    6. That status covers all of the backward that the state is written with.
 
     Raises VerifyError, with the graph and the fault marked, for the first property that is broken.
     """
     for nodes in blocks(graph):
         _check_tokens(graph, nodes)
-        fixed = constants(nodes)
-        for window in windows(nodes):
+        found, fixed = windows(nodes), constants(nodes)
+        for window in found:
             _check_window(graph, nodes, window, fixed)
+        _check_apart(graph, found)
     for window in windows(graph.nodes):
         _check_writes(graph, window)
+    _check_cover(graph)
     return graph
+
+
+def _check_apart(graph: Graph, found: Sequence[Window]) -> None:
+    for i, window in enumerate(found):
+        for other in found[:i]:
+            if other.start is not window.start and not window.inside.isdisjoint(other.inside):
+                text = (
+                    f"the window of {_name(window.start)} interleaves with that of {_name(other.start)}: read the "
+                    "status of one before the other opens, or use one status for both"
+                )
+                raise fault(graph, window.get, text)
 
 
 def _check_window(graph: Graph, nodes: Sequence[Node], window: Window, fixed: frozenset[Node]) -> None:
@@ -154,8 +174,85 @@ def _check_writes(graph: Graph, window: Window) -> None:
     made_inside = _derived(graph.nodes, {v for n in window.inside for v in n.outputs})
     for write in graph.writes:
         if write.value in made_inside and write.value not in checked | set(window.get.outputs):
-            text = f"{reference(write.state)} is written before the status of {_name(window.get)} is read"
+            writer = definers(graph.nodes).get(write.value)
+            text = (
+                f"{reference(write.state)} is written{_at(writer)} before the status {_name(window.get)} is read, so "
+                "no overflow can be skipped: update under `if not overflow`"
+            )
             raise fault(graph, write, text)
+
+
+def _check_cover(graph: Graph) -> None:
+    """Every backward node that a guarded write needs runs before a status that guards it."""
+    cover = Cover(graph.nodes)
+    definer = definers(graph.nodes)
+    for write in graph.writes:
+        writer = definer.get(write.value)
+        missed = cover.missed(writer) if writer is not None else None
+        if writer is not None and missed is not None and _is_made_of(write.value, writer, missed):
+            get = next(n for n in graph.nodes if cover.guards(n, writer))
+            text = (
+                f"{reference(write.state)} is written with {_name(missed)}, which the status {_name(get)} does not "
+                "cover: its window closes before what it must check, so give get_overflow_status every gradient"
+            )
+            raise fault(graph, missed, text)
+
+
+def _is_made_of(value: Value, writer: Node, missed: Node) -> bool:
+    """Whether a branch of the writer makes the value of what the missed node made, as far as one can see there."""
+    at = writer.outputs.index(value)
+    seen = [r for r in writer.regions if not set(captures(r)).isdisjoint(missed.outputs)]
+    return not seen or any(region.outputs[at] in _derived(region.nodes, set(missed.outputs)) for region in seen)
+
+
+class Cover:
+    """Which `overflow_get`s come before each node, and which backward nodes come before which of them, by data.
+
+    Sets of gets are integers of bits; all is found in one sweep forward and one back.
+    """
+
+    def __init__(self, nodes: Sequence[Node]) -> None:
+        self.nodes = nodes
+        gets = [n for n in nodes if n.primitive.name == "overflow_get"]
+        self.bit = {node: 1 << i for i, node in enumerate(gets)}
+        later: dict[Value, int] = {}
+        self.covered: dict[Node, int] = {}
+        for node in reversed(nodes) if gets else ():
+            bits = self.bit.get(node, 0)
+            for value in node.outputs:
+                bits |= later.get(value, 0)
+            self.covered[node] = bits
+            for value in uses(node):
+                later[value] = later.get(value, 0) | bits
+        self.before: dict[Value, int] = {}
+        self.backward: dict[Value, frozenset[int]] = {}
+        for node in nodes if gets else ():
+            self._sweep(node)
+
+    def _sweep(self, node: Node) -> None:
+        bits, backward = self.bit.get(node, 0), frozenset[int]()
+        if node.phase == "backward" and uses(node):
+            backward |= {self.covered[node]}
+        for value in uses(node):
+            bits |= self.before.get(value, 0)
+            found = self.backward.get(value)
+            if found and not found <= backward:
+                backward |= found
+        for value in node.outputs:
+            self.before[value], self.backward[value] = bits, backward
+
+    def guards(self, get: Node, writer: Node) -> bool:
+        """Whether a get comes before a writer."""
+        return bool(self.bit.get(get, 0) & self.before.get(writer.outputs[0], 0))
+
+    def missed(self, writer: Node) -> Node | None:
+        """A backward node before the writer that none of the gets before the writer comes after."""
+        guards = self.before.get(writer.outputs[0], 0) if self.bit else 0
+        if not guards or all(bits & guards for bits in self.backward[writer.outputs[0]]):
+            return None
+        earlier = ancestors(self.nodes, [writer])
+        late = [n for n in self.nodes if n in earlier and n.phase == "backward" and not self.covered[n] & guards]
+        return late[-1]
 
 
 def _derived(nodes: Sequence[Node], values: set[Value]) -> set[Value]:
@@ -165,6 +262,10 @@ def _derived(nodes: Sequence[Node], values: set[Value]) -> set[Value]:
         if not derived.isdisjoint(uses(node)):
             derived.update(node.outputs)
     return derived
+
+
+def _at(node: Node | None) -> str:
+    return f" ({node.loc})" if node is not None and node.loc is not None else ""
 
 
 def _name(node: Node) -> str:

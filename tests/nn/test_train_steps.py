@@ -337,17 +337,18 @@ def test_wrong_inputs_of_a_step(inputs: Any, error: Any, message: str) -> None:
 
 
 class Hidden(nn.Cell):
-    """A branch in whose backward an infinity is made that no gradient shows."""
+    """A branch in whose backward an infinity is made, in float16, that no gradient shows."""
 
-    def __init__(self) -> None:
+    def __init__(self, dtype: Any = graphls.float16) -> None:
         super().__init__()
+        self.dtype = dtype
         self.weight = graphls.Parameter(np.ones(3, F32), name="weight")
 
     def construct(self, x: Any) -> Any:
-        y = self.weight * x
+        y = ops.cast(self.weight * x, self.dtype)
         if ops.sum(x) > 0:
-            return ops.sum(ops.minimum(y * 1e30, 1e20)) + ops.sum(y)
-        return ops.sum(y)
+            return ops.cast(ops.sum(ops.minimum(y * 60000.0, 100.0)) + ops.sum(y), graphls.float32)
+        return ops.cast(ops.sum(y), graphls.float32)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -359,7 +360,18 @@ def test_a_window_sees_what_branches_make(backend: str, mode: str, skips: bool) 
     x = np.ones(3, F32)
     step = graphls.compile(cell, x, backend=backend, overflow_mode=mode)
     assert not bool(step(-x)[1])
-    assert bool(step(x * F32(1e15))[1]) is skips
+    assert bool(step(x * F32(10))[1]) is skips
+
+
+@pytest.mark.parametrize("dtype", [graphls.float32, graphls.bfloat16])
+def test_a_window_watches_nothing_where_nothing_overflows_before_float32(dtype: Any) -> None:
+    graphs = []
+    for mode in MODES:
+        net = Hidden(dtype)
+        optimizer = nn.SGD(net.trainable_params(), 0.1)
+        cell = nn.TrainOneStepWithLossScaleCell(net, optimizer, nn.FixedLossScaleUpdateCell(4.0))
+        graphs.append(graphls.compile(cell, np.ones(3, F32), backend="numpy", overflow_mode=mode).graph)
+    assert str(graphs[0]) == str(graphs[1])
 
 
 @pytest.mark.parametrize("backend", ["numpy", "onnxruntime"])

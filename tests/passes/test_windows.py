@@ -92,7 +92,7 @@ def test_a_token_stays_in_its_block() -> None:
 def test_an_update_depends_on_the_status() -> None:
     text = broken("@w <- %new", "@w <- %gw")
     found = message(text)
-    assert "@w is written before the status of %overflow (step.py:9) is read" in found
+    assert "@w is written (net.py:3) before the status %overflow (step.py:9) is read" in found
     assert "@w <- %gw\n  ^" in found
 
 
