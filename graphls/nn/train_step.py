@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from graphls import dispatch, ops
@@ -164,19 +165,18 @@ def sensitivity_like(loss: Any, scale: Any) -> Any:
         value = ops.reshape(scale, ()) if isinstance(scale, Tensor) else Tensor(scale, leaf.dtype)
         return ops.broadcast_to(ops.cast(value, leaf.dtype), leaf.shape)
 
-    with _backward():
+    with in_phase("backward"):
         return map_leaves(like, loss)
 
 
 def unscaled(grads: Any, scale: Tensor) -> Any:
     """Gradients divided by the scale, in float32 (float64 stays), so that a large scale is not lost to rounding."""
-    with _backward():
+    with in_phase("backward"):
         inverse = ops.reshape(ops.reciprocal(ops.cast(scale, float32)), ())
         return map_leaves(lambda g: ops.mul(g if g.dtype is float64 else ops.cast(g, float32), inverse), grads)
 
 
-def _backward() -> Any:
-    from contextlib import nullcontext
-
+def in_phase(name: str) -> AbstractContextManager[None]:
+    """What is traced inside belongs to a phase of the step."""
     tracer = dispatch.current_tracer()
-    return tracer.phase("backward") if tracer is not None else nullcontext()
+    return tracer.phase(name) if tracer is not None else nullcontext()

@@ -14,7 +14,7 @@ from graphls.nn.checks import positive_int
 from graphls.nn.clip_grad import ClipGradNorm, local_norms
 from graphls.nn.learning_rates import rate_now
 from graphls.nn.moving_average import MovingAverage
-from graphls.nn.train_step import TrainOneStepWithLossScaleCell, sensitivity_like, unscaled
+from graphls.nn.train_step import TrainOneStepWithLossScaleCell, in_phase, sensitivity_like, unscaled
 from graphls.ops.operands import state_of
 from graphls.source import user_location
 from graphls.tensor import Tensor
@@ -83,27 +83,43 @@ class MFTrainOneStepCell(TrainOneStepWithLossScaleCell):
         status, scale = self.start_overflow_check(loss, self.scale_sense)
         grads = self.grad(self.network, self.weights)(*inputs, sensitivity_like(loss, scale))
         grads = unscaled(grads, scale)
-        local = local_norms(grads) if self.local_norm else ()
+        with in_phase("update"):
+            local = local_norms(grads) if self.local_norm else ()
         grads = self.grad_reducer(grads)
         overflow = self.get_overflow_status(status, grads)
-        if self.accumulation is None:
-            overflow, is_last = self.process_loss_scale(overflow), True
-        else:
-            overflow, is_last = self.accumulation.overflowed(overflow), self.accumulation.is_last()
-            grads = self.accumulation.mean(grads)
-        rate = self.current_rate()
-        norm = self.clip_grad_norm.norm(grads) if self.use_clip_grad else None
-        if not is_last:
-            self.accumulation.keep(grads, overflow)
-        else:
-            if self.accumulation is not None:
-                self.accumulation.restart()
-                overflow = self.process_loss_scale(overflow)
-            if not overflow:
-                loss = ops.depend(loss, self.update(grads, norm))
+        with in_phase("update"):
+            rate = self.current_rate()
+            if self.accumulation is None:
+                loss, overflow, norm = self.whole_step(loss, grads, overflow)
+            else:
+                loss, overflow, norm = self.micro_step(self.accumulation, loss, grads, overflow)
         return loss, overflow, scale, rate, norm, *local
 
-    def update(self, grads: Any, norm: Tensor | None) -> Any:
+    def whole_step(self, loss: Any, grads: Any, overflow: Any) -> tuple[Any, Any, Any]:
+        """Update everything by these gradients unless they overflowed; returns (loss, overflow, global norm)."""
+        overflow = self.process_loss_scale(overflow)
+        norm = self.global_norm(grads)
+        if not overflow:
+            loss = ops.depend(loss, self.update(grads, norm))
+        return loss, overflow, norm
+
+    def micro_step(
+        self, accumulation: AccumulatedGradients, loss: Any, grads: Any, overflow: Any
+    ) -> tuple[Any, Any, Any]:
+        """Add these gradients to those of earlier calls; the last call of an update updates everything."""
+        overflow = accumulation.overflowed(overflow)
+        grads = accumulation.mean(grads)
+        if accumulation.is_last():
+            accumulation.restart()
+            return self.whole_step(loss, grads, overflow)
+        accumulation.keep(grads, overflow)
+        return loss, overflow, self.global_norm(grads)
+
+    def global_norm(self, grads: Any) -> Tensor | None:
+        """The common norm of gradients, where the step clips."""
+        return self.clip_grad_norm.norm(grads) if self.use_clip_grad else None
+
+    def update(self, grads: Any, norm: Any) -> Any:
         """Clip the gradients, update the parameters and their averages; returns what the optimizer gives."""
         done = self.optimizer(grads if norm is None else self.clip_grad_norm.clipped(grads, norm))
         if self.ema is not None:
@@ -124,7 +140,7 @@ class MFTrainOneStepCell(TrainOneStepWithLossScaleCell):
         Do not train or save in between. Raises GraphValueError where there are no averages.
         """
         if self.ema is None:
-            raise GraphValueError("There are no moving averages; give MFTrainOneStepCell an ema_decay.", user_location())
+            raise GraphValueError("There are no moving averages; make the step with an ema_decay.", user_location())
         self.ema.swap()
 
     @contextmanager

@@ -11,9 +11,10 @@ from graphls.ir.types import float32
 from graphls.nn.cell import Cell
 from graphls.nn.losses import WithLossCell
 from graphls.ops.differentiate import GradOperation
+from graphls.ops.operands import tensor_of
 from graphls.parameter import Parameter, ParameterTuple
 from graphls.source import user_location
-from graphls.tensor import Tensor, is_tensor
+from graphls.tensor import is_tensor
 from graphls.tree import map_leaves
 
 
@@ -147,5 +148,4 @@ def _check_flag(cell: str, name: str, flag: Any) -> None:
 
 
 def _in_float32(leaf: Any) -> Any:
-    is_float = is_tensor(leaf) and Tensor(leaf).dtype.is_float if not isinstance(leaf, Tensor) else leaf.dtype.is_float
-    return ops.cast(leaf, float32) if is_float else leaf
+    return ops.cast(leaf, float32) if is_tensor(leaf) and tensor_of(leaf).dtype.is_float else leaf
