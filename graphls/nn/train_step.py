@@ -11,6 +11,7 @@ from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import float32, float64
 from graphls.nn.cell import Cell
 from graphls.nn.layers import Identity
+from graphls.nn.optimizers import Optimizer
 from graphls.ops.differentiate import GradOperation
 from graphls.ops.overflow import overflow_get, overflow_start
 from graphls.parameter import Parameter
@@ -47,6 +48,11 @@ class TrainOneStepCell(Cell):
         self.return_grad = return_grad
         self.reducer_flag = False
         self.grad_reducer = Identity()
+
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        if dispatch.current_tracer() is None and isinstance(self.optimizer, Optimizer):
+            self.optimizer.warn_after_schedule()
+        return super().__call__(*args, **options)
 
     def construct(self, *inputs: Any) -> Any:
         loss = self.network(*inputs)
