@@ -109,14 +109,14 @@ class OrtSession:
 
     def run(self, inputs: Sequence[np.ndarray[Any, Any]]) -> list[Any]:
         """One step; the outputs as arrays on the CPU, as DeviceBuffers elsewhere."""
+        drawn = [] if self.random_state is None else self.host.draw(self.random_state)
         if self.seen != Changes.count:
             self._bind_states()
         binding = self.bindings[self.clock.ticks & 1 if self.swapped else 0]
         for name, array in zip(self.lowered.inputs, inputs, strict=True):
             self._bind_input(binding, name, array)
-        if self.random_state is not None:
-            for (_, name), array in zip(self.lowered.host, self.host.draw(self.random_state), strict=True):
-                binding.bind_cpu_input(name, array)
+        for (_, name), array in zip(self.lowered.host, drawn, strict=True):
+            binding.bind_cpu_input(name, array)
         pairs = zip(self.buffers, self.outputs, strict=True)
         results = [self._bind_output(binding, name, kind) if b is None else b for b, (name, kind) in pairs]
         try:

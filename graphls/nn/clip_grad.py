@@ -29,9 +29,10 @@ class ClipGradNorm(Cell):
             raise GraphTypeError(
                 f"For 'ClipGradNorm', the argument 'clip_norm' must be a number, but got {max_norm!r}.", user_location()
             )
-        if not 0 < max_norm < math.inf:
+        if not max_norm > 0 or math.isinf(max_norm):
+            rule = "must be finite" if max_norm > 0 else "must > 0.0"
             raise GraphValueError(
-                f"For 'ClipGradNorm', the argument 'clip_norm' must > 0.0, but got {max_norm}.", user_location()
+                f"For 'ClipGradNorm', the argument 'clip_norm' {rule}, but got {max_norm}.", user_location()
             )
         self.max_norm = float(max_norm)
 
