@@ -50,10 +50,14 @@ class Storage:
         return buffer if isinstance(buffer, np.ndarray) else np.asarray(buffer.numpy())
 
     def replace(self, buffer: Any) -> None:
-        """Hold another buffer, alone."""
+        """Hold another value, in this buffer alone."""
+        self.move(buffer)
+        self.expected = None
+
+    def move(self, buffer: Any) -> None:
+        """Hold the value in another buffer, alone."""
         self.buffers = (buffer,)
         self.clock = None
-        self.expected = None
         Changes.count += 1
 
     def swap_with(self, other: Any, clock: Clock) -> None:

@@ -172,12 +172,12 @@ class OrtSession:
         here = isinstance(buffer, np.ndarray) == (self.device == "cpu")
         if not here:
             buffer = storage.read()
-            storage.replace(buffer if self.device == "cpu" else DeviceBuffer(self._value(buffer)))
+            storage.move(buffer if self.device == "cpu" else DeviceBuffer(self._value(buffer)))
         if name in self.swapped:
             if storage.clock is not self.clock:
                 storage.swap_with(self._empty(self.types[name]), self.clock)
         elif storage.clock is not None and name in self.in_place:
-            storage.replace(storage.current)
+            storage.move(storage.current)
 
     def _binding(self, turn: int) -> Any:
         binding = self.session.io_binding()
