@@ -114,7 +114,7 @@ def test_set_sense_scale_takes_what_has_the_same_shape_and_dtype() -> None:
 
 def test_a_number_is_a_scale_for_mindformers_only() -> None:
     _, loss, optimizer = parts()
-    with pytest.raises(TypeError, match="'scale_sense' must be Cell or Tensor, but got .* <class 'float'>"):
+    with pytest.raises(TypeError, match=r"'scale_sense' must be Cell or Tensor, but got .* <class 'float'>"):
         nn.TrainOneStepWithLossScaleCell(loss, optimizer, 1.0)
     assert float(nn.MFTrainOneStepCell(loss, optimizer).scale_sense) == 1
 

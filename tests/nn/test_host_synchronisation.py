@@ -98,9 +98,7 @@ def batches() -> list[tuple[Any, Any]]:
 @pytest.mark.parametrize("keeps_all", [True, False], ids=["without dropout", "with dropout"])
 @pytest.mark.parametrize("extra", EXTRAS)
 @pytest.mark.parametrize("manager", MANAGERS)
-def test_a_device_is_waited_for_only_by_who_reads(
-    manager: str, extra: str, keeps_all: bool, reads: list[str]
-) -> None:
+def test_a_device_is_waited_for_only_by_who_reads(manager: str, extra: str, keeps_all: bool, reads: list[str]) -> None:
     cell = training_step(manager, extra, keeps_all)
     data = batches()
     step = graphls.compile(cell, *data[0], device="cuda")
