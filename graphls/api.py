@@ -24,8 +24,8 @@ from graphls.tree import leaves, structure
 if TYPE_CHECKING:
     from onnx import ModelProto
 
-DEFAULT_PASSES = "gradient, overflow{{mode={mode}}}, fold, cse, dce, order"
-CPU_PASSES = "gradient, overflow{{mode={mode}}}, fold, cse, factor, dce, order"
+DEFAULT_PASSES = "gradient, overflow{{mode={mode}}}, fold, cse, merge, dce, order"
+CPU_PASSES = "gradient, overflow{{mode={mode}}}, fold, cse, merge, factor, dce, order"
 BACKENDS = ("onnxruntime", "numpy")
 
 

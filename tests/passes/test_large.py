@@ -75,7 +75,7 @@ graph @step(%x: f32[4], %scale: f32[]) {
 
 
 @pytest.mark.parametrize("mode", ["outputs", "window"])
-@pytest.mark.parametrize("rest", ["fold", "cse", "dce", "fold, cse, dce", "cse, fold, dce, order"])
+@pytest.mark.parametrize("rest", ["fold", "cse", "merge", "dce", "fold, cse, merge, dce", "cse, fold, merge, order"])
 def test_windows_stay_right(mode: str, rest: str) -> None:
     verify_windows(parse_pipeline(f"gradient, overflow{{mode={mode}}}, {rest}").run(parse(STEP)).graph)
 
