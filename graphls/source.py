@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
+from graphls.ir.errors import GraphlsError
 from graphls.ir.graph import Location
+
+Result = TypeVar("Result")
 
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
@@ -21,6 +25,21 @@ def user_location() -> Location | None:
             return _location(file, frame.f_lineno)
         frame = frame.f_back
     return None
+
+
+def located(error: GraphlsError) -> GraphlsError:
+    """The same error with the user's line, if it has none yet."""
+    if error.location is not None:
+        return error
+    return type(error)(str(error), user_location())
+
+
+def checked(function: Callable[..., Result], *arguments: Any) -> Result:
+    """`function(*arguments)`, whose error gets the user's line."""
+    try:
+        return function(*arguments)
+    except GraphlsError as error:
+        raise located(error) from None
 
 
 @lru_cache(maxsize=4096)

@@ -7,8 +7,8 @@ from typing import Any
 from graphls import dispatch
 from graphls.ir.errors import GraphValueError
 from graphls.ir.types import as_dtype, bool_, float64
-from graphls.ops.operands import apply, checked, float_of, floats, numbers, tensor_of
-from graphls.source import user_location
+from graphls.ops.operands import apply, float_of, floats, numbers, tensor_of
+from graphls.source import checked, user_location
 from graphls.tensor import Tensor
 
 
