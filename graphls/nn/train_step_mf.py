@@ -73,7 +73,7 @@ class MFTrainOneStepCell(TrainOneStepWithLossScaleCell):
         self.clip_grad_norm = ClipGradNorm(max_grad_norm)
         self.local_norm = local_norm
         self.parallel_config = parallel_config
-        self.learning_rate = _fixed_rates(optimizer)
+        self.learning_rate = _reported_rates(optimizer)
         steps = positive_int("MFTrainOneStepCell", "gradient_accumulation_steps", gradient_accumulation_steps)
         self.accumulation = AccumulatedGradients(self.weights, steps) if steps > 1 else None
         self.ema = None if ema_decay is None else MovingAverage(self.weights, ema_decay, "MFTrainOneStepCell")
@@ -128,11 +128,10 @@ class MFTrainOneStepCell(TrainOneStepWithLossScaleCell):
 
     def current_rate(self) -> Any:
         """The learning rate of the coming update, as the step returns it."""
-        optimizer = self.optimizer
+        rate, optimizer = self.learning_rate, self.optimizer
         if not optimizer.dynamic_lr:
-            return self.learning_rate
-        rate = optimizer.learning_rate[-1] if optimizer.is_group_lr else optimizer.learning_rate
-        return rate_now(rate, state_of(optimizer.global_step))
+            return rate
+        return rate_now(rate[-1] if optimizer.is_group_lr else rate, state_of(optimizer.global_step))
 
     def swap_ema(self) -> None:
         """Give the parameters their moving averages, and at the next call their own values again.
@@ -153,9 +152,9 @@ class MFTrainOneStepCell(TrainOneStepWithLossScaleCell):
             self.swap_ema()
 
 
-def _fixed_rates(optimizer: Any) -> Any:
-    """Copies of learning rates that are numbers; None where one is a schedule."""
+def _reported_rates(optimizer: Any) -> Any:
+    """The schedules of an optimizer, for each parameter with groups; copies of learning rates that are all numbers."""
     if optimizer.dynamic_lr:
-        return None
+        return optimizer.learning_rate
     rates = tuple(rate.data for rate in optimizer.group_rates)
     return rates if optimizer.is_group_lr else rates[0]

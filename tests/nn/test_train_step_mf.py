@@ -330,18 +330,23 @@ class Written(nn.MFTrainOneStepCell):
         grads = tuple(ops.cast(g, graphls.float32) * ops.reciprocal(scale) for g in grads)
         overflow = self.process_loss_scale(self.get_overflow_status(status, grads))
         grads, norm = self.clip_grad_norm(grads)
+        rate = self.learning_rate
+        if self.optimizer.dynamic_lr:
+            rate = rate(self.optimizer.global_step).reshape(())
         if not overflow:
             loss = ops.depend(loss, self.optimizer(grads))
-        return loss, overflow, scale, self.learning_rate, norm
+        return loss, overflow, scale, rate, norm
 
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_step_written_from_its_parts(backend: str, mode: str) -> None:
-    net, loss, optimizer = parts()
-    cell = Written(loss, optimizer, scale_sense=8.0)
-    step = graphls.compile(cell, X, Y, backend=backend, overflow_mode=mode)
-    result = step(X, Y)
-    np.testing.assert_allclose([float(item) for item in result], [25, False, 8, 0.1, 12.909945], rtol=1e-6)
-    assert bool(step(BROKEN, Y)[1])
-    np.testing.assert_allclose(net.bias.asnumpy(), 0.9741801, rtol=1e-6)
+    for rate in (0.1, [0.1, 0.2]):
+        net, loss, optimizer = parts(rate)
+        cell = Written(loss, optimizer, scale_sense=8.0)
+        step = graphls.compile(cell, X, Y, backend=backend, overflow_mode=mode)
+        result = step(X, Y)
+        np.testing.assert_allclose([float(item) for item in result], [25, False, 8, 0.1, 12.909945], rtol=1e-6)
+        assert bool(step(BROKEN, Y)[1])
+        np.testing.assert_allclose(net.bias.asnumpy(), 0.9741801, rtol=1e-6)
+        np.testing.assert_allclose(float(step(X, Y)[3]), rate if rate == 0.1 else 0.2, rtol=1e-6)
