@@ -170,20 +170,23 @@ def test_float32(step: str, optimizer: str) -> None:
     follow(*pair(step, optimizer, half=False), "onnxruntime", "outputs")
 
 
-@pytest.mark.parametrize("mode", ["outputs", "window"])
 @pytest.mark.parametrize("step", STEP_CELLS)
-def test_float32_on_numpy_and_in_both_modes(step: str, mode: str) -> None:
-    follow(*pair(step, "adam decay", half=False), "numpy", mode)
-    follow(*pair(step, "momentum", half=False), "onnxruntime", mode)
+def test_float32_on_numpy_and_in_the_other_mode(step: str) -> None:
+    follow(*pair(step, "adam decay", half=False), "numpy", "outputs")
+    follow(*pair(step, "momentum", half=False), "onnxruntime", "window")
 
 
 @pytest.mark.parametrize("mode", ["outputs", "window"])
 @pytest.mark.parametrize("step", SCALED)
 def test_float16(step: str, mode: str) -> None:
-    for optimizer in ("momentum nesterov", "sgd", "adam"):
-        follow(*pair(step, optimizer, half=True, watches=mode == "window"), "onnxruntime", mode)
-    if step in ("dynamic", "everything"):
-        follow(*pair(step, "momentum", half=True, watches=mode == "window"), "numpy", mode)
+    for optimizer, backend in (("adam", "onnxruntime"), ("momentum nesterov", "numpy")):
+        follow(*pair(step, optimizer, half=True, watches=mode == "window"), backend, mode)
+
+
+@pytest.mark.parametrize("mode", ["outputs", "window"])
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_float16_with_every_optimizer(optimizer: str, mode: str) -> None:
+    follow(*pair("dynamic", optimizer, half=True, watches=mode == "window"), "onnxruntime", mode)
 
 
 def test_a_window_sees_what_the_gradients_do_not() -> None:
