@@ -54,6 +54,11 @@ class TrainOneStepCell(Cell):
             self.optimizer.warn_after_schedule()
         return super().__call__(*args, **options)
 
+    def to_float(self, dst_type: Any) -> Cell:
+        """Compute the network in this dtype; scale, gradients and optimizer keep theirs. Raises as Cell.to_float."""
+        self.network.to_float(dst_type)
+        return self
+
     def construct(self, *inputs: Any) -> Any:
         loss = self.network(*inputs)
         if self.sens is None:

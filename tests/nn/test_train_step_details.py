@@ -287,6 +287,21 @@ def test_float64_gradients_stay_float64(backend: str) -> None:
     np.testing.assert_allclose(weight.asnumpy(), [1 - 0.5 / 3, 1e-9], rtol=1e-15)
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("kind", [nn.TrainOneStepWithLossScaleCell, nn.MFTrainOneStepCell])
+def test_to_float_is_for_the_network(kind: Any, backend: str) -> None:
+    """In float16 a scale of 2^20 would be infinite."""
+    _, loss, optimizer = parts()
+    cell = kind(loss, optimizer, scale_sense=nn.DynamicLossScaleUpdateCell(2.0**20, 2, 100))
+    assert cell.to_float(graphls.float16) is cell
+    run = graphls.compile(cell, X, Y, backend=backend)
+    found = [run(X * F32(0.01), Y)[:3] for _ in range(9)]
+    assert {tuple(item.dtype for item in row) for row in found} == {(graphls.float16, graphls.bool_, graphls.float32)}
+    assert bool(found[0][1]) and not bool(found[-1][1]) and 2 < float(found[-1][2]) < 2**20
+    with pytest.raises(ValueError, match="to_float takes float16, bfloat16 or float32"):
+        cell.to_float(graphls.float64)
+
+
 def test_a_list_of_rates_that_ends_warns_once_and_reads_the_counter_rarely(monkeypatch: Any) -> None:
     _, loss, optimizer = parts()
     optimizer = nn.Momentum(optimizer.parameters, [0.1, 0.05, 0.02], 0.9)
