@@ -38,11 +38,14 @@ class Storage:
         self.expected: Any = None
 
     @property
+    def turn(self) -> int:
+        """Which of the buffers holds the value now."""
+        return 0 if self.clock is None else self.clock.ticks & 1
+
+    @property
     def current(self) -> Any:
         """The buffer that holds the value now."""
-        if self.clock is None:
-            return self.buffers[0]
-        return self.buffers[self.clock.ticks & 1]
+        return self.buffers[self.turn]
 
     def read(self) -> np.ndarray[Any, Any]:
         """The value as an array, which shares memory with the buffer where it can."""

@@ -14,7 +14,7 @@ from graphls.backends.states import HasStorage
 from graphls.ir.errors import GraphRuntimeError, GraphValueError
 from graphls.ir.graph import Graph
 from graphls.ir.types import Type
-from graphls.storage import Changes, Clock
+from graphls.storage import Changes, Clock, Storage
 
 OLDEST = (1, 18)
 PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
@@ -87,6 +87,7 @@ class OrtSession:
         self.clock = Clock()
         self.seen = -1
         self.bindings: list[Any] = []
+        self.bound: list[tuple[Storage, tuple[Any, ...], Clock | None, int]] = []
         self.small = [device == "cpu" and 0 < t.size * t.dtype.itemsize <= SMALL for _, t in self.outputs]
         self.buffers = [self._empty(t) if s else None for s, (_, t) in zip(self.small, self.outputs, strict=True)]
         self.session = self._session(self.lowered.model.SerializeToString())
@@ -110,7 +111,7 @@ class OrtSession:
     def run(self, inputs: Sequence[np.ndarray[Any, Any]]) -> list[Any]:
         """One step; the outputs as arrays on the CPU, as DeviceBuffers elsewhere."""
         if self.seen != Changes.count:
-            self._bind_states()
+            self._follow_changes()
         binding = self.bindings[self.clock.ticks & 1 if self.swapped else 0]
         for name, array in zip(self.lowered.inputs, inputs, strict=True):
             self._bind_input(binding, name, array)
@@ -157,13 +158,21 @@ class OrtSession:
             return buffer.value
         return self.runtime.OrtValue.ortvalue_from_numpy(buffer, self.device, 0)
 
-    def _bind_states(self) -> None:
-        """Bind every state to the buffer that holds it now."""
-        for name in self.types:
-            self._settle(name)
-        count = 2 if self.swapped else 1
-        self.bindings = [self._binding(turn) for turn in range(count)]
+    def _follow_changes(self) -> None:
+        """Bind every state to the buffer that holds it now, unless only others have got new ones."""
+        if not self.bindings or not all(map(self._is_current, self.bound)):
+            for name in self.types:
+                self._settle(name)
+            self.bindings = [self._binding(turn) for turn in range(2 if self.swapped else 1)]
+            storages = [self.parameters[name].storage for name in self.types]
+            self.bound = [(s, s.buffers, s.clock, s.turn) for s in storages]
         self.seen = Changes.count
+
+    def _is_current(self, bound: tuple[Storage, tuple[Any, ...], Clock | None, int]) -> bool:
+        storage, buffers, clock, turn = bound
+        if storage.buffers is not buffers or storage.clock is not clock:
+            return False
+        return clock is self.clock or storage.turn == turn
 
     def _settle(self, name: str) -> None:
         """Bring a state to this device, into one buffer or, where it is swapped, into two."""
