@@ -26,13 +26,15 @@ class Changes:
 class Storage:
     """The buffers of one parameter: one that is updated in place, or two that a session swaps.
 
-    A buffer is a NumPy array, or an object with `numpy()` that lives on a device. `expected` is the value that sessions
+    A buffer is a NumPy array, or an object with `numpy()` that lives on a device. A session may hold it in a wider dtype
+    than `dtype`, that of the first buffer, in which the value is read. `expected` is the value that sessions
     know without reading it, because they know how a step changes it.
     """
 
-    __slots__ = ("buffers", "clock", "expected")
+    __slots__ = ("buffers", "clock", "dtype", "expected")
 
-    def __init__(self, buffer: Any) -> None:
+    def __init__(self, buffer: np.ndarray[Any, Any]) -> None:
+        self.dtype = buffer.dtype
         self.buffers: tuple[Any, ...] = (buffer,)
         self.clock: Clock | None = None
         self.expected: Any = None
@@ -50,7 +52,8 @@ class Storage:
     def read(self) -> np.ndarray[Any, Any]:
         """The value as an array, which shares memory with the buffer where it can."""
         buffer = self.current
-        return buffer if isinstance(buffer, np.ndarray) else np.asarray(buffer.numpy())
+        array = buffer if isinstance(buffer, np.ndarray) else np.asarray(buffer.numpy())
+        return array.astype(self.dtype, copy=False)
 
     def replace(self, buffer: Any) -> None:
         """Hold another buffer, alone."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from graphls.backends.host import HostValues
-from graphls.backends.onnx import Lowered, lower
+from graphls.backends.onnx import Lowered, exchanged, lower
 from graphls.backends.states import HasStorage
 from graphls.ir.errors import GraphRuntimeError, GraphValueError
 from graphls.ir.graph import Graph
@@ -77,8 +77,10 @@ class OrtSession:
         self.device = device
         self.parameters = dict(parameters)
         self.lowered: Lowered = lower(graph, native_half=device == "cuda")
-        self.outputs = list(zip(self.lowered.outputs, (v.type for v in graph.outputs), strict=True))
-        self.types = {state.name: state.type for state in graph.states}
+        self.inputs = [(n, exchanged(v.type)) for n, v in zip(self.lowered.inputs, graph.inputs, strict=True)]
+        self.outputs = [(n, exchanged(v.type)) for n, v in zip(self.lowered.outputs, graph.outputs, strict=True)]
+        self.dtypes = [value.type.dtype.numpy for value in graph.outputs]
+        self.types = {state.name: exchanged(state.type) for state in graph.states}
         self.in_place = {w.state.name for w in graph.writes if w.in_place}
         self.swapped = [w.state.name for w in graph.writes if not w.in_place]
         self.host = HostValues(graph, [node for node, _ in self.lowered.host])
@@ -89,6 +91,8 @@ class OrtSession:
         self.bindings: list[Any] = []
         self.bound: list[tuple[Storage, tuple[Any, ...], Clock | None, int]] = []
         self.small = [device == "cpu" and 0 < t.size * t.dtype.itemsize <= SMALL for _, t in self.outputs]
+        changed = [device == "cpu" and v.type != t for v, (_, t) in zip(graph.outputs, self.outputs, strict=True)]
+        self.copied = [a or b for a, b in zip(self.small, changed, strict=True)]
         self.buffers = [self._empty(t) if s else None for s, (_, t) in zip(self.small, self.outputs, strict=True)]
         self.session = self._session(self.lowered.model.SerializeToString())
 
@@ -113,8 +117,8 @@ class OrtSession:
         if self.seen != Changes.count:
             self._follow_changes()
         binding = self.bindings[self.clock.ticks & 1 if self.swapped else 0]
-        for name, array in zip(self.lowered.inputs, inputs, strict=True):
-            self._bind_input(binding, name, array)
+        for (name, kind), array in zip(self.inputs, inputs, strict=True):
+            self._bind_input(binding, name, kind, array)
         if self.random_state is not None:
             for (_, name), array in zip(self.lowered.host, self.host.draw(self.random_state), strict=True):
                 binding.bind_cpu_input(name, array)
@@ -128,18 +132,20 @@ class OrtSession:
             self.host.after_step(self.random_state)
         if self.swapped:
             self._tick()
-        return [r.copy() if small else r for r, small in zip(results, self.small, strict=True)]
+        endings = zip(results, self.dtypes, self.copied, strict=True)
+        return [r.astype(dtype) if copied else r for r, dtype, copied in endings]
 
     def _tick(self) -> None:
         self.clock.ticks += 1
         Changes.count += 1
         self.seen = Changes.count
 
-    def _bind_input(self, binding: Any, name: str, array: Any) -> None:
+    def _bind_input(self, binding: Any, name: str, kind: Type, array: Any) -> None:
         if isinstance(array, DeviceBuffer):
             binding.bind_ortvalue_input(name, array.value)
         else:
-            binding.bind_cpu_input(name, np.ascontiguousarray(array).reshape(array.shape))
+            array = np.ascontiguousarray(array, kind.dtype.numpy).reshape(kind.shape)
+            binding.bind_cpu_input(name, array)
 
     def _bind_output(self, binding: Any, name: str, kind: Type) -> Any:
         buffer = self._empty(kind)
@@ -176,11 +182,11 @@ class OrtSession:
 
     def _settle(self, name: str) -> None:
         """Bring a state to this device, into one buffer or, where it is swapped, into two."""
-        storage = self.parameters[name].storage
+        storage, dtype = self.parameters[name].storage, self.types[name].dtype.numpy
         buffer = storage.current
         here = isinstance(buffer, np.ndarray) == (self.device == "cpu")
-        if not here:
-            buffer = storage.read()
+        if not here or (isinstance(buffer, np.ndarray) and buffer.dtype != dtype):
+            buffer = storage.read().astype(dtype, copy=False)
             storage.replace(buffer if self.device == "cpu" else DeviceBuffer(self._value(buffer)))
         if name in self.swapped:
             if storage.clock is not self.clock:
