@@ -1,0 +1,18 @@
+"""Mixed precision: managers and scalers of the loss scale, and networks in 16 bits by levels."""
+
+from graphls.amp.managers import DynamicLossScaleManager, FixedLossScaleManager, LossScaleManager
+from graphls.amp.scalers import DynamicLossScaler, LossScaler, StaticLossScaler, all_finite
+from graphls.nn.loss_scale import AdaptiveLossScaleUpdateCell, DynamicLossScaleUpdateCell, FixedLossScaleUpdateCell
+
+__all__ = [
+    "AdaptiveLossScaleUpdateCell",
+    "DynamicLossScaleManager",
+    "DynamicLossScaleUpdateCell",
+    "DynamicLossScaler",
+    "FixedLossScaleManager",
+    "FixedLossScaleUpdateCell",
+    "LossScaleManager",
+    "LossScaler",
+    "StaticLossScaler",
+    "all_finite",
+]
