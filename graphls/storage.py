@@ -26,9 +26,9 @@ class Changes:
 class Storage:
     """The buffers of one parameter: one that is updated in place, or two that a session swaps.
 
-    A buffer is a NumPy array, or an object with `numpy()` that lives on a device. A session may hold it in a wider dtype
-    than `dtype`, that of the first buffer, in which the value is read. `expected` is the value that sessions
-    know without reading it, because they know how a step changes it.
+    A buffer is a NumPy array, or an object with `numpy()` that lives on a device. The value is read in `dtype`, that of
+    the first buffer, though a session may hold it in a wider one. `expected` is the value that sessions know without
+    reading it, because they know how a step changes it.
     """
 
     __slots__ = ("buffers", "clock", "dtype", "expected")

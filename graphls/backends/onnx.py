@@ -75,8 +75,8 @@ class Lowered:
     """A model, and which of its inputs and outputs is what.
 
     `inputs` and `outputs` are tensor names in the order of the graph; `states` and `writes` pair the
-    name of a state with its tensor; all of them have the dtypes that `exchanged` says; `host` are the nodes whose outputs the session computes and feeds,
-    with the names of the tensors that take them.
+    name of a state with its tensor, all in the dtypes that `exchanged` says; `host` are the nodes whose
+    outputs the session computes and feeds, with the names of the tensors that take them.
     """
 
     model: ModelProto

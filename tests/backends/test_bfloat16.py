@@ -60,7 +60,7 @@ def test_states_are_shared_between_backends() -> None:
             cell.last.set_data(8)
             last = 8.0
         step(x)
-        total = total + [1.0, 0.5]
+        total = total + np.array([1.0, 0.5])
         last = float(graphls.Tensor(last + total.sum(), BF16))
         assert cell.total.tolist() == total.tolist() and float(cell.last) == last
         assert (cell.total.dtype, cell.total.asnumpy().dtype) == (BF16, BF16.numpy)
