@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from weakref import WeakSet
 
-from graphls.ir.graph import Graph, Value, walk
+from graphls.ir.graph import Graph, Node, Value, walk
 from graphls.ir.types import bfloat16, float32
 from graphls.parameter import Parameter
 from graphls.passes.overflow import can_overflow_early
@@ -13,7 +13,7 @@ from graphls.source import warn
 from graphls.trace.trace import Traced
 
 _told: WeakSet[Parameter] = WeakSet()
-_KEPT = ("cast", "reshape", "broadcast_to", "depend")
+_KEPT = ("cast", "reshape", "broadcast_to", "depend", "div")
 
 
 def warn_of_idle_scaling(traced: Traced, graph: Graph) -> None:
@@ -46,7 +46,14 @@ def multipliers(graph: Graph) -> set[Value]:
     factors = set(waiting)
     while waiting:
         node = definer.get(waiting.pop())
-        if node is not None and node.primitive.name in ("mul", *_KEPT):
-            waiting.extend(v for v in node.inputs if v not in factors)
-            factors.update(node.inputs)
+        operands = _factors(node) if node is not None else ()
+        waiting.extend(v for v in operands if v not in factors)
+        factors.update(operands)
     return {value for value in factors if value.is_state}
+
+
+def _factors(node: Node) -> tuple[Value, ...]:
+    """The operands that the result of a node is a product with, as far as it is one."""
+    if node.primitive.name == "mul":
+        return node.inputs
+    return node.inputs[:1] if node.primitive.name in _KEPT else ()

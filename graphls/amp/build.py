@@ -46,7 +46,9 @@ def build_train_network(
     scale), else a TrainOneStepCell, which scales by the manager and gives the loss. Raises GraphTypeError and
     GraphValueError for arguments that do not fit; warns where the optimizer does not divide by the scale that it must.
     """
-    _check(network, optimizer, level, boost_level, kwargs)
+    _check_parts(network, optimizer, loss_fn)
+    _check_levels(level, boost_level)
+    _check_settings(kwargs)
     low = as_dtype(kwargs.get("cast_model_type", float16 if level in ("O2", "O3") else float32))
     keeps = kwargs.get("keep_batchnorm_fp32", level == "O2")
     if "loss_scale_manager" in kwargs:
@@ -95,11 +97,16 @@ def _step(network: Cell, optimizer: Optimizer, manager: LossScaleManager | None)
     return step
 
 
-def _check(network: Any, optimizer: Any, level: Any, boost_level: Any, settings: dict[str, Any]) -> None:
+def _check_parts(network: Any, optimizer: Any, loss_fn: Any) -> None:
     if not isinstance(network, Cell):
         raise GraphTypeError(f"The argument 'network' must be a Cell, but got {network!r}.", user_location())
     if not isinstance(optimizer, Optimizer):
         raise GraphTypeError(f"The argument 'optimizer' must be an Optimizer, but got {optimizer!r}.", user_location())
+    if loss_fn is not None and not isinstance(loss_fn, Cell):
+        raise GraphTypeError(f"The argument 'loss_fn' must be a Cell, but got {loss_fn!r}.", user_location())
+
+
+def _check_levels(level: Any, boost_level: Any) -> None:
     if not isinstance(level, str):
         raise GraphTypeError(
             f"The argument `level` must be a string in ['O0','O1','O2','O3','auto'],but got type {type(level)}.",
@@ -108,30 +115,30 @@ def _check(network: Any, optimizer: Any, level: Any, boost_level: Any, settings:
     if level not in LEVELS:
         raise GraphValueError(f"The 'level' should be in : {list(LEVELS)}, but got {level!r}.", user_location())
     if boost_level != "O0":
-        raise GraphValueError(f"The 'boost_level' is 'O0', as graphls has no boost, not {boost_level!r}.", user_location())
+        raise GraphValueError(f"There is no boost, so 'boost_level' is 'O0', not {boost_level!r}.", user_location())
+
+
+def _check_settings(settings: dict[str, Any]) -> None:
     for name in settings:
         if name not in SETTINGS:
             raise GraphValueError(f"Unsupported arg {name!r}; those known are {', '.join(SETTINGS)}.", user_location())
-    _check_settings(**settings)
+    dtype = settings.get("cast_model_type", float32)
+    if not _is_known(dtype):
+        raise GraphTypeError(
+            f"The argument 'cast_model_type' must be one of {DTYPES}, but got {dtype!r}.", user_location()
+        )
+    keeps = settings.get("keep_batchnorm_fp32", False)
+    if not isinstance(keeps, bool):
+        raise GraphTypeError(f"The argument 'keep_batchnorm_fp32' must be bool, but got {keeps!r}.", user_location())
+    manager = settings.get("loss_scale_manager")
+    if manager and not isinstance(manager, LossScaleManager):
+        raise GraphTypeError(
+            f"The argument 'loss_scale_manager' must be a LossScaleManager, but got {manager!r}.", user_location()
+        )
 
 
-def _check_settings(
-    cast_model_type: Any = float32, keep_batchnorm_fp32: Any = False, loss_scale_manager: Any = None
-) -> None:
+def _is_known(dtype: Any) -> bool:
     try:
-        is_known = as_dtype(cast_model_type) in DTYPES
+        return as_dtype(dtype) in DTYPES
     except GraphTypeError:
-        is_known = False
-    if not is_known:
-        raise GraphTypeError(
-            f"The argument 'cast_model_type' must be one of {DTYPES}, but got {cast_model_type!r}.", user_location()
-        )
-    if not isinstance(keep_batchnorm_fp32, bool):
-        raise GraphTypeError(
-            f"The argument 'keep_batchnorm_fp32' must be bool, but got {keep_batchnorm_fp32!r}.", user_location()
-        )
-    if loss_scale_manager and not isinstance(loss_scale_manager, LossScaleManager):
-        raise GraphTypeError(
-            f"The argument 'loss_scale_manager' must be a LossScaleManager, but got {loss_scale_manager!r}.",
-            user_location(),
-        )
+        return False

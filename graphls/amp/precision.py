@@ -42,7 +42,7 @@ def auto_mixed_precision(network: Cell, amp_level: str = "O0", dtype: Any = floa
     if amp_level == "O0":
         return network
     if level_of(network) != "O0":
-        warn(f"The network has the level {level_of(network)} of mixed precision and keeps it, so it is not {amp_level}.")
+        warn(f"The network has the level {level_of(network)} of mixed precision and keeps it; it is not {amp_level}.")
         return network
     {"O1": _apply_o1, "O2": _apply_o2, "O3": _apply_o3, "auto": _apply_auto}[amp_level](network, low)
     _mark(network, _amp_level=amp_level)

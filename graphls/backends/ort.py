@@ -12,7 +12,7 @@ from graphls.backends.host import HostValues
 from graphls.backends.onnx import Lowered, exchanged, lower
 from graphls.backends.states import HasStorage
 from graphls.ir.errors import GraphRuntimeError, GraphValueError
-from graphls.ir.graph import Graph
+from graphls.ir.graph import Graph, Value
 from graphls.ir.types import Type
 from graphls.storage import Changes, Clock, Storage
 
@@ -77,9 +77,9 @@ class OrtSession:
         self.device = device
         self.parameters = dict(parameters)
         self.lowered: Lowered = lower(graph, native_half=device == "cuda")
-        self.inputs = [(n, exchanged(v.type)) for n, v in zip(self.lowered.inputs, graph.inputs, strict=True)]
+        self.inputs = list(zip(self.lowered.inputs, map(_wider, graph.inputs), strict=True))
         self.outputs = [(n, exchanged(v.type)) for n, v in zip(self.lowered.outputs, graph.outputs, strict=True)]
-        self.dtypes = [value.type.dtype.numpy for value in graph.outputs]
+        self.narrowed = {i: v.type.dtype.numpy for i, v in enumerate(graph.outputs) if _wider(v) and device == "cpu"}
         self.types = {state.name: exchanged(state.type) for state in graph.states}
         self.in_place = {w.state.name for w in graph.writes if w.in_place}
         self.swapped = [w.state.name for w in graph.writes if not w.in_place]
@@ -91,8 +91,6 @@ class OrtSession:
         self.bindings: list[Any] = []
         self.bound: list[tuple[Storage, tuple[Any, ...], Clock | None, int]] = []
         self.small = [device == "cpu" and 0 < t.size * t.dtype.itemsize <= SMALL for _, t in self.outputs]
-        changed = [device == "cpu" and v.type != t for v, (_, t) in zip(graph.outputs, self.outputs, strict=True)]
-        self.copied = [a or b for a, b in zip(self.small, changed, strict=True)]
         self.buffers = [self._empty(t) if s else None for s, (_, t) in zip(self.small, self.outputs, strict=True)]
         self.session = self._session(self.lowered.model.SerializeToString())
 
@@ -117,8 +115,8 @@ class OrtSession:
         if self.seen != Changes.count:
             self._follow_changes()
         binding = self.bindings[self.clock.ticks & 1 if self.swapped else 0]
-        for (name, kind), array in zip(self.inputs, inputs, strict=True):
-            self._bind_input(binding, name, kind, array)
+        for (name, dtype), array in zip(self.inputs, inputs, strict=True):
+            self._bind_input(binding, name, dtype, array)
         if self.random_state is not None:
             for (_, name), array in zip(self.lowered.host, self.host.draw(self.random_state), strict=True):
                 binding.bind_cpu_input(name, array)
@@ -132,20 +130,21 @@ class OrtSession:
             self.host.after_step(self.random_state)
         if self.swapped:
             self._tick()
-        endings = zip(results, self.dtypes, self.copied, strict=True)
-        return [r.astype(dtype) if copied else r for r, dtype, copied in endings]
+        results = [r.copy() if small else r for r, small in zip(results, self.small, strict=True)]
+        for i, dtype in self.narrowed.items():
+            results[i] = results[i].astype(dtype)
+        return results
 
     def _tick(self) -> None:
         self.clock.ticks += 1
         Changes.count += 1
         self.seen = Changes.count
 
-    def _bind_input(self, binding: Any, name: str, kind: Type, array: Any) -> None:
+    def _bind_input(self, binding: Any, name: str, dtype: Any, array: Any) -> None:
         if isinstance(array, DeviceBuffer):
             binding.bind_ortvalue_input(name, array.value)
         else:
-            array = np.ascontiguousarray(array, kind.dtype.numpy).reshape(kind.shape)
-            binding.bind_cpu_input(name, array)
+            binding.bind_cpu_input(name, np.ascontiguousarray(array, dtype).reshape(array.shape))
 
     def _bind_output(self, binding: Any, name: str, kind: Type) -> Any:
         buffer = self._empty(kind)
@@ -207,6 +206,12 @@ class OrtSession:
             if buffer is not None:
                 binding.bind_ortvalue_output(name, self._value(buffer))
         return binding
+
+
+def _wider(value: Value) -> Any:
+    """The NumPy dtype in which a value crosses the border of the model, or None where that is its own."""
+    kind = exchanged(value.type)
+    return None if kind == value.type else kind.dtype.numpy
 
 
 def _first_line(error: Exception) -> str:

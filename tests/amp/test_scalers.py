@@ -173,14 +173,15 @@ def function_step(net: nn.Cell, optimizer: nn.Cell, scaler: Any) -> Any:
     return step
 
 
+@pytest.mark.parametrize("mode", ["outputs", "window"])
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("dtype", HALVES)
-def test_a_training_step_written_as_a_function(backend: str, dtype: Any) -> None:
+def test_a_training_step_written_as_a_function(backend: str, dtype: Any, mode: str) -> None:
     net = Net(dtype)
     optimizer = nn.Momentum(net.trainable_params(), 0.125, 0.5)
     scaler = amp.DynamicLossScaler(2.0**10, 2, 3)
     x, y = np.ones((2, 4), F32), np.zeros((2, 3), F32)
-    step = graphls.compile(function_step(net, optimizer, scaler), x, y, backend=backend)
+    step = graphls.compile(function_step(net, optimizer, scaler), x, y, backend=backend, overflow_mode=mode)
     weight, moment, expected = 1.0, 0.0, model(2.0**10, 2, 3, [True, False, True, True, True])
     for number, (scale, good) in enumerate(expected):
         bad = number == 1
