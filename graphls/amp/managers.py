@@ -36,7 +36,7 @@ class FixedLossScaleManager(LossScaleManager):
     """
 
     def __init__(self, loss_scale: float = 128.0, drop_overflow_update: bool = True) -> None:
-        if not number("loss_scale", loss_scale) >= 1:
+        if not _number("loss_scale", loss_scale) >= 1:
             raise GraphValueError(f"The argument 'loss_scale' must be >= 1, but got {loss_scale}", user_location())
         self._loss_scale = loss_scale
         self._drop_overflow_update = drop_overflow_update
@@ -64,13 +64,13 @@ class DynamicLossScaleManager(LossScaleManager):
     """
 
     def __init__(self, init_loss_scale: float = 2**24, scale_factor: float = 2, scale_window: int = 2000) -> None:
-        if not number("init_loss_scale", init_loss_scale) >= 1.0:
+        if not _number("init_loss_scale", init_loss_scale) >= 1.0:
             raise GraphValueError(
                 f"The argument 'init_loss_scale' must be > 1, but got {init_loss_scale}", user_location()
             )
         self.loss_scale = init_loss_scale
         self.scale_window = positive_int("DynamicLossScaleManager", "scale_window", scale_window)
-        if not number("scale_factor", scale_factor) > 0:
+        if not _number("scale_factor", scale_factor) > 0:
             raise GraphValueError(f"The argument 'scale_factor' must be > 0, but got {scale_factor}", user_location())
         self.scale_factor = scale_factor
         self.cur_iter = 1
@@ -110,7 +110,7 @@ class DynamicLossScaleManager(LossScaleManager):
         self.cur_iter += 1
 
 
-def number(name: str, value: Any) -> Any:
+def _number(name: str, value: Any) -> Any:
     """A number as it is; raises GraphTypeError for anything else."""
     if isinstance(value, bool) or not isinstance(value, Real):
         raise GraphTypeError(

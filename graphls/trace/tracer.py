@@ -237,8 +237,7 @@ class Tracer:
         self.cells[id(cell)] = cell
         start = len(self.writes)
         with self.inside(cell):
-            cast = partial(map_leaves, self.cast_input)
-            outputs = explore(self, lambda: self.results(cell, cell._trace_construct(*cast(args), **cast(options))))
+            outputs = explore(self, lambda: self.constructed(cell, args, options))
         self.rename(cell, outputs)
         frame.record(Recorded("call", outputs, tuple(self.writes[start:])))
         if not options:
@@ -269,14 +268,15 @@ class Tracer:
         finally:
             self.phases.pop()
 
+    def constructed(self, cell: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        """What a cell's construct gives, between casts of what goes in and comes out."""
+        cast = partial(map_leaves, self.cast_input)
+        outputs, wanted = cell._trace_construct(*cast(args), **cast(options)), cell._output_type
+        return outputs if wanted is None else map_leaves(lambda leaf: in_dtype(leaf, wanted), outputs)
+
     def cast_input(self, leaf: Any) -> Any:
         """An input of the running cell, in its `to_float` type."""
         return leaf if isinstance(leaf, Parameter) else in_dtype(leaf, self.float_types[-1])
-
-    def results(self, cell: Any, outputs: Any) -> Any:
-        """The outputs of a cell, in the dtype that it gives floats in."""
-        wanted = cell._output_type
-        return outputs if wanted is None else map_leaves(lambda leaf: in_dtype(leaf, wanted), outputs)
 
     def rename(self, cell: Any, outputs: Any) -> None:
         """A cell's result is named after the cell, where the node's name says nothing."""
