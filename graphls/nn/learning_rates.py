@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Iterable
 from typing import Any
 
@@ -15,7 +14,7 @@ from graphls.ir.types import float32, int64
 from graphls.nn.cell import Cell
 from graphls.ops.operands import state_of
 from graphls.parameter import Parameter
-from graphls.source import user_location
+from graphls.source import user_location, warn
 from graphls.tensor import Tensor, is_tensor
 
 
@@ -51,10 +50,7 @@ class ListedLearningRate(LearningRateSchedule):
         self.watch["calls"] = length - int(global_step.item())
         if self.watch["calls"] <= 0:
             self.watch["ended"] = True
-            warnings.warn(
-                f"The list of {length} learning rates is shorter than the run; it stays at its last value.",
-                stacklevel=4,
-            )
+            warn(f"The list of {length} learning rates is shorter than the run; it stays at its last value.")
 
 
 def learning_rate_of(optimizer: str, rate: Any, name: str) -> Parameter | Cell:
