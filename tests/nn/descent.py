@@ -24,7 +24,7 @@ class Reference:
         rates = self.lr if isinstance(self.lr, list) else [self.lr]
         rate = rates[min(self.t, len(rates) - 1)]
         self.t += 1
-        self.w = self.w - self.move(g, rate)
+        self.w = (self.w - self.move(g, rate)).astype(self.w.dtype)
 
     def move(self, g: Any, rate: float) -> Any:
         raise NotImplementedError

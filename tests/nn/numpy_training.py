@@ -1,7 +1,7 @@
 """Training steps written out in NumPy: a network by hand, loss scaling, clipping, accumulation, moving averages.
 
-Nothing here comes from graphls. Forward and backward are in float32, as the documents' formulas say, and where a
-network is in half precision every result is rounded to float16; optimizers and averages are in float64 (`descent`).
+Nothing here comes from graphls. Everything is in float32, optimizers (`descent`) and averages too, and where a network is
+in half precision, every result of its forward and backward is rounded to float16.
 """
 
 from __future__ import annotations
