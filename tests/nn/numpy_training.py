@@ -1,7 +1,7 @@
 """Training steps written out in NumPy: a network by hand, loss scaling, clipping, accumulation, moving averages.
 
-Nothing here comes from graphls. Everything is in float32, optimizers (`descent`) and averages too, and where a network is
-in half precision, every result of its forward and backward is rounded to float16.
+Nothing here comes from graphls. Everything is in float32, optimizers (`descent`) and averages too, and where a network
+is in half precision, every result of its forward and backward is rounded to float16.
 """
 
 from __future__ import annotations
