@@ -9,6 +9,7 @@ from graphls.amp.managers import DynamicLossScaleManager, LossScaleManager
 from graphls.amp.precision import LEVELS, auto_mixed_precision, keep_normalisation, level_of
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import DType, as_dtype, bfloat16, float16, float32
+from graphls.nn.accumulation import GradAccumulationCell
 from graphls.nn.cell import Cell
 from graphls.nn.losses import WithLossCell
 from graphls.nn.optimizers import Optimizer
@@ -43,7 +44,8 @@ def build_train_network(
       network, unless the network is cast to bfloat16, which needs none.
 
     With a manager that gives an update cell this is a TrainOneStepWithLossScaleCell, which gives (loss, overflow,
-    scale), else a TrainOneStepCell, which scales by the manager and gives the loss. Raises GraphTypeError and
+    scale), else a TrainOneStepCell, which scales by the manager and gives the loss. Without a manager, the gradients
+    of a GradAccumulationCell are those of the mean over its parts; with one, of their sum. Raises GraphTypeError and
     GraphValueError for arguments that do not fit; warns where the optimizer does not divide by the scale that it must.
     """
     _check_parts(network, optimizer, loss_fn)
@@ -92,6 +94,8 @@ def _step(network: Cell, optimizer: Optimizer, manager: LossScaleManager | None)
                 f"The loss is scaled by {scale} and the optimizer divides gradients by {optimizer.loss_scale}; "
                 f"create the optimizer with loss_scale={scale}."
             )
+        if scale is None and isinstance(network, GradAccumulationCell):
+            scale = 1 / network.micro_size
         step = TrainOneStepCell(network, optimizer, scale)
     step.set_train()
     return step

@@ -120,6 +120,19 @@ def test_a_network_that_computes_its_own_loss() -> None:
     assert (result.dtype, bool(overflow), float(scale)) == (F16, False, 64.0)
 
 
+def test_accumulated_gradients_are_those_of_the_mean() -> None:
+    updated = []
+    for micro_size in (1, 4):
+        graphls.set_seed(4)
+        net = nn.Dense(6, 2)
+        network = nn.GradAccumulationCell(nn.WithLossCell(net, nn.MSELoss()), micro_size)
+        step = amp.build_train_network(network, nn.SGD(net.trainable_params(), 0.1))
+        loss = float(step(graphls.Tensor(X), graphls.Tensor(Y)))
+        updated.append((loss / micro_size, net.weight.asnumpy(), net.bias.asnumpy()))
+    for whole, parts in zip(*updated, strict=True):
+        np.testing.assert_allclose(parts, whole, rtol=1e-5)
+
+
 def test_integer_labels_stay() -> None:
     net = nn.Dense(6, 3)
     loss = nn.SoftmaxCrossEntropyWithLogits(sparse=True, reduction="mean")
