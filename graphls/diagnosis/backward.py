@@ -48,11 +48,11 @@ class Backward:
         if not found:
             raise GraphValueError("This step takes no gradients of parameters, so there are no ranges of them.")
         wanted = tuple(v for values in found.values() for v in values)
-        named = traced.replace(name=f"{traced.name}_gradients", outputs=wanted, writes=traced.writes)
+        named = traced.replace(name=f"{traced.name}_gradients", outputs=wanted)
         made = Pipeline((Rescale(), *pipeline.passes)).run(named, keep=False, source="trace").graph
         names = [name for name, values in found.items() for _ in values]
         definer = definers(made.nodes)
-        leaves = [(n, leaf) for n, v in zip(names, made.outputs, strict=True) for leaf in parts(v, definer)]
+        leaves = [(n, leaf) for n, v in zip(names, made.outputs, strict=False) for leaf in parts(v, definer)]
         self.parts = [_Part(name, leaf.type.dtype) for name, leaf in leaves]
         outputs = tuple(leaf for _, leaf in leaves)
         self.narrow = open_probe(readable(made.replace(outputs=outputs, writes=()), "narrow"))

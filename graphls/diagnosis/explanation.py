@@ -117,6 +117,8 @@ class OverflowExplanation:
     @property
     def remedy(self) -> str:
         """What a scale can do about it."""
+        if self.sources and self.sources[0].reaches:
+            return f"no scale can help while {self.sources[0].name!r} is not finite."
         if not self.depends_on_scale:
             return f"no scale can help, because {self.first.name if self.first else 'it'} does not depend on it."
         if self.fitting_factor is None:
@@ -175,10 +177,10 @@ def _notes(of: OverflowExplanation) -> Iterator[str]:
         yield f"{source}{'.' if source.reaches else ', but what overflowed does not come from it.'}"
     if of.overflowed and of.scale != of.present_scale:
         yield (
-            f"The present scale {power(of.present_scale)} does not overflow; {power(of.scale)}, which it was before it was "
-            "lowered by the rule of the step, does, and is what this explains."
+            f"The present scale {power(of.present_scale)} does not overflow; {power(of.scale)}, from which the rule of "
+            "the step lowers to it, does, and is what this explains."
         )
     if of.others:
-        yield f"{of.others} other values stopped being finite independently of it."
+        yield f"Not finite independently of it: {of.others} other {'value' if of.others == 1 else 'values'}."
     if of.overflowed and not of.skipped:
         yield "The overflow check of the step, if it has one, does not see it: the step is not skipped."

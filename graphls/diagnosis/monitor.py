@@ -56,6 +56,7 @@ class LossScaleMonitor:
         self.look_every, self.tell = look_every, tell
         self.changes: list[RegimeChange] = []
         self._history = History()
+        self._unseen: list[StepReport] = []
         self._regimes = Regimes(scale_before(step), settled_after, patience)
         self._inputs: tuple[Any, ...] = ()
 
@@ -72,19 +73,17 @@ class LossScaleMonitor:
         """Run one step and report it, unread; raises as the step does."""
         report = StepReport(self.compiled(*inputs), self._history)
         self._inputs = inputs
+        self._unseen.append(report)
         if report.step % self.look_every == 0:
             self.look()
         return report
 
     def look(self) -> list[RegimeChange]:
         """Read the steps since the last look and tell what has changed; returns that."""
-        found = []
-        for report in self._history.read(self._history.steps):
-            change = self._regimes.after(report)
-            if change is not None:
-                found.append(self._explained(change))
+        unseen, self._unseen = self._unseen, []
+        found = [self._explained(change) for change in map(self._regimes.after, unseen) if change is not None]
+        self.changes += found
         for change in found:
-            self.changes.append(change)
             self.tell(change)
         return found
 

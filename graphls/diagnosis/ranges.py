@@ -64,7 +64,7 @@ def number(value: float | None) -> str:
 
 def power(scale: float | None) -> str:
     """A scale, as a power of two where it is one: `2^15`."""
-    if scale is None or not math.isfinite(scale) or scale <= 0:
-        return str(scale)
+    if scale is None or not math.isfinite(scale) or scale <= 0 or scale == 1:
+        return "unknown" if scale is None else f"{scale:g}"
     mantissa, exponent = math.frexp(scale)
     return f"2^{exponent - 1}" if mantissa == 0.5 else f"{scale:g}"

@@ -57,6 +57,8 @@ class Regimes:
         if self.regime == "falling" or not self.falls(scale):
             return ""
         self.regime = "falling"
+        if self.bad < self.patience:
+            return f"the scale keeps falling: from {power(self.told)} to {power(scale)}."
         if scale < self.top:
             return f"the scale keeps falling: from {power(self.top)} to {power(scale)} in {self.bad} skipped steps."
         return f"{self.bad} steps in a row were skipped at the scale {power(scale)}."
@@ -79,7 +81,7 @@ class Regimes:
         if self.high < self.settled_after:
             return ""
         self.regime, self.told, self.high = "grown", scale, 0
-        return f"the scale has grown from {power(told)} to {power(scale)}, and {self.good} steps in a row were not skipped."
+        return f"the scale has grown from {power(told)} to {power(scale)}; {self.good} steps in a row did not overflow."
 
     def settle(self, scale: float) -> str:
         text = f"the scale has settled at {power(scale)}; no step was skipped."

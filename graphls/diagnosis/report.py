@@ -12,7 +12,7 @@ from graphls.source import user_location
 
 
 class History:
-    """The steps that have run and whose outcome nobody has read, in order."""
+    """Counts steps, and those since the last overflow; the steps whose outcome nobody has read wait in order."""
 
     def __init__(self) -> None:
         self.waiting: deque[StepReport] = deque()
@@ -25,15 +25,12 @@ class History:
         self.waiting.append(report)
         return self.steps
 
-    def read(self, until: int) -> list[StepReport]:
+    def read(self, until: int) -> None:
         """Read the outcome of all steps up to this number that have not been read; waits for the device."""
-        found = []
         while self.waiting and self.waiting[0].step <= until:
             report = self.waiting.popleft()
             self.since_overflow = 0 if report.skipped else self.since_overflow + 1
             report._since = self.since_overflow
-            found.append(report)
-        return found
 
 
 class StepReport:
@@ -46,8 +43,8 @@ class StepReport:
     def __init__(self, outputs: Any, history: History | None = None) -> None:
         if not is_loss_scale_tuple(outputs):
             raise GraphTypeError(
-                "A StepReport takes what a step with loss scaling returns: a tuple of the loss, a bool that says whether "
-                "it overflowed, the scale, and then anything.",
+                "A StepReport takes what a step with loss scaling returns, a tuple: the loss, a bool for the overflow "
+                "and the scale, then anything.",
                 user_location(),
             )
         self.outputs = outputs

@@ -10,7 +10,7 @@ from graphls.diagnosis.ranges import Range
 from graphls.ir.graph import Graph, Node, Value, uses, walk
 from graphls.passes import Pipeline
 from graphls.passes.dce import Dce
-from graphls.passes.rescale import TRANSPARENT, Rescale, scales
+from graphls.passes.rescale import TRANSPARENT, Rescale
 from graphls.passes.rewrite import definers
 from graphls.passes.watch import Watch, is_watched, watched_values
 
@@ -32,7 +32,8 @@ class WatchedStep:
         self.probe = open_probe(watching)
         self.nodes = list(walk(self.graph))
         self.definer = definers(self.nodes)
-        self.scales = scales(self.graph)
+        self.returned = self.graph.outputs[: len(traced.outputs)]
+        self.scales = self.graph.outputs[len(traced.outputs) :]
         self.scaled = behind(self.nodes, self.graph.inputs[-1])
 
     def run(self, arrays: Sequence[Any], factor: float = 1.0) -> Ranges:
@@ -49,7 +50,8 @@ class WatchedStep:
     @property
     def scale_is_state(self) -> bool:
         """Whether the step keeps its scale in a state, which it or a manager outside may have changed since."""
-        return any(self.origin(self.definer[v].inputs[0]).is_state for v in self.scales)
+        made = (self.definer[v] for v in self.scales if v in self.definer)
+        return any(self.origin(node.inputs[0]).is_state for node in made)
 
     def origin(self, value: Value) -> Value:
         """What casts and moves lead back to."""
@@ -59,14 +61,20 @@ class WatchedStep:
 
     @property
     def checked(self) -> list[Value]:
-        """The float values that the overflow status of the step depends on; none where it has none."""
+        """The float values that the overflow status of the step depends on; none where it has none.
+
+        Where it is not made by `get_overflow_status`, it is what `isfinite` is asked of the scaled gradients.
+        """
         gets = (node for node in self.nodes if node.primitive.name == "overflow_get")
-        return list(dict.fromkeys(v for get in gets for v in get.inputs if is_watched(v)))
+        asked = (node for node in self.nodes if node.primitive.name == "is_finite")
+        found = [v for node in gets for v in node.inputs if is_watched(v)]
+        found = found or [v for node in asked for v in node.inputs if v in self.scaled and is_watched(v)]
+        return list(dict.fromkeys(found))
 
     @property
     def results(self) -> list[Value]:
         """The float values that leave the step: what it returns and what it writes."""
-        leaving = (*self.graph.outputs, *(w.value for w in self.graph.writes))
+        leaving = (*self.returned, *(w.value for w in self.graph.writes))
         return list(dict.fromkeys(filter(is_watched, leaving)))
 
 

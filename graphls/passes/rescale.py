@@ -19,12 +19,13 @@ TRANSPARENT = ("broadcast_to", "cast", "depend", "reshape", "stop_gradient")
 @register_pass
 @dataclass(frozen=True)
 class Rescale:
-    """Give a traced graph one more input, `%scale_factor : f32[]`, by which the scale of its gradients is multiplied.
+    """Give a traced graph one more input, `%scale_factor : f32[]`, times which the scale of its gradients is taken.
 
     Before:
 
         %scale = cast(@scale_sense) {dtype=f16} : f16[]  // backward
         %gw = gradient(%loss, %scale, @w) {of=1, wrt=1} : f16[4]  // backward
+        return %loss
 
     After:
 
@@ -32,11 +33,12 @@ class Rescale:
         %mul = mul(@scale_sense, %scale_factor) : f32[]  // backward
         %scale_1 = cast(%mul) {dtype=f16} : f16[]  // backward
         %gw = gradient(%loss, %scale_1, @w) {of=1, wrt=1} : f16[4]  // backward
+        return %loss, %mul
 
     The scale is what the sensitivities are made of, behind casts and moves; where that is a constant and the loss is
     the product of something and a state or an input of one element, it is that one. Everything else, unscaling too,
     goes on with the scale as it was. Gradients of gradients are scaled once, by the outer sensitivity. A constant that
-    is not finite stays.
+    is not finite stays. The scales are outputs of the graph, too, behind its own (but for those inside a `cond`).
     """
 
     name = "rescale"
@@ -46,17 +48,13 @@ class Rescale:
         return _Rescaling(graph).run()
 
 
-def scales(graph: Graph) -> list[Value]:
-    """The scales after multiplication, of a graph that this pass has made."""
-    factor = graph.inputs[-1]
-    return [node.output for node in walk(graph) if factor in node.inputs and node.primitive.name == "mul"]
-
-
 class _Rescaling(Rewriter):
     def __init__(self, graph: Graph) -> None:
         super().__init__(graph)
         self.factor = Value(self.names.fresh(FACTOR), Type(float32))
         self.traced = definers(walk(graph))
+        self.products: list[Value] = []
+        self.depth = 0
         self.losses: dict[Value, Value] = {}
         self.gradients: set[Value] = set()
         for node in outer_gradients(graph):
@@ -68,7 +66,13 @@ class _Rescaling(Rewriter):
 
     def run(self) -> Graph:
         made = super().run()
-        return made.replace(inputs=(*made.inputs, self.factor))
+        return made.replace(inputs=(*made.inputs, self.factor), outputs=(*made.outputs, *self.products))
+
+    def region(self, region: Graph) -> Graph:
+        self.depth += 1
+        made = super().region(region)
+        self.depth -= 1
+        return made
 
     def behind(self, value: Value) -> Value:
         """What casts and moves of a float lead back to."""
@@ -118,6 +122,7 @@ class _Rescaling(Rewriter):
         source = node.inputs[0] if node is not None and node.primitive.name == "cast" else scale
         single = source if source.type.dtype is float32 else self.e.cast(source, dtype=float32)
         product: Value = self.e.mul(single, self.factor)
+        self.products += [] if self.depth else [product]
         return product if dtype is float32 else self.e.cast(product, dtype=dtype)
 
 
