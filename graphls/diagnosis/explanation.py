@@ -119,6 +119,8 @@ class OverflowExplanation:
         """What a scale can do about it."""
         if self.sources and self.sources[0].reaches:
             return f"no scale can help while {self.sources[0].name!r} is not finite."
+        if self.first is not None and self.first.primitive == "constant":
+            return f"it is a constant that is not finite in {self.first.type}: make it smaller, or its dtype wider."
         if not self.depends_on_scale:
             return f"no scale can help, because {self.first.name if self.first else 'it'} does not depend on it."
         if self.fitting_factor is None:

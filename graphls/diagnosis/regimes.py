@@ -86,6 +86,7 @@ class Regimes:
     def settle(self, scale: float) -> str:
         text = f"the scale has settled at {power(scale)}; no step was skipped."
         if self.skipped:
-            text = f"the scale has settled: from {power(self.start)} to {power(scale)} in {self.skipped} skipped steps."
+            steps = f"{self.skipped} skipped {'step' if self.skipped == 1 else 'steps'}"
+            text = f"the scale has settled: from {power(self.start)} to {power(scale)} in {steps}."
         self.regime, self.told, self.start, self.skipped = "settled", scale, scale, 0
         return text

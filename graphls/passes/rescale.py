@@ -36,9 +36,10 @@ class Rescale:
         return %loss, %mul
 
     The scale is what the sensitivities are made of, behind casts and moves; where that is a constant and the loss is
-    the product of something and a state or an input of one element, it is that one. Everything else, unscaling too,
-    goes on with the scale as it was. Gradients of gradients are scaled once, by the outer sensitivity. A constant that
-    is not finite stays. The scales are outputs of the graph, too, behind its own (but for those inside a `cond`).
+    the product of something and a state or an input of one element, by which nobody differentiates, it is that one.
+    Everything else, unscaling too, goes on with the scale as it was. Gradients of gradients are scaled once, by the
+    outer sensitivity. A constant that is not finite stays. The scales are outputs of the graph, too, behind its own
+    (but for those inside a `cond`).
     """
 
     name = "rescale"
@@ -91,7 +92,8 @@ class _Rescaling(Rewriter):
         product = self.traced.get(self.behind(gradient.inputs[0]))
         if product is None or product.primitive.name != "mul":
             return None
-        given = {*self.graph.inputs, *self.graph.states}
+        of, wrt = gradient.attrs["of"], gradient.attrs["wrt"]
+        given = {*self.graph.inputs, *self.graph.states} - set(gradient.inputs[2 * of : 2 * of + wrt])
         found = (v for v in product.inputs if v.type.size == 1 and self.behind(v) in given)
         scale = next(found, None)
         return None if scale is None else (product, scale)

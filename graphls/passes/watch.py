@@ -101,8 +101,10 @@ class _Watching:
 
 
 def joined(e: Builder, parts: Sequence[Value]) -> Value | None:
-    """The summaries one after the other."""
-    return e.emit("concat", parts, {"axis": 0}, name="watched")[0] if parts else None
+    """The summaries one after the other; None for none."""
+    if len(parts) < 2:
+        return parts[0] if parts else None
+    return e.emit("concat", parts, {"axis": 0}, name="watched")[0]
 
 
 def blank(e: Builder, size: int) -> Value | None:

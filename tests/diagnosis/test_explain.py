@@ -180,8 +180,8 @@ def test_branches_in_branches(backend: str) -> None:
     step = scaled_step(nested, backend, scale=4.0)
     found = step.explain_overflow(5 * X, Y)  # the sum is 120, and exp(20) too much
     assert found.first is not None and found.first.line == line_of(nested, "ops.exp(x)")
-    for x in (X, -X):
-        assert not bool(step(x, Y)[1]) and not step.explain_overflow(x, Y).overflowed
+    for x in (X, -5 * X):
+        assert not step.explain_overflow(x, Y).overflowed
 
 
 def masked(x: Any) -> Any:
@@ -310,6 +310,19 @@ def test_a_plain_step(backend: str) -> None:
     step(X, Y)  # there is no check: the weights are lost
     found = step.explain_overflow(X, Y)
     assert {s.name for s in found.sources if s.reaches} >= {"weight"} and "no scale can help while" in str(found)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_constant_that_does_not_fit_its_dtype(backend: str) -> None:
+    class HalfLoss(Net):
+        def construct(self, x: Any) -> Any:
+            return ops.sum(ops.matmul(x, self.weight))
+
+    net = HalfLoss(identity)
+    cell = nn.TrainOneStepCell(net, nn.Momentum(net.trainable_params(), 0.1, 0.9), sens=2.0**20)
+    found = graphls.compile(cell, X, backend=backend).explain_overflow(X)
+    assert found.first is not None and (found.first.primitive, found.phase) == ("constant", "backward")
+    assert "it is a constant that is not finite in f16[]: make it smaller" in str(found)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
