@@ -155,7 +155,7 @@ def _facts(of: OverflowExplanation, first: NonFinite) -> list[tuple[str, str]]:
     """What there is to say about the first value, line by line."""
     line = f"{first.file}:{first.line}  {first.code}".rstrip() if first.file else "not known"
     facts = [
-        ("phase", f"{first.phase}: {of.remedy}"),
+        ("phase", first.phase),
         ("primitive", first.primitive),
         ("cell", first.cell or "-"),
         ("line", line),
@@ -175,6 +175,8 @@ def number_of(scale: float) -> str:
 
 
 def _notes(of: OverflowExplanation) -> Iterator[str]:
+    if of.first is not None and of.sources and of.sources[0].reaches:
+        yield f"{of.remedy[0].upper()}{of.remedy[1:]}"
     for source in of.sources[1:] if of.sources and of.sources[0].reaches else of.sources:
         yield f"{source}{'.' if source.reaches else ', but what overflowed does not come from it.'}"
     if of.overflowed and of.scale != of.present_scale:
