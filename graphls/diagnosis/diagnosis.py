@@ -24,6 +24,13 @@ SAFETY = 4.0
 """The suggested scale is so many times smaller than the largest one that fits."""
 
 
+def _may_have_changed(cell: Any) -> bool:
+    """Whether an update cell changed the scale in its last step; true where it does not count them."""
+    if not (hasattr(cell, "current_iterator_step") and hasattr(cell, "last_overflow_iterator_step")):
+        return True
+    return int(cell.last_overflow_iterator_step) == int(cell.current_iterator_step) - 1
+
+
 class Diagnosis:
     """Answers about a step; what it compiles for them is kept."""
 
@@ -53,9 +60,14 @@ class Diagnosis:
         return explain(self.watched, arrays, gradients(self.traced), self.lowered_by())
 
     def lowered_by(self) -> float:
-        """By how much the step divides its scale after an overflow: the `scale_factor` of its update cell."""
-        factors = (getattr(cell, "scale_factor", None) for cell, _ in self.step.cells)
-        return next((float(f) for f in factors if isinstance(f, (int, float)) and f > 0), USUAL_FACTOR)
+        """By how much the last step may have divided its scale: the `scale_factor` of its update cell.
+
+        1 where the counters of that cell say that the last step did not change the scale.
+        """
+        for cell, _ in self.step.cells:
+            if hasattr(cell, "get_loss_scale") and hasattr(cell, "scale_factor"):
+                return float(cell.scale_factor) if _may_have_changed(cell) else 1.0
+        return USUAL_FACTOR
 
     def gradient_ranges(self, inputs: tuple[Any, ...]) -> GradientRanges:
         """See Compiled.gradient_ranges."""

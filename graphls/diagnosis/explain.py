@@ -20,18 +20,19 @@ def explain(
 ) -> OverflowExplanation:
     """The explanation of a run on these inputs.
 
-    `parameters` are the names of the states that take gradients. If the run at the present scale is finite, the scale
-    before it was lowered, `lowered_by` times as large, is tried as well.
+    `parameters` are the names of the states that take gradients. If the check sees nothing at the present scale, the
+    scale before it was lowered, `lowered_by` times as large, is tried as well.
     """
-    present = step.run(arrays)
-    scale = step.scale(present)
-    for factor in (1.0, lowered_by) if step.checked and step.scale_is_state else (1.0,):
-        ranges = present if factor == 1.0 else step.run(arrays, factor)
-        faults = Faults(step, ranges)
-        if faults.symptoms:
-            return _explained(step, arrays, faults, frozenset(parameters), scale, factor)
-    given = Faults(step, present).given(frozenset(parameters))
-    return OverflowExplanation(False, False, sources=given, scale=scale, present_scale=scale)
+    names = frozenset(parameters)
+    ranges = step.run(arrays)
+    scale, faults = step.scale(ranges), Faults(step, ranges)
+    if not faults.is_seen and step.checked and step.scale_is_state and lowered_by != 1.0:
+        before = Faults(step, step.run(arrays, lowered_by))
+        if before.is_seen:
+            return _explained(step, arrays, before, names, scale, lowered_by)
+    if faults.symptoms:
+        return _explained(step, arrays, faults, names, scale, 1.0)
+    return OverflowExplanation(False, False, sources=faults.given(names), scale=scale, present_scale=scale)
 
 
 def _explained(

@@ -44,6 +44,8 @@ class Range:
         return max(abs(self.least), abs(self.greatest))
 
     def __str__(self) -> str:
+        if not self.was_made:
+            return "not made"
         if self.largest is None:
             numbers = "no element is finite"
         else:

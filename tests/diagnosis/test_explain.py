@@ -108,7 +108,7 @@ def test_an_input_that_is_infinite_comes_first(backend: str) -> None:
         "The input 'inputs_0' holds 1 infinite and 1 nan of 8 elements before the step begins."
     )
     assert found.first is not None and found.first.phase == "forward"
-    assert "no scale can help while 'inputs_0' is not finite" in str(found)
+    assert "No scale can help while 'inputs_0' is not finite" in str(found)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -205,6 +205,26 @@ def test_nothing_overflows(backend: str) -> None:
     found = step.explain_overflow(X, Y)
     assert not found.overflowed and not found.skipped and found.first is None and found.scale == 4
     assert str(found) == "Nothing that the step checks, returns or writes is infinite or nan at the scale 2^2."
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_step_at_the_limit_that_was_not_skipped(backend: str) -> None:
+    """The counters of the update cell say that the scale was not lowered, so that no other scale is in question."""
+    step = scaled_step(identity, backend, scale=2.0**14)
+    x = 0.9 * X
+    assert not bool(step(x, Y)[1]) and skips_at(step, 2.0**15, X, Y)
+    step = scaled_step(identity, backend, scale=2.0**14)
+    assert not bool(step(x, Y)[1])
+    assert not step.explain_overflow(x, Y).overflowed
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_scale_that_a_manager_outside_has_lowered(backend: str) -> None:
+    step = scaled_step(identity, backend, manager=graphls.Tensor(2.0**15))
+    assert bool(step(X, Y)[1])
+    step.parameters["scale_sense"].set_data(np.array(2.0**14, F32))
+    found = step.explain_overflow(X, Y)
+    assert (found.overflowed, found.scale, found.present_scale) == (True, 2.0**15, 2.0**14)
 
 
 @pytest.mark.parametrize("factor", [2, 4])
@@ -309,7 +329,7 @@ def test_a_plain_step(backend: str) -> None:
     assert (found.phase, found.skipped, found.scale, found.fitting_scale) == ("backward", False, 2.0**20, 2.0**14)
     step(X, Y)  # there is no check: the weights are lost
     found = step.explain_overflow(X, Y)
-    assert {s.name for s in found.sources if s.reaches} >= {"weight"} and "no scale can help while" in str(found)
+    assert {s.name for s in found.sources if s.reaches} >= {"weight"} and "No scale can help while" in str(found)
 
 
 @pytest.mark.filterwarnings("ignore:overflow encountered in cast")
