@@ -7,13 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from graphls.diagnosis.gradients import GradientRange, gradient_range
-from graphls.diagnosis.probe import Probe
-from graphls.ir.build import Builder, Names
+from graphls.diagnosis.probe import Probe, readable
 from graphls.ir.errors import GraphValueError
 from graphls.ir.graph import Graph, Node, Value
-from graphls.ir.types import DType, float32
+from graphls.ir.types import DType
 from graphls.passes import Pipeline
-from graphls.passes.dce import Dce
 from graphls.passes.rescale import Rescale, outer_gradients
 from graphls.passes.rewrite import definers
 from graphls.passes.widen import Widen
@@ -46,7 +44,7 @@ class Backward:
     def __init__(self, traced: Graph, pipeline: Pipeline, open_probe: Callable[[Graph], Probe]) -> None:
         found = gradients(traced)
         if not found:
-            raise GraphValueError("This step takes no gradients of parameters, so there are no ranges of them.")
+            raise GraphValueError("This step takes no gradients of parameters outside of branches, so there are no ranges of them.")
         wanted = tuple(v for values in found.values() for v in values)
         named = traced.replace(name=f"{traced.name}_gradients", outputs=wanted)
         made = Pipeline((Rescale(), *pipeline.passes)).run(named, keep=False, source="trace").graph
@@ -55,9 +53,9 @@ class Backward:
         leaves = [(n, leaf) for n, v in zip(names, made.outputs, strict=False) for leaf in parts(v, definer)]
         self.parts = [_Part(name, leaf.type.dtype) for name, leaf in leaves]
         outputs = tuple(leaf for _, leaf in leaves)
-        self.narrow = open_probe(readable(made.replace(outputs=outputs, writes=()), "narrow"))
+        self.narrow = open_probe(readable(made.replace(outputs=outputs, writes=())))
         widened = Widen().run(made.replace(outputs=outputs, writes=()))
-        self.wide = open_probe(readable(widened, "wide"))
+        self.wide = open_probe(readable(widened))
 
     @property
     def dtypes(self) -> set[DType]:
@@ -84,12 +82,3 @@ def _halves(value: Value, definer: Mapping[Value, Node]) -> list[Value]:
     if node is None or node.primitive.name not in (*SUMS, "cast"):
         return []
     return [half for v in node.inputs for half in _halves(v, definer)]
-
-
-def readable(graph: Graph, name: str) -> Graph:
-    """A graph whose outputs are float32 where they are 16-bit floats, which not every runtime hands out."""
-    e = Builder(Names.of(graph))
-    e.phase = "check"
-    outputs = tuple(e.cast(v, dtype=float32) if v.type.dtype.is_half else v for v in graph.outputs)
-    made = graph.replace(name=f"{graph.name}_{name}", nodes=(*graph.nodes, *e.nodes), outputs=outputs)
-    return Pipeline((Dce(),)).run(made, keep=False).graph

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from graphls.diagnosis.backward import Backward, gradients
-from graphls.diagnosis.explain import Faults, explain
+from graphls.diagnosis.explain import explain
 from graphls.diagnosis.explanation import OverflowExplanation
 from graphls.diagnosis.fitting import HIGHEST, largest_fitting
 from graphls.diagnosis.gradients import GradientRanges
@@ -87,11 +87,9 @@ class Diagnosis:
     def largest_scale(self, arrays: Sequence[Any], scale: float | None) -> float | None:
         """The largest power of two with which the step is finite; None where none is, or all are."""
         step = self.watched
-
-        def fits(factor: float) -> bool:
-            faults = Faults(step, step.run(arrays, factor))
-            return not faults.is_seen if step.checked else not faults.symptoms
-
-        factor = largest_fitting(fits, scale) if scale is not None else None
-        found = None if factor is None or scale is None else factor * scale
+        targets = step.checked or step.results
+        if scale is None:
+            return None
+        factor = largest_fitting(lambda times: step.is_finite(targets, arrays, times), scale)
+        found = None if factor is None else factor * scale
         return None if found == 2.0**HIGHEST else found

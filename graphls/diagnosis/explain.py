@@ -72,15 +72,11 @@ def _fitting(
     step: WatchedStep, arrays: Sequence[Any], targets: Iterable[Value], scale: float | None, factor: float
 ) -> float | None:
     """The factor of the scale of the run with which the targets are finite."""
-
-    def fits(times: float) -> bool:
-        ranges = step.run(arrays, factor * times)
-        return not any(ranges[v].not_finite for v in targets)
-
     known = 1.0 if scale is None else scale
     if not (math.isfinite(known) and known > 0):
         return None
-    return largest_fitting(fits, known, math.ceil(math.log2(known)))
+    highest = math.ceil(math.log2(known))
+    return largest_fitting(lambda times: step.is_finite(targets, arrays, factor * times), known, highest)
 
 
 class Faults:

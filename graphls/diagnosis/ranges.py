@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
 
 from graphls.ir.types import Type
+
+Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)
@@ -24,12 +28,19 @@ class Range:
     was_made: bool = True
 
     @classmethod
-    def of_summary(cls, type: Type, summary: Iterable[float]) -> Range:
-        """The range that the four numbers of the primitive `summary` say."""
-        infinite, nan, least, greatest = map(float, summary)
-        if least <= greatest:
-            return cls(type, int(infinite), int(nan), least, greatest)
-        return cls(type, int(infinite), int(nan), None, None, not math.isnan(least))
+    def of(cls, type: Type, array: Array, was_made: bool = True) -> Range:
+        """The range of an array; none where it was not made."""
+        if not was_made:
+            return cls(type, 0, 0, None, None, False)
+        if type.dtype.is_half:
+            array = array.astype(np.float32)
+        finite = np.isfinite(array)
+        nan = int(np.isnan(array).sum())
+        infinite = array.size - int(finite.sum()) - nan
+        if infinite + nan == array.size:
+            return cls(type, infinite, nan, None, None)
+        least, greatest = (f(array, where=finite, initial=i) for f, i in ((np.min, np.inf), (np.max, -np.inf)))
+        return cls(type, infinite, nan, float(least), float(greatest))
 
     @property
     def not_finite(self) -> int:

@@ -1,64 +1,74 @@
-"""The watch pass: what every float value of a step was, in one output. A plain `import graphls` leaves it alone."""
+"""The watch pass: every float value of a step as an output. A plain `import graphls` leaves it alone."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-import numpy as np
-
-import graphls.primitives.summary  # noqa: F401  registers what the pass emits
 from graphls.ir.build import Builder, Names
-from graphls.ir.graph import Graph, Node, Value, walk
-from graphls.ir.types import Type, float64
+from graphls.ir.graph import PHASES, Graph, Node, Value
 from graphls.passes.manager import register_pass
-
-COLUMNS = 4
-"""The numbers that `summary` gives for a value."""
-
-NOT_RUN = (0.0, 0.0, math.nan, math.nan)
-"""The summary of a value in a branch that did not run."""
 
 
 @register_pass
 @dataclass(frozen=True)
 class Watch:
-    """Give the summaries of all float values as the only output, and write no state.
+    """Give float values as the only outputs, and write no state.
 
     Before:
 
-        %y = exp(%x) : f16[4]  // forward
+        %y = cond(%c) : f16[4] region {
+          %a = exp(%x) : f16[4]  // forward
+          yield %a
+        } region {
+          yield %x
+        }  // forward
         @w <- %new
-        return %y
+        return %i
 
     After:
 
-        %summary = summary(%x) : f64[4]  // check
-        %y = exp(%x) : f16[4]  // forward
-        %summary_1 = summary(%y) : f64[4]  // check
-        ...
-        %watched = concat(%summary, %summary_1) {axis=0} : f64[8]  // check
-        return %watched
+        %y, %a_1 = cond(%c) : f16[4], f16[4] region {
+          %a = exp(%x) : f16[4]  // forward
+          yield %a, %a
+        } region {
+          %zeros = broadcast_to(%c_1) {shape=[4]} : f16[4]  // check
+          yield %x, %zeros
+        }  // forward
+        return %c, %x, %a_1, %y
 
-    Inputs and states come first, then the values in the order in which they are made. A `cond` yields the
-    summaries of both branches, those of the one that did not run with nan for the least and the greatest element.
-    `watched_values` says which value each row of four numbers belongs to.
+    Values in a branch that does not run are zeros; the conditions are outputs, too, and tell which those are.
+    `watched_values` gives the values in the order of the outputs. Only nodes of these `phases` are watched, and of
+    the values only those from `start` to `stop`.
     """
 
+    phases: tuple[str, ...] = PHASES
+    start: int = 0
+    stop: int | None = None
     name = "watch"
 
     def run(self, graph: Graph) -> Graph:
         """The graph that only watches."""
-        watching = _Watching(Names.of(graph))
-        e, rows = watching.block(graph.nodes, (*graph.inputs, *graph.states))
-        outputs = (rows if rows is not None else e.constant(np.zeros(0)),)
-        return graph.replace(nodes=tuple(e.nodes), writes=(), outputs=outputs)
+        values = watched_values(graph, self.phases)[self.start : self.stop]
+        watching = _Watching(Names.of(graph), set(values))
+        e, carried = watching.block(graph.nodes)
+        return graph.replace(nodes=tuple(e.nodes), writes=(), outputs=tuple(carried.get(v, v) for v in values))
 
 
-def watched_values(graph: Graph) -> list[Value]:
-    """The values whose summaries a watching graph gives, in the order of its rows."""
-    return [node.inputs[0] for node in walk(graph) if node.primitive.name == "summary"]
+def watched_values(graph: Graph, phases: tuple[str, ...] = PHASES) -> list[Value]:
+    """The floats among inputs, states and results, and the conditions of branches; in the order of execution."""
+    given = (v for v in (*graph.inputs, *graph.states) if is_watched(v))
+    return list(dict.fromkeys((*given, *_made(graph.nodes, phases))))
+
+
+def _made(nodes: Iterable[Node], phases: tuple[str, ...]) -> Iterator[Value]:
+    for node in nodes:
+        if node.phase in phases:
+            if node.primitive.name == "cond":
+                yield node.inputs[0]
+                for region in node.regions:
+                    yield from _made(region.nodes, phases)
+            yield from filter(is_watched, node.outputs)
 
 
 def is_watched(value: Value) -> bool:
@@ -67,46 +77,34 @@ def is_watched(value: Value) -> bool:
 
 
 class _Watching:
-    def __init__(self, names: Names) -> None:
-        self.names = names
+    def __init__(self, names: Names, values: set[Value]) -> None:
+        self.names, self.values = names, values
 
-    def block(self, nodes: Iterable[Node], given: Iterable[Value] = ()) -> tuple[Builder, Value | None]:
-        """A block that also makes the summaries of its values, joined in one; None where there are none."""
+    def block(self, nodes: Iterable[Node]) -> tuple[Builder, dict[Value, Value]]:
+        """The nodes, and for each value that is watched in them or in their branches the one that carries it."""
         e = Builder(self.names)
-        e.phase = "check"
-        parts = [e.summary(v) for v in given if is_watched(v)]
+        carried: dict[Value, Value] = {}
         for node in nodes:
-            made, rows = self.cond(node) if node.primitive.name == "cond" else (node, None)
+            made, inner = self.cond(node) if node.primitive.name == "cond" else (node, {})
             e.append(made)
-            with e.at(node, "check"):
-                parts += [] if rows is None else [rows]
-                parts += [e.summary(v) for v in node.outputs if is_watched(v)]
-        return e, joined(e, parts)
+            carried.update(inner)
+            carried.update((v, v) for v in node.outputs if v in self.values)
+        return e, carried
 
-    def cond(self, node: Node) -> tuple[Node, Value | None]:
-        """A `cond` with one more output: the summaries of what is made in either branch."""
+    def cond(self, node: Node) -> tuple[Node, dict[Value, Value]]:
+        """A `cond` that also yields what is watched in its branches."""
         blocks = [self.block(region.nodes) for region in node.regions]
-        sizes = [rows.type.size if rows is not None else 0 for _, rows in blocks]
-        if not sum(sizes):
-            return node, None
+        if not any(inner for _, inner in blocks):
+            return node, {}
         regions = []
-        for at, (region, (e, rows)) in enumerate(zip(node.regions, blocks, strict=True)):
+        for region, (e, own) in zip(node.regions, blocks, strict=True):
             with e.at(node, "check"):
-                parts = [rows if i == at else blank(e, size) for i, size in enumerate(sizes)]
-                yielded = joined(e, [part for part in parts if part is not None])
-            assert yielded is not None
-            regions.append(region.replace(nodes=tuple(e.nodes), outputs=(*region.outputs, yielded)))
-        rows = Value(self.names.fresh("watched"), Type(float64, (sum(sizes),)))
-        return replace(node, regions=tuple(regions), outputs=(*node.outputs, rows)), rows
+                added = [v if inner is own else self.zeros(e, v) for _, inner in blocks for v in inner.values()]
+            regions.append(region.replace(nodes=tuple(e.nodes), outputs=(*region.outputs, *added)))
+        inside = [v for _, inner in blocks for v in inner]
+        outputs = tuple(Value(self.names.fresh(v.name), v.type) for v in inside)
+        made = replace(node, regions=tuple(regions), outputs=(*node.outputs, *outputs))
+        return made, dict(zip(inside, outputs, strict=True))
 
-
-def joined(e: Builder, parts: Sequence[Value]) -> Value | None:
-    """The summaries one after the other; None for none."""
-    if len(parts) < 2:
-        return parts[0] if parts else None
-    return e.emit("concat", parts, {"axis": 0}, name="watched")[0]
-
-
-def blank(e: Builder, size: int) -> Value | None:
-    """Summaries for a branch that does not run."""
-    return e.constant(np.tile(NOT_RUN, size // COLUMNS)) if size else None
+    def zeros(self, e: Builder, like: Value) -> Value:
+        return e.constant(0, like.type.dtype, like.type.shape)
