@@ -15,6 +15,7 @@ from graphls.passes import Pipeline
 from graphls.passes.rescale import Rescale, outer_gradients
 from graphls.passes.rewrite import definers
 from graphls.passes.widen import Widen
+from graphls.source import user_location
 
 SUMS = ("add", "depend", "reshape")
 """What gradients of several uses are joined by, after their casts."""
@@ -44,7 +45,8 @@ class Backward:
     def __init__(self, traced: Graph, pipeline: Pipeline, open_probe: Callable[[Graph], Probe]) -> None:
         found = gradients(traced)
         if not found:
-            raise GraphValueError("This step takes no gradients of parameters outside of branches, so there are no ranges of them.")
+            message = "This step takes no gradients of parameters, or only inside of branches."
+            raise GraphValueError(message, user_location())
         wanted = tuple(v for values in found.values() for v in values)
         named = traced.replace(name=f"{traced.name}_gradients", outputs=wanted)
         made = Pipeline((Rescale(), *pipeline.passes)).run(named, keep=False, source="trace").graph

@@ -11,7 +11,10 @@ import numpy as np
 
 from graphls.diagnosis.html import Page
 from graphls.diagnosis.ranges import number, power
+from graphls.ir.errors import GraphKeyError
+from graphls.ir.registry import nearest
 from graphls.ir.types import DType
+from graphls.source import user_location
 
 Array = np.ndarray[Any, Any]
 HEADER = ("parameter", "dtype", "least", "largest", "in float32", "flushed", "subnormal", "not finite", "head room")
@@ -65,10 +68,14 @@ class GradientRanges(Sequence[GradientRange]):
     suggested_scale: float | None
 
     def __getitem__(self, index: Any) -> Any:
-        """A range by its place, or by the name of its parameter."""
-        if isinstance(index, str):
-            return next(r for r in self.ranges if r.name == index)
-        return self.ranges[index]
+        """A range by its place, or by the name of its parameter; raises GraphKeyError for another name."""
+        if not isinstance(index, str):
+            return self.ranges[index]
+        found = [r for r in self.ranges if r.name == index]
+        if not found:
+            near = nearest(index, (r.name for r in self.ranges))
+            raise GraphKeyError(f"There is no gradient of {index!r}{near}.", user_location())
+        return found[0]
 
     def __len__(self) -> int:
         return len(self.ranges)

@@ -78,7 +78,8 @@ class WatchedStep:
 
     def scale(self, ranges: Ranges) -> float | None:
         """The loss scale of a run; None where the step has none, or more than one."""
-        found = {bound for v in self.scales for bound in (ranges[v].least, ranges[v].greatest)}
+        scales = [v for v in self.scales if v in ranges]
+        found = {bound for v in scales for bound in (ranges[v].least, ranges[v].greatest)}
         return found.pop() if len(found) == 1 else None
 
     @property
@@ -117,7 +118,7 @@ def parts(values: Sequence[Value]) -> list[tuple[int, int]]:
     """The places at which values begin and end that fit into MOST_BYTES together."""
     ends, total = [], 0
     for i, value in enumerate(values):
-        size = value.type.size * value.type.dtype.itemsize
+        size = value.type.size * max(4, value.type.dtype.itemsize)
         if total and total + size > MOST_BYTES:
             ends.append(i)
             total = 0

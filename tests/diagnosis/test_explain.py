@@ -347,6 +347,55 @@ def test_a_constant_that_does_not_fit_its_dtype(backend: str) -> None:
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
+def test_a_backward_that_no_scale_can_help(backend: str) -> None:
+    """The derivative of the square root is infinite at 0, at every scale."""
+    step = scaled_step(ops.sqrt, backend, scale=16.0)
+    found = step.explain_overflow(0 * X, Y + 1)
+    assert (found.phase, found.depends_on_scale, found.fitting_scale) == ("backward", True, None)
+    assert "no scale can help: the step was not finite at any power of two down to 2^-60" in str(found)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_scale_that_has_become_infinite(backend: str) -> None:
+    step = scaled_step(identity, backend, scale=16.0)
+    step.parameters["scale_sense"].set_data(np.array(np.inf, F32))
+    found = step.explain_overflow(X, Y)
+    assert [(s.kind, s.name, s.reaches) for s in found.sources] == [("state", "scale_sense", True)]
+    assert found.phase == "backward" and found.scale is None and found.fitting_factor is None
+
+
+class Accumulating(nn.TrainOneStepWithLossScaleCell):
+    """Two backwards in one step, of which the second has the larger gradients."""
+
+    def construct(self, x: Any, y: Any) -> Any:
+        loss, total = self.network(x, y), None
+        status, scale = self.start_overflow_check(loss, self.scale_sense)
+        for part in (x, ops.mul(x, 2.0)):
+            seed = ops.reshape(scale, ())
+            grads = self.grad(self.network, self.weights)(part, y, seed)
+            total = grads if total is None else tuple(map(ops.add, total, grads))
+        grads = tuple(ops.div(g, scale) for g in total or ())
+        overflow = self.process_loss_scale(self.get_overflow_status(status, grads))
+        if not overflow:
+            loss = ops.depend(loss, self.optimizer(grads))
+        return loss, overflow, scale
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_several_backwards_in_a_step(backend: str) -> None:
+    network = nn.WithLossCell(Net(identity), nn.MSELoss())
+    optimizer = nn.Momentum(network.trainable_params(), 0.1, 0.9)
+    cell = Accumulating(network, optimizer, nn.DynamicLossScaleUpdateCell(2.0**20, 2, 100))
+    step = graphls.compile(cell, X, Y, backend=backend)
+    found = step.explain_overflow(X, Y)
+    assert found.skipped and found.phase == "backward" and found.scale == 2.0**20
+    assert found.fitting_scale == 2.0**12  # 2 rows of 2 * 16 / 6 of the scale
+    assert not skips_at(step, 2.0**12, X, Y) and skips_at(step, 2.0**13, X, Y)
+    (weight,) = step.gradient_ranges(X, Y)
+    assert weight.size == 24 and weight.wide_largest == pytest.approx(2.0**20 * 2 * 2 * 16 / 6, rel=1e-3)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_a_step_without_any_scaling(backend: str) -> None:
     net = Net(lambda x: ops.mul(x, 300.0))
     cell = nn.TrainOneStepCell(nn.WithLossCell(net, nn.MSELoss()), nn.Momentum(net.trainable_params(), 0.1, 0.9))

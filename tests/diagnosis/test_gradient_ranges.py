@@ -10,6 +10,7 @@ import pytest
 
 import graphls
 from graphls import nn, ops
+from graphls.ir.errors import GraphKeyError
 from tests.diagnosis.networks import BACKENDS, F32, Net, X, Y, identity, scaled_cell, scaled_step, skips_at
 
 COLUMNS = np.array([[1.0, 2.0**-9, 2.0**-13, 0.0]], F32)
@@ -68,6 +69,8 @@ def test_the_suggested_scale_runs(backend: str) -> None:
     expected = np.matmul(X.T, np.full((2, 3), 4 * 2 / 6 * 4, np.float16))
     assert weight.largest == pytest.approx(float(expected.max()), rel=1e-3)
     assert len(found) == 1 and found["weight"] is weight
+    with pytest.raises(GraphKeyError, match="no gradient of 'weigth'; did you mean 'weight'"):
+        found["weigth"]
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
