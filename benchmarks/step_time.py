@@ -42,7 +42,7 @@ class Perceptron(nn.Cell):
 def graphls_step(network: nn.Cell, x: np.ndarray, y: np.ndarray, scaled: bool) -> Step:
     """A compiled step of momentum, with dynamic loss scaling or without."""
     loss = nn.WithLossCell(network, nn.SoftmaxCrossEntropyWithLogits(sparse=True, reduction="mean"))
-    optimizer = nn.Momentum(network.trainable_params(), 0.01, 0.9)
+    optimizer = nn.Momentum(network.trainable_params(), 1e-6, 0.9)
     if scaled:
         cell = nn.TrainOneStepWithLossScaleCell(loss, optimizer, nn.DynamicLossScaleUpdateCell(2**10, 2, 2000))
     else:
@@ -55,7 +55,7 @@ def torch_step(module: Any, x: np.ndarray, y: np.ndarray) -> Step:
     """The same step in PyTorch, eager, float32."""
     import torch
 
-    optimizer = torch.optim.SGD(module.parameters(), 0.01, momentum=0.9)
+    optimizer = torch.optim.SGD(module.parameters(), 1e-6, momentum=0.9)
     images, labels = torch.from_numpy(x), torch.from_numpy(y.astype(np.int64))
 
     def step() -> None:

@@ -17,7 +17,7 @@ from graphls.ir.graph import Graph
 from graphls.ir.types import as_dtype
 from graphls.nn.cell import Cell, Configuration, input_names
 from graphls.parameter import Parameter
-from graphls.source import user_location
+from graphls.source import checked, user_location
 from graphls.tensor import Tensor
 from graphls.trace.trace import Traced, fill_outputs, trace
 from graphls.tree import leaves, structure
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from graphls.diagnosis.gradients import GradientRanges
     from graphls.passes import Pipeline, PipelineResult
 
-DEFAULT_PASSES = "gradient, overflow{{mode={mode}}}, fold, cse, dce, order"
-CPU_PASSES = "gradient, overflow{{mode={mode}}}, fold, cse, factor, dce, order"
+DEFAULT_PASSES = "gradient, overflow{{mode={mode}}}, fold, cse, merge, dce, order"
+CPU_PASSES = "gradient, overflow{{mode={mode}}}, fold, cse, merge, factor, dce, order"
 BACKENDS = ("onnxruntime", "numpy")
 
 
@@ -59,17 +59,19 @@ def compile(
     if backend == "onnxruntime":
         from graphls.backends.ort import check_device
 
-        check_device(device)
+        checked(check_device, device)
     from graphls.passes import as_pipeline
     from graphls.passes.windows import verify_windows
+    from graphls.scaling import warn_of_idle_scaling
 
     traced = trace_graph(cell, *inputs)
     if passes is None:
         passes = CPU_PASSES if (backend, device) == ("onnxruntime", "cpu") else DEFAULT_PASSES
         passes = passes.format(mode=overflow_mode)
-    pipeline = as_pipeline(passes)
+    pipeline = checked(as_pipeline, passes)
     result = pipeline.run(traced.graph, source="trace")
     verify_windows(result.graph)
+    warn_of_idle_scaling(traced, result.graph)
     return Compiled(traced, inputs, pipeline, result, partial(_session, backend, device))
 
 
@@ -127,11 +129,14 @@ class Compiled:
         self._types = [value.type for value in graph.outputs]
         self._diagnosis: Diagnosis | None = None
 
-    def __call__(self, *inputs: Any) -> Any:
+    def __call__(self, *inputs: Any, **named: Any) -> Any:
         """Run one step; tensors come back unread, and states stay in the session.
 
         Raises GraphTypeError or GraphValueError for inputs that do not fit; the state is then unchanged.
         """
+        if named:
+            text = f"A compiled step takes its inputs by position, not by name ({', '.join(named)})."
+            raise GraphTypeError(text, user_location())
         results = self._session.run(self._inputs(inputs))
         return fill_outputs(self._outputs, [_tensor(r, t) for r, t in zip(results, self._types, strict=True)])
 

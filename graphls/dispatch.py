@@ -10,7 +10,7 @@ import graphls.primitives  # noqa: F401  (registers what `apply` looks up)
 from graphls.ir.errors import GraphlsError, GraphTypeError
 from graphls.ir.registry import lookup
 from graphls.ir.types import DType, as_dtype, bool_, float32, int64, type_of
-from graphls.source import user_location
+from graphls.source import located, user_location
 
 if TYPE_CHECKING:
     from graphls.tensor import Tensor
@@ -46,6 +46,12 @@ def apply(name: str, *operands: Any, **attrs: Any) -> Any:
     return evaluate(name, operands, attrs)
 
 
+def cast_operands(name: str, *operands: Any) -> tuple[Any, ...]:
+    """The operands as a network with mixed precision casts them for an operation that is made of other primitives."""
+    tracer = current_tracer()
+    return operands if tracer is None else tracer.cast_operands(name, operands)
+
+
 def _is_known(operand: Any) -> bool:
     from graphls.parameter import Parameter
     from graphls.tensor import Symbol
@@ -70,13 +76,6 @@ def evaluate(name: str, operands: tuple[Any, ...], attrs: dict[str, Any]) -> Any
         Tensor(np.asarray(r, dtype=t.dtype.numpy)) for r, t in zip(results, types, strict=True)
     )
     return tensors[0] if len(tensors) == 1 else tensors
-
-
-def located(error: GraphlsError) -> GraphlsError:
-    """The same error with the user's line, if it has none yet."""
-    if error.location is not None:
-        return error
-    return type(error)(str(error), user_location())
 
 
 def first_dtype(operands: tuple[Any, ...]) -> DType | None:

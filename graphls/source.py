@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
+from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
+from graphls.ir.errors import GraphlsError
 from graphls.ir.graph import Location
+
+Result = TypeVar("Result")
 
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
@@ -21,6 +26,31 @@ def user_location() -> Location | None:
             return _location(file, frame.f_lineno)
         frame = frame.f_back
     return None
+
+
+def warn(message: str, location: Location | None = None) -> None:
+    """Warn (UserWarning) at the user's line; `location` is the one that the message names, unless it is the same."""
+    frame: Any = sys._getframe(1)
+    depth = 2
+    while frame.f_back is not None and _is_own(frame.f_code.co_filename):
+        frame, depth = frame.f_back, depth + 1
+    place = location or user_location()
+    warnings.warn(f"{message} ({place})" if place else message, UserWarning, stacklevel=depth)
+
+
+def located(error: GraphlsError) -> GraphlsError:
+    """The same error with the user's line, if it has none yet."""
+    if error.location is not None:
+        return error
+    return type(error)(str(error), user_location())
+
+
+def checked(function: Callable[..., Result], *arguments: Any) -> Result:
+    """`function(*arguments)`, whose error gets the user's line."""
+    try:
+        return function(*arguments)
+    except GraphlsError as error:
+        raise located(error) from None
 
 
 @lru_cache(maxsize=4096)

@@ -11,7 +11,7 @@ from graphls import dispatch
 from graphls.ir.errors import GraphTypeError, GraphValueError, TraceError
 from graphls.ir.graph import Value
 from graphls.ir.types import DType, Type, as_dtype, float32, type_of
-from graphls.source import user_location
+from graphls.source import checked, user_location
 
 if TYPE_CHECKING:
     import types
@@ -30,7 +30,7 @@ def array_of(data: Any, dtype: DType | None = None) -> Array:
         array = np.asarray(data)
     else:
         array = _array_of_numbers(data)
-    as_dtype(array.dtype)
+    checked(as_dtype, array.dtype)
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
     return array if dtype is None or dtype.numpy == array.dtype else array.astype(dtype.numpy)
@@ -63,10 +63,10 @@ class Tensor:
         if input_data is None:
             if shape is None:
                 raise GraphTypeError("A tensor is made of numbers, not of None; give data or a shape.", user_location())
-            data = np.zeros(shape if shape is not None else (), as_dtype(dtype or float32).numpy)
+            data = np.zeros(shape if shape is not None else (), checked(as_dtype, dtype or float32).numpy)
             self._array: Array | None = data if init is None else np.asarray(init(data.shape), data.dtype)
         else:
-            self._array = array_of(input_data, as_dtype(dtype) if dtype is not None else None)
+            self._array = array_of(input_data, checked(as_dtype, dtype) if dtype is not None else None)
         self._buffer: Any = None
         self._type = type_of(self._array)
 
@@ -88,7 +88,7 @@ class Tensor:
     def array(self) -> Array:
         """The data as a NumPy array, not to be changed."""
         if self._array is None:
-            self._array = np.asarray(self._buffer.numpy())
+            self._array = np.asarray(self._buffer.numpy(), self.type.dtype.numpy)
             self._buffer = None
         return self._array
 
@@ -140,7 +140,7 @@ class Tensor:
 
     def astype(self, dtype: Any) -> Tensor:
         """The tensor in another dtype."""
-        return dispatch.cast(self, as_dtype(dtype))
+        return dispatch.cast(self, checked(as_dtype, dtype))
 
     to = astype
 

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from graphls.diagnosis.gradients import GradientRange, gradient_range
-from graphls.diagnosis.probe import Probe, readable
+from graphls.diagnosis.probe import Probe
 from graphls.ir.errors import GraphValueError
 from graphls.ir.graph import Graph, Node, Value
 from graphls.ir.types import DType
 from graphls.passes import Pipeline
+from graphls.passes.cse import Cse
+from graphls.passes.dce import Dce
 from graphls.passes.rescale import Rescale, outer_gradients
 from graphls.passes.rewrite import definers
 from graphls.passes.widen import Widen
@@ -55,9 +57,9 @@ class Backward:
         leaves = [(n, leaf) for n, v in zip(names, made.outputs, strict=False) for leaf in parts(v, definer)]
         self.parts = [_Part(name, leaf.type.dtype) for name, leaf in leaves]
         outputs = tuple(leaf for _, leaf in leaves)
-        self.narrow = open_probe(readable(made.replace(outputs=outputs, writes=())))
-        widened = Widen().run(made.replace(outputs=outputs, writes=()))
-        self.wide = open_probe(readable(widened))
+        only = made.replace(outputs=outputs, writes=())
+        self.narrow = open_probe(Pipeline((Dce(),)).run(only, keep=False).graph)
+        self.wide = open_probe(Pipeline((Widen(), Cse(), Dce())).run(only, keep=False).graph)
 
     @property
     def dtypes(self) -> set[DType]:

@@ -112,7 +112,7 @@ def _sentences(of: GradientRanges) -> Iterator[str]:
 
 
 def gradient_range(name: str, dtype: DType, parts: Sequence[Array], wide: Sequence[Array]) -> GradientRange:
-    """The range of a gradient that is the sum of parts in its dtype, given in float32, and without 16-bit floats."""
+    """The range of a gradient that is the sum of parts as they are and without 16-bit floats."""
     narrow = np.concatenate([np.abs(a.astype(np.float64)).reshape(-1) for a in parts])
     true = np.concatenate([np.abs(a.astype(np.float64)).reshape(-1) for a in wide])
     limits = finfo(dtype)

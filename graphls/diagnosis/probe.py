@@ -10,11 +10,8 @@ import numpy as np
 
 from graphls.backends.host import growth
 from graphls.backends.states import HasStorage
-from graphls.ir.build import Builder, Names
 from graphls.ir.errors import GraphValueError
 from graphls.ir.graph import Graph, walk
-from graphls.ir.types import float32
-from graphls.passes.dce import Dce
 from graphls.storage import Storage
 
 Array = np.ndarray[Any, Any]
@@ -59,14 +56,3 @@ class Probe:
         grown = growth(self.step, self.step.state(name))
         before = now - np.array(grown or 0, now.dtype)
         return before if before[1] >= 0 else now
-
-
-def readable(graph: Graph) -> Graph:
-    """A graph without what its outputs do not need, and these in float32 where they are 16-bit floats.
-
-    Not every runtime hands out 16-bit floats.
-    """
-    e = Builder(Names.of(graph))
-    e.phase = "check"
-    outputs = tuple(e.cast(v, dtype=float32) if v.type.dtype.is_half else v for v in graph.outputs)
-    return Dce().run(graph.replace(nodes=(*graph.nodes, *e.nodes), outputs=outputs))

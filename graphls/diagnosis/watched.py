@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from graphls.diagnosis.probe import Probe, readable
+from graphls.diagnosis.probe import Probe
 from graphls.diagnosis.ranges import Range
 from graphls.ir.graph import PHASES, Graph, Node, Value, uses, walk
 from graphls.passes import Pipeline
+from graphls.passes.dce import Dce
 from graphls.passes.rescale import TRANSPARENT, Rescale
 from graphls.passes.rewrite import definers
 from graphls.passes.watch import Watch, is_watched, watched_values
@@ -47,7 +48,7 @@ class WatchedStep:
         """The graph that gives the watched values from start to stop."""
         watch = Watch(self.phases, start, stop)
         renamed = self.graph.replace(name=f"{self.graph.name}_{start}")
-        return readable(Pipeline((watch,)).run(renamed, keep=False).graph)
+        return Pipeline((watch, Dce())).run(renamed, keep=False).graph
 
     def run(self, arrays: Sequence[Any], factor: float = 1.0) -> Ranges:
         """The range of every float value, with the scale times `factor`."""

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from graphls.ir.arrays import build_array
-from graphls.ir.errors import GraphKeyError, GraphValueError
+from graphls.ir.errors import GraphKeyError, GraphTypeError, GraphValueError
 from graphls.ir.graph import Graph, Node, Value, Write
 from graphls.ir.lex import SHOWN, Cursor, Token
 from graphls.ir.registry import Operation, lookup
@@ -21,8 +21,10 @@ def parse(text: str, *, file: str = "<text>") -> Graph:
     """The graph that `dump` wrote as `text`.
 
     `file` is the name that error messages use. Raises GraphSyntaxError, with line and column, for
-    text that does not parse, and for names that are not defined or defined twice.
+    text that does not parse, and for names that are not defined or defined twice; GraphTypeError for no text.
     """
+    if not isinstance(text, str):
+        raise GraphTypeError(f"parse takes the text of a graph, not {type(text).__name__}.")
     return _Parser(text, file).graph()
 
 

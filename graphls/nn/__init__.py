@@ -7,7 +7,7 @@ from graphls.nn.layers import Dense, Dropout, Flatten, Identity
 from graphls.nn.layers_image import AvgPool2d, Conv2d, MaxPool2d
 from graphls.nn.layers_norm import BatchNorm1d, BatchNorm2d
 from graphls.nn.learning_rates import LearningRateSchedule
-from graphls.nn.loss_scale import DynamicLossScaleUpdateCell, FixedLossScaleUpdateCell
+from graphls.nn.loss_scale import AdaptiveLossScaleUpdateCell, DynamicLossScaleUpdateCell, FixedLossScaleUpdateCell
 from graphls.nn.losses import LossBase, MSELoss, SoftmaxCrossEntropyWithLogits, WithLossCell
 from graphls.nn.optimizers import Optimizer
 from graphls.nn.optimizers_adam import Adam
@@ -18,6 +18,7 @@ __all__ = [
     "GELU",
     "SGD",
     "Adam",
+    "AdaptiveLossScaleUpdateCell",
     "AvgPool2d",
     "BatchNorm1d",
     "BatchNorm2d",

@@ -11,7 +11,7 @@ from graphls import dispatch
 from graphls.ir.errors import GraphAttributeError, GraphKeyError, GraphTypeError, GraphValueError
 from graphls.ir.types import as_dtype, bfloat16, float16, float32
 from graphls.parameter import Parameter, ParameterTuple
-from graphls.source import user_location
+from graphls.source import checked, user_location
 from graphls.tensor import Tensor
 
 
@@ -35,6 +35,8 @@ class Cell:
             "_cells": {},
             "_auto_prefix": auto_prefix,
             "_float_type": None,
+            "_output_type": None,
+            "_casting": None,
             "_phase": "",
             "_scope_name": "",
             "_version": 0,
@@ -198,10 +200,7 @@ class Cell:
         Float inputs and parameters are cast where the cell uses them; parameters keep their dtype, and the
         result is not cast back. Raises GraphValueError for any other dtype.
         """
-        try:
-            dtype = as_dtype(dst_type)
-        except GraphTypeError as error:
-            raise dispatch.located(error) from None
+        dtype = checked(as_dtype, dst_type)
         if dtype not in (float16, bfloat16, float32):
             raise GraphValueError(f"to_float takes float16, bfloat16 or float32, not {dtype!r}.", user_location())
         for _, cell in self.cells_and_names():
@@ -211,7 +210,7 @@ class Cell:
 
     def configuration(self) -> tuple[Any, ...]:
         """What of this cell alone a compiled step depends on."""
-        return self.training, self._float_type, self._version
+        return self.training, self._float_type, self._output_type, self._casting, self._version
 
     # -- running ----------------------------------------------------------------------------------------------
 

@@ -13,9 +13,13 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
+def _described(value: Any) -> str:
+    return f"{str(value)!r} with type {type(value).__name__!r}"
+
+
 def positive_int(cell: str, name: str, value: Any) -> int:
     """An integer of 1 or more; raises GraphTypeError or GraphValueError otherwise."""
-    text = f"For {cell!r}, the {name!r} must be int and must > 0, but got {value!r} with type {type(value).__name__!r}."
+    text = f"For {cell!r}, the {name!r} must be int and must > 0, but got {_described(value)}."
     if isinstance(value, bool) or not isinstance(value, int):
         raise GraphTypeError(text, user_location())
     if value < 1:
@@ -25,9 +29,7 @@ def positive_int(cell: str, name: str, value: Any) -> int:
 
 def not_negative(cell: str, name: str, value: Any) -> float:
     """A number of 0 or more as a float; raises GraphTypeError or GraphValueError otherwise."""
-    text = (
-        f"For {cell!r}, the {name!r} must be float and must >= 0, but got {value!r} with type {type(value).__name__!r}."
-    )
+    text = f"For {cell!r}, the {name!r} must be float and must >= 0, but got {_described(value)}."
     if not _is_number(value):
         raise GraphTypeError(text, user_location())
     if not value >= 0 or math.isinf(value):

@@ -11,9 +11,9 @@ from graphls.ir.errors import GraphValueError
 from graphls.ir.types import DType, as_dtype, float32
 from graphls.ops.elementwise import cast
 from graphls.ops.logic import where
-from graphls.ops.operands import apply, checked, shape_of, tensor_of
+from graphls.ops.operands import apply, shape_of, tensor_of
 from graphls.ops.shapes import broadcast_to
-from graphls.source import user_location
+from graphls.source import checked, user_location
 from graphls.tensor import Symbol, Tensor
 
 

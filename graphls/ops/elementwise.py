@@ -7,8 +7,8 @@ from typing import Any
 from graphls import dispatch
 from graphls.ir.errors import GraphValueError
 from graphls.ir.types import as_dtype, bool_, float64
-from graphls.ops.operands import apply, checked, float_of, floats, numbers, tensor_of
-from graphls.source import user_location
+from graphls.ops.operands import apply, float_of, floats, numbers, tensor_of
+from graphls.source import checked, user_location
 from graphls.tensor import Tensor
 
 
@@ -45,7 +45,7 @@ def mod(x: Any, y: Any) -> Tensor:
 def pow(x: Any, y: Any) -> Tensor:
     """The power x ** y, broadcasting; integers to an integer stay integers, exact up to 2 ** 53."""
     if isinstance(y, (int, float)) and y == 2 and tensor_of(x).dtype is not bool_:
-        return square(x)
+        return square(*dispatch.cast_operands("pow", x))
     first, second = numbers(x, y)
     if first.dtype.is_float:
         return apply("pow", first, second)

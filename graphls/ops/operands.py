@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from collections.abc import Iterable
+from typing import Any
 
 from graphls import dispatch
-from graphls.ir.errors import GraphlsError, GraphTypeError
+from graphls.ir.errors import GraphTypeError
 from graphls.ir.types import bool_, float32, int32
 from graphls.parameter import Parameter
 from graphls.primitives.primitive import normalise_axis
-from graphls.source import user_location
+from graphls.source import checked, user_location
 from graphls.tensor import Symbol, Tensor
 
-Result = TypeVar("Result")
 Axis = int | tuple[int, ...] | list[int] | None
 
 
@@ -59,14 +58,6 @@ def numbers(*operands: Any) -> tuple[Tensor, ...]:
 def operand_of(x: Any) -> Any:
     """A tensor in the dtype it is used in; numbers and arrays stay as they are."""
     return tensor_of(x) if isinstance(x, Tensor) else x
-
-
-def checked(function: Callable[..., Result], *arguments: Any) -> Result:
-    """`function(*arguments)`, whose error gets the user's line."""
-    try:
-        return function(*arguments)
-    except GraphlsError as error:
-        raise dispatch.located(error) from None
 
 
 def axis_of(axis: int, rank: int) -> int:

@@ -41,6 +41,47 @@ def _broadcast(f: Folding, node: Node) -> Folded:
     return replace(node, inputs=made.inputs) if fits else _shaped(f, node)
 
 
+def _reshape(f: Folding, node: Node) -> Folded:
+    """One element that is repeated needs no reshaping afterwards."""
+    made = f.definer.get(node.inputs[0])
+    if made is None or made.after or made.primitive.name != "broadcast_to":
+        return _shaped(f, node)
+    x, shape = made.inputs[0].type, node.output.type.shape
+    if x.size > 1 or x.rank > len(shape) or node.output.type.size < 2:
+        return _shaped(f, node)
+    return replace(node, primitive=made.primitive, inputs=made.inputs, attrs={"shape": shape})
+
+
+def _neg(f: Folding, node: Node) -> Folded:
+    """The sign goes into a number that is multiplied by anyway, and is changed before one element is repeated."""
+    before = f.behind(node)
+    if before is not None:
+        return before
+    made = f.definer.get(node.inputs[0])
+    if made is None or made.after:
+        return None
+    if made.primitive.name == "broadcast_to" and made.inputs[0].type.size == 1:
+        return replace(node, primitive=made.primitive, inputs=(_negated(f, made.inputs[0]),), attrs=made.attrs)
+    return _product_negated(f, made)
+
+
+def _negated(f: Folding, value: Value) -> Value:
+    made = f.definer.get(value)
+    product = _product_negated(f, made) if made is not None and not made.after else None
+    return f.e.neg(value) if product is None else product
+
+
+def _product_negated(f: Folding, made: Node) -> Value | None:
+    """The product with a number of the other sign, where a node multiplies by a number."""
+    if made.primitive.name != "mul" or not made.output.type.dtype.is_float or made.output in f.checked:
+        return None
+    for value, other in (made.inputs, made.inputs[::-1]):
+        number = f.number(value)
+        if number is not None and other.type == made.output.type:
+            return f.e.mul(other, f.e.constant(-number))  # type: ignore[no-any-return]
+    return None
+
+
 def _transpose(f: Folding, node: Node) -> Folded:
     order, x = node.attrs["permutation"], node.inputs[0]
     before = f.behind(node)
@@ -133,10 +174,10 @@ RULES: dict[str, Callable[[Folding, Node], Folded]] = {
     "pow": lambda f, n: f.without(n, 1.0, 1),
     "logical_and": lambda f, n: f.without(n, True, 0, 1),
     "logical_or": lambda f, n: f.without(n, False, 0, 1),
-    "neg": lambda f, n: f.behind(n),
+    "neg": _neg,
     "logical_not": lambda f, n: f.behind(n),
     "cast": _cast,
-    "reshape": _shaped,
+    "reshape": _reshape,
     "broadcast_to": _broadcast,
     "transpose": _transpose,
     "where": _where,

@@ -154,14 +154,17 @@ def parse_pipeline(text: str) -> Pipeline:
 
 
 def as_pipeline(passes: Pass | Pipeline | list[Pass] | tuple[Pass, ...] | str) -> Pipeline:
-    """The pipeline that a text, a pass or several passes stand for."""
+    """The pipeline that a text, a pass or several passes stand for; raises GraphTypeError for anything else."""
     if isinstance(passes, Pipeline):
         return passes
     if isinstance(passes, str):
         return parse_pipeline(passes)
-    if isinstance(passes, (list, tuple)):
-        return Pipeline(tuple(passes))
-    return Pipeline((passes,))
+    several = tuple(passes) if isinstance(passes, (list, tuple)) else (passes,)
+    for item in several:
+        if not (isinstance(getattr(item, "name", None), str) and callable(getattr(item, "run", None))):
+            message = f"A pipeline is a text, or passes, which have a name and run(graph); {item!r} is neither."
+            raise GraphTypeError(message)
+    return Pipeline(several)
 
 
 def _items(pattern: re.Pattern[str], text: str, what: str) -> list[re.Match[str]]:

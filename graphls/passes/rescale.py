@@ -35,8 +35,8 @@ class Rescale:
         %gw = gradient(%loss, %scale_1, @w) {of=1, wrt=1} : f16[4]  // backward
         return %loss, %mul
 
-    The scale is what the sensitivities are made of, behind casts and moves; where that is a constant and the loss is
-    the product of something and a state or an input of one element, by which nobody differentiates, it is that one.
+    The scale is what the sensitivities are made of by casts, moves and products; where that is a constant and the loss
+    is a product with a state or an input of one element, by which nobody differentiates, it is that one.
     Everything else, unscaling too, goes on with the scale as it was. Gradients of gradients are scaled once, by the
     outer sensitivity. A constant that is not finite stays. The scales are outputs of the graph, too, behind its own
     (but for those inside a `cond`).
@@ -54,10 +54,14 @@ class _Rescaling(Rewriter):
         super().__init__(graph)
         self.factor = Value(self.names.fresh(FACTOR), Type(float32))
         self.traced = definers(walk(graph))
+        self.given = {*graph.inputs, *graph.states}
+        self.along: dict[Value, int] = {}
+        self.origins: dict[Value, Value] = {}
         self.products: list[Value] = []
         self.depth = 0
         self.losses: dict[Value, Value] = {}
         self.gradients: set[Value] = set()
+        self.trace_back(graph)
         for node in outer_gradients(graph):
             found = self.scaled_loss(node) if self.is_constant(node.inputs[node.attrs["of"]]) else None
             if found is not None:
@@ -75,32 +79,53 @@ class _Rescaling(Rewriter):
         self.depth -= 1
         return made
 
+    def trace_back(self, graph: Graph) -> None:
+        """Find through which operand each value is a scale times something, and where such a chain begins."""
+        for node in walk(graph):
+            at = self.operand(node)
+            if at is not None:
+                self.along[node.output] = at
+                self.origins[node.output] = self.origin(node.inputs[at])
+
+    def operand(self, node: Node) -> int | None:
+        if node.primitive.name in (*TRANSPARENT, "div"):
+            return 0 if node.inputs[0].type.dtype.is_float else None
+        if node.primitive.name != "mul":
+            return None
+        given = [i for i, v in enumerate(node.inputs) if self.origin(v) in self.given]
+        others = [i for i, v in enumerate(node.inputs) if not self.is_constant(v)]
+        return next(iter(given or others), None)
+
+    def origin(self, value: Value) -> Value:
+        """What a value is made from by casts, moves and products."""
+        return self.origins.get(value, value)
+
     def behind(self, value: Value) -> Value:
         """What casts and moves of a float lead back to."""
-        node = self.traced.get(value)
-        while node is not None and node.primitive.name in TRANSPARENT and node.inputs[0].type.dtype.is_float:
-            value = node.inputs[0]
-            node = self.traced.get(value)
+        while value in self.along and self.traced[value].primitive.name in TRANSPARENT:
+            value = self.traced[value].inputs[0]
         return value
 
     def is_constant(self, value: Value) -> bool:
-        node = self.traced.get(self.behind(value))
+        node = self.traced.get(self.origin(value))
         return node is not None and node.primitive.name == "constant"
 
     def scaled_loss(self, gradient: Node) -> tuple[Node, Value] | None:
-        """The product that is differentiated, and its operand that is the scale."""
-        product = self.traced.get(self.behind(gradient.inputs[0]))
-        if product is None or product.primitive.name != "mul":
-            return None
+        """The product that the loss is made of, and its operand that is the scale."""
         of, wrt = gradient.attrs["of"], gradient.attrs["wrt"]
-        given = {*self.graph.inputs, *self.graph.states} - set(gradient.inputs[2 * of : 2 * of + wrt])
-        found = (v for v in product.inputs if v.type.size == 1 and self.behind(v) in given)
-        scale = next(found, None)
-        return None if scale is None else (product, scale)
+        scales = self.given - set(gradient.inputs[2 * of : 2 * of + wrt])
+        value = gradient.inputs[0]
+        while value in self.along:
+            node = self.traced[value]
+            found = [v for v in node.inputs if v.type.size == 1 and self.behind(v) in scales]
+            if node.primitive.name == "mul" and found and node.inputs[0] is not node.inputs[1]:
+                return node, found[0]
+            value = node.inputs[self.along[value]]
+        return None
 
     def visit(self, node: Node) -> Node | Sequence[Value]:
         if node.outputs and node.outputs[0] in self.losses:
-            (scale,) = self.current([self.losses[node.outputs[0]]])
+            scale = self.losses[node.outputs[0]]
             times = self.times(scale)
             return replace(node, inputs=tuple(times if v is scale else v for v in node.inputs))
         if node.outputs and node.outputs[0] in self.gradients:
@@ -111,16 +136,16 @@ class _Rescaling(Rewriter):
 
     def times(self, value: Value) -> Value:
         """A sensitivity, made of the scale times the factor."""
-        node = self.definer.get(value)
-        if node is None or node.primitive.name not in TRANSPARENT or not node.inputs[0].type.dtype.is_float:
+        node, at = self.traced.get(value), self.along.get(value)
+        if node is None or at is None:
             return value if node is not None and _is_infinite(node) else self.product(value)
-        inner = self.times(node.inputs[0])
+        inputs = (*node.inputs[:at], self.times(node.inputs[at]), *node.inputs[at + 1 :])
         with self.e.at(node):
-            return self.e.emit(node.primitive, (inner,), node.attrs, after=node.after, name=value.name)[0]
+            return self.e.emit(node.primitive, inputs, node.attrs, after=node.after, name=value.name)[0]
 
     def product(self, scale: Value) -> Value:
         """The product, made in float32 of what the scale was cast from, in the dtype of the scale."""
-        dtype, node = scale.type.dtype, self.definer.get(scale)
+        dtype, node = scale.type.dtype, self.traced.get(scale)
         source = node.inputs[0] if node is not None and node.primitive.name == "cast" else scale
         single = source if source.type.dtype is float32 else self.e.cast(source, dtype=float32)
         product: Value = self.e.mul(single, self.factor)

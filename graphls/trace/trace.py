@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 
 from graphls import dispatch
-from graphls.ir.graph import Graph, Value, Write
+from graphls.ir.errors import TraceError
+from graphls.ir.graph import Graph, Value, Write, needs, walk
 from graphls.ir.types import int64, type_of
 from graphls.parameter import Parameter
+from graphls.source import user_location
 from graphls.tensor import Symbol, Tensor, is_tensor
 from graphls.trace.branches import Frame, explore
 from graphls.trace.tracer import Tracer
@@ -71,9 +73,28 @@ def _finished(tracer: Tracer, inputs: tuple[Value, ...], results: Any) -> Traced
     )
     nodes = tuple(tracer.builder.nodes)
     graph = Graph(tracer.name, inputs, tuple(tracer.states.values()), nodes, writes, outputs)
+    _refuse_strangers(graph)
     parameters = {v.name: p for p, v in tracer.states.items()}
     tree = map_leaves(lambda leaf: _PLACE if is_tensor(leaf) else leaf, results)
     return Traced(graph, parameters, tree, tuple(tracer.cells.values()))
+
+
+def _refuse_strangers(graph: Graph) -> None:
+    """Raise TraceError for a tensor of another trace, kept from there by an attribute or a variable."""
+    nodes = list(walk(graph))
+    known = {*graph.inputs, *graph.states, *(v for n in nodes for v in n.outputs)}
+    known.update(v for n in nodes for region in n.regions for v in region.inputs)
+    for node in nodes:
+        if not known.issuperset(needs(node)):
+            raise TraceError(STRANGER, node.loc)
+    if not known.issuperset((*graph.outputs, *(w.value for w in graph.writes))):
+        raise TraceError(STRANGER, user_location())
+
+
+STRANGER = (
+    "This uses a tensor that was made while another cell was traced, or the same at another time; keep what outlives "
+    "a trace in a Parameter."
+)
 
 
 class _Place:

@@ -1,4 +1,4 @@
-"""Random graphs keep every bit of their values through fold, cse and dce."""
+"""Random graphs keep every bit of their values through fold, cse, merge and dce."""
 
 from __future__ import annotations
 
@@ -130,12 +130,15 @@ def graphs(draw: Any, dtype: str) -> Graph:
     return Making(draw, dtype).graph()
 
 
-EVERYTHING = "fold, cse, dce, fold, cse, dce"
+EVERYTHING = "fold, cse, merge, dce, fold, cse, merge, dce"
 
 
 @pytest.mark.parametrize(
     ("dtype", "passes"),
-    [("f32", "fold"), ("f32", "cse"), ("f32", "dce"), ("f16", "fold"), ("f16", EVERYTHING), ("bf16", EVERYTHING)],
+    [
+        *(("f32", name) for name in ("fold", "cse", "merge", "dce")),
+        *(("f16", "fold"), ("f16", EVERYTHING), ("bf16", EVERYTHING)),
+    ],
 )
 def test_values_are_kept(dtype: str, passes: str) -> None:
     @settings(max_examples=50, deadline=None)

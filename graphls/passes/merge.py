@@ -1,0 +1,90 @@
+"""The merge pass: conditions on one flag become one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from graphls.ir.build import substitute
+from graphls.ir.graph import Graph, Node, Value, needs
+from graphls.passes.manager import register_pass
+
+
+@register_pass
+@dataclass(frozen=True)
+class Merge:
+    """Let the last of several `cond` on one flag do what all of them do.
+
+    Before:
+
+        %s = cond(%p) : f32[] region {
+          yield @s
+        } region {
+          %c = mul(@s, %two) : f32[]  // update
+          yield %c
+        }  // update
+        %n = add(%k, %one) : f32[]  // update
+        %w = cond(%p) : f32[4] region {
+          yield @w
+        } region {
+          %d = mul(%g, %s) : f32[4]  // update
+          yield %d
+        }  // update
+
+    After:
+
+        %n = add(%k, %one) : f32[]  // update
+        %s, %w = cond(%p) : f32[], f32[4] region {
+          yield @s, @w
+        } region {
+          %c = mul(@s, %two) : f32[]  // update
+          %d = mul(%g, %c) : f32[4]  // update
+          yield %c, %d
+        }  // update
+
+    A step with loss scaling then waits for its flag once. Nodes of different phases stay apart, and so do those
+    between which something else needs a result of the first.
+    """
+
+    name = "merge"
+
+    def run(self, graph: Graph) -> Graph:
+        """The graph with fewer conditions."""
+        return graph.replace(nodes=merged(graph.nodes))
+
+
+def merged(nodes: Sequence[Node]) -> tuple[Node, ...]:
+    """The nodes of a graph or region, with each `cond` joined into the next that it can wait for."""
+    result: list[Node | None] = []
+    waiting: dict[Value, int] = {}
+    flags: dict[Value, Value] = {}
+    for node in nodes:
+        if node.regions:
+            node = replace(node, regions=tuple(r.replace(nodes=merged(r.nodes)) for r in node.regions))
+        flag = node.inputs[0] if node.primitive.name == "cond" else None
+        earlier = result[waiting[flag]] if flag in waiting else None
+        if flag is not None and earlier is not None and earlier.phase == node.phase:
+            node = joined(earlier, node)
+            result[waiting.pop(flag)] = None
+        for value in needs(node):
+            if value in flags:
+                waiting.pop(flags.pop(value), None)
+        if flag is not None:
+            waiting[flag] = len(result)
+            flags.update(dict.fromkeys(node.outputs, flag))
+        result.append(node)
+    return tuple(node for node in result if node is not None)
+
+
+def joined(first: Node, second: Node) -> Node:
+    """One `cond` for two on the same flag, in the place of the second, which may use the results of the first."""
+    pairs = zip(first.regions, second.regions, strict=True)
+    regions = tuple(_one_after_another(first.outputs, *pair) for pair in pairs)
+    after = dict.fromkeys((*first.after, *(v for v in second.after if v not in first.outputs)))
+    return replace(second, outputs=(*first.outputs, *second.outputs), after=tuple(after), regions=regions)
+
+
+def _one_after_another(results: tuple[Value, ...], first: Graph, second: Graph) -> Graph:
+    mapping = dict(zip(results, first.outputs, strict=True))
+    nodes = (*first.nodes, *(substitute(node, mapping) for node in second.nodes))
+    return second.replace(nodes=nodes, outputs=(*first.outputs, *(mapping.get(v, v) for v in second.outputs)))
