@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import graphls
-from graphls import nn, ops
+from graphls import amp, nn, ops
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from tests.diagnosis.networks import (
     BACKENDS,
@@ -435,6 +435,38 @@ def test_a_step_that_scales_its_loss(backend: str) -> None:
     assert not skips_at(step, found.fitting_scale, X, Y) and skips_at(step, 2 * found.fitting_scale, X, Y)
 
 
+class WithScaler(Functional):
+    """The same with a scaler of `amp`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scaler = amp.DynamicLossScaler(2.0**20, 2, 100)
+
+    def forward(self, x: Any, y: Any) -> Any:
+        return self.scaler.scale(self.network(x, y))
+
+    def construct(self, x: Any, y: Any) -> Any:
+        loss, grads = self.both(x, y)
+        finite = amp.all_finite(grads)
+        grads = self.scaler.unscale(grads)
+        self.scaler.adjust(finite)
+        if finite:
+            loss = ops.depend(loss, self.optimizer(grads))
+        return loss, ops.logical_not(finite), self.scaler.scale_value
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_step_with_a_functional_scaler(backend: str) -> None:
+    step = graphls.compile(WithScaler(), X, Y, backend=backend)
+    assert bool(step(X, Y)[1])
+    found = step.explain_overflow(X, Y)
+    assert (found.phase, found.skipped, found.scale, found.fitting_scale) == ("backward", True, 2.0**19, 2.0**14)
+    for scale, skips in ((2.0**14, False), (2.0**15, True)):
+        step = graphls.compile(WithScaler(), X, Y, backend=backend)
+        step.parameters["scale_value"].set_data(np.array(scale, F32))
+        assert bool(step(X, Y)[1]) is skips
+
+
 class ScaledInHalf(Functional):
     """The scaled loss is a float16, which overflows in the forward, and yet because of the scale."""
 
@@ -509,6 +541,7 @@ def test_a_window_sees_what_goes_no_further(backend: str) -> None:
     assert found.skipped and found.phase == "backward" and found.first is not None
     assert (found.first.primitive, found.first.cell) == ("mul", "network._backbone.bounded")
     assert found.first.code == "return (ops.tanh(ops.mul(dout, 60000.0)),)"
+    assert str(found).splitlines()[0].endswith("is the scale 2^-1, which was tried and below 1, where update cells stop.")
     assert found.fitting_scale == 0.5  # 4 * 2 / 6 of the scale, times 60000
     assert not skips_at(step, 0.5, X, Y) and skips_at(step, 1.0, X, Y)
 
