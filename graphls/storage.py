@@ -56,10 +56,14 @@ class Storage:
         return array.astype(self.dtype, copy=False)
 
     def replace(self, buffer: Any) -> None:
-        """Hold another buffer, alone."""
+        """Hold another value, in this buffer alone."""
+        self.move(buffer)
+        self.expected = None
+
+    def move(self, buffer: Any) -> None:
+        """Hold the value in another buffer, alone."""
         self.buffers = (buffer,)
         self.clock = None
-        self.expected = None
         Changes.count += 1
 
     def swap_with(self, other: Any, clock: Clock) -> None:

@@ -112,14 +112,14 @@ class OrtSession:
 
     def run(self, inputs: Sequence[np.ndarray[Any, Any]]) -> list[Any]:
         """One step; the outputs as arrays on the CPU, as DeviceBuffers elsewhere."""
+        drawn = [] if self.random_state is None else self.host.draw(self.random_state)
         if self.seen != Changes.count:
             self._follow_changes()
         binding = self.bindings[self.clock.ticks & 1 if self.swapped else 0]
         for (name, dtype), array in zip(self.inputs, inputs, strict=True):
             self._bind_input(binding, name, dtype, array)
-        if self.random_state is not None:
-            for (_, name), array in zip(self.lowered.host, self.host.draw(self.random_state), strict=True):
-                binding.bind_cpu_input(name, array)
+        for (_, name), array in zip(self.lowered.host, drawn, strict=True):
+            binding.bind_cpu_input(name, array)
         pairs = zip(self.buffers, self.outputs, strict=True)
         results = [self._bind_output(binding, name, kind) if b is None else b for b, (name, kind) in pairs]
         try:
@@ -186,12 +186,12 @@ class OrtSession:
         here = isinstance(buffer, np.ndarray) == (self.device == "cpu")
         if not here or (isinstance(buffer, np.ndarray) and buffer.dtype != dtype):
             buffer = storage.read().astype(dtype, copy=False)
-            storage.replace(buffer if self.device == "cpu" else DeviceBuffer(self._value(buffer)))
+            storage.move(buffer if self.device == "cpu" else DeviceBuffer(self._value(buffer)))
         if name in self.swapped:
             if storage.clock is not self.clock:
                 storage.swap_with(self._empty(self.types[name]), self.clock)
         elif storage.clock is not None and name in self.in_place:
-            storage.replace(storage.current)
+            storage.move(storage.current)
 
     def _binding(self, turn: int) -> Any:
         binding = self.session.io_binding()

@@ -1,5 +1,6 @@
 """Cells: layers, containers, losses, optimizers and training steps."""
 
+from graphls.nn.accumulation import GradAccumulationCell
 from graphls.nn.activations import GELU, LogSoftmax, ReLU, Sigmoid, SiLU, Softmax, Tanh, get_activation
 from graphls.nn.cell import Cell
 from graphls.nn.containers import CellDict, CellList, SequentialCell
@@ -13,6 +14,8 @@ from graphls.nn.optimizers import Optimizer
 from graphls.nn.optimizers_adam import Adam
 from graphls.nn.optimizers_momentum import SGD, Momentum
 from graphls.nn.train_step import TrainOneStepCell, TrainOneStepWithLossScaleCell
+from graphls.nn.train_step_mf import MFTrainOneStepCell
+from graphls.nn.wrappers import ForwardValueAndGrad, ParameterUpdate, WithEvalCell, WithGradCell
 
 __all__ = [
     "GELU",
@@ -31,14 +34,18 @@ __all__ = [
     "DynamicLossScaleUpdateCell",
     "FixedLossScaleUpdateCell",
     "Flatten",
+    "ForwardValueAndGrad",
+    "GradAccumulationCell",
     "Identity",
     "LearningRateSchedule",
     "LogSoftmax",
     "LossBase",
+    "MFTrainOneStepCell",
     "MSELoss",
     "MaxPool2d",
     "Momentum",
     "Optimizer",
+    "ParameterUpdate",
     "ReLU",
     "SequentialCell",
     "SiLU",
@@ -48,6 +55,8 @@ __all__ = [
     "Tanh",
     "TrainOneStepCell",
     "TrainOneStepWithLossScaleCell",
+    "WithEvalCell",
+    "WithGradCell",
     "WithLossCell",
     "get_activation",
 ]

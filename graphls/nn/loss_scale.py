@@ -47,14 +47,16 @@ class DynamicLossScaleUpdateCell(Cell):
 
     def update_scale(self, loss_scale: Parameter, overflow: Tensor) -> Tensor:
         """Update the scale and the counters; returns whether the window has ended, with or without an overflow."""
-        step, last = self.current_iterator_step, self.last_overflow_iterator_step
+        step, last = state_of(self.current_iterator_step), self.last_overflow_iterator_step
         scale = ops.cast(state_of(parameter_of(loss_scale)), float32)
         rises = ops.greater_equal(ops.sub(step, last), self.scale_window)
-        fallen = ops.maximum(ops.mul(scale, 1.0 / self.scale_factor), 1.0)
-        risen = ops.where(rises, ops.mul(scale, float(self.scale_factor)), scale)
-        ops.assign(loss_scale, ops.where(overflow, fallen, risen))
-        ops.assign(last, ops.where(ops.logical_or(overflow, rises), step, last))
-        ops.assign(step, ops.add(step, 1))
+        ops.assign(self.current_iterator_step, ops.add(step, 1))
+        if overflow:
+            ops.assign(loss_scale, ops.maximum(ops.mul(scale, 1.0 / self.scale_factor), 1.0))
+            ops.assign(last, step)
+        else:
+            ops.assign(loss_scale, ops.mul(scale, ops.where(rises, float(self.scale_factor), 1.0)))
+            ops.assign(last, ops.where(rises, step, last))
         return rises
 
 

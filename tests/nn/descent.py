@@ -1,4 +1,4 @@
-"""Optimizers written out in NumPy, in float64, one parameter at a time."""
+"""Optimizers written out in NumPy, in the precision of the parameter that they start with, one at a time."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class Reference:
     state: dict[str, Any] = field(default_factory=dict)
 
     def step(self, gradient: Any) -> None:
-        g = (gradient.astype(np.float64) + self.weight_decay * self.loss_scale * self.w) / self.loss_scale
+        g = (gradient.astype(self.w.dtype) + self.weight_decay * self.loss_scale * self.w) / self.loss_scale
         rates = self.lr if isinstance(self.lr, list) else [self.lr]
         rate = rates[min(self.t, len(rates) - 1)]
         self.t += 1
-        self.w = self.w - self.move(g, rate)
+        self.w = (self.w - self.move(g, rate)).astype(self.w.dtype)
 
     def move(self, g: Any, rate: float) -> Any:
         raise NotImplementedError
@@ -37,7 +37,7 @@ class Momentum(Reference):
 
     def move(self, g: Any, rate: float) -> Any:
         v = self.state["v"] = self.momentum * self.state.get("v", 0) + g
-        return rate * g + rate * self.momentum * v if self.nesterov else rate * v
+        return rate * (g + self.momentum * v if self.nesterov else v)
 
 
 @dataclass
