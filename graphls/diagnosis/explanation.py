@@ -127,7 +127,7 @@ class OverflowExplanation:
             return "no scale can help: the step was not finite at any power of two down to 2^-60."
         if self.fitting_scale is None:
             return f"it fits when the scale is multiplied by {power(self.fitting_factor)}, which was tried."
-        below = " and below 1, where update cells stop" if self.fitting_scale < 1 else ""
+        below = "; update cells stop at 1" if self.fitting_scale < 1 else ""
         return f"the largest power of two that fits is the scale {power(self.fitting_scale)}, which was tried{below}."
 
     @property

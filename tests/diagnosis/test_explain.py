@@ -541,7 +541,7 @@ def test_a_window_sees_what_goes_no_further(backend: str) -> None:
     assert found.skipped and found.phase == "backward" and found.first is not None
     assert (found.first.primitive, found.first.cell) == ("mul", "network._backbone.bounded")
     assert found.first.code == "return (ops.tanh(ops.mul(dout, 60000.0)),)"
-    assert str(found).splitlines()[0].endswith("is the scale 2^-1, which was tried and below 1, where update cells stop.")
+    assert str(found).splitlines()[0].endswith("is the scale 2^-1, which was tried; update cells stop at 1.")
     assert found.fitting_scale == 0.5  # 4 * 2 / 6 of the scale, times 60000
     assert not skips_at(step, 0.5, X, Y) and skips_at(step, 1.0, X, Y)
 
