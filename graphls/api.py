@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,11 @@ from graphls.tree import leaves, structure
 
 if TYPE_CHECKING:
     from onnx import ModelProto
+
+    from graphls.diagnosis.diagnosis import Diagnosis
+    from graphls.diagnosis.explanation import OverflowExplanation
+    from graphls.diagnosis.gradients import GradientRanges
+    from graphls.passes import Pipeline, PipelineResult
 
 DEFAULT_PASSES = "gradient, overflow{{mode={mode}}}, fold, cse, merge, dce, order"
 CPU_PASSES = "gradient, overflow{{mode={mode}}}, fold, cse, merge, factor, dce, order"
@@ -66,7 +72,7 @@ def compile(
     result = pipeline.run(traced.graph, source="trace")
     verify_windows(result.graph)
     warn_of_idle_scaling(traced, result.graph)
-    return Compiled(traced, inputs, result.graph, result.stages, _session(backend, result.graph, traced, device))
+    return Compiled(traced, inputs, pipeline, result, partial(_session, backend, device))
 
 
 def trace_graph(cell: Callable[..., Any], *inputs: Any) -> Traced:
@@ -84,14 +90,14 @@ def _graph_name(cell: Any) -> str:
     return name if name.isidentifier() else "main"
 
 
-def _session(backend: str, graph: Graph, traced: Traced, device: str) -> Any:
+def _session(backend: str, device: str, graph: Graph, parameters: Mapping[str, Any]) -> Any:
     if backend == "numpy":
         from graphls.backends.reference import ReferenceSession
 
-        return ReferenceSession(graph, traced.parameters)
+        return ReferenceSession(graph, parameters)
     from graphls.backends.ort import OrtSession
 
-    return OrtSession(graph, traced.parameters, device)
+    return OrtSession(graph, parameters, device)
 
 
 class Compiled:
@@ -102,16 +108,26 @@ class Compiled:
     """
 
     def __init__(
-        self, traced: Traced, inputs: Sequence[Any], graph: Graph, stages: dict[str, Graph], session: Any
+        self,
+        traced: Traced,
+        inputs: Sequence[Any],
+        pipeline: Pipeline,
+        result: PipelineResult,
+        open_session: Callable[[Graph, Mapping[str, Any]], Any],
     ) -> None:
+        graph = result.graph
         self.graph = graph
-        self.stages = stages
+        self.stages = result.stages
         self.parameters: dict[str, Parameter] = traced.parameters
         self.cells = [(cell, cell.configuration()) for cell in traced.cells]
-        self._session = session
+        self._traced = traced
+        self._pipeline = pipeline
+        self._open_session = open_session
+        self._session = open_session(graph, self.parameters)
         self._outputs = traced.outputs
         self._inputs = InputCheck(graph, tuple(inputs))
         self._types = [value.type for value in graph.outputs]
+        self._diagnosis: Diagnosis | None = None
 
     def __call__(self, *inputs: Any, **named: Any) -> Any:
         """Run one step; tensors come back unread, and states stay in the session.
@@ -123,6 +139,11 @@ class Compiled:
             raise GraphTypeError(text, user_location())
         results = self._session.run(self._inputs(inputs))
         return fill_outputs(self._outputs, [_tensor(r, t) for r, t in zip(results, self._types, strict=True)])
+
+    @property
+    def output_types(self) -> Any:
+        """The types of what the step returns, nested as that is."""
+        return fill_outputs(self._outputs, self._types)
 
     @property
     def onnx(self) -> ModelProto:
@@ -151,6 +172,28 @@ class Compiled:
             write_text(Path(directory) / f"{name}.ir", dump(graph))
             write_text(Path(directory) / f"{name}.dot", to_dot(graph))
         self.save(Path(directory) / "step.onnx")
+
+    def explain_overflow(self, *inputs: Any) -> OverflowExplanation:
+        """What overflowed in a step on these inputs, where, in which phase, and which scale would have fitted.
+
+        For use after a skipped step, with the same inputs. The step is compiled once more, with a watch on every
+        float value, and runs on the state as it is; no state changes. See docs/overflow.md. Raises as a call does.
+        """
+        return self._diagnose().explain_overflow(inputs)
+
+    def gradient_ranges(self, *inputs: Any) -> GradientRanges:
+        """For each parameter the range of its gradient, times the loss scale, in the dtype that it is computed in.
+
+        No state changes. Raises as a call does, and GraphValueError where the step takes no gradients.
+        """
+        return self._diagnose().gradient_ranges(inputs)
+
+    def _diagnose(self) -> Diagnosis:
+        if self._diagnosis is None:
+            from graphls.diagnosis.diagnosis import Diagnosis
+
+            self._diagnosis = Diagnosis(self, self._traced.graph, self._pipeline, self._inputs, self._open_session)
+        return self._diagnosis
 
     def up_to_date(self) -> bool:
         """Whether every cell is configured as it was when the step was traced."""

@@ -79,7 +79,7 @@ def explore(tracer: Tracer, run: Callable[[], Any], frame: Frame | None = None, 
     """The results of `run()`, in which every condition on a traced bool has been joined by `cond`."""
     frame = frame or Frame()
     count = count if count is not None else [1]
-    start = len(tracer.writes)
+    start, calls = len(tracer.writes), len(tracer.calls[-1])
     depth = len(tracer.frames)
     tracer.frames.append(frame)
     try:
@@ -94,7 +94,11 @@ def explore(tracer: Tracer, run: Callable[[], Any], frame: Frame | None = None, 
             ) from None
         del tracer.frames[depth:]
         tracer.forget_writes(start)
-        return _both(tracer, run, frame, fork, count)
+        made = tracer.calls[-1][calls:]
+        del tracer.calls[-1][calls:]
+        results = _both(tracer, run, frame, fork, count)
+        tracer.calls[-1] += made
+        return results
     finally:
         del tracer.frames[depth:]
 

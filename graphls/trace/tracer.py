@@ -228,21 +228,25 @@ class Tracer:
 
     def call(self, cell: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """Run a cell's construct inside the trace."""
-        frame = self.frames[-1]
+        frame, start = self.frames[-1], len(self.writes)
         recorded = frame.replayed("call")
         if recorded is not None:
             for parameter, value in recorded.writes:
                 self.set_written(parameter, value)
+            self.remember(cell, args, options, recorded.outputs, start)
             return recorded.outputs
         self.cells[id(cell)] = cell
-        start = len(self.writes)
         with self.inside(cell):
             outputs = explore(self, lambda: self.constructed(cell, args, options))
         self.rename(cell, outputs)
         frame.record(Recorded("call", outputs, tuple(self.writes[start:])))
+        self.remember(cell, args, options, outputs, start)
+        return outputs
+
+    def remember(self, cell: Any, args: tuple[Any, ...], options: dict[str, Any], outputs: Any, start: int) -> None:
+        """Take note of a call of which a gradient may be taken."""
         if not options:
             self.calls[-1].append(CallRecord(cell, args, outputs, start, len(self.writes)))
-        return outputs
 
     @contextmanager
     def inside(self, cell: Any) -> Iterator[None]:

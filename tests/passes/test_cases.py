@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import graphls.diagnosis  # noqa: F401  its passes are not known before
 from graphls.testing import run_case
 
 FOLDER = Path(__file__).parent

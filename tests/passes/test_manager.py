@@ -245,7 +245,7 @@ def test_what_is_not_a_pass_cannot_be_registered() -> None:
         register_pass(Plain)
 
 
-@pytest.mark.parametrize("name", ["fold", "cse", "dce", "gradient", "overflow", "order"])
+@pytest.mark.parametrize("name", ["fold", "cse", "dce", "gradient", "overflow", "order", "rescale", "watch", "widen"])
 def test_every_pass_shows_before_and_after(name: str) -> None:
     text = find_pass(name).__doc__ or ""
     assert "Before:" in text

@@ -243,3 +243,38 @@ def test_an_answer_without_a_result_names_the_line() -> None:
 
     with pytest.raises(graphls.TraceError, match=r"not None in one of them\. \(.*test_branches\.py:\d+\)"):
         graphls.compile(positive, graphls.Tensor(1.0))
+
+
+class TwoGradients(nn.Cell):
+    """Two gradients of one cell, on values it was and was not called on, before a condition."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = graphls.Parameter(np.array([2.0], np.float32), name="weight")
+        self.square = Square(self.weight)
+
+    def construct(self, x: Any) -> Any:
+        y = self.square(x)
+        gradient = graphls.GradOperation(get_by_list=True)(self.square, self.weight)
+        first, second = gradient(x), gradient(ops.mul(x, 3.0))
+        if ops.sum(y) > 10:
+            return first
+        return ops.add(first, second)
+
+
+class Square(nn.Cell):
+    def __init__(self, weight: Any) -> None:
+        super().__init__()
+        self.weight = weight
+
+    def construct(self, x: Any) -> Any:
+        return ops.sum(ops.square(ops.mul(x, self.weight)))
+
+
+def test_a_repeated_construct_takes_gradients_of_the_same_forwards() -> None:
+    """d (2 x w)^2 / d w is 2 w x^2: 4 x^2 for x and 36 x^2 for 3 x."""
+    cell = TwoGradients()
+    step = graphls.compile(cell, np.ones(1, np.float32), backend="numpy")
+    assert step(np.full(1, 2.0, np.float32)).item() == 16
+    assert step(np.ones(1, np.float32)).item() == 40
+    assert sum(n.primitive.name == "square" for n in walk(step.stages["00_trace"])) == 2

@@ -1,0 +1,95 @@
+"""The diagnosis of one compiled step: what is compiled for it, once, and what it answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+from graphls.diagnosis.backward import Backward, gradients
+from graphls.diagnosis.explain import explain
+from graphls.diagnosis.explanation import OverflowExplanation
+from graphls.diagnosis.fitting import HIGHEST, largest_fitting
+from graphls.diagnosis.gradients import GradientRanges
+from graphls.diagnosis.probe import OpenSession, Probe
+from graphls.diagnosis.watched import WatchedStep
+from graphls.inputs import InputCheck
+from graphls.ir.graph import Graph, walk
+from graphls.passes import Pipeline
+
+USUAL_FACTOR = 2.0
+"""By how much a scale is lowered after an overflow where the step does not say it."""
+
+SAFETY = 4.0
+"""The suggested scale is so many times smaller than the largest one that fits."""
+
+
+def _may_have_changed(cell: Any) -> bool:
+    """Whether an update cell changed the scale in its last step; true where it does not count them."""
+    if not (hasattr(cell, "current_iterator_step") and hasattr(cell, "last_overflow_iterator_step")):
+        return True
+    return int(cell.last_overflow_iterator_step) == int(cell.current_iterator_step) - 1
+
+
+class Diagnosis:
+    """Answers about a step; what it compiles for them is kept."""
+
+    def __init__(
+        self, step: Any, traced: Graph, pipeline: Pipeline, inputs: InputCheck, open_session: OpenSession
+    ) -> None:
+        self.step, self.traced, self.pipeline, self.inputs = step, traced, pipeline, inputs
+        self.open_session = open_session
+
+    def open_probe(self, graph: Graph) -> Probe:
+        """A session of a graph on the inputs and states of the step."""
+        return Probe(graph, self.step.graph, self.step.parameters, self.open_session)
+
+    @cached_property
+    def watched(self) -> WatchedStep:
+        """The step with a watch on every float value."""
+        return WatchedStep(self.traced, self.pipeline, self.open_probe)
+
+    @cached_property
+    def backward(self) -> Backward:
+        """The gradients of the step, as they are and in float32."""
+        return Backward(self.traced, self.pipeline, self.open_probe)
+
+    def explain_overflow(self, inputs: tuple[Any, ...]) -> OverflowExplanation:
+        """See Compiled.explain_overflow."""
+        arrays = self.inputs(inputs)
+        return explain(self.watched, arrays, gradients(self.traced), self.lowered_by())
+
+    def lowered_by(self) -> float:
+        """By how much the last step may have divided its scale: the `scale_factor` of its update cell.
+
+        1 where the counters of that cell say that the last step did not change the scale.
+        """
+        for cell, _ in self.step.cells:
+            if hasattr(cell, "get_loss_scale") and hasattr(cell, "scale_factor"):
+                return float(cell.scale_factor) if _may_have_changed(cell) else 1.0
+        return USUAL_FACTOR
+
+    def gradient_ranges(self, inputs: tuple[Any, ...]) -> GradientRanges:
+        """See Compiled.gradient_ranges."""
+        arrays = self.inputs(inputs)
+        ranges = self.backward.ranges(arrays)
+        scale = self.watched.scale(self.watched.run(arrays))
+        if not self.has_halves():
+            return GradientRanges(ranges, scale, None, 1.0)
+        largest = self.largest_scale(arrays, scale)
+        return GradientRanges(ranges, scale, largest, largest and largest / SAFETY)
+
+    def has_halves(self) -> bool:
+        """Whether float16 values are made on the way; bfloat16 has the range of float32."""
+        values = (v for node in walk(self.watched.graph) for v in node.outputs)
+        return any(v.type.dtype.long_name == "float16" for v in values)
+
+    def largest_scale(self, arrays: Sequence[Any], scale: float | None) -> float | None:
+        """The largest power of two with which the step is finite; None where none is, or all are."""
+        step = self.watched
+        targets = step.checked or step.results
+        if scale is None:
+            return None
+        factor = largest_fitting(lambda times: step.is_finite(targets, arrays, times), scale)
+        found = None if factor is None else factor * scale
+        return None if found == 2.0**HIGHEST else found

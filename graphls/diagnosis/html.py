@@ -1,0 +1,52 @@
+"""HTML that stands alone: every text escaped, colours inherited from the page, light or dark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+
+BOX = (
+    "font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;font-size:13px;line-height:1.5;"
+    "border:1px solid rgba(128,128,128,.45);border-radius:6px;padding:.7em 1em;max-width:max-content;overflow-x:auto"
+)
+CELL = "text-align:left;vertical-align:top;padding:.1em 1.2em .1em 0;background:none;border:none"
+NUMBER = f"{CELL};text-align:right"
+LABEL = f"{CELL};opacity:.65;font-weight:normal"
+
+
+class Page:
+    """A box with a headline, facts, a table and notes."""
+
+    def __init__(self, title: str, headline: str) -> None:
+        self.parts = [f'<div role="region" aria-label="{escape(title)}" style="{BOX}">']
+        self.parts.append(f'<div style="font-weight:600">{escape(headline)}</div>')
+
+    def facts(self, facts: Iterable[tuple[str, str]]) -> None:
+        """Labels, each with a text."""
+        rows = (
+            f'<tr style="background:none"><th scope="row" style="{LABEL}">{escape(label)}</th>'
+            f'<td style="{CELL};white-space:pre-wrap">{escape(text)}</td></tr>'
+            for label, text in facts
+        )
+        self.parts.append(f'<table style="border-collapse:collapse;margin:.5em 0">{"".join(rows)}</table>')
+
+    def table(self, header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+        """A table of texts, the first column to the left and the others to the right."""
+        head = "".join(f'<th scope="col" style="{LABEL}">{escape(name)}</th>' for name in header)
+        lines = "".join(f'<tr style="background:none">{_cells(row)}</tr>' for row in rows)
+        self.parts.append(
+            f'<table style="border-collapse:collapse;margin:.5em 0"><thead><tr style="background:none">{head}</tr>'
+            f"</thead><tbody>{lines}</tbody></table>"
+        )
+
+    def notes(self, notes: Iterable[str]) -> None:
+        """Sentences, each on a line."""
+        self.parts += [f"<div>{escape(note)}</div>" for note in notes]
+
+    def text(self) -> str:
+        """The finished HTML."""
+        return "".join([*self.parts, "</div>"])
+
+
+def _cells(row: Sequence[str]) -> str:
+    return "".join(f'<td style="{NUMBER if i else CELL}">{escape(text)}</td>' for i, text in enumerate(row))

@@ -1,0 +1,58 @@
+"""Running a variant of a step on its inputs and its state, without changing either."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from graphls.backends.host import growth
+from graphls.backends.states import HasStorage
+from graphls.ir.errors import GraphValueError
+from graphls.ir.graph import Graph, walk
+from graphls.storage import Storage
+
+Array = np.ndarray[Any, Any]
+OpenSession = Callable[[Graph, Mapping[str, Any]], Any]
+
+
+@dataclass
+class Copied:
+    """A state of which a probe has a copy of its own."""
+
+    storage: Storage
+
+
+class Probe:
+    """A graph without writes, whose last input is a factor of the loss scale, on the state of a step.
+
+    The random numbers are those of the step that ran last: the state of random numbers, which also a skipped step
+    counts up, is counted down again on a copy. All other states are read as they are.
+    """
+
+    def __init__(
+        self, graph: Graph, step: Graph, parameters: Mapping[str, HasStorage], open_session: OpenSession
+    ) -> None:
+        if graph.writes:
+            raise GraphValueError(f"A probe writes no states, and @{graph.name} does.")
+        self.step = step
+        self.parameters = parameters
+        random = {node.inputs[0].name for node in walk(graph) if getattr(node.primitive, "on_host", False)}
+        self.copied = {name: Copied(Storage(parameters[name].storage.read())) for name in random}
+        self.session = open_session(graph, {**parameters, **self.copied})
+
+    def run(self, arrays: Sequence[Any], factor: float = 1.0) -> list[Array]:
+        """The outputs of the graph for these inputs of the step, with its scale times `factor`."""
+        for name, copied in self.copied.items():
+            copied.storage.replace(self.before_last_step(name))
+        outputs = self.session.run([*arrays, np.array(factor, np.float32)])
+        return [o if isinstance(o, np.ndarray) else o.numpy() for o in outputs]
+
+    def before_last_step(self, name: str) -> Array:
+        """A state of random numbers, as the last step saw it."""
+        now = np.array(self.parameters[name].storage.read())
+        grown = growth(self.step, self.step.state(name))
+        before = now - np.array(grown or 0, now.dtype)
+        return before if before[1] >= 0 else now

@@ -1,0 +1,172 @@
+"""The rescale pass: the scale of the gradients times a number. A plain `import graphls` leaves it alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from graphls.ir.graph import Graph, Node, Value, uses, walk
+from graphls.ir.types import Type, float32
+from graphls.passes.manager import register_pass
+from graphls.passes.rewrite import Rewriter, definers
+
+FACTOR = "scale_factor"
+TRANSPARENT = ("broadcast_to", "cast", "depend", "reshape", "stop_gradient")
+
+
+@register_pass
+@dataclass(frozen=True)
+class Rescale:
+    """Give a traced graph one more input, `%scale_factor : f32[]`, times which the scale of its gradients is taken.
+
+    Before:
+
+        %scale = cast(@scale_sense) {dtype=f16} : f16[]  // backward
+        %gw = gradient(%loss, %scale, @w) {of=1, wrt=1} : f16[4]  // backward
+        return %loss
+
+    After:
+
+        %scale = cast(@scale_sense) {dtype=f16} : f16[]  // backward
+        %mul = mul(@scale_sense, %scale_factor) : f32[]  // backward
+        %scale_1 = cast(%mul) {dtype=f16} : f16[]  // backward
+        %gw = gradient(%loss, %scale_1, @w) {of=1, wrt=1} : f16[4]  // backward
+        return %loss, %mul
+
+    The scale is what the sensitivities are made of by casts, moves and products; where that is a constant and the loss
+    is a product with a state or an input of one element, by which nobody differentiates, it is that one.
+    Everything else, unscaling too, goes on with the scale as it was. Gradients of gradients are scaled once, by the
+    outer sensitivity. A constant that is not finite stays. The scales are outputs of the graph, too, behind its own
+    (but for those inside a `cond`).
+    """
+
+    name = "rescale"
+
+    def run(self, graph: Graph) -> Graph:
+        """The graph with the input."""
+        return _Rescaling(graph).run()
+
+
+class _Rescaling(Rewriter):
+    def __init__(self, graph: Graph) -> None:
+        super().__init__(graph)
+        self.factor = Value(self.names.fresh(FACTOR), Type(float32))
+        self.traced = definers(walk(graph))
+        self.given = {*graph.inputs, *graph.states}
+        self.along: dict[Value, int] = {}
+        self.origins: dict[Value, Value] = {}
+        self.products: list[Value] = []
+        self.depth = 0
+        self.losses: dict[Value, Value] = {}
+        self.gradients: set[Value] = set()
+        self.trace_back(graph)
+        for node in outer_gradients(graph):
+            found = self.scaled_loss(node) if self.is_constant(node.inputs[node.attrs["of"]]) else None
+            if found is not None:
+                self.losses[found[0].output] = found[1]
+            else:
+                self.gradients.update(node.outputs)
+
+    def run(self) -> Graph:
+        made = super().run()
+        return made.replace(inputs=(*made.inputs, self.factor), outputs=(*made.outputs, *self.products))
+
+    def region(self, region: Graph) -> Graph:
+        self.depth += 1
+        made = super().region(region)
+        self.depth -= 1
+        return made
+
+    def trace_back(self, graph: Graph) -> None:
+        """Find through which operand each value is a scale times something, and where such a chain begins."""
+        for node in walk(graph):
+            at = self.operand(node)
+            if at is not None:
+                self.along[node.output] = at
+                self.origins[node.output] = self.origin(node.inputs[at])
+
+    def operand(self, node: Node) -> int | None:
+        if node.primitive.name in (*TRANSPARENT, "div"):
+            return 0 if node.inputs[0].type.dtype.is_float else None
+        if node.primitive.name != "mul":
+            return None
+        given = [i for i, v in enumerate(node.inputs) if self.origin(v) in self.given]
+        others = [i for i, v in enumerate(node.inputs) if not self.is_constant(v)]
+        return next(iter(given or others), None)
+
+    def origin(self, value: Value) -> Value:
+        """What a value is made from by casts, moves and products."""
+        return self.origins.get(value, value)
+
+    def behind(self, value: Value) -> Value:
+        """What casts and moves of a float lead back to."""
+        while value in self.along and self.traced[value].primitive.name in TRANSPARENT:
+            value = self.traced[value].inputs[0]
+        return value
+
+    def is_constant(self, value: Value) -> bool:
+        node = self.traced.get(self.origin(value))
+        return node is not None and node.primitive.name == "constant"
+
+    def scaled_loss(self, gradient: Node) -> tuple[Node, Value] | None:
+        """The product that the loss is made of, and its operand that is the scale."""
+        of, wrt = gradient.attrs["of"], gradient.attrs["wrt"]
+        scales = self.given - set(gradient.inputs[2 * of : 2 * of + wrt])
+        value = gradient.inputs[0]
+        while value in self.along:
+            node = self.traced[value]
+            found = [v for v in node.inputs if v.type.size == 1 and self.behind(v) in scales]
+            if node.primitive.name == "mul" and found and node.inputs[0] is not node.inputs[1]:
+                return node, found[0]
+            value = node.inputs[self.along[value]]
+        return None
+
+    def visit(self, node: Node) -> Node | Sequence[Value]:
+        if node.outputs and node.outputs[0] in self.losses:
+            scale = self.losses[node.outputs[0]]
+            times = self.times(scale)
+            return replace(node, inputs=tuple(times if v is scale else v for v in node.inputs))
+        if node.outputs and node.outputs[0] in self.gradients:
+            of = node.attrs["of"]
+            seeds = tuple(map(self.times, node.inputs[of : 2 * of]))
+            return replace(node, inputs=(*node.inputs[:of], *seeds, *node.inputs[2 * of :]))
+        return node
+
+    def times(self, value: Value) -> Value:
+        """A sensitivity, made of the scale times the factor."""
+        node, at = self.traced.get(value), self.along.get(value)
+        if node is None or at is None:
+            return value if node is not None and _is_infinite(node) else self.product(value)
+        inputs = (*node.inputs[:at], self.times(node.inputs[at]), *node.inputs[at + 1 :])
+        with self.e.at(node):
+            return self.e.emit(node.primitive, inputs, node.attrs, after=node.after, name=value.name)[0]
+
+    def product(self, scale: Value) -> Value:
+        """The product, made in float32 of what the scale was cast from, in the dtype of the scale."""
+        dtype, node = scale.type.dtype, self.traced.get(scale)
+        source = node.inputs[0] if node is not None and node.primitive.name == "cast" else scale
+        single = source if source.type.dtype is float32 else self.e.cast(source, dtype=float32)
+        product: Value = self.e.mul(single, self.factor)
+        self.products += [] if self.depth else [product]
+        return product if dtype is float32 else self.e.cast(product, dtype=dtype)
+
+
+def _is_infinite(node: Node) -> bool:
+    return node.primitive.name == "constant" and not np.isfinite(np.asarray(node.attrs["value"], np.float64)).all()
+
+
+def outer_gradients(graph: Graph) -> Iterator[Node]:
+    """The `gradient` nodes that no later one differentiates."""
+    needed: set[Value] = set()
+    for node in reversed(list(walk(graph))):
+        is_gradient = node.primitive.name == "gradient"
+        if is_gradient and needed.isdisjoint(node.outputs):
+            yield node
+        if is_gradient:
+            needed.update(node.inputs[: node.attrs["of"]])
+        if not needed.isdisjoint(node.outputs):
+            needed.update(uses(node))
+            for region in node.regions:
+                needed.update(region.outputs)

@@ -1,0 +1,110 @@
+"""The watch pass: every float value of a step as an output. A plain `import graphls` leaves it alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from graphls.ir.build import Builder, Names
+from graphls.ir.graph import PHASES, Graph, Node, Value
+from graphls.passes.manager import register_pass
+
+
+@register_pass
+@dataclass(frozen=True)
+class Watch:
+    """Give float values as the only outputs, and write no state.
+
+    Before:
+
+        %y = cond(%c) : f16[4] region {
+          %a = exp(%x) : f16[4]  // forward
+          yield %a
+        } region {
+          yield %x
+        }  // forward
+        @w <- %new
+        return %i
+
+    After:
+
+        %y, %a_1 = cond(%c) : f16[4], f16[4] region {
+          %a = exp(%x) : f16[4]  // forward
+          yield %a, %a
+        } region {
+          %zeros = broadcast_to(%c_1) {shape=[4]} : f16[4]  // check
+          yield %x, %zeros
+        }  // forward
+        return %c, %x, %a_1, %y
+
+    Values in a branch that does not run are zeros; the conditions are outputs, too, and tell which those are.
+    `watched_values` gives the values in the order of the outputs. Only nodes of these `phases` are watched, and of
+    the values only those from `start` to `stop`.
+    """
+
+    phases: tuple[str, ...] = PHASES
+    start: int = 0
+    stop: int | None = None
+    name = "watch"
+
+    def run(self, graph: Graph) -> Graph:
+        """The graph that only watches."""
+        values = watched_values(graph, self.phases)[self.start : self.stop]
+        watching = _Watching(Names.of(graph), set(values))
+        e, carried = watching.block(graph.nodes)
+        return graph.replace(nodes=tuple(e.nodes), writes=(), outputs=tuple(carried.get(v, v) for v in values))
+
+
+def watched_values(graph: Graph, phases: tuple[str, ...] = PHASES) -> list[Value]:
+    """The floats among inputs, states and results, and the conditions of branches; in the order of execution."""
+    given = (v for v in (*graph.inputs, *graph.states) if is_watched(v))
+    return list(dict.fromkeys((*given, *_made(graph.nodes, phases))))
+
+
+def _made(nodes: Iterable[Node], phases: tuple[str, ...]) -> Iterator[Value]:
+    for node in nodes:
+        if node.phase in phases:
+            if node.primitive.name == "cond":
+                yield node.inputs[0]
+                for region in node.regions:
+                    yield from _made(region.nodes, phases)
+            yield from filter(is_watched, node.outputs)
+
+
+def is_watched(value: Value) -> bool:
+    """Whether a value can hold an infinity or nan."""
+    return value.type.dtype.is_float and value.type.size > 0
+
+
+class _Watching:
+    def __init__(self, names: Names, values: set[Value]) -> None:
+        self.names, self.values = names, values
+
+    def block(self, nodes: Iterable[Node]) -> tuple[Builder, dict[Value, Value]]:
+        """The nodes, and for each value that is watched in them or in their branches the one that carries it."""
+        e = Builder(self.names)
+        carried: dict[Value, Value] = {}
+        for node in nodes:
+            made, inner = self.cond(node) if node.primitive.name == "cond" else (node, {})
+            e.append(made)
+            carried.update(inner)
+            carried.update((v, v) for v in node.outputs if v in self.values)
+        return e, carried
+
+    def cond(self, node: Node) -> tuple[Node, dict[Value, Value]]:
+        """A `cond` that also yields what is watched in its branches."""
+        blocks = [self.block(region.nodes) for region in node.regions]
+        if not any(inner for _, inner in blocks):
+            return node, {}
+        regions = []
+        for region, (e, own) in zip(node.regions, blocks, strict=True):
+            with e.at(node, "check"):
+                added = [v if inner is own else self.zeros(e, v) for _, inner in blocks for v in inner.values()]
+            regions.append(region.replace(nodes=tuple(e.nodes), outputs=(*region.outputs, *added)))
+        inside = [v for _, inner in blocks for v in inner]
+        outputs = tuple(Value(self.names.fresh(v.name), v.type) for v in inside)
+        made = replace(node, regions=tuple(regions), outputs=(*node.outputs, *outputs))
+        return made, dict(zip(inside, outputs, strict=True))
+
+    def zeros(self, e: Builder, like: Value) -> Value:
+        return e.constant(0, like.type.dtype, like.type.shape)

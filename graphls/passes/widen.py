@@ -1,0 +1,98 @@
+"""The widen pass: the backward without 16-bit floats. A plain `import graphls` leaves it alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from graphls.ir.graph import Graph, Node, Value
+from graphls.ir.types import DType, float32
+from graphls.passes.manager import register_pass
+from graphls.passes.rewrite import Rewriter
+
+
+@register_pass
+@dataclass(frozen=True)
+class Widen:
+    """Compute the nodes of one phase in float32 where they compute 16-bit floats.
+
+    Before:
+
+        %y = exp(%x) : f16[4]  // forward
+        %g = mul(%seed, %y) : f16[4]  // backward
+        return %y, %g
+
+    After:
+
+        %y = exp(%x) : f16[4]  // forward
+        %cast = cast(%seed) {dtype=f32} : f32[4]  // backward
+        %cast_1 = cast(%y) {dtype=f32} : f32[4]  // backward
+        %g = mul(%cast, %cast_1) : f32[4]  // backward
+        return %y, %g
+
+    So the numbers are those that the phase would have without rounding, overflow and underflow, on the values that
+    the other phases gave it. A result keeps its name; outside of the phase it is read through a cast back, and it
+    leaves the graph wide. Constants, random arrays and the results of `custom_gradient` stay as they are.
+    """
+
+    phase: str = "backward"
+    name = "widen"
+
+    def run(self, graph: Graph) -> Graph:
+        """The graph with the phase in float32."""
+        widening = _Widening(graph, self.phase)
+        made = widening.run()
+        return made.replace(outputs=tuple(widening.wide.get(v, v) for v in made.outputs))
+
+
+class _Widening(Rewriter):
+    def __init__(self, graph: Graph, phase: str) -> None:
+        super().__init__(graph)
+        self.phase = phase
+        self.wide: dict[Value, Value] = {}
+
+    def visit(self, node: Node) -> Node | Sequence[Value]:
+        primitive: Any = node.primitive
+        values = (*node.inputs, *node.outputs)
+        if node.phase != self.phase or not any(v.type.dtype.is_half for v in values):
+            return node
+        if primitive.name == "cond":
+            return self.put(replace(node, regions=tuple(map(self.yielding_wide, node.regions))))
+        if node.regions or not node.inputs or primitive.on_host:
+            return node
+        inputs = tuple(map(self.widened, node.inputs))
+        return self.put(replace(node, inputs=inputs, attrs=_wide_attributes(node.attrs)))
+
+    def put(self, node: Node) -> tuple[Value, ...]:
+        """Append a node that computes wide, and give its results as others read them."""
+        types = node.primitive.result_types(tuple(v.type for v in node.inputs), node.attrs, node.regions)
+        pairs = list(zip(node.outputs, types, strict=True))
+        made = tuple(v if v.type == kind else Value(v.name, kind) for v, kind in pairs)
+        self.e.append(replace(node, outputs=made))
+        return tuple(v if v is new else self.back(new, v.type.dtype) for v, new in zip(node.outputs, made, strict=True))
+
+    def back(self, wide: Value, dtype: DType) -> Value:
+        (narrow,) = self.e.emit("cast", (wide,), {"dtype": dtype}, name=wide.name)
+        self.wide[narrow] = wide
+        return narrow
+
+    def widened(self, value: Value) -> Value:
+        """A value in float32, without rounding where it was made in this phase."""
+        if not value.type.dtype.is_half:
+            return value
+        wide: Value = self.wide[value] if value in self.wide else self.e.cast(value, dtype=float32)
+        return wide
+
+    def yielding_wide(self, region: Graph) -> Graph:
+        """A branch that yields its 16-bit results in float32."""
+        outer, self.e = self.e, type(self.e)(self.names)
+        self.e.phase = self.phase
+        outputs = tuple(map(self.widened, region.outputs))
+        inner, self.e = self.e, outer
+        return region.replace(nodes=(*region.nodes, *inner.nodes), outputs=outputs)
+
+
+def _wide_attributes(attrs: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Attributes that name a 16-bit dtype, as those of `cast`, name float32."""
+    return {k: float32 if isinstance(v, DType) and v.is_half else v for k, v in attrs.items()}
