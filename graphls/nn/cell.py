@@ -45,8 +45,7 @@ class Cell:
             "requires_grad": False,
         }
         self.__dict__.update(fields)
-        for name, value in (flags or {}).items():
-            setattr(self, name, value)
+        self.add_flags(**(flags or {}))
 
     # -- attributes -------------------------------------------------------------------------------------------
 
@@ -55,7 +54,7 @@ class Cell:
             raise GraphAttributeError(
                 f"Call super().__init__() first in the __init__ of {type(self).__name__}.", user_location()
             )
-        if name in self._params and not isinstance(value, Parameter):
+        if name in self._params and (not isinstance(value, Parameter) or dispatch.current_tracer() is not None):
             self._assign(name, value)
         elif isinstance(value, Parameter):
             self.insert_param_to_cell(name, value)
@@ -192,6 +191,18 @@ class Cell:
     def set_grad(self, requires_grad: bool = True) -> Cell:
         """Mark that gradients of this cell are taken; returns the cell."""
         self.__dict__["requires_grad"] = bool(requires_grad)
+        return self
+
+    def add_flags(self, **flags: Any) -> Cell:
+        """Set attributes of this cell, as MindSpore's flags are; those that graphls does not know change nothing."""
+        for name, value in flags.items():
+            setattr(self, name, value)
+        return self
+
+    def add_flags_recursive(self, **flags: Any) -> Cell:
+        """Set attributes of this cell and of all inside it."""
+        for _, cell in self.cells_and_names():
+            cell.add_flags(**flags)
         return self
 
     def to_float(self, dst_type: Any) -> Cell:
