@@ -10,6 +10,7 @@ from typing import Any
 from graphls import dispatch
 from graphls.ir.errors import GraphAttributeError, GraphKeyError, GraphTypeError, GraphValueError
 from graphls.ir.types import as_dtype, bfloat16, float16, float32
+from graphls.nn.checks import boolean
 from graphls.parameter import Parameter, ParameterTuple
 from graphls.source import checked, user_location
 from graphls.tensor import Tensor
@@ -37,6 +38,7 @@ class Cell:
             "_float_type": None,
             "_output_type": None,
             "_casting": None,
+            "_is_recomputed": False,
             "_phase": "",
             "_scope_name": "",
             "_version": 0,
@@ -219,9 +221,21 @@ class Cell:
         Configuration.changes += 1
         return self
 
+    def recompute(
+        self, mode: bool = True, mp_comm_recompute: bool = True, parallel_optimizer_comm_recompute: bool = False
+    ) -> Cell:
+        """Compute this cell again for its gradient, so that only its inputs and results are kept; returns the cell.
+
+        It costs one more forward of the cell and frees what that makes in between; the numbers stay the same. In the
+        overflow mode "window", what is made again is watched, too. The options for communication change nothing.
+        """
+        self.__dict__["_is_recomputed"] = boolean(type(self).__name__, "mode", mode)
+        Configuration.changes += 1
+        return self
+
     def configuration(self) -> tuple[Any, ...]:
         """What of this cell alone a compiled step depends on."""
-        return self.training, self._float_type, self._output_type, self._casting, self._version
+        return self.training, self._float_type, self._output_type, self._casting, self._is_recomputed, self._version
 
     # -- running ----------------------------------------------------------------------------------------------
 

@@ -22,6 +22,7 @@ from graphls.source import user_location
 from graphls.tensor import Symbol, Tensor, array_of, is_tensor
 from graphls.trace.branches import Fork, Frame, Recorded, explore
 from graphls.trace.casting import Casting, in_dtype
+from graphls.trace.recompute import recomputed
 from graphls.tree import leaves, map_leaves
 
 
@@ -275,9 +276,12 @@ class Tracer:
                 self.set_written(parameter, value)
             return recorded.outputs
         self.cells[id(cell)] = cell
-        start = len(self.writes)
+        start, first = len(self.writes), len(self.builder.nodes)
         with self.inside(cell):
             outputs = explore(self, lambda: self.constructed(cell, args, options))
+            if cell._is_recomputed:
+                made, nodes = outputs, self.builder.nodes[first:]
+                outputs = explore(self, lambda: recomputed(self, nodes, made))
         self.rename(cell, outputs)
         frame.record(Recorded("call", outputs, tuple(self.writes[start:])))
         if not options:
