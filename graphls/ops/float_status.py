@@ -14,7 +14,8 @@ from graphls.ops.overflow import clear_status, get_status, new_status, overflow_
 from graphls.ops.shapes import broadcast_to, reshape
 from graphls.source import user_location
 from graphls.tensor import Symbol, Tensor, is_tensor
-from graphls.trace.tracer import Scratch, StateSymbol, Tracer
+from graphls.trace.states import Scratch, StateSymbol
+from graphls.trace.tracer import Tracer
 
 
 def alloc() -> Tensor:

@@ -23,31 +23,8 @@ from graphls.tensor import Symbol, Tensor, array_of, is_tensor
 from graphls.trace.branches import Fork, Frame, Recorded, explore
 from graphls.trace.casting import Casting, in_dtype
 from graphls.trace.recompute import recomputed
+from graphls.trace.states import Scratch, StateSymbol
 from graphls.tree import leaves, map_leaves
-
-
-class Scratch(Parameter):
-    """A tensor that a step writes and reads and that does not outlive it: zeros at the start."""
-
-
-class StateSymbol(Symbol):
-    """A parameter behind `ops.depend`: it reads as the parameter's value at the time of use."""
-
-    __slots__ = ("after", "parameter", "tracer")
-
-    def __init__(self, tracer: Tracer, parameter: Parameter, after: tuple[Value, ...]) -> None:
-        self.tracer, self.parameter, self.after = tracer, parameter, after
-
-    @property
-    def value(self) -> Value:
-        now = self.tracer.read(self.parameter)
-        if not self.after:
-            return now
-        return self.tracer.emit("depend", (now,), {}, after=self.after, name=now.name)[0]
-
-    @property
-    def type(self) -> Type:
-        return self.parameter.type
 
 
 @dataclass
