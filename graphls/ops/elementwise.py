@@ -21,9 +21,15 @@ def add(x: Any, y: Any) -> Tensor:
 
 
 def addn(x: Any) -> Tensor:
-    """The sum of the tensors in a tuple or list; raises GraphTypeError for anything else."""
-    if not isinstance(x, (tuple, list)) or not x:
+    """The sum of the tensors in a tuple or list.
+
+    Raises GraphTypeError for anything else, GraphValueError where their shapes differ.
+    """
+    if not isinstance(x, (tuple, list)) or not x or not all(map(is_tensor, x)):
         raise GraphTypeError(f"addn takes a tuple or list of one tensor or more, not {x!r}.", user_location())
+    shapes = list(dict.fromkeys(str(tensor.shape) for tensor in x))
+    if len(shapes) > 1:
+        raise GraphValueError(f"addn takes tensors of one shape, not of {', '.join(shapes)}.", user_location())
     return tensor_of(reduce(operator.add, x))
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from graphls import dispatch
 from graphls.ir.errors import GraphValueError
 from graphls.ir.types import Type, float32
+from graphls.ops.operands import tensor_of
 from graphls.source import user_location
 from graphls.tensor import Symbol, Tensor, is_tensor
 from graphls.trace.tracer import Tracer
@@ -33,18 +34,19 @@ def overflow_start(pre_cond: Any, compute_input: Any) -> tuple[Any, Any]:
 def overflow_get(status: Any, compute_output: Any) -> Tensor:
     """Whether a float tensor in `compute_output` holds an infinity or nan, bool of shape ().
 
-    A status that was not cleared leaves it to the compiler to place the window.
+    A status that was not cleared leaves it to the compiler to place the window. Raises GraphValueError where there is
+    no float tensor to look at.
     """
+    floats = [t for t in map(tensor_of, _tensors(compute_output)) if t.dtype.is_float]
+    if not floats:
+        raise GraphValueError("There is no float tensor to look at; give the gradients.", user_location())
     tracer = dispatch.current_tracer()
     if tracer is None:
-        arrays = tuple(leaf.array for leaf in _tensors(compute_output) if leaf.dtype.is_float)
-        return Tensor(not all(np.isfinite(array).all() for array in arrays))
-    values = [tracer.value(leaf) for leaf in _tensors(compute_output)]
-    floats = [v for v in values if v.type.dtype.is_float]
+        return Tensor(not all(np.isfinite(t.array).all() for t in floats))
     token = tracer.windows.get(_key(tracer, status)) if is_tensor(status) else None
     read = () if token is None else (token,)
     with tracer.phase("check"):
-        return Symbol(tracer.emit("overflow_get", (*read, *floats), {}, name="overflow")[0])
+        return Symbol(tracer.emit("overflow_get", (*read, *map(tracer.value, floats)), {}, name="overflow")[0])
 
 
 def new_status(tracer: Tracer) -> Tensor:

@@ -384,12 +384,14 @@ class OwnGet(nn.TrainOneStepWithLossScaleCell):
 
 
 class OnlyFinite(nn.TrainOneStepWithLossScaleCell):
-    def start_overflow_check(self, pre_cond: Any, compute_input: Any) -> Any:
-        return graphls.Tensor(False), compute_input
-
     def get_overflow_status(self, status: Any, compute_output: Any) -> Any:
         flags = self.hyper_map(lambda g: ops.cast(ops.all(ops.isfinite(g)), graphls.float32), compute_output)
         return ops.AddN()(flags) < len(compute_output)
+
+
+class NeitherBase(OnlyFinite):
+    def start_overflow_check(self, pre_cond: Any, compute_input: Any) -> Any:
+        return graphls.Tensor(False), compute_input
 
 
 class OwnProcess(nn.TrainOneStepWithLossScaleCell):
@@ -400,7 +402,7 @@ class OwnProcess(nn.TrainOneStepWithLossScaleCell):
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("style", [OwnStart, OwnGet, OnlyFinite])
+@pytest.mark.parametrize("style", [OwnStart, OwnGet, OnlyFinite, NeitherBase])
 def test_an_overridden_method_that_says_the_same(style: Any, backend: str) -> None:
     _, base = step_of(nn.TrainOneStepWithLossScaleCell, backend)
     _, own = step_of(style, backend)
@@ -585,6 +587,8 @@ WRONG: list[Any] = [
     (F.partial(_grad_scale, 2), TypeError, r"'grad_scale' has no function for \(Int, Tensor\); registered are"),
     (F.partial(_grad_scale), TypeError, r"no function for \(Tensor\)"),
     (F.partial(ops.assign, 3), TypeError, "assign takes a Parameter"),
+    (lambda g: nn.TrainOneStepWithLossScaleCell.get_overflow_status(None, None, ()), ValueError, "give the gradients"),
+    (lambda g: nn.TrainOneStepWithLossScaleCell.get_overflow_status(None, g, None), ValueError, "give the gradients"),
     (lambda g: ops.clip_by_global_norm(g), TypeError, "clip_by_global_norm takes a tuple or list"),
     (lambda g: ops.HyperMap()(ops.add, (g,), (g, g)), ValueError, "nests of one structure"),
     (lambda g: P.ReduceSum(keepdims=True)(g), TypeError, "operator ReduceSum takes keep_dims"),

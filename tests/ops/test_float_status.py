@@ -360,6 +360,8 @@ WRONG: list[Any] = [
     (lambda x: CLEAR(False), TypeError, "takes a status, which is a tensor, not False"),
     (lambda x: GET2(None), TypeError, "takes a status, which is a tensor, not None"),
     (lambda x: CLEAR(), TypeError, "missing a required argument"),
+    (lambda x: P.FloatStatus()(x > 0) * 1.0, ValueError, "no float tensor to look at; give the gradients"),
+    (lambda x: Version1.get_overflow_status(None, x, x), TypeError, "fills what NPUAllocFloatStatus gave"),
 ]
 
 

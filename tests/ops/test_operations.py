@@ -165,6 +165,8 @@ WRONG: list[Any] = [
     (lambda: ops.Assign()(X, Y), TypeError, "Parameter to write to"),
     (lambda: ops.AddN()(X), TypeError, "addn takes a tuple or list"),
     (lambda: ops.AddN()(()), TypeError, "addn takes a tuple or list"),
+    (lambda: ops.AddN()((X, 1.0)), TypeError, "addn takes a tuple or list"),
+    (lambda: ops.AddN()((X, M, X)), ValueError, r"tensors of one shape, not of \(2, 3, 4\), \(3, 4\)\."),
     (lambda: ops.Split(0, 3)(X), ValueError, "3 equal pieces"),
 ]
 
