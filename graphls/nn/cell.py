@@ -10,6 +10,7 @@ from typing import Any
 from graphls import dispatch
 from graphls.ir.errors import GraphAttributeError, GraphKeyError, GraphTypeError, GraphValueError
 from graphls.ir.types import as_dtype, bfloat16, float16, float32
+from graphls.nn.checks import boolean
 from graphls.parameter import Parameter, ParameterTuple
 from graphls.source import checked, user_location
 from graphls.tensor import Tensor
@@ -37,6 +38,7 @@ class Cell:
             "_float_type": None,
             "_output_type": None,
             "_casting": None,
+            "_is_recomputed": False,
             "_phase": "",
             "_scope_name": "",
             "_version": 0,
@@ -45,8 +47,7 @@ class Cell:
             "requires_grad": False,
         }
         self.__dict__.update(fields)
-        for name, value in (flags or {}).items():
-            setattr(self, name, value)
+        self.add_flags(**(flags or {}))
 
     # -- attributes -------------------------------------------------------------------------------------------
 
@@ -55,7 +56,7 @@ class Cell:
             raise GraphAttributeError(
                 f"Call super().__init__() first in the __init__ of {type(self).__name__}.", user_location()
             )
-        if name in self._params and not isinstance(value, Parameter):
+        if name in self._params and (not isinstance(value, Parameter) or dispatch.current_tracer() is not None):
             self._assign(name, value)
         elif isinstance(value, Parameter):
             self.insert_param_to_cell(name, value)
@@ -194,6 +195,18 @@ class Cell:
         self.__dict__["requires_grad"] = bool(requires_grad)
         return self
 
+    def add_flags(self, **flags: Any) -> Cell:
+        """Set attributes of this cell, as MindSpore's flags are; those that graphls does not know change nothing."""
+        for name, value in flags.items():
+            setattr(self, name, value)
+        return self
+
+    def add_flags_recursive(self, **flags: Any) -> Cell:
+        """Set attributes of this cell and of all inside it."""
+        for _, cell in self.cells_and_names():
+            cell.add_flags(**flags)
+        return self
+
     def to_float(self, dst_type: Any) -> Cell:
         """Compute this cell and all inside it in float16, bfloat16 or float32; returns the cell.
 
@@ -208,9 +221,21 @@ class Cell:
         Configuration.changes += 1
         return self
 
+    def recompute(
+        self, mode: bool = True, mp_comm_recompute: bool = True, parallel_optimizer_comm_recompute: bool = False
+    ) -> Cell:
+        """Compute this cell again for its gradient, so that only its inputs and results are kept; returns the cell.
+
+        It costs one more forward of the cell and frees what that makes in between; the numbers stay the same. In the
+        overflow mode "window", what is made again is watched, too. The options for communication change nothing.
+        """
+        self.__dict__["_is_recomputed"] = boolean(type(self).__name__, "mode", mode)
+        Configuration.changes += 1
+        return self
+
     def configuration(self) -> tuple[Any, ...]:
         """What of this cell alone a compiled step depends on."""
-        return self.training, self._float_type, self._output_type, self._casting, self._version
+        return self.training, self._float_type, self._output_type, self._casting, self._is_recomputed, self._version
 
     # -- running ----------------------------------------------------------------------------------------------
 

@@ -102,6 +102,10 @@ class TrainOneStepWithLossScaleCell(TrainOneStepCell):
                 user_location(),
             )
         self.scale_sense = Parameter(scale_sense, name="scale_sense", requires_grad=False)
+        self.hyper_map = ops.HyperMap()
+        self.reduce_sum = ops.ReduceSum(keep_dims=False)
+        self.less_equal = ops.LessEqual()
+        self.base = Tensor(1, float32)
 
     def construct(self, *inputs: Any) -> Any:
         loss = self.network(*inputs)

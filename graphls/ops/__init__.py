@@ -1,10 +1,25 @@
 """Functions of tensors: inside `construct` they become nodes of the graph, outside they compute at once."""
 
-from graphls.ops.creation import arange, fill, full, full_like, one_hot, ones, ones_like, zeros, zeros_like
+from graphls.ops.attributes import dtype, rank, shape, size
+from graphls.ops.clipping import clip_by_global_norm, clip_by_norm
+from graphls.ops.composite import HyperMap, Map, MultitypeFuncGraph, Partial, partial
+from graphls.ops.creation import (
+    arange,
+    fill,
+    full,
+    full_like,
+    one_hot,
+    ones,
+    ones_like,
+    scalar_to_tensor,
+    zeros,
+    zeros_like,
+)
 from graphls.ops.differentiate import GradOperation, grad, value_and_grad
 from graphls.ops.elementwise import (
     abs,
     add,
+    addn,
     cast,
     ceil,
     clamp,
@@ -53,6 +68,7 @@ from graphls.ops.logic import (
     where,
 )
 from graphls.ops.network import dropout, gelu, log_softmax, matmul, relu, sigmoid, silu, softmax
+from graphls.ops.operations import __getattr__ as __getattr__  # operator classes are names of this package, too
 from graphls.ops.reductions import (
     all,
     amax,
@@ -98,8 +114,13 @@ from graphls.ops.windows import avg_pool2d, conv2d, max_pool2d
 
 __all__ = [
     "GradOperation",
+    "HyperMap",
+    "Map",
+    "MultitypeFuncGraph",
+    "Partial",
     "abs",
     "add",
+    "addn",
     "all",
     "amax",
     "amin",
@@ -117,6 +138,8 @@ __all__ = [
     "ceil",
     "clamp",
     "clip",
+    "clip_by_global_norm",
+    "clip_by_norm",
     "clip_by_value",
     "concat",
     "conv2d",
@@ -124,6 +147,7 @@ __all__ = [
     "depend",
     "div",
     "dropout",
+    "dtype",
     "equal",
     "erf",
     "exp",
@@ -168,9 +192,11 @@ __all__ = [
     "one_hot",
     "ones",
     "ones_like",
+    "partial",
     "permute",
     "pow",
     "prod",
+    "rank",
     "reciprocal",
     "reduce_all",
     "reduce_any",
@@ -183,11 +209,14 @@ __all__ = [
     "reshape",
     "round",
     "rsqrt",
+    "scalar_to_tensor",
     "select",
+    "shape",
     "sigmoid",
     "sign",
     "silu",
     "sin",
+    "size",
     "softmax",
     "split",
     "sqrt",

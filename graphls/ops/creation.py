@@ -43,6 +43,11 @@ def ones(size: Any, dtype: Any = None) -> Tensor:
     return full(size, 1, dtype=dtype or float32)
 
 
+def scalar_to_tensor(input_x: Any, dtype: Any = float32) -> Tensor:
+    """A number as a tensor without axes, float32 unless another dtype is given."""
+    return full((), input_x, dtype=dtype)
+
+
 def zeros_like(x: Any, *, dtype: Any = None) -> Tensor:
     """Zeros in the shape of x, and in its dtype unless another is given."""
     return full_like(x, 0, dtype=dtype)

@@ -2,19 +2,35 @@
 
 from __future__ import annotations
 
+import operator
+from functools import reduce
 from typing import Any
 
 from graphls import dispatch
-from graphls.ir.errors import GraphValueError
+from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import as_dtype, bool_, float64
 from graphls.ops.operands import apply, float_of, floats, numbers, tensor_of
 from graphls.source import checked, user_location
-from graphls.tensor import Tensor
+from graphls.tensor import Tensor, is_tensor
+from graphls.tree import leaves, map_leaves
 
 
 def add(x: Any, y: Any) -> Tensor:
     """The sum, broadcasting; operands meet in one dtype by MindSpore's rules."""
     return apply("add", *numbers(x, y))
+
+
+def addn(x: Any) -> Tensor:
+    """The sum of the tensors in a tuple or list.
+
+    Raises GraphTypeError for anything else, GraphValueError where their shapes differ.
+    """
+    if not isinstance(x, (tuple, list)) or not x or not all(map(is_tensor, x)):
+        raise GraphTypeError(f"addn takes a tuple or list of one tensor or more, not {x!r}.", user_location())
+    shapes = list(dict.fromkeys(str(tensor.shape) for tensor in x))
+    if len(shapes) > 1:
+        raise GraphValueError(f"addn takes tensors of one shape, not of {', '.join(shapes)}.", user_location())
+    return tensor_of(reduce(operator.add, x))
 
 
 def sub(x: Any, y: Any) -> Tensor:
@@ -158,16 +174,19 @@ def cast(x: Any, dtype: Any) -> Tensor:
     return x if x.dtype is wanted else dispatch.cast(x, wanted)
 
 
-def clip_by_value(x: Any, clip_value_min: Any = None, clip_value_max: Any = None) -> Tensor:
-    """x, at least the one and at most the other, either of which may be None.
+def clip_by_value(x: Any, clip_value_min: Any = None, clip_value_max: Any = None) -> Any:
+    """x, at least the one and at most the other, either of which may be None; also tensors in a tuple or list.
 
-    Raises GraphValueError where both are.
+    Raises GraphValueError where both are None.
     """
     if clip_value_min is None and clip_value_max is None:
         raise GraphValueError("clip takes a least or a largest value, or both.", user_location())
-    x = tensor_of(x)
-    x = x if clip_value_min is None else maximum(x, clip_value_min)
-    return x if clip_value_max is None else minimum(x, clip_value_max)
+
+    def clipped(tensor: Any) -> Tensor:
+        tensor = tensor if clip_value_min is None else maximum(tensor, clip_value_min)
+        return tensor if clip_value_max is None else minimum(tensor, clip_value_max)
+
+    return map_leaves(clipped, x) if any(map(is_tensor, leaves(x))) else clipped(tensor_of(x))
 
 
 clip = clamp = clip_by_value

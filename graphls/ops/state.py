@@ -10,7 +10,8 @@ from graphls.ops.elementwise import add, sub
 from graphls.ops.operands import apply, state_of, tensor_of
 from graphls.parameter import Parameter
 from graphls.source import user_location
-from graphls.tensor import Symbol, Tensor
+from graphls.tensor import Symbol, Tensor, is_tensor
+from graphls.tree import map_leaves
 
 
 def depend(value: Any, expr: Any) -> Any:
@@ -48,9 +49,9 @@ def parameter_of(variable: Any) -> Parameter:
     return parameter
 
 
-def stop_gradient(x: Any) -> Tensor:
-    """x itself, through which no gradient flows."""
-    return apply("stop_gradient", tensor_of(x))
+def stop_gradient(value: Any) -> Any:
+    """A tensor, or the tensors in a nest, through which no gradient flows."""
+    return map_leaves(lambda x: apply("stop_gradient", tensor_of(x)) if is_tensor(x) else x, value)
 
 
 def identity(x: Any) -> Any:

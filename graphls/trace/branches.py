@@ -181,6 +181,7 @@ def _join(tracer: Tracer, fork: Fork, endings: list[_Ending], pairs: list[Any]) 
     e.phase, e.scope, e.loc = phase, ".".join(filter(None, tracer.scopes)), fork.loc
     names = [p[0].name for p in differing]
     outputs = e.emit("cond", (_truth(e, fork.condition),), {}, regions=regions)
+    tracer.note(outputs)
     for value, name in zip(outputs, names, strict=True):
         e.names.taken.discard(value.name)
         value.name = e.names.fresh(name)

@@ -69,7 +69,7 @@ def _finished(tracer: Tracer, inputs: tuple[Value, ...], results: Any) -> Traced
         with tracer.phase("update"):
             tracer.written[tracer.random_state] = tracer.emit("add", (state, one), {}, name="random_step")[0]
     writes = tuple(
-        Write(tracer.states[p], v) for p, v in tracer.written.items() if v is not tracer.states[p]
+        Write(s, v) for p, v in tracer.written.items() if (s := tracer.states.get(p)) is not None and v is not s
     )
     nodes = tuple(tracer.builder.nodes)
     graph = Graph(tracer.name, inputs, tuple(tracer.states.values()), nodes, writes, outputs)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -22,27 +22,9 @@ from graphls.source import user_location
 from graphls.tensor import Symbol, Tensor, array_of, is_tensor
 from graphls.trace.branches import Fork, Frame, Recorded, explore
 from graphls.trace.casting import Casting, in_dtype
+from graphls.trace.recompute import recomputed
+from graphls.trace.states import Scratch, StateSymbol
 from graphls.tree import leaves, map_leaves
-
-
-class StateSymbol(Symbol):
-    """A parameter behind `ops.depend`: it reads as the parameter's value at the time of use."""
-
-    __slots__ = ("after", "parameter", "tracer")
-
-    def __init__(self, tracer: Tracer, parameter: Parameter, after: tuple[Value, ...]) -> None:
-        self.tracer, self.parameter, self.after = tracer, parameter, after
-
-    @property
-    def value(self) -> Value:
-        now = self.tracer.read(self.parameter)
-        if not self.after:
-            return now
-        return self.tracer.emit("depend", (now,), {}, after=self.after, name=now.name)[0]
-
-    @property
-    def type(self) -> Type:
-        return self.parameter.type
 
 
 @dataclass
@@ -69,6 +51,7 @@ class Tracer:
     written: dict[Parameter, Value] = field(default_factory=dict)
     writes: list[tuple[Parameter, Value]] = field(default_factory=list)
     depends: dict[Value, Value] = field(default_factory=dict)
+    waits: dict[Value, tuple[Value, ...]] = field(default_factory=dict)
     negations: dict[Value, Value] = field(default_factory=dict)
     random_site: int = 0
     random_state: Parameter | None = None
@@ -80,6 +63,8 @@ class Tracer:
     calls: list[list[CallRecord]] = field(default_factory=lambda: [[]])
     decided: dict[Value, bool] = field(default_factory=dict)
     cells: dict[int, Any] = field(default_factory=dict)
+    made: dict[Value, int] = field(default_factory=dict)
+    windows: dict[Any, Value] = field(default_factory=dict)
 
     # -- values -----------------------------------------------------------------------------------------------
 
@@ -104,9 +89,16 @@ class Tracer:
         e.phase, e.scope, e.loc = self.phases[-1], ".".join(filter(None, self.scopes)), user_location()
         outputs = e.emit(operation, inputs, attrs, after=after, regions=regions, name=name)
         frame.record(Recorded(operation.name, outputs))
+        self.note(outputs)
         if operation.name in ("depend", "logical_not"):
             (self.depends if operation.name == "depend" else self.negations)[outputs[0]] = inputs[0]
+            self.waits[outputs[0]] = tuple(after)
         return outputs
+
+    def note(self, values: Iterable[Value]) -> None:
+        """Remember when these values were made."""
+        for value in values:
+            self.made[value] = len(self.made)
 
     def apply(self, name: str, operands: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
         """Emit a primitive on tensors and numbers; returns a Symbol or a tuple of them."""
@@ -149,6 +141,8 @@ class Tracer:
 
     def state(self, parameter: Parameter) -> Value:
         """The state of a parameter, as it is before the step."""
+        if isinstance(parameter, Scratch):
+            return self.zeros(parameter.type)
         if parameter not in self.states:
             name = self.builder.names.fresh(parameter.name)
             self.states[parameter] = Value(name, parameter.type, is_state=True)
@@ -156,8 +150,17 @@ class Tracer:
 
     def current(self, parameter: Parameter) -> Value:
         """The value of a parameter at this point of the step."""
-        state = self.state(parameter)
-        return self.written.get(parameter, state)
+        written = self.written.get(parameter)
+        return self.state(parameter) if written is None else written
+
+    def scratch(self, name: str, type: Type) -> StateSymbol:
+        """A new scratch tensor; the same one where a construct is traced once more for another answer."""
+        frame = self.frames[-1]
+        recorded = frame.replayed("scratch")
+        if recorded is None:
+            recorded = Recorded("scratch", Scratch(np.zeros(type.shape, type.dtype.numpy), name))
+            frame.record(recorded)
+        return StateSymbol(self, recorded.outputs, ())
 
     def read(self, parameter: Parameter) -> Value:
         """The current value as the running cell sees it: cast where the cell has `to_float`."""
@@ -195,7 +198,8 @@ class Tracer:
 
     def depend(self, value: Any, expression: Any) -> Any:
         """`value`, made after everything in `expression`."""
-        after = tuple(self.value(leaf) for leaf in leaves(expression) if isinstance(leaf, (Symbol, Parameter)))
+        tensors = [leaf for leaf in leaves(expression) if isinstance(leaf, (Symbol, Parameter))]
+        after = tuple(value for tensor in tensors for value in self.ends(tensor))
         if not after:
             return value
 
@@ -210,6 +214,20 @@ class Tracer:
             return Symbol(self.emit("depend", (of,), {}, after=after, name=of.name)[0])
 
         return map_leaves(ordered, value)
+
+    def ends(self, leaf: Any) -> tuple[Value, ...]:
+        """What has run when a tensor is there: its value, or what a scratch tensor was made to depend on."""
+        is_scratch = isinstance(leaf, StateSymbol) and isinstance(leaf.parameter, Scratch)
+        return leaf.after if is_scratch else (self.value(leaf),)
+
+    def awaited(self, item: Any) -> tuple[Value, ...]:
+        """What a tensor was made to depend on by `depend`, the first things first."""
+        if isinstance(item, StateSymbol):
+            return item.after
+        value, found = self.value(item), tuple[Value, ...]()
+        while value in self.depends:
+            value, found = self.depends[value], (*self.waits[value], *found)
+        return found
 
     def random(self, primitive: str, attrs: dict[str, Any]) -> Symbol:
         """A random tensor that this call site draws anew in every step."""
@@ -236,8 +254,12 @@ class Tracer:
             self.remember(cell, args, options, recorded.outputs, start)
             return recorded.outputs
         self.cells[id(cell)] = cell
+        first = len(self.builder.nodes)
         with self.inside(cell):
             outputs = explore(self, lambda: self.constructed(cell, args, options))
+            if cell._is_recomputed:
+                made, nodes = outputs, self.builder.nodes[first:]
+                outputs = explore(self, lambda: recomputed(self, nodes, made))
         self.rename(cell, outputs)
         frame.record(Recorded("call", outputs, tuple(self.writes[start:])))
         self.remember(cell, args, options, outputs, start)

@@ -1,0 +1,232 @@
+"""Functions of functions: dispatch on the kinds of the arguments, and mapping over nests of tensors.
+
+All of it happens while a cell is traced; the graph holds only what the functions themselves compute.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial as bound
+from numbers import Number
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+
+from graphls.ir.errors import GraphKeyError, GraphTypeError, GraphValueError
+from graphls.ir.registry import nearest
+from graphls.ops.clipping import clip_by_global_norm, clip_by_norm
+from graphls.ops.creation import ones_like, zeros_like
+from graphls.ops.differentiate import GradOperation
+from graphls.ops.elementwise import clip_by_value
+from graphls.parameter import Parameter
+from graphls.source import user_location
+from graphls.tensor import Tensor
+
+__all__ = [
+    "GradOperation",
+    "HyperMap",
+    "Map",
+    "MultitypeFuncGraph",
+    "Partial",
+    "clip_by_global_norm",
+    "clip_by_norm",
+    "clip_by_value",
+    "ones_like",
+    "partial",
+    "zeros_like",
+]
+
+Function = Callable[..., Any]
+Kind = type | tuple[type, ...]
+
+
+class _Absent:
+    """The kind of values that graphls does not have."""
+
+
+KINDS: dict[str, Kind] = {
+    "Tensor": (Tensor, np.ndarray),
+    "Parameter": Parameter,
+    "Ref": Parameter,
+    "Bool": bool,
+    "Int": int,
+    "Float": float,
+    "Number": Number,
+    "String": str,
+    "Tuple": tuple,
+    "List": list,
+    "Dict": dict,
+    "Dictionary": dict,
+    "Slice": slice,
+    "None": type(None),
+    "Function": FunctionType,
+    "RowTensor": _Absent,
+    "COOTensor": _Absent,
+    "CSRTensor": _Absent,
+    "MapTensor": _Absent,
+}
+"""The names of kinds, as MindSpore writes them; nothing is of the kind of a sparse tensor."""
+
+
+class MultitypeFuncGraph:
+    """A function made of several, of which the kinds of the arguments choose one.
+
+    `@name.register("Tensor", "Tensor")` adds a function for arguments of these kinds: names of `KINDS`, or classes. A
+    call runs the function whose kinds fit best: of "Bool", "Int" and "Number", True takes the first. Raises
+    GraphTypeError, with all that is registered, where no function fits.
+    """
+
+    def __init__(self, name: str, read_value: bool = False, doc_url: str = "") -> None:
+        self.name = name
+        self.entries: dict[tuple[Any, ...], Function] = {}
+
+    def register(self, *type_names: Any) -> Callable[[Function], Function]:
+        """Add the decorated function for arguments of these kinds, in place of one that was there.
+
+        Raises GraphKeyError for a name that is no kind, GraphTypeError for anything but names and classes.
+        """
+        for kind in type_names:
+            _check_kind(kind)
+
+        def add(function: Function) -> Function:
+            self.entries[type_names] = function
+            return function
+
+        return add
+
+    def __call__(self, *args: Any) -> Any:
+        distances = {kinds: _distances(kinds, args) for kinds in self.entries}
+        fitting = {distance: self.entries[kinds] for kinds, distance in distances.items() if distance is not None}
+        if not fitting:
+            raise GraphTypeError(
+                f"{self.name!r} has no function for {_listed(map(_kind_of, args))}; registered are "
+                f"{', '.join(map(_listed, self.entries)) or 'none'}.",
+                user_location(),
+            )
+        return fitting[min(fitting)](*args)
+
+    def __repr__(self) -> str:
+        return f"MultitypeFuncGraph({self.name!r})"
+
+
+def _check_kind(kind: Any) -> None:
+    if isinstance(kind, str) and kind not in KINDS:
+        message = f"There is no kind {kind!r}{nearest(kind, KINDS)}; the kinds are {', '.join(KINDS)}."
+        raise GraphKeyError(message, user_location())
+    if not isinstance(kind, (str, type)):
+        raise GraphTypeError(f"A function is registered for names of kinds and classes, not {kind!r}.", user_location())
+
+
+def _distances(kinds: tuple[Any, ...], args: tuple[Any, ...]) -> tuple[int, ...] | None:
+    """How far each argument's class is from the registered kind; None where one does not fit."""
+    if len(kinds) != len(args):
+        return None
+    classes = (KINDS[kind] if isinstance(kind, str) else kind for kind in kinds)
+    found = tuple(map(_distance, classes, args))
+    return None if -1 in found else found
+
+
+def _distance(kind: Kind, arg: Any) -> int:
+    """The number of base classes between an argument and a kind; -1 where it is not of that kind."""
+    if not isinstance(arg, kind):
+        return -1
+    classes = kind if isinstance(kind, tuple) else (kind,)
+    ancestors = type(arg).__mro__
+    return min((ancestors.index(c) for c in classes if c in ancestors), default=len(ancestors))
+
+
+def _kind_of(arg: Any) -> str:
+    distances = {name: _distance(kind, arg) for name, kind in KINDS.items()}
+    fitting = {name: distance for name, distance in distances.items() if distance >= 0}
+    return min(fitting, key=fitting.__getitem__) if fitting else type(arg).__name__
+
+
+def _listed(kinds: Any) -> str:
+    return f"({', '.join(kind if isinstance(kind, str) else kind.__name__ for kind in kinds)})"
+
+
+class Map:
+    """Applies a function to the elements of one sequence, or to those of several in step.
+
+    `Map(function)(*sequences)` and `Map()(function, *sequences)` are the same. The result is a tuple, or a list of a
+    list, or a dict of dicts. With `reverse` the last elements come first; their places do not change. Raises
+    GraphTypeError for what is no sequence, GraphValueError where the sequences differ.
+    """
+
+    nested = False
+
+    def __init__(self, ops: Function | None = None, reverse: bool = False) -> None:
+        if ops is not None and not callable(ops):
+            raise GraphTypeError(f"{type(self).__name__} takes a function, not {ops!r}.", user_location())
+        self.ops = ops
+        self.reverse = reverse
+
+    def __call__(self, *args: Any) -> Any:
+        function, nests = (self.ops, args) if self.ops is not None else (args[0] if args else None, args[1:])
+        if not callable(function) or not nests:
+            name = type(self).__name__
+            raise GraphTypeError(f"{name} takes a function and the sequences to apply it to.", user_location())
+        if _keys(nests[0]) is None and not self.nested:
+            raise GraphTypeError(f"Map takes sequences, not {nests[0]!r}.", user_location())
+        return self._mapped(function, nests)
+
+    def _mapped(self, function: Function, nests: tuple[Any, ...]) -> Any:
+        keys = _keys(nests[0])
+        if any(_keys(nest) != keys for nest in nests):
+            raise GraphValueError(_differing(type(self).__name__, nests), user_location())
+        if keys is None:
+            return function(*nests)
+        inner = partial(self._mapped, function) if self.nested else lambda items: function(*items)
+        order = list(keys)[::-1] if self.reverse else keys
+        results = {key: inner(tuple(nest[key] for nest in nests)) for key in order}
+        return _like(nests[0], [results[key] for key in keys])
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({'' if self.ops is None else self.ops})"
+
+
+class HyperMap(Map):
+    """Applies a function to everything that stands in nested tuples, lists and dicts, or in several nests in step.
+
+    As Map, but a nest inside of a nest is gone through, too, and what is no nest is given to the function itself.
+    """
+
+    nested = True
+
+
+def _keys(item: Any) -> Any:
+    """What the elements of a nest are found by; None for what is no nest."""
+    if isinstance(item, dict):
+        return item.keys()
+    return range(len(item)) if isinstance(item, (tuple, list)) else None
+
+
+def _like(nest: Any, results: list[Any]) -> Any:
+    if isinstance(nest, dict):
+        return dict(zip(nest, results, strict=True))
+    if isinstance(nest, tuple):
+        return type(nest)(*results) if hasattr(nest, "_fields") else tuple(results)
+    return results
+
+
+def _differing(name: str, nests: tuple[Any, ...]) -> str:
+    shown = [f"{type(n).__name__} of {len(n)}" if _keys(n) is not None else _kind_of(n) for n in nests]
+    return f"{name} takes nests of one structure, and these differ: {', '.join(shown)}."
+
+
+class Partial:
+    """`Partial()(function, *arguments)` is the function with its first arguments given."""
+
+    def __call__(self, func: Any, *args: Any, **options: Any) -> Any:
+        return partial(func, *args, **options)
+
+    def __repr__(self) -> str:
+        return "Partial()"
+
+
+def partial(func: Any, *args: Any, **options: Any) -> Any:
+    """The function with its first arguments given; raises GraphTypeError for what cannot be called."""
+    if not callable(func):
+        raise GraphTypeError(f"partial takes a function and its first arguments, not {func!r}.", user_location())
+    return bound(func, *args, **options)

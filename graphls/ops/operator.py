@@ -1,0 +1,61 @@
+"""Operator classes, as MindSpore 1 writes operations, made from functions."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from graphls.ir.errors import GraphTypeError
+from graphls.source import user_location
+
+REQUIRED = inspect.Parameter.empty
+"""The default of a setting that has none."""
+
+
+class Operator:
+    """A function of tensors whose settings are given once, when it is made: `ReduceSum(keep_dims=True)(x, 0)`.
+
+    Raises GraphTypeError for settings and arguments that the function does not take.
+    """
+
+    function: ClassVar[Callable[..., Any]]
+    defaults: ClassVar[inspect.Signature]
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        bound = _bound(f"The operator {type(self).__name__}", self.defaults, args, options)
+        bound.apply_defaults()
+        self.settings = dict(bound.arguments)
+
+    def __call__(self, *inputs: Any) -> Any:
+        function = type(self).function
+        _bound(f"A call of {self!r}", inspect.signature(function), inputs, self.settings)
+        return function(*inputs, **self.settings)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self.settings.items())})"
+
+
+def operator(name: str, function: Callable[..., Any], settings: dict[str, Any], module: str) -> type[Operator]:
+    """The class of `function`, of whose parameters those in `settings`, with their defaults, are given first."""
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    defaults = inspect.Signature([inspect.Parameter(key, kind, default=value) for key, value in settings.items()])
+    inputs = [p for p in inspect.signature(function).parameters.values() if p.name not in settings]
+    summary = inspect.getdoc(function) or ""
+    fields = {
+        "__module__": module,
+        "__doc__": f"{summary}\n\nWritten `{name}{defaults}({', '.join(p.name for p in inputs)})`.",
+        "function": staticmethod(function),
+        "defaults": defaults,
+    }
+    return type(name, (Operator,), fields)
+
+
+def _bound(
+    what: str, signature: inspect.Signature, args: tuple[Any, ...], options: dict[str, Any]
+) -> inspect.BoundArguments:
+    try:
+        return signature.bind(*args, **options)
+    except TypeError as error:
+        taken = ", ".join(signature.parameters) or "nothing"
+        raise GraphTypeError(f"{what} takes {taken}: {error}.", user_location()) from None

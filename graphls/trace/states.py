@@ -1,0 +1,37 @@
+"""What a trace makes of states: parameters behind `ops.depend`, and tensors that do not outlive the step."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphls.ir.graph import Value
+from graphls.ir.types import Type
+from graphls.parameter import Parameter
+from graphls.tensor import Symbol
+
+if TYPE_CHECKING:
+    from graphls.trace.tracer import Tracer
+
+
+class Scratch(Parameter):
+    """A tensor that a step writes and reads and that does not outlive it: zeros at the start."""
+
+
+class StateSymbol(Symbol):
+    """A parameter behind `ops.depend`: it reads as the parameter's value at the time of use."""
+
+    __slots__ = ("after", "parameter", "tracer")
+
+    def __init__(self, tracer: Tracer, parameter: Parameter, after: tuple[Value, ...]) -> None:
+        self.tracer, self.parameter, self.after = tracer, parameter, after
+
+    @property
+    def value(self) -> Value:
+        now = self.tracer.read(self.parameter)
+        if not self.after:
+            return now
+        return self.tracer.emit("depend", (now,), {}, after=self.after, name=now.name)[0]
+
+    @property
+    def type(self) -> Type:
+        return self.parameter.type
