@@ -3,21 +3,47 @@
 from graphls.nn.activations import GELU, LogSoftmax, ReLU, Sigmoid, SiLU, Softmax, Tanh, get_activation
 from graphls.nn.cell import Cell
 from graphls.nn.containers import CellDict, CellList, SequentialCell
+from graphls.nn.dynamic_lr import (
+    cosine_decay_lr,
+    exponential_decay_lr,
+    inverse_decay_lr,
+    natural_exp_decay_lr,
+    piecewise_constant_lr,
+    polynomial_decay_lr,
+    warmup_lr,
+)
 from graphls.nn.layers import Dense, Dropout, Flatten, Identity
 from graphls.nn.layers_image import AvgPool2d, Conv2d, MaxPool2d
 from graphls.nn.layers_norm import BatchNorm1d, BatchNorm2d
-from graphls.nn.learning_rates import LearningRateSchedule
+from graphls.nn.learning_rate_schedule import (
+    CosineDecayLR,
+    ExponentialDecayLR,
+    InverseDecayLR,
+    LearningRateSchedule,
+    NaturalExpDecayLR,
+    PolynomialDecayLR,
+    WarmUpLR,
+)
 from graphls.nn.loss_scale import DynamicLossScaleUpdateCell, FixedLossScaleUpdateCell
 from graphls.nn.losses import LossBase, MSELoss, SoftmaxCrossEntropyWithLogits, WithLossCell
 from graphls.nn.optimizers import Optimizer
-from graphls.nn.optimizers_adam import Adam
+from graphls.nn.optimizers_adam import Adam, AdaMax
+from graphls.nn.optimizers_adaptive import Adadelta, Adagrad, RMSProp
+from graphls.nn.optimizers_decoupled import AdamW, AdamWeightDecay
+from graphls.nn.optimizers_layerwise import LARS, Lamb
 from graphls.nn.optimizers_momentum import SGD, Momentum
 from graphls.nn.train_step import TrainOneStepCell, TrainOneStepWithLossScaleCell
 
 __all__ = [
     "GELU",
+    "LARS",
     "SGD",
+    "AdaMax",
+    "Adadelta",
+    "Adagrad",
     "Adam",
+    "AdamW",
+    "AdamWeightDecay",
     "AvgPool2d",
     "BatchNorm1d",
     "BatchNorm2d",
@@ -25,19 +51,26 @@ __all__ = [
     "CellDict",
     "CellList",
     "Conv2d",
+    "CosineDecayLR",
     "Dense",
     "Dropout",
     "DynamicLossScaleUpdateCell",
+    "ExponentialDecayLR",
     "FixedLossScaleUpdateCell",
     "Flatten",
     "Identity",
+    "InverseDecayLR",
+    "Lamb",
     "LearningRateSchedule",
     "LogSoftmax",
     "LossBase",
     "MSELoss",
     "MaxPool2d",
     "Momentum",
+    "NaturalExpDecayLR",
     "Optimizer",
+    "PolynomialDecayLR",
+    "RMSProp",
     "ReLU",
     "SequentialCell",
     "SiLU",
@@ -47,6 +80,14 @@ __all__ = [
     "Tanh",
     "TrainOneStepCell",
     "TrainOneStepWithLossScaleCell",
+    "WarmUpLR",
     "WithLossCell",
+    "cosine_decay_lr",
+    "exponential_decay_lr",
     "get_activation",
+    "inverse_decay_lr",
+    "natural_exp_decay_lr",
+    "piecewise_constant_lr",
+    "polynomial_decay_lr",
+    "warmup_lr",
 ]

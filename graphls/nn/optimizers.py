@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,8 +12,8 @@ from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import DType, float32
 from graphls.nn.cell import Cell
 from graphls.nn.checks import positive
-from graphls.nn.learning_rates import ListedLearningRate, learning_rate_of, rate_now
-from graphls.nn.optimizers_groups import Group, grouping
+from graphls.nn.learning_rates import FixedLearningRate, ListedLearningRate, learning_rate_of, rate_now
+from graphls.nn.optimizers_groups import grouping
 from graphls.ops.operands import state_of, tensor_of
 from graphls.parameter import Parameter, ParameterTuple
 from graphls.source import user_location
@@ -56,14 +56,21 @@ class Optimizer(Cell):
             rates = [learning_rate_of(name, default, "learning_rate")]
             self.learning_rate: Any = rates[0]
         else:
-            rates = []
-            for i, group in enumerate(self.groups):
-                rate = default if group.learning_rate is None else group.learning_rate
-                rates.append(learning_rate_of(name, rate, f"learning_rate_group_{i}"))
-                setattr(self, f"learning_rate_group_{i}", rates[i])
+            rates = self._rates_of_groups(name, default)
             self.learning_rate = tuple(rates[i] for i in self.group_numbers)
         self.dynamic_lr = any(isinstance(rate, Cell) for rate in rates)
         self.group_rates = tuple(rates)
+
+    def _rates_of_groups(self, name: str, default: Any) -> list[Parameter | Cell]:
+        """The learning rate of each group, all of them cells where one is."""
+        default = list(default) if isinstance(default, Iterator) else default
+        given = [default if group.learning_rate is None else group.learning_rate for group in self.groups]
+        rates = [learning_rate_of(name, rate, f"learning_rate_group_{i}") for i, rate in enumerate(given)]
+        if any(isinstance(rate, Cell) for rate in rates):
+            rates = [FixedLearningRate(rate) if isinstance(rate, Parameter) else rate for rate in rates]
+        for i, rate in enumerate(rates):
+            setattr(self, f"learning_rate_group_{i}", rate)
+        return rates
 
     def _set_weight_decays(self) -> None:
         for i, group in enumerate(self.groups):
@@ -76,9 +83,9 @@ class Optimizer(Cell):
 
     def construct(self, gradients: Any) -> tuple[bool, ...]:
         gradients = self.scale_grad(self.gradients_centralization(self.decay_weight(gradients)))
-        rates = self.get_lr()
+        rates = self.rates_now()
         ops.assign_add(self.global_step, 1)
-        self.update(gradients, rates if isinstance(rates, tuple) else (rates,) * len(gradients))
+        self.update(gradients, rates)
         return (True,) * len(gradients)
 
     def update(self, gradients: Tensors, rates: Tensors) -> None:
@@ -88,10 +95,10 @@ class Optimizer(Cell):
     def decay_weight(self, gradients: Any) -> Tensors:
         """The gradients in float32, with weight_decay * loss_scale times the parameter added where it decays."""
         wide = self.widened(gradients)
-        decays = [self._decay_now(g) for g in self.groups]
-        numbers = zip(self.parameters, wide, self.group_numbers, strict=True)
+        decays = self.decays_now(self.loss_scale)
         return tuple(
-            ops.add(g, ops.mul(self.weight(p), decays[i])) if self.groups[i].decays(p) else g for p, g, i in numbers
+            g if decay is None else ops.add(g, ops.mul(self.weight(p), decay))
+            for p, g, decay in zip(self.parameters, wide, decays, strict=True)
         )
 
     def widened(self, gradients: Any) -> Tensors:
@@ -110,11 +117,15 @@ class Optimizer(Cell):
             )
         return tuple(ops.cast(t, wide_dtype(p)) for t, p in zip(tensors, self.parameters, strict=True))
 
-    def _decay_now(self, group: Group) -> Any:
-        """weight_decay * loss_scale of a group."""
-        if isinstance(group.weight_decay, Cell):
-            return ops.mul(rate_now(group.weight_decay, state_of(self.global_step)), self.loss_scale)
-        return group.weight_decay * self.loss_scale
+    def decays_now(self, factor: float = 1.0) -> tuple[Any, ...]:
+        """The weight decay of each parameter in the coming update times a factor; None where it does not decay."""
+        step = state_of(self.global_step)
+        decays = [
+            ops.mul(rate_now(d, step), factor) if isinstance(d, Cell) else d * factor
+            for d in (group.weight_decay for group in self.groups)
+        ]
+        numbers = zip(self.parameters, self.group_numbers, strict=True)
+        return tuple(decays[i] if self.groups[i].decays(p) else None for p, i in numbers)
 
     def gradients_centralization(self, gradients: Tensors) -> Tensors:
         """The gradients without their mean, in groups with "grad_centralization", for weights with 16 * n inputs."""
@@ -134,6 +145,11 @@ class Optimizer(Cell):
         step = state_of(self.global_step)
         rates = [rate_now(rate, step) for rate in self.group_rates]
         return tuple(rates[i] for i in self.group_numbers) if self.is_group_lr else rates[0]
+
+    def rates_now(self) -> Tensors:
+        """The learning rate of each parameter in the coming update."""
+        rates = self.get_lr()
+        return rates if isinstance(rates, tuple) else (rates,) * len(self.parameters)
 
     def weight(self, parameter: Parameter) -> Tensor:
         """A parameter in the dtype that its update is computed in."""
