@@ -73,11 +73,11 @@ class Optimizer(Cell):
         return rates
 
     def _set_weight_decays(self) -> None:
-        for i, group in enumerate(self.groups):
-            if isinstance(group.weight_decay, Cell):
-                setattr(self, f"weight_decay_group_{i}" if self.is_group else "weight_decay", group.weight_decay)
-        if not self.is_group:
-            self.weight_decay = self.groups[0].weight_decay
+        decays = [group.weight_decay for group in self.groups]
+        self.weight_decay: Any = tuple(decays[i] for i in self.group_numbers) if self.is_group else decays[0]
+        for i, decay in enumerate(decays):
+            if self.is_group and isinstance(decay, Cell):
+                setattr(self, f"weight_decay_group_{i}", decay)
 
     # -- the step ---------------------------------------------------------------------------------------------
 
