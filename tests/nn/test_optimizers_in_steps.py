@@ -96,6 +96,16 @@ def test_each_parameter_adds_as_few_nodes_as_the_formula_allows(kind: str) -> No
     assert [b - a for a, b in zip(counts, counts[1:], strict=False)] == [KINDS[kind][1]] * 2
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dtype", [np.float16, np.float64])
+def test_parameters_of_other_dtypes(kind: str, dtype: Any) -> None:
+    w = graphls.Parameter(np.full((2, 3), 0.5, dtype), name="w")
+    optimizer = KINDS[kind][0]([w], 0.05)
+    optimizer((np.full((2, 3), 0.25, dtype),))
+    assert w.dtype.numpy == dtype and 0 < np.abs(w.asnumpy() - 0.5).max() < 0.2
+    assert all(p.dtype is not graphls.float16 for p in optimizer.get_parameters() if p is not w)
+
+
 def states(cell: Any) -> dict[str, Any]:
     return {p.name: p.asnumpy() for p in cell.get_parameters()}
 
