@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -75,8 +76,7 @@ def training(kind: str, backend: str, depth: int = 2, rate: str = "number") -> A
     return cell, graphls.compile(cell, *inputs(0), backend=backend)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("rate", RATES)
+@pytest.mark.parametrize(("kind", "rate"), [*((kind, "number") for kind in KINDS), ("AdamW", "list"), ("Lamb", "cell")])
 def test_every_parameter_and_moment_is_updated_in_place(kind: str, rate: str) -> None:
     cell, step = training(kind, "numpy", rate=rate)
     large = {w.state.name: w.in_place for w in step.graph.writes if w.state.type.size > 1}
@@ -92,8 +92,9 @@ def nodes_inside(graph: Any) -> list[Node]:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_parameter_adds_as_few_nodes_as_the_formula_allows(kind: str) -> None:
-    counts = [len(nodes_inside(training(kind, "numpy", depth)[1].graph)) for depth in (1, 2, 3)]
-    assert [b - a for a, b in zip(counts, counts[1:], strict=False)] == [KINDS[kind][1]] * 2
+    branches = [nodes_inside(training(kind, "numpy", depth)[1].graph) for depth in (1, 2, 3)]
+    assert {node.phase for nodes in branches for node in nodes} == {"update"}
+    assert [len(b) - len(a) for a, b in pairwise(branches)] == [KINDS[kind][1]] * 2
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -110,8 +111,7 @@ def states(cell: Any) -> dict[str, Any]:
     return {p.name: p.asnumpy() for p in cell.get_parameters()}
 
 
-@pytest.mark.parametrize("rate", ["list", "cell"])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("kind", "rate"), [*((kind, "cell") for kind in KINDS), ("Momentum", "list")])
 def test_a_skipped_step_has_never_been(kind: str, rate: str) -> None:
     ends = []
     for backend, skips in (("numpy", True), ("onnxruntime", True), ("onnxruntime", False)):
