@@ -9,7 +9,7 @@ import numpy as np
 from graphls import ops
 from graphls.nn.checks import boolean, fraction, positive
 from graphls.nn.optimizers import Optimizer, Tensors, states_like
-from graphls.nn.optimizers_averages import averaged, averaged_squares, for_each, rest_of
+from graphls.nn.optimizers_averages import averaged, averaged_squares, rest_of
 from graphls.ops.operands import state_of
 from graphls.parameter import Parameter
 from graphls.tensor import Tensor
@@ -61,9 +61,8 @@ class Adam(Optimizer):
         power1 = ops.assign(self.beta1_power, ops.mul(state_of(self.beta1_power), self.beta1))
         power2 = ops.assign(self.beta2_power, ops.mul(state_of(self.beta2_power), self.beta2))
         correction = ops.div(ops.sqrt(ops.sub(1.0, power2)), ops.sub(1.0, power1))
-        rates = for_each(lambda rate: ops.mul(rate, correction), rates)
         for i, (g, rate) in enumerate(zip(gradients, rates, strict=True)):
-            self._update_one(i, g, rate)
+            self._update_one(i, g, ops.mul(rate, correction))
 
     def _update_one(self, i: int, g: Tensor, rate: Tensor) -> None:
         part = ops.mul(g, self.rest1)
@@ -103,9 +102,9 @@ class AdaMax(Optimizer):
     def update(self, gradients: Tensors, rates: Tensors) -> None:
         power = ops.assign(self.beta1_power, ops.mul(state_of(self.beta1_power), self.beta1))
         correction = ops.sub(1.0, power)
-        rates = for_each(lambda rate: ops.div(rate, correction), rates)
         for i, (parameter, g, rate) in enumerate(zip(self.parameters, gradients, rates, strict=True)):
             m = averaged(self.moment1[i], self.beta1, g)
             largest = ops.maximum(ops.mul(state_of(self.moment2[i]), self.beta2), ops.abs(g))
             v = ops.assign(self.moment2[i], largest)
-            self.descend(parameter, ops.div(ops.mul(m, rate), ops.add(v, self.eps)))
+            step = ops.div(ops.mul(m, ops.div(rate, correction)), ops.add(v, self.eps))
+            self.descend(parameter, step)

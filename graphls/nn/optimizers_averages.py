@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
-
 import numpy as np
 
 from graphls import ops
@@ -30,17 +27,6 @@ def averaged_squares(state: Parameter, beta: float, value: Tensor) -> Tensor:
 def rest_of(beta: float) -> float:
     """1 - beta for the float32 nearest to beta, so that both weights add up to 1 and match the powers of beta."""
     return float(np.float32(1) - np.float32(beta))
-
-
-def for_each(function: Callable[..., Any], *columns: Sequence[Any]) -> tuple[Any, ...]:
-    """The function of every row of some columns, computed once for equal rows: the same objects in each column."""
-    results: dict[tuple[int, ...], Any] = {}
-    keys = []
-    for row in zip(*columns, strict=True):
-        keys.append(tuple(map(id, row)))
-        if keys[-1] not in results:
-            results[keys[-1]] = function(*row)
-    return tuple(results[key] for key in keys)
 
 
 def bias_correction(beta: float, global_step: Parameter) -> Tensor:

@@ -9,7 +9,7 @@ from graphls import ops
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.nn.checks import boolean, fraction, positive
 from graphls.nn.optimizers import Optimizer, Tensors, states_like
-from graphls.nn.optimizers_averages import averaged, averaged_squares, bias_correction, for_each
+from graphls.nn.optimizers_averages import averaged, averaged_squares, bias_correction
 from graphls.ops.operands import state_of
 from graphls.source import user_location
 from graphls.tensor import Tensor
@@ -107,19 +107,15 @@ class AdamW(DecoupledOptimizer):
         correction = ops.sqrt(bias_correction(self.beta2, self.global_step))
         scale = ops.div(correction, bias_correction(self.beta1, self.global_step))
         eps = ops.mul(correction, self.eps)
-        scaled = for_each(lambda rate: ops.mul(rate, scale), rates)
-        kept = for_each(_kept, rates, decays)
-        for i, g in enumerate(gradients):
+        for i, (g, rate, decay) in enumerate(zip(gradients, rates, decays, strict=True)):
             m, v = self.moments(i, g)
             if self.amsgrad:
                 v = ops.assign(self.vhat[i], ops.maximum(state_of(self.vhat[i]), v))
-            step = ops.div(ops.mul(m, scaled[i]), ops.add(ops.sqrt(v), eps))
-            ops.assign(self.parameters[i], ops.sub(ops.mul(self.weight(self.parameters[i]), kept[i]), step))
-
-
-def _kept(rate: Tensor, decay: Any) -> Tensor:
-    """What weight decay leaves of one."""
-    return Tensor(1.0) if decay is None else ops.sub(1.0, ops.mul(rate, decay))
+            w = self.weight(self.parameters[i])
+            if decay is not None:
+                w = ops.mul(w, ops.sub(1.0, ops.mul(rate, decay)))
+            step = ops.div(ops.mul(m, ops.mul(rate, scale)), ops.add(ops.sqrt(v), eps))
+            ops.assign(self.parameters[i], ops.sub(w, step))
 
 
 def _pair(betas: Any) -> tuple[float, float]:

@@ -11,7 +11,7 @@ from graphls.ir.errors import GraphTypeError
 from graphls.nn.cell import Cell
 from graphls.nn.checks import boolean, positive
 from graphls.nn.optimizers import Optimizer, Tensors
-from graphls.nn.optimizers_averages import FLOAT32, bias_correction, for_each, square_sum
+from graphls.nn.optimizers_averages import FLOAT32, bias_correction, square_sum
 from graphls.nn.optimizers_decoupled import DecoupledOptimizer
 from graphls.parameter import Parameter
 from graphls.source import user_location
@@ -109,20 +109,17 @@ class LARS(Optimizer):
 
     def construct(self, gradients: Any) -> Any:
         gradients = self.scale_grad(self.widened(gradients))
-        factors = for_each(self._factor, self.rates_now())
-        rows = zip(self.parameters, gradients, self.decays_now(), factors, self.lars_flag, strict=True)
-        return self.opt(tuple(self._scaled(p, g, decay, f) if flag else g for p, g, decay, f, flag in rows))
+        rows = zip(self.parameters, gradients, self.decays_now(), self.rates_now(), self.lars_flag, strict=True)
+        return self.opt(tuple(self._scaled(p, g, decay, rate) if flag else g for p, g, decay, rate, flag in rows))
 
-    def _factor(self, rate: Tensor) -> Any:
-        """What the ratio of norms is multiplied by; a learning rate of 0 clips, and does not divide."""
-        return ops.div(self.coefficient, ops.maximum(rate, FLOAT32.tiny)) if self.use_clip else self.coefficient
-
-    def _scaled(self, parameter: Parameter, g: Tensor, decay: Any, factor: Any) -> Tensor:
+    def _scaled(self, parameter: Parameter, g: Tensor, decay: Any, rate: Tensor) -> Tensor:
         w = self.weight(parameter)
         norm = ops.sqrt(square_sum(w))
         bottom = ops.add(ops.sqrt(square_sum(g)), self.epsilon)
         if decay is not None:
             bottom = ops.add(bottom, ops.mul(norm, decay))
             g = ops.add(g, ops.mul(w, decay))
-        ratio = ops.div(ops.mul(norm, factor), bottom)
-        return ops.mul(g, ops.minimum(ratio, 1.0) if self.use_clip else ratio)
+        if not self.use_clip:
+            return ops.mul(g, ops.div(ops.mul(norm, self.coefficient), bottom))
+        factor = ops.div(self.coefficient, ops.maximum(rate, FLOAT32.tiny))
+        return ops.mul(g, ops.minimum(ops.div(ops.mul(norm, factor), bottom), 1.0))
