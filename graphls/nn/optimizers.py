@@ -9,7 +9,7 @@ import numpy as np
 
 from graphls import dispatch, ops
 from graphls.ir.errors import GraphTypeError, GraphValueError
-from graphls.ir.types import DType, float32
+from graphls.ir.types import DType, float32, int32
 from graphls.nn.cell import Cell
 from graphls.nn.checks import positive
 from graphls.nn.learning_rates import FixedLearningRate, ListedLearningRate, learning_rate_of, rate_now
@@ -47,6 +47,7 @@ class Optimizer(Cell):
         self.groups = given.groups
         self.group_numbers = given.group_numbers()
         self.global_step = Parameter(np.zeros(1, np.int32), name="global_step", requires_grad=False)
+        self.global_step_increase_tensor = Tensor([1], int32)
         self._set_learning_rates(name, learning_rate)
         self._set_weight_decays()
         self.parameters = ParameterTuple(given.parameters)
@@ -124,8 +125,8 @@ class Optimizer(Cell):
             ops.mul(rate_now(d, step), factor) if isinstance(d, Cell) else d * factor
             for d in (group.weight_decay for group in self.groups)
         ]
-        numbers = zip(self.parameters, self.group_numbers, strict=True)
-        return tuple(decays[i] if self.groups[i].decays(p) else None for p, i in numbers)
+        rows = zip(self.group_numbers, self.decay_flags, strict=True)
+        return tuple(decays[i] if flag else None for i, flag in rows)
 
     def gradients_centralization(self, gradients: Tensors) -> Tensors:
         """The gradients without their mean, in groups with "grad_centralization", for weights with 16 * n inputs."""
@@ -136,9 +137,7 @@ class Optimizer(Cell):
 
     def scale_grad(self, gradients: Tensors) -> Tensors:
         """The gradients divided by the loss scale."""
-        if self.loss_scale == 1.0:
-            return gradients
-        return tuple(ops.mul(g, 1.0 / self.loss_scale) for g in gradients)
+        return tuple(ops.mul(g, self.reciprocal_scale) for g in gradients) if self.need_scale else gradients
 
     def get_lr(self) -> Tensor | Tensors:
         """The learning rate of the coming update; with groups that have rates of their own, one for each parameter."""
@@ -158,6 +157,32 @@ class Optimizer(Cell):
     def descend(self, parameter: Parameter, step: Tensor) -> None:
         """Subtract a step from a parameter."""
         ops.assign(parameter, ops.sub(self.weight(parameter), step))
+
+    # -- what optimizers that users write read ----------------------------------------------------------------
+
+    def flatten_gradients(self, gradients: Any) -> Any:
+        """The gradients as they are: no parameters share a buffer here."""
+        return gradients
+
+    def assignadd(self, variable: Any, value: Any) -> Tensor:
+        """Add to a parameter, such as `global_step_increase_tensor` to `global_step`; returns its new value."""
+        return ops.assign_add(variable, value)
+
+    @property
+    def decay_flags(self) -> tuple[bool, ...]:
+        """Whether each parameter decays."""
+        numbers = zip(self.parameters, self.group_numbers, strict=True)
+        return tuple(self.groups[i].decays(p) for p, i in numbers)
+
+    @property
+    def need_scale(self) -> bool:
+        """Whether gradients come with a loss scale."""
+        return self.loss_scale != 1.0
+
+    @property
+    def reciprocal_scale(self) -> float:
+        """What gradients are multiplied by to take the loss scale out."""
+        return 1.0 / self.loss_scale
 
     # -- what a script asks -----------------------------------------------------------------------------------
 

@@ -305,6 +305,45 @@ class Plain(nn.Optimizer):
         return True
 
 
+class Tutorial(nn.Optimizer):
+    """The optimizer of MindSpore's tutorial, which returns its parameters."""
+
+    def __init__(self, params: Any, learning_rate: Any, momentum: float = 0.9) -> None:
+        super().__init__(learning_rate, params)
+        self.momentum = graphls.Parameter(graphls.Tensor(momentum, graphls.float32), name="momentum")
+        self.moments = self.parameters.clone(prefix="moments", init="zeros")
+
+    def construct(self, gradients: Any) -> Any:
+        gradients = self.flatten_gradients(gradients)
+        rate = self.get_lr()
+        self.assignadd(self.global_step, self.global_step_increase_tensor)
+        for i in range(len(self.parameters)):
+            ops.assign(self.moments[i], self.moments[i] * self.momentum + gradients[i])
+            ops.assign(self.parameters[i], self.parameters[i] - self.moments[i] * rate)
+        return self.parameters
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_the_optimizer_of_the_tutorial(backend: str) -> None:
+    given = parameters()
+    optimizer, expected = Tutorial(given, Decay()), references(descent.Momentum, given, lr=falling)
+    step = graphls.compile(optimizer, gradients(0), backend=backend)
+    for number in range(5):
+        found = step(gradients(number))
+        for reference, w, g in zip(expected, found, gradients(number), strict=True):
+            reference.step(g)
+            np.testing.assert_allclose(w.asnumpy(), reference.w, rtol=2e-5, atol=2e-6)
+
+
+def test_what_optimizers_of_users_read() -> None:
+    given = parameters()
+    optimizer = nn.Momentum(given, 0.1, 0.9, weight_decay=0.1, loss_scale=4.0)
+    assert optimizer.decay_flags == (True, True, False, True)
+    assert (optimizer.need_scale, optimizer.reciprocal_scale) == (True, 0.25)
+    groups = [{"params": given[:2], "weight_decay": 0.5}, {"params": given[2:]}]
+    assert nn.Momentum(groups, 0.1, 0.9).decay_flags == (True, True, False, False)
+
+
 def test_an_optimizer_of_the_user() -> None:
     w = graphls.Parameter(np.ones(2, np.float32), name="w")
     optimizer = Plain(0.5, [w], weight_decay=0.1, loss_scale=2.0)
