@@ -1,6 +1,7 @@
 """graphls: training steps written as cells, compiled to one static graph for ONNX Runtime."""
 
-from graphls import ir, nn, ops, passes
+from graphls import amp, ir, nn, ops, passes
+from graphls.amp import DynamicLossScaleManager, FixedLossScaleManager, LossScaleManager
 from graphls.api import Compiled, compile, trace_graph
 from graphls.ir.errors import GraphlsError, TraceError, VerifyError
 from graphls.ir.graph import Graph
@@ -31,14 +32,18 @@ __version__ = "0.1.0"
 __all__ = [
     "Compiled",
     "DType",
+    "DynamicLossScaleManager",
+    "FixedLossScaleManager",
     "GradOperation",
     "Graph",
     "GraphlsError",
+    "LossScaleManager",
     "Parameter",
     "ParameterTuple",
     "Tensor",
     "TraceError",
     "VerifyError",
+    "amp",
     "bfloat16",
     "bool_",
     "compile",

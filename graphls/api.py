@@ -56,6 +56,7 @@ def compile(
         checked(check_device, device)
     from graphls.passes import as_pipeline
     from graphls.passes.windows import verify_windows
+    from graphls.scaling import warn_of_idle_scaling
 
     traced = trace_graph(cell, *inputs)
     if passes is None:
@@ -64,6 +65,7 @@ def compile(
     pipeline = checked(as_pipeline, passes)
     result = pipeline.run(traced.graph, source="trace")
     verify_windows(result.graph)
+    warn_of_idle_scaling(traced, result.graph)
     return Compiled(traced, inputs, result.graph, result.stages, _session(backend, result.graph, traced, device))
 
 

@@ -46,6 +46,12 @@ def apply(name: str, *operands: Any, **attrs: Any) -> Any:
     return evaluate(name, operands, attrs)
 
 
+def cast_operands(name: str, *operands: Any) -> tuple[Any, ...]:
+    """The operands as a network with mixed precision casts them for an operation that is made of other primitives."""
+    tracer = current_tracer()
+    return operands if tracer is None else tracer.cast_operands(name, operands)
+
+
 def _is_known(operand: Any) -> bool:
     from graphls.parameter import Parameter
     from graphls.tensor import Symbol

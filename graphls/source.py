@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, TypeVar
@@ -25,6 +26,16 @@ def user_location() -> Location | None:
             return _location(file, frame.f_lineno)
         frame = frame.f_back
     return None
+
+
+def warn(message: str, location: Location | None = None) -> None:
+    """Warn (UserWarning) at the user's line; `location` is the one that the message names, unless it is the same."""
+    frame: Any = sys._getframe(1)
+    depth = 2
+    while frame.f_back is not None and _is_own(frame.f_code.co_filename):
+        frame, depth = frame.f_back, depth + 1
+    place = location or user_location()
+    warnings.warn(f"{message} ({place})" if place else message, UserWarning, stacklevel=depth)
 
 
 def located(error: GraphlsError) -> GraphlsError:

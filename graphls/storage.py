@@ -26,34 +26,44 @@ class Changes:
 class Storage:
     """The buffers of one parameter: one that is updated in place, or two that a session swaps.
 
-    A buffer is a NumPy array, or an object with `numpy()` that lives on a device. `expected` is the value that sessions
-    know without reading it, because they know how a step changes it.
+    A buffer is a NumPy array, or an object with `numpy()` that lives on a device. The value is read in `dtype`, that of
+    the first buffer, though a session may hold it in a wider one. `expected` is the value that sessions know without
+    reading it, because they know how a step changes it.
     """
 
-    __slots__ = ("buffers", "clock", "expected")
+    __slots__ = ("buffers", "clock", "dtype", "expected")
 
-    def __init__(self, buffer: Any) -> None:
+    def __init__(self, buffer: np.ndarray[Any, Any]) -> None:
+        self.dtype = buffer.dtype
         self.buffers: tuple[Any, ...] = (buffer,)
         self.clock: Clock | None = None
         self.expected: Any = None
 
     @property
+    def turn(self) -> int:
+        """Which of the buffers holds the value now."""
+        return 0 if self.clock is None else self.clock.ticks & 1
+
+    @property
     def current(self) -> Any:
         """The buffer that holds the value now."""
-        if self.clock is None:
-            return self.buffers[0]
-        return self.buffers[self.clock.ticks & 1]
+        return self.buffers[self.turn]
 
     def read(self) -> np.ndarray[Any, Any]:
         """The value as an array, which shares memory with the buffer where it can."""
         buffer = self.current
-        return buffer if isinstance(buffer, np.ndarray) else np.asarray(buffer.numpy())
+        array = buffer if isinstance(buffer, np.ndarray) else np.asarray(buffer.numpy())
+        return array.astype(self.dtype, copy=False)
 
     def replace(self, buffer: Any) -> None:
-        """Hold another buffer, alone."""
+        """Hold another value, in this buffer alone."""
+        self.move(buffer)
+        self.expected = None
+
+    def move(self, buffer: Any) -> None:
+        """Hold the value in another buffer, alone."""
         self.buffers = (buffer,)
         self.clock = None
-        self.expected = None
         Changes.count += 1
 
     def swap_with(self, other: Any, clock: Clock) -> None:

@@ -88,7 +88,7 @@ class Tensor:
     def array(self) -> Array:
         """The data as a NumPy array, not to be changed."""
         if self._array is None:
-            self._array = np.asarray(self._buffer.numpy())
+            self._array = np.asarray(self._buffer.numpy(), self.type.dtype.numpy)
             self._buffer = None
         return self._array
 

@@ -58,6 +58,9 @@ ELEMENT_TYPES: dict[DType, int] = {
 COMPUTED: dict[DType, DType] = {int8: int32, int16: int32, uint8: int32, uint16: int32, uint32: int64, uint64: int64}
 """Integers that are computed in another dtype and wrapped; a uint64 beyond 2 ** 63 compares as negative."""
 
+EXCHANGED: dict[DType, DType] = {bfloat16: float32}
+"""What a value of a dtype is outside of a model: no runtime takes arrays of bfloat16, and float32 holds all of them."""
+
 Supports = Callable[[str, str], bool]
 """Whether the runtime at hand has a kernel: (operator, domain) -> bool."""
 
@@ -72,8 +75,8 @@ class Lowered:
     """A model, and which of its inputs and outputs is what.
 
     `inputs` and `outputs` are tensor names in the order of the graph; `states` and `writes` pair the
-    name of a state with its tensor; `host` are the nodes whose outputs the session computes and feeds,
-    with the names of the tensors that take them.
+    name of a state with its tensor, all in the dtypes that `exchanged` says; `host` are the nodes whose
+    outputs the session computes and feeds, with the names of the tensors that take them.
     """
 
     model: ModelProto
@@ -125,8 +128,8 @@ class Lowering:
         states = {v.name: self.declare(v) for v in self.graph.states}
         self.nodes(self.graph.nodes, (*self.graph.outputs, *(w.value for w in self.graph.writes)))
         fixed = {*inputs, *states.values()}
-        outputs = tuple(self.result(v, fixed) for v in self.graph.outputs)
-        writes = {w.state.name: self.result(w.value, fixed) for w in self.graph.writes}
+        outputs = tuple(self.result(v, exchanged(v.type), fixed) for v in self.graph.outputs)
+        writes = {w.state.name: self.result(w.value, exchanged(w.value.type), fixed) for w in self.graph.writes}
         return Lowered(self.model(), inputs, outputs, states, writes, tuple(self.host))
 
     def model(self) -> ModelProto:
@@ -138,18 +141,18 @@ class Lowering:
 
     def declare(self, value: Value) -> str:
         """Make a value an input of the model."""
-        name = self.names.fresh(value.name)
-        _describe(self.main.input.add(), name, value.type)
-        self.forms[value] = {value.type.dtype: name}
+        name, kind = self.names.fresh(value.name), exchanged(value.type)
+        _describe(self.main.input.add(), name, kind)
+        self.forms[value] = {kind.dtype: name}
         return name
 
-    def result(self, value: Value, taken: set[str]) -> str:
+    def result(self, value: Value, kind: Type, taken: set[str]) -> str:
         """Make a value an output of the current graph; inputs and repeated ones through a copy."""
-        name = self.form(value, value.type.dtype)
+        name = self.form(value, kind.dtype)
         if name in taken or name not in self._made_here():
             name = self.Identity(name)
         taken.add(name)
-        _describe(self.body.output.add(), name, value.type)
+        _describe(self.body.output.add(), name, kind)
         return name
 
     def _made_here(self) -> set[str]:
@@ -295,7 +298,7 @@ class Lowering:
             self.nodes(region.nodes, region.outputs)
             taken: set[str] = set()
             for value in region.outputs:
-                self.result(value, taken)
+                self.result(value, value.type, taken)
         return body
 
     @contextmanager
@@ -335,6 +338,11 @@ class Lowering:
     def as_single(self, name: str, kind: Type) -> str:
         """A tensor in float32."""
         return name if kind.dtype is float32 else self.cast(name, float32)
+
+
+def exchanged(kind: Type) -> Type:
+    """The type in which a value enters or leaves a model."""
+    return kind.with_dtype(EXCHANGED.get(kind.dtype, kind.dtype))
 
 
 def _describe(info: Any, name: str, kind: Type) -> None:

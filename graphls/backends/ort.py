@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from graphls.backends.host import HostValues
-from graphls.backends.onnx import Lowered, lower
+from graphls.backends.onnx import Lowered, exchanged, lower
 from graphls.backends.states import HasStorage
 from graphls.ir.errors import GraphRuntimeError, GraphValueError
-from graphls.ir.graph import Graph
+from graphls.ir.graph import Graph, Value
 from graphls.ir.types import Type
-from graphls.storage import Changes, Clock
+from graphls.storage import Changes, Clock, Storage
 
 OLDEST = (1, 18)
 PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
@@ -77,8 +77,10 @@ class OrtSession:
         self.device = device
         self.parameters = dict(parameters)
         self.lowered: Lowered = lower(graph, native_half=device == "cuda")
-        self.outputs = list(zip(self.lowered.outputs, (v.type for v in graph.outputs), strict=True))
-        self.types = {state.name: state.type for state in graph.states}
+        self.inputs = list(zip(self.lowered.inputs, map(_wider, graph.inputs), strict=True))
+        self.outputs = [(n, exchanged(v.type)) for n, v in zip(self.lowered.outputs, graph.outputs, strict=True)]
+        self.narrowed = {i: v.type.dtype.numpy for i, v in enumerate(graph.outputs) if _wider(v) and device == "cpu"}
+        self.types = {state.name: exchanged(state.type) for state in graph.states}
         self.in_place = {w.state.name for w in graph.writes if w.in_place}
         self.swapped = [w.state.name for w in graph.writes if not w.in_place]
         self.host = HostValues(graph, [node for node, _ in self.lowered.host])
@@ -87,6 +89,7 @@ class OrtSession:
         self.clock = Clock()
         self.seen = -1
         self.bindings: list[Any] = []
+        self.bound: list[tuple[Storage, tuple[Any, ...], Clock | None, int]] = []
         self.small = [device == "cpu" and 0 < t.size * t.dtype.itemsize <= SMALL for _, t in self.outputs]
         self.buffers = [self._empty(t) if s else None for s, (_, t) in zip(self.small, self.outputs, strict=True)]
         self.session = self._session(self.lowered.model.SerializeToString())
@@ -109,14 +112,14 @@ class OrtSession:
 
     def run(self, inputs: Sequence[np.ndarray[Any, Any]]) -> list[Any]:
         """One step; the outputs as arrays on the CPU, as DeviceBuffers elsewhere."""
+        drawn = [] if self.random_state is None else self.host.draw(self.random_state)
         if self.seen != Changes.count:
-            self._bind_states()
+            self._follow_changes()
         binding = self.bindings[self.clock.ticks & 1 if self.swapped else 0]
-        for name, array in zip(self.lowered.inputs, inputs, strict=True):
-            self._bind_input(binding, name, array)
-        if self.random_state is not None:
-            for (_, name), array in zip(self.lowered.host, self.host.draw(self.random_state), strict=True):
-                binding.bind_cpu_input(name, array)
+        for (name, dtype), array in zip(self.inputs, inputs, strict=True):
+            self._bind_input(binding, name, dtype, array)
+        for (_, name), array in zip(self.lowered.host, drawn, strict=True):
+            binding.bind_cpu_input(name, array)
         pairs = zip(self.buffers, self.outputs, strict=True)
         results = [self._bind_output(binding, name, kind) if b is None else b for b, (name, kind) in pairs]
         try:
@@ -127,18 +130,21 @@ class OrtSession:
             self.host.after_step(self.random_state)
         if self.swapped:
             self._tick()
-        return [r.copy() if small else r for r, small in zip(results, self.small, strict=True)]
+        results = [r.copy() if small else r for r, small in zip(results, self.small, strict=True)]
+        for i, dtype in self.narrowed.items():
+            results[i] = results[i].astype(dtype)
+        return results
 
     def _tick(self) -> None:
         self.clock.ticks += 1
         Changes.count += 1
         self.seen = Changes.count
 
-    def _bind_input(self, binding: Any, name: str, array: Any) -> None:
+    def _bind_input(self, binding: Any, name: str, dtype: Any, array: Any) -> None:
         if isinstance(array, DeviceBuffer):
             binding.bind_ortvalue_input(name, array.value)
         else:
-            binding.bind_cpu_input(name, np.ascontiguousarray(array).reshape(array.shape))
+            binding.bind_cpu_input(name, np.ascontiguousarray(array, dtype).reshape(array.shape))
 
     def _bind_output(self, binding: Any, name: str, kind: Type) -> Any:
         buffer = self._empty(kind)
@@ -157,27 +163,35 @@ class OrtSession:
             return buffer.value
         return self.runtime.OrtValue.ortvalue_from_numpy(buffer, self.device, 0)
 
-    def _bind_states(self) -> None:
-        """Bind every state to the buffer that holds it now."""
-        for name in self.types:
-            self._settle(name)
-        count = 2 if self.swapped else 1
-        self.bindings = [self._binding(turn) for turn in range(count)]
+    def _follow_changes(self) -> None:
+        """Bind every state to the buffer that holds it now, unless only others have got new ones."""
+        if not self.bindings or not all(map(self._is_current, self.bound)):
+            for name in self.types:
+                self._settle(name)
+            self.bindings = [self._binding(turn) for turn in range(2 if self.swapped else 1)]
+            storages = [self.parameters[name].storage for name in self.types]
+            self.bound = [(s, s.buffers, s.clock, s.turn) for s in storages]
         self.seen = Changes.count
+
+    def _is_current(self, bound: tuple[Storage, tuple[Any, ...], Clock | None, int]) -> bool:
+        storage, buffers, clock, turn = bound
+        if storage.buffers is not buffers or storage.clock is not clock:
+            return False
+        return clock is self.clock or storage.turn == turn
 
     def _settle(self, name: str) -> None:
         """Bring a state to this device, into one buffer or, where it is swapped, into two."""
-        storage = self.parameters[name].storage
+        storage, dtype = self.parameters[name].storage, self.types[name].dtype.numpy
         buffer = storage.current
         here = isinstance(buffer, np.ndarray) == (self.device == "cpu")
-        if not here:
-            buffer = storage.read()
-            storage.replace(buffer if self.device == "cpu" else DeviceBuffer(self._value(buffer)))
+        if not here or (isinstance(buffer, np.ndarray) and buffer.dtype != dtype):
+            buffer = storage.read().astype(dtype, copy=False)
+            storage.move(buffer if self.device == "cpu" else DeviceBuffer(self._value(buffer)))
         if name in self.swapped:
             if storage.clock is not self.clock:
                 storage.swap_with(self._empty(self.types[name]), self.clock)
         elif storage.clock is not None and name in self.in_place:
-            storage.replace(storage.current)
+            storage.move(storage.current)
 
     def _binding(self, turn: int) -> Any:
         binding = self.session.io_binding()
@@ -192,6 +206,12 @@ class OrtSession:
             if buffer is not None:
                 binding.bind_ortvalue_output(name, self._value(buffer))
         return binding
+
+
+def _wider(value: Value) -> Any:
+    """The NumPy dtype in which a value crosses the border of the model, or None where that is its own."""
+    kind = exchanged(value.type)
+    return None if kind == value.type else kind.dtype.numpy
 
 
 def _first_line(error: Exception) -> str:

@@ -1,5 +1,6 @@
 """Cells: layers, containers, losses, optimizers and training steps."""
 
+from graphls.nn.accumulation import GradAccumulationCell
 from graphls.nn.activations import GELU, LogSoftmax, ReLU, Sigmoid, SiLU, Softmax, Tanh, get_activation
 from graphls.nn.cell import Cell
 from graphls.nn.containers import CellDict, CellList, SequentialCell
@@ -24,7 +25,7 @@ from graphls.nn.learning_rate_schedule import (
     PolynomialDecayLR,
     WarmUpLR,
 )
-from graphls.nn.loss_scale import DynamicLossScaleUpdateCell, FixedLossScaleUpdateCell
+from graphls.nn.loss_scale import AdaptiveLossScaleUpdateCell, DynamicLossScaleUpdateCell, FixedLossScaleUpdateCell
 from graphls.nn.losses import LossBase, MSELoss, SoftmaxCrossEntropyWithLogits, WithLossCell
 from graphls.nn.optimizers import Optimizer
 from graphls.nn.optimizers_adam import Adam, AdaMax
@@ -33,6 +34,8 @@ from graphls.nn.optimizers_decoupled import AdamW, AdamWeightDecay
 from graphls.nn.optimizers_layerwise import LARS, Lamb
 from graphls.nn.optimizers_momentum import SGD, Momentum
 from graphls.nn.train_step import TrainOneStepCell, TrainOneStepWithLossScaleCell
+from graphls.nn.train_step_mf import MFTrainOneStepCell
+from graphls.nn.wrappers import ForwardValueAndGrad, ParameterUpdate, WithEvalCell, WithGradCell
 
 __all__ = [
     "GELU",
@@ -44,6 +47,7 @@ __all__ = [
     "Adam",
     "AdamW",
     "AdamWeightDecay",
+    "AdaptiveLossScaleUpdateCell",
     "AvgPool2d",
     "BatchNorm1d",
     "BatchNorm2d",
@@ -58,17 +62,21 @@ __all__ = [
     "ExponentialDecayLR",
     "FixedLossScaleUpdateCell",
     "Flatten",
+    "ForwardValueAndGrad",
+    "GradAccumulationCell",
     "Identity",
     "InverseDecayLR",
     "Lamb",
     "LearningRateSchedule",
     "LogSoftmax",
     "LossBase",
+    "MFTrainOneStepCell",
     "MSELoss",
     "MaxPool2d",
     "Momentum",
     "NaturalExpDecayLR",
     "Optimizer",
+    "ParameterUpdate",
     "PolynomialDecayLR",
     "RMSProp",
     "ReLU",
@@ -81,6 +89,8 @@ __all__ = [
     "TrainOneStepCell",
     "TrainOneStepWithLossScaleCell",
     "WarmUpLR",
+    "WithEvalCell",
+    "WithGradCell",
     "WithLossCell",
     "cosine_decay_lr",
     "exponential_decay_lr",

@@ -35,6 +35,8 @@ class Cell:
             "_cells": {},
             "_auto_prefix": auto_prefix,
             "_float_type": None,
+            "_output_type": None,
+            "_casting": None,
             "_phase": "",
             "_scope_name": "",
             "_version": 0,
@@ -208,7 +210,7 @@ class Cell:
 
     def configuration(self) -> tuple[Any, ...]:
         """What of this cell alone a compiled step depends on."""
-        return self.training, self._float_type, self._version
+        return self.training, self._float_type, self._output_type, self._casting, self._version
 
     # -- running ----------------------------------------------------------------------------------------------
 

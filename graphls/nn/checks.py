@@ -13,9 +13,13 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
+def _described(value: Any) -> str:
+    return f"{str(value)!r} with type {type(value).__name__!r}"
+
+
 def positive_int(cell: str, name: str, value: Any) -> int:
     """An integer of 1 or more; raises GraphTypeError or GraphValueError otherwise."""
-    text = f"For {cell!r}, the {name!r} must be int and must > 0, but got {value!r} with type {type(value).__name__!r}."
+    text = f"For {cell!r}, the {name!r} must be int and must > 0, but got {_described(value)}."
     if isinstance(value, bool) or not isinstance(value, int):
         raise GraphTypeError(text, user_location())
     if value < 1:
@@ -25,9 +29,7 @@ def positive_int(cell: str, name: str, value: Any) -> int:
 
 def not_negative(cell: str, name: str, value: Any) -> float:
     """A number of 0 or more as a float; raises GraphTypeError or GraphValueError otherwise."""
-    text = (
-        f"For {cell!r}, the {name!r} must be float and must >= 0, but got {value!r} with type {type(value).__name__!r}."
-    )
+    text = f"For {cell!r}, the {name!r} must be float and must >= 0, but got {_described(value)}."
     if not _is_number(value):
         raise GraphTypeError(text, user_location())
     if not value >= 0 or math.isinf(value):
@@ -57,8 +59,8 @@ def not_negative_float(cell: str, name: str, value: Any) -> float:
 def _float_with(cell: str, name: str, value: Any, bound: str, fits: bool) -> float:
     if not fits:
         error = GraphValueError if isinstance(value, float) else GraphTypeError
-        found = f"{value!r} with type {type(value).__name__!r}"
-        raise error(f"For {cell!r}, the {name!r} must be float and must {bound}, but got {found}.", user_location())
+        text = f"For {cell!r}, the {name!r} must be float and must {bound}, but got {_described(value)}."
+        raise error(text, user_location())
     return float(value)
 
 

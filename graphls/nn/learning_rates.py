@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import numbers
-import warnings
 from collections.abc import Iterable
 from typing import Any
 
@@ -17,7 +16,7 @@ from graphls.nn.cell import Cell
 from graphls.nn.learning_rate_schedule import LearningRateSchedule
 from graphls.ops.operands import state_of
 from graphls.parameter import Parameter
-from graphls.source import user_location
+from graphls.source import user_location, warn
 from graphls.tensor import Tensor, is_tensor
 
 
@@ -27,22 +26,26 @@ class ListedLearningRate(LearningRateSchedule):
     def __init__(self, rates: Any, name: str = "learning_rate") -> None:
         super().__init__(auto_prefix=False)
         self.learning_rate = Parameter(np.asarray(rates, np.float32), name=name, requires_grad=False)
-        self.has_warned = {"ended": False}
+        self.watch = {"calls": 1, "ended": False}
 
     def construct(self, global_step: Any) -> Tensor:
         last = self.learning_rate.shape[0] - 1
         index = ops.minimum(ops.cast(global_step, int64), last)
         return ops.gather(state_of(self.learning_rate), index, 0)
 
-    def warn_after_end(self, step: int) -> None:
-        """Warn, once, where a step comes after the end of the list."""
-        if step >= self.learning_rate.shape[0] and not self.has_warned["ended"]:
-            self.has_warned["ended"] = True
-            warnings.warn(
-                f"The list of {self.learning_rate.shape[0]} learning rates is shorter than the run; "
-                "it stays at its last value.",
-                stacklevel=4,
-            )
+    def warn_after_end(self, global_step: Parameter) -> None:
+        """Warn, once, where the coming update is after the end of the list.
+
+        The counter is read, which waits for a device, only where as many calls were made as can reach the end.
+        """
+        self.watch["calls"] -= 1
+        if self.watch["ended"] or self.watch["calls"] > 0:
+            return
+        length = self.learning_rate.shape[0]
+        self.watch["calls"] = length - int(global_step.item())
+        if self.watch["calls"] <= 0:
+            self.watch["ended"] = True
+            warn(f"The list of {length} learning rates is shorter than the run; it stays at its last value.")
 
 
 class FixedLearningRate(LearningRateSchedule):

@@ -193,9 +193,9 @@ class Optimizer(Cell):
 
     def warn_after_schedule(self) -> None:
         """Warn, once, where a list of learning rates has ended before the coming update."""
-        lists = [rate for rate in self.group_rates if isinstance(rate, ListedLearningRate)]
-        for rate in lists:
-            rate.warn_after_end(int(self.global_step.item()))
+        for rate in self.group_rates:
+            if isinstance(rate, ListedLearningRate):
+                rate.warn_after_end(self.global_step)
 
     def get_lr_parameter(self, param: Any) -> Any:
         """The learning rate, a Parameter or a cell, of a parameter, or of each one in a list.

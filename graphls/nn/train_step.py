@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import numbers
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from graphls import dispatch, ops
 from graphls.ir.errors import GraphTypeError, GraphValueError
-from graphls.ir.types import float32
+from graphls.ir.types import float32, float64
 from graphls.nn.cell import Cell
 from graphls.nn.layers import Identity
+from graphls.nn.optimizers import Optimizer
 from graphls.ops.differentiate import GradOperation
 from graphls.ops.overflow import overflow_get, overflow_start
 from graphls.parameter import Parameter
@@ -20,19 +23,21 @@ from graphls.tree import map_leaves
 class TrainOneStepCell(Cell):
     """One training step: loss, gradients, optimizer.
 
-    `network` computes the loss from its inputs, `optimizer` holds the parameters to train. `sens` scales the
-    gradients and is not divided out again (give the optimizer `loss_scale=sens` for that). With `return_grad`
-    the step gives (loss, gradients by parameter name). The step returns the loss, which also is what is
-    differentiated: the forward runs once. Raises GraphValueError where `sens` is 0.
+    `network` computes the loss from its inputs, `optimizer` holds the parameters to train. `sens`, a number or a
+    tensor of one element, scales the gradients and is not divided out again (give the optimizer `loss_scale=sens` for
+    that). With `return_grad` the step gives (loss, gradients by parameter name). The step returns the loss, of any
+    shape, which also is what is differentiated: the forward runs once. Of several outputs the sum is differentiated.
+
+    Raises GraphTypeError for a network or optimizer that is no cell and for another `sens`, GraphValueError where
+    `sens` is 0 or has more elements.
     """
 
     def __init__(self, network: Cell, optimizer: Cell, sens: Any = None, return_grad: bool = False) -> None:
         super().__init__(auto_prefix=False)
-        if sens == 0:
-            raise GraphValueError("The input argument of 'sens' can not be 0.", user_location())
         for part in (network, optimizer):
             if not isinstance(part, Cell):
                 raise GraphTypeError(f"A training step takes cells, not {part!r}.", user_location())
+        _check_sens(sens)
         self.network = network
         self.network.set_grad()
         self.optimizer = optimizer
@@ -41,7 +46,18 @@ class TrainOneStepCell(Cell):
         self.grad_no_sens = GradOperation(get_by_list=True)
         self.sens = sens
         self.return_grad = return_grad
+        self.reducer_flag = False
         self.grad_reducer = Identity()
+
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        if dispatch.current_tracer() is None and isinstance(self.optimizer, Optimizer):
+            self.optimizer.warn_after_schedule()
+        return super().__call__(*args, **options)
+
+    def to_float(self, dst_type: Any) -> Cell:
+        """Compute the network in this dtype; scale, gradients and optimizer keep theirs. Raises as Cell.to_float."""
+        self.network.to_float(dst_type)
+        return self
 
     def construct(self, *inputs: Any) -> Any:
         loss = self.network(*inputs)
@@ -70,19 +86,19 @@ class TrainOneStepWithLossScaleCell(TrainOneStepCell):
 
     def __init__(self, network: Cell, optimizer: Cell, scale_sense: Any) -> None:
         super().__init__(network, optimizer, sens=None)
-        name = type(self).__name__
         self.loss_scaling_manager = scale_sense if isinstance(scale_sense, Cell) else None
         if isinstance(scale_sense, Cell):
             scale_sense = Tensor(scale_sense.get_loss_scale(), float32)
         if not isinstance(scale_sense, Tensor):
             raise GraphTypeError(
-                f"For '{name}', the 'scale_sense' must be Cell or Tensor, but got 'scale_sense' type: "
-                f"{type(scale_sense)}",
+                "For 'TrainOneStepWithLossScaleCell', the 'scale_sense' must be Cell or Tensor, but got 'scale_sense' "
+                f"type: {type(scale_sense)}.",
                 user_location(),
             )
         if scale_sense.shape not in ((), (1,)):
             raise GraphValueError(
-                f"For '{name}', the shape of 'scale_sense' must be (1,) or (), but got {scale_sense.shape}.",
+                "For 'TrainOneStepWithLossScaleCell', the shape of 'scale_sense' must be (1,) or (), but got "
+                f"{scale_sense.shape}.",
                 user_location(),
             )
         self.scale_sense = Parameter(scale_sense, name="scale_sense", requires_grad=False)
@@ -127,7 +143,10 @@ class TrainOneStepWithLossScaleCell(TrainOneStepCell):
         """
         scale = self.scale_sense
         if not isinstance(sens, Tensor):
-            raise GraphTypeError(f"the type of 'sens' must be Tensor, but got {type(sens)}", user_location())
+            raise GraphTypeError(
+                f"For 'TrainOneStepWithLossScaleCell', the type of 'sens' must be Tensor, but got {type(sens)}.",
+                user_location(),
+            )
         if sens.dtype is not scale.dtype:
             raise GraphTypeError(f"The scale is {scale.dtype!r}, so 'sens' cannot be {sens.dtype!r}.", user_location())
         if sens.shape != scale.shape:
@@ -135,6 +154,17 @@ class TrainOneStepWithLossScaleCell(TrainOneStepCell):
                 f"The scale has the shape {scale.shape}, so 'sens' cannot have {sens.shape}.", user_location()
             )
         scale.set_data(sens)
+
+
+def _check_sens(sens: Any) -> None:
+    if sens is None:
+        return
+    if not isinstance(sens, (numbers.Real, Tensor)):
+        raise GraphTypeError(f"The 'sens' of a training step is a number, not {sens!r}.", user_location())
+    if isinstance(sens, Tensor) and sens.size != 1:
+        raise GraphValueError(f"The 'sens' of a training step is one number, not {sens.type}.", user_location())
+    if sens == 0:
+        raise GraphValueError("The input argument of 'sens' can not be 0.", user_location())
 
 
 def sensitivity_like(loss: Any, scale: Any) -> Any:
@@ -146,19 +176,18 @@ def sensitivity_like(loss: Any, scale: Any) -> Any:
         value = ops.reshape(scale, ()) if isinstance(scale, Tensor) else Tensor(scale, leaf.dtype)
         return ops.broadcast_to(ops.cast(value, leaf.dtype), leaf.shape)
 
-    with _backward():
+    with in_phase("backward"):
         return map_leaves(like, loss)
 
 
 def unscaled(grads: Any, scale: Tensor) -> Any:
-    """Gradients divided by the scale, in float32, so that a large scale is not lost to rounding."""
-    with _backward():
+    """Gradients divided by the scale, in float32 (float64 stays), so that a large scale is not lost to rounding."""
+    with in_phase("backward"):
         inverse = ops.reshape(ops.reciprocal(ops.cast(scale, float32)), ())
-        return map_leaves(lambda g: ops.mul(ops.cast(g, float32), inverse), grads)
+        return map_leaves(lambda g: ops.mul(g if g.dtype is float64 else ops.cast(g, float32), inverse), grads)
 
 
-def _backward() -> Any:
-    from contextlib import nullcontext
-
+def in_phase(name: str) -> AbstractContextManager[None]:
+    """What is traced inside belongs to a phase of the step."""
     tracer = dispatch.current_tracer()
-    return tracer.phase("backward") if tracer is not None else nullcontext()
+    return tracer.phase(name) if tracer is not None else nullcontext()

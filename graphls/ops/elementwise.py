@@ -45,7 +45,7 @@ def mod(x: Any, y: Any) -> Tensor:
 def pow(x: Any, y: Any) -> Tensor:
     """The power x ** y, broadcasting; integers to an integer stay integers, exact up to 2 ** 53."""
     if isinstance(y, (int, float)) and y == 2 and tensor_of(x).dtype is not bool_:
-        return square(x)
+        return square(*dispatch.cast_operands("pow", x))
     first, second = numbers(x, y)
     if first.dtype.is_float:
         return apply("pow", first, second)

@@ -24,7 +24,7 @@ def assign(variable: Any, value: Any) -> Tensor:
 
     Raises GraphTypeError for anything but a parameter, GraphValueError for another shape.
     """
-    parameter, tracer = _parameter(variable), dispatch.current_tracer()
+    parameter, tracer = parameter_of(variable), dispatch.current_tracer()
     if tracer is not None:
         return Symbol(tracer.write(parameter, value))
     return parameter.set_data(value).data
@@ -32,15 +32,15 @@ def assign(variable: Any, value: Any) -> Tensor:
 
 def assign_add(variable: Any, value: Any) -> Tensor:
     """Add to a parameter; returns its new value."""
-    return assign(variable, add(state_of(_parameter(variable)), value))
+    return assign(variable, add(state_of(parameter_of(variable)), value))
 
 
 def assign_sub(variable: Any, value: Any) -> Tensor:
     """Subtract from a parameter; returns its new value."""
-    return assign(variable, sub(state_of(_parameter(variable)), value))
+    return assign(variable, sub(state_of(parameter_of(variable)), value))
 
 
-def _parameter(variable: Any) -> Parameter:
+def parameter_of(variable: Any) -> Parameter:
     """The parameter itself, also behind `depend`."""
     parameter = getattr(variable, "parameter", None) if isinstance(variable, Symbol) else variable
     if not isinstance(parameter, Parameter):

@@ -21,6 +21,7 @@ from graphls.parameter import Parameter
 from graphls.source import user_location
 from graphls.tensor import Symbol, Tensor, array_of, is_tensor
 from graphls.trace.branches import Fork, Frame, Recorded, explore
+from graphls.trace.casting import Casting, in_dtype
 from graphls.tree import leaves, map_leaves
 
 
@@ -75,6 +76,7 @@ class Tracer:
     scopes: list[str] = field(default_factory=list)
     phases: list[str] = field(default_factory=lambda: ["forward"])
     float_types: list[DType | None] = field(default_factory=lambda: [None])
+    castings: list[Casting | None] = field(default_factory=lambda: [None])
     calls: list[list[CallRecord]] = field(default_factory=lambda: [[]])
     decided: dict[Value, bool] = field(default_factory=dict)
     cells: dict[int, Any] = field(default_factory=dict)
@@ -108,10 +110,18 @@ class Tracer:
 
     def apply(self, name: str, operands: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
         """Emit a primitive on tensors and numbers; returns a Symbol or a tuple of them."""
+        operands = self.cast_operands(name, operands)
         dtype = dispatch.first_dtype(operands)
         values = tuple(self.value(o, dtype) for o in operands)
-        outputs = tuple(map(Symbol, self.emit(name, values, attrs)))
+        outputs: tuple[Any, ...] = tuple(map(Symbol, self.emit(name, values, attrs)))
+        casting = self.castings[-1]
+        outputs = outputs if casting is None else casting.results(name, outputs)
         return outputs[0] if len(outputs) == 1 else outputs
+
+    def cast_operands(self, name: str, operands: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The operands in the dtype that the network computes this operation in."""
+        casting = self.castings[-1]
+        return operands if casting is None else casting.operands(name, operands)
 
     def value(self, operand: Any, dtype: DType | None = None) -> Value:
         """The value of an operand in the graph: a symbol's own, a parameter's current one, or a constant."""
@@ -227,8 +237,7 @@ class Tracer:
         self.cells[id(cell)] = cell
         start = len(self.writes)
         with self.inside(cell):
-            cast = partial(map_leaves, self.cast_input)
-            outputs = explore(self, lambda: cell._trace_construct(*cast(args), **cast(options)))
+            outputs = explore(self, lambda: self.constructed(cell, args, options))
         self.rename(cell, outputs)
         frame.record(Recorded("call", outputs, tuple(self.writes[start:])))
         if not options:
@@ -237,16 +246,18 @@ class Tracer:
 
     @contextmanager
     def inside(self, cell: Any) -> Iterator[None]:
-        """Scope, phase and float type of a cell."""
+        """Scope, phase and dtypes of a cell."""
         self.scopes.append(cell._scope_name if self.scopes else "")
         self.phases.append(cell._phase or self.phases[-1])
         self.float_types.append(cell._float_type)
+        self.castings.append(None if cell._float_type else cell._casting or self.castings[-1])
         try:
             yield
         finally:
             self.scopes.pop()
             self.phases.pop()
             self.float_types.pop()
+            self.castings.pop()
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
@@ -257,13 +268,15 @@ class Tracer:
         finally:
             self.phases.pop()
 
+    def constructed(self, cell: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        """What a cell's construct gives, between casts of what goes in and comes out."""
+        cast = partial(map_leaves, self.cast_input)
+        outputs, wanted = cell._trace_construct(*cast(args), **cast(options)), cell._output_type
+        return outputs if wanted is None else map_leaves(lambda leaf: in_dtype(leaf, wanted), outputs)
+
     def cast_input(self, leaf: Any) -> Any:
         """An input of the running cell, in its `to_float` type."""
-        wanted = self.float_types[-1]
-        if wanted is None or not is_tensor(leaf) or isinstance(leaf, Parameter):
-            return leaf
-        leaf = leaf if isinstance(leaf, Tensor) else Tensor(leaf)
-        return dispatch.cast(leaf, wanted) if leaf.dtype.is_float and leaf.dtype is not wanted else leaf
+        return leaf if isinstance(leaf, Parameter) else in_dtype(leaf, self.float_types[-1])
 
     def rename(self, cell: Any, outputs: Any) -> None:
         """A cell's result is named after the cell, where the node's name says nothing."""

@@ -52,6 +52,18 @@ def test_states_stay_where_they_are_and_steps_bind_nothing_again() -> None:
     assert step._session.bindings is bindings
 
 
+def test_steps_that_share_no_state_do_not_disturb_each_other() -> None:
+    (_, first), (net, second) = scaled_step(graphls.float32), scaled_step(graphls.float32)
+    first(X, Y), second(X, Y)
+    bindings = [step._session.bindings for step in (first, second)]
+    for _ in range(3):
+        first(X, Y), second(X, Y)
+    assert [step._session.bindings for step in (first, second)] == bindings
+    net.weight.set_data(np.zeros(net.weight.shape, np.float32))
+    second(X, Y)
+    assert second._session.bindings is not bindings[1]
+
+
 def test_a_state_that_cannot_be_proven_has_two_buffers() -> None:
     class Swap(nn.Cell):
         def __init__(self) -> None:
@@ -131,8 +143,8 @@ def test_dump_writes_every_stage(tmp_path: Any) -> None:
     _, step = scaled_step()
     step.dump(tmp_path)
     names = {p.name for p in tmp_path.iterdir()}
-    assert {"step.onnx", "00_trace.ir", "00_trace.dot", "01_gradient.ir", "07_order.ir"} <= names
-    assert graphls.ir.dump(graphls.parse((tmp_path / "07_order.ir").read_text())) == str(step.graph)
+    assert {"step.onnx", "00_trace.ir", "00_trace.dot", "01_gradient.ir", "08_order.ir"} <= names
+    assert graphls.ir.dump(graphls.parse((tmp_path / "08_order.ir").read_text())) == str(step.graph)
 
 
 def test_unknown_devices_and_backends_are_told() -> None:

@@ -1,4 +1,4 @@
-"""Optimizers written out in NumPy, in float64, one parameter at a time."""
+"""Optimizers written out in NumPy, in the precision of the parameter that they start with, one at a time."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Reference:
     def step(self, gradient: Any) -> None:
         rate, decay = self.now(self.lr), self.now(self.weight_decay)
         self.t += 1
-        self.descend(gradient.astype(np.float64), rate, decay)
+        self.descend(gradient.astype(self.w.dtype), rate, decay)
 
     def now(self, setting: Any) -> Any:
         """A rate or decay at the coming update: a number, a list whose last number stays, a function of the step."""
@@ -32,7 +32,7 @@ class Reference:
 
     def descend(self, gradient: Any, rate: float, decay: float) -> None:
         g = (gradient + decay * self.loss_scale * self.w) / self.loss_scale
-        self.w = self.w - self.move(g, rate)
+        self.w = (self.w - self.move(g, rate)).astype(self.w.dtype)
 
     def move(self, g: Any, rate: float) -> Any:
         raise NotImplementedError
@@ -45,7 +45,7 @@ class Momentum(Reference):
 
     def move(self, g: Any, rate: float) -> Any:
         v = self.state["v"] = self.momentum * self.state.get("v", 0) + g
-        return rate * g + rate * self.momentum * v if self.nesterov else rate * v
+        return rate * (g + self.momentum * v if self.nesterov else v)
 
 
 @dataclass

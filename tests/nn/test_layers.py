@@ -119,7 +119,7 @@ def test_initializers(given: Any, low: float, high: float, deviation: float) -> 
 
 
 WRONG: list[Any] = [
-    (lambda: nn.Dense(0, 3), ValueError, "'in_channels' must be int and must > 0, but got 0 with type 'int'"),
+    (lambda: nn.Dense(0, 3), ValueError, "'in_channels' must be int and must > 0, but got '0' with type 'int'"),
     (lambda: nn.Dense(3, 2.5), TypeError, "'out_channels'"),
     (lambda: nn.Dense(3, 2, has_bias=1), TypeError, "'has_bias' must be bool"),
     (lambda: nn.Dense(3, 2, weight_init="one"), ValueError, "did you mean 'ones'"),

@@ -129,7 +129,7 @@ DECAYS = [nn.ExponentialDecayLR, nn.NaturalExpDecayLR, nn.InverseDecayLR]
 DECAY_LISTS = [nn.exponential_decay_lr, nn.natural_exp_decay_lr, nn.inverse_decay_lr]
 
 WRONG: list[Any] = [
-    *((lambda c=c: c(1, 0.9, 4), TypeError, "'learning_rate' must be float and must > 0, but got 1 .*'int'")
+    *((lambda c=c: c(1, 0.9, 4), TypeError, "'learning_rate' must be float and must > 0, but got '1' with type 'int'")
       for c in DECAYS),
     *((lambda c=c: c(-0.1, 0.9, 4), ValueError, "'learning_rate' must be float and must > 0") for c in DECAYS),
     *((lambda c=c: c(0.1, 1, 4), TypeError, "'decay_rate'") for c in DECAYS),

@@ -1,0 +1,22 @@
+"""Mixed precision: managers and scalers of the loss scale, and networks in 16 bits by levels."""
+
+from graphls.amp.build import build_train_network
+from graphls.amp.managers import DynamicLossScaleManager, FixedLossScaleManager, LossScaleManager
+from graphls.amp.precision import auto_mixed_precision
+from graphls.amp.scalers import DynamicLossScaler, LossScaler, StaticLossScaler, all_finite
+from graphls.nn.loss_scale import AdaptiveLossScaleUpdateCell, DynamicLossScaleUpdateCell, FixedLossScaleUpdateCell
+
+__all__ = [
+    "AdaptiveLossScaleUpdateCell",
+    "DynamicLossScaleManager",
+    "DynamicLossScaleUpdateCell",
+    "DynamicLossScaler",
+    "FixedLossScaleManager",
+    "FixedLossScaleUpdateCell",
+    "LossScaleManager",
+    "LossScaler",
+    "StaticLossScaler",
+    "all_finite",
+    "auto_mixed_precision",
+    "build_train_network",
+]

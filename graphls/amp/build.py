@@ -1,0 +1,148 @@
+"""From a network, an optimizer and a loss to a training step in mixed precision."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from graphls.amp.managers import DynamicLossScaleManager, LossScaleManager
+from graphls.amp.precision import LEVELS, auto_mixed_precision, keep_normalisation, level_of
+from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ir.types import DType, as_dtype, bfloat16, float16, float32
+from graphls.nn.accumulation import GradAccumulationCell
+from graphls.nn.cell import Cell
+from graphls.nn.losses import WithLossCell
+from graphls.nn.optimizers import Optimizer
+from graphls.nn.train_step import TrainOneStepCell, TrainOneStepWithLossScaleCell
+from graphls.source import user_location, warn
+from graphls.trace.casting import in_dtype
+from graphls.tree import map_leaves
+
+DTYPES = (float16, bfloat16, float32)
+SETTINGS = ("cast_model_type", "keep_batchnorm_fp32", "loss_scale_manager")
+
+
+def build_train_network(
+    network: Cell,
+    optimizer: Optimizer,
+    loss_fn: Cell | None = None,
+    level: str = "O0",
+    boost_level: str = "O0",
+    **kwargs: Any,
+) -> TrainOneStepCell:
+    """A training step for a network, in training mode: its loss, its gradients, the optimizer and the loss scale.
+
+    `network` gives predictions for `loss_fn`, or the loss itself without one. The level sets, and a keyword argument
+    overrides:
+
+    - `cast_model_type`: what the network computes in, float16 under O2 and O3, else float32. A 16-bit one casts all of
+      it; without one, O1 and auto are those of `auto_mixed_precision`. Predictions of a network in mixed precision
+      and float labels are cast to float32 for the loss.
+    - `keep_batchnorm_fp32`: whether batch and layer normalisation of a network that is cast compute in float32, true
+      under O2.
+    - `loss_scale_manager`: a LossScaleManager or None. Under O2 it is a DynamicLossScaleManager of its own for each
+      network, unless the network is cast to bfloat16, which needs none.
+
+    With a manager that gives an update cell this is a TrainOneStepWithLossScaleCell, which gives (loss, overflow,
+    scale), else a TrainOneStepCell, which scales by the manager and gives the loss. Without a manager, the gradients
+    of a GradAccumulationCell are those of the mean over its parts; with one, of their sum. Raises GraphTypeError and
+    GraphValueError for arguments that do not fit; warns where the optimizer does not divide by the scale that it must.
+    """
+    _check_parts(network, optimizer, loss_fn)
+    _check_levels(level, boost_level)
+    _check_settings(kwargs)
+    low = as_dtype(kwargs.get("cast_model_type", float16 if level in ("O2", "O3") else float32))
+    keeps = kwargs.get("keep_batchnorm_fp32", level == "O2")
+    if "loss_scale_manager" in kwargs:
+        manager = kwargs["loss_scale_manager"] or None
+    else:
+        manager = DynamicLossScaleManager() if level == "O2" and low is not bfloat16 else None
+    is_mixed = _cast(network, level, low, keeps)
+    if loss_fn is not None:
+        network = (_WithWideLossCell if is_mixed else WithLossCell)(network, loss_fn)
+    return _step(network, optimizer, manager)
+
+
+def _cast(network: Cell, level: str, low: DType, keeps_normalisation: bool) -> bool:
+    """Cast the network; returns whether anything in it is in 16 bits."""
+    if low.is_half:
+        network.to_float(low)
+        if keeps_normalisation:
+            keep_normalisation(network, low)
+        return True
+    if level in ("O1", "auto"):
+        auto_mixed_precision(network, level)
+    return level_of(network) != "O0"
+
+
+class _WithWideLossCell(WithLossCell):
+    """A network and a loss that is computed of float32 predictions and labels."""
+
+    def construct(self, data: Any, label: Any) -> Any:
+        widen = partial(map_leaves, partial(in_dtype, wanted=float32))
+        return self._loss_fn(widen(self._backbone(data)), widen(label))
+
+
+def _step(network: Cell, optimizer: Optimizer, manager: LossScaleManager | None) -> TrainOneStepCell:
+    cell = None if manager is None else manager.get_update_cell()
+    scale = None if manager is None else manager.get_loss_scale() or None
+    if cell is not None:
+        step: TrainOneStepCell = TrainOneStepWithLossScaleCell(network, optimizer, cell)
+    else:
+        if scale is not None and scale != optimizer.loss_scale:
+            warn(
+                f"The loss is scaled by {scale} and the optimizer divides gradients by {optimizer.loss_scale}; "
+                f"create the optimizer with loss_scale={scale}."
+            )
+        if scale is None and isinstance(network, GradAccumulationCell):
+            scale = 1 / network.micro_size
+        step = TrainOneStepCell(network, optimizer, scale)
+    step.set_train()
+    return step
+
+
+def _check_parts(network: Any, optimizer: Any, loss_fn: Any) -> None:
+    if not isinstance(network, Cell):
+        raise GraphTypeError(f"The argument 'network' must be a Cell, but got {network!r}.", user_location())
+    if not isinstance(optimizer, Optimizer):
+        raise GraphTypeError(f"The argument 'optimizer' must be an Optimizer, but got {optimizer!r}.", user_location())
+    if loss_fn is not None and not isinstance(loss_fn, Cell):
+        raise GraphTypeError(f"The argument 'loss_fn' must be a Cell, but got {loss_fn!r}.", user_location())
+
+
+def _check_levels(level: Any, boost_level: Any) -> None:
+    if not isinstance(level, str):
+        raise GraphTypeError(
+            f"The argument `level` must be a string in ['O0','O1','O2','O3','auto'],but got type {type(level)}.",
+            user_location(),
+        )
+    if level not in LEVELS:
+        raise GraphValueError(f"The 'level' should be in : {list(LEVELS)}, but got {level!r}.", user_location())
+    if boost_level != "O0":
+        raise GraphValueError(f"There is no boost, so 'boost_level' is 'O0', not {boost_level!r}.", user_location())
+
+
+def _check_settings(settings: dict[str, Any]) -> None:
+    for name in settings:
+        if name not in SETTINGS:
+            raise GraphValueError(f"Unsupported arg {name!r}; those known are {', '.join(SETTINGS)}.", user_location())
+    dtype = settings.get("cast_model_type", float32)
+    if not _is_known(dtype):
+        raise GraphTypeError(
+            f"The argument 'cast_model_type' must be one of {DTYPES}, but got {dtype!r}.", user_location()
+        )
+    keeps = settings.get("keep_batchnorm_fp32", False)
+    if not isinstance(keeps, bool):
+        raise GraphTypeError(f"The argument 'keep_batchnorm_fp32' must be bool, but got {keeps!r}.", user_location())
+    manager = settings.get("loss_scale_manager")
+    if manager and not isinstance(manager, LossScaleManager):
+        raise GraphTypeError(
+            f"The argument 'loss_scale_manager' must be a LossScaleManager, but got {manager!r}.", user_location()
+        )
+
+
+def _is_known(dtype: Any) -> bool:
+    try:
+        return as_dtype(dtype) in DTYPES
+    except GraphTypeError:
+        return False

@@ -1,0 +1,104 @@
+"""Gradients over several parts of a batch: parts of one call, or calls of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from graphls import ops
+from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.nn.cell import Cell
+from graphls.nn.checks import positive_int
+from graphls.nn.optimizers import states_like
+from graphls.ops.operands import state_of
+from graphls.parameter import Parameter
+from graphls.source import user_location
+from graphls.tensor import Tensor, is_tensor
+from graphls.tree import leaves, map_leaves, rebuild, structure
+
+
+class GradAccumulationCell(Cell):
+    """A network that runs on `micro_size` parts of its inputs, one after the other; gives the sum of its outputs.
+
+    Every tensor among the inputs is split along its first axis; anything else goes to every part. The gradient of the
+    sum is the sum of the gradients. Raises GraphTypeError for a network that is no cell or a `micro_size` that is no
+    integer, GraphValueError for one below 1 and for an axis that it does not divide.
+    """
+
+    def __init__(self, network: Cell, micro_size: int) -> None:
+        super().__init__(auto_prefix=False)
+        if not isinstance(network, Cell):
+            raise GraphTypeError(f"GradAccumulationCell takes a cell, not {network!r}.", user_location())
+        self.network = network
+        self.micro_size = positive_int("GradAccumulationCell", "micro_size", micro_size)
+
+    def construct(self, *inputs: Any) -> Any:
+        total = self.network(*self._part(inputs, 0))
+        for number in range(1, self.micro_size):
+            total = _sum(total, self.network(*self._part(inputs, number)))
+        return total
+
+    def _part(self, inputs: tuple[Any, ...], number: int) -> tuple[Any, ...]:
+        part: tuple[Any, ...] = map_leaves(lambda x: self._slice(x, number) if is_tensor(x) else x, inputs)
+        return part
+
+    def _slice(self, x: Any, number: int) -> Any:
+        if not x.shape or x.shape[0] % self.micro_size:
+            raise GraphValueError(
+                f"For 'GradAccumulationCell', an input of shape {x.shape} cannot be split into {self.micro_size} parts "
+                "along its first axis; take a batch that the micro_size divides.",
+                user_location(),
+            )
+        size = x.shape[0] // self.micro_size
+        return x[number * size : (number + 1) * size]
+
+
+def _sum(first: Any, second: Any) -> Any:
+    """Two nests of outputs as one, whose tensors are added."""
+    if structure(first) != structure(second):
+        raise GraphValueError("A network must give every part of a batch as many outputs.", user_location())
+    pairs = zip(leaves(first), leaves(second), strict=True)
+    return rebuild(first, [ops.add(a, b) if is_tensor(a) else a for a, b in pairs])
+
+
+class AccumulatedGradients(Cell):
+    """The mean of the gradients of `steps` calls of a training step, and whether one of them overflowed.
+
+    A call whose gradients overflow, and those after it up to the end of the update, leave the mean so far as it is.
+    The states are `accu_grads.<name>`, `accumulation_step`, int32 of shape (), the number of calls since the last
+    update, and `accumulation_overflow`, bool of shape ().
+    """
+
+    def __init__(self, parameters: Sequence[Parameter], steps: int) -> None:
+        super().__init__(auto_prefix=False)
+        self.steps = steps
+        self.accu_grads = states_like(parameters, "accu_grads")
+        self.accumulation_step = Parameter(np.int32(0), name="accumulation_step", requires_grad=False)
+        self.accumulation_overflow = Parameter(np.bool_(False), name="accumulation_overflow", requires_grad=False)
+
+    def is_last(self) -> Tensor:
+        """Whether this call completes an update."""
+        return ops.equal(state_of(self.accumulation_step), self.steps - 1)
+
+    def overflowed(self, overflow: Tensor) -> Tensor:
+        """Whether this call or an earlier one of the same update overflowed."""
+        return ops.logical_or(state_of(self.accumulation_overflow), overflow)
+
+    def mean(self, grads: Sequence[Tensor]) -> tuple[Tensor, ...]:
+        """The part of the mean that is known with the gradients of this call."""
+        pairs = zip(self.accu_grads, grads, strict=True)
+        return tuple(ops.add(state_of(known), ops.mul(g, 1.0 / self.steps)) for known, g in pairs)
+
+    def keep(self, mean: Sequence[Tensor], overflow: Tensor) -> None:
+        """Remember what this call has found."""
+        ops.assign_add(self.accumulation_step, 1)
+        ops.assign(self.accumulation_overflow, overflow)
+        for state, value in zip(self.accu_grads, mean, strict=True):
+            ops.assign(state, ops.where(overflow, state_of(state), value))
+
+    def restart(self) -> None:
+        """Begin the next update."""
+        for state in (*self.accu_grads, self.accumulation_step, self.accumulation_overflow):
+            ops.assign(state, ops.zeros_like(state_of(state)))

@@ -1,0 +1,38 @@
+"""The pages in docs/ are true: every Python block of a page runs after those before it, without a warning."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+DOCS = Path(__file__).parent.parent / "docs"
+PAGES = [path.name for path in sorted(DOCS.glob("*.md")) if "```python" in path.read_text(encoding="utf-8")]
+
+
+def run(page: str) -> dict[str, Any]:
+    names: dict[str, Any] = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for block in re.findall(r"```python\n(.*?)```", (DOCS / page).read_text(encoding="utf-8"), re.DOTALL):
+            exec(compile(block, page, "exec"), names)
+    return names
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_block_runs(page: str, capsys: pytest.CaptureFixture[str], monkeypatch: Any, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(page)
+
+
+def test_mixed_precision_prints_what_it_says(capsys: pytest.CaptureFixture[str]) -> None:
+    names = run("mixed_precision.md")
+    first, *steps = capsys.readouterr().out.splitlines()
+    assert first == "f32"
+    rows = [row.split() for row in steps]
+    assert len(rows) == 5 and rows[-1][1] == "True"
+    assert float(rows[-1][0]) < float(rows[0][0])
+    assert (names["overflow"].shape, float(names["scale"])) == ((), 2**23)
