@@ -4,14 +4,34 @@ from graphls.nn.accumulation import GradAccumulationCell
 from graphls.nn.activations import GELU, LogSoftmax, ReLU, Sigmoid, SiLU, Softmax, Tanh, get_activation
 from graphls.nn.cell import Cell
 from graphls.nn.containers import CellDict, CellList, SequentialCell
+from graphls.nn.dynamic_lr import (
+    cosine_decay_lr,
+    exponential_decay_lr,
+    inverse_decay_lr,
+    natural_exp_decay_lr,
+    piecewise_constant_lr,
+    polynomial_decay_lr,
+    warmup_lr,
+)
 from graphls.nn.layers import Dense, Dropout, Flatten, Identity
 from graphls.nn.layers_image import AvgPool2d, Conv2d, MaxPool2d
 from graphls.nn.layers_norm import BatchNorm1d, BatchNorm2d
-from graphls.nn.learning_rates import LearningRateSchedule
+from graphls.nn.learning_rate_schedule import (
+    CosineDecayLR,
+    ExponentialDecayLR,
+    InverseDecayLR,
+    LearningRateSchedule,
+    NaturalExpDecayLR,
+    PolynomialDecayLR,
+    WarmUpLR,
+)
 from graphls.nn.loss_scale import AdaptiveLossScaleUpdateCell, DynamicLossScaleUpdateCell, FixedLossScaleUpdateCell
 from graphls.nn.losses import LossBase, MSELoss, SoftmaxCrossEntropyWithLogits, WithLossCell
 from graphls.nn.optimizers import Optimizer
-from graphls.nn.optimizers_adam import Adam
+from graphls.nn.optimizers_adam import Adam, AdaMax
+from graphls.nn.optimizers_adaptive import Adadelta, Adagrad, RMSProp
+from graphls.nn.optimizers_decoupled import AdamW, AdamWeightDecay
+from graphls.nn.optimizers_layerwise import LARS, Lamb
 from graphls.nn.optimizers_momentum import SGD, Momentum
 from graphls.nn.train_step import TrainOneStepCell, TrainOneStepWithLossScaleCell
 from graphls.nn.train_step_mf import MFTrainOneStepCell
@@ -19,8 +39,14 @@ from graphls.nn.wrappers import ForwardValueAndGrad, ParameterUpdate, WithEvalCe
 
 __all__ = [
     "GELU",
+    "LARS",
     "SGD",
+    "AdaMax",
+    "Adadelta",
+    "Adagrad",
     "Adam",
+    "AdamW",
+    "AdamWeightDecay",
     "AdaptiveLossScaleUpdateCell",
     "AvgPool2d",
     "BatchNorm1d",
@@ -29,14 +55,18 @@ __all__ = [
     "CellDict",
     "CellList",
     "Conv2d",
+    "CosineDecayLR",
     "Dense",
     "Dropout",
     "DynamicLossScaleUpdateCell",
+    "ExponentialDecayLR",
     "FixedLossScaleUpdateCell",
     "Flatten",
     "ForwardValueAndGrad",
     "GradAccumulationCell",
     "Identity",
+    "InverseDecayLR",
+    "Lamb",
     "LearningRateSchedule",
     "LogSoftmax",
     "LossBase",
@@ -44,8 +74,11 @@ __all__ = [
     "MSELoss",
     "MaxPool2d",
     "Momentum",
+    "NaturalExpDecayLR",
     "Optimizer",
     "ParameterUpdate",
+    "PolynomialDecayLR",
+    "RMSProp",
     "ReLU",
     "SequentialCell",
     "SiLU",
@@ -55,8 +88,16 @@ __all__ = [
     "Tanh",
     "TrainOneStepCell",
     "TrainOneStepWithLossScaleCell",
+    "WarmUpLR",
     "WithEvalCell",
     "WithGradCell",
     "WithLossCell",
+    "cosine_decay_lr",
+    "exponential_decay_lr",
     "get_activation",
+    "inverse_decay_lr",
+    "natural_exp_decay_lr",
+    "piecewise_constant_lr",
+    "polynomial_decay_lr",
+    "warmup_lr",
 ]

@@ -46,6 +46,24 @@ def positive(cell: str, name: str, value: Any) -> float:
     return float(value)
 
 
+def positive_float(cell: str, name: str, value: Any) -> float:
+    """A float above 0; raises GraphTypeError, also for an integer, or GraphValueError otherwise."""
+    return _float_with(cell, name, value, "> 0", isinstance(value, float) and 0 < value < math.inf)
+
+
+def not_negative_float(cell: str, name: str, value: Any) -> float:
+    """A float of 0 or more; raises GraphTypeError, also for an integer, or GraphValueError otherwise."""
+    return _float_with(cell, name, value, ">= 0", isinstance(value, float) and 0 <= value < math.inf)
+
+
+def _float_with(cell: str, name: str, value: Any, bound: str, fits: bool) -> float:
+    if not fits:
+        error = GraphValueError if isinstance(value, float) else GraphTypeError
+        text = f"For {cell!r}, the {name!r} must be float and must {bound}, but got {_described(value)}."
+        raise error(text, user_location())
+    return float(value)
+
+
 def fraction(cell: str, name: str, value: Any) -> float:
     """A number between 0 and 1, without both; raises GraphTypeError or GraphValueError otherwise."""
     if not _is_number(value):

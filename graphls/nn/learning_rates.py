@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import numbers
 from collections.abc import Iterable
 from typing import Any
 
@@ -12,17 +13,11 @@ from graphls import ops
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import float32, int64
 from graphls.nn.cell import Cell
+from graphls.nn.learning_rate_schedule import LearningRateSchedule
 from graphls.ops.operands import state_of
 from graphls.parameter import Parameter
 from graphls.source import user_location, warn
 from graphls.tensor import Tensor, is_tensor
-
-
-class LearningRateSchedule(Cell):
-    """A learning rate as a function of the number of updates so far: `construct(global_step: int32 of shape (1,))`."""
-
-    def construct(self, global_step: Any) -> Any:
-        raise NotImplementedError
 
 
 class ListedLearningRate(LearningRateSchedule):
@@ -53,6 +48,17 @@ class ListedLearningRate(LearningRateSchedule):
             warn(f"The list of {length} learning rates is shorter than the run; it stays at its last value.")
 
 
+class FixedLearningRate(LearningRateSchedule):
+    """One learning rate for all steps, as a cell, for groups beside others whose rates change."""
+
+    def __init__(self, rate: Parameter) -> None:
+        super().__init__(auto_prefix=False)
+        self.learning_rate = rate
+
+    def construct(self, global_step: Any) -> Tensor:
+        return state_of(self.learning_rate)
+
+
 def learning_rate_of(optimizer: str, rate: Any, name: str) -> Parameter | Cell:
     """A parameter for a number, a cell for a list, an iterable or a tensor of rank 1; a cell as it is.
 
@@ -76,9 +82,9 @@ def _checked(optimizer: str, rate: Any) -> float:
         f"For {optimizer!r}, the 'learning rate' must be float and must >= 0, "
         f"but got {str(rate)!r} with type {type(rate).__name__!r}."
     )
-    if isinstance(rate, bool) or not isinstance(rate, (int, float)):
+    if isinstance(rate, bool) or not isinstance(rate, numbers.Real):
         raise GraphTypeError(text, user_location())
-    if not rate >= 0 or math.isinf(rate):
+    if not 0 <= float(rate) < math.inf:
         raise GraphValueError(text, user_location())
     return float(rate)
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from graphls import dispatch, ops
 from graphls.ir.errors import GraphTypeError, GraphValueError
-from graphls.ir.types import DType, float32
+from graphls.ir.types import DType, float32, int32
 from graphls.nn.cell import Cell
 from graphls.nn.checks import positive
-from graphls.nn.learning_rates import ListedLearningRate, learning_rate_of, rate_now
-from graphls.nn.optimizers_groups import Group, grouping
+from graphls.nn.learning_rates import FixedLearningRate, ListedLearningRate, learning_rate_of, rate_now
+from graphls.nn.optimizers_groups import grouping
 from graphls.ops.operands import state_of, tensor_of
 from graphls.parameter import Parameter, ParameterTuple
 from graphls.source import user_location
@@ -47,6 +47,7 @@ class Optimizer(Cell):
         self.groups = given.groups
         self.group_numbers = given.group_numbers()
         self.global_step = Parameter(np.zeros(1, np.int32), name="global_step", requires_grad=False)
+        self.global_step_increase_tensor = Tensor([1], int32)
         self._set_learning_rates(name, learning_rate)
         self._set_weight_decays()
         self.parameters = ParameterTuple(given.parameters)
@@ -56,29 +57,36 @@ class Optimizer(Cell):
             rates = [learning_rate_of(name, default, "learning_rate")]
             self.learning_rate: Any = rates[0]
         else:
-            rates = []
-            for i, group in enumerate(self.groups):
-                rate = default if group.learning_rate is None else group.learning_rate
-                rates.append(learning_rate_of(name, rate, f"learning_rate_group_{i}"))
-                setattr(self, f"learning_rate_group_{i}", rates[i])
+            rates = self._rates_of_groups(name, default)
             self.learning_rate = tuple(rates[i] for i in self.group_numbers)
         self.dynamic_lr = any(isinstance(rate, Cell) for rate in rates)
         self.group_rates = tuple(rates)
 
+    def _rates_of_groups(self, name: str, default: Any) -> list[Parameter | Cell]:
+        """The learning rate of each group, all of them cells where one is."""
+        default = list(default) if isinstance(default, Iterator) else default
+        given = [default if group.learning_rate is None else group.learning_rate for group in self.groups]
+        rates = [learning_rate_of(name, rate, f"learning_rate_group_{i}") for i, rate in enumerate(given)]
+        if any(isinstance(rate, Cell) for rate in rates):
+            rates = [FixedLearningRate(rate) if isinstance(rate, Parameter) else rate for rate in rates]
+        for i, rate in enumerate(rates):
+            setattr(self, f"learning_rate_group_{i}", rate)
+        return rates
+
     def _set_weight_decays(self) -> None:
-        for i, group in enumerate(self.groups):
-            if isinstance(group.weight_decay, Cell):
-                setattr(self, f"weight_decay_group_{i}" if self.is_group else "weight_decay", group.weight_decay)
-        if not self.is_group:
-            self.weight_decay = self.groups[0].weight_decay
+        decays = [group.weight_decay for group in self.groups]
+        self.weight_decay: Any = tuple(decays[i] for i in self.group_numbers) if self.is_group else decays[0]
+        for i, decay in enumerate(decays):
+            if self.is_group and isinstance(decay, Cell):
+                setattr(self, f"weight_decay_group_{i}", decay)
 
     # -- the step ---------------------------------------------------------------------------------------------
 
     def construct(self, gradients: Any) -> tuple[bool, ...]:
         gradients = self.scale_grad(self.gradients_centralization(self.decay_weight(gradients)))
-        rates = self.get_lr()
+        rates = self.rates_now()
         ops.assign_add(self.global_step, 1)
-        self.update(gradients, rates if isinstance(rates, tuple) else (rates,) * len(gradients))
+        self.update(gradients, rates)
         return (True,) * len(gradients)
 
     def update(self, gradients: Tensors, rates: Tensors) -> None:
@@ -88,10 +96,10 @@ class Optimizer(Cell):
     def decay_weight(self, gradients: Any) -> Tensors:
         """The gradients in float32, with weight_decay * loss_scale times the parameter added where it decays."""
         wide = self.widened(gradients)
-        decays = [self._decay_now(g) for g in self.groups]
-        numbers = zip(self.parameters, wide, self.group_numbers, strict=True)
+        decays = self.decays_now(self.loss_scale)
         return tuple(
-            ops.add(g, ops.mul(self.weight(p), decays[i])) if self.groups[i].decays(p) else g for p, g, i in numbers
+            g if decay is None else ops.add(g, ops.mul(self.weight(p), decay))
+            for p, g, decay in zip(self.parameters, wide, decays, strict=True)
         )
 
     def widened(self, gradients: Any) -> Tensors:
@@ -110,11 +118,15 @@ class Optimizer(Cell):
             )
         return tuple(ops.cast(t, wide_dtype(p)) for t, p in zip(tensors, self.parameters, strict=True))
 
-    def _decay_now(self, group: Group) -> Any:
-        """weight_decay * loss_scale of a group."""
-        if isinstance(group.weight_decay, Cell):
-            return ops.mul(rate_now(group.weight_decay, state_of(self.global_step)), self.loss_scale)
-        return group.weight_decay * self.loss_scale
+    def decays_now(self, factor: float = 1.0) -> tuple[Any, ...]:
+        """The weight decay of each parameter in the coming update times a factor; None where it does not decay."""
+        step = state_of(self.global_step)
+        decays = [
+            ops.mul(rate_now(d, step), factor) if isinstance(d, Cell) else d * factor
+            for d in (group.weight_decay for group in self.groups)
+        ]
+        rows = zip(self.group_numbers, self.decay_flags, strict=True)
+        return tuple(decays[i] if flag else None for i, flag in rows)
 
     def gradients_centralization(self, gradients: Tensors) -> Tensors:
         """The gradients without their mean, in groups with "grad_centralization", for weights with 16 * n inputs."""
@@ -125,15 +137,18 @@ class Optimizer(Cell):
 
     def scale_grad(self, gradients: Tensors) -> Tensors:
         """The gradients divided by the loss scale."""
-        if self.loss_scale == 1.0:
-            return gradients
-        return tuple(ops.mul(g, 1.0 / self.loss_scale) for g in gradients)
+        return tuple(ops.mul(g, self.reciprocal_scale) for g in gradients) if self.need_scale else gradients
 
     def get_lr(self) -> Tensor | Tensors:
         """The learning rate of the coming update; with groups that have rates of their own, one for each parameter."""
         step = state_of(self.global_step)
         rates = [rate_now(rate, step) for rate in self.group_rates]
         return tuple(rates[i] for i in self.group_numbers) if self.is_group_lr else rates[0]
+
+    def rates_now(self) -> Tensors:
+        """The learning rate of each parameter in the coming update."""
+        rates = self.get_lr()
+        return rates if isinstance(rates, tuple) else (rates,) * len(self.parameters)
 
     def weight(self, parameter: Parameter) -> Tensor:
         """A parameter in the dtype that its update is computed in."""
@@ -142,6 +157,32 @@ class Optimizer(Cell):
     def descend(self, parameter: Parameter, step: Tensor) -> None:
         """Subtract a step from a parameter."""
         ops.assign(parameter, ops.sub(self.weight(parameter), step))
+
+    # -- what optimizers that users write read ----------------------------------------------------------------
+
+    def flatten_gradients(self, gradients: Any) -> Any:
+        """The gradients as they are: no parameters share a buffer here."""
+        return gradients
+
+    def assignadd(self, variable: Any, value: Any) -> Tensor:
+        """Add to a parameter, such as `global_step_increase_tensor` to `global_step`; returns its new value."""
+        return ops.assign_add(variable, value)
+
+    @property
+    def decay_flags(self) -> tuple[bool, ...]:
+        """Whether each parameter decays."""
+        numbers = zip(self.parameters, self.group_numbers, strict=True)
+        return tuple(self.groups[i].decays(p) for p, i in numbers)
+
+    @property
+    def need_scale(self) -> bool:
+        """Whether gradients come with a loss scale."""
+        return self.loss_scale != 1.0
+
+    @property
+    def reciprocal_scale(self) -> float:
+        """What gradients are multiplied by to take the loss scale out."""
+        return 1.0 / self.loss_scale
 
     # -- what a script asks -----------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""Adam."""
+"""Adam and AdaMax."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 from graphls import ops
 from graphls.nn.checks import boolean, fraction, positive
 from graphls.nn.optimizers import Optimizer, Tensors, states_like
+from graphls.nn.optimizers_averages import averaged, averaged_squares, rest_of
 from graphls.ops.operands import state_of
 from graphls.parameter import Parameter
 from graphls.tensor import Tensor
@@ -20,6 +21,7 @@ class Adam(Optimizer):
     lr_t = lr * sqrt(1 - beta2 ** t) / (1 - beta1 ** t) at update t (the form before section 2.1 of Kingma and Ba,
     2015). `use_nesterov` puts beta1 * m + (1 - beta1) * g in place of m, `use_amsgrad` the largest v so far in place of
     v. Weight decay is added to the gradient. The states are `moment1`, `moment2`, `vhat` and the powers of the betas.
+    `use_locking`, `use_lazy` and `use_offload` say where and when MindSpore computes this, and change nothing here.
     Raises as Optimizer does, and for betas outside of (0, 1).
     """
 
@@ -35,12 +37,17 @@ class Adam(Optimizer):
         weight_decay: Any = 0.0,
         loss_scale: float = 1.0,
         use_amsgrad: bool = False,
+        *,
+        use_lazy: bool = False,
+        use_offload: bool = False,
     ) -> None:
         super().__init__(learning_rate, params, weight_decay, loss_scale)
         self.beta1, self.beta2 = fraction("Adam", "beta1", beta1), fraction("Adam", "beta2", beta2)
-        self.rest1, self.rest2 = _rest(beta1), _rest(beta2)
+        self.rest1, self.rest2 = rest_of(beta1), rest_of(beta2)
         self.eps = positive("Adam", "eps", eps)
-        boolean("Adam", "use_locking", use_locking)
+        without_effect = {"use_locking": use_locking, "use_lazy": use_lazy, "use_offload": use_offload}
+        for name, value in without_effect.items():
+            boolean("Adam", name, value)
         self.use_nesterov = boolean("Adam", "use_nesterov", use_nesterov)
         self.use_amsgrad = boolean("Adam", "use_amsgrad", use_amsgrad)
         self.beta1_power = Parameter(np.float32(1), name="beta1_power", requires_grad=False)
@@ -54,15 +61,13 @@ class Adam(Optimizer):
         power1 = ops.assign(self.beta1_power, ops.mul(state_of(self.beta1_power), self.beta1))
         power2 = ops.assign(self.beta2_power, ops.mul(state_of(self.beta2_power), self.beta2))
         correction = ops.div(ops.sqrt(ops.sub(1.0, power2)), ops.sub(1.0, power1))
-        corrected = {id(rate): ops.mul(rate, correction) for rate in rates}
         for i, (g, rate) in enumerate(zip(gradients, rates, strict=True)):
-            self._update_one(i, g, corrected[id(rate)])
+            self._update_one(i, g, ops.mul(rate, correction))
 
     def _update_one(self, i: int, g: Tensor, rate: Tensor) -> None:
         part = ops.mul(g, self.rest1)
         m = ops.assign(self.moment1[i], ops.add(ops.mul(state_of(self.moment1[i]), self.beta1), part))
-        squares = ops.mul(ops.square(g), self.rest2)
-        v = ops.assign(self.moment2[i], ops.add(ops.mul(state_of(self.moment2[i]), self.beta2), squares))
+        v = averaged_squares(self.moment2[i], self.beta2, g)
         if self.use_amsgrad:
             v = ops.assign(self.vhat[i], ops.maximum(state_of(self.vhat[i]), v))
         numerator = ops.add(ops.mul(m, self.beta1), part) if self.use_nesterov else m
@@ -70,6 +75,36 @@ class Adam(Optimizer):
         self.descend(self.parameters[i], step)
 
 
-def _rest(beta: float) -> float:
-    """1 - beta for the float32 nearest to beta, so that the correction by the powers fits to the last bit."""
-    return float(np.float32(1) - np.float32(beta))
+class AdaMax(Optimizer):
+    """m = beta1 * m + (1 - beta1) * g; v = max(beta2 * v, |g|); w = w - lr / (1 - beta1 ** t) * m / (v + eps).
+
+    The variant of Adam by the largest gradient (section 7.1 of Kingma and Ba, 2015), at update t. Weight decay is added
+    to the gradient. The states are m in `moment1`, v in `variance` and `beta1_power`. Raises as Adam does.
+    """
+
+    def __init__(
+        self,
+        params: Any,
+        learning_rate: Any = 1e-3,
+        beta1: float = 0.9,
+        beta2: float = 0.999,
+        eps: float = 1e-8,
+        weight_decay: Any = 0.0,
+        loss_scale: float = 1.0,
+    ) -> None:
+        super().__init__(learning_rate, params, weight_decay, loss_scale)
+        self.beta1, self.beta2 = fraction("AdaMax", "beta1", beta1), fraction("AdaMax", "beta2", beta2)
+        self.eps = positive("AdaMax", "eps", eps)
+        self.beta1_power = Parameter(np.float32(1), name="beta1_power", requires_grad=False)
+        self.moment1 = states_like(self.parameters, "moment1")
+        self.moment2 = states_like(self.parameters, "variance")
+
+    def update(self, gradients: Tensors, rates: Tensors) -> None:
+        power = ops.assign(self.beta1_power, ops.mul(state_of(self.beta1_power), self.beta1))
+        correction = ops.sub(1.0, power)
+        for i, (parameter, g, rate) in enumerate(zip(self.parameters, gradients, rates, strict=True)):
+            m = averaged(self.moment1[i], self.beta1, g)
+            largest = ops.maximum(ops.mul(state_of(self.moment2[i]), self.beta2), ops.abs(g))
+            v = ops.assign(self.moment2[i], largest)
+            step = ops.div(ops.mul(m, ops.div(rate, correction)), ops.add(v, self.eps))
+            self.descend(parameter, step)

@@ -89,7 +89,9 @@ class SGD(Optimizer):
         accum = self.accum[i]
         velocity = ops.add(ops.mul(state_of(accum), momentum), ops.mul(g, 1 - self.dampening) if self.dampening else g)
         if self.dampening:
-            velocity = ops.where(ops.greater(state_of(self.stat[i]), 0.0), g, velocity)
-            ops.assign(self.stat[i], ops.zeros_like(velocity))
+            stat = state_of(self.stat[i])
+            is_first = ops.greater(stat, 0.0)
+            velocity = ops.where(is_first, g, velocity)
+            ops.assign(self.stat[i], ops.sub(stat, ops.cast(is_first, stat.dtype)))
         velocity = ops.assign(accum, velocity)
         return ops.add(g, ops.mul(velocity, momentum)) if self.nesterov else velocity

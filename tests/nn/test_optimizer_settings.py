@@ -44,6 +44,39 @@ WRONG: list[Any] = [
     (lambda: nn.Adam([A], beta1=1.0), ValueError, r"'beta1' must be in \(0, 1\)"),
     (lambda: nn.Adam([A], beta2="a"), TypeError, "'beta2'"),
     (lambda: nn.Adam([A], eps=0), ValueError, "'eps'"),
+    (lambda: nn.Adam([A], use_locking=1), TypeError, "'use_locking'"),
+    (lambda: nn.Adam([A], use_lazy=1), TypeError, "'use_lazy'"),
+    (lambda: nn.Adam([A], use_offload=None), TypeError, "'use_offload'"),
+    (lambda: nn.AdaMax([A], beta1=0.0), ValueError, "For 'AdaMax', the 'beta1'"),
+    (lambda: nn.AdaMax([A], eps=-1.0), ValueError, "'eps'"),
+    (lambda: nn.AdamWeightDecay([A], beta2=1.0), ValueError, "For 'AdamWeightDecay', the 'beta2'"),
+    (lambda: nn.AdamWeightDecay([A], eps="a"), TypeError, "'eps'"),
+    (lambda: nn.AdamWeightDecay([A], weight_decay=-0.1), ValueError, "'weight_decay'"),
+    (lambda: nn.AdamW([A], betas=0.9), TypeError, "'betas' must be a tuple or list"),
+    (lambda: nn.AdamW([A], betas=(0.9,)), ValueError, "'betas' must be two numbers"),
+    (lambda: nn.AdamW([A], betas=(0.9, 1.5)), ValueError, "For 'AdamW', the 'beta2'"),
+    (lambda: nn.AdamW([A], amsgrad=1), TypeError, "'amsgrad'"),
+    (lambda: nn.Lamb([A], -0.1), ValueError, "For 'Lamb', the 'learning rate'"),
+    (lambda: nn.Lamb([A], 0.1, beta1=True), TypeError, "For 'Lamb', the 'beta1'"),
+    (lambda: nn.RMSProp([A], decay=1.5), ValueError, r"'decay' must be in \[0, 1\]"),
+    (lambda: nn.RMSProp([A], decay=-0.5), ValueError, "'decay'"),
+    (lambda: nn.RMSProp([A], momentum=-1.0), ValueError, "'momentum'"),
+    (lambda: nn.RMSProp([A], epsilon=0.0), ValueError, "'epsilon'"),
+    (lambda: nn.RMSProp([A], use_locking=1), TypeError, "'use_locking'"),
+    (lambda: nn.RMSProp([A], centered=1), TypeError, "'centered'"),
+    (lambda: nn.Adagrad([A], accum=-0.1), ValueError, "'accum'"),
+    (lambda: nn.Adagrad([A], accum="a"), TypeError, "'accum'"),
+    (lambda: nn.Adagrad([A], update_slots=1), TypeError, "'update_slots'"),
+    (lambda: nn.Adagrad([A], accum=0.0, update_slots=False), ValueError, "'accum' must be above 0"),
+    (lambda: nn.Adadelta([A], rho=1.1), ValueError, r"'rho' must be in \[0, 1\]"),
+    (lambda: nn.Adadelta([A], epsilon=0), ValueError, "'epsilon'"),
+    (lambda: nn.LARS([A]), TypeError, "takes an Optimizer"),
+    (lambda: nn.LARS(nn.SGD([A]), epsilon=0.0), ValueError, "'epsilon'"),
+    (lambda: nn.LARS(nn.SGD([A]), coefficient="a"), TypeError, "'coefficient'"),
+    (lambda: nn.LARS(nn.SGD([A]), use_clip=1), TypeError, "'use_clip'"),
+    (lambda: nn.LARS(nn.SGD([A]), lars_filter=True), TypeError, "'lars_filter' of LARS is a function"),
+    (lambda: nn.LARS(nn.SGD([A]))((ONES, ONES)), ValueError, "gradients of 1 parameters"),
+    (lambda: nn.AdamW([A])(ONES), TypeError, "in a tuple"),
     (lambda: nn.SGD([{"params": [A], "rate": 1}]), KeyError, "no 'rate'"),
     (lambda: nn.SGD([{"lr": 1}]), KeyError, "needs 'params'"),
     (lambda: nn.SGD([{"params": []}]), ValueError, "must not be empty"),
@@ -76,6 +109,8 @@ def test_settings_that_are_unusual_but_right() -> None:
     assert nn.SGD([A], loss_scale=1e-40).loss_scale == 1e-40
     assert nn.SGD(p for p in (A, B)).get_lr_parameter([A, B])[1].name == "learning_rate"
     assert nn.SGD([{"params": [A]}]).get_weight_decay() == (0.0,)
+    assert nn.Adam([A], use_locking=True, use_lazy=True, use_offload=False).beta1 == 0.9
+    assert nn.Adagrad([A], 1, 1).learning_rate.asnumpy() == 1
     beta = graphls.Parameter(np.ones(2, np.float32), name="alphabetaw")
     optimizer = nn.SGD([beta], 1.0, weight_decay=0.5)
     optimizer((0 * ONES,))

@@ -1,0 +1,166 @@
+"""Lists of learning rates, one for each step, which every optimizer takes as its `learning_rate`.
+
+The functions and formulas are MindSpore's. Except in `piecewise_constant_lr`, the rate changes from epoch to epoch:
+e is step // step_per_epoch, for the steps from 0 to total_step - 1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.nn.checks import boolean, not_negative_float, positive_float, positive_int
+from graphls.nn.learning_rate_schedule import rising
+from graphls.source import user_location
+
+
+def piecewise_constant_lr(milestone: Sequence[int], learning_rates: Sequence[float]) -> list[float]:
+    """`learning_rates[i]` for the steps from `milestone[i - 1]`, or 0, up to `milestone[i]`, which is not included.
+
+    Raises GraphTypeError unless both are lists or tuples, of integers and of floats, GraphValueError where their
+    lengths differ, the milestones fall or are not above 0, or a rate is below 0.
+    """
+    name = "piecewise_constant_lr"
+    for what, given in (("milestone", milestone), ("learning_rates", learning_rates)):
+        if not isinstance(given, (tuple, list)):
+            raise GraphTypeError(f"For {name!r}, the {what!r} must be a list or tuple, not {given!r}.", user_location())
+    if len(milestone) != len(learning_rates):
+        raise GraphValueError(
+            f"For {name!r}, the size of 'milestone' must be same with the size of 'learning_rates', but got "
+            f"'milestone' size: {len(milestone)}, 'learning_rates' size: {len(learning_rates)}.",
+            user_location(),
+        )
+    rates: list[float] = []
+    for i, (end, rate) in enumerate(zip(milestone, learning_rates, strict=True)):
+        if positive_int(name, f"milestone[{i}]", end) < len(rates):
+            raise GraphValueError(
+                f"For {name!r}, the milestones must rise, but milestone[{i}] is {end} after {len(rates)}.",
+                user_location(),
+            )
+        rates += [not_negative_float(name, f"learning_rates[{i}]", rate)] * (end - len(rates))
+    return rates
+
+
+def exponential_decay_lr(
+    learning_rate: float,
+    decay_rate: float,
+    total_step: int,
+    step_per_epoch: int,
+    decay_epoch: int,
+    is_stair: bool = False,
+) -> list[float]:
+    """learning_rate * decay_rate ** p, with p = e / decay_epoch, rounded down where `is_stair`.
+
+    Raises GraphTypeError unless the rates are floats and the counts integers, GraphValueError unless all are above 0.
+    """
+    _check_decay("exponential_decay_lr", learning_rate, decay_rate, decay_epoch, is_stair)
+    epochs = _epochs("exponential_decay_lr", total_step, step_per_epoch)
+    return [learning_rate * decay_rate ** _periods(e, decay_epoch, is_stair) for e in epochs]
+
+
+def natural_exp_decay_lr(
+    learning_rate: float,
+    decay_rate: float,
+    total_step: int,
+    step_per_epoch: int,
+    decay_epoch: int,
+    is_stair: bool = False,
+) -> list[float]:
+    """learning_rate * exp(-decay_rate * e), where `is_stair` with the last multiple of decay_epoch in place of e.
+
+    Raises as exponential_decay_lr does.
+    """
+    _check_decay("natural_exp_decay_lr", learning_rate, decay_rate, decay_epoch, is_stair)
+    epochs = _epochs("natural_exp_decay_lr", total_step, step_per_epoch)
+    return [learning_rate * math.exp(-decay_rate * (e - e % decay_epoch if is_stair else e)) for e in epochs]
+
+
+def inverse_decay_lr(
+    learning_rate: float,
+    decay_rate: float,
+    total_step: int,
+    step_per_epoch: int,
+    decay_epoch: int,
+    is_stair: bool = False,
+) -> list[float]:
+    """learning_rate / (1 + decay_rate * p), with p = e / decay_epoch, rounded down where `is_stair`.
+
+    Raises as exponential_decay_lr does.
+    """
+    _check_decay("inverse_decay_lr", learning_rate, decay_rate, decay_epoch, is_stair)
+    epochs = _epochs("inverse_decay_lr", total_step, step_per_epoch)
+    return [learning_rate / (1 + decay_rate * _periods(e, decay_epoch, is_stair)) for e in epochs]
+
+
+def cosine_decay_lr(
+    min_lr: float, max_lr: float, total_step: int, step_per_epoch: int, decay_epoch: int
+) -> list[float]:
+    """min_lr + (max_lr - min_lr) * (1 + cos(pi * p)) / 2, with p = min(e, decay_epoch) / decay_epoch.
+
+    Raises GraphTypeError unless the rates are floats and the counts integers, GraphValueError unless 0 <= min_lr <
+    max_lr and the counts are above 0.
+    """
+    name = "cosine_decay_lr"
+    rising(name, min_lr, max_lr)
+    positive_int(name, "decay_epoch", decay_epoch)
+    parts = [min(e, decay_epoch) / decay_epoch for e in _epochs(name, total_step, step_per_epoch)]
+    return [min_lr + 0.5 * (max_lr - min_lr) * (1 + math.cos(math.pi * p)) for p in parts]
+
+
+def polynomial_decay_lr(
+    learning_rate: float,
+    end_learning_rate: float,
+    total_step: int,
+    step_per_epoch: int,
+    decay_epoch: int,
+    power: float,
+    update_decay_epoch: bool = False,
+) -> list[float]:
+    """(learning_rate - end_learning_rate) * (1 - p) ** power + end_learning_rate, with p = min(e, d) / d.
+
+    d is `decay_epoch`; with `update_decay_epoch` it is the smallest multiple of `decay_epoch` that e does not exceed.
+    Raises GraphTypeError unless the rates and `power` are floats and the counts integers, GraphValueError where the end
+    rate is below 0 or anything else is not above 0.
+    """
+    name = "polynomial_decay_lr"
+    positive_float(name, "learning_rate", learning_rate)
+    not_negative_float(name, "end_learning_rate", end_learning_rate)
+    positive_float(name, "power", power)
+    positive_int(name, "decay_epoch", decay_epoch)
+    boolean(name, "update_decay_epoch", update_decay_epoch)
+    rates = []
+    for e in _epochs(name, total_step, step_per_epoch):
+        end = decay_epoch * max(math.ceil(e / decay_epoch), 1) if update_decay_epoch else decay_epoch
+        rates.append((learning_rate - end_learning_rate) * (1 - min(e, end) / end) ** power + end_learning_rate)
+    return rates
+
+
+def warmup_lr(learning_rate: float, total_step: int, step_per_epoch: int, warmup_epoch: int) -> list[float]:
+    """learning_rate * min(e, warmup_epoch) / warmup_epoch.
+
+    Raises GraphTypeError unless the rate is a float and the counts are integers, GraphValueError where the rate is
+    below 0 or a count is not above 0.
+    """
+    not_negative_float("warmup_lr", "learning_rate", learning_rate)
+    positive_int("warmup_lr", "warmup_epoch", warmup_epoch)
+    epochs = _epochs("warmup_lr", total_step, step_per_epoch)
+    return [learning_rate * min(e, warmup_epoch) / warmup_epoch for e in epochs]
+
+
+def _epochs(name: str, total_step: int, step_per_epoch: int) -> list[int]:
+    """The epoch of each step."""
+    positive_int(name, "total_step", total_step)
+    positive_int(name, "step_per_epoch", step_per_epoch)
+    return [step // step_per_epoch for step in range(total_step)]
+
+
+def _check_decay(name: str, learning_rate: float, decay_rate: float, decay_epoch: int, is_stair: bool) -> None:
+    positive_float(name, "learning_rate", learning_rate)
+    positive_float(name, "decay_rate", decay_rate)
+    positive_int(name, "decay_epoch", decay_epoch)
+    boolean(name, "is_stair", is_stair)
+
+
+def _periods(epoch: int, decay_epoch: int, is_stair: bool) -> float:
+    return epoch // decay_epoch if is_stair else epoch / decay_epoch

@@ -1,0 +1,159 @@
+"""Learning rates as functions of the step, which the graph computes.
+
+Each is a cell of `global_step`, the number of updates so far, int32 of shape (1,) or (), and gives float32 of the same
+shape. An optimizer evaluates it in the step, before it counts the update; a step that is skipped does not count. The
+formulas are those of MindSpore's cells of the same names.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from graphls import ops
+from graphls.ir.errors import GraphValueError
+from graphls.ir.types import float32
+from graphls.nn.cell import Cell
+from graphls.nn.checks import boolean, not_negative_float, positive_float, positive_int
+from graphls.source import user_location
+from graphls.tensor import Tensor
+
+
+class LearningRateSchedule(Cell):
+    """A learning rate as a function of the number of updates so far: `construct(global_step: int32 of shape (1,))`."""
+
+    def construct(self, global_step: Any) -> Any:
+        raise NotImplementedError(f"{type(self).__name__} defines no construct.")
+
+
+class _Decay(LearningRateSchedule):
+    """What falls from `learning_rate` by `decay_rate` in every `decay_steps` steps, at once where `is_stair`."""
+
+    def __init__(self, learning_rate: float, decay_rate: float, decay_steps: int, is_stair: bool = False) -> None:
+        super().__init__()
+        name = type(self).__name__
+        self.decay_steps = positive_int(name, "decay_steps", decay_steps)
+        self.learning_rate = positive_float(name, "learning_rate", learning_rate)
+        self.decay_rate = positive_float(name, "decay_rate", decay_rate)
+        self.is_stair = boolean(name, "is_stair", is_stair)
+
+    def periods(self, global_step: Any) -> Tensor:
+        """How many times `decay_steps` the step is, a whole number where `is_stair`."""
+        if self.is_stair:
+            return ops.cast(ops.floor_div(global_step, self.decay_steps), float32)
+        return ops.div(ops.cast(global_step, float32), self.decay_steps)
+
+
+class ExponentialDecayLR(_Decay):
+    """learning_rate * decay_rate ** p, with p = step / decay_steps, rounded down where `is_stair`.
+
+    Raises GraphTypeError unless the rates are floats, GraphValueError unless they and `decay_steps` are above 0.
+    """
+
+    def construct(self, global_step: Any) -> Tensor:
+        return ops.mul(ops.pow(self.decay_rate, self.periods(global_step)), self.learning_rate)
+
+
+class NaturalExpDecayLR(_Decay):
+    """learning_rate * exp(-decay_rate * step); where `is_stair`, with the step at which the current period began.
+
+    A period has `decay_steps` steps. Raises as ExponentialDecayLR does.
+    """
+
+    def construct(self, global_step: Any) -> Tensor:
+        step = ops.mul(self.periods(global_step), self.decay_steps) if self.is_stair else global_step
+        return ops.mul(ops.exp(ops.mul(ops.cast(step, float32), -self.decay_rate)), self.learning_rate)
+
+
+class InverseDecayLR(_Decay):
+    """learning_rate / (1 + decay_rate * p), with p = step / decay_steps, rounded down where `is_stair`.
+
+    Raises as ExponentialDecayLR does.
+    """
+
+    def construct(self, global_step: Any) -> Tensor:
+        return ops.div(self.learning_rate, ops.add(ops.mul(self.periods(global_step), self.decay_rate), 1.0))
+
+
+class CosineDecayLR(LearningRateSchedule):
+    """min_lr + (max_lr - min_lr) * (1 + cos(pi * p)) / 2, with p = min(step, decay_steps) / decay_steps.
+
+    Raises GraphTypeError unless the rates are floats, GraphValueError unless 0 <= min_lr < max_lr and `decay_steps` is
+    above 0.
+    """
+
+    def __init__(self, min_lr: float, max_lr: float, decay_steps: int) -> None:
+        super().__init__()
+        self.min_lr, self.max_lr = rising("CosineDecayLR", min_lr, max_lr)
+        self.decay_steps = positive_int("CosineDecayLR", "decay_steps", decay_steps)
+
+    def construct(self, global_step: Any) -> Tensor:
+        angle = ops.mul(_share(global_step, self.decay_steps), math.pi)
+        return ops.add(ops.mul(ops.add(ops.cos(angle), 1.0), 0.5 * (self.max_lr - self.min_lr)), self.min_lr)
+
+
+class PolynomialDecayLR(LearningRateSchedule):
+    """(learning_rate - end_learning_rate) * (1 - p) ** power + end_learning_rate, with p = min(step, d) / d.
+
+    d is `decay_steps`; with `update_decay_steps` it is the smallest multiple of `decay_steps` that the step does not
+    exceed. Raises GraphTypeError unless the rates and `power` are floats, GraphValueError where the end rate is
+    below 0 or anything else is not above 0.
+    """
+
+    def __init__(
+        self,
+        learning_rate: float,
+        end_learning_rate: float,
+        decay_steps: int,
+        power: float,
+        update_decay_steps: bool = False,
+    ) -> None:
+        super().__init__()
+        name = "PolynomialDecayLR"
+        self.learning_rate = positive_float(name, "learning_rate", learning_rate)
+        self.end_learning_rate = not_negative_float(name, "end_learning_rate", end_learning_rate)
+        self.decay_steps = positive_int(name, "decay_steps", decay_steps)
+        self.power = positive_float(name, "power", power)
+        self.update_decay_steps = boolean(name, "update_decay_steps", update_decay_steps)
+
+    def construct(self, global_step: Any) -> Tensor:
+        rest = ops.pow(ops.sub(1.0, self._progress(global_step)), self.power)
+        return ops.add(ops.mul(rest, self.learning_rate - self.end_learning_rate), self.end_learning_rate)
+
+    def _progress(self, global_step: Any) -> Tensor:
+        if not self.update_decay_steps:
+            return _share(global_step, self.decay_steps)
+        periods = ops.div(ops.cast(global_step, float32), self.decay_steps)
+        return ops.div(periods, ops.maximum(ops.ceil(periods), 1.0))
+
+
+class WarmUpLR(LearningRateSchedule):
+    """learning_rate * min(step, warmup_steps) / warmup_steps.
+
+    Raises GraphTypeError unless the rate is a float, GraphValueError where it is below 0 or `warmup_steps` not above 0.
+    """
+
+    def __init__(self, learning_rate: float, warmup_steps: int) -> None:
+        super().__init__()
+        self.learning_rate = not_negative_float("WarmUpLR", "learning_rate", learning_rate)
+        self.warmup_steps = positive_int("WarmUpLR", "warmup_steps", warmup_steps)
+
+    def construct(self, global_step: Any) -> Tensor:
+        return ops.mul(_share(global_step, self.warmup_steps), self.learning_rate)
+
+
+def _share(global_step: Any, steps: int) -> Tensor:
+    """The part of `steps` that is over, from 0 to 1."""
+    return ops.div(ops.cast(ops.minimum(global_step, steps), float32), steps)
+
+
+def rising(name: str, min_lr: Any, max_lr: Any) -> tuple[float, float]:
+    """Two learning rates, the first below the second; raises GraphTypeError or GraphValueError otherwise."""
+    least, most = not_negative_float(name, "min_lr", min_lr), positive_float(name, "max_lr", max_lr)
+    if least >= most:
+        raise GraphValueError(
+            f"For {name!r}, the 'max_lr' must be greater than the 'min_lr', but got 'max_lr' value: {most}, "
+            f"'min_lr' value: {least}.",
+            user_location(),
+        )
+    return least, most
