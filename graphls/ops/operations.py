@@ -13,7 +13,18 @@ import graphls.ops
 from graphls.ir.errors import GraphAttributeError, GraphValueError
 from graphls.ir.registry import nearest
 from graphls.ir.types import int32
-from graphls.ops import attributes, creation, elementwise, float_status, logic, network, reductions, shapes, state
+from graphls.ops import (
+    attributes,
+    creation,
+    elementwise,
+    float_status,
+    logic,
+    network,
+    operations_network,
+    reductions,
+    shapes,
+    state,
+)
 from graphls.ops.composite import Partial
 from graphls.ops.operands import axis_of, tensor_of
 from graphls.ops.operator import REQUIRED, Operator, operator
@@ -133,6 +144,7 @@ PLAIN: dict[str, Callable[..., Any]] = {
     "Transpose": shapes.transpose,
     "Zeros": creation.zeros,
     "ZerosLike": creation.zeros_like,
+    **operations_network.PLAIN,
 }
 
 CONFIGURED: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
@@ -155,6 +167,7 @@ CONFIGURED: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "Split": (_split, {"axis": 0, "output_num": 1}),
     "Squeeze": (_squeeze, {"axis": ()}),
     "Stack": (shapes.stack, {"axis": 0}),
+    **operations_network.CONFIGURED,
 }
 
 OPERATORS: dict[str, Any] = {
