@@ -57,7 +57,7 @@ class Matmul(Primitive):
     def onnx(self, e: Any, a: str, b: str, transpose_a: bool = False, transpose_b: bool = False) -> Any:
         ranks = [t.rank for t in e.in_types]
         if 0 in e.in_types[0].shape:
-            # The sum over nothing: kernels leave the memory of the result as it is.
+            # A sum over nothing, of which not every kernel writes the result.
             return e.const(np.zeros(e.out_types[0].shape), e.out_types[0].dtype)
         if ranks == [2, 2]:
             return e.Gemm(a, b, transA=int(transpose_a), transB=int(transpose_b))
