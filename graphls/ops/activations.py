@@ -57,11 +57,16 @@ def rrelu(input: Any, lower: float = 1 / 8, upper: float = 1 / 3, training: bool
 
 def check_slopes(name: str, lower: Any, upper: Any) -> None:
     """Raise GraphTypeError for what are no numbers, GraphValueError unless 0 <= lower <= upper <= 1."""
-    for bound in (lower, upper):
-        if isinstance(bound, bool) or not isinstance(bound, (int, float)):
-            raise GraphTypeError(f"For {name!r}, 'lower' and 'upper' are numbers, not {bound!r}.", user_location())
+    check_numbers(name, lower=lower, upper=upper)
     if not 0 <= lower <= upper <= 1:
         raise GraphValueError(f"For {name!r}, 0 <= lower <= upper <= 1, but got {lower} and {upper}.", user_location())
+
+
+def check_numbers(name: str, **settings: Any) -> None:
+    """Raise GraphTypeError for a setting that is no number."""
+    for setting, value in settings.items():
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise GraphTypeError(f"For {name!r}, the {setting!r} must be a number, not {value!r}.", user_location())
 
 
 def _uniform(shape: tuple[int, ...]) -> Tensor:
@@ -89,6 +94,7 @@ def selu(input_x: Any) -> Tensor:
 
 def celu(x: Any, alpha: float = 1.0) -> Tensor:
     """x where it is positive and alpha * (exp(x / alpha) - 1) elsewhere; raises GraphValueError for an alpha of 0."""
+    check_numbers("celu", alpha=alpha)
     if alpha == 0:
         raise GraphValueError("For 'celu', the 'alpha' must not be 0.", user_location())
     x = float_of(x)
@@ -120,6 +126,7 @@ def hardswish(x: Any) -> Tensor:
 
 def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
     """x, at least `min_val` and at most `max_val`; raises GraphValueError unless the one is the smaller."""
+    check_numbers("hardtanh", min_val=min_val, max_val=max_val)
     if not min_val < max_val:
         raise GraphValueError(
             f"For 'hardtanh', 'min_val' must be below 'max_val', but got {min_val} and {max_val}.", user_location()
@@ -157,6 +164,7 @@ def softplus(input: Any, beta: float = 1, threshold: float = 20) -> Tensor:
 
     Raises GraphValueError for a beta of 0.
     """
+    check_numbers("softplus", beta=beta, threshold=threshold)
     if beta == 0:
         raise GraphValueError("For 'softplus', the 'beta' must not be 0.", user_location())
     x = float_of(input)

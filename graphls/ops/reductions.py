@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphls.ir.errors import GraphValueError
+from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import bool_, int64
 from graphls.ops.elementwise import cast, mul, sqrt, square, sub
 from graphls.ops.logic import bool_of
@@ -64,6 +64,8 @@ def var(x: Any, axis: Axis = None, ddof: int = 0, keepdims: bool = False) -> Ten
     Raises GraphValueError where that is not positive.
     """
     x = float_of(x)
+    if not isinstance(ddof, (bool, int)):
+        raise GraphTypeError(f"The ddof of a variance is an integer, not {ddof!r}.", user_location())
     squares = square(sub(x, mean(x, axis, keepdims=True)))
     result = mean(squares, axis, keepdims)
     count = x.size // (result.size or 1)
