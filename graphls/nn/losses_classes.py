@@ -11,14 +11,13 @@ from graphls.nn.losses import LossBase, finite_labels
 from graphls.ops.loss_operands import (
     class_numbers,
     class_weights,
-    integer,
-    number,
     operands,
     reduced,
     require_same_shape,
     require_tensors,
 )
 from graphls.ops.operands import tensor_of
+from graphls.ops.settings import integer, number
 from graphls.source import user_location
 from graphls.tensor import Tensor
 

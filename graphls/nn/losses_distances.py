@@ -10,7 +10,12 @@ from graphls.nn.activations import LogSoftmax, Softmax, get_activation
 from graphls.nn.cell import Cell
 from graphls.nn.checks import boolean, positive
 from graphls.nn.losses import LossBase, finite_labels
-from graphls.ops.loss_operands import integer, number, operands, require_same_shape, require_tensors
+from graphls.ops.loss_operands import (
+    operands,
+    require_same_shape,
+    require_tensors,
+)
+from graphls.ops.settings import integer, number
 from graphls.source import user_location
 from graphls.tensor import Tensor
 

@@ -7,7 +7,9 @@ from typing import Any, ClassVar
 from graphls import ops
 from graphls.nn.checks import boolean, positive
 from graphls.nn.losses import LossBase, finite_labels
-from graphls.ops.loss_operands import operands
+from graphls.ops.loss_operands import (
+    operands,
+)
 from graphls.ops.losses import root
 from graphls.tensor import Tensor
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from graphls import dispatch
-from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ir.errors import GraphValueError
 from graphls.ops.elementwise import abs, add, clip_by_value, div, expm1, minimum, mul, neg, sign, sub, tanh
 from graphls.ops.logic import greater, less_equal, where
 from graphls.ops.network import relu, sigmoid, silu, softmax
 from graphls.ops.operands import apply, axis_of, float_of, tensor_of
+from graphls.ops.settings import number
 from graphls.ops.shapes import cut, reshape
 from graphls.source import user_location
 from graphls.tensor import Tensor
@@ -57,16 +58,8 @@ def rrelu(input: Any, lower: float = 1 / 8, upper: float = 1 / 3, training: bool
 
 def check_slopes(name: str, lower: Any, upper: Any) -> None:
     """Raise GraphTypeError for what are no numbers, GraphValueError unless 0 <= lower <= upper <= 1."""
-    check_numbers(name, lower=lower, upper=upper)
-    if not 0 <= lower <= upper <= 1:
+    if not 0 <= number(name, "lower", lower) <= number(name, "upper", upper) <= 1:
         raise GraphValueError(f"For {name!r}, 0 <= lower <= upper <= 1, but got {lower} and {upper}.", user_location())
-
-
-def check_numbers(name: str, **settings: Any) -> None:
-    """Raise GraphTypeError for a setting that is no number."""
-    for setting, value in settings.items():
-        if isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise GraphTypeError(f"For {name!r}, the {setting!r} must be a number, not {value!r}.", user_location())
 
 
 def _uniform(shape: tuple[int, ...]) -> Tensor:
@@ -94,8 +87,7 @@ def selu(input_x: Any) -> Tensor:
 
 def celu(x: Any, alpha: float = 1.0) -> Tensor:
     """x where it is positive and alpha * (exp(x / alpha) - 1) elsewhere; raises GraphValueError for an alpha of 0."""
-    check_numbers("celu", alpha=alpha)
-    if alpha == 0:
+    if number("celu", "alpha", alpha) == 0:
         raise GraphValueError("For 'celu', the 'alpha' must not be 0.", user_location())
     x = float_of(x)
     return where(greater(x, 0.0), x, mul(expm1(div(minimum(x, 0.0), alpha)), alpha))
@@ -126,8 +118,7 @@ def hardswish(x: Any) -> Tensor:
 
 def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
     """x, at least `min_val` and at most `max_val`; raises GraphValueError unless the one is the smaller."""
-    check_numbers("hardtanh", min_val=min_val, max_val=max_val)
-    if not min_val < max_val:
+    if not number("hardtanh", "min_val", min_val) < number("hardtanh", "max_val", max_val):
         raise GraphValueError(
             f"For 'hardtanh', 'min_val' must be below 'max_val', but got {min_val} and {max_val}.", user_location()
         )
@@ -164,13 +155,12 @@ def softplus(input: Any, beta: float = 1, threshold: float = 20) -> Tensor:
 
     Raises GraphValueError for a beta of 0.
     """
-    check_numbers("softplus", beta=beta, threshold=threshold)
-    if beta == 0:
+    if number("softplus", "beta", beta) == 0:
         raise GraphValueError("For 'softplus', the 'beta' must not be 0.", user_location())
     x = float_of(input)
     scaled = x if beta == 1 else mul(x, beta)
     soft = apply("softplus", scaled)
-    return where(greater(scaled, threshold), x, soft if beta == 1 else div(soft, beta))
+    return where(greater(scaled, number("softplus", "threshold", threshold)), x, soft if beta == 1 else div(soft, beta))
 
 
 def softsign(x: Any) -> Tensor:

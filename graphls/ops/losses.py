@@ -14,9 +14,7 @@ from graphls.ops.logic import equal, greater, less, less_equal, where
 from graphls.ops.loss_operands import (
     REDUCTIONS,
     check_reduction,
-    number,
     operands,
-    positive,
     reduced,
     require_same_shape,
     two_classes,
@@ -25,6 +23,7 @@ from graphls.ops.loss_operands import (
 from graphls.ops.network import relu
 from graphls.ops.operands import apply
 from graphls.ops.reductions import sum
+from graphls.ops.settings import number, positive
 from graphls.tensor import Tensor
 
 

@@ -14,8 +14,6 @@ from graphls.ops.loss_operands import (
     class_numbers,
     class_weights,
     counted,
-    integer,
-    number,
     operands,
     reduced,
     require_same_shape,
@@ -27,6 +25,7 @@ from graphls.ops.network import log_softmax, relu
 from graphls.ops.operands import apply, tensor_of
 from graphls.ops.reductions import any as any_of
 from graphls.ops.reductions import argmax, sum
+from graphls.ops.settings import integer, number
 from graphls.ops.shapes import expand_dims, gather, gather_elements, reshape
 from graphls.source import user_location
 from graphls.tensor import Tensor

@@ -6,9 +6,14 @@ import math
 from typing import Any
 
 from graphls.ir.errors import GraphValueError
-from graphls.ops.elementwise import abs, add, div, minimum, mul, pow, square, sub
+from graphls.ops import settings
+from graphls.ops.elementwise import abs, add, div, minimum, mul, pow, sqrt, square, sub
 from graphls.ops.logic import equal, where
-from graphls.ops.loss_operands import number, operands, positive, reduced, require_same_shape
+from graphls.ops.loss_operands import (
+    operands,
+    reduced,
+    require_same_shape,
+)
 from graphls.ops.losses import root
 from graphls.ops.network import relu
 from graphls.ops.reductions import max as largest
@@ -31,8 +36,8 @@ def cosine_embedding_loss(
     axis = 1 if x.ndim > 1 else 0
     if not x.ndim or y.shape != x.shape[:axis] + x.shape[axis + 1 :]:
         raise GraphValueError(f"{name} of vectors {x.type} does not fit a target {y.type}.", user_location())
-    margin = number(name, "margin", margin, -1, 1)
-    lengths = [root(add(sum(square(v), axis), 1e-12)) for v in (x, other)]
+    margin = settings.number(name, "margin", margin, -1, 1)
+    lengths = [sqrt(add(sum(square(v), axis), 1e-12)) for v in (x, other)]
     cosine = div(sum(mul(x, other), axis), mul(*lengths))
     apart = where(equal(y, -1.0), relu(sub(cosine, margin)), 0.0)
     return reduced(name, where(equal(y, 1.0), sub(1.0, cosine), apart), reduction, dtype)
@@ -55,15 +60,11 @@ def triplet_margin_loss(
     """
     name = "triplet_margin_loss"
     dtype, (x, near, far) = operands(name, anchor, positive, negative)
-    settings = number(name, "p", p, 1), _small(name, eps)
-    to_far = _distance(x, far, *settings)
-    to_far = minimum(to_far, _distance(near, far, *settings)) if swap else to_far
-    lacking = add(sub(_distance(x, near, *settings), to_far), number(name, "margin", margin, 0))
+    how = settings.number(name, "p", p, 1), settings.positive(name, "eps", eps)
+    to_far = _distance(x, far, *how)
+    to_far = minimum(to_far, _distance(near, far, *how)) if swap else to_far
+    lacking = add(sub(_distance(x, near, *how), to_far), settings.number(name, "margin", margin, 0))
     return reduced(name, relu(lacking), reduction, dtype)
-
-
-def _small(name: str, eps: Any) -> float:
-    return positive(name, "eps", eps)
 
 
 def _distance(x: Tensor, other: Tensor, p: float, eps: float) -> Tensor:
