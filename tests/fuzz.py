@@ -117,10 +117,11 @@ def outcome(run: Callable[[], Any]) -> Any:
 def compare(name: str, args: tuple[Any, ...], options: dict[str, Any]) -> None:
     """One call at once and compiled; raises AssertionError where they differ."""
     function = getattr(ops, name)
-    if not any(isinstance(leaf, Tensor) for leaf in leaves((args, options))) or (name in ROOTS and has_infinity(args)):
-        outcome(lambda: function(*args, **options))
-        return
     eager = outcome(lambda: function(*args, **options))
+    if name in ROOTS and has_infinity(args):
+        return
+    if not isinstance(eager, GraphlsError) and not any(isinstance(leaf, Tensor) for leaf in leaves(eager)):
+        return  # ONNX Runtime takes no graph without outputs
     if isinstance(eager, GraphlsError):
         assert eager.location is not None, f"the error has no line: {eager}"
     compiled = outcome(lambda: graphls.compile(function_of(function, options), *args)(*args))
