@@ -225,7 +225,7 @@ class Tensor:
     def _become(self, other: Tensor) -> None:
         if dispatch.current_tracer() is not None:
             raise TraceError(
-                "While a cell is traced, only what the graph computes takes elements in place, and this tensor is known: "
+                "In a trace only what the graph computes takes elements in place, and this tensor is known; "
                 "use ops.setitem(tensor, index, value), or start from ops.zeros.",
                 user_location(),
             )
