@@ -13,7 +13,18 @@ import graphls.ops
 from graphls.ir.errors import GraphAttributeError, GraphValueError
 from graphls.ir.registry import nearest
 from graphls.ir.types import int32
-from graphls.ops import attributes, creation, elementwise, float_status, logic, network, reductions, shapes, state
+from graphls.ops import (
+    attributes,
+    creation,
+    elementwise,
+    float_status,
+    logic,
+    network,
+    operations_arrays,
+    reductions,
+    shapes,
+    state,
+)
 from graphls.ops.composite import Partial
 from graphls.ops.operands import axis_of, tensor_of
 from graphls.ops.operator import REQUIRED, Operator, operator
@@ -158,8 +169,11 @@ CONFIGURED: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
 }
 
 OPERATORS: dict[str, Any] = {
-    **{name: operator(name, function, {}, __name__) for name, function in PLAIN.items()},
-    **{name: operator(name, function, settings, __name__) for name, (function, settings) in CONFIGURED.items()},
+    **{n: operator(n, function, {}, __name__) for n, function in (PLAIN | operations_arrays.PLAIN).items()},
+    **{
+        name: operator(name, function, settings, __name__)
+        for name, (function, settings) in (CONFIGURED | operations_arrays.CONFIGURED).items()
+    },
     "Partial": Partial,
 }
 """Every operator class by its name."""
