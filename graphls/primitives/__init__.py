@@ -14,6 +14,8 @@ from graphls.primitives import (
     reduction,
     shape,
     softmax,
+    special,
+    trigonometric,
 )
 
 __all__ = [
@@ -30,4 +32,6 @@ __all__ = [
     "reduction",
     "shape",
     "softmax",
+    "special",
+    "trigonometric",
 ]
