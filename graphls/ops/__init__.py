@@ -49,6 +49,7 @@ from graphls.ops.elementwise import (
     square,
     sub,
     tanh,
+    truncate_div,
 )
 from graphls.ops.logic import (
     equal,
@@ -111,6 +112,30 @@ from graphls.ops.shapes import (
 )
 from graphls.ops.state import assign, assign_add, assign_sub, depend, identity, stop_gradient
 from graphls.ops.windows import avg_pool2d, conv2d, max_pool2d
+
+# isort: split
+from graphls.ops import (
+    arithmetic,
+    bitwise,
+    comparisons,
+    einstein,
+    exponentials,
+    linear_algebra,
+    norms,
+    scans,
+    statistics,
+    trigonometric,
+)
+from graphls.ops.arithmetic import *  # noqa: F403
+from graphls.ops.bitwise import *  # noqa: F403
+from graphls.ops.comparisons import *  # noqa: F403
+from graphls.ops.einstein import *  # noqa: F403
+from graphls.ops.exponentials import *  # noqa: F403
+from graphls.ops.linear_algebra import *  # noqa: F403
+from graphls.ops.norms import *  # noqa: F403
+from graphls.ops.scans import *  # noqa: F403
+from graphls.ops.statistics import *  # noqa: F403
+from graphls.ops.trigonometric import *  # noqa: F403
 
 __all__ = [
     "GradOperation",
@@ -230,6 +255,7 @@ __all__ = [
     "swapaxes",
     "tanh",
     "transpose",
+    "truncate_div",
     "unsqueeze",
     "value_and_grad",
     "var",
@@ -238,3 +264,13 @@ __all__ = [
     "zeros",
     "zeros_like",
 ]
+__all__ += arithmetic.__all__
+__all__ += bitwise.__all__
+__all__ += comparisons.__all__
+__all__ += einstein.__all__
+__all__ += exponentials.__all__
+__all__ += linear_algebra.__all__
+__all__ += norms.__all__
+__all__ += scans.__all__
+__all__ += statistics.__all__
+__all__ += trigonometric.__all__

@@ -2,6 +2,7 @@
 
 from graphls.primitives import (
     arithmetic,
+    bitwise,
     cast,
     control,
     convolution,
@@ -10,8 +11,10 @@ from graphls.primitives import (
     linear,
     logic,
     pooling,
+    product,
     random,
     reduction,
+    scan,
     shape,
     softmax,
     special,
@@ -20,6 +23,7 @@ from graphls.primitives import (
 
 __all__ = [
     "arithmetic",
+    "bitwise",
     "cast",
     "control",
     "convolution",
@@ -28,8 +32,10 @@ __all__ = [
     "linear",
     "logic",
     "pooling",
+    "product",
     "random",
     "reduction",
+    "scan",
     "shape",
     "softmax",
     "special",

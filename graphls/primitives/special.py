@@ -117,7 +117,7 @@ class Erfinv(FloatElementwise):
         x64 = x.astype(np.float64)
         y = _approximate_erfinv(x64)
         for _ in range(2):
-            y = y - (_erf(y).astype(np.float64) - x64) * (math.sqrt(math.pi) / 2 * np.exp(y * y))
+            y = y - (np.asarray(_erf(y), np.float64) - x64) * (math.sqrt(math.pi) / 2 * np.exp(y * y))
         return np.where(np.abs(x) == 1, np.copysign(np.inf, x), y).astype(x.dtype)
 
     def vjp(self, e: Builder, g: Value, x: Value, y: Value) -> Any:
@@ -137,4 +137,5 @@ _erf = np.frompyfunc(math.erf, 1, 1)
 
 def _approximate_erfinv(x: Array) -> Array:
     w = -np.log((1 - x) * (1 + x))
-    return np.asarray(x * np.where(w < 5, np.polyval(_CENTRE, w - 2.5), np.polyval(_TAIL, np.sqrt(np.maximum(w, 1)) - 3)))
+    centre, tail = np.polyval(_CENTRE, w - 2.5), np.polyval(_TAIL, np.sqrt(np.maximum(w, 1)) - 3)
+    return np.asarray(x * np.where(w < 5, centre, tail))

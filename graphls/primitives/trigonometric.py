@@ -1,4 +1,4 @@
-"""Trigonometric and hyperbolic functions and their inverses; the ONNX lowerings have single precision for float64 too."""
+"""Trigonometric and hyperbolic functions and their inverses; ONNX has them in single precision only."""
 
 from __future__ import annotations
 
