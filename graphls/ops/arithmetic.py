@@ -13,6 +13,7 @@ from graphls.ops import elementwise
 from graphls.ops.elementwise import abs, add, floor, floor_div, mod, mul, neg, reciprocal, sign, sub
 from graphls.ops.logic import equal, greater, isnan, less, logical_or, where
 from graphls.ops.operands import float_of, floats, in_single, numbers, tensor_of
+from graphls.ops.reductions import sum
 from graphls.source import user_location
 from graphls.tensor import Tensor
 
@@ -77,6 +78,30 @@ def fmin(x: Any, other: Any) -> Tensor:
 def _without_nans(function: Any, x: Any, other: Any) -> Tensor:
     x, other = numbers(x, other)
     return where(isnan(x), other, where(isnan(other), x, function(x, other)))
+
+
+def div_no_nan(x: Any, y: Any) -> Tensor:
+    """x / y, broadcasting; 0 where y is 0."""
+    x, y = floats(x, y)
+    is_zero = equal(y, 0.0)
+    return where(is_zero, 0.0, elementwise.div(x, where(is_zero, 1.0, y)))
+
+
+def mul_no_nan(x: Any, y: Any) -> Tensor:
+    """x * y, broadcasting; 0 where y is 0, also of an infinity or nan."""
+    x, y = numbers(x, y)
+    is_zero = equal(y, 0)
+    return where(is_zero, 0, mul(where(is_zero, 0, x), y))
+
+
+def squared_difference(x: Any, y: Any) -> Tensor:
+    """(x - y) ** 2, broadcasting."""
+    return elementwise.square(sub(x, y))
+
+
+def square_sum_all(x: Any, y: Any) -> tuple[Tensor, Tensor]:
+    """The sums of the squares of all elements of each."""
+    return sum(elementwise.square(x)), sum(elementwise.square(y))
 
 
 def lerp(x: Any, end: Any, weight: Any) -> Tensor:

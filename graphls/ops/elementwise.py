@@ -205,4 +205,9 @@ def clip_by_value(x: Any, clip_value_min: Any = None, clip_value_max: Any = None
     return map_leaves(clipped, x) if any(map(is_tensor, leaves(x))) else clipped(tensor_of(x))
 
 
-clip = clamp = clip_by_value
+def clamp(x: Any, min: Any = None, max: Any = None) -> Any:
+    """The same as `clip_by_value`."""
+    return clip_by_value(x, min, max)
+
+
+clip = clamp
