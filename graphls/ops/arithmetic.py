@@ -129,8 +129,7 @@ def signbit(x: Any) -> Tensor:
 def copysign(x: Any, other: Any) -> Tensor:
     """The absolute value of x with the sign of the other one, broadcasting."""
     x, other = floats(x, other)
-    size = abs(x)
-    return where(signbit(other), neg(size), size)
+    return mul(abs(x), where(signbit(other), -1.0, 1.0))
 
 
 def heaviside(x: Any, values: Any) -> Tensor:

@@ -207,7 +207,7 @@ CONFIGURED: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "Cummax": (scans.cummax, {"axis": REQUIRED}),
     "Cummin": (scans.cummin, {"axis": REQUIRED}),
     "Einsum": (adapters.einsum, {"equation": REQUIRED}),
-    "IsClose": (comparisons.isclose, {"rtol": 1e-05, "atol": 1e-08, "equal_nan": True}),
+    "IsClose": (comparisons.isclose, {"rtol": 1e-05, "atol": 1e-08, "equal_nan": False}),
     "L2Normalize": (norms.l2_normalize, {"axis": 0, "epsilon": 1e-4}),
     "LogSoftmax": (network.log_softmax, {"axis": -1}),
     "LpNorm": (adapters.lp_norm, {"axis": REQUIRED, "p": 2, "keep_dims": False, "epsilon": 1e-12}),
