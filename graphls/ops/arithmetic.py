@@ -129,7 +129,8 @@ def signbit(x: Any) -> Tensor:
 def copysign(x: Any, other: Any) -> Tensor:
     """The absolute value of x with the sign of the other one, broadcasting."""
     x, other = floats(x, other)
-    return mul(abs(x), where(signbit(other), -1.0, 1.0))
+    plus = elementwise.cast(1.0, x.dtype)
+    return mul(abs(x), where(signbit(other), neg(plus), plus))
 
 
 def heaviside(x: Any, values: Any) -> Tensor:

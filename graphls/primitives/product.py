@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from graphls.ir.build import Builder
 from graphls.ir.graph import Value
-from graphls.ir.types import Type
-from graphls.primitives.primitive import Array, f32, normalise_axes, sample
+from graphls.ir.types import Type, float64
+from graphls.primitives.primitive import Array, f32, normalise_axes, of, sample
 from graphls.primitives.reduction import EMPTY, INTEGERS, Axes, Reduction, reduce, require_numbers, restored
+from graphls.primitives.shape import reshaped
 
 
 class Prod(Reduction):
@@ -20,9 +22,11 @@ class Prod(Reduction):
         sample(f32(2, 3, 4), axis=(1,)),
         sample(f32(2, 3), low=0.5, high=1.5, keepdims=True),
         sample(f32(2, 3, 5), axis=(0, -1)),
-        sample(f32(3, 2), low=0.0, high=0.0),
-        sample(f32(7), low=0.0, high=0.0),
+        sample(f32(3, 2), axis=(1,), low=0.0, high=0.0),
         sample(f32(2, 3), axis=()),
+        sample(of(float64, 2, 3, 7), axis=(0, -1)),
+        sample(of(float64, 2, 4)),
+        sample(of(float64, 2, 0), axis=(1,), gradient=False),
         *EMPTY,
         *INTEGERS,
     )
@@ -45,7 +49,27 @@ class Prod(Reduction):
         return e.mul(restored(e, g, x, axis), others)
 
     def onnx(self, e: Any, x: str, axis: Axes = None, keepdims: bool = False) -> Any:
-        return reduce(e, "ReduceProd", x, axis, keepdims)
+        if e.in_types[0].dtype is not float64:
+            return reduce(e, "ReduceProd", x, axis, keepdims)
+        return _product_by_halves(e, x, axis)
+
+
+def _product_by_halves(e: Any, x: str, axis: Axes) -> str:
+    """The product of float64, of which the runtime has no kernel: the first half times the second until one is left."""
+    kind = e.in_types[0]
+    axes = normalise_axes(axis, kind.rank)
+    order = [*(i for i in range(kind.rank) if i not in axes), *axes]
+    count = prod(kind.shape[i] for i in axes)
+    if not count:
+        return str(e.Expand(e.scalar(1.0), e.ints(e.out_types[0].shape)))
+    x = reshaped(e, e.Transpose(x, perm=order), (kind.size // count, count))
+    while count > 1:
+        half = count // 2
+        ends = (0, half), (half, 2 * half), (2 * half, count)
+        first, second, rest = (e.Slice(x, e.ints([a]), e.ints([b]), e.ints([1])) for a, b in ends)
+        x = e.Concat(e.Mul(first, second), rest, axis=1) if count % 2 else e.Mul(first, second)
+        count -= half
+    return reshaped(e, x, e.out_types[0].shape)
 
 
 def _products_of_others(e: Builder, rows: Value) -> Value:
