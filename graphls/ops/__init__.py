@@ -221,6 +221,7 @@ from graphls.ops import (
     comparisons,
     einstein,
     exponentials,
+    gamma,
     linear_algebra,
     norms,
     scans,
@@ -232,6 +233,7 @@ from graphls.ops.bitwise import *  # noqa: F403
 from graphls.ops.comparisons import *  # noqa: F403
 from graphls.ops.einstein import *  # noqa: F403
 from graphls.ops.exponentials import *  # noqa: F403
+from graphls.ops.gamma import *  # noqa: F403
 from graphls.ops.linear_algebra import *  # noqa: F403
 from graphls.ops.norms import *  # noqa: F403
 from graphls.ops.scans import *  # noqa: F403
@@ -481,6 +483,7 @@ __all__ += bitwise.__all__
 __all__ += comparisons.__all__
 __all__ += einstein.__all__
 __all__ += exponentials.__all__
+__all__ += gamma.__all__
 __all__ += linear_algebra.__all__
 __all__ += norms.__all__
 __all__ += scans.__all__

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from graphls.ops.elementwise import cast, div, exp, log, mul, pow
+from graphls.ops.elementwise import cast, clip_by_value, div, exp, log, mul, pow, sub
 from graphls.ops.logic import equal, less_equal, logical_and, logical_or, where
 from graphls.ops.operands import apply, float_of, floats, in_single
 from graphls.tensor import Tensor
@@ -20,6 +20,7 @@ __all__ = [
     "log10",
     "logaddexp",
     "logaddexp2",
+    "logit",
     "xdivy",
     "xlogy",
 ]  # fmt: skip
@@ -49,6 +50,16 @@ def logaddexp2(x: Any, other: Any) -> Tensor:
     """The logarithm to the base 2 of 2 ** x + 2 ** other, broadcasting, which does not overflow."""
     log_2 = math.log(2)
     return in_single(lambda x, y: div(logaddexp(mul(x, log_2), mul(y, log_2)), log_2), *floats(x, other))
+
+
+def logit(x: Any, eps: float | None = None) -> Tensor:
+    """log(x / (1 - x)); where `eps` is given, of x moved into [eps, 1 - eps]."""
+
+    def computed(x: Tensor) -> Tensor:
+        inside = x if eps is None else clip_by_value(x, eps, 1 - eps)
+        return sub(log(inside), log(sub(1.0, inside)))
+
+    return in_single(computed, float_of(x))
 
 
 def xlogy(x: Any, other: Any) -> Tensor:

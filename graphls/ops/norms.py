@@ -6,15 +6,15 @@ import math
 from typing import Any
 
 from graphls.ir.errors import GraphValueError
-from graphls.ops.elementwise import abs, cast, div, maximum, pow, sqrt, square
+from graphls.ops.elementwise import abs, cast, div, maximum, pow, sqrt, square, sub
 from graphls.ops.logic import equal, not_equal, where
-from graphls.ops.operands import Axis, axes_of, float_of, in_single
+from graphls.ops.operands import Axis, axes_of, float_of, floats, in_single
 from graphls.ops.reductions import amax, amin, sum
 from graphls.ops.spellings import with_spellings
 from graphls.source import user_location
 from graphls.tensor import Tensor
 
-__all__ = ["l2_normalize", "matrix_norm", "norm", "vector_norm"]
+__all__ = ["dist", "l2_normalize", "matrix_norm", "norm", "vector_norm"]
 
 
 @with_spellings
@@ -102,6 +102,11 @@ def _extreme_sum(x: Tensor, ord: float, axes: tuple[int, ...], keepdims: bool) -
     within, across = axes if math.isfinite(ord) else axes[::-1]
     largest = (amax if ord > 0 else amin)(sum(abs(x), within, keepdims=True), across, keepdims=True)
     return largest if keepdims else sum(largest, axes)
+
+
+def dist(x: Any, other: Any, p: float = 2) -> Tensor:
+    """The norm of order p of all elements of x - other."""
+    return in_single(lambda x, y: vector_norm(sub(x, y), p), *floats(x, other))
 
 
 def l2_normalize(x: Any, axis: Axis = 0, epsilon: float = 1e-4) -> Tensor:

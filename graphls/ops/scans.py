@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from graphls import dispatch
-from graphls.ops.creation import arange
+from graphls.ops.creation import arange, ones_like
 from graphls.ops.elementwise import cast, mul
 from graphls.ops.exponentials import logaddexp
 from graphls.ops.logic import greater_equal, isnan, less_equal, logical_or, where
@@ -32,10 +32,24 @@ def cumsum(x: Any, axis: int, dtype: Any = None, *, exclusive: bool = False, rev
 
 
 @with_spellings
-def cumprod(x: Any, axis: int, dtype: Any = None) -> Tensor:
-    """The products of all elements up to each along an axis, in the dtype given; bools are counted as int64."""
+def cumprod(x: Any, axis: int, dtype: Any = None, *, exclusive: bool = False, reverse: bool = False) -> Tensor:
+    """The products of all elements up to each along an axis; otherwise as `cumsum`."""
     (x,) = dispatch.cast_operands("cumprod", counted(x, dtype))
-    return in_single(lambda x: _scanned(_pairwise(mul), (x,), axis)[0], x)
+    at = axis_of(axis, x.ndim)
+
+    def computed(x: Tensor) -> Tensor:
+        x = apply("reverse", x, axes=(at,)) if reverse else x
+        (y,) = _scanned(_pairwise(mul), (x,), at)
+        y = _moved_up(y, at) if exclusive else y
+        return apply("reverse", y, axes=(at,)) if reverse else y
+
+    return in_single(computed, x)
+
+
+def _moved_up(x: Tensor, axis: int) -> Tensor:
+    """The elements one place further along an axis, behind a 1."""
+    first, others = cut(x, axis, 0, min(1, x.shape[axis])), cut(x, axis, 0, max(0, x.shape[axis] - 1))
+    return concat((ones_like(first), others), axis)
 
 
 def logcumsumexp(x: Any, axis: int) -> Tensor:

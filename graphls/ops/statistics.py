@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+from graphls import dispatch
 from graphls.ir.errors import GraphValueError
-from graphls.ir.types import int32
-from graphls.ops.elementwise import cast, div, exp, log, mul, sqrt, sub
+from graphls.ir.types import int32, int64
+from graphls.ops.elementwise import cast, div, exp, floor_div, log, maximum, mul, sqrt, sub
 from graphls.ops.logic import isfinite, isnan, logical_not, not_equal, where
 from graphls.ops.operands import Axis, axis_of, float_of, in_single, tensor_of
-from graphls.ops.reductions import amax, amin, counted, mean, sum, var
-from graphls.ops.shapes import concat, cut, reshape
+from graphls.ops.reductions import amax, amin, any, counted, mean, sum, var
+from graphls.ops.shapes import concat, cut, gather_elements, reshape, squeeze
 from graphls.ops.spellings import with_spellings
 from graphls.ops.state import stop_gradient
 from graphls.source import user_location
 from graphls.tensor import Tensor
 
 __all__ = [
-    "aminmax", "count_nonzero", "diff", "logsumexp", "nanmean", "nansum", "std_mean", "trapz", "var_mean",
+    "aminmax", "count_nonzero", "diff", "logsumexp", "median", "nanmean", "nanmedian", "nansum", "std_mean", "trapz",
+    "var_mean",
 ]  # fmt: skip
 
 
@@ -124,3 +127,41 @@ def _widths(x: Tensor, y: Tensor, axis: int) -> Tensor:
     if x.size != y.shape[axis]:
         raise GraphValueError(f"trapz takes one place for each element along axis {axis} of {y.type}.", user_location())
     return reshape(diff(x), [-1 if i == axis else 1 for i in range(y.ndim)])
+
+
+@with_spellings
+def median(x: Any, axis: int | None = -1, keepdims: bool = False) -> tuple[Tensor, Tensor]:
+    """The number in the middle along an axis, the lower one of two, and its int64 position; nan where one is.
+
+    Without an axis: among all elements, as they are flattened. Raises GraphValueError over no elements.
+    """
+    values, positions, at = _sorted("median", x, axis)
+    middle = (values.shape[at] - 1) // 2
+    found, position = (cut(t, at, middle, middle + 1) for t in (values, positions))
+    if values.dtype.is_float:
+        found = where(any(isnan(values), at, keepdims=True), math.nan, found)
+    return _without_axis(found, at, keepdims), _without_axis(position, at, keepdims)
+
+
+@with_spellings
+def nanmedian(x: Any, axis: int | None = -1, keepdims: bool = False) -> tuple[Tensor, Tensor]:
+    """As `median`, of what is not nan; nan where everything is."""
+    values, positions, at = _sorted("nanmedian", x, axis)
+    counts = sum(cast(logical_not(isnan(values)), int64), at, keepdims=True)
+    middle = maximum(floor_div(sub(counts, 1), 2), 0)
+    found, position = (gather_elements(t, at, middle) for t in (values, positions))
+    return _without_axis(found, at, keepdims), _without_axis(position, at, keepdims)
+
+
+def _sorted(name: str, x: Any, axis: int | None) -> tuple[Tensor, Tensor, int]:
+    """The elements from the smallest to the largest, nans behind, their positions, and the axis that they are along."""
+    tensor = tensor_of(x) if axis is not None else reshape(tensor_of(x), (-1,))
+    at = axis_of(axis or 0, tensor.ndim)
+    if not tensor.shape[at]:
+        raise GraphValueError(f"{name} over no elements is not defined: {tensor.type} is empty.", user_location())
+    values, positions = dispatch.apply("top_k", tensor, k=tensor.shape[at], axis=at, largest=False)
+    return values, positions, at
+
+
+def _without_axis(x: Tensor, axis: int, keepdims: bool) -> Tensor:
+    return x if keepdims else squeeze(x, axis)

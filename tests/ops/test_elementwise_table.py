@@ -57,6 +57,9 @@ CASES = [
     Case("ldexp", lambda x, y: x * 2.0**y, (ANY, ANY)),
     Case("erfc", special.erfc, (ANY,)),
     Case("erfinv", special.erfinv, (INSIDE,)),
+    Case("lgamma", special.gammaln, ((-3.4, 5.0),)),
+    Case("digamma", special.digamma, ((0.3, 5.0),)),
+    Case("logit", special.logit, ((0.1, 0.9),)),
     Case("absolute", np.abs, (POSITIVE,)),
     Case("negative", np.negative, (ANY,)),
     Case("positive", np.positive, (ANY,)),
@@ -187,6 +190,19 @@ def test_small_and_large_numbers_are_exact() -> None:
 
 
 WILD = np.array([np.nan, np.inf, -np.inf, 0.5], np.float32)
+
+
+def test_the_gamma_function_and_its_derivatives() -> None:
+    x = np.array([1e-3, 0.1, 0.5, 1, 1.5, 2, 3, 10, 100, 1e5, -0.5, -1.3, -7.7, -100.3])
+    for name, reference in (("lgamma", special.gammaln), ("digamma", special.digamma)):
+        agree(getattr(ops, name), reference(x), x, rtol=1e-11, atol=1e-11)
+    for n in (1, 2, 3, 5):
+        positive = x[x > 0]
+        agree(lambda x: ops.polygamma(n, x), special.polygamma(n, positive), positive, rtol=1e-10, atol=1e-11)  # noqa: B023
+        assert_slopes(lambda x: ops.polygamma(n, x), np.array([-2.3, -0.4, 0.2, 1.7]))  # noqa: B023
+    agree(ops.lgamma, np.array([np.inf, np.inf, np.inf, np.nan]), np.float32([0, -2, np.inf, np.nan]))
+    agree(lambda x: ops.mvlgamma(x, 3), special.multigammaln(4.5, 3)[None], np.array([4.5]))
+    agree(lambda x: ops.logit(x, 0.1), special.logit(np.array([0.1, 0.5, 0.9])), np.array([0.0, 0.5, 1.0]))
 
 
 def test_options() -> None:

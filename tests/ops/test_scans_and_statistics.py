@@ -113,6 +113,29 @@ def test_sums_of_exponentials_far_out() -> None:
     agree(lambda x: ops.logsumexp(x, 0), np.full(3, -np.inf), EMPTY)
 
 
+@pytest.mark.parametrize("keepdims", [False, True])
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_medians(axis: int, keepdims: bool) -> None:
+    for x in (X, (X * 9).astype(np.int32)):
+        size = x.shape[axis]
+        values = np.sort(x, axis).take([(size - 1) // 2], axis)
+        values = values if keepdims else values.squeeze(axis)
+        agree(lambda x: ops.median(x, axis, keepdims)[0], values, x)
+        agree(lambda x: ops.nanmedian(x, axis, keepdims)[0], values, x)
+        positions = ops.median(graphls.Tensor(x), axis, True)[1].asnumpy()
+        np.testing.assert_array_equal(np.take_along_axis(x, positions, axis).reshape(values.shape), values)
+    assert_slopes(lambda x: ops.median(x, axis), X)
+    assert_slopes(lambda x: ops.nanmedian(x, axis), X)
+
+
+def test_medians_of_everything_and_of_nans() -> None:
+    agree(lambda x: ops.median(x, None)[0], np.sort(X.reshape(-1))[11], X)
+    rows = np.float32([[3, np.nan, 1, 2], [np.nan] * 4, [4, 3, 2, 1]])
+    agree(lambda x: ops.median(x)[0], np.float32([np.nan, np.nan, 2]), rows)
+    agree(lambda x: ops.nanmedian(x)[0], np.float32([2, np.nan, 2]), rows)
+    agree(lambda x: ops.median(x, 1)[1], np.array([2, 1]), np.int64([[1, 5, 3], [2, 2, 2]]))
+
+
 def matrix_norms() -> list[Any]:
     return [(ord, axis) for ord in ("fro", 1, -1, np.inf, -np.inf) for axis in ((0, 1), (-1, 0), (1, 2))]
 
@@ -137,6 +160,7 @@ def test_norms_of_everything() -> None:
     agree(ops.norm, np.linalg.norm(X.reshape(-1)), X, rtol=1e-5)
     agree(lambda x: ops.norm(x, 1), np.linalg.norm(X[0], 1), X[0], rtol=1e-5)
     agree(lambda x: x.norm(), np.linalg.norm(X[0]), X[0], rtol=1e-5)
+    agree(lambda x: ops.dist(x, x * x, 3), np.sum(np.abs(X - X * X) ** 3) ** (1 / 3), X, rtol=1e-5)
     agree(lambda x: ops.vector_norm(x, 3, (0, 2)), (np.abs(X) ** 3).sum((0, 2)) ** (1 / 3), X, rtol=1e-5)
     wide = ops.norm(graphls.Tensor(np.full(4, 300.0, np.float16)))
     assert wide.dtype is graphls.float16 and float(wide) == 600.0, "squares beyond float16 are no overflow"
@@ -200,6 +224,10 @@ def test_running_sums_in_other_ways() -> None:
     agree(lambda x: ops.CumSum(exclusive=True)(x, 0), np.array([0, 1, 3, 6, 10]), x)
     agree(lambda x: ops.CumSum(True, True)(x, 0), np.array([14, 12, 9, 5, 0]), x)
     agree(lambda x: ops.cumprod(x, 0), np.cumprod(x), x)
+    agree(lambda x: ops.CumProd(exclusive=True)(x, 0), np.array([1, 1, 2, 6, 24]), x)
+    agree(lambda x: ops.CumProd(reverse=True)(x, 0), np.array([120, 120, 60, 20, 5]), x)
+    agree(lambda x: ops.CumProd(True, True)(x, 0), np.array([120, 60, 20, 5, 1]), x)
+    agree(lambda x: ops.cumprod(x, 0, exclusive=True), np.zeros(0), np.zeros(0, np.float32))
     agree(lambda x: x.cumprod(0, dtype=graphls.float32), np.cumprod(x), x)
 
 
@@ -238,6 +266,8 @@ WRONG: list[Any] = [
     (lambda x: ops.logcumsumexp(x, None), TypeError, "axis is an integer"),
     (lambda x: ops.diff(x, -1), ValueError, "0 times or more, not -1"),
     (lambda x: ops.trapz(x, x[0, 0, :2]), ValueError, "one place for each element along axis 2"),
+    (lambda x: ops.median(EMPTY, 0), ValueError, "median over no elements"),
+    (lambda x: ops.median(x, 3), ValueError, "no axis 3"),
     (lambda x: ops.norm(x, 1), ValueError, "takes one axis or two, not 3"),
     (lambda x: ops.norm(x, "nuc", (0, 1)), ValueError, "'fro', 1, -1, inf or -inf, not 'nuc'"),
     (lambda x: ops.norm(x, "fro", 1), ValueError, "norm of a vector is a number, not 'fro'"),

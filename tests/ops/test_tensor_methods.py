@@ -174,6 +174,8 @@ WRONG: list[Any] = [
     (lambda: ops.div(X, 2, rounding_mode="up"), ValueError, "'floor' or 'trunc', not 'up'"),
     (lambda: ops.bias_add(X, X[0, :2]), ValueError, r"not f32\[2\] for f32\[2,3\]"),
     (lambda: ops.tan("a"), TypeError, "made of numbers"),
+    (lambda: ops.polygamma(-1, X), ValueError, "an order of 0 or more, not -1"),
+    (lambda: ops.mvlgamma(X, 0), ValueError, "1 dimension or more, not 0"),
     (lambda: ops.hypot(X, "a"), TypeError, "neither a tensor nor a number"),
     (lambda: ops.hypot(X, Y[:, :2]), ValueError, "broadcast"),
 ]
