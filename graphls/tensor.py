@@ -264,6 +264,8 @@ class Tensor:
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         """Functions of `graphls.ops` that take the tensor first are its methods."""
+        if name.startswith("__"):  # what NumPy and copying ask every object for
+            raise AttributeError(name)
         from graphls.ops.methods import methods
 
         function = methods().get(name)
