@@ -12,7 +12,7 @@ from graphls.ops.index_items import items_of
 from graphls.ops.indexing import getitem, setitem, written
 from graphls.ops.joins import OF_ELEMENTS, OF_SLICES
 from graphls.ops.operands import axis_of, operand_of, shape_of, state_of, tensor_of
-from graphls.ops.shapes import broadcast_to
+from graphls.ops.shapes import broadcast_to, check_range, reshape
 from graphls.ops.state import assign, parameter_of
 from graphls.parameter import Parameter
 from graphls.source import user_location
@@ -50,14 +50,16 @@ def _rows(name: str, x: Tensor, indices: Tensor) -> tuple[Tensor, ...]:
 
 def _joining(name: str, join: str, index_of: Callable[[str, Tensor, Tensor], tuple[Tensor, ...]]) -> Scatter:
     def joined(input_x: Any, indices: Any, updates: Any) -> Tensor:
-        x, values = dispatch.promoted(operand_of(input_x), operand_of(updates))
+        x, values = dispatch.promoted(operand_of(input_x), tensor_of(updates))
         places = tensor_of(indices)
-        items = items_of(index_of(name, x, places), x)
-        wanted = (*places.shape[: places.ndim - (index_of is _coordinates)], *x.shape[len(items.tensors) :])
+        index = index_of(name, x, places)
+        rest = x.shape[len(index) :]
+        wanted = (*places.shape[: places.ndim - (index_of is _coordinates)], *rest)
         if values.shape != wanted:
             message = f"{name} of {x.type} by {places.type} takes updates of shape {wanted}, not {values.type}."
             raise GraphValueError(message, user_location())
-        return written(x, items, values, OF_SLICES[join])
+        items = items_of(tuple(reshape(i, (-1,)) for i in index), x)
+        return written(x, items, reshape(values, (index[0].size, *rest)), OF_SLICES[join])
 
     return joined
 
@@ -148,9 +150,10 @@ def tensor_scatter_elements(input_x: Any, indices: Any, updates: Any, axis: int 
     if reduction not in OF_ELEMENTS:
         known = ", ".join(map(repr, OF_ELEMENTS))
         raise GraphValueError(f"A reduction is one of {known}, not {reduction!r}.", user_location())
-    x, values = dispatch.promoted(operand_of(input_x), operand_of(updates))
+    x, values = dispatch.promoted(operand_of(input_x), tensor_of(updates))
     places, at = tensor_of(indices), axis_of(axis, x.ndim)
     corner = _corner(x, places, values, at)
+    check_range(x, places, at)
     part = getitem(x, corner)
     joined = OF_ELEMENTS[reduction](part, places, values, at) if values.size else part
     return joined if part.shape == x.shape else setitem(x, corner, joined)

@@ -149,7 +149,7 @@ def gather(input_params: Any, input_indices: Any, axis: int = 0) -> Tensor:
     Raises GraphIndexError for an index that is known and out of range.
     """
     x, indices = tensor_of(input_params), tensor_of(input_indices)
-    _check_range(x, indices, axis_of(axis, x.ndim))
+    check_range(x, indices, axis_of(axis, x.ndim))
     return apply("gather", x, indices, axis=axis)
 
 
@@ -159,11 +159,12 @@ def gather_elements(x: Any, dim: int, index: Any) -> Tensor:
     Raises GraphIndexError for an index that is known and out of range.
     """
     x, indices = tensor_of(x), tensor_of(index)
-    _check_range(x, indices, axis_of(dim, x.ndim))
+    check_range(x, indices, axis_of(dim, x.ndim))
     return apply("gather_elements", x, indices, axis=dim)
 
 
-def _check_range(x: Tensor, indices: Tensor, axis: int) -> None:
+def check_range(x: Tensor, indices: Tensor, axis: int) -> None:
+    """Raise GraphIndexError for an index that is known and outside of an axis."""
     if isinstance(indices, Symbol) or indices.dtype not in (int32, int64):
         return
     size, array = x.shape[axis], indices.array

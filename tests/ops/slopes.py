@@ -29,7 +29,8 @@ def assert_slopes(function: Callable[..., Any], *arrays: Any, step: float = 1e-5
     gradients = compiled(*inputs)
     for _ in range(2):
         directions = [random.normal(size=a.shape) if a.dtype.kind == "f" else None for a in inputs]
-        moved = [[a if d is None else a + h * d for a, d in zip(inputs, directions, strict=True)] for h in (step, -step)]
+        pairs = list(zip(inputs, directions, strict=True))
+        moved = [[a if d is None else a + h * d for a, d in pairs] for h in (step, -step)]
         high, low = (float(total(*map(graphls.Tensor, point))) for point in moved)
         slope = sum(float(np.sum(g.asnumpy() * directions[i])) for g, i in zip(gradients, positions, strict=True))
         assert slope == pytest.approx((high - low) / (2 * step), rel=1e-6, abs=1e-6)

@@ -17,7 +17,7 @@ INDICES: list[Any] = [
     (..., 0), (0, ..., -1), None, (None, 0, None), (slice(None), None, 1, ..., slice(-2, None)), (), [1, 0, 1],
     PICK % 2,
     (slice(None), PICK), (0, PICK), (slice(None), 1, [3, 0]), (..., PICK), (None, slice(None), PICK, ..., None),
-    np.array(1), (slice(None), []), True, slice(None, None, -1), (slice(None), slice(2, 0, -1), ..., slice(9, None, -2)),
+    np.array(1), (slice(None), []), True, slice(None, None, -1), (..., slice(2, 0, -1), slice(9, None, -2)),
     (slice(None), slice(1, 1, -1)), X > 30, (slice(None), X[0, :, 0, 0] > 10, 0), ([0, 1], X[0, :, 0, 0] < 30),
     (slice(None), PICK, PICK), (0, slice(None), PICK), (PICK % 2, slice(None), slice(None, None, 2), PICK),
     (PICK % 2, None, PICK), (slice(None), range(2), (1, 0)), (np.array([1]), PICK % 2, slice(1, None), 2),
