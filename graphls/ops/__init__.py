@@ -72,6 +72,7 @@ from graphls.ops.elementwise import (
     square,
     sub,
     tanh,
+    truncate_div,
 )
 from graphls.ops.indexing import getitem, setitem
 from graphls.ops.logic import (
@@ -212,6 +213,32 @@ from graphls.ops.shapes import (
 from graphls.ops.sorting import argsort, kthvalue, msort, sort, topk
 from graphls.ops.state import assign, assign_add, assign_sub, depend, identity, stop_gradient
 from graphls.ops.windows import avg_pool2d, conv2d, max_pool2d
+
+# isort: split
+from graphls.ops import (
+    arithmetic,
+    bitwise,
+    comparisons,
+    einstein,
+    exponentials,
+    gamma,
+    linear_algebra,
+    norms,
+    scans,
+    statistics,
+    trigonometric,
+)
+from graphls.ops.arithmetic import *  # noqa: F403
+from graphls.ops.bitwise import *  # noqa: F403
+from graphls.ops.comparisons import *  # noqa: F403
+from graphls.ops.einstein import *  # noqa: F403
+from graphls.ops.exponentials import *  # noqa: F403
+from graphls.ops.gamma import *  # noqa: F403
+from graphls.ops.linear_algebra import *  # noqa: F403
+from graphls.ops.norms import *  # noqa: F403
+from graphls.ops.scans import *  # noqa: F403
+from graphls.ops.statistics import *  # noqa: F403
+from graphls.ops.trigonometric import *  # noqa: F403
 
 __all__ = [
     "GradOperation",
@@ -436,6 +463,7 @@ __all__ = [
     "tril_indices",
     "triu",
     "triu_indices",
+    "truncate_div",
     "unbind",
     "unfold",
     "uniform",
@@ -450,3 +478,14 @@ __all__ = [
     "zeros",
     "zeros_like",
 ]
+__all__ += arithmetic.__all__
+__all__ += bitwise.__all__
+__all__ += comparisons.__all__
+__all__ += einstein.__all__
+__all__ += exponentials.__all__
+__all__ += gamma.__all__
+__all__ += linear_algebra.__all__
+__all__ += norms.__all__
+__all__ += scans.__all__
+__all__ += statistics.__all__
+__all__ += trigonometric.__all__

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from graphls import dispatch
@@ -62,6 +62,15 @@ def numbers(*operands: Any) -> tuple[Tensor, ...]:
     """Operands as tensors of one dtype, in which bools count as int32."""
     tensors = dispatch.promoted(*map(operand_of, operands))
     return tuple(dispatch.cast(t, int32) for t in tensors) if tensors[0].dtype is bool_ else tensors
+
+
+def in_single(function: Callable[..., Tensor], *operands: Any) -> Tensor:
+    """`function` of the operands as numbers of one dtype; 16-bit floats are computed in float32 and rounded once."""
+    tensors = numbers(*operands)
+    dtype = tensors[0].dtype
+    if not dtype.is_half:
+        return function(*tensors)
+    return dispatch.cast(function(*(dispatch.cast(t, float32) for t in tensors)), dtype)
 
 
 def operand_of(x: Any) -> Any:
