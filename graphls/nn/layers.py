@@ -12,8 +12,8 @@ from graphls.ir.errors import GraphValueError
 from graphls.nn.activations import get_activation
 from graphls.nn.cell import Cell
 from graphls.nn.checks import boolean, positive_int
-from graphls.ops.network import check_probability
 from graphls.ops.operands import apply, operand_of
+from graphls.ops.random import check_probability
 from graphls.parameter import Parameter
 from graphls.source import user_location
 from graphls.tensor import Tensor

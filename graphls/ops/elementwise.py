@@ -43,14 +43,28 @@ def mul(x: Any, y: Any) -> Tensor:
     return apply("mul", *numbers(x, y))
 
 
-def div(x: Any, y: Any) -> Tensor:
-    """The quotient x / y as floats, broadcasting; integers become float32."""
-    return apply("div", *floats(x, y))
+def div(x: Any, y: Any, *, rounding_mode: str | None = None) -> Tensor:
+    """The quotient x / y as floats, broadcasting; "floor" rounds it down and "trunc" towards 0.
+
+    Integers become float32 without a rounding mode and stay integers with one. Raises GraphValueError for another mode.
+    """
+    if rounding_mode is None:
+        return apply("div", *floats(x, y))
+    modes = {"floor": floor_div, "trunc": truncate_div}
+    if rounding_mode not in modes:
+        raise GraphValueError(f"The rounding mode is None, 'floor' or 'trunc', not {rounding_mode!r}.", user_location())
+    return modes[rounding_mode](x, y)
 
 
 def floor_div(x: Any, y: Any) -> Tensor:
     """The quotient x / y rounded down, broadcasting."""
     return apply("floor_div", *numbers(x, y))
+
+
+def truncate_div(x: Any, y: Any) -> Tensor:
+    """The quotient x / y rounded towards 0, broadcasting; integers stay integers."""
+    x, y = numbers(x, y)
+    return mul(mul(sign(x), sign(y)), floor_div(abs(x), abs(y)))
 
 
 def mod(x: Any, y: Any) -> Tensor:
@@ -119,8 +133,8 @@ def exp(x: Any) -> Tensor:
 
 
 def expm1(x: Any) -> Tensor:
-    """exp(x) - 1."""
-    return sub(exp(x), 1.0)
+    """exp(x) - 1, exact for a small x."""
+    return apply("expm1", float_of(x))
 
 
 def log(x: Any) -> Tensor:
@@ -163,9 +177,11 @@ def ceil(x: Any) -> Tensor:
     return apply("ceil", float_of(x))
 
 
-def round(x: Any) -> Tensor:
-    """The nearest whole number, the even one of two."""
-    return apply("round", float_of(x))
+def round(x: Any, *, decimals: int = 0) -> Tensor:
+    """The nearest number with so many decimals, the even one of two; a negative count rounds to tens, hundreds, ..."""
+    if not decimals:
+        return apply("round", float_of(x))
+    return apply("round", float_of(mul(x, 10.0**decimals))) / 10.0**decimals
 
 
 def cast(x: Any, dtype: Any) -> Tensor:
@@ -189,4 +205,9 @@ def clip_by_value(x: Any, clip_value_min: Any = None, clip_value_max: Any = None
     return map_leaves(clipped, x) if any(map(is_tensor, leaves(x))) else clipped(tensor_of(x))
 
 
-clip = clamp = clip_by_value
+def clamp(x: Any, min: Any = None, max: Any = None) -> Any:
+    """The same as `clip_by_value`."""
+    return clip_by_value(x, min, max)
+
+
+clip = clamp

@@ -20,7 +20,9 @@ from graphls.ops import (
     float_status,
     logic,
     network,
+    operations_arrays,
     operations_network,
+    operations_numbers,
     reductions,
     shapes,
     state,
@@ -144,7 +146,6 @@ PLAIN: dict[str, Callable[..., Any]] = {
     "Transpose": shapes.transpose,
     "Zeros": creation.zeros,
     "ZerosLike": creation.zeros_like,
-    **operations_network.PLAIN,
 }
 
 CONFIGURED: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
@@ -158,17 +159,19 @@ CONFIGURED: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "OneHot": (creation.one_hot, {"axis": -1}),
     "ReduceAll": (_reduction(reductions.all), {"keep_dims": False}),
     "ReduceAny": (_reduction(reductions.any), {"keep_dims": False}),
-    "ReduceMax": (_reduction(reductions.max), {"keep_dims": False}),
+    "ReduceMax": (_reduction(reductions.amax), {"keep_dims": False}),
     "ReduceMean": (_reduction(reductions.mean), {"keep_dims": False}),
-    "ReduceMin": (_reduction(reductions.min), {"keep_dims": False}),
+    "ReduceMin": (_reduction(reductions.amin), {"keep_dims": False}),
     "ReduceProd": (_reduction(reductions.prod), {"keep_dims": False}),
     "ReduceSum": (_reduction(reductions.sum), {"keep_dims": False}),
     "Softmax": (network.softmax, {"axis": -1}),
     "Split": (_split, {"axis": 0, "output_num": 1}),
     "Squeeze": (_squeeze, {"axis": ()}),
     "Stack": (shapes.stack, {"axis": 0}),
-    **operations_network.CONFIGURED,
 }
+
+PLAIN |= operations_arrays.PLAIN | operations_network.PLAIN | operations_numbers.PLAIN
+CONFIGURED |= operations_arrays.CONFIGURED | operations_network.CONFIGURED | operations_numbers.CONFIGURED
 
 OPERATORS: dict[str, Any] = {
     **{name: operator(name, function, {}, __name__) for name, function in PLAIN.items()},
