@@ -14,11 +14,12 @@ import graphls
 from graphls import ops
 from graphls.ir.types import DTYPES, DType, bool_, float32, float64, int32
 from graphls.nn.cell import Cell
+from graphls.parameter import Parameter
 from graphls.tensor import Tensor
 from graphls.tree import leaves, map_leaves
 
 SHAPES = ((2, 4), (4, 4), (2, 4, 6), (2, 4, 6, 6), (4, 4, 4), (2, 4, 6, 6, 6), (4,), ())
-ATTEMPTS = 120
+ATTEMPTS = 40
 DATA = tuple(d for d in DTYPES if d.kind != "token")
 
 
@@ -52,19 +53,16 @@ class Finding:
 
 def probe(function: Callable[..., Any]) -> Finding | None:
     """What a function of tensors takes; None where no arguments were found that fit."""
-    for dtype in (float32, int32, bool_):
-        arguments = _example(function, function, dtype)
-        if arguments is not None:
-            return _finding(function, arguments, dtype)
-    return None
+    arguments = _example(function, function)
+    return None if arguments is None else _finding(function, arguments)
 
 
 def probe_cell(kind: type[Cell]) -> Finding | None:
     """What a cell takes; None where none could be made or no inputs fit."""
     for cell in islice(_cells(kind), 3):
-        arguments = _example(cell, cell.construct, float32)
+        arguments = _example(cell, cell.construct)
         if arguments is not None:
-            return _finding(cell, arguments, float32)
+            return _finding(cell, arguments)
     return None
 
 
@@ -86,7 +84,7 @@ def _required(function: Callable[..., Any]) -> list[inspect.Parameter]:
     return [p for p in parameters if p.default is p.empty and p.kind is not p.VAR_KEYWORD]
 
 
-def _example(called: Callable[..., Any], signed: Callable[..., Any], dtype: DType) -> Any:
+def _example(called: Callable[..., Any], signed: Callable[..., Any]) -> Any:
     """Arguments that fit the parameters of `signed` without a default and, where those do not do, the one after."""
     required = _required(signed)
     others = [p for p in inspect.signature(signed).parameters.values() if p not in required]
@@ -94,7 +92,7 @@ def _example(called: Callable[..., Any], signed: Callable[..., Any], dtype: DTyp
     for parameters, shape in product((required, [*required, *positional[:1]]), SHAPES):
         choices = [_candidates(p.name, shape) for p in parameters]
         for arguments in islice(product(*choices), ATTEMPTS):
-            if _traced(called, arguments, dtype) is not None:
+            if _traced(called, arguments, float32) is not None:
                 return arguments
     return None
 
@@ -106,6 +104,7 @@ def _candidates(name: str, shape: tuple[int, ...]) -> tuple[Any, ...]:
         **dict.fromkeys(("shape", "size"), (shape,)),
         **dict.fromkeys(("dtype", "type"), (float32,)),
         **dict.fromkeys(("index", "indices", "input_indices"), (same, fewer)),
+        **dict.fromkeys(("variable", "input_x"), (floats, Parameter(np.ones(shape, np.float32), name="example"))),
         "permutation": (tuple(range(len(shape))),),
     }
     pair = (floats, floats)
@@ -138,11 +137,11 @@ def _of_tensors(function: Callable[..., Any], arguments: Any) -> Callable[..., A
     return called
 
 
-def _finding(function: Callable[..., Any], arguments: Any, dtype: DType) -> Finding:
+def _finding(function: Callable[..., Any], arguments: Any) -> Finding:
     slots = _slots(arguments)
     floats = any(not slot.integers for slot in slots)
     dtypes = tuple(d for d in DATA if _traced(function, arguments, d) is not None) if floats else (int32,)
-    graph = _traced(function, arguments, dtype).graph
+    graph = _traced(function, arguments, float32).graph
     gradient = floats and _has_gradient(function, arguments)
     return Finding(dtypes if slots else (), gradient, _lowers(graph), _lowers(graph, True))
 

@@ -16,8 +16,7 @@ from graphls.ops.loss_operands import (
 )
 from graphls.ops.losses import root
 from graphls.ops.network import relu
-from graphls.ops.reductions import max as largest
-from graphls.ops.reductions import sum
+from graphls.ops.reductions import amax, sum
 from graphls.source import user_location
 from graphls.tensor import Tensor
 
@@ -75,4 +74,4 @@ def _distance(x: Tensor, other: Tensor, p: float, eps: float) -> Tensor:
         return sum(difference, -1)
     if p == 2:
         return root(sum(square(difference), -1))
-    return largest(difference, -1) if p == math.inf else pow(sum(pow(difference, p), -1), 1 / p)
+    return amax(difference, -1) if p == math.inf else pow(sum(pow(difference, p), -1), 1 / p)
