@@ -14,6 +14,7 @@ from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import broadcast_shapes
 from graphls.ops.creation import zeros
 from graphls.ops.operands import axis_of, operand_of, shape_of, tensor_of
+from graphls.ops.settings import integer
 from graphls.ops.shapes import broadcast_to, concat, cut, expand_dims, gather, reshape, sequence_of, split, squeeze
 from graphls.source import checked, user_location
 from graphls.tensor import Symbol, Tensor
@@ -35,7 +36,7 @@ def chunk(x: Any, chunks: int, axis: int = 0) -> tuple[Tensor, ...]:
     Raises GraphValueError for less than one piece.
     """
     x = tensor_of(x)
-    if builtins.min(shape_of(chunks)) < 1:
+    if integer("chunk", "chunks", chunks) < 1:
         raise GraphValueError(f"chunk makes 1 piece or more, not {chunks}.", user_location())
     size = x.shape[axis_of(axis, x.ndim)]
     return split(x, -(-size // chunks), axis) if size else (x,)
@@ -93,7 +94,7 @@ def repeat_interleave(x: Any, repeats: Any, axis: int | None = None) -> Tensor:
     if isinstance(repeats, Symbol):
         raise GraphTypeError("The shape of repeat_interleave by a computed tensor is not static.", user_location())
     counts = shape_of(repeats.tolist() if isinstance(repeats, (Tensor, np.ndarray)) else repeats)
-    if len(counts) not in (1, x.shape[at]) or builtins.min(counts, default=0) < 0:
+    if not counts or len(counts) not in (1, x.shape[at]) or builtins.min(counts, default=0) < 0:
         raise GraphValueError(f"repeat_interleave cannot repeat {x.shape[at]} slices {repeats} times.", user_location())
     if len(counts) > 1:
         return gather(x, np.repeat(np.arange(len(counts)), counts), at)

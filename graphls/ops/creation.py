@@ -22,6 +22,8 @@ def full(size: Any, fill_value: Any, *, dtype: Any = None) -> Tensor:
     value = tensor_of(fill_value)
     value = cast(value, dtype) if dtype is not None else value
     shape = shape_of(size)
+    if min(shape, default=0) < 0:
+        raise GraphValueError(f"The sizes of a tensor are 0 or more, not {shape}.", user_location())
     tracer = dispatch.current_tracer()
     if tracer is None or isinstance(value, Symbol) or value.shape == shape:
         return broadcast_to(value, shape)

@@ -14,6 +14,7 @@ from graphls.ops.elementwise import cast
 from graphls.ops.logic import equal, greater_equal, where
 from graphls.ops.movement import movedim
 from graphls.ops.operands import apply, axis_of, in_graph, shape_of, tensor_of
+from graphls.ops.settings import integer
 from graphls.ops.shapes import concat, expand_dims, reshape
 from graphls.source import user_location
 from graphls.tensor import Tensor
@@ -37,7 +38,7 @@ def tril(x: Any, diagonal: int = 0) -> Tensor:
     """
     x = _matrices("tril", x)
     rows, columns = _positions(*x.shape[-2:])
-    return where(greater_equal(rows + diagonal, columns), x, zeros((), x.dtype))
+    return where(greater_equal(rows + integer("tril", "diagonal", diagonal), columns), x, zeros((), x.dtype))
 
 
 def triu(x: Any, diagonal: int = 0) -> Tensor:
@@ -47,7 +48,7 @@ def triu(x: Any, diagonal: int = 0) -> Tensor:
     """
     x = _matrices("triu", x)
     rows, columns = _positions(*x.shape[-2:])
-    return where(greater_equal(columns, rows + diagonal), x, zeros((), x.dtype))
+    return where(greater_equal(columns, rows + integer("triu", "diagonal", diagonal)), x, zeros((), x.dtype))
 
 
 def _matrices(name: str, x: Any) -> Tensor:
@@ -62,7 +63,8 @@ def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = int64) -> 
 
     They come row by row.
     """
-    return Tensor(np.stack(np.tril_indices(row, offset, col)), dtype)
+    places = np.tril_indices(*_integers("tril_indices", row=row, offset=offset, col=col))
+    return Tensor(np.stack(places), dtype)
 
 
 def triu_indices(row: int, col: int, offset: int = 0, *, dtype: Any = int64) -> Tensor:
@@ -70,7 +72,12 @@ def triu_indices(row: int, col: int, offset: int = 0, *, dtype: Any = int64) -> 
 
     They come row by row.
     """
-    return Tensor(np.stack(np.triu_indices(row, offset, col)), dtype)
+    places = np.triu_indices(*_integers("triu_indices", row=row, offset=offset, col=col))
+    return Tensor(np.stack(places), dtype)
+
+
+def _integers(name: str, **settings: Any) -> list[int]:
+    return [integer(name, setting, value) for setting, value in settings.items()]
 
 
 def diagonal(x: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
@@ -108,7 +115,7 @@ def diag_embed(x: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tenso
     axes = _two_axes(dim1, dim2, x.ndim + 1)
     if not x.ndim:
         raise GraphValueError("diag_embed takes a tensor with axes, not a number.", user_location())
-    size = x.shape[-1] + builtins.abs(offset)
+    size = x.shape[-1] + builtins.abs(integer("diag_embed", "offset", offset))
     rows, columns = _positions(size, size)
     before, after = (zeros((*x.shape[:-1], n), x.dtype) for n in (builtins.max(offset, 0), builtins.max(-offset, 0)))
     lines = expand_dims(concat((before, x, after), -1), -2)

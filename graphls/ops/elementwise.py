@@ -10,6 +10,7 @@ from graphls import dispatch
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import as_dtype, bool_, float64
 from graphls.ops.operands import apply, float_of, floats, numbers, tensor_of
+from graphls.ops.settings import integer
 from graphls.source import checked, user_location
 from graphls.tensor import Tensor, is_tensor
 from graphls.tree import leaves, map_leaves
@@ -51,7 +52,7 @@ def div(x: Any, y: Any, *, rounding_mode: str | None = None) -> Tensor:
     if rounding_mode is None:
         return apply("div", *floats(x, y))
     modes = {"floor": floor_div, "trunc": truncate_div}
-    if rounding_mode not in modes:
+    if rounding_mode not in [*modes]:
         raise GraphValueError(f"The rounding mode is None, 'floor' or 'trunc', not {rounding_mode!r}.", user_location())
     return modes[rounding_mode](x, y)
 
@@ -179,7 +180,7 @@ def ceil(x: Any) -> Tensor:
 
 def round(x: Any, *, decimals: int = 0) -> Tensor:
     """The nearest number with so many decimals, the even one of two; a negative count rounds to tens, hundreds, ..."""
-    if not decimals:
+    if not integer("round", "decimals", decimals):
         return apply("round", float_of(x))
     return apply("round", float_of(mul(x, 10.0**decimals))) / 10.0**decimals
 

@@ -10,6 +10,7 @@ from graphls.ir.types import int64
 from graphls.ops.creation import arange
 from graphls.ops.logic import less, where
 from graphls.ops.operands import apply, axis_of, shape_of, tensor_of
+from graphls.ops.settings import integer
 from graphls.ops.shapes import broadcast_to, concat, cut, expand_dims, gather_elements, reshape, swapaxes, transpose
 from graphls.primitives.primitive import normalise_axes
 from graphls.source import checked, user_location
@@ -93,7 +94,7 @@ def rot90(x: Any, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
     if len(set(plane)) != 2 or len(plane) != 2:
         raise GraphValueError(f"rot90 turns in the plane of two different axes, not of {dims}.", user_location())
     first, second = plane
-    flipped = flip(x, ((), (second,), plane, (first,))[k % 4])
+    flipped = flip(x, ((), (second,), plane, (first,))[integer("rot90", "k", k) % 4])
     return swapaxes(flipped, first, second) if k % 2 else flipped
 
 

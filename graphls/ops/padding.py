@@ -62,7 +62,10 @@ def _integers(numbers: Any) -> tuple[int, ...]:
 
 
 def _pairs(x: Any, paddings: Any) -> list[tuple[int, int]]:
-    pairs = [_integers(pair) for pair in (paddings.tolist() if hasattr(paddings, "tolist") else paddings)]
+    given = paddings.tolist() if hasattr(paddings, "tolist") else paddings
+    if not isinstance(given, (tuple, list)):
+        raise GraphTypeError(f"The paddings are a pair for each axis, not {paddings!r}.", user_location())
+    pairs = [_integers(pair) for pair in given]
     rank = tensor_of(x).ndim
     if len(pairs) != rank or any(len(pair) != 2 for pair in pairs):
         raise GraphValueError(f"The paddings are a pair for each of {rank} axes, not {paddings}.", user_location())

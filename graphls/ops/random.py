@@ -17,6 +17,7 @@ from graphls.ops.elementwise import add, cast, log, mul, neg, sub
 from graphls.ops.logic import less, where
 from graphls.ops.operands import apply, float_of, shape_of, tensor_of
 from graphls.ops.reductions import argmax
+from graphls.ops.settings import integer
 from graphls.ops.shapes import expand_dims, gather
 from graphls.ops.sorting import topk
 from graphls.source import checked, user_location
@@ -100,7 +101,8 @@ def uniform(shape: Any, minval: Any, maxval: Any, seed: int | None = None, dtype
     """
     kind = checked(as_dtype, dtype)
     if not kind.is_float:
-        return randint(int(minval), int(maxval), shape, seed, dtype=kind)
+        bounds = integer("uniform", "minval", minval), integer("uniform", "maxval", maxval)
+        return randint(*bounds, shape, seed, dtype=kind)
     low, high = float_of(minval), float_of(maxval)
     wide = checked(broadcast_shapes, _sizes(shape), low.shape, high.shape)
     return cast(add(mul(_standard_uniform(wide, seed), sub(high, low)), low), kind)
@@ -129,7 +131,7 @@ def randperm(n: int, seed: int = 0, offset: int = 0, dtype: Any = int64) -> Tens
 
     A seed of 0 is none. `offset` is taken for MindSpore's sake and not used.
     """
-    (size,) = _sizes(n)
+    (size,) = _sizes(integer("randperm", "n", n))
     return cast(drawn("random_permutation", seed or None, size=size), dtype)
 
 

@@ -12,6 +12,7 @@ from graphls.ir.types import float32
 from graphls.ops.creation import arange, zeros, zeros_like
 from graphls.ops.elementwise import add, cast, mul, pow
 from graphls.ops.operands import float_of, in_graph, operand_of
+from graphls.ops.settings import number
 from graphls.ops.shapes import expand_dims
 from graphls.source import user_location
 from graphls.tensor import Tensor
@@ -39,7 +40,7 @@ def linspace(start: Any, end: Any, steps: int) -> Tensor:
 
 def logspace(start: Any, end: Any, steps: int, base: float = 10, *, dtype: Any = float32) -> Tensor:
     """The powers of a base whose exponents are `linspace(start, end, steps)`; float32 unless another dtype is given."""
-    return cast(pow(float(base), linspace(start, end, steps)), dtype)
+    return cast(pow(number("logspace", "base", base), linspace(start, end, steps)), dtype)
 
 
 def empty(size: Any, dtype: Any = None) -> Tensor:

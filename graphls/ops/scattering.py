@@ -147,7 +147,7 @@ def tensor_scatter_elements(input_x: Any, indices: Any, updates: Any, axis: int 
     one place the last stays), "add", "sub", "mul", "div", "max" or "min". Raises GraphValueError for another reduction
     and for shapes that do not fit, GraphIndexError for an index that is known and out of range.
     """
-    if reduction not in OF_ELEMENTS:
+    if reduction not in [*OF_ELEMENTS]:
         known = ", ".join(map(repr, OF_ELEMENTS))
         raise GraphValueError(f"A reduction is one of {known}, not {reduction!r}.", user_location())
     x, values = dispatch.promoted(operand_of(input_x), tensor_of(updates))

@@ -10,15 +10,16 @@ import numpy as np
 
 from graphls import dispatch
 from graphls.ir.errors import GraphIndexError, GraphTypeError, GraphValueError
-from graphls.ir.types import int32, int64
+from graphls.ir.types import broadcast_shapes, int32, int64
 from graphls.ops.creation import ones
 from graphls.ops.elementwise import cast
 from graphls.ops.indexing import getitem
 from graphls.ops.logic import bool_of, less, less_equal, where
 from graphls.ops.operands import apply, axis_of, operand_of, shape_of, tensor_of
 from graphls.ops.reductions import sum
+from graphls.ops.settings import integer
 from graphls.ops.shapes import broadcast_to, cut, expand_dims, gather, gather_elements, reshape
-from graphls.source import user_location
+from graphls.source import checked, user_location
 from graphls.tensor import Symbol, Tensor
 
 
@@ -68,7 +69,7 @@ def masked_select(input: Any, mask: Any) -> Tensor:
     Raises GraphTypeError for a mask that the graph computes, because the shape would not be static.
     """
     x, known = tensor_of(input), _known("masked_select", bool_of(mask))
-    shape = np.broadcast_shapes(x.shape, known.shape)
+    shape = checked(broadcast_shapes, x.shape, known.shape) or (1,)
     return getitem(broadcast_to(x, shape), np.broadcast_to(known.array, shape))
 
 
@@ -109,7 +110,7 @@ def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Tensor:
     Of a tensor that the graph computes, no integer may be `minlength` or more. Raises GraphValueError for anything but
     vectors of one size and for a negative integer that is known.
     """
-    x = tensor_of(input)
+    x, minlength = tensor_of(input), integer("bincount", "minlength", minlength)
     counted = ones(x.shape, int64) if weights is None else tensor_of(weights)
     if x.ndim != 1 or counted.shape != x.shape or x.dtype.kind not in ("int", "uint"):
         message = f"bincount takes a vector of integers and weights of its size, not {x.type} and {counted.type}."

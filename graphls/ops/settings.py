@@ -30,6 +30,6 @@ def positive(name: str, argument: str, value: Any) -> float:
 
 def integer(name: str, argument: str, value: Any) -> int:
     """An integer; raises GraphTypeError for anything else."""
-    if isinstance(value, bool) or not isinstance(value, int):
+    if isinstance(value, (bool, float)) or not hasattr(value, "__index__"):
         raise GraphTypeError(f"For {name!r}, the {argument!r} must be int, but got {value!r}.", user_location())
-    return value
+    return int(value.__index__())
