@@ -83,6 +83,12 @@ class Tensor(Operators):
         tensor._array, tensor._buffer, tensor._type = None, buffer, type
         return tensor
 
+    def twin(self) -> Tensor:
+        """Another tensor of the same data, which is not copied."""
+        tensor = Tensor.__new__(Tensor)
+        tensor._array, tensor._buffer, tensor._type = self._array, self._buffer, self._type
+        return tensor
+
     @property
     def array(self) -> Array:
         """The data as a NumPy array, not to be changed."""

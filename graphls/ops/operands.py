@@ -23,13 +23,16 @@ def apply(name: str, *operands: Any, **attrs: Any) -> Tensor:
 
 
 def tensor_of(x: Any) -> Tensor:
-    """A tensor, or what a number or array is as one; in a trace, a parameter's value as the running cell sees it."""
+    """A tensor of its own with the value of a tensor, number or array, so that assigning to one leaves the other alone.
+
+    In a trace, a parameter's value is what the running cell sees.
+    """
     tracer = dispatch.current_tracer()
-    if isinstance(x, Parameter) and tracer is not None:
-        return Symbol(tracer.read(x))
+    if isinstance(x, Parameter):
+        return x.data if tracer is None else Symbol(tracer.read(x))
     if isinstance(x, Symbol):
         return Symbol(x.value)
-    return x if isinstance(x, Tensor) else Tensor(x)
+    return x.twin() if isinstance(x, Tensor) else Tensor(x)
 
 
 def state_of(parameter: Parameter) -> Tensor:
