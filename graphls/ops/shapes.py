@@ -156,8 +156,8 @@ def gather(input_params: Any, input_indices: Any, axis: int = 0) -> Tensor:
 def gather_elements(x: Any, dim: int, index: Any) -> Tensor:
     """The elements of x that the indices name along the axis `dim`.
 
-    The other sizes of the indices are those of x or less. Raises GraphValueError for larger ones, GraphIndexError for an
-    index that is known and out of range.
+    The other sizes of the indices are those of x or less. Raises GraphValueError for larger ones, GraphIndexError for
+    an index that is known and out of range.
     """
     x, indices = tensor_of(x), tensor_of(index)
     at = axis_of(dim, x.ndim)
