@@ -34,14 +34,14 @@ def conv2d(
     x, weight = dispatch.promoted(operand_of(x), operand_of(weight))
     strides, dilations = pair("stride", stride), pair("dilation", dilation)
     pads = padding_of(x, weight.shape[2:], strides, pad_mode, padding, dilations)
-    y = apply("conv2d", x, weight, strides=strides, pads=pads, dilations=dilations, groups=groups)
+    y = apply("convolution", x, weight, strides=strides, pads=pads, dilations=dilations, groups=groups)
     return y if bias is None else add(y, reshape(bias, (1, -1, 1, 1)))
 
 
 def max_pool2d(x: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, *, pad_mode: str = "pad") -> Tensor:
     """The largest element of each window; the stride is the size of the window unless given."""
     geometry = _pool_geometry(x, kernel_size, stride, pad_mode, padding)
-    result: tuple[Tensor, Tensor] = dispatch.apply("max_pool2d", float_of(x), **geometry)
+    result: tuple[Tensor, Tensor] = dispatch.apply("max_pool", float_of(x), **geometry)
     return result[0]
 
 
@@ -57,7 +57,7 @@ def avg_pool2d(
     """The mean of each window; padding counts as zeros only for `pad_mode` "pad" with `count_include_pad`."""
     geometry = _pool_geometry(x, kernel_size, stride, pad_mode, padding)
     counted = bool(count_include_pad) and pad_mode == "pad"
-    return apply("avg_pool2d", float_of(x), **geometry, count_include_pad=counted)
+    return apply("avg_pool", float_of(x), **geometry, count_include_pad=counted)
 
 
 def _pool_geometry(x: Any, kernel_size: Any, stride: Any, pad_mode: str, padding: Any) -> dict[str, Any]:
