@@ -1,8 +1,24 @@
 """Functions of tensors: inside `construct` they become nodes of the graph, outside they compute at once."""
 
+from graphls.ops.adaptive import (
+    adaptive_avg_pool1d,
+    adaptive_avg_pool2d,
+    adaptive_avg_pool3d,
+    adaptive_max_pool1d,
+    adaptive_max_pool2d,
+    adaptive_max_pool3d,
+)
 from graphls.ops.attributes import dtype, rank, shape, size
 from graphls.ops.clipping import clip_by_global_norm, clip_by_norm
 from graphls.ops.composite import HyperMap, Map, MultitypeFuncGraph, Partial, partial
+from graphls.ops.convolution import (
+    conv1d,
+    conv2d,
+    conv3d,
+    conv_transpose1d,
+    conv_transpose2d,
+    conv_transpose3d,
+)
 from graphls.ops.creation import (
     arange,
     fill,
@@ -16,6 +32,7 @@ from graphls.ops.creation import (
     zeros_like,
 )
 from graphls.ops.differentiate import GradOperation, grad, value_and_grad
+from graphls.ops.dropouts import dropout1d, dropout2d, dropout3d
 from graphls.ops.elementwise import (
     abs,
     add,
@@ -68,7 +85,18 @@ from graphls.ops.logic import (
     where,
 )
 from graphls.ops.network import dropout, gelu, log_softmax, matmul, relu, sigmoid, silu, softmax
+from graphls.ops.normalization import batch_norm, group_norm, layer_norm, lrn, rms_norm
 from graphls.ops.operations import __getattr__ as __getattr__  # operator classes are names of this package, too
+from graphls.ops.pooling import (
+    avg_pool1d,
+    avg_pool2d,
+    avg_pool3d,
+    lp_pool1d,
+    lp_pool2d,
+    max_pool1d,
+    max_pool2d,
+    max_pool3d,
+)
 from graphls.ops.reductions import (
     all,
     amax,
@@ -91,6 +119,7 @@ from graphls.ops.reductions import (
     sum,
     var,
 )
+from graphls.ops.resize import interpolate, pixel_shuffle, pixel_unshuffle
 from graphls.ops.shapes import (
     broadcast_to,
     cat,
@@ -110,7 +139,6 @@ from graphls.ops.shapes import (
     view,
 )
 from graphls.ops.state import assign, assign_add, assign_sub, depend, identity, stop_gradient
-from graphls.ops.windows import avg_pool2d, conv2d, max_pool2d
 
 __all__ = [
     "GradOperation",
@@ -119,6 +147,12 @@ __all__ = [
     "MultitypeFuncGraph",
     "Partial",
     "abs",
+    "adaptive_avg_pool1d",
+    "adaptive_avg_pool2d",
+    "adaptive_avg_pool3d",
+    "adaptive_max_pool1d",
+    "adaptive_max_pool2d",
+    "adaptive_max_pool3d",
     "add",
     "addn",
     "all",
@@ -131,7 +165,10 @@ __all__ = [
     "assign",
     "assign_add",
     "assign_sub",
+    "avg_pool1d",
     "avg_pool2d",
+    "avg_pool3d",
+    "batch_norm",
     "broadcast_to",
     "cast",
     "cat",
@@ -142,11 +179,19 @@ __all__ = [
     "clip_by_norm",
     "clip_by_value",
     "concat",
+    "conv1d",
     "conv2d",
+    "conv3d",
+    "conv_transpose1d",
+    "conv_transpose2d",
+    "conv_transpose3d",
     "cos",
     "depend",
     "div",
     "dropout",
+    "dropout1d",
+    "dropout2d",
+    "dropout3d",
     "dtype",
     "equal",
     "erf",
@@ -165,10 +210,13 @@ __all__ = [
     "grad",
     "greater",
     "greater_equal",
+    "group_norm",
     "identity",
+    "interpolate",
     "isfinite",
     "isinf",
     "isnan",
+    "layer_norm",
     "less",
     "less_equal",
     "log",
@@ -178,9 +226,14 @@ __all__ = [
     "logical_not",
     "logical_or",
     "logical_xor",
+    "lp_pool1d",
+    "lp_pool2d",
+    "lrn",
     "matmul",
     "max",
+    "max_pool1d",
     "max_pool2d",
+    "max_pool3d",
     "maximum",
     "mean",
     "min",
@@ -194,6 +247,8 @@ __all__ = [
     "ones_like",
     "partial",
     "permute",
+    "pixel_shuffle",
+    "pixel_unshuffle",
     "pow",
     "prod",
     "rank",
@@ -207,6 +262,7 @@ __all__ = [
     "reduce_sum",
     "relu",
     "reshape",
+    "rms_norm",
     "round",
     "rsqrt",
     "scalar_to_tensor",

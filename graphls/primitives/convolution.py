@@ -151,7 +151,7 @@ class ConvolutionWeightGradient(Primitive):
 
 def _by_slices(e: Any, x: str, g: str, shape: Shape, at: Geometry) -> str:
     """The matrix product where windows have few channels: what each place of the kernel sees is a row for each."""
-    outputs, inputs, *kernel = shape
+    outputs, inputs = shape[:2]
     batch, _, *counts = e.in_types[1].shape
     places = batch * int(np.prod(counts))
     order = (1, 0, *range(2, len(shape)))
