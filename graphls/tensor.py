@@ -216,6 +216,21 @@ class Tensor:
 
         return getitem(self, index)
 
+    def __setitem__(self, index: Any, value: Any) -> None:
+        """Take other elements where an index says; in a trace, see `Symbol`. See `ops.setitem`."""
+        from graphls.ops.indexing import setitem
+
+        self._become(setitem(self, index, value))
+
+    def _become(self, other: Tensor) -> None:
+        if dispatch.current_tracer() is not None:
+            raise TraceError(
+                "In a trace only what the graph computes takes elements in place, and this tensor is known; "
+                "use ops.setitem(tensor, index, value), or start from ops.zeros.",
+                user_location(),
+            )
+        self._array, self._buffer = other.array, None
+
     def __repr__(self) -> str:
         return f"Tensor(shape={list(self.shape)}, dtype={self.dtype!r}, value={self.array})"
 
@@ -283,7 +298,7 @@ for _method, _function in {"neg": "neg", "abs": "abs", "invert": "logical_not"}.
 
 
 class Symbol(Tensor):
-    """A value of the graph that is being traced."""
+    """A value of the graph that is being traced; another one after elements of it have been assigned."""
 
     __slots__ = ("_value",)
 
@@ -298,6 +313,12 @@ class Symbol(Tensor):
     @property
     def type(self) -> Type:
         return self.value.type
+
+    def _become(self, other: Tensor) -> None:
+        tracer = dispatch.current_tracer()
+        if tracer is None:
+            raise _not_static(self, "used after its trace has ended", "return it from construct")
+        self._value = tracer.value(other)
 
     @property
     def array(self) -> Array:

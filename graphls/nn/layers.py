@@ -13,8 +13,8 @@ from graphls.ir.types import float32
 from graphls.nn.activations import get_activation
 from graphls.nn.cell import Cell
 from graphls.nn.checks import boolean, positive_int
-from graphls.ops.network import check_probability
 from graphls.ops.operands import apply, axis_of, operand_of, shape_of, tensor_of
+from graphls.ops.random import check_probability
 from graphls.parameter import Parameter
 from graphls.source import user_location
 from graphls.tensor import Tensor

@@ -6,11 +6,11 @@ from typing import Any, ClassVar
 
 from graphls import ops
 from graphls.nn.cell import Cell
-from graphls.ops.network import check_probability
+from graphls.ops.random import check_probability
 
 
 class Dropout2d(Cell):
-    """In training, whole channels of (N, C, H, W) or (C, H, W) set to 0 with probability `p`; else x itself.
+    """In training, whole channels of (N, C, H, W) set to 0 with probability `p`; else x itself.
 
     The others are divided by 1 - p. Raises GraphTypeError for what is no number, GraphValueError outside of [0, 1].
     """
@@ -36,6 +36,6 @@ class Dropout1d(Dropout2d):
 
 
 class Dropout3d(Dropout2d):
-    """In training, whole channels of (N, C, D, H, W) or (C, D, H, W) set to 0 with probability `p`; see Dropout2d."""
+    """In training, whole channels of (N, C, D, H, W) set to 0 with probability `p`; see Dropout2d."""
 
     function = staticmethod(ops.dropout3d)

@@ -38,6 +38,12 @@ def state_of(parameter: Parameter) -> Tensor:
     return Symbol(tracer.current(parameter)) if tracer is not None else parameter.data
 
 
+def in_graph(x: Tensor) -> Tensor:
+    """In a trace, a tensor that is known as a value of the graph: what is made of it is computed there, not stored."""
+    tracer = dispatch.current_tracer()
+    return x if tracer is None or isinstance(x, Symbol) else Symbol(tracer.value(x))
+
+
 def float_of(x: Any) -> Tensor:
     """A float tensor: integers and bools become float32."""
     x = tensor_of(x)

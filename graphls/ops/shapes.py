@@ -95,7 +95,7 @@ def broadcast_to(x: Any, shape: Any) -> Tensor:
 
 def concat(tensors: Sequence[Any], axis: int = 0) -> Tensor:
     """Tensors joined along an axis; raises GraphTypeError for what is no sequence of tensors."""
-    return apply("concat", *_sequence("concat", tensors), axis=axis)
+    return apply("concat", *sequence_of("concat", tensors), axis=axis)
 
 
 cat = concat
@@ -103,10 +103,11 @@ cat = concat
 
 def stack(tensors: Sequence[Any], axis: int = 0) -> Tensor:
     """Tensors of one shape joined along a new axis."""
-    return apply("concat", *(expand_dims(t, axis) for t in _sequence("stack", tensors)), axis=axis)
+    return apply("concat", *(expand_dims(t, axis) for t in sequence_of("stack", tensors)), axis=axis)
 
 
-def _sequence(name: str, tensors: Any) -> tuple[Tensor, ...]:
+def sequence_of(name: str, tensors: Any) -> tuple[Tensor, ...]:
+    """Tensors of one dtype; raises GraphTypeError for what is no tuple or list of them, or an empty one."""
     if not isinstance(tensors, (tuple, list)) or not tensors:
         raise GraphTypeError(f"{name} takes a tuple or list of one tensor or more, not {tensors!r}.", user_location())
     return dispatch.promoted(*map(operand_of, tensors))

@@ -9,9 +9,11 @@ from graphls.primitives import (
     indexing,
     linear,
     logic,
+    order,
     pooling,
     random,
     reduction,
+    scatter,
     shape,
     softmax,
 )
@@ -25,9 +27,11 @@ __all__ = [
     "indexing",
     "linear",
     "logic",
+    "order",
     "pooling",
     "random",
     "reduction",
+    "scatter",
     "shape",
     "softmax",
 ]
