@@ -40,7 +40,7 @@ class MaxPool2d(_Pool):
     element in its image. Raises GraphTypeError and GraphValueError for arguments that do not fit.
     """
 
-    function = staticmethod(ops.max_pool2d)
+    function: ClassVar[Any] = staticmethod(ops.max_pool2d)
 
     def __init__(
         self,

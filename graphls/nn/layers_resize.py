@@ -51,17 +51,18 @@ class ResizeBilinear(Cell):
         super().__init__()
         self.half_pixel_centers = boolean("ResizeBilinear", "half_pixel_centers", half_pixel_centers)
 
-    def construct(self, x: Any, size: Any = None, scale_factor: Any = None, align_corners: bool = False) -> Tensor:
-        x = float_of(x)
+    def construct(self, input: Any, size: Any = None, scale_factor: Any = None, align_corners: bool = False) -> Tensor:
+        x = float_of(input)
         if x.ndim != 4 or 0 in x.shape[2:]:
             raise GraphValueError(f"ResizeBilinear takes images with pixels of rank 4, not {x.type}.", user_location())
         if self.half_pixel_centers and align_corners:
             raise GraphValueError(
                 "ResizeBilinear with half_pixel_centers takes no 'align_corners'.", user_location()
             )
+        y = x
         for axis, count in enumerate(_sizes(x, size, scale_factor), 2):
-            x = weighted(x, axis, linear(self._positions(x.shape[axis], count, align_corners), x.shape[axis]))
-        return x
+            y = weighted(y, axis, linear(self._positions(x.shape[axis], count, align_corners), x.shape[axis]))
+        return y
 
     def _positions(self, size: int, count: int, align_corners: bool) -> np.ndarray[Any, Any]:
         if align_corners:

@@ -57,7 +57,7 @@ def adaptive_avg_pool3d(input: Any, output_size: Any) -> Tensor:
     return _average("adaptive_avg_pool3d", 3, input, output_size)
 
 
-def _average(name: str, axes: int, x: Any, output_size: Any) -> Any:
+def _average(name: str, axes: int, x: Any, output_size: Any) -> Tensor:
     sizes = check_output_size(output_size, axes)
 
     def pool(x: Tensor) -> Tensor:

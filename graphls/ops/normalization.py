@@ -101,10 +101,9 @@ def batch_norm(
     if training:
         centred, variance = _by_batch(wide, running_mean, running_var, momentum)
     else:
-        centred, variance = sub(wide, _column(running_mean, wide)), _column(running_var, wide)
+        centred, variance = sub(wide, _per_channel(running_mean, wide)), _per_channel(running_var, wide)
     scale = rsqrt(add(variance, eps))
-    scale = scale if weight is None else mul(scale, _column(weight, wide))
-    return cast(_affine(centred, scale, _column(bias, wide)), x.dtype)
+    return cast(_affine(centred, _affine(scale, _column(weight, wide), None), _column(bias, wide)), x.dtype)
 
 
 def _by_batch(x: Tensor, running_mean: Any, running_var: Any, momentum: float) -> tuple[Tensor, Tensor]:
@@ -150,8 +149,12 @@ def _as(x: Any, like: Tensor) -> Tensor | None:
 
 
 def _column(x: Any, like: Tensor) -> Tensor | None:
+    return None if x is None else _per_channel(x, like)
+
+
+def _per_channel(x: Any, like: Tensor) -> Tensor:
     """A number for each channel in a shape that broadcasts."""
-    return None if x is None else reshape(cast(kept(x), like.dtype), (1, -1, *[1] * (like.ndim - 2)))
+    return reshape(cast(kept(x), like.dtype), (1, like.shape[1], *[1] * (like.ndim - 2)))
 
 
 def _check_shape(name: str, shape: tuple[int, ...], **operands: Any) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
-from typing import Any
+from typing import Any, TypeVar
 
 from graphls import dispatch
 from graphls.ir.errors import GraphTypeError, GraphValueError
@@ -14,6 +14,9 @@ from graphls.ops.shapes import reshape
 from graphls.ops.windows import Sizes, Windows, check_axes, check_padding, zero_padded
 from graphls.source import user_location
 from graphls.tensor import Tensor
+from graphls.tree import map_leaves
+
+Result = TypeVar("Result")
 
 
 def max_pool1d(
@@ -78,16 +81,14 @@ def _max_pool(name: str, axes: int, x: Any, windows: Windows, return_indices: bo
     return batched(name, axes, x, pool)
 
 
-def batched(name: str, axes: int, x: Any, function: Callable[[Tensor], Any]) -> Any:
+def batched(name: str, axes: int, x: Any, function: Callable[[Tensor], Result]) -> Result:
     """A function of a batch of images, applied to one or, without the first axis, to a single image."""
     x = float_of(x)
     check_axes(name, x, axes, unbatched=True)
     if x.ndim == axes + 2:
         return function(x)
-    result = function(reshape(x, (1, *x.shape)))
-    if isinstance(result, tuple):
-        return tuple(reshape(r, r.shape[1:]) for r in result)
-    return reshape(result, result.shape[1:])
+    one: Result = map_leaves(lambda y: reshape(y, y.shape[1:]), function(reshape(x, (1, *x.shape))))
+    return one
 
 
 def avg_pool1d(
@@ -144,7 +145,7 @@ def avg_pool3d(
 
 def _avg_pool(
     name: str, axes: int, x: Any, windows: Windows, count_include_pad: bool, divisor_override: int | None = 0
-) -> Any:
+) -> Tensor:
     divisor = check_divisor(divisor_override)
 
     def pool(x: Tensor) -> Tensor:

@@ -63,7 +63,8 @@ def _sides_of(padding: Any, axes: int) -> Sizes:
     """From one integer, one for each axis, or (before, after) for each axis in turn."""
     sides = tuple(padding) if isinstance(padding, (tuple, list)) else (padding,) * axes
     if len(sides) not in (axes, 2 * axes) or not all(map(_is_int, sides)):
-        raise GraphTypeError(f"The 'padding' is {_COUNTS[axes]}, or {2 * axes}, not {padding!r}.", user_location())
+        counts = {1: "or two", 2: "two or four", 3: "three or six"}[axes]
+        raise GraphTypeError(f"The 'padding' is one integer, {counts}, not {padding!r}.", user_location())
     if min(sides) < 0:
         raise GraphValueError(f"The 'padding' is made of integers of 0 or more, not {padding!r}.", user_location())
     return sides + sides if len(sides) == axes else (*sides[::2], *sides[1::2])
@@ -71,10 +72,10 @@ def _sides_of(padding: Any, axes: int) -> Sizes:
 
 def check_axes(name: str, x: Tensor, axes: int, unbatched: bool = False) -> None:
     """Raise GraphValueError unless x has a batch, channels and so many axes more; `unbatched` may lack the batch."""
-    ranks = (axes + 1, axes + 2) if unbatched else (axes + 2,)
-    if x.ndim not in ranks:
-        wanted = " or ".join(map(str, ranks))
-        raise GraphValueError(f"{name} takes images of rank {wanted}, not {x.type}.", user_location())
+    if x.ndim != axes + 2 and not (unbatched and x.ndim == axes + 1):
+        sizes = {1: "C, L", 2: "C, H, W", 3: "C, D, H, W"}[axes]
+        shapes = f"(N, {sizes}) or ({sizes})" if unbatched else f"(N, {sizes})"
+        raise GraphValueError(f"{name} takes images of shape {shapes}, not {x.type}.", user_location())
 
 
 class Windows(NamedTuple):

@@ -77,8 +77,8 @@ def windows(x: Array, kernel: Shape, at: Geometry, fill: Any = 0) -> Array:
     padded = np.pad(x, [(0, 0), (0, 0), *at.sides()], constant_values=fill)
     axes = tuple(range(2, x.ndim))
     every: Any = np.lib.stride_tricks.sliding_window_view(padded, at.reach(kernel), axes)  # type: ignore[call-overload]
-    steps = (slice(None, None, s) for s in (*at.strides, *at.dilations))
-    return np.asarray(every[(slice(None), slice(None), *steps)])
+    steps = tuple(slice(None, None, s) for s in (1, 1, *at.strides, *at.dilations))
+    return np.asarray(every[steps])
 
 
 def fold(columns: Array, shape: Shape, at: Geometry) -> Array:
@@ -88,10 +88,12 @@ def fold(columns: Array, shape: Shape, at: Geometry) -> Array:
     padded = np.zeros((*shape[:2], *sizes), columns.dtype)
     counts, kernel = columns.shape[2 : 2 + axes], columns.shape[2 + axes :]
     for place in np.ndindex(*kernel):
-        spans = (slice(*span) for span in _spans(place, counts, at))
-        padded[(..., *spans)] += columns[(..., *place)]
-    inside = (slice(before, before + n) for n, (before, _) in zip(shape[2:], at.sides(), strict=True))
-    return np.asarray(padded[(..., *inside)])
+        seen: Any = (..., *(slice(*span) for span in _spans(place, counts, at)))
+        at_place: Any = (..., *place)
+        padded[seen] += columns[at_place]
+    sides = zip(shape[2:], at.sides(), strict=True)
+    inside: Any = (..., *(slice(before, before + n) for n, (before, _) in sides))
+    return np.asarray(padded[inside])
 
 
 def _spans(place: Shape, counts: Shape, at: Geometry) -> list[tuple[int, int, int]]:
