@@ -13,6 +13,7 @@ from graphls.nn.dynamic_lr import (
     polynomial_decay_lr,
     warmup_lr,
 )
+from graphls.nn.layer_norm import LayerNorm, RMSNorm
 from graphls.nn.layers import Dense, Dropout, Flatten, Identity, Unflatten
 from graphls.nn.layers_adaptive import (
     AdaptiveAvgPool1d,
@@ -31,8 +32,6 @@ from graphls.nn.layers_norm_sample import (
     InstanceNorm1d,
     InstanceNorm2d,
     InstanceNorm3d,
-    LayerNorm,
-    RMSNorm,
 )
 from graphls.nn.layers_padding import (
     ConstantPad1d,

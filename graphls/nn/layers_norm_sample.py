@@ -1,4 +1,4 @@
-"""Normalisation of each sample by itself: layers, groups of channels, single channels."""
+"""Normalisation of each image by itself: groups of channels, single channels, channels that are near."""
 
 from __future__ import annotations
 
@@ -10,75 +10,10 @@ from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import float32
 from graphls.nn.cell import Cell
 from graphls.nn.checks import boolean, fraction, positive, positive_int
-from graphls.ops.normalization import normalised_from
-from graphls.ops.operands import axis_of, float_of, shape_of, state_of, tensor_of
+from graphls.ops.operands import state_of, tensor_of
 from graphls.parameter import Parameter
 from graphls.source import user_location
 from graphls.tensor import Tensor
-
-
-class LayerNorm(Cell):
-    """(x - mean) / sqrt(variance + epsilon) * gamma + beta, over the axes from `begin_norm_axis` on.
-
-    `gamma` and `beta` have the shape `normalized_shape`, that of x from `begin_params_axis` on. Statistics are computed
-    in float32 whatever `to_float` says, and the result has the dtype of x. Raises GraphTypeError and GraphValueError
-    for arguments and inputs that do not fit.
-    """
-
-    def __init__(
-        self,
-        normalized_shape: Any,
-        begin_norm_axis: int = -1,
-        begin_params_axis: int = -1,
-        gamma_init: Any = "ones",
-        beta_init: Any = "zeros",
-        epsilon: float = 1e-7,
-        dtype: Any = float32,
-    ) -> None:
-        super().__init__()
-        self.normalized_shape = shape_of(normalized_shape)
-        self.begin_norm_axis, self.begin_params_axis = begin_norm_axis, begin_params_axis
-        self.epsilon = positive("LayerNorm", "epsilon", epsilon)
-        self.gamma = Parameter(initializer(gamma_init, self.normalized_shape, dtype), name="gamma")
-        self.beta = Parameter(initializer(beta_init, self.normalized_shape, dtype), name="beta")
-
-    def construct(self, x: Any) -> Tensor:
-        x = float_of(x)
-        axis, first = axis_of(self.begin_norm_axis, x.ndim), axis_of(self.begin_params_axis, x.ndim)
-        if x.shape[first:] != self.normalized_shape:
-            raise GraphValueError(
-                f"LayerNorm of the shape {self.normalized_shape} from axis {self.begin_params_axis} on does not fit "
-                f"{x.type}.",
-                user_location(),
-            )
-        return normalised_from(x, axis, state_of(self.gamma), state_of(self.beta), self.epsilon)
-
-    def extend_repr(self) -> str:
-        return (
-            f"normalized_shape={self.normalized_shape}, begin_norm_axis={self.begin_norm_axis}, "
-            f"begin_params_axis={self.begin_params_axis}"
-        )
-
-
-class RMSNorm(Cell):
-    """x / sqrt(mean of x ** 2 + eps) * gamma over the last axes, whose sizes are `normalized_shape`.
-
-    Computed in float32 whatever `to_float` says; the result has the dtype of x (Zhang and Sennrich, 2019).
-    """
-
-    def __init__(
-        self, normalized_shape: Any, eps: float = 1e-6, gamma_init: Any = "ones", dtype: Any = float32
-    ) -> None:
-        super().__init__()
-        self.normalized_shape = shape_of(normalized_shape)
-        self.eps = positive("RMSNorm", "eps", eps)
-        self.gamma = Parameter(initializer(gamma_init, self.normalized_shape, dtype), name="gamma")
-
-    def construct(self, x: Any) -> Tensor:
-        return ops.rms_norm(x, state_of(self.gamma), self.eps)[0]
-
-    def extend_repr(self) -> str:
-        return f"normalized_shape={self.normalized_shape}, eps={self.eps}"
 
 
 class GroupNorm(Cell):
