@@ -44,10 +44,9 @@ def weight_gradient(e: Any, x: str, g: str, shape: Shape, kernels: Shape, at: Ge
     (batch, _), groups, kernel = shape[:2], at.groups, kernels[2:]
     places = prod(at.counts(shape, kernel))
     seen = columns(e, x, shape, _seen(shape, kernel, at), groups)
-    g = reshaped(e, g, (batch, groups, kernels[0] // groups, places))
-    g = reshaped(e, e.Transpose(g, perm=(1, 2, 0, 3)), (groups, kernels[0] // groups, batch * places))
-    product = reshaped(e, e.MatMul(g, seen), (kernels[0], prod(kernel), kernels[1]))
-    return reshaped(e, e.Transpose(product, perm=(0, 2, 1)), kernels)
+    outputs = kernels[0] // groups
+    rows = _moved(e, g, (batch, groups, outputs, places), (1, 2, 0, 3), (groups, outputs, batch * places))
+    return _moved(e, e.MatMul(rows, seen), (kernels[0], prod(kernel), kernels[1]), (0, 2, 1), kernels)
 
 
 def columns(e: Any, x: str, shape: Shape, places: Array, groups: int) -> str:
@@ -56,8 +55,7 @@ def columns(e: Any, x: str, shape: Shape, places: Array, groups: int) -> str:
     `places` has a row for each window, of positions in the flat image; one past the end is a zero.
     """
     batch, channels, plane = shape[0], shape[1] // groups, prod(shape[2:])
-    x = reshaped(e, x, (batch, groups, channels, plane))
-    x = e.Transpose(x, perm=(1, 0, 3, 2))
+    x = _moved(e, x, (batch, groups, channels, plane), (1, 0, 3, 2), (groups, batch, plane, channels))
     if places.max() == plane:
         x = e.Pad(x, e.ints((0, 0, 0, 0, 0, 0, 1, 0)))
     seen = e.Gather(x, e.const(places.reshape(-1)), axis=2)
@@ -80,7 +78,11 @@ def _seen_by(seen: Array, shape: Shape) -> Array:
 
 
 def _kernel_rows(e: Any, w: str, kernels: Shape, groups: int, order: Shape) -> str:
-    """Kernels (group, output, input, place) in another order, of which the middle two count the rows of a matrix."""
+    """Kernels (group, output, input, place) in another order, of which the middle two count the rows of a matrix.
+
+    The transposition keeps four axes: one of two that meets the product of float64 is fused into an operator that the
+    runtime has for float32 only.
+    """
     sizes = (groups, kernels[0] // groups, kernels[1], prod(kernels[2:]))
     moved = e.Transpose(reshaped(e, w, sizes), perm=order)
     return reshaped(e, moved, (groups, sizes[order[1]] * sizes[order[2]], sizes[order[3]]))
@@ -88,5 +90,14 @@ def _kernel_rows(e: Any, w: str, kernels: Shape, groups: int, order: Shape) -> s
 
 def _as_images(e: Any, rows: str, shape: Shape, groups: int) -> str:
     """Rows (groups, images * positions, channels of a group) as images of a shape."""
-    rows = reshaped(e, rows, (groups, shape[0], prod(shape[2:]), shape[1] // groups))
-    return reshaped(e, e.Transpose(rows, perm=(1, 0, 3, 2)), shape)
+    return _moved(e, rows, (groups, shape[0], prod(shape[2:]), shape[1] // groups), (1, 0, 3, 2), shape)
+
+
+def _moved(e: Any, x: str, shape: Shape, order: Shape, result: Shape) -> str:
+    """A tensor taken as one of a shape, its axes in another order, as one of another shape.
+
+    The runtime is not given axes of size 1, with which its transposition took thirty times as long.
+    """
+    kept = [axis for axis, size in enumerate(shape) if size != 1]
+    x = reshaped(e, x, [shape[axis] for axis in kept])
+    return reshaped(e, e.Transpose(x, perm=[kept.index(axis) for axis in order if axis in kept]), result)

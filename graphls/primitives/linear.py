@@ -9,7 +9,7 @@ import numpy as np
 from graphls.ir.build import Builder
 from graphls.ir.errors import GraphValueError
 from graphls.ir.graph import Value
-from graphls.ir.types import Type, broadcast_shapes
+from graphls.ir.types import Type, broadcast_shapes, float64
 from graphls.primitives.primitive import Array, Primitive, f32, require_float, sample
 
 
@@ -60,6 +60,8 @@ class Matmul(Primitive):
             if 0 in e.in_types[0].shape:
                 return e.MatMul(_swapped(e, a, 2, transpose_a), _swapped(e, b, 2, transpose_b))
             return e.Gemm(a, b, transA=int(transpose_a), transB=int(transpose_b))
+        if e.in_types[0].dtype is float64 and 0 not in (*e.in_types[0].shape, *e.in_types[1].shape):
+            return _by_einsum(e, a, b, transpose_a, transpose_b)
         return e.MatMul(_swapped(e, a, ranks[0], transpose_a), _swapped(e, b, ranks[1], transpose_b))
 
 
@@ -73,6 +75,15 @@ def _gradient_of_second(
     if transpose_b:
         return e.matmul(g, a, transpose_a=True, transpose_b=transpose_a)
     return e.matmul(a, g, transpose_a=not transpose_a)
+
+
+def _by_einsum(e: Any, a: str, b: str, transpose_a: bool, transpose_b: bool) -> str:
+    """The product of float64 batches: the runtime fuses MatMul with a transposition into what float32 alone has."""
+    batch = e.out_types[0].shape[:-2]
+    shapes = ((*batch, *t.shape[-2:]) for t in e.in_types)
+    a, b = (n if t.shape == s else e.Expand(n, e.ints(s)) for n, t, s in zip((a, b), e.in_types, shapes, strict=True))
+    first, second = "ji" if transpose_a else "ij", "kj" if transpose_b else "jk"
+    return str(e.Einsum(a, b, equation=f"...{first},...{second}->...ik"))
 
 
 def _swapped(e: Any, name: str, rank: int, transpose: bool) -> str:
