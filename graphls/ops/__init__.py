@@ -1,5 +1,13 @@
 """Functions of tensors: inside `construct` they become nodes of the graph, outside they compute at once."""
 
+from graphls.ops.adaptive import (
+    adaptive_avg_pool1d,
+    adaptive_avg_pool2d,
+    adaptive_avg_pool3d,
+    adaptive_max_pool1d,
+    adaptive_max_pool2d,
+    adaptive_max_pool3d,
+)
 from graphls.ops.arrangement import (
     atleast_1d,
     atleast_2d,
@@ -25,6 +33,14 @@ from graphls.ops.attributes import dtype, rank, shape, size
 from graphls.ops.blocks import depth_to_space, fold, space_to_depth, unfold
 from graphls.ops.clipping import clip_by_global_norm, clip_by_norm
 from graphls.ops.composite import HyperMap, Map, MultitypeFuncGraph, Partial, partial
+from graphls.ops.convolution import (
+    conv1d,
+    conv2d,
+    conv3d,
+    conv_transpose1d,
+    conv_transpose2d,
+    conv_transpose3d,
+)
 from graphls.ops.creation import (
     arange,
     fill,
@@ -105,8 +121,19 @@ from graphls.ops.movement import (
     sequence_mask,
 )
 from graphls.ops.network import dropout, gelu, log_softmax, matmul, relu, sigmoid, silu, softmax
+from graphls.ops.normalization import batch_norm, group_norm, layer_norm, lrn, rms_norm
 from graphls.ops.operations import __getattr__ as __getattr__  # operator classes are names of this package, too
 from graphls.ops.padding import mirror_pad, pad
+from graphls.ops.pooling import (
+    avg_pool1d,
+    avg_pool2d,
+    avg_pool3d,
+    lp_pool1d,
+    lp_pool2d,
+    max_pool1d,
+    max_pool2d,
+    max_pool3d,
+)
 from graphls.ops.random import (
     bernoulli,
     dropout1d,
@@ -148,6 +175,7 @@ from graphls.ops.reductions import (
     sum,
     var,
 )
+from graphls.ops.resize import interpolate, pixel_shuffle, pixel_unshuffle
 from graphls.ops.scattering import (
     gather_nd,
     index_add,
@@ -212,7 +240,6 @@ from graphls.ops.shapes import (
 )
 from graphls.ops.sorting import argsort, kthvalue, msort, sort, topk
 from graphls.ops.state import assign, assign_add, assign_sub, depend, identity, stop_gradient
-from graphls.ops.windows import avg_pool2d, conv2d, max_pool2d
 
 # isort: split
 from graphls.ops import (
@@ -247,6 +274,12 @@ __all__ = [
     "MultitypeFuncGraph",
     "Partial",
     "abs",
+    "adaptive_avg_pool1d",
+    "adaptive_avg_pool2d",
+    "adaptive_avg_pool3d",
+    "adaptive_max_pool1d",
+    "adaptive_max_pool2d",
+    "adaptive_max_pool3d",
     "add",
     "addn",
     "all",
@@ -264,7 +297,10 @@ __all__ = [
     "atleast_1d",
     "atleast_2d",
     "atleast_3d",
+    "avg_pool1d",
     "avg_pool2d",
+    "avg_pool3d",
+    "batch_norm",
     "bernoulli",
     "bincount",
     "block_diag",
@@ -282,7 +318,12 @@ __all__ = [
     "clip_by_value",
     "column_stack",
     "concat",
+    "conv1d",
     "conv2d",
+    "conv3d",
+    "conv_transpose1d",
+    "conv_transpose2d",
+    "conv_transpose3d",
     "cos",
     "depend",
     "depth_to_space",
@@ -324,15 +365,18 @@ __all__ = [
     "grad",
     "greater",
     "greater_equal",
+    "group_norm",
     "hstack",
     "identity",
     "index_add",
     "index_fill",
     "index_select",
+    "interpolate",
     "isfinite",
     "isinf",
     "isnan",
     "kthvalue",
+    "layer_norm",
     "less",
     "less_equal",
     "linspace",
@@ -344,11 +388,16 @@ __all__ = [
     "logical_or",
     "logical_xor",
     "logspace",
+    "lp_pool1d",
+    "lp_pool2d",
+    "lrn",
     "masked_fill",
     "masked_select",
     "matmul",
     "max",
+    "max_pool1d",
     "max_pool2d",
+    "max_pool3d",
     "maximum",
     "mean",
     "meshgrid",
@@ -372,6 +421,8 @@ __all__ = [
     "pad",
     "partial",
     "permute",
+    "pixel_shuffle",
+    "pixel_unshuffle",
     "pow",
     "prod",
     "rand",
@@ -397,6 +448,7 @@ __all__ = [
     "reshape",
     "reverse",
     "reverse_sequence",
+    "rms_norm",
     "roll",
     "rot90",
     "round",
