@@ -1,9 +1,52 @@
 """Cells: layers, containers, losses, optimizers and training steps."""
 
-from graphls.nn.accumulation import GradAccumulationCell
-from graphls.nn.activations import GELU, LogSoftmax, ReLU, Sigmoid, SiLU, Softmax, Tanh, get_activation
-from graphls.nn.cell import Cell
-from graphls.nn.containers import CellDict, CellList, SequentialCell
+from graphls.nn.accumulation import (
+    GradAccumulationCell,
+)
+from graphls.nn.activations import (
+    GELU,
+    LogSoftmax,
+    ReLU,
+    Sigmoid,
+    SiLU,
+    Softmax,
+    Tanh,
+    get_activation,
+)
+from graphls.nn.activations_hard import (
+    Hardtanh,
+    HShrink,
+    HSigmoid,
+    HSwish,
+    LeakyReLU,
+    PReLU,
+    ReLU6,
+    RReLU,
+    SoftShrink,
+    Threshold,
+)
+from graphls.nn.activations_smooth import (
+    CELU,
+    ELU,
+    GLU,
+    FastGelu,
+    LogSigmoid,
+    Mish,
+    SeLU,
+    Softmax2d,
+    Softmin,
+    Softplus,
+    Softsign,
+    Tanhshrink,
+)
+from graphls.nn.cell import (
+    Cell,
+)
+from graphls.nn.containers import (
+    CellDict,
+    CellList,
+    SequentialCell,
+)
 from graphls.nn.dynamic_lr import (
     cosine_decay_lr,
     exponential_decay_lr,
@@ -13,8 +56,17 @@ from graphls.nn.dynamic_lr import (
     polynomial_decay_lr,
     warmup_lr,
 )
-from graphls.nn.layer_norm import LayerNorm, RMSNorm
-from graphls.nn.layers import Dense, Dropout, Flatten, Identity, Unflatten
+from graphls.nn.layer_norm import (
+    LayerNorm,
+    RMSNorm,
+)
+from graphls.nn.layers import (
+    Dense,
+    Dropout,
+    Flatten,
+    Identity,
+    Unflatten,
+)
 from graphls.nn.layers_adaptive import (
     AdaptiveAvgPool1d,
     AdaptiveAvgPool2d,
@@ -23,9 +75,24 @@ from graphls.nn.layers_adaptive import (
     AdaptiveMaxPool2d,
     AdaptiveMaxPool3d,
 )
-from graphls.nn.layers_convolution import Conv1d, Conv1dTranspose, Conv2d, Conv2dTranspose, Conv3d, Conv3dTranspose
-from graphls.nn.layers_dropout import Dropout1d, Dropout2d, Dropout3d
-from graphls.nn.layers_norm import BatchNorm1d, BatchNorm2d, BatchNorm3d
+from graphls.nn.layers_convolution import (
+    Conv1d,
+    Conv1dTranspose,
+    Conv2d,
+    Conv2dTranspose,
+    Conv3d,
+    Conv3dTranspose,
+)
+from graphls.nn.layers_dropout import (
+    Dropout1d,
+    Dropout2d,
+    Dropout3d,
+)
+from graphls.nn.layers_norm import (
+    BatchNorm1d,
+    BatchNorm2d,
+    BatchNorm3d,
+)
 from graphls.nn.layers_norm_sample import (
     LRN,
     GroupNorm,
@@ -56,8 +123,18 @@ from graphls.nn.layers_pooling import (
     MaxPool2d,
     MaxPool3d,
 )
-from graphls.nn.layers_reduce import ClipByNorm, Moments, Norm, ReduceLogSumExp
-from graphls.nn.layers_resize import PixelShuffle, PixelUnshuffle, ResizeBilinear, Upsample
+from graphls.nn.layers_reduce import (
+    ClipByNorm,
+    Moments,
+    Norm,
+    ReduceLogSumExp,
+)
+from graphls.nn.layers_resize import (
+    PixelShuffle,
+    PixelUnshuffle,
+    ResizeBilinear,
+    Upsample,
+)
 from graphls.nn.learning_rate_schedule import (
     CosineDecayLR,
     ExponentialDecayLR,
@@ -67,20 +144,89 @@ from graphls.nn.learning_rate_schedule import (
     PolynomialDecayLR,
     WarmUpLR,
 )
-from graphls.nn.loss_scale import AdaptiveLossScaleUpdateCell, DynamicLossScaleUpdateCell, FixedLossScaleUpdateCell
-from graphls.nn.losses import LossBase, MSELoss, SoftmaxCrossEntropyWithLogits, WithLossCell
-from graphls.nn.optimizers import Optimizer
-from graphls.nn.optimizers_adam import Adam, AdaMax
-from graphls.nn.optimizers_adaptive import Adadelta, Adagrad, RMSProp
-from graphls.nn.optimizers_decoupled import AdamW, AdamWeightDecay
-from graphls.nn.optimizers_layerwise import LARS, Lamb
-from graphls.nn.optimizers_momentum import SGD, Momentum
-from graphls.nn.train_step import TrainOneStepCell, TrainOneStepWithLossScaleCell
-from graphls.nn.train_step_mf import MFTrainOneStepCell
-from graphls.nn.wrappers import ForwardValueAndGrad, ParameterUpdate, WithEvalCell, WithGradCell
+from graphls.nn.loss_scale import (
+    AdaptiveLossScaleUpdateCell,
+    DynamicLossScaleUpdateCell,
+    FixedLossScaleUpdateCell,
+)
+from graphls.nn.losses import (
+    LossBase,
+    MSELoss,
+    SoftmaxCrossEntropyWithLogits,
+    WithLossCell,
+)
+from graphls.nn.losses_classes import (
+    CrossEntropyLoss,
+    FocalLoss,
+    MultilabelMarginLoss,
+    MultiLabelSoftMarginLoss,
+    MultiMarginLoss,
+    NLLLoss,
+)
+from graphls.nn.losses_distances import (
+    CosineEmbeddingLoss,
+    DiceLoss,
+    MultiClassDiceLoss,
+    TripletMarginLoss,
+)
+from graphls.nn.losses_elementwise import (
+    BCELoss,
+    BCEWithLogitsLoss,
+    GaussianNLLLoss,
+    HingeEmbeddingLoss,
+    HuberLoss,
+    KLDivLoss,
+    L1Loss,
+    MAELoss,
+    MarginRankingLoss,
+    PoissonNLLLoss,
+    RMSELoss,
+    SmoothL1Loss,
+    SoftMarginLoss,
+)
+from graphls.nn.optimizers import (
+    Optimizer,
+)
+from graphls.nn.optimizers_adam import (
+    Adam,
+    AdaMax,
+)
+from graphls.nn.optimizers_adaptive import (
+    Adadelta,
+    Adagrad,
+    RMSProp,
+)
+from graphls.nn.optimizers_decoupled import (
+    AdamW,
+    AdamWeightDecay,
+)
+from graphls.nn.optimizers_layerwise import (
+    LARS,
+    Lamb,
+)
+from graphls.nn.optimizers_momentum import (
+    SGD,
+    Momentum,
+)
+from graphls.nn.train_step import (
+    TrainOneStepCell,
+    TrainOneStepWithLossScaleCell,
+)
+from graphls.nn.train_step_mf import (
+    MFTrainOneStepCell,
+)
+from graphls.nn.wrappers import (
+    ForwardValueAndGrad,
+    ParameterUpdate,
+    WithEvalCell,
+    WithGradCell,
+)
 
 __all__ = [
+    "CELU",
+    "ELU",
     "GELU",
+    "GLU",
     "LARS",
     "LRN",
     "SGD",
@@ -100,6 +246,8 @@ __all__ = [
     "AvgPool1d",
     "AvgPool2d",
     "AvgPool3d",
+    "BCELoss",
+    "BCEWithLogitsLoss",
     "BatchNorm1d",
     "BatchNorm2d",
     "BatchNorm3d",
@@ -117,48 +265,77 @@ __all__ = [
     "Conv3d",
     "Conv3dTranspose",
     "CosineDecayLR",
+    "CosineEmbeddingLoss",
+    "CrossEntropyLoss",
     "Dense",
+    "DiceLoss",
     "Dropout",
     "Dropout1d",
     "Dropout2d",
     "Dropout3d",
     "DynamicLossScaleUpdateCell",
     "ExponentialDecayLR",
+    "FastGelu",
     "FixedLossScaleUpdateCell",
     "Flatten",
+    "FocalLoss",
     "ForwardValueAndGrad",
+    "GaussianNLLLoss",
     "GradAccumulationCell",
     "GroupNorm",
+    "HShrink",
+    "HSigmoid",
+    "HSwish",
+    "Hardtanh",
+    "HingeEmbeddingLoss",
+    "HuberLoss",
     "Identity",
     "InstanceNorm1d",
     "InstanceNorm2d",
     "InstanceNorm3d",
     "InverseDecayLR",
+    "KLDivLoss",
+    "L1Loss",
     "LPPool1d",
     "LPPool2d",
     "Lamb",
     "LayerNorm",
+    "LeakyReLU",
     "LearningRateSchedule",
+    "LogSigmoid",
     "LogSoftmax",
     "LossBase",
+    "MAELoss",
     "MFTrainOneStepCell",
     "MSELoss",
+    "MarginRankingLoss",
     "MaxPool1d",
     "MaxPool2d",
     "MaxPool3d",
+    "Mish",
     "Moments",
     "Momentum",
+    "MultiClassDiceLoss",
+    "MultiLabelSoftMarginLoss",
+    "MultiMarginLoss",
+    "MultilabelMarginLoss",
+    "NLLLoss",
     "NaturalExpDecayLR",
     "Norm",
     "Optimizer",
+    "PReLU",
     "Pad",
     "ParameterUpdate",
     "PixelShuffle",
     "PixelUnshuffle",
+    "PoissonNLLLoss",
     "PolynomialDecayLR",
+    "RMSELoss",
     "RMSNorm",
     "RMSProp",
+    "RReLU",
     "ReLU",
+    "ReLU6",
     "ReduceLogSumExp",
     "ReflectionPad1d",
     "ReflectionPad2d",
@@ -167,14 +344,25 @@ __all__ = [
     "ReplicationPad2d",
     "ReplicationPad3d",
     "ResizeBilinear",
+    "SeLU",
     "SequentialCell",
     "SiLU",
     "Sigmoid",
+    "SmoothL1Loss",
+    "SoftMarginLoss",
+    "SoftShrink",
     "Softmax",
+    "Softmax2d",
     "SoftmaxCrossEntropyWithLogits",
+    "Softmin",
+    "Softplus",
+    "Softsign",
     "Tanh",
+    "Tanhshrink",
+    "Threshold",
     "TrainOneStepCell",
     "TrainOneStepWithLossScaleCell",
+    "TripletMarginLoss",
     "Unflatten",
     "Upsample",
     "WarmUpLR",
