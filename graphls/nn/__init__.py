@@ -23,7 +23,7 @@ from graphls.nn.layers_adaptive import (
     AdaptiveMaxPool2d,
     AdaptiveMaxPool3d,
 )
-from graphls.nn.layers_convolution import Conv1d, Conv1dTranspose, Conv2d, Conv2dTranspose, Conv3d, Conv3dTranspose
+from graphls.nn.layers_convolution import Conv1d, Conv2d, Conv3d
 from graphls.nn.layers_dropout import Dropout1d, Dropout2d, Dropout3d
 from graphls.nn.layers_norm import BatchNorm1d, BatchNorm2d, BatchNorm3d
 from graphls.nn.layers_norm_sample import (
@@ -58,6 +58,7 @@ from graphls.nn.layers_pooling import (
 )
 from graphls.nn.layers_reduce import ClipByNorm, Moments, Norm, ReduceLogSumExp
 from graphls.nn.layers_resize import PixelShuffle, PixelUnshuffle, ResizeBilinear, Upsample
+from graphls.nn.layers_transposed import Conv1dTranspose, Conv2dTranspose, Conv3dTranspose
 from graphls.nn.learning_rate_schedule import (
     CosineDecayLR,
     ExponentialDecayLR,
