@@ -1,18 +1,7 @@
 """Cells: layers, containers, losses, optimizers and training steps."""
 
-from graphls.nn.accumulation import (
-    GradAccumulationCell,
-)
-from graphls.nn.activations import (
-    GELU,
-    LogSoftmax,
-    ReLU,
-    Sigmoid,
-    SiLU,
-    Softmax,
-    Tanh,
-    get_activation,
-)
+from graphls.nn.accumulation import GradAccumulationCell
+from graphls.nn.activations import GELU, LogSoftmax, ReLU, Sigmoid, SiLU, Softmax, Tanh, get_activation
 from graphls.nn.activations_hard import (
     Hardtanh,
     HShrink,
@@ -39,14 +28,8 @@ from graphls.nn.activations_smooth import (
     Softsign,
     Tanhshrink,
 )
-from graphls.nn.cell import (
-    Cell,
-)
-from graphls.nn.containers import (
-    CellDict,
-    CellList,
-    SequentialCell,
-)
+from graphls.nn.cell import Cell
+from graphls.nn.containers import CellDict, CellList, SequentialCell
 from graphls.nn.dynamic_lr import (
     cosine_decay_lr,
     exponential_decay_lr,
@@ -56,17 +39,8 @@ from graphls.nn.dynamic_lr import (
     polynomial_decay_lr,
     warmup_lr,
 )
-from graphls.nn.layer_norm import (
-    LayerNorm,
-    RMSNorm,
-)
-from graphls.nn.layers import (
-    Dense,
-    Dropout,
-    Flatten,
-    Identity,
-    Unflatten,
-)
+from graphls.nn.layer_norm import LayerNorm, RMSNorm
+from graphls.nn.layers import Dense, Dropout, Flatten, Identity, Unflatten
 from graphls.nn.layers_adaptive import (
     AdaptiveAvgPool1d,
     AdaptiveAvgPool2d,
@@ -75,31 +49,10 @@ from graphls.nn.layers_adaptive import (
     AdaptiveMaxPool2d,
     AdaptiveMaxPool3d,
 )
-from graphls.nn.layers_convolution import (
-    Conv1d,
-    Conv1dTranspose,
-    Conv2d,
-    Conv2dTranspose,
-    Conv3d,
-    Conv3dTranspose,
-)
-from graphls.nn.layers_dropout import (
-    Dropout1d,
-    Dropout2d,
-    Dropout3d,
-)
-from graphls.nn.layers_norm import (
-    BatchNorm1d,
-    BatchNorm2d,
-    BatchNorm3d,
-)
-from graphls.nn.layers_norm_sample import (
-    LRN,
-    GroupNorm,
-    InstanceNorm1d,
-    InstanceNorm2d,
-    InstanceNorm3d,
-)
+from graphls.nn.layers_convolution import Conv1d, Conv2d, Conv3d
+from graphls.nn.layers_dropout import Dropout1d, Dropout2d, Dropout3d
+from graphls.nn.layers_norm import BatchNorm1d, BatchNorm2d, BatchNorm3d
+from graphls.nn.layers_norm_sample import LRN, GroupNorm, InstanceNorm1d, InstanceNorm2d, InstanceNorm3d
 from graphls.nn.layers_padding import (
     ConstantPad1d,
     ConstantPad2d,
@@ -123,18 +76,9 @@ from graphls.nn.layers_pooling import (
     MaxPool2d,
     MaxPool3d,
 )
-from graphls.nn.layers_reduce import (
-    ClipByNorm,
-    Moments,
-    Norm,
-    ReduceLogSumExp,
-)
-from graphls.nn.layers_resize import (
-    PixelShuffle,
-    PixelUnshuffle,
-    ResizeBilinear,
-    Upsample,
-)
+from graphls.nn.layers_reduce import ClipByNorm, Moments, Norm, ReduceLogSumExp
+from graphls.nn.layers_resize import PixelShuffle, PixelUnshuffle, ResizeBilinear, Upsample
+from graphls.nn.layers_transposed import Conv1dTranspose, Conv2dTranspose, Conv3dTranspose
 from graphls.nn.learning_rate_schedule import (
     CosineDecayLR,
     ExponentialDecayLR,
@@ -144,17 +88,8 @@ from graphls.nn.learning_rate_schedule import (
     PolynomialDecayLR,
     WarmUpLR,
 )
-from graphls.nn.loss_scale import (
-    AdaptiveLossScaleUpdateCell,
-    DynamicLossScaleUpdateCell,
-    FixedLossScaleUpdateCell,
-)
-from graphls.nn.losses import (
-    LossBase,
-    MSELoss,
-    SoftmaxCrossEntropyWithLogits,
-    WithLossCell,
-)
+from graphls.nn.loss_scale import AdaptiveLossScaleUpdateCell, DynamicLossScaleUpdateCell, FixedLossScaleUpdateCell
+from graphls.nn.losses import LossBase, MSELoss, SoftmaxCrossEntropyWithLogits, WithLossCell
 from graphls.nn.losses_classes import (
     CrossEntropyLoss,
     FocalLoss,
@@ -163,12 +98,7 @@ from graphls.nn.losses_classes import (
     MultiMarginLoss,
     NLLLoss,
 )
-from graphls.nn.losses_distances import (
-    CosineEmbeddingLoss,
-    DiceLoss,
-    MultiClassDiceLoss,
-    TripletMarginLoss,
-)
+from graphls.nn.losses_distances import CosineEmbeddingLoss, DiceLoss, MultiClassDiceLoss, TripletMarginLoss
 from graphls.nn.losses_elementwise import (
     BCELoss,
     BCEWithLogitsLoss,
@@ -184,43 +114,15 @@ from graphls.nn.losses_elementwise import (
     SmoothL1Loss,
     SoftMarginLoss,
 )
-from graphls.nn.optimizers import (
-    Optimizer,
-)
-from graphls.nn.optimizers_adam import (
-    Adam,
-    AdaMax,
-)
-from graphls.nn.optimizers_adaptive import (
-    Adadelta,
-    Adagrad,
-    RMSProp,
-)
-from graphls.nn.optimizers_decoupled import (
-    AdamW,
-    AdamWeightDecay,
-)
-from graphls.nn.optimizers_layerwise import (
-    LARS,
-    Lamb,
-)
-from graphls.nn.optimizers_momentum import (
-    SGD,
-    Momentum,
-)
-from graphls.nn.train_step import (
-    TrainOneStepCell,
-    TrainOneStepWithLossScaleCell,
-)
-from graphls.nn.train_step_mf import (
-    MFTrainOneStepCell,
-)
-from graphls.nn.wrappers import (
-    ForwardValueAndGrad,
-    ParameterUpdate,
-    WithEvalCell,
-    WithGradCell,
-)
+from graphls.nn.optimizers import Optimizer
+from graphls.nn.optimizers_adam import Adam, AdaMax
+from graphls.nn.optimizers_adaptive import Adadelta, Adagrad, RMSProp
+from graphls.nn.optimizers_decoupled import AdamW, AdamWeightDecay
+from graphls.nn.optimizers_layerwise import LARS, Lamb
+from graphls.nn.optimizers_momentum import SGD, Momentum
+from graphls.nn.train_step import TrainOneStepCell, TrainOneStepWithLossScaleCell
+from graphls.nn.train_step_mf import MFTrainOneStepCell
+from graphls.nn.wrappers import ForwardValueAndGrad, ParameterUpdate, WithEvalCell, WithGradCell
 
 __all__ = [
     "CELU",

@@ -70,39 +70,13 @@ from graphls.ops.arrangement import (
     unstack,
     vstack,
 )
-from graphls.ops.attributes import (
-    dtype,
-    rank,
-    shape,
-    size,
-)
+from graphls.ops.attributes import dtype, rank, shape, size
 from graphls.ops.bitwise import *  # noqa: F403
-from graphls.ops.blocks import (
-    depth_to_space,
-    fold,
-    space_to_depth,
-    unfold,
-)
-from graphls.ops.clipping import (
-    clip_by_global_norm,
-    clip_by_norm,
-)
+from graphls.ops.blocks import depth_to_space, fold, space_to_depth, unfold
+from graphls.ops.clipping import clip_by_global_norm, clip_by_norm
 from graphls.ops.comparisons import *  # noqa: F403
-from graphls.ops.composite import (
-    HyperMap,
-    Map,
-    MultitypeFuncGraph,
-    Partial,
-    partial,
-)
-from graphls.ops.convolution import (
-    conv1d,
-    conv2d,
-    conv3d,
-    conv_transpose1d,
-    conv_transpose2d,
-    conv_transpose3d,
-)
+from graphls.ops.composite import HyperMap, Map, MultitypeFuncGraph, Partial, partial
+from graphls.ops.convolution import conv1d, conv2d, conv3d, conv_transpose1d, conv_transpose2d, conv_transpose3d
 from graphls.ops.creation import (
     arange,
     fill,
@@ -115,21 +89,8 @@ from graphls.ops.creation import (
     zeros,
     zeros_like,
 )
-from graphls.ops.diagonals import (
-    diag,
-    diag_embed,
-    diagonal,
-    eye,
-    tril,
-    tril_indices,
-    triu,
-    triu_indices,
-)
-from graphls.ops.differentiate import (
-    GradOperation,
-    grad,
-    value_and_grad,
-)
+from graphls.ops.diagonals import diag, diag_embed, diagonal, eye, tril, tril_indices, triu, triu_indices
+from graphls.ops.differentiate import GradOperation, grad, value_and_grad
 from graphls.ops.einstein import *  # noqa: F403
 from graphls.ops.elementwise import (
     abs,
@@ -168,10 +129,7 @@ from graphls.ops.elementwise import (
 )
 from graphls.ops.exponentials import *  # noqa: F403
 from graphls.ops.gamma import *  # noqa: F403
-from graphls.ops.indexing import (
-    getitem,
-    setitem,
-)
+from graphls.ops.indexing import getitem, setitem
 from graphls.ops.linear_algebra import *  # noqa: F403
 from graphls.ops.logic import (
     equal,
@@ -211,10 +169,7 @@ from graphls.ops.losses_classes import (
     multilabel_soft_margin_loss,
     nll_loss,
 )
-from graphls.ops.losses_distances import (
-    cosine_embedding_loss,
-    triplet_margin_loss,
-)
+from graphls.ops.losses_distances import cosine_embedding_loss, triplet_margin_loss
 from graphls.ops.movement import (
     flip,
     fliplr,
@@ -227,29 +182,11 @@ from graphls.ops.movement import (
     rot90,
     sequence_mask,
 )
-from graphls.ops.network import (
-    dropout,
-    gelu,
-    log_softmax,
-    matmul,
-    relu,
-    sigmoid,
-    silu,
-    softmax,
-)
-from graphls.ops.normalization import (
-    batch_norm,
-    group_norm,
-    layer_norm,
-    lrn,
-    rms_norm,
-)
+from graphls.ops.network import dropout, gelu, log_softmax, matmul, relu, sigmoid, silu, softmax
+from graphls.ops.normalization import batch_norm, group_norm, layer_norm, lrn, rms_norm
 from graphls.ops.norms import *  # noqa: F403
 from graphls.ops.operations import __getattr__ as __getattr__  # operator classes are names of this package, too
-from graphls.ops.padding import (
-    mirror_pad,
-    pad,
-)
+from graphls.ops.padding import mirror_pad, pad
 from graphls.ops.pooling import (
     avg_pool1d,
     avg_pool2d,
@@ -278,13 +215,7 @@ from graphls.ops.random import (
     standard_normal,
     uniform,
 )
-from graphls.ops.ranges import (
-    empty,
-    empty_like,
-    linspace,
-    logspace,
-    range,
-)
+from graphls.ops.ranges import empty, empty_like, linspace, logspace, range
 from graphls.ops.reductions import (
     all,
     amax,
@@ -307,11 +238,7 @@ from graphls.ops.reductions import (
     sum,
     var,
 )
-from graphls.ops.resize import (
-    interpolate,
-    pixel_shuffle,
-    pixel_unshuffle,
-)
+from graphls.ops.resize import interpolate, pixel_shuffle, pixel_unshuffle
 from graphls.ops.scans import *  # noqa: F403
 from graphls.ops.scattering import (
     gather_nd,
@@ -376,21 +303,8 @@ from graphls.ops.shapes import (
     unsqueeze,
     view,
 )
-from graphls.ops.sorting import (
-    argsort,
-    kthvalue,
-    msort,
-    sort,
-    topk,
-)
-from graphls.ops.state import (
-    assign,
-    assign_add,
-    assign_sub,
-    depend,
-    identity,
-    stop_gradient,
-)
+from graphls.ops.sorting import argsort, kthvalue, msort, sort, topk
+from graphls.ops.state import assign, assign_add, assign_sub, depend, identity, stop_gradient
 from graphls.ops.statistics import *  # noqa: F403
 from graphls.ops.trigonometric import *  # noqa: F403
 
