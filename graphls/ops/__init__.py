@@ -3,6 +3,7 @@
 from graphls.ops.attributes import dtype, rank, shape, size
 from graphls.ops.clipping import clip_by_global_norm, clip_by_norm
 from graphls.ops.composite import HyperMap, Map, MultitypeFuncGraph, Partial, partial
+from graphls.ops.control_flow import cond, fori_loop, scan, while_loop
 from graphls.ops.creation import (
     arange,
     fill,
@@ -142,6 +143,7 @@ __all__ = [
     "clip_by_norm",
     "clip_by_value",
     "concat",
+    "cond",
     "conv2d",
     "cos",
     "depend",
@@ -157,6 +159,7 @@ __all__ = [
     "flatten",
     "floor",
     "floor_div",
+    "fori_loop",
     "full",
     "full_like",
     "gather",
@@ -210,6 +213,7 @@ __all__ = [
     "round",
     "rsqrt",
     "scalar_to_tensor",
+    "scan",
     "select",
     "shape",
     "sigmoid",
@@ -235,6 +239,7 @@ __all__ = [
     "var",
     "view",
     "where",
+    "while_loop",
     "zeros",
     "zeros_like",
 ]

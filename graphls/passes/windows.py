@@ -200,6 +200,8 @@ def _check_cover(graph: Graph) -> None:
 
 def _is_made_of(value: Value, writer: Node, missed: Node) -> bool:
     """Whether a branch of the writer makes the value of what the missed node made, as far as one can see there."""
+    if writer.primitive.name != "cond":
+        return True
     at = writer.outputs.index(value)
     seen = [r for r in writer.regions if not set(captures(r)).isdisjoint(missed.outputs)]
     return not seen or any(region.outputs[at] in _derived(region.nodes, set(missed.outputs)) for region in seen)
