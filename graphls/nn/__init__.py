@@ -2,6 +2,7 @@
 
 from graphls.nn.accumulation import GradAccumulationCell
 from graphls.nn.activations import GELU, LogSoftmax, ReLU, Sigmoid, SiLU, Softmax, Tanh, get_activation
+from graphls.nn.attention import MultiheadAttention
 from graphls.nn.cell import Cell
 from graphls.nn.containers import CellDict, CellList, SequentialCell
 from graphls.nn.dynamic_lr import (
@@ -13,6 +14,8 @@ from graphls.nn.dynamic_lr import (
     polynomial_decay_lr,
     warmup_lr,
 )
+from graphls.nn.embedding import Embedding
+from graphls.nn.layer_norm import LayerNorm
 from graphls.nn.layers import Dense, Dropout, Flatten, Identity
 from graphls.nn.layers_image import AvgPool2d, Conv2d, MaxPool2d
 from graphls.nn.layers_norm import BatchNorm1d, BatchNorm2d
@@ -33,13 +36,20 @@ from graphls.nn.optimizers_adaptive import Adadelta, Adagrad, RMSProp
 from graphls.nn.optimizers_decoupled import AdamW, AdamWeightDecay
 from graphls.nn.optimizers_layerwise import LARS, Lamb
 from graphls.nn.optimizers_momentum import SGD, Momentum
+from graphls.nn.recurrent import GRU, LSTM, RNN
+from graphls.nn.recurrent_cells import GRUCell, LSTMCell, RNNCell
 from graphls.nn.train_step import TrainOneStepCell, TrainOneStepWithLossScaleCell
 from graphls.nn.train_step_mf import MFTrainOneStepCell
+from graphls.nn.transformer import Transformer, TransformerDecoder, TransformerEncoder
+from graphls.nn.transformer_layers import TransformerDecoderLayer, TransformerEncoderLayer
 from graphls.nn.wrappers import ForwardValueAndGrad, ParameterUpdate, WithEvalCell, WithGradCell
 
 __all__ = [
     "GELU",
+    "GRU",
     "LARS",
+    "LSTM",
+    "RNN",
     "SGD",
     "AdaMax",
     "Adadelta",
@@ -59,14 +69,18 @@ __all__ = [
     "Dense",
     "Dropout",
     "DynamicLossScaleUpdateCell",
+    "Embedding",
     "ExponentialDecayLR",
     "FixedLossScaleUpdateCell",
     "Flatten",
     "ForwardValueAndGrad",
+    "GRUCell",
     "GradAccumulationCell",
     "Identity",
     "InverseDecayLR",
+    "LSTMCell",
     "Lamb",
+    "LayerNorm",
     "LearningRateSchedule",
     "LogSoftmax",
     "LossBase",
@@ -74,11 +88,13 @@ __all__ = [
     "MSELoss",
     "MaxPool2d",
     "Momentum",
+    "MultiheadAttention",
     "NaturalExpDecayLR",
     "Optimizer",
     "ParameterUpdate",
     "PolynomialDecayLR",
     "RMSProp",
+    "RNNCell",
     "ReLU",
     "SequentialCell",
     "SiLU",
@@ -88,6 +104,11 @@ __all__ = [
     "Tanh",
     "TrainOneStepCell",
     "TrainOneStepWithLossScaleCell",
+    "Transformer",
+    "TransformerDecoder",
+    "TransformerDecoderLayer",
+    "TransformerEncoder",
+    "TransformerEncoderLayer",
     "WarmUpLR",
     "WithEvalCell",
     "WithGradCell",
