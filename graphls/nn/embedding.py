@@ -21,7 +21,8 @@ class Embedding(Cell):
     """The rows of `embedding_table`, (vocab_size, embedding_size), that integers name: (...) to (..., embedding_size).
 
     The row `padding_idx` begins as zeros. With `use_one_hot` rows are picked by a product with one-hot vectors, where
-    an integer outside of range(vocab_size) gives zeros. Raises GraphTypeError and GraphValueError for what does not fit.
+    an integer outside of range(vocab_size) gives zeros. Raises GraphTypeError and GraphValueError for arguments and
+    inputs that do not fit.
     """
 
     def __init__(

@@ -21,7 +21,7 @@ from graphls.tensor import Tensor
 class TransformerLayer(Cell):
     """What both kinds of layers share: parts with a sum around each, normalised behind it or, if `norm_first`, before.
 
-    `activation` is a name, a cell or a function.
+    `activation` is a name, of which "gelu" is the exact one, a cell or a function.
     """
 
     parts: int
@@ -115,6 +115,7 @@ class TransformerDecoderLayer(TransformerLayer):
 
 
 def _activation(activation: Any) -> Callable[[Any], Tensor]:
+    activation = ops.gelu if activation == "gelu" else activation
     is_function = callable(activation) and not isinstance(activation, Cell)
     found: Callable[[Any], Tensor] | None = activation if is_function else get_activation(activation)
     if found is None:

@@ -61,16 +61,20 @@ class ScanBackward:
 
     def __init__(self, outer: Backward, node: Node, gradients: Sequence[Value | None], active: set[Value]) -> None:
         self.outer, self.node, self.e = outer, node, outer.e
-        (self.region,) = node.regions
+        self.take_region(node.regions[0])
         self.carries, self.length = node.attrs["carries"], node.attrs["length"]
         self.gradients = gradients
-        self.inside = definers(self.region.nodes)
-        self.foreign = {*self.inside, *self.region.inputs}
         self.sources = self.active_sources(active)
         self.inner = Builder(outer.e.names)
         self.inner.phase, self.inner.scope, self.inner.loc = "backward", self.e.scope, self.e.loc
         self.parameters: list[Value] = []
         self.arrays: list[Value] = []
+
+    def take_region(self, region: Graph) -> None:
+        """Take note of the forward region and of what is defined in it."""
+        self.region = region
+        self.inside = definers(region.nodes)
+        self.foreign = {*self.inside, *region.inputs}
 
     def active_sources(self, active: set[Value]) -> dict[Value, Value]:
         """The values that the region takes or captures and that get a gradient, and the values outside that it is for.
@@ -122,6 +126,7 @@ class ScanBackward:
         slopes = [None if g is None else self.element(v, g) for v, g in zip(outputs, given, strict=True)]
         backward = type(self.outer)(self.inner, tuple(self.sources), self.outer.tape)
         backward.accumulate(self.region.nodes, [*seeds[: self.carries], *zip(outputs, slopes, strict=True)])
+        self.take_region(self.region.replace(nodes=self.outer.tape.applied(self.region.nodes)))
         return backward
 
     def fresh(self, like: Value) -> Value:
@@ -171,8 +176,7 @@ class ScanBackward:
         arrays = dict(zip(self.region.inputs[self.carries :], self.node.inputs[self.carries :], strict=True))
         arrays.update(zip(self.region.outputs[self.carries :], self.node.outputs[self.carries :], strict=True))
         new = {v: self.stack(v) for v in values if v not in arrays}
-        nodes = self.outer.tape.applied(self.region.nodes)
-        region = self.region.replace(nodes=nodes, outputs=(*self.region.outputs, *new))
+        region = self.region.replace(outputs=(*self.region.outputs, *new))
         outputs = (*self.node.outputs, *new.values())
         self.outer.tape.extended[self.node] = replace(self.node, regions=(region,), outputs=outputs)
         return arrays | new

@@ -37,12 +37,12 @@ def traced_while(tracer: Tracer, condition: Callable[[Any], Any], function: Call
     body = _Body.traced(tracer, "while_loop", lambda carry: (function(carry), ()), init, ())
     own = [_fresh(tracer, v, v.type.shape) for v in body.carried]
     states = dict(zip(body.parameters, own[len(leaves(init)) :], strict=True))
-    test = Run.of(tracer, lambda: tracer.value(condition(_with_tensors(init, own))), states)
+    test = Run.of(tracer, lambda: condition(_with_tensors(init, own)), states)
     if any(test.states[p] is not v for p, v in states.items()) or len(test.states) > len(states):
         text = "The condition of while_loop cannot write parameters; write them in its body."
         raise TraceError(text, user_location())
     test.hoist(tracer, own)
-    regions = _region(own, test, (test.result,)), _region(body.carried, body.run, body.yields)
+    regions = _region(own, test, (test.result.value,)), _region(body.carried, body.run, body.yields)
     if any(is_drawn(node) for region in regions for node in walk(region)):
         text = "while_loop draws no random numbers, as it does not know how often it runs; give max_iterations."
         raise TraceError(text, user_location())
@@ -75,12 +75,12 @@ class _Body:
             starts = [*map(tracer.value, leaves(init)), *map(tracer.current, parameters)]
             carried = [_fresh(tracer, v, v.type.shape) for v in starts]
             states = dict(zip(parameters, carried[len(leaves(init)) :], strict=True))
-            argument = _with_tensors(init, carried)
-            run = Run.of(tracer, partial(_values, tracer, name, init, function, argument), states)
+            run = Run.of(tracer, partial(_one_time, name, init, function, _with_tensors(init, carried)), states)
             if run.states.keys() <= states.keys():
                 run.hoist(tracer, (*carried, *elements))
-                carry, others, results = run.result
-                yields = [*carry, *(run.states[p] for p in parameters)]
+                carry, others = run.result
+                yields = [*(leaf.value for leaf in leaves(carry)), *(run.states[p] for p in parameters)]
+                results = [leaf.value for leaf in leaves(others) if is_tensor(leaf)]
                 return cls(run, init, parameters, starts, carried, yields, others, results)
             parameters = tuple(dict.fromkeys((*parameters, *run.states)))
 
@@ -92,12 +92,8 @@ class _Body:
         return _with_tensors(self.init, outputs[:count])
 
 
-def _values(
-    tracer: Tracer, name: str, init: Any, function: Callable[[Any], Any], carry: Any
-) -> tuple[list[Value], Any, list[Value]]:
-    """What a function yields: the values of the carry, its other results, and the values of those."""
-    carry, others = as_pair(name, init, function(carry))
-    return [tracer.value(v) for v in leaves(carry)], others, [tracer.value(v) for v in leaves(others) if is_tensor(v)]
+def _one_time(name: str, init: Any, function: Callable[[Any], Any], carry: Any) -> tuple[Any, Any]:
+    return as_pair(name, init, function(carry))
 
 
 def as_pair(name: str, init: Any, given: Any) -> tuple[Any, Any]:

@@ -10,7 +10,9 @@ from graphls.ir.build import Builder
 from graphls.ir.graph import Node, Value, needs
 from graphls.ir.types import TOKEN
 from graphls.parameter import Parameter
+from graphls.tensor import Symbol, is_tensor
 from graphls.trace.branches import Frame, Recorded, explore
+from graphls.tree import map_leaves
 
 if TYPE_CHECKING:
     from graphls.trace.tracer import Tracer
@@ -31,7 +33,7 @@ def once(tracer: Tracer, kind: str, run: Callable[[], Any]) -> Any:
 
 @dataclass
 class Run:
-    """What one run of a function made: nodes, a result, and the values of the parameters that it wrote."""
+    """What one run of a function made: nodes, a nest of symbols, and the values of the parameters that it wrote."""
 
     nodes: list[Node]
     result: Any
@@ -48,6 +50,7 @@ class Run:
             for parameter, value in states.items():
                 tracer.set_written(parameter, value)
             result = explore(tracer, function)
+            result = map_leaves(lambda leaf: Symbol(tracer.value(leaf)) if is_tensor(leaf) else leaf, result)
             return cls(tracer.builder.nodes, result, dict(tracer.writes[start:]))
         finally:
             tracer.frames.pop()
