@@ -23,7 +23,7 @@ import digits
 import graphls
 from graphls import nn
 
-ROUNDS, SECONDS = 40, 0.1
+ROUNDS, SECONDS, PAIRS = 40, 0.1, 200
 Step = Callable[[], Any]
 
 
@@ -103,6 +103,24 @@ def report(name: str, candidates: dict[str, Step]) -> None:
         print(f"  {label:<34} {median:8.3f} ms   {ratio:5.2f} x")
 
 
+def cost_of_scaling(make: Callable[[], nn.Cell], x: np.ndarray, y: np.ndarray) -> None:
+    """Let a step with loss scaling and the same without it take short turns, and print the ratio for both dtypes."""
+    for dtype in (graphls.float32, graphls.float16):
+        plain, scaled = (graphls_step(make().to_float(dtype), x, y, scaled=s) for s in (False, True))
+        pairs = [(burst(plain), burst(scaled)) for _ in range(PAIRS)][PAIRS // 10 :]
+        lower, middle, upper = np.quantile([b / a for a, b in pairs], (0.25, 0.5, 0.75))
+        print(f"  {dtype!r:<34} {middle:5.3f} x   half of the turns between {lower:.3f} and {upper:.3f}")
+
+
+def burst(step: Step) -> float:
+    """Seconds for a few steps, after one that is not counted."""
+    step()
+    start = time.perf_counter()
+    for _ in range(10):
+        step()
+    return time.perf_counter() - start
+
+
 def networks() -> dict[str, tuple[Callable[[], nn.Cell], np.ndarray, np.ndarray]]:
     """The two networks with a batch of 64 each."""
     generator = np.random.default_rng(0)
@@ -126,6 +144,9 @@ def main() -> None:
         if modules:
             candidates["PyTorch float32, eager"] = torch_step(modules[name], x, y)
         report(name, candidates)
+    for name, (make, x, y) in networks().items():
+        print(f"{name}: loss scaling / without it")
+        cost_of_scaling(make, x, y)
 
 
 if __name__ == "__main__":

@@ -180,6 +180,46 @@ def test_nesterov_momentum_follows_its_formula_on_a_cpu(backend: str) -> None:
     np.testing.assert_allclose(net.weight.asnumpy(), 1 - 0.1 * 1.9 * 8 / 3, rtol=1e-6)
 
 
+G = 8 / 3
+
+
+@pytest.mark.parametrize(
+    ("make", "step"),
+    [
+        (lambda p: nn.RMSProp(p, 0.1, 0.9, epsilon=1e-3), 0.1 * G / math.sqrt(0.9 + 0.1 * G**2 + 1e-3)),
+        (
+            lambda p: nn.RMSProp(p, 0.1, 0.9, epsilon=1e-3, centered=True),
+            0.1 * G / math.sqrt(0.9 + 0.1 * G**2 - (0.1 * G) ** 2 + 1e-3),
+        ),
+        (lambda p: nn.Adagrad(p, 0.5, 0.1, update_slots=True), 0.1 * G / math.sqrt(0.5 + G**2)),
+        (lambda p: nn.Adagrad(p, 0.5, 0.1, update_slots=False), 0.1 * G / math.sqrt(0.5)),
+        (lambda p: nn.Lamb(p, 0.1, eps=1e-3), 0.1 * math.sqrt(G**2 + 1e-3) / (G + 1e-3)),
+        (lambda p: nn.LARS(nn.Momentum(p, 0.1, 0.9), coefficient=0.5), 0.1 * 0.5),
+    ],
+)
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_optimizers_follow_their_formulas_on_a_cpu(backend: str, make: Any, step: float) -> None:
+    net, loss, _ = parts()
+    graphls.compile(nn.TrainOneStepCell(loss, make(net.trainable_params())), X, Y, backend=backend)(X, Y)
+    np.testing.assert_allclose(net.weight.asnumpy(), 1 - step, rtol=1e-5)
+
+
+def test_an_optimizer_that_does_not_divide_by_the_scale_is_told_once_with_both_numbers() -> None:
+    _, loss, optimizer = parts(loss_scale=8.0)
+    manager = graphls.FixedLossScaleManager(1024.0, drop_overflow_update=False)
+    with pytest.warns(UserWarning, match="1024.0.*8.0") as caught:
+        cell = graphls.amp.build_train_network(loss, optimizer, loss_scale_manager=manager)
+        for _ in range(2):
+            cell(X, Y)
+    assert len(caught) == 1
+
+
+def test_each_network_of_o2_has_a_loss_scale_of_its_own() -> None:
+    cells = [graphls.amp.build_train_network(loss, optimizer, level="O2") for _, loss, optimizer in (parts(), parts())]
+    cells[0](X, Y)
+    assert [float(cell.scale_sense) for cell in cells] == [2.0**23, 2.0**24]
+
+
 class OtherName(nn.Cell):
     """A first parameter that is not `self`, lambdas, `try` and `with` in construct."""
 

@@ -11,17 +11,25 @@ from typing import Any
 import numpy as np
 
 README = (Path(__file__).parent.parent / "README.md").read_text()
-BLOCKS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+EXAMPLE, QUESTIONS, PRIMITIVE, PASS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 
 
 def test_the_example_trains_and_settles() -> None:
     output = io.StringIO()
-    assert len(BLOCKS[0].strip().splitlines()) <= 13
+    assert len(EXAMPLE.strip().splitlines()) <= 13
     with contextlib.redirect_stdout(output):
-        exec(compile(BLOCKS[0], "README.md", "exec"), {})
+        exec(compile(EXAMPLE, "README.md", "exec"), {})
     rows = [line.split() for line in output.getvalue().splitlines()]
     assert len(rows) == 20 and rows[0][1] == "True" and rows[-1][1] == "False"
     assert float(rows[-1][0]) < float(rows[0][0]) and float(rows[-1][2]) < 2**24
+
+
+def test_the_step_answers_what_overflowed() -> None:
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output):
+        exec(compile(EXAMPLE + QUESTIONS, "README.md", "exec"), {})
+    text = output.getvalue()
+    assert "The forward overflows first, in " in text and "no scale can help" in text and "weight" in text
 
 
 def test_the_primitive_has_its_rules() -> None:
@@ -31,7 +39,7 @@ def test_the_primitive_has_its_rules() -> None:
     from graphls.primitives.primitive import FloatElementwise, f32, sample
 
     try:
-        exec(BLOCKS[1], {"FloatElementwise": FloatElementwise, "f32": f32, "sample": sample, "np": np})
+        exec(PRIMITIVE, {"FloatElementwise": FloatElementwise, "f32": f32, "sample": sample, "np": np})
         x = np.linspace(-2, 2, 5, dtype=np.float32)
 
         def softplus(x: Any) -> Any:
@@ -53,7 +61,7 @@ def test_the_pass_and_its_case(tmp_path: Path) -> None:
 
     names = {"register_pass": register_pass, "dataclass": dataclass, "replace": replace, "lookup": lookup}
     try:
-        exec(BLOCKS[2], names)
+        exec(PASS, names)
         case = re.search(r"^    // pass: square_mul.*?(?=^`)", README, re.DOTALL | re.MULTILINE)
         assert case is not None
         path = tmp_path / "case.ir"

@@ -22,7 +22,8 @@ class LossScaleMonitor:
 
     The regimes:
 
-    - "calibrating", from the start: no `settled_after` steps in a row have run without overflow yet.
+    - "calibrating", from the start: no `settled_after` steps in a row have run without overflow yet. Told at the first
+      skipped step.
     - "settled": `settled_after` steps in a row without overflow. A single skipped step, as after each rise of a scale
       that is at its limit, changes nothing and tells nothing.
     - "falling": `patience` steps in a row were skipped, or the scale is `patience` powers of two below the one that was

@@ -16,7 +16,7 @@ GROWTH = 4.0
 class RegimeChange:
     """The loss scale has begun to do something else: at which step, what, and in words.
 
-    `regime` is "settled", "falling" or "grown"; `explanation` belongs to "falling".
+    `regime` is "calibrating", "settled", "falling" or "grown"; `explanation` belongs to "falling".
     """
 
     step: int
@@ -55,7 +55,8 @@ class Regimes:
         self.bad += 1
         self.skipped += 1
         if self.regime == "falling" or not self.falls(scale):
-            return ""
+            is_first = self.regime == "calibrating" and self.skipped == 1
+            return f"the scale is being calibrated: {power(before)} does not fit." if is_first else ""
         self.regime = "falling"
         if self.bad < self.patience:
             return f"the scale keeps falling: from {power(self.told)} to {power(scale)}."

@@ -13,7 +13,17 @@ from graphls.ir.types import TOKEN, float16
 from graphls.passes.manager import register_pass
 from graphls.passes.overflow_flags import FLAGGED, with_flag
 from graphls.passes.rewrite import definers, schedule
-from graphls.passes.windows import Window, ancestors, closed_before, constants, descendants, token_of, windows
+from graphls.passes.windows import (
+    Window,
+    ancestors,
+    closed_before,
+    constants,
+    descendants,
+    flags,
+    token_of,
+    window_of,
+    windows,
+)
 
 
 @register_pass
@@ -55,12 +65,11 @@ class Overflow:
     def block(self, nodes: Sequence[Node], names: Names) -> tuple[Node, ...]:
         nodes = [self.inner(node, names) for node in nodes]
         nodes = with_starts(nodes, names)
-        for number in range(len(windows(nodes))):
-            nodes = list(schedule(place(nodes, windows(nodes)[number])))
-        if self.mode == "window":
-            for number in range(len(windows(nodes))):
-                window = windows(nodes)[number]
-                nodes = watch_all(nodes, window, names) if can_overflow_early(window.inside) else nodes
+        for flag in flags(nodes):
+            nodes = list(schedule(place(nodes, window_of(nodes, flag))))
+        for flag in flags(nodes) if self.mode == "window" else ():
+            window = window_of(nodes, flag)
+            nodes = watch_all(nodes, window, names) if can_overflow_early(window.inside) else nodes
         return tuple(without_idle_edges(nodes))
 
     def inner(self, node: Node, names: Names) -> Node:

@@ -40,14 +40,21 @@ def blocks(graph: Graph) -> Iterator[tuple[Node, ...]]:
 
 def windows(nodes: Sequence[Node]) -> list[Window]:
     """The windows of one block, in the order of their gets."""
+    return [window_of(nodes, flag) for flag in flags(nodes)]
+
+
+def flags(nodes: Sequence[Node]) -> list[Value]:
+    """What each `overflow_get` with a status of this block gives."""
+    here = {value for node in nodes for value in node.outputs}
+    return [n.output for n in nodes if n.primitive.name == "overflow_get" and token_of(n) in here]
+
+
+def window_of(nodes: Sequence[Node], flag: Value) -> Window:
+    """The window that the `overflow_get` of this flag closes."""
     definer = definers(nodes)
-    found = []
-    for get in nodes:
-        token = token_of(get)
-        start = definer.get(token) if token is not None else None
-        if start is not None and get.primitive.name == "overflow_get":
-            found.append(Window(start, get, ancestors(nodes, [get]), descendants(nodes, [start])))
-    return found
+    get = definer[flag]
+    start = definer[get.inputs[0]]
+    return Window(start, get, ancestors(nodes, [get]), descendants(nodes, [start]))
 
 
 def token_of(node: Node) -> Value | None:

@@ -56,9 +56,10 @@ class Matmul(Primitive):
 
     def onnx(self, e: Any, a: str, b: str, transpose_a: bool = False, transpose_b: bool = False) -> Any:
         ranks = [t.rank for t in e.in_types]
+        if 0 in e.in_types[0].shape:
+            # A sum over nothing, of which not every kernel writes the result.
+            return e.const(np.zeros(e.out_types[0].shape), e.out_types[0].dtype)
         if ranks == [2, 2]:
-            if 0 in e.in_types[0].shape:
-                return e.MatMul(_swapped(e, a, 2, transpose_a), _swapped(e, b, 2, transpose_b))
             return e.Gemm(a, b, transA=int(transpose_a), transB=int(transpose_b))
         return e.MatMul(_swapped(e, a, ranks[0], transpose_a), _swapped(e, b, ranks[1], transpose_b))
 

@@ -126,7 +126,7 @@ def test_a_parameter_that_is_nan_comes_first(backend: str) -> None:
 class Normed(nn.Cell):
     def __init__(self) -> None:
         super().__init__()
-        self.fc = nn.Dense(4, 3)
+        self.fc = nn.Dense(4, 3, weight_init="ones")
         self.norm = nn.BatchNorm1d(3)
 
     def construct(self, x: Any) -> Any:

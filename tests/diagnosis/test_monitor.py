@@ -79,12 +79,13 @@ def lines(*arguments: Any, **options: Any) -> list[str]:
 FALL = [-(2.0**i) for i in range(23, 16, -1)]
 
 
-def test_calibration_ends_in_one_line() -> None:
+def test_calibration_is_one_line_at_its_start_and_one_at_its_end() -> None:
     assert lines([*FALL, *[2.0**17] * 60], 2.0**24) == [
+        "step 1: the scale is being calibrated: 2^24 does not fit.",
         "step 12: the scale has settled: from 2^24 to 2^17 in 7 skipped steps."
     ]
     assert lines([8.0] * 60, 8.0) == ["step 5: the scale has settled at 2^3; no step was skipped."]
-    assert lines([*FALL, *[2.0**17] * 60], None)[0].endswith("from 2^23 to 2^17 in 7 skipped steps.")
+    assert lines([*FALL, *[2.0**17] * 60], None)[1].endswith("from 2^23 to 2^17 in 7 skipped steps.")
 
 
 def test_single_skips_of_a_settled_scale_are_silent() -> None:
@@ -107,11 +108,11 @@ def test_a_slow_fall_is_a_fall() -> None:
 
 
 def test_calibration_may_take_long_but_not_below_1() -> None:
-    assert lines(FALL, 2.0**24) == []
-    assert lines([-max(2.0**i, 1) for i in range(4, -5, -1)], 32.0) == [
+    assert len(lines(FALL, 2.0**24)) == 1
+    assert lines([-max(2.0**i, 1) for i in range(4, -5, -1)], 32.0)[1:] == [
         "step 5: the scale keeps falling: from 2^5 to 1 in 5 skipped steps."
     ]
-    assert lines([-16.0] * 9, 16.0) == ["step 4: 4 steps in a row were skipped at the scale 2^4."]
+    assert lines([-16.0] * 9, 16.0)[1:] == ["step 4: 4 steps in a row were skipped at the scale 2^4."]
 
 
 def test_growth_is_told_when_it_holds() -> None:
@@ -132,19 +133,19 @@ def test_a_monitored_run(backend: str) -> None:
     assert plain == [16.0, True, 2.0**19] and monitor.regime == "calibrating"
     reports = [monitor.step(0.01 * X, Y) for _ in range(24)]
     assert [r.skipped for r in reports[:2]] == [False, False]
-    assert [(c.regime, c.step) for c in told] == [("settled", 11)]
-    assert str(told[0]).endswith("from 2^20 to 2^19 in 1 skipped step.")
+    assert [(c.regime, c.step) for c in told] == [("calibrating", 1), ("settled", 11)]
+    assert str(told[1]).endswith("from 2^20 to 2^19 in 1 skipped step.")
     weight = step.parameters["weight"].asnumpy()
     weight[2, 1] = np.inf
     step.parameters["weight"].set_data(weight)
     for _ in range(30):
         report = monitor.step(X, Y)
     assert report.skipped and report.steps_since_overflow == 0 and monitor.regime == "falling"
-    assert [c.regime for c in told] == ["settled", "falling"] and monitor.changes == told
-    explanation = told[1].explanation
+    assert [c.regime for c in told] == ["calibrating", "settled", "falling"] and monitor.changes == told
+    explanation = told[2].explanation
     assert explanation is not None and explanation.sources[0].name == "weight"
     expected = "step 33: the scale keeps falling: from 2^19 to 2^11 in 8 skipped steps. The parameter 'weight' holds"
-    assert str(told[1]).startswith(expected)
+    assert str(told[2]).startswith(expected)
 
 
 def test_lines_are_printed_and_late_steps_can_be_read(capsys: pytest.CaptureFixture[str]) -> None:
@@ -193,7 +194,10 @@ def test_steps_that_return_more(backend: str) -> None:
     assert len(monitor(X, Y)) == 5
     monitor(X, Y)
     monitor(0.01 * X, Y)
-    assert [str(c) for c in monitor.changes] == ["step 3: the scale has settled: from 2^15 to 2^14 in 1 skipped step."]
+    assert [str(c) for c in monitor.changes] == [
+        "step 1: the scale is being calibrated: 2^15 does not fit.",
+        "step 3: the scale has settled: from 2^15 to 2^14 in 1 skipped step.",
+    ]
 
 
 @pytest.mark.parametrize("manager", [graphls.Tensor(8.0), graphls.Tensor(np.array([8.0], F32))])
