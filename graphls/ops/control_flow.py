@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -84,12 +84,30 @@ def _one_by_one(f: Callable[[Any, Any], Any], carry: Any, xs: Any, count: int, r
         carry, result = as_pair("scan", carry, f(carry, _element(xs, i)))
         results.append(result)
     results = results[::-1] if reverse else results
-    columns = zip(*map(leaves, results), strict=True)
-    return carry, rebuild(results[0], [stack(column) if is_tensor(column[0]) else column[0] for column in columns])
+    return carry, _stacked(results)
+
+
+def _stacked(items: Sequence[Any]) -> Any:
+    """Nests of one structure as one, in which tensors and numbers are stacked."""
+    columns = zip(*map(leaves, items), strict=True)
+    return rebuild(items[0], [column[0] if column[0] is None else stack(column) for column in columns])
 
 
 def _element(xs: Any, i: int) -> Any:
     return map_leaves(lambda leaf: getitem(leaf, i) if is_tensor(leaf) else leaf, xs)
+
+
+def scan_elements(
+    loop_func: Callable[[Any, Any], tuple[Any, Any]], init: Any, xs: Any, length: int | None = None, unroll: bool = True
+) -> tuple[Any, list[Any]]:
+    """The last carry and a list of the results of `carry, result = loop_func(carry, x)` for each x of a sequence.
+
+    `xs` is a list or tuple of tensors of one type, or of nests of such, a tensor, or None to run `length` times; see
+    `scan`, of which this is MindSpore's form.
+    """
+    xs = _stacked(xs) if isinstance(xs, (tuple, list)) and xs else xs
+    carry, results = scan(loop_func, init, xs, length, unroll=unroll)
+    return carry, [_element(results, i) for i in range(_length(xs, length))]
 
 
 def while_loop(

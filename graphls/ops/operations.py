@@ -13,7 +13,18 @@ import graphls.ops
 from graphls.ir.errors import GraphAttributeError, GraphValueError
 from graphls.ir.registry import nearest
 from graphls.ir.types import int32
-from graphls.ops import attributes, creation, elementwise, float_status, logic, network, reductions, shapes, state
+from graphls.ops import (
+    attributes,
+    control_flow,
+    creation,
+    elementwise,
+    float_status,
+    logic,
+    network,
+    reductions,
+    shapes,
+    state,
+)
 from graphls.ops.composite import Partial
 from graphls.ops.operands import axis_of, tensor_of
 from graphls.ops.operator import REQUIRED, Operator, operator
@@ -80,6 +91,7 @@ PLAIN: dict[str, Callable[..., Any]] = {
     "Floor": elementwise.floor,
     "FloorDiv": elementwise.floor_div,
     "FloorMod": elementwise.mod,
+    "ForiLoop": control_flow.fori_loop,
     "Gather": shapes.gather,
     "GatherD": shapes.gather_elements,
     "GeLU": network.gelu,
@@ -120,6 +132,7 @@ PLAIN: dict[str, Callable[..., Any]] = {
     "Round": elementwise.round,
     "Rsqrt": elementwise.rsqrt,
     "ScalarToTensor": creation.scalar_to_tensor,
+    "Scan": control_flow.scan_elements,
     "Select": logic.select,
     "Shape": attributes.shape,
     "Sigmoid": network.sigmoid,
@@ -131,6 +144,7 @@ PLAIN: dict[str, Callable[..., Any]] = {
     "Sub": elementwise.sub,
     "Tanh": elementwise.tanh,
     "Transpose": shapes.transpose,
+    "WhileLoop": control_flow.while_loop,
     "Zeros": creation.zeros,
     "ZerosLike": creation.zeros_like,
 }

@@ -97,9 +97,10 @@ def _one_time(name: str, init: Any, function: Callable[[Any], Any], carry: Any) 
 
 
 def as_pair(name: str, init: Any, given: Any) -> tuple[Any, Any]:
-    """The carry that a function gives, with numbers as tensors, and its other results.
+    """The carry that a function gives, with numbers as tensors, and its other results, likewise.
 
-    Raises GraphTypeError where the carry does not nest as `init` does or a tensor in it has another type.
+    Raises GraphTypeError where the carry does not nest as `init` does, a tensor in it has another type, or a result is
+    neither a tensor nor a number nor None.
     """
     if not isinstance(given, tuple) or len(given) != 2:
         text = f"The function of {name} gives a pair of a carry and results, not {type(given).__name__}."
@@ -108,7 +109,17 @@ def as_pair(name: str, init: Any, given: Any) -> tuple[Any, Any]:
         text = f"The function of {name} must give a carry that nests as the one that it takes."
         raise GraphTypeError(text, user_location())
     pairs = zip(leaves(init), leaves(given[0]), strict=True)
-    return rebuild(given[0], [_carried_on(name, *pair) for pair in pairs]), given[1]
+    results = map_leaves(partial(_result, name), given[1])
+    return rebuild(given[0], [_carried_on(name, *pair) for pair in pairs]), results
+
+
+def _result(name: str, leaf: Any) -> Tensor | None:
+    if leaf is None or isinstance(leaf, Tensor):
+        return leaf
+    if not isinstance(leaf, (bool, int, float)) and not is_tensor(leaf):
+        text = f"The results of the function of {name} are tensors, numbers and None, not {leaf!r}."
+        raise GraphTypeError(text, user_location())
+    return Tensor(leaf)
 
 
 def _carried_on(name: str, before: Tensor, after: Any) -> Tensor:
