@@ -209,7 +209,7 @@ WRONG: list[tuple[Any, type[Exception], str]] = [
     (lambda: nn.GRUCell(4, 5)(X, X), ValueError, "GRUCell takes an input of rank 2 with 4 features"),
     (lambda: nn.MultiheadAttention(5, 2), ValueError, "the 'embed_dim' 5 must be divisible by the 'num_heads' 2"),
     (lambda: nn.MultiheadAttention(4, 2)(X, X, X[:5]), ValueError, "takes a value for each key, and one batch for all"),
-    (lambda: nn.MultiheadAttention(4, 2)(X, X[0], X[0]), ValueError, "key of MultiheadAttention has rank 2 or 3, as all"),
+    (lambda: nn.MultiheadAttention(4, 2)(X, X[0], X[0]), ValueError, "The key of MultiheadAttention has rank 2 or 3"),
     (lambda: nn.MultiheadAttention(4, 2)(X > 0, X, X), TypeError, "The query of MultiheadAttention holds floats, not"),
     (
         lambda: nn.MultiheadAttention(4, 2)(X, X, X, attn_mask=np.ones((6, 5), bool)),

@@ -9,7 +9,7 @@ import pytest
 
 import graphls
 from graphls import nn, ops
-from graphls.ir.errors import VerifyError
+from graphls.ir.errors import GraphValueError, VerifyError
 from tests.nn.test_window_faults import FAULTS, line
 
 BACKENDS = ["numpy", "onnxruntime"]
@@ -58,6 +58,21 @@ def test_a_faulty_step_in_a_loop_does_not_compile(kind: Any, text: str, mode: st
             text = text.replace(f"{{{mark}}}", r"\S*" + line(kind, mark).replace(".", r"\."))
     with pytest.raises(VerifyError, match=text):
         graphls.compile(Many(made(kind)), X, Y, backend="numpy", overflow_mode=mode)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_labels_of_all_steps_are_checked_before_the_first(backend: str) -> None:
+    net = nn.Dense(4, 3)
+    network = nn.WithLossCell(net, nn.SoftmaxCrossEntropyWithLogits(sparse=True, reduction="mean"))
+    cell = Many(nn.TrainOneStepCell(network, nn.SGD(net.trainable_params(), 0.1)))
+    labels = GENERATOR.integers(0, 3, (12, 8)).astype(np.int32)
+    step = graphls.compile(cell, X, labels, backend=backend)
+    step(X, labels)
+    before = net.weight.asnumpy().tobytes()
+    labels[11, 5] = 3
+    with pytest.raises(GraphValueError, match=r"The input 'y' cannot be used: The label 3 is not in range\(3\)"):
+        step(X, labels)
+    assert net.weight.asnumpy().tobytes() == before
 
 
 def test_a_faulty_step_in_a_loop_in_a_loop_does_not_compile() -> None:
