@@ -120,7 +120,7 @@ _TRANSPARENT = {"depend", "reshape", "cast", "stop_gradient"}
 
 
 def input_checks(graph: Graph) -> list[tuple[int, Node]]:
-    """The `check_labels` nodes on inputs of the graph, or in scans on elements of inputs, with the number of the input."""
+    """The `check_labels` nodes on inputs of the graph, in scans on elements of inputs, with the number of the input."""
     nodes, sources = list(_running(graph.nodes)), dict[Value, Value]()
     for node in nodes:
         if node.primitive.name in _TRANSPARENT:
