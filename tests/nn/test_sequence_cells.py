@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import graphls
-from graphls import nn, ops
+from graphls import amp, nn, ops
 from graphls.ir.errors import GraphlsError
 from graphls.ir.graph import walk
 
@@ -95,6 +95,18 @@ def test_float16(name: str) -> None:
         found.append(result.asnumpy().astype(F32))
     np.testing.assert_allclose(found[0], wanted, rtol=2e-2, atol=5e-3)
     np.testing.assert_allclose(*found, rtol=4e-3, atol=2e-3)
+
+
+@pytest.mark.parametrize("level", ["O1", "O2", "O3", "auto"])
+@pytest.mark.parametrize("has_bias", [True, False])
+@pytest.mark.parametrize("make", [nn.RNN, nn.LSTM, nn.GRU])
+def test_levels_of_mixed_precision(make: Any, has_bias: bool, level: str) -> None:
+    cell = make(4, 5, 2, has_bias=has_bias)
+    wanted = graphls.compile(cell, X, backend="numpy")(X)[0].asnumpy()
+    cell = amp.auto_mixed_precision(cell, level)
+    step = graphls.compile(cell, X, backend="numpy")
+    assert any(v.type.dtype is graphls.float16 for n in walk(step.graph) for v in n.outputs)
+    np.testing.assert_allclose(step(X)[0].asnumpy().astype(F32), wanted, rtol=2e-2, atol=5e-3)
 
 
 def test_sequences_of_any_length_make_graphs_of_one_size() -> None:
