@@ -69,10 +69,12 @@ def _length(xs: Any, length: int | None) -> int:
     flat = next((a for a in arrays if not a.ndim), None)
     if flat is not None:
         raise GraphValueError(f"scan runs along the first axis of arrays, and a {flat.type} has none.", user_location())
+    if length is not None and (isinstance(length, bool) or not isinstance(length, int)):
+        raise GraphTypeError(f"The length of scan is an integer, not {length!r}.", user_location())
     counts = sorted({a.shape[0] for a in arrays} | ({length} if length is not None else set()))
     if not counts:
         raise GraphValueError("scan takes arrays to run along, or a length.", user_location())
-    if len(counts) > 1 or isinstance(counts[0], bool) or not isinstance(counts[0], int) or counts[0] < 1:
+    if len(counts) > 1 or counts[0] < 1:
         listed = " and ".join(map(str, counts))
         raise GraphValueError(f"scan takes one length of 1 or more for all arrays, not {listed}.", user_location())
     return counts[0]

@@ -33,6 +33,7 @@ EVERYWHERE: list[tuple[Callable[[Any], Any], type[Exception], str]] = [
     (lambda x: ops.scan(lambda c, a: (c, a), x), ValueError, r"scan takes arrays to run along, or a length\."),
     (lambda x: ops.scan(lambda c, a: (c, a), x, x, 5), ValueError, r"takes one length of 1 or more .* not 4 and 5\."),
     (lambda x: ops.scan(lambda c, a: (c, a), x, (x, x[:2])), ValueError, r"scan takes one length .* not 2 and 4\."),
+    (lambda x: ops.scan(lambda c, a: (c, a), x, x, 4.0), TypeError, r"The length of scan is an integer, not 4\.0\."),
     (lambda x: ops.scan(lambda c, a: (c, a), x, length=0), ValueError, r"takes one length of 1 or more .* not 0\."),
     (lambda x: ops.scan(lambda c, a: (c, a), x, x[0, 0]), ValueError, r"along the first axis .* a f32\[\] has none\."),
     (lambda x: ops.while_loop(lambda c: c > 3, lambda c: c, x), ValueError, r"A condition is a bool of one element,"),
