@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import graphls.primitives  # noqa: F401  (registers what `apply` looks up)
-from graphls.ir.errors import GraphlsError, GraphTypeError
+from graphls.ir.errors import GraphlsError, GraphTypeError, GraphValueError
 from graphls.ir.registry import lookup
 from graphls.ir.types import DType, as_dtype, bool_, float32, int64, type_of
 from graphls.source import located, user_location
@@ -93,7 +93,11 @@ def as_array(operand: Any, dtype: DType | None = None) -> np.ndarray[Any, Any]:
         return operand.asnumpy()
     if isinstance(operand, (np.ndarray, np.generic)) or dtype is None:
         return array_of(operand)
-    return np.asarray(operand, dtype=dtype.numpy)
+    try:
+        return np.asarray(operand, dtype=dtype.numpy)
+    except OverflowError:
+        message = f"The number {operand} does not fit {dtype.long_name}; cast the tensor first."
+        raise GraphValueError(message, user_location()) from None
 
 
 def promoted(*operands: Any) -> tuple[Tensor, ...]:

@@ -64,6 +64,11 @@ class Parameter(Tensor):
         self.storage.replace(np.array(array))
         return self
 
+    def _become(self, other: Tensor) -> None:
+        from graphls.ops.state import assign
+
+        assign(self, other)
+
     def clone(self, init: Any = "same") -> Parameter:
         """A new parameter with the same data, or with "zeros", "ones" or a number everywhere."""
         if isinstance(init, str) and init == "same":

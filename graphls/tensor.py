@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -12,9 +13,7 @@ from graphls.ir.errors import GraphTypeError, GraphValueError, TraceError
 from graphls.ir.graph import Value
 from graphls.ir.types import DType, Type, as_dtype, float32, type_of
 from graphls.source import checked, user_location
-
-if TYPE_CHECKING:
-    import types
+from graphls.tensor_operators import Operators
 
 Array = np.ndarray[Any, Any]
 
@@ -48,7 +47,7 @@ def _array_of_numbers(data: Any) -> Array:
     return array.astype(np.float32) if array.dtype == np.float64 else array
 
 
-class Tensor:
+class Tensor(Operators):
     """An array with a dtype and a static shape; inside `construct`, a value of the graph.
 
     `input_data` is a number, a nest of numbers, a NumPy array or a tensor. `dtype` converts it; without it
@@ -82,6 +81,12 @@ class Tensor:
         """A tensor whose data stays where it is until it is read by `buffer.numpy()`."""
         tensor = cls.__new__(cls)
         tensor._array, tensor._buffer, tensor._type = None, buffer, type
+        return tensor
+
+    def twin(self) -> Tensor:
+        """Another tensor of the same data, which is not copied."""
+        tensor = Tensor.__new__(Tensor)
+        tensor._array, tensor._buffer, tensor._type = self._array, self._buffer, self._type
         return tensor
 
     @property
@@ -120,8 +125,24 @@ class Tensor:
     @property
     def T(self) -> Tensor:
         """The tensor with its axes in reverse order."""
-        result: Tensor = _ops().transpose(self, tuple(range(self.ndim))[::-1])
+        result: Tensor = self.transpose()
         return result
+
+    @property
+    def mT(self) -> Tensor:
+        """The tensor with its last two axes exchanged; raises GraphValueError where it has fewer."""
+        result: Tensor = self.swapaxes(-1, -2)
+        return result
+
+    @property
+    def itemsize(self) -> int:
+        """The size of an element in bytes."""
+        return self.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """The size of all elements in bytes."""
+        return self.size * self.itemsize
 
     def asnumpy(self) -> Array:
         """The data as a NumPy array; waits for the step that makes it."""
@@ -179,42 +200,25 @@ class Tensor:
     def __iter__(self) -> Iterator[Tensor]:
         return (self[i] for i in range(len(self)))
 
-    if TYPE_CHECKING:
-        # The operators are set below by their names; this tells type checkers of them.
-        def __add__(self, other: Any) -> Tensor: ...
-        def __radd__(self, other: Any) -> Tensor: ...
-        def __sub__(self, other: Any) -> Tensor: ...
-        def __rsub__(self, other: Any) -> Tensor: ...
-        def __mul__(self, other: Any) -> Tensor: ...
-        def __rmul__(self, other: Any) -> Tensor: ...
-        def __truediv__(self, other: Any) -> Tensor: ...
-        def __rtruediv__(self, other: Any) -> Tensor: ...
-        def __floordiv__(self, other: Any) -> Tensor: ...
-        def __rfloordiv__(self, other: Any) -> Tensor: ...
-        def __mod__(self, other: Any) -> Tensor: ...
-        def __rmod__(self, other: Any) -> Tensor: ...
-        def __pow__(self, other: Any) -> Tensor: ...
-        def __rpow__(self, other: Any) -> Tensor: ...
-        def __matmul__(self, other: Any) -> Tensor: ...
-        def __rmatmul__(self, other: Any) -> Tensor: ...
-        def __and__(self, other: Any) -> Tensor: ...
-        def __rand__(self, other: Any) -> Tensor: ...
-        def __or__(self, other: Any) -> Tensor: ...
-        def __ror__(self, other: Any) -> Tensor: ...
-        def __xor__(self, other: Any) -> Tensor: ...
-        def __rxor__(self, other: Any) -> Tensor: ...
-        def __lt__(self, other: Any) -> Tensor: ...
-        def __le__(self, other: Any) -> Tensor: ...
-        def __gt__(self, other: Any) -> Tensor: ...
-        def __ge__(self, other: Any) -> Tensor: ...
-        def __neg__(self) -> Tensor: ...
-        def __abs__(self) -> Tensor: ...
-        def __invert__(self) -> Tensor: ...
-
     def __getitem__(self, index: Any) -> Tensor:
         from graphls.ops.indexing import getitem
 
         return getitem(self, index)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        """Take other elements where an index says; in a trace, see `Symbol`. See `ops.setitem`."""
+        from graphls.ops.indexing import setitem
+
+        self._become(setitem(self, index, value))
+
+    def _become(self, other: Tensor) -> None:
+        if dispatch.current_tracer() is not None:
+            raise TraceError(
+                "In a trace only what the graph computes takes elements in place, and this tensor is known; "
+                "use ops.setitem(tensor, index, value), or start from ops.zeros.",
+                user_location(),
+            )
+        self._array, self._buffer = other.array, None
 
     def __repr__(self) -> str:
         return f"Tensor(shape={list(self.shape)}, dtype={self.dtype!r}, value={self.array})"
@@ -227,63 +231,21 @@ class Tensor:
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         """Functions of `graphls.ops` that take the tensor first are its methods."""
-        function = getattr(_ops(), name, None) if name in _METHODS else None
+        if name.startswith("__"):  # what NumPy and copying ask every object for
+            raise AttributeError(name)
+        from graphls.ops.methods import methods
+
+        function = methods().get(name)
         if function is None:
             from graphls.ir.errors import GraphAttributeError
             from graphls.ir.registry import nearest
 
-            raise GraphAttributeError(f"A tensor has no {name!r}{nearest(name, _METHODS)}.", user_location())
-        return lambda *args, **options: function(self, *args, **options)
-
-
-_METHODS = frozenset(
-    [
-        "abs", "all", "any", "argmax", "argmin", "broadcast_to", "ceil", "clip", "cos", "equal", "erf", "exp",
-        "expand_dims", "expm1", "flatten", "floor", "gather", "greater", "greater_equal", "isfinite", "less",
-        "less_equal", "log", "log1p", "logical_and", "logical_not", "logical_or", "matmul", "max", "mean", "min", "mul",
-        "neg", "not_equal", "pow", "prod", "reciprocal", "reshape", "round", "rsqrt", "sigmoid", "sign", "sin",
-        "softmax", "sqrt", "square", "squeeze", "std", "sub", "sum", "swapaxes", "tanh", "transpose", "var", "view",
-        "where",
-    ]
-)  # fmt: skip
-
-
-def _ops() -> types.ModuleType:
-    import graphls.ops
-
-    return graphls.ops
-
-
-def _binary(name: str, swap: bool = False) -> Callable[[Any, Any], Any]:
-    def method(self: Tensor, other: Any) -> Any:
-        if not isinstance(other, (Tensor, int, float, bool, np.ndarray, np.generic)):
-            return NotImplemented
-        function = getattr(_ops(), name)
-        return function(other, self) if swap else function(self, other)
-
-    return method
-
-
-def _unary(name: str) -> Callable[[Any], Any]:
-    return lambda self: getattr(_ops(), name)(self)
-
-
-for _method, _function in {
-    "add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "floordiv": "floor_div", "mod": "mod",
-    "pow": "pow", "matmul": "matmul", "and": "logical_and", "or": "logical_or", "xor": "logical_xor",
-}.items():  # fmt: skip
-    setattr(Tensor, f"__{_method}__", _binary(_function))
-    setattr(Tensor, f"__r{_method}__", _binary(_function, swap=True))
-for _method, _function in {
-    "eq": "equal", "ne": "not_equal", "lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal",
-}.items():  # fmt: skip
-    setattr(Tensor, f"__{_method}__", _binary(_function))
-for _method, _function in {"neg": "neg", "abs": "abs", "invert": "logical_not"}.items():
-    setattr(Tensor, f"__{_method}__", _unary(_function))
+            raise GraphAttributeError(f"A tensor has no {name!r}{nearest(name, methods())}.", user_location())
+        return partial(function, self)
 
 
 class Symbol(Tensor):
-    """A value of the graph that is being traced."""
+    """A value of the graph that is being traced; another one after elements of it have been assigned."""
 
     __slots__ = ("_value",)
 
@@ -298,6 +260,12 @@ class Symbol(Tensor):
     @property
     def type(self) -> Type:
         return self.value.type
+
+    def _become(self, other: Tensor) -> None:
+        tracer = dispatch.current_tracer()
+        if tracer is None:
+            raise _not_static(self, "used after its trace has ended", "return it from construct")
+        self._value = tracer.value(other)
 
     @property
     def array(self) -> Array:

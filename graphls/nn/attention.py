@@ -13,8 +13,8 @@ from graphls.nn.cell import Cell
 from graphls.nn.checks import boolean, positive_int
 from graphls.nn.layers import Dense
 from graphls.nn.recurrent_gates import linear
-from graphls.ops.network import check_probability
 from graphls.ops.operands import apply, tensor_of
+from graphls.ops.random import check_probability
 from graphls.parameter import Parameter
 from graphls.source import user_location
 from graphls.tensor import Symbol, Tensor

@@ -110,7 +110,7 @@ class AdaptiveLossScaleUpdateCell(DynamicLossScaleUpdateCell):
     def next_larger(self, window: Any) -> Tensor:
         """The smallest window of the list that is larger than this one, or this one where none is."""
         listed = Tensor(self.scale_window_list, int32)
-        larger = ops.min(ops.where(ops.greater(listed, window), listed, np.iinfo(np.int32).max))
+        larger = ops.amin(ops.where(ops.greater(listed, window), listed, np.iinfo(np.int32).max))
         return ops.where(ops.less(window, self.max_scale_window), larger, window)
 
 

@@ -11,8 +11,8 @@ from graphls.nn.checks import boolean, positive_int
 from graphls.nn.layers import Dropout
 from graphls.nn.recurrent_cells import float_input, new_parameter, state_of_shape
 from graphls.nn.recurrent_gates import GRU_GATES, LSTM_GATES, Gates, State, linear, plain_gates
-from graphls.ops.network import check_probability
 from graphls.ops.operands import tensor_of
+from graphls.ops.random import check_probability
 from graphls.parameter import ParameterTuple
 from graphls.source import user_location, warn
 from graphls.tensor import Tensor

@@ -12,8 +12,7 @@ from graphls.ops import elementwise as e
 from graphls.ops.elementwise import addn, cast
 from graphls.ops.logic import greater_equal, isfinite, where
 from graphls.ops.operands import float_of
-from graphls.ops.reductions import max as largest
-from graphls.ops.reductions import sum
+from graphls.ops.reductions import amax, sum
 from graphls.ops.shapes import stack
 from graphls.source import user_location
 from graphls.tensor import Tensor, is_tensor
@@ -56,7 +55,7 @@ def clip_by_norm(x: Any, max_norm: float, norm_type: float = 2.0, error_if_nonfi
 
 def _norm(sizes: list[Tensor], order: float) -> Tensor:
     if order == math.inf:
-        return largest(stack([largest(t) for t in sizes]))
+        return amax(stack([amax(t) for t in sizes]))
     if order == 2:
         return e.sqrt(addn([sum(e.square(t)) for t in sizes]))
     return e.pow(addn([sum(e.pow(t, order)) for t in sizes]), 1 / order)

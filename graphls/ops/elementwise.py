@@ -43,14 +43,29 @@ def mul(x: Any, y: Any) -> Tensor:
     return apply("mul", *numbers(x, y))
 
 
-def div(x: Any, y: Any) -> Tensor:
-    """The quotient x / y as floats, broadcasting; integers become float32."""
-    return apply("div", *floats(x, y))
+def div(x: Any, y: Any, *, rounding_mode: str | None = None) -> Tensor:
+    """The quotient x / y as floats, broadcasting; "floor" rounds it down and "trunc" towards 0.
+
+    Integers become float32 without a rounding mode and stay integers with one. Raises GraphValueError for another mode.
+    """
+    if rounding_mode is None:
+        return apply("div", *floats(x, y))
+    if rounding_mode == "floor":
+        return floor_div(x, y)
+    if rounding_mode == "trunc":
+        return truncate_div(x, y)
+    raise GraphValueError(f"The rounding mode is None, 'floor' or 'trunc', not {rounding_mode!r}.", user_location())
 
 
 def floor_div(x: Any, y: Any) -> Tensor:
     """The quotient x / y rounded down, broadcasting."""
     return apply("floor_div", *numbers(x, y))
+
+
+def truncate_div(x: Any, y: Any) -> Tensor:
+    """The quotient x / y rounded towards 0, broadcasting; integers stay integers."""
+    x, y = numbers(x, y)
+    return mul(mul(sign(x), sign(y)), floor_div(abs(x), abs(y)))
 
 
 def mod(x: Any, y: Any) -> Tensor:
@@ -80,22 +95,22 @@ def minimum(x: Any, y: Any) -> Tensor:
 
 def neg(x: Any) -> Tensor:
     """The negative."""
-    return apply("neg", tensor_of(x))
+    return apply("neg", *numbers(x))
 
 
 def abs(x: Any) -> Tensor:
     """The absolute value."""
-    return apply("abs", tensor_of(x))
+    return apply("abs", *numbers(x))
 
 
 def sign(x: Any) -> Tensor:
     """-1, 0 or 1."""
-    return apply("sign", tensor_of(x))
+    return apply("sign", *numbers(x))
 
 
 def square(x: Any) -> Tensor:
     """The square."""
-    return apply("square", tensor_of(x))
+    return apply("square", *numbers(x))
 
 
 def reciprocal(x: Any) -> Tensor:
@@ -119,8 +134,8 @@ def exp(x: Any) -> Tensor:
 
 
 def expm1(x: Any) -> Tensor:
-    """exp(x) - 1."""
-    return sub(exp(x), 1.0)
+    """exp(x) - 1, exact for a small x."""
+    return apply("expm1", float_of(x))
 
 
 def log(x: Any) -> Tensor:
@@ -163,9 +178,13 @@ def ceil(x: Any) -> Tensor:
     return apply("ceil", float_of(x))
 
 
-def round(x: Any) -> Tensor:
-    """The nearest whole number, the even one of two."""
-    return apply("round", float_of(x))
+def round(x: Any, *, decimals: int = 0) -> Tensor:
+    """The nearest number with so many decimals, the even one of two; a negative count rounds to tens, hundreds, ..."""
+    if isinstance(decimals, bool) or not isinstance(decimals, int):
+        raise GraphTypeError(f"round takes a whole number of decimals, not {decimals!r}.", user_location())
+    if not decimals:
+        return apply("round", float_of(x))
+    return apply("round", float_of(mul(x, 10.0**decimals))) / 10.0**decimals
 
 
 def cast(x: Any, dtype: Any) -> Tensor:
@@ -189,4 +208,9 @@ def clip_by_value(x: Any, clip_value_min: Any = None, clip_value_max: Any = None
     return map_leaves(clipped, x) if any(map(is_tensor, leaves(x))) else clipped(tensor_of(x))
 
 
-clip = clamp = clip_by_value
+def clamp(x: Any, min: Any = None, max: Any = None) -> Any:
+    """The same as `clip_by_value`."""
+    return clip_by_value(x, min, max)
+
+
+clip = clamp

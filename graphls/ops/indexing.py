@@ -1,112 +1,85 @@
-"""`tensor[index]`."""
+"""`tensor[index]` and `tensor[index] = value`."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from graphls.ir.errors import GraphIndexError, GraphTypeError, GraphValueError
-from graphls.ops.operands import apply, tensor_of
-from graphls.ops.shapes import gather, reshape
+from graphls import dispatch
+from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ir.types import bool_
+from graphls.ops.index_items import Items, items_of
+from graphls.ops.index_plan import Plan, replaced_region
+from graphls.ops.joins import Join, replaced
+from graphls.ops.logic import where
+from graphls.ops.operands import tensor_of
+from graphls.ops.shapes import broadcast_to, reshape
 from graphls.source import user_location
-from graphls.tensor import Tensor, is_tensor
+from graphls.tensor import Symbol, Tensor
 
+Shape = tuple[int, ...]
 
-def getitem(tensor: Tensor, index: Any) -> Tensor:
+def getitem(tensor: Any, index: Any) -> Tensor:
     """The elements that an index names, by NumPy's rules.
 
-    An index is an integer, a slice with a positive step, None for a new axis, an Ellipsis, a tuple of those, of which
-    one may be a tensor or list of integers. Raises GraphIndexError for an integer out of range and for too many
-    indices, GraphTypeError for any other object, GraphValueError for what a static graph cannot do.
+    An index is an integer, a slice, None for a new axis, an Ellipsis, a tensor or list of integers, a mask that is
+    known, or a tuple of those. Raises GraphIndexError for what is known and out of range, for too many indices and for
+    shapes of tensors that do not fit, GraphTypeError for any other object and for a mask that the graph computes.
     """
     x = tensor_of(tensor)
-    items = _expanded(index if isinstance(index, tuple) else (index,), x)
-    axes = [item for item in items if item is not None]
-    x = _sliced(x, [_bounds(item, n) for item, n in zip(axes, x.shape, strict=True)])
-    picked = [i for i, item in enumerate(axes) if isinstance(item, Tensor)]
-    if picked:
-        _check_adjacent(items, len(picked))
-        x = gather(x, axes[picked[0]], axis=picked[0])
-    return reshape(x, _shape(items, x.shape))
+    return Plan.of(items_of(index, x)).taken(x)
 
 
-def _expanded(items: tuple[Any, ...], x: Tensor) -> list[Any]:
-    """One item for each axis, and None for each new one."""
-    items = tuple(_item(i) for i in items)
-    used = sum(i is not None and i is not Ellipsis for i in items)
-    if used > x.ndim:
-        raise GraphIndexError(f"{x.type} has {x.ndim} axes and takes no {used} indices.", user_location())
-    dots = [i for i, item in enumerate(items) if item is Ellipsis]
-    if len(dots) > 1:
-        raise GraphIndexError("An index has one Ellipsis at most.", user_location())
-    at = dots[0] if dots else len(items)
-    return [*items[:at], *[slice(None)] * (x.ndim - used), *items[at + 1 :]]
+def setitem(tensor: Any, index: Any, value: Any) -> Tensor:
+    """A tensor with other elements where an index says; `x[index] = value` makes x that.
+
+    The value is cast to the dtype of the tensor and broadcast to the shape of `x[index]`. Where an index names an
+    element twice, the last of its values stays. A mask that the graph computes is an index alone, with a value that
+    broadcasts to all that is not masked. Raises what `x[index]` raises, and GraphValueError for a value that
+    does not fit.
+    """
+    x, value = tensor_of(tensor), tensor_of(value)
+    value = value if value.dtype is x.dtype else dispatch.cast(value, x.dtype)
+    if isinstance(index, Symbol) and index.dtype is bool_:
+        return _masked(x, index, value)
+    return written(x, items_of(index, x), value, replaced)
 
 
-def _item(item: Any) -> Any:
-    if item is None or item is Ellipsis or isinstance(item, slice):
-        return item
-    if is_tensor(item) or isinstance(item, list):
-        return _indices(Tensor(np.asarray(item, np.int64) if item == [] else item) if not is_tensor(item) else item)
-    if isinstance(item, int) and not isinstance(item, bool):
-        return item
-    raise GraphTypeError(
-        f"A tensor is indexed by integers, slices, None, ... and integer tensors, not by {item!r}.", user_location()
-    )
-
-
-def _indices(item: Any) -> Tensor:
-    indices = tensor_of(item)
-    if indices.dtype.kind == "bool":
-        raise GraphTypeError("The shape of x[mask] is not static; use ops.where(mask, x, ...).", user_location())
-    if indices.dtype.long_name not in ("int32", "int64"):
-        raise GraphTypeError(f"An index is int32 or int64, not {indices.type}; cast it first.", user_location())
-    return indices
-
-
-def _bounds(item: Any, size: int) -> range:
-    """What an item takes of its axis before tensors pick."""
-    if isinstance(item, Tensor):
-        return range(size)
-    if isinstance(item, int):
-        if not -size <= item < size:
-            raise GraphIndexError(f"The index {item} is out of range for an axis of size {size}.", user_location())
-        return range(item % size, item % size + 1)
-    try:
-        taken = range(*item.indices(size))
-    except (TypeError, ValueError) as error:
-        raise GraphTypeError(f"The slice {item} cannot be taken: {error}.", user_location()) from None
-    if taken.step < 1:
-        raise GraphValueError("A slice takes a positive step; reverse an axis with an index tensor.", user_location())
-    return taken
-
-
-def _sliced(x: Tensor, taken: list[range]) -> Tensor:
-    if all(len(r) == n for r, n in zip(taken, x.shape, strict=True)):
+def written(x: Tensor, items: Items, value: Tensor, join: Join) -> Tensor:
+    """x, in which `join` brings a value of its dtype to the elements that an index names."""
+    plan = Plan.of(items)
+    if not items.tensors:
+        return replaced_region(x, plan.ranges, _on_axes(fitting(value, plan.kept), items))
+    value = broadcast_to(fitting(value, plan.shape), plan.shape)
+    if not value.size:
         return x
-    starts, stops, steps = (tuple(getattr(r, name) for r in taken) for name in ("start", "stop", "step"))
-    return apply("slice", x, starts=starts, stops=stops, steps=steps)
+    merged = plan.merged(plan.region(x))
+    merged = join(merged, reshape(plan.picked, (-1,)), plan.slices(value), plan.at)
+    return replaced_region(x, plan.ranges, plan.unmerged(merged))
 
 
-def _check_adjacent(items: list[Any], tensors: int) -> None:
-    """Where NumPy would move axes to the front, say so rather than do something else."""
-    places = [i for i, item in enumerate(items) if isinstance(item, (int, Tensor))]
-    if tensors > 1 or places[-1] - places[0] >= len(places):
-        raise GraphValueError(
-            "An index takes one tensor, with integers only next to it; index in two steps.", user_location()
+def _on_axes(value: Tensor, items: Items) -> Tensor:
+    """A value for what integers and ranges name, with the axes of the tensor that was indexed."""
+    sizes = iter(value.shape)
+    given = [(item, 1 if isinstance(item, int) else next(sizes)) for item in items.items]
+    return reshape(value, tuple(size for item, size in given if item is not None))
+
+
+def fitting(value: Tensor, shape: Shape) -> Tensor:
+    """A value with as many axes as a shape that it broadcasts to; raises GraphValueError where it does not."""
+    given = (*(1 for _ in shape), *value.shape)
+    extra, own = given[: len(given) - len(shape)], given[len(given) - len(shape) :]
+    if any(n != 1 for n in extra) or any(n not in (1, m) for n, m in zip(own, shape, strict=True)):
+        message = f"A value of shape {value.shape} does not fit elements of shape {shape}."
+        raise GraphValueError(message, user_location())
+    return reshape(value, own)
+
+
+def _masked(x: Tensor, mask: Tensor, value: Tensor) -> Tensor:
+    rest = x.shape[mask.ndim :]
+    if mask.shape != x.shape[: mask.ndim] or value.ndim > len(rest):
+        raise GraphTypeError(
+            f"Where the graph computes a mask, x[mask] = value takes a mask that fits the first axes of {x.type}, and "
+            f"one value for all that is not masked, not {mask.type} and {value.type}; use ops.where.",
+            user_location(),
         )
-
-
-def _shape(items: list[Any], sizes: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape of the result: new axes added, integer ones dropped, a tensor's own in their place."""
-    shape: list[int] = []
-    remaining = list(sizes)
-    for item in items:
-        if item is None:
-            shape.append(1)
-            continue
-        count = item.ndim if isinstance(item, Tensor) else 1
-        taken, remaining = remaining[:count], remaining[count:]
-        shape += [] if isinstance(item, int) else taken
-    return tuple(shape)
+    return where(reshape(mask, (*mask.shape, *(1 for _ in rest))), fitting(value, rest), x)

@@ -5,13 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
 from graphls import dispatch
-from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ir.errors import GraphValueError
 from graphls.ops.elementwise import add, erf, mul, tanh
-from graphls.ops.logic import where
 from graphls.ops.operands import apply, axis_of, float_of, operand_of
+from graphls.ops.random import check_probability, kept_or_zero
 from graphls.ops.shapes import reshape
 from graphls.source import user_location
 from graphls.tensor import Tensor
@@ -88,25 +86,4 @@ def dropout(x: Any, p: float = 0.5, training: bool = True, seed: int | None = No
     tensor = float_of(x)
     if not training or p == 0:
         return tensor
-    kept = 1.0 - p
-    scaled = mul(tensor, 1 / kept if kept else 0.0)
-    return where(_bernoulli(tensor.shape, kept, seed), scaled, 0.0)
-
-
-def check_probability(name: str, p: Any) -> None:
-    """Raise GraphTypeError or GraphValueError for what is no probability."""
-    if isinstance(p, bool) or not isinstance(p, (int, float)):
-        raise GraphTypeError(f"For {name!r}, the 'p' must be a number, not {p!r}.", user_location())
-    if not 0 <= p <= 1:
-        raise GraphValueError(f"For {name!r}, the 'p' must be between 0 and 1, but got {p}.", user_location())
-
-
-def _bernoulli(shape: tuple[int, ...], probability: float, seed: int | None) -> Tensor:
-    from graphls.random import generator
-
-    tracer = dispatch.current_tracer()
-    if tracer is not None:
-        mask: Tensor = tracer.random("random_bernoulli", {"shape": shape, "probability": probability})
-        return mask
-    draws = generator() if seed is None else np.random.default_rng(seed)
-    return Tensor(np.asarray(draws.random(shape) < probability))
+    return kept_or_zero(tensor, p, tensor.shape, seed)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from graphls import dispatch
@@ -23,19 +23,28 @@ def apply(name: str, *operands: Any, **attrs: Any) -> Tensor:
 
 
 def tensor_of(x: Any) -> Tensor:
-    """A tensor, or what a number or array is as one; in a trace, a parameter's value as the running cell sees it."""
+    """A tensor of its own with the value of a tensor, number or array, so that assigning to one leaves the other alone.
+
+    In a trace, a parameter's value is what the running cell sees.
+    """
     tracer = dispatch.current_tracer()
-    if isinstance(x, Parameter) and tracer is not None:
-        return Symbol(tracer.read(x))
+    if isinstance(x, Parameter):
+        return x.data if tracer is None else Symbol(tracer.read(x))
     if isinstance(x, Symbol):
         return Symbol(x.value)
-    return x if isinstance(x, Tensor) else Tensor(x)
+    return x.twin() if isinstance(x, Tensor) else Tensor(x)
 
 
 def state_of(parameter: Parameter) -> Tensor:
     """The value of a parameter at this point in its own dtype, whatever the `to_float` of the running cell."""
     tracer = dispatch.current_tracer()
     return Symbol(tracer.current(parameter)) if tracer is not None else parameter.data
+
+
+def in_graph(x: Tensor) -> Tensor:
+    """In a trace, a tensor that is known as a value of the graph: what is made of it is computed there, not stored."""
+    tracer = dispatch.current_tracer()
+    return x if tracer is None or isinstance(x, Symbol) else Symbol(tracer.value(x))
 
 
 def float_of(x: Any) -> Tensor:
@@ -53,6 +62,15 @@ def numbers(*operands: Any) -> tuple[Tensor, ...]:
     """Operands as tensors of one dtype, in which bools count as int32."""
     tensors = dispatch.promoted(*map(operand_of, operands))
     return tuple(dispatch.cast(t, int32) for t in tensors) if tensors[0].dtype is bool_ else tensors
+
+
+def in_single(function: Callable[..., Tensor], *operands: Any) -> Tensor:
+    """`function` of the operands as numbers of one dtype; 16-bit floats are computed in float32 and rounded once."""
+    tensors = numbers(*operands)
+    dtype = tensors[0].dtype
+    if not dtype.is_half:
+        return function(*tensors)
+    return dispatch.cast(function(*(dispatch.cast(t, float32) for t in tensors)), dtype)
 
 
 def operand_of(x: Any) -> Any:

@@ -21,6 +21,8 @@ from graphls.ops import (
     float_status,
     logic,
     network,
+    operations_arrays,
+    operations_numbers,
     reductions,
     shapes,
     state,
@@ -160,9 +162,9 @@ CONFIGURED: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "OneHot": (creation.one_hot, {"axis": -1}),
     "ReduceAll": (_reduction(reductions.all), {"keep_dims": False}),
     "ReduceAny": (_reduction(reductions.any), {"keep_dims": False}),
-    "ReduceMax": (_reduction(reductions.max), {"keep_dims": False}),
+    "ReduceMax": (_reduction(reductions.amax), {"keep_dims": False}),
     "ReduceMean": (_reduction(reductions.mean), {"keep_dims": False}),
-    "ReduceMin": (_reduction(reductions.min), {"keep_dims": False}),
+    "ReduceMin": (_reduction(reductions.amin), {"keep_dims": False}),
     "ReduceProd": (_reduction(reductions.prod), {"keep_dims": False}),
     "ReduceSum": (_reduction(reductions.sum), {"keep_dims": False}),
     "Softmax": (network.softmax, {"axis": -1}),
@@ -170,6 +172,9 @@ CONFIGURED: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "Squeeze": (_squeeze, {"axis": ()}),
     "Stack": (shapes.stack, {"axis": 0}),
 }
+
+PLAIN |= operations_arrays.PLAIN | operations_numbers.PLAIN
+CONFIGURED |= operations_arrays.CONFIGURED | operations_numbers.CONFIGURED
 
 OPERATORS: dict[str, Any] = {
     **{name: operator(name, function, {}, __name__) for name, function in PLAIN.items()},

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from graphls.ir.errors import GraphValueError
-from graphls.ir.types import bool_, int64
-from graphls.ops.elementwise import cast, mul, sqrt, square, sub
+from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ir.types import bool_, int32, int64
+from graphls.ops.elementwise import cast, maximum, minimum, mul, sqrt, square, sub
 from graphls.ops.logic import bool_of
+from graphls.ops.logic import where as chosen
 from graphls.ops.operands import Axis, apply, axes_of, axis_of, float_of, tensor_of
 from graphls.ops.shapes import reshape
+from graphls.ops.spellings import with_spellings
 from graphls.source import user_location
 from graphls.tensor import Tensor
 
@@ -18,52 +21,119 @@ def _reduced(name: str, x: Tensor, axis: Axis, keepdims: bool) -> Tensor:
     return apply(name, x, axis=axes_of(axis, x.ndim), keepdims=bool(keepdims))
 
 
-def _counted(x: Any) -> Tensor:
+def counted(x: Any, dtype: Any) -> Tensor:
+    """A tensor in the dtype that it is added up in: the one given, and for bools int64."""
     x = tensor_of(x)
+    if dtype is not None:
+        return cast(x, dtype)
     return cast(x, int64) if x.dtype is bool_ else x
 
 
-def sum(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """The sum along axes, all of them without any; bools are counted as int64."""
-    return _reduced("sum", _counted(x), axis, keepdims)
+@with_spellings
+def sum(x: Any, axis: Axis = None, keepdims: bool = False, *, dtype: Any = None) -> Tensor:
+    """The sum along axes, all of them without any, in the dtype given; bools are counted as int64."""
+    return _reduced("sum", counted(x, dtype), axis, keepdims)
 
 
-def mean(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """The mean along axes; integers become float32."""
-    return _reduced("mean", float_of(x), axis, keepdims)
+@with_spellings
+def mean(x: Any, axis: Axis = None, keepdims: bool = False, *, dtype: Any = None) -> Tensor:
+    """The mean along axes, in the dtype given; integers become float32."""
+    return _reduced("mean", float_of(x if dtype is None else cast(x, dtype)), axis, keepdims)
 
 
-def max(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """The largest number along axes, nan where one is."""
-    return _reduced("max", tensor_of(x), axis, keepdims)
+@with_spellings
+def amax(x: Any, axis: Axis = None, keepdims: bool = False, *, initial: Any = None, where: Any = None) -> Tensor:
+    """The largest number along axes, nan where one is; equal ones share the gradient.
+
+    `initial` counts as one more number, and takes the place of those where `where` is false. Raises GraphValueError
+    for `where` without it.
+    """
+    return _extreme("max", maximum, x, axis, keepdims, initial, where)
 
 
-def min(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """The smallest number along axes, nan where one is."""
-    return _reduced("min", tensor_of(x), axis, keepdims)
+@with_spellings
+def amin(x: Any, axis: Axis = None, keepdims: bool = False, *, initial: Any = None, where: Any = None) -> Tensor:
+    """The smallest number along axes, nan where one is; equal ones share the gradient.
+
+    `initial` and `where` are those of `amax`.
+    """
+    return _extreme("min", minimum, x, axis, keepdims, initial, where)
 
 
-def prod(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """The product along axes; bools are counted as int64."""
-    return _reduced("prod", _counted(x), axis, keepdims)
+def _extreme(
+    name: str, larger: Callable[[Any, Any], Tensor], x: Any, axis: Axis, keepdims: bool, initial: Any, where: Any
+) -> Tensor:
+    x = _selected(name, x, initial, where)
+    found = _reduced(name, x, axis, keepdims)
+    return found if initial is None else larger(found, cast(initial, x.dtype))
 
 
+def _selected(name: str, x: Any, initial: Any, where: Any) -> Tensor:
+    tensor = tensor_of(x)
+    if where is None:
+        return tensor
+    if initial is None:
+        raise GraphValueError(f"{name} takes 'where' only with an 'initial' number.", user_location())
+    return chosen(where, tensor, cast(initial, tensor.dtype))
+
+
+@with_spellings
+def max(
+    x: Any, axis: int | None = None, keepdims: bool = False, *, initial: Any = None, where: Any = None
+) -> tuple[Tensor, Tensor]:
+    """The largest number along an axis, and its int64 position there, the first of equal ones; see `amax`.
+
+    Without an axis: among all elements, as they are flattened, and without `keepdims`. Raises GraphTypeError for
+    several axes.
+    """
+    x = _selected("max", x, initial, where)
+    axis, keepdims = _one_axis("max", axis), axis is not None and keepdims
+    return amax(x, axis, keepdims, initial=initial), argmax(x, axis, keepdims)
+
+
+@with_spellings
+def min(
+    x: Any, axis: int | None = None, keepdims: bool = False, *, initial: Any = None, where: Any = None
+) -> tuple[Tensor, Tensor]:
+    """The smallest number along an axis, and its int64 position there, the first of equal ones; otherwise as `max`."""
+    x = _selected("min", x, initial, where)
+    axis, keepdims = _one_axis("min", axis), axis is not None and keepdims
+    return amin(x, axis, keepdims, initial=initial), argmin(x, axis, keepdims)
+
+
+def _one_axis(name: str, axis: Any) -> Any:
+    if axis is None or isinstance(axis, int):
+        return axis
+    raise GraphTypeError(f"{name} takes one axis, not {axis!r}; use a{name} for several.", user_location())
+
+
+@with_spellings
+def prod(x: Any, axis: Axis = None, keepdims: bool = False, dtype: Any = None) -> Tensor:
+    """The product along axes, in the dtype given; bools are counted as int64."""
+    return _reduced("prod", counted(x, dtype), axis, keepdims)
+
+
+@with_spellings
 def any(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """Whether any element along axes is true."""
     return _reduced("any", bool_of(x), axis, keepdims)
 
 
+@with_spellings
 def all(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """Whether every element along axes is true."""
     return _reduced("all", bool_of(x), axis, keepdims)
 
 
+@with_spellings
 def var(x: Any, axis: Axis = None, ddof: int = 0, keepdims: bool = False) -> Tensor:
     """The mean square of the distances from the mean, over n - ddof elements.
 
-    Raises GraphValueError where that is not positive.
+    Raises GraphValueError where that is not positive, GraphTypeError where `ddof` is no integer.
     """
     x = float_of(x)
+    if not isinstance(ddof, int):
+        raise GraphTypeError(f"The ddof of a variance is an integer, not {ddof!r}.", user_location())
     squares = square(sub(x, mean(x, axis, keepdims=True)))
     result = mean(squares, axis, keepdims)
     count = x.size // (result.size or 1)
@@ -72,6 +142,7 @@ def var(x: Any, axis: Axis = None, ddof: int = 0, keepdims: bool = False) -> Ten
     return mul(result, count / (count - ddof)) if ddof else result
 
 
+@with_spellings
 def std(x: Any, axis: Axis = None, ddof: int = 0, keepdims: bool = False) -> Tensor:
     """The square root of the variance."""
     return sqrt(var(x, axis, ddof, keepdims))
@@ -79,20 +150,23 @@ def std(x: Any, axis: Axis = None, ddof: int = 0, keepdims: bool = False) -> Ten
 
 def _position(name: str, x: Any, axis: int | None, keepdims: bool) -> Tensor:
     x = tensor_of(x)
+    x = cast(x, int32) if x.dtype is bool_ else x
     if axis is None:
         return apply(name, reshape(x, (-1,)), axis=0, keepdims=False)
     return apply(name, x, axis=axis_of(axis, x.ndim), keepdims=bool(keepdims))
 
 
+@with_spellings
 def argmax(x: Any, axis: int | None = None, keepdims: bool = False) -> Tensor:
     """The int64 position of the largest number along an axis, or among all elements; the first of equal ones."""
     return _position("argmax", x, axis, keepdims)
 
 
+@with_spellings
 def argmin(x: Any, axis: int | None = None, keepdims: bool = False) -> Tensor:
     """The int64 position of the smallest number along an axis, or among all elements; the first of equal ones."""
     return _position("argmin", x, axis, keepdims)
 
 
-reduce_sum, reduce_mean, reduce_max, reduce_min, reduce_prod = sum, mean, max, min, prod
-reduce_any, reduce_all, amax, amin = any, all, max, min
+reduce_sum, reduce_mean, reduce_max, reduce_min, reduce_prod = sum, mean, amax, amin, prod
+reduce_any, reduce_all = any, all

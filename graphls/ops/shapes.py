@@ -95,7 +95,7 @@ def broadcast_to(x: Any, shape: Any) -> Tensor:
 
 def concat(tensors: Sequence[Any], axis: int = 0) -> Tensor:
     """Tensors joined along an axis; raises GraphTypeError for what is no sequence of tensors."""
-    return apply("concat", *_sequence("concat", tensors), axis=axis)
+    return apply("concat", *sequence_of("concat", tensors), axis=axis)
 
 
 cat = concat
@@ -103,10 +103,11 @@ cat = concat
 
 def stack(tensors: Sequence[Any], axis: int = 0) -> Tensor:
     """Tensors of one shape joined along a new axis."""
-    return apply("concat", *(expand_dims(t, axis) for t in _sequence("stack", tensors)), axis=axis)
+    return apply("concat", *(expand_dims(t, axis) for t in sequence_of("stack", tensors)), axis=axis)
 
 
-def _sequence(name: str, tensors: Any) -> tuple[Tensor, ...]:
+def sequence_of(name: str, tensors: Any) -> tuple[Tensor, ...]:
+    """Tensors of one dtype; raises GraphTypeError for what is no tuple or list of them, or an empty one."""
     if not isinstance(tensors, (tuple, list)) or not tensors:
         raise GraphTypeError(f"{name} takes a tuple or list of one tensor or more, not {tensors!r}.", user_location())
     return dispatch.promoted(*map(operand_of, tensors))
@@ -148,21 +149,26 @@ def gather(input_params: Any, input_indices: Any, axis: int = 0) -> Tensor:
     Raises GraphIndexError for an index that is known and out of range.
     """
     x, indices = tensor_of(input_params), tensor_of(input_indices)
-    _check_range(x, indices, axis_of(axis, x.ndim))
+    check_range(x, indices, axis_of(axis, x.ndim))
     return apply("gather", x, indices, axis=axis)
 
 
 def gather_elements(x: Any, dim: int, index: Any) -> Tensor:
     """The elements of x that the indices name along the axis `dim`.
 
-    Raises GraphIndexError for an index that is known and out of range.
+    The other sizes of the indices are those of x or less. Raises GraphValueError for larger ones, GraphIndexError for
+    an index that is known and out of range.
     """
     x, indices = tensor_of(x), tensor_of(index)
-    _check_range(x, indices, axis_of(dim, x.ndim))
-    return apply("gather_elements", x, indices, axis=dim)
+    at = axis_of(dim, x.ndim)
+    check_range(x, indices, at)
+    for axis, size in enumerate(indices.shape[: x.ndim]):
+        x = cut(x, axis, 0, size) if axis != at and size < x.shape[axis] else x
+    return apply("gather_elements", x, indices, axis=at)
 
 
-def _check_range(x: Tensor, indices: Tensor, axis: int) -> None:
+def check_range(x: Tensor, indices: Tensor, axis: int) -> None:
+    """Raise GraphIndexError for an index that is known and outside of an axis."""
     if isinstance(indices, Symbol) or indices.dtype not in (int32, int64):
         return
     size, array = x.shape[axis], indices.array

@@ -78,49 +78,6 @@ class Div(FloatElementwise):
         return gx, e.neg(e.mul(gx, out))
 
 
-class FloorDiv(Elementwise):
-    """The quotient x / y rounded down, broadcasting; any numbers, gradient zero."""
-
-    samples = (
-        sample(f32(2, 3), f32(3), low=0.6, high=1.9, gradient=False),
-        sample(Type(int32, (9,)), Type(int32, (9,)), integers=(1, 9)),
-    )
-
-    def numpy(self, x: Array, y: Array) -> Array:
-        return np.floor(np.divide(x, y)) if x.dtype.kind == "f" else np.floor_divide(x, y)
-
-    def vjp(self, e: Builder, g: Value, x: Value, y: Value, out: Value) -> Any:
-        return None, None
-
-    def onnx(self, e: Any, x: str, y: str) -> Any:
-        if e.in_types[0].dtype.is_float:
-            return e.Floor(e.Div(x, y))
-        remainder = e.Mod(x, y)
-        return e.Div(e.Sub(x, remainder), y)
-
-
-class Mod(Elementwise):
-    """The remainder with the sign of the divisor (Python's %), broadcasting; any numbers."""
-
-    samples = (
-        sample(f32(2, 3), f32(3), low=0.6, high=1.9, gradient=False),
-        sample(Type(int32, (9,)), Type(int32, (9,)), integers=(1, 9)),
-    )
-
-    def numpy(self, x: Array, y: Array) -> Array:
-        return np.mod(x, y)
-
-    def vjp(self, e: Builder, g: Value, x: Value, y: Value, out: Value) -> Any:
-        return g, e.neg(e.mul(g, e.floor_div(x, y)))
-
-    def onnx(self, e: Any, x: str, y: str) -> Any:
-        if not e.in_types[0].dtype.is_float:
-            return e.Mod(x, y)
-        remainder, zero = e.Mod(x, y, fmod=1), e.scalar(0.0)
-        opposite = e.Less(e.Mul(e.Sign(remainder), e.Sign(y)), zero)
-        return e.Where(opposite, e.Add(remainder, y), remainder)
-
-
 class Pow(FloatElementwise):
     """The power x ** y of floats, broadcasting; nan for a negative x with a broken y."""
 

@@ -56,11 +56,15 @@ class Log1p(FloatElementwise):
         return e.div(g, e.add(x, 1.0))
 
     def onnx(self, e: Any, x: str) -> Any:
-        """log(u) * x / (u - 1) with u = 1 + x corrects the rounding of u (W. Kahan)."""
-        one = e.scalar(1.0)
-        u = e.Add(x, one)
-        corrected = e.Mul(e.Log(u), e.Div(x, e.Sub(u, one)))
-        return e.Where(e.Or(e.Equal(u, one), e.Equal(x, e.scalar(math.inf))), x, corrected)
+        return log_of_one_plus(e, x)
+
+
+def log_of_one_plus(e: Any, x: str) -> str:
+    """The ONNX log1p: log(u) * x / (u - 1) with u = 1 + x corrects the rounding of u (W. Kahan)."""
+    one = e.scalar(1.0)
+    u = e.Add(x, one)
+    corrected = e.Mul(e.Log(u), e.Div(x, e.Sub(u, one)))
+    return str(e.Where(e.Or(e.Equal(u, one), e.Equal(x, e.scalar(math.inf))), x, corrected))
 
 
 class Tanh(FloatElementwise):

@@ -20,7 +20,8 @@ Shape = tuple[int, ...]
 _picked = partial(sample, integers=(-4, 4))
 
 
-def _require_indices(name: str, indices: Type) -> None:
+def require_indices(name: str, indices: Type) -> None:
+    """Raise GraphTypeError for any other dtype than int32 and int64."""
     if indices.dtype not in (int32, int64):
         raise GraphTypeError(f"{name} takes int32 or int64 indices, not {indices}; cast them first.")
 
@@ -40,7 +41,7 @@ class OneHot(Primitive):
     )
 
     def infer(self, indices: Type, depth: int, dtype: DType, axis: int = -1) -> Type:
-        _require_indices(self.name, indices)
+        require_indices(self.name, indices)
         if depth < 0:
             raise GraphValueError(f"one_hot takes a depth of 0 or more, not {depth}.")
         at = normalise_axis(axis, indices.rank + 1)
@@ -84,7 +85,7 @@ class Gather(Primitive):
     )
 
     def infer(self, x: Type, indices: Type, axis: int) -> Type:
-        _require_indices(self.name, indices)
+        require_indices(self.name, indices)
         at = normalise_axis(axis, x.rank)
         return x.with_shape((*x.shape[:at], *indices.shape, *x.shape[at + 1 :]))
 
@@ -113,7 +114,7 @@ class GatherGradient(Primitive):
     )
 
     def infer(self, g: Type, indices: Type, axis: int, size: int) -> Type:
-        _require_indices(self.name, indices)
+        require_indices(self.name, indices)
         at = normalise_axis(axis, g.rank - indices.rank + 1)
         if g.shape[at : at + indices.rank] != indices.shape:
             raise GraphValueError(f"gather_gradient of {g} along axis {axis} does not fit the indices {indices}.")
@@ -164,8 +165,8 @@ class GatherElements(Primitive):
     )
 
     def infer(self, x: Type, indices: Type, axis: int) -> Type:
-        _require_indices(self.name, indices)
-        _require_same_others(self.name, x, indices, normalise_axis(axis, x.rank))
+        require_indices(self.name, indices)
+        require_same_others(self.name, x, indices, normalise_axis(axis, x.rank))
         return x.with_shape(indices.shape)
 
     def numpy(self, x: Array, indices: Array, axis: int) -> Array:
@@ -178,7 +179,7 @@ class GatherElements(Primitive):
         return e.GatherElements(x, indices, axis=axis)
 
 
-def _require_same_others(name: str, x: Type, indices: Type, axis: int) -> None:
+def require_same_others(name: str, x: Type, indices: Type, axis: int) -> None:
     """Raise GraphValueError unless both have the same sizes along all axes but one."""
     others = [t.shape[:axis] + t.shape[axis + 1 :] for t in (x, indices)]
     if x.rank != indices.rank or others[0] != others[1]:
@@ -198,7 +199,7 @@ class GatherElementsGradient(Primitive):
     )
 
     def infer(self, g: Type, indices: Type, axis: int, size: int) -> Type:
-        _require_indices(self.name, indices)
+        require_indices(self.name, indices)
         if g.shape != indices.shape:
             raise GraphValueError(f"{self.name} of {g} takes indices of that shape, not {indices}.")
         along = normalise_axis(axis, g.rank)

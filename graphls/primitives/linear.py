@@ -9,8 +9,8 @@ import numpy as np
 from graphls.ir.build import Builder
 from graphls.ir.errors import GraphValueError
 from graphls.ir.graph import Value
-from graphls.ir.types import Type, broadcast_shapes
-from graphls.primitives.primitive import Array, Primitive, f32, require_float, sample
+from graphls.ir.types import Type, broadcast_shapes, float64
+from graphls.primitives.primitive import Array, Primitive, f32, of, require_float, sample
 
 
 class Matmul(Primitive):
@@ -25,6 +25,7 @@ class Matmul(Primitive):
         sample(f32(5, 2, 3), f32(3, 4)),
         sample(f32(5, 2, 3), f32(5, 4, 3), transpose_b=True),
         sample(f32(2, 1, 2, 3), f32(4, 3, 2)),
+        sample(of(float64, 5, 3, 2), of(float64, 5, 4, 3), transpose_a=True, transpose_b=True),
         sample(f32(4, 3, 2), f32(2, 1, 3, 2), transpose_a=True),
         sample(f32(0, 3), f32(3, 4)),
         sample(f32(2, 0), f32(0, 4)),
@@ -77,9 +78,13 @@ def _gradient_of_second(
 
 
 def _swapped(e: Any, name: str, rank: int, transpose: bool) -> str:
+    """An operand, transposed or not; ONNX Runtime would fuse a plain transpose of float64 into what it cannot run."""
     if not transpose:
         return name
-    return str(e.Transpose(name, perm=[*range(rank - 2), rank - 1, rank - 2]))
+    if e.in_types[0].dtype is not float64:
+        return str(e.Transpose(name, perm=[*range(rank - 2), rank - 1, rank - 2]))
+    wide = e.Transpose(e.Unsqueeze(name, e.ints([0])), perm=[*range(rank - 1), rank, rank - 1])
+    return str(e.Squeeze(wide, e.ints([0])))
 
 
 class Transpose(Primitive):

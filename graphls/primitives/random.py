@@ -83,3 +83,58 @@ class RandomBernoulli(RandomArray):
         size = prod(shape)
         bits = _words(state, site, -(-size // 4)).view("<u2")[:size]
         return (bits < np.uint32(round(probability * 2**16))).reshape(shape)
+
+
+class RandomNormal(RandomArray):
+    """Float32 numbers of the standard normal distribution, from the seed and step in `state` and the call site.
+
+    By Box and Muller (1958), in float64, from 53 random bits for each radius and angle.
+    """
+
+    samples = (sample(of(int64, 2), shape=(2, 3), site=1), sample(of(int64, 2), shape=(5,), site=0))
+
+    def infer(self, state: Type, shape: Shape, site: int) -> Type:
+        _require_state(self.name, state)
+        return Type(float32, shape)
+
+    def numpy(self, state: Array, shape: Shape, site: int) -> Array:
+        size = prod(shape)
+        bits = _words(state, site, size + size % 2) >> np.uint64(11)
+        radius = np.sqrt(-2 * np.log((bits[0::2] + 1) * 2.0**-53))
+        angle = bits[1::2] * (2 * np.pi * 2.0**-53)
+        numbers = np.stack((radius * np.cos(angle), radius * np.sin(angle)), axis=1)
+        return numbers.reshape(-1)[:size].astype(np.float32).reshape(shape)
+
+
+class RandomIntegers(RandomArray):
+    """Int64 numbers from `start` up to, but without, `stop`, from the seed and step in `state` and the call site."""
+
+    samples = (
+        sample(of(int64, 2), shape=(2, 3), site=1, start=-2, stop=5),
+        sample(of(int64, 2), shape=(4,), site=2, start=-(2**63), stop=2**63 - 1),
+    )
+
+    def infer(self, state: Type, shape: Shape, site: int, start: int, stop: int) -> Type:
+        _require_state(self.name, state)
+        if not -(2**63) <= start < stop < 2**63:
+            raise GraphValueError(f"Random integers are drawn from a range of int64, not from {start} to {stop}.")
+        return Type(int64, shape)
+
+    def numpy(self, state: Array, shape: Shape, site: int, start: int, stop: int) -> Array:
+        numbers = _words(state, site, prod(shape)) % np.uint64(stop - start) + np.uint64(start % 2**64)
+        return numbers.view("<i8").reshape(shape)
+
+
+class RandomPermutation(RandomArray):
+    """The int64 numbers below `size` in random order, from the seed and step in `state` and the call site."""
+
+    samples = (sample(of(int64, 2), size=7, site=1), sample(of(int64, 2), size=0, site=1))
+
+    def infer(self, state: Type, size: int, site: int) -> Type:
+        _require_state(self.name, state)
+        if size < 0:
+            raise GraphValueError(f"A permutation has 0 elements or more, not {size}.")
+        return Type(int64, (size,))
+
+    def numpy(self, state: Array, size: int, site: int) -> Array:
+        return np.argsort(_words(state, site, size), kind="stable")

@@ -10,13 +10,12 @@ import numpy as np
 from graphls.ir.build import Builder
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.graph import Value
-from graphls.ir.types import Type, bool_, float32, float64, int8, int32, int64, uint8
+from graphls.ir.types import Type, bool_, float32, int8, int32, int64, uint8
 from graphls.primitives.primitive import (
     Array,
     Primitive,
     f32,
     normalise_axes,
-    normalise_axis,
     of,
     require_float,
     sample,
@@ -32,18 +31,18 @@ _FULL = (
     sample(f32()),
     sample(f32(0, 3), axis=(1,)),
 )
-_EMPTY = (sample(f32(0, 3), gradient=False), sample(f32(2, 0), axis=(-1,), keepdims=True, gradient=False))
-_INTEGERS = (sample(of(int32, 2, 3), axis=(0,)), sample(of(int64, 5)), sample(of(int8, 5)))
+EMPTY = (sample(f32(0, 3), gradient=False), sample(f32(2, 0), axis=(-1,), keepdims=True, gradient=False))
+INTEGERS = (sample(of(int32, 2, 3), axis=(0,)), sample(of(int64, 5)), sample(of(int8, 5)))
 
 
 class Reduction(Primitive, abstract=True):
     """One element for all those along some axes, which go away or, with `keepdims`, get size 1."""
 
     def infer(self, x: Type, axis: Axes = None, keepdims: bool = False) -> Type:
-        return x.with_shape(_reduced_shape(x, axis, keepdims))
+        return x.with_shape(reduced_shape(x, axis, keepdims))
 
 
-def _reduced_shape(x: Type, axis: Axes, keepdims: bool) -> tuple[int, ...]:
+def reduced_shape(x: Type, axis: Axes, keepdims: bool) -> tuple[int, ...]:
     axes = normalise_axes(axis, x.rank)
     if keepdims:
         return tuple(1 if i in axes else n for i, n in enumerate(x.shape))
@@ -54,23 +53,23 @@ def _count(x: Type, axis: Axes) -> int:
     return prod(x.shape[i] for i in normalise_axes(axis, x.rank))
 
 
-def _require_elements(name: str, x: Type, axis: Axes) -> None:
+def require_elements(name: str, x: Type, axis: Axes) -> None:
     if _count(x, axis) == 0:
         raise GraphValueError(f"{name} over no elements is not defined: {x} is empty along the axes {axis}.")
 
 
-def _restored(e: Builder, y: Value, x: Value, axis: Axes) -> Value:
+def restored(e: Builder, y: Value, x: Value, axis: Axes) -> Value:
     """A reduction's result, or its gradient, with the axes that went away as axes of size 1."""
-    shape = _reduced_shape(x.type, axis, keepdims=True)
+    shape = reduced_shape(x.type, axis, keepdims=True)
     return y if y.type.shape == shape else e.reshape(y, shape=shape)
 
 
-def _reduce(e: Any, operator: str, x: str, axis: Axes, keepdims: bool) -> str:
+def reduce(e: Any, operator: str, x: str, axis: Axes, keepdims: bool) -> str:
     axes = normalise_axes(axis, e.in_types[0].rank)
     return str(e.operator(operator, [x, e.ints(axes)], {"keepdims": int(keepdims)}) if axes else e.Identity(x))
 
 
-def _require_numbers(name: str, x: Type) -> None:
+def require_numbers(name: str, x: Type) -> None:
     if x.dtype is bool_:
         raise GraphTypeError(f"{name} takes numbers, not {x}; cast it first.")
 
@@ -78,26 +77,26 @@ def _require_numbers(name: str, x: Type) -> None:
 class Sum(Reduction):
     """The sum along axes, 0 over none; any numbers, integers wrap."""
 
-    samples = _FULL + _EMPTY + _INTEGERS
+    samples = _FULL + EMPTY + INTEGERS
 
     def infer(self, x: Type, axis: Axes = None, keepdims: bool = False) -> Type:
-        _require_numbers(self.name, x)
+        require_numbers(self.name, x)
         return super().infer(x, axis, keepdims)
 
     def numpy(self, x: Array, axis: Axes = None, keepdims: bool = False) -> Array:
         return np.sum(x, axis=axis, keepdims=keepdims, dtype=x.dtype)
 
     def vjp(self, e: Builder, g: Value, x: Value, y: Value, axis: Axes = None, keepdims: bool = False) -> Any:
-        return e.broadcast_to(_restored(e, g, x, axis), shape=x.type.shape)
+        return e.broadcast_to(restored(e, g, x, axis), shape=x.type.shape)
 
     def onnx(self, e: Any, x: str, axis: Axes = None, keepdims: bool = False) -> Any:
-        return _reduce(e, "ReduceSum", x, axis, keepdims)
+        return reduce(e, "ReduceSum", x, axis, keepdims)
 
 
 class Mean(Reduction):
     """The mean of floats along axes, nan over none."""
 
-    samples = _FULL + _EMPTY
+    samples = _FULL + EMPTY
 
     def infer(self, x: Type, axis: Axes = None, keepdims: bool = False) -> Type:
         require_float(self.name, x)
@@ -108,12 +107,12 @@ class Mean(Reduction):
         return np.asarray(np.divide(total, np.array(x.size // max(1, total.size) if x.size else 0, x.dtype)))
 
     def vjp(self, e: Builder, g: Value, x: Value, y: Value, axis: Axes = None, keepdims: bool = False) -> Any:
-        part = _restored(e, _scaled(e, g, 1 / max(1, _count(x.type, axis))), x, axis)
+        part = restored(e, _scaled(e, g, 1 / max(1, _count(x.type, axis))), x, axis)
         return e.broadcast_to(part, shape=x.type.shape)
 
     def onnx(self, e: Any, x: str, axis: Axes = None, keepdims: bool = False) -> Any:
         if e.in_types[0].size:
-            return _reduce(e, "ReduceMean", x, axis, keepdims)
+            return reduce(e, "ReduceMean", x, axis, keepdims)
         return e.const(np.full(e.out_types[0].shape, np.nan), e.out_types[0].dtype)
 
 
@@ -132,13 +131,13 @@ class Extreme(Reduction, abstract=True):
     samples = (*_FULL, sample(of(int32, 2, 3), axis=(0,)), sample(of(int64, 5)))
 
     def infer(self, x: Type, axis: Axes = None, keepdims: bool = False) -> Type:
-        _require_numbers(self.name, x)
-        _require_elements(self.name, x, axis)
+        require_numbers(self.name, x)
+        require_elements(self.name, x, axis)
         return super().infer(x, axis, keepdims)
 
     def vjp(self, e: Builder, g: Value, x: Value, y: Value, axis: Axes = None, keepdims: bool = False) -> Any:
-        found = e.cast(e.equal(x, _restored(e, y, x, axis)), dtype=g.type.dtype)
-        share = e.div(_restored(e, g, x, axis), e.sum(found, axis=axis, keepdims=True))
+        found = e.cast(e.equal(x, restored(e, y, x, axis)), dtype=g.type.dtype)
+        share = e.div(restored(e, g, x, axis), e.sum(found, axis=axis, keepdims=True))
         return e.mul(share, found)
 
 
@@ -164,7 +163,7 @@ class Min(Extreme):
 
 def _with_nans(e: Any, operator: str, x: str, axis: Axes, keepdims: bool) -> str:
     """An extreme that is nan where an element is, of which the CPU's kernels lose most."""
-    found = _reduce(e, operator, x, axis, keepdims)
+    found = reduce(e, operator, x, axis, keepdims)
     if not e.in_types[0].dtype.is_float or not normalise_axes(axis, e.in_types[0].rank):
         return found
     is_nan = _any_true(e, e.IsNaN(x), axis, keepdims)
@@ -172,41 +171,7 @@ def _with_nans(e: Any, operator: str, x: str, axis: Axes, keepdims: bool) -> str
 
 
 def _any_true(e: Any, x: str, axis: Axes, keepdims: bool) -> str:
-    return str(e.cast(_reduce(e, "ReduceMax", e.cast(x, uint8), axis, keepdims), bool_))
-
-
-class Prod(Reduction):
-    """The product along axes, 1 over none; any numbers, integers wrap.
-
-    The gradient is right where elements are 0; a second derivative needs all of them to differ from 0.
-    """
-
-    samples = (
-        sample(f32(2, 3, 4), axis=(1,), low=0.5, high=1.5),
-        sample(f32(2, 3), low=0.5, high=1.5, keepdims=True),
-        *_EMPTY,
-        *_INTEGERS,
-    )
-
-    def infer(self, x: Type, axis: Axes = None, keepdims: bool = False) -> Type:
-        _require_numbers(self.name, x)
-        return super().infer(x, axis, keepdims)
-
-    def numpy(self, x: Array, axis: Axes = None, keepdims: bool = False) -> Array:
-        return np.asarray(np.prod(x, axis=axis, keepdims=keepdims, dtype=x.dtype))
-
-    def vjp(self, e: Builder, g: Value, x: Value, y: Value, axis: Axes = None, keepdims: bool = False) -> Any:
-        """The product of the other elements: that of the nonzero ones, or 0 where another one is 0."""
-        zero, one = e.constant(0.0, x.type.dtype), e.constant(1.0, x.type.dtype)
-        is_zero = e.equal(x, zero)
-        nonzero = e.where(is_zero, one, x)
-        zeros = e.cast(is_zero, dtype=x.type.dtype)
-        others = e.sub(e.sum(zeros, axis=axis, keepdims=True), zeros)
-        product = e.div(e.prod(nonzero, axis=axis, keepdims=True), nonzero)
-        return e.mul(_restored(e, g, x, axis), e.where(e.equal(others, zero), product, zero))
-
-    def onnx(self, e: Any, x: str, axis: Axes = None, keepdims: bool = False) -> Any:
-        return _reduce(e, "ReduceProd", x, axis, keepdims)
+    return str(e.cast(reduce(e, "ReduceMax", e.cast(x, uint8), axis, keepdims), bool_))
 
 
 class LogicalReduction(Reduction, abstract=True):
@@ -253,52 +218,3 @@ class All(LogicalReduction):
         if not e.in_types[0].size:
             return e.const(np.ones(e.out_types[0].shape, bool))
         return e.Not(_any_true(e, e.Not(x), axis, keepdims))
-
-
-class Position(Primitive, abstract=True):
-    """The int64 position of one element along an axis; not said for an array that holds nan."""
-
-    half = "exact"
-    samples = (
-        sample(f32(4, 5), axis=-1, gradient=False),
-        sample(f32(2, 3, 4), axis=1, keepdims=True, gradient=False),
-        sample(of(int32, 3, 9), axis=1, integers=(0, 3)),
-        sample(of(int64, 9), axis=0, integers=(0, 3)),
-        sample(of(uint8, 9), axis=0, integers=(0, 3)),
-        sample(f32(0, 3), axis=1),
-    )
-
-    def infer(self, x: Type, axis: int, keepdims: bool = False) -> Type:
-        _require_numbers(self.name, x)
-        axes = (normalise_axis(axis, x.rank),)
-        _require_elements(self.name, x, axes)
-        return Type(int64, _reduced_shape(x, axes, keepdims))
-
-    def vjp(self, e: Builder, g: Any, x: Value, y: Value, axis: int, keepdims: bool = False) -> Any:
-        return None
-
-
-def _position(e: Any, operator: str, x: str, axis: int, keepdims: bool) -> str:
-    """The runtime has no kernel for int64, of which float64 holds what is below 2 ** 53."""
-    x = e.cast(x, float64) if e.in_types[0].dtype is int64 else x
-    return str(e.operator(operator, [x], {"axis": axis, "keepdims": int(keepdims)}))
-
-
-class Argmax(Position):
-    """The position of the largest number along an axis, the first of equal ones, as int64."""
-
-    def numpy(self, x: Array, axis: int, keepdims: bool = False) -> Array:
-        return np.asarray(np.argmax(x, axis=axis, keepdims=keepdims))
-
-    def onnx(self, e: Any, x: str, axis: int, keepdims: bool = False) -> Any:
-        return _position(e, "ArgMax", x, axis, keepdims)
-
-
-class Argmin(Position):
-    """The position of the smallest number along an axis, the first of equal ones, as int64."""
-
-    def numpy(self, x: Array, axis: int, keepdims: bool = False) -> Array:
-        return np.asarray(np.argmin(x, axis=axis, keepdims=keepdims))
-
-    def onnx(self, e: Any, x: str, axis: int, keepdims: bool = False) -> Any:
-        return _position(e, "ArgMin", x, axis, keepdims)

@@ -10,6 +10,7 @@ from graphls.ir.graph import Value
 from graphls.parameter import Parameter
 from graphls.source import user_location
 from graphls.tensor import Symbol, Tensor, is_tensor
+from graphls.trace.states import copies
 from graphls.trace.tracer import CallRecord, Tracer
 from graphls.tree import leaves, structure
 
@@ -40,7 +41,7 @@ def gradient(
     with tracer.phase("backward"):
         given = seeds(tracer, floats, sensitivity)
         gradients = emit_gradient(tracer, floats, given, [*inputs, *states], record)
-    return record.outputs, gradients[: len(inputs)], gradients[len(inputs) :]
+    return copies(record.outputs), gradients[: len(inputs)], gradients[len(inputs) :]
 
 
 def _without_aux(outputs: Any) -> Any:
@@ -114,7 +115,7 @@ def run_forward(tracer: Tracer, function: Any, args: tuple[Any, ...], positions:
         of = tracer.value(inputs[i] if isinstance(inputs[i], Tensor) else Tensor(inputs[i]))
         inputs[i] = Symbol(tracer.emit("depend", (of,), {}, name=of.name)[0])
     start = len(tracer.writes)
-    outputs = function(*inputs)
+    outputs = copies(function(*copies(tuple(inputs))))
     return CallRecord(function, tuple(inputs), outputs, start, len(tracer.writes))
 
 

@@ -1,13 +1,17 @@
-"""What a trace makes of states: parameters behind `ops.depend`, and tensors that do not outlive the step."""
+"""What a trace makes of states: parameters behind `ops.depend`, and tensors that do not outlive the step.
+
+Also symbols of one's own: their elements can be assigned, so what a trace remembers is not what it hands out.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from graphls.ir.graph import Value
 from graphls.ir.types import Type
 from graphls.parameter import Parameter
-from graphls.tensor import Symbol
+from graphls.tensor import Symbol, Tensor
+from graphls.tree import map_leaves
 
 if TYPE_CHECKING:
     from graphls.trace.tracer import Tracer
@@ -35,3 +39,11 @@ class StateSymbol(Symbol):
     @property
     def type(self) -> Type:
         return self.parameter.type
+
+    def _become(self, other: Tensor) -> None:
+        self.tracer.write(self.parameter, other)
+
+
+def copies(tree: Any) -> Any:
+    """The same nest with new symbols of the same values."""
+    return map_leaves(lambda leaf: Symbol(leaf.value) if type(leaf) is Symbol else leaf, tree)

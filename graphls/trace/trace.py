@@ -17,6 +17,7 @@ from graphls.parameter import Parameter
 from graphls.source import user_location
 from graphls.tensor import Symbol, Tensor, is_tensor
 from graphls.trace.branches import Frame, explore
+from graphls.trace.states import copies
 from graphls.trace.tracer import Tracer
 from graphls.tree import leaves, map_leaves
 
@@ -53,7 +54,7 @@ def trace(
     symbols = tuple(map_leaves(partial(symbol, wish), arg) for wish, arg in zip(wished, args, strict=False))
     dispatch.push_tracer(tracer)
     try:
-        return _finished(tracer, tuple(inputs), explore(tracer, lambda: function(*symbols)))
+        return _finished(tracer, tuple(inputs), explore(tracer, lambda: function(*copies(symbols))))
     finally:
         dispatch.pop_tracer()
 

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,7 @@ from graphls.tensor import Symbol, Tensor, array_of, is_tensor
 from graphls.trace.branches import Fork, Frame, Recorded, explore
 from graphls.trace.casting import Casting, in_dtype
 from graphls.trace.recompute import recomputed
-from graphls.trace.states import Scratch, StateSymbol
+from graphls.trace.states import Scratch, StateSymbol, copies
 from graphls.tree import leaves, map_leaves
 
 
@@ -252,7 +251,7 @@ class Tracer:
             for parameter, value in recorded.writes:
                 self.set_written(parameter, value)
             self.remember(cell, args, options, recorded.outputs, start)
-            return recorded.outputs
+            return copies(recorded.outputs)
         self.cells[id(cell)] = cell
         first = len(self.builder.nodes)
         with self.inside(cell):
@@ -261,14 +260,14 @@ class Tracer:
                 made, nodes = outputs, self.builder.nodes[first:]
                 outputs = explore(self, lambda: recomputed(self, nodes, made))
         self.rename(cell, outputs)
-        frame.record(Recorded("call", outputs, tuple(self.writes[start:])))
+        frame.record(Recorded("call", copies(outputs), tuple(self.writes[start:])))
         self.remember(cell, args, options, outputs, start)
         return outputs
 
     def remember(self, cell: Any, args: tuple[Any, ...], options: dict[str, Any], outputs: Any, start: int) -> None:
         """Take note of a call of which a gradient may be taken."""
         if not options:
-            self.calls[-1].append(CallRecord(cell, args, outputs, start, len(self.writes)))
+            self.calls[-1].append(CallRecord(cell, copies(args), copies(outputs), start, len(self.writes)))
 
     @contextmanager
     def inside(self, cell: Any) -> Iterator[None]:
@@ -296,8 +295,8 @@ class Tracer:
 
     def constructed(self, cell: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """What a cell's construct gives, between casts of what goes in and comes out."""
-        cast = partial(map_leaves, self.cast_input)
-        outputs, wanted = cell._trace_construct(*cast(args), **cast(options)), cell._output_type
+        given = map_leaves(self.cast_input, copies((args, options)))
+        outputs, wanted = cell._trace_construct(*given[0], **given[1]), cell._output_type
         return outputs if wanted is None else map_leaves(lambda leaf: in_dtype(leaf, wanted), outputs)
 
     def cast_input(self, leaf: Any) -> Any:

@@ -40,7 +40,7 @@ def accumulated(x: Any, w: Any, b: Any, h: Any, unroll: bool) -> Any:
     """Captured values whose gradients are no plain sums, one of them yielded and carried as it is."""
     def body(c: Any, a: Any) -> Any:
         p, q, n = c
-        return (q * ops.exp(b), p + ops.max(a * w[0] * w[0], axis=0), n + 1), (b, ops.matmul(w, w) * p[0, 0], a)
+        return (q * ops.exp(b), p + ops.amax(a * w[0] * w[0], axis=0), n + 1), (b, ops.matmul(w, w) * p[0, 0], a)
 
     (p, q, _), (k, m, e) = ops.scan(body, (h, h * h, 0), x, unroll=unroll)
     return ops.sum(p * q) + ops.sum(k * k) + ops.sum(m) + ops.sum(e * e * e)

@@ -197,7 +197,7 @@ def test_the_model_in_native_half_is_well_typed(primitive: Any, sample: Sample) 
 
 
 SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, 2.5, -2.5, 300.0, -300.0, 6e4, -6e4, 1e-7, np.inf, -np.inf, np.nan]
-ELEMENTWISE = [p for p in PRIMITIVES if isinstance(p, Elementwise)]
+ELEMENTWISE = [p for p in PRIMITIVES if isinstance(p, Elementwise) and p.samples[0].types[0].dtype.is_float]
 
 
 def check_special(name: str, arrays: list[Array], **attrs: Any) -> None:
@@ -250,7 +250,7 @@ def test_reductions_keep_infinities_and_nans(name: str, axis: int, special: Any,
 def test_max_pool_keeps_infinities_and_nans(pads: Any, dtype: DType) -> None:
     x = np.random.default_rng(0).normal(size=(2, 2, 12, 12))
     x[0, 0, 3, 3], x[0, 1, 8, 2], x[1, 0, 5, 5], x[1, 1] = np.nan, np.inf, -np.inf, np.nan
-    (primitive,) = (p for p in PRIMITIVES if p.name == "max_pool2d")
+    (primitive,) = (p for p in PRIMITIVES if p.name == "max_pool")
     x = x.astype(dtype.numpy)
     graph = single(primitive, Sample((), {"kernel": (3, 3), "strides": (2, 2), "pads": pads}), (type_of(x),))
     (expected, places), (found, found_places) = interpret(graph, [x])[0], run(lower(graph), graph, [x])

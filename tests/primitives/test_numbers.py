@@ -12,8 +12,9 @@ import graphls.primitives  # noqa: F401
 from graphls.backends.onnx import lower
 from graphls.ir import Builder, Graph, Value, interpret
 from graphls.ir.registry import lookup
-from graphls.ir.types import float16, float32, int64, type_of
+from graphls.ir.types import float16, float32, float64, int64, type_of
 from graphls.primitives.primitive import Array, f32, of
+from tests.primitives.differentiate import backpropagate
 
 
 def both(arrays: list[Array], build: Any) -> tuple[Array, Array, Any]:
@@ -127,6 +128,30 @@ def test_a_product_has_a_gradient_where_elements_are_zero() -> None:
     rows = np.array([[2, 3, 4], [2, 0, 4], [0, 0, 4]], np.float32)
     found = interpret(graph, [rows, np.ones(3, np.float32)])[0][0]
     np.testing.assert_array_equal(found, [[12, 8, 6], [0, 8, 0], [0, 0, 0]])
+
+
+@pytest.mark.parametrize("row", [[2.0, 0.0, 3.0, 5.0], [0.0, 0.0, 4.0], [0.0, 0.0, 0.0, 2.0], [2.0, 3.0, 4.0, 0.0]])
+def test_a_product_has_a_second_gradient_where_elements_are_zero(row: list[float]) -> None:
+    """The second derivative by two elements is the product of the others, and 0 by one twice."""
+    e, count = Builder(), len(row)
+    x, seed = Value("x", of(float64, count)), Value("seed", of(float64, count))
+    (first,) = backpropagate(e, [(e.prod(x), e.constant(1.0, float64))], [x])
+    (second,) = backpropagate(e, [(first, seed)], [x])  # type: ignore[list-item]
+    graph = Graph("second", (x, seed), (), tuple(e.nodes), (), (second,))  # type: ignore[arg-type]
+    for i in range(count):
+        others = [0.0 if i == j else np.prod([v for k, v in enumerate(row) if k not in (i, j)]) for j in range(count)]
+        found = interpret(graph, [np.array(row), np.eye(count)[i]])[0][0]
+        np.testing.assert_array_equal(found, others)
+
+
+@pytest.mark.parametrize("name", ["floor_div", "mod"])
+@pytest.mark.parametrize("dtype", ["int8", "int32", "int64"])
+def test_integers_by_zero_and_minus_one_do_not_stop_the_process(name: str, dtype: str) -> None:
+    least = np.iinfo(dtype).min
+    x, y = np.array([least, 5, -5, 0, 7], dtype), np.array([-1, 0, -1, 0, -2], dtype)
+    expected = {"floor_div": [least, 0, 5, 0, -4], "mod": [0, 0, 0, 0, -1]}[name]
+    for found in both([x, y], lambda e, a, b: getattr(e, name)(a, b))[:2]:
+        np.testing.assert_array_equal(found, np.array(expected, dtype))
 
 
 def uniform(seed: int, step: int, site: int, *shape: int) -> Array:

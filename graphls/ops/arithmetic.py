@@ -1,0 +1,169 @@
+"""Functions of every element alone that are made of sums, products and roundings, and their other names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from graphls import dispatch
+from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ir.types import DType, bfloat16
+from graphls.ops import elementwise
+from graphls.ops.elementwise import abs, add, floor, floor_div, mod, mul, neg, reciprocal, sign, sub
+from graphls.ops.logic import equal, greater, isnan, less, logical_or, where
+from graphls.ops.operands import float_of, floats, in_single, numbers, tensor_of
+from graphls.ops.reductions import sum
+from graphls.source import user_location
+from graphls.tensor import Tensor
+
+__all__ = [
+    "absolute", "accumulate_n", "addcdiv", "addcmul", "bias_add", "copysign", "divide", "floor_divide",
+    "floor_mod", "fmax", "fmin", "fmod", "frac", "heaviside", "inv", "lerp", "multiply", "nan_to_num", "negative",
+    "positive", "remainder", "sgn", "signbit", "subtract", "true_divide", "trunc", "truncate_mod",
+]  # fmt: skip
+
+absolute, accumulate_n, multiply, negative, sgn, inv = abs, elementwise.addn, mul, neg, sign, reciprocal
+floor_divide, floor_mod, remainder, divide = floor_div, mod, mod, elementwise.div
+
+
+def true_divide(dividend: Any, divisor: Any) -> Tensor:
+    """The quotient as floats, broadcasting; integers become float32."""
+    return elementwise.div(dividend, divisor)
+
+
+def subtract(x: Any, other: Any, *, alpha: Any = 1) -> Tensor:
+    """x - alpha * other, broadcasting."""
+    return sub(x, other if alpha == 1 else mul(other, alpha))
+
+
+def positive(x: Any) -> Tensor:
+    """x itself; raises GraphTypeError for bools."""
+    tensor = tensor_of(x)
+    if tensor.dtype.kind == "bool":
+        raise GraphTypeError(f"positive takes numbers, not {tensor.type}; cast it first.", user_location())
+    return tensor
+
+
+def trunc(x: Any) -> Tensor:
+    """The whole number that is next to x on the side of 0."""
+    tensor = tensor_of(x)
+    return mul(sign(tensor), floor(abs(tensor))) if tensor.dtype.is_float else tensor
+
+
+def frac(x: Any) -> Tensor:
+    """What is left of x without its whole part, with the sign of x."""
+    return sub(x, trunc(x))
+
+
+def fmod(x: Any, other: Any) -> Tensor:
+    """The remainder of x / other with the sign of x, broadcasting."""
+    x, other = numbers(x, other)
+    return mul(sign(x), mod(abs(x), abs(other)))
+
+
+truncate_mod = fmod
+
+
+def fmax(x: Any, other: Any) -> Tensor:
+    """The larger of two, broadcasting; where one is nan, the other."""
+    return _without_nans(elementwise.maximum, x, other)
+
+
+def fmin(x: Any, other: Any) -> Tensor:
+    """The smaller of two, broadcasting; where one is nan, the other."""
+    return _without_nans(elementwise.minimum, x, other)
+
+
+def _without_nans(function: Any, x: Any, other: Any) -> Tensor:
+    x, other = numbers(x, other)
+    return where(isnan(x), other, where(isnan(other), x, function(x, other)))
+
+
+def div_no_nan(x: Any, y: Any) -> Tensor:
+    """x / y, broadcasting; 0 where y is 0."""
+    x, y = floats(x, y)
+    is_zero = equal(y, 0.0)
+    return where(is_zero, 0.0, elementwise.div(x, where(is_zero, 1.0, y)))
+
+
+def mul_no_nan(x: Any, y: Any) -> Tensor:
+    """x * y, broadcasting; 0 where y is 0, also of an infinity or nan."""
+    x, y = numbers(x, y)
+    is_zero = equal(y, 0)
+    return where(is_zero, 0, mul(where(is_zero, 0, x), y))
+
+
+def squared_difference(x: Any, y: Any) -> Tensor:
+    """(x - y) ** 2, broadcasting."""
+    return elementwise.square(sub(x, y))
+
+
+def square_sum_all(x: Any, y: Any) -> tuple[Tensor, Tensor]:
+    """The sums of the squares of all elements of each."""
+    return sum(elementwise.square(x)), sum(elementwise.square(y))
+
+
+def lerp(x: Any, end: Any, weight: Any) -> Tensor:
+    """x + weight * (end - x), broadcasting."""
+    return in_single(lambda x, end, weight: x + weight * (end - x), *floats(x, end, weight))
+
+
+def addcmul(x: Any, tensor1: Any, tensor2: Any, value: Any = 1) -> Tensor:
+    """x + value * tensor1 * tensor2, broadcasting."""
+    return in_single(lambda x, a, b, v: x + v * (a * b), x, tensor1, tensor2, value)
+
+
+def addcdiv(x: Any, tensor1: Any, tensor2: Any, value: Any = 1) -> Tensor:
+    """x + value * tensor1 / tensor2, broadcasting."""
+    return in_single(lambda x, a, b, v: x + v * (a / b), *floats(x, tensor1, tensor2, value))
+
+
+def signbit(x: Any) -> Tensor:
+    """Whether the sign is minus, also that of -0.0; that of a nan counts as plus."""
+    x = tensor_of(x)
+    negative = less(x, 0)
+    return logical_or(negative, less(reciprocal(x), 0)) if x.dtype.is_float else negative
+
+
+def copysign(x: Any, other: Any) -> Tensor:
+    """The absolute value of x with the sign of the other one, broadcasting."""
+    x, other = floats(x, other)
+    plus = elementwise.cast(1.0, x.dtype)
+    return mul(abs(x), where(signbit(other), neg(plus), plus))
+
+
+def heaviside(x: Any, values: Any) -> Tensor:
+    """0 below 0, 1 above it, and `values` at 0, broadcasting."""
+    x, values = numbers(x, values)
+    step = elementwise.cast(greater(x, 0), x.dtype)
+    return where(equal(x, 0), values, where(isnan(x), x, step))
+
+
+def nan_to_num(x: Any, nan: float | None = None, posinf: float | None = None, neginf: float | None = None) -> Tensor:
+    """x with numbers in place of nan (0 unless given) and infinities (the outermost numbers of the dtype)."""
+    x = float_of(x)
+    largest = _largest(x.dtype)
+    x = where(isnan(x), 0.0 if nan is None else nan, x)
+    x = where(equal(x, np.inf), largest if posinf is None else posinf, x)
+    return where(equal(x, -np.inf), -largest if neginf is None else neginf, x)
+
+
+def _largest(dtype: DType) -> float:
+    if dtype is bfloat16:
+        import ml_dtypes
+
+        return float(ml_dtypes.finfo(dtype.numpy).max)  # type: ignore[no-untyped-call]
+    return float(np.finfo(dtype.numpy).max)
+
+
+def bias_add(x: Any, bias: Any) -> Tensor:
+    """x with one number added for each position along its axis 1, the channels.
+
+    Raises GraphValueError unless x has two axes or more and the bias is a vector of that size.
+    """
+    x, bias = dispatch.promoted(tensor_of(x), tensor_of(bias))
+    if x.ndim < 2 or bias.shape != x.shape[1:2]:
+        message = f"bias_add takes a bias for each position along axis 1, not {bias.type} for {x.type}."
+        raise GraphValueError(message, user_location())
+    return add(x, bias.reshape((-1, *[1] * (x.ndim - 2))))

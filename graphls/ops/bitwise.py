@@ -1,0 +1,82 @@
+"""Operations on the bits of integers, of every element alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from graphls import dispatch
+from graphls.ir.errors import GraphTypeError
+from graphls.ir.types import bool_, float64, int64
+from graphls.ops.elementwise import cast, floor_div, mul, pow, sub
+from graphls.ops.logic import logical_and, logical_not, logical_or, logical_xor
+from graphls.ops.operands import apply, operand_of, tensor_of
+from graphls.source import user_location
+from graphls.tensor import Tensor
+
+__all__ = [
+    "bitwise_and", "bitwise_left_shift", "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "invert",
+]  # fmt: skip
+
+
+def bitwise_and(x: Any, other: Any) -> Tensor:
+    """The bits that both integers have, broadcasting; of bools, whether both are true."""
+    x, other = dispatch.promoted(operand_of(x), operand_of(other))
+    return logical_and(x, other) if x.dtype is bool_ else apply("bitwise_and", x, other)
+
+
+def bitwise_or(x: Any, other: Any) -> Tensor:
+    """The bits that one or both integers have, broadcasting; of bools, whether one is true."""
+    x, other = dispatch.promoted(operand_of(x), operand_of(other))
+    return logical_or(x, other) if x.dtype is bool_ else apply("bitwise_or", x, other)
+
+
+def bitwise_xor(x: Any, other: Any) -> Tensor:
+    """The bits that just one integer has, broadcasting; of bools, whether just one is true."""
+    x, other = dispatch.promoted(operand_of(x), operand_of(other))
+    return logical_xor(x, other) if x.dtype is bool_ else apply("bitwise_xor", x, other)
+
+
+def invert(x: Any) -> Tensor:
+    """The bits that an integer does not have: -1 - x where it is signed; of a bool, whether it is false."""
+    x = tensor_of(x)
+    if x.dtype is bool_:
+        return logical_not(x)
+    _require_integers("invert", x)
+    every = np.iinfo(x.dtype.numpy).max if x.dtype.kind == "uint" else -1
+    return apply("bitwise_xor", x, every)
+
+
+bitwise_not = invert
+
+
+def bitwise_left_shift(x: Any, other: Any) -> Tensor:
+    """x * 2 ** other of integers, broadcasting; bits that leave the dtype are lost."""
+    return _shifted("bitwise_left_shift", mul, x, other)
+
+
+def bitwise_right_shift(x: Any, other: Any) -> Tensor:
+    """x / 2 ** other of integers, rounded down, broadcasting."""
+    return _shifted("bitwise_right_shift", floor_div, x, other)
+
+
+def _shifted(name: str, function: Callable[[Tensor, Tensor], Tensor], x: Any, other: Any) -> Tensor:
+    """Two shifts by half as much, in int64, so that no power of two leaves it."""
+    x, other = dispatch.promoted(operand_of(x), operand_of(other))
+    _require_integers(name, x)
+    bits = cast(other, int64)
+    half = floor_div(bits, 2)
+    once = function(cast(x, int64), _power_of_two(half))
+    return cast(function(once, _power_of_two(sub(bits, half))), x.dtype)
+
+
+def _require_integers(name: str, x: Tensor) -> None:
+    if x.dtype.kind not in ("int", "uint"):
+        raise GraphTypeError(f"{name} takes integers, not {x.type}; cast it first.", user_location())
+
+
+def _power_of_two(x: Tensor) -> Tensor:
+    """2 ** x, of which float64 holds each one exactly."""
+    return cast(pow(2.0, cast(x, float64)), int64)

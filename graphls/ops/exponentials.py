@@ -1,0 +1,105 @@
+"""Exponentials, logarithms, powers and special functions of every element alone."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from graphls.ir.errors import GraphTypeError
+from graphls.ops.elementwise import cast, clip_by_value, div, exp, log, mul, pow, sub
+from graphls.ops.logic import equal, less_equal, logical_and, logical_or, where
+from graphls.ops.operands import apply, float_of, floats, in_single
+from graphls.source import user_location
+from graphls.tensor import Tensor
+
+__all__ = [
+    "erfc",
+    "erfinv",
+    "exp2",
+    "float_power",
+    "ldexp",
+    "log2",
+    "log10",
+    "logaddexp",
+    "logaddexp2",
+    "logit",
+    "xdivy",
+    "xlogy",
+]  # fmt: skip
+
+
+def exp2(x: Any) -> Tensor:
+    """The power 2 ** x."""
+    return in_single(lambda x: exp(mul(float_of(x), math.log(2))), x)
+
+
+def log2(x: Any) -> Tensor:
+    """The logarithm to the base 2; -inf at 0, nan below."""
+    return in_single(lambda x: mul(log(x), 1 / math.log(2)), x)
+
+
+def log10(x: Any) -> Tensor:
+    """The logarithm to the base 10; -inf at 0, nan below."""
+    return in_single(lambda x: mul(log(x), 1 / math.log(10)), x)
+
+
+def logaddexp(x: Any, other: Any) -> Tensor:
+    """log(exp(x) + exp(other)), broadcasting, which does not overflow."""
+    return apply("logaddexp", *floats(x, other))
+
+
+def logaddexp2(x: Any, other: Any) -> Tensor:
+    """The logarithm to the base 2 of 2 ** x + 2 ** other, broadcasting, which does not overflow."""
+    log_2 = math.log(2)
+    return in_single(lambda x, y: div(logaddexp(mul(x, log_2), mul(y, log_2)), log_2), *floats(x, other))
+
+
+def logit(x: Any, eps: float | None = None) -> Tensor:
+    """log(x / (1 - x)); where `eps` is given, of x moved into [eps, 1 - eps].
+
+    Raises GraphTypeError for an `eps` that is no number.
+    """
+    if eps is not None and not isinstance(eps, (int, float)):
+        raise GraphTypeError(f"The 'eps' of logit is a number, not {eps!r}.", user_location())
+
+    def computed(x: Tensor) -> Tensor:
+        inside = x if eps is None else clip_by_value(x, eps, 1 - eps)
+        return sub(log(inside), log(sub(1.0, inside)))
+
+    return in_single(computed, float_of(x))
+
+
+def xlogy(x: Any, other: Any) -> Tensor:
+    """x * log(other), broadcasting; 0 where x is 0, unless the other one is nan."""
+    return in_single(_xlogy, *floats(x, other))
+
+
+def _xlogy(x: Tensor, y: Tensor) -> Tensor:
+    has_no_logarithm = logical_or(less_equal(y, 0.0), equal(y, math.inf))
+    return mul(x, log(where(logical_and(equal(x, 0.0), has_no_logarithm), 1.0, y)))
+
+
+def xdivy(x: Any, y: Any) -> Tensor:
+    """x / y, broadcasting; 0 where x is 0, unless y is nan."""
+    x, y = floats(x, y)
+    return div(x, where(logical_and(equal(x, 0.0), equal(y, 0.0)), 1.0, y))
+
+
+def float_power(x: Any, exponent: Any) -> Tensor:
+    """The power x ** exponent in float64, broadcasting."""
+    return pow(cast(x, "float64"), cast(exponent, "float64"))
+
+
+def ldexp(x: Any, other: Any) -> Tensor:
+    """x * 2 ** other, broadcasting."""
+    return mul(x, pow(2.0, other))
+
+
+def erfc(x: Any) -> Tensor:
+    """1 - erf(x), exact where it is tiny."""
+    return apply("erfc", float_of(x))
+
+
+def erfinv(x: Any) -> Tensor:
+    """The number whose error function is x; infinite at -1 and 1, nan beyond."""
+    return apply("erfinv", float_of(x))

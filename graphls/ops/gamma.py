@@ -1,0 +1,122 @@
+"""The logarithm of the gamma function and its derivatives, computed in float64."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from graphls.ir.errors import GraphValueError
+from graphls.ir.types import float64
+from graphls.ops.elementwise import abs, add, cast, cos, div, log, mul, reciprocal, round, sin, sub
+from graphls.ops.logic import isinf, less, where
+from graphls.ops.operands import float_of
+from graphls.source import user_location
+from graphls.tensor import Tensor
+
+__all__ = ["digamma", "lgamma", "mvlgamma", "polygamma"]
+
+_BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510)
+"""Bernoulli's numbers of the orders 2, 4, 6, ..."""
+
+_SHIFT = 12
+"""How far an argument is moved up before the asymptotic series, which are Abramowitz and Stegun's 6.1.40 and 6.4.11."""
+
+
+def lgamma(x: Any) -> Tensor:
+    """The logarithm of the absolute value of the gamma function; infinite at 0 and at negative whole numbers."""
+    return _in_double(_log_gamma, x)
+
+
+def digamma(x: Any) -> Tensor:
+    """The derivative of `lgamma`."""
+    return polygamma(0, x)
+
+
+def polygamma(n: int, x: Any) -> Tensor:
+    """The derivative of order n of `digamma`; raises GraphValueError unless n is an integer of 0 or more."""
+    if isinstance(n, bool) or not isinstance(n, int) or n < 0:
+        raise GraphValueError(f"polygamma takes an order of 0 or more, not {n!r}.", user_location())
+    return _in_double(lambda x: _polygamma(n, x), x)
+
+
+def mvlgamma(x: Any, p: int) -> Tensor:
+    """The logarithm of the gamma function of p dimensions; raises GraphValueError unless p is 1 or more."""
+    if isinstance(p, bool) or not isinstance(p, int) or p < 1:
+        raise GraphValueError(f"mvlgamma takes 1 dimension or more, not {p!r}.", user_location())
+
+    def computed(x: Tensor) -> Tensor:
+        return _total([lgamma(sub(x, i / 2)) for i in range(p)]) + p * (p - 1) / 4 * math.log(math.pi)
+
+    return _in_double(computed, x)
+
+
+def _in_double(function: Callable[[Tensor], Tensor], x: Any) -> Tensor:
+    x = float_of(x)
+    return cast(function(cast(x, float64)), x.dtype)
+
+
+def _total(terms: list[Tensor]) -> Tensor:
+    result = terms[0]
+    for term in terms[1:]:
+        result = add(result, term)
+    return result
+
+
+def _log_gamma(x: Tensor) -> Tensor:
+    is_low = less(x, 0.5)
+    at = where(is_low, sub(1.0, x), x)
+    far = add(at, float(_SHIFT))
+    series = mul(sub(far, 0.5), sub(log(far), 1.0)) + (math.log(2 * math.pi) - 1) / 2
+    corrections = _powers(far, 1, [b / (2 * k * (2 * k - 1)) for k, b in enumerate(_BERNOULLI, start=1)])
+    high = sub(add(series, corrections), _total([log(add(at, float(k))) for k in range(_SHIFT)]))
+    sine = abs(sin(_angle(where(is_low, x, 0.5))))
+    result = where(is_low, sub(math.log(math.pi), add(log(sine), high)), high)
+    return where(isinf(x), math.inf, result)
+
+
+def _angle(x: Tensor) -> Tensor:
+    """pi x without whole turns and half turns."""
+    return mul(sub(x, round(x)), math.pi)
+
+
+def _powers(x: Tensor, first: int, coefficients: list[float]) -> Tensor:
+    """The sum of coefficients / x ** (first + 2 i)."""
+    inverse = reciprocal(x)
+    square, result = mul(inverse, inverse), mul(inverse, 0.0)
+    for coefficient in reversed(coefficients):
+        result = add(mul(result, square), coefficient)
+    for _ in range(first):
+        result = mul(result, inverse)
+    return result
+
+
+def _polygamma(n: int, x: Tensor) -> Tensor:
+    is_low = less(x, 0.5)
+    at = where(is_low, sub(1.0, x), x)
+    sign, factorial = (-1) ** (n + 1), math.factorial(n)
+    near = _total([_powers(add(at, float(k)), n + 1, [factorial]) for k in range(_SHIFT)])
+    high = mul(add(_asymptotic(n, add(at, float(_SHIFT))), near), float(sign))
+    angle = _angle(where(is_low, x, 0.25))
+    reflected = mul(_derivative_of_cotangent(n, div(cos(angle), sin(angle))), math.pi ** (n + 1))
+    return where(is_low, sub(mul(high, float(-sign)), reflected), high)
+
+
+def _asymptotic(n: int, x: Tensor) -> Tensor:
+    """(-1) ** (n + 1) times the polygamma function far out."""
+    leading = mul(log(x), -1.0) if n == 0 else _powers(x, n, [math.factorial(n - 1)])
+    corrections = [b * math.factorial(2 * k + n - 1) / math.factorial(2 * k) for k, b in enumerate(_BERNOULLI, start=1)]
+    return add(add(leading, _powers(x, n + 1, [math.factorial(n) / 2])), _powers(x, n + 2, corrections))
+
+
+def _derivative_of_cotangent(n: int, cotangent: Tensor) -> Tensor:
+    """The derivative of order n by an angle, a polynomial in the cotangent, whose own derivative is -(1 + cot ** 2)."""
+    polynomial = np.polynomial.Polynomial([0.0, 1.0])
+    for _ in range(n):
+        polynomial = polynomial.deriv() * np.polynomial.Polynomial([-1.0, 0.0, -1.0])
+    result = mul(cotangent, 0.0)
+    for coefficient in polynomial.coef[::-1]:
+        result = add(mul(result, cotangent), float(coefficient))
+    return result

@@ -1,0 +1,210 @@
+"""Products of vectors, matrices and batches of matrices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from graphls import dispatch
+from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ir.types import broadcast_shapes
+from graphls.ops.contractions import Labelled, contract, diagonal_of
+from graphls.ops.creation import arange
+from graphls.ops.elementwise import add, mul, sub
+from graphls.ops.network import matmul
+from graphls.ops.operands import apply, axis_of, operand_of, tensor_of
+from graphls.ops.reductions import sum
+from graphls.ops.shapes import broadcast_to, concat, cut, reshape
+from graphls.source import checked, user_location
+from graphls.tensor import Tensor
+
+__all__ = [
+    "addbmm", "addmm", "addmv", "addr", "baddbmm", "bmm", "cross", "dot", "ger", "inner", "kron", "matrix_power", "mm",
+    "mv", "outer", "tensor_dot", "tensordot", "trace", "vdot",
+]  # fmt: skip
+
+
+def _of_ranks(name: str, ranks: tuple[int, ...], *operands: Any) -> tuple[Tensor, ...]:
+    """The operands of a function in one dtype; raises GraphValueError unless they have these numbers of axes."""
+    tensors = dispatch.promoted(*map(operand_of, operands))
+    if tuple(t.ndim for t in tensors) != ranks:
+        wanted, given = " and ".join(map(str, ranks)), " and ".join(str(t.type) for t in tensors)
+        raise GraphValueError(f"{name} takes operands with {wanted} axes, not {given}.", user_location())
+    return tensors
+
+
+def mm(x: Any, mat2: Any) -> Tensor:
+    """The product of two matrices."""
+    return matmul(*_of_ranks("mm", (2, 2), x, mat2))
+
+
+def bmm(x: Any, mat2: Any) -> Tensor:
+    """The products of the matrices of two batches of one size; raises GraphValueError for other shapes."""
+    x, mat2 = _of_ranks("bmm", (3, 3), x, mat2)
+    if x.shape[0] != mat2.shape[0]:
+        message = f"bmm takes batches of one size, not {x.shape[0]} and {mat2.shape[0]} matrices."
+        raise GraphValueError(message, user_location())
+    return matmul(x, mat2)
+
+
+def mv(mat: Any, vec: Any) -> Tensor:
+    """The product of a matrix and a vector."""
+    return matmul(*_of_ranks("mv", (2, 1), mat, vec))
+
+
+def vdot(x: Any, other: Any) -> Tensor:
+    """The sum of the products of two vectors' elements."""
+    return matmul(*_of_ranks("vdot", (1, 1), x, other))
+
+
+def outer(x: Any, vec2: Any) -> Tensor:
+    """The products of each element of one vector and each of another."""
+    x, vec2 = _of_ranks("outer", (1, 1), x, vec2)
+    return mul(reshape(x, (-1, 1)), vec2)
+
+
+def ger(x: Any, vec2: Any) -> Tensor:
+    """The same as `outer`."""
+    return outer(*dispatch.cast_operands("ger", x, vec2))
+
+
+def addmm(x: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    """beta * x + alpha * (mat1 @ mat2) of matrices; x broadcasts."""
+    x, mat1, mat2 = dispatch.cast_operands("addmm", x, mat1, mat2)
+    return _added(x, mm(mat1, mat2), beta, alpha)
+
+
+def addbmm(x: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    """beta * x + alpha * the sum of the products of the matrices of two batches; x broadcasts."""
+    x, batch1, batch2 = dispatch.cast_operands("addbmm", x, batch1, batch2)
+    return _added(x, sum(bmm(batch1, batch2), 0), beta, alpha)
+
+
+def baddbmm(x: Any, batch1: Any, batch2: Any, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    """beta * x + alpha * the products of the matrices of two batches; x broadcasts."""
+    x, batch1, batch2 = dispatch.cast_operands("baddbmm", x, batch1, batch2)
+    return _added(x, bmm(batch1, batch2), beta, alpha)
+
+
+def addmv(x: Any, mat: Any, vec: Any, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    """beta * x + alpha * (mat @ vec) of a matrix and a vector; x broadcasts."""
+    x, mat, vec = dispatch.cast_operands("addmv", x, mat, vec)
+    return _added(x, mv(mat, vec), beta, alpha)
+
+
+def addr(x: Any, vec1: Any, vec2: Any, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    """beta * x + alpha * the outer product of two vectors; x broadcasts."""
+    return _added(x, outer(vec1, vec2), beta, alpha)
+
+
+def _added(x: Any, product: Tensor, beta: Any, alpha: Any) -> Tensor:
+    return add(_times(x, beta), _times(product, alpha))
+
+
+def _times(x: Any, factor: Any) -> Any:
+    return x if isinstance(factor, (int, float)) and factor == 1 else mul(x, factor)
+
+
+def tensor_dot(x1: Any, x2: Any, axes: Any) -> Tensor:
+    """The products of elements, summed over the axes that a pair of integers or of lists of them names in both tensors.
+
+    A single integer stands for so many axes, the last ones of x1 and the first ones of x2. Raises GraphTypeError for
+    other axes, GraphValueError where their sizes differ.
+    """
+    x1, x2 = dispatch.promoted(operand_of(x1), operand_of(x2))
+    first, second = _pairs(axes, x1, x2)
+    if len({*first}) != len(first) or len({*second}) != len(second):
+        raise GraphValueError(f"tensor_dot takes each axis once, not {axes!r}.", user_location())
+    if [x1.shape[i] for i in first] != [x2.shape[i] for i in second]:
+        message = f"tensor_dot of {x1.type} and {x2.type} takes axes of the same sizes, not {axes!r}."
+        raise GraphValueError(message, user_location())
+    labels = [("second", i) for i in range(x2.ndim)]
+    for i, j in zip(first, second, strict=True):
+        labels[j] = ("first", i)
+    a, b = Labelled(x1, tuple(("first", i) for i in range(x1.ndim))), Labelled(x2, tuple(labels))
+    wanted = tuple(label for label in (*a.labels, *b.labels) if not (label in a.labels and label in b.labels))
+    return contract(a, b, {*wanted}).ordered(wanted)
+
+
+tensordot = tensor_dot
+
+
+def _pairs(axes: Any, x1: Tensor, x2: Tensor) -> tuple[list[int], list[int]]:
+    if isinstance(axes, int) and not isinstance(axes, bool):
+        if not 0 <= axes <= min(x1.ndim, x2.ndim):
+            raise GraphValueError(f"tensor_dot of {x1.type} and {x2.type} has no {axes} axes.", user_location())
+        return list(range(x1.ndim - axes, x1.ndim)), list(range(axes))
+    if not isinstance(axes, (tuple, list)) or len(axes) != 2:
+        raise GraphTypeError(f"tensor_dot takes an integer or a pair for its axes, not {axes!r}.", user_location())
+    listed = [list(a) if isinstance(a, (tuple, list)) else [a] for a in axes]
+    first, second = ([axis_of(a, t.ndim) for a in given] for given, t in zip(listed, (x1, x2), strict=True))
+    if len(first) != len(second):
+        raise GraphValueError(f"tensor_dot takes as many axes of one as of the other, not {axes!r}.", user_location())
+    return first, second
+
+
+def dot(x: Any, other: Any) -> Tensor:
+    """The products summed over the last axis of x and the last but one, or only one, of the other."""
+    x, other = dispatch.promoted(operand_of(x), operand_of(other))
+    if not x.ndim or not other.ndim:
+        return mul(x, other)
+    return tensor_dot(x, other, (-1, max(-2, -other.ndim)))
+
+
+def inner(x: Any, other: Any) -> Tensor:
+    """The products summed over the last axis of both; of a number, the product."""
+    x, other = dispatch.promoted(operand_of(x), operand_of(other))
+    return tensor_dot(x, other, (-1, -1)) if x.ndim and other.ndim else mul(x, other)
+
+
+def kron(x: Any, other: Any) -> Tensor:
+    """Kronecker's product: each element of x, multiplied by all of the other, in its place."""
+    x, other = dispatch.promoted(operand_of(x), operand_of(other))
+    rank = max(x.ndim, other.ndim)
+    first, second = ((1,) * (rank - t.ndim) + t.shape for t in (x, other))
+    blocks = reshape(x, tuple(n for size in first for n in (size, 1)))
+    tiles = reshape(other, tuple(n for size in second for n in (1, size)))
+    return reshape(mul(blocks, tiles), tuple(n * m for n, m in zip(first, second, strict=True)))
+
+
+def cross(x: Any, other: Any, dim: int | None = None) -> Tensor:
+    """The cross product along an axis of size 3, the first one of that size unless given, broadcasting.
+
+    Raises GraphValueError for an axis of another size.
+    """
+    x, other = dispatch.promoted(operand_of(x), operand_of(other))
+    shape = checked(broadcast_shapes, x.shape, other.shape)
+    axis = (shape.index(3) if 3 in shape else -1) if dim is None else dim
+    if not shape or shape[axis_of(axis, len(shape))] != 3:
+        message = f"cross takes an axis of size 3, which {x.type} and {other.type} lack."
+        raise GraphValueError(message, user_location())
+    x, other, at = broadcast_to(x, shape), broadcast_to(other, shape), axis_of(axis, len(shape))
+    return sub(mul(_rolled(x, at, 1), _rolled(other, at, 2)), mul(_rolled(x, at, 2), _rolled(other, at, 1)))
+
+
+def _rolled(x: Tensor, axis: int, places: int) -> Tensor:
+    return concat((cut(x, axis, places, x.shape[axis]), cut(x, axis, 0, places)), axis)
+
+
+def trace(x: Any) -> Tensor:
+    """The sum of the diagonal of a matrix."""
+    (x,) = _of_ranks("trace", (2,), tensor_of(x))
+    return sum(diagonal_of(x, 0, 1))
+
+
+def matrix_power(x: Any, n: int) -> Tensor:
+    """The product of `n` times the same square matrices, by repeated squaring; the unit matrix for 0.
+
+    Raises GraphValueError for a negative `n`, which would need an inverse, and for matrices that are not square.
+    """
+    tensor = tensor_of(x)
+    if tensor.ndim < 2 or tensor.shape[-1] != tensor.shape[-2]:
+        raise GraphValueError(f"matrix_power takes square matrices, not {tensor.type}.", user_location())
+    if isinstance(n, bool) or not isinstance(n, int) or n < 0:
+        raise GraphValueError(f"matrix_power takes an integer of 0 or more, not {n!r}.", user_location())
+    if n == 0:
+        unit = apply("one_hot", arange(tensor.shape[-1]), depth=tensor.shape[-1], dtype=tensor.dtype)
+        return broadcast_to(unit, tensor.shape)
+    if n == 1:
+        return tensor
+    half = matrix_power(tensor, n // 2)
+    return matmul(matmul(half, half), tensor) if n % 2 else matmul(half, half)

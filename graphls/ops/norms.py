@@ -1,0 +1,118 @@
+"""Norms of vectors and matrices."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from graphls.ir.errors import GraphValueError
+from graphls.ops.elementwise import abs, cast, div, maximum, pow, sqrt, square, sub
+from graphls.ops.logic import equal, not_equal, where
+from graphls.ops.operands import Axis, axes_of, float_of, floats, in_single
+from graphls.ops.reductions import amax, amin, sum
+from graphls.ops.spellings import with_spellings
+from graphls.source import user_location
+from graphls.tensor import Tensor
+
+__all__ = ["dist", "l2_normalize", "matrix_norm", "norm", "vector_norm"]
+
+
+@with_spellings
+def norm(x: Any, ord: Any = None, axis: Axis = None, keepdims: bool = False, *, dtype: Any = None) -> Tensor:
+    """The norm of a vector along one axis, or of a matrix along two; without axes and `ord`, that of all elements.
+
+    `ord` is that of `vector_norm` or `matrix_norm`; None is the square root of the sum of squares in both. Raises
+    GraphValueError for another one, and for more than two axes.
+    """
+    x = float_of(x if dtype is None else cast(x, dtype))
+    if ord is None:
+        return vector_norm(x, 2, axis, keepdims)
+    axes = axes_of(axis, x.ndim) or tuple(range(x.ndim))
+    if len(axes) == 2:
+        return matrix_norm(x, ord, axes, keepdims)
+    if len(axes) == 1:
+        return vector_norm(x, ord, axes, keepdims)
+    raise GraphValueError(f"norm with an 'ord' takes one axis or two, not {len(axes)} of {x.type}.", user_location())
+
+
+@with_spellings
+def vector_norm(x: Any, ord: Any = 2, axis: Axis = None, keepdims: bool = False, *, dtype: Any = None) -> Tensor:
+    """The norm of all elements along axes: the sum of |x| ** ord to the power 1 / ord; its gradient at 0 is 0.
+
+    With inf and -inf it is the largest and the smallest |x|, with 0 the number of elements that are not 0. Raises
+    GraphValueError for an `ord` that is no number.
+    """
+    if isinstance(ord, bool) or not isinstance(ord, (int, float)):
+        raise GraphValueError(f"The 'ord' of the norm of a vector is a number, not {ord!r}.", user_location())
+    return in_single(lambda x: _vector_norm(x, ord, axis, keepdims), float_of(x if dtype is None else cast(x, dtype)))
+
+
+def _vector_norm(x: Tensor, ord: float, axis: Axis, keepdims: bool) -> Tensor:
+    if ord == math.inf:
+        return amax(abs(x), axis, keepdims)
+    if ord == -math.inf:
+        return amin(abs(x), axis, keepdims)
+    if ord == 0:
+        return sum(cast(not_equal(x, 0.0), x.dtype), axis, keepdims)
+    if ord == 1:
+        return sum(abs(x), axis, keepdims)
+    if ord == 2:
+        return _root(sum(square(x), axis, keepdims), 2)
+    return _root(sum(_power(abs(x), ord), axis, keepdims), ord)
+
+
+def _power(x: Tensor, exponent: float) -> Tensor:
+    """x ** exponent of numbers from 0 on, whose gradient at 0 is 0 where the exponent is below 1."""
+    if exponent >= 1:
+        return pow(x, exponent)
+    is_zero = equal(x, 0.0)
+    return where(is_zero, 0.0 if exponent > 0 else math.inf, pow(where(is_zero, 1.0, x), exponent))
+
+
+def _root(total: Tensor, ord: float) -> Tensor:
+    """total ** (1 / ord), with a gradient of 0 instead of an infinite one at 0."""
+    is_zero = equal(total, 0.0)
+    positive = where(is_zero, 1.0, total)
+    root = sqrt(positive) if ord == 2 else pow(positive, 1 / ord)
+    return where(is_zero, 0.0 if ord > 0 else math.inf, root)
+
+
+@with_spellings
+def matrix_norm(
+    x: Any, ord: Any = "fro", axis: tuple[int, int] = (-2, -1), keepdims: bool = False, *, dtype: Any = None
+) -> Tensor:
+    """The norm of matrices along two axes, rows first.
+
+    "fro" is the square root of the sum of squares; 1 and -1 are the largest and smallest sum of |x| over a column, inf
+    and -inf over a row. Raises GraphValueError for others: 2, -2 and "nuc" need singular values, which graphls lacks.
+    """
+    x = float_of(x if dtype is None else cast(x, dtype))
+    axes = axes_of(axis, x.ndim) or ()
+    if len(axes) != 2 or axes[0] == axes[1]:
+        raise GraphValueError(f"The norm of a matrix is one along two axes, not {axis!r}.", user_location())
+    if ord == "fro":
+        return vector_norm(x, 2, axes, keepdims)
+    if ord not in (1, -1, math.inf, -math.inf):
+        message = f"The 'ord' of the norm of a matrix is 'fro', 1, -1, inf or -inf, not {ord!r}."
+        raise GraphValueError(message, user_location())
+    return in_single(lambda x: _extreme_sum(x, ord, axes, keepdims), x)
+
+
+def _extreme_sum(x: Tensor, ord: float, axes: tuple[int, ...], keepdims: bool) -> Tensor:
+    within, across = axes if math.isfinite(ord) else axes[::-1]
+    largest = (amax if ord > 0 else amin)(sum(abs(x), within, keepdims=True), across, keepdims=True)
+    return largest if keepdims else sum(largest, axes)
+
+
+def dist(x: Any, other: Any, p: float = 2) -> Tensor:
+    """The norm of order p of all elements of x - other."""
+    return in_single(lambda x, y: vector_norm(sub(x, y), p), *floats(x, other))
+
+
+def l2_normalize(x: Any, axis: Axis = 0, epsilon: float = 1e-4) -> Tensor:
+    """x divided by the square root of its sum of squares along axes, which is taken for `epsilon` or more."""
+
+    def normalized(x: Tensor) -> Tensor:
+        return div(x, sqrt(maximum(sum(square(x), axis, keepdims=True), epsilon)))
+
+    return in_single(normalized, float_of(x))

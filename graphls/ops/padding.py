@@ -1,0 +1,138 @@
+"""Tensors made wider at their edges, or narrower."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ops.creation import full
+from graphls.ops.movement import flip
+from graphls.ops.operands import apply, tensor_of
+from graphls.ops.shapes import broadcast_to, concat, cut
+from graphls.source import user_location
+from graphls.tensor import Tensor
+
+Side = Callable[[Tensor, int, int], Tensor]
+"""What stands before or behind a tensor along an axis, so many elements of it."""
+
+
+def pad(input_x: Any, padding: Sequence[int], mode: str = "constant", value: Any = None) -> Tensor:
+    """x with more elements before and behind its own, along its last axes.
+
+    `padding` has a pair of numbers for each of these axes, the last axis first. A negative number takes elements away.
+    The new ones are `value` (0 without) for "constant"; the mirrored inside without the edge itself for "reflect" and
+    with it for "symmetric"; the edge for "replicate"; and those of the other end for "circular". Raises
+    GraphTypeError for a padding that is no sequence of integers, GraphValueError for one that does not fit and for
+    another mode.
+    """
+    x, given = tensor_of(input_x), _integers(padding)
+    if len(given) % 2 or len(given) > 2 * x.ndim:
+        message = f"pad takes a pair of numbers for each axis, {2 * x.ndim} at most for {x.type}, not {len(given)}."
+        raise GraphValueError(message, user_location())
+    if value is not None and mode != "constant":
+        raise GraphValueError(f"pad takes a 'value' in the mode 'constant', not in {mode!r}.", user_location())
+    pairs = list(zip(given[0::2], given[1::2], strict=True))[::-1]
+    return _padded(x, [(0, 0)] * (x.ndim - len(pairs)) + pairs, mode, value)
+
+
+def mirror_pad(input_x: Any, paddings: Any, mode: str = "REFLECT") -> Tensor:
+    """x with its mirrored inside before and behind it: a pair of numbers for each axis, the first axis first.
+
+    The mode is "REFLECT", without the edge itself, or "SYMMETRIC", with it. Raises GraphValueError for another one and
+    for numbers that do not fit.
+    """
+    if mode not in ("REFLECT", "SYMMETRIC"):
+        raise GraphValueError(f"'mode' is 'REFLECT' or 'SYMMETRIC', not {mode!r}.", user_location())
+    return _padded(tensor_of(input_x), _pairs(input_x, paddings), mode.lower(), None)
+
+
+def pad_zeros(input_x: Any, paddings: Any) -> Tensor:
+    """x with zeros before and behind it: a pair of numbers for each axis, the first axis first."""
+    return _padded(tensor_of(input_x), _pairs(input_x, paddings), "constant", None)
+
+
+def _integers(numbers: Any) -> tuple[int, ...]:
+    numbers = numbers.tolist() if hasattr(numbers, "tolist") else numbers
+    is_sequence = isinstance(numbers, (tuple, list))
+    if not is_sequence or any(isinstance(n, bool) or not isinstance(n, int) for n in numbers):
+        raise GraphTypeError(f"A padding is a tuple of integers, not {numbers!r}.", user_location())
+    return tuple(numbers)
+
+
+def _pairs(x: Any, paddings: Any) -> list[tuple[int, int]]:
+    pairs = [_integers(pair) for pair in (paddings.tolist() if hasattr(paddings, "tolist") else paddings)]
+    rank = tensor_of(x).ndim
+    if len(pairs) != rank or any(len(pair) != 2 for pair in pairs):
+        raise GraphValueError(f"The paddings are a pair for each of {rank} axes, not {paddings}.", user_location())
+    return [(pair[0], pair[1]) for pair in pairs]
+
+
+def _padded(x: Tensor, pairs: Sequence[tuple[int, int]], mode: str, value: Any) -> Tensor:
+    if mode != "constant" and mode not in _SIDES:
+        known = ", ".join(map(repr, ("constant", *_SIDES)))
+        raise GraphValueError(f"pad has the modes {known}, not {mode!r}.", user_location())
+    for axis, pair in enumerate(pairs):
+        x = _shortened(x, axis, *pair)
+    widths = [tuple(builtins.max(n, 0) for n in pair) for pair in pairs]
+    if mode == "constant" and not value:
+        return _with_zeros(x, widths)
+    for axis, (before, behind) in enumerate(widths):
+        if before or behind:
+            x = _widened(x, axis, before, behind, mode, value)
+    return x
+
+
+def _shortened(x: Tensor, axis: int, before: int, behind: int) -> Tensor:
+    """x without as many elements as negative numbers say."""
+    start, stop = builtins.max(0, -before), x.shape[axis] + builtins.min(0, behind)
+    if start > stop:
+        raise GraphValueError(f"pad cannot take {-before} and {-behind} elements of {x.shape[axis]}.", user_location())
+    return cut(x, axis, start, stop) if stop - start < x.shape[axis] else x
+
+
+def _with_zeros(x: Tensor, widths: Sequence[tuple[int, ...]]) -> Tensor:
+    if not any(map(any, widths)):
+        return x
+    starts = tuple(before for before, _ in widths)
+    stops = tuple(start + n for start, n in zip(starts, x.shape, strict=True))
+    shape = tuple(stop + behind for stop, (_, behind) in zip(stops, widths, strict=True))
+    return apply("slice_gradient", x, shape=shape, starts=starts, stops=stops, steps=(1,) * x.ndim)
+
+
+def _widened(x: Tensor, axis: int, before: int, behind: int, mode: str, value: Any) -> Tensor:
+    if mode == "constant":
+        shapes = [tuple(n if i == axis else m for i, m in enumerate(x.shape)) for n in (before, behind)]
+        first, last = (full(shape, value, dtype=x.dtype) for shape in shapes)
+        return concat((first, x, last), axis)
+    inner, (first_side, last_side) = _INNER[mode], _SIDES[mode]
+    room = x.shape[axis] - inner
+    wide = builtins.max(before, behind)
+    if (mode == "replicate" and not x.shape[axis]) or (mode != "replicate" and wide > room):
+        message = f"pad in the mode {mode!r} cannot add {wide} elements to {x.shape[axis]} along axis {axis}."
+        raise GraphValueError(message, user_location())
+    pieces = [first_side(x, axis, before)] if before else []
+    pieces += [x, last_side(x, axis, behind)] if behind else [x]
+    return concat(pieces, axis)
+
+
+def _edge(x: Tensor, axis: int, at: int, count: int) -> Tensor:
+    return broadcast_to(cut(x, axis, at, at + 1), tuple(count if i == axis else n for i, n in enumerate(x.shape)))
+
+
+def _last(x: Tensor, axis: int, count: int, but: int = 0) -> Tensor:
+    stop = x.shape[axis] - but
+    return cut(x, axis, stop - count, stop)
+
+
+_SIDES: dict[str, tuple[Side, Side]] = {
+    "reflect": (lambda x, a, n: flip(cut(x, a, 1, n + 1), a), lambda x, a, n: flip(_last(x, a, n, 1), a)),
+    "symmetric": (lambda x, a, n: flip(cut(x, a, 0, n), a), lambda x, a, n: flip(_last(x, a, n), a)),
+    "replicate": (lambda x, a, n: _edge(x, a, 0, n), lambda x, a, n: _edge(x, a, x.shape[a] - 1, n)),
+    "circular": (lambda x, a, n: _last(x, a, n), lambda x, a, n: cut(x, a, 0, n)),
+}
+"""What stands before x and behind it, in each mode."""
+
+_INNER = {"reflect": 1, "symmetric": 0, "replicate": 0, "circular": 0}
+"""The elements at an edge that are not repeated."""

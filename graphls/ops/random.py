@@ -1,0 +1,226 @@
+"""Random tensors.
+
+In a compiled step they follow from `set_seed`, the step and the place in the program: a run can be repeated and
+resumed, and a `seed` is not used. Outside of one they are drawn at once, from `seed` where it is given.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from graphls import dispatch
+from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ir.types import DType, as_dtype, broadcast_shapes, float32, int32, int64
+from graphls.ops.elementwise import add, cast, log, mul, neg, sub
+from graphls.ops.logic import less, where
+from graphls.ops.operands import apply, float_of, shape_of, tensor_of
+from graphls.ops.reductions import argmax
+from graphls.ops.shapes import expand_dims, gather
+from graphls.ops.sorting import topk
+from graphls.source import checked, user_location
+from graphls.tensor import Tensor
+
+
+def drawn(primitive: str, seed: int | None = None, **attrs: Any) -> Tensor:
+    """What a random primitive draws: in a trace anew in every step, outside of one at once.
+
+    Raises GraphTypeError for a seed that is no integer.
+    """
+    from graphls.random import generator
+
+    if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int)):
+        raise GraphTypeError(f"A seed is an integer or None, not {seed!r}.", user_location())
+    tracer = dispatch.current_tracer()
+    if tracer is not None:
+        return tracer.random(primitive, attrs)
+    key = int(generator().integers(2**63)) if seed is None else seed % 2**63
+    return apply(primitive, Tensor(np.array([key, 0], np.int64)), site=0, **attrs)
+
+
+def _standard_uniform(shape: Any, seed: int | None) -> Tensor:
+    return drawn("random_uniform", seed, shape=_sizes(shape))
+
+
+def _sizes(shape: Any) -> tuple[int, ...]:
+    sizes = shape_of(shape)
+    if min(sizes, default=0) < 0:
+        raise GraphValueError(f"The sizes of a random tensor are 0 or more, not {sizes}.", user_location())
+    return sizes
+
+
+def _float_type(name: str, dtype: Any) -> DType:
+    found = checked(as_dtype, dtype or float32)
+    if not found.is_float:
+        raise GraphTypeError(f"{name} draws floating point numbers, not {found!r}.", user_location())
+    return found
+
+
+def rand(*size: Any, dtype: Any = None, seed: int | None = None) -> Tensor:
+    """Numbers from 0 up to, but without, 1, all equally likely; float32 unless another float dtype is given."""
+    kind = _float_type("rand", dtype)
+    return cast(_standard_uniform(size[0] if len(size) == 1 else size, seed), kind)
+
+
+def rand_like(input: Any, seed: int | None = None, *, dtype: Any = None) -> Tensor:
+    """`rand` in the shape of a tensor, and in its dtype unless another is given."""
+    x = tensor_of(input)
+    return rand(x.shape, dtype=dtype or x.dtype, seed=seed)
+
+
+def randn(*size: Any, dtype: Any = None, seed: int | None = None) -> Tensor:
+    """Numbers of the normal distribution with mean 0 and deviation 1; float32 unless another float dtype is given."""
+    kind = _float_type("randn", dtype)
+    return cast(standard_normal(size[0] if len(size) == 1 else size, seed), kind)
+
+
+def randn_like(input: Any, seed: int | None = None, *, dtype: Any = None) -> Tensor:
+    """`randn` in the shape of a tensor, and in its dtype unless another is given."""
+    x = tensor_of(input)
+    return randn(x.shape, dtype=dtype or x.dtype, seed=seed)
+
+
+def standard_normal(shape: Any, seed: int | None = None) -> Tensor:
+    """Float32 numbers of the normal distribution with mean 0 and deviation 1."""
+    return drawn("random_normal", seed, shape=_sizes(shape))
+
+
+def normal(shape: Any, mean: Any, stddev: Any, seed: int | None = None) -> Tensor:
+    """Numbers of a normal distribution, in the shape in which `shape`, mean and deviation meet."""
+    mean, stddev = float_of(mean), float_of(stddev)
+    wide = checked(broadcast_shapes, _sizes(shape), mean.shape, stddev.shape)
+    return add(mul(standard_normal(wide, seed), stddev), mean)
+
+
+def uniform(shape: Any, minval: Any, maxval: Any, seed: int | None = None, dtype: Any = float32) -> Tensor:
+    """Numbers from `minval` up to, but without, `maxval`, all equally likely, in the shape in which all three meet.
+
+    For an integer dtype both are integers without axes (see `randint`).
+    """
+    kind = checked(as_dtype, dtype)
+    if not kind.is_float:
+        return randint(int(minval), int(maxval), shape, seed, dtype=kind)
+    low, high = float_of(minval), float_of(maxval)
+    wide = checked(broadcast_shapes, _sizes(shape), low.shape, high.shape)
+    return cast(add(mul(_standard_uniform(wide, seed), sub(high, low)), low), kind)
+
+
+def randint(low: int, high: int, size: Any, seed: int | None = None, *, dtype: Any = None) -> Tensor:
+    """Integers from `low` up to, but without, `high`, all equally likely; int64 unless another dtype is given.
+
+    Raises GraphTypeError for bounds that are no integers, GraphValueError unless low is below high.
+    """
+    if any(isinstance(n, bool) or not isinstance(n, int) for n in (low, high)):
+        raise GraphTypeError(f"randint takes integers as bounds, not {low!r} and {high!r}.", user_location())
+    if low >= high:
+        raise GraphValueError(f"randint draws from {low} up to a higher number, not {high}.", user_location())
+    return cast(drawn("random_integers", seed, shape=_sizes(size), start=low, stop=high), dtype or int64)
+
+
+def randint_like(input: Any, low: int, high: int, seed: int | None = None, *, dtype: Any = None) -> Tensor:
+    """`randint` in the shape of a tensor, and in its dtype unless another is given."""
+    x = tensor_of(input)
+    return randint(low, high, x.shape, seed, dtype=dtype or x.dtype)
+
+
+def randperm(n: int, seed: int = 0, offset: int = 0, dtype: Any = int64) -> Tensor:
+    """The numbers from 0 up to, but without, n in random order; int64 unless another dtype is given.
+
+    A seed of 0 is none. `offset` is taken for MindSpore's sake and not used.
+    """
+    (size,) = _sizes(n)
+    return cast(drawn("random_permutation", seed or None, size=size), dtype)
+
+
+def shuffle(x: Any, seed: int | None = None) -> Tensor:
+    """The slices along the first axis in random order; raises GraphValueError for a number."""
+    x = tensor_of(x)
+    if not x.ndim:
+        raise GraphValueError("shuffle takes a tensor with axes, not a number.", user_location())
+    return gather(x, drawn("random_permutation", seed, size=x.shape[0]))
+
+
+def bernoulli(input: Any, p: Any = 0.5, seed: int | None = None) -> Tensor:
+    """Ones with a probability, or with one for each element, and zeros, in the shape and dtype of a tensor.
+
+    Raises GraphValueError for a number outside of [0, 1].
+    """
+    x = tensor_of(input)
+    if isinstance(p, (int, float)) and not 0 <= p <= 1:
+        raise GraphValueError(f"bernoulli takes a probability from 0 to 1, not {p}.", user_location())
+    return cast(less(_standard_uniform(x.shape, seed), p), x.dtype)
+
+
+def multinomial(input: Any, num_samples: int, replacement: bool = True, seed: int | None = None) -> Tensor:
+    """Int32 positions in a row of probabilities, or in each row, drawn as likely as these say; they need no sum of 1.
+
+    By the largest of sums of logarithms and Gumbel noise (Gumbel, 1954); without replacement the largest ones
+    (Vieira, 2014). Raises GraphValueError for more axes than two and, without replacement, for more samples than there
+    are probabilities.
+    """
+    weights = float_of(input)
+    if weights.ndim not in (1, 2) or num_samples < 1 or (not replacement and num_samples > weights.shape[-1]):
+        how = "with" if replacement else "without"
+        message = f"multinomial cannot draw {num_samples} samples {how} replacement from {weights.type}."
+        raise GraphValueError(message, user_location())
+    scores = log(cast(weights, float32))
+    if replacement:
+        scores = expand_dims(scores, -2)
+        shape = (*weights.shape[:-1], num_samples, weights.shape[-1])
+    else:
+        shape = weights.shape
+    noise = neg(log(neg(log(_standard_uniform(shape, seed)))))
+    scores = add(scores, noise)
+    return cast(argmax(scores, -1), int32) if replacement else topk(scores, num_samples)[1]
+
+
+def kept_or_zero(x: Tensor, p: float, shape: tuple[int, ...], seed: int | None = None) -> Tensor:
+    """x divided by 1 - p where a mask of that shape, which broadcasts, is true; zeros elsewhere, with probability p."""
+    kept = 1.0 - p
+    mask = drawn("random_bernoulli", seed, shape=shape, probability=kept)
+    return where(mask, mul(x, 1 / kept if kept else 0.0), 0.0)
+
+
+def dropout1d(input: Any, p: float = 0.5, training: bool = True) -> Tensor:
+    """Sequences of shape (N, C, L) or (C, L) with whole channels set to 0 with probability p, the others over 1 - p.
+
+    Raises GraphTypeError for a `p` that is no number, GraphValueError outside of [0, 1] and for other shapes.
+    """
+    return _channels_dropped("dropout1d", input, p, training, 1)
+
+
+def dropout2d(input: Any, p: float = 0.5, training: bool = True) -> Tensor:
+    """Images of shape (N, C, H, W) with whole channels set to 0 with probability p, the others over 1 - p.
+
+    Raises GraphTypeError for a `p` that is no number, GraphValueError outside of [0, 1] and for other shapes.
+    """
+    return _channels_dropped("dropout2d", input, p, training, 2)
+
+
+def dropout3d(input: Any, p: float = 0.5, training: bool = True) -> Tensor:
+    """Volumes of shape (N, C, D, H, W) with whole channels set to 0 with probability p, the others over 1 - p.
+
+    Raises GraphTypeError for a `p` that is no number, GraphValueError outside of [0, 1] and for other shapes.
+    """
+    return _channels_dropped("dropout3d", input, p, training, 3)
+
+
+def _channels_dropped(name: str, input: Any, p: float, training: bool, axes: int) -> Tensor:
+    x = float_of(input)
+    check_probability(name, p)
+    ranks = (2, 3) if axes == 1 else (axes + 2,)
+    if x.ndim not in ranks:
+        message = f"{name} takes a tensor of {' or '.join(map(str, ranks))} axes, not {x.type}."
+        raise GraphValueError(message, user_location())
+    if not training or p == 0:
+        return x
+    return kept_or_zero(x, p, (*x.shape[:-axes], *(1 for _ in range(axes))))
+
+
+def check_probability(name: str, p: Any) -> None:
+    """Raise GraphTypeError or GraphValueError for what is no probability."""
+    if isinstance(p, bool) or not isinstance(p, (int, float)):
+        raise GraphTypeError(f"For {name!r}, the 'p' must be a number, not {p!r}.", user_location())
+    if not 0 <= p <= 1:
+        raise GraphValueError(f"For {name!r}, the 'p' must be between 0 and 1, but got {p}.", user_location())

@@ -1,0 +1,52 @@
+"""Numbers in a row."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from graphls import dispatch
+from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ir.types import float32
+from graphls.ops.creation import arange, zeros, zeros_like
+from graphls.ops.elementwise import add, cast, mul, pow
+from graphls.ops.operands import float_of, in_graph, operand_of
+from graphls.ops.shapes import expand_dims
+from graphls.source import user_location
+from graphls.tensor import Tensor
+
+
+def range(start: Any, end: Any, step: Any) -> Tensor:
+    """The numbers from `start` up to, but without, `end`; raises GraphValueError for a step of 0."""
+    return arange(start, end, step)
+
+
+def linspace(start: Any, end: Any, steps: int) -> Tensor:
+    """That many numbers at equal distances, from `start` to `end`; of tensors, along a new last axis.
+
+    The last is `end` itself. Raises GraphValueError for less than one number.
+    """
+    first, last = map(float_of, dispatch.promoted(operand_of(start), operand_of(end)))
+    if isinstance(steps, bool) or not isinstance(steps, int):
+        raise GraphTypeError(f"linspace takes an integer as 'steps', not {steps!r}.", user_location())
+    if steps < 1:
+        raise GraphValueError(f"linspace makes 1 number or more, not {steps}.", user_location())
+    fractions = np.arange(steps) / max(steps - 1, 1)
+    rising, falling = (in_graph(Tensor(f, first.dtype)) for f in (fractions, 1 - fractions))
+    return add(mul(expand_dims(first, -1), falling), mul(expand_dims(last, -1), rising))
+
+
+def logspace(start: Any, end: Any, steps: int, base: float = 10, *, dtype: Any = float32) -> Tensor:
+    """The powers of a base whose exponents are `linspace(start, end, steps)`; float32 unless another dtype is given."""
+    return cast(pow(float(base), linspace(start, end, steps)), dtype)
+
+
+def empty(size: Any, dtype: Any = None) -> Tensor:
+    """A tensor of which nothing is said but its shape and dtype, float32 unless given; it holds zeros."""
+    return zeros(size, dtype)
+
+
+def empty_like(x: Any, *, dtype: Any = None) -> Tensor:
+    """A tensor of which nothing is said but that it has the shape of x, and its dtype unless given; it holds zeros."""
+    return zeros_like(x, dtype=dtype)

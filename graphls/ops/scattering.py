@@ -1,0 +1,222 @@
+"""Elements of tensors and parameters joined with others, at places that integer tensors name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from graphls import dispatch
+from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ops.creation import zeros
+from graphls.ops.index_items import items_of
+from graphls.ops.indexing import getitem, setitem, written
+from graphls.ops.joins import OF_ELEMENTS, OF_SLICES
+from graphls.ops.operands import axis_of, operand_of, shape_of, state_of, tensor_of
+from graphls.ops.shapes import broadcast_to, check_range, reshape
+from graphls.ops.state import assign, parameter_of
+from graphls.parameter import Parameter
+from graphls.source import user_location
+from graphls.tensor import Tensor
+
+Scatter = Callable[[Any, Any, Any], Tensor]
+
+
+def gather_nd(input_x: Any, indices: Any) -> Tensor:
+    """The elements of x at the coordinates along the last axis of the indices.
+
+    Coordinates that are fewer than the axes of x name whole slices. Negative ones count from the end. Raises
+    GraphIndexError for one that is known and out of range.
+    """
+    x = tensor_of(input_x)
+    return getitem(x, _coordinates("gather_nd", x, tensor_of(indices)))
+
+
+def _coordinates(name: str, x: Tensor, indices: Tensor) -> tuple[Tensor, ...]:
+    """The coordinates along the last axis as an index."""
+    _require_integers(name, indices)
+    if not indices.ndim or not 1 <= indices.shape[-1] <= x.ndim:
+        raise GraphValueError(
+            f"{name} takes indices whose last axis has one to {x.ndim} coordinates of {x.type}, not {indices.type}.",
+            user_location(),
+        )
+    return tuple(getitem(indices, (..., i)) for i in range(indices.shape[-1]))
+
+
+def _require_integers(name: str, indices: Tensor) -> None:
+    if indices.dtype.kind not in ("int", "uint"):
+        message = f"{name} takes indices that are integers, not {indices.type}; cast them first."
+        raise GraphTypeError(message, user_location())
+
+
+def _rows(name: str, x: Tensor, indices: Tensor) -> tuple[Tensor, ...]:
+    """Indices of slices along the first axis as an index."""
+    _require_integers(name, indices)
+    if not x.ndim:
+        raise GraphValueError(f"{name} takes a tensor with axes, not {x.type}.", user_location())
+    return (indices,)
+
+
+def _joining(name: str, join: str, index_of: Callable[[str, Tensor, Tensor], tuple[Tensor, ...]]) -> Scatter:
+    def joined(input_x: Any, indices: Any, updates: Any) -> Tensor:
+        x, values = dispatch.promoted(operand_of(input_x), tensor_of(updates))
+        places = tensor_of(indices)
+        index = index_of(name, x, places)
+        rest = x.shape[len(index) :]
+        wanted = (*places.shape[: places.ndim - (index_of is _coordinates)], *rest)
+        if values.shape != wanted:
+            message = f"{name} of {x.type} by {places.type} takes updates of shape {wanted}, not {values.type}."
+            raise GraphValueError(message, user_location())
+        items = items_of(tuple(reshape(i, (-1,)) for i in index), x)
+        return written(x, items, reshape(values, (index[0].size, *rest)), OF_SLICES[join])
+
+    return joined
+
+
+def _on_tensor(name: str, join: str, summary: str) -> Scatter:
+    """A function that gives another tensor, by coordinates."""
+
+    def function(input_x: Any, indices: Any, updates: Any) -> Tensor:
+        return joined(input_x, indices, updates)
+
+    joined = _joining(name, join, _coordinates)
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = (
+        f"x, {summary} at the coordinates along the last axis of the indices (see `gather_nd`).\n\n"
+        "The updates have the shape of what `gather_nd` gives. Raises GraphValueError for another shape."
+    )
+    return function
+
+
+def _on_parameter(name: str, join: str, summary: str) -> Scatter:
+    """A function that writes a parameter, by indices of slices or, where its name says so, by coordinates."""
+
+    def function(input_x: Any, indices: Any, updates: Any) -> Tensor:
+        return assign(input_x, joined(state_of(parameter_of(input_x)), indices, updates))
+
+    by_coordinates = name.startswith("scatter_nd")
+    joined = _joining(name, join, _coordinates if by_coordinates else _rows)
+    function.__name__ = function.__qualname__ = name
+    places = "the coordinates along the last axis of the indices" if by_coordinates else "indices along the first axis"
+    function.__doc__ = (
+        f"Write a parameter, {summary} at {places}; returns its new value.\n\n"
+        "Raises GraphTypeError for anything but a parameter, GraphValueError for updates of another shape."
+    )
+    return function
+
+
+_SUMMARIES = {
+    "none": "with the updates in place of its elements (of several for one place the last)",
+    "add": "with the updates added",
+    "sub": "with the updates subtracted",
+    "mul": "multiplied by the updates",
+    "div": "divided by the updates (integers are rounded towards zero)",
+    "max": "with the larger of the updates and its elements",
+    "min": "with the smaller of the updates and its elements",
+}
+
+
+def _family(make: Callable[[str, str, str], Scatter], prefix: str) -> list[Scatter]:
+    return [make(f"{prefix}_{'update' if n == 'none' else n}", n, summary) for n, summary in _SUMMARIES.items()]
+
+
+(
+    tensor_scatter_update,
+    tensor_scatter_add,
+    tensor_scatter_sub,
+    tensor_scatter_mul,
+    tensor_scatter_div,
+    tensor_scatter_max,
+    tensor_scatter_min,
+) = _family(_on_tensor, "tensor_scatter")
+(scatter_update, scatter_add, scatter_sub, scatter_mul, scatter_div, scatter_max, scatter_min) = _family(
+    _on_parameter, "scatter"
+)
+(
+    scatter_nd_update,
+    scatter_nd_add,
+    scatter_nd_sub,
+    scatter_nd_mul,
+    scatter_nd_div,
+    scatter_nd_max,
+    scatter_nd_min,
+) = _family(_on_parameter, "scatter_nd")
+
+
+def scatter_nd(indices: Any, updates: Any, shape: Any) -> Tensor:
+    """Zeros of a shape to which the updates are added at the coordinates along the last axis of the indices."""
+    values = tensor_of(updates)
+    return tensor_scatter_add(zeros(shape_of(shape), values.dtype), indices, values)
+
+
+def tensor_scatter_elements(input_x: Any, indices: Any, updates: Any, axis: int = 0, reduction: str = "none") -> Tensor:
+    """x joined with the elements of the updates at the places along an axis that the indices name.
+
+    Indices and updates have one shape, whose other sizes are those of x or less. `reduction` is "none" (of several for
+    one place the last stays), "add", "sub", "mul", "div", "max" or "min". Raises GraphValueError for another reduction
+    and for shapes that do not fit, GraphIndexError for an index that is known and out of range.
+    """
+    if reduction not in OF_ELEMENTS:
+        known = ", ".join(map(repr, OF_ELEMENTS))
+        raise GraphValueError(f"A reduction is one of {known}, not {reduction!r}.", user_location())
+    x, values = dispatch.promoted(operand_of(input_x), tensor_of(updates))
+    places, at = tensor_of(indices), axis_of(axis, x.ndim)
+    corner = _corner(x, places, values, at)
+    check_range(x, places, at)
+    part = getitem(x, corner)
+    joined = OF_ELEMENTS[reduction](part, places, values, at) if values.size else part
+    return joined if part.shape == x.shape else setitem(x, corner, joined)
+
+
+def _corner(x: Tensor, indices: Tensor, updates: Tensor, axis: int) -> tuple[slice, ...]:
+    """The part of x along whose axis elements are written, as an index."""
+    sizes = [n if i == axis else m for i, (n, m) in enumerate(zip(x.shape, indices.shape, strict=False))]
+    fits = indices.ndim == x.ndim and all(m <= n for m, n in zip(sizes, x.shape, strict=True))
+    if not fits or updates.shape != indices.shape:
+        raise GraphValueError(
+            f"By elements of {updates.type} and indices {indices.type} nothing can be written along axis {axis} of "
+            f"{x.type}: their shapes do not fit.",
+            user_location(),
+        )
+    return tuple(slice(size) for size in sizes)
+
+
+def scatter(input: Any, axis: int, index: Any, src: Any) -> Tensor:
+    """x with the elements of `src`, or one number, in the places along an axis that the indices name.
+
+    See `tensor_scatter_elements`.
+    """
+    places, values = tensor_of(index), tensor_of(src)
+    values = broadcast_to(values, places.shape) if not values.ndim else values
+    return tensor_scatter_elements(input, places, dispatch.cast(values, tensor_of(input).dtype), axis)
+
+
+def index_add(
+    x: Any, indices: Any, y: Any, axis: int, use_lock: bool = True, check_index_bound: bool = True
+) -> Tensor:
+    """x with slices of y added to those that a vector of indices names along an axis; a parameter is written, too.
+
+    `use_lock` and `check_index_bound` are taken for MindSpore's sake: sums are always right, and bounds checked. Raises
+    GraphValueError for shapes that do not fit, GraphIndexError for an index that is known and out of range.
+    """
+    target, (values, places) = state_of(x) if isinstance(x, Parameter) else tensor_of(x), map(tensor_of, (y, indices))
+    at = axis_of(axis, target.ndim)
+    wanted = (*target.shape[:at], places.size, *target.shape[at + 1 :])
+    if places.ndim != 1 or values.shape != wanted:
+        raise GraphValueError(
+            f"index_add of {target.type} by a vector of indices, {places.type}, along axis {axis} takes {wanted}, not "
+            f"{values.type}.",
+            user_location(),
+        )
+    if values.dtype is not target.dtype:
+        message = f"index_add takes tensors of one dtype, not {target.type} and {values.type}; cast one of them."
+        raise GraphTypeError(message, user_location())
+    items = items_of((*(slice(None) for _ in range(at)), places), target)
+    result = written(target, items, values, OF_SLICES["add"])
+    return assign(x, result) if isinstance(x, Parameter) else result
+
+
+def index_fill(x: Any, axis: int, index: Any, value: Any) -> Tensor:
+    """x with one number in the slices along an axis that integers name; raises GraphIndexError for one out of range."""
+    x = tensor_of(x)
+    places = tensor_of(index)
+    return setitem(x, (*(slice(None) for _ in range(axis_of(axis, x.ndim))), places), value)

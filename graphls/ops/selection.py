@@ -1,0 +1,211 @@
+"""Parts of tensors, chosen by integers, masks and bounds."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from graphls import dispatch
+from graphls.ir.errors import GraphIndexError, GraphTypeError, GraphValueError
+from graphls.ir.types import int32, int64
+from graphls.ops.creation import ones
+from graphls.ops.elementwise import cast
+from graphls.ops.indexing import getitem
+from graphls.ops.logic import bool_of, less, less_equal, where
+from graphls.ops.operands import apply, axis_of, operand_of, shape_of, tensor_of
+from graphls.ops.reductions import sum
+from graphls.ops.shapes import broadcast_to, cut, expand_dims, gather, gather_elements, reshape
+from graphls.source import user_location
+from graphls.tensor import Symbol, Tensor
+
+
+def index_select(input: Any, axis: int, index: Any) -> Tensor:
+    """The slices along an axis that a vector of integers names; raises GraphValueError for more axes of that."""
+    places = tensor_of(index)
+    if places.ndim > 1:
+        raise GraphValueError(f"index_select takes a vector of integers, not {places.type}.", user_location())
+    return gather(input, reshape(places, (-1,)), axis)
+
+
+def take_along_axis(x: Any, indices: Any, axis: int) -> Tensor:
+    """The elements that the indices name along an axis; along the others both broadcast."""
+    x, places = tensor_of(x), tensor_of(indices)
+    at = axis_of(axis, x.ndim)
+    if places.ndim != x.ndim:
+        message = f"take_along_axis takes indices with the {x.ndim} axes of {x.type}, not {places.type}."
+        raise GraphValueError(message, user_location())
+    along = (x.shape[at], places.shape[at])
+    shapes = [tuple(1 if i == at else n for i, n in enumerate(t.shape)) for t in (x, places)]
+    common = np.broadcast_shapes(*shapes) if _broadcast(*shapes) else None
+    if common is None:
+        message = f"take_along_axis of {x.type} cannot take indices {places.type} along axis {axis}."
+        raise GraphValueError(message, user_location())
+    wide = [tuple(n if i == at else m for i, m in enumerate(common)) for n in along]
+    return gather_elements(broadcast_to(x, wide[0]), at, broadcast_to(places, wide[1]))
+
+
+def _broadcast(first: tuple[int, ...], second: tuple[int, ...]) -> bool:
+    return all(n == m or 1 in (n, m) for n, m in zip(first, second, strict=True))
+
+
+def masked_fill(input_x: Any, mask: Any, value: Any) -> Tensor:
+    """x with one number, cast to its dtype, where a mask is true; x and the mask broadcast.
+
+    Raises GraphValueError for a value with axes.
+    """
+    x, number = tensor_of(input_x), tensor_of(value)
+    if number.ndim:
+        raise GraphValueError(f"masked_fill fills in one number, not {number.type}.", user_location())
+    return where(mask, cast(number, x.dtype), x)
+
+
+def masked_select(input: Any, mask: Any) -> Tensor:
+    """The elements, in row-major order, where a mask that is known is true; x and the mask broadcast.
+
+    Raises GraphTypeError for a mask that the graph computes, because the shape would not be static.
+    """
+    x, known = tensor_of(input), _known("masked_select", bool_of(mask))
+    shape = np.broadcast_shapes(x.shape, known.shape)
+    return getitem(broadcast_to(x, shape), np.broadcast_to(known.array, shape))
+
+
+def nonzero(input: Any) -> Tensor:
+    """The int64 coordinates of the elements of a known tensor that are not 0, one row for each.
+
+    Raises GraphTypeError for what the graph computes, because the shape would not be static.
+    """
+    return Tensor(np.argwhere(_known("nonzero", input).array))
+
+
+argwhere = nonzero
+
+
+def unique(input: Any) -> tuple[Tensor, Tensor]:
+    """The different elements of a known tensor in rising order, and the int32 position among them of each element.
+
+    Raises GraphTypeError for what the graph computes, because the shape would not be static.
+    """
+    x = _known("unique", input)
+    found, places = np.unique(x.array, return_inverse=True)
+    return Tensor(found), Tensor(places.reshape(x.shape), int32)
+
+
+def _known(name: str, x: Any) -> Tensor:
+    tensor = tensor_of(x)
+    if isinstance(tensor, Symbol):
+        raise GraphTypeError(
+            f"The shape of {name} is not static for a {tensor.type} that the graph computes; use ops.where.",
+            user_location(),
+        )
+    return tensor
+
+
+def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Tensor:
+    """How often each integer from 0 stands in a vector, or the sums of its weights: up to the largest, or `minlength`.
+
+    Of a tensor that the graph computes, no integer may be `minlength` or more. Raises GraphValueError for anything but
+    vectors of one size and for a negative integer that is known.
+    """
+    x = tensor_of(input)
+    counted = ones(x.shape, int64) if weights is None else tensor_of(weights)
+    if x.ndim != 1 or counted.shape != x.shape or x.dtype.kind not in ("int", "uint"):
+        message = f"bincount takes a vector of integers and weights of its size, not {x.type} and {counted.type}."
+        raise GraphValueError(message, user_location())
+    if isinstance(x, Symbol):
+        if minlength < 1:
+            raise GraphValueError("bincount of a tensor that the graph computes takes a 'minlength'.", user_location())
+    elif x.size:
+        minlength = builtins.max(minlength, int(x.array.max()) + 1)
+        if x.array.min() < 0:
+            raise GraphValueError(f"bincount takes integers of 0 or more, not {x.array.min()}.", user_location())
+    return apply("gather_gradient", counted, cast(x, int64), axis=0, size=minlength)
+
+
+def searchsorted(sorted_sequence: Any, values: Any, *, out_int32: bool = False, right: bool = False) -> Tensor:
+    """The positions along the last axis of a rising sequence where values keep it so: before equal ones, or behind.
+
+    The sequence is a vector, or has the axes of the values but for the last. int64 unless `out_int32`. Every value is
+    compared with the whole sequence. Raises GraphValueError for other shapes.
+    """
+    rising, wanted = dispatch.promoted(operand_of(sorted_sequence), operand_of(values))
+    if not rising.ndim or (rising.ndim > 1 and rising.shape[:-1] != wanted.shape[:-1]):
+        message = f"searchsorted takes a vector, or one for each vector of {wanted.type}, not {rising.type}."
+        raise GraphValueError(message, user_location())
+    rows = rising if rising.ndim == 1 else expand_dims(rising, -2)
+    is_before = (less_equal if right else less)(rows, expand_dims(wanted, -1))
+    return sum(cast(is_before, int32 if out_int32 else int64), -1)
+
+
+def bucketize(input: Any, boundaries: Any, *, right: bool = False) -> Tensor:
+    """The int32 number of the bucket between rising boundaries in which each element is.
+
+    One that is a boundary is in the lower bucket, or the upper with `right`.
+    """
+    return searchsorted(Tensor(boundaries), input, out_int32=True, right=right)
+
+
+def narrow(input: Any, axis: int, start: int, length: int) -> Tensor:
+    """`length` elements along an axis, from `start` on; raises GraphIndexError where x has fewer."""
+    x = tensor_of(input)
+    at = axis_of(axis, x.ndim)
+    (first,), (count,) = shape_of(start), shape_of(length)
+    size = x.shape[at]
+    first = first + size if first < 0 else first
+    if not 0 <= first <= first + count <= size:
+        message = f"narrow cannot take {length} elements from {start} on along axis {axis} of {x.type}."
+        raise GraphIndexError(message, user_location())
+    return cut(x, at, first, first + count)
+
+
+def slice(input_x: Any, begin: Any, size: Any) -> Tensor:
+    """As many elements along each axis as `size` says, or all for -1, from `begin` on.
+
+    Raises GraphValueError unless there is one of both for each axis, GraphIndexError where x has fewer elements.
+    """
+    x, starts, counts = tensor_of(input_x), shape_of(begin), shape_of(size)
+    if not len(starts) == len(counts) == x.ndim:
+        message = f"slice takes a start and a size for each axis of {x.type}, not {starts} and {counts}."
+        raise GraphValueError(message, user_location())
+    for axis, (start, count) in enumerate(zip(starts, counts, strict=True)):
+        x = narrow(x, axis, start, x.shape[axis] - start if count == -1 else count)
+    return tensor_of(x)
+
+
+def strided_slice(
+    input_x: Any,
+    begin: Sequence[int],
+    end: Sequence[int],
+    strides: Sequence[int] | None = None,
+    begin_mask: int = 0,
+    end_mask: int = 0,
+    ellipsis_mask: int = 0,
+    new_axis_mask: int = 0,
+    shrink_axis_mask: int = 0,
+) -> Tensor:
+    """The elements x[begin:end:stride] along the first axes.
+
+    The bits of a mask are items of the index, the lowest the first: those where `begin` or `end` does not count, the
+    one that stands for as many axes as are left, those that are new axes, and those that take the element at `begin`
+    without its axis. Raises GraphValueError for sequences of different lengths, GraphIndexError for too many items.
+    """
+    starts, stops = shape_of(begin), shape_of(end)
+    steps = shape_of(strides) if strides is not None else tuple(1 for _ in starts)
+    if not len(starts) == len(stops) == len(steps):
+        message = f"strided_slice takes as many ends and strides as begins, not {starts}, {stops} and {steps}."
+        raise GraphValueError(message, user_location())
+    index: list[Any] = []
+    for i, (start, stop, step) in enumerate(zip(starts, stops, steps, strict=True)):
+        bit = 1 << i
+        if ellipsis_mask & bit:
+            index.append(Ellipsis)
+        elif new_axis_mask & bit:
+            index.append(None)
+        elif shrink_axis_mask & bit:
+            index.append(start)
+        else:
+            first, last = (None if begin_mask & bit else start), (None if end_mask & bit else stop)
+            index.append(builtins.slice(first, last, step))
+    return getitem(input_x, tuple(index))

@@ -1,0 +1,102 @@
+"""Primitives that put elements in another order: reversed, or sorted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from graphls.ir.build import Builder
+from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ir.graph import Value
+from graphls.ir.types import Type, bool_, float32, int32, int64, uint8
+from graphls.primitives.primitive import Array, Primitive, f32, normalise_axes, normalise_axis, of, sample
+
+Axes = tuple[int, ...]
+
+_LEAST = -(2**63)
+
+
+class Reverse(Primitive):
+    """The elements in the opposite order along some axes."""
+
+    half = "exact"
+    samples = (
+        sample(f32(3, 4), axes=(0,)),
+        sample(f32(2, 3, 4), axes=(-1, 0)),
+        sample(f32(2, 3), axes=()),
+        sample(f32(0, 3), axes=(0,)),
+        sample(of(int32, 4), axes=(0,)),
+        sample(of(bool_, 2, 4), axes=(1,)),
+    )
+
+    def infer(self, x: Type, axes: Axes) -> Type:
+        normalise_axes(axes, x.rank)
+        return x
+
+    def numpy(self, x: Array, axes: Axes) -> Array:
+        return np.flip(x, axes)
+
+    def vjp(self, e: Builder, g: Value, x: Value, y: Value, axes: Axes) -> Any:
+        return e.reverse(g, axes=axes)
+
+    def onnx(self, e: Any, x: str, axes: Axes) -> Any:
+        if not axes:
+            return e.Identity(x)
+        starts, stops, steps = (e.ints([n] * len(axes)) for n in (-1, _LEAST, -1))
+        return e.Slice(x, starts, stops, e.ints(axes), steps)
+
+
+class TopK(Primitive):
+    """The k largest or smallest numbers along an axis, in order, and their int64 positions.
+
+    Of equal numbers the first comes first. A nan counts as an infinity, and stays a nan.
+    """
+
+    half = "exact"
+    samples = (
+        sample(f32(4, 5), k=2, axis=-1, largest=True),
+        sample(f32(3, 4, 2), k=4, axis=1, largest=False),
+        sample(f32(5), k=0, axis=0, largest=True),
+        sample(f32(0, 3), k=2, axis=1, largest=True),
+        sample(of(int32, 3, 9), k=7, axis=1, largest=True, integers=(0, 3)),
+        sample(of(int64, 9), k=9, axis=0, largest=False, integers=(0, 3)),
+        sample(of(uint8, 9), k=9, axis=0, largest=True, integers=(0, 3)),
+    )
+
+    def infer(self, x: Type, k: int, axis: int, largest: bool) -> tuple[Type, Type]:
+        if x.dtype is bool_:
+            raise GraphTypeError(f"{self.name} takes numbers, not {x}; cast it first.")
+        along = normalise_axis(axis, x.rank)
+        if not 0 <= k <= x.shape[along]:
+            raise GraphValueError(f"{self.name} cannot take {k} elements of {x} along axis {axis}.")
+        shape = (*x.shape[:along], k, *x.shape[along + 1 :])
+        return x.with_shape(shape), Type(int64, shape)
+
+    def numpy(self, x: Array, k: int, axis: int, largest: bool) -> tuple[Array, Array]:
+        key = np.where(np.isnan(x), np.inf, x) if x.dtype.kind == "f" else x
+        order = _falling(key, axis) if largest else np.argsort(key, axis, kind="stable")
+        positions = np.take(order, range(k), axis)
+        return np.take_along_axis(x, positions, axis), positions
+
+    def vjp(
+        self, e: Builder, g: Any, x: Value, values: Value, positions: Value, k: int, axis: int, largest: bool
+    ) -> Any:
+        if g[0] is None:
+            return None
+        return e.gather_elements_gradient(g[0], positions, axis=axis, size=x.type.shape[axis])
+
+    def onnx(self, e: Any, x: str, k: int, axis: int, largest: bool) -> Any:
+        dtype, options = e.in_types[0].dtype, {"axis": axis, "largest": int(largest), "outputs": 2}
+        if not dtype.is_float:
+            return e.TopK(x, e.ints([k]), **options)
+        key, key_dtype = (e.cast(x, float32), float32) if dtype.is_half else (x, dtype)
+        key = e.Where(e.IsNaN(key), e.const(np.inf, key_dtype), key)
+        _, positions = e.TopK(key, e.ints([k]), **options)
+        return e.GatherElements(x, positions, axis=axis), positions
+
+
+def _falling(x: Array, axis: int) -> Array:
+    """The order from the largest to the smallest, in which equal ones stay as they were."""
+    from_behind = np.argsort(np.flip(x, axis), axis, kind="stable")
+    return np.flip(x.shape[axis] - 1 - from_behind, axis)

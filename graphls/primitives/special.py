@@ -1,0 +1,141 @@
+"""Special functions that need care to be exact: near 0, far out, or near their poles."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from graphls.ir.build import Builder
+from graphls.ir.graph import Value
+from graphls.primitives.functions import log_of_one_plus
+from graphls.primitives.primitive import Array, FloatElementwise, f32, sample
+
+_ANY = (sample(f32(2, 3)), sample(f32()), sample(f32(0, 2)))
+
+
+class Expm1(FloatElementwise):
+    """exp(x) - 1, exact to the last bits for a small x."""
+
+    samples = (*_ANY, sample(f32(9), low=-1e-6, high=1e-6))
+
+    def numpy(self, x: Array) -> Array:
+        return np.expm1(x)
+
+    def vjp(self, e: Builder, g: Value, x: Value, y: Value) -> Any:
+        return e.mul(g, e.exp(x))
+
+    def onnx(self, e: Any, x: str) -> Any:
+        """(u - 1) * x / log(u) with u = exp(x) corrects the rounding of u (W. Kahan)."""
+        one, u = e.scalar(1.0), e.Exp(x)
+        less = e.Sub(u, one)
+        corrected = e.Mul(less, e.Div(x, e.Log(u)))
+        is_far = e.Or(e.Equal(less, e.scalar(-1.0)), e.Greater(u, e.scalar(1e4)))
+        return e.Where(e.Equal(u, one), x, e.Where(is_far, less, corrected))
+
+
+class Logaddexp(FloatElementwise):
+    """log(exp(x) + exp(y)), broadcasting, which does not overflow."""
+
+    samples = (
+        sample(f32(2, 3), f32(3)),
+        sample(f32(4, 1), f32(1, 3), low=-80.0, high=80.0, gradient=False),
+        sample(f32(0, 3), f32()),
+    )
+
+    def numpy(self, x: Array, y: Array) -> Array:
+        return np.logaddexp(x, y)
+
+    def vjp(self, e: Builder, g: Value, x: Value, y: Value, out: Value) -> Any:
+        return e.mul(g, e.exp(e.sub(x, out))), e.mul(g, e.exp(e.sub(y, out)))
+
+    def onnx(self, e: Any, x: str, y: str) -> Any:
+        """The larger one plus log(1 + exp(-distance)), whose small results `log1p` keeps."""
+        distance = e.Where(e.Equal(x, y), e.scalar(0.0), e.Abs(e.Sub(x, y)))
+        return e.Add(e.Max(x, y), log_of_one_plus(e, e.Exp(e.Neg(distance))))
+
+
+_ERFC = (
+    0.17087277, -0.82215223, 1.48851587, -1.13520398, 0.27886807, -0.18628806, 0.09678418, 0.37409196, 1.00002368,
+    -1.26551223,
+)  # fmt: skip
+"""The exponent of erfc(x) / t as a polynomial in t, but for -x ** 2 (Press et al., Numerical Recipes, 6.2)."""
+
+
+class Erfc(FloatElementwise):
+    """1 - erf(x), exact where it is tiny; the ONNX lowering has single precision for float64 too."""
+
+    samples = (*_ANY, sample(f32(40), low=-6.0, high=9.0, gradient=False))
+
+    def numpy(self, x: Array) -> Array:
+        return np.asarray(_erfc(x), dtype=x.dtype)
+
+    def vjp(self, e: Builder, g: Value, x: Value, y: Value) -> Any:
+        slope = e.mul(e.exp(e.neg(e.square(x))), -2 / math.sqrt(math.pi))
+        return e.mul(g, slope)
+
+    def onnx(self, e: Any, x: str) -> Any:
+        size = e.Min(e.Abs(x), e.scalar(30.0))
+        t = e.Reciprocal(e.Add(e.Mul(size, e.scalar(0.5)), e.scalar(1.0)))
+        tail = e.Mul(t, e.Exp(e.Sub(_polynomial(e, t, _ERFC), e.Mul(size, size))))
+        folded = e.Where(e.Less(x, e.scalar(0.0)), e.Sub(e.scalar(2.0), tail), tail)
+        return e.Where(e.Equal(x, x), folded, x)
+
+
+_erfc = np.frompyfunc(math.erfc, 1, 1)
+
+
+def _polynomial(e: Any, x: str, coefficients: tuple[float, ...]) -> str:
+    result = e.scalar(coefficients[0])
+    for coefficient in coefficients[1:]:
+        result = e.Add(e.Mul(result, x), e.scalar(coefficient))
+    return str(result)
+
+
+_CENTRE = (
+    2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087, -0.00125372503, -0.00417768164,
+    0.246640727, 1.50140941,
+)  # fmt: skip
+_TAIL = (
+    -0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773, -0.0076224613, 0.00943887047,
+    1.00167406, 2.83297682,
+)  # fmt: skip
+"""erfinv(x) / x as polynomials in w - 2.5 for w = -log(1 - x ** 2) below 5, and in sqrt(w) - 3 (M. Giles, 2010)."""
+
+
+class Erfinv(FloatElementwise):
+    """The number whose error function is x; infinite at -1 and 1, nan beyond.
+
+    The ONNX lowering has single precision for float64 too.
+    """
+
+    samples = (sample(f32(2, 3), low=-0.9, high=0.9), sample(f32(40), low=-0.9999, high=0.9999, gradient=False))
+
+    def numpy(self, x: Array) -> Array:
+        """Giles's approximation, then two steps of Newton's method in float64."""
+        x64 = x.astype(np.float64)
+        y = _approximate_erfinv(x64)
+        for _ in range(2):
+            y = y - (np.asarray(_erf(y), np.float64) - x64) * (math.sqrt(math.pi) / 2 * np.exp(y * y))
+        return np.where(np.abs(x) == 1, np.copysign(np.inf, x), y).astype(x.dtype)
+
+    def vjp(self, e: Builder, g: Value, x: Value, y: Value) -> Any:
+        return e.mul(g, e.mul(e.exp(e.square(y)), math.sqrt(math.pi) / 2))
+
+    def onnx(self, e: Any, x: str) -> Any:
+        one = e.scalar(1.0)
+        w = e.Neg(e.Log(e.Mul(e.Sub(one, x), e.Add(one, x))))
+        centre = _polynomial(e, e.Sub(w, e.scalar(2.5)), _CENTRE)
+        tail = _polynomial(e, e.Sub(e.Sqrt(e.Max(w, e.scalar(1.0))), e.scalar(3.0)), _TAIL)
+        y = e.Mul(x, e.Where(e.Less(w, e.scalar(5.0)), centre, tail))
+        return e.Where(e.Equal(e.Abs(x), one), e.Mul(x, e.scalar(np.inf)), y)
+
+
+_erf = np.frompyfunc(math.erf, 1, 1)
+
+
+def _approximate_erfinv(x: Array) -> Array:
+    w = -np.log((1 - x) * (1 + x))
+    centre, tail = np.polyval(_CENTRE, w - 2.5), np.polyval(_TAIL, np.sqrt(np.maximum(w, 1)) - 3)
+    return np.asarray(x * np.where(w < 5, centre, tail))

@@ -1,0 +1,185 @@
+"""Trigonometric and hyperbolic functions and their inverses; ONNX has them in single precision only."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from graphls.ir.build import Builder
+from graphls.ir.graph import Value
+from graphls.ir.types import float32, float64
+from graphls.primitives.primitive import Array, FloatElementwise, f32, of, sample
+
+_ANY = (sample(f32(2, 3)), sample(f32()), sample(f32(0, 2)), sample(of(float64, 5)))
+_INSIDE = (sample(f32(2, 3), low=-0.9, high=0.9), sample(f32(), low=-0.9, high=0.9), sample(f32(0, 2)))
+
+
+class SinglePrecision(FloatElementwise, abstract=True):
+    """A function whose ONNX operator takes float32 only."""
+
+    operator: ClassVar[str]
+
+    def onnx(self, e: Any, x: str) -> Any:
+        return _in_single(e, self.operator, x)
+
+
+def _in_single(e: Any, operator: str, x: str) -> Any:
+    if e.in_types[0].dtype is not float64:
+        return e.operator(operator, [x])
+    return e.cast(e.operator(operator, [e.cast(x, float32)]), float64)
+
+
+class Tan(SinglePrecision):
+    """The tangent of an angle in radians."""
+
+    samples = _ANY
+    operator = "Tan"
+
+    def numpy(self, x: Array) -> Array:
+        return np.tan(x)
+
+    def vjp(self, e: Builder, g: Value, x: Value, y: Value) -> Any:
+        return e.mul(g, e.add(e.square(y), 1.0))
+
+
+class Asin(SinglePrecision):
+    """The angle from -pi / 2 to pi / 2 whose sine is x; nan outside of [-1, 1]."""
+
+    samples = _INSIDE
+    operator = "Asin"
+
+    def numpy(self, x: Array) -> Array:
+        return np.arcsin(x)
+
+    def vjp(self, e: Builder, g: Value, x: Value, y: Value) -> Any:
+        return e.mul(g, e.rsqrt(_one_minus_square(e, x)))
+
+
+class Acos(SinglePrecision):
+    """The angle from 0 to pi whose cosine is x; nan outside of [-1, 1]."""
+
+    samples = _INSIDE
+    operator = "Acos"
+
+    def numpy(self, x: Array) -> Array:
+        return np.arccos(x)
+
+    def vjp(self, e: Builder, g: Value, x: Value, y: Value) -> Any:
+        return e.neg(e.mul(g, e.rsqrt(_one_minus_square(e, x))))
+
+
+def _one_minus_square(e: Builder, x: Value) -> Any:
+    """1 - x ** 2, exact near 1 and -1."""
+    return e.mul(e.sub(1.0, x), e.add(x, 1.0))
+
+
+class Atan(SinglePrecision):
+    """The angle from -pi / 2 to pi / 2 whose tangent is x."""
+
+    samples = _ANY
+    operator = "Atan"
+
+    def numpy(self, x: Array) -> Array:
+        return np.arctan(x)
+
+    def vjp(self, e: Builder, g: Value, x: Value, y: Value) -> Any:
+        return e.div(g, e.add(e.square(x), 1.0))
+
+
+class Atan2(FloatElementwise):
+    """The angle from -pi to pi between the positive x axis and the point (x, y), broadcasting; y comes first."""
+
+    samples = (
+        sample(f32(2, 3), f32(2, 3)),
+        sample(f32(4, 1), f32(1, 3), low=0.2),
+        sample(f32(9), f32(), low=-1.0, high=-0.2),
+        sample(f32(0, 3), f32(3)),
+    )
+
+    def numpy(self, y: Array, x: Array) -> Array:
+        return np.arctan2(y, x)
+
+    def vjp(self, e: Builder, g: Value, y: Value, x: Value, out: Value) -> Any:
+        share = e.div(g, e.add(e.square(x), e.square(y)))
+        return e.mul(share, x), e.neg(e.mul(share, y))
+
+    def onnx(self, e: Any, y: str, x: str) -> Any:
+        """atan(|y| / |x|), turned into the quadrant; of two infinities the ratio is 1, of two zeros 0."""
+        zero, high, wide = e.scalar(0.0), e.Abs(y), e.Abs(x)
+        infinite = e.And(e.Equal(high, e.scalar(np.inf)), e.Equal(wide, e.scalar(np.inf)))
+        ratio = e.Where(infinite, e.scalar(1.0), e.Div(high, wide))
+        angle = _in_single(e, "Atan", e.Where(e.And(e.Equal(high, zero), e.Equal(wide, zero)), zero, ratio))
+        angle = e.Where(_is_negative(e, x), e.Sub(e.scalar(np.pi), angle), angle)
+        return e.Where(_is_negative(e, y), e.Neg(angle), angle)
+
+
+def _is_negative(e: Any, x: str) -> str:
+    """Whether the sign is minus, also that of -0.0."""
+    zero = e.scalar(0.0)
+    return str(e.Or(e.Less(x, zero), e.Less(e.Reciprocal(x), zero)))
+
+
+class Sinh(SinglePrecision):
+    """The hyperbolic sine."""
+
+    samples = _ANY
+    operator = "Sinh"
+
+    def numpy(self, x: Array) -> Array:
+        return np.sinh(x)
+
+    def vjp(self, e: Builder, g: Value, x: Value, y: Value) -> Any:
+        return e.mul(g, e.cosh(x))
+
+
+class Cosh(SinglePrecision):
+    """The hyperbolic cosine."""
+
+    samples = _ANY
+    operator = "Cosh"
+
+    def numpy(self, x: Array) -> Array:
+        return np.cosh(x)
+
+    def vjp(self, e: Builder, g: Value, x: Value, y: Value) -> Any:
+        return e.mul(g, e.sinh(x))
+
+
+class Asinh(SinglePrecision):
+    """The number whose hyperbolic sine is x."""
+
+    samples = _ANY
+    operator = "Asinh"
+
+    def numpy(self, x: Array) -> Array:
+        return np.arcsinh(x)
+
+    def vjp(self, e: Builder, g: Value, x: Value, y: Value) -> Any:
+        return e.mul(g, e.rsqrt(e.add(e.square(x), 1.0)))
+
+
+class Acosh(SinglePrecision):
+    """The number of 0 or more whose hyperbolic cosine is x; nan below 1."""
+
+    samples = (sample(f32(2, 3), low=1.2, high=3.0), sample(f32(), low=1.2, high=3.0), sample(f32(0, 2)))
+    operator = "Acosh"
+
+    def numpy(self, x: Array) -> Array:
+        return np.arccosh(x)
+
+    def vjp(self, e: Builder, g: Value, x: Value, y: Value) -> Any:
+        return e.mul(g, e.mul(e.rsqrt(e.sub(x, 1.0)), e.rsqrt(e.add(x, 1.0))))
+
+
+class Atanh(SinglePrecision):
+    """The number whose hyperbolic tangent is x; an infinity at -1 and 1, nan beyond."""
+
+    samples = _INSIDE
+    operator = "Atanh"
+
+    def numpy(self, x: Array) -> Array:
+        return np.arctanh(x)
+
+    def vjp(self, e: Builder, g: Value, x: Value, y: Value) -> Any:
+        return e.div(g, _one_minus_square(e, x))
