@@ -78,9 +78,7 @@ class Run:
             kept = []
             for node in nodes:
                 if is_drawn(node):
-                    with tracer.builder.at(node):
-                        attrs = {**node.attrs, "shape": (length, *node.attrs["shape"])}
-                        arrays.extend(tracer.builder.emit(node.primitive, node.inputs, attrs, name=node.output.name))
+                    arrays.append(_drawn_for_all(tracer, node, length))
                     elements.append(node.output)
                 else:
                     regions = tuple(r.replace(nodes=tuple(lifted(r.nodes))) for r in node.regions)
@@ -89,6 +87,17 @@ class Run:
 
         self.nodes = lifted(self.nodes)
         return elements, arrays
+
+
+def _drawn_for_all(tracer: Tracer, node: Node, length: int) -> Value:
+    """What a random node draws at all times, as one array; those that have no shape are drawn one by one."""
+    with tracer.builder.at(node) as e:
+        if "shape" in node.attrs:
+            attrs = {**node.attrs, "shape": (length, *node.attrs["shape"])}
+            return e.emit(node.primitive, node.inputs, attrs, name=node.output.name)[0]
+        sites = ({**node.attrs, "site": tracer.next_site()} for _ in range(length))
+        rows = [e.emit(node.primitive, node.inputs, attrs)[0] for attrs in sites]
+        return e.emit("concat", [e.reshape(row, shape=(1, *row.type.shape)) for row in rows], {"axis": 0})[0]
 
 
 def is_drawn(node: Node) -> bool:

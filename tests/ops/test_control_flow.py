@@ -200,3 +200,19 @@ def test_what_is_the_same_each_time_is_computed_once(backend: str) -> None:
     step = graphls.compile(f, X, backend=backend)
     (scan,) = (n for n in step.graph.nodes if n.primitive.name == "scan")
     assert [n.primitive.name for n in scan.regions[0].nodes] == ["matmul", "add"]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_every_kind_of_random_numbers_differs_from_time_to_time(backend: str) -> None:
+    def draws() -> list[Any]:
+        return [ops.rand(30), ops.randn(30), ops.randint(0, 90, (30,)), ops.randperm(30)]
+
+    def f(x: Any) -> Any:
+        return ops.scan(lambda c, _: (c, ops.scan(lambda d, _: (d, draws()), 0, length=2)[1]), x, length=3)[1]
+
+    x = np.zeros((), F32)
+    step = graphls.compile(f, x, backend=backend)
+    for first, second in zip(step(x), step(x), strict=True):
+        rows = np.concatenate([first.asnumpy().reshape(6, 30), second.asnumpy().reshape(6, 30)])
+        assert len({row.tobytes() for row in rows}) == 12
+    np.testing.assert_array_equal(np.sort(rows, 1), np.tile(np.arange(30), (12, 1)))
