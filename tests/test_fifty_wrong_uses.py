@@ -65,7 +65,7 @@ WRONG: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: ops.gather(T, T, 0), TypeError, "int32 or int64 indices"),
     (lambda: ops.neg(T > 0), TypeError, "neg takes numbers"),
     (lambda: ops.add(T, "1"), TypeError, "neither a tensor nor a number"),
-    (lambda: Tensor(np.ones(2, np.uint8)) + -1, ValueError, "-1 is no uint8"),
+    (lambda: Tensor(np.ones(2, np.uint8)) + -1, ValueError, "-1 does not fit uint8"),
     (lambda: ops.var(T, ddof=0.5), TypeError, "ddof of a variance is an integer"),
     (lambda: graphls.compile(net(), X)(X.astype(np.float64)), TypeError, "is f32"),
     # reductions, losses and labels

@@ -28,6 +28,7 @@ from graphls.nn.activations_smooth import (
     Softsign,
     Tanhshrink,
 )
+from graphls.nn.attention import MultiheadAttention
 from graphls.nn.cell import Cell
 from graphls.nn.containers import CellDict, CellList, SequentialCell
 from graphls.nn.dynamic_lr import (
@@ -39,6 +40,7 @@ from graphls.nn.dynamic_lr import (
     polynomial_decay_lr,
     warmup_lr,
 )
+from graphls.nn.embedding import Embedding
 from graphls.nn.layer_norm import LayerNorm, RMSNorm
 from graphls.nn.layers import Dense, Dropout, Flatten, Identity, Unflatten
 from graphls.nn.layers_adaptive import (
@@ -120,8 +122,12 @@ from graphls.nn.optimizers_adaptive import Adadelta, Adagrad, RMSProp
 from graphls.nn.optimizers_decoupled import AdamW, AdamWeightDecay
 from graphls.nn.optimizers_layerwise import LARS, Lamb
 from graphls.nn.optimizers_momentum import SGD, Momentum
+from graphls.nn.recurrent import GRU, LSTM, RNN
+from graphls.nn.recurrent_cells import GRUCell, LSTMCell, RNNCell
 from graphls.nn.train_step import TrainOneStepCell, TrainOneStepWithLossScaleCell
 from graphls.nn.train_step_mf import MFTrainOneStepCell
+from graphls.nn.transformer import Transformer, TransformerDecoder, TransformerEncoder
+from graphls.nn.transformer_layers import TransformerDecoderLayer, TransformerEncoderLayer
 from graphls.nn.wrappers import ForwardValueAndGrad, ParameterUpdate, WithEvalCell, WithGradCell
 
 __all__ = [
@@ -129,8 +135,11 @@ __all__ = [
     "ELU",
     "GELU",
     "GLU",
+    "GRU",
     "LARS",
     "LRN",
+    "LSTM",
+    "RNN",
     "SGD",
     "AdaMax",
     "Adadelta",
@@ -176,12 +185,14 @@ __all__ = [
     "Dropout2d",
     "Dropout3d",
     "DynamicLossScaleUpdateCell",
+    "Embedding",
     "ExponentialDecayLR",
     "FastGelu",
     "FixedLossScaleUpdateCell",
     "Flatten",
     "FocalLoss",
     "ForwardValueAndGrad",
+    "GRUCell",
     "GaussianNLLLoss",
     "GradAccumulationCell",
     "GroupNorm",
@@ -200,6 +211,7 @@ __all__ = [
     "L1Loss",
     "LPPool1d",
     "LPPool2d",
+    "LSTMCell",
     "Lamb",
     "LayerNorm",
     "LeakyReLU",
@@ -220,6 +232,7 @@ __all__ = [
     "MultiClassDiceLoss",
     "MultiLabelSoftMarginLoss",
     "MultiMarginLoss",
+    "MultiheadAttention",
     "MultilabelMarginLoss",
     "NLLLoss",
     "NaturalExpDecayLR",
@@ -235,6 +248,7 @@ __all__ = [
     "RMSELoss",
     "RMSNorm",
     "RMSProp",
+    "RNNCell",
     "RReLU",
     "ReLU",
     "ReLU6",
@@ -264,6 +278,11 @@ __all__ = [
     "Threshold",
     "TrainOneStepCell",
     "TrainOneStepWithLossScaleCell",
+    "Transformer",
+    "TransformerDecoder",
+    "TransformerDecoderLayer",
+    "TransformerEncoder",
+    "TransformerEncoderLayer",
     "TripletMarginLoss",
     "Unflatten",
     "Upsample",

@@ -76,6 +76,7 @@ from graphls.ops.blocks import depth_to_space, fold, space_to_depth, unfold
 from graphls.ops.clipping import clip_by_global_norm, clip_by_norm
 from graphls.ops.comparisons import *  # noqa: F403
 from graphls.ops.composite import HyperMap, Map, MultitypeFuncGraph, Partial, partial
+from graphls.ops.control_flow import cond, fori_loop, scan, while_loop
 from graphls.ops.convolution import conv1d, conv2d, conv3d, conv_transpose1d, conv_transpose2d, conv_transpose3d
 from graphls.ops.creation import (
     arange,
@@ -362,6 +363,7 @@ __all__ = [
     "clip_by_value",
     "column_stack",
     "concat",
+    "cond",
     "conv1d",
     "conv2d",
     "conv3d",
@@ -403,6 +405,7 @@ __all__ = [
     "floor",
     "floor_div",
     "fold",
+    "fori_loop",
     "full",
     "full_like",
     "gather",
@@ -528,6 +531,7 @@ __all__ = [
     "rrelu",
     "rsqrt",
     "scalar_to_tensor",
+    "scan",
     "scatter",
     "scatter_add",
     "scatter_div",
@@ -613,6 +617,7 @@ __all__ = [
     "view",
     "vstack",
     "where",
+    "while_loop",
     "zeros",
     "zeros_like",
 ]
