@@ -96,7 +96,8 @@ def as_array(operand: Any, dtype: DType | None = None) -> np.ndarray[Any, Any]:
     try:
         return np.asarray(operand, dtype=dtype.numpy)
     except OverflowError:
-        raise GraphValueError(f"{operand} is no {dtype.long_name}; cast the tensor first.", user_location()) from None
+        message = f"The number {operand} does not fit {dtype.long_name}; cast the tensor first."
+        raise GraphValueError(message, user_location()) from None
 
 
 def promoted(*operands: Any) -> tuple[Tensor, ...]:

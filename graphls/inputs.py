@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -119,18 +120,32 @@ _TRANSPARENT = {"depend", "reshape", "cast", "stop_gradient"}
 
 
 def input_checks(graph: Graph) -> list[tuple[int, Node]]:
-    """The `check_labels` nodes on inputs of the graph, with the number of the input."""
-    definer = {v: n for n in graph.nodes for v in n.outputs}
+    """The `check_labels` nodes on inputs of the graph, in scans on elements of inputs, with the number of the input."""
+    nodes, sources = list(_running(graph.nodes)), dict[Value, Value]()
+    for node in nodes:
+        if node.primitive.name in _TRANSPARENT:
+            sources[node.output] = node.inputs[0]
+        elif node.primitive.name == "scan":
+            carries = node.attrs["carries"]
+            sources.update(zip(node.regions[0].inputs[carries:], node.inputs[carries:], strict=True))
     index = {v: i for i, v in enumerate(graph.inputs)}
     checks = []
-    for node in graph.nodes:
+    for node in nodes:
         if node.primitive.name == "check_labels":
             value = node.inputs[0]
-            while value in definer and definer[value].primitive.name in _TRANSPARENT:
-                value = definer[value].inputs[0]
+            while value in sources:
+                value = sources[value]
             if value in index:
                 checks.append((index[value], node))
     return checks
+
+
+def _running(nodes: Iterable[Node]) -> Iterator[Node]:
+    """The nodes that run in every step, those in scans included."""
+    for node in nodes:
+        yield node
+        if node.primitive.name == "scan":
+            yield from _running(node.regions[0].nodes)
 
 
 def _check_content(value: Value, array: Any, node: Node) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,9 +13,7 @@ from graphls.ir.errors import GraphTypeError, GraphValueError, TraceError
 from graphls.ir.graph import Value
 from graphls.ir.types import DType, Type, as_dtype, float32, type_of
 from graphls.source import checked, user_location
-
-if TYPE_CHECKING:
-    import types
+from graphls.tensor_operators import Operators
 
 Array = np.ndarray[Any, Any]
 
@@ -49,7 +47,7 @@ def _array_of_numbers(data: Any) -> Array:
     return array.astype(np.float32) if array.dtype == np.float64 else array
 
 
-class Tensor:
+class Tensor(Operators):
     """An array with a dtype and a static shape; inside `construct`, a value of the graph.
 
     `input_data` is a number, a nest of numbers, a NumPy array or a tensor. `dtype` converts it; without it
@@ -127,13 +125,13 @@ class Tensor:
     @property
     def T(self) -> Tensor:
         """The tensor with its axes in reverse order."""
-        result: Tensor = _ops().transpose(self, tuple(range(self.ndim))[::-1])
+        result: Tensor = self.transpose()
         return result
 
     @property
     def mT(self) -> Tensor:
         """The tensor with its last two axes exchanged; raises GraphValueError where it has fewer."""
-        result: Tensor = _ops().swapaxes(self, -1, -2)
+        result: Tensor = self.swapaxes(-1, -2)
         return result
 
     @property
@@ -202,43 +200,6 @@ class Tensor:
     def __iter__(self) -> Iterator[Tensor]:
         return (self[i] for i in range(len(self)))
 
-    if TYPE_CHECKING:
-        # The operators are set below by their names; this tells type checkers of them.
-        def __add__(self, other: Any) -> Tensor: ...
-        def __radd__(self, other: Any) -> Tensor: ...
-        def __sub__(self, other: Any) -> Tensor: ...
-        def __rsub__(self, other: Any) -> Tensor: ...
-        def __mul__(self, other: Any) -> Tensor: ...
-        def __rmul__(self, other: Any) -> Tensor: ...
-        def __truediv__(self, other: Any) -> Tensor: ...
-        def __rtruediv__(self, other: Any) -> Tensor: ...
-        def __floordiv__(self, other: Any) -> Tensor: ...
-        def __rfloordiv__(self, other: Any) -> Tensor: ...
-        def __mod__(self, other: Any) -> Tensor: ...
-        def __rmod__(self, other: Any) -> Tensor: ...
-        def __pow__(self, other: Any) -> Tensor: ...
-        def __rpow__(self, other: Any) -> Tensor: ...
-        def __matmul__(self, other: Any) -> Tensor: ...
-        def __rmatmul__(self, other: Any) -> Tensor: ...
-        def __and__(self, other: Any) -> Tensor: ...
-        def __rand__(self, other: Any) -> Tensor: ...
-        def __or__(self, other: Any) -> Tensor: ...
-        def __ror__(self, other: Any) -> Tensor: ...
-        def __xor__(self, other: Any) -> Tensor: ...
-        def __rxor__(self, other: Any) -> Tensor: ...
-        def __lshift__(self, other: Any) -> Tensor: ...
-        def __rlshift__(self, other: Any) -> Tensor: ...
-        def __rshift__(self, other: Any) -> Tensor: ...
-        def __rrshift__(self, other: Any) -> Tensor: ...
-        def __lt__(self, other: Any) -> Tensor: ...
-        def __le__(self, other: Any) -> Tensor: ...
-        def __gt__(self, other: Any) -> Tensor: ...
-        def __ge__(self, other: Any) -> Tensor: ...
-        def __neg__(self) -> Tensor: ...
-        def __pos__(self) -> Tensor: ...
-        def __abs__(self) -> Tensor: ...
-        def __invert__(self) -> Tensor: ...
-
     def __getitem__(self, index: Any) -> Tensor:
         from graphls.ops.indexing import getitem
 
@@ -281,41 +242,6 @@ class Tensor:
 
             raise GraphAttributeError(f"A tensor has no {name!r}{nearest(name, methods())}.", user_location())
         return partial(function, self)
-
-
-def _ops() -> types.ModuleType:
-    import graphls.ops
-
-    return graphls.ops
-
-
-def _binary(name: str, swap: bool = False) -> Callable[[Any, Any], Any]:
-    def method(self: Tensor, other: Any) -> Any:
-        if not isinstance(other, (Tensor, int, float, bool, np.ndarray, np.generic)):
-            return NotImplemented
-        function = getattr(_ops(), name)
-        return function(other, self) if swap else function(self, other)
-
-    return method
-
-
-def _unary(name: str) -> Callable[[Any], Any]:
-    return lambda self: getattr(_ops(), name)(self)
-
-
-for _method, _function in {
-    "add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "floordiv": "floor_div", "mod": "mod",
-    "pow": "pow", "matmul": "matmul", "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor",
-    "lshift": "bitwise_left_shift", "rshift": "bitwise_right_shift",
-}.items():  # fmt: skip
-    setattr(Tensor, f"__{_method}__", _binary(_function))
-    setattr(Tensor, f"__r{_method}__", _binary(_function, swap=True))
-for _method, _function in {
-    "eq": "equal", "ne": "not_equal", "lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal",
-}.items():  # fmt: skip
-    setattr(Tensor, f"__{_method}__", _binary(_function))
-for _method, _function in {"neg": "neg", "pos": "positive", "abs": "abs", "invert": "logical_not"}.items():
-    setattr(Tensor, f"__{_method}__", _unary(_function))
 
 
 class Symbol(Tensor):

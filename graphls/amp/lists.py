@@ -8,7 +8,7 @@ from __future__ import annotations
 from graphls import nn
 from graphls.nn.cell import Cell
 
-_CONVOLUTIONS = frozenset({"conv1d", "conv2d", "conv3d", "conv1d_transpose", "conv2d_transpose", "conv3d_transpose"})
+_CONVOLUTIONS = frozenset({"convolution", "convolution_input_gradient"})
 _PRODUCTS = frozenset({"matmul", "batch_matmul"})
 
 

@@ -13,6 +13,7 @@ import onnx
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto
 
 from graphls.backends.finite import any_not_finite, only_checked
+from graphls.backends.loops import lower_scan, lower_while
 from graphls.ir.build import Names
 from graphls.ir.errors import GraphlsError
 from graphls.ir.graph import Graph, Node, Value
@@ -291,6 +292,28 @@ class Lowering:
         self.node = node
         result = self.operator("If", [condition], {"then_branch": then, "else_branch": other}, len(node.outputs))
         return result if isinstance(result, tuple) else (result,)
+
+    def scan(self, names: Sequence[str]) -> tuple[str, ...]:
+        """The region of the current node along arrays."""
+        assert self.node is not None
+        return lower_scan(self, self.node, names)
+
+    def while_loop(self, names: Sequence[str]) -> tuple[str, ...]:
+        """The regions of the current node as a loop."""
+        assert self.node is not None
+        return lower_while(self, self.node, names)
+
+    def take_parameters(self, values: Iterable[Value]) -> set[str]:
+        """Make values inputs of the body that is current; returns their names."""
+        for value in values:
+            self.forms[value] = {value.type.dtype: self.take_parameter(value.name, value.type)}
+        return {info.name for info in self.body.input}
+
+    def take_parameter(self, wish: str, kind: Type) -> str:
+        """A new input of the body that is current."""
+        name = self.names.fresh(wish)
+        _describe(self.body.input.add(), name, kind)
+        return name
 
     def subgraph(self, region: Graph) -> GraphProto:
         body = GraphProto(name=self.names.fresh(region.name))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import islice, product
+from itertools import chain, islice, product
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from graphls.parameter import Parameter
 from graphls.tensor import Tensor
 from graphls.tree import leaves, map_leaves
 
-SHAPES = ((2, 4), (4, 4), (2, 4, 6), (2, 4, 6, 6), (4, 4, 4), (2, 4, 6, 6, 6), (4,), ())
+SHAPES = ((2, 4), (4, 4), (2, 4, 6), (2, 4, 6, 6), (4, 4, 4), (4, 4, 4, 4), (2, 4, 6, 6, 6), (4,), (2, 3), ())
 ATTEMPTS = 40
 DATA = tuple(d for d in DTYPES if d.kind != "token")
 
@@ -69,14 +69,17 @@ def probe_cell(kind: type[Cell]) -> Finding | None:
 def _cells(kind: type[Cell]) -> Iterator[Cell]:
     for arguments in islice(product(*map(_settings, _required(kind))), ATTEMPTS):
         try:
-            yield kind(*arguments)
+            yield kind(*chain(*arguments))
         except Exception:  # these arguments do not fit
             continue
 
 
-def _settings(parameter: inspect.Parameter) -> tuple[Any, ...]:
+def _settings(parameter: inspect.Parameter) -> list[tuple[Any, ...]]:
+    """What is tried for one parameter: some arguments for `*args`, one for any other."""
+    if parameter.kind is parameter.VAR_POSITIONAL:
+        return [(4, 4)]
     others = (4, 1, (4,), 0.5, Tensor(np.ones(4, np.float32)), "relu", (1, 1), graphls.nn.ReLU())
-    return (0.5, *others) if parameter.annotation == "float" else others
+    return [(value,) for value in ((0.5, *others) if parameter.annotation == "float" else others)]
 
 
 def _required(function: Callable[..., Any]) -> list[inspect.Parameter]:

@@ -11,7 +11,7 @@ from typing import Any
 from graphls.diagnosis.explanation import NonFinite, Operand, OverflowExplanation, Source
 from graphls.diagnosis.fitting import largest_fitting
 from graphls.diagnosis.watched import Ranges, WatchedStep, sources
-from graphls.ir.graph import Node, Value
+from graphls.ir.graph import Node, Value, uses
 from graphls.ir.text import reference
 
 
@@ -109,7 +109,7 @@ class Faults:
             at = node.outputs.index(value)
             made: Iterable[Value] = (region.outputs[at] for region in node.regions)
         else:
-            made = node.inputs
+            made = uses(node)
         return [v for v in made if v in self.bad]
 
     def reaching(self, values: Iterable[Value]) -> set[Value]:

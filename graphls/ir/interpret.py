@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -67,15 +68,22 @@ def run_node(node: Node, env: dict[Value, Array], watch: Watch | None = None) ->
     Raises GraphIndexError, with the node's line, for an index that is out of range.
     """
     arrays = tuple(env[value] for value in node.inputs)
-    chosen = node.primitive.chosen_region(arrays) if node.regions else None
-    if chosen is None:
-        types = tuple(value.type for value in node.outputs)
+    types = tuple(value.type for value in node.outputs)
+    if node.regions:
+        results = node.primitive.run_regions(arrays, node.attrs, types, partial(_run_region, node, env, watch))
+    else:
         try:
             results = node.primitive.evaluate(arrays, node.attrs, types)
         except IndexError as error:
             raise GraphIndexError(f"{node.primitive.name} could not run: {error}.", node.loc) from None
-        return tuple(_as_typed(r, v) for r, v in zip(results, node.outputs, strict=True))
-    region = node.regions[chosen]
+    return tuple(_as_typed(r, v) for r, v in zip(results, node.outputs, strict=True))
+
+
+def _run_region(
+    node: Node, env: dict[Value, Array], watch: Watch | None, number: int, arrays: tuple[Array, ...]
+) -> tuple[Array, ...]:
+    region = node.regions[number]
+    env.update(zip(region.inputs, arrays, strict=True))
     _run(region.nodes, env, watch)
     return tuple(env[value] for value in region.outputs)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
 from graphls.ir.errors import GraphKeyError
@@ -26,8 +26,14 @@ class Operation(Protocol):
     ) -> tuple[Any, ...]:
         """The outputs, of these `types`, as NumPy arrays."""
 
-    def chosen_region(self, arrays: tuple[Any, ...]) -> int | None:
-        """The region that makes the outputs for these inputs; None where `evaluate` makes them."""
+    def run_regions(
+        self,
+        arrays: tuple[Any, ...],
+        attrs: Mapping[str, Any],
+        types: tuple[Type, ...],
+        run: Callable[[int, tuple[Any, ...]], tuple[Any, ...]],
+    ) -> tuple[Any, ...]:
+        """The outputs of a node with regions; `run(number, arrays)` gives what a region yields for its parameters."""
 
 
 _operations: dict[str, Operation] = {}

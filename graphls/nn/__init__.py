@@ -28,6 +28,7 @@ from graphls.nn.activations_smooth import (
     Softsign,
     Tanhshrink,
 )
+from graphls.nn.attention import MultiheadAttention
 from graphls.nn.cell import Cell
 from graphls.nn.containers import CellDict, CellList, SequentialCell
 from graphls.nn.dynamic_lr import (
@@ -39,9 +40,47 @@ from graphls.nn.dynamic_lr import (
     polynomial_decay_lr,
     warmup_lr,
 )
-from graphls.nn.layers import Dense, Dropout, Flatten, Identity
-from graphls.nn.layers_image import AvgPool2d, Conv2d, MaxPool2d
-from graphls.nn.layers_norm import BatchNorm1d, BatchNorm2d
+from graphls.nn.embedding import Embedding
+from graphls.nn.layer_norm import LayerNorm, RMSNorm
+from graphls.nn.layers import Dense, Dropout, Flatten, Identity, Unflatten
+from graphls.nn.layers_adaptive import (
+    AdaptiveAvgPool1d,
+    AdaptiveAvgPool2d,
+    AdaptiveAvgPool3d,
+    AdaptiveMaxPool1d,
+    AdaptiveMaxPool2d,
+    AdaptiveMaxPool3d,
+)
+from graphls.nn.layers_convolution import Conv1d, Conv2d, Conv3d
+from graphls.nn.layers_dropout import Dropout1d, Dropout2d, Dropout3d
+from graphls.nn.layers_norm import BatchNorm1d, BatchNorm2d, BatchNorm3d
+from graphls.nn.layers_norm_sample import LRN, GroupNorm, InstanceNorm1d, InstanceNorm2d, InstanceNorm3d
+from graphls.nn.layers_padding import (
+    ConstantPad1d,
+    ConstantPad2d,
+    ConstantPad3d,
+    Pad,
+    ReflectionPad1d,
+    ReflectionPad2d,
+    ReflectionPad3d,
+    ReplicationPad1d,
+    ReplicationPad2d,
+    ReplicationPad3d,
+    ZeroPad2d,
+)
+from graphls.nn.layers_pooling import (
+    AvgPool1d,
+    AvgPool2d,
+    AvgPool3d,
+    LPPool1d,
+    LPPool2d,
+    MaxPool1d,
+    MaxPool2d,
+    MaxPool3d,
+)
+from graphls.nn.layers_reduce import ClipByNorm, Moments, Norm, ReduceLogSumExp
+from graphls.nn.layers_resize import PixelShuffle, PixelUnshuffle, ResizeBilinear, Upsample
+from graphls.nn.layers_transposed import Conv1dTranspose, Conv2dTranspose, Conv3dTranspose
 from graphls.nn.learning_rate_schedule import (
     CosineDecayLR,
     ExponentialDecayLR,
@@ -61,12 +100,7 @@ from graphls.nn.losses_classes import (
     MultiMarginLoss,
     NLLLoss,
 )
-from graphls.nn.losses_distances import (
-    CosineEmbeddingLoss,
-    DiceLoss,
-    MultiClassDiceLoss,
-    TripletMarginLoss,
-)
+from graphls.nn.losses_distances import CosineEmbeddingLoss, DiceLoss, MultiClassDiceLoss, TripletMarginLoss
 from graphls.nn.losses_elementwise import (
     BCELoss,
     BCEWithLogitsLoss,
@@ -88,8 +122,12 @@ from graphls.nn.optimizers_adaptive import Adadelta, Adagrad, RMSProp
 from graphls.nn.optimizers_decoupled import AdamW, AdamWeightDecay
 from graphls.nn.optimizers_layerwise import LARS, Lamb
 from graphls.nn.optimizers_momentum import SGD, Momentum
+from graphls.nn.recurrent import GRU, LSTM, RNN
+from graphls.nn.recurrent_cells import GRUCell, LSTMCell, RNNCell
 from graphls.nn.train_step import TrainOneStepCell, TrainOneStepWithLossScaleCell
 from graphls.nn.train_step_mf import MFTrainOneStepCell
+from graphls.nn.transformer import Transformer, TransformerDecoder, TransformerEncoder
+from graphls.nn.transformer_layers import TransformerDecoderLayer, TransformerEncoderLayer
 from graphls.nn.wrappers import ForwardValueAndGrad, ParameterUpdate, WithEvalCell, WithGradCell
 
 __all__ = [
@@ -97,7 +135,11 @@ __all__ = [
     "ELU",
     "GELU",
     "GLU",
+    "GRU",
     "LARS",
+    "LRN",
+    "LSTM",
+    "RNN",
     "SGD",
     "AdaMax",
     "Adadelta",
@@ -105,31 +147,55 @@ __all__ = [
     "Adam",
     "AdamW",
     "AdamWeightDecay",
+    "AdaptiveAvgPool1d",
+    "AdaptiveAvgPool2d",
+    "AdaptiveAvgPool3d",
     "AdaptiveLossScaleUpdateCell",
+    "AdaptiveMaxPool1d",
+    "AdaptiveMaxPool2d",
+    "AdaptiveMaxPool3d",
+    "AvgPool1d",
     "AvgPool2d",
+    "AvgPool3d",
     "BCELoss",
     "BCEWithLogitsLoss",
     "BatchNorm1d",
     "BatchNorm2d",
+    "BatchNorm3d",
     "Cell",
     "CellDict",
     "CellList",
+    "ClipByNorm",
+    "ConstantPad1d",
+    "ConstantPad2d",
+    "ConstantPad3d",
+    "Conv1d",
+    "Conv1dTranspose",
     "Conv2d",
+    "Conv2dTranspose",
+    "Conv3d",
+    "Conv3dTranspose",
     "CosineDecayLR",
     "CosineEmbeddingLoss",
     "CrossEntropyLoss",
     "Dense",
     "DiceLoss",
     "Dropout",
+    "Dropout1d",
+    "Dropout2d",
+    "Dropout3d",
     "DynamicLossScaleUpdateCell",
+    "Embedding",
     "ExponentialDecayLR",
     "FastGelu",
     "FixedLossScaleUpdateCell",
     "Flatten",
     "FocalLoss",
     "ForwardValueAndGrad",
+    "GRUCell",
     "GaussianNLLLoss",
     "GradAccumulationCell",
+    "GroupNorm",
     "HShrink",
     "HSigmoid",
     "HSwish",
@@ -137,10 +203,17 @@ __all__ = [
     "HingeEmbeddingLoss",
     "HuberLoss",
     "Identity",
+    "InstanceNorm1d",
+    "InstanceNorm2d",
+    "InstanceNorm3d",
     "InverseDecayLR",
     "KLDivLoss",
     "L1Loss",
+    "LPPool1d",
+    "LPPool2d",
+    "LSTMCell",
     "Lamb",
+    "LayerNorm",
     "LeakyReLU",
     "LearningRateSchedule",
     "LogSigmoid",
@@ -150,25 +223,43 @@ __all__ = [
     "MFTrainOneStepCell",
     "MSELoss",
     "MarginRankingLoss",
+    "MaxPool1d",
     "MaxPool2d",
+    "MaxPool3d",
     "Mish",
+    "Moments",
     "Momentum",
     "MultiClassDiceLoss",
     "MultiLabelSoftMarginLoss",
     "MultiMarginLoss",
+    "MultiheadAttention",
     "MultilabelMarginLoss",
     "NLLLoss",
     "NaturalExpDecayLR",
+    "Norm",
     "Optimizer",
     "PReLU",
+    "Pad",
     "ParameterUpdate",
+    "PixelShuffle",
+    "PixelUnshuffle",
     "PoissonNLLLoss",
     "PolynomialDecayLR",
     "RMSELoss",
+    "RMSNorm",
     "RMSProp",
+    "RNNCell",
     "RReLU",
     "ReLU",
     "ReLU6",
+    "ReduceLogSumExp",
+    "ReflectionPad1d",
+    "ReflectionPad2d",
+    "ReflectionPad3d",
+    "ReplicationPad1d",
+    "ReplicationPad2d",
+    "ReplicationPad3d",
+    "ResizeBilinear",
     "SeLU",
     "SequentialCell",
     "SiLU",
@@ -187,11 +278,19 @@ __all__ = [
     "Threshold",
     "TrainOneStepCell",
     "TrainOneStepWithLossScaleCell",
+    "Transformer",
+    "TransformerDecoder",
+    "TransformerDecoderLayer",
+    "TransformerEncoder",
+    "TransformerEncoderLayer",
     "TripletMarginLoss",
+    "Unflatten",
+    "Upsample",
     "WarmUpLR",
     "WithEvalCell",
     "WithGradCell",
     "WithLossCell",
+    "ZeroPad2d",
     "cosine_decay_lr",
     "exponential_decay_lr",
     "get_activation",

@@ -9,25 +9,32 @@ from graphls import ops
 from graphls.dispatch import promoted
 from graphls.initializer import HeUniform, Uniform, fans, initializer
 from graphls.ir.errors import GraphValueError
+from graphls.ir.types import float32
 from graphls.nn.activations import get_activation
 from graphls.nn.cell import Cell
 from graphls.nn.checks import boolean, positive_int
-from graphls.ops.operands import apply, operand_of
+from graphls.ops.operands import apply, axis_of, operand_of, shape_of, tensor_of
 from graphls.ops.random import check_probability
 from graphls.parameter import Parameter
 from graphls.source import user_location
 from graphls.tensor import Tensor
 
 
-def new_weight(init: Any, shape: tuple[int, ...], name: str = "weight") -> Parameter:
+def new_weight(init: Any, shape: tuple[int, ...], name: str = "weight", dtype: Any = float32) -> Parameter:
     """A weight; without an initializer evenly spread up to 1 / sqrt(fan in)."""
-    return Parameter(initializer(HeUniform(math.sqrt(5)) if init is None else init, shape), name=name)
+    return Parameter(initializer(HeUniform(math.sqrt(5)) if init is None else init, shape, dtype), name=name)
 
 
-def new_bias(init: Any, weight_shape: tuple[int, ...], name: str = "bias") -> Parameter:
-    """A bias for a weight of that shape; without an initializer evenly spread up to 1 / sqrt(fan in)."""
+def new_bias(
+    init: Any, weight_shape: tuple[int, ...], name: str = "bias", size: int | None = None, dtype: Any = float32
+) -> Parameter:
+    """A bias for a weight of that shape; without an initializer evenly spread up to 1 / sqrt(fan in).
+
+    It has a number for each slice of the weight along the first axis unless a `size` is given.
+    """
     default = Uniform(1 / math.sqrt(max(1, fans(weight_shape)[0])))
-    return Parameter(initializer(default if init is None else init, weight_shape[:1]), name=name)
+    shape = weight_shape[:1] if size is None else (size,)
+    return Parameter(initializer(default if init is None else init, shape, dtype), name=name)
 
 
 class Dense(Cell):
@@ -67,10 +74,37 @@ class Dense(Cell):
 
 
 class Flatten(Cell):
-    """All axes after the first as one."""
+    """The axes from `start_dim` to `end_dim` as one: without arguments, all after the first."""
+
+    def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
+        super().__init__()
+        self.start_dim, self.end_dim = start_dim, end_dim
 
     def construct(self, x: Any) -> Tensor:
-        return ops.flatten(x)
+        return ops.flatten(x, start_dim=self.start_dim, end_dim=self.end_dim)
+
+
+class Unflatten(Cell):
+    """One axis as several, of sizes that multiply to its own; one of them may be -1."""
+
+    def __init__(self, axis: int, unflattened_size: Any) -> None:
+        super().__init__()
+        self.axis, self.unflattened_size = axis, shape_of(unflattened_size)
+
+    def construct(self, x: Any) -> Tensor:
+        x = tensor_of(x)
+        at = axis_of(self.axis, x.ndim)
+        known = math.prod(n for n in self.unflattened_size if n != -1)
+        sizes = tuple(x.shape[at] // max(known, 1) if n == -1 else n for n in self.unflattened_size)
+        if math.prod(sizes) != x.shape[at] or min(sizes, default=0) < 0:
+            raise GraphValueError(
+                f"Unflatten cannot give an axis of size {x.shape[at]} the sizes {self.unflattened_size}.",
+                user_location(),
+            )
+        return ops.reshape(x, (*x.shape[:at], *sizes, *x.shape[at + 1 :]))
+
+    def extend_repr(self) -> str:
+        return f"axis={self.axis}, unflattened_size={self.unflattened_size}"
 
 
 class Identity(Cell):

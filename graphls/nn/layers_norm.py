@@ -1,9 +1,8 @@
-"""Normalisation layers."""
+"""Normalisation of batches: each channel over the whole batch."""
 
 from __future__ import annotations
 
-from math import prod
-from typing import Any
+from typing import Any, ClassVar
 
 from graphls import ops
 from graphls.initializer import initializer
@@ -11,6 +10,7 @@ from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import float32
 from graphls.nn.cell import Cell
 from graphls.nn.checks import boolean, positive, positive_int
+from graphls.nn.layers_convolution import check_format
 from graphls.ops.operands import state_of, tensor_of
 from graphls.parameter import Parameter
 from graphls.source import user_location
@@ -26,7 +26,8 @@ class BatchNorm2d(Cell):
     both in place of `set_train`. Raises GraphTypeError and GraphValueError for arguments and inputs that do not fit.
     """
 
-    axes: tuple[int, ...] = (0, 2, 3)
+    ranks: ClassVar[tuple[int, ...]] = (4,)
+    formats: ClassVar[str] = "NCHW"
 
     def __init__(
         self,
@@ -39,6 +40,8 @@ class BatchNorm2d(Cell):
         moving_mean_init: Any = "zeros",
         moving_var_init: Any = "ones",
         use_batch_statistics: bool | None = None,
+        data_format: str | None = None,
+        dtype: Any = float32,
     ) -> None:
         super().__init__()
         name = type(self).__name__
@@ -46,66 +49,48 @@ class BatchNorm2d(Cell):
         self.eps = positive(name, "eps", eps)
         self.momentum = _momentum(name, momentum)
         self.use_batch_statistics = use_batch_statistics
+        check_format(name, data_format or self.formats, self.formats)
         affine, shape = boolean(name, "affine", affine), (num_features,)
-        self.moving_mean = Parameter(initializer(moving_mean_init, shape), name="mean", requires_grad=False)
-        self.moving_variance = Parameter(initializer(moving_var_init, shape), name="variance", requires_grad=False)
-        self.gamma = Parameter(initializer(gamma_init, shape), name="gamma", requires_grad=affine)
-        self.beta = Parameter(initializer(beta_init, shape), name="beta", requires_grad=affine)
+        mean, variance = initializer(moving_mean_init, shape, dtype), initializer(moving_var_init, shape, dtype)
+        self.moving_mean = Parameter(mean, name="mean", requires_grad=False)
+        self.moving_variance = Parameter(variance, name="variance", requires_grad=False)
+        self.gamma = Parameter(initializer(gamma_init, shape, dtype), name="gamma", requires_grad=affine)
+        self.beta = Parameter(initializer(beta_init, shape, dtype), name="beta", requires_grad=affine)
 
     def construct(self, x: Any) -> Tensor:
         x = tensor_of(x)
         self._check(x)
-        wide = ops.cast(x, float32) if x.dtype.is_half else x
-        by_batch = self.training if self.use_batch_statistics is None else self.use_batch_statistics
-        y = self._by_batch(wide) if by_batch else self._by_moving(wide)
-        return ops.cast(y, x.dtype)
+        by_batch = self.training if self.use_batch_statistics is None else bool(self.use_batch_statistics)
+        return ops.batch_norm(
+            x, self.moving_mean, self.moving_variance, state_of(self.gamma), state_of(self.beta), by_batch,
+            1 - self.momentum, self.eps,
+        )  # fmt: skip
 
     def _check(self, x: Tensor) -> None:
         if not x.dtype.is_float:
             raise GraphTypeError(f"{type(self).__name__} takes floats, not {x.type}.", user_location())
-        if x.ndim != len(self.axes) + 1 or x.shape[1] != self.num_features:
+        if x.ndim not in self.ranks or x.shape[1] != self.num_features:
+            ranks = " or ".join(map(str, self.ranks))
             raise GraphValueError(
-                f"{type(self).__name__} of {self.num_features} features takes an input of rank {len(self.axes) + 1} "
-                f"with that many channels, not {x.type}.",
+                f"{type(self).__name__} of {self.num_features} features takes an input of rank {ranks} with that many "
+                f"channels, not {x.type}.",
                 user_location(),
             )
-
-    def _by_batch(self, x: Tensor) -> Tensor:
-        mean = ops.mean(x, self.axes, keepdims=True)
-        centred = ops.sub(x, mean)
-        variance = ops.mean(ops.square(centred), self.axes, keepdims=True)
-        count = prod(x.shape[i] for i in self.axes)
-        unbiased = ops.mul(variance, count / max(1, count - 1))
-        self._move(self.moving_mean, mean)
-        self._move(self.moving_variance, unbiased)
-        return self._scaled(centred, variance)
-
-    def _by_moving(self, x: Tensor) -> Tensor:
-        centred = ops.sub(x, self._column(state_of(self.moving_mean), x))
-        return self._scaled(centred, self._column(state_of(self.moving_variance), x))
-
-    def _move(self, moving: Parameter, batch: Tensor) -> None:
-        batch = ops.reshape(ops.stop_gradient(batch), moving.shape)
-        kept = ops.mul(state_of(moving), self.momentum)
-        ops.assign(moving, ops.add(kept, ops.mul(batch, 1 - self.momentum)))
-
-    def _scaled(self, centred: Tensor, variance: Tensor) -> Tensor:
-        scale = ops.mul(ops.rsqrt(ops.add(variance, self.eps)), self._column(state_of(self.gamma), centred))
-        return ops.add(ops.mul(centred, scale), self._column(state_of(self.beta), centred))
-
-    def _column(self, per_channel: Tensor, x: Tensor) -> Tensor:
-        """A value for each channel, in the dtype of x and in a shape that broadcasts to it."""
-        shape = tuple(self.num_features if i == 1 else 1 for i in range(x.ndim))
-        return ops.reshape(ops.cast(per_channel, x.dtype), shape)
 
     def extend_repr(self) -> str:
         return f"num_features={self.num_features}, eps={self.eps}, momentum={self.momentum}"
 
 
 class BatchNorm1d(BatchNorm2d):
-    """Batch normalisation of (N, C)."""
+    """Batch normalisation of (N, C) or (N, C, L); see BatchNorm2d."""
 
-    axes = (0,)
+    ranks, formats = (2, 3), "NCL"
+
+
+class BatchNorm3d(BatchNorm2d):
+    """Batch normalisation of volumes (N, C, D, H, W); see BatchNorm2d."""
+
+    ranks, formats = (5,), "NCDHW"
 
 
 def _momentum(name: str, momentum: Any) -> float:

@@ -1,5 +1,18 @@
 """Functions of tensors: inside `construct` they become nodes of the graph, outside they compute at once."""
 
+from graphls.ops import (
+    arithmetic,
+    bitwise,
+    comparisons,
+    einstein,
+    exponentials,
+    gamma,
+    linear_algebra,
+    norms,
+    scans,
+    statistics,
+    trigonometric,
+)
 from graphls.ops.activations import (
     celu,
     elu,
@@ -27,6 +40,15 @@ from graphls.ops.activations import (
     tanhshrink,
     threshold,
 )
+from graphls.ops.adaptive import (
+    adaptive_avg_pool1d,
+    adaptive_avg_pool2d,
+    adaptive_avg_pool3d,
+    adaptive_max_pool1d,
+    adaptive_max_pool2d,
+    adaptive_max_pool3d,
+)
+from graphls.ops.arithmetic import *  # noqa: F403
 from graphls.ops.arrangement import (
     atleast_1d,
     atleast_2d,
@@ -49,9 +71,13 @@ from graphls.ops.arrangement import (
     vstack,
 )
 from graphls.ops.attributes import dtype, rank, shape, size
+from graphls.ops.bitwise import *  # noqa: F403
 from graphls.ops.blocks import depth_to_space, fold, space_to_depth, unfold
 from graphls.ops.clipping import clip_by_global_norm, clip_by_norm
+from graphls.ops.comparisons import *  # noqa: F403
 from graphls.ops.composite import HyperMap, Map, MultitypeFuncGraph, Partial, partial
+from graphls.ops.control_flow import cond, fori_loop, scan, while_loop
+from graphls.ops.convolution import conv1d, conv2d, conv3d, conv_transpose1d, conv_transpose2d, conv_transpose3d
 from graphls.ops.creation import (
     arange,
     fill,
@@ -66,6 +92,7 @@ from graphls.ops.creation import (
 )
 from graphls.ops.diagonals import diag, diag_embed, diagonal, eye, tril, tril_indices, triu, triu_indices
 from graphls.ops.differentiate import GradOperation, grad, value_and_grad
+from graphls.ops.einstein import *  # noqa: F403
 from graphls.ops.elementwise import (
     abs,
     add,
@@ -101,7 +128,10 @@ from graphls.ops.elementwise import (
     tanh,
     truncate_div,
 )
+from graphls.ops.exponentials import *  # noqa: F403
+from graphls.ops.gamma import *  # noqa: F403
 from graphls.ops.indexing import getitem, setitem
+from graphls.ops.linear_algebra import *  # noqa: F403
 from graphls.ops.logic import (
     equal,
     greater,
@@ -140,10 +170,7 @@ from graphls.ops.losses_classes import (
     multilabel_soft_margin_loss,
     nll_loss,
 )
-from graphls.ops.losses_distances import (
-    cosine_embedding_loss,
-    triplet_margin_loss,
-)
+from graphls.ops.losses_distances import cosine_embedding_loss, triplet_margin_loss
 from graphls.ops.movement import (
     flip,
     fliplr,
@@ -157,8 +184,20 @@ from graphls.ops.movement import (
     sequence_mask,
 )
 from graphls.ops.network import dropout, gelu, log_softmax, matmul, relu, sigmoid, silu, softmax
+from graphls.ops.normalization import batch_norm, group_norm, layer_norm, lrn, rms_norm
+from graphls.ops.norms import *  # noqa: F403
 from graphls.ops.operations import __getattr__ as __getattr__  # operator classes are names of this package, too
 from graphls.ops.padding import mirror_pad, pad
+from graphls.ops.pooling import (
+    avg_pool1d,
+    avg_pool2d,
+    avg_pool3d,
+    lp_pool1d,
+    lp_pool2d,
+    max_pool1d,
+    max_pool2d,
+    max_pool3d,
+)
 from graphls.ops.random import (
     bernoulli,
     dropout1d,
@@ -200,6 +239,8 @@ from graphls.ops.reductions import (
     sum,
     var,
 )
+from graphls.ops.resize import interpolate, pixel_shuffle, pixel_unshuffle
+from graphls.ops.scans import *  # noqa: F403
 from graphls.ops.scattering import (
     gather_nd,
     index_add,
@@ -251,6 +292,7 @@ from graphls.ops.shapes import (
     expand_dims,
     flatten,
     gather,
+    gather_d,
     gather_elements,
     permute,
     reshape,
@@ -264,31 +306,6 @@ from graphls.ops.shapes import (
 )
 from graphls.ops.sorting import argsort, kthvalue, msort, sort, topk
 from graphls.ops.state import assign, assign_add, assign_sub, depend, identity, stop_gradient
-from graphls.ops.windows import avg_pool2d, conv2d, max_pool2d
-
-# isort: split
-from graphls.ops import (
-    arithmetic,
-    bitwise,
-    comparisons,
-    einstein,
-    exponentials,
-    gamma,
-    linear_algebra,
-    norms,
-    scans,
-    statistics,
-    trigonometric,
-)
-from graphls.ops.arithmetic import *  # noqa: F403
-from graphls.ops.bitwise import *  # noqa: F403
-from graphls.ops.comparisons import *  # noqa: F403
-from graphls.ops.einstein import *  # noqa: F403
-from graphls.ops.exponentials import *  # noqa: F403
-from graphls.ops.gamma import *  # noqa: F403
-from graphls.ops.linear_algebra import *  # noqa: F403
-from graphls.ops.norms import *  # noqa: F403
-from graphls.ops.scans import *  # noqa: F403
 from graphls.ops.statistics import *  # noqa: F403
 from graphls.ops.trigonometric import *  # noqa: F403
 
@@ -299,6 +316,12 @@ __all__ = [
     "MultitypeFuncGraph",
     "Partial",
     "abs",
+    "adaptive_avg_pool1d",
+    "adaptive_avg_pool2d",
+    "adaptive_avg_pool3d",
+    "adaptive_max_pool1d",
+    "adaptive_max_pool2d",
+    "adaptive_max_pool3d",
     "add",
     "addn",
     "all",
@@ -316,7 +339,10 @@ __all__ = [
     "atleast_1d",
     "atleast_2d",
     "atleast_3d",
+    "avg_pool1d",
     "avg_pool2d",
+    "avg_pool3d",
+    "batch_norm",
     "bernoulli",
     "binary_cross_entropy",
     "binary_cross_entropy_with_logits",
@@ -337,7 +363,13 @@ __all__ = [
     "clip_by_value",
     "column_stack",
     "concat",
+    "cond",
+    "conv1d",
     "conv2d",
+    "conv3d",
+    "conv_transpose1d",
+    "conv_transpose2d",
+    "conv_transpose3d",
     "cos",
     "cosine_embedding_loss",
     "cross_entropy",
@@ -373,9 +405,11 @@ __all__ = [
     "floor",
     "floor_div",
     "fold",
+    "fori_loop",
     "full",
     "full_like",
     "gather",
+    "gather_d",
     "gather_elements",
     "gather_nd",
     "gaussian_nll_loss",
@@ -385,6 +419,7 @@ __all__ = [
     "grad",
     "greater",
     "greater_equal",
+    "group_norm",
     "hardshrink",
     "hardsigmoid",
     "hardswish",
@@ -398,12 +433,14 @@ __all__ = [
     "index_add",
     "index_fill",
     "index_select",
+    "interpolate",
     "isfinite",
     "isinf",
     "isnan",
     "kl_div",
     "kthvalue",
     "l1_loss",
+    "layer_norm",
     "leaky_relu",
     "less",
     "less_equal",
@@ -417,12 +454,17 @@ __all__ = [
     "logical_xor",
     "logsigmoid",
     "logspace",
+    "lp_pool1d",
+    "lp_pool2d",
+    "lrn",
     "margin_ranking_loss",
     "masked_fill",
     "masked_select",
     "matmul",
     "max",
+    "max_pool1d",
     "max_pool2d",
+    "max_pool3d",
     "maximum",
     "mean",
     "meshgrid",
@@ -452,6 +494,8 @@ __all__ = [
     "pad",
     "partial",
     "permute",
+    "pixel_shuffle",
+    "pixel_unshuffle",
     "poisson_nll_loss",
     "pow",
     "prelu",
@@ -480,12 +524,14 @@ __all__ = [
     "reshape",
     "reverse",
     "reverse_sequence",
+    "rms_norm",
     "roll",
     "rot90",
     "round",
     "rrelu",
     "rsqrt",
     "scalar_to_tensor",
+    "scan",
     "scatter",
     "scatter_add",
     "scatter_div",
@@ -571,9 +617,11 @@ __all__ = [
     "view",
     "vstack",
     "where",
+    "while_loop",
     "zeros",
     "zeros_like",
 ]
+
 __all__ += arithmetic.__all__
 __all__ += bitwise.__all__
 __all__ += comparisons.__all__

@@ -87,7 +87,7 @@ def diagonal(x: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
     unless there are two different axes.
     """
     x = _matrices("diagonal", x)
-    x = movedim(x, _two_axes(dim1, dim2, x.ndim), (-2, -1))
+    x, offset = movedim(x, _two_axes(dim1, dim2, x.ndim), (-2, -1)), integer("diagonal", "offset", offset)
     *outer, rows, columns = x.shape
     start = offset if offset >= 0 else -offset * columns
     longest = builtins.min(rows, columns - offset) if offset >= 0 else builtins.min(rows + offset, columns)

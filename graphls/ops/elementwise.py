@@ -10,7 +10,6 @@ from graphls import dispatch
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import as_dtype, bool_, float64
 from graphls.ops.operands import apply, float_of, floats, numbers, tensor_of
-from graphls.ops.settings import integer
 from graphls.source import checked, user_location
 from graphls.tensor import Tensor, is_tensor
 from graphls.tree import leaves, map_leaves
@@ -51,10 +50,11 @@ def div(x: Any, y: Any, *, rounding_mode: str | None = None) -> Tensor:
     """
     if rounding_mode is None:
         return apply("div", *floats(x, y))
-    modes = {"floor": floor_div, "trunc": truncate_div}
-    if rounding_mode not in [*modes]:
-        raise GraphValueError(f"The rounding mode is None, 'floor' or 'trunc', not {rounding_mode!r}.", user_location())
-    return modes[rounding_mode](x, y)
+    if rounding_mode == "floor":
+        return floor_div(x, y)
+    if rounding_mode == "trunc":
+        return truncate_div(x, y)
+    raise GraphValueError(f"The rounding mode is None, 'floor' or 'trunc', not {rounding_mode!r}.", user_location())
 
 
 def floor_div(x: Any, y: Any) -> Tensor:
@@ -95,22 +95,22 @@ def minimum(x: Any, y: Any) -> Tensor:
 
 def neg(x: Any) -> Tensor:
     """The negative."""
-    return apply("neg", tensor_of(x))
+    return apply("neg", *numbers(x))
 
 
 def abs(x: Any) -> Tensor:
     """The absolute value."""
-    return apply("abs", tensor_of(x))
+    return apply("abs", *numbers(x))
 
 
 def sign(x: Any) -> Tensor:
     """-1, 0 or 1."""
-    return apply("sign", tensor_of(x))
+    return apply("sign", *numbers(x))
 
 
 def square(x: Any) -> Tensor:
     """The square."""
-    return apply("square", tensor_of(x))
+    return apply("square", *numbers(x))
 
 
 def reciprocal(x: Any) -> Tensor:
@@ -180,7 +180,9 @@ def ceil(x: Any) -> Tensor:
 
 def round(x: Any, *, decimals: int = 0) -> Tensor:
     """The nearest number with so many decimals, the even one of two; a negative count rounds to tens, hundreds, ..."""
-    if not integer("round", "decimals", decimals):
+    if isinstance(decimals, bool) or not isinstance(decimals, int):
+        raise GraphTypeError(f"round takes a whole number of decimals, not {decimals!r}.", user_location())
+    if not decimals:
         return apply("round", float_of(x))
     return apply("round", float_of(mul(x, 10.0**decimals))) / 10.0**decimals
 

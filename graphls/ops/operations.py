@@ -15,6 +15,7 @@ from graphls.ir.registry import nearest
 from graphls.ir.types import int32
 from graphls.ops import (
     attributes,
+    control_flow,
     creation,
     elementwise,
     float_status,
@@ -93,6 +94,7 @@ PLAIN: dict[str, Callable[..., Any]] = {
     "Floor": elementwise.floor,
     "FloorDiv": elementwise.floor_div,
     "FloorMod": elementwise.mod,
+    "ForiLoop": control_flow.fori_loop,
     "Gather": shapes.gather,
     "GatherD": shapes.gather_elements,
     "GeLU": network.gelu,
@@ -133,6 +135,7 @@ PLAIN: dict[str, Callable[..., Any]] = {
     "Round": elementwise.round,
     "Rsqrt": elementwise.rsqrt,
     "ScalarToTensor": creation.scalar_to_tensor,
+    "Scan": control_flow.scan_elements,
     "Select": logic.select,
     "Shape": attributes.shape,
     "Sigmoid": network.sigmoid,
@@ -144,6 +147,7 @@ PLAIN: dict[str, Callable[..., Any]] = {
     "Sub": elementwise.sub,
     "Tanh": elementwise.tanh,
     "Transpose": shapes.transpose,
+    "WhileLoop": control_flow.while_loop,
     "Zeros": creation.zeros,
     "ZerosLike": creation.zeros_like,
 }

@@ -129,16 +129,16 @@ def all(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
 def var(x: Any, axis: Axis = None, ddof: int = 0, keepdims: bool = False) -> Tensor:
     """The mean square of the distances from the mean, over n - ddof elements.
 
-    Raises GraphValueError where that is not positive.
+    Raises GraphValueError where that is not positive, GraphTypeError where `ddof` is no integer.
     """
     x = float_of(x)
-    if not isinstance(ddof, (bool, int)):
+    if not isinstance(ddof, int):
         raise GraphTypeError(f"The ddof of a variance is an integer, not {ddof!r}.", user_location())
     squares = square(sub(x, mean(x, axis, keepdims=True)))
     result = mean(squares, axis, keepdims)
     count = x.size // (result.size or 1)
     if ddof and count <= ddof:
-        raise GraphValueError(f"The variance of {count} elements has no ddof of {int(ddof)}.", user_location())
+        raise GraphValueError(f"The variance of {count} elements has no ddof of {ddof}.", user_location())
     return mul(result, count / (count - ddof)) if ddof else result
 
 

@@ -33,6 +33,7 @@ def gather_nd(input_x: Any, indices: Any) -> Tensor:
 
 def _coordinates(name: str, x: Tensor, indices: Tensor) -> tuple[Tensor, ...]:
     """The coordinates along the last axis as an index."""
+    _require_integers(name, indices)
     if not indices.ndim or not 1 <= indices.shape[-1] <= x.ndim:
         raise GraphValueError(
             f"{name} takes indices whose last axis has one to {x.ndim} coordinates of {x.type}, not {indices.type}.",
@@ -41,8 +42,15 @@ def _coordinates(name: str, x: Tensor, indices: Tensor) -> tuple[Tensor, ...]:
     return tuple(getitem(indices, (..., i)) for i in range(indices.shape[-1]))
 
 
+def _require_integers(name: str, indices: Tensor) -> None:
+    if indices.dtype.kind not in ("int", "uint"):
+        message = f"{name} takes indices that are integers, not {indices.type}; cast them first."
+        raise GraphTypeError(message, user_location())
+
+
 def _rows(name: str, x: Tensor, indices: Tensor) -> tuple[Tensor, ...]:
     """Indices of slices along the first axis as an index."""
+    _require_integers(name, indices)
     if not x.ndim:
         raise GraphValueError(f"{name} takes a tensor with axes, not {x.type}.", user_location())
     return (indices,)

@@ -152,7 +152,7 @@ def narrow(input: Any, axis: int, start: int, length: int) -> Tensor:
     """`length` elements along an axis, from `start` on; raises GraphIndexError where x has fewer."""
     x = tensor_of(input)
     at = axis_of(axis, x.ndim)
-    (first,), (count,) = shape_of(start), shape_of(length)
+    first, count = integer("narrow", "start", start), integer("narrow", "length", length)
     size = x.shape[at]
     first = first + size if first < 0 else first
     if not 0 <= first <= first + count <= size:

@@ -156,11 +156,18 @@ def gather(input_params: Any, input_indices: Any, axis: int = 0) -> Tensor:
 def gather_elements(x: Any, dim: int, index: Any) -> Tensor:
     """The elements of x that the indices name along the axis `dim`.
 
-    Raises GraphIndexError for an index that is known and out of range.
+    The other sizes of the indices are those of x or less. Raises GraphValueError for larger ones, GraphIndexError for
+    an index that is known and out of range.
     """
     x, indices = tensor_of(x), tensor_of(index)
-    check_range(x, indices, axis_of(dim, x.ndim))
-    return apply("gather_elements", x, indices, axis=dim)
+    at = axis_of(dim, x.ndim)
+    check_range(x, indices, at)
+    for axis, size in enumerate(indices.shape[: x.ndim]):
+        x = cut(x, axis, 0, size) if axis != at and size < x.shape[axis] else x
+    return apply("gather_elements", x, indices, axis=at)
+
+
+gather_d = gather_elements
 
 
 def check_range(x: Tensor, indices: Tensor, axis: int) -> None:

@@ -1,99 +1,57 @@
-"""Convolution and pooling over images (batch, channels, height, width)."""
+"""The arguments of convolution and pooling: sizes along each axis, and padding by mode."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
-from graphls import dispatch
 from graphls.ir.errors import GraphTypeError, GraphValueError
-from graphls.ops.elementwise import add
-from graphls.ops.operands import apply, float_of, operand_of
-from graphls.ops.shapes import reshape
+from graphls.ops.operands import apply
 from graphls.source import user_location
 from graphls.tensor import Tensor
 
-Pair = tuple[int, int]
-Pads = tuple[int, int, int, int]
+Sizes = tuple[int, ...]
+_COUNTS = {1: "one integer", 2: "one integer or two", 3: "one integer or three"}
 
 
-def conv2d(
-    x: Any,
-    weight: Any,
-    bias: Any = None,
-    stride: Any = 1,
-    pad_mode: str = "valid",
-    padding: Any = 0,
-    dilation: Any = 1,
-    groups: int = 1,
-) -> Tensor:
-    """The cross-correlation of images (N, C, H, W) with kernels (O, C / groups, height, width).
-
-    `pad_mode` "same" gives ceil(size / stride) rows and columns, "valid" adds no padding, "pad" adds `padding`: one
-    integer, or (top, bottom, left, right). `bias` has shape (O,). Raises GraphValueError where sizes do not fit.
-    """
-    x, weight = dispatch.promoted(operand_of(x), operand_of(weight))
-    strides, dilations = pair("stride", stride), pair("dilation", dilation)
-    pads = padding_of(x, weight.shape[2:], strides, pad_mode, padding, dilations)
-    y = apply("conv2d", x, weight, strides=strides, pads=pads, dilations=dilations, groups=groups)
-    return y if bias is None else add(y, reshape(bias, (1, -1, 1, 1)))
-
-
-def max_pool2d(x: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, *, pad_mode: str = "pad") -> Tensor:
-    """The largest element of each window; the stride is the size of the window unless given."""
-    geometry = _pool_geometry(x, kernel_size, stride, pad_mode, padding)
-    result: tuple[Tensor, Tensor] = dispatch.apply("max_pool2d", float_of(x), **geometry)
-    return result[0]
-
-
-def avg_pool2d(
-    x: Any,
-    kernel_size: Any,
-    stride: Any = None,
-    padding: Any = 0,
-    *,
-    pad_mode: str = "pad",
-    count_include_pad: bool = True,
-) -> Tensor:
-    """The mean of each window; padding counts as zeros only for `pad_mode` "pad" with `count_include_pad`."""
-    geometry = _pool_geometry(x, kernel_size, stride, pad_mode, padding)
-    counted = bool(count_include_pad) and pad_mode == "pad"
-    return apply("avg_pool2d", float_of(x), **geometry, count_include_pad=counted)
-
-
-def _pool_geometry(x: Any, kernel_size: Any, stride: Any, pad_mode: str, padding: Any) -> dict[str, Any]:
-    kernel = pair("kernel_size", kernel_size)
-    strides = kernel if stride is None else pair("stride", stride)
-    return {"kernel": kernel, "strides": strides, "pads": padding_of(x, kernel, strides, pad_mode, padding)}
-
-
-def pair(name: str, value: Any) -> Pair:
-    """One positive integer for both directions, or one for each.
+def sizes_of(name: str, value: Any, axes: int) -> Sizes:
+    """One positive integer for all axes, or one for each.
 
     Raises GraphTypeError for anything else, GraphValueError for sizes below 1.
     """
-    values = value if isinstance(value, (tuple, list)) else (value, value)
-    if len(values) != 2 or not all(isinstance(v, int) and not isinstance(v, bool) for v in values):
-        raise GraphTypeError(f"The {name!r} is one integer or two, not {value!r}.", user_location())
+    values = value if isinstance(value, (tuple, list)) else (value,) * axes
+    if len(values) != axes or not all(map(_is_int, values)):
+        raise GraphTypeError(f"The {name!r} is {_COUNTS[axes]}, not {value!r}.", user_location())
     if min(values) < 1:
         raise GraphValueError(f"The {name!r} is 1 or more, not {value!r}.", user_location())
-    return int(values[0]), int(values[1])
+    return tuple(values)
 
 
-def padding_of(x: Tensor, kernel: Any, strides: Pair, pad_mode: str, padding: Any, dilations: Pair = (1, 1)) -> Pads:
-    """What is added at the top, left, bottom and right; raises GraphValueError for an unknown mode or size."""
-    sides = check_padding(pad_mode, padding)
-    if pad_mode != "same" or x.ndim != 4 or len(kernel) != 2:
+def _is_int(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def pads_of(
+    shape: Sizes, kernel: Sizes, strides: Sizes, pad_mode: str, padding: Any, dilations: Sizes | None = None
+) -> Sizes:
+    """What is added before every axis of an image of that shape, then after every axis.
+
+    "same" gives ceil(size / stride) windows, with the smaller half of the padding first. Raises GraphValueError for an
+    unknown mode or size.
+    """
+    sides = check_padding(pad_mode, padding, len(kernel))
+    if pad_mode != "same" or len(shape) != len(kernel) + 2:
         return sides
-    totals = [
-        max((-(-n // s) - 1) * s + d * (k - 1) + 1 - n, 0)
-        for n, k, s, d in zip(x.shape[2:], kernel, strides, dilations, strict=True)
-    ]
-    return totals[0] // 2, totals[1] // 2, totals[0] - totals[0] // 2, totals[1] - totals[1] // 2
+    sizes = zip(shape[2:], kernel, strides, dilations or (1,) * len(kernel), strict=True)
+    totals = [max((-(-n // s) - 1) * s + d * (k - 1) + 1 - n, 0) for n, k, s, d in sizes]
+    return (*(t // 2 for t in totals), *(t - t // 2 for t in totals))
 
 
-def check_padding(pad_mode: Any, padding: Any) -> Pads:
-    """`padding` on four sides; raises GraphValueError for an unknown mode, or one that takes no padding."""
-    sides = four_sides(padding)
+def check_padding(pad_mode: Any, padding: Any, axes: int) -> Sizes:
+    """`padding` before every axis, then after every axis.
+
+    Raises GraphValueError for an unknown mode, or one that takes no padding.
+    """
+    sides = _sides_of(padding, axes)
     if pad_mode not in ("same", "valid", "pad"):
         raise GraphValueError(f"The 'pad_mode' is 'same', 'valid' or 'pad', not {pad_mode!r}.", user_location())
     if pad_mode != "pad" and any(sides):
@@ -101,15 +59,69 @@ def check_padding(pad_mode: Any, padding: Any) -> Pads:
     return sides
 
 
-def four_sides(padding: Any) -> Pads:
-    """`padding` as (top, left, bottom, right), from one integer, (height, width) or (top, bottom, left, right)."""
-    if isinstance(padding, int) and not isinstance(padding, bool):
-        sides = (padding,) * 4
-    elif isinstance(padding, (tuple, list)) and len(padding) in (2, 4):
-        height, width = (padding[:2], padding[2:]) if len(padding) == 4 else ((padding[0],) * 2, (padding[1],) * 2)
-        sides = (height[0], width[0], height[1], width[1])
-    else:
-        raise GraphTypeError(f"The 'padding' is one integer, two or four, not {padding!r}.", user_location())
-    if any(not isinstance(n, int) or n < 0 for n in sides):
+def _sides_of(padding: Any, axes: int) -> Sizes:
+    """From one integer, one for each axis, or (before, after) for each axis in turn."""
+    sides = tuple(padding) if isinstance(padding, (tuple, list)) else (padding,) * axes
+    if len(sides) not in (axes, 2 * axes) or not all(map(_is_int, sides)):
+        counts = {1: "or two", 2: "two or four", 3: "three or six"}[axes]
+        raise GraphTypeError(f"The 'padding' is one integer, {counts}, not {padding!r}.", user_location())
+    if min(sides) < 0:
         raise GraphValueError(f"The 'padding' is made of integers of 0 or more, not {padding!r}.", user_location())
-    return sides
+    return sides + sides if len(sides) == axes else (*sides[::2], *sides[1::2])
+
+
+def check_axes(name: str, x: Tensor, axes: int, unbatched: bool = False) -> None:
+    """Raise GraphValueError unless x has a batch, channels and so many axes more; `unbatched` may lack the batch."""
+    if x.ndim != axes + 2 and not (unbatched and x.ndim == axes + 1):
+        sizes = {1: "C, L", 2: "C, H, W", 3: "C, D, H, W"}[axes]
+        shapes = f"(N, {sizes}) or ({sizes})" if unbatched else f"(N, {sizes})"
+        raise GraphValueError(f"{name} takes images of shape {shapes}, not {x.type}.", user_location())
+
+
+class Windows(NamedTuple):
+    """The windows of a pool as a user gives them."""
+
+    kernel_size: Any
+    stride: Any = None
+    padding: Any = 0
+    pad_mode: str = "pad"
+    dilation: Any = 1
+    ceil_mode: bool = False
+
+    def geometry(self, shape: Sizes, axes: int) -> dict[str, Any]:
+        """The attributes of the primitive for images of a shape."""
+        kernel, dilations = sizes_of("kernel_size", self.kernel_size, axes), sizes_of("dilation", self.dilation, axes)
+        strides = kernel if self.stride is None else sizes_of("stride", self.stride, axes)
+        pads = pads_of(shape, kernel, strides, self.pad_mode, self.padding, dilations)
+        if self.ceil_mode:
+            check_ceil_mode(self.pad_mode)
+            reach = tuple(d * (k - 1) + 1 for k, d in zip(kernel, dilations, strict=True))
+            pads = _ceiled(shape, reach, strides, pads)
+        dilated = {"dilations": dilations} if set(dilations) != {1} else {}
+        return {"kernel": kernel, "strides": strides, "pads": pads, **dilated}
+
+
+def check_ceil_mode(pad_mode: str) -> None:
+    """Raise GraphValueError for "same", which says by itself how many windows there are."""
+    if pad_mode == "same":
+        raise GraphValueError("With the pad_mode 'same', 'ceil_mode' must be False.", user_location())
+
+
+def _ceiled(shape: Sizes, reach: Sizes, strides: Sizes, pads: Sizes) -> Sizes:
+    """The pads with what a last window needs that starts before the end of the image."""
+    axes = len(reach)
+    after = []
+    for n, k, s, first, last in zip(shape[2:], reach, strides, pads[:axes], pads[axes:], strict=True):
+        count = -(-max(n + first + last - k, 0) // s)
+        start = count * s if count * s < n + first else (count - 1) * s
+        after.append(max(start + k - n - first, last))
+    return (*pads[:axes], *after)
+
+
+def zero_padded(x: Tensor, pads: Sizes) -> Tensor:
+    """Images with zeros around, as many as `pads` says before every axis, then after every axis."""
+    axes = x.ndim - 2
+    starts = (0, 0, *pads[:axes])
+    stops = tuple(a + n for a, n in zip(starts, x.shape, strict=True))
+    shape = tuple(b + n for b, n in zip(stops, (0, 0, *pads[axes:]), strict=True))
+    return apply("slice_gradient", x, shape=shape, starts=starts, stops=stops, steps=(1,) * x.ndim)

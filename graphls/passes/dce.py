@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from graphls.ir.graph import Graph, Node, Value, needs, walk
+from graphls.passes.dce_scan import without_dead_parts
 from graphls.passes.manager import register_pass
 from graphls.passes.rewrite import definers
 
@@ -13,7 +14,7 @@ from graphls.passes.rewrite import definers
 @register_pass
 @dataclass(frozen=True)
 class Dce:
-    """Remove the nodes, and the results of `cond`, that no output and no write needs (dead code elimination).
+    """Remove what no output and no write needs: nodes, and results of `cond` and `scan` (dead code elimination).
 
     Before:
 
@@ -36,16 +37,16 @@ class Dce:
     def run(self, graph: Graph) -> Graph:
         """The graph without dead nodes."""
         live = {*graph.outputs, *(w.value for w in graph.writes)}
-        nodes = _sweep(graph.nodes, live)
+        nodes = sweep(graph.nodes, live)
         return graph.replace(nodes=_Edges(graph, nodes).repaired(nodes))
 
 
-def _sweep(nodes: Sequence[Node], live: set[Value]) -> tuple[Node, ...]:
+def sweep(nodes: Sequence[Node], live: set[Value]) -> tuple[Node, ...]:
     """The nodes that `live` needs; whatever they need in turn is added to it."""
     kept = []
     for node in reversed(nodes):
         if not live.isdisjoint(node.outputs):
-            node = _trimmed(node, live)
+            node = without_dead_parts(node, live, sweep) if node.primitive.name == "scan" else _trimmed(node, live)
             live.update(node.inputs)
             kept.append(node)
     return tuple(reversed(kept))
@@ -65,7 +66,7 @@ def _trimmed(node: Node, live: set[Value]) -> Node:
 def _region(region: Graph, used: Sequence[bool], live: set[Value]) -> Graph:
     outputs = _picked(region.outputs, used) if len(used) == len(region.outputs) else region.outputs
     live.update(outputs)
-    nodes = _sweep(region.nodes, live)
+    nodes = sweep(region.nodes, live)
     if nodes == region.nodes and outputs == region.outputs:
         return region
     return region.replace(nodes=nodes, outputs=outputs)

@@ -9,6 +9,7 @@ from typing import Any
 from graphls.ir.build import Builder, Names, copy_nodes, substitute
 from graphls.ir.errors import GraphTypeError
 from graphls.ir.graph import Graph, Node, Value, uses
+from graphls.passes.gradient_scan import ScanBackward, Tape, active_values
 from graphls.passes.manager import register_pass
 
 
@@ -42,8 +43,8 @@ class Gradient:
         """The graph without `gradient` nodes."""
         expansion = _Expansion(graph)
         nodes = expansion.block(graph.nodes)
-        if expansion.missing:
-            raise _missing_rules(expansion.missing)
+        if expansion.tape.missing:
+            raise _missing_rules(expansion.tape.missing)
         mapping = expansion.mapping
         outputs = tuple(mapping.get(v, v) for v in graph.outputs)
         writes = tuple(replace(w, value=mapping.get(w.value, w.value)) for w in graph.writes)
@@ -52,9 +53,11 @@ class Gradient:
 
 def _missing_rules(missing: dict[Node, None]) -> GraphTypeError:
     listed = "; ".join(f"{n.primitive.name}{f' ({n.loc})' if n.loc else ''}" for n in reversed(missing))
+    loops = any(n.primitive.name == "while_loop" for n in missing)
+    bound = "give the loop max_iterations, " if loops else ""
     return GraphTypeError(
         f"These primitives have no gradient rule: {listed}; "
-        "use ops.stop_gradient where no gradient is needed, or give the cell a bprop."
+        f"{bound}use ops.stop_gradient where no gradient is needed, or give the cell a bprop."
     )
 
 
@@ -65,7 +68,7 @@ class _Expansion:
         self.names = Names.of(graph)
         self.definer: dict[Value, Node] = {}
         self.mapping: dict[Value, Value] = {}
-        self.missing: dict[Node, None] = {}
+        self.tape = Tape()
         self.position: dict[Node, int] = {}
 
     def block(self, nodes: Iterable[Node]) -> tuple[Node, ...]:
@@ -79,7 +82,7 @@ class _Expansion:
             else:
                 builder.append(node)
                 self.define([node])
-        return tuple(builder.nodes)
+        return self.tape.applied(builder.nodes)
 
     def define(self, nodes: Iterable[Node]) -> None:
         for node in nodes:
@@ -105,8 +108,16 @@ class _Expansion:
             )
         nodes = self.between(results, {*sources, *constants})
         with builder.at(node, "backward"):
-            gradients = Backward(builder, sources, self.missing).run(nodes, zip(results, seeds, strict=True))
+            gradients = Backward(builder, sources, self.tape).run(nodes, zip(results, seeds, strict=True))
+        self.adopt_extended()
         self.mapping.update(zip(node.outputs, gradients, strict=True))
+
+    def adopt_extended(self) -> None:
+        """Take scans that keep more by now for what defines their results."""
+        for node, extended in self.tape.extended.items():
+            if node in self.position:
+                self.position[extended] = self.position[node]
+                self.definer.update((value, extended) for value in extended.outputs)
 
     def between(self, results: Iterable[Value], stops: set[Value]) -> list[Node]:
         """The nodes that `results` come from, in order, none of those behind `stops`."""
@@ -123,15 +134,20 @@ class _Expansion:
 class Backward:
     """Reverse accumulation over a list of nodes, with respect to `sources`."""
 
-    def __init__(self, builder: Builder, sources: Sequence[Value], missing: dict[Node, None]) -> None:
+    def __init__(self, builder: Builder, sources: Sequence[Value], tape: Tape) -> None:
         self.e = builder
         self.sources = sources
-        self.missing = missing
+        self.tape = tape
         self.parts: dict[Value, list[Value]] = {}
 
     def run(self, nodes: Sequence[Node], seeds: Iterable[tuple[Value, Value | None]]) -> list[Value]:
         """The gradients of the sources; `seeds` pairs results with their sensitivities."""
-        active = _active(nodes, self.sources)
+        self.accumulate(nodes, seeds)
+        return [self.total(v) or self.zeros(v) for v in self.sources]
+
+    def accumulate(self, nodes: Sequence[Node], seeds: Iterable[tuple[Value, Value | None]]) -> None:
+        """Collect the parts of all gradients."""
+        active = active_values(nodes, self.sources)
         for result, seed in seeds:
             if seed is not None:
                 self.parts.setdefault(result, []).append(seed)
@@ -139,12 +155,14 @@ class Backward:
             if active.intersection(node.outputs) and any(v in self.parts for v in node.outputs):
                 with self.e.at(node, "backward"):
                     self.through(node, active)
-        return [self.total(v) or self.zeros(v) for v in self.sources]
 
     def through(self, node: Node, active: set[Value]) -> None:
+        node = self.tape.latest(node)
         gradients = tuple(self.total(v) for v in node.outputs)
         if node.primitive.name == "cond":
             self.through_cond(node, gradients, active)
+        elif node.primitive.name == "scan":
+            ScanBackward(self, node, gradients, active).run()
         elif node.primitive.name == "custom_gradient":
             self.through_custom(node, gradients)
         elif not getattr(node.primitive, "differentiable", False):
@@ -163,7 +181,7 @@ class Backward:
 
     def miss(self, node: Node, active: set[Value]) -> None:
         """Note a missing rule and go on behind it, so that one report names all of them."""
-        self.missing.setdefault(node)
+        self.tape.missing.setdefault(node)
         for value in active.intersection(node.inputs):
             self.add(value, self.zeros(value))
 
@@ -183,10 +201,10 @@ class Backward:
         copied: dict[Value, Value] = {}
         builder.nodes = copy_nodes(region.nodes, copied, builder.names, "backward")
         results = [copied.get(v, v) for v in region.outputs]
-        inner = Backward(builder, captured, self.missing)
+        inner = Backward(builder, captured, self.tape)
         builder.phase, builder.scope, builder.loc = "backward", self.e.scope, self.e.loc
         outputs = inner.run(list(builder.nodes), zip(results, gradients, strict=True))
-        return region.replace(nodes=tuple(builder.nodes), outputs=tuple(outputs))
+        return region.replace(nodes=self.tape.applied(builder.nodes), outputs=tuple(outputs))
 
     def through_custom(self, node: Node, gradients: tuple[Value | None, ...]) -> None:
         (region,) = node.regions
@@ -229,12 +247,3 @@ class Backward:
 
     def zeros(self, value: Value) -> Value:
         return self.e.constant(0, value.type.dtype, value.type.shape)
-
-
-def _active(nodes: Iterable[Node], sources: Iterable[Value]) -> set[Value]:
-    """The float values that depend on the sources."""
-    active = set(sources)
-    for node in nodes:
-        if any(v in active for v in uses(node)):
-            active.update(v for v in node.outputs if v.type.dtype.is_float)
-    return active

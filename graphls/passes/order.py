@@ -170,8 +170,8 @@ class _Block:
         return safe
 
     def reads(self, node: Node, state: Value) -> bool:
-        """Whether a node reads the old state, itself or through an alias."""
-        return any(self.alias.get(v, v) is state for v in node.inputs)
+        """Whether a node reads the old state, itself, in its regions or through an alias."""
+        return any(self.alias.get(v, v) is state for v in uses(node))
 
     def proven_inside(self, node: Node, targets: Mapping[Value, Value]) -> set[Value]:
         """The same for states whose new value is made in every region of a `cond`."""

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from graphls.ir.build import Names
 from graphls.ir.errors import GraphValueError
 from graphls.ir.graph import Graph, Node, Value, uses
 from graphls.ir.registry import lookup
-from graphls.ir.types import TOKEN, Type, bool_, float16
+from graphls.ir.types import TOKEN, float16
 from graphls.passes.manager import register_pass
+from graphls.passes.overflow_flags import FLAGGED, with_flag
 from graphls.passes.rewrite import definers, schedule
 from graphls.passes.windows import (
     Window,
@@ -162,31 +163,16 @@ def can_overflow_early(nodes: Iterable[Node]) -> bool:
 
 
 def watch_all(nodes: Sequence[Node], window: Window, names: Names) -> list[Node]:
-    """Let the get check every float value that is made inside the window, also in the branches of a `cond`."""
-    watched = {n: with_flag(n, names) for n in window.inside if n.primitive.name == "cond"}
-    made = [v for n in nodes if n in window.inside for v in watched.get(n, n).outputs if _is_checked(v, n, watched)]
-    inputs = _merged(window.get.inputs, tuple(made))
-    get = replace(window.get, inputs=inputs, attrs={**window.get.attrs, "mode": "window"})
-    return [get if n is window.get else watched.get(n, n) for n in nodes]
-
-
-def _is_checked(value: Value, node: Node, watched: Mapping[Node, Node]) -> bool:
-    return value.type.dtype.is_float or (node in watched and value not in node.outputs)
-
-
-def with_flag(node: Node, names: Names) -> Node:
-    """A `cond` with one more output: whether a float value made in the branch that ran is not finite."""
-    regions = tuple(_flagged(region, names) for region in node.regions)
-    return replace(node, regions=regions, outputs=(*node.outputs, Value(names.fresh("raised"), Type(bool_))))
-
-
-def _flagged(region: Graph, names: Names) -> Graph:
-    inner = [with_flag(n, names) if n.primitive.name == "cond" else n for n in region.nodes]
-    made = [v for n in inner for v in n.outputs if v.type.dtype.is_float]
-    made += [n.outputs[-1] for n in inner if n.primitive.name == "cond"]
-    flag = Value(names.fresh("raised"), Type(bool_))
-    get = Node(lookup("overflow_get"), tuple(made), (flag,), {"mode": "window"}, phase="check")
-    return region.replace(nodes=(*inner, get), outputs=(*region.outputs, flag))
+    """Let the get check every float value that is made inside the window, also in the regions of its nodes."""
+    watched = {n: with_flag(n, names) for n in nodes if n in window.inside and n.primitive.name in FLAGGED}
+    made: list[Value] = []
+    for node in (n for n in nodes if n in window.inside):
+        made += [v for v in node.outputs if v.type.dtype.is_float]
+        made += [watched[node][1]] if node in watched else []
+    inputs, attrs = _merged(window.get.inputs, tuple(made)), {**window.get.attrs, "mode": "window"}
+    replaced = {n: flagged for n, (flagged, _) in watched.items()}
+    replaced[window.get] = (replace(window.get, inputs=inputs, attrs=attrs),)
+    return [new for n in nodes for new in replaced.get(n, (n,))]
 
 
 def _merged(first: tuple[Value, ...], second: tuple[Value, ...]) -> tuple[Value, ...]:

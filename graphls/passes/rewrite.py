@@ -60,7 +60,7 @@ class Rewriter:
         return region.replace(nodes=nodes, outputs=outputs)
 
     def _step(self, node: Node) -> None:
-        node = self._exchanged(node)
+        node = self.exchanged(node)
         start = len(self.e.nodes)
         with self.e.at(node):
             result = self.visit(node)
@@ -75,7 +75,8 @@ class Rewriter:
         """Take note of a node that has been put in place."""
         self.definer.update((value, node) for value in node.outputs)
 
-    def _exchanged(self, node: Node) -> Node:
+    def exchanged(self, node: Node) -> Node:
+        """The node with operands, regions and control edges as they are by now."""
         if not node.regions:
             return substitute(node, self.mapping)
         regions = tuple(self.region(r) for r in node.regions)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from graphls.ir.graph import Graph, Node, Value
+from graphls.ir.registry import lookup
 from graphls.ir.types import DType, float32
 from graphls.passes.manager import register_pass
 from graphls.passes.rewrite import Rewriter
@@ -52,6 +53,20 @@ class _Widening(Rewriter):
         self.phase = phase
         self.wide: dict[Value, Value] = {}
 
+    def exchanged(self, node: Node) -> Node:
+        if node.primitive.name == "scan" and node.phase == self.phase:
+            node = replace(node, regions=tuple(map(self.taking_wide, node.regions)))
+        return super().exchanged(node)
+
+    def taking_wide(self, region: Graph) -> Graph:
+        """A region that takes its 16-bit parameters in float32; they themselves are casts of these."""
+        inputs, casts = list(region.inputs), []
+        for i, value in enumerate(region.inputs):
+            if value.type.dtype.is_half:
+                inputs[i] = self.wide[value] = Value(self.names.fresh(value.name), value.type.with_dtype(float32))
+                casts.append(Node(lookup("cast"), (inputs[i],), (value,), {"dtype": value.type.dtype}, phase="check"))
+        return region.replace(inputs=tuple(inputs), nodes=(*casts, *region.nodes))
+
     def visit(self, node: Node) -> Node | Sequence[Value]:
         primitive: Any = node.primitive
         values = (*node.inputs, *node.outputs)
@@ -59,6 +74,9 @@ class _Widening(Rewriter):
             return node
         if primitive.name == "cond":
             return self.put(replace(node, regions=tuple(map(self.yielding_wide, node.regions))))
+        if primitive.name == "scan":
+            inputs, regions = tuple(map(self.widened, node.inputs)), tuple(map(self.yielding_wide, node.regions))
+            return self.put(replace(node, inputs=inputs, regions=regions))
         if node.regions or not node.inputs or primitive.on_host:
             return node
         inputs = tuple(map(self.widened, node.inputs))

@@ -10,6 +10,7 @@ from graphls.ir.text import reference
 from graphls.ir.types import TOKEN
 from graphls.ir.verify import fault
 from graphls.passes.rewrite import definers
+from graphls.passes.written import Written, written
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,8 @@ def verify_windows(graph: Graph) -> Graph:
     3. Nothing outside raises the status: what is checked was made inside (or is constant).
     4. Nothing outside clears it: a token is cleared again only after everyone who reads it has read it and stays in
        its block, and windows of different tokens do not interleave.
-    5. A state that is written from inside a window is written under a status that has been read.
+    5. A state that is written from inside a window is written under a status that has been read; in a loop that
+       carries it, each time.
     6. That status covers all of the backward that the state is written with.
 
     Raises VerifyError, with the graph and the fault marked, for the first property that is broken.
@@ -123,9 +125,10 @@ def verify_windows(graph: Graph) -> Graph:
         for window in found:
             _check_window(graph, nodes, window, fixed)
         _check_apart(graph, found)
-    for window in windows(graph.nodes):
-        _check_writes(graph, window)
-    _check_cover(graph)
+    for block in written(graph):
+        for window in windows(block.nodes):
+            _check_writes(graph, block, window)
+        _check_cover(graph, block)
     return graph
 
 
@@ -176,28 +179,28 @@ def _check_cleared(graph: Graph, nodes: Sequence[Node], again: Node, token: Valu
             raise fault(graph, again, text)
 
 
-def _check_writes(graph: Graph, window: Window) -> None:
-    checked = {v for n in descendants(graph.nodes, [window.get], control=False) for v in n.outputs}
-    made_inside = _derived(graph.nodes, {v for n in window.inside for v in n.outputs})
-    for write in graph.writes:
+def _check_writes(graph: Graph, block: Written, window: Window) -> None:
+    checked = {v for n in descendants(block.nodes, [window.get], control=False) for v in n.outputs}
+    made_inside = _derived(block.nodes, {v for n in window.inside for v in n.outputs})
+    for write in block.writes:
         if write.value in made_inside and write.value not in checked | set(window.get.outputs):
-            writer = definers(graph.nodes).get(write.value)
+            writer = definers(block.nodes).get(write.value)
             text = (
                 f"{reference(write.state)} is written{_at(writer)} before the status {_name(window.get)} is read, so "
                 "no overflow can be skipped: update under `if not overflow`"
             )
-            raise fault(graph, write, text)
+            raise fault(graph, block.line(write), text, block.loc)
 
 
-def _check_cover(graph: Graph) -> None:
+def _check_cover(graph: Graph, block: Written) -> None:
     """Every backward node that a guarded write needs runs before a status that guards it."""
-    cover = Cover(graph.nodes)
-    definer = definers(graph.nodes)
-    for write in graph.writes:
+    cover = Cover(block.nodes)
+    definer = definers(block.nodes)
+    for write in block.writes:
         writer = definer.get(write.value)
         missed = cover.missed(writer) if writer is not None else None
         if writer is not None and missed is not None and _is_made_of(write.value, writer, missed):
-            get = next(n for n in graph.nodes if cover.guards(n, writer))
+            get = next(n for n in block.nodes if cover.guards(n, writer))
             text = (
                 f"{reference(write.state)} is written with {_name(missed)}, which the status {_name(get)} does not "
                 "cover: its window closes before what it must check, so give get_overflow_status every gradient"
@@ -207,6 +210,8 @@ def _check_cover(graph: Graph) -> None:
 
 def _is_made_of(value: Value, writer: Node, missed: Node) -> bool:
     """Whether a branch of the writer makes the value of what the missed node made, as far as one can see there."""
+    if writer.primitive.name != "cond":
+        return True
     at = writer.outputs.index(value)
     seen = [r for r in writer.regions if not set(captures(r)).isdisjoint(missed.outputs)]
     return not seen or any(region.outputs[at] in _derived(region.nodes, set(missed.outputs)) for region in seen)

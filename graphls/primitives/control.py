@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -191,8 +191,14 @@ class Cond(Primitive):
             )
         return first
 
-    def chosen_region(self, arrays: tuple[Any, ...]) -> int | None:
-        return 0 if bool(arrays[0]) else 1
+    def run_regions(
+        self,
+        arrays: tuple[Any, ...],
+        attrs: Mapping[str, Any],
+        types: tuple[Type, ...],
+        run: Callable[[int, tuple[Any, ...]], tuple[Any, ...]],
+    ) -> tuple[Any, ...]:
+        return run(0 if bool(arrays[0]) else 1, ())
 
     def vjp(self, e: Builder, g: Any, condition: Value, *outputs: Value) -> Any:
         raise AssertionError("the gradient pass differentiates the regions of cond itself")

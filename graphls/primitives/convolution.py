@@ -1,6 +1,6 @@
-"""Two-dimensional convolution and its two adjoints, each of which the others differentiate.
+"""Convolution of images with one to three axes and its two adjoints, each of which the others differentiate.
 
-All three take `strides`, `pads`, `dilations` and `groups`, with the defaults of `Geometry`.
+All three take `strides`, `pads`, `dilations` and `groups`, with the defaults of `Geometry.over`.
 """
 
 from __future__ import annotations
@@ -12,21 +12,11 @@ import numpy as np
 from graphls.ir.build import Builder
 from graphls.ir.errors import GraphValueError
 from graphls.ir.graph import Value
-from graphls.ir.types import Type
+from graphls.ir.types import Type, float64
+from graphls.primitives.columns import convolved, transposed, weight_gradient
 from graphls.primitives.primitive import Array, Primitive, f32, require_float, sample
 from graphls.primitives.shape import reshaped
-from graphls.primitives.windows import (
-    Geometry,
-    Shape,
-    as_result,
-    attributes,
-    fold,
-    in_single,
-    require_windows,
-    slices,
-    transposed,
-    windows,
-)
+from graphls.primitives.windows import Geometry, Shape, fold, require_windows, slices, windows
 
 _CASES: tuple[tuple[Shape, Shape, Shape, dict[str, Any]], ...] = (
     ((2, 3, 5, 4), (4, 3, 3, 2), (2, 4, 3, 3), {}),
@@ -38,15 +28,20 @@ _CASES: tuple[tuple[Shape, Shape, Shape, dict[str, Any]], ...] = (
         {"pads": (0, 2, 1, 0), "dilations": (3, 2), "strides": (1, 2), "groups": 2},
     ),
     ((2, 3, 4, 4), (3, 1, 1, 1), (2, 3, 2, 2), {"strides": (3, 3), "groups": 3}),
+    ((2, 8, 4, 3), (3, 8, 2, 2), (2, 3, 2, 3), {"strides": (2, 1), "pads": (0, 1, 1, 0)}),
+    ((2, 4, 7), (2, 2, 3), (2, 2, 4), {"strides": (2,), "pads": (1, 1), "groups": 2}),
+    ((1, 2, 3, 4, 3), (3, 2, 2, 1, 2), (1, 3, 2, 2, 3), {"strides": (2, 2, 1), "pads": (1, 0, 0, 0, 0, 1)}),
     ((0, 2, 3, 3), (1, 2, 3, 3), (0, 1, 1, 1), {}),
 )
+_FEW = 8
+"""Channels below which the slices of a float32 image are joined faster than its windows are gathered."""
 
 
 def _convolved(name: str, x: Type, w: Type, at: Geometry) -> Type:
     """The type of the convolution of x with w; raises GraphlsError where they do not fit."""
     require_float(name, x, w)
-    if w.rank != 4:
-        raise GraphValueError(f"{name} takes kernels of shape (outputs, inputs, height, width), not {w}.")
+    if w.rank < 3:
+        raise GraphValueError(f"{name} takes kernels of shape (outputs, inputs, sizes...), not {w}.")
     require_windows(name, x, w.shape[2:], at)
     if x.shape[1] != w.shape[1] * at.groups or w.shape[0] % at.groups:
         raise GraphValueError(f"{name} with {at.groups} groups cannot apply kernels {w} to images {x}.")
@@ -64,92 +59,106 @@ def _in_groups(array: Array, axis: int, groups: int) -> Array:
     return array.reshape(*shape[:axis], groups, shape[axis] // groups, *shape[axis + 1 :])
 
 
-class Conv2d(Primitive):
-    """The cross-correlation of images (N, C, H, W) with kernels (O, C / groups, height, width); floats.
+def _einsum(text: str, axes: int, *arrays: Array) -> Array:
+    """An einsum in which W stands for the axes of the windows and K for those of the kernel."""
+    text = text.replace("W", "tuv"[:axes]).replace("K", "xyz"[:axes])
+    return np.asarray(np.einsum(text, *arrays, optimize=True))
 
-    The result is (N, O, rows, columns), for as many windows as lie on the images padded with zeros. In ONNX a
-    float64 is computed in float32.
+
+class Convolution(Primitive):
+    """The cross-correlation of images (N, C, sizes...) with kernels (O, C / groups, kernel...); floats.
+
+    The result is (N, O, windows...), for as many windows as lie on the images padded with zeros.
     """
 
     samples = tuple(sample(f32(*x), f32(*w), **attrs) for x, w, _, attrs in _CASES)
 
     def infer(self, x: Type, w: Type, **geometry: Any) -> Type:
-        return _convolved(self.name, x, w, Geometry(**geometry))
+        return _convolved(self.name, x, w, Geometry.over(w.shape[2:], **geometry))
 
     def numpy(self, x: Array, w: Array, **geometry: Any) -> Array:
-        at = Geometry(**geometry)
+        at, axes = Geometry.over(w.shape[2:], **geometry), w.ndim - 2
         seen = _in_groups(windows(x, w.shape[2:], at), 1, at.groups)
-        y = np.einsum("ngchwij,gocij->ngohw", seen, _in_groups(w, 0, at.groups), optimize=True)
-        return np.asarray(y.reshape(x.shape[0], w.shape[0], *y.shape[3:]))
+        y = _einsum("ngcWK,gocK->ngoW", axes, seen, _in_groups(w, 0, at.groups))
+        return y.reshape(x.shape[0], w.shape[0], *y.shape[3:])
 
     def vjp(self, e: Builder, g: Value, x: Value, w: Value, y: Value, **geometry: Any) -> Any:
-        gx = e.conv2d_input_gradient(g, w, shape=x.type.shape, **geometry)
-        return gx, e.conv2d_weight_gradient(x, g, shape=w.type.shape, **geometry)
+        gx = e.convolution_input_gradient(g, w, shape=x.type.shape, **geometry)
+        return gx, e.convolution_weight_gradient(x, g, shape=w.type.shape, **geometry)
 
     def onnx(self, e: Any, x: str, w: str, **geometry: Any) -> Any:
-        at, kernel = Geometry(**geometry), e.in_types[1].shape[2:]
-        return as_result(e, e.Conv(*in_single(e, x, w), **attributes(kernel, at), group=at.groups))
+        shape, kernels = (t.shape for t in e.in_types)
+        return convolved(e, x, w, shape, kernels, Geometry.over(kernels[2:], **geometry))
 
 
-class Conv2dInputGradient(Primitive):
+class ConvolutionInputGradient(Primitive):
     """The gradient of the images, which have the given shape, from that of a convolution with w.
 
     Of five lowerings ConvTranspose was the fastest for small images and near the fastest for large ones.
     """
 
-    name = "conv2d_input_gradient"
     samples = tuple(sample(f32(*g), f32(*w), shape=x, **attrs) for x, w, g, attrs in _CASES)
 
     def infer(self, g: Type, w: Type, shape: Shape, **geometry: Any) -> Type:
         x = g.with_shape(shape)
-        _require_gradient(self.name, g, _convolved(self.name, x, w, Geometry(**geometry)))
+        _require_gradient(self.name, g, _convolved(self.name, x, w, Geometry.over(w.shape[2:], **geometry)))
         return x
 
     def numpy(self, g: Array, w: Array, shape: Shape, **geometry: Any) -> Array:
-        at = Geometry(**geometry)
-        grouped, kernels = _in_groups(g, 1, at.groups), _in_groups(w, 0, at.groups)
-        columns = np.einsum("ngohw,gocij->ngchwij", grouped, kernels, optimize=True)
+        at, axes = Geometry.over(w.shape[2:], **geometry), w.ndim - 2
+        columns = _einsum("ngoW,gocK->ngcWK", axes, _in_groups(g, 1, at.groups), _in_groups(w, 0, at.groups))
         return fold(columns.reshape(*shape[:2], *columns.shape[3:]), shape, at)
 
     def vjp(self, e: Builder, gg: Value, g: Value, w: Value, out: Value, shape: Shape, **geometry: Any) -> Any:
-        return e.conv2d(gg, w, **geometry), e.conv2d_weight_gradient(gg, g, shape=w.type.shape, **geometry)
+        gw = e.convolution_weight_gradient(gg, g, shape=w.type.shape, **geometry)
+        return e.convolution(gg, w, **geometry), gw
 
     def onnx(self, e: Any, g: str, w: str, shape: Shape, **geometry: Any) -> Any:
-        return transposed(e, g, w, shape, e.in_types[1].shape[2:], Geometry(**geometry))
+        kernels = e.in_types[1].shape
+        return transposed(e, g, w, shape, kernels, Geometry.over(kernels[2:], **geometry))
 
 
-class Conv2dWeightGradient(Primitive):
+class ConvolutionWeightGradient(Primitive):
     """The gradient of the kernels, which have the given shape, from that of a convolution of x.
 
-    One matrix product over all windows of all images was faster than ConvGrad and than a convolution
-    with batch and channels exchanged.
+    One matrix product over all windows of all images was faster than a convolution with batch and channels exchanged.
     """
 
-    name = "conv2d_weight_gradient"
     samples = tuple(sample(f32(*x), f32(*g), shape=w, **attrs) for x, w, g, attrs in _CASES)
 
     def infer(self, x: Type, g: Type, shape: Shape, **geometry: Any) -> Type:
         w = x.with_shape(shape)
-        _require_gradient(self.name, g, _convolved(self.name, x, w, Geometry(**geometry)))
+        _require_gradient(self.name, g, _convolved(self.name, x, w, Geometry.over(shape[2:], **geometry)))
         return w
 
     def numpy(self, x: Array, g: Array, shape: Shape, **geometry: Any) -> Array:
-        at = Geometry(**geometry)
-        seen, grouped = _in_groups(windows(x, shape[2:], at), 1, at.groups), _in_groups(g, 1, at.groups)
-        return np.asarray(np.einsum("ngchwij,ngohw->gocij", seen, grouped, optimize=True).reshape(shape))
+        at, axes = Geometry.over(shape[2:], **geometry), len(shape) - 2
+        seen = _in_groups(windows(x, shape[2:], at), 1, at.groups)
+        return _einsum("ngcWK,ngoW->gocK", axes, seen, _in_groups(g, 1, at.groups)).reshape(shape)
 
     def vjp(self, e: Builder, gg: Value, x: Value, g: Value, out: Value, shape: Shape, **geometry: Any) -> Any:
-        return e.conv2d_input_gradient(g, gg, shape=x.type.shape, **geometry), e.conv2d(x, gg, **geometry)
+        gx = e.convolution_input_gradient(g, gg, shape=x.type.shape, **geometry)
+        return gx, e.convolution(x, gg, **geometry)
 
     def onnx(self, e: Any, x: str, g: str, shape: Shape, **geometry: Any) -> Any:
+        at = Geometry.over(shape[2:], **geometry)
         if not e.in_types[1].size:
             return e.const(np.zeros(shape), e.out_types[0].dtype)
-        at, (outputs, inputs, *kernel) = Geometry(**geometry), shape
-        batch, _, down, across = e.in_types[1].shape
-        places = batch * down * across
-        seen = slices(e, e.Transpose(x, perm=(1, 0, 2, 3)), shape[2:], (down, across), at)
-        columns = e.Concat(*(reshaped(e, s, (at.groups, 1, inputs, places)) for s in seen), axis=1)
-        columns = reshaped(e, columns, (at.groups, len(seen) * inputs, places))
-        grouped = reshaped(e, e.Transpose(g, perm=(1, 0, 2, 3)), (at.groups, outputs // at.groups, places))
-        product = e.MatMul(grouped, e.Transpose(columns, perm=(0, 2, 1)))
-        return e.Transpose(reshaped(e, product, (outputs, *kernel, inputs)), perm=(0, 3, 1, 2))
+        if e.in_types[0].dtype is float64 or (at.groups == 1 and shape[1] >= _FEW):
+            return weight_gradient(e, x, g, e.in_types[0].shape, shape, at)
+        return _by_slices(e, x, g, shape, at)
+
+
+def _by_slices(e: Any, x: str, g: str, shape: Shape, at: Geometry) -> str:
+    """The matrix product where windows have few channels: what each place of the kernel sees is a row for each."""
+    outputs, inputs = shape[:2]
+    batch, _, *counts = e.in_types[1].shape
+    places = batch * int(np.prod(counts))
+    order = (1, 0, *range(2, len(shape)))
+    seen = slices(e, e.Transpose(x, perm=order), shape[2:], tuple(counts), at)
+    columns = e.Concat(*(reshaped(e, s, (at.groups, 1, inputs, places)) for s in seen), axis=1)
+    columns = reshaped(e, columns, (at.groups, len(seen) * inputs, places))
+    grouped = reshaped(e, e.Transpose(g, perm=order), (at.groups, outputs // at.groups, places))
+    product = e.MatMul(grouped, e.Transpose(columns, perm=(0, 2, 1)))
+    product = e.Transpose(reshaped(e, product, (outputs, len(seen), inputs)), perm=(0, 2, 1))
+    return reshaped(e, product, shape)

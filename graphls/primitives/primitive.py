@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -131,9 +131,15 @@ class Primitive:
         result = self.numpy(*arrays, **attrs)
         return result if isinstance(result, tuple) else (result,)
 
-    def chosen_region(self, arrays: tuple[Any, ...]) -> int | None:
-        """No region, for all primitives but `cond`."""
-        return None
+    def run_regions(
+        self,
+        arrays: tuple[Any, ...],
+        attrs: Mapping[str, Any],
+        types: tuple[Type, ...],
+        run: Callable[[int, tuple[Any, ...]], tuple[Any, ...]],
+    ) -> tuple[Any, ...]:
+        """The outputs of a node with regions, which `run(number, arrays)` runs; here, none of them."""
+        return self.evaluate(arrays, attrs, types)
 
 
 def _is_half(array: Array) -> bool:

@@ -10,13 +10,12 @@ import numpy as np
 from graphls.ir.build import Builder
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.graph import Value
-from graphls.ir.types import Type, bool_, float32, float64, int8, int32, int64, uint8
+from graphls.ir.types import Type, bool_, float32, int8, int32, int64, uint8
 from graphls.primitives.primitive import (
     Array,
     Primitive,
     f32,
     normalise_axes,
-    normalise_axis,
     of,
     require_float,
     sample,
@@ -40,10 +39,10 @@ class Reduction(Primitive, abstract=True):
     """One element for all those along some axes, which go away or, with `keepdims`, get size 1."""
 
     def infer(self, x: Type, axis: Axes = None, keepdims: bool = False) -> Type:
-        return x.with_shape(_reduced_shape(x, axis, keepdims))
+        return x.with_shape(reduced_shape(x, axis, keepdims))
 
 
-def _reduced_shape(x: Type, axis: Axes, keepdims: bool) -> tuple[int, ...]:
+def reduced_shape(x: Type, axis: Axes, keepdims: bool) -> tuple[int, ...]:
     axes = normalise_axes(axis, x.rank)
     if keepdims:
         return tuple(1 if i in axes else n for i, n in enumerate(x.shape))
@@ -54,14 +53,14 @@ def _count(x: Type, axis: Axes) -> int:
     return prod(x.shape[i] for i in normalise_axes(axis, x.rank))
 
 
-def _require_elements(name: str, x: Type, axis: Axes) -> None:
+def require_elements(name: str, x: Type, axis: Axes) -> None:
     if _count(x, axis) == 0:
         raise GraphValueError(f"{name} over no elements is not defined: {x} is empty along the axes {axis}.")
 
 
 def restored(e: Builder, y: Value, x: Value, axis: Axes) -> Value:
     """A reduction's result, or its gradient, with the axes that went away as axes of size 1."""
-    shape = _reduced_shape(x.type, axis, keepdims=True)
+    shape = reduced_shape(x.type, axis, keepdims=True)
     return y if y.type.shape == shape else e.reshape(y, shape=shape)
 
 
@@ -133,7 +132,7 @@ class Extreme(Reduction, abstract=True):
 
     def infer(self, x: Type, axis: Axes = None, keepdims: bool = False) -> Type:
         require_numbers(self.name, x)
-        _require_elements(self.name, x, axis)
+        require_elements(self.name, x, axis)
         return super().infer(x, axis, keepdims)
 
     def vjp(self, e: Builder, g: Value, x: Value, y: Value, axis: Axes = None, keepdims: bool = False) -> Any:
@@ -219,52 +218,3 @@ class All(LogicalReduction):
         if not e.in_types[0].size:
             return e.const(np.ones(e.out_types[0].shape, bool))
         return e.Not(_any_true(e, e.Not(x), axis, keepdims))
-
-
-class Position(Primitive, abstract=True):
-    """The int64 position of one element along an axis; not said for an array that holds nan."""
-
-    half = "exact"
-    samples = (
-        sample(f32(4, 5), axis=-1, gradient=False),
-        sample(f32(2, 3, 4), axis=1, keepdims=True, gradient=False),
-        sample(of(int32, 3, 9), axis=1, integers=(0, 3)),
-        sample(of(int64, 9), axis=0, integers=(0, 3)),
-        sample(of(uint8, 9), axis=0, integers=(0, 3)),
-        sample(f32(0, 3), axis=1),
-    )
-
-    def infer(self, x: Type, axis: int, keepdims: bool = False) -> Type:
-        require_numbers(self.name, x)
-        axes = (normalise_axis(axis, x.rank),)
-        _require_elements(self.name, x, axes)
-        return Type(int64, _reduced_shape(x, axes, keepdims))
-
-    def vjp(self, e: Builder, g: Any, x: Value, y: Value, axis: int, keepdims: bool = False) -> Any:
-        return None
-
-
-def _position(e: Any, operator: str, x: str, axis: int, keepdims: bool) -> str:
-    """The runtime has no kernel for int64, of which float64 holds what is below 2 ** 53."""
-    x = e.cast(x, float64) if e.in_types[0].dtype is int64 else x
-    return str(e.operator(operator, [x], {"axis": axis, "keepdims": int(keepdims)}))
-
-
-class Argmax(Position):
-    """The position of the largest number along an axis, the first of equal ones, as int64."""
-
-    def numpy(self, x: Array, axis: int, keepdims: bool = False) -> Array:
-        return np.asarray(np.argmax(x, axis=axis, keepdims=keepdims))
-
-    def onnx(self, e: Any, x: str, axis: int, keepdims: bool = False) -> Any:
-        return _position(e, "ArgMax", x, axis, keepdims)
-
-
-class Argmin(Position):
-    """The position of the smallest number along an axis, the first of equal ones, as int64."""
-
-    def numpy(self, x: Array, axis: int, keepdims: bool = False) -> Array:
-        return np.asarray(np.argmin(x, axis=axis, keepdims=keepdims))
-
-    def onnx(self, e: Any, x: str, axis: int, keepdims: bool = False) -> Any:
-        return _position(e, "ArgMin", x, axis, keepdims)

@@ -89,7 +89,7 @@ def explore(tracer: Tracer, run: Callable[[], Any], frame: Frame | None = None, 
         if count[0] > MOST_PATHS:
             raise TraceError(
                 f"This construct takes more than {MOST_PATHS} paths through its conditions on tensors; "
-                "use ops.where, or move conditions into cells of their own.",
+                "use ops.where, ops.cond or ops.while_loop, or move conditions into cells of their own.",
                 fork.loc,
             ) from None
         del tracer.frames[depth:]

@@ -234,10 +234,11 @@ class Tracer:
 
         if self.random_state is None:
             self.random_state = random_state()
-        site = self.frames[-1].site(self._next_site)
+        site = self.frames[-1].site(self.next_site)
         return Symbol(self.emit(primitive, (self.state(self.random_state),), {**attrs, "site": site})[0])
 
-    def _next_site(self) -> int:
+    def next_site(self) -> int:
+        """A number that no other random call site has."""
         self.random_site += 1
         return self.random_site - 1
 

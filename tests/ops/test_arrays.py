@@ -64,6 +64,8 @@ CASES: list[Any] = [
     ("index_select", lambda x: ops.index_select(x, 1, np.array([2, 0, -1])), lambda x: x[:, [2, 0, -1]], [(2, 3)]),
     ("take_along_axis", lambda x: ops.take_along_axis(x, np.array([[0, 2, -1]]), 1),
      lambda x: np.take_along_axis(x, np.broadcast_to([[0, 2, -1]], (len(x), 3)), 1), [(2, 3), (0, 4)]),
+    ("gather_elements", lambda x: ops.gather_elements(x, -1, np.array([[2, 0, -1, 0]])),
+     lambda x: x[:1, [2, 0, -1, 0]], [(2, 3), (1, 4)]),
     ("masked_fill", lambda x: ops.masked_fill(x, np.array([True, False, True]), 7), lambda x: np.where([1, 0, 1], 7, x),
      [(2, 3), (3,)]),
     ("masked_select", lambda x: ops.masked_select(x, np.array([True, False, True])),

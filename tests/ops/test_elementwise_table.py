@@ -234,6 +234,12 @@ def test_integers_stay_integers() -> None:
     agree(ops.log2, np.array([0, 1, 3]), np.int64([1, 2, 8]))
 
 
+def test_bools_count_as_integers() -> None:
+    x = np.array([True, False])
+    for name, expected in {"neg": [-1, 0], "abs": [1, 0], "sign": [1, 0], "square": [1, 0]}.items():
+        agree(getattr(ops, name), np.array(expected, np.int32), x)
+
+
 BITS = [("bitwise_and", np.bitwise_and), ("bitwise_or", np.bitwise_or), ("bitwise_xor", np.bitwise_xor)]
 
 

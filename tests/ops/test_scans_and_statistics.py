@@ -259,6 +259,7 @@ WRONG: list[Any] = [
     (lambda x: ops.sum(x, 0, dim=1), TypeError, "multiple values for argument 'axis'"),
     (lambda x: ops.sum(x, dim=1, axis=1), TypeError, "one argument has two names"),
     (lambda x: ops.var_mean(x, 0, 5), ValueError, "no ddof of 5"),
+    (lambda x: ops.std(x, 0, 0.5), TypeError, "ddof of a variance is an integer, not 0.5"),
     (lambda x: ops.cumsum(x, 3), ValueError, "no axis 3"),
     (lambda x: ops.cumsum(x, "a"), TypeError, "axis is an integer"),
     (lambda x: ops.cumprod(x, 3), ValueError, "no axis 3"),

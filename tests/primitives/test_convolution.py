@@ -12,6 +12,7 @@ import pytest
 import graphls.primitives  # noqa: F401
 from graphls.backends.onnx import lower
 from graphls.ir import Builder, Graph, Value, interpret
+from graphls.ir.registry import operations
 from graphls.ir.types import type_of
 from graphls.primitives.primitive import Array
 
@@ -25,6 +26,11 @@ POOLS = [
     {"kernel": k, "strides": s, "pads": p}
     for k, s, p in product([(2, 2), (3, 2)], [(1, 1), (2, 2), (3, 1)], [(0, 0, 0, 0), (1, 0, 0, 1), (1, 1, 1, 1)])
 ]
+
+
+def _samples(primitive: Any) -> Any:
+    module = type(primitive).__module__
+    return primitive.samples if module.endswith((".convolution", ".pooling")) else ()
 
 
 def apply(name: str, arrays: list[Array], **attrs: Any) -> tuple[list[Array], list[Array]]:
@@ -63,11 +69,11 @@ def test_convolution_and_its_adjoints(geometry: dict[str, Any]) -> None:
     w = random.normal(size=(2, 4 // geometry["groups"], 3, 2)).astype(np.float32)
     y = naive_convolution(x, w, **geometry)
     g = random.normal(size=y.shape).astype(np.float32)
-    for found in apply("conv2d", [x, w], **geometry):
+    for found in apply("convolution", [x, w], **geometry):
         np.testing.assert_allclose(found[0], y, rtol=1e-4, atol=1e-4)
-    for found in apply("conv2d_input_gradient", [g, w], shape=x.shape, **geometry):
+    for found in apply("convolution_input_gradient", [g, w], shape=x.shape, **geometry):
         check_adjoint(found[0], x, lambda u: np.sum(g * naive_convolution(u, w, **geometry)))
-    for found in apply("conv2d_weight_gradient", [x, g], shape=w.shape, **geometry):
+    for found in apply("convolution_weight_gradient", [x, g], shape=w.shape, **geometry):
         check_adjoint(found[0], w, lambda u: np.sum(g * naive_convolution(x, u, **geometry)))
 
 
@@ -108,11 +114,11 @@ def test_pooling(geometry: dict[str, Any]) -> None:
     """The images hold few distinct numbers, so that most windows have ties."""
     x = np.random.default_rng(0).integers(-3, 4, (2, 2, 7, 6)).astype(np.float32)
     largest, places, inside, padded = naive_pool(x, **geometry)
-    for found in apply("max_pool2d", [x], **geometry):
+    for found in apply("max_pool", [x], **geometry):
         np.testing.assert_array_equal(found[0], largest)
         np.testing.assert_array_equal(found[1], places)
     for include, expected in ((False, inside), (True, padded)):
-        for found in apply("avg_pool2d", [x], count_include_pad=include, **geometry):
+        for found in apply("avg_pool", [x], count_include_pad=include, **geometry):
             np.testing.assert_allclose(found[0], expected, rtol=1e-5, atol=1e-6)
         check_average_gradient(x, expected, include, geometry)
 
@@ -120,9 +126,23 @@ def test_pooling(geometry: dict[str, Any]) -> None:
 def check_average_gradient(x: Array, y: Array, include: bool, geometry: dict[str, Any]) -> None:
     g = np.random.default_rng(1).normal(size=y.shape).astype(np.float32)
     index = 3 if include else 2
-    for found in apply("avg_pool2d_gradient", [g], shape=x.shape, count_include_pad=include, **geometry):
+    for found in apply("avg_pool_gradient", [g], shape=x.shape, count_include_pad=include, **geometry):
         assert float(np.sum(found[0] * x)) == pytest.approx(float(np.sum(g * y)), rel=1e-3, abs=1e-3)
         for at in (0, 17, x.size - 1):
             unit = np.eye(1, x.size, at, dtype=np.float64).reshape(x.shape)
             expected = np.sum(g * naive_pool(unit, **geometry)[index])
             assert found[0].reshape(-1)[at] == pytest.approx(expected, abs=1e-5)
+
+
+DOUBLES = [pytest.param(p, s, id=f"{p.name}-{i}") for p in operations() for i, s in enumerate(_samples(p))]
+
+
+@pytest.mark.parametrize(("primitive", "sample"), DOUBLES)
+def test_float64_is_computed_in_float64(primitive: Any, sample: Any) -> None:
+    """The runtime has no such convolution or average, and float32 would be off by 1e-8."""
+    random = np.random.default_rng(0)
+    arrays = [random.normal(size=t.shape) for t in sample.types]
+    expected, found = apply(primitive.name, arrays, **sample.attrs)
+    for wanted, array in zip(expected, found, strict=True):
+        assert array.dtype == wanted.dtype
+        np.testing.assert_allclose(array, wanted, rtol=1e-13, atol=1e-13)

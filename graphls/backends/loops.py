@@ -1,0 +1,76 @@
+"""`scan` and `while_loop` as ONNX operators with a body."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from onnx import GraphProto
+
+from graphls.ir.graph import Graph, Node, captures
+from graphls.ir.types import Type, bool_, float32, int64
+
+if TYPE_CHECKING:
+    from graphls.backends.onnx import Lowering
+
+
+def lower_scan(e: Lowering, node: Node, names: Sequence[str]) -> tuple[str, ...]:
+    """A scan as Scan, which takes one array at least: where there is none, one that its body does not look at."""
+    (region,) = node.regions
+    carries, arrays = names[: node.attrs["carries"]], list(names[node.attrs["carries"] :])
+    _widen(e, [region])
+    body = GraphProto(name=e.names.fresh(region.name))
+    with e.branch_body(body):
+        taken = e.take_parameters(region.inputs)
+        if not arrays:
+            arrays = [e.const([False] * node.attrs["length"], bool_)]
+            taken.add(e.take_parameter("unused", Type(bool_)))
+        e.nodes(region.nodes, region.outputs)
+        for value in region.outputs:
+            e.result(value, value.type, taken)
+    e.node = node
+    attrs: dict[str, Any] = {"body": body, "num_scan_inputs": len(arrays)}
+    if node.attrs.get("reverse"):
+        attrs["scan_input_directions"] = [1] * len(arrays)
+        attrs["scan_output_directions"] = [1] * (len(node.outputs) - len(carries))
+    return _results(e, "Scan", [*carries, *arrays], attrs, node)
+
+
+def lower_while(e: Lowering, node: Node, names: Sequence[str]) -> tuple[str, ...]:
+    """A while loop as Loop: its body also computes the condition for the next time, which is asked once before."""
+    test, region = node.regions
+    _widen(e, node.regions)
+    first = _condition(e, test, names)
+    body = GraphProto(name=e.names.fresh(region.name))
+    with e.branch_body(body):
+        e.take_parameter("iteration", Type(int64))
+        e.take_parameter("running", Type(bool_))
+        taken = e.take_parameters(region.inputs)
+        e.nodes(region.nodes, region.outputs)
+        again = _condition(e, test, [e.form(v, v.type.dtype) for v in region.outputs])
+        e.yield_from_branch(e.Identity(again), Type(bool_))
+        for value in region.outputs:
+            e.result(value, value.type, taken)
+    e.node = node
+    return _results(e, "Loop", ["", first, *names], {"body": body}, node)
+
+
+def _condition(e: Lowering, test: Graph, names: Sequence[str]) -> str:
+    """The nodes of the condition on these tensors, in the graph or body that is current."""
+    with e.branch_body(e.body):
+        for value, name in zip(test.inputs, names, strict=True):
+            e.forms[value] = {value.type.dtype: name}
+        e.nodes(test.nodes, test.outputs)
+        return e.form(test.outputs[0], bool_)
+
+
+def _widen(e: Lowering, regions: Sequence[Graph]) -> None:
+    """Make the float32 twins of captured 16-bit floats once and not each time."""
+    for value in (v for region in regions for v in captures(region)):
+        if value.type.dtype.is_half and not e.native_half:
+            e.form(value, float32)
+
+
+def _results(e: Lowering, operator: str, inputs: list[str], attrs: dict[str, Any], node: Node) -> tuple[str, ...]:
+    result = e.operator(operator, inputs, attrs, len(node.outputs))
+    return result if isinstance(result, tuple) else (result,)

@@ -1,0 +1,103 @@
+"""Initial values of parameters, drawn from the seed that `set_seed` gives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from graphls.initializer.base import Initializer, fans
+from graphls.initializer.distributions import (
+    HeNormal,
+    HeUniform,
+    Normal,
+    TruncatedNormal,
+    Uniform,
+    VarianceScaling,
+    XavierNormal,
+    XavierUniform,
+)
+from graphls.initializer.structures import Constant, Dirac, Identity, One, Orthogonal, Sparse, Zero
+from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ir.registry import nearest
+from graphls.ir.types import as_dtype, float32
+from graphls.source import user_location
+from graphls.tensor import Tensor
+
+__all__ = [
+    "Constant",
+    "Dirac",
+    "HeNormal",
+    "HeUniform",
+    "Identity",
+    "Initializer",
+    "Normal",
+    "One",
+    "Orthogonal",
+    "Sparse",
+    "TruncatedNormal",
+    "Uniform",
+    "VarianceScaling",
+    "XavierNormal",
+    "XavierUniform",
+    "Zero",
+    "fans",
+    "initializer",
+]
+
+_BY_NAME: dict[str, type[Initializer]] = {
+    "zero": Zero,
+    "zeros": Zero,
+    "one": One,
+    "ones": One,
+    "normal": Normal,
+    "truncatednormal": TruncatedNormal,
+    "truncated_normal": TruncatedNormal,
+    "uniform": Uniform,
+    "xavieruniform": XavierUniform,
+    "xavier_uniform": XavierUniform,
+    "xaviernormal": XavierNormal,
+    "xavier_normal": XavierNormal,
+    "heuniform": HeUniform,
+    "he_uniform": HeUniform,
+    "henormal": HeNormal,
+    "he_normal": HeNormal,
+    "variancescaling": VarianceScaling,
+    "variance_scaling": VarianceScaling,
+    "orthogonal": Orthogonal,
+    "identity": Identity,
+    "dirac": Dirac,
+}
+
+
+def initializer(init: Any, shape: Any = None, dtype: Any = float32) -> Tensor:
+    """A tensor of initial values: from a name such as "zeros" or "normal", a number, a tensor or an Initializer.
+
+    Raises GraphValueError for an unknown name and for a tensor of another shape, GraphTypeError for any other object.
+    """
+    if isinstance(init, (Tensor, np.ndarray)):
+        return _given(init, shape, dtype)
+    if isinstance(init, str):
+        init = _named(init)
+    if isinstance(init, (int, float)):
+        init = Constant(init)
+    if not isinstance(init, Initializer):
+        raise GraphTypeError(f"{init!r} is not a name, number, tensor or Initializer.", user_location())
+    sizes = (shape,) if isinstance(shape, int) else tuple(shape)
+    return Tensor(init(sizes).astype(as_dtype(dtype).numpy))
+
+
+def _given(init: Any, shape: Any, dtype: Any) -> Tensor:
+    tensor = Tensor(np.array(init), dtype)
+    if shape is not None and tensor.shape != tuple(shape):
+        raise GraphValueError(
+            f"The initial values have the shape {tensor.shape} and must have {tuple(shape)}.", user_location()
+        )
+    return tensor
+
+
+def _named(name: str) -> Initializer:
+    found = _BY_NAME.get(name.lower())
+    if found is None:
+        raise GraphValueError(f"There is no initializer {name!r}{nearest(name, _BY_NAME)}.", user_location())
+    return found()

@@ -1,0 +1,55 @@
+"""What an initializer is, and what those that look at the fan of a weight share."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.source import user_location
+
+Array = np.ndarray[Any, Any]
+Shape = tuple[int, ...]
+
+
+class Initializer:
+    """How the values of a new parameter follow from its shape; calling it gives them."""
+
+    def __call__(self, shape: Shape) -> Array:
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in vars(self).items())})"
+
+
+def fans(shape: Shape) -> tuple[int, int]:
+    """How many inputs an output has and how many outputs an input, for a weight (outputs, inputs, kernel...)."""
+    if len(shape) < 2:
+        return math.prod(shape), math.prod(shape)
+    window = math.prod(shape[2:])
+    return shape[1] * window, shape[0] * window
+
+
+def number(name: str, argument: str, value: Any) -> float:
+    """A number; raises GraphTypeError otherwise."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise GraphTypeError(f"For {name!r}, the {argument!r} must be a number, but got {value!r}.", user_location())
+    return value
+
+
+def one_of(name: str, argument: str, value: Any, known: tuple[str, ...]) -> str:
+    """One of some words; raises GraphValueError otherwise."""
+    if value not in known:
+        listed = ", ".join(map(repr, known))
+        raise GraphValueError(f"For {name!r}, the {argument!r} must be one of {listed}, but got {value!r}.",
+                              user_location())  # fmt: skip
+    return str(value)
+
+
+def require_rank(name: str, shape: Shape, ranks: tuple[int, ...]) -> None:
+    """Raise GraphValueError for a shape of another rank."""
+    if len(shape) not in ranks:
+        listed = " or ".join(map(str, ranks))
+        raise GraphValueError(f"The initializer {name} takes a shape of rank {listed}, not {shape}.", user_location())

@@ -1,0 +1,119 @@
+"""Recurrent cells: one time of a recurrent layer, with weights of its own."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from graphls.initializer import Uniform, initializer
+from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.nn.cell import Cell
+from graphls.nn.checks import boolean, positive_int
+from graphls.nn.recurrent_gates import GRU_GATES, LSTM_GATES, Gates, linear, plain_gates
+from graphls.ops.operands import tensor_of
+from graphls.parameter import Parameter
+from graphls.source import user_location
+from graphls.tensor import Tensor, is_tensor
+
+
+class RecurrentCell(Cell):
+    """What recurrent cells share: weights `weight_ih` and `weight_hh`, biases `bias_ih` and `bias_hh`, and checks.
+
+    The rows of all of them belong to the gates in order. They begin evenly spread up to 1 / sqrt(hidden_size).
+    """
+
+    def __init__(self, input_size: int, hidden_size: int, has_bias: bool, gates: Gates) -> None:
+        super().__init__()
+        name = type(self).__name__
+        self.input_size = positive_int(name, "input_size", input_size)
+        self.hidden_size = positive_int(name, "hidden_size", hidden_size)
+        self.has_bias = boolean(name, "has_bias", has_bias)
+        self.gates = gates
+        rows = gates.rows * hidden_size
+        self.weight_ih = new_parameter("weight_ih", (rows, input_size), hidden_size)
+        self.weight_hh = new_parameter("weight_hh", (rows, hidden_size), hidden_size)
+        if has_bias:
+            self.bias_ih = new_parameter("bias_ih", (rows,), hidden_size)
+            self.bias_hh = new_parameter("bias_hh", (rows,), hidden_size)
+
+    def next_state(self, x: Any, hx: Any) -> tuple[Tensor, ...]:
+        """The state after the input x."""
+        x = float_input(type(self).__name__, x, 2, self.input_size)
+        state = state_of_shape(type(self).__name__, hx, self.gates.states, (x.shape[0], self.hidden_size))
+        given = linear(x, self.weight_ih, *((self.bias_ih,) if self.has_bias else ()))
+        recurrent = linear(state[0], self.weight_hh, *((self.bias_hh,) if self.has_bias else ()))
+        return self.gates.step(given, recurrent, state)
+
+    def extend_repr(self) -> str:
+        return f"input_size={self.input_size}, hidden_size={self.hidden_size}, has_bias={self.has_bias}"
+
+
+class RNNCell(RecurrentCell):
+    """h' = tanh(x @ weight_ih.T + bias_ih + h @ weight_hh.T + bias_hh), or relu of that.
+
+    Called as `cell(x, h)`, with x of (N, input_size) and h of (N, hidden_size). Raises GraphTypeError and
+    GraphValueError for arguments and inputs that do not fit.
+    """
+
+    def __init__(self, input_size: int, hidden_size: int, has_bias: bool = True, nonlinearity: str = "tanh") -> None:
+        super().__init__(input_size, hidden_size, has_bias, plain_gates("RNNCell", nonlinearity))
+
+    def construct(self, x: Any, hx: Any) -> Tensor:
+        return self.next_state(x, hx)[0]
+
+
+class LSTMCell(RecurrentCell):
+    """A long short-term memory: c' = sigmoid(f) * c + sigmoid(i) * tanh(g), h' = sigmoid(o) * tanh(c').
+
+    i, f, g and o are the four parts of x @ weight_ih.T + bias_ih + h @ weight_hh.T + bias_hh. Called as
+    `cell(x, (h, c))`, which gives (h', c'). Raises GraphTypeError and GraphValueError for what does not fit.
+    """
+
+    def __init__(self, input_size: int, hidden_size: int, has_bias: bool = True) -> None:
+        super().__init__(input_size, hidden_size, has_bias, LSTM_GATES)
+
+    def construct(self, x: Any, hx: Any) -> tuple[Tensor, ...]:
+        return self.next_state(x, hx)
+
+
+class GRUCell(RecurrentCell):
+    """A gated recurrent unit: h' = n + z * (h - n), with n = tanh(x_n + r * h_n), r = sigmoid(x_r + h_r) and z alike.
+
+    x_r, x_z and x_n are the parts of x @ weight_ih.T + bias_ih, h_r, h_z and h_n those of h @ weight_hh.T + bias_hh.
+    Called as `cell(x, h)`. Raises GraphTypeError and GraphValueError for arguments and inputs that do not fit.
+    """
+
+    def __init__(self, input_size: int, hidden_size: int, has_bias: bool = True) -> None:
+        super().__init__(input_size, hidden_size, has_bias, GRU_GATES)
+
+    def construct(self, x: Any, hx: Any) -> Tensor:
+        return self.next_state(x, hx)[0]
+
+
+def new_parameter(name: str, shape: tuple[int, ...], hidden_size: int) -> Parameter:
+    """A weight or bias of a recurrent layer."""
+    return Parameter(initializer(Uniform(1 / math.sqrt(hidden_size)), shape), name=name)
+
+
+def float_input(name: str, x: Any, rank: int, size: int) -> Tensor:
+    """A float tensor of that rank with `size` numbers along the last axis; raises where it is another."""
+    tensor = tensor_of(x)
+    if not tensor.dtype.is_float:
+        raise GraphTypeError(f"{name} takes floats, not {tensor.type}.", user_location())
+    if tensor.ndim != rank or tensor.shape[-1] != size:
+        text = f"{name} takes an input of rank {rank} with {size} features, not {tensor.type}."
+        raise GraphValueError(text, user_location())
+    return tensor
+
+
+def state_of_shape(name: str, hx: Any, count: int, shape: tuple[int, ...]) -> tuple[Tensor, ...]:
+    """A state as so many tensors of one shape; a single one may stand for itself. Raises where it is another."""
+    given = hx if isinstance(hx, (tuple, list)) else (hx,)
+    if len(given) != count or not all(map(is_tensor, given)):
+        wanted = "one tensor" if count == 1 else "a tuple of two tensors, hidden and cell state"
+        raise GraphTypeError(f"The state of {name} is {wanted}, not {type(hx).__name__}.", user_location())
+    tensors = tuple(map(tensor_of, given))
+    for tensor in tensors:
+        if tensor.shape != shape:
+            raise GraphValueError(f"A state of {name} has shape {shape} here, not {tensor.shape}.", user_location())
+    return tensors

@@ -1,0 +1,137 @@
+"""Pooling to a given size.
+
+Window i of n along an axis of m elements covers those from floor(i * m / n) to ceil((i + 1) * m / n).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from graphls import dispatch
+from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ops.elementwise import mod, mul
+from graphls.ops.logic import where
+from graphls.ops.operands import apply
+from graphls.ops.pooling import batched
+from graphls.ops.reductions import mean, sum
+from graphls.ops.shapes import gather
+from graphls.source import user_location
+from graphls.tensor import Tensor
+
+Array = np.ndarray[Any, Any]
+
+
+def check_output_size(output_size: Any, axes: int) -> tuple[int | None, ...]:
+    """One size, or one for each axis, of 1 or more; None keeps the size of the image.
+
+    Raises GraphTypeError or GraphValueError for anything else.
+    """
+    sizes = tuple(output_size) if isinstance(output_size, (tuple, list)) else (output_size,) * axes
+    if len(sizes) != axes or any(isinstance(n, bool) or not isinstance(n, (int, type(None))) for n in sizes):
+        raise GraphTypeError(f"The 'output_size' is an integer, or {axes}, not {output_size!r}.", user_location())
+    if any(n is not None and n < 1 for n in sizes):
+        raise GraphValueError(f"The 'output_size' is 1 or more, not {output_size!r}.", user_location())
+    return sizes
+
+
+def adaptive_avg_pool1d(input: Any, output_size: Any) -> Tensor:
+    """The means of windows that make (N, C, L) or (C, L) a given length; see `adaptive_avg_pool2d`."""
+    return _average("adaptive_avg_pool1d", 1, input, output_size)
+
+
+def adaptive_avg_pool2d(input: Any, output_size: Any) -> Tensor:
+    """The means of windows that make images (N, C, H, W) or (C, H, W) a given size.
+
+    `output_size` is an integer, or one for each axis, where None keeps the size that is there. Windows overlap where
+    sizes do not divide. Raises GraphTypeError and GraphValueError where sizes do not fit.
+    """
+    return _average("adaptive_avg_pool2d", 2, input, output_size)
+
+
+def adaptive_avg_pool3d(input: Any, output_size: Any) -> Tensor:
+    """The means of windows that make (N, C, D, H, W) or (C, D, H, W) a given size; see `adaptive_avg_pool2d`."""
+    return _average("adaptive_avg_pool3d", 3, input, output_size)
+
+
+def _average(name: str, axes: int, x: Any, output_size: Any) -> Tensor:
+    sizes = check_output_size(output_size, axes)
+
+    def pool(x: Tensor) -> Tensor:
+        wanted = _wanted(name, x, sizes)
+        if set(wanted) == {1}:
+            return mean(x, tuple(range(2, x.ndim)), keepdims=True)
+        even = tuple(m // n if m % n == 0 else 1 for m, n in zip(x.shape[2:], wanted, strict=True))
+        if max(even) > 1:
+            x = apply("avg_pool", x, kernel=even, strides=even)
+        for axis, size in enumerate(wanted, 2):
+            x = x if x.shape[axis] == size else _averaged(x, axis, size)
+        return x
+
+    return batched(name, axes, x, pool)
+
+
+def _wanted(name: str, x: Tensor, sizes: Sequence[int | None]) -> tuple[int, ...]:
+    if 0 in x.shape[2:]:
+        raise GraphValueError(f"{name} takes images with elements, not {x.type}.", user_location())
+    return tuple(m if n is None else n for m, n in zip(x.shape[2:], sizes, strict=True))
+
+
+def _windows(size: int, count: int) -> tuple[Array, Array]:
+    """The positions of `count` windows over an axis, padded to one length with the first, and which are no padding."""
+    starts = np.arange(count) * size // count
+    stops = -(-(np.arange(count) + 1) * size // count)
+    places = starts[:, None] + np.arange((stops - starts).max())
+    inside = places < stops[:, None]
+    return np.where(inside, places, starts[:, None]), inside
+
+
+def _averaged(x: Tensor, axis: int, count: int) -> Tensor:
+    """The means of windows along one axis, whose elements are gathered."""
+    places, inside = _windows(x.shape[axis], count)
+    seen = gather(x, Tensor(places), axis)
+    after = (1,) * (x.ndim - axis - 1)
+    kept = where(Tensor(inside.reshape(*inside.shape, *after)), seen, 0.0)
+    shares = Tensor((1 / inside.sum(axis=1)).reshape(-1, *after).astype(x.dtype.numpy), x.dtype)
+    return mul(sum(kept, axis + 1), shares)
+
+
+def adaptive_max_pool1d(input: Any, output_size: Any, return_indices: bool = False) -> Any:
+    """The largest elements of windows that make (N, C, L) or (C, L) a given length; see `adaptive_max_pool2d`."""
+    return _largest("adaptive_max_pool1d", 1, input, output_size, return_indices)
+
+
+def adaptive_max_pool2d(input: Any, output_size: Any, return_indices: bool = False) -> Any:
+    """The largest elements of windows that make images (N, C, H, W) or (C, H, W) a given size.
+
+    Sizes are as in `adaptive_avg_pool2d`. With `return_indices` also the int64 position of each element in its image,
+    counted in row-major order; the gradient goes to that element.
+    """
+    return _largest("adaptive_max_pool2d", 2, input, output_size, return_indices)
+
+
+def adaptive_max_pool3d(input: Any, output_size: Any, return_indices: bool = False) -> Any:
+    """The largest elements of windows that make (N, C, D, H, W) or (C, D, H, W) a given size."""
+    return _largest("adaptive_max_pool3d", 3, input, output_size, return_indices)
+
+
+def _largest(name: str, axes: int, x: Any, output_size: Any, return_indices: bool) -> Any:
+    sizes = check_output_size(output_size, axes)
+
+    def pool(x: Tensor) -> Any:
+        every = [_windows(m, n)[0] for m, n in zip(x.shape[2:], _wanted(name, x, sizes), strict=True)]
+        kernel = tuple(places.shape[1] for places in every)
+        seen, origin = x, np.arange(prod(x.shape[2:])).reshape(x.shape[2:])
+        for axis, places in enumerate(every, 2):
+            if places.size != x.shape[axis]:
+                seen = gather(seen, Tensor(places.reshape(-1)), axis)
+            origin = np.take(origin, places.reshape(-1), axis - 2)
+        y, found = dispatch.apply("max_pool", seen, kernel=kernel, strides=kernel)
+        if not return_indices:
+            return y
+        return y, gather(Tensor(origin.reshape(-1)), mod(found, origin.size), 0)
+
+    return batched(name, axes, x, pool)

@@ -1,0 +1,189 @@
+"""Control flow as functions: branches and loops that become one node of the graph, whatever they run on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from graphls import dispatch
+from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ops.creation import arange
+from graphls.ops.elementwise import add, cast
+from graphls.ops.indexing import getitem
+from graphls.ops.logic import less, logical_and
+from graphls.ops.operands import tensor_of
+from graphls.ops.shapes import reshape, stack
+from graphls.source import user_location
+from graphls.tensor import Tensor, is_tensor
+from graphls.trace.loops import as_pair, traced_scan, traced_while
+from graphls.trace.regions import once
+from graphls.tree import leaves, map_leaves, rebuild
+
+
+def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], *operands: Any) -> Any:
+    """`true_fn(*operands)` where `pred`, a bool of one element, is true, and `false_fn(*operands)` where it is not.
+
+    In a graph only the branch that is chosen runs; both must give tensors of the same types, and may write
+    parameters. Raises GraphTypeError for what cannot be called, TraceError for results that differ.
+    """
+    _require_callable("cond", true_fn=true_fn, false_fn=false_fn)
+
+    def chosen() -> Any:
+        return (true_fn if pred else false_fn)(*operands)
+
+    tracer = dispatch.current_tracer()
+    return chosen() if tracer is None else once(tracer, "cond", chosen)
+
+
+def scan(
+    f: Callable[[Any, Any], tuple[Any, Any]],
+    init: Any,
+    xs: Any = None,
+    length: int | None = None,
+    reverse: bool = False,
+    unroll: bool = False,
+) -> tuple[Any, Any]:
+    """The last carry and the stacked results of `carry, result = f(carry, x)` along the first axis of `xs`.
+
+    `init`, `xs` and the results are tensors or nests of them; without `xs`, `f` runs `length` times on None. With
+    `reverse` it begins at the end, and results stand where their elements do. In a graph this is one node, in which
+    what is the same each time is computed once, parameters that `f` writes are carried along, and random numbers differ
+    from time to time; `unroll` repeats the nodes instead. It is differentiable: the forward keeps what the backward, a
+    scan in the other direction, needs. Raises GraphTypeError where `f` gives a carry of other types than it takes,
+    GraphValueError for a length below 1 or arrays that differ in theirs.
+    """
+    _require_callable("scan", f=f)
+    init, xs = map_leaves(tensor_of, init), map_leaves(lambda x: tensor_of(x) if is_tensor(x) else x, xs)
+    count = _length(xs, length)
+    tracer = dispatch.current_tracer()
+    if tracer is None or unroll:
+        return _one_by_one(f, init, xs, count, reverse)
+    result: tuple[Any, Any] = once(tracer, "scan", lambda: traced_scan(tracer, f, init, xs, count, reverse))
+    return result
+
+
+def _length(xs: Any, length: int | None) -> int:
+    arrays = [leaf for leaf in leaves(xs) if is_tensor(leaf)]
+    flat = next((a for a in arrays if not a.ndim), None)
+    if flat is not None:
+        raise GraphValueError(f"scan runs along the first axis of arrays, and a {flat.type} has none.", user_location())
+    if length is not None and (isinstance(length, bool) or not isinstance(length, int)):
+        raise GraphTypeError(f"The length of scan is an integer, not {length!r}.", user_location())
+    counts = sorted({a.shape[0] for a in arrays} | ({length} if length is not None else set()))
+    if not counts:
+        raise GraphValueError("scan takes arrays to run along, or a length.", user_location())
+    if len(counts) > 1 or counts[0] < 1:
+        listed = " and ".join(map(str, counts))
+        raise GraphValueError(f"scan takes one length of 1 or more for all arrays, not {listed}.", user_location())
+    return counts[0]
+
+
+def _one_by_one(f: Callable[[Any, Any], Any], carry: Any, xs: Any, count: int, reverse: bool) -> tuple[Any, Any]:
+    results: list[Any] = []
+    for i in reversed(range(count)) if reverse else range(count):
+        carry, result = as_pair("scan", carry, f(carry, _element(xs, i)))
+        results.append(result)
+    results = results[::-1] if reverse else results
+    return carry, _stacked(results)
+
+
+def _stacked(items: Sequence[Any]) -> Any:
+    """Nests of one structure as one, in which tensors and numbers are stacked."""
+    columns = zip(*map(leaves, items), strict=True)
+    return rebuild(items[0], [column[0] if column[0] is None else stack(column) for column in columns])
+
+
+def _element(xs: Any, i: int) -> Any:
+    return map_leaves(lambda leaf: getitem(leaf, i) if is_tensor(leaf) else leaf, xs)
+
+
+def scan_elements(
+    loop_func: Callable[[Any, Any], tuple[Any, Any]], init: Any, xs: Any, length: int | None = None, unroll: bool = True
+) -> tuple[Any, list[Any]]:
+    """The last carry and a list of the results of `carry, result = loop_func(carry, x)` for each x of a sequence.
+
+    `xs` is a list or tuple of tensors of one type, or of nests of such, a tensor, or None to run `length` times; see
+    `scan`, of which this is MindSpore's form.
+    """
+    xs = _stacked(xs) if isinstance(xs, (tuple, list)) and xs else xs
+    carry, results = scan(loop_func, init, xs, length, unroll=unroll)
+    return carry, [_element(results, i) for i in range(_length(xs, length))]
+
+
+def while_loop(
+    cond_fn: Callable[[Any], Any], body_fn: Callable[[Any], Any], init: Any, max_iterations: int | None = None
+) -> Any:
+    """What `carry = body_fn(carry)` makes of `init` as long as `cond_fn(carry)` is true.
+
+    `init` is a tensor or a nest of them, whose types stay the same; parameters that `body_fn` writes are carried along.
+    It is differentiable only with `max_iterations`, after which it ends in any case: it is a scan of that length then.
+    Raises GraphTypeError where `body_fn` gives other types than it takes, TraceError where it draws random numbers
+    without `max_iterations`.
+    """
+    _require_callable("while_loop", cond_fn=cond_fn, body_fn=body_fn)
+    init = map_leaves(tensor_of, init)
+    tracer = dispatch.current_tracer()
+    if max_iterations is not None:
+        return _at_most(cond_fn, body_fn, init, max_iterations)
+    if tracer is not None:
+        return once(tracer, "while_loop", lambda: traced_while(tracer, lambda c: _truth(cond_fn(c)), body_fn, init))
+    while _truth(cond_fn(init)):
+        init = as_pair("while_loop", init, (body_fn(init), None))[0]
+    return init
+
+
+def _at_most(cond_fn: Callable[[Any], Any], body_fn: Callable[[Any], Any], init: Any, count: Any) -> Any:
+    """A scan that no longer changes the carry once the condition is false."""
+    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+        text = f"The max_iterations of while_loop is an integer of 1 or more, not {count!r}."
+        raise GraphValueError(text, user_location())
+
+    def body(carry: Any) -> Any:
+        return as_pair("while_loop", carry, (body_fn(carry), None))[0]
+
+    def step(state: tuple[Any, Any], _: Any) -> tuple[Any, None]:
+        carry, running = state
+        carry = cond(running, body, lambda c: c, carry)
+        return (carry, logical_and(running, _truth(cond_fn(carry)))), None
+
+    return scan(step, (init, _truth(cond_fn(init))), length=count)[0][0]
+
+
+def fori_loop(
+    lower: Any, upper: Any, body_fn: Callable[[Any, Any], Any], init_val: Any, unroll: bool = False
+) -> Any:
+    """What `value = body_fn(i, value)` makes of `init_val` for i from `lower` to `upper`, without `upper`.
+
+    Bounds that are Python integers make a scan, which is differentiable, or with `unroll` repeat the nodes; bounds that
+    are tensors make a while_loop. Raises as these do, and GraphTypeError for bounds that are no integers.
+    """
+    _require_callable("fori_loop", body_fn=body_fn)
+    if isinstance(lower, int) and isinstance(upper, int):
+        if upper <= lower:
+            return map_leaves(tensor_of, init_val)
+        steps = arange(lower, upper)
+        return scan(lambda value, i: (body_fn(i, value), None), init_val, steps, unroll=unroll)[0]
+    for bound in (lower, upper):
+        if not isinstance(bound, (int, Tensor)) or tensor_of(bound).dtype.kind not in ("int", "uint"):
+            raise GraphTypeError(f"The bounds of fori_loop are integers, not {bound!r}.", user_location())
+    start = tensor_of(lower)
+    state = while_loop(
+        lambda state: less(state[0], upper), lambda state: (add(state[0], 1), body_fn(*state)), (start, init_val)
+    )
+    return state[1]
+
+
+def _truth(answer: Any) -> Any:
+    """A condition as a bool of shape ()."""
+    tensor = tensor_of(answer)
+    if tensor.size != 1:
+        raise GraphValueError(f"A condition is a bool of one element, not {tensor.type}.", user_location())
+    return reshape(cast(tensor, np.bool_), ())
+
+
+def _require_callable(name: str, **functions: Any) -> None:
+    for argument, function in functions.items():
+        if not callable(function):
+            raise GraphTypeError(f"The {argument} of {name} is a function, not {function!r}.", user_location())

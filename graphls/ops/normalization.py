@@ -1,0 +1,195 @@
+"""Normalisations: mean and variance along some axes, or per channel, taken out of a tensor.
+
+All compute 16-bit floats in float32 and give the dtype of the input.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from graphls import dispatch
+from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ir.types import float32
+from graphls.ops.elementwise import add, cast, div, mul, pow, rsqrt, square, sub
+from graphls.ops.operands import apply, float_of, shape_of, state_of, tensor_of
+from graphls.ops.reductions import mean
+from graphls.ops.shapes import reshape
+from graphls.ops.state import assign, stop_gradient
+from graphls.parameter import Parameter
+from graphls.source import user_location
+from graphls.tensor import Tensor
+
+
+def layer_norm(input: Any, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Tensor:
+    """(x - mean) / sqrt(variance + eps) * weight + bias over the last axes, whose sizes are `normalized_shape`.
+
+    Raises GraphValueError where the last sizes, or those of `weight` and `bias`, are others.
+    """
+    shape = shape_of(normalized_shape)
+    x, weight, bias = dispatch.cast_operands("layer_norm", float_of(input), weight, bias)
+    if not shape or x.shape[-len(shape) :] != shape:
+        raise GraphValueError(f"layer_norm over the shape {shape} does not fit {x.type}.", user_location())
+    _check_shape("layer_norm", shape, weight=weight, bias=bias)
+    return normalised_from(x, -len(shape), weight, bias, eps)
+
+
+def normalised_from(x: Tensor, axis: int, weight: Any, bias: Any, eps: float) -> Tensor:
+    """x normalised over the axes from one on, then scaled and shifted by what broadcasts from the last axis."""
+    wide = _wide(x)
+    centred, variance = _centred(wide, tuple(range(axis % x.ndim, x.ndim)))
+    y = mul(centred, rsqrt(add(variance, eps)))
+    return cast(_affine(y, _as(weight, wide), _as(bias, wide)), x.dtype)
+
+
+def rms_norm(x: Any, gamma: Any, epsilon: float = 1e-6) -> tuple[Tensor, Tensor]:
+    """x / sqrt(mean of x ** 2 + epsilon) * gamma over the last axes, as many as gamma has, and 1 / that root.
+
+    The root is float32 for 16-bit floats. Raises GraphValueError where the sizes of gamma are not the last of x.
+    """
+    x, gamma = float_of(x), kept(gamma)
+    if not gamma.ndim or x.shape[-gamma.ndim :] != gamma.shape:
+        raise GraphValueError(f"rms_norm with gamma {gamma.type} does not fit {x.type}.", user_location())
+    wide = _wide(x)
+    axes = tuple(range(x.ndim - gamma.ndim, x.ndim))
+    inverse = rsqrt(add(mean(square(wide), axes, keepdims=True), epsilon))
+    return cast(mul(mul(wide, inverse), cast(gamma, wide.dtype)), x.dtype), inverse
+
+
+def group_norm(input: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Tensor:
+    """(x - mean) / sqrt(variance + eps) over each group of channels of (N, C, ...), times `weight` plus `bias`.
+
+    `weight` and `bias` have a number for each channel. Raises GraphTypeError and GraphValueError where the channels do
+    not make as many groups.
+    """
+    x, weight, bias = dispatch.cast_operands("group_norm", float_of(input), weight, bias)
+    if isinstance(num_groups, bool) or not isinstance(num_groups, int):
+        raise GraphTypeError(f"The 'num_groups' is an integer, not {num_groups!r}.", user_location())
+    if x.ndim < 2 or num_groups < 1 or x.shape[1] % num_groups:
+        raise GraphValueError(f"group_norm cannot make {num_groups} groups of the channels of {x.type}.",
+                              user_location())  # fmt: skip
+    _check_shape("group_norm", x.shape[1:2], weight=weight, bias=bias)
+    wide = _wide(x)
+    grouped = reshape(wide, (x.shape[0], num_groups, prod(x.shape[1:]) // num_groups))
+    centred, variance = _centred(grouped, (2,))
+    y = reshape(mul(centred, rsqrt(add(variance, eps))), x.shape)
+    return cast(_affine(y, _column(weight, wide), _column(bias, wide)), x.dtype)
+
+
+def batch_norm(
+    input_x: Any,
+    running_mean: Any,
+    running_var: Any,
+    weight: Any = None,
+    bias: Any = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    """(x - mean) / sqrt(variance + eps) * weight + bias for each channel of (N, C, ...).
+
+    In training mean and variance are those of the batch, and running ones that are parameters become (1 - momentum) *
+    old + momentum * batch, of which the variance is the unbiased one; else the running ones are used. Raises
+    GraphValueError where there is not one number for each channel.
+    """
+    x, weight, bias = dispatch.cast_operands("batch_norm", float_of(input_x), weight, bias)
+    if x.ndim < 2:
+        raise GraphValueError(f"batch_norm takes a batch with channels, not {x.type}.", user_location())
+    _check_shape("batch_norm", x.shape[1:2], running_mean=running_mean, running_var=running_var, weight=weight,
+                 bias=bias)  # fmt: skip
+    wide = _wide(x)
+    if training:
+        centred, variance = _by_batch(wide, running_mean, running_var, momentum)
+    else:
+        centred, variance = sub(wide, _per_channel(running_mean, wide)), _per_channel(running_var, wide)
+    scale = rsqrt(add(variance, eps))
+    return cast(_affine(centred, _affine(scale, _column(weight, wide), None), _column(bias, wide)), x.dtype)
+
+
+def _by_batch(x: Tensor, running_mean: Any, running_var: Any, momentum: float) -> tuple[Tensor, Tensor]:
+    """The centred batch and its variance; the running statistics move."""
+    axes = (0, *range(2, x.ndim))
+    average = mean(x, axes, keepdims=True)
+    centred = sub(x, average)
+    variance = mean(square(centred), axes, keepdims=True)
+    count = prod(x.shape[i] for i in axes)
+    _move(running_mean, average, momentum)
+    _move(running_var, mul(variance, count / max(1, count - 1)), momentum)
+    return centred, variance
+
+
+def _move(running: Any, batch: Tensor, momentum: float) -> None:
+    if isinstance(running, Parameter):
+        batch = reshape(stop_gradient(batch), running.shape)
+        assign(running, add(mul(state_of(running), 1 - momentum), mul(batch, momentum)))
+
+
+def _wide(x: Tensor) -> Tensor:
+    return cast(x, float32) if x.dtype.is_half else x
+
+
+def _centred(x: Tensor, axes: tuple[int, ...]) -> tuple[Tensor, Tensor]:
+    """x without its mean along axes, and its variance there."""
+    centred = sub(x, mean(x, axes, keepdims=True))
+    return centred, mean(square(centred), axes, keepdims=True)
+
+
+def _affine(x: Tensor, scale: Tensor | None, shift: Tensor | None) -> Tensor:
+    x = x if scale is None else mul(x, scale)
+    return x if shift is None else add(x, shift)
+
+
+def kept(x: Any) -> Tensor:
+    """A tensor, or a parameter's value in its own dtype, whatever the `to_float` of the running cell."""
+    return state_of(x) if isinstance(x, Parameter) else tensor_of(x)
+
+
+def _as(x: Any, like: Tensor) -> Tensor | None:
+    return None if x is None else cast(kept(x), like.dtype)
+
+
+def _column(x: Any, like: Tensor) -> Tensor | None:
+    return None if x is None else _per_channel(x, like)
+
+
+def _per_channel(x: Any, like: Tensor) -> Tensor:
+    """A number for each channel in a shape that broadcasts."""
+    return reshape(cast(kept(x), like.dtype), (1, like.shape[1], *[1] * (like.ndim - 2)))
+
+
+def _check_shape(name: str, shape: tuple[int, ...], **operands: Any) -> None:
+    for key, operand in operands.items():
+        if operand is not None and tensor_of(operand).shape != shape:
+            raise GraphValueError(
+                f"The {key!r} of {name} has the shape {shape}, not {tensor_of(operand).shape}.", user_location()
+            )
+
+
+def lrn(
+    x: Any,
+    depth_radius: int = 5,
+    bias: float = 1.0,
+    alpha: float = 1.0,
+    beta: float = 0.5,
+    norm_region: str = "ACROSS_CHANNELS",
+) -> Tensor:
+    """x / (bias + alpha * sum of x ** 2 over the channels up to `depth_radius` away) ** beta, for images (N, C, H, W).
+
+    The local response normalisation of Krizhevsky et al. (2012). Raises GraphTypeError and GraphValueError for
+    arguments that do not fit.
+    """
+    x = float_of(x)
+    if isinstance(depth_radius, bool) or not isinstance(depth_radius, int):
+        raise GraphTypeError(f"The 'depth_radius' is an integer, not {depth_radius!r}.", user_location())
+    if x.ndim != 4 or depth_radius < 0 or norm_region != "ACROSS_CHANNELS":
+        raise GraphValueError(
+            f"lrn takes images of rank 4, a 'depth_radius' of 0 or more and the 'norm_region' 'ACROSS_CHANNELS', not "
+            f"{x.type}, {depth_radius} and {norm_region!r}.",
+            user_location(),
+        )
+    wide, (batch, channels, height, width) = _wide(x), x.shape
+    squares = reshape(square(wide), (batch, 1, channels, height * width))
+    kernel, pads = (2 * depth_radius + 1, 1), (depth_radius, 0, depth_radius, 0)
+    means = apply("avg_pool", squares, kernel=kernel, strides=(1, 1), pads=pads, count_include_pad=True)
+    total = add(mul(reshape(means, x.shape), alpha * kernel[0]), bias)
+    return cast(div(wide, pow(total, beta)), x.dtype)

@@ -1,0 +1,195 @@
+"""The gradient of `scan`: a scan in the other direction, over what the forward keeps of each time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from graphls.ir.build import Builder, copy_nodes, substitute
+from graphls.ir.graph import Graph, Node, Value, captures, needs, uses
+from graphls.passes.gradient_sums import Sums
+from graphls.passes.rewrite import definers
+
+if TYPE_CHECKING:
+    from graphls.passes.gradient import Backward
+
+REPEATED = ("broadcast_to", "constant", "reshape", "transpose")
+"""What is made again for the backward, as it costs less than to keep it."""
+
+
+@dataclass
+class Tape:
+    """What the backward finds out on its way: primitives without a rule, and scans that must keep more."""
+
+    missing: dict[Node, None] = field(default_factory=dict)
+    extended: dict[Node, Node] = field(default_factory=dict)
+
+    def latest(self, node: Node) -> Node:
+        """The node, or what stands in its place by now."""
+        while node in self.extended:
+            node = self.extended[node]
+        return node
+
+    def applied(self, nodes: Iterable[Node]) -> tuple[Node, ...]:
+        """The nodes, and those in their regions, as what they have become."""
+        return tuple(map(self._applied, nodes)) if self.extended else tuple(nodes)
+
+    def _applied(self, node: Node) -> Node:
+        node = self.latest(node)
+        regions = tuple(r.replace(nodes=self.applied(r.nodes)) for r in node.regions)
+        changed = any(a.nodes != b.nodes for a, b in zip(regions, node.regions, strict=True))
+        return replace(node, regions=regions) if changed else node
+
+
+def active_values(nodes: Iterable[Node], sources: Iterable[Value]) -> set[Value]:
+    """The float values that depend on the sources."""
+    active = set(sources)
+    for node in nodes:
+        if any(v in active for v in uses(node)):
+            active.update(v for v in node.outputs if v.type.dtype.is_float)
+    return active
+
+
+class ScanBackward:
+    """The backward of one scan, whose region carries the gradients of what the forward carries.
+
+    It is made of the nodes that the gradient of the forward region is made of. What these need of the forward region
+    becomes arrays that the forward yields. `gradients` are those of the outputs of the scan, and `active` the values
+    outside that need one.
+    """
+
+    def __init__(self, outer: Backward, node: Node, gradients: Sequence[Value | None], active: set[Value]) -> None:
+        self.outer, self.node, self.e = outer, node, outer.e
+        self.take_region(node.regions[0])
+        self.carries, self.length = node.attrs["carries"], node.attrs["length"]
+        self.gradients = gradients
+        self.sources = self.active_sources(active)
+        self.inner = Builder(outer.e.names)
+        self.inner.phase, self.inner.scope, self.inner.loc = "backward", self.e.scope, self.e.loc
+        self.parameters: list[Value] = []
+        self.arrays: list[Value] = []
+
+    def take_region(self, region: Graph) -> None:
+        """Take note of the forward region and of what is defined in it."""
+        self.region = region
+        self.inside = definers(region.nodes)
+        self.foreign = {*self.inside, *region.inputs}
+
+    def active_sources(self, active: set[Value]) -> dict[Value, Value]:
+        """The values that the region takes or captures and that get a gradient, and the values outside that it is for.
+
+        What is carried gets one, too, where only a later time makes it depend on one of the others.
+        """
+        region, inputs = self.region, self.node.inputs
+        found = {own: given for own, given in zip(region.inputs, inputs, strict=True) if given in active}
+        found.update((v, v) for v in captures(region) if v in active)
+        found = {own: given for own, given in found.items() if own.type.dtype.is_float}
+        while True:
+            reached = active_values(region.nodes, found)
+            carried = zip(region.inputs[: self.carries], region.outputs, inputs, strict=False)
+            more = {own: given for own, out, given in carried if out in reached and own not in found}
+            if not more:
+                return found
+            found.update(more)
+
+    def run(self) -> None:
+        """Emit the backward and add the gradients of what the scan takes and captures."""
+        carried = {v: self.fresh(v) for v in self.region.inputs[: self.carries] if v in self.sources}
+        elements = [v for v in self.region.inputs[self.carries :] if v in self.sources]
+        backward = self.differentiated(carried)
+        captured = [v for v in self.sources if v not in self.foreign]
+        sums = Sums(definers(self.inner.nodes), backward.parts, captured)
+        accumulated = {v: self.fresh(v) for v in sums.carried}
+        totals = {v: backward.total(v) or backward.zeros(v) for v in (*carried, *accumulated, *elements)}
+        added = [self.inner.add(own, totals[v]) for v, own in accumulated.items()]
+        stacked = dict.fromkeys((*(totals[v] for v in elements), *(v for v in sums.operands if v not in self.foreign)))
+        outputs = [*(totals[v] for v in carried), *added, *stacked]
+        kept = [v for v in sums.operands if v in self.foreign]
+        region, arrays = self.closed([*carried.values(), *accumulated.values()], outputs, kept)
+        starts = [*map(self.start, carried), *map(self.outer.zeros, accumulated)]
+        attrs = {"carries": len(starts), "length": self.length, "reverse": not self.node.attrs.get("reverse", False)}
+        results = self.e.emit("scan", (*starts, *self.arrays), attrs, regions=(region,))
+        arrays |= dict(zip(stacked, results[len(starts) :], strict=True))
+        for own, gradient in zip((*carried, *accumulated), results, strict=False):
+            self.outer.add(self.sources[own], gradient)
+        for own in elements:
+            self.outer.add(self.sources[own], arrays[totals[own]])
+        for value, gradient in sums.summed(self.e, arrays):
+            self.outer.add(value, gradient)
+
+    def differentiated(self, carried: Mapping[Value, Value]) -> Backward:
+        """The backward of the region; `carried` are the gradients that it takes for what is carried out of it."""
+        self.inner.nodes = list(self.region.nodes)
+        outputs, given = self.region.outputs[self.carries :], self.gradients[self.carries :]
+        seeds = [(out, carried.get(v)) for v, out in zip(self.region.inputs, self.region.outputs, strict=False)]
+        slopes = [None if g is None else self.element(v, g) for v, g in zip(outputs, given, strict=True)]
+        backward = type(self.outer)(self.inner, tuple(self.sources), self.outer.tape)
+        backward.accumulate(self.region.nodes, [*seeds[: self.carries], *zip(outputs, slopes, strict=True)])
+        self.take_region(self.region.replace(nodes=self.outer.tape.applied(self.region.nodes)))
+        return backward
+
+    def fresh(self, like: Value) -> Value:
+        return Value(self.e.names.fresh(like.name), like.type)
+
+    def element(self, like: Value, array: Value) -> Value:
+        """A parameter of the backward region that takes the elements of an array."""
+        self.parameters.append(self.fresh(like))
+        self.arrays.append(array)
+        return self.parameters[-1]
+
+    def start(self, own: Value) -> Value:
+        """The gradient of what the last time of the forward carries out."""
+        at = self.region.inputs.index(own)
+        return self.gradients[at] or self.outer.zeros(self.node.inputs[at])
+
+    def closed(
+        self, parameters: Sequence[Value], outputs: Sequence[Value], kept: Sequence[Value]
+    ) -> tuple[Graph, dict[Value, Value]]:
+        """The backward region on its own, and the arrays of what the forward keeps, `kept` included."""
+        nodes = _needed(self.inner.nodes[len(self.region.nodes) :], outputs)
+        used = dict.fromkeys((*(v for n in nodes for v in needs(n)), *outputs))
+        again = self.repeated(v for v in used if v in self.foreign)
+        made = {v for n in again for v in n.outputs}
+        wanted = dict.fromkeys((*used, *(v for n in again for v in needs(n))))
+        inputs = [v for v in wanted if v in self.foreign and v not in made]
+        arrays = self.kept(dict.fromkeys((*inputs, *kept)))
+        mapping = {v: self.element(v, arrays[v]) for v in inputs}
+        nodes = [*copy_nodes(again, mapping, self.e.names, "backward"), *(substitute(n, mapping) for n in nodes)]
+        outputs = [mapping.get(v, v) for v in outputs]
+        taken = (*parameters, *self.parameters)
+        return Graph("region", taken, (), self.outer.tape.applied(nodes), (), tuple(outputs)), arrays
+
+    def repeated(self, values: Iterable[Value]) -> list[Node]:
+        """The nodes of the forward region that are made again for these values, in their order."""
+        found: set[Node] = set()
+        waiting = list(values)
+        while waiting:
+            node = self.inside.get(waiting.pop())
+            if node is not None and node not in found and node.primitive.name in REPEATED and not node.after:
+                found.add(node)
+                waiting.extend(node.inputs)
+        return [n for n in self.region.nodes if n in found]
+
+    def kept(self, values: Iterable[Value]) -> dict[Value, Value]:
+        """The array of each value of the forward region, which yields those that are not there yet."""
+        arrays = dict(zip(self.region.inputs[self.carries :], self.node.inputs[self.carries :], strict=True))
+        arrays.update(zip(self.region.outputs[self.carries :], self.node.outputs[self.carries :], strict=True))
+        new = {v: self.stack(v) for v in values if v not in arrays}
+        region = self.region.replace(outputs=(*self.region.outputs, *new))
+        outputs = (*self.node.outputs, *new.values())
+        self.outer.tape.extended[self.node] = replace(self.node, regions=(region,), outputs=outputs)
+        return arrays | new
+
+    def stack(self, value: Value) -> Value:
+        return Value(self.e.names.fresh(value.name), value.type.with_shape((self.length, *value.type.shape)))
+
+
+def _needed(nodes: Sequence[Node], outputs: Iterable[Value]) -> list[Node]:
+    """The nodes that these outputs need."""
+    live, found = set(outputs), []
+    for node in reversed(nodes):
+        if not live.isdisjoint(node.outputs):
+            live.update(needs(node))
+            found.append(node)
+    return found[::-1]

@@ -1,0 +1,70 @@
+"""Flags that say whether something overflowed inside of a branch or loop."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+import numpy as np
+
+from graphls.ir.build import Names
+from graphls.ir.graph import Graph, Node, Value
+from graphls.ir.registry import lookup
+from graphls.ir.types import Type, bool_
+
+FLAGGED = ("cond", "scan", "while_loop")
+"""Primitives whose regions make values while they run."""
+
+Item = TypeVar("Item")
+
+
+def with_flag(node: Node, names: Names) -> tuple[tuple[Node, ...], Value]:
+    """A node with one more output, and what stands before it: whether a float value made in a region is not finite.
+
+    Of a `cond`, in the branch that ran; a loop carries the flag along, so that it knows of any time.
+    """
+    if node.primitive.name == "cond":
+        flag = _fresh(names)
+        regions = tuple(_flagged(region, names, len(region.outputs)) for region in node.regions)
+        return (replace(node, regions=regions, outputs=(*node.outputs, flag)),), flag
+    return _loop_with_flag(node, names)
+
+
+def _loop_with_flag(node: Node, names: Names) -> tuple[tuple[Node, ...], Value]:
+    carries = node.attrs.get("carries", len(node.inputs))
+    start, own, flag = (_fresh(names) for _ in range(3))
+    no = np.array(False)
+    no.flags.writeable = False
+    constant = Node(lookup("constant"), (), (start,), {"value": no}, phase="check", scope=node.scope, loc=node.loc)
+    *tests, body = node.regions
+    tests = [r.replace(inputs=_inserted(r.inputs, carries, _fresh(names))) for r in tests]
+    body = _flagged(body.replace(inputs=_inserted(body.inputs, carries, own)), names, carries, own)
+    attrs = {**node.attrs, "carries": carries + 1} if "carries" in node.attrs else node.attrs
+    inputs, outputs = _inserted(node.inputs, carries, start), _inserted(node.outputs, carries, flag)
+    return (constant, replace(node, inputs=inputs, outputs=outputs, attrs=attrs, regions=(*tests, body))), flag
+
+
+def _flagged(region: Graph, names: Names, at: int, *earlier: Value) -> Graph:
+    """A region that also yields, in a place, whether it made a float value that is not finite, or did earlier."""
+    nodes: list[Node] = []
+    made = list(earlier)
+    for node in region.nodes:
+        if node.primitive.name in FLAGGED:
+            flagged, flag = with_flag(node, names)
+            nodes.extend(flagged)
+            made.append(flag)
+        else:
+            nodes.append(node)
+        made.extend(v for v in node.outputs if v.type.dtype.is_float)
+    flag = _fresh(names)
+    get = Node(lookup("overflow_get"), tuple(made), (flag,), {"mode": "window"}, phase="check")
+    return region.replace(nodes=(*nodes, get), outputs=_inserted(region.outputs, at, flag))
+
+
+def _fresh(names: Names) -> Value:
+    return Value(names.fresh("raised"), Type(bool_))
+
+
+def _inserted(items: Sequence[Item], at: int, item: Item) -> tuple[Item, ...]:
+    return (*items[:at], item, *items[at:])

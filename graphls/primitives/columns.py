@@ -1,0 +1,103 @@
+"""Convolution as ONNX: the runtime's kernels, or a Gather of all windows and one matrix product.
+
+The latter computes a float64 as such, of which the runtime has no convolution, and gradients of kernels.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from graphls.ir.types import float64
+from graphls.primitives.primitive import Array
+from graphls.primitives.shape import reshaped
+from graphls.primitives.windows import Geometry, Shape, attributes, windows
+
+
+def convolved(e: Any, x: str, w: str, shape: Shape, kernels: Shape, at: Geometry) -> str:
+    """The convolution of images of a shape with kernels of a shape, in the dtype of the current node."""
+    kernel = kernels[2:]
+    if e.in_types[0].dtype is not float64:
+        return str(e.Conv(x, w, **attributes(kernel, at), group=at.groups))
+    seen = columns(e, x, shape, _seen(shape, kernel, at), at.groups)
+    rows = _kernel_rows(e, w, kernels, at.groups, (0, 3, 2, 1))
+    return _as_images(e, e.MatMul(seen, rows), (shape[0], kernels[0], *at.counts(shape, kernel)), at.groups)
+
+
+def transposed(e: Any, g: str, w: str, shape: Shape, kernels: Shape, at: Geometry) -> str:
+    """The adjoint in the images, which have a shape and of which the last rows may lie outside of all windows."""
+    kernel = kernels[2:]
+    if e.in_types[0].dtype is not float64:
+        left_over = [n % s for n, s in zip(at.room(shape, kernel), at.strides, strict=True)]
+        return str(e.ConvTranspose(g, w, output_padding=left_over, **attributes(kernel, at), group=at.groups))
+    seen = columns(
+        e, g, (shape[0], kernels[0], *at.counts(shape, kernel)), _seen_by(_seen(shape, kernel, at), shape), at.groups
+    )
+    rows = _kernel_rows(e, w, kernels, at.groups, (0, 3, 1, 2))
+    return _as_images(e, e.MatMul(seen, rows), shape, at.groups)
+
+
+def weight_gradient(e: Any, x: str, g: str, shape: Shape, kernels: Shape, at: Geometry) -> str:
+    """The adjoint in the kernels, from images of a shape and the gradient of their convolution."""
+    (batch, _), groups, kernel = shape[:2], at.groups, kernels[2:]
+    places = prod(at.counts(shape, kernel))
+    seen = columns(e, x, shape, _seen(shape, kernel, at), groups)
+    outputs = kernels[0] // groups
+    rows = _moved(e, g, (batch, groups, outputs, places), (1, 2, 0, 3), (groups, outputs, batch * places))
+    return _moved(e, e.MatMul(rows, seen), (kernels[0], prod(kernel), kernels[1]), (0, 2, 1), kernels)
+
+
+def columns(e: Any, x: str, shape: Shape, places: Array, groups: int) -> str:
+    """What windows see, as (groups, images * windows, places * channels of a group).
+
+    `places` has a row for each window, of positions in the flat image; one past the end is a zero.
+    """
+    batch, channels, plane = shape[0], shape[1] // groups, prod(shape[2:])
+    x = _moved(e, x, (batch, groups, channels, plane), (1, 0, 3, 2), (groups, batch, plane, channels))
+    if places.max() == plane:
+        x = e.Pad(x, e.ints((0, 0, 0, 0, 0, 0, 1, 0)))
+    seen = e.Gather(x, e.const(places.reshape(-1)), axis=2)
+    return reshaped(e, seen, (groups, batch * places.shape[0], places.shape[1] * channels))
+
+
+def _seen(shape: Shape, kernel: Shape, at: Geometry) -> Array:
+    """The position that each place of the kernel sees in each window: (windows, places)."""
+    plane = prod(shape[2:])
+    image = np.arange(plane).reshape(1, 1, *shape[2:])
+    return windows(image, kernel, at, fill=plane).reshape(-1, prod(kernel))
+
+
+def _seen_by(seen: Array, shape: Shape) -> Array:
+    """The window in which each place of the kernel sees each position: (positions, places)."""
+    count, places = seen.shape
+    found = np.full((prod(shape[2:]) + 1, places), count)
+    found[seen, np.arange(places)] = np.arange(count)[:, None]
+    return found[:-1]
+
+
+def _kernel_rows(e: Any, w: str, kernels: Shape, groups: int, order: Shape) -> str:
+    """Kernels (group, output, input, place) in another order, of which the middle two count the rows of a matrix.
+
+    The transposition keeps four axes: one of two that meets the product of float64 is fused into an operator that the
+    runtime has for float32 only.
+    """
+    sizes = (groups, kernels[0] // groups, kernels[1], prod(kernels[2:]))
+    moved = e.Transpose(reshaped(e, w, sizes), perm=order)
+    return reshaped(e, moved, (groups, sizes[order[1]] * sizes[order[2]], sizes[order[3]]))
+
+
+def _as_images(e: Any, rows: str, shape: Shape, groups: int) -> str:
+    """Rows (groups, images * positions, channels of a group) as images of a shape."""
+    return _moved(e, rows, (groups, shape[0], prod(shape[2:]), shape[1] // groups), (1, 0, 3, 2), shape)
+
+
+def _moved(e: Any, x: str, shape: Shape, order: Shape, result: Shape) -> str:
+    """A tensor taken as one of a shape, its axes in another order, as one of another shape.
+
+    The runtime is not given axes of size 1, with which its transposition took thirty times as long.
+    """
+    kept = [axis for axis, size in enumerate(shape) if size != 1]
+    x = reshaped(e, x, [shape[axis] for axis in kept])
+    return reshaped(e, e.Transpose(x, perm=[kept.index(axis) for axis in order if axis in kept]), result)

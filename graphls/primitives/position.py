@@ -1,0 +1,62 @@
+"""Where the largest and the smallest elements are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from graphls.ir.build import Builder
+from graphls.ir.graph import Value
+from graphls.ir.types import Type, float64, int32, int64, uint8
+from graphls.primitives.primitive import Array, Primitive, f32, normalise_axis, of, sample
+from graphls.primitives.reduction import reduced_shape, require_elements, require_numbers
+
+
+class Position(Primitive, abstract=True):
+    """The int64 position of one element along an axis; not said for an array that holds nan."""
+
+    half = "exact"
+    samples = (
+        sample(f32(4, 5), axis=-1, gradient=False),
+        sample(f32(2, 3, 4), axis=1, keepdims=True, gradient=False),
+        sample(of(int32, 3, 9), axis=1, integers=(0, 3)),
+        sample(of(int64, 9), axis=0, integers=(0, 3)),
+        sample(of(uint8, 9), axis=0, integers=(0, 3)),
+        sample(f32(0, 3), axis=1),
+    )
+
+    def infer(self, x: Type, axis: int, keepdims: bool = False) -> Type:
+        require_numbers(self.name, x)
+        axes = (normalise_axis(axis, x.rank),)
+        require_elements(self.name, x, axes)
+        return Type(int64, reduced_shape(x, axes, keepdims))
+
+    def vjp(self, e: Builder, g: Any, x: Value, y: Value, axis: int, keepdims: bool = False) -> Any:
+        return None
+
+
+def _position(e: Any, operator: str, x: str, axis: int, keepdims: bool) -> str:
+    """The runtime has no kernel for int64, of which float64 holds what is below 2 ** 53."""
+    x = e.cast(x, float64) if e.in_types[0].dtype is int64 else x
+    return str(e.operator(operator, [x], {"axis": axis, "keepdims": int(keepdims)}))
+
+
+class Argmax(Position):
+    """The position of the largest number along an axis, the first of equal ones, as int64."""
+
+    def numpy(self, x: Array, axis: int, keepdims: bool = False) -> Array:
+        return np.asarray(np.argmax(x, axis=axis, keepdims=keepdims))
+
+    def onnx(self, e: Any, x: str, axis: int, keepdims: bool = False) -> Any:
+        return _position(e, "ArgMax", x, axis, keepdims)
+
+
+class Argmin(Position):
+    """The position of the smallest number along an axis, the first of equal ones, as int64."""
+
+    def numpy(self, x: Array, axis: int, keepdims: bool = False) -> Array:
+        return np.asarray(np.argmin(x, axis=axis, keepdims=keepdims))
+
+    def onnx(self, e: Any, x: str, axis: int, keepdims: bool = False) -> Any:
+        return _position(e, "ArgMin", x, axis, keepdims)

@@ -1,0 +1,110 @@
+"""What a function does, as the nodes of a region that runs again and again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from graphls.ir.build import Builder
+from graphls.ir.graph import Node, Value, needs
+from graphls.ir.types import TOKEN
+from graphls.parameter import Parameter
+from graphls.tensor import Symbol, is_tensor
+from graphls.trace.branches import Frame, Recorded, explore
+from graphls.tree import map_leaves
+
+if TYPE_CHECKING:
+    from graphls.trace.tracer import Tracer
+
+
+def once(tracer: Tracer, kind: str, run: Callable[[], Any]) -> Any:
+    """What `run()` gives, taken from the record where a construct is traced once more for another answer."""
+    frame, start = tracer.frames[-1], len(tracer.writes)
+    recorded = frame.replayed(kind)
+    if recorded is not None:
+        for parameter, value in recorded.writes:
+            tracer.set_written(parameter, value)
+        return recorded.outputs
+    outputs = explore(tracer, run)
+    frame.record(Recorded(kind, outputs, tuple(tracer.writes[start:])))
+    return outputs
+
+
+@dataclass
+class Run:
+    """What one run of a function made: nodes, a nest of symbols, and the values of the parameters that it wrote."""
+
+    nodes: list[Node]
+    result: Any
+    states: dict[Parameter, Value]
+
+    @classmethod
+    def of(cls, tracer: Tracer, function: Callable[[], Any], states: Mapping[Parameter, Value]) -> Run:
+        """Run a function with nodes of its own; at its start, parameters have the values in `states`."""
+        outer, start = tracer.builder, len(tracer.writes)
+        tracer.builder = Builder(outer.names)
+        tracer.calls.append([])
+        tracer.frames.append(Frame())
+        try:
+            for parameter, value in states.items():
+                tracer.set_written(parameter, value)
+            result = explore(tracer, function)
+            result = map_leaves(lambda leaf: Symbol(tracer.value(leaf)) if is_tensor(leaf) else leaf, result)
+            return cls(tracer.builder.nodes, result, dict(tracer.writes[start:]))
+        finally:
+            tracer.frames.pop()
+            tracer.calls.pop()
+            tracer.forget_writes(start)
+            tracer.builder = outer
+
+    def hoist(self, tracer: Tracer, own: Iterable[Value]) -> None:
+        """Move the nodes that depend on nothing of the region's own, and so are the same each time, before it."""
+        changing, kept = set(own), []
+        for node in self.nodes:
+            if _is_fixed(node) or not changing.isdisjoint(needs(node)):
+                changing.update(node.outputs)
+                kept.append(node)
+            else:
+                tracer.builder.append(node)
+        self.nodes = kept
+
+    def lift_random(self, tracer: Tracer, length: int) -> tuple[list[Value], list[Value]]:
+        """Let the graph around draw random tensors for all times; returns those of one time, and the arrays of all."""
+        elements: list[Value] = []
+        arrays: list[Value] = []
+
+        def lifted(nodes: Sequence[Node]) -> list[Node]:
+            kept = []
+            for node in nodes:
+                if is_drawn(node):
+                    arrays.append(_drawn_for_all(tracer, node, length))
+                    elements.append(node.output)
+                else:
+                    regions = tuple(r.replace(nodes=tuple(lifted(r.nodes))) for r in node.regions)
+                    kept.append(replace(node, regions=regions) if regions else node)
+            return kept
+
+        self.nodes = lifted(self.nodes)
+        return elements, arrays
+
+
+def _drawn_for_all(tracer: Tracer, node: Node, length: int) -> Value:
+    """What a random node draws at all times, as one array; those that have no shape are drawn one by one."""
+    with tracer.builder.at(node) as e:
+        if "shape" in node.attrs:
+            attrs = {**node.attrs, "shape": (length, *node.attrs["shape"])}
+            return e.emit(node.primitive, node.inputs, attrs, name=node.output.name)[0]
+        sites = ({**node.attrs, "site": tracer.next_site()} for _ in range(length))
+        rows = [e.emit(node.primitive, node.inputs, attrs)[0] for attrs in sites]
+        return e.emit("concat", [e.reshape(row, shape=(1, *row.type.shape)) for row in rows], {"axis": 0})[0]
+
+
+def is_drawn(node: Node) -> bool:
+    """Whether a node draws a random tensor."""
+    return bool(getattr(node.primitive, "on_host", False))
+
+
+def _is_fixed(node: Node) -> bool:
+    """Whether a node stays where it is: random tensors differ each time, and overflow windows open there."""
+    return is_drawn(node) or any(v.type == TOKEN for v in node.outputs)
