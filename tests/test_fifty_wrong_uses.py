@@ -82,6 +82,8 @@ WRONG: list[tuple[Callable[[], Any], type[Exception], str]] = [
     # dtypes
     (lambda: ops.cast(T, "float33"), TypeError, "'float33' is not a dtype"),
     (lambda: ops.gather(T, T, 0), TypeError, "int32 or int64 indices"),
+    (lambda: ops.max(T > 0), TypeError, "max takes numbers"),
+    (lambda: ops.bitwise_and(T, T), TypeError, "bitwise_and takes integers"),
     (lambda: ops.add(T, "1"), TypeError, "neither a tensor nor a number"),
     (lambda: Tensor(np.ones(2, np.uint8)) + -1, ValueError, "-1 does not fit uint8"),
     (lambda: ops.var(T, ddof=0.5), TypeError, "ddof of a variance is an integer"),
