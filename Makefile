@@ -5,7 +5,7 @@ PACKAGES := pyproject.toml constraints.txt
 # PIP_CONSTRAINT pins what builds the package, too.
 INSTALL = PIP_CONSTRAINT=constraints.txt $(RUN) -m pip install --quiet --disable-pip-version-check --editable
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test lint bench docs fuzz clean
 
 demo: $(VENV)/.installed-demo
 	$(RUN) examples/digits.py
@@ -19,6 +19,12 @@ lint: $(VENV)/.installed-test
 
 bench: $(VENV)/.installed-demo
 	$(RUN) benchmarks/step_time.py
+
+docs: $(VENV)/.installed-test
+	$(RUN) -m graphls operators --output docs/operators.md
+
+fuzz: $(VENV)/.installed-test
+	$(RUN) -m tests.fuzz
 
 $(VENV)/.installed-demo: $(PACKAGES) | $(RUN)
 	$(INSTALL) '.[cpu,demo]' --constraint constraints.txt

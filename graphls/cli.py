@@ -36,6 +36,9 @@ def _parser() -> argparse.ArgumentParser:
     opt.add_argument("--import", dest="modules", action="append", default=[], help="a module that registers passes")
     doctor = commands.add_parser("doctor", help="check this installation", description=diagnose.__doc__)
     doctor.set_defaults(command=diagnose)
+    operators = commands.add_parser("operators", help="list operators and cells", description=list_operators.__doc__)
+    operators.set_defaults(command=list_operators)
+    operators.add_argument("-o", "--output", default="-", help="the file to write, or - for the standard output")
     return parser
 
 
@@ -80,3 +83,15 @@ def diagnose(options: argparse.Namespace) -> int:
     from graphls.doctor import examine
 
     return examine()
+
+
+def list_operators(options: argparse.Namespace) -> int:
+    """Print every operator and cell with what it takes, and the names of MindSpore that lack, as Markdown."""
+    from graphls.coverage import page
+    from graphls.ir.files import write_text
+
+    if options.output == "-":
+        sys.stdout.write(page())
+    else:
+        write_text(Path(options.output), page())
+    return 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
     from graphls.ir.graph import Location
@@ -11,11 +11,15 @@ if TYPE_CHECKING:
 class GraphlsError(Exception):
     """One sentence about a fault, the user's file and line where there is one, and what to do.
 
-    `location` is the user's line the fault belongs to, or None.
+    `location` is the user's line the fault belongs to, or None. What a message shows of an object, such as an array,
+    is brought into one line.
     """
+
+    has_text: ClassVar[bool] = False
 
     def __init__(self, message: str, location: Location | None = None) -> None:
         self.location = location
+        message = message if self.has_text else " ".join(message.split())
         super().__init__(f"{message} ({location})" if location else message)
 
 
@@ -56,12 +60,16 @@ class GraphFileError(GraphlsError, OSError):
 class GraphSyntaxError(GraphlsError, SyntaxError):
     """IR text that does not parse; the message names the text's line and column."""
 
+    has_text = True
+
     def __str__(self) -> str:
         return str(self.args[0])
 
 
 class VerifyError(GraphValueError):
     """A graph that breaks a rule of the IR; the message prints it with the fault marked."""
+
+    has_text = True
 
 
 class TraceError(GraphTypeError):

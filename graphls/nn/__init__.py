@@ -2,6 +2,32 @@
 
 from graphls.nn.accumulation import GradAccumulationCell
 from graphls.nn.activations import GELU, LogSoftmax, ReLU, Sigmoid, SiLU, Softmax, Tanh, get_activation
+from graphls.nn.activations_hard import (
+    Hardtanh,
+    HShrink,
+    HSigmoid,
+    HSwish,
+    LeakyReLU,
+    PReLU,
+    ReLU6,
+    RReLU,
+    SoftShrink,
+    Threshold,
+)
+from graphls.nn.activations_smooth import (
+    CELU,
+    ELU,
+    GLU,
+    FastGelu,
+    LogSigmoid,
+    Mish,
+    SeLU,
+    Softmax2d,
+    Softmin,
+    Softplus,
+    Softsign,
+    Tanhshrink,
+)
 from graphls.nn.attention import MultiheadAttention
 from graphls.nn.cell import Cell
 from graphls.nn.containers import CellDict, CellList, SequentialCell
@@ -25,16 +51,10 @@ from graphls.nn.layers_adaptive import (
     AdaptiveMaxPool2d,
     AdaptiveMaxPool3d,
 )
-from graphls.nn.layers_convolution import Conv1d, Conv1dTranspose, Conv2d, Conv2dTranspose, Conv3d, Conv3dTranspose
+from graphls.nn.layers_convolution import Conv1d, Conv2d, Conv3d
 from graphls.nn.layers_dropout import Dropout1d, Dropout2d, Dropout3d
 from graphls.nn.layers_norm import BatchNorm1d, BatchNorm2d, BatchNorm3d
-from graphls.nn.layers_norm_sample import (
-    LRN,
-    GroupNorm,
-    InstanceNorm1d,
-    InstanceNorm2d,
-    InstanceNorm3d,
-)
+from graphls.nn.layers_norm_sample import LRN, GroupNorm, InstanceNorm1d, InstanceNorm2d, InstanceNorm3d
 from graphls.nn.layers_padding import (
     ConstantPad1d,
     ConstantPad2d,
@@ -60,6 +80,7 @@ from graphls.nn.layers_pooling import (
 )
 from graphls.nn.layers_reduce import ClipByNorm, Moments, Norm, ReduceLogSumExp
 from graphls.nn.layers_resize import PixelShuffle, PixelUnshuffle, ResizeBilinear, Upsample
+from graphls.nn.layers_transposed import Conv1dTranspose, Conv2dTranspose, Conv3dTranspose
 from graphls.nn.learning_rate_schedule import (
     CosineDecayLR,
     ExponentialDecayLR,
@@ -71,6 +92,30 @@ from graphls.nn.learning_rate_schedule import (
 )
 from graphls.nn.loss_scale import AdaptiveLossScaleUpdateCell, DynamicLossScaleUpdateCell, FixedLossScaleUpdateCell
 from graphls.nn.losses import LossBase, MSELoss, SoftmaxCrossEntropyWithLogits, WithLossCell
+from graphls.nn.losses_classes import (
+    CrossEntropyLoss,
+    FocalLoss,
+    MultilabelMarginLoss,
+    MultiLabelSoftMarginLoss,
+    MultiMarginLoss,
+    NLLLoss,
+)
+from graphls.nn.losses_distances import CosineEmbeddingLoss, DiceLoss, MultiClassDiceLoss, TripletMarginLoss
+from graphls.nn.losses_elementwise import (
+    BCELoss,
+    BCEWithLogitsLoss,
+    GaussianNLLLoss,
+    HingeEmbeddingLoss,
+    HuberLoss,
+    KLDivLoss,
+    L1Loss,
+    MAELoss,
+    MarginRankingLoss,
+    PoissonNLLLoss,
+    RMSELoss,
+    SmoothL1Loss,
+    SoftMarginLoss,
+)
 from graphls.nn.optimizers import Optimizer
 from graphls.nn.optimizers_adam import Adam, AdaMax
 from graphls.nn.optimizers_adaptive import Adadelta, Adagrad, RMSProp
@@ -86,7 +131,10 @@ from graphls.nn.transformer_layers import TransformerDecoderLayer, TransformerEn
 from graphls.nn.wrappers import ForwardValueAndGrad, ParameterUpdate, WithEvalCell, WithGradCell
 
 __all__ = [
+    "CELU",
+    "ELU",
     "GELU",
+    "GLU",
     "GRU",
     "LARS",
     "LRN",
@@ -109,6 +157,8 @@ __all__ = [
     "AvgPool1d",
     "AvgPool2d",
     "AvgPool3d",
+    "BCELoss",
+    "BCEWithLogitsLoss",
     "BatchNorm1d",
     "BatchNorm2d",
     "BatchNorm3d",
@@ -126,7 +176,10 @@ __all__ = [
     "Conv3d",
     "Conv3dTranspose",
     "CosineDecayLR",
+    "CosineEmbeddingLoss",
+    "CrossEntropyLoss",
     "Dense",
+    "DiceLoss",
     "Dropout",
     "Dropout1d",
     "Dropout2d",
@@ -134,45 +187,71 @@ __all__ = [
     "DynamicLossScaleUpdateCell",
     "Embedding",
     "ExponentialDecayLR",
+    "FastGelu",
     "FixedLossScaleUpdateCell",
     "Flatten",
+    "FocalLoss",
     "ForwardValueAndGrad",
     "GRUCell",
+    "GaussianNLLLoss",
     "GradAccumulationCell",
     "GroupNorm",
+    "HShrink",
+    "HSigmoid",
+    "HSwish",
+    "Hardtanh",
+    "HingeEmbeddingLoss",
+    "HuberLoss",
     "Identity",
     "InstanceNorm1d",
     "InstanceNorm2d",
     "InstanceNorm3d",
     "InverseDecayLR",
+    "KLDivLoss",
+    "L1Loss",
     "LPPool1d",
     "LPPool2d",
     "LSTMCell",
     "Lamb",
     "LayerNorm",
+    "LeakyReLU",
     "LearningRateSchedule",
+    "LogSigmoid",
     "LogSoftmax",
     "LossBase",
+    "MAELoss",
     "MFTrainOneStepCell",
     "MSELoss",
+    "MarginRankingLoss",
     "MaxPool1d",
     "MaxPool2d",
     "MaxPool3d",
+    "Mish",
     "Moments",
     "Momentum",
+    "MultiClassDiceLoss",
+    "MultiLabelSoftMarginLoss",
+    "MultiMarginLoss",
     "MultiheadAttention",
+    "MultilabelMarginLoss",
+    "NLLLoss",
     "NaturalExpDecayLR",
     "Norm",
     "Optimizer",
+    "PReLU",
     "Pad",
     "ParameterUpdate",
     "PixelShuffle",
     "PixelUnshuffle",
+    "PoissonNLLLoss",
     "PolynomialDecayLR",
+    "RMSELoss",
     "RMSNorm",
     "RMSProp",
     "RNNCell",
+    "RReLU",
     "ReLU",
+    "ReLU6",
     "ReduceLogSumExp",
     "ReflectionPad1d",
     "ReflectionPad2d",
@@ -181,12 +260,22 @@ __all__ = [
     "ReplicationPad2d",
     "ReplicationPad3d",
     "ResizeBilinear",
+    "SeLU",
     "SequentialCell",
     "SiLU",
     "Sigmoid",
+    "SmoothL1Loss",
+    "SoftMarginLoss",
+    "SoftShrink",
     "Softmax",
+    "Softmax2d",
     "SoftmaxCrossEntropyWithLogits",
+    "Softmin",
+    "Softplus",
+    "Softsign",
     "Tanh",
+    "Tanhshrink",
+    "Threshold",
     "TrainOneStepCell",
     "TrainOneStepWithLossScaleCell",
     "Transformer",
@@ -194,6 +283,7 @@ __all__ = [
     "TransformerDecoderLayer",
     "TransformerEncoder",
     "TransformerEncoderLayer",
+    "TripletMarginLoss",
     "Unflatten",
     "Upsample",
     "WarmUpLR",

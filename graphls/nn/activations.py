@@ -7,6 +7,31 @@ from typing import Any
 from graphls import ops
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.registry import nearest
+from graphls.nn.activations_hard import (
+    Hardtanh,
+    HShrink,
+    HSigmoid,
+    HSwish,
+    LeakyReLU,
+    PReLU,
+    ReLU6,
+    RReLU,
+    SoftShrink,
+)
+from graphls.nn.activations_smooth import (
+    CELU,
+    ELU,
+    GLU,
+    FastGelu,
+    LogSigmoid,
+    Mish,
+    SeLU,
+    Softmax2d,
+    Softmin,
+    Softplus,
+    Softsign,
+    Tanhshrink,
+)
 from graphls.nn.cell import Cell
 from graphls.source import user_location
 from graphls.tensor import Tensor
@@ -70,13 +95,35 @@ class LogSoftmax(Softmax):
 
 
 _BY_NAME: dict[str, type[Cell]] = {
-    "relu": ReLU,
-    "sigmoid": Sigmoid,
-    "tanh": Tanh,
+    "celu": CELU,
+    "elu": ELU,
+    "fastgelu": FastGelu,
     "gelu": GELU,
+    "glu": GLU,
+    "hardtanh": Hardtanh,
+    "hshrink": HShrink,
+    "hsigmoid": HSigmoid,
+    "hswish": HSwish,
+    "leakyrelu": LeakyReLU,
+    "logsigmoid": LogSigmoid,
+    "logsoftmax": LogSoftmax,
+    "mish": Mish,
+    "prelu": PReLU,
+    "relu": ReLU,
+    "relu6": ReLU6,
+    "rrelu": RReLU,
+    "selu": SeLU,
+    "sigmoid": Sigmoid,
     "silu": SiLU,
     "softmax": Softmax,
-    "logsoftmax": LogSoftmax,
+    "softmax2d": Softmax2d,
+    "softmin": Softmin,
+    "softplus": Softplus,
+    "softshrink": SoftShrink,
+    "softsign": Softsign,
+    "swish": SiLU,
+    "tanh": Tanh,
+    "tanhshrink": Tanhshrink,
 }
 
 

@@ -9,7 +9,7 @@ from graphls.ir.errors import GraphTypeError
 from graphls.ir.types import float32
 from graphls.nn.cell import Cell
 from graphls.nn.checks import boolean
-from graphls.ops.operands import axes_of, float_of
+from graphls.ops.operands import float_of
 from graphls.source import user_location
 from graphls.tensor import Tensor
 
@@ -62,12 +62,7 @@ class ReduceLogSumExp(Cell):
         self.keep_dims = boolean("ReduceLogSumExp", "keep_dims", keep_dims)
 
     def construct(self, x: Any) -> Tensor:
-        x = float_of(x)
-        largest = ops.stop_gradient(ops.max(x, self.axis, keepdims=True))
-        largest = ops.where(ops.isfinite(largest), largest, 0.0)
-        total = ops.add(ops.log(ops.sum(ops.exp(ops.sub(x, largest)), self.axis, keepdims=True)), largest)
-        axes = axes_of(self.axis, x.ndim)
-        return total if self.keep_dims else ops.squeeze(total, tuple(range(x.ndim)) if axes is None else axes)
+        return ops.logsumexp(x, self.axis, self.keep_dims)
 
     def extend_repr(self) -> str:
         return f"axis={self.axis}, keep_dims={self.keep_dims}"

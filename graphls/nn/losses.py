@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from graphls import ops
 from graphls.dispatch import promoted
@@ -10,9 +10,10 @@ from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import int32, int64
 from graphls.nn.cell import Cell
 from graphls.nn.checks import boolean
+from graphls.ops.loss_operands import require_tensors
 from graphls.ops.operands import apply, tensor_of
 from graphls.source import user_location
-from graphls.tensor import Tensor, is_tensor
+from graphls.tensor import Tensor
 
 
 class LossBase(Cell):
@@ -21,11 +22,13 @@ class LossBase(Cell):
     Raises GraphValueError for another reduction.
     """
 
+    reductions: ClassVar[tuple[str, ...]] = ("mean", "sum", "none")
+
     def __init__(self, reduction: str = "mean") -> None:
         super().__init__()
-        if reduction not in ("mean", "sum", "none"):
+        if reduction not in self.reductions:
             raise GraphValueError(
-                f"For {type(self).__name__!r}, the 'reduction' must be in ['mean', 'sum', 'none'], "
+                f"For {type(self).__name__!r}, the 'reduction' must be in {list(self.reductions)}, "
                 f"but got {reduction!r}.",
                 user_location(),
             )
@@ -48,9 +51,7 @@ class MSELoss(LossBase):
     """
 
     def construct(self, logits: Any, labels: Any) -> Tensor:
-        require_tensors("MSELoss", logits, labels)
-        labels = apply("check_labels", tensor_of(labels))
-        return self.get_loss(ops.square(ops.sub(logits, labels)))
+        return ops.mse_loss(logits, finite_labels("MSELoss", labels), self.reduction)
 
 
 class SoftmaxCrossEntropyWithLogits(LossBase):
@@ -100,13 +101,10 @@ def _dense(logits: Tensor, labels: Tensor) -> Tensor:
     return ops.neg(ops.sum(ops.mul(labels, ops.log_softmax(logits)), axis=1))
 
 
-def require_tensors(name: str, *operands: Any) -> None:
-    """Raise GraphTypeError for what is no tensor."""
-    for operand in operands:
-        if not is_tensor(operand):
-            raise GraphTypeError(
-                f"{name} takes tensors for logits and labels, not {type(operand).__name__}.", user_location()
-            )
+def finite_labels(name: str, labels: Any) -> Tensor:
+    """Labels, of which a step refuses those that are nan or infinite; raises GraphTypeError for what is no tensor."""
+    require_tensors(name, labels)
+    return apply("check_labels", tensor_of(labels))
 
 
 class WithLossCell(Cell):

@@ -1,5 +1,45 @@
 """Functions of tensors: inside `construct` they become nodes of the graph, outside they compute at once."""
 
+from graphls.ops import (
+    arithmetic,
+    bitwise,
+    comparisons,
+    einstein,
+    exponentials,
+    gamma,
+    linear_algebra,
+    norms,
+    scans,
+    statistics,
+    trigonometric,
+)
+from graphls.ops.activations import (
+    celu,
+    elu,
+    fast_gelu,
+    glu,
+    hardshrink,
+    hardsigmoid,
+    hardswish,
+    hardtanh,
+    hsigmoid,
+    hswish,
+    leaky_relu,
+    logsigmoid,
+    mish,
+    prelu,
+    relu6,
+    rrelu,
+    selu,
+    softmax2d,
+    softmin,
+    softplus,
+    softshrink,
+    softsign,
+    swish,
+    tanhshrink,
+    threshold,
+)
 from graphls.ops.adaptive import (
     adaptive_avg_pool1d,
     adaptive_avg_pool2d,
@@ -8,6 +48,7 @@ from graphls.ops.adaptive import (
     adaptive_max_pool2d,
     adaptive_max_pool3d,
 )
+from graphls.ops.arithmetic import *  # noqa: F403
 from graphls.ops.arrangement import (
     atleast_1d,
     atleast_2d,
@@ -30,8 +71,10 @@ from graphls.ops.arrangement import (
     vstack,
 )
 from graphls.ops.attributes import dtype, rank, shape, size
+from graphls.ops.bitwise import *  # noqa: F403
 from graphls.ops.blocks import depth_to_space, fold, space_to_depth, unfold
 from graphls.ops.clipping import clip_by_global_norm, clip_by_norm
+from graphls.ops.comparisons import *  # noqa: F403
 from graphls.ops.composite import HyperMap, Map, MultitypeFuncGraph, Partial, partial
 from graphls.ops.control_flow import cond, fori_loop, scan, while_loop
 from graphls.ops.convolution import (
@@ -56,6 +99,7 @@ from graphls.ops.creation import (
 )
 from graphls.ops.diagonals import diag, diag_embed, diagonal, eye, tril, tril_indices, triu, triu_indices
 from graphls.ops.differentiate import GradOperation, grad, value_and_grad
+from graphls.ops.einstein import *  # noqa: F403
 from graphls.ops.elementwise import (
     abs,
     add,
@@ -91,7 +135,10 @@ from graphls.ops.elementwise import (
     tanh,
     truncate_div,
 )
+from graphls.ops.exponentials import *  # noqa: F403
+from graphls.ops.gamma import *  # noqa: F403
 from graphls.ops.indexing import getitem, setitem
+from graphls.ops.linear_algebra import *  # noqa: F403
 from graphls.ops.logic import (
     equal,
     greater,
@@ -109,6 +156,28 @@ from graphls.ops.logic import (
     select,
     where,
 )
+from graphls.ops.losses import (
+    binary_cross_entropy,
+    binary_cross_entropy_with_logits,
+    gaussian_nll_loss,
+    hinge_embedding_loss,
+    huber_loss,
+    kl_div,
+    l1_loss,
+    margin_ranking_loss,
+    mse_loss,
+    poisson_nll_loss,
+    smooth_l1_loss,
+    soft_margin_loss,
+)
+from graphls.ops.losses_classes import (
+    cross_entropy,
+    multi_margin_loss,
+    multilabel_margin_loss,
+    multilabel_soft_margin_loss,
+    nll_loss,
+)
+from graphls.ops.losses_distances import cosine_embedding_loss, triplet_margin_loss
 from graphls.ops.movement import (
     flip,
     fliplr,
@@ -123,6 +192,7 @@ from graphls.ops.movement import (
 )
 from graphls.ops.network import dropout, gelu, log_softmax, matmul, relu, sigmoid, silu, softmax
 from graphls.ops.normalization import batch_norm, group_norm, layer_norm, lrn, rms_norm
+from graphls.ops.norms import *  # noqa: F403
 from graphls.ops.operations import __getattr__ as __getattr__  # operator classes are names of this package, too
 from graphls.ops.padding import mirror_pad, pad
 from graphls.ops.pooling import (
@@ -177,6 +247,7 @@ from graphls.ops.reductions import (
     var,
 )
 from graphls.ops.resize import interpolate, pixel_shuffle, pixel_unshuffle
+from graphls.ops.scans import *  # noqa: F403
 from graphls.ops.scattering import (
     gather_nd,
     index_add,
@@ -228,6 +299,7 @@ from graphls.ops.shapes import (
     expand_dims,
     flatten,
     gather,
+    gather_d,
     gather_elements,
     permute,
     reshape,
@@ -241,30 +313,6 @@ from graphls.ops.shapes import (
 )
 from graphls.ops.sorting import argsort, kthvalue, msort, sort, topk
 from graphls.ops.state import assign, assign_add, assign_sub, depend, identity, stop_gradient
-
-# isort: split
-from graphls.ops import (
-    arithmetic,
-    bitwise,
-    comparisons,
-    einstein,
-    exponentials,
-    gamma,
-    linear_algebra,
-    norms,
-    scans,
-    statistics,
-    trigonometric,
-)
-from graphls.ops.arithmetic import *  # noqa: F403
-from graphls.ops.bitwise import *  # noqa: F403
-from graphls.ops.comparisons import *  # noqa: F403
-from graphls.ops.einstein import *  # noqa: F403
-from graphls.ops.exponentials import *  # noqa: F403
-from graphls.ops.gamma import *  # noqa: F403
-from graphls.ops.linear_algebra import *  # noqa: F403
-from graphls.ops.norms import *  # noqa: F403
-from graphls.ops.scans import *  # noqa: F403
 from graphls.ops.statistics import *  # noqa: F403
 from graphls.ops.trigonometric import *  # noqa: F403
 
@@ -303,6 +351,8 @@ __all__ = [
     "avg_pool3d",
     "batch_norm",
     "bernoulli",
+    "binary_cross_entropy",
+    "binary_cross_entropy_with_logits",
     "bincount",
     "block_diag",
     "broadcast_tensors",
@@ -311,6 +361,7 @@ __all__ = [
     "cast",
     "cat",
     "ceil",
+    "celu",
     "chunk",
     "clamp",
     "clip",
@@ -327,6 +378,8 @@ __all__ = [
     "conv_transpose2d",
     "conv_transpose3d",
     "cos",
+    "cosine_embedding_loss",
+    "cross_entropy",
     "depend",
     "depth_to_space",
     "diag",
@@ -339,6 +392,7 @@ __all__ = [
     "dropout3d",
     "dstack",
     "dtype",
+    "elu",
     "empty",
     "empty_like",
     "equal",
@@ -349,6 +403,7 @@ __all__ = [
     "expand_dims",
     "expm1",
     "eye",
+    "fast_gelu",
     "fill",
     "flatten",
     "flip",
@@ -361,15 +416,26 @@ __all__ = [
     "full",
     "full_like",
     "gather",
+    "gather_d",
     "gather_elements",
     "gather_nd",
+    "gaussian_nll_loss",
     "gelu",
     "getitem",
+    "glu",
     "grad",
     "greater",
     "greater_equal",
     "group_norm",
+    "hardshrink",
+    "hardsigmoid",
+    "hardswish",
+    "hardtanh",
+    "hinge_embedding_loss",
+    "hsigmoid",
     "hstack",
+    "hswish",
+    "huber_loss",
     "identity",
     "index_add",
     "index_fill",
@@ -378,8 +444,11 @@ __all__ = [
     "isfinite",
     "isinf",
     "isnan",
+    "kl_div",
     "kthvalue",
+    "l1_loss",
     "layer_norm",
+    "leaky_relu",
     "less",
     "less_equal",
     "linspace",
@@ -390,10 +459,12 @@ __all__ = [
     "logical_not",
     "logical_or",
     "logical_xor",
+    "logsigmoid",
     "logspace",
     "lp_pool1d",
     "lp_pool2d",
     "lrn",
+    "margin_ranking_loss",
     "masked_fill",
     "masked_select",
     "matmul",
@@ -407,14 +478,20 @@ __all__ = [
     "min",
     "minimum",
     "mirror_pad",
+    "mish",
     "mod",
     "moveaxis",
     "movedim",
+    "mse_loss",
     "msort",
     "mul",
+    "multi_margin_loss",
+    "multilabel_margin_loss",
+    "multilabel_soft_margin_loss",
     "multinomial",
     "narrow",
     "neg",
+    "nll_loss",
     "nonzero",
     "normal",
     "not_equal",
@@ -426,7 +503,9 @@ __all__ = [
     "permute",
     "pixel_shuffle",
     "pixel_unshuffle",
+    "poisson_nll_loss",
     "pow",
+    "prelu",
     "prod",
     "rand",
     "rand_like",
@@ -446,6 +525,7 @@ __all__ = [
     "reduce_prod",
     "reduce_sum",
     "relu",
+    "relu6",
     "repeat_elements",
     "repeat_interleave",
     "reshape",
@@ -455,6 +535,7 @@ __all__ = [
     "roll",
     "rot90",
     "round",
+    "rrelu",
     "rsqrt",
     "scalar_to_tensor",
     "scan",
@@ -476,6 +557,7 @@ __all__ = [
     "scatter_update",
     "searchsorted",
     "select",
+    "selu",
     "sequence_mask",
     "setitem",
     "shape",
@@ -486,7 +568,14 @@ __all__ = [
     "sin",
     "size",
     "slice",
+    "smooth_l1_loss",
+    "soft_margin_loss",
     "softmax",
+    "softmax2d",
+    "softmin",
+    "softplus",
+    "softshrink",
+    "softsign",
     "sort",
     "space_to_depth",
     "split",
@@ -501,8 +590,10 @@ __all__ = [
     "sub",
     "sum",
     "swapaxes",
+    "swish",
     "take_along_axis",
     "tanh",
+    "tanhshrink",
     "tensor_scatter_add",
     "tensor_scatter_div",
     "tensor_scatter_elements",
@@ -512,11 +603,13 @@ __all__ = [
     "tensor_scatter_sub",
     "tensor_scatter_update",
     "tensor_split",
+    "threshold",
     "tile",
     "topk",
     "transpose",
     "tril",
     "tril_indices",
+    "triplet_margin_loss",
     "triu",
     "triu_indices",
     "truncate_div",
@@ -535,6 +628,7 @@ __all__ = [
     "zeros",
     "zeros_like",
 ]
+
 __all__ += arithmetic.__all__
 __all__ += bitwise.__all__
 __all__ += comparisons.__all__

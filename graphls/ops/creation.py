@@ -73,7 +73,10 @@ def arange(start: Any = 0, end: Any = None, step: Any = 1, *, dtype: Any = None)
     given = _number_dtype(start, end, step)
     if _number(step) == 0:
         raise GraphValueError("arange takes a step that is not 0.", user_location())
-    return Tensor(np.arange(*map(_number, (start, end, step))), dtype or given)
+    try:
+        return Tensor(np.arange(*map(_number, (start, end, step))), dtype or given)
+    except (ValueError, MemoryError, OverflowError):
+        raise GraphValueError(f"arange from {start} to {end} by {step} has no end.", user_location()) from None
 
 
 def _number(x: Any) -> Any:

@@ -22,6 +22,7 @@ from graphls.ops import (
     logic,
     network,
     operations_arrays,
+    operations_network,
     operations_numbers,
     reductions,
     shapes,
@@ -173,8 +174,8 @@ CONFIGURED: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "Stack": (shapes.stack, {"axis": 0}),
 }
 
-PLAIN |= operations_arrays.PLAIN | operations_numbers.PLAIN
-CONFIGURED |= operations_arrays.CONFIGURED | operations_numbers.CONFIGURED
+PLAIN |= operations_arrays.PLAIN | operations_network.PLAIN | operations_numbers.PLAIN
+CONFIGURED |= operations_arrays.CONFIGURED | operations_network.CONFIGURED | operations_numbers.CONFIGURED
 
 OPERATORS: dict[str, Any] = {
     **{name: operator(name, function, {}, __name__) for name, function in PLAIN.items()},

@@ -167,6 +167,9 @@ def gather_elements(x: Any, dim: int, index: Any) -> Tensor:
     return apply("gather_elements", x, indices, axis=at)
 
 
+gather_d = gather_elements
+
+
 def check_range(x: Tensor, indices: Tensor, axis: int) -> None:
     """Raise GraphIndexError for an index that is known and outside of an axis."""
     if isinstance(indices, Symbol) or indices.dtype not in (int32, int64):

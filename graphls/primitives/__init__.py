@@ -1,6 +1,7 @@
 """Every primitive, each in one class; importing this package registers them all."""
 
 from graphls.primitives import (
+    activations,
     arithmetic,
     bitwise,
     cast,
@@ -27,6 +28,7 @@ from graphls.primitives import (
 )
 
 __all__ = [
+    "activations",
     "arithmetic",
     "bitwise",
     "cast",

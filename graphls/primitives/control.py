@@ -72,29 +72,36 @@ class StopGradient(Primitive):
 
 
 class CheckLabels(Primitive):
-    """The labels themselves, which must be finite or, where `classes` is given, in range(classes).
+    """The labels themselves, which must be finite or, where `classes` is given, in range(classes) or `ignored`.
 
     Sessions check labels that are inputs of a step before it runs.
     """
 
     half = "native"
-    samples = (sample(f32(2, 3)), sample(Type(int32, (4,)), integers=(0, 3), classes=3))
+    samples = (
+        sample(f32(2, 3)),
+        sample(Type(int32, (4,)), integers=(0, 3), classes=3),
+        sample(Type(int32, (9,)), integers=(-1, 3), classes=3, ignored=-1),
+    )
     onnx = "Identity"
 
-    def infer(self, labels: Type, classes: int | None = None) -> Type:
+    def infer(self, labels: Type, classes: int | None = None, ignored: int | None = None) -> Type:
         return labels
 
-    def numpy(self, labels: Array, classes: int | None = None) -> Array:
+    def numpy(self, labels: Array, classes: int | None = None, ignored: int | None = None) -> Array:
         if classes is None:
             finite = np.isfinite(labels)
             if not finite.all():
                 raise GraphValueError(f"{int((~finite).sum())} labels are nan or infinite; mend or drop them.")
         elif labels.size and not (labels.min() >= 0 and labels.max() < classes):
-            wrong = labels[(labels < 0) | (labels >= classes)].reshape(-1)[0]
-            raise GraphValueError(f"The label {wrong} is not in range({classes}).")
+            wrong = labels[((labels < 0) | (labels >= classes)) & (labels != ignored)]
+            if wrong.size:
+                raise GraphValueError(f"The label {wrong[0]} is not in range({classes}).")
         return labels
 
-    def vjp(self, e: Builder, g: Value, labels: Value, out: Value, classes: int | None = None) -> Any:
+    def vjp(
+        self, e: Builder, g: Value, labels: Value, out: Value, classes: int | None = None, ignored: int | None = None
+    ) -> Any:
         return g
 
 

@@ -62,6 +62,8 @@ class Matmul(Primitive):
             return e.const(np.zeros(e.out_types[0].shape), e.out_types[0].dtype)
         if ranks == [2, 2]:
             return e.Gemm(a, b, transA=int(transpose_a), transB=int(transpose_b))
+        if e.in_types[0].dtype is float64 and 0 not in (*e.in_types[0].shape, *e.in_types[1].shape):
+            return _by_einsum(e, a, b, transpose_a, transpose_b)
         return e.MatMul(_swapped(e, a, ranks[0], transpose_a), _swapped(e, b, ranks[1], transpose_b))
 
 
@@ -77,14 +79,19 @@ def _gradient_of_second(
     return e.matmul(a, g, transpose_a=not transpose_a)
 
 
+def _by_einsum(e: Any, a: str, b: str, transpose_a: bool, transpose_b: bool) -> str:
+    """The product of float64 batches: the runtime fuses MatMul with a transposition into what float32 alone has."""
+    batch = e.out_types[0].shape[:-2]
+    shapes = ((*batch, *t.shape[-2:]) for t in e.in_types)
+    a, b = (n if t.shape == s else e.Expand(n, e.ints(s)) for n, t, s in zip((a, b), e.in_types, shapes, strict=True))
+    first, second = "ji" if transpose_a else "ij", "kj" if transpose_b else "jk"
+    return str(e.Einsum(a, b, equation=f"...{first},...{second}->...ik"))
+
+
 def _swapped(e: Any, name: str, rank: int, transpose: bool) -> str:
-    """An operand, transposed or not; ONNX Runtime would fuse a plain transpose of float64 into what it cannot run."""
     if not transpose:
         return name
-    if e.in_types[0].dtype is not float64:
-        return str(e.Transpose(name, perm=[*range(rank - 2), rank - 1, rank - 2]))
-    wide = e.Transpose(e.Unsqueeze(name, e.ints([0])), perm=[*range(rank - 1), rank, rank - 1])
-    return str(e.Squeeze(wide, e.ints([0])))
+    return str(e.Transpose(name, perm=[*range(rank - 2), rank - 1, rank - 2]))
 
 
 class Transpose(Primitive):

@@ -11,7 +11,7 @@ import numpy as np
 
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.registry import register
-from graphls.ir.types import TOKEN, DType, Type, broadcast_shapes, float32
+from graphls.ir.types import TOKEN, DType, Type, bool_, broadcast_shapes, float32
 
 Array = np.ndarray[Any, Any]
 
@@ -191,6 +191,8 @@ class Elementwise(Primitive, abstract=True):
         if len(types) != expected:
             raise GraphTypeError(f"{self.name} takes {expected} operands, not {len(types)}.")
         dtype = same_dtype(self.name, *types)
+        if dtype is bool_:
+            raise GraphTypeError(f"{self.name} takes numbers, not {types[0]}; cast it first.")
         return Type(dtype, broadcast_shapes(*(t.shape for t in types)))
 
 

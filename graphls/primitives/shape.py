@@ -71,7 +71,7 @@ class BroadcastTo(Primitive):
     )
 
     def infer(self, x: Type, shape: Shape) -> Type:
-        if broadcast_shapes(x.shape, shape) != tuple(shape):
+        if min(shape, default=0) < 0 or broadcast_shapes(x.shape, shape) != tuple(shape):
             raise GraphValueError(f"{x} does not broadcast to the shape {shape}.")
         return x.with_shape(shape)
 

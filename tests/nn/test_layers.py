@@ -122,7 +122,7 @@ WRONG: list[Any] = [
     (lambda: nn.Dense(0, 3), ValueError, "'in_channels' must be int and must > 0, but got '0' with type 'int'"),
     (lambda: nn.Dense(3, 2.5), TypeError, "'out_channels'"),
     (lambda: nn.Dense(3, 2, has_bias=1), TypeError, "'has_bias' must be bool"),
-    (lambda: nn.Dense(3, 2, weight_init="onse"), ValueError, "did you mean 'ones'"),
+    (lambda: nn.Dense(3, 2, weight_init="onez"), ValueError, "did you mean 'one"),
     (lambda: nn.Dense(3, 2, weight_init=graphls.Tensor(np.ones((3, 2)))), ValueError, r"must have \(2, 3\)"),
     (lambda: nn.Dense(3, 2, weight_init=[1]), TypeError, "Initializer"),
     (lambda: nn.Dense(3, 2, activation="rel"), ValueError, "did you mean 'relu'"),

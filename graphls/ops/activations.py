@@ -1,0 +1,200 @@
+"""Activation functions of every element alone, and those along an axis that are made of others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from graphls import dispatch
+from graphls.ir.errors import GraphValueError
+from graphls.ops.elementwise import abs, add, clip_by_value, div, expm1, minimum, mul, neg, sign, sub, tanh
+from graphls.ops.logic import greater, less_equal, where
+from graphls.ops.network import relu, sigmoid, silu, softmax
+from graphls.ops.operands import apply, axis_of, float_of, tensor_of
+from graphls.ops.settings import number
+from graphls.ops.shapes import cut, reshape
+from graphls.source import user_location
+from graphls.tensor import Tensor
+
+
+def relu6(x: Any) -> Tensor:
+    """x, at least 0 and at most 6."""
+    return minimum(relu(x), 6.0)
+
+
+def leaky_relu(input: Any, alpha: Any = 0.2) -> Tensor:
+    """x where it is positive and alpha * x elsewhere."""
+    x = float_of(input)
+    return where(greater(x, 0.0), x, mul(x, alpha))
+
+
+def prelu(x: Any, weight: Any) -> Tensor:
+    """x where it is positive and weight * x elsewhere, with one weight for all or one for each channel (axis 1).
+
+    Raises GraphValueError for weights of another shape.
+    """
+    x, weight = float_of(x), float_of(weight)
+    channels = x.shape[1] if x.ndim > 1 else 1
+    if weight.shape not in ((1,), (channels,)):
+        raise GraphValueError(
+            f"prelu of {x.type} takes a weight of shape (1,) or ({channels},), not {weight.shape}.", user_location()
+        )
+    sizes = (1, -1, *(1,) * (x.ndim - 2)) if x.ndim > 1 else (1,) * x.ndim
+    return leaky_relu(x, dispatch.cast(reshape(weight, sizes), x.dtype))
+
+
+def rrelu(input: Any, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = True) -> Tensor:
+    """x where it is positive, and elsewhere x times a number drawn between `lower` and `upper` for each element.
+
+    Not in training the number is (lower + upper) / 2 (Xu et al., 2015). Raises GraphTypeError and GraphValueError for
+    bounds that are none.
+    """
+    check_slopes("rrelu", lower, upper)
+    x = float_of(input)
+    if not training:
+        return leaky_relu(x, (lower + upper) / 2)
+    slopes = add(mul(_uniform(x.shape), upper - lower), float(lower))
+    return leaky_relu(x, dispatch.cast(slopes, x.dtype))
+
+
+def check_slopes(name: str, lower: Any, upper: Any) -> None:
+    """Raise GraphTypeError for what are no numbers, GraphValueError unless 0 <= lower <= upper <= 1."""
+    if not 0 <= number(name, "lower", lower) <= number(name, "upper", upper) <= 1:
+        raise GraphValueError(f"For {name!r}, 0 <= lower <= upper <= 1, but got {lower} and {upper}.", user_location())
+
+
+def _uniform(shape: tuple[int, ...]) -> Tensor:
+    from graphls.random import generator
+
+    tracer = dispatch.current_tracer()
+    if tracer is not None:
+        drawn: Tensor = tracer.random("random_uniform", {"shape": shape})
+        return drawn
+    return Tensor(generator().random(shape, dtype="float32"))
+
+
+def elu(input_x: Any, alpha: Any = 1.0) -> Tensor:
+    """x where it is positive and alpha * (exp(x) - 1) elsewhere."""
+    x = float_of(input_x)
+    return where(greater(x, 0.0), x, mul(expm1(minimum(x, 0.0)), alpha))
+
+
+def selu(input_x: Any) -> Tensor:
+    """scale * elu(x, alpha) with the constants that keep mean 0 and variance 1 (Klambauer et al., 2017)."""
+    alpha, scale = 1.6732632423543772, 1.0507009873554805
+    x = float_of(input_x)
+    return where(greater(x, 0.0), mul(x, scale), mul(expm1(minimum(x, 0.0)), scale * alpha))
+
+
+def celu(x: Any, alpha: float = 1.0) -> Tensor:
+    """x where it is positive and alpha * (exp(x / alpha) - 1) elsewhere; raises GraphValueError for an alpha of 0."""
+    if number("celu", "alpha", alpha) == 0:
+        raise GraphValueError("For 'celu', the 'alpha' must not be 0.", user_location())
+    x = float_of(x)
+    return where(greater(x, 0.0), x, mul(expm1(div(minimum(x, 0.0), alpha)), alpha))
+
+
+def mish(x: Any) -> Tensor:
+    """x * tanh(log(1 + exp(x))) (Misra, 2019)."""
+    x = float_of(x)
+    return mul(x, tanh(apply("softplus", x)))
+
+
+def fast_gelu(x: Any) -> Tensor:
+    """x * sigmoid(1.702 * x), which is near the gelu."""
+    x = float_of(x)
+    return mul(x, sigmoid(mul(x, 1.702)))
+
+
+def hardsigmoid(input: Any) -> Tensor:
+    """(x + 3) / 6, at least 0 and at most 1."""
+    return mul(relu6(add(float_of(input), 3.0)), 1 / 6)
+
+
+def hardswish(x: Any) -> Tensor:
+    """x * hardsigmoid(x)."""
+    x = float_of(x)
+    return mul(x, hardsigmoid(x))
+
+
+def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
+    """x, at least `min_val` and at most `max_val`; raises GraphValueError unless the one is the smaller."""
+    if not number("hardtanh", "min_val", min_val) < number("hardtanh", "max_val", max_val):
+        raise GraphValueError(
+            f"For 'hardtanh', 'min_val' must be below 'max_val', but got {min_val} and {max_val}.", user_location()
+        )
+    result: Tensor = clip_by_value(float_of(input), min_val, max_val)
+    return result
+
+
+def hardshrink(x: Any, lambd: Any = 0.5) -> Tensor:
+    """x where its absolute value is above `lambd` and 0 elsewhere."""
+    x = float_of(x)
+    return where(less_equal(abs(x), lambd), 0.0, x)
+
+
+def softshrink(input: Any, lambd: Any = 0.5) -> Tensor:
+    """x moved towards 0 by `lambd`, and 0 where it would pass it."""
+    x = float_of(input)
+    return where(less_equal(abs(x), lambd), 0.0, sub(x, mul(sign(x), lambd)))
+
+
+def tanhshrink(input: Any) -> Tensor:
+    """x - tanh(x)."""
+    x = float_of(input)
+    return sub(x, tanh(x))
+
+
+def threshold(input: Any, thr: Any, value: Any) -> Tensor:
+    """x where it is above `thr` and `value` elsewhere."""
+    x = float_of(input)
+    return where(less_equal(x, thr), value, x)
+
+
+def softplus(input: Any, beta: float = 1, threshold: float = 20) -> Tensor:
+    """log(1 + exp(beta * x)) / beta, and x itself where beta * x is above the threshold.
+
+    Raises GraphValueError for a beta of 0.
+    """
+    if number("softplus", "beta", beta) == 0:
+        raise GraphValueError("For 'softplus', the 'beta' must not be 0.", user_location())
+    x = float_of(input)
+    scaled = x if beta == 1 else mul(x, beta)
+    soft = apply("softplus", scaled)
+    return where(greater(scaled, number("softplus", "threshold", threshold)), x, soft if beta == 1 else div(soft, beta))
+
+
+def softsign(x: Any) -> Tensor:
+    """x / (1 + abs(x))."""
+    x = float_of(x)
+    return div(x, add(abs(x), 1.0))
+
+
+def logsigmoid(x: Any) -> Tensor:
+    """The logarithm of the logistic function, exact where that is tiny."""
+    return neg(apply("softplus", neg(float_of(x))))
+
+
+def softmin(x: Any, axis: int = -1) -> Tensor:
+    """exp(-x) divided by its sum along an axis."""
+    return softmax(neg(float_of(x)), axis)
+
+
+def softmax2d(x: Any) -> Tensor:
+    """The softmax over the channels of images (N, C, H, W) or (C, H, W); raises GraphValueError for another rank."""
+    x = tensor_of(x)
+    if x.ndim not in (3, 4):
+        raise GraphValueError(f"softmax2d takes (N, C, H, W) or (C, H, W), not {x.type}.", user_location())
+    return softmax(x, -3)
+
+
+def glu(x: Any, axis: int = -1) -> Tensor:
+    """a * sigmoid(b) for the two halves a and b of x along an axis; raises GraphValueError for an odd size."""
+    x = float_of(x)
+    at = axis_of(axis, x.ndim)
+    size = x.shape[at]
+    if size % 2:
+        raise GraphValueError(f"glu takes an axis of an even size, not axis {axis} of {x.type}.", user_location())
+    return mul(cut(x, at, 0, size // 2), sigmoid(cut(x, at, size // 2, size)))
+
+
+hsigmoid, hswish, swish = hardsigmoid, hardswish, silu

@@ -1,0 +1,74 @@
+"""The page of operators is what the code says, and it says something of each."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import graphls
+from graphls import nn, ops
+from graphls.coverage import page
+from graphls.coverage.names import names, sections
+from graphls.coverage.probe import Finding, probe, probe_cell
+from graphls.ops.operations import OPERATORS
+
+PAGE = Path(__file__).parent.parent / "docs" / "operators.md"
+
+
+def test_the_page_is_up_to_date() -> None:
+    assert PAGE.read_text(encoding="utf-8") == page(), "docs/operators.md is stale: run `make docs`"
+
+
+def test_every_name_stands_on_the_page() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    rows = set(re.findall(r"^\| `(\w+)`", text, re.MULTILINE))
+    assert rows == {*ops.__all__, *nn.__all__}
+    lacking = " ".join(text.split("## Not offered")[1].split())
+    for section in sections():
+        offered = {"ops": {*ops.__all__, *OPERATORS}, "class": {*OPERATORS}, "nn": {*nn.__all__}}[section.kind]
+        assert ", ".join(n for n in section.names if n not in offered) in lacking
+    assert "vmap" in lacking and "mse_loss," not in lacking
+
+
+def test_the_names_of_mindspore() -> None:
+    assert {"relu", "cross_entropy", "einsum", "vmap"} <= names("ops")
+    assert {"ReLU", "Softmax", "ReduceSum"} <= names("class") and {"Dense", "CrossEntropyLoss"} <= names("nn")
+
+
+FLOATS = ("float16", "bfloat16", "float32", "float64")
+
+
+@pytest.mark.parametrize(
+    ("function", "dtypes", "gradient"),
+    [
+        (ops.matmul, None, True),
+        (ops.floor, None, False),
+        (ops.argmax, None, False),
+        (ops.cross_entropy, None, True),
+        (lambda x: graphls.dispatch.apply("exp", x), FLOATS, True),
+        (lambda x: graphls.dispatch.apply("logical_not", x), ("bool",), False),
+        (ops.zeros, (), False),
+    ],
+)
+def test_functions_are_probed(function: Any, dtypes: Any, gradient: bool) -> None:
+    found = probe(function)
+    assert isinstance(found, Finding) and found.gradient is gradient and found.cpu and found.cuda
+    if dtypes is not None:
+        assert tuple(d.long_name for d in found.dtypes) == dtypes
+
+
+def test_cells_are_probed() -> None:
+    for kind in (nn.Dense, nn.Conv2d, nn.CrossEntropyLoss, nn.MSELoss, nn.Threshold, nn.CosineEmbeddingLoss):
+        found = probe_cell(kind)
+        assert found is not None and found.gradient and {d.long_name for d in found.dtypes} >= {"float16", "float32"}
+    assert probe_cell(nn.Momentum) is None and probe_cell(nn.WithLossCell) is None
+
+
+def test_what_no_arguments_fit_has_no_finding() -> None:
+    def refuses(x: Any) -> Any:
+        raise graphls.GraphlsError("no")
+
+    assert probe(refuses) is None
