@@ -42,13 +42,13 @@ def test_the_primitive_has_its_rules() -> None:
         exec(PRIMITIVE, {"FloatElementwise": FloatElementwise, "f32": f32, "sample": sample, "np": np})
         x = np.linspace(-2, 2, 5, dtype=np.float32)
 
-        def softplus(x: Any) -> Any:
-            return graphls.ops.sum(dispatch.apply("softplus", x))
+        def smooth_ramp(x: Any) -> Any:
+            return graphls.ops.sum(dispatch.apply("smooth_ramp", x))
 
-        gradient = graphls.grad(softplus)(graphls.Tensor(x)).asnumpy()
+        gradient = graphls.grad(smooth_ramp)(graphls.Tensor(x)).asnumpy()
         np.testing.assert_allclose(gradient, 1 / (1 + np.exp(-x)), rtol=1e-5)
     finally:
-        _operations.pop("softplus", None)
+        _operations.pop("smooth_ramp", None)
 
 
 def test_the_pass_and_its_case(tmp_path: Path) -> None:
