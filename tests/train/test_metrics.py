@@ -142,7 +142,7 @@ def test_the_curves_of_several_classes() -> None:
     false, true, thresholds = evaluated(metrics.ROC(class_num=4))
     assert len(thresholds) == 4
     for c in range(4):
-        positive = LABELS == c
+        positive = np.equal(LABELS, c)
         expected = reference.roc_curve(positive, SCORES[:, c], drop_intermediate=False)
         np.testing.assert_allclose(false[c], expected[0])
         np.testing.assert_allclose(true[c], expected[1])
