@@ -126,14 +126,20 @@ class OrtSession:
             self.session.run_with_iobinding(binding)
         except Exception as error:
             raise GraphRuntimeError(f"ONNX Runtime could not run the step: {_first_line(error)}") from error
-        if self.random_state is not None:
-            self.host.after_step(self.random_state)
-        if self.swapped:
-            self._tick()
+        except BaseException:
+            self._finish_step()  # a Ctrl-C during the call is raised behind it: the step has run
+            raise
+        self._finish_step()
         results = [r.copy() if small else r for r, small in zip(results, self.small, strict=True)]
         for i, dtype in self.narrowed.items():
             results[i] = results[i].astype(dtype)
         return results
+
+    def _finish_step(self) -> None:
+        if self.random_state is not None:
+            self.host.after_step(self.random_state)
+        if self.swapped:
+            self._tick()
 
     def _tick(self) -> None:
         self.clock.ticks += 1
