@@ -1,0 +1,1 @@
+"""Training: models, callbacks, metrics and checkpoints."""
