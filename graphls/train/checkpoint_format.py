@@ -66,6 +66,7 @@ IGNORED = "random_op"
 
 SLICE_BYTES = 512 * 1024 * 1024
 CRC_MARK, CRC_LENGTH = b"crc_num", 10
+CRC_TOTAL = len(CRC_MARK) + CRC_LENGTH
 MOST_AXES, LARGEST = 32, 1 << 48
 """Axes and elements of the largest tensor that is believed."""
 
@@ -138,13 +139,13 @@ def decode(data: bytes, crc_check: bool = False) -> dict[str, Entry]:
 
 def has_crc(data: bytes) -> bool:
     """Whether a file ends in a CRC."""
-    return data[-len(CRC_MARK) - CRC_LENGTH :].startswith(CRC_MARK)
+    return data[-CRC_TOTAL:-CRC_LENGTH] == CRC_MARK
 
 
 def _checked_content(data: bytes, crc_check: bool) -> memoryview:
     if not has_crc(data):
         return memoryview(data)
-    content = memoryview(data)[: -len(CRC_MARK) - CRC_LENGTH]
+    content = memoryview(data)[:-CRC_TOTAL]
     if crc_check and binascii.crc32(content) != int.from_bytes(data[-CRC_LENGTH:], "big"):
         raise GraphValueError("the crc check is failed, so the file is damaged")
     return content

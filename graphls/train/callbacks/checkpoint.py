@@ -1,0 +1,230 @@
+"""ModelCheckpoint: saves the state of a training while it runs."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from graphls.ir.errors import GraphFileError, GraphTypeError, GraphValueError
+from graphls.ir.files import write_text
+from graphls.ir.text import dump
+from graphls.nn.cell import Cell
+from graphls.random import random_state
+from graphls.source import user_location, warn
+from graphls.train import background
+from graphls.train.callbacks.callback import Callback
+from graphls.train.callbacks.checkpoint_config import COUNTS, RANDOM_STATE, CheckpointConfig
+from graphls.train.serialization import save_checkpoint
+
+__all__ = ["CheckpointConfig", "ModelCheckpoint"]
+
+
+class Saved(NamedTuple):
+    """A file that was saved, and when."""
+
+    path: Path
+    time: float
+
+
+class ModelCheckpoint(Callback):
+    """Saves the training step as `<prefix>-<epoch>_<step in the epoch>.ckpt` in `directory`, as `config` says.
+
+    The file holds every parameter of the training step: weights, moments, counters, the loss scale; and the entry
+    `random_state`, from which dropout goes on. `load_checkpoint` and `load_param_into_net` give all of it to a training
+    step that was made as the first one. The last step is saved in any case. Where `directory` (default: the current one)
+    holds checkpoints of this prefix already, the prefix gets `_1`, `_2` and so on. `<prefix>-graph.meta` is the IR of
+    the compiled step as text. Either argument may be a function of the callback's parameters; a `prefix` that is one
+    gives the whole name. A file is removed only after a newer one is complete.
+
+    Raises GraphValueError for a prefix that is no string or contains '/', GraphTypeError for another config, and
+    GraphFileError where the directory cannot be made.
+    """
+
+    def __init__(
+        self,
+        prefix: str | Callable[[Any], str] = "CKP",
+        directory: str | os.PathLike[str] | Callable[[Any], str] | None = None,
+        config: CheckpointConfig | None = None,
+    ) -> None:
+        super().__init__()
+        if not callable(prefix) and (not isinstance(prefix, str) or not prefix or "/" in prefix or "\0" in prefix):
+            raise GraphValueError(
+                "For 'ModelCheckpoint', the argument 'prefix' for checkpoint file name is invalid, it must be string "
+                f"and does not contain '/', but got {prefix!r}.",
+                user_location(),
+            )
+        if config is not None and not isinstance(config, CheckpointConfig):
+            raise GraphTypeError(
+                "For 'ModelCheckpoint', the type of argument 'config' should be 'CheckpointConfig', but got "
+                f"{type(config)}.",
+                user_location(),
+            )
+        self._config = config if config is not None else CheckpointConfig()
+        self._directory = directory if callable(directory) else _folder(directory)
+        is_fixed = isinstance(prefix, str) and isinstance(self._directory, Path)
+        self._prefix = unused_prefix(self._directory, prefix) if is_fixed else prefix
+        self._saved: list[Saved] = []
+        self._last_saved_step = 0
+        self._last_time = time.monotonic()
+        self._latest: str = ""
+        self._finished: Any = None
+        self._has_graph = False
+
+    @property
+    def latest_ckpt_file_name(self) -> str:
+        """The file that was saved last; empty before the first."""
+        return self._latest
+
+    def on_train_step_end(self, run_context: Any) -> None:
+        """Save if it is time to."""
+        parameters = run_context.original_args()
+        self._finished = run_context, _place(parameters)
+        self._save_graph(parameters)
+        if self._is_time(parameters.cur_step_num):
+            self._save(parameters, _place(parameters))
+
+    def on_train_end(self, run_context: Any) -> None:
+        """Save the last step, unless that has been done, and wait for files that are still being written."""
+        parameters = run_context.original_args()
+        if parameters.cur_step_num != self._last_saved_step:
+            self._save(parameters, _place(parameters))
+        self._clean()
+
+    def __exit__(self, *error: Any) -> None:
+        """After an exception, save what the last whole step has left, where the config says so."""
+        if error and error[0] is not None and self._config.exception_save and self._finished is not None:
+            run_context, place = self._finished
+            self._save(run_context.original_args(), place, "_breakpoint")
+            self._clean()
+
+    def _is_time(self, step: int) -> bool:
+        if self._config.save_checkpoint_steps:
+            return bool(step >= self._last_saved_step + self._config.save_checkpoint_steps)
+        seconds = self._config.save_checkpoint_seconds
+        return bool(seconds) and time.monotonic() - self._last_time > seconds
+
+    def _save(self, parameters: Any, place: Place, ending: str = "") -> None:
+        config = self._config
+        name = self._name(parameters, f"-{place.epoch}_{place.step_in_epoch}") + f"{ending}.{config.format}"
+        path = self._folder(parameters) / name
+        self._clean()
+        save_checkpoint(
+            config.saved_network or parameters.train_network,
+            path,
+            integrated_save=config.integrated_save,
+            async_save=config.async_save,
+            append_dict=self._appendix(place),
+            crc_check=config.crc_check,
+            format=config.format,
+        )
+        self._saved = [saved for saved in self._saved if saved.path != path] + [Saved(path, time.monotonic())]
+        self._last_saved_step, self._last_time, self._latest = place.step, time.monotonic(), str(path)
+        parameters.last_save_ckpt_step, parameters.latest_ckpt_file = place.step, str(path)
+        if not config.async_save:
+            self._clean()
+
+    def _appendix(self, place: Place) -> dict[str, Any]:
+        config = self._config
+        entries = dict(config.append_dict)
+        entries.update({name: getattr(place, name) for name in COUNTS if name in entries})
+        if config.saved_network is None or RANDOM_STATE in entries:
+            entries[RANDOM_STATE] = random_state()
+        return entries
+
+    def _clean(self) -> None:
+        """Wait for the file that is being written, then remove those that are too many."""
+        background.settle()
+        kept = kept_files(self._saved, self._config)
+        for path, _ in self._saved:
+            if path not in {file.path for file in kept}:
+                _remove(path)
+        self._saved = kept
+
+    def _save_graph(self, parameters: Any) -> None:
+        """Write the IR of the step, once, where one is compiled."""
+        text = "" if self._has_graph else graph_text(parameters.train_network)
+        if text:
+            write_text(self._folder(parameters) / (self._name(parameters, "") + "-graph.meta"), text)
+            self._has_graph = True
+
+    def _folder(self, parameters: Any) -> Path:
+        return self._directory if isinstance(self._directory, Path) else _folder(self._directory(parameters))
+
+    def _name(self, parameters: Any, numbers: str) -> str:
+        return self._prefix + numbers if isinstance(self._prefix, str) else self._prefix(parameters)
+
+
+class Place(NamedTuple):
+    """Where a training stands: numbers of the epoch and the step, from 1."""
+
+    epoch: int
+    step_in_epoch: int
+    step: int
+
+    @property
+    def epoch_num(self) -> int:
+        """The entry of this name."""
+        return self.epoch
+
+    @property
+    def step_num(self) -> int:
+        """The entry of this name."""
+        return self.step
+
+
+def _place(parameters: Any) -> Place:
+    step = int(parameters.cur_step_num)
+    return Place(int(parameters.cur_epoch_num), (step - 1) % int(parameters.batch_num) + 1, step)
+
+
+def unused_prefix(folder: Path, prefix: str) -> str:
+    """The prefix itself, or with the number after the highest that checkpoints in this folder have."""
+    pattern = re.compile(re.escape(prefix) + r"(?:_(\d+))?-.*\.(?:ckpt|safetensors)")
+    matches = filter(None, (pattern.fullmatch(name) for name in os.listdir(folder)))
+    numbers = [int(match[1] or 0) for match in matches]
+    return f"{prefix}_{max(numbers) + 1}" if numbers else prefix
+
+
+def kept_files(saved: list[Saved], config: CheckpointConfig) -> list[Saved]:
+    """Those of the files, oldest first, that a config keeps; the newest is always one of them."""
+    if config.keep_checkpoint_max:
+        return saved[-config.keep_checkpoint_max :]
+    span = 60 * (config.keep_checkpoint_per_n_minutes or 0)
+    kept: list[Saved] = []
+    for file in saved:
+        if not kept or file.time - kept[-1].time >= span:
+            kept.append(file)
+    return kept if not saved or kept[-1] is saved[-1] else [*kept, saved[-1]]
+
+
+def graph_text(network: Any) -> str:
+    """The IR of the step that a cell has compiled last; empty where it has compiled none."""
+    caches = network.__dict__.get("_compiled", {}).values() if isinstance(network, Cell) else ()
+    steps = [step for cache in caches for found in cache.steps.values() for step in found]
+    return dump(steps[-1].graph) if steps else ""
+
+
+def _folder(directory: Any) -> Path:
+    """A directory, made where it is missing."""
+    if directory is not None and (not isinstance(directory, (str, os.PathLike)) or not os.fspath(directory)):
+        raise GraphTypeError(
+            f"For 'ModelCheckpoint', the 'directory' must be a string, but got {directory!r}.", user_location()
+        )
+    path = Path(os.path.abspath(directory if directory is not None else os.getcwd()))
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise GraphFileError(f"The directory {path} cannot be made: {reason}.", user_location()) from None
+    return path
+
+
+def _remove(path: Path) -> None:
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        warn(f"The old checkpoint {path} cannot be removed: {error.strerror}.")
