@@ -222,7 +222,7 @@ def _array(tag: str, dims: tuple[int, ...], dtype: DType, content: memoryview) -
         raise GraphValueError(f"{tag!r} has the impossible shape {_shortened(dims)}")
     if prod(dims) * dtype.itemsize != len(content):
         raise GraphValueError(
-            f"{tag!r} has the shape {_shortened(dims)} in {dtype!r} and {len(content)} bytes of content, which do not fit"
+            f"{tag!r} has the shape {_shortened(dims)} in {dtype!r} and {len(content)} bytes, which do not fit together"
         )
     if dtype is bool_ and len(content) and np.frombuffer(content, np.uint8).max() > 1:
         raise GraphValueError(f"{tag!r} holds booleans that are neither 0 nor 1")
