@@ -6,6 +6,7 @@ import os
 import secrets
 from collections.abc import Iterable
 from contextlib import suppress
+from glob import escape
 from pathlib import Path
 from typing import Any
 
@@ -42,25 +43,21 @@ def write_parts(path: Path, parts: Iterable[Part]) -> None:
         if path.exists() and not path.is_file():
             raise OSError("it is not a regular file")
         path.parent.mkdir(parents=True, exist_ok=True)
-        remove_leftovers(path)
+        remove_leftovers(path.parent, path.name)
         _write(path, parts)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise GraphFileError(f"{path} cannot be written: {reason}.") from None
 
 
-def remove_leftovers(path: Path) -> None:
-    """Remove the unfinished files of this name that no process is writing any more."""
+def remove_leftovers(folder: Path, name: str, ending: str = "") -> None:
+    """Remove the unfinished files of a name that no process is writing any more; `ending` is a pattern behind it."""
     if fcntl is None:
         return
-    for leftover in path.parent.glob(f".{_literal(path.name)}.*.tmp"):
+    for leftover in folder.glob(f".{escape(name)}{ending}.*.tmp"):
         with suppress(OSError), open(leftover, "rb") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             leftover.unlink()
-
-
-def _literal(name: str) -> str:
-    return "".join(f"[{c}]" if c in "*?[" else c for c in name)
 
 
 def _write(path: Path, parts: Iterable[Part]) -> None:

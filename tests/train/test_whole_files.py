@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
@@ -50,14 +51,29 @@ def test_a_full_disk_leaves_the_file_that_was_there(tmp_path: Path, format: str)
     assert files(tmp_path) == [f"a.{format}"]
 
 
-@pytest.mark.skipif(os.geteuid() == 0 and sys.platform == "win32", reason="permissions differ")
-def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
-    """Root may write everywhere but to a folder of the kernel's."""
-    folder = Path("/proc/self") if os.geteuid() == 0 else tmp_path / "fixed"
-    if os.geteuid() != 0:
-        folder.mkdir(mode=0o500)
-    with pytest.raises(GraphFileError, match="cannot be written"):
-        save_checkpoint(SMALL, folder / "a.ckpt")
+@contextmanager
+def without_rights() -> Iterator[None]:
+    """Root may write everywhere, so it becomes nobody."""
+    is_root = os.geteuid() == 0
+    if is_root:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        if is_root:
+            os.seteuid(0)
+
+
+def test_a_folder_that_cannot_be_written_keeps_its_file() -> None:
+    with TemporaryDirectory() as name:
+        path = Path(name) / "a.ckpt"
+        save_checkpoint(SMALL, path)
+        before = path.read_bytes()
+        os.chmod(name, 0o555)
+        with without_rights(), pytest.raises(GraphFileError, match="cannot be written: Permission denied"):
+            save_checkpoint(LARGE, path)
+        os.chmod(name, 0o755)
+        assert path.read_bytes() == before and files(Path(name)) == ["a.ckpt"]
 
 
 def test_a_directory_a_device_and_a_file_as_folder_are_not_replaced(tmp_path: Path) -> None:
@@ -89,6 +105,7 @@ def test_an_error_between_two_parts_leaves_nothing(tmp_path: Path) -> None:
 WRITES_WITHOUT_AN_END = """
 import sys, time
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from graphls.ir.files import write_parts
 def parts():
     yield b"begun"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from graphls.ir.errors import GraphFileError, GraphTypeError, GraphValueError
-from graphls.ir.files import write_text
+from graphls.ir.files import remove_leftovers, write_text
 from graphls.ir.text import dump
 from graphls.nn.cell import Cell
 from graphls.random import random_state
@@ -182,7 +182,11 @@ def _place(parameters: Any) -> Place:
 
 
 def unused_prefix(folder: Path, prefix: str) -> str:
-    """The prefix itself, or with the number after the highest that checkpoints in this folder have."""
+    """The prefix itself, or with the number after the highest that checkpoints in this folder have.
+
+    What trainings of this prefix that were killed have left unfinished is removed.
+    """
+    remove_leftovers(folder, prefix, ending="[-_]*")
     pattern = re.compile(re.escape(prefix) + r"(?:_(\d+))?-.*\.(?:ckpt|safetensors)")
     matches = filter(None, (pattern.fullmatch(name) for name in os.listdir(folder)))
     numbers = [int(match[1] or 0) for match in matches]
