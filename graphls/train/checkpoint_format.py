@@ -102,7 +102,7 @@ def _encoded(name: str, entry: Entry, slice_bytes: int) -> Iterator[Part]:
         raise GraphTypeError(f"A checkpoint holds no {entry.dtype}, as {name!r} is.")
     flat = np.ascontiguousarray(entry).reshape(-1)
     for part in np.array_split(flat, max(1, -(-flat.nbytes // slice_bytes))):
-        yield from _value(name, entry.shape, kind, memoryview(part.view(np.uint8)))
+        yield from _value(name, entry.shape, kind, part.view(np.uint8).data)
 
 
 def _value(name: str, dims: Sequence[int], kind: str, content: memoryview) -> Iterator[Part]:

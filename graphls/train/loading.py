@@ -102,7 +102,7 @@ def _fitting(parameter: Parameter, value: Any, strict: bool) -> Array:
 
 def _converts(source: DType, target: DType) -> bool:
     integers = ("int", "uint")
-    return source.is_float and target.is_float or (source.kind in integers and target.kind in integers)
+    return (source.is_float and target.is_float) or (source.kind in integers and target.kind in integers)
 
 
 def _misfit(parameter: Parameter, what: str, wanted: object, found: object) -> GraphRuntimeError:

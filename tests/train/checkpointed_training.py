@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from graphls.train.callbacks.callback import InternalCallbackParam, RunContext
 
 import graphls
 import tests.train.conftest  # noqa: F401
 from graphls import nn
-from graphls.train.callbacks.callback import InternalCallbackParam, RunContext
 from graphls.train.callbacks.checkpoint import CheckpointConfig, ModelCheckpoint
 from graphls.train.serialization import load_checkpoint, load_param_into_net
 
@@ -48,8 +48,10 @@ def told(cell: nn.Cell) -> Any:
 def run(cell: nn.Cell, step: Any, callback: Any, steps: range) -> Iterator[int]:
     """The steps, counted from 0, with the hooks of a training; yields the number of each when it is over."""
     parameters = told(cell)
+    parameters.cur_step_num = steps.start
     context = RunContext(parameters)
     with callback:
+        callback.on_train_begin(context)
         for number in steps:
             parameters.cur_step_num, parameters.cur_epoch_num = number + 1, number // EPOCH + 1
             step(*batch(number))

@@ -59,7 +59,7 @@ def kill_many_times(times: int, folder: Path, seed: int) -> list[int]:
 def main(folder: Path, times: int) -> None:
     counts = kill_many_times(times, folder, seed=times)
     unfinished = len(list(folder.glob(".*")))
-    print(f"{times} kills, {sum(counts)} steps, {min(counts)} to {max(counts)} in a run, {unfinished} unfinished files.")
+    print(f"{times} kills, {sum(counts)} steps, {min(counts)} to {max(counts)} in a run, {unfinished} files unfinished")
 
 
 def test_a_training_that_is_killed_goes_on_as_if_it_had_not_been(tmp_path: Path) -> None:

@@ -8,13 +8,13 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 import pytest
 
 import graphls
 from graphls import nn, ops
 from graphls.ir.errors import GraphFileError, GraphRuntimeError, GraphTypeError, GraphValueError
+from graphls.ir.types import DTYPES, as_dtype
 from graphls.random import random_state
 from graphls.train import background
 from graphls.train.serialization import (
@@ -68,9 +68,8 @@ def test_a_cell_a_dict_and_a_list_give_the_same_file(tmp_path: Path, format: str
 
 @pytest.mark.parametrize("format", FORMATS)
 def test_every_kind_of_value_comes_back(tmp_path: Path, format: str) -> None:
-    names = "float16 bfloat16 float32 float64 int8 int16 int32 int64 uint8 uint16 uint32 uint64 bool".split()
-    dtypes = [np.dtype(ml_dtypes.bfloat16) if name == "bfloat16" else np.dtype(name) for name in names]
-    given = {f"x.{d}": np.arange(6).reshape(2, 3).astype(d) for d in dtypes}
+    names = [dtype.long_name for dtype in DTYPES if dtype.kind != "token"]
+    given = {name: np.arange(6).reshape(2, 3).astype(as_dtype(name).numpy) for name in names}
     given |= {"scalar": np.array(7.0, F32), "empty": np.zeros((0, 2), np.int8), "turned": np.ones((2, 3), F32).T}
     appended = {"epoch": 3, "rate": 0.5, "done": True, "note": "Größe", "state": graphls.Tensor([1, 2])}
     save_checkpoint(given, tmp_path / "a", append_dict=appended, format=format)

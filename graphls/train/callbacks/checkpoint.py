@@ -9,6 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from graphls.train.callbacks.callback import Callback
+
 from graphls.ir.errors import GraphFileError, GraphTypeError, GraphValueError
 from graphls.ir.files import remove_leftovers, write_text
 from graphls.ir.text import dump
@@ -16,7 +18,6 @@ from graphls.nn.cell import Cell
 from graphls.random import random_state
 from graphls.source import user_location, warn
 from graphls.train import background
-from graphls.train.callbacks.callback import Callback
 from graphls.train.callbacks.checkpoint_config import COUNTS, RANDOM_STATE, CheckpointConfig
 from graphls.train.serialization import save_checkpoint
 
@@ -65,8 +66,9 @@ class ModelCheckpoint(Callback):
             )
         self._config = config if config is not None else CheckpointConfig()
         self._directory = directory if callable(directory) else _folder(directory)
-        is_fixed = isinstance(prefix, str) and isinstance(self._directory, Path)
-        self._prefix = unused_prefix(self._directory, prefix) if is_fixed else prefix
+        self._prefix = prefix
+        if isinstance(prefix, str) and isinstance(self._directory, Path):
+            self._prefix = unused_prefix(self._directory, prefix)
         self._saved: list[Saved] = []
         self._last_saved_step = 0
         self._last_time = time.monotonic()
@@ -78,6 +80,11 @@ class ModelCheckpoint(Callback):
     def latest_ckpt_file_name(self) -> str:
         """The file that was saved last; empty before the first."""
         return self._latest
+
+    def on_train_begin(self, run_context: Any) -> None:
+        """Count steps and time from here."""
+        self._last_saved_step = int(run_context.original_args().cur_step_num)
+        self._last_time, self._finished = time.monotonic(), None
 
     def on_train_step_end(self, run_context: Any) -> None:
         """Save if it is time to."""
@@ -105,7 +112,7 @@ class ModelCheckpoint(Callback):
         if self._config.save_checkpoint_steps:
             return bool(step >= self._last_saved_step + self._config.save_checkpoint_steps)
         seconds = self._config.save_checkpoint_seconds
-        return bool(seconds) and time.monotonic() - self._last_time > seconds
+        return seconds is not None and 0 < seconds < time.monotonic() - self._last_time
 
     def _save(self, parameters: Any, place: Place, ending: str = "") -> None:
         config = self._config
