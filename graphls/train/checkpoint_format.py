@@ -15,8 +15,8 @@ A file is a protocol buffer of `Checkpoint`, in the syntax of version 2:
       required bytes tensor_content = 3;
     }
 
-A tensor of shape () has no dims, and contents are little endian. What is larger than a slice stands in several values of
-one tag, one after the other, each with all dims. A string has the type "str", dims [0] and 4 bytes for each
+A tensor of shape () has no dims, and contents are little endian. What is larger than a slice stands in several values
+of one tag, one after the other, each with all dims. A string has the type "str", dims [0] and 4 bytes for each
 character. A file may end in `crc_num` and the CRC-32 of everything before it, in 10 bytes, big endian.
 """
 

@@ -15,7 +15,6 @@ import numpy as np
 from graphls.train.callbacks.callback import InternalCallbackParam, RunContext
 
 import graphls
-import tests.train.conftest  # noqa: F401
 from graphls import nn
 from graphls.train.callbacks.checkpoint import CheckpointConfig, ModelCheckpoint
 from graphls.train.serialization import load_checkpoint, load_param_into_net

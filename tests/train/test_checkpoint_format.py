@@ -196,8 +196,9 @@ def test_hostile_files_are_refused_in_a_sentence(name: str) -> None:
 
 
 def test_every_truncation_is_refused_or_ends_between_two_values() -> None:
-    data = written(every_dtype())
-    whole = {len(written(dict(list(every_dtype().items())[:n]))) for n in range(len(every_dtype()) + 1)}
+    entries = dict(list(every_dtype().items())[:8])
+    data = written(entries)
+    whole = {len(written(dict(list(entries.items())[:n]))) for n in range(9)}
     for length in range(len(data)):
         if length in whole:
             assert len(decode(data[:length])) == sorted(whole).index(length)
@@ -232,7 +233,7 @@ def mutated(data: bytes, mutations: list[tuple[str, int, bytes]]) -> bytes:
     return data
 
 
-@settings(max_examples=400)
+@settings(max_examples=250)
 @given(MUTATIONS, st.booleans())
 def test_random_mutations_are_refused_or_read_as_protobuf_reads_them(mutations: Any, crc_check: bool) -> None:
     data = mutated(VALID, mutations)

@@ -154,7 +154,7 @@ for number in range(10**9):
 
 def test_killing_a_process_that_saves_leaves_a_whole_file(tmp_path: Path) -> None:
     path, rng = tmp_path / "a.ckpt", np.random.default_rng(7)
-    for _ in range(4):
+    for _ in range(3):
         command = [sys.executable, "-c", SAVES_FOR_EVER, str(path)]
         with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None

@@ -36,10 +36,10 @@ class ModelCheckpoint(Callback):
 
     The file holds every parameter of the training step: weights, moments, counters, the loss scale; and the entry
     `random_state`, from which dropout goes on. `load_checkpoint` and `load_param_into_net` give all of it to a training
-    step that was made as the first one. The last step is saved in any case. Where `directory` (default: the current one)
-    holds checkpoints of this prefix already, the prefix gets `_1`, `_2` and so on. `<prefix>-graph.meta` is the IR of
-    the compiled step as text. Either argument may be a function of the callback's parameters; a `prefix` that is one
-    gives the whole name. A file is removed only after a newer one is complete.
+    step that was made as the first one. The last step is saved in any case. A file is removed only after a newer one
+    is complete. Where `directory` (default: the current one) holds checkpoints of this prefix already, the prefix gets
+    `_1`, `_2` and so on. `<prefix>-graph.meta` is the IR of the compiled step as text. Either argument may be a
+    function of what callbacks are told; a `prefix` that is one gives the whole name.
 
     Raises GraphValueError for a prefix that is no string or contains '/', GraphTypeError for another config, and
     GraphFileError where the directory cannot be made.
