@@ -224,9 +224,16 @@ def _array(tag: str, dims: tuple[int, ...], dtype: DType, content: memoryview) -
         raise GraphValueError(
             f"{tag!r} has the shape {_shortened(dims)} in {dtype!r} and {len(content)} bytes, which do not fit together"
         )
+    return array_of_bytes(tag, dims, dtype, content)
+
+
+def array_of_bytes(
+    name: str, shape: Sequence[int], dtype: DType, content: memoryview | bytearray
+) -> np.ndarray[Any, Any]:
+    """The array of so many bytes; raises GraphValueError for booleans that are none."""
     if dtype is bool_ and len(content) and np.frombuffer(content, np.uint8).max() > 1:
-        raise GraphValueError(f"{tag!r} holds booleans that are neither 0 nor 1")
-    return np.frombuffer(content, dtype.numpy).reshape(dims)
+        raise GraphValueError(f"{name!r} holds booleans that are neither 0 nor 1")
+    return np.frombuffer(content, dtype.numpy).reshape(shape)
 
 
 def _shortened(dims: tuple[int, ...]) -> str:

@@ -91,5 +91,11 @@ def _checked_appendix(append_dict: Any) -> dict[str, Any]:
 
 
 def _warn_of_twin(name: str, known: Entry | None, entry: Entry) -> None:
-    if known is not None and not np.array_equal(known, entry):
+    if known is not None and not _are_same(known, entry):
         warn(f"Two parameters are called {name!r} and differ; a checkpoint holds one of each name, so one is lost.")
+
+
+def _are_same(first: Entry, second: Entry) -> bool:
+    if isinstance(first, str) or isinstance(second, str):
+        return isinstance(first, str) and isinstance(second, str) and first == second
+    return (first.dtype, first.shape, first.tobytes()) == (second.dtype, second.shape, second.tobytes())

@@ -26,7 +26,7 @@ from graphls.ir.types import (
     uint64,
 )
 from graphls.source import user_location
-from graphls.train.checkpoint_format import Entry
+from graphls.train.checkpoint_format import Entry, array_of_bytes
 
 TYPES: dict[str, DType] = {
     "I8": int8, "I16": int16, "I32": int32, "I64": int64, "U8": uint8, "U16": uint16, "U32": uint32, "U64": uint64,
@@ -54,8 +54,8 @@ def decode(data: bytes) -> dict[str, Entry]:
         found = package.deserialize(data)
     except package.SafetensorError as error:
         raise GraphValueError(f"it is no file of safetensors ({error})") from None
-    entries: dict[str, Entry] = {name: _array(name, tensor) for name, tensor in sorted(found, key=lambda pair: pair[0])}
-    return entries | _strings(data)
+    arrays: dict[str, Entry] = {name: _array(name, tensor) for name, tensor in found}
+    return dict(sorted(arrays.items())) | _strings(data)
 
 
 def _dense(entry: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -66,7 +66,7 @@ def _array(name: str, tensor: Mapping[str, Any]) -> np.ndarray[Any, Any]:
     dtype = TYPES.get(tensor["dtype"])
     if dtype is None:
         raise GraphValueError(f"{name!r} is of the type {tensor['dtype']!r}, which graphls does not have")
-    return np.frombuffer(tensor["data"], dtype.numpy).reshape(tensor["shape"])
+    return array_of_bytes(name, tensor["shape"], dtype, tensor["data"])
 
 
 def _strings(data: bytes) -> dict[str, str]:

@@ -53,7 +53,8 @@ def run(cell: nn.Cell, step: Any, callback: Any, steps: range) -> Iterator[int]:
         callback.on_train_begin(context)
         for number in steps:
             parameters.cur_step_num, parameters.cur_epoch_num = number + 1, number // EPOCH + 1
-            step(*batch(number))
+            callback.on_train_step_begin(context)
+            parameters.net_outputs = step(*batch(number))
             callback.on_train_step_end(context)
             yield number + 1
         callback.on_train_end(context)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import graphls
 from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.train import safetensors_format
 from graphls.train.checkpoint_format import NAMES, TYPES, decode, encode
 from tests.train.checkpoint_proto import Checkpoint
 
@@ -252,3 +253,17 @@ def test_random_bytes_are_refused_or_read_as_protobuf_reads_them(data: bytes) ->
     except GraphValueError:
         return
     assert_same(found, from_protobuf(data))
+
+
+SAFETENSORS = safetensors_format.encode({**every_dtype(), "note": "text"})
+
+
+@settings(max_examples=200)
+@given(MUTATIONS)
+def test_random_mutations_of_safetensors_are_refused_or_read(mutations: Any) -> None:
+    try:
+        found = safetensors_format.decode(mutated(SAFETENSORS, mutations))
+    except GraphValueError:
+        return
+    for entry in found.values():
+        assert isinstance(entry, str) or entry.dtype != np.bool_ or set(entry.view(np.uint8).flat) <= {0, 1}

@@ -233,6 +233,46 @@ def test_an_exception_saves_what_the_last_whole_step_left(tmp_path: Path, error:
     assert names(tmp_path) == ["net-1_4_breakpoint.ckpt"]
 
 
+class Monitored(ModelCheckpoint):
+    """Raises at the end of a step, as a callback before this one may."""
+
+    def on_train_step_end(self, run_context: Any) -> None:
+        if run_context.original_args().cur_step_num == 3:
+            raise Failing
+        super().on_train_step_end(run_context)
+
+
+def test_a_step_that_ran_counts_though_a_callback_raised(tmp_path: Path) -> None:
+    config = CheckpointConfig(100, exception_save=True, append_info=["step_num"])
+    with pytest.raises(Failing):
+        train(Monitored("net", str(tmp_path), config), 9)
+    found = load_checkpoint(tmp_path / "net-1_3_breakpoint.ckpt")
+    assert (found["step_num"].item(), found["global_step"].tolist()) == (3, [3])
+
+
+def test_an_exception_before_the_first_step_saves_nothing(tmp_path: Path) -> None:
+    def failing(*inputs: Any) -> None:
+        raise Failing
+
+    with pytest.raises(Failing):
+        train(ModelCheckpoint("net", str(tmp_path), CheckpointConfig(exception_save=True)), 3, (training()[0], failing))
+    assert names(tmp_path) == []
+
+
+def test_an_exception_among_the_steps_of_one_call_saves_those_that_ran(tmp_path: Path) -> None:
+    """In sink mode many steps run between the hooks, and their number rises after each part of them."""
+    cell, _ = training()
+    parameters = told(cell)
+    context = type("Context", (), {"original_args": lambda self: parameters})()
+    config = CheckpointConfig(100, exception_save=True, append_info=["step_num"])
+    with pytest.raises(Failing), ModelCheckpoint("net", str(tmp_path), config) as callback:
+        callback.on_train_begin(context)
+        callback.on_train_step_begin(context)
+        parameters.net_outputs, parameters.cur_step_num = "outputs", 6
+        raise Failing
+    assert load_checkpoint(tmp_path / "net-1_6_breakpoint.ckpt")["step_num"].item() == 6
+
+
 def test_names_and_folders_by_function(tmp_path: Path) -> None:
     callback = ModelCheckpoint(lambda p: f"step{p.cur_step_num}", lambda p: f"{tmp_path}/{p.cur_step_num % 2}")
     train(callback, 3)

@@ -109,7 +109,8 @@ def test_appended_values_win_and_twins_are_warned_of(tmp_path: Path) -> None:
         save_checkpoint(twins, tmp_path / "b")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        save_checkpoint([twins[0], twins[0]], tmp_path / "b")
+        twin = {"name": "a", "data": np.full(2, np.nan)}
+        save_checkpoint([twin, twin, *({"name": "t", "data": "same"},) * 2], tmp_path / "b")
 
 
 def test_the_checksum(tmp_path: Path) -> None:

@@ -73,7 +73,9 @@ class ModelCheckpoint(Callback):
         self._last_saved_step = 0
         self._last_time = time.monotonic()
         self._latest: str = ""
-        self._finished: Any = None
+        self._context: Any = None
+        self._place: Place | None = None
+        self._outputs: Any = None
         self._has_graph = False
 
     @property
@@ -84,15 +86,20 @@ class ModelCheckpoint(Callback):
     def on_train_begin(self, run_context: Any) -> None:
         """Count steps and time from here."""
         self._last_saved_step = int(run_context.original_args().cur_step_num)
-        self._last_time, self._finished = time.monotonic(), None
+        self._last_time = time.monotonic()
+        self._context, self._place, self._outputs = run_context, None, None
+
+    def on_train_step_begin(self, run_context: Any) -> None:
+        """Remember the outputs, so that others tell that a step has run."""
+        self._outputs = run_context.original_args().get("net_outputs")
 
     def on_train_step_end(self, run_context: Any) -> None:
         """Save if it is time to."""
         parameters = run_context.original_args()
-        self._finished = run_context, _place(parameters)
+        self._place, self._outputs = _place(parameters), parameters.get("net_outputs")
         self._save_graph(parameters)
         if self._is_time(parameters.cur_step_num):
-            self._save(parameters, _place(parameters))
+            self._save(parameters, self._place)
 
     def on_train_end(self, run_context: Any) -> None:
         """Save the last step, unless that has been done, and wait for files that are still being written."""
@@ -102,10 +109,14 @@ class ModelCheckpoint(Callback):
         self._clean()
 
     def __exit__(self, *error: Any) -> None:
-        """After an exception, save what the last whole step has left, where the config says so."""
-        if error and error[0] is not None and self._config.exception_save and self._finished is not None:
-            run_context, place = self._finished
-            self._save(run_context.original_args(), place, "_breakpoint")
+        """After an exception, save what the last step that ran has left, where the config says so."""
+        if self._context is None or not self._config.exception_save or not error or error[0] is None:
+            return
+        parameters = self._context.original_args()
+        has_run = parameters.get("net_outputs") is not self._outputs
+        place = _place(parameters) if has_run else self._place
+        if place is not None:
+            self._save(parameters, place, "_breakpoint")
             self._clean()
 
     def _is_time(self, step: int) -> bool:
