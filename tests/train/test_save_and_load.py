@@ -154,6 +154,15 @@ def test_safetensors_of_others(tmp_path: Path) -> None:
     assert {name: array.tolist() for name, array in found.items()} == {"weight": [[3.0] * 3] * 2, "bias": [0.0] * 3}
 
 
+def test_without_the_package_safetensors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    save_checkpoint(Net(), tmp_path / "a", format="safetensors")
+    monkeypatch.setitem(sys.modules, "safetensors", None)
+    with pytest.raises(GraphRuntimeError, match=r'pip install "graphls\[train\]"'):
+        save_checkpoint(Net(), tmp_path / "b", format="safetensors")
+    with pytest.raises(GraphRuntimeError, match=r'pip install "graphls\[train\]"'):
+        load_checkpoint(tmp_path / "a.safetensors")
+
+
 WRONG_SAVES: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"save_obj": 3}, GraphTypeError, "must be nn.Cell, list or dict"),
     ({"save_obj": [1]}, GraphValueError, "each element of the list"),

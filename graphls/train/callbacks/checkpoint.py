@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -11,24 +10,18 @@ from typing import Any, NamedTuple
 
 from graphls.train.callbacks.callback import Callback
 
-from graphls.ir.errors import GraphFileError, GraphTypeError, GraphValueError
-from graphls.ir.files import remove_leftovers, write_text
+from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ir.files import write_text
 from graphls.ir.text import dump
 from graphls.nn.cell import Cell
 from graphls.random import random_state
-from graphls.source import user_location, warn
+from graphls.source import user_location
 from graphls.train import background
 from graphls.train.callbacks.checkpoint_config import COUNTS, RANDOM_STATE, CheckpointConfig
+from graphls.train.callbacks.checkpoint_files import Saved, kept_files, made_folder, remove_file, unused_prefix
 from graphls.train.serialization import save_checkpoint
 
 __all__ = ["CheckpointConfig", "ModelCheckpoint"]
-
-
-class Saved(NamedTuple):
-    """A file that was saved, and when."""
-
-    path: Path
-    time: float
 
 
 class ModelCheckpoint(Callback):
@@ -65,7 +58,7 @@ class ModelCheckpoint(Callback):
                 user_location(),
             )
         self._config = config if config is not None else CheckpointConfig()
-        self._directory = directory if callable(directory) else _folder(directory)
+        self._directory = directory if callable(directory) else made_folder(directory)
         self._prefix = prefix
         if isinstance(prefix, str) and isinstance(self._directory, Path):
             self._prefix = unused_prefix(self._directory, prefix)
@@ -159,7 +152,7 @@ class ModelCheckpoint(Callback):
         kept = kept_files(self._saved, self._config)
         for path, _ in self._saved:
             if path not in {file.path for file in kept}:
-                _remove(path)
+                remove_file(path)
         self._saved = kept
 
     def _save_graph(self, parameters: Any) -> None:
@@ -170,7 +163,7 @@ class ModelCheckpoint(Callback):
             self._has_graph = True
 
     def _folder(self, parameters: Any) -> Path:
-        return self._directory if isinstance(self._directory, Path) else _folder(self._directory(parameters))
+        return self._directory if isinstance(self._directory, Path) else made_folder(self._directory(parameters))
 
     def _name(self, parameters: Any, numbers: str) -> str:
         return self._prefix + numbers if isinstance(self._prefix, str) else self._prefix(parameters)
@@ -199,54 +192,8 @@ def _place(parameters: Any) -> Place:
     return Place(int(parameters.cur_epoch_num), (step - 1) % int(parameters.batch_num) + 1, step)
 
 
-def unused_prefix(folder: Path, prefix: str) -> str:
-    """The prefix itself, or with the number after the highest that checkpoints in this folder have.
-
-    What trainings of this prefix that were killed have left unfinished is removed.
-    """
-    remove_leftovers(folder, prefix, ending="[-_]*")
-    pattern = re.compile(re.escape(prefix) + r"(?:_(\d+))?-.*\.(?:ckpt|safetensors)")
-    matches = filter(None, (pattern.fullmatch(name) for name in os.listdir(folder)))
-    numbers = [int(match[1] or 0) for match in matches]
-    return f"{prefix}_{max(numbers) + 1}" if numbers else prefix
-
-
-def kept_files(saved: list[Saved], config: CheckpointConfig) -> list[Saved]:
-    """Those of the files, oldest first, that a config keeps; the newest is always one of them."""
-    if config.keep_checkpoint_max:
-        return saved[-config.keep_checkpoint_max :]
-    span = 60 * (config.keep_checkpoint_per_n_minutes or 0)
-    kept: list[Saved] = []
-    for file in saved:
-        if not kept or file.time - kept[-1].time >= span:
-            kept.append(file)
-    return kept if not saved or kept[-1] is saved[-1] else [*kept, saved[-1]]
-
-
 def graph_text(network: Any) -> str:
     """The IR of the step that a cell has compiled last; empty where it has compiled none."""
     caches = network.__dict__.get("_compiled", {}).values() if isinstance(network, Cell) else ()
     steps = [step for cache in caches for found in cache.steps.values() for step in found]
     return dump(steps[-1].graph) if steps else ""
-
-
-def _folder(directory: Any) -> Path:
-    """A directory, made where it is missing."""
-    if directory is not None and (not isinstance(directory, (str, os.PathLike)) or not os.fspath(directory)):
-        raise GraphTypeError(
-            f"For 'ModelCheckpoint', the 'directory' must be a string, but got {directory!r}.", user_location()
-        )
-    path = Path(os.path.abspath(directory if directory is not None else os.getcwd()))
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise GraphFileError(f"The directory {path} cannot be made: {reason}.", user_location()) from None
-    return path
-
-
-def _remove(path: Path) -> None:
-    try:
-        path.unlink(missing_ok=True)
-    except OSError as error:
-        warn(f"The old checkpoint {path} cannot be removed: {error.strerror}.")
