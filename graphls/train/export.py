@@ -41,7 +41,7 @@ def export(
     graph = as_pipeline(DEFAULT_PASSES.format(mode="outputs")).run(traced.graph, source="trace").graph
     states = {state.name: traced.parameters[state.name].asnumpy() for state in graph.states}
     model = checked(inference_model, graph, states)
-    text = os.fspath(file_name)
+    text = os.fsdecode(file_name)
     write_bytes(Path(text if text.endswith(".onnx") else f"{text}.onnx"), model.SerializeToString())
 
 

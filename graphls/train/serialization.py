@@ -175,7 +175,7 @@ def _text(function: str, name: Any) -> str:
         raise GraphTypeError(
             f"For {function!r}, the argument 'ckpt_file_name' must be string, but got {type(name)}.", user_location()
         )
-    text = os.fspath(name)
+    text = os.fsdecode(name)
     if "\0" in text or not os.path.basename(text):
         raise GraphValueError(f"For {function!r}, {text!r} is not the name of a file.", user_location())
     return text

@@ -46,11 +46,11 @@ def kept_files(saved: list[Saved], config: CheckpointConfig) -> list[Saved]:
 
 def made_folder(directory: Any) -> Path:
     """A directory, made where it is missing."""
-    if directory is not None and (not isinstance(directory, (str, os.PathLike)) or not os.fspath(directory)):
+    if directory is not None and (not isinstance(directory, (str, os.PathLike)) or not os.fsdecode(directory)):
         raise GraphTypeError(
             f"For 'ModelCheckpoint', the 'directory' must be a string, but got {directory!r}.", user_location()
         )
-    path = Path(os.path.abspath(directory if directory is not None else os.getcwd()))
+    path = Path(os.path.abspath(os.fsdecode(directory) if directory is not None else os.getcwd()))
     try:
         path.mkdir(parents=True, exist_ok=True)
     except (OSError, ValueError) as error:
