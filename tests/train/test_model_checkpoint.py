@@ -179,6 +179,13 @@ def test_another_network_is_saved_where_the_config_names_it(tmp_path: Path) -> N
         assert list(load_checkpoint(callback.latest_ckpt_file_name)) == names + extra
 
 
+def test_a_network_without_cells_is_a_network(tmp_path: Path) -> None:
+    config = CheckpointConfig(saved_network=nn.SequentialCell(), append_info=["epoch_num"])
+    callback = ModelCheckpoint("net", str(tmp_path), config)
+    train(callback, 1)
+    assert list(load_checkpoint(callback.latest_ckpt_file_name)) == ["epoch_num"]
+
+
 @pytest.mark.parametrize("options", [{"async_save": True}, {"format": "safetensors"}, {"crc_check": True}])
 def test_ways_of_saving(tmp_path: Path, options: dict[str, Any]) -> None:
     callback = ModelCheckpoint("net", str(tmp_path), CheckpointConfig(keep_checkpoint_max=2, **options))

@@ -120,11 +120,12 @@ class ModelCheckpoint(Callback):
 
     def _save(self, parameters: Any, place: Place, ending: str = "") -> None:
         config = self._config
-        name = self._name(parameters, f"-{place.epoch}_{place.step_in_epoch}") + f"{ending}.{config.format}"
+        network = parameters.train_network if config.saved_network is None else config.saved_network
+        name = self._name(parameters, f"-{place.epoch_num}_{place.step_in_epoch}") + f"{ending}.{config.format}"
         path = self._folder(parameters) / name
         self._clean()
         save_checkpoint(
-            config.saved_network or parameters.train_network,
+            network,
             path,
             integrated_save=config.integrated_save,
             async_save=config.async_save,
@@ -133,8 +134,8 @@ class ModelCheckpoint(Callback):
             format=config.format,
         )
         self._saved = [saved for saved in self._saved if saved.path != path] + [Saved(path, time.monotonic())]
-        self._last_saved_step, self._last_time, self._latest = place.step, time.monotonic(), str(path)
-        parameters.last_save_ckpt_step, parameters.latest_ckpt_file = place.step, str(path)
+        self._last_saved_step, self._last_time, self._latest = place.step_num, time.monotonic(), str(path)
+        parameters.last_save_ckpt_step, parameters.latest_ckpt_file = place.step_num, str(path)
         if not config.async_save:
             self._clean()
 
@@ -172,19 +173,9 @@ class ModelCheckpoint(Callback):
 class Place(NamedTuple):
     """Where a training stands: numbers of the epoch and the step, from 1."""
 
-    epoch: int
+    epoch_num: int
     step_in_epoch: int
-    step: int
-
-    @property
-    def epoch_num(self) -> int:
-        """The entry of this name."""
-        return self.epoch
-
-    @property
-    def step_num(self) -> int:
-        """The entry of this name."""
-        return self.step
+    step_num: int
 
 
 def _place(parameters: Any) -> Place:
