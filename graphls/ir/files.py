@@ -3,16 +3,39 @@
 from __future__ import annotations
 
 import os
-import tempfile
+import secrets
+from collections.abc import Iterable
+from contextlib import suppress
+from glob import escape
 from pathlib import Path
+from typing import Any
 
 from graphls.ir.errors import GraphFileError
 
+fcntl: Any
+try:
+    import fcntl
+except ImportError:  # Windows, where a file that is open can be neither removed nor replaced
+    fcntl = None
+
+Part = bytes | memoryview
+
 
 def write_bytes(path: Path, data: bytes) -> None:
-    """Write a file at once; where that fails, what was there before stays. Directories are made.
+    """Write a file at once; see `write_parts`."""
+    write_parts(path, [data])
 
-    A link stays a link to the file; a device or a directory is not replaced.
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text file in UTF-8, at once."""
+    write_bytes(path, text.encode())
+
+
+def write_parts(path: Path, parts: Iterable[Part]) -> None:
+    """Write a file of these parts at once, and wait until it is on the disk; directories are made.
+
+    Where that fails, what was there before stays. What a process that was killed has left behind goes when a file
+    of the same name is written again. A link stays a link to the file; a device or a directory is not replaced.
     Raises GraphFileError, which names the file and the reason.
     """
     try:
@@ -20,24 +43,69 @@ def write_bytes(path: Path, data: bytes) -> None:
         if path.exists() and not path.is_file():
             raise OSError("it is not a regular file")
         path.parent.mkdir(parents=True, exist_ok=True)
-        _write(path, data)
+        remove_leftovers(path.parent, path.name)
+        _write(path, parts)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise GraphFileError(f"{path} cannot be written: {reason}.") from None
 
 
-def _write(path: Path, data: bytes) -> None:
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+def remove_leftovers(folder: Path, name: str, ending: str = "") -> None:
+    """Remove the unfinished files of a name that no process is writing any more; `ending` is a pattern behind it."""
+    if fcntl is None:
+        return
+    for leftover in folder.glob(f".{escape(name)}{ending}.*.tmp"):
+        with suppress(OSError), open(leftover, "rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            leftover.unlink()
+
+
+def _write(path: Path, parts: Iterable[Part]) -> None:
+    handle, temporary = _open_temporary(path)
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
+            for part in parts:
+                file.write(part)
+            file.flush()
+            os.fsync(file.fileno())
+            os.chmod(temporary, 0o644)
+            if fcntl is not None:
+                os.replace(temporary, path)
+        if fcntl is None:
+            os.replace(temporary, path)
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
+    _sync_folder(path.parent)
 
 
-def write_text(path: Path, text: str) -> None:
-    """Write a text file in UTF-8, at once."""
-    write_bytes(path, text.encode())
+def _open_temporary(path: Path) -> tuple[int, Path]:
+    """A new file beside this one, locked as long as this process writes it."""
+    while True:
+        temporary = path.parent / f".{path.name}.{secrets.token_hex(4)}.tmp"
+        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600)
+        if _lock(handle) and temporary.exists():
+            return handle, temporary
+        os.close(handle)
+
+
+def _lock(handle: int) -> bool:
+    """Lock a file that nobody else has locked; file systems without locks go without."""
+    try:
+        if fcntl is not None:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        pass
+    return True
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make a new name durable, where the system can."""
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

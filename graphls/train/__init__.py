@@ -1,1 +1,1 @@
-"""Training: metrics."""
+"""Training: models, callbacks, metrics and checkpoints."""

@@ -1,0 +1,73 @@
+"""Models for inference: the states of a graph become constants, its outputs get plain names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import GraphProto, ModelProto
+
+from graphls.backends.onnx import ELEMENT_TYPES, exchanged, lower
+from graphls.ir.build import Names
+from graphls.ir.errors import GraphValueError
+from graphls.ir.graph import Graph
+
+LARGEST = 2**31 - 1
+"""Bytes that one file of the format can hold."""
+
+
+def inference_model(graph: Graph, states: Mapping[str, np.ndarray[Any, Any]]) -> ModelProto:
+    """A graph as an ONNX model whose only inputs are those of the graph; `states` are the values of its states.
+
+    The outputs are called `output`, or `output_0`, `output_1` and so on. Raises GraphValueError for a graph that
+    writes states or draws random numbers, and for weights that do not fit into one file.
+    """
+    _check(graph, states)
+    lowered = lower(graph)
+    main = lowered.model.graph
+    for state in graph.states:
+        name, kind = lowered.states[state.name], exchanged(state.type)
+        array = np.asarray(states[state.name], kind.dtype.numpy)
+        data_type = ELEMENT_TYPES[kind.dtype]
+        main.initializer.add(name=name, data_type=data_type, dims=kind.shape, raw_data=array.tobytes())
+    inputs = [info for info in main.input if info.name in lowered.inputs]
+    del main.input[:]
+    main.input.extend(inputs)
+    _rename(main, _output_names(main))
+    onnx.checker.check_model(lowered.model)
+    return lowered.model
+
+
+def _check(graph: Graph, states: Mapping[str, np.ndarray[Any, Any]]) -> None:
+    drawn = next((node for node in graph.nodes if getattr(node.primitive, "on_host", False)), None)
+    if drawn is not None:
+        raise GraphValueError("A model for inference draws no random numbers, as this does in evaluation.", drawn.loc)
+    if graph.writes:
+        name = graph.writes[0].state.name
+        raise GraphValueError(
+            f"A model for inference keeps no state, and the network writes {name!r} in evaluation, too; leave that out."
+        )
+    if sum(array.nbytes for array in states.values()) > LARGEST:
+        raise GraphValueError("The weights are larger than 2 GiB, which one ONNX file cannot hold.")
+
+
+def _output_names(main: GraphProto) -> dict[str, str]:
+    used = {info.name for info in (*main.input, *main.initializer)} | {n for node in main.node for n in node.output}
+    names, count = Names(used), len(main.output)
+    wishes = ["output"] if count == 1 else [f"output_{i}" for i in range(count)]
+    pairs = zip(main.output, wishes, strict=True)
+    return {info.name: names.fresh(wish) for info, wish in pairs if info.name != wish}
+
+
+def _rename(graph: GraphProto, names: Mapping[str, str]) -> None:
+    """Call tensors by other names, in branches and loops, too."""
+    for info in graph.output:
+        info.name = names.get(info.name, info.name)
+    for node in graph.node:
+        node.input[:] = [names.get(name, name) for name in node.input]
+        node.output[:] = [names.get(name, name) for name in node.output]
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                _rename(attribute.g, names)

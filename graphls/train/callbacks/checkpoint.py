@@ -1,0 +1,190 @@
+"""ModelCheckpoint: saves the state of a training while it runs."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from graphls.train.callbacks.callback import Callback
+
+from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ir.files import write_text
+from graphls.ir.text import dump
+from graphls.nn.cell import Cell
+from graphls.random import random_state
+from graphls.source import user_location
+from graphls.train import background
+from graphls.train.callbacks.checkpoint_config import COUNTS, RANDOM_STATE, CheckpointConfig
+from graphls.train.callbacks.checkpoint_files import Saved, kept_files, made_folder, remove_file, unused_prefix
+from graphls.train.serialization import save_checkpoint
+
+__all__ = ["CheckpointConfig", "ModelCheckpoint"]
+
+
+class ModelCheckpoint(Callback):
+    """Saves the training step as `<prefix>-<epoch>_<step in the epoch>.ckpt` in `directory`, as `config` says.
+
+    The file holds every parameter of the training step: weights, moments, counters, the loss scale; and the entry
+    `random_state`, from which dropout goes on. `load_checkpoint` and `load_param_into_net` give all of it to a training
+    step that was made as the first one. The last step is saved in any case. A file is removed only after a newer one
+    is complete. Where `directory` (default: the current one) holds checkpoints of this prefix already, the prefix gets
+    `_1`, `_2` and so on. `<prefix>-graph.meta` is the IR of the compiled step as text. Either argument may be a
+    function of what callbacks are told; a `prefix` that is one gives the whole name.
+
+    Raises GraphValueError for a prefix that is no string or contains '/', GraphTypeError for another config, and
+    GraphFileError where the directory cannot be made.
+    """
+
+    def __init__(
+        self,
+        prefix: str | Callable[[Any], str] = "CKP",
+        directory: str | os.PathLike[str] | Callable[[Any], str] | None = None,
+        config: CheckpointConfig | None = None,
+    ) -> None:
+        super().__init__()
+        if not callable(prefix) and (not isinstance(prefix, str) or not prefix or "/" in prefix or "\0" in prefix):
+            raise GraphValueError(
+                "For 'ModelCheckpoint', the argument 'prefix' for checkpoint file name is invalid, it must be string "
+                f"and does not contain '/', but got {prefix!r}.",
+                user_location(),
+            )
+        if config is not None and not isinstance(config, CheckpointConfig):
+            raise GraphTypeError(
+                "For 'ModelCheckpoint', the type of argument 'config' should be 'CheckpointConfig', but got "
+                f"{type(config)}.",
+                user_location(),
+            )
+        self._config = config if config is not None else CheckpointConfig()
+        self._directory = directory if callable(directory) else made_folder(directory)
+        self._prefix = prefix
+        if isinstance(prefix, str) and isinstance(self._directory, Path):
+            self._prefix = unused_prefix(self._directory, prefix)
+        self._saved: list[Saved] = []
+        self._last_saved_step = 0
+        self._last_time = time.monotonic()
+        self._latest: str = ""
+        self._context: Any = None
+        self._place: Place | None = None
+        self._outputs: Any = None
+        self._has_graph = False
+
+    @property
+    def latest_ckpt_file_name(self) -> str:
+        """The file that was saved last; empty before the first."""
+        return self._latest
+
+    def on_train_begin(self, run_context: Any) -> None:
+        """Count steps and time from here."""
+        self._last_saved_step = int(run_context.original_args().cur_step_num)
+        self._last_time = time.monotonic()
+        self._context, self._place, self._outputs = run_context, None, None
+
+    def on_train_step_begin(self, run_context: Any) -> None:
+        """Remember the outputs, so that others tell that a step has run."""
+        self._outputs = run_context.original_args().get("net_outputs")
+
+    def on_train_step_end(self, run_context: Any) -> None:
+        """Save if it is time to."""
+        parameters = run_context.original_args()
+        self._place, self._outputs = _place(parameters), parameters.get("net_outputs")
+        self._save_graph(parameters)
+        if self._is_time(parameters.cur_step_num):
+            self._save(parameters, self._place)
+
+    def on_train_end(self, run_context: Any) -> None:
+        """Save the last step, unless that has been done, and wait for files that are still being written."""
+        parameters = run_context.original_args()
+        if parameters.cur_step_num != self._last_saved_step:
+            self._save(parameters, _place(parameters))
+        self._clean()
+
+    def __exit__(self, *error: Any) -> None:
+        """After an exception, save what the last step that ran has left, where the config says so."""
+        if self._context is None or not self._config.exception_save or not error or error[0] is None:
+            return
+        parameters = self._context.original_args()
+        has_run = parameters.get("net_outputs") is not self._outputs
+        place = _place(parameters) if has_run else self._place
+        if place is not None:
+            self._save(parameters, place, "_breakpoint")
+            self._clean()
+
+    def _is_time(self, step: int) -> bool:
+        if self._config.save_checkpoint_steps:
+            return bool(step >= self._last_saved_step + self._config.save_checkpoint_steps)
+        seconds = self._config.save_checkpoint_seconds
+        return seconds is not None and 0 < seconds < time.monotonic() - self._last_time
+
+    def _save(self, parameters: Any, place: Place, ending: str = "") -> None:
+        config = self._config
+        network = parameters.train_network if config.saved_network is None else config.saved_network
+        name = self._name(parameters, f"-{place.epoch_num}_{place.step_in_epoch}") + f"{ending}.{config.format}"
+        path = self._folder(parameters) / name
+        self._clean()
+        save_checkpoint(
+            network,
+            path,
+            integrated_save=config.integrated_save,
+            async_save=config.async_save,
+            append_dict=self._appendix(place),
+            crc_check=config.crc_check,
+            format=config.format,
+        )
+        self._saved = [saved for saved in self._saved if saved.path != path] + [Saved(path, time.monotonic())]
+        self._last_saved_step, self._last_time, self._latest = place.step_num, time.monotonic(), str(path)
+        parameters.last_save_ckpt_step, parameters.latest_ckpt_file = place.step_num, str(path)
+        if not config.async_save:
+            self._clean()
+
+    def _appendix(self, place: Place) -> dict[str, Any]:
+        config = self._config
+        entries = dict(config.append_dict)
+        entries.update({name: getattr(place, name) for name in COUNTS if name in entries})
+        if config.saved_network is None or RANDOM_STATE in entries:
+            entries[RANDOM_STATE] = random_state()
+        return entries
+
+    def _clean(self) -> None:
+        """Wait for the file that is being written, then remove those that are too many."""
+        background.settle()
+        kept = kept_files(self._saved, self._config)
+        for path, _ in self._saved:
+            if path not in {file.path for file in kept}:
+                remove_file(path)
+        self._saved = kept
+
+    def _save_graph(self, parameters: Any) -> None:
+        """Write the IR of the step, once, where one is compiled."""
+        text = "" if self._has_graph else graph_text(parameters.train_network)
+        if text:
+            write_text(self._folder(parameters) / (self._name(parameters, "") + "-graph.meta"), text)
+            self._has_graph = True
+
+    def _folder(self, parameters: Any) -> Path:
+        return self._directory if isinstance(self._directory, Path) else made_folder(self._directory(parameters))
+
+    def _name(self, parameters: Any, numbers: str) -> str:
+        return self._prefix + numbers if isinstance(self._prefix, str) else self._prefix(parameters)
+
+
+class Place(NamedTuple):
+    """Where a training stands: numbers of the epoch and the step, from 1."""
+
+    epoch_num: int
+    step_in_epoch: int
+    step_num: int
+
+
+def _place(parameters: Any) -> Place:
+    step = int(parameters.cur_step_num)
+    return Place(int(parameters.cur_epoch_num), (step - 1) % int(parameters.batch_num) + 1, step)
+
+
+def graph_text(network: Any) -> str:
+    """The IR of the step that a cell has compiled last; empty where it has compiled none."""
+    caches = network.__dict__.get("_compiled", {}).values() if isinstance(network, Cell) else ()
+    steps = [step for cache in caches for found in cache.steps.values() for step in found]
+    return dump(steps[-1].graph) if steps else ""

@@ -1,0 +1,86 @@
+"""Checkpoints in the format of safetensors; strings stand in the metadata of the file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from graphls.ir.errors import GraphRuntimeError, GraphValueError
+from graphls.ir.types import (
+    DType,
+    bfloat16,
+    bool_,
+    float16,
+    float32,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+)
+from graphls.source import user_location
+from graphls.train.checkpoint_format import Entry, array_of_bytes
+
+TYPES: dict[str, DType] = {
+    "I8": int8, "I16": int16, "I32": int32, "I64": int64, "U8": uint8, "U16": uint16, "U32": uint32, "U64": uint64,
+    "F16": float16, "F32": float32, "F64": float64, "BF16": bfloat16, "BOOL": bool_,
+}  # fmt: skip
+METADATA, OURS = "__metadata__", "graphls:"
+
+
+def encode(entries: Mapping[str, Entry]) -> bytes:
+    """The content of a file; raises GraphRuntimeError where safetensors is not installed."""
+    arrays = {name: _dense(entry) for name, entry in entries.items() if not isinstance(entry, str)}
+    texts = {OURS + name: entry for name, entry in entries.items() if isinstance(entry, str)}
+    if METADATA in arrays:
+        raise GraphValueError(f"A file of safetensors cannot hold a tensor called {METADATA!r}.", user_location())
+    return bytes(_package().numpy.save(arrays, metadata=texts or None))
+
+
+def decode(data: bytes) -> dict[str, Entry]:
+    """What a file holds, by name, strings last.
+
+    Raises GraphValueError for a file that is damaged, GraphRuntimeError where safetensors is not installed.
+    """
+    package = _package()
+    try:
+        found = package.deserialize(data)
+    except package.SafetensorError as error:
+        raise GraphValueError(f"it is no file of safetensors ({error})") from None
+    arrays: dict[str, Entry] = {name: _array(name, tensor) for name, tensor in found}
+    return dict(sorted(arrays.items())) | _strings(data)
+
+
+def _dense(entry: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    return np.ascontiguousarray(entry).reshape(entry.shape)
+
+
+def _array(name: str, tensor: Mapping[str, Any]) -> np.ndarray[Any, Any]:
+    dtype = TYPES.get(tensor["dtype"])
+    if dtype is None:
+        raise GraphValueError(f"{name!r} is of the type {tensor['dtype']!r}, which graphls does not have")
+    return array_of_bytes(name, tensor["shape"], dtype, tensor["data"])
+
+
+def _strings(data: bytes) -> dict[str, str]:
+    """The strings in the metadata of a file whose tensors have been read already."""
+    end = 8 + int.from_bytes(data[:8], "little")
+    found = json.loads(data[8:end]).get(METADATA) or {}
+    return {key.removeprefix(OURS): text for key, text in found.items() if key.startswith(OURS)}
+
+
+def _package() -> Any:
+    try:
+        import safetensors
+        import safetensors.numpy
+    except ImportError:
+        text = 'The format safetensors needs a package of that name; run pip install "graphls[train]".'
+        raise GraphRuntimeError(text, user_location()) from None
+    return safetensors

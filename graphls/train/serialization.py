@@ -1,0 +1,213 @@
+"""Checkpoints: saving the state of cells to files and reading it back."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from graphls.ir.errors import GraphlsError, GraphTypeError, GraphValueError
+from graphls.ir.files import write_parts
+from graphls.nn.checks import boolean
+from graphls.parameter import Parameter
+from graphls.source import checked, user_location, warn
+from graphls.train import background, checkpoint_format, safetensors_format
+from graphls.train.checkpoint_format import Entry
+from graphls.train.entries import entries_of
+from graphls.train.export import export
+from graphls.train.loading import load_param_into_net
+
+__all__ = ["export", "load_checkpoint", "load_checkpoint_async", "load_param_into_net", "save_checkpoint"]
+
+FORMATS = ("ckpt", "safetensors")
+IGNORED = ("incremental", "global_step_num")
+Choice = Callable[[str], bool]
+
+
+def save_checkpoint(
+    save_obj: Any,
+    ckpt_file_name: str | os.PathLike[str],
+    integrated_save: bool = True,
+    async_save: bool = False,
+    append_dict: dict[str, Any] | None = None,
+    enc_key: bytes | None = None,
+    enc_mode: str = "AES-GCM",
+    choice_func: Choice | None = None,
+    crc_check: bool = False,
+    format: str = "ckpt",
+    **kwargs: Any,
+) -> None:
+    """Save every parameter of a cell to a file, whole or not at all.
+
+    `save_obj` is a Cell, a dict of tensors by name, or a list of {'name': name, 'data': tensor}; numbers and strings
+    are saved, too. The file name gets the ending `.ckpt`, or `.safetensors` in that `format`, unless it has it.
+    `append_dict` holds further entries; for an exact resume with dropout it holds `"random_state":
+    graphls.random.random_state()`, as ModelCheckpoint saves. `choice_func(name)` says what of `save_obj` to save.
+    `async_save` writes on a thread, from a copy that is made at once; an error of it is raised by the next save, or
+    printed at the end of the process. `crc_check` adds a checksum to a `.ckpt` file. There is one process, so
+    `integrated_save` changes nothing.
+
+    Raises GraphTypeError and GraphValueError for arguments that do not fit, GraphFileError (an OSError) where the file
+    cannot be written; the file that was there before is then as it was.
+    """
+    path = _named(ckpt_file_name, format)
+    for name, value in (("integrated_save", integrated_save), ("crc_check", crc_check)):
+        boolean("save_checkpoint", name, value)
+    _refuse_encryption("save_checkpoint", enc_key)
+    if format == "safetensors" and crc_check:
+        raise GraphValueError("Only a file of the format 'ckpt' has a crc_check.", user_location())
+    for name in kwargs.keys() - set(IGNORED):
+        raise GraphTypeError(f"save_checkpoint has no argument {name!r}.", user_location())
+    entries = entries_of(save_obj, append_dict, choice_func)
+    if boolean("save_checkpoint", "async_save", async_save):
+        background.start(lambda: _write(path, entries, format, crc_check))
+    else:
+        background.settle()
+        checked(_write, path, entries, format, crc_check)
+
+
+def load_checkpoint(
+    ckpt_file_name: str | os.PathLike[str],
+    net: Any = None,
+    strict_load: bool = False,
+    filter_prefix: str | Iterable[str] | None = None,
+    dec_key: bytes | None = None,
+    dec_mode: str = "AES-GCM",
+    specify_prefix: str | Iterable[str] | None = None,
+    choice_func: Choice | None = None,
+    crc_check: bool = False,
+    remove_redundancy: bool = False,
+    format: str = "ckpt",
+) -> dict[str, Any]:
+    """The content of a checkpoint file: a Parameter, or a string, by name; with `net` loaded into that as well.
+
+    The ending of the name, `.ckpt` or `.safetensors`, says what the file is. Names that begin with `filter_prefix`, or
+    one of them, are left out, and with `specify_prefix` all others, and those that `choice_func(name)` is false for.
+    `crc_check` compares the checksum, where there is one. See `load_param_into_net` for `net`, `strict_load` and
+    `remove_redundancy`. Nothing in a file is executed.
+
+    Raises GraphTypeError and GraphValueError for arguments that do not fit, and GraphValueError for a file that is
+    missing, cannot be read, is damaged, or of which nothing is left.
+    """
+    boolean("load_checkpoint", "crc_check", crc_check)
+    _check_format("load_checkpoint", format)
+    filters, specified = _prefixes("filter_prefix", filter_prefix), _prefixes("specify_prefix", specify_prefix)
+    path = _existing(ckpt_file_name)
+    _refuse_encryption("load_checkpoint", dec_key)
+
+    def is_wanted(name: str) -> bool:
+        if name.startswith(filters or ()) or (specified is not None and not name.startswith(specified)):
+            return False
+        return choice_func is None or choice_func(name) is not False
+
+    entries = {name: entry for name, entry in _read(path, crc_check).items() if is_wanted(name)}
+    if not entries:
+        raise GraphValueError(
+            "The loaded parameter dict is empty after filter or specify, please check whether 'filter_prefix' or "
+            f"'specify_prefix' are set correctly; the file is {path}.",
+            user_location(),
+        )
+    parameters = {n: e if isinstance(e, str) else Parameter(e, name=n) for n, e in entries.items()}
+    if net is not None:
+        load_param_into_net(net, parameters, strict_load, remove_redundancy)
+    return parameters
+
+
+def load_checkpoint_async(*arguments: Any, **options: Any) -> Future[dict[str, Any]]:
+    """`load_checkpoint` on a thread: `.result()` of what this gives waits, and returns or raises what that does."""
+    pool = ThreadPoolExecutor(1, thread_name_prefix="graphls-checkpoint")
+    try:
+        return pool.submit(load_checkpoint, *arguments, **options)
+    finally:
+        pool.shutdown(wait=False)
+
+
+def _write(path: Path, entries: dict[str, Entry], format: str, crc_check: bool) -> None:
+    if format == "safetensors":
+        write_parts(path, [safetensors_format.encode(entries)])
+    else:
+        write_parts(path, checkpoint_format.encode(entries, crc_check))
+
+
+def _read(path: Path, crc_check: bool) -> dict[str, Entry]:
+    try:
+        data = path.read_bytes()
+        if path.suffix == ".safetensors":
+            return safetensors_format.decode(data)
+        if crc_check and not checkpoint_format.has_crc(data):
+            warn(f"The checkpoint file {path} has no crc, so nothing is compared.")
+        return checkpoint_format.decode(data, crc_check)
+    except (OSError, GraphValueError) as error:
+        reason = error if isinstance(error, GraphlsError) else error.strerror
+        raise GraphValueError(f"Failed to read the checkpoint file {path}: {reason}.", user_location()) from None
+
+
+def _named(name: Any, format: Any) -> Path:
+    """The file to save to, with its ending."""
+    _check_format("save_checkpoint", format)
+    text = _text("save_checkpoint", name)
+    return Path(text if text.endswith(f".{format}") else f"{text}.{format}")
+
+
+def _existing(name: Any) -> Path:
+    text = _text("load_checkpoint", name)
+    path = Path(text)
+    if path.suffix not in (".ckpt", ".safetensors"):
+        raise GraphValueError(
+            "For 'load_checkpoint', the checkpoint file should end with '.ckpt' or '.safetensors', please input the "
+            f"correct 'ckpt_file_name', not {text!r}.",
+            user_location(),
+        )
+    background.wait()
+    if not path.is_file():
+        raise GraphValueError(
+            f"For 'load_checkpoint', the checkpoint file: {text} does not exist, please check whether the "
+            "'ckpt_file_name' is correct.",
+            user_location(),
+        )
+    return path
+
+
+def _text(function: str, name: Any) -> str:
+    if not isinstance(name, (str, os.PathLike)):
+        raise GraphTypeError(
+            f"For {function!r}, the argument 'ckpt_file_name' must be string, but got {type(name)}.", user_location()
+        )
+    text = os.fsdecode(name)
+    if "\0" in text or not os.path.basename(text):
+        raise GraphValueError(f"For {function!r}, {text!r} is not the name of a file.", user_location())
+    return text
+
+
+def _check_format(function: str, format: Any) -> None:
+    if format not in FORMATS:
+        raise GraphValueError(
+            f"For {function!r}, the format must be one of {list(FORMATS)}, but got {format!r}.", user_location()
+        )
+
+
+def _refuse_encryption(function: str, key: Any) -> None:
+    if key is None:
+        return
+    if not isinstance(key, bytes):
+        raise GraphTypeError(f"For {function!r}, a key is bytes or None, but got {type(key)}.", user_location())
+    raise GraphValueError(
+        f"For {function!r}, encryption is not offered; leave the key out, and encrypt the file or its disk instead.",
+        user_location(),
+    )
+
+
+def _prefixes(name: str, prefix: Any) -> tuple[str, ...] | None:
+    if prefix is None:
+        return None
+    prefixes = (prefix,) if isinstance(prefix, str) else prefix
+    if not isinstance(prefixes, (list, tuple)) or not all(isinstance(item, str) for item in prefixes):
+        raise GraphTypeError(
+            f"For 'load_checkpoint', the type of {name!r} must be str, list[str] or tuple[str], but got {prefix!r}.",
+            user_location(),
+        )
+    if not prefixes or "" in prefixes:
+        raise GraphValueError(f"For 'load_checkpoint', the value of {name!r} can't be or include ''.", user_location())
+    return tuple(prefixes)
