@@ -1,4 +1,4 @@
-"""A compiled step many times in one call: one graph that scans over stacked inputs, with the numbers of single calls."""
+"""A compiled step many times in one call: a graph that scans over stacked inputs, with the numbers of single calls."""
 
 from __future__ import annotations
 
@@ -125,13 +125,11 @@ class _Draws:
         if self.storage.expected is None:
             self.storage.expected = tuple(map(int, self.storage.read()))
         state = self.state = self.storage.expected
-        if self.ahead is not None and self.ahead[0] == state:
-            arrays = self.ahead[1].result()
-        else:
-            arrays = self.compute(state)
+        known, arrays = self.ahead or (None, None)
+        drawn = arrays.result() if arrays is not None and known == state else self.compute(state)
         following = self.state_after(state, self.count)
         self.ahead = following, background().submit(self.compute, following)
-        return arrays
+        return drawn
 
     def after_steps(self) -> None:
         """Take note that the steps have counted the random state up."""
