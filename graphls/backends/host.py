@@ -47,9 +47,8 @@ class HostValues:
     def compute(self, seed: int, step: int) -> list[Array]:
         """The arrays for one (seed, step)."""
         state = np.array([seed, step], np.int64)
-        return [
-            np.ascontiguousarray(n.primitive.evaluate((state,), n.attrs, (n.output.type,))[0]) for n in self.nodes
-        ]
+        drawn = [(n.primitive.evaluate((state,), n.attrs, (n.output.type,))[0], n.output.type) for n in self.nodes]
+        return [np.ascontiguousarray(array).reshape(type.shape) for array, type in drawn]
 
 
 def growth(graph: Graph, state: Value) -> tuple[int, ...] | None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ir.types import Type, as_dtype
 from graphls.source import user_location
-from graphls.tensor import array_of
+from graphls.tensor import Tensor, array_of
 
 Row = tuple[np.ndarray[Any, Any], ...]
 REQUIRED = ("get_dataset_size", "create_tuple_iterator")
@@ -35,6 +37,16 @@ def first_step(dataset: Any) -> int:
     """How many steps were taken before those that the dataset gives next, as `set_init_step` has told it."""
     told = getattr(dataset, "get_init_step", None)
     return int(told()) if callable(told) else 0
+
+
+def tensors_of(row: Row) -> tuple[Tensor, ...]:
+    """The arrays of a row as tensors, without copies."""
+    return tuple([Tensor.on_host(array, _type(array.dtype, array.shape)) for array in row])
+
+
+@lru_cache(maxsize=4096)
+def _type(dtype: np.dtype[Any], shape: tuple[int, ...]) -> Type:
+    return Type(as_dtype(dtype), shape)
 
 
 class Feed:

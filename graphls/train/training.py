@@ -10,9 +10,8 @@ import numpy as np
 from graphls.amp.managers import LossScaleManager
 from graphls.ir.errors import GraphValueError
 from graphls.source import user_location
-from graphls.tensor import Tensor
 from graphls.train.callbacks.callback import CallbackManager, InternalCallbackParam, RunContext
-from graphls.train.feeding import NO_DATA, Feed, Row
+from graphls.train.feeding import NO_DATA, Feed, Row, tensors_of
 from graphls.train.runner import TrainRunner
 
 
@@ -60,7 +59,7 @@ class Training:
         row = None
         for row in feed.epoch():
             told.cur_step_num += 1
-            told.train_dataset_element = tuple(map(Tensor, row))
+            told.train_dataset_element = tensors_of(row)
             callbacks.on_train_step_begin(context)
             told.net_outputs = self.runner.run(row)
             if self.manager is not None:
