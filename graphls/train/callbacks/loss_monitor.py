@@ -55,5 +55,5 @@ class LossMonitor(Callback):
 def _shown(outputs: Any, loss: float | None) -> Any:
     first = first_output(outputs)
     if isinstance(outputs, (tuple, list)) and isinstance(first, Tensor) and first.size == 1:
-        return first.asnumpy().reshape(())
+        return str(first.asnumpy().reshape(()))
     return first if loss is None else loss
