@@ -80,7 +80,8 @@ class SummaryCollector(Callback):
 
     `collect_specified_data` is a dict: `collect_metric` (True) writes scalars, `histogram_regular` (None: none) is a
     regular expression for names. With `keep_default_action` false, only what is asked for is written. MindSpore's other
-    keys (graphs, lineage, input data, landscape) may be false; there is no such data here. Raises GraphTypeError and
+    keys (graphs, lineage, input data, landscape) may be false; there is no such data here. `num_process`,
+    `custom_lineage_data`, `max_file_size` and `export_options` change nothing. Raises GraphTypeError and
     GraphValueError for arguments that do not fit, GraphRuntimeError where tensorboardX is not installed.
     """
 
@@ -88,9 +89,13 @@ class SummaryCollector(Callback):
         self,
         summary_dir: str | os.PathLike[str],
         collect_freq: int = 10,
+        num_process: int = 32,
         collect_specified_data: dict[str, Any] | None = None,
         keep_default_action: bool = True,
+        custom_lineage_data: dict[str, Any] | None = None,
         collect_tensor_freq: int | None = None,
+        max_file_size: int | None = None,
+        export_options: dict[str, Any] | None = None,
     ) -> None:
         name = type(self).__name__
         self.summary_dir = summary_dir
