@@ -9,8 +9,10 @@ import numpy as np
 
 import graphls
 from graphls import nn, train
+from graphls.train.callbacks import InternalCallbackParam
 
 Array = np.ndarray[Any, Any]
+BACKENDS = ["numpy", "onnxruntime"]
 
 
 class Rows:
@@ -127,3 +129,20 @@ def linear(rate: Any = 0.1, **options: Any) -> tuple[train.Model, nn.Dense]:
     graphls.set_seed(1)
     net = nn.Dense(3, 2)
     return train.Model(net, nn.MSELoss(), nn.Momentum(net.trainable_params(), rate, 0.9), **options), net
+
+
+class Moded(nn.Cell):
+    """Gives its input in training and zeros in evaluation, and has a part that a user may freeze."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = nn.Dense(3, 2)
+        self.inner = nn.Dropout(p=0.5)
+
+    def construct(self, x: Any) -> Any:
+        return self.fc(x) if self.training else self.fc(x) * 0
+
+
+def context(**told: Any) -> train.RunContext:
+    """What a hook is called with."""
+    return train.RunContext(InternalCallbackParam(told))

@@ -183,7 +183,7 @@ def test_the_watch_reads_no_flag_before_it_has_to() -> None:
     watch.after_steps(Flag(np.array([True] * 3 + [False] + [True] * 10)), lambda: "")
     for _ in range(990):
         watch.after_steps(Flag(np.array(True)), lambda: "")
-    with pytest.raises(RuntimeError, match="1001 times, has exceeded maximum threshold. why"):
+    with pytest.raises(RuntimeError, match=r"1001 times, has exceeded maximum threshold\. why"):
         watch.after_steps(Flag(np.array(True)), lambda: "why")
 
 

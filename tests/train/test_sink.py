@@ -14,15 +14,7 @@ from graphls.ir.errors import GraphValueError
 from graphls.random import random_state
 from graphls.repeated import RepeatedStep
 from graphls.train import runner
-from tests.train.standins import Recorder, Rows, line, linear
-
-BACKENDS = ["numpy", "onnxruntime"]
-
-
-@pytest.fixture
-def backend(request: Any, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setattr("graphls.api.compile", partial(graphls.compile, backend=request.param))
-    return str(request.param)
+from tests.train.standins import BACKENDS, Recorder, Rows, line, linear
 
 
 @pytest.fixture
