@@ -247,6 +247,8 @@ def default_device() -> str:
 
 
 def _signature(inputs: tuple[Any, ...]) -> Any:
+    if all(map(is_input, inputs)):
+        return tuple([(as_dtype(tensor.dtype), tensor.shape) for tensor in inputs])
     types = (
         (as_dtype(leaf.dtype), leaf.shape) if is_input(leaf) else _constant_key(leaf)
         for leaf in leaves(inputs)
@@ -270,6 +272,12 @@ def call_cell(cell: Cell, inputs: tuple[Any, ...], options: dict[str, Any]) -> A
     if names not in caches:
         caches[names] = CompileCache(_by_name(cell, names) if names else cell)
     return caches[names](*inputs, *(options[name] for name in names))
+
+
+def cache_of(cell: Cell) -> CompileCache:
+    """The compiled steps of a cell for inputs by position, which calls of the cell use as well."""
+    cache: CompileCache = cell.__dict__["_compiled"].setdefault((), CompileCache(cell))
+    return cache
 
 
 def _by_name(cell: Cell, names: tuple[str, ...]) -> Callable[..., Any]:

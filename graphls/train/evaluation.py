@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from graphls.api import CompileCache, Compiled
+from graphls.api import Compiled, cache_of
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.nn.cell import Cell
 from graphls.nn.wrappers import WithEvalCell
@@ -40,7 +40,7 @@ class Evaluation:
         self.indexes = indexes
         self.columns = columns
         self.mode = ModeSwitch(network, False, backbone)
-        self.cache = CompileCache(network)
+        self.cache = cache_of(network)
 
     def find(self, row: Row) -> Compiled:
         """The step for a row, compiled where there is none yet."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from graphls.api import CompileCache
+from graphls.api import cache_of
 from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
 from graphls.nn.cell import Cell
 from graphls.nn.checks import boolean
@@ -67,7 +67,7 @@ class Model:
         self._evaluation = evaluation_of(
             network, loss_fn, metrics, eval_network, eval_indexes, amp_level in ("O2", "O3", "auto")
         )
-        self._predictions = CompileCache(network)
+        self._predictions = cache_of(network)
         self._predicting = ModeSwitch(network, False, network)
 
     # -- what is run ------------------------------------------------------------------------------------------

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from graphls.api import CompileCache, Compiled
+from graphls.api import Compiled, cache_of
 from graphls.ir.errors import GraphlsError
-from graphls.nn.cell import Cell, Configuration
+from graphls.nn.cell import Cell
 from graphls.nn.optimizers import Optimizer
 from graphls.nn.train_step import TrainOneStepWithLossScaleCell
 from graphls.repeated import RepeatedStep, drawn_nodes
@@ -54,8 +54,7 @@ class TrainRunner:
     def __init__(self, network: Cell, backbone: Cell) -> None:
         self.network = network
         self.mode = ModeSwitch(network, True, backbone)
-        self.cache = CompileCache(network)
-        self.last: tuple[Any, Compiled] | None = None
+        self.cache = cache_of(network)
         self.repeated: dict[Compiled, dict[int, RepeatedStep | None]] = {}
         optimizer = getattr(network, "optimizer", None)
         self.optimizer = optimizer if isinstance(optimizer, Optimizer) else None
@@ -65,10 +64,7 @@ class TrainRunner:
     def find(self, row: Row) -> Compiled:
         """The step for a row, compiled where there is none yet."""
         self.mode.set()
-        key = Configuration.changes, _signature(row)
-        if self.last is None or key != self.last[0]:
-            self.last = key, self.cache.find(*row)
-        return self.last[1]
+        return self.cache.find(*row)
 
     def run(self, row: Row) -> Any:
         """One step; what it returns is not read."""

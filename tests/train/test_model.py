@@ -239,3 +239,15 @@ def test_a_part_that_is_frozen_stays_frozen() -> None:
     net.inner.set_train(False)
     model.train(1, Rows(*line(8)))
     assert net.training and not net.inner.training
+
+
+def test_a_model_shares_compiled_steps_with_calls_of_its_networks(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, net = linear()
+    x, y = line(4)
+    model.train(1, Rows(x, y))
+    model.predict(x)
+    monkeypatch.setattr("graphls.api.compile", None)
+    before = net.weight.asnumpy()
+    model.train_network.set_train()(graphls.Tensor(x), graphls.Tensor(y))
+    assert (net.weight.asnumpy() != before).any()
+    net.set_train(False)(x)
