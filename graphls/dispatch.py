@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import graphls.primitives  # noqa: F401  (registers what `apply` looks up)
-from graphls.ir.errors import GraphlsError, GraphTypeError, GraphValueError
+from graphls.ir.errors import GraphlsError, GraphMemoryError, GraphTypeError, GraphValueError
 from graphls.ir.registry import lookup
 from graphls.ir.types import DType, as_dtype, bool_, float32, int64, type_of
 from graphls.source import located, user_location
@@ -72,6 +72,8 @@ def evaluate(name: str, operands: tuple[Any, ...], attrs: dict[str, Any]) -> Any
             results = operation.evaluate(arrays, attrs, types)
     except GraphlsError as error:
         raise located(error) from None
+    except MemoryError as error:
+        raise GraphMemoryError(f"The memory is too small for {name}: {error}.", user_location()) from None
     tensors = tuple(
         Tensor(np.asarray(r, dtype=t.dtype.numpy)) for r, t in zip(results, types, strict=True)
     )

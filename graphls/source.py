@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, TypeVar
 
-from graphls.ir.errors import GraphlsError
+from graphls.ir.errors import GraphlsError, GraphMemoryError
 from graphls.ir.graph import Location
 
 Result = TypeVar("Result")
@@ -46,11 +46,13 @@ def located(error: GraphlsError) -> GraphlsError:
 
 
 def checked(function: Callable[..., Result], *arguments: Any) -> Result:
-    """`function(*arguments)`, whose error gets the user's line."""
+    """`function(*arguments)`, whose error gets the user's line; want of memory becomes a GraphMemoryError."""
     try:
         return function(*arguments)
     except GraphlsError as error:
         raise located(error) from None
+    except MemoryError as error:
+        raise GraphMemoryError(f"The memory is too small: {error}.", user_location()) from None
 
 
 @lru_cache(maxsize=4096)

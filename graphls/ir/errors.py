@@ -50,6 +50,10 @@ class GraphRuntimeError(GraphlsError, RuntimeError):
     """The process lacks something that the request needs, such as a runtime or a device."""
 
 
+class GraphMemoryError(GraphlsError, MemoryError):
+    """A tensor that memory does not hold."""
+
+
 class GraphFileError(GraphlsError, OSError):
     """A file or directory that cannot be written."""
 

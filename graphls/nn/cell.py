@@ -56,7 +56,7 @@ class Cell:
             raise GraphAttributeError(
                 f"Call super().__init__() first in the __init__ of {type(self).__name__}.", user_location()
             )
-        if name in self._params and (not isinstance(value, Parameter) or dispatch.current_tracer() is not None):
+        if self._holds(name) and (not isinstance(value, Parameter) or dispatch.current_tracer() is not None):
             self._assign(name, value)
         elif isinstance(value, Parameter):
             self.insert_param_to_cell(name, value)
@@ -64,6 +64,9 @@ class Cell:
             self.insert_child_to_cell(name, value)
         else:
             self._set_plain(name, value)
+
+    def _holds(self, name: str) -> bool:
+        return isinstance(self._params.get(name), Parameter)
 
     def _assign(self, name: str, value: Any) -> None:
         """`self.weight = value` in construct writes the parameter."""
@@ -78,8 +81,9 @@ class Cell:
 
     def _set_plain(self, name: str, value: Any) -> None:
         self._cells.pop(name, None)
+        self._params.pop(name, None)
         if isinstance(value, ParameterTuple):
-            self._params.update((p.name, p) for p in value)
+            self._params[name] = value
         self.__dict__[name] = value
         self._changed()
 
@@ -154,10 +158,15 @@ class Cell:
         """Every parameter once, with its path of attributes; only this cell's own unless `expand`."""
         seen: set[int] = set()
         for path, cell in self.cells_and_names(name_prefix) if expand else [(name_prefix, self)]:
-            for name, parameter in cell._params.items():
+            for name, parameter in cell._own_parameters():
                 if id(parameter) not in seen:
                     seen.add(id(parameter))
                     yield (f"{path}.{name}" if path else name), parameter
+
+    def _own_parameters(self) -> Iterator[tuple[str, Parameter]]:
+        """The parameters that are attributes, by these, and those that are in tuples, by their names."""
+        for name, part in self._params.items():
+            yield from ((p.name, p) for p in part) if isinstance(part, ParameterTuple) else [(name, part)]
 
     def get_parameters(self, expand: bool = True) -> Iterator[Parameter]:
         """Every parameter, this cell's own first."""

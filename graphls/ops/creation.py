@@ -12,6 +12,7 @@ from graphls.ir.types import DType, as_dtype, float32
 from graphls.ops.elementwise import cast
 from graphls.ops.logic import where
 from graphls.ops.operands import apply, shape_of, tensor_of
+from graphls.ops.settings import integer
 from graphls.ops.shapes import broadcast_to
 from graphls.source import checked, user_location
 from graphls.tensor import Symbol, Tensor
@@ -92,8 +93,10 @@ def _number_dtype(*numbers: Any) -> DType:
 def one_hot(indices: Any, depth: int, on_value: Any = 1, off_value: Any = 0, axis: int = -1) -> Tensor:
     """`on_value` at the position along a new axis of size `depth` that each index names, `off_value` elsewhere.
 
-    The dtype is that of `on_value`. An index outside of range(depth) gives `off_value` only.
+    The dtype is that of `on_value`. An index outside of range(depth) gives `off_value` only. Raises GraphTypeError
+    for a depth that is no integer.
     """
+    depth = integer("one_hot", "depth", depth)
     on, off = dispatch.promoted(on_value, off_value)
     if _is(on_value, 1) and _is(off_value, 0):
         return apply("one_hot", tensor_of(indices), depth=depth, dtype=on.dtype, axis=axis)

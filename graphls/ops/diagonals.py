@@ -16,7 +16,7 @@ from graphls.ops.movement import movedim
 from graphls.ops.operands import apply, axis_of, in_graph, shape_of, tensor_of
 from graphls.ops.settings import integer
 from graphls.ops.shapes import concat, expand_dims, reshape
-from graphls.source import user_location
+from graphls.source import checked, user_location
 from graphls.tensor import Tensor
 
 
@@ -63,7 +63,7 @@ def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = int64) -> 
 
     They come row by row.
     """
-    places = np.tril_indices(*_integers("tril_indices", row=row, offset=offset, col=col))
+    places = checked(np.tril_indices, *_integers("tril_indices", row=row, offset=offset, col=col))
     return Tensor(np.stack(places), dtype)
 
 
@@ -72,7 +72,7 @@ def triu_indices(row: int, col: int, offset: int = 0, *, dtype: Any = int64) -> 
 
     They come row by row.
     """
-    places = np.triu_indices(*_integers("triu_indices", row=row, offset=offset, col=col))
+    places = checked(np.triu_indices, *_integers("triu_indices", row=row, offset=offset, col=col))
     return Tensor(np.stack(places), dtype)
 
 

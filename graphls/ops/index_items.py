@@ -88,7 +88,8 @@ def _plain(item: Any) -> list[Any]:
     if isinstance(item, (list, tuple, range)):
         item = np.asarray(item, np.int64) if not len(item) or isinstance(item, range) else Tensor(list(item))
     if is_tensor(item):
-        return [_indices(tensor_of(item))]
+        indices = _indices(tensor_of(item))
+        return _plain(bool(indices)) if isinstance(indices, np.ndarray) and not indices.ndim else [indices]
     raise GraphTypeError(
         f"A tensor is indexed by integers, slices, None, ... and tensors of integers or bools, not by {item!r}.",
         user_location(),

@@ -73,7 +73,7 @@ def _pairs(x: Any, paddings: Any) -> list[tuple[int, int]]:
 
 
 def _padded(x: Tensor, pairs: Sequence[tuple[int, int]], mode: str, value: Any) -> Tensor:
-    if mode != "constant" and mode not in _SIDES:
+    if mode != "constant" and (not isinstance(mode, str) or mode not in _SIDES):
         known = ", ".join(map(repr, ("constant", *_SIDES)))
         raise GraphValueError(f"pad has the modes {known}, not {mode!r}.", user_location())
     for axis, pair in enumerate(pairs):

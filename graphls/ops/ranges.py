@@ -14,7 +14,7 @@ from graphls.ops.elementwise import add, cast, mul, pow
 from graphls.ops.operands import float_of, in_graph, operand_of
 from graphls.ops.settings import number
 from graphls.ops.shapes import expand_dims
-from graphls.source import user_location
+from graphls.source import checked, user_location
 from graphls.tensor import Tensor
 
 
@@ -33,7 +33,7 @@ def linspace(start: Any, end: Any, steps: int) -> Tensor:
         raise GraphTypeError(f"linspace takes an integer as 'steps', not {steps!r}.", user_location())
     if steps < 1:
         raise GraphValueError(f"linspace makes 1 number or more, not {steps}.", user_location())
-    fractions = np.arange(steps) / max(steps - 1, 1)
+    fractions = checked(np.arange, steps) / max(steps - 1, 1)
     rising, falling = (in_graph(Tensor(f, first.dtype)) for f in (fractions, 1 - fractions))
     return add(mul(expand_dims(first, -1), falling), mul(expand_dims(last, -1), rising))
 

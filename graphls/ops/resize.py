@@ -58,7 +58,7 @@ def interpolate(
 
 
 def _check(x: Tensor, mode: Any, align_corners: bool | None) -> None:
-    if mode not in _RANKS:
+    if not isinstance(mode, str) or mode not in _RANKS:
         known = ", ".join(map(repr, _RANKS))
         raise GraphValueError(f"The 'mode' of interpolate is one of {known}, not {mode!r}.", user_location())
     if x.ndim not in _RANKS[mode] or 0 in x.shape[2:]:

@@ -190,8 +190,13 @@ def strided_slice(
 
     The bits of a mask are items of the index, the lowest the first: those where `begin` or `end` does not count, the
     one that stands for as many axes as are left, those that are new axes, and those that take the element at `begin`
-    without its axis. Raises GraphValueError for sequences of different lengths, GraphIndexError for too many items.
+    without its axis. Raises GraphTypeError for a mask that is no integer, GraphValueError for sequences of different
+    lengths, GraphIndexError for too many items.
     """
+    masks = begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_axis_mask
+    begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_axis_mask = (
+        integer("strided_slice", "mask", mask) for mask in masks
+    )
     starts, stops = shape_of(begin), shape_of(end)
     steps = shape_of(strides) if strides is not None else tuple(1 for _ in starts)
     if not len(starts) == len(stops) == len(steps):

@@ -83,7 +83,7 @@ class MaxPool(Primitive):
         steps = _steps(kind.shape[2:])
         offsets = [int(np.dot(np.multiply(place, at.dilations), steps)) for place in np.ndindex(*kernel)]
         first = e.Add(_first_equal(e, seen, y, offsets), e.const(_corners(steps, counts, at)))
-        images = np.arange(0, kind.size, prod(kind.shape[2:])).reshape(*kind.shape[:2], *[1] * len(kernel))
+        images = prod(kind.shape[2:]) * np.arange(prod(kind.shape[:2])).reshape(*kind.shape[:2], *[1] * len(kernel))
         return y, e.Max(e.Add(first, e.const(images)), e.ints([0]))
 
 

@@ -9,9 +9,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ir.errors import GraphMemoryError, GraphTypeError, GraphValueError
 from graphls.ir.registry import register
 from graphls.ir.types import TOKEN, DType, Type, bool_, broadcast_shapes, float32
+
+MOST_ELEMENTS = 2**47
+"""As many elements as the addresses of a process have bytes: no tensor is as large."""
 
 Array = np.ndarray[Any, Any]
 
@@ -120,7 +123,11 @@ class Primitive:
             if isinstance(error, GraphTypeError):
                 raise
             raise GraphTypeError(f"{self.name} does not take these operands: {error}.") from None
-        return result if isinstance(result, tuple) else (result,)
+        results = result if isinstance(result, tuple) else (result,)
+        for kind in results:
+            if kind.size >= MOST_ELEMENTS:
+                raise GraphMemoryError(f"{self.name} would make {kind}, which no memory holds; give smaller sizes.")
+        return results
 
     def evaluate(
         self, arrays: tuple[Any, ...], attrs: Mapping[str, Any], types: tuple[Type, ...]

@@ -15,6 +15,7 @@ from graphls.tensor import Tensor
 from graphls.train.callbacks.callback import CallbackManager, RunContext
 from graphls.train.callbacks.outputs import loss_of
 from graphls.train.feeding import NO_DATA, Feed, Row
+from graphls.train.metrics import Loss, get_metric_fn
 from graphls.train.runner import ModeSwitch
 
 METRIC_METHODS = ("clear", "update", "eval")
@@ -100,12 +101,7 @@ class Evaluation:
         if self.indexes is None or getattr(metric, "indexes", None):
             return outputs
         loss, prediction, label = (outputs[i] for i in self.indexes)
-        return (loss,) if _is_loss(metric) else (prediction, label)
-
-
-def _is_loss(metric: Any) -> bool:
-    """Whether a metric is a Loss, known by the name of its class, so that no metric has to be imported."""
-    return any(kind.__name__ == "Loss" for kind in type(metric).__mro__)
+        return (loss,) if isinstance(metric, Loss) else (prediction, label)
 
 
 def metrics_of(metrics: Any) -> dict[str, Any]:
@@ -116,8 +112,6 @@ def metrics_of(metrics: Any) -> dict[str, Any]:
     if metrics is None:
         return {}
     if isinstance(metrics, (set, frozenset, list, tuple)):
-        from graphls.train.metrics import get_metric_fn
-
         names = sorted(metrics) if isinstance(metrics, (set, frozenset)) else metrics
         return {name: get_metric_fn(name) for name in names}
     if not isinstance(metrics, dict):

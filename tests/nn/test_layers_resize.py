@@ -151,6 +151,7 @@ WRONG: list[Any] = [
     (lambda: ops.interpolate(X, scale_factor=0.1), ValueError, "so small"),
     (lambda: ops.interpolate(X, (2, 2, 2)), TypeError, "'size'"),
     (lambda: ops.interpolate(X, 2, mode="cubic"), ValueError, "'mode'"),
+    (lambda: ops.interpolate(X, 2, mode=["area"]), ValueError, "'mode'"),
     (lambda: ops.interpolate(X, 2, mode="linear"), ValueError, "rank 3"),
     (lambda: ops.interpolate(X, 2, align_corners=True), ValueError, "no 'align_corners'"),
     (lambda: ops.interpolate(X, 2, recompute_scale_factor=True), ValueError, "recompute_scale_factor"),

@@ -128,3 +128,27 @@ def test_a_skipped_step_has_never_been(kind: str, rate: str) -> None:
     for name, value in ends[0].items():
         np.testing.assert_allclose(ends[1][name], value, rtol=1e-4, atol=1e-6, err_msg=name)
         assert ends[1][name].tobytes() == ends[2][name].tobytes(), name
+
+
+class Named(nn.Cell):
+    """A weight under a name of the caller's."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.weight = graphls.Parameter(np.ones((3, 1), F32), name=name)
+
+    def construct(self, x: Any) -> Any:
+        return x @ self.weight
+
+
+@pytest.mark.parametrize("name", ["momentum", "learning_rate", "global_step", "parameters", "eps"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_weight_may_have_the_name_of_a_setting(kind: str, name: str) -> None:
+    losses = []
+    for weight in ("weight", name):
+        net = nn.WithLossCell(Named(weight), nn.MSELoss())
+        optimizer = KINDS[kind][0](net.trainable_params(), 0.1)
+        batch = np.ones((2, 3), F32), np.zeros((2, 1), F32)
+        step = graphls.compile(nn.TrainOneStepCell(net, optimizer), *batch, backend="numpy")
+        losses.append([float(step(*batch)) for _ in range(3)])
+    assert losses[0] == losses[1]

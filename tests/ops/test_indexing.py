@@ -22,6 +22,7 @@ INDICES: list[Any] = [
     (slice(None), PICK, PICK), (0, slice(None), PICK), (PICK % 2, slice(None), slice(None, None, 2), PICK),
     (PICK % 2, None, PICK), (slice(None), range(2), (1, 0)), (np.array([1]), PICK % 2, slice(1, None), 2),
     np.uint8([1, 0]), (np.array(1), slice(None), np.int64(2)), ([], slice(None), []), np.zeros(2, bool),
+    np.array(True), (0, np.array(True)),
 ]  # fmt: skip
 
 
@@ -56,6 +57,7 @@ def test_iteration() -> None:
         (np.array([True, False, True]), IndexError, r"mask of shape \(3,\) does not fit axes of sizes \(2,\)"),
         (np.array([0.5]), TypeError, "integers or bools"),
         (False, IndexError, "True, for a new axis"),
+        (np.array(False), IndexError, "True, for a new axis"),
         ("a", TypeError, "integers"),
         ((slice(None), PICK, [0, 1, 2]), IndexError, "do not broadcast"),
         ((0, slice(None), [9]), IndexError, "9 is out of range for an axis of size 4"),

@@ -76,6 +76,11 @@ def test_pooling(pad_mode: str, stride: int) -> None:
     agree(lambda x: ops.avg_pool2d(x, (3, 2), stride, padding, pad_mode=pad_mode), counted, X, rtol=1e-5)
 
 
+def test_windows_of_nothing_but_padding() -> None:
+    lowest = np.full((1, 1, 1), -np.inf, X.dtype)
+    agree(lambda x: ops.max_pool2d(x, 2, padding=1), lowest, np.zeros((1, 0, 0), X.dtype))
+
+
 def test_the_stride_of_a_maximum_is_its_window_and_of_an_average_one() -> None:
     agree(lambda x: ops.max_pool2d(x, 2), X[:, :, :6].reshape(2, 4, 3, 2, 3, 2).max((3, 5)), X)
     agree(lambda x: ops.avg_pool2d(x, 2, 2), X[:, :, :6].reshape(2, 4, 3, 2, 3, 2).mean((3, 5)), X, rtol=1e-5)

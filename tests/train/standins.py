@@ -83,8 +83,16 @@ class Mean:
         return float(np.mean([row[0].mean() for row in self.seen]))
 
 
-class Loss(Mean):
-    """A metric that gets the loss, as its name says."""
+class Loss(train.Loss):
+    """The metric of this name, which remembers what it got."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[tuple[Any, ...]] = []
+
+    def update(self, *outputs: Any) -> None:
+        self.seen.append(tuple(output.asnumpy() for output in outputs))
+        super().update(*outputs)
 
 
 class Recorder(train.Callback):

@@ -58,8 +58,13 @@ def test_an_evaluation_network_with_and_without_indexes() -> None:
     rows = Rows(*line(4), np.full((4, 1), 7, np.float32))
     mean, loss, own = Mean(), Loss(), Mean()
     own.indexes = [1]  # type: ignore[attr-defined]
-    metrics = {"mean": mean, "loss": loss, "own": own}
-    train.Model(net, metrics=metrics, eval_network=Evaluating(net), eval_indexes=[2, 3, 0]).eval(rows)
+    error = train.MAE().set_indexes([0, 3])
+    metrics = {"mean": mean, "loss": loss, "own": own, "error": error}
+    found: Any = train.Model(net, metrics=metrics, eval_network=Evaluating(net), eval_indexes=[2, 3, 0])
+    found = found.eval(rows)
+    x, y = line(4)
+    prediction = x @ net.weight.asnumpy().T + net.bias.asnumpy()
+    assert found["error"] == pytest.approx(np.abs(prediction - y).sum() / len(y), rel=1e-5)
     assert [a.shape for a in mean.seen[0]] == [(4, 2), (4, 2)]
     assert [a.shape for a in loss.seen[0]] == [()] and len(own.seen[0]) == 4
     every = Mean()
@@ -133,3 +138,14 @@ def test_fit_trains_as_train_does() -> None:
     two.train(2, Rows(*line(10)))
     assert first.weight.asnumpy().tobytes() == second.weight.asnumpy().tobytes()
     one.fit(1, Rows(*line(10)))
+
+
+def test_metrics_by_name() -> None:
+    model, net = linear(metrics={"mse", "loss", "mae"})
+    x, y = line(8)
+    results = model.eval(Rows(x, y))
+    prediction = x @ net.weight.asnumpy().T + net.bias.asnumpy()
+    assert list(results) == ["loss", "mae", "mse"]
+    assert results["mae"] == pytest.approx(np.abs(prediction - y).sum() / len(y), rel=1e-5)
+    with pytest.raises(KeyError, match=r"There is no metric 'msee'; did you mean 'mse'.*test_model_evaluation\.py"):
+        linear(metrics=["msee"])

@@ -139,20 +139,3 @@ def test_an_eval_network_that_gives_too_little_is_refused() -> None:
         train.Model(NET, metrics={"m": Mean()}, eval_network=Two(), eval_indexes=[0, 1, 2]).eval(rows)
     with pytest.raises(TypeError, match="a tensor or a tuple, not dict"):
         train.Model(NET, metrics={"m": Mean()}, eval_network=One()).eval(rows)
-
-
-def test_metrics_by_name_come_from_the_metrics_module(monkeypatch: pytest.MonkeyPatch) -> None:
-    import sys
-    import types
-
-    module = types.ModuleType("graphls.train.metrics")
-    made: list[str] = []
-
-    def get_metric_fn(name: str) -> Any:
-        made.append(name)
-        return Mean()
-
-    module.get_metric_fn = get_metric_fn  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "graphls.train.metrics", module)
-    model = train.Model(NET, LOSS, metrics={"mse", "acc"})
-    assert set(model.eval(Rows(*line()))) == {"acc", "mse"} and made == ["acc", "mse"]

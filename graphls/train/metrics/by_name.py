@@ -1,0 +1,71 @@
+"""Metrics by name, as Model takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from graphls.ir.errors import GraphKeyError, GraphTypeError
+from graphls.ir.registry import nearest
+from graphls.source import user_location
+from graphls.train.metrics.accuracy import (
+    Accuracy,
+    Top1CategoricalAccuracy,
+    Top5CategoricalAccuracy,
+    TopKCategoricalAccuracy,
+)
+from graphls.train.metrics.confusion import ConfusionMatrix
+from graphls.train.metrics.error import MAE, MSE, Dice, Loss, Perplexity
+from graphls.train.metrics.metric import Metric
+from graphls.train.metrics.retrieval import F1, Precision, Recall
+from graphls.train.metrics.roc import ROC, auc
+
+_METRICS: dict[str, Callable[..., Any]] = {
+    "F1": F1,
+    "acc": Accuracy,
+    "accuracy": Accuracy,
+    "auc": auc,
+    "confusion_matrix": ConfusionMatrix,
+    "dice": Dice,
+    "loss": Loss,
+    "mae": MAE,
+    "mse": MSE,
+    "perplexity": Perplexity,
+    "precision": Precision,
+    "recall": Recall,
+    "roc": ROC,
+    "top_1_accuracy": Top1CategoricalAccuracy,
+    "top_5_accuracy": Top5CategoricalAccuracy,
+    "topk": TopKCategoricalAccuracy,
+}
+
+
+def names() -> list[str]:
+    """The names of all metrics."""
+    return list(_METRICS)
+
+
+def get_metric_fn(name: str, *args: Any, **kwargs: Any) -> Any:
+    """The metric of a name, made with these arguments; raises GraphKeyError, with what is near, for another name."""
+    if name not in _METRICS:
+        raise GraphKeyError(f"There is no metric {name!r}{nearest(str(name), _METRICS)}.", user_location())
+    return _METRICS[name](*args, **kwargs)
+
+
+def get_metrics(metrics: Any) -> dict[str, Metric]:
+    """What Model takes as its metrics, by name: a dict of metrics, a set or list of names, or None.
+
+    Raises GraphTypeError for anything else, and GraphKeyError for a name that is not known.
+    """
+    if metrics is None:
+        return {}
+    if isinstance(metrics, dict):
+        for name, metric in metrics.items():
+            if not isinstance(name, str) or not isinstance(metric, Metric):
+                raise GraphTypeError(
+                    f"The metrics are names with metrics, not {name!r} with {metric!r}.", user_location()
+                )
+        return dict(metrics)
+    if isinstance(metrics, (set, list, tuple)):
+        return {str(name): get_metric_fn(name) for name in metrics}
+    raise GraphTypeError(f"The metrics must be a dict, a set, a list or None, not {metrics!r}.", user_location())

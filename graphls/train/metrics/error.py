@@ -1,0 +1,137 @@
+"""Means over the samples of a batch: errors of predictions, losses, overlaps."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.source import user_location
+from graphls.train.metrics.metric import Array, Metric, rearrange_inputs
+
+
+class _Mean(Metric):
+    """A sum over all batches, divided by the number of samples."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.clear()
+
+    def clear(self) -> None:
+        self._sum = 0.0
+        self._samples_num = 0
+
+    def eval(self) -> Any:
+        self._check_some(self._samples_num)
+        return self._sum / self._samples_num
+
+
+class _Error(_Mean):
+    """An error summed over each sample, and its mean over the samples."""
+
+    @rearrange_inputs
+    def update(self, *inputs: Any) -> None:
+        """Take in predictions and true values of as many elements, the samples along the first axis."""
+        predicted, labels = self._arrays(inputs)
+        if predicted.size != labels.size or not labels.ndim:
+            raise GraphValueError(
+                f"{type(self).__name__} takes two arrays of as many elements, not {predicted.shape} and "
+                f"{labels.shape}.",
+                user_location(),
+            )
+        difference = labels.reshape(predicted.shape).astype(np.float64) - predicted
+        self._sum += float(self._error(difference).sum())
+        self._samples_num += labels.shape[0]
+
+    @staticmethod
+    def _error(difference: Array) -> Array:
+        raise NotImplementedError
+
+
+class MAE(_Error):
+    """The sum of absolute errors, divided by the number of samples."""
+
+    @staticmethod
+    def _error(difference: Array) -> Array:
+        return np.abs(difference)
+
+
+class MSE(_Error):
+    """The sum of squared errors, divided by the number of samples."""
+
+    @staticmethod
+    def _error(difference: Array) -> Array:
+        return np.square(difference)
+
+
+class Loss(_Mean):
+    """The mean of the losses of all batches."""
+
+    inputs: ClassVar[tuple[str, ...]] = ("loss",)
+
+    @rearrange_inputs
+    def update(self, *inputs: Any) -> None:
+        """Take in a loss without axes, or a row of them."""
+        (loss,) = self._arrays(inputs)
+        if loss.ndim > 1 or not loss.size:
+            raise GraphValueError(f"The dimension of loss must be 1, but got {loss.shape}.", user_location())
+        self._sum += float(loss.mean())
+        self._samples_num += 1
+
+
+class Perplexity(_Mean):
+    """exp of the mean of -log(probability of the label), without the labels that are to be ignored.
+
+    Probabilities below 1e-10 count as that. Raises GraphTypeError for an `ignore_label` that is no integer or None.
+    """
+
+    inputs: ClassVar[tuple[str, ...]] = ("preds", "labels")
+
+    def __init__(self, ignore_label: int | None = None) -> None:
+        if ignore_label is not None and type(ignore_label) is not int:
+            raise GraphTypeError(f"The 'ignore_label' must be int or None, not {ignore_label!r}.", user_location())
+        super().__init__()
+        self.ignore_label = ignore_label
+
+    @rearrange_inputs
+    def update(self, *inputs: Any) -> None:
+        """Take in probabilities (..., C) and the labels (...) of their classes."""
+        predicted, labels = self._arrays(inputs)
+        if predicted.ndim < 1 or labels.shape != predicted.shape[:-1]:
+            raise GraphValueError(
+                f"Perplexity takes probabilities (..., C) and labels (...), not {predicted.shape} and {labels.shape}.",
+                user_location(),
+            )
+        labels, predicted = labels.reshape(-1).astype(np.int64), predicted.reshape(-1, predicted.shape[-1])
+        kept = np.ones(labels.shape, bool) if self.ignore_label is None else labels != self.ignore_label
+        wrong = kept & ((labels < 0) | (labels >= predicted.shape[1]))
+        if wrong.any():
+            raise GraphValueError(f"The label {labels[wrong][0]} is not below {predicted.shape[1]}.", user_location())
+        self._sum -= float(np.log(np.maximum(1e-10, predicted[kept, labels[kept]])).sum())
+        self._samples_num += int(kept.sum())
+
+    def eval(self) -> Any:
+        return np.exp(super().eval())
+
+
+class Dice(_Mean):
+    """2 * x . y / (x . x + y . y + smooth) of each batch, summed up and divided by the number of samples."""
+
+    def __init__(self, smooth: float = 1e-5) -> None:
+        if isinstance(smooth, bool) or not isinstance(smooth, float):
+            raise GraphTypeError(f"For 'Dice', the argument 'smooth' must be float, not {smooth!r}.", user_location())
+        if not smooth > 0:
+            raise GraphValueError(f"For 'Dice', the argument 'smooth' must be above 0, not {smooth}.", user_location())
+        super().__init__()
+        self.smooth = smooth
+
+    @rearrange_inputs
+    def update(self, *inputs: Any) -> None:
+        """Take in two arrays of the same shape, the samples along the first axis."""
+        x, y = self._arrays(inputs)
+        if x.shape != y.shape or not x.ndim:
+            raise GraphValueError(f"Dice takes two arrays of one shape, not {x.shape} and {y.shape}.", user_location())
+        a, b = x.reshape(-1).astype(np.float64), y.reshape(-1).astype(np.float64)
+        self._sum += float(2 * (a @ b) / (a @ a + b @ b + self.smooth))
+        self._samples_num += x.shape[0]

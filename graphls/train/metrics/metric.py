@@ -1,0 +1,98 @@
+"""What every metric is: something cleared before an evaluation, updated by each batch of it, and read at its end."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+
+from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
+from graphls.source import user_location
+from graphls.tensor import Tensor
+
+Array = np.ndarray[Any, Any]
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+class Metric(ABC):
+    """A number, or several, about all batches of an evaluation: `clear`, `update` for each batch, `eval`.
+
+    `indexes` are the positions of the outputs of the evaluation network that `update` takes, or None for all.
+    """
+
+    inputs: ClassVar[tuple[str, ...]] = ("predicted value", "true value")
+    """What `update` takes."""
+
+    def __init__(self) -> None:
+        self._indexes: list[int] | None = None
+
+    @property
+    def indexes(self) -> list[int] | None:
+        """The positions of the outputs that `update` takes."""
+        return self._indexes
+
+    def set_indexes(self, indexes: Any) -> Metric:
+        """Take these outputs of the evaluation network, such as [0, 2]; returns the metric."""
+        if not isinstance(indexes, list) or not all(type(i) is int for i in indexes):
+            raise GraphValueError(f"The indexes of a metric are a list of integers, not {indexes!r}.", user_location())
+        self._indexes = indexes
+        return self
+
+    @abstractmethod
+    def clear(self) -> None:
+        """Forget all batches."""
+
+    @abstractmethod
+    def update(self, *inputs: Any) -> None:
+        """Take in one batch."""
+
+    @abstractmethod
+    def eval(self) -> Any:
+        """The metric of all batches since `clear`; raises GraphRuntimeError where there were none."""
+
+    def _arrays(self, inputs: tuple[Any, ...]) -> list[Array]:
+        """The inputs of `update` as arrays; raises GraphValueError for another number of them."""
+        if len(inputs) != len(self.inputs):
+            raise GraphValueError(
+                f"For '{type(self).__name__}.update', it needs {len(self.inputs)} inputs "
+                f"({', '.join(self.inputs)}), but got {len(inputs)}.",
+                user_location(),
+            )
+        return [as_array(x) for x in inputs]
+
+    def _check_some(self, count: Any) -> None:
+        if not count:
+            name = type(self).__name__
+            raise GraphRuntimeError(
+                f"The '{name}' can not be calculated, because the number of samples is 0; call update before eval, "
+                "with inputs that are not empty.",
+                user_location(),
+            )
+
+
+def rearrange_inputs(update: Method) -> Method:
+    """Make an `update` take only the outputs that `set_indexes` has named, for metrics of your own."""
+
+    @wraps(update)
+    def rearranged(self: Metric, *inputs: Any) -> Any:
+        indexes = self.indexes
+        return update(self, *(inputs if indexes is None else [inputs[i] for i in indexes]))
+
+    return rearranged  # type: ignore[return-value]
+
+
+def as_array(x: Any) -> Array:
+    """A tensor, a list or an array as an array; raises GraphTypeError for anything else."""
+    if isinstance(x, Tensor):
+        return x.asnumpy()
+    if isinstance(x, (list, np.ndarray)):
+        return np.asarray(x)
+    raise GraphTypeError(f"A metric takes tensors, lists and arrays, not {type(x).__name__}.", user_location())
+
+
+def is_one_hot(x: Array) -> bool:
+    """Whether x holds zeros, and a single 1 along axis 1."""
+    return bool(x.ndim > 1 and np.isin(x, (0, 1)).all() and (x.sum(axis=1) == 1).all())
