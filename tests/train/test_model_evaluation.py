@@ -148,4 +148,4 @@ def test_metrics_by_name() -> None:
     assert list(results) == ["loss", "mae", "mse"]
     assert results["mae"] == pytest.approx(np.abs(prediction - y).sum() / len(y), rel=1e-5)
     with pytest.raises(KeyError, match=r"There is no metric 'msee'; did you mean 'mse'.*test_model_evaluation\.py"):
-        linear(metrics=["msee"])
+        train.Model(net, nn.MSELoss(), metrics=["msee"])
