@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from graphls.diagnosis.explanation import OverflowExplanation
     from graphls.diagnosis.gradients import GradientRanges
     from graphls.passes import Pipeline, PipelineResult
+    from graphls.repeated import RepeatedStep
 
 DEFAULT_PASSES = "gradient, overflow{{mode={mode}}}, fold, cse, merge, dce, order"
 CPU_PASSES = "gradient, overflow{{mode={mode}}}, fold, cse, merge, factor, dce, order"
@@ -173,6 +174,15 @@ class Compiled:
             write_text(Path(directory) / f"{name}.dot", to_dot(graph))
         self.save(Path(directory) / "step.onnx")
 
+    def repeated(self, count: int) -> RepeatedStep:
+        """This step `count` times in one call, on inputs that are stacked along a first axis, with the same numbers.
+
+        Raises GraphValueError for a count below 1 and where the step sets the state of its random numbers itself.
+        """
+        from graphls.repeated import RepeatedStep
+
+        return checked(RepeatedStep, self, count, self._open_session)
+
     def explain_overflow(self, *inputs: Any) -> OverflowExplanation:
         """What overflowed in a step on these inputs, where, in which phase, and which scale would have fitted.
 
@@ -216,15 +226,19 @@ class CompileCache:
         self.last: tuple[Any, int, Compiled] | None = None
 
     def __call__(self, *inputs: Any) -> Any:
+        return self.find(*inputs)(*inputs)
+
+    def find(self, *inputs: Any) -> Compiled:
+        """The step for inputs like these, compiled where there is none yet or a cell has changed."""
         key = _signature(inputs)
         if self.last is not None and self.last[:2] == (key, Configuration.changes):
-            return self.last[2](*inputs)
+            return self.last[2]
         step = next((s for s in self.steps.get(key, ()) if s.up_to_date()), None)
         if step is None:
             step = compile(self.function, *inputs, device=default_device())
             self.steps.setdefault(key, []).append(step)
         self.last = key, Configuration.changes, step
-        return step(*inputs)
+        return step
 
 
 def default_device() -> str:
@@ -233,6 +247,8 @@ def default_device() -> str:
 
 
 def _signature(inputs: tuple[Any, ...]) -> Any:
+    if all(map(is_input, inputs)):
+        return tuple([(as_dtype(tensor.dtype), tensor.shape) for tensor in inputs])
     types = (
         (as_dtype(leaf.dtype), leaf.shape) if is_input(leaf) else _constant_key(leaf)
         for leaf in leaves(inputs)
@@ -256,6 +272,12 @@ def call_cell(cell: Cell, inputs: tuple[Any, ...], options: dict[str, Any]) -> A
     if names not in caches:
         caches[names] = CompileCache(_by_name(cell, names) if names else cell)
     return caches[names](*inputs, *(options[name] for name in names))
+
+
+def cache_of(cell: Cell) -> CompileCache:
+    """The compiled steps of a cell for inputs by position, which calls of the cell use as well."""
+    cache: CompileCache = cell.__dict__["_compiled"].setdefault((), CompileCache(cell))
+    return cache
 
 
 def _by_name(cell: Cell, names: tuple[str, ...]) -> Callable[..., Any]:

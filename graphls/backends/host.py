@@ -35,7 +35,7 @@ class HostValues:
             arrays = self.ahead[1].result()
         else:
             arrays = self.compute(seed, step)
-        self.ahead = (seed, step + 1), _executor().submit(self.compute, seed, step + 1)
+        self.ahead = (seed, step + 1), background().submit(self.compute, seed, step + 1)
         return arrays
 
     def after_step(self, storage: Storage) -> None:
@@ -47,9 +47,8 @@ class HostValues:
     def compute(self, seed: int, step: int) -> list[Array]:
         """The arrays for one (seed, step)."""
         state = np.array([seed, step], np.int64)
-        return [
-            np.ascontiguousarray(n.primitive.evaluate((state,), n.attrs, (n.output.type,))[0]) for n in self.nodes
-        ]
+        drawn = [(n.primitive.evaluate((state,), n.attrs, (n.output.type,))[0], n.output.type) for n in self.nodes]
+        return [np.ascontiguousarray(array).reshape(type.shape) for array, type in drawn]
 
 
 def growth(graph: Graph, state: Value) -> tuple[int, ...] | None:
@@ -66,7 +65,8 @@ def growth(graph: Graph, state: Value) -> tuple[int, ...] | None:
     return tuple(map(int, added.attrs["value"])) if added is not None and is_known else None
 
 
-def _executor() -> ThreadPoolExecutor:
+def background() -> ThreadPoolExecutor:
+    """The thread that draws ahead, one for all sessions."""
     global _pool
     if _pool is None:
         _pool = ThreadPoolExecutor(1, thread_name_prefix="graphls-random")

@@ -78,3 +78,20 @@ def boolean(cell: str, name: str, value: Any) -> bool:
     if not isinstance(value, bool):
         raise GraphTypeError(f"For {cell!r}, the {name!r} must be bool, but got {value!r}.", user_location())
     return value
+
+
+def not_negative_int(cell: str, name: str, value: Any) -> int:
+    """An integer of 0 or more; raises GraphTypeError or GraphValueError otherwise."""
+    text = f"For {cell!r}, the {name!r} must be int and must >= 0, but got {_described(value)}."
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise GraphTypeError(text, user_location())
+    if value < 0:
+        raise GraphValueError(text, user_location())
+    return value
+
+
+def number(cell: str, name: str, value: Any) -> float:
+    """A number as a float; raises GraphTypeError otherwise."""
+    if not _is_number(value):
+        raise GraphTypeError(f"For {cell!r}, the {name!r} must be a number, but got {value!r}.", user_location())
+    return float(value)

@@ -1,1 +1,25 @@
-"""Training: models, callbacks, metrics and checkpoints."""
+"""Training: the Model, what it calls on the way, metrics, checkpoints, and networks exported for inference."""
+
+from graphls.train.callbacks import *  # noqa: F403
+from graphls.train.callbacks import __all__ as _callbacks
+from graphls.train.metrics import *  # noqa: F403
+from graphls.train.metrics import __all__ as _metrics
+from graphls.train.model import Model
+from graphls.train.serialization import (
+    export,
+    load_checkpoint,
+    load_checkpoint_async,
+    load_param_into_net,
+    save_checkpoint,
+)
+
+__all__ = [
+    "Model",
+    "export",
+    "load_checkpoint",
+    "load_checkpoint_async",
+    "load_param_into_net",
+    "save_checkpoint",
+    *_callbacks,
+    *_metrics,
+]

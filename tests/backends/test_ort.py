@@ -301,3 +301,9 @@ def test_only_regular_files_are_replaced(tmp_path: Any) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "step.onnx")
     step.save(tmp_path / "link")
     assert (tmp_path / "link").is_symlink() and (tmp_path / "step.onnx").stat().st_size > 100
+
+
+def test_a_random_number_without_axes_has_none_on_the_runtime() -> None:
+    step = graphls.compile(lambda x: ops.cond(x > 0, lambda: ops.uniform((), 0.0, 1.0), lambda: x), np.float32(1))
+    drawn = step(np.float32(1)).asnumpy()
+    assert drawn.shape == () and 0 < drawn < 1

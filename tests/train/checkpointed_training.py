@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from graphls.train.callbacks.callback import InternalCallbackParam, RunContext
 
 import graphls
 from graphls import nn
+from graphls.train.callbacks.callback import InternalCallbackParam, RunContext
 from graphls.train.callbacks.checkpoint import CheckpointConfig, ModelCheckpoint
 from graphls.train.serialization import load_checkpoint, load_param_into_net
 

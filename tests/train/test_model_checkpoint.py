@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graphls.train.callbacks.callback import Callback
 
 import graphls
 from graphls import nn
@@ -15,6 +14,7 @@ from graphls.ir.errors import GraphFileError, GraphTypeError, GraphValueError
 from graphls.random import random_state
 from graphls.train import background
 from graphls.train.callbacks import checkpoint
+from graphls.train.callbacks.callback import Callback
 from graphls.train.callbacks.checkpoint import CheckpointConfig, ModelCheckpoint
 from graphls.train.callbacks.checkpoint_files import Saved, kept_files
 from graphls.train.serialization import load_checkpoint, load_param_into_net

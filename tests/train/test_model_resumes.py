@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graphls.train.callbacks.callback import Callback
 
 import graphls
 from graphls import nn
+from graphls.train.callbacks.callback import Callback
 from graphls.train.callbacks.checkpoint import CheckpointConfig, ModelCheckpoint
+from graphls.train.model import Model
 from graphls.train.serialization import load_checkpoint, load_param_into_net
 
-Model: Any = pytest.importorskip("graphls.train.model").Model
 EPOCHS, SIZE = 2, 4
 
 

@@ -8,8 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from graphls.train.callbacks.callback import Callback
-
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.files import write_text
 from graphls.ir.text import dump
@@ -17,6 +15,7 @@ from graphls.nn.cell import Cell
 from graphls.random import random_state
 from graphls.source import user_location
 from graphls.train import background
+from graphls.train.callbacks.callback import Callback
 from graphls.train.callbacks.checkpoint_config import COUNTS, RANDOM_STATE, CheckpointConfig
 from graphls.train.callbacks.checkpoint_files import Saved, kept_files, made_folder, remove_file, unused_prefix
 from graphls.train.serialization import save_checkpoint

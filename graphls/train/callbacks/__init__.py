@@ -1,0 +1,34 @@
+"""Callbacks: what a Model calls before and after training, epochs, steps and evaluations."""
+
+from graphls.train.callbacks.callback import Callback, CallbackManager, InternalCallbackParam, RunContext
+from graphls.train.callbacks.checkpoint import CheckpointConfig, ModelCheckpoint
+from graphls.train.callbacks.early_stopping import EarlyStopping
+from graphls.train.callbacks.history import History
+from graphls.train.callbacks.lambda_callback import LambdaCallback
+from graphls.train.callbacks.learning_rates import LearningRateScheduler, ReduceLROnPlateau
+from graphls.train.callbacks.loss_monitor import LossMonitor
+from graphls.train.callbacks.progress import Progress
+from graphls.train.callbacks.request_exit import OnRequestExit
+from graphls.train.callbacks.summary import SummaryCollector, SummaryRecord
+from graphls.train.callbacks.time_monitor import TimeMonitor
+
+_CallbackManager = CallbackManager
+_InternalCallbackParam = InternalCallbackParam
+
+__all__ = [
+    "Callback",
+    "CheckpointConfig",
+    "EarlyStopping",
+    "History",
+    "LambdaCallback",
+    "LearningRateScheduler",
+    "LossMonitor",
+    "ModelCheckpoint",
+    "OnRequestExit",
+    "Progress",
+    "ReduceLROnPlateau",
+    "RunContext",
+    "SummaryCollector",
+    "SummaryRecord",
+    "TimeMonitor",
+]

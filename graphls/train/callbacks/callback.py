@@ -1,0 +1,212 @@
+"""What a callback is, what it is told, and the list of callbacks that a Model calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any
+from weakref import WeakSet
+
+from graphls.ir.errors import GraphAttributeError, GraphTypeError
+from graphls.ir.registry import nearest
+from graphls.source import user_location, warn
+
+OLD_HOOKS = ("begin", "epoch_begin", "epoch_end", "step_begin", "step_end", "end")
+NEW_HOOKS = tuple(f"on_{mode}_{hook}" for mode in ("train", "eval") for hook in OLD_HOOKS)
+
+
+class Callback:
+    """Base of all callbacks: a hook for each place that a Model passes, which does nothing unless it is overridden.
+
+    `on_train_begin`, `on_train_epoch_begin`, `on_train_step_begin`, `on_train_step_end`, `on_train_epoch_end` and
+    `on_train_end` are called in training, those with `eval` in evaluation, each with a RunContext. `begin`,
+    `epoch_begin`, `epoch_end`, `step_begin`, `step_end` and `end` are their older names, which are called in training
+    and in evaluation where the newer one is not overridden. A callback is a context manager that is entered before
+    the run and left after it, also when the run raises.
+    """
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, *error: Any) -> Any:
+        return None
+
+    def begin(self, run_context: RunContext) -> None:
+        """Older name of on_train_begin and on_eval_begin."""
+
+    def epoch_begin(self, run_context: RunContext) -> None:
+        """Older name of on_train_epoch_begin and on_eval_epoch_begin."""
+
+    def epoch_end(self, run_context: RunContext) -> None:
+        """Older name of on_train_epoch_end and on_eval_epoch_end."""
+
+    def step_begin(self, run_context: RunContext) -> None:
+        """Older name of on_train_step_begin and on_eval_step_begin."""
+
+    def step_end(self, run_context: RunContext) -> None:
+        """Older name of on_train_step_end and on_eval_step_end."""
+
+    def end(self, run_context: RunContext) -> None:
+        """Older name of on_train_end and on_eval_end."""
+
+    def on_train_begin(self, run_context: RunContext) -> None:
+        """Called once before training."""
+        self.begin(run_context)
+
+    def on_train_epoch_begin(self, run_context: RunContext) -> None:
+        """Called before each epoch of training."""
+        self.epoch_begin(run_context)
+
+    def on_train_epoch_end(self, run_context: RunContext) -> None:
+        """Called after each epoch of training, and after the evaluation that follows it in `Model.fit`."""
+        self.epoch_end(run_context)
+
+    def on_train_step_begin(self, run_context: RunContext) -> None:
+        """Called before each step of training; in sink mode, before the steps that run in one go."""
+        self.step_begin(run_context)
+
+    def on_train_step_end(self, run_context: RunContext) -> None:
+        """Called after each step of training; in sink mode, after the steps that ran in one go."""
+        self.step_end(run_context)
+
+    def on_train_end(self, run_context: RunContext) -> None:
+        """Called once after training, also where a callback has stopped it."""
+        self.end(run_context)
+
+    def on_eval_begin(self, run_context: RunContext) -> None:
+        """Called once before an evaluation."""
+        self.begin(run_context)
+
+    def on_eval_epoch_begin(self, run_context: RunContext) -> None:
+        """Called before the dataset of an evaluation is gone through."""
+        self.epoch_begin(run_context)
+
+    def on_eval_epoch_end(self, run_context: RunContext) -> None:
+        """Called after the dataset of an evaluation has been gone through."""
+        self.epoch_end(run_context)
+
+    def on_eval_step_begin(self, run_context: RunContext) -> None:
+        """Called before each step of an evaluation."""
+        self.step_begin(run_context)
+
+    def on_eval_step_end(self, run_context: RunContext) -> None:
+        """Called after each step of an evaluation."""
+        self.step_end(run_context)
+
+    def on_eval_end(self, run_context: RunContext) -> None:
+        """Called once after an evaluation."""
+        self.end(run_context)
+
+
+class InternalCallbackParam(dict[str, Any]):
+    """What callbacks are told, by key or by attribute.
+
+    Always there: `network`, `mode` ("train" or "eval"), `cur_step_num` (from 1), `batch_num` (steps of an epoch),
+    `dataset_sink_mode`, `list_callback`, `net_outputs`. In training: `train_network`, `loss_fn`, `optimizer`,
+    `parallel_mode`, `device_number`, `train_dataset`, `train_dataset_element`, `epoch_num`, `cur_epoch_num` (from 1),
+    `last_save_ckpt_step`, `latest_ckpt_file`, `loss_scale_mananger` (spelt so) and, in `Model.fit`, `eval_results`. In
+    evaluation: `eval_network`, `valid_dataset` and, at its end, `metrics`. An attribute that is not there raises
+    GraphAttributeError.
+    """
+
+    def __getattr__(self, name: str) -> Any:
+        if name in self:
+            return self[name]
+        raise GraphAttributeError(f"Callbacks are told no {name!r} here{nearest(name, self)}.", user_location())
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self[name] = value
+
+    def __delattr__(self, name: str) -> None:
+        self.pop(name)
+
+
+class RunContext:
+    """What a hook is called with: the state of the run, and the wish to stop it.
+
+    Raises GraphTypeError for `original_args` that are no dict.
+    """
+
+    def __init__(self, original_args: Any) -> None:
+        if not isinstance(original_args, dict):
+            raise GraphTypeError(
+                f"The argument 'original_args' of RunContext should be dict type, but got {type(original_args)}.",
+                user_location(),
+            )
+        self._original_args = original_args
+        self._stop_requested = False
+
+    def original_args(self) -> Any:
+        """The state of the run, an InternalCallbackParam; what is set there other callbacks see."""
+        return self._original_args
+
+    def request_stop(self) -> None:
+        """End training after the hooks of this step, or of this epoch."""
+        self._stop_requested = True
+
+    def get_stop_requested(self) -> bool:
+        """Whether a callback wants training to end."""
+        return self._stop_requested
+
+
+class CallbackManager(Callback):
+    """Several callbacks as one, called in their order.
+
+    `callbacks` is one, a list or tuple of them, or None. Raises GraphTypeError for anything else; warns once of each
+    class that overrides hooks by their older names.
+    """
+
+    def __init__(self, callbacks: Any = None) -> None:
+        self._callbacks = callback_list(callbacks)
+        self._stack = ExitStack()
+        for kind in dict.fromkeys(map(type, self._callbacks)):
+            _warn_of_old_hooks(kind)
+
+    def __enter__(self) -> CallbackManager:
+        with ExitStack() as stack:
+            self._callbacks = [stack.enter_context(callback) for callback in self._callbacks]
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *error: Any) -> Any:
+        return self._stack.__exit__(*error)
+
+
+def _for_each(hook: str) -> Callable[[CallbackManager, RunContext], None]:
+    def call(self: CallbackManager, run_context: RunContext) -> None:
+        for callback in self._callbacks:
+            getattr(callback, hook)(run_context)
+
+    call.__name__ = hook
+    call.__doc__ = f"Call `{hook}` of each callback."
+    return call
+
+
+for _hook in (*OLD_HOOKS, *NEW_HOOKS):
+    setattr(CallbackManager, _hook, _for_each(_hook))
+
+
+def callback_list(callbacks: Any) -> list[Callback]:
+    """One callback, several, or None, as a list; raises GraphTypeError for anything else."""
+    if callbacks is None:
+        return []
+    found = list(callbacks) if isinstance(callbacks, (list, tuple)) else [callbacks]
+    for callback in found:
+        if not isinstance(callback, Callback):
+            text = f"The 'callbacks' are a Callback, a list of them or None, and {callback!r} is no Callback."
+            raise GraphTypeError(text, user_location())
+    return found
+
+
+_warned: WeakSet[type[Callback]] = WeakSet()
+
+
+def _warn_of_old_hooks(kind: type[Callback]) -> None:
+    old = [hook for hook in OLD_HOOKS if getattr(kind, hook) is not getattr(Callback, hook)]
+    if kind in _warned or not old or issubclass(kind, CallbackManager):
+        return
+    _warned.add(kind)
+    warn(
+        f"The callback {kind.__name__!r} overrides {', '.join(old)}, which are called in training and in evaluation; "
+        f"the names of today are {', '.join(f'on_train_{hook}' for hook in old)}, and the same with on_eval."
+    )

@@ -1,0 +1,84 @@
+"""Stopping where a number of each epoch gets no better."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from graphls.nn.checks import boolean, not_negative_int, number
+from graphls.train.callbacks.callback import Callback, RunContext
+from graphls.train.callbacks.monitored import Monitored
+
+
+class EarlyStopping(Callback):
+    """Stops training after `patience` epochs in which a number got no better.
+
+    `monitor` is "loss", or in `Model.fit` "eval_loss" or the name of a metric; `mode` says whether it is to fall
+    ("min"), to rise ("max") or what its name says ("auto": "acc" rises). A change below `min_delta` is none. With
+    `baseline`, an epoch only counts as better if it is better than that, too. With `restore_best_weights`, every
+    state of the train network gets the value that it had after the best epoch, where training is stopped. `verbose`
+    prints both. Epochs that no evaluation followed do not count. Raises GraphTypeError and GraphValueError for
+    arguments that do not fit.
+    """
+
+    def __init__(
+        self,
+        monitor: str = "eval_loss",
+        min_delta: float = 0,
+        patience: int = 0,
+        verbose: bool = False,
+        mode: str = "auto",
+        baseline: float | None = None,
+        restore_best_weights: bool = False,
+    ) -> None:
+        name = type(self).__name__
+        self.monitored = Monitored(name, monitor, mode, min_delta)
+        self.patience = not_negative_int(name, "patience", patience)
+        self.verbose = boolean(name, "verbose", verbose)
+        self.baseline = None if baseline is None else number(name, "baseline", baseline)
+        self.restore_best_weights = boolean(name, "restore_best_weights", restore_best_weights)
+        self._begin()
+
+    def _begin(self) -> None:
+        self.wait = self.best_epoch = self.stopped_epoch = 0
+        self.best = self.monitored.worst
+        self.best_weights: dict[Any, np.ndarray[Any, Any]] = {}
+
+    def on_train_begin(self, run_context: RunContext) -> None:
+        """Forget an earlier run."""
+        self._begin()
+
+    def on_train_epoch_end(self, run_context: RunContext) -> None:
+        """Compare, and stop where it is time."""
+        told = run_context.original_args()
+        value = self.monitored.value(told)
+        if value is None:
+            return
+        self.wait += 1
+        if self.monitored.is_better(value, self.best):
+            self._keep(value, told)
+        if self.wait >= self.patience and self.wait:
+            self.stopped_epoch = told.cur_epoch_num
+            run_context.request_stop()
+            self._restore()
+
+    def _keep(self, value: float, told: Any) -> None:
+        self.best, self.best_epoch = value, told.cur_epoch_num
+        if self.restore_best_weights:
+            self.best_weights = {p: p.asnumpy() for p in told.train_network.get_parameters()}
+        if self.baseline is None or self.monitored.is_better(value, self.baseline):
+            self.wait = 0
+
+    def _restore(self) -> None:
+        if not self.best_weights:
+            return
+        if self.verbose:
+            print(f"Restoring model weights from the end of the best epoch: {self.best_epoch}.", flush=True)
+        for parameter, array in self.best_weights.items():
+            parameter.set_data(array)
+
+    def on_train_end(self, run_context: RunContext) -> None:
+        """Print where it was stopped."""
+        if self.stopped_epoch and self.verbose:
+            print(f"Epoch {self.stopped_epoch:05d}: early stopping", flush=True)

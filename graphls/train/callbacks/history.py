@@ -1,0 +1,34 @@
+"""Keeping what each epoch gave."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from graphls.train.callbacks.callback import Callback, RunContext
+from graphls.train.callbacks.outputs import first_output, loss_of
+
+
+class History(Callback):
+    """Keeps of each epoch its number and what its last step returned, and in `Model.fit` what evaluations gave.
+
+    `epoch` is {"epoch": the numbers}; `history` has a list for "net_output", the loss as a float, and one for each
+    result of an evaluation, such as "eval_loss". Both begin anew with training.
+    """
+
+    def __init__(self) -> None:
+        self.epoch: dict[str, list[int]] = {"epoch": []}
+        self.history: dict[str, list[Any]] = {}
+
+    def on_train_begin(self, run_context: RunContext) -> None:
+        """Begin anew."""
+        self.epoch = {"epoch": []}
+        self.history = {}
+
+    def on_train_epoch_end(self, run_context: RunContext) -> None:
+        """Take down the epoch."""
+        told = run_context.original_args()
+        self.epoch["epoch"].append(told.get("cur_epoch_num", 1))
+        loss = loss_of(told.net_outputs)
+        row = {"net_output": first_output(told.net_outputs) if loss is None else loss}
+        for name, value in {**row, **(told.get("eval_results") or {})}.items():
+            self.history.setdefault(name, []).append(value)

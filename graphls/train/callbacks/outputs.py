@@ -1,0 +1,36 @@
+"""Reading losses from what a step returned."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from graphls.tensor import Tensor
+
+
+def first_output(outputs: Any) -> Any:
+    """The first of several outputs, or the only one: the loss of a training step."""
+    while isinstance(outputs, (tuple, list)) and outputs:
+        outputs = outputs[0]
+    return outputs
+
+
+def loss_of(outputs: Any) -> float | None:
+    """The mean of the first output, or None where that is no number; reading it waits for the step."""
+    loss = first_output(outputs)
+    if isinstance(loss, (Tensor, np.ndarray, np.generic, int, float)):
+        return float(np.mean(np.asarray(loss)))
+    return None
+
+
+def was_skipped(outputs: Any) -> bool:
+    """Whether a step with loss scaling, which returns (loss, overflow, scale, ...), says that it overflowed."""
+    if not isinstance(outputs, tuple) or len(outputs) < 3 or not is_flag(outputs[1]):
+        return False
+    return bool(outputs[1].asnumpy().any())
+
+
+def is_flag(output: Any) -> bool:
+    """Whether an output is a tensor of bools."""
+    return isinstance(output, Tensor) and output.dtype.kind == "bool"

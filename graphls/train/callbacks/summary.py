@@ -1,0 +1,183 @@
+"""Writing what happens in training to event files that TensorBoard shows."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Any
+
+import numpy as np
+
+from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
+from graphls.nn.checks import positive_int
+from graphls.parameter import Parameter
+from graphls.source import user_location
+from graphls.train.callbacks.callback import Callback, RunContext
+from graphls.train.callbacks.outputs import loss_of
+
+KINDS = ("scalar", "histogram", "image")
+COLLECTED = ("collect_metric", "histogram_regular")
+NOT_COLLECTED = (
+    "collect_dataset_graph", "collect_eval_lineage", "collect_graph", "collect_input_data", "collect_landscape",
+    "collect_train_lineage",
+)  # fmt: skip
+
+
+class SummaryRecord:
+    """An event file in `log_dir`: add values, then write them as those of a step.
+
+    A context manager that closes the file. Raises GraphRuntimeError where tensorboardX is not installed.
+    """
+
+    def __init__(self, log_dir: str | os.PathLike[str]) -> None:
+        self.log_dir = str(log_dir)
+        self._writer = _writer(self.log_dir)
+        self._waiting: list[tuple[str, str, Any]] = []
+
+    def __enter__(self) -> SummaryRecord:
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self.close()
+
+    def add_value(self, plugin: str, name: str, value: Any) -> None:
+        """Keep a value for the next `record`: a "scalar", a "histogram" of all elements, or an "image" (NCHW, 0 to 1).
+
+        Raises GraphValueError for another plugin.
+        """
+        if plugin not in KINDS:
+            known = ", ".join(map(repr, KINDS))
+            raise GraphValueError(f"The plugin of a summary is one of {known}, not {plugin!r}.", user_location())
+        self._waiting.append((plugin, name, np.asarray(value)))
+
+    def record(self, step: int) -> None:
+        """Write the values that were added as those of a step."""
+        for plugin, name, value in self._waiting:
+            if plugin == "scalar":
+                self._writer.add_scalar(name, float(value.reshape(())), step)
+            elif plugin == "histogram":
+                self._writer.add_histogram(name, value.astype(np.float64).reshape(-1), step)
+            else:
+                self._writer.add_images(name, value, step)
+        self._waiting.clear()
+
+    def flush(self) -> None:
+        """Bring to the file what has been recorded."""
+        self._writer.flush()
+
+    def close(self) -> None:
+        """Bring everything to the file and close it."""
+        self._writer.close()
+
+
+class SummaryCollector(Callback):
+    """Writes losses, learning rates and histograms of parameters to an event file in `summary_dir`.
+
+    Every `collect_freq` steps, and at the first: the scalars "loss", "learning_rate" (where it is one number) and
+    "loss_scale" (of a step with loss scaling); every `collect_tensor_freq` steps, by default ten times as many, a
+    histogram of each parameter whose name `histogram_regular` finds; after an evaluation in `Model.fit`, a scalar of
+    each result. In sink mode, what is due is written after the steps that run in one go.
+
+    `collect_specified_data` is a dict: `collect_metric` (True) writes scalars, `histogram_regular` (None: none) is a
+    regular expression for names. With `keep_default_action` false, only what is asked for is written. MindSpore's other
+    keys (graphs, lineage, input data, landscape) may be false; there is no such data here. `num_process`,
+    `custom_lineage_data`, `max_file_size` and `export_options` change nothing. Raises GraphTypeError and
+    GraphValueError for arguments that do not fit, GraphRuntimeError where tensorboardX is not installed.
+    """
+
+    def __init__(
+        self,
+        summary_dir: str | os.PathLike[str],
+        collect_freq: int = 10,
+        num_process: int = 32,
+        collect_specified_data: dict[str, Any] | None = None,
+        keep_default_action: bool = True,
+        custom_lineage_data: dict[str, Any] | None = None,
+        collect_tensor_freq: int | None = None,
+        max_file_size: int | None = None,
+        export_options: dict[str, Any] | None = None,
+    ) -> None:
+        name = type(self).__name__
+        self.summary_dir = summary_dir
+        self.collect_freq = positive_int(name, "collect_freq", collect_freq)
+        self.collect_tensor_freq = 10 * self.collect_freq
+        if collect_tensor_freq is not None:
+            self.collect_tensor_freq = positive_int(name, "collect_tensor_freq", collect_tensor_freq)
+        wanted = _wanted(collect_specified_data or {})
+        self.collect_metric = bool(wanted.get("collect_metric", keep_default_action))
+        self.histogram_regular = wanted.get("histogram_regular")
+        self._record: SummaryRecord | None = None
+        self._last = self._last_tensors = 0
+
+    def __enter__(self) -> SummaryCollector:
+        self._record = SummaryRecord(self.summary_dir)
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        if self._record is not None:
+            self._record.close()
+            self._record = None
+
+    def on_train_begin(self, run_context: RunContext) -> None:
+        """Count from here."""
+        step = run_context.original_args().cur_step_num
+        self._last, self._last_tensors = step + 1 - self.collect_freq, step + 1 - self.collect_tensor_freq
+
+    def on_train_step_end(self, run_context: RunContext) -> None:
+        """Write what is due."""
+        told = run_context.original_args()
+        step = told.cur_step_num
+        if self.collect_metric and step - self._last >= self.collect_freq:
+            self._last = step
+            self._write("scalar", step, _scalars(told))
+        if self.histogram_regular and step - self._last_tensors >= self.collect_tensor_freq:
+            self._last_tensors = step
+            found = (p for p in told.train_network.trainable_params() if re.search(self.histogram_regular, p.name))
+            self._write("histogram", step, {p.name: p.asnumpy() for p in found})
+
+    def on_train_epoch_end(self, run_context: RunContext) -> None:
+        """Write the results of an evaluation in this epoch."""
+        told = run_context.original_args()
+        results = {name: np.asarray(value) for name, value in (told.get("eval_results") or {}).items()}
+        if self.collect_metric:
+            self._write("scalar", told.cur_step_num, {name: v for name, v in results.items() if v.size == 1})
+
+    def _write(self, plugin: str, step: int, values: dict[str, Any]) -> None:
+        if self._record is None:
+            text = "SummaryCollector writes between its __enter__ and __exit__; give it to a Model as a callback."
+            raise GraphRuntimeError(text, user_location())
+        for name, value in values.items():
+            self._record.add_value(plugin, name, value)
+        self._record.record(step)
+
+
+def _scalars(told: Any) -> dict[str, Any]:
+    found: dict[str, Any] = {"loss": loss_of(told.net_outputs)}
+    optimizer = told.get("optimizer") or getattr(told.train_network, "optimizer", None)
+    rate = getattr(optimizer, "learning_rate", None)
+    found["learning_rate"] = rate.asnumpy() if isinstance(rate, Parameter) else None
+    scale = getattr(told.train_network, "_params", {}).get("scale_sense")
+    found["loss_scale"] = None if scale is None else scale.asnumpy()
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _wanted(given: Any) -> dict[str, Any]:
+    if not isinstance(given, dict):
+        raise GraphTypeError(f"The 'collect_specified_data' is a dict, not {given!r}.", user_location())
+    for name, value in given.items():
+        if name not in (*COLLECTED, *NOT_COLLECTED):
+            known = ", ".join(map(repr, COLLECTED))
+            text = f"SummaryCollector collects {known}, and no {name!r}."
+            raise GraphValueError(text, user_location())
+        if name in NOT_COLLECTED and value:
+            raise GraphValueError(f"SummaryCollector cannot collect {name!r}; leave it out.", user_location())
+    return given
+
+
+def _writer(directory: str) -> Any:
+    try:
+        from tensorboardX import SummaryWriter
+    except ImportError as error:
+        text = 'Event files need tensorboardX, which is not installed: pip install "graphls[train]".'
+        raise GraphRuntimeError(text, user_location()) from error
+    return SummaryWriter(directory)

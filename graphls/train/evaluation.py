@@ -1,0 +1,150 @@
+"""Evaluating a network by metrics."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from graphls.api import Compiled, cache_of
+from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.nn.cell import Cell
+from graphls.nn.wrappers import WithEvalCell
+from graphls.source import user_location
+from graphls.tensor import Tensor
+from graphls.train.callbacks.callback import CallbackManager, RunContext
+from graphls.train.callbacks.outputs import loss_of
+from graphls.train.feeding import NO_DATA, Feed, Row
+from graphls.train.metrics import Loss, get_metric_fn
+from graphls.train.runner import ModeSwitch
+
+METRIC_METHODS = ("clear", "update", "eval")
+
+
+class Evaluation:
+    """A network to evaluate, with the backbone inside of it, and the metrics that look at its outputs.
+
+    `indexes` says which outputs are the loss, the prediction and the label; None means that metrics get all outputs.
+    `columns` is how many columns a row has to have, None for any number.
+    """
+
+    def __init__(
+        self,
+        network: Cell,
+        backbone: Cell,
+        metrics: dict[str, Any],
+        indexes: list[int] | None,
+        columns: int | None = None,
+    ) -> None:
+        self.network = network
+        self.metrics = metrics
+        self.indexes = indexes
+        self.columns = columns
+        self.mode = ModeSwitch(network, False, backbone)
+        self.cache = cache_of(network)
+
+    def find(self, row: Row) -> Compiled:
+        """The step for a row, compiled where there is none yet."""
+        self.mode.set()
+        return self.cache.find(*row)
+
+    def run(self, dataset: Any, callbacks: CallbackManager, context: RunContext) -> dict[str, Any]:
+        """Go through a dataset once, with the hooks around it; returns the metrics, and tells callbacks."""
+        told = context.original_args()
+        for metric in self.metrics.values():
+            metric.clear()
+        callbacks.on_eval_begin(context)
+        callbacks.on_eval_epoch_begin(context)
+        losses = self._losses(dataset, callbacks, context)
+        callbacks.on_eval_epoch_end(context)
+        told.metrics = {name: metric.eval() for name, metric in self.metrics.items()}
+        eval_loss = {} if self.indexes is None else {"eval_loss": float(np.mean(losses))}
+        told.eval_results = {**eval_loss, **told.metrics}
+        callbacks.on_eval_end(context)
+        return dict(told.metrics)
+
+    def _losses(self, dataset: Any, callbacks: CallbackManager, context: RunContext) -> list[Any]:
+        """The loss of each step, None for one that has none."""
+        losses = []
+        with Feed(dataset, "valid_dataset", self.columns, num_epochs=1) as feed:
+            for row in feed.epoch():
+                losses.append(self._step(row, callbacks, context))
+                if context.get_stop_requested():
+                    break
+        if not losses:
+            raise GraphValueError(NO_DATA, user_location())
+        return losses
+
+    def _step(self, row: Row, callbacks: CallbackManager, context: RunContext) -> float | None:
+        """One step; the loss of it, where it has one."""
+        told = context.original_args()
+        told.cur_step_num += 1
+        callbacks.on_eval_step_begin(context)
+        outputs = told.net_outputs = self.find(row)(*row)
+        callbacks.on_eval_step_end(context)
+        outputs = (outputs,) if isinstance(outputs, Tensor) else outputs
+        self._check(outputs)
+        for metric in self.metrics.values():
+            metric.update(*self._seen_by(metric, outputs))
+        return None if self.indexes is None else loss_of(outputs[self.indexes[0]])
+
+    def _check(self, outputs: Any) -> None:
+        if not isinstance(outputs, tuple):
+            text = f"An eval_network returns a tensor or a tuple, not {type(outputs).__name__}."
+            raise GraphTypeError(text, user_location())
+        if self.indexes is not None and len(outputs) < 3:
+            text = f"The length of 'outputs' of the eval_network must be >= 3, but got {len(outputs)}."
+            raise GraphValueError(text, user_location())
+
+    def _seen_by(self, metric: Any, outputs: Any) -> Any:
+        """The outputs that a metric is updated with; one with indexes of its own chooses among all."""
+        if self.indexes is None or getattr(metric, "indexes", None):
+            return outputs
+        loss, prediction, label = (outputs[i] for i in self.indexes)
+        return (loss,) if isinstance(metric, Loss) else (prediction, label)
+
+
+def metrics_of(metrics: Any) -> dict[str, Any]:
+    """Metrics by name: of a dict of objects, or of names in a set, list or tuple.
+
+    Raises GraphTypeError for anything else and for an object that is no metric, KeyError for a name that is not known.
+    """
+    if metrics is None:
+        return {}
+    if isinstance(metrics, (set, frozenset, list, tuple)):
+        names = sorted(metrics) if isinstance(metrics, (set, frozenset)) else metrics
+        return {name: get_metric_fn(name) for name in names}
+    if not isinstance(metrics, dict):
+        text = f"The argument 'metrics' is a dict of metrics or a set of names, but got {metrics!r}."
+        raise GraphTypeError(text, user_location())
+    for name, metric in metrics.items():
+        if not all(callable(getattr(metric, method, None)) for method in METRIC_METHODS):
+            text = f"The metric {name!r} has clear, update and eval, and {metric!r} has not."
+            raise GraphTypeError(text, user_location())
+    return dict(metrics)
+
+
+def evaluation_of(
+    network: Cell, loss_fn: Cell | None, metrics: Any, eval_network: Any, indexes: Any, is_mixed: bool
+) -> Evaluation | None:
+    """The evaluation of a model, or None where it has no metrics; raises as Model does."""
+    found = metrics_of(metrics)
+    if not found:
+        return None
+    if eval_network is None:
+        if loss_fn is None:
+            raise GraphValueError(
+                "If 'metrics' is set, 'eval_network' or 'loss_fn' must not be None: they tell what to evaluate.",
+                user_location(),
+            )
+        return Evaluation(WithEvalCell(network, loss_fn, is_mixed), network, found, [0, 1, 2], columns=2)
+    if not isinstance(eval_network, Cell):
+        text = f"The argument 'eval_network' must be a Cell, but got {eval_network!r}."
+        raise GraphTypeError(text, user_location())
+    if indexes is not None and not (isinstance(indexes, list) and len(indexes) == 3):
+        raise GraphValueError(
+            "The argument 'eval_indexes' must be a list or None. If 'eval_indexes' is a list, length of it must be "
+            f"three. But got 'eval_indexes' {indexes}.",
+            user_location(),
+        )
+    return Evaluation(eval_network, network, found, indexes)

@@ -1,0 +1,106 @@
+"""From a dataset to the arrays that a step takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ir.types import Type, as_dtype
+from graphls.source import user_location
+from graphls.tensor import Tensor, array_of
+
+Row = tuple[np.ndarray[Any, Any], ...]
+REQUIRED = ("get_dataset_size", "create_tuple_iterator")
+NO_DATA = "There is no valid data in dataset, please check dataset file firstly."
+
+
+def steps_of_epoch(owner: str, dataset: Any) -> int:
+    """The number of steps in an epoch of a dataset.
+
+    Raises GraphTypeError for what is no dataset, GraphValueError for one without data.
+    """
+    for name in REQUIRED:
+        if not callable(getattr(dataset, name, None)):
+            text = f"{owner} takes a dataset, and {type(dataset).__name__} has no {name}()."
+            raise GraphTypeError(text, user_location())
+    size = int(dataset.get_dataset_size())
+    if size <= 0:
+        raise GraphValueError(NO_DATA, user_location())
+    return size
+
+
+def first_step(dataset: Any) -> int:
+    """How many steps were taken before those that the dataset gives next, as `set_init_step` has told it."""
+    told = getattr(dataset, "get_init_step", None)
+    return int(told()) if callable(told) else 0
+
+
+def tensors_of(row: Row) -> tuple[Tensor, ...]:
+    """The arrays of a row as tensors, without copies."""
+    return tuple([Tensor.on_host(array, _type(array.dtype, array.shape)) for array in row])
+
+
+@lru_cache(maxsize=4096)
+def _type(dtype: np.dtype[Any], shape: tuple[int, ...]) -> Type:
+    return Type(as_dtype(dtype), shape)
+
+
+class Feed:
+    """The rows of a dataset, epoch by epoch, as arrays.
+
+    `columns` is how many a row has to have, None for any number. As a context manager it ends what the dataset does
+    in the background.
+    """
+
+    def __init__(self, dataset: Any, name: str, columns: int | None = None, num_epochs: int = -1) -> None:
+        self.name = name
+        self.columns = columns
+        self.iterator = dataset.create_tuple_iterator(num_epochs=num_epochs, output_numpy=True)
+
+    def __enter__(self) -> Feed:
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        stop = getattr(self.iterator, "stop", None)
+        if callable(stop):
+            stop()
+
+    def epoch(self) -> Iterator[Row]:
+        """The rows of the next epoch; raises GraphValueError for a row of another number of columns."""
+        return map(self._row, self.iterator)
+
+    def endless(self) -> Iterator[Row]:
+        """The rows of one epoch after the other; raises GraphValueError where an epoch has none."""
+        while True:
+            is_empty = True
+            for row in self.epoch():
+                is_empty = False
+                yield row
+            if is_empty:
+                raise GraphValueError(NO_DATA, user_location())
+
+    def _row(self, row: Any) -> Row:
+        if self.columns is not None and len(row) != self.columns:
+            raise GraphValueError(
+                f"When 'loss_fn' is not None, '{self.name}' should return two elements, but got {len(row)}, please "
+                f"check the number of elements returned by '{self.name}'.",
+                user_location(),
+            )
+        return tuple(item if type(item) is np.ndarray else array_of(item) for item in row)
+
+
+def first_row(owner: str, dataset: Any, name: str, columns: int | None) -> Row:
+    """The first row of a dataset, which stays at its place; raises as steps_of_epoch and Feed do."""
+    steps_of_epoch(owner, dataset)
+    step = first_step(dataset)
+    with Feed(dataset, name, columns, num_epochs=1) as feed:
+        row = next(feed.epoch(), None)
+    if step:
+        dataset.set_init_step(step)
+    if row is None:
+        raise GraphValueError(NO_DATA, user_location())
+    return row

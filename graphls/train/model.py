@@ -1,0 +1,271 @@
+"""Model: training, evaluation and prediction of a network with few lines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from graphls.api import cache_of
+from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
+from graphls.nn.cell import Cell
+from graphls.nn.checks import boolean
+from graphls.source import user_location
+from graphls.train.callbacks.callback import CallbackManager, InternalCallbackParam, RunContext, callback_list
+from graphls.train.evaluation import Evaluation, evaluation_of
+from graphls.train.feeding import Feed, first_row, steps_of_epoch
+from graphls.train.runner import ModeSwitch, TrainRunner
+from graphls.train.settings import (
+    check_settings,
+    check_sink_size,
+    epochs_to_train,
+    train_network_of,
+    updated_manager,
+    valid_frequency_of,
+)
+from graphls.train.training import Training
+
+
+class Model:
+    """Trains, evaluates and runs a network.
+
+    With an `optimizer`, the train network is what `amp.build_train_network` makes of `network`, `loss_fn` and
+    `amp_level`, with `loss_scale_manager` and `keep_batchnorm_fp32` where they are given; with only a `loss_fn`, the
+    loss of the network; with neither, `network` itself, which then does its own steps.
+
+    `metrics` is a dict of metrics or a set of their names. They are updated with prediction and label, one of the
+    class Loss with the loss. These are outputs of `eval_network` in the places that `eval_indexes` lists as
+    [loss, prediction, label]; without `eval_indexes`, every metric gets all outputs; without `eval_network` it is made
+    of the network and the loss.
+
+    Every network is compiled once for each signature of its inputs, whatever mode the context is in. `boost_level`,
+    `acc_level` and `boost_config_dict` allow no boost, as there is none. Raises GraphTypeError and GraphValueError for
+    arguments that do not fit, KeyError for a metric that is not known.
+    """
+
+    def __init__(
+        self,
+        network: Cell,
+        loss_fn: Cell | None = None,
+        optimizer: Any = None,
+        metrics: Any = None,
+        eval_network: Cell | None = None,
+        eval_indexes: list[int] | None = None,
+        amp_level: str = "O0",
+        boost_level: str = "O0",
+        **kwargs: Any,
+    ) -> None:
+        if not isinstance(network, Cell):
+            raise GraphTypeError(f"The argument 'network' must be a Cell, but got {network!r}.", user_location())
+        check_settings(optimizer, amp_level, boost_level, kwargs)
+        self._network = network
+        self._loss_fn = loss_fn
+        self._optimizer = optimizer
+        self._loss_scale_manager = kwargs.get("loss_scale_manager") or None
+        self._train_network = train_network_of(network, loss_fn, optimizer, amp_level, kwargs)
+        self._updated_manager = updated_manager(self._loss_scale_manager, self._train_network)
+        self._runner = TrainRunner(self._train_network, network)
+        self._evaluation = evaluation_of(
+            network, loss_fn, metrics, eval_network, eval_indexes, amp_level in ("O2", "O3", "auto")
+        )
+        self._predictions = cache_of(network)
+        self._predicting = ModeSwitch(network, False, network)
+
+    # -- what is run ------------------------------------------------------------------------------------------
+
+    @property
+    def train_network(self) -> Cell:
+        """The network that a step of training runs."""
+        return self._train_network
+
+    @property
+    def predict_network(self) -> Cell:
+        """The network that `predict` runs."""
+        return self._network
+
+    @property
+    def eval_network(self) -> Cell | None:
+        """The network that `eval` runs; None without metrics."""
+        return None if self._evaluation is None else self._evaluation.network
+
+    # -- training ---------------------------------------------------------------------------------------------
+
+    def train(
+        self,
+        epoch: int,
+        train_dataset: Any,
+        callbacks: Any = None,
+        dataset_sink_mode: bool = False,
+        sink_size: int = -1,
+        initial_epoch: int = 0,
+    ) -> None:
+        """Train from epoch `initial_epoch` + 1 to `epoch`.
+
+        Each row of `train_dataset` is one step; with `loss_fn` it has two columns. `callbacks` is a Callback or a list
+        of them. Each step: `on_train_step_begin`, the step, the update of a loss-scale manager, `on_train_step_end`.
+
+        With `dataset_sink_mode`, the steps of an epoch run many in one call of the runtime, with the same numbers, and
+        the hooks of a step are called once for all. A `sink_size` above 0 says how many steps are an epoch then, and
+        rows go on where the epoch before has ended; `batch_num` is that number. The loss-scale manager is not updated.
+        Without `dataset_sink_mode`, `sink_size` changes nothing.
+
+        To go on with a run that was stopped after `step` steps, load its checkpoint and give `step` to
+        `train_dataset.set_init_step`: the dataset goes on with its epoch `step` // steps of an epoch, training with the
+        epoch after as many, which `initial_epoch` may repeat, and `cur_step_num` from `step`. `initial_epoch` alone
+        sets the numbers of epochs and steps, and leaves the dataset at its start.
+
+        Raises GraphTypeError and GraphValueError for arguments and rows that do not fit and for a dataset without data,
+        GraphRuntimeError at the 1001st step in a row that overflowed, and what callbacks and datasets raise.
+        """
+        told = self._told("Model.train", train_dataset, callbacks, dataset_sink_mode, sink_size)
+        epochs = epochs_to_train("Model.train", epoch, initial_epoch, told)
+        self._train(epochs, told, sink_size, callbacks)
+
+    def fit(
+        self,
+        epoch: int,
+        train_dataset: Any,
+        valid_dataset: Any = None,
+        valid_frequency: int | list[int] = 1,
+        callbacks: Any = None,
+        dataset_sink_mode: bool = False,
+        valid_dataset_sink_mode: bool = False,
+        sink_size: int = -1,
+        initial_epoch: int = 0,
+    ) -> None:
+        """Train as `train` does, and evaluate on `valid_dataset` before the hooks of an epoch's end.
+
+        `valid_frequency` is the number of epochs from one evaluation to the next, or a list of the epochs (from 1) that
+        one follows. Callbacks find in `metrics` what it gave, and in `eval_results` that and "eval_loss". Raises as
+        `train` and `eval` do, and GraphRuntimeError for a `valid_dataset` where the model has no metrics.
+        """
+        told = self._told("Model.fit", train_dataset, callbacks, dataset_sink_mode, sink_size)
+        epochs = epochs_to_train("Model.fit", epoch, initial_epoch, told)
+        boolean("Model.fit", "valid_dataset_sink_mode", valid_dataset_sink_mode)
+        follows = valid_frequency_of(valid_frequency)
+        if valid_dataset is None:
+            self._train(epochs, told, sink_size, callbacks)
+            return
+        if self._evaluation is None:
+            text = "If 'valid_dataset' is given, the argument 'metrics' of Model can not be None or empty."
+            raise GraphRuntimeError(text, user_location())
+        told.update(eval_network=self.eval_network, valid_dataset=valid_dataset)
+        evaluate = self._evaluation_in_fit(self._evaluation, told, valid_dataset_sink_mode)
+        self._train(epochs, told, sink_size, callbacks, lambda run: evaluate(run) if follows(run) else None)
+
+    def build(self, train_dataset: Any = None, valid_dataset: Any = None, sink_size: int = -1, epoch: int = 1) -> None:
+        """Compile for the first row of a dataset what `train`, and of another what `eval` needs.
+
+        `sink_size` and `epoch` change nothing: steps that run in one call are compiled when it is known how many they
+        are. Raises as `train` and `eval` do, and GraphValueError without any dataset.
+        """
+        if train_dataset is None and valid_dataset is None:
+            raise GraphValueError("Model.build takes a 'train_dataset', a 'valid_dataset' or both.", user_location())
+        if train_dataset is not None:
+            self._runner.find(first_row("Model.build", train_dataset, "train_dataset", self._columns))
+        if valid_dataset is not None:
+            evaluation = self._required_evaluation("Model.build")
+            evaluation.find(first_row("Model.build", valid_dataset, "valid_dataset", evaluation.columns))
+
+    # -- evaluation and prediction ----------------------------------------------------------------------------
+
+    def eval(self, valid_dataset: Any, callbacks: Any = None, dataset_sink_mode: bool = False) -> dict[str, Any]:
+        """What each metric makes of the outputs of the evaluation network on all rows of a dataset.
+
+        Hooks are called for each step, with `dataset_sink_mode` or without. Raises GraphTypeError and GraphValueError
+        for arguments and rows that do not fit, for a dataset without data and for a model without metrics.
+        """
+        evaluation = self._required_evaluation("Model.eval")
+        boolean("Model.eval", "dataset_sink_mode", dataset_sink_mode)
+        told = InternalCallbackParam(
+            eval_network=self.eval_network,
+            valid_dataset=valid_dataset,
+            batch_num=steps_of_epoch("Model.eval", valid_dataset),
+            mode="eval",
+            cur_step_num=0,
+            list_callback=callback_list(callbacks),
+            network=self._network,
+            dataset_sink_mode=dataset_sink_mode,
+            net_outputs=None,
+        )
+        with CallbackManager(callbacks) as manager:
+            return evaluation.run(valid_dataset, manager, RunContext(told))
+
+    def predict(self, *predict_data: Any) -> Any:
+        """What the network gives for these inputs, in evaluation mode; raises as a call of the network does."""
+        self._predicting.set()
+        return self._predictions(*predict_data)
+
+    # -- inside -----------------------------------------------------------------------------------------------
+
+    @property
+    def _columns(self) -> int | None:
+        return None if self._loss_fn is None else 2
+
+    def _told(
+        self, owner: str, dataset: Any, callbacks: Any, sink_mode: bool, sink_size: int
+    ) -> InternalCallbackParam:
+        """What callbacks are told in training; raises for arguments that do not fit."""
+        boolean(owner, "dataset_sink_mode", sink_mode)
+        check_sink_size(owner, sink_size)
+        steps = steps_of_epoch(owner, dataset)
+        return InternalCallbackParam(
+            train_network=self._train_network,
+            batch_num=sink_size if sink_mode and sink_size > 0 else steps,
+            mode="train",
+            loss_fn=self._loss_fn,
+            optimizer=self._optimizer,
+            parallel_mode="stand_alone",
+            device_number=1,
+            train_dataset=dataset,
+            list_callback=callback_list(callbacks),
+            train_dataset_element=None,
+            network=self._network,
+            dataset_sink_mode=sink_mode,
+            net_outputs=None,
+            last_save_ckpt_step=None,
+            latest_ckpt_file=None,
+            loss_scale_mananger=self._loss_scale_manager,
+        )
+
+    def _train(
+        self,
+        epochs: range,
+        told: InternalCallbackParam,
+        sink_size: int,
+        callbacks: Any,
+        after_epoch: Callable[[Training], None] = lambda run: None,
+    ) -> None:
+        sink_size = sink_size if told.dataset_sink_mode else 0
+        count = -1 if sink_size > 0 else len(epochs)
+        manager = None if told.dataset_sink_mode else self._updated_manager
+        with (
+            CallbackManager(callbacks) as hooks,
+            Feed(told.train_dataset, "train_dataset", self._columns, count) as feed,
+        ):
+            Training(self._runner, hooks, told, manager, after_epoch).run(epochs, feed, sink_size)
+
+    def _evaluation_in_fit(
+        self, evaluation: Evaluation, told: InternalCallbackParam, sink_mode: bool
+    ) -> Callable[[Training], None]:
+        """What evaluates after an epoch; callbacks are told of evaluation as long as it runs."""
+        dataset = told.valid_dataset
+        for_eval = {
+            "mode": "eval", "batch_num": steps_of_epoch("Model.fit", dataset), "dataset_sink_mode": sink_mode
+        }  # fmt: skip
+
+        def evaluate(run: Training) -> None:
+            before = {name: told[name] for name in (*for_eval, "cur_step_num", "net_outputs")}
+            told.update(for_eval, cur_step_num=0)
+            context = RunContext(told)
+            evaluation.run(dataset, run.callbacks, context)
+            told.update(before)
+            if context.get_stop_requested():
+                run.context.request_stop()
+
+        return evaluate
+
+    def _required_evaluation(self, owner: str) -> Evaluation:
+        if self._evaluation is None:
+            text = f"For {owner}, the argument 'metrics' of Model can not be None or empty."
+            raise GraphValueError(text, user_location())
+        return self._evaluation

@@ -1,0 +1,129 @@
+"""Running the steps of a train network, one by one or many in one call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import chain, groupby, islice
+from typing import Any
+
+import numpy as np
+
+from graphls.api import Compiled, cache_of
+from graphls.ir.errors import GraphlsError
+from graphls.nn.cell import Cell
+from graphls.nn.optimizers import Optimizer
+from graphls.nn.train_step import TrainOneStepWithLossScaleCell
+from graphls.repeated import RepeatedStep, drawn_nodes
+from graphls.source import warn
+from graphls.tensor import Tensor
+from graphls.train.callbacks.outputs import is_flag
+from graphls.train.feeding import Row
+from graphls.train.overflow_watch import OverflowWatch
+from graphls.tree import map_leaves
+
+MOST_STEPS = 256
+MOST_BYTES = 2**26
+MOST_LENGTHS = 4
+
+
+class ModeSwitch:
+    """Keeps a network in training or in evaluation.
+
+    It is switched as a whole where it or, inside of it, `backbone` is in the other mode; cells deeper inside that a
+    user has frozen stay so.
+    """
+
+    def __init__(self, network: Cell, training: bool, backbone: Cell) -> None:
+        self.network = network
+        self.training = training
+        self.watched = [cell for _, cell in network.cells_and_names() if cell is network or cell is backbone]
+
+    def set(self) -> None:
+        """Switch the network, unless it is as it should be."""
+        if any(cell.training is not self.training for cell in self.watched):
+            self.network.set_train(self.training)
+
+
+class TrainRunner:
+    """The compiled steps of a train network.
+
+    A step is compiled once for each signature of a row, and once more for each number of steps that run in one call, of
+    which there are at most four.
+    """
+
+    def __init__(self, network: Cell, backbone: Cell) -> None:
+        self.network = network
+        self.mode = ModeSwitch(network, True, backbone)
+        self.cache = cache_of(network)
+        self.repeated: dict[Compiled, dict[int, RepeatedStep | None]] = {}
+        optimizer = getattr(network, "optimizer", None)
+        self.optimizer = optimizer if isinstance(optimizer, Optimizer) else None
+        self.skips = isinstance(network, TrainOneStepWithLossScaleCell)
+        self.watch = OverflowWatch()
+
+    def find(self, row: Row) -> Compiled:
+        """The step for a row, compiled where there is none yet."""
+        self.mode.set()
+        return self.cache.find(*row)
+
+    def run(self, row: Row) -> Any:
+        """One step; what it returns is not read."""
+        step = self.find(row)
+        if self.optimizer is not None:
+            self.optimizer.warn_after_schedule()
+        outputs = step(*row)
+        self._watch(row, outputs)
+        return outputs
+
+    def run_through(self, rows: Iterator[Row], total: int) -> Iterator[tuple[int, Any]]:
+        """A step for each row, many in one call: for each call the number of its steps and what the last one returned.
+
+        `total` is the expected number of rows, which says how to divide them.
+        """
+        first = next(rows, None)
+        if first is None:
+            return
+        rows = chain([first], rows)
+        count = steps_in_a_call(self.find(first), total)
+        while chunk := list(islice(rows, count)):
+            for _, group in groupby(chunk, _signature):
+                alike = list(group)
+                yield len(alike), self._run_alike(alike)
+
+    def _run_alike(self, rows: Sequence[Row]) -> Any:
+        many = self._repeated(self.find(rows[0]), len(rows))
+        if many is None:
+            return [self.run(row) for row in rows][-1]
+        if self.optimizer is not None:
+            for _ in rows:
+                self.optimizer.warn_after_schedule()
+        outputs = many(*(np.stack(column) for column in zip(*rows, strict=True)))
+        self._watch(rows[-1], outputs)
+        return map_leaves(lambda leaf: leaf[-1] if isinstance(leaf, Tensor) else leaf, outputs)
+
+    def _repeated(self, step: Compiled, count: int) -> RepeatedStep | None:
+        """So many of a step as one; None for one by one, which a warning explains where they cannot run in one call."""
+        lengths = self.repeated.setdefault(step, {})
+        if count not in lengths and count > 1 and len(lengths) < MOST_LENGTHS:
+            try:
+                lengths[count] = step.repeated(count)
+            except GraphlsError as error:
+                warn(f"The steps of dataset_sink_mode run one by one. {error}")
+                lengths[count] = None
+        return lengths.get(count)
+
+    def _watch(self, row: Row, outputs: Any) -> None:
+        if self.skips and isinstance(outputs, tuple) and len(outputs) > 1 and is_flag(outputs[1]):
+            self.watch.after_steps(outputs[1], lambda: self.find(row).explain_overflow(*row).summary)
+
+
+def steps_in_a_call(step: Compiled, total: int) -> int:
+    """How many of `total` steps run in one call: at most 256, with 64 MiB of inputs, random arrays and outputs."""
+    values = (*step.graph.inputs, *step.graph.outputs, *(node.output for node in drawn_nodes(step.graph)))
+    size = sum(value.type.size * value.type.dtype.itemsize for value in values)
+    most = max(1, min(MOST_STEPS, MOST_BYTES // max(size, 1)))
+    return -(-total // -(-total // most))
+
+
+def _signature(row: Row) -> Any:
+    return [(array.dtype, array.shape) for array in row]

@@ -1,0 +1,105 @@
+"""What the arguments of a Model and of its training mean."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from graphls.amp.build import build_train_network
+from graphls.amp.managers import LossScaleManager
+from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.nn.cell import Cell
+from graphls.nn.checks import not_negative_int, positive_int
+from graphls.nn.losses import WithLossCell
+from graphls.nn.train_step import TrainOneStepWithLossScaleCell
+from graphls.source import user_location
+from graphls.train.feeding import first_step
+from graphls.train.training import Training
+
+SETTINGS = ("loss_scale_manager", "keep_batchnorm_fp32", "boost_config_dict", "acc_level")
+FOR_BUILD = ("loss_scale_manager", "keep_batchnorm_fp32")
+
+
+def check_settings(optimizer: Any, amp_level: Any, boost_level: Any, settings: dict[str, Any]) -> None:
+    """Raise GraphValueError for settings of a Model that are not known, or that need an optimizer."""
+    for name in settings:
+        if name not in SETTINGS:
+            known = ", ".join(map(repr, SETTINGS))
+            text = f"The arguments of Model in 'kwargs' are {known}, but got {name!r}."
+            raise GraphValueError(text, user_location())
+    for name, level in {"boost_level": boost_level, "acc_level": settings.get("acc_level", "O0")}.items():
+        if level != "O0":
+            raise GraphValueError(f"There is no boost, so {name!r} is 'O0', not {level!r}.", user_location())
+    if settings.get("boost_config_dict"):
+        raise GraphValueError("There is no boost, so 'boost_config_dict' is empty.", user_location())
+    needing = {"loss_scale_manager": settings.get("loss_scale_manager"), "amp_level": amp_level != "O0"}
+    for name, is_set in needing.items():
+        if is_set and optimizer is None:
+            text = f"The argument 'optimizer' can not be None when set {name!r}."
+            raise GraphValueError(text, user_location())
+
+
+def train_network_of(
+    network: Cell, loss_fn: Cell | None, optimizer: Any, level: str, settings: dict[str, Any]
+) -> Cell:
+    """The network that a step of training runs; raises as build_train_network and WithLossCell do."""
+    if optimizer is not None:
+        given = {name: settings[name] for name in FOR_BUILD if name in settings}
+        return build_train_network(network, optimizer, loss_fn, level, **given)
+    return network if loss_fn is None else WithLossCell(network, loss_fn)
+
+
+def updated_manager(manager: Any, network: Cell) -> LossScaleManager | None:
+    """The manager, if it is to be told after each step whether that was skipped."""
+    if not isinstance(network, TrainOneStepWithLossScaleCell) or manager is None:
+        return None
+    drops = getattr(manager, "get_drop_overflow_update", None)
+    return manager if drops is None or drops() else None
+
+
+def check_sink_size(owner: str, sink_size: Any) -> None:
+    """Raise GraphTypeError for what is no integer, GraphValueError for 0 and what is below -1."""
+    if isinstance(sink_size, bool) or not isinstance(sink_size, int):
+        text = f"For {owner!r}, the argument 'sink_size' must be int, but got {sink_size!r}."
+        raise GraphTypeError(text, user_location())
+    if sink_size < -1 or sink_size == 0:
+        text = f"For {owner!r}, the argument 'sink_size' must be -1 or positive, but got {sink_size}."
+        raise GraphValueError(text, user_location())
+
+
+def epochs_to_train(owner: str, epoch: Any, initial_epoch: Any, told: Any) -> range:
+    """The epochs, numbered from 0; sets `epoch_num` and `cur_step_num` of what callbacks are told.
+
+    Raises GraphTypeError and GraphValueError for numbers that do not fit each other or the place of the dataset.
+    """
+    positive_int(owner, "epoch", epoch)
+    not_negative_int(owner, "initial_epoch", initial_epoch)
+    step = first_step(told.train_dataset)
+    first = step // told.batch_num if step else initial_epoch
+    if initial_epoch not in (0, first):
+        raise GraphValueError(
+            f"For {owner!r}, the dataset goes on after step {step}, which is in the epoch that 'initial_epoch' "
+            f"{first} begins with, but got {initial_epoch}.",
+            user_location(),
+        )
+    if first >= epoch:
+        raise GraphValueError(
+            f"For {owner!r}, the parameter 'epoch' must bigger than parameter 'initial_epoch', but got the parameter "
+            f"'epoch' is {epoch}, 'initial_epoch' is {first}.",
+            user_location(),
+        )
+    told.epoch_num = epoch - first
+    told.cur_step_num = step or first * told.batch_num
+    return range(first, epoch)
+
+
+def valid_frequency_of(frequency: Any) -> Callable[[Training], bool]:
+    """Whether an evaluation follows the epoch that has ended.
+
+    Raises GraphTypeError for what is neither an integer nor a list of them, GraphValueError for one below 1.
+    """
+    if not isinstance(frequency, (list, tuple)):
+        number = positive_int("Model.fit", "valid_frequency", frequency)
+        return lambda run: bool(run.told.cur_epoch_num % number == 0)
+    epochs = {positive_int("Model.fit", "valid_frequency", number) for number in frequency}
+    return lambda run: run.told.cur_epoch_num in epochs

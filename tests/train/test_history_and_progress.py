@@ -1,0 +1,86 @@
+"""History and Progress."""
+
+from __future__ import annotations
+
+import io
+import re
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphls
+from graphls import nn, train
+from tests.train.standins import Loss, Recorder, Rows, line, linear
+
+
+def test_history_keeps_each_epoch() -> None:
+    model, _ = linear(metrics={"loss": Loss()})
+    history, last = train.History(), []
+    watch = train.LambdaCallback(on_train_epoch_end=lambda run: last.append(float(run.original_args().net_outputs)))
+    model.fit(3, Rows(*line(8)), Rows(*line(8)), 2, [history, watch])
+    assert history.epoch == {"epoch": [1, 2, 3]}
+    assert history.history["net_output"] == last
+    assert set(history.history) == {"net_output", "eval_loss", "loss"} and len(history.history["eval_loss"]) == 1
+    model.train(1, Rows(*line(8)), history)
+    assert history.epoch == {"epoch": [1]} and set(history.history) == {"net_output"}
+
+
+def test_progress_writes_a_line_for_each_epoch_into_a_log(capsys: pytest.CaptureFixture[str]) -> None:
+    model, _ = linear(metrics={"loss": Loss()})
+    model.fit(4, Rows(*line(8)), Rows(*line(8)), 2, train.Progress(), initial_epoch=2)
+    first, second = capsys.readouterr().out.splitlines()
+    assert re.fullmatch(r"epoch 3/4: 2 steps in \d+\.\d s, loss [\d.e-]+", first)
+    assert re.fullmatch(r"epoch 4/4: 2 steps in \d+\.\d s, loss [\d.e-]+, eval_loss [\d.e-]+, loss [\d.e-]+", second)
+
+
+def test_progress_counts_skipped_steps() -> None:
+    net = nn.Dense(3, 2)
+    optimizer = nn.SGD(net.trainable_params(), 0.1)
+    manager = graphls.FixedLossScaleManager(4.0)
+    model = train.Model(net, nn.MSELoss(), optimizer, amp_level="O3", loss_scale_manager=manager)
+    x, y = line(8)
+    x[2:4] = np.inf
+    log = io.StringIO()
+    model.train(1, Rows(x, y, batch=2, shuffle=False), train.Progress(log))
+    assert ", 1 skipped" in log.getvalue()
+
+
+def test_progress_shows_a_bar_on_a_terminal() -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    terminal = Terminal()
+    recorder = Recorder()
+    progress = train.Progress(terminal)
+    linear()[0].train(1, Rows(*line(12)), [progress, recorder])
+    text = terminal.getvalue()
+    assert "epoch 1/1" in text and "/3" in text
+    assert re.search(r"epoch 1/1: 3 steps in \d+\.\d s, loss", text)
+    assert progress._bar is not None and progress._bar.progress is None
+
+
+def test_a_bar_is_removed_where_training_fails() -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    def fail(run: Any) -> None:
+        raise RuntimeError("in the middle")
+
+    progress = train.Progress(Terminal())
+    with pytest.raises(RuntimeError, match="in the middle"):
+        linear()[0].train(1, Rows(*line(12)), [progress, train.LambdaCallback(on_train_step_end=fail)])
+    assert progress._bar is not None and progress._bar.progress is None
+
+
+def test_a_bar_without_rich_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setitem(sys.modules, "rich.console", None)
+    with pytest.raises(RuntimeError, match=r'pip install "graphls\[train\]"'):
+        linear()[0].train(1, Rows(*line(12)), train.Progress(Terminal()))
