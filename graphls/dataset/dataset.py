@@ -26,7 +26,7 @@ class Dataset(Operations):
     a number, its turn; what it gives is a function of the seed, the node and the turn. A kind of node says:
 
     - `columns`: the names of its columns.
-    - `stream(run, turn, start)`: the rows of a pass from number `start` on, making as little as possible of those before.
+    - `stream(run, turn, start)`: the rows of a pass from number `start` on, making as few of those before as it can.
     - if `is_indexed`: `length()` rows, any of which `rows(run, turn, indices)` makes without the others.
     """
 

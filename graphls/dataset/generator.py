@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import islice, tee
 from typing import Any
 
 import numpy as np
@@ -62,7 +62,7 @@ class GeneratorDataset(Dataset):
         self.columns, types = announced_columns(column_names, column_types, schema)
         self.row_columns = Columns(self.columns, types)
         self.kind = kind_of(source)
-        self.source = Kept(source) if self.kind != FUNCTION and is_read_once(source) else source
+        self.source: Any = Kept(source) if self.kind != FUNCTION and is_read_once(source) else source
         self.workers = checks.integer("num_parallel_workers", num_parallel_workers, 1)
         self.processes = checks.flag("python_multiprocessing", python_multiprocessing)
         check_choice(self.kind == ITEMS, num_samples, shuffle, sampler, num_shards, shard_id, batch_sampler, collate_fn)
@@ -141,8 +141,8 @@ class GeneratorDataset(Dataset):
         return Job(reader, self.workers, self.processes, what, self.location)
 
     def rows(self, run: Run, turn: int, indices: Iterable[int]) -> Iterator[Row]:
-        order = run.order(self, turn)
-        return run.each(self, turn, ((index, order[index]) for index in indices))
+        numbers, wanted = tee(indices)
+        return run.each(self, turn, zip(numbers, map(run.order(self, turn).__getitem__, wanted), strict=False))
 
     def stream(self, run: Run, turn: int, start: int = 0) -> Iterator[Row]:
         if self.kind == ITEMS:

@@ -84,7 +84,9 @@ def _check_stream(**choices: Any) -> None:
             )
 
 
-def made_sampler(num_samples: int | None, shuffle: bool | None, sampler: Any, num_shards: Any, shard_id: Any) -> Sampler:
+def made_sampler(
+    num_samples: int | None, shuffle: bool | None, sampler: Any, num_shards: Any, shard_id: Any
+) -> Sampler:
     """The sampler that the arguments ask for."""
     if sampler is not None:
         made = as_sampler(sampler)

@@ -51,9 +51,9 @@ class Answer:
 
 def run_here(job: Job, key: Key, tasks: Iterable[Task]) -> Iterator[Any]:
     """The results of tasks, one by one, computed in this thread."""
-    draws, function = RowDraws(key), job.function
+    enter, function = RowDraws(key).enter, job.function
     for row, payload in tasks:
-        draws.enter(row)
+        enter(row)
         try:
             result = function(payload)
         except Exception as error:

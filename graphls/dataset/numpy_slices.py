@@ -58,8 +58,8 @@ class NumpySlicesDataset(GeneratorDataset):
         if len(checks.names("column_names", names)) != len(arrays):
             raise GraphValueError(f"column_names has {len(names)} names for {len(arrays)} columns.", user_location())
         super().__init__(
-            Slices(arrays), names, None, None, num_samples, num_parallel_workers, shuffle, sampler, num_shards, shard_id,
-            python_multiprocessing=False,
+            Slices(arrays), names, None, None, num_samples, num_parallel_workers, shuffle, sampler, num_shards,
+            shard_id, python_multiprocessing=False,
         )  # fmt: skip
 
 

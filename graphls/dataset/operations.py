@@ -35,9 +35,9 @@ class Operations:
         """Stack `batch_size` rows into one, column by column.
 
         `batch_size` may be a function of a BatchInfo. The last batch is smaller, or left out with `drop_remainder`.
-        `per_batch_map(*columns, batch_info)` gets each of `input_columns` (all, at first) as a list of arrays and gives
-        one list of arrays, or one stacked array, for each of `output_columns`. Raises GraphTypeError and GraphValueError
-        for wrong arguments, and DatasetError in the iteration where rows differ in shape or dtype.
+        `per_batch_map(*columns, batch_info)` gets each of `input_columns` (all, at first) as a list of arrays and
+        gives one list of arrays, or one stacked array, for each of `output_columns`. Raises GraphTypeError and
+        GraphValueError for wrong arguments, and DatasetError in the iteration where rows differ in shape or dtype.
         """
         from graphls.dataset.batch import BatchDataset
 
@@ -81,7 +81,8 @@ class Operations:
         the one before it gave. Where the last gives as many columns as went in, they take the places of those, else
         they come first, as `output_columns` names them. Workers are threads, or processes with
         `python_multiprocessing`; they change nothing but the time. `max_rowsize` and `offload` have no effect.
-        Raises GraphTypeError and GraphValueError for wrong arguments and for what is not offered (`cache`, `callbacks`).
+        Raises GraphTypeError and GraphValueError for wrong arguments, and for `cache` and `callbacks`, which are not
+        offered.
         """
         from graphls.dataset.map import MapDataset
 
@@ -173,9 +174,9 @@ class Operations:
     ) -> Dataset:
         """Batch rows of similar length: bucket `i` has those below boundary `i`, and a batch size of its own.
 
-        The length is the first axis of the one column named, or what `element_length_function(*columns)` gives. A bucket
-        becomes a batch when it is full, the rest at the end. With `pad_to_bucket_boundary` unknown sizes of `pad_info`
-        become the boundary less 1. Raises GraphTypeError and GraphValueError for wrong arguments.
+        The length is the first axis of the one column named, or what `element_length_function(*columns)` gives. A
+        bucket becomes a batch when it is full, the rest at the end. With `pad_to_bucket_boundary` open sizes of
+        `pad_info` become the boundary less 1. Raises GraphTypeError and GraphValueError for wrong arguments.
         """
         from graphls.dataset.buckets import BucketBatchDataset
 

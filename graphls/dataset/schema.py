@@ -51,7 +51,9 @@ class Schema:
             raise GraphTypeError(f"columns is a list or a dict, not {columns!r}.", user_location())
         for entry in columns:
             if not isinstance(entry, dict) or "name" not in entry or "type" not in entry:
-                raise GraphValueError(f"A column of a schema has a name and a type, and {entry!r} has not.", user_location())
+                raise GraphValueError(
+                    f"A column of a schema has a name and a type, and {entry!r} has not.", user_location()
+                )
             self.add_column(entry["name"], entry["type"], entry.get("shape"))
 
     def from_json(self, json_obj: dict[str, Any]) -> None:

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from graphls.dataset.values import Array, Row, row_of, stacked
+from graphls.dataset.values import Array, Row, as_array, row_of, stacked
 from graphls.ir.errors import GraphlsError, GraphTypeError
 from graphls.source import user_location
 
+Plain = np.ndarray
 ITEMS, FUNCTION, ITERABLE = "random access", "generator function", "iterable"
 
 
@@ -58,11 +59,14 @@ class Columns:
     """Makes an item of a source the columns of a row, and holds them to the types that were announced."""
 
     def __init__(self, names: tuple[str, ...], types: tuple[np.dtype[Any] | None, ...]) -> None:
-        self.names = names
+        self.names, self.width = names, len(names)
         self.types = types if any(type is not None for type in types) else ()
 
     def __call__(self, item: Any) -> Row:
-        row = row_of(item, len(self.names))
+        if type(item) is tuple and len(item) == self.width:
+            row: Row = tuple([value if type(value) is Plain else as_array(value) for value in item])
+        else:
+            row = row_of(item, self.width)
         return self._typed(row, item) if self.types else row
 
     def _typed(self, row: Row, item: Any) -> Row:
@@ -71,7 +75,7 @@ class Columns:
 
     def _as_announced(self, place: int, array: Array, value: Any) -> Array:
         type = self.types[place]
-        if type is None or array.dtype == type or array.dtype.kind in "US" and type.kind == array.dtype.kind:
+        if type is None or array.dtype == type or (array.dtype.kind in "US" and type.kind == array.dtype.kind):
             return array
         if hasattr(value, "dtype"):
             raise GraphTypeError(f"it gave {array.dtype} for {self.names[place]!r}, where column_types has {type}")

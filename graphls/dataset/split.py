@@ -93,5 +93,7 @@ def _rounded(fractions: Sequence[float], total: int) -> list[int]:
             counts[place] += rest
             rest = 0
     if rest or 0 in counts:
-        raise GraphValueError(f"A split of {total} rows into {list(fractions)} has a part without rows.", user_location())
+        raise GraphValueError(
+            f"A split of {total} rows into {list(fractions)} has a part without rows.", user_location()
+        )
     return counts

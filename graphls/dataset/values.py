@@ -12,6 +12,7 @@ from graphls.tensor import Tensor
 
 Array = np.ndarray[Any, Any]
 Row = tuple[Array, ...]
+NUMBERS = frozenset((bool, int, float))
 
 
 def as_array(item: Any) -> Array:
@@ -20,14 +21,16 @@ def as_array(item: Any) -> Array:
     Numbers become what NumPy makes of them: int64, float64, bool. Raises GraphTypeError for other objects,
     GraphValueError for nests whose rows differ in length.
     """
-    if type(item) is np.ndarray:
-        array = item
-    elif isinstance(item, Tensor):
-        array = item.asnumpy()
-    else:
-        array = _made(item)
+    kind = type(item)
+    if kind is np.ndarray:
+        return item  # type: ignore[no-any-return]
+    if kind in NUMBERS:
+        return np.asarray(item)
+    if isinstance(item, Tensor):
+        return item.asnumpy()
+    array = _made(item)
     if array.dtype.kind == "O":
-        raise GraphTypeError(f"A column holds numbers, text or bytes, not {type(item).__name__} objects.")
+        raise GraphTypeError(f"a column holds numbers, text or bytes, not {type(item).__name__} objects")
     return array
 
 
@@ -37,7 +40,7 @@ def _made(item: Any) -> Array:
     try:
         return np.asarray(item)
     except ValueError:
-        raise GraphValueError("The rows of a nested list must have the same length.") from None
+        raise GraphValueError("the rows of a nested list must have the same length") from None
 
 
 def row_of(item: Any, width: int) -> Row:
@@ -66,6 +69,8 @@ def stacked(arrays: Sequence[Array]) -> Array:
     Raises GraphValueError where shapes differ, GraphTypeError where dtypes do; text may differ in length.
     """
     kinds = {array.dtype for array in arrays}
+    if np.dtype(object) in kinds:
+        raise GraphTypeError("types, because they hold objects")
     if len(kinds) > 1 and not ({kind.kind for kind in kinds} <= {"U"} or {kind.kind for kind in kinds} <= {"S"}):
         raise GraphTypeError(f"types {' and '.join(sorted(map(str, kinds)))}")
     try:
