@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from graphls.dataset.dataset import Dataset
 
 EXIT_SECONDS = 2.0
-"""How long threads that are in the middle of a row may hold up the end of the interpreter."""
+"""How long a thread that is in the middle of a row may hold up the end of its iterator, or of the interpreter."""
 
 
 class Feed:
@@ -154,6 +154,7 @@ class DatasetIterator:
         """End the iterator, its thread and its workers; it has no rows from then on."""
         self._is_open, self._end = False, self._turn
         self._finalizer()
+        self._feed.join(EXIT_SECONDS)
 
 
 def as_tensor(array: Array) -> Any:

@@ -30,7 +30,7 @@ class Run:
         self._orders: dict[Dataset, tuple[int, Any]] = {}
         self._idle: dict[Dataset, list[Pool]] = {}
         self._pools: set[Pool] = set()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a garbage collection may close the run while its own thread starts workers
         self._closed = False
         self._process = os.getpid()
 
@@ -93,6 +93,9 @@ class Run:
             raise Closed
         pool = Pool(job)
         self._pools.add(pool)
+        if self._closed:
+            pool.close()
+            raise Closed
         return pool
 
     def _give_back(self, node: Dataset, pool: Pool, finished: bool) -> None:
