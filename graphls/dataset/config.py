@@ -12,9 +12,10 @@ MAXIMUM_SEED = 2**32 - 1
 
 
 class Settings:
-    """The values in force; None where nobody has set one."""
+    """The values in force; None where nobody has set one, and how often a seed was set."""
 
     seed: int | None = None
+    seedings = 0
     prefetch_size = 16
     workers = 1
 
@@ -44,6 +45,7 @@ def set_seed(seed: int) -> None:
     Raises GraphTypeError for anything but an integer, GraphValueError for one that has more than 32 bits.
     """
     Settings.seed = _integer("Seed", seed, 0, MAXIMUM_SEED)
+    Settings.seedings += 1
 
 
 def get_seed() -> int:

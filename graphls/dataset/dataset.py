@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextvars import copy_context
 from itertools import count
 from math import inf
 from typing import Any
@@ -15,7 +16,8 @@ from graphls.dataset.jobs import Job
 from graphls.dataset.operations import Operations
 from graphls.dataset.run import Run
 from graphls.dataset.values import Row
-from graphls.ir.errors import GraphIndexError, GraphTypeError, GraphValueError
+from graphls.ir.errors import GraphAttributeError, GraphIndexError, GraphTypeError, GraphValueError
+from graphls.ir.registry import nearest
 from graphls.source import user_location
 
 
@@ -68,12 +70,15 @@ class Dataset(Operations):
         if self.is_indexed:
             return self.length()
         if self._counted is None:
-            run = Run(self)
-            try:
-                self._counted = sum(1 for _ in self.stream(run, 0))
-            finally:
-                run.close()
+            self._counted = copy_context().run(self._count)
         return self._counted
+
+    def _count(self) -> int:
+        run = Run(self)
+        try:
+            return sum(1 for _ in self.stream(run, 0))
+        finally:
+            run.close()
 
     def get_dataset_size(self) -> int:
         """The number of rows of a pass; of a dataset that repeats for ever, of one round.
@@ -191,6 +196,11 @@ class Dataset(Operations):
         if not -size <= index < size:
             raise GraphIndexError(f"Row {index} is outside of the {size} rows of this dataset.", user_location())
         return self._row(int(index) % size, list_finisher(False, False))
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        raise GraphAttributeError(f"A dataset has no {name!r}{nearest(name, dir(type(self)))}.", user_location())
 
     def __add__(self, other: Dataset) -> Dataset:
         return self.concat(other)

@@ -109,9 +109,10 @@ class GeneratorDataset(Dataset):
     def size(self) -> float:
         if self.kind == ITEMS and self.batches is not None and hasattr(self.batches, "__len__"):
             return len(self.batches)
-        if self.kind == ITEMS and not self.is_indexed:
-            return len(Run(self).order(self, 0))
         return super().size()
+
+    def _count(self) -> int:
+        return len(Run(self).order(self, 0)) if self.kind == ITEMS else super()._count()
 
     def order(self, draws: np.random.Generator) -> list[Any]:
         """The numbers of the rows of a pass, or lists of them."""

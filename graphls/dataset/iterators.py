@@ -40,8 +40,9 @@ class Feed:
 
     def open(self, turn: int, start: int) -> None:
         """Begin a pass at a row; the workers start first, while no other thread of this iterator runs."""
-        if self._prefetcher is None:
-            self.run.start()
+        if self._prefetcher is not None:
+            self._prefetcher.join()
+        self.run.start()
         rows = partial(_rows, self._dataset, self.run, turn, start, self._finish, self._limit)
         self._prefetcher = Prefetcher(rows, get_prefetch_size())
 

@@ -21,7 +21,7 @@ class Slices:
         self.arrays = arrays
 
     def __getitem__(self, index: int) -> tuple[Any, ...]:
-        return tuple([array[index] for array in self.arrays])
+        return tuple([array[index, ...] for array in self.arrays])
 
     def __len__(self) -> int:
         return len(self.arrays[0])

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from graphls.random import generator as random_of_set_seed
 from graphls.random import random_state
 
 MAXIMUM = 2**64 - 1
@@ -61,27 +62,27 @@ class RowDraws:
 
 
 _current: ContextVar[RowDraws | None] = ContextVar("row_draws", default=None)
-_outside: tuple[int, np.random.Generator] | None = None
+_outside: tuple[object, np.random.Generator] | None = None
 
 
 def generator() -> np.random.Generator:
     """The generator that random transforms draw from.
 
     While a pipeline works on a row, it is made anew for that row, so that the draws depend on the seed, the node, the
-    pass and the number of the row, and neither on the number of workers nor on their timing. Elsewhere it goes on
-    from the seed of `ds.config.set_seed` or `graphls.set_seed`, and starts anew when that seed changes.
+    pass and the number of the row, and neither on the number of workers nor on their timing. Elsewhere it is one that
+    starts anew when `ds.config.set_seed` or `graphls.set_seed` is called.
     """
     draws = _current.get()
     return draws.generator() if draws is not None else _generator_outside()
 
 
 def _generator_outside() -> np.random.Generator:
-    from graphls.dataset.config import get_seed
+    from graphls.dataset.config import Settings, get_seed
 
     global _outside
-    seed = get_seed()
-    if _outside is None or _outside[0] != seed:
-        _outside = (seed, np.random.default_rng([seed]))
+    seeding = (get_seed(), Settings.seedings, random_of_set_seed())
+    if _outside is None or _outside[0] != seeding:
+        _outside = (seeding, np.random.default_rng(seeding[0]))
     return _outside[1]
 
 

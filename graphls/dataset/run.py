@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +31,7 @@ class Run:
         self._orders: dict[Dataset, tuple[int, Any]] = {}
         self._idle: dict[Dataset, list[Pool]] = {}
         self._pools: set[Pool] = set()
-        self._lock = threading.RLock()  # a garbage collection may close the run while its own thread starts workers
+        self._lock = threading.RLock()  # garbage collection may close the run in the thread that starts workers
         self._closed = False
         self._process = os.getpid()
 
@@ -73,15 +74,12 @@ class Run:
             self._give_back(node, pool, finished)
 
     def start(self) -> None:
-        """Start the workers of every node that has some, once for every way to it, before any other thread runs."""
-        self._start(self._root)
-
-    def _start(self, node: Dataset) -> None:
-        job = node.job()
-        if job is not None and job.workers > 1:
-            self._idle.setdefault(node, []).append(self._made(job))
-        for child in node.children:
-            self._start(child)
+        """See that every node with workers has them, once for every way to it, before another thread runs."""
+        with self._lock:
+            for node, needed in Counter(_ways(self._root)).items():
+                job = node.job()
+                while job is not None and job.workers > 1 and len(self._idle.setdefault(node, [])) < needed:
+                    self._idle[node].append(self._made(job))
 
     def _take(self, node: Dataset, job: Job) -> Pool:
         with self._lock:
@@ -120,3 +118,10 @@ class Run:
         """End all workers for good."""
         self._closed = True
         self.interrupt()
+
+
+def _ways(node: Dataset) -> Iterator[Dataset]:
+    """The nodes of a pipeline, each as often as there are ways to it."""
+    yield node
+    for child in node.children:
+        yield from _ways(child)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -42,17 +44,19 @@ class Kept:
     def __init__(self, iterator: Iterator[Any]) -> None:
         self._iterator = iterator
         self._items: list[Any] = []
+        self._lock = Lock()
 
     def __iter__(self) -> Iterator[Any]:
         place = 0
-        while True:
-            if place == len(self._items):
-                try:
-                    self._items.append(next(self._iterator))
-                except StopIteration:
-                    return
+        while self._has(place):
             yield self._items[place]
             place += 1
+
+    def _has(self, place: int) -> bool:
+        with self._lock:
+            if place == len(self._items):
+                self._items.extend(islice(self._iterator, 1))
+            return place < len(self._items)
 
 
 class Columns:

@@ -24,7 +24,7 @@ def as_array(item: Any) -> Array:
     kind = type(item)
     if kind is np.ndarray:
         return item  # type: ignore[no-any-return]
-    if kind in NUMBERS:
+    if kind in NUMBERS or isinstance(item, np.generic):
         return np.asarray(item)
     if isinstance(item, Tensor):
         return item.asnumpy()

@@ -20,6 +20,7 @@ from graphls.dataset.randomness import Key
 
 Chunk = tuple[Key, list[Task]]
 
+START_METHOD = "fork" if sys.platform == "linux" else "spawn"
 LIFE_SIGN_SECONDS = 1.0
 """How often an idle process looks whether the one that started it still lives."""
 
@@ -79,7 +80,7 @@ class ProcessWorker(Worker):
     """A process of its own, forked on Linux, so that any function will do; elsewhere it must pickle."""
 
     def __init__(self, job: Job) -> None:
-        context: Any = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
+        context: Any = multiprocessing.get_context(START_METHOD)
         self._job, self._closed = job, False
         self._connection, theirs = context.Pipe()
         self._process = context.Process(

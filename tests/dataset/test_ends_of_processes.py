@@ -92,7 +92,12 @@ def test_control_c_while_a_row_takes_long() -> None:
 
 @pytest.mark.parametrize(
     ("end", "processes"),
-    [("", True), ("kept = [iterator, next]", False), ("raise SystemExit(3)", True), ("raise ValueError('mine')", False)],
+    [
+        ("", True),
+        ("kept = [iterator, next]", False),
+        ("raise SystemExit(3)", True),
+        ("raise ValueError('mine')", False),
+    ],
 )
 def test_an_exit_in_the_middle(end: str, processes: bool) -> None:
     with started(script(end, processes=processes)) as (run, children):

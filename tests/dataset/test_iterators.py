@@ -114,9 +114,7 @@ def test_batches_are_inputs_of_a_compiled_step(backend: str) -> None:
     source = Numbers(20)
     dataset = ds.GeneratorDataset(source, ["image", "label"], shuffle=False).batch(5)
     fed = [(batch["image"], batch["label"]) for batch in dataset.create_dict_iterator(num_epochs=1)]
-    arrays = [
-        (np.stack([source[i][0] for i in rows]), np.array(rows)) for rows in np.arange(20).reshape(4, 5).tolist()
-    ]
+    arrays = [(np.stack([source[i][0] for i in rows]), np.array(rows)) for rows in np.arange(20).reshape(4, 5).tolist()]
     (losses, weights), (expected_losses, expected_weights) = trained(fed), trained(arrays)
     assert losses == expected_losses
     for weight, expected in zip(weights, expected_weights, strict=True):

@@ -56,7 +56,9 @@ def test_the_size_of_a_batch_may_be_a_function(counted: Any) -> None:
     assert passes(grown, 2) == [[[0], [1, 2], [3, 4, 5], [6]], [[0, 1], [2, 3, 4], [5, 6]]]
     assert grown.get_dataset_size() == 4
     assert grown.get_batch_size() == 1
-    with pytest.raises(RuntimeError, match="batch_size failed for batch 0: GraphTypeError: The result of batch_size is"):
+    with pytest.raises(
+        RuntimeError, match="batch_size failed for batch 0: GraphTypeError: The result of batch_size is"
+    ):
         values(counted(3).batch(lambda info: "2"))
 
 
@@ -71,9 +73,7 @@ def test_per_batch_map(counted: Any) -> None:
 
 def test_per_batch_map_may_change_the_columns() -> None:
     pairs = ds.GeneratorDataset([(1, 2, 3), (4, 5, 6)], ["a", "b", "c"], shuffle=False)
-    summed = pairs.batch(
-        2, input_columns=["a", "c"], output_columns="sum", per_batch_map=lambda a, c, _: np.add(a, c)
-    )
+    summed = pairs.batch(2, input_columns=["a", "c"], output_columns="sum", per_batch_map=lambda a, c, _: np.add(a, c))
     assert summed.get_col_names() == ["sum", "b"]
     assert values(summed) == [[[4, 10], [2, 5]]]
     wrong = pairs.batch(2, input_columns=["a"], per_batch_map=lambda a, _: (a, a))
@@ -137,7 +137,7 @@ def test_map_functions_get_arrays_and_give_anything_that_is_a_column() -> None:
 
 
 def test_map_that_gives_another_number_of_columns_than_named() -> None:
-    with pytest.raises(RuntimeError, match="map failed at row 0: .* gave 2 columns where output_columns has 1"):
+    with pytest.raises(RuntimeError, match=r"map failed at row 0: .* gave 2 columns where output_columns has 1"):
         values(plain(2).map(lambda x: (x, x)))
 
 

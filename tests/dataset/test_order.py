@@ -98,13 +98,30 @@ def test_operations_of_one_map_share_the_generator_of_the_row() -> None:
     assert values(one) == [generator.random() + generator.random()]
 
 
+def outside() -> float:
+    return float(randomness.generator().random())
+
+
 def test_the_generator_outside_of_a_pipeline_follows_the_seed() -> None:
-    graphls.set_seed(5)
-    first = [randomness.generator().random() for _ in range(3)]
-    graphls.set_seed(6)
-    assert [randomness.generator().random() for _ in range(3)] != first
-    graphls.set_seed(5)
-    assert [randomness.generator().random() for _ in range(3)] == first
+    found = []
+    for seed in (5, 5, 6):
+        graphls.set_seed(seed)
+        found.append([outside() for _ in range(3)])
+    assert found[0] == found[1] != found[2]
+    ds.config.set_seed(6)
+    first = outside()
+    ds.config.set_seed(6)
+    assert outside() == first
+
+
+def test_counting_rows_leaves_the_draws_outside_alone() -> None:
+    graphls.set_seed(1)
+    expected = [outside(), outside()]
+    graphls.set_seed(1)
+    first = outside()
+    assert len(plain(9).map(noisy).filter(lambda x: x > 4)) > 0
+    assert plain(5)[3][0].item() == 3
+    assert [first, outside()] == expected
 
 
 def pipelines() -> dict[str, Callable[[], ds.Dataset]]:

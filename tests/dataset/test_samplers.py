@@ -63,7 +63,7 @@ def test_weighted_random_sampler() -> None:
     assert set(drawn) == {0, 2}
     assert drawn[2] / drawn[0] == pytest.approx(3, rel=0.15)
     assert sorted(chosen(ds.WeightedRandomSampler([1, 0, 3, 5], 9, replacement=False))) == [0, 2, 3]
-    with pytest.raises(RuntimeError, match="WeightedRandomSampler failed: .* 7 weights for 6 rows"):
+    with pytest.raises(RuntimeError, match=r"WeightedRandomSampler failed: .* 7 weights for 6 rows"):
         chosen(ds.WeightedRandomSampler([1] * 7))
 
 
@@ -132,7 +132,7 @@ def test_samplers_that_fail_in_the_iteration() -> None:
 
     with pytest.raises(RuntimeError, match="Failing failed: KeyError: 'no more'"):
         values(plain(3, sampler=Failing()))
-    with pytest.raises(RuntimeError, match="SubsetSampler failed: .* chose row 9 of a source of 6 rows"):
+    with pytest.raises(RuntimeError, match=r"SubsetSampler failed: .* chose row 9 of a source of 6 rows"):
         values(plain(6, sampler=ds.SubsetSampler([1, 9])))
 
 

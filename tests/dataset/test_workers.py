@@ -15,6 +15,7 @@ import pytest
 
 import graphls.dataset as ds
 from graphls import GraphlsError
+from graphls.dataset import workers
 from tests.dataset.sources import Numbers, numbers, passes, plain, rows_of, streamed, wait_until
 
 WAYS = pytest.mark.parametrize(
@@ -151,6 +152,16 @@ def test_what_cannot_go_between_processes() -> None:
         list(plain(3).map(local, **arguments))
     with pytest.raises(RuntimeError, match="map failed at row 0: its row cannot be sent to a worker process"):
         list(plain(3).map(local).map(lambda x: x, **arguments))
+
+
+def test_where_processes_cannot_fork_functions_pickle(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "START_METHOD", "spawn")
+    arguments: dict[str, Any] = {"num_parallel_workers": 2, "python_multiprocessing": True}
+    assert passes(plain(5).map(np.square, **arguments), 2) == [[0, 1, 4, 9, 16]] * 2
+    with pytest.raises(
+        RuntimeError, match=r"map cannot be sent to a worker process .* define it at the top of a module"
+    ):
+        list(plain(5).map(lambda x: x, **arguments))
 
 
 @WAYS

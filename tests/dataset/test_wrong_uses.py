@@ -117,6 +117,7 @@ PAIRS = ds.GeneratorDataset([(1, 2)], ["a", "b"])
         (lambda: ROWS.create_tuple_iterator("y"), ValueError, "project names 'y'"),
         (lambda: ROWS.set_init_step(-1), ValueError, "init_step is 0 or more"),
         (lambda: ROWS.set_init_step(1.0), TypeError, "init_step is an integer"),
+        (lambda: ROWS.shufle(3), AttributeError, "A dataset has no 'shufle'; did you mean 'shuffle'"),
         (lambda: ROWS["x"], TypeError, "integers as numbers"),
         (lambda: ROWS[6], IndexError, "Row 6 is outside"),
         (lambda: ds.SequentialSampler(-1), ValueError, "start_index is 0 or more"),
