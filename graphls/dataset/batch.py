@@ -16,7 +16,7 @@ from graphls.dataset.map import Replacement
 from graphls.dataset.padding import Padding
 from graphls.dataset.run import Run
 from graphls.dataset.values import Array, Row, as_array, stacked
-from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ir.errors import GraphValueError
 from graphls.source import user_location
 
 Rows = list[Row]
@@ -65,12 +65,8 @@ class Stacker:
     def _stacked(self, place: int, column: Any) -> Array:
         if not isinstance(column, (list, tuple)):
             return as_array(column)
-        try:
-            return stacked(column if self.function is None else [as_array(item) for item in column])
-        except (GraphTypeError, GraphValueError) as error:
-            raise GraphValueError(
-                f"Cannot batch tensors with different {error} in column {place} ({self.columns[place]!r})"
-            ) from None
+        arrays = column if self.function is None else [as_array(item) for item in column]
+        return stacked(arrays, place, self.columns[place])
 
 
 class BatchDataset(Dataset):
@@ -118,7 +114,7 @@ class BatchDataset(Dataset):
 
     def job(self) -> Job:
         by_user = self.stacker.function is not None
-        workers = self.workers or (get_num_parallel_workers() if by_user else 1)
+        workers = (self.workers or get_num_parallel_workers()) if by_user else 1
         return Job(self.stacker, workers, self.processes, "batch", self.location)
 
     def rows(self, run: Run, turn: int, indices: Iterable[int]) -> Iterator[Row]:

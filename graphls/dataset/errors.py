@@ -5,7 +5,7 @@ from __future__ import annotations
 import traceback
 from types import TracebackType
 
-from graphls.ir.errors import GraphRuntimeError
+from graphls.ir.errors import GraphlsError, GraphRuntimeError
 from graphls.ir.graph import Location
 from graphls.source import is_own
 
@@ -26,15 +26,16 @@ class DatasetError(GraphRuntimeError):
 
 
 def described(error: BaseException) -> str:
-    """The name of an error and its text, in one line."""
-    text = " ".join(str(error).split())
+    """The name of an error and its text, in one line; errors of graphls are sentences and need no name."""
+    text = " ".join(str(error).split()).rstrip(".")
+    if isinstance(error, GraphlsError):
+        return text
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 def trace_of(error: BaseException) -> str:
-    """The traceback from the first frame on that is not graphls's own."""
-    frames = error.__traceback__
-    start: TracebackType | None = frames
+    """The traceback from the first frame on that is not graphls's own; nothing where all are."""
+    start: TracebackType | None = error.__traceback__
     while start is not None and is_own(start.tb_frame.f_code.co_filename):
         start = start.tb_next
-    return "".join(traceback.format_exception(type(error), error, start or frames))
+    return "" if start is None else "".join(traceback.format_exception(type(error), error, start))

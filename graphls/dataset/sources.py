@@ -110,4 +110,5 @@ class BatchReader:
             return self.columns(self.collate(items))
         if not items:
             raise GraphlsError("batch_sampler gave a batch without rows")
-        return tuple([stacked(column) for column in zip(*map(self.columns, items), strict=True)])
+        columns = zip(self.columns.names, zip(*map(self.columns, items), strict=True), strict=True)
+        return tuple([stacked(column, place, name) for place, (name, column) in enumerate(columns)])

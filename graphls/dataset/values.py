@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -63,18 +63,22 @@ def _is_value(item: Any, width: int) -> bool:
     return not (len(item) == 1 and isinstance(item[0], (np.ndarray, Tensor)))
 
 
-def stacked(arrays: Sequence[Array]) -> Array:
-    """Arrays of one shape and dtype as one, with a new first axis.
+def stacked(arrays: Sequence[Array], place: int, name: str) -> Array:
+    """The arrays of a column of one shape and dtype as one, with a new first axis; texts may differ in length.
 
-    Raises GraphValueError where shapes differ, GraphTypeError where dtypes do; text may differ in length.
+    Raises GraphValueError where shapes or dtypes differ, GraphTypeError for arrays of objects.
     """
     kinds = {array.dtype for array in arrays}
     if np.dtype(object) in kinds:
-        raise GraphTypeError("types, because they hold objects")
+        raise GraphTypeError(f"column {name!r} holds numbers, text or bytes, not objects")
     if len(kinds) > 1 and not ({kind.kind for kind in kinds} <= {"U"} or {kind.kind for kind in kinds} <= {"S"}):
-        raise GraphTypeError(f"types {' and '.join(sorted(map(str, kinds)))}")
+        raise _unlike("types", map(str, kinds), place, name)
     try:
         return np.array(arrays)
     except ValueError:
-        shapes = list(dict.fromkeys(array.shape for array in arrays))
-        raise GraphValueError(f"shapes {' and '.join(map(str, shapes))}") from None
+        raise _unlike("shapes", (str(array.shape) for array in arrays), place, name) from None
+
+
+def _unlike(what: str, found: Iterable[str], place: int, name: str) -> GraphValueError:
+    listed = " and ".join(sorted(set(found)))
+    return GraphValueError(f"Cannot batch tensors with different {what} in column {place} ({name!r}): {listed}")

@@ -150,6 +150,9 @@ def test_batch_sampler_and_collate_fn() -> None:
     def collate(items: list[tuple[Any, int]]) -> tuple[Any, Any]:
         return np.stack([image for image, _ in items]).sum(), [label * 10 for _, label in items]
 
+    ragged = ds.GeneratorDataset([[1], [2, 3]], "x", batch_sampler=[[0, 1]])
+    with pytest.raises(RuntimeError, match="Cannot batch tensors with different shapes in column 0"):
+        values(ragged)
     collated = numbers(5, batch_sampler=batches, collate_fn=collate)
     assert values(collated)[:2] == [[4.0, [0, 10]], [16.0, [40]]]
 
