@@ -22,7 +22,7 @@ def user_location() -> Location | None:
     frame: Any = sys._getframe(1)
     while frame is not None:
         file = frame.f_code.co_filename
-        if not _is_own(file):
+        if not is_own(file):
             return _location(file, frame.f_lineno)
         frame = frame.f_back
     return None
@@ -32,7 +32,7 @@ def warn(message: str, location: Location | None = None) -> None:
     """Warn (UserWarning) at the user's line; `location` is the one that the message names, unless it is the same."""
     frame: Any = sys._getframe(1)
     depth = 2
-    while frame.f_back is not None and _is_own(frame.f_code.co_filename):
+    while frame.f_back is not None and is_own(frame.f_code.co_filename):
         frame, depth = frame.f_back, depth + 1
     place = location or user_location()
     warnings.warn(f"{message} ({place})" if place else message, UserWarning, stacklevel=depth)
@@ -56,8 +56,13 @@ def checked(function: Callable[..., Result], *arguments: Any) -> Result:
 
 
 @lru_cache(maxsize=4096)
-def _is_own(file: str) -> bool:
-    return file.startswith((_PACKAGE, "<frozen")) or os.path.basename(file) in ("contextlib.py", "functools.py")
+def is_own(file: str) -> bool:
+    """Whether a file is graphls's own, or one that only calls others."""
+    return (
+        file.startswith((_PACKAGE, "<frozen"))
+        or os.path.basename(file) in ("contextlib.py", "functools.py", "threading.py")
+        or os.path.basename(os.path.dirname(file)) == "multiprocessing"
+    )
 
 
 @lru_cache(maxsize=65536)

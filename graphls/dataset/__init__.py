@@ -1,0 +1,62 @@
+"""Datasets: rows read from Python objects, through pipelines that make batches of them ahead of the training step."""
+
+from enum import Enum
+
+from graphls.dataset import config
+from graphls.dataset.batch import BatchInfo
+from graphls.dataset.dataset import Dataset
+from graphls.dataset.errors import DatasetError
+from graphls.dataset.generator import GeneratorDataset
+from graphls.dataset.iterators import DatasetIterator
+from graphls.dataset.joins import ZipDataset
+from graphls.dataset.numpy_slices import NumpySlicesDataset, PaddedDataset
+from graphls.dataset.samplers import (
+    IterSampler,
+    RandomSampler,
+    Sampler,
+    SequentialSampler,
+    SubsetRandomSampler,
+    SubsetSampler,
+)
+from graphls.dataset.samplers_classes import DistributedSampler, PKSampler, WeightedRandomSampler
+from graphls.dataset.schema import Schema
+
+__all__ = [
+    "BatchInfo",
+    "Dataset",
+    "DatasetError",
+    "DatasetIterator",
+    "DistributedSampler",
+    "GeneratorDataset",
+    "IterSampler",
+    "NumpySlicesDataset",
+    "PKSampler",
+    "PaddedDataset",
+    "RandomSampler",
+    "Sampler",
+    "Schema",
+    "SequentialSampler",
+    "Shuffle",
+    "SubsetRandomSampler",
+    "SubsetSampler",
+    "WeightedRandomSampler",
+    "config",
+    "zip",
+]
+
+
+class Shuffle(str, Enum):
+    """What readers of several files shuffle: everything, the order of the files, or the rows too, in small ranges."""
+
+    GLOBAL = "global"
+    FILES = "files"
+    INFILE = "infile"
+    PARTIAL = "partial"
+    ADAPTIVE = "adaptive"
+
+    __str__ = str.__str__
+
+
+def zip(datasets: tuple[Dataset, ...]) -> Dataset:
+    """The columns of datasets side by side, as long as all have rows."""
+    return ZipDataset(datasets)

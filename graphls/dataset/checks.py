@@ -1,0 +1,60 @@
+"""Checks of the arguments of datasets; each raises with the user's line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ir.registry import nearest
+from graphls.source import user_location
+
+
+def flag(name: str, value: Any) -> bool:
+    """A bool; raises GraphTypeError otherwise."""
+    if not isinstance(value, bool):
+        raise GraphTypeError(f"{name} is True or False, not {value!r}.", user_location())
+    return value
+
+
+def integer(name: str, value: Any, low: int) -> int:
+    """An integer of `low` or more; raises GraphTypeError or GraphValueError otherwise."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise GraphTypeError(f"{name} is an integer, not {value!r}.", user_location())
+    if value < low:
+        raise GraphValueError(f"{name} is {low} or more, not {value}.", user_location())
+    return value
+
+
+def optional_integer(name: str, value: Any, low: int) -> int | None:
+    """None or an integer of `low` or more."""
+    return None if value is None else integer(name, value, low)
+
+
+def names(name: str, value: Any) -> tuple[str, ...]:
+    """Names of columns, or one; raises GraphTypeError for other things, GraphValueError for none and for doubles."""
+    found = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, (list, tuple)) else None
+    if found is None or not all(isinstance(item, str) for item in found):
+        raise GraphTypeError(f"{name} is a name or a list of names, not {value!r}.", user_location())
+    if not found or not all(found):
+        raise GraphValueError(f"{name} should not be empty, but got {value!r}.", user_location())
+    if len(set(found)) < len(found):
+        raise GraphValueError(f"{name} has a name twice: {list(found)}.", user_location())
+    return found
+
+
+def names_among(wanted: Sequence[str], known: Sequence[str], what: str) -> tuple[int, ...]:
+    """The positions of names; raises GraphValueError for one that is missing."""
+    for name in wanted:
+        if name not in known:
+            raise GraphValueError(
+                f"{what} names {name!r}, and the columns here are {list(known)}{nearest(name, known)}.", user_location()
+            )
+    return tuple(known.index(name) for name in wanted)
+
+
+def function(name: str, value: Any) -> Any:
+    """Something callable; raises GraphTypeError otherwise."""
+    if not callable(value):
+        raise GraphTypeError(f"{name} is a function, not {value!r}.", user_location())
+    return value

@@ -1,0 +1,152 @@
+"""Settings that all datasets share: the seed, the number of workers, how far reading runs ahead."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from graphls.dataset.randomness import global_seed
+from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.source import user_location
+
+MAXIMUM_SEED = 2**32 - 1
+
+
+class Settings:
+    """The values in force; None where nobody has set one, and how often a seed was set."""
+
+    seed: int | None = None
+    seedings = 0
+    prefetch_size = 16
+    workers = 1
+
+
+_hints: dict[str, Any] = {
+    "auto_num_workers": False,
+    "enable_autotune": False,
+    "enable_shared_mem": True,
+    "enable_watchdog": True,
+    "monitor_sampling_interval": 1000,
+    "multiprocessing_timeout_interval": 300,
+    "numa_enable": False,
+}
+
+
+def _integer(name: str, value: Any, low: int, high: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise GraphTypeError(f"{name} is an integer, not {value!r}.", user_location())
+    if not low <= value <= high:
+        raise GraphValueError(f"{name} given is not within the required range [{low}, {high}].", user_location())
+    return value
+
+
+def set_seed(seed: int) -> None:
+    """The seed of everything that datasets draw, instead of that of `graphls.set_seed`; iterators take it when made.
+
+    Raises GraphTypeError for anything but an integer, GraphValueError for one that has more than 32 bits.
+    """
+    Settings.seed = _integer("Seed", seed, 0, MAXIMUM_SEED)
+    Settings.seedings += 1
+
+
+def get_seed() -> int:
+    """The seed that an iterator made now draws from."""
+    return global_seed() if Settings.seed is None else Settings.seed
+
+
+def set_prefetch_size(size: int) -> None:
+    """How many rows (batches, where the pipeline ends in batches) an iterator reads ahead; 16 at first."""
+    Settings.prefetch_size = _integer("Prefetch size", size, 1, 2**31 - 1)
+
+
+def get_prefetch_size() -> int:
+    """How many rows an iterator reads ahead."""
+    return Settings.prefetch_size
+
+
+def set_num_parallel_workers(num: int) -> None:
+    """The number of workers of every node that is not given one; 1 at first, which means no worker besides the reader.
+
+    Results do not depend on it.
+    """
+    Settings.workers = _integer("Number of parallel workers", num, 1, 2**31 - 1)
+
+
+def get_num_parallel_workers() -> int:
+    """The number of workers of a node that is not given one."""
+    return Settings.workers
+
+
+def set_auto_num_workers(enable: bool) -> None:
+    """Accepted and remembered; the number of workers stays what it is."""
+    _remember("auto_num_workers", enable, bool)
+
+
+def get_auto_num_workers() -> bool:
+    """What `set_auto_num_workers` was given; False at first."""
+    return bool(_hints["auto_num_workers"])
+
+
+def set_enable_autotune(enable: bool, filepath_prefix: str | None = None) -> None:
+    """Accepted and remembered; nothing is tuned, and no file is written."""
+    _remember("enable_autotune", enable, bool)
+
+
+def get_enable_autotune() -> bool:
+    """What `set_enable_autotune` was given; False at first."""
+    return bool(_hints["enable_autotune"])
+
+
+def set_enable_shared_mem(enable: bool) -> None:
+    """Accepted and remembered; rows from worker processes come through pipes, without a limit of their size."""
+    _remember("enable_shared_mem", enable, bool)
+
+
+def get_enable_shared_mem() -> bool:
+    """What `set_enable_shared_mem` was given; True at first."""
+    return bool(_hints["enable_shared_mem"])
+
+
+def set_enable_watchdog(enable: bool) -> None:
+    """Accepted and remembered; a worker process that dies is always noticed."""
+    _remember("enable_watchdog", enable, bool)
+
+
+def get_enable_watchdog() -> bool:
+    """What `set_enable_watchdog` was given; True at first."""
+    return bool(_hints["enable_watchdog"])
+
+
+def set_multiprocessing_timeout_interval(interval: int) -> None:
+    """Accepted and remembered; a slow worker is waited for without warnings."""
+    _remember("multiprocessing_timeout_interval", interval, int)
+
+
+def get_multiprocessing_timeout_interval() -> int:
+    """What `set_multiprocessing_timeout_interval` was given; 300 at first."""
+    return int(_hints["multiprocessing_timeout_interval"])
+
+
+def set_monitor_sampling_interval(interval: int) -> None:
+    """Accepted and remembered; nothing is monitored."""
+    _remember("monitor_sampling_interval", interval, int)
+
+
+def get_monitor_sampling_interval() -> int:
+    """What `set_monitor_sampling_interval` was given; 1000 at first."""
+    return int(_hints["monitor_sampling_interval"])
+
+
+def set_numa_enable(numa_enable: bool) -> None:
+    """Accepted and remembered; threads are not bound to memory nodes."""
+    _remember("numa_enable", numa_enable, bool)
+
+
+def get_numa_enable() -> bool:
+    """What `set_numa_enable` was given; False at first."""
+    return bool(_hints["numa_enable"])
+
+
+def _remember(name: str, value: Any, kind: type) -> None:
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        raise GraphTypeError(f"{name} is of type {kind.__name__}, not {value!r}.", user_location())
+    _hints[name] = value

@@ -1,0 +1,91 @@
+"""Random numbers of datasets: pure functions of the seed, the node, the pass over it and the row."""
+
+from __future__ import annotations
+
+import random
+from contextvars import ContextVar
+from dataclasses import dataclass
+
+import numpy as np
+
+from graphls.random import generator as random_of_set_seed
+from graphls.random import random_state
+
+MAXIMUM = 2**64 - 1
+DATASETS = 0x67726170686C73
+"""Half of the key of Philox, which keeps these numbers apart from others of the same seed."""
+WHOLE_PASS = MAXIMUM
+"""The row that stands for a pass as a whole, from which its order is drawn."""
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """What the random numbers of one pass over one node depend on, apart from the row."""
+
+    seed: int
+    node: int
+    turn: int
+
+    def generator(self, row: int = WHOLE_PASS) -> np.random.Generator:
+        """The numbers of a row; two rows share none, because each has a range of Philox's counter to itself."""
+        key = np.array([self.seed & MAXIMUM, DATASETS], np.uint64)
+        counter = np.array([0, row, self.turn & MAXIMUM, self.node], np.uint64)
+        return np.random.Generator(np.random.Philox(key=key, counter=counter))
+
+
+class RowDraws:
+    """The generator of the row that a stream of rows is at, made when it is first asked for."""
+
+    __slots__ = ("_generator", "_key", "_row")
+
+    def __init__(self, key: Key) -> None:
+        self._key, self._row = key, WHOLE_PASS
+        self._generator: np.random.Generator | None = None
+
+    def enter(self, row: int) -> None:
+        """Go to a row; what runs from here on in this thread draws from its generator."""
+        self._row, self._generator = row, None
+        _current.set(self)
+
+    def generator(self) -> np.random.Generator:
+        """The generator of the row; the same one for everyone who works on it."""
+        if self._generator is None:
+            self._generator = self._key.generator(self._row)
+        return self._generator
+
+    def seed_globals(self) -> None:
+        """Start the generators of `random` and `numpy.random` anew for the row, for code that draws from them."""
+        key = self._key
+        words = [part & 0xFFFFFFFF for part in (key.seed, key.node, key.turn, self._row)]
+        np.random.seed(words)
+        random.seed(repr(words))
+
+
+_current: ContextVar[RowDraws | None] = ContextVar("row_draws", default=None)
+_outside: tuple[object, np.random.Generator] | None = None
+
+
+def generator() -> np.random.Generator:
+    """The generator that random transforms draw from.
+
+    While a pipeline works on a row, it is made anew for that row, so that the draws depend on the seed, the node, the
+    pass and the number of the row, and neither on the number of workers nor on their timing. Elsewhere it is one that
+    starts anew when `ds.config.set_seed` or `graphls.set_seed` is called.
+    """
+    draws = _current.get()
+    return draws.generator() if draws is not None else _generator_outside()
+
+
+def _generator_outside() -> np.random.Generator:
+    from graphls.dataset.config import Settings, get_seed
+
+    global _outside
+    seeding = (get_seed(), Settings.seedings, random_of_set_seed())
+    if _outside is None or _outside[0] != seeding:
+        _outside = (seeding, np.random.default_rng(seeding[0]))
+    return _outside[1]
+
+
+def global_seed() -> int:
+    """The seed of `graphls.set_seed`, which a loaded checkpoint brings back."""
+    return int(random_state().asnumpy()[0])

@@ -1,0 +1,166 @@
+"""Samplers: which rows of a source make a pass, and in which order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from graphls.dataset import checks
+from graphls.ir.errors import GraphlsError, GraphTypeError, GraphValueError
+from graphls.source import user_location
+
+Indices = list[int]
+
+
+class Sampler:
+    """The base of samplers that users write: `__iter__` gives the numbers of the rows of a pass.
+
+    While it runs, `self.dataset_size` is the number of rows of the source, and `self.num_samples` the one given here,
+    which bounds how many are taken. A sampler that has a child samples from the child's choice.
+    """
+
+    dataset_size = 0
+    num_samples: int | None = None
+    child_sampler: Sampler | None = None
+
+    def __init__(self, num_samples: int | None = None) -> None:
+        self.num_samples = checks.optional_integer("num_samples", num_samples, 0) or None
+
+    def __iter__(self) -> Iterator[int]:
+        raise GraphTypeError(f"{type(self).__name__} needs a method __iter__ that gives row numbers.", user_location())
+
+    def add_child(self, sampler: Any) -> None:
+        """Sample from what another sampler chooses; raises GraphValueError where there is a child already."""
+        if self.child_sampler is not None:
+            raise GraphValueError("A sampler has one child, and this one has one already.", user_location())
+        self.child_sampler = as_sampler(sampler)
+
+    def get_child(self) -> Sampler | None:
+        """The sampler that this one samples from, or None."""
+        return self.child_sampler
+
+    def get_num_samples(self) -> int | None:
+        """The most rows that a pass has, where that was given."""
+        return self.num_samples
+
+    def order(self, size: int, draws: np.random.Generator, labels: Any = None) -> Indices:
+        """The rows of a pass over `size` rows; `labels(column)` gives the labels of all rows to those who ask."""
+        if self.child_sampler is None:
+            return self._checked(self.chosen(size, draws, labels), size)
+        before = self.child_sampler.order(size, draws, labels)
+        return [before[place] for place in self._checked(self.chosen(len(before), draws, labels), len(before))]
+
+    def chosen(self, size: int, draws: np.random.Generator, labels: Any) -> Iterable[int]:
+        """The rows before `num_samples` bounds them; here those that `__iter__` gives."""
+        self.dataset_size = size
+        return iter(self)
+
+    def _checked(self, chosen: Iterable[int], size: int) -> Indices:
+        indices = [int(index) for index in islice(chosen, self.num_samples)]
+        if indices and not (-size <= min(indices) and max(indices) < size):
+            wrong = next(index for index in indices if not -size <= index < size)
+            raise GraphlsError(f"it chose row {wrong} of a source of {size} rows")
+        return [index % size for index in indices] if indices and min(indices) < 0 else indices
+
+    def length(self, size: int) -> int | None:
+        """The number of rows of every pass; None where only a pass shows it."""
+        return None
+
+    def _bounded(self, count: int) -> int:
+        return count if self.num_samples is None else min(count, self.num_samples)
+
+
+class BuiltinSampler(Sampler):
+    """A sampler whose passes all have the same number of rows."""
+
+    def available(self, size: int) -> int:
+        """How many rows it chooses of `size` before `num_samples` bounds them."""
+        return size
+
+    def length(self, size: int) -> int | None:
+        before = size if self.child_sampler is None else self.child_sampler.length(size)
+        return None if before is None else self._bounded(self.available(before))
+
+    def __iter__(self) -> Iterator[int]:
+        from graphls.dataset.randomness import generator
+
+        return iter(self.order(self.dataset_size, generator()))
+
+
+class SequentialSampler(BuiltinSampler):
+    """The rows in their order, from `start_index` on."""
+
+    def __init__(self, start_index: int | None = None, num_samples: int | None = None) -> None:
+        super().__init__(num_samples)
+        self.start_index = checks.optional_integer("start_index", start_index, 0) or 0
+
+    def available(self, size: int) -> int:
+        return max(size - self.start_index, 0)
+
+    def chosen(self, size: int, draws: np.random.Generator, labels: Any) -> Iterable[int]:
+        return range(self.start_index, size)
+
+
+class RandomSampler(BuiltinSampler):
+    """The rows in a random order; with `replacement` each is drawn from all rows."""
+
+    def __init__(self, replacement: bool = False, num_samples: int | None = None) -> None:
+        super().__init__(num_samples)
+        self.replacement = checks.flag("replacement", replacement)
+
+    def _bounded(self, count: int) -> int:
+        return self.num_samples if self.replacement and self.num_samples and count else super()._bounded(count)
+
+    def chosen(self, size: int, draws: np.random.Generator, labels: Any) -> Iterable[int]:
+        if self.replacement and size:
+            return draws.integers(size, size=self._bounded(size)).tolist()  # type: ignore[no-any-return]
+        return draws.permutation(size).tolist()  # type: ignore[no-any-return]
+
+
+class SubsetSampler(BuiltinSampler):
+    """The rows of these numbers, in this order."""
+
+    def __init__(self, indices: int | Iterable[int], num_samples: int | None = None) -> None:
+        super().__init__(num_samples)
+        found = [indices] if isinstance(indices, int) else list(indices) if isinstance(indices, Iterable) else None
+        if found is None or not all(isinstance(item, (int, np.integer)) and item is not True for item in found):
+            raise GraphTypeError(f"indices are integers, not {indices!r}.", user_location())
+        self.indices = [int(item) for item in found]
+
+    def available(self, size: int) -> int:
+        return len(self.indices)
+
+    def chosen(self, size: int, draws: np.random.Generator, labels: Any) -> Iterable[int]:
+        return self.indices
+
+
+class SubsetRandomSampler(SubsetSampler):
+    """The rows of these numbers in a random order."""
+
+    def chosen(self, size: int, draws: np.random.Generator, labels: Any) -> Iterable[int]:
+        return draws.permutation(self.indices).tolist()  # type: ignore[no-any-return]
+
+
+class IterSampler(Sampler):
+    """The rows that an iterable gives, such as a list; it is iterated once for every pass."""
+
+    def __init__(self, sampler: Iterable[int], num_samples: int | None = None) -> None:
+        super().__init__(num_samples)
+        if not isinstance(sampler, Iterable):
+            raise GraphTypeError(f"A sampler is an iterable of row numbers, not {sampler!r}.", user_location())
+        self.sampler = sampler
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.sampler)
+
+
+def as_sampler(sampler: Any) -> Sampler:
+    """A sampler, or an iterable of row numbers as one; raises GraphTypeError for anything else."""
+    if isinstance(sampler, Sampler):
+        return sampler
+    if isinstance(sampler, (list, tuple, range)):
+        return SubsetSampler(sampler)
+    return IterSampler(sampler)

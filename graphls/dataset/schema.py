@@ -1,0 +1,111 @@
+"""Descriptions of columns by name, dtype and shape."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from graphls.ir.errors import GraphFileError, GraphlsError, GraphTypeError, GraphValueError
+from graphls.ir.types import as_dtype
+from graphls.source import user_location
+
+
+def column_dtype(value: Any) -> np.dtype[Any] | None:
+    """The NumPy dtype of a dtype of graphls or NumPy, or of a name; raises GraphTypeError for anything else."""
+    if value is None:
+        return None
+    if value is str or value in ("string", "str"):
+        return np.dtype(np.str_)
+    if isinstance(value, np.dtype) and value.kind in "US":
+        return value
+    try:
+        return as_dtype(value).numpy
+    except GraphlsError as error:
+        raise GraphTypeError(str(error), user_location()) from None
+
+
+class Schema:
+    """The columns of a dataset: added one by one, or read from a JSON file with the keys `columns`, `type`, `shape`."""
+
+    def __init__(self, schema_file: str | None = None) -> None:
+        self.num_rows: int | None = None
+        self.dataset_type = ""
+        self.columns: list[dict[str, Any]] = []
+        if schema_file is not None:
+            self.from_json(_read(schema_file))
+
+    def add_column(self, name: str, de_type: Any, shape: list[int] | None = None) -> None:
+        """Add a column; raises GraphTypeError for a name or a dtype of another kind."""
+        if not isinstance(name, str):
+            raise GraphTypeError(f"The name of a column is a string, not {name!r}.", user_location())
+        self.columns.append({"name": name, "type": column_dtype(de_type), "shape": shape})
+
+    def parse_columns(self, columns: Any) -> None:
+        """Add columns from a list of dicts with `name`, `type` and `shape`, or from a dict of such dicts by name."""
+        if isinstance(columns, dict):
+            columns = [{"name": name, **entry} for name, entry in columns.items()]
+        if not isinstance(columns, list):
+            raise GraphTypeError(f"columns is a list or a dict, not {columns!r}.", user_location())
+        for entry in columns:
+            if not isinstance(entry, dict) or "name" not in entry or "type" not in entry:
+                raise GraphValueError(
+                    f"A column of a schema has a name and a type, and {entry!r} has not.", user_location()
+                )
+            self.add_column(entry["name"], entry["type"], entry.get("shape"))
+
+    def from_json(self, json_obj: dict[str, Any]) -> None:
+        """Read `columns`, and `datasetType` and `numRows` where they are."""
+        if not isinstance(json_obj, dict) or "columns" not in json_obj:
+            raise GraphValueError("A schema has the key 'columns'.", user_location())
+        self.dataset_type = json_obj.get("datasetType", "")
+        self.num_rows = json_obj.get("numRows")
+        self.parse_columns(json_obj["columns"])
+
+    def to_json(self) -> str:
+        """The schema as JSON text."""
+        content: dict[str, Any] = {"columns": {c["name"]: _entry(c) for c in self.columns}}
+        if self.dataset_type:
+            content["datasetType"] = self.dataset_type
+        if self.num_rows is not None:
+            content["numRows"] = self.num_rows
+        return json.dumps(content, indent=2)
+
+    def names(self) -> list[str]:
+        """The names of the columns."""
+        return [column["name"] for column in self.columns]
+
+    def dtypes(self) -> tuple[np.dtype[Any] | None, ...]:
+        """The NumPy dtypes of the columns."""
+        return tuple(column["type"] for column in self.columns)
+
+    def __str__(self) -> str:
+        return self.to_json()
+
+
+def _entry(column: dict[str, Any]) -> dict[str, Any]:
+    dtype = column["type"]
+    entry: dict[str, Any] = {"type": "string" if dtype.kind in "US" else dtype.name}
+    if column["shape"] is not None:
+        entry["shape"] = column["shape"]
+    return entry
+
+
+def as_schema(schema: Any) -> Schema:
+    """A schema, or the one that a file holds; raises GraphTypeError for anything else."""
+    if isinstance(schema, Schema):
+        return schema
+    if isinstance(schema, (str, Path)):
+        return Schema(str(schema))
+    raise GraphTypeError(f"schema is a Schema or the path of one, not {schema!r}.", user_location())
+
+
+def _read(path: str) -> Any:
+    try:
+        return json.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise GraphFileError(f"The schema file {path!r} cannot be read: {error}.", user_location()) from None
+    except ValueError as error:
+        raise GraphValueError(f"The schema file {path!r} is not JSON: {error}.", user_location()) from None
