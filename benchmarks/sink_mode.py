@@ -22,7 +22,7 @@ import digits
 import graphls
 from graphls import nn, train
 
-ROUNDS = 9
+ROUNDS = 15
 
 
 class InMemory:
