@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphls import dispatch
+from graphls.context import default_device
 from graphls.inputs import InputCheck, is_input, static_inputs
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.graph import Graph
@@ -216,20 +217,15 @@ class CompileCache:
         self.last: tuple[Any, int, Compiled] | None = None
 
     def __call__(self, *inputs: Any) -> Any:
-        key = _signature(inputs)
+        key = _signature(inputs), default_device()
         if self.last is not None and self.last[:2] == (key, Configuration.changes):
             return self.last[2](*inputs)
         step = next((s for s in self.steps.get(key, ()) if s.up_to_date()), None)
         if step is None:
-            step = compile(self.function, *inputs, device=default_device())
+            step = compile(self.function, *inputs, device=key[1])
             self.steps.setdefault(key, []).append(step)
         self.last = key, Configuration.changes, step
         return step(*inputs)
-
-
-def default_device() -> str:
-    """The device that cells run on when they are called."""
-    return os.environ.get("GRAPHLS_DEVICE", "cpu")
 
 
 def _signature(inputs: tuple[Any, ...]) -> Any:
@@ -251,18 +247,36 @@ def _constant_key(leaf: Any) -> Any:
 
 def call_cell(cell: Cell, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
     """Call a cell outside of a trace: compile it once for inputs like these, and run it."""
+    return call_compiled(cell, cell.__dict__["_compiled"], inputs, options)
+
+
+def call_compiled(
+    function: Callable[..., Any], caches: dict[Any, CompileCache], inputs: tuple[Any, ...], options: dict[str, Any]
+) -> Any:
+    """Call a function, compiled once for inputs like these; `caches` are its caches by the names of the options."""
     names = tuple(sorted(options))
-    caches = cell.__dict__["_compiled"]
     if names not in caches:
-        caches[names] = CompileCache(_by_name(cell, names) if names else cell)
+        caches[names] = CompileCache(_by_name(function, names) if names else function)
     return caches[names](*inputs, *(options[name] for name in names))
 
 
-def _by_name(cell: Cell, names: tuple[str, ...]) -> Callable[..., Any]:
-    """The cell as a function of positional arguments only, of which the last are those of these names."""
+def _by_name(called: Callable[..., Any], names: tuple[str, ...]) -> Callable[..., Any]:
+    """The same as a function of positional arguments only, of which the last are those of these names."""
 
     def function(*args: Any) -> Any:
         count = len(args) - len(names)
-        return cell(*args[:count], **dict(zip(names, args[count:], strict=True)))
+        return called(*args[:count], **dict(zip(names, args[count:], strict=True)))
 
     return function
+
+
+def kept_cache(of: Callable[..., Any], key: tuple[Any, ...], function: Callable[..., Any]) -> CompileCache:
+    """The cache for `function`, made of `of` as `key` says; for a cell or its method the one of an earlier call.
+
+    So a script may ask for the same gradient function in every step.
+    """
+    owner = getattr(of, "__self__", of)
+    if not isinstance(owner, Cell):
+        return CompileCache(function)
+    caches: dict[Any, CompileCache] = owner.__dict__["_compiled"]
+    return caches.setdefault(("made", getattr(of, "__func__", None), *key), CompileCache(function))
