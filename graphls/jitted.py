@@ -16,6 +16,8 @@ from graphls.source import user_location
 from graphls.tensor import Tensor, is_tensor
 from graphls.tree import map_leaves
 
+__all__ = ["JitConfig", "jit", "jit_class", "ms_class", "ms_function", "mutable"]
+
 Class = TypeVar("Class", bound=type)
 
 OPTIONS = (
@@ -86,12 +88,8 @@ def _compiled(function: Callable[..., Any]) -> Jit:
     return function if isinstance(function, Jit) else Jit(function)
 
 
-ms_function = jit
-"""The name of `jit` in MindSpore 1."""
-
-
 def jit_class(cls: Class) -> Class:
-    """The class itself: graphs may use objects of any class. Raises GraphTypeError for what is no class or is a cell."""
+    """The class itself: graphs use objects of any class. Raises GraphTypeError for cells and for what is no class."""
     if not isinstance(cls, type) or issubclass(cls, Cell):
         raise GraphTypeError(f"jit_class decorates a class that is no Cell, not {cls!r}.", user_location())
     return cls
@@ -105,7 +103,26 @@ def mutable(input_data: Any, dynamic_len: bool = False) -> Any:
 
     def as_input(leaf: Any) -> Any:
         if not is_tensor(leaf) and not isinstance(leaf, (bool, int, float)):
-            raise GraphTypeError(f"mutable takes numbers and tensors, and nests of them, not {leaf!r}.", user_location())
+            raise GraphTypeError(f"mutable takes numbers and tensors, or nests of them, not {leaf!r}.", user_location())
         return leaf if isinstance(leaf, Tensor) else Tensor(leaf)
 
     return map_leaves(as_input, input_data)
+
+
+class JitConfig:
+    """Options of `jit`, kept as they are given; none of them changes what a graph computes."""
+
+    def __init__(
+        self,
+        jit_level: str = "",
+        exc_mode: str = "auto",
+        jit_syntax_level: str = "",
+        debug_level: str = "RELEASE",
+        infer_boost: str = "off",
+        **kwargs: Any,
+    ) -> None:
+        given = {"jit_level": jit_level, "exc_mode": exc_mode, "jit_syntax_level": jit_syntax_level}
+        self.jit_config_dict = {**given, "debug_level": debug_level, "infer_boost": infer_boost, **kwargs}
+
+
+ms_function, ms_class = jit, jit_class  # their names in MindSpore 1

@@ -266,7 +266,7 @@ class Tracer:
         return outputs
 
     def note_owner(self, method: Any) -> None:
-        """Remember the cell that a method belongs to: the graph depends on its settings, as on those of a called one."""
+        """Remember the cell that a method belongs to: the graph depends on its settings."""
         owner = getattr(method, "__self__", None)
         if hasattr(owner, "configuration"):
             self.cells[id(owner)] = owner
