@@ -47,7 +47,7 @@ def find(name: str, rooms: Iterable[str]) -> Any:
     A module with `__all__` offers what that lists, another all that it has but modules.
     """
     for module in filter(None, map(room, rooms)):
-        if name in getattr(module, "__all__", (name,)):
+        if name in vars(module).get("__all__", (name,)):
             value = getattr(module, name, _MISSING)
             if value is not _MISSING and not isinstance(value, ModuleType):
                 return value
@@ -63,7 +63,7 @@ def public_names(rooms: Iterable[str]) -> list[str]:
     """The names that some modules offer."""
     found: dict[str, None] = {}
     for module in filter(None, map(room, rooms)):
-        found.update(dict.fromkeys(getattr(module, "__all__", None) or _own_names(module)))
+        found.update(dict.fromkeys(vars(module).get("__all__") or _own_names(module)))
     return list(found)
 
 

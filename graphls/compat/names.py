@@ -39,6 +39,7 @@ PATHS: dict[str, tuple[str, ...]] = {
     "": ("graphls.compat.version", "graphls", *CONTEXT, *JIT, *DTYPE, *TRAIN),
     "amp": (*AMP, "graphls.train.amp"),
     "context": (*CONTEXT, *PARALLEL),
+    "dtype": DTYPE,
     "log": ("graphls.log",),
     "version": ("graphls.compat.version",),
     "common": ("graphls", *JIT, *DTYPE, *PARAMETER, *TENSOR, *RANDOM, *INITIALIZER),

@@ -87,7 +87,8 @@ if __name__ == "__main__":
     loss = nn.SoftmaxCrossEntropyWithLogits(sparse=True, reduction="mean")
     optimizer = nn.Momentum(network.trainable_params(), 0.05, 0.9, loss_scale=1024.0)
     manager = FixedLossScaleManager(1024.0, drop_overflow_update=False)
-    model = Model(network, loss, optimizer, metrics={"Accuracy": Accuracy()}, amp_level="O0", loss_scale_manager=manager)
+    metrics = {"Accuracy": Accuracy()}
+    model = Model(network, loss, optimizer, metrics=metrics, amp_level="O0", loss_scale_manager=manager)
 
     train = create_dataset(images[:1500], labels[:1500], 50)
     steps = train.get_dataset_size()
@@ -97,7 +98,8 @@ if __name__ == "__main__":
     model.train(args.epoch_size, train, callbacks=callbacks, dataset_sink_mode=False)
 
     restored = LeNet5()
-    load_param_into_net(restored, load_checkpoint(os.path.join(args.ckpt_path, f"lenet-{args.epoch_size}_{steps}.ckpt")))
-    model = Model(restored, loss, metrics={"Accuracy": Accuracy()})
+    path = os.path.join(args.ckpt_path, f"lenet-{args.epoch_size}_{steps}.ckpt")
+    load_param_into_net(restored, load_checkpoint(path))
+    model = Model(restored, loss, metrics=metrics)
     print(model.eval(create_dataset(images[1500:], labels[1500:], 27), dataset_sink_mode=False))
     print(model.predict(Tensor(np.zeros((1, 1, 32, 32), np.float32))).shape)
