@@ -18,7 +18,8 @@ from graphls.ir.graph import Graph
 from graphls.ir.types import as_dtype
 from graphls.nn.cell import Cell, Configuration, input_names
 from graphls.parameter import Parameter
-from graphls.source import checked, user_location
+from graphls.source import checked, user_location, warn
+from graphls.surroundings import Surroundings, is_cell
 from graphls.tensor import Tensor
 from graphls.trace.trace import Traced, fill_outputs, trace
 from graphls.tree import leaves, structure
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 DEFAULT_PASSES = "gradient, overflow{{mode={mode}}}, fold, cse, merge, dce, order"
 CPU_PASSES = "gradient, overflow{{mode={mode}}}, fold, cse, merge, factor, dce, order"
 BACKENDS = ("onnxruntime", "numpy")
+MOST_SURROUNDINGS = 8
+"""For how many values of what a function reads from around it graphs are kept."""
 
 
 def compile(
@@ -209,23 +212,50 @@ def _tensor(result: Any, type: Any) -> Tensor:
 
 
 class CompileCache:
-    """The compiled steps of one cell or function, by the types of its inputs."""
+    """The compiled steps of one cell or function, by the types of its inputs and by what it reads from around it.
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    `of` is the function of the user, where `function` is one that graphls has made of it.
+    """
+
+    def __init__(self, function: Callable[..., Any], of: Callable[..., Any] | None = None) -> None:
         self.function = function
-        self.steps: dict[Any, list[Compiled]] = {}
+        self.around = Surroundings(function if of is None else of)
+        self.steps: dict[Any, dict[Any, list[Compiled]]] = {}
+        self.kept: dict[Any, list[Any]] = {}
         self.last: tuple[Any, int, Compiled] | None = None
+        self.has_warned = False
 
     def __call__(self, *inputs: Any) -> Any:
-        key = _signature(inputs), default_device()
+        key = self.around.key(), _signature(inputs), default_device()
         if self.last is not None and self.last[:2] == (key, Configuration.changes):
             return self.last[2](*inputs)
-        step = next((s for s in self.steps.get(key, ()) if s.up_to_date()), None)
-        if step is None:
-            step = compile(self.function, *inputs, device=key[1])
-            self.steps.setdefault(key, []).append(step)
+        steps = self.steps.get(key[0], {}).get(key[1:], ())
+        step = next((s for s in steps if s.up_to_date()), None) or self._compiled(inputs, *key[1:])
         self.last = key, Configuration.changes, step
         return step(*inputs)
+
+    def _compiled(self, inputs: tuple[Any, ...], signature: Any, device: str) -> Compiled:
+        self.around.look_again()
+        around, values = self.around.key(), self.around.values()
+        step = compile(self.function, *inputs, device=device)
+        step.cells += [(cell, cell.configuration()) for cell in filter(is_cell, values)]
+        self.kept[around] = values
+        self.steps.setdefault(around, {}).setdefault((signature, device), []).append(step)
+        if len(self.kept) > MOST_SURROUNDINGS:
+            self._forget()
+        return step
+
+    def _forget(self) -> None:
+        """Forget the steps for the oldest surroundings; the first time, say what has had so many values."""
+        oldest = next(iter(self.kept))
+        if not self.has_warned:
+            self.has_warned = True
+            name = getattr(self.around.function, "__name__", "This function")
+            warn(
+                f"{name} reads {self.around.changed(oldest) or 'what changes'} and is compiled again for each value of "
+                "that; make it a tensor among the arguments."
+            )
+        del self.kept[oldest], self.steps[oldest]
 
 
 def _signature(inputs: tuple[Any, ...]) -> Any:
@@ -256,7 +286,7 @@ def call_compiled(
     """Call a function, compiled once for inputs like these; `caches` are its caches by the names of the options."""
     names = tuple(sorted(options))
     if names not in caches:
-        caches[names] = CompileCache(_by_name(function, names) if names else function)
+        caches[names] = CompileCache(_by_name(function, names) if names else function, function)
     return caches[names](*inputs, *(options[name] for name in names))
 
 
@@ -277,6 +307,6 @@ def kept_cache(of: Callable[..., Any], key: tuple[Any, ...], function: Callable[
     """
     owner = getattr(of, "__self__", of)
     if not isinstance(owner, Cell):
-        return CompileCache(function)
+        return CompileCache(function, of)
     caches: dict[Any, CompileCache] = owner.__dict__["_compiled"]
-    return caches.setdefault(("made", getattr(of, "__func__", None), *key), CompileCache(function))
+    return caches.setdefault(("made", getattr(of, "__func__", None), *key), CompileCache(function, of))

@@ -364,6 +364,9 @@ def test_a_cache_compiles_for_the_device_that_is_set(monkeypatch: pytest.MonkeyP
         return FakeStep()
 
     class FakeStep:
+        def __init__(self) -> None:
+            self.cells: list[Any] = []
+
         def up_to_date(self) -> bool:
             return True
 

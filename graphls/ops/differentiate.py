@@ -147,4 +147,5 @@ def _compiled_outside(function: Callable[..., Any], of: Callable[..., Any], key:
     def call(*inputs: Any) -> Any:
         return function(*inputs) if dispatch.current_tracer() is not None else cache(*inputs)
 
+    call.__dict__["__wrapped__"] = of
     return call
