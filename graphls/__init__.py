@@ -27,7 +27,7 @@ from graphls.ir.types import (
 from graphls.ops.differentiate import GradOperation, grad, value_and_grad
 from graphls.parameter import Parameter, ParameterTuple
 from graphls.random import get_seed, set_seed
-from graphls.tensor import Tensor, tensor
+from graphls.tensor import Tensor, from_numpy, tensor
 
 __version__ = "0.1.0"
 
@@ -61,6 +61,7 @@ __all__ = [
     "float16",
     "float32",
     "float64",
+    "from_numpy",
     "get_seed",
     "grad",
     "int8",

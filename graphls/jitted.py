@@ -16,7 +16,7 @@ from graphls.source import user_location
 from graphls.tensor import Tensor, is_tensor
 from graphls.tree import map_leaves
 
-__all__ = ["JitConfig", "jit", "jit_class", "ms_class", "ms_function", "mutable"]
+__all__ = ["JitConfig", "jit", "jit_class", "lazy_inline", "ms_class", "ms_function", "mutable"]
 
 Class = TypeVar("Class", bound=type)
 
@@ -93,6 +93,11 @@ def jit_class(cls: Class) -> Class:
     if not isinstance(cls, type) or issubclass(cls, Cell):
         raise GraphTypeError(f"jit_class decorates a class that is no Cell, not {cls!r}.", user_location())
     return cls
+
+
+def lazy_inline(fn: Callable[..., Any] | None = None, attrs: Any = None, policy: Any = None) -> Any:
+    """The `__init__` of a cell as it is, `@lazy_inline` or `@lazy_inline(...)`: it says how MindSpore compiles."""
+    return (lambda function: function) if fn is None else fn
 
 
 def mutable(input_data: Any, dynamic_len: bool = False) -> Any:

@@ -36,6 +36,7 @@ class Mirror(ModuleType):
         found = lookup(self.__name__, name)
         if is_missing(found):
             raise GraphAttributeError(not_offered(self.__name__, name), user_location())
+        vars(self)[name] = found  # the next time it is an attribute
         return found
 
     def __dir__(self) -> list[str]:

@@ -36,7 +36,7 @@ def _below(path: str, names: str, modules: tuple[str, ...]) -> dict[str, tuple[s
 
 
 PATHS: dict[str, tuple[str, ...]] = {
-    "": ("graphls.compat.version", "graphls", *CONTEXT, *JIT, *DTYPE, *TRAIN),
+    "": ("graphls.compat.version", "graphls", *CONTEXT, *JIT, *DTYPE, *TRAIN, "graphls.compat.ops"),
     "amp": (*AMP, "graphls.train.amp"),
     "context": (*CONTEXT, *PARALLEL),
     "dtype": DTYPE,
