@@ -164,3 +164,17 @@ def test_names_of_the_package_are_found_when_asked_for() -> None:
     with pytest.raises(AttributeError, match="graphls has no 'set_contxt'; did you mean 'set_context'"):
         _ = gl.set_contxt
     assert not hasattr(gl, "__wrapped__")
+
+
+def test_a_gpu_that_the_runtime_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    from graphls.backends import ort
+
+    class Runtime:
+        @staticmethod
+        def get_available_providers() -> list[str]:
+            return ["CPUExecutionProvider"]
+
+    monkeypatch.setattr(ort, "load_runtime", lambda: Runtime)
+    with pytest.raises(RuntimeError, match=r"has no CUDAExecutionProvider .*test_context.py"):
+        context.set_context(device_target="GPU", mode=1)
+    assert (context.get_context("device_target"), context.get_context("mode")) == ("CPU", 0)
