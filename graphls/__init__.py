@@ -1,5 +1,7 @@
 """graphls: training steps written as cells, compiled to one static graph for ONNX Runtime."""
 
+from typing import Any
+
 from graphls import amp, ir, nn, ops, passes
 from graphls.amp import DynamicLossScaleManager, FixedLossScaleManager, LossScaleManager
 from graphls.api import Compiled, compile, trace_graph
@@ -24,10 +26,19 @@ from graphls.ir.types import (
 )
 from graphls.ops.differentiate import GradOperation, grad, value_and_grad
 from graphls.parameter import Parameter, ParameterTuple
-from graphls.random import set_seed
-from graphls.tensor import Tensor, tensor
+from graphls.random import get_seed, set_seed
+from graphls.tensor import Tensor, from_numpy, tensor
 
 __version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    """Names of the training flow and of a script's settings, which are imported when they are asked for."""
+    from graphls.lazy import attribute
+
+    return attribute(name, __all__)
+
+
 
 __all__ = [
     "Compiled",
@@ -50,6 +61,8 @@ __all__ = [
     "float16",
     "float32",
     "float64",
+    "from_numpy",
+    "get_seed",
     "grad",
     "int8",
     "int16",

@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphls import dispatch
+from graphls.context import default_device
 from graphls.inputs import InputCheck, is_input, static_inputs
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.graph import Graph
 from graphls.ir.types import as_dtype
 from graphls.nn.cell import Cell, Configuration, input_names
 from graphls.parameter import Parameter
-from graphls.source import checked, user_location
+from graphls.source import checked, user_location, warn
+from graphls.surroundings import Surroundings, is_cell
 from graphls.tensor import Tensor
 from graphls.trace.trace import Traced, fill_outputs, trace
 from graphls.tree import leaves, structure
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
 DEFAULT_PASSES = "gradient, overflow{{mode={mode}}}, fold, cse, merge, dce, order"
 CPU_PASSES = "gradient, overflow{{mode={mode}}}, fold, cse, merge, factor, dce, order"
 BACKENDS = ("onnxruntime", "numpy")
+MOST_SURROUNDINGS = 8
+"""For how many values of what a function reads from around it graphs are kept."""
 
 
 def compile(
@@ -218,32 +222,54 @@ def _tensor(result: Any, type: Any) -> Tensor:
 
 
 class CompileCache:
-    """The compiled steps of one cell or function, by the types of its inputs."""
+    """The compiled steps of one cell or function, by the types of its inputs and by what it reads from around it.
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    `of` is the function of the user, where `function` is one that graphls has made of it.
+    """
+
+    def __init__(self, function: Callable[..., Any], of: Callable[..., Any] | None = None) -> None:
         self.function = function
-        self.steps: dict[Any, list[Compiled]] = {}
+        self.around = Surroundings(function if of is None else of)
+        self.steps: dict[Any, dict[Any, list[Compiled]]] = {}
+        self.kept: dict[Any, list[Any]] = {}
         self.last: tuple[Any, int, Compiled] | None = None
+        self.has_warned = False
 
     def __call__(self, *inputs: Any) -> Any:
         return self.find(*inputs)(*inputs)
 
     def find(self, *inputs: Any) -> Compiled:
-        """The step for inputs like these, compiled where there is none yet or a cell has changed."""
-        key = _signature(inputs)
+        """The step for inputs like these, compiled where there is none that is up to date."""
+        key = self.around.key(), _signature(inputs), default_device()
         if self.last is not None and self.last[:2] == (key, Configuration.changes):
             return self.last[2]
-        step = next((s for s in self.steps.get(key, ()) if s.up_to_date()), None)
-        if step is None:
-            step = compile(self.function, *inputs, device=default_device())
-            self.steps.setdefault(key, []).append(step)
+        steps = self.steps.get(key[0], {}).get(key[1:], ())
+        step = next((s for s in steps if s.up_to_date()), None) or self._compiled(inputs, *key[1:])
         self.last = key, Configuration.changes, step
         return step
 
+    def _compiled(self, inputs: tuple[Any, ...], signature: Any, device: str) -> Compiled:
+        self.around.look_again()
+        around, values = self.around.key(), self.around.values()
+        step = compile(self.function, *inputs, device=device)
+        step.cells += [(cell, cell.configuration()) for cell in filter(is_cell, values)]
+        self.kept[around] = values
+        self.steps.setdefault(around, {}).setdefault((signature, device), []).append(step)
+        if len(self.kept) > MOST_SURROUNDINGS:
+            self._forget()
+        return step
 
-def default_device() -> str:
-    """The device that cells run on when they are called."""
-    return os.environ.get("GRAPHLS_DEVICE", "cpu")
+    def _forget(self) -> None:
+        """Forget the steps for the oldest surroundings; the first time, say what has had so many values."""
+        oldest = next(iter(self.kept))
+        if not self.has_warned:
+            self.has_warned = True
+            name = getattr(self.around.function, "__name__", "This function")
+            warn(
+                f"{name} reads {self.around.changed(oldest) or 'what changes'} and is compiled again for each value of "
+                "that; make it a tensor among the arguments."
+            )
+        del self.kept[oldest], self.steps[oldest]
 
 
 def _signature(inputs: tuple[Any, ...]) -> Any:
@@ -267,10 +293,16 @@ def _constant_key(leaf: Any) -> Any:
 
 def call_cell(cell: Cell, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
     """Call a cell outside of a trace: compile it once for inputs like these, and run it."""
+    return call_compiled(cell, cell.__dict__["_compiled"], inputs, options)
+
+
+def call_compiled(
+    function: Callable[..., Any], caches: dict[Any, CompileCache], inputs: tuple[Any, ...], options: dict[str, Any]
+) -> Any:
+    """Call a function, compiled once for inputs like these; `caches` are its caches by the names of the options."""
     names = tuple(sorted(options))
-    caches = cell.__dict__["_compiled"]
     if names not in caches:
-        caches[names] = CompileCache(_by_name(cell, names) if names else cell)
+        caches[names] = CompileCache(_by_name(function, names) if names else function, function)
     return caches[names](*inputs, *(options[name] for name in names))
 
 
@@ -280,11 +312,23 @@ def cache_of(cell: Cell) -> CompileCache:
     return cache
 
 
-def _by_name(cell: Cell, names: tuple[str, ...]) -> Callable[..., Any]:
-    """The cell as a function of positional arguments only, of which the last are those of these names."""
+def _by_name(called: Callable[..., Any], names: tuple[str, ...]) -> Callable[..., Any]:
+    """The same as a function of positional arguments only, of which the last are those of these names."""
 
     def function(*args: Any) -> Any:
         count = len(args) - len(names)
-        return cell(*args[:count], **dict(zip(names, args[count:], strict=True)))
+        return called(*args[:count], **dict(zip(names, args[count:], strict=True)))
 
     return function
+
+
+def kept_cache(of: Callable[..., Any], key: tuple[Any, ...], function: Callable[..., Any]) -> CompileCache:
+    """The cache for `function`, made of `of` as `key` says; for a cell or its method the one of an earlier call.
+
+    So a script may ask for the same gradient function in every step.
+    """
+    owner = getattr(of, "__self__", of)
+    if not isinstance(owner, Cell):
+        return CompileCache(function, of)
+    caches: dict[Any, CompileCache] = owner.__dict__["_compiled"]
+    return caches.setdefault(("made", getattr(of, "__func__", None), *key), CompileCache(function, of))

@@ -1,4 +1,4 @@
-"""The command line: run passes over IR text, and look at the installation."""
+"""The command line: run passes over IR text, run scripts of MindSpore, and look at the installation."""
 
 from __future__ import annotations
 
@@ -9,9 +9,16 @@ from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 
+EXEC = "Run a script as Python does, with every import of mindspore resolved to graphls; its exit code is the result."
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns 0, 1 after an error (one line on stderr) and 2 for wrong usage."""
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    if arguments[:1] == ["exec"] and arguments[1:2] and not arguments[1].startswith("-"):
+        from graphls.compat.script import run_script
+
+        return run_script(arguments[1], arguments[2:])
     options = _parser().parse_args(arguments)
     from graphls.ir.errors import GraphlsError
 
@@ -39,6 +46,9 @@ def _parser() -> argparse.ArgumentParser:
     operators = commands.add_parser("operators", help="list operators and cells", description=list_operators.__doc__)
     operators.set_defaults(command=list_operators)
     operators.add_argument("-o", "--output", default="-", help="the file to write, or - for the standard output")
+    script = commands.add_parser("exec", help="run a script that imports mindspore", description=EXEC)
+    script.add_argument("script", help="a Python file")
+    script.add_argument("arguments", nargs="*", help="what the script finds in sys.argv")
     return parser
 
 

@@ -13,10 +13,12 @@ from graphls.ir.types import DType, as_dtype, bool_, float32, int64, type_of
 from graphls.source import located, user_location
 
 if TYPE_CHECKING:
+    from graphls.eager import Running
     from graphls.tensor import Tensor
     from graphls.trace.tracer import Tracer
 
 _tracers: list[Tracer] = []
+_running: list[Running] = []
 
 
 def current_tracer() -> Tracer | None:
@@ -34,6 +36,21 @@ def pop_tracer() -> None:
     _tracers.pop()
 
 
+def running() -> Running | None:
+    """The cell that runs step by step, if one does and nothing is traced in it."""
+    return _running[-1] if _running and not _tracers else None
+
+
+def push_running(cell: Running) -> None:
+    """Make a cell the one that runs."""
+    _running.append(cell)
+
+
+def pop_running() -> None:
+    """Leave the cell that runs."""
+    _running.pop()
+
+
 def apply(name: str, *operands: Any, **attrs: Any) -> Any:
     """Apply a primitive to tensors; Python numbers take the dtype of the first tensor.
 
@@ -43,13 +60,14 @@ def apply(name: str, *operands: Any, **attrs: Any) -> Any:
     tracer = current_tracer()
     if tracer is not None and not all(map(_is_known, operands)):
         return tracer.apply(name, operands, attrs)
-    return evaluate(name, operands, attrs)
+    cell = running()
+    return evaluate(name, operands, attrs) if cell is None else cell.apply(name, operands, attrs)
 
 
 def cast_operands(name: str, *operands: Any) -> tuple[Any, ...]:
     """The operands as a network with mixed precision casts them for an operation that is made of other primitives."""
-    tracer = current_tracer()
-    return operands if tracer is None else tracer.cast_operands(name, operands)
+    place = current_tracer() or running()
+    return operands if place is None else place.cast_operands(name, operands)
 
 
 def _is_known(operand: Any) -> bool:

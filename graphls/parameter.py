@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from graphls import dispatch
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import type_of
 from graphls.source import user_location
 from graphls.storage import Storage
-from graphls.tensor import Array, Tensor, array_of
+from graphls.tensor import Array, Symbol, Tensor, array_of
 
 
 class Parameter(Tensor):
@@ -47,10 +48,13 @@ class Parameter(Tensor):
 
     @property
     def data(self) -> Tensor:
-        """The current value as a tensor of its own."""
-        return Tensor(self.asnumpy())
+        """The current value as a tensor of its own; in a trace, the value at this point of the step."""
+        tracer = dispatch.current_tracer()
+        return Tensor(self.asnumpy()) if tracer is None else Symbol(tracer.current(self))
 
-    value = data
+    def value(self) -> Tensor:
+        """The same as `data`."""
+        return self.data
 
     def set_data(self, data: Any) -> Parameter:
         """Hold other data of the same shape; its dtype is converted to the parameter's.

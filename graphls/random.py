@@ -10,6 +10,7 @@ from graphls.parameter import Parameter
 from graphls.source import user_location
 
 _state = Parameter(np.zeros(2, np.int64), name="random_state", requires_grad=False)
+_seed: int | None = None
 _draws = np.random.default_rng(0)
 
 
@@ -18,11 +19,17 @@ def set_seed(seed: int) -> None:
 
     Raises GraphValueError for a negative seed.
     """
-    global _draws
+    global _draws, _seed
     if not isinstance(seed, int) or seed < 0:
         raise GraphValueError(f"A seed is an integer of 0 or more, not {seed!r}.", user_location())
+    _seed = seed
     _draws = np.random.default_rng(seed)
     _state.set_data(np.array([seed, 0], int64.numpy))
+
+
+def get_seed() -> int | None:
+    """The seed that `set_seed` was given; None before that."""
+    return _seed
 
 
 def random_state() -> Parameter:

@@ -89,6 +89,11 @@ class Tensor(Operators):
         tensor._array, tensor._buffer, tensor._type = self._array, self._buffer, self._type
         return tensor
 
+    @staticmethod
+    def from_numpy(array: Array) -> Tensor:
+        """A tensor of a NumPy array."""
+        return Tensor(array)
+
     @property
     def array(self) -> Array:
         """The data as a NumPy array, not to be changed."""
@@ -164,6 +169,10 @@ class Tensor(Operators):
         return dispatch.cast(self, checked(as_dtype, dtype))
 
     to = astype
+
+    def init_data(self, slice_index: Any = None, shape: Any = None, opt_shard_group: Any = None) -> Tensor:
+        """The tensor itself: initial values are there from the start. The arguments change nothing."""
+        return self
 
     def copy(self) -> Tensor:
         """A tensor with the same data."""
@@ -303,6 +312,9 @@ def _not_static(symbol: Tensor, what: str, instead: str) -> TraceError:
 def is_tensor(item: Any) -> bool:
     """Whether something is a tensor or an array, and so an input of a graph."""
     return isinstance(item, (Tensor, np.ndarray, np.generic))
+
+
+from_numpy = Tensor.from_numpy
 
 
 def tensor(input_data: Any, dtype: Any = None) -> Tensor:

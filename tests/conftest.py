@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 from hypothesis import settings
+
+from graphls.context import PYNATIVE_MODE, reset_context, set_context
 
 settings.register_profile("fixed", derandomize=True, deadline=None)
 settings.register_profile("explore", max_examples=2000, deadline=None)
@@ -18,3 +22,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def bless(request: pytest.FixtureRequest) -> bool:
     """Whether --bless was given, which says that what the code makes now is right."""
     return bool(request.config.getoption("--bless"))
+
+
+@pytest.fixture
+def eager() -> Iterator[None]:
+    """The mode in which cells run step by step."""
+    set_context(mode=PYNATIVE_MODE)
+    yield
+    reset_context()

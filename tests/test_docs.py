@@ -31,7 +31,7 @@ def test_every_block_runs(page: str, capsys: pytest.CaptureFixture[str], monkeyp
 def test_mixed_precision_prints_what_it_says(capsys: pytest.CaptureFixture[str]) -> None:
     names = run("mixed_precision.md")
     first, *steps = capsys.readouterr().out.splitlines()
-    assert first == "f32"
+    assert first == "Float32"
     rows = [row.split() for row in steps]
     assert len(rows) == 5 and rows[-1][1] == "True"
     assert float(rows[-1][0]) < float(rows[0][0])

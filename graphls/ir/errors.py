@@ -46,6 +46,10 @@ class GraphAttributeError(GraphlsError, AttributeError):
     """An attribute that is missing or cannot be used yet."""
 
 
+class GraphImportError(GraphlsError, ModuleNotFoundError):
+    """A module, or a name of one, that is not offered."""
+
+
 class GraphRuntimeError(GraphlsError, RuntimeError):
     """The process lacks something that the request needs, such as a runtime or a device."""
 

@@ -44,9 +44,6 @@ class DType:
     def __repr__(self) -> str:
         return self.long_name.capitalize()
 
-    def __str__(self) -> str:
-        return self.name
-
     def __reduce__(self) -> str:
         return self.long_name if self.long_name != "bool" else "bool_"
 

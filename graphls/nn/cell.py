@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
-from graphls import dispatch
+from graphls import dispatch, eager
 from graphls.ir.errors import GraphAttributeError, GraphKeyError, GraphTypeError, GraphValueError
 from graphls.ir.types import as_dtype, bfloat16, float16, float32
 from graphls.nn.checks import boolean
@@ -27,7 +27,9 @@ class Cell:
 
     Attributes that are cells or parameters become part of it. With `auto_prefix`, parameters of inner cells are
     named by the path of attributes that leads to them. Calling a cell compiles `construct` once for each
-    combination of input types and runs it; inside another `construct`, it becomes part of that graph.
+    combination of input types and runs it; inside another `construct`, it becomes part of that graph. In eager mode
+    (`set_context(mode=PYNATIVE_MODE)`) `construct` runs as plain Python on numbers, unless the cell needs a graph: it
+    does if it holds an optimizer or a GradOperation, or if its `construct` is one of `jit`.
     """
 
     def __init__(self, auto_prefix: bool = True, flags: dict[str, Any] | None = None) -> None:
@@ -70,14 +72,15 @@ class Cell:
 
     def _assign(self, name: str, value: Any) -> None:
         """`self.weight = value` in construct writes the parameter."""
-        tracer = dispatch.current_tracer()
-        if tracer is None or not isinstance(value, (Tensor, int, float, bool)):
+        if not eager.in_construct() or not isinstance(value, (Tensor, int, float, bool)):
             raise GraphTypeError(
                 f"Parameter {name!r} already exists in network, can not assign this type: {type(value).__name__}; "
                 "use set_data.",
                 user_location(),
             )
-        tracer.write(self._params[name], value)
+        from graphls.ops.state import assign
+
+        assign(self._params[name], value)
 
     def _set_plain(self, name: str, value: Any) -> None:
         self._cells.pop(name, None)
@@ -257,6 +260,8 @@ class Cell:
         tracer = dispatch.current_tracer()
         if tracer is not None:
             return tracer.call(self, args, options)
+        if eager.runs(self):
+            return eager.call(self, args, options)
         from graphls.api import call_cell
 
         return call_cell(self, args, options)

@@ -36,6 +36,8 @@ class Optimizer(Cell):
     fit.
     """
 
+    needs_graph = True
+
     def __init__(self, learning_rate: Any, parameters: Any, weight_decay: Any = 0.0, loss_scale: float = 1.0) -> None:
         super().__init__(auto_prefix=False)
         self.__dict__["_phase"] = "update"

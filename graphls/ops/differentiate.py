@@ -22,6 +22,8 @@ class GradOperation:
     without it all outputs are summed. Raises GraphTypeError for a flag that is not a bool.
     """
 
+    needs_graph = True
+
     def __init__(self, get_all: bool = False, get_by_list: bool = False, sens_param: bool = False) -> None:
         flags = {"get_all": get_all, "get_by_list": get_by_list, "sens_param": sens_param}
         for name, flag in flags.items():
@@ -51,7 +53,9 @@ class GradOperation:
                 return (tuple(by_input), listed) if self.get_all else listed
             return tuple(by_input) if self.get_all else by_input[0]
 
-        return _compiled_outside(gradients)
+        by_list = isinstance(weights, Parameter) if self.get_by_list else None
+        flags = self.get_all, self.get_by_list, self.sens_param, by_list
+        return _compiled_outside(gradients, fn, ("GradOperation", *flags, *map(id, parameters)))
 
 
 def grad(
@@ -71,7 +75,7 @@ def grad(
         value, found = both(*inputs)
         return (found, tuple(value[1:])) if has_aux else found
 
-    return _compiled_outside(gradients)
+    return _compiled_outside(gradients, fn, ("grad", *_settings(grad_position, weights, has_aux)))
 
 
 def value_and_grad(
@@ -103,7 +107,15 @@ def value_and_grad(
             return value, of_inputs
         return value, of_weights if grad_position is None else (of_inputs, of_weights)
 
-    return _compiled_outside(value_and_gradients)
+    return _compiled_outside(
+        value_and_gradients, fn, ("value_and_grad", *_settings(grad_position, weights, has_aux))
+    )
+
+
+def _settings(grad_position: Any, weights: Any, has_aux: bool) -> tuple[Any, ...]:
+    """What two gradient functions of one function have in common if they are the same."""
+    kind = type(grad_position), isinstance(weights, Parameter), weights is None
+    return (*kind, _positions(grad_position), has_aux, *map(id, () if weights is None else _parameters(weights)))
 
 
 def _positions(position: int | tuple[int, ...] | None) -> tuple[int, ...]:
@@ -126,13 +138,14 @@ def _tracer() -> Any:
     return tracer
 
 
-def _compiled_outside(function: Callable[..., Any]) -> Callable[..., Any]:
+def _compiled_outside(function: Callable[..., Any], of: Callable[..., Any], key: tuple[Any, ...]) -> Callable[..., Any]:
     """The function inside a trace; outside of one, compiled once for each combination of input types."""
-    from graphls.api import CompileCache
+    from graphls.api import kept_cache
 
-    cache = CompileCache(function)
+    cache = kept_cache(of, key, function)
 
     def call(*inputs: Any) -> Any:
         return function(*inputs) if dispatch.current_tracer() is not None else cache(*inputs)
 
+    call.__dict__["__wrapped__"] = of
     return call

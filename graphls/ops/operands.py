@@ -29,10 +29,15 @@ def tensor_of(x: Any) -> Tensor:
     """
     tracer = dispatch.current_tracer()
     if isinstance(x, Parameter):
-        return x.data if tracer is None else Symbol(tracer.read(x))
+        return _read(x) if tracer is None else Symbol(tracer.read(x))
     if isinstance(x, Symbol):
         return Symbol(x.value)
     return x.twin() if isinstance(x, Tensor) else Tensor(x)
+
+
+def _read(parameter: Parameter) -> Tensor:
+    cell = dispatch.running()
+    return parameter.data if cell is None else cell.read(parameter)
 
 
 def state_of(parameter: Parameter) -> Tensor:

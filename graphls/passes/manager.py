@@ -6,6 +6,7 @@ import ast
 import os
 import re
 import time
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from pathlib import Path
@@ -85,9 +86,10 @@ class Pipeline:
     def run(self, graph: Graph, *, verify: bool = True, keep: bool = True, source: str = "input") -> PipelineResult:
         """Run every pass, verify the graph after each and keep the stages.
 
-        Stages are named "00_input" (or another `source`), "01_gradient" and so on. Where the environment has
-        GRAPHLS_DUMP=directory, each one is written to directory/<graph>/<stage>.ir. Raises VerifyError,
-        which names the pass, for a graph that breaks a rule; errors of a pass are passed on.
+        Stages are named "00_input" (or another `source`), "01_gradient" and so on. After `dump_to(directory)`, or
+        where the environment has GRAPHLS_DUMP=directory, each one is written to directory/<graph>/<stage>.ir, of
+        later graphs of that name to <graph>_2 and so on. Raises VerifyError, which names the pass, for a graph that
+        breaks a rule; errors of a pass are passed on.
         """
         stages, seconds = {}, {}
         for stage in self.steps(graph, verify=verify, source=source):
@@ -133,9 +135,23 @@ def _verify(graph: Graph, maker: str) -> None:
         raise named from None
 
 
+_directory: str | None = None
+_dumped: Counter[Path] = Counter()
+
+
+def dump_to(directory: str | None) -> None:
+    """Write the stages of every run to a folder in a directory; None leaves it to the environment."""
+    global _directory
+    _directory = directory
+
+
 def _dump_folder(graph: Graph) -> Path | None:
-    directory = os.environ.get("GRAPHLS_DUMP")
-    return Path(directory) / re.sub(r"[^\w.-]", "_", graph.name) if directory else None
+    directory = _directory or os.environ.get("GRAPHLS_DUMP")
+    if not directory:
+        return None
+    folder = Path(directory).absolute() / re.sub(r"[^\w.-]", "_", graph.name)
+    _dumped[folder] += 1
+    return folder if _dumped[folder] == 1 else folder.with_name(f"{folder.name}_{_dumped[folder]}")
 
 
 _CONSTANTS = {"true": True, "false": False, "none": None}

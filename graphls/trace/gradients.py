@@ -114,6 +114,7 @@ def run_forward(tracer: Tracer, function: Any, args: tuple[Any, ...], positions:
     for i in positions:
         of = tracer.value(inputs[i] if isinstance(inputs[i], Tensor) else Tensor(inputs[i]))
         inputs[i] = Symbol(tracer.emit("depend", (of,), {}, name=of.name)[0])
+    tracer.note_owner(function)
     start = len(tracer.writes)
     outputs = copies(function(*copies(tuple(inputs))))
     return CallRecord(function, tuple(inputs), outputs, start, len(tracer.writes))

@@ -265,6 +265,12 @@ class Tracer:
         self.remember(cell, args, options, outputs, start)
         return outputs
 
+    def note_owner(self, method: Any) -> None:
+        """Remember the cell that a method belongs to: the graph depends on its settings."""
+        owner = getattr(method, "__self__", None)
+        if hasattr(owner, "configuration"):
+            self.cells[id(owner)] = owner
+
     def remember(self, cell: Any, args: tuple[Any, ...], options: dict[str, Any], outputs: Any, start: int) -> None:
         """Take note of a call of which a gradient may be taken."""
         if not options:

@@ -185,5 +185,5 @@ def _place(parameters: Any) -> Place:
 def graph_text(network: Any) -> str:
     """The IR of the step that a cell has compiled last; empty where it has compiled none."""
     caches = network.__dict__.get("_compiled", {}).values() if isinstance(network, Cell) else ()
-    steps = [step for cache in caches for found in cache.steps.values() for step in found]
+    steps = [cache.last[2] for cache in caches if cache.last is not None]
     return dump(steps[-1].graph) if steps else ""

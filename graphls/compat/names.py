@@ -1,0 +1,109 @@
+"""Where each module of MindSpore is found in graphls: its path, without `mindspore`, and the modules that it offers.
+
+Modules are looked through in order. A path that is not here cannot be imported.
+"""
+
+from __future__ import annotations
+
+NN = ("graphls.nn", "graphls.compat.nn")
+OPS = ("graphls.ops", "graphls.ops.operations", "graphls.compat.ops", "graphls.ops.functional")
+MODEL = ("graphls.train", "graphls.train.model")
+CALLBACKS = ("graphls.train.callbacks", "graphls.train.callbacks.callback", "graphls.train.callbacks.checkpoint")
+METRICS = ("graphls.train.metrics",)
+SERIALIZATION = ("graphls.train.serialization", "graphls.train")
+AMP = ("graphls.amp",)
+TRAIN = (*MODEL, *CALLBACKS, *METRICS, *SERIALIZATION, *AMP)
+CONTEXT = ("graphls.context",)
+DTYPE = ("graphls.dtypes",)
+JIT = ("graphls.jitted",)
+PARAMETER = ("graphls.parameter",)
+TENSOR = ("graphls.tensor",)
+INITIALIZER = ("graphls.initializer",)
+RANDOM = ("graphls.random",)
+PARALLEL = ("graphls.context_parallel",)
+COMMUNICATION = ("graphls.communication",)
+DATASET = ("graphls.dataset",)
+SAMPLERS = ("graphls.dataset.samplers",)
+VISION = ("graphls.dataset.vision",)
+TRANSFORMS = ("graphls.dataset.transforms",)
+TEXT = ("graphls.dataset.text",)
+NUMPY = ("graphls.compat.numpy", "graphls.dtypes")
+
+
+def _below(path: str, names: str, modules: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
+    """Modules of MindSpore directly in one of its packages that all offer the same."""
+    return {f"{path}.{name}" if path else name: modules for name in names.split()}
+
+
+PATHS: dict[str, tuple[str, ...]] = {
+    "": ("graphls.compat.version", "graphls", *CONTEXT, *JIT, *DTYPE, *TRAIN, "graphls.compat.ops"),
+    "amp": (*AMP, "graphls.train.amp"),
+    "context": (*CONTEXT, *PARALLEL),
+    "dtype": DTYPE,
+    "log": ("graphls.log",),
+    "version": ("graphls.compat.version",),
+    "common": ("graphls", *JIT, *DTYPE, *PARAMETER, *TENSOR, *RANDOM, *INITIALIZER),
+    "common.api": JIT,
+    "common.dtype": DTYPE,
+    "common.initializer": INITIALIZER,
+    "common.jit_config": JIT,
+    "common.parameter": PARAMETER,
+    "common.seed": RANDOM,
+    "common.tensor": TENSOR,
+    "communication": COMMUNICATION,
+    "communication.management": COMMUNICATION,
+    "parallel": PARALLEL,
+    **_below("parallel", "_utils _auto_parallel_context", PARALLEL),
+    "nn": (*NN, *METRICS),
+    "nn.metrics": METRICS,
+    **_below("nn", "cell dynamic_lr grad learning_rate_schedule layer loss optim sparse transformer wrap", NN),
+    **_below("nn.layer", "activation basic combined container conv dense embedding image math normalization", NN),
+    **_below("nn.layer", "padding pooling rnn_cells rnns timedistributed transformer", NN),
+    **_below("nn.loss", "loss", NN),
+    **_below("nn.grad", "cell_grad", NN),
+    **_below("nn.optim", "ada_grad adadelta adafactor adam adamax adasum asgd ftrl lamb lars lazyadam momentum", NN),
+    **_below("nn.optim", "optimizer proximal_ada_grad rmsprop rprop sgd thor", NN),
+    **_below("nn.wrap", "cell_wrapper grad_reducer loss_scale", NN),
+    "ops": OPS,
+    **_below("ops", "auto_generate composite function functional operations primitive", OPS),
+    **_below("ops.operations", "array_ops comm_ops control_ops debug_ops image_ops inner_ops linalg_ops", OPS),
+    **_below("ops.operations", "math_ops nn_ops other_ops random_ops sparse_ops", OPS),
+    **_below("ops.composite", "array_ops base clip_ops math_ops multitype_ops random_ops", OPS),
+    **_below("ops.function", "array_func clip_func debug_func grad image_func linalg_func math_func nn_func", OPS),
+    **_below("ops.function", "other_func parameter_func random_func sparse_func", OPS),
+    "ops.function.grad.grad_func": OPS,
+    "train": TRAIN,
+    "train.amp": (*AMP, "graphls.train.amp"),
+    "train.callback": (*CALLBACKS, *MODEL),
+    **_below("train.callback", "_callback _checkpoint _early_stop _history _lambda_callback _loss_monitor", CALLBACKS),
+    **_below("train.callback", "_lr_scheduler_callback _on_request_exit _reduce_lr_on_plateau", CALLBACKS),
+    **_below("train.callback", "_summary_collector _time_monitor", CALLBACKS),
+    "train.data_sink": MODEL,
+    "train.dataset_helper": MODEL,
+    "train.loss_scale_manager": AMP,
+    "train.metrics": METRICS,
+    "train.model": MODEL,
+    "train.serialization": SERIALIZATION,
+    "train.summary": (*CALLBACKS, *MODEL),
+    "train.summary.summary_record": (*CALLBACKS, *MODEL),
+    "dataset": DATASET,
+    "dataset.config": ("graphls.dataset.config",),
+    "dataset.core": DATASET,
+    "dataset.core.config": ("graphls.dataset.config",),
+    "dataset.engine": DATASET,
+    **_below("dataset.engine", "datasets datasets_standard_format datasets_user_defined datasets_vision", DATASET),
+    **_below("dataset.engine", "datasets_text iterators", DATASET),
+    "dataset.engine.samplers": (*SAMPLERS, *DATASET),
+    "dataset.samplers": (*SAMPLERS, *DATASET),
+    "dataset.text": TEXT,
+    **_below("dataset.text", "transforms utils", TEXT),
+    "dataset.transforms": TRANSFORMS,
+    **_below("dataset.transforms", "c_transforms py_transforms transforms", TRANSFORMS),
+    "dataset.utils": DATASET,
+    "dataset.vision": VISION,
+    **_below("dataset.vision", "c_transforms py_transforms transforms utils", VISION),
+    "mint": ("graphls.compat.mint",),
+    "numpy": NUMPY,
+    **_below("numpy", "array_creations array_ops dtypes logic_ops math_ops", NUMPY),
+}
+"""The modules of graphls that stand for a module of MindSpore, by the path of the latter."""

@@ -1,0 +1,52 @@
+"""Running a script as `python script.py` does, with `mindspore` on graphls."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from collections.abc import Sequence
+from types import ModuleType, TracebackType
+
+from graphls.compat.finder import install
+
+
+def run_script(path: str, arguments: Sequence[str] = ()) -> int:
+    """Run a file as the main module of this process; returns the exit code that Python would end with.
+
+    `sys.argv`, `sys.path[0]` and `__main__` are as Python sets them. An error that the script does not catch is
+    printed with the script's own lines; `SystemExit` passes through. A file that cannot be read gives 2.
+    """
+    try:
+        with io.open_code(os.path.abspath(path)) as file:
+            source = file.read()
+    except OSError as error:
+        print(f"graphls: can't open file {path!r}: {error.strerror}", file=sys.stderr)
+        return 2
+    main = _main_module(path)
+    sys.argv = [path, *arguments]
+    if not getattr(sys.flags, "safe_path", False):
+        sys.path[0] = os.path.dirname(os.path.realpath(path))
+    sys.modules["__main__"] = main
+    install()
+    try:
+        exec(compile(source, main.__dict__["__file__"], "exec"), main.__dict__)
+    except (Exception, KeyboardInterrupt) as error:
+        error = error.with_traceback(_within_script(error))
+        sys.excepthook(type(error), error, error.__traceback__)
+        return 130 if isinstance(error, KeyboardInterrupt) else 1
+    return 0
+
+
+def _main_module(path: str) -> ModuleType:
+    main = ModuleType("__main__")
+    main.__dict__.update(__file__=os.path.abspath(path), __builtins__=__builtins__, __cached__=None)
+    return main
+
+
+def _within_script(error: BaseException) -> TracebackType | None:
+    """The traceback without the lines of this file, which come first."""
+    found = error.__traceback__
+    while found is not None and found.tb_frame.f_code.co_filename == __file__:
+        found = found.tb_next
+    return found

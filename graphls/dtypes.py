@@ -1,0 +1,88 @@
+"""The dtypes under all the names that MindSpore's `common.dtype` has for them, and what leads from one to another."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from graphls.ir.errors import GraphTypeError
+from graphls.ir.types import (
+    DType,
+    as_dtype,
+    bfloat16,
+    bool_,
+    float16,
+    float32,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+)
+from graphls.source import checked, user_location
+
+__all__ = [
+    "Type",
+    "bfloat16",
+    "bool_",
+    "byte",
+    "double",
+    "dtype_to_nptype",
+    "dtype_to_pytype",
+    "float16",
+    "float32",
+    "float64",
+    "float_",
+    "half",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "int_",
+    "intc",
+    "intp",
+    "pytype_to_dtype",
+    "short",
+    "single",
+    "ubyte",
+    "uint",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "uintc",
+    "uintp",
+    "ushort",
+]
+
+Type = DType
+half, single, double, float_ = float16, float32, float64, float64
+byte, short, intc, intp, int_ = int8, int16, int32, int64, int64
+ubyte, ushort, uintc, uintp, uint = uint8, uint16, uint32, uint64, uint64
+
+_PYTHON: dict[str, type] = {"bool": bool, "int": int, "uint": int, "float": float}
+
+
+def dtype_to_nptype(type_: DType) -> Any:
+    """The NumPy class of numbers of a dtype, such as `numpy.float32`."""
+    return checked(as_dtype, type_).numpy.type
+
+
+def dtype_to_pytype(type_: DType) -> type:
+    """The class of Python numbers of a dtype: bool, int or float."""
+    return _PYTHON[checked(as_dtype, type_).kind]
+
+
+def pytype_to_dtype(obj: Any) -> DType:
+    """The dtype of a class of numbers of Python or NumPy; raises GraphTypeError for another object."""
+    python: dict[Any, DType] = {bool: bool_, int: int64, float: float64}
+    if obj in python:
+        return python[obj]
+    if isinstance(obj, type) and issubclass(obj, np.generic):
+        return checked(as_dtype, obj)
+    raise GraphTypeError(f"{obj!r} is no class of numbers that a dtype belongs to.", user_location())

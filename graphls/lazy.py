@@ -1,0 +1,82 @@
+"""Names that are looked up when they are asked for, so that `import graphls` stays light."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+from graphls.ir.errors import GraphAttributeError
+from graphls.ir.registry import nearest
+from graphls.source import user_location
+
+ROOMS = (
+    "graphls.context",
+    "graphls.jitted",
+    "graphls.dtypes",
+    "graphls.train",
+    "graphls.train.callbacks",
+    "graphls.train.callbacks.checkpoint",
+    "graphls.train.model",
+    "graphls.train.serialization",
+)
+"""Modules whose public names are names of `graphls`, too."""
+
+MODULES = ("communication", "compat", "context", "dataset", "log", "train")
+"""Modules that `graphls` has as attributes without importing them."""
+
+_MISSING = object()
+
+
+def attribute(name: str, own: Iterable[str]) -> Any:
+    """The attribute `name` of `graphls`; raises GraphAttributeError, which names what is near, where there is none."""
+    if name in MODULES and room(f"graphls.{name}") is not None:
+        return import_module(f"graphls.{name}")
+    found = find(name, ROOMS) if not name.startswith("_") else _MISSING
+    if found is _MISSING:
+        known = [*own, *MODULES, *public_names(ROOMS)] if not name.startswith("__") else []
+        raise GraphAttributeError(f"graphls has no {name!r}{nearest(name, known)}.", user_location())
+    return found
+
+
+def find(name: str, rooms: Iterable[str]) -> Any:
+    """What the first of some modules offers under a name; see `is_missing` for where none does.
+
+    A module with `__all__` offers what that lists, another all that it has but modules.
+    """
+    for module in filter(None, map(room, rooms)):
+        if name in vars(module).get("__all__", (name,)):
+            value = getattr(module, name, _MISSING)
+            if value is not _MISSING and not isinstance(value, ModuleType):
+                return value
+    return _MISSING
+
+
+def is_missing(found: Any) -> bool:
+    """Whether `find` has found nothing."""
+    return found is _MISSING
+
+
+def public_names(rooms: Iterable[str]) -> list[str]:
+    """The names that some modules offer."""
+    found: dict[str, None] = {}
+    for module in filter(None, map(room, rooms)):
+        found.update(dict.fromkeys(vars(module).get("__all__") or _own_names(module)))
+    return list(found)
+
+
+def _own_names(module: ModuleType) -> list[str]:
+    return [name for name in dir(module) if not name.startswith("_")]
+
+
+@cache
+def room(path: str) -> ModuleType | None:
+    """A module of graphls, or None where there is none of that path."""
+    try:
+        return import_module(path)
+    except ModuleNotFoundError as error:
+        if error.name is None or not path.startswith(error.name):
+            raise
+        return None

@@ -1,0 +1,60 @@
+"""The log of a script, as `mindspore.log` names it: messages of the logger "graphls" on stderr.
+
+Messages below the level that the environment gives as GLOG_v (0 debug, 1 info, 2 warning, 3 error, 4 critical) are left
+out; without it those below warning are.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from typing import Any
+
+LEVELS = (logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR, logging.CRITICAL)
+_logger = logging.getLogger("graphls")
+
+
+def get_level() -> str:
+    """The level as MindSpore counts it, "0" to "4"."""
+    given = os.environ.get("GLOG_v", "2")  # noqa: SIM112  (that is its name)
+    return given if given in ("0", "1", "2", "3", "4") else "2"
+
+
+def debug(msg: Any, *args: Any, **kwargs: Any) -> None:
+    """Log what only a search for a fault needs."""
+    _log(logging.DEBUG, msg, args, kwargs)
+
+
+def info(msg: Any, *args: Any, **kwargs: Any) -> None:
+    """Log what goes as planned."""
+    _log(logging.INFO, msg, args, kwargs)
+
+
+def warning(msg: Any, *args: Any, **kwargs: Any) -> None:
+    """Log what may be wrong."""
+    _log(logging.WARNING, msg, args, kwargs)
+
+
+def error(msg: Any, *args: Any, **kwargs: Any) -> None:
+    """Log what is wrong."""
+    _log(logging.ERROR, msg, args, kwargs)
+
+
+def critical(msg: Any, *args: Any, **kwargs: Any) -> None:
+    """Log what ends the run."""
+    _log(logging.CRITICAL, msg, args, kwargs)
+
+
+def _log(level: int, msg: Any, args: tuple[Any, ...], options: dict[str, Any]) -> None:
+    if level >= LEVELS[int(get_level())]:
+        _set_up()
+        _logger.log(level, msg, *args, **options)
+
+
+def _set_up() -> None:
+    """Print to stderr, unless the script has set up logging of its own."""
+    _logger.setLevel(logging.DEBUG)
+    if not _logger.hasHandlers():
+        handler = logging.StreamHandler()
+        handler.setFormatter(logging.Formatter("[%(levelname)s] %(asctime)s %(message)s"))
+        _logger.addHandler(handler)

@@ -1,0 +1,127 @@
+"""Scripts that import mindspore, run as users run them: in a process of their own, from another folder."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+SCRIPTS = Path(__file__).parent / "scripts"
+
+
+def run(script: Path, *arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """`python -m graphls exec script arguments`, from a folder."""
+    command = [sys.executable, "-m", "graphls", "exec", str(script), *arguments]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+
+
+def numbers(text: str, name: str) -> list[float]:
+    """The numbers that a script has printed behind a name."""
+    return [float(found) for found in re.findall(rf"{name}\D*([\d.]+)", text)]
+
+
+def test_lenet_in_a_loop_of_its_own(tmp_path: Path) -> None:
+    done = run(SCRIPTS / "lenet_loop.py", "--epochs", "2", "--scale", str(2.0**20), folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    losses = numbers(done.stdout, "loss:")
+    assert len(losses) == 6
+    assert losses[-1] < losses[0] / 4
+    assert numbers(done.stdout, "accuracy:")[0] > 0.8
+    skipped, scale = numbers(done.stdout, "skipped:")[0], numbers(done.stdout, "scale:")[0]
+    assert skipped > 0
+    assert scale in (2.0 ** (20 - skipped), 2.0 ** (21 - skipped))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(
+    not all(find_spec(f"graphls.{room}") for room in ("dataset", "train")), reason="Model.train is not there yet"
+)
+def test_lenet_with_model_train_and_callbacks(tmp_path: Path) -> None:
+    done = run(SCRIPTS / "lenet_model.py", "--epoch_size", "2", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    monitored = re.findall(r"epoch: (\d) step: (\d+), loss is ([\d.]+)", done.stdout)
+    assert [(epoch, step) for epoch, step, _ in monitored] == [(e, s) for e in "12" for s in ("10", "20", "30")]
+    assert float(monitored[-1][2]) < 1.0
+    assert len(re.findall(r"Train epoch time: [\d.]+ ms, per step time: [\d.]+ ms", done.stdout)) == 2
+    saved = {path.name for path in (tmp_path / "ckpt").iterdir()}
+    assert {"lenet-1_30.ckpt", "lenet-2_30.ckpt"} <= saved
+    assert numbers(done.stdout, "'Accuracy':")[0] > 0.8
+    assert done.stdout.strip().endswith("(1, 10)")
+
+
+def test_the_cells_of_the_page_on_the_training_flow(tmp_path: Path) -> None:
+    done = run(SCRIPTS / "notebook.py", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    losses = "16.000000 8.604445 1.418746 0.482356"
+    once = ["gradient [4.0, 4.0, 4.0, 4.0]", f"losses {losses}", f"scaled {losses}"]
+    assert done.stdout.splitlines() == once * 2
+
+
+def test_a_script_is_the_main_module(tmp_path: Path) -> None:
+    (tmp_path / "scripts").mkdir()
+    (tmp_path / "scripts" / "helper.py").write_text("import mindspore\nNAME = mindspore.nn.Dense.__name__\n")
+    script = tmp_path / "scripts" / "main.py"
+    script.write_text(
+        "import sys, pickle\nimport helper\n"
+        "class Thing: pass\n"
+        "print(__name__, __file__, sys.argv, sys.path[0], helper.NAME, Thing.__module__)\n"
+        "assert sys.modules['__main__'].Thing is Thing\n"
+        "pickle.loads(pickle.dumps(Thing()))\n"
+        "sys.exit(7)\n"
+    )
+    done = run(Path("scripts/main.py"), "--epochs", "-h", "a b", folder=tmp_path)
+    folder = script.parent
+    wanted = ["__main__", script, ["scripts/main.py", "--epochs", "-h", "a b"], folder, "Dense", "__main__"]
+    assert (done.stdout, done.stderr, done.returncode) == (f"{' '.join(map(str, wanted))}\n", "", 7)
+
+
+FAILING = "import mindspore\ndef inner():\n    mindspore.nn.Dens(3, 4)\n{call}\n"
+
+
+def test_a_traceback_begins_with_the_script(tmp_path: Path) -> None:
+    script = tmp_path / "failing.py"
+    script.write_text(FAILING.format(call="inner()"))
+    done = run(script, folder=tmp_path)
+    lines = done.stderr.splitlines()
+    assert done.returncode == 1
+    assert lines[:4] == [
+        "Traceback (most recent call last):", f'  File "{script}", line 4, in <module>', "    inner()",
+        f'  File "{script}", line 3, in inner',
+    ]  # fmt: skip
+    assert lines[-1].endswith(
+        "GraphAttributeError: graphls does not offer mindspore.nn.Dens; the nearest is 'Dense'. (failing.py:3)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("source", "code", "end"),
+    [
+        ("raise SystemExit", 0, ""),
+        ("raise SystemExit('no data')", 1, "no data"),
+        ("def f(:", 1, "SyntaxError: invalid syntax"),
+        ("raise KeyboardInterrupt", 130, "KeyboardInterrupt"),
+        ("# coding: latin-1\nprint('\xe9')", 0, ""),
+    ],
+)
+def test_exit_codes_are_those_of_python(source: str, code: int, end: str, tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(source, encoding="latin-1")
+    done = run(script, folder=tmp_path)
+    assert done.returncode == code
+    assert done.stderr.rstrip().endswith(end)
+    assert "graphls" not in done.stderr
+
+
+def test_a_script_that_is_not_there(tmp_path: Path) -> None:
+    done = run(Path("missing.py"), folder=tmp_path)
+    assert (done.returncode, done.stderr) == (2, "graphls: can't open file 'missing.py': No such file or directory\n")
+    done = run(Path("-h"), folder=tmp_path)
+    assert done.returncode == 0
+    assert "every import of mindspore resolved to graphls" in " ".join(done.stdout.split())
