@@ -108,7 +108,7 @@ class RandomAffine(ImageOperation):
     def _drawn(self, height: int, width: int) -> tuple[float, Pair, float, Pair]:
         draw = generator().uniform
         degrees = draw(*self.degrees)
-        across, down = (round(draw(*bounds) * size) for bounds, size in zip(self.translate, (width, height), strict=True))
+        across, down = (draw(*bounds) * size for bounds, size in zip(self.translate, (width, height), strict=True))
         return degrees, (across, down), draw(*self.scale), (draw(*self.shear[0]), draw(*self.shear[1]))
 
     def on_array(self, image: Array) -> Array:

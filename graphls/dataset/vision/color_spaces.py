@@ -167,7 +167,7 @@ def hsv_of_bytes(image: Array) -> Array:
 
 def rgb_of_hsv_bytes(hsv: Array) -> Array:
     """uint8 (H, W, 3) of uint8 hue (256 steps), saturation and value."""
-    hue = hsv[:, :, 0].astype(np.float32) * np.float32(6 / 256)
+    hue = hsv[:, :, 0].astype(np.float32) * np.float32(6 / 255)
     saturation, value = (hsv[:, :, channel].astype(np.float32) / np.float32(255) for channel in (1, 2))
     sector = np.floor(hue)
     rest = hue - sector

@@ -9,7 +9,7 @@ import numpy as np
 from graphls.dataset.transforms.checks import LARGEST_SIZE, number
 from graphls.dataset.vision.color_spaces import gray_of, hsv_of_bytes, rgb_of_hsv_bytes
 from graphls.dataset.vision.image import (
-    Array, ImageOperation, check_bytes, check_color, check_image, pillow, saturated, wrong_shape,
+    Array, ImageOperation, check_bytes, check_channels, check_color, check_image, pillow, saturated, wrong_shape,
 )  # fmt: skip
 
 
@@ -23,9 +23,7 @@ class AdjustBrightness(ImageOperation):
         self.brightness_factor = number("brightness_factor", brightness_factor, 0, LARGEST_SIZE)
 
     def on_array(self, image: Array) -> Array:
-        check_image(self, image)
-        if image.ndim == 3 and image.shape[2] not in (1, 3):
-            raise wrong_shape(self, image, "an image of 1 or 3 channels")
+        check_channels(self, image)
         return brightened(image, self.brightness_factor)
 
     def on_pil(self, image: Any) -> Any:
@@ -114,7 +112,8 @@ def brightened(image: Array, factor: float) -> Array:
 
 def contrasted(image: Array, factor: float) -> Array:
     """A mixture with the mean gray; a factor above 1 goes beyond the image."""
-    mean = int(np.mean(gray_of(image), dtype=np.float64) + 0.5)
+    mean = float(np.mean(gray_of(image), dtype=np.float64))
+    mean = int(mean + 0.5) if image.dtype == np.uint8 else mean
     return saturated(image * np.float32(factor) + np.float32(mean * (1 - factor)), image.dtype)
 
 

@@ -11,7 +11,7 @@ from graphls.dataset.randomness import generator
 from graphls.dataset.transforms.checks import (
     LARGEST_SIZE, boolean, integer, interval, number, positive, probability, sequence, value_error,
 )  # fmt: skip
-from graphls.dataset.vision.image import Array, ImageOperation, check_color, wrong_shape
+from graphls.dataset.vision.image import Array, ImageOperation, check_color, saturated, wrong_shape
 from graphls.ir.errors import GraphTypeError
 from graphls.source import user_location
 
@@ -37,12 +37,11 @@ class Erase(ImageOperation):
 
     def on_array(self, image: Array) -> Array:
         check_color(self, image)
-        if self.top + self.height > image.shape[0] + self.height or self.left > image.shape[1]:
+        if self.top >= image.shape[0] or self.left >= image.shape[1]:
             raise wrong_shape(self, image, f"an image of more than {self.top} x {self.left} pixels")
         image = image if self.inplace and image.flags.writeable else image.copy()
-        image[self.top : self.top + self.height, self.left : self.left + self.width] = np.array(self.value).astype(
-            image.dtype
-        )
+        color = saturated(np.array(self.value), image.dtype)
+        image[self.top : self.top + self.height, self.left : self.left + self.width] = color
         return image
 
 
@@ -76,7 +75,7 @@ class CutOut(ImageOperation):
 class RandomErasing(ImageOperation):
     """The image of (C, H, W) with a rectangle at a random place replaced, with a probability (Zhong et al. 2020).
 
-    Its area is a share drawn from `scale`, its height over its width drawn from `ratio` by its logarithm; `value` is a
+    Its area is a share drawn from `scale`, its width over its height drawn from `ratio`; `value` is a
     number, one for each of three channels, or "random". Raises GraphTypeError or GraphValueError.
     """
 
@@ -112,11 +111,10 @@ class RandomErasing(ImageOperation):
 
     def _box(self, height: int, width: int) -> tuple[int, int, int, int] | None:
         draw = generator()
-        low, high = (math.log(bound) for bound in self.ratio)
         for _ in range(self.max_attempts):
-            area, ratio = draw.uniform(*self.scale) * height * width, math.exp(draw.uniform(low, high))
-            down, across = round(math.sqrt(area * ratio)), round(math.sqrt(area / ratio))
-            if 0 < down <= height and 0 < across <= width:
+            area, ratio = draw.uniform(*self.scale) * height * width, draw.uniform(*self.ratio)
+            down, across = round(math.sqrt(area / ratio)), round(math.sqrt(area * ratio))
+            if 0 < down < height and 0 < across < width:
                 return int(draw.integers(height - down + 1)), int(draw.integers(width - across + 1)), down, across
         return None
 

@@ -87,6 +87,13 @@ def check_color(operation: object, image: Array) -> Array:
     return image
 
 
+def check_channels(operation: object, image: Array, more: bool = False) -> None:
+    """Raises GraphRuntimeError for an image of other channels than 1 or 3, or of another shape."""
+    check_image(operation, image, more)
+    if image.ndim > 2 and image.shape[-1] not in (1, 3):
+        raise wrong_shape(operation, image, "an image of 1 or 3 channels")
+
+
 def check_bytes(operation: object, image: Array) -> Array:
     """An image of uint8; raises GraphRuntimeError otherwise."""
     if image.dtype != np.uint8:

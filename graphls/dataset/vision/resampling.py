@@ -35,8 +35,12 @@ def resized(image: Array, size: tuple[int, int], interpolation: Inter, rows: int
         return _nearest(image, size, rows)
     if interpolation == Inter.PILCUBIC:
         return np.asarray(pillow().fromarray(image).resize(size[::-1], pillow().Resampling.BICUBIC))
-    taps = _taps(old, size, interpolation)
-    if image.dtype == np.uint8 and interpolation in (Inter.BILINEAR, Inter.BICUBIC):
+    if interpolation == Inter.AREA and old[0] >= size[0] and old[1] >= size[1]:
+        rule = _covered
+    else:
+        rule = {Inter.BICUBIC: _cubic, Inter.AREA: _linear_of_areas}.get(interpolation, _linear)
+    taps = rule(old[0], size[0]), rule(old[1], size[1])
+    if image.dtype == np.uint8 and rule is not _covered:
         return _fixed_point(image, taps, rows)
     kind = np.float64 if image.dtype == np.float64 else np.float32
     result = _weighted(_weighted(image.astype(kind), taps[1], rows + 1), taps[0], rows)
@@ -49,14 +53,6 @@ def _nearest(image: Array, size: tuple[int, int], rows: int) -> Array:
         places = np.minimum(np.floor(np.arange(new) * (old / new)).astype(np.intp), old - 1)
         image = np.take(image, places, axis)
     return image
-
-
-def _taps(old: tuple[int, int], new: tuple[int, int], interpolation: Inter) -> tuple[Taps, Taps]:
-    if interpolation == Inter.AREA and all(a >= b for a, b in zip(old, new, strict=True)):
-        rule = _covered
-    else:
-        rule = {Inter.BICUBIC: _cubic, Inter.AREA: _linear_of_areas}.get(interpolation, _linear)
-    return rule(old[0], new[0]), rule(old[1], new[1])
 
 
 def _centers(old: int, new: int) -> Array:
@@ -77,9 +73,7 @@ def _linear_of_areas(old: int, new: int) -> Taps:
 
 
 def _two_taps(left: Array, share: Array, old: int) -> Taps:
-    share = np.where((left < 0) | (left >= old - 1), np.float32(0), share)
-    left = np.clip(left, 0, old - 1)
-    places = np.stack([left, np.minimum(left + 1, old - 1)], 1)
+    places = np.clip(np.stack([left, left + 1], 1), 0, old - 1)
     return Taps(places, np.stack([1 - share, share], 1).astype(np.float32))
 
 

@@ -11,7 +11,7 @@ from graphls.dataset.transforms.checks import choice, integer, size as checked_s
 from graphls.dataset.vision.image import Array, ImageOperation, check_image, pillow, wrong_shape
 from graphls.dataset.vision.resampling import resized
 from graphls.dataset.vision.utils import Inter
-from graphls.ir.errors import GraphRuntimeError, GraphTypeError
+from graphls.ir.errors import GraphTypeError
 from graphls.source import user_location
 
 
@@ -32,13 +32,13 @@ def resize_array(operation: object, image: Array, size: int | tuple[int, int], i
 
 
 def check_interpolation(operation: object, image: Array, interpolation: Inter) -> None:
-    """Raises GraphRuntimeError where the interpolation does not fit an array of that dtype or shape."""
+    """Raises GraphTypeError for ANTIALIAS, GraphRuntimeError where an array has another dtype or shape than it takes."""
     if interpolation == Inter.ANTIALIAS:
         text = f"{type(operation).__name__} has Inter.ANTIALIAS for PIL images only; put ToPIL() before it."
-        raise GraphRuntimeError(text, user_location())
+        raise GraphTypeError(text, user_location())
     if interpolation == Inter.PILCUBIC and (image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3):
         raise wrong_shape(operation, image, "an image of uint8 and (H, W, 3) for Inter.PILCUBIC")
-    if interpolation != Inter.NEAREST and (image.dtype.kind in "ib" or image.dtype.itemsize > 8 - 4 * (image.dtype.kind == "u")):
+    if interpolation != Inter.NEAREST and image.dtype.kind != "f" and image.dtype not in (np.uint8, np.uint16):
         raise wrong_shape(operation, image, "an image of floats, uint8 or uint16 except for Inter.NEAREST")
 
 
@@ -96,7 +96,7 @@ class RandomResize(ImageOperation):
 
 
 class ResizedCrop(ImageOperation):
-    """The part of (height, width) at (top, left), in the size of `Resize`; takes an array or a PIL image, gives an array.
+    """The part of (height, width) at (top, left), resized to (height, width) or a square of `size`, as an array.
 
     Raises GraphTypeError, GraphValueError or, where the part is not inside of the image, GraphRuntimeError.
     """
@@ -106,7 +106,7 @@ class ResizedCrop(ImageOperation):
     ) -> None:
         self.top, self.left = integer("top", top, 0), integer("left", left, 0)
         self.height, self.width = integer("height", height, 1), integer("width", width, 1)
-        self.size = _size(size)
+        self.size = checked_size("size", size)
         self.interpolation = choice("interpolation", interpolation, Inter)
 
     def on_array(self, image: Array) -> Array:

@@ -14,7 +14,7 @@ from graphls.dataset.vision.padding import checked_fill
 from graphls.dataset.vision.resizing import pillow_filter
 from graphls.dataset.vision.utils import Inter
 from graphls.dataset.vision.warping import warped_affine
-from graphls.ir.errors import GraphRuntimeError, GraphTypeError
+from graphls.ir.errors import GraphTypeError
 from graphls.source import user_location
 
 Point = tuple[float, float]
@@ -37,9 +37,9 @@ class _Turn:
         matrix, size = rotation(degrees, center), (height, width)
         if self.expand:
             sin, cos = abs(math.sin(math.radians(degrees))), abs(math.cos(math.radians(degrees)))
-            new = np.float32(width * cos + height * sin), np.float32(width * sin + height * cos)
-            matrix[:, 2] += (new[0] - width) / 2, (new[1] - height) / 2
-            size = int(new[1] + 1e-4), int(new[0] + 1e-4)
+            new_width, new_height = width * cos + height * sin, width * sin + height * cos
+            matrix[:, 2] += (new_width - width) / 2, (new_height - height) / 2
+            size = round(new_height), round(new_width)
         return warped_affine(image, matrix, size, self.resample, self.fill_value)
 
     def pil(self, image: Any, degrees: float) -> Any:
@@ -51,10 +51,10 @@ class _Turn:
 
 
 def check_warp(operation: object, interpolation: Inter) -> None:
-    """Raises GraphRuntimeError for an interpolation that does not warp arrays."""
+    """Raises GraphTypeError for an interpolation that does not warp arrays."""
     if interpolation in (Inter.ANTIALIAS, Inter.PILCUBIC):
         text = f"{type(operation).__name__} has no Inter.{interpolation.name} for arrays; use BILINEAR or BICUBIC."
-        raise GraphRuntimeError(text, user_location())
+        raise GraphTypeError(text, user_location())
 
 
 def rotation(degrees: float, center: Point) -> Array:
@@ -105,8 +105,6 @@ class RandomRotation(ImageOperation):
         self._turn = _Turn(resample, expand, center, fill_value)
 
     def on_array(self, image: Array) -> Array:
-        if self._turn.resample == Inter.ANTIALIAS:
-            raise GraphTypeError("RandomRotation has Inter.ANTIALIAS for PIL images only.", user_location())
         return self._turn.array(self, image, generator().uniform(*self.degrees))
 
     def on_pil(self, image: Any) -> Any:

@@ -8,7 +8,7 @@ import numpy as np
 
 from graphls.dataset.transforms.checks import LARGEST_SIZE, byte, integer, number, type_error, value_error
 from graphls.dataset.vision.image import (
-    Array, ImageOperation, check_bytes, check_color, check_image, pillow, saturated, wrong_shape,
+    Array, ImageOperation, check_bytes, check_channels, check_color, check_image, pillow, saturated, wrong_shape,
 )  # fmt: skip
 
 
@@ -44,7 +44,8 @@ def posterized(image: Array, bits: int) -> Array:
 
 
 class Solarize(ImageOperation):
-    """The image with values in [low, high] inverted; one number of `threshold` stands for [number, 255].
+    """The image with values in [low, high] inverted; one number of `threshold` stands for [number, 255], and so do
+    two equal ones.
 
     Takes (H, W) or (H, W, C), gives an array. Raises GraphTypeError, GraphValueError or GraphRuntimeError.
     """
@@ -59,7 +60,7 @@ class Solarize(ImageOperation):
 
     def on_array(self, image: Array) -> Array:
         check_image(self, image)
-        return solarized(image, self.low, self.high)
+        return solarized(image, self.low, 255 if self.low == self.high else self.high)
 
 
 def solarized(image: Array, low: float, high: float) -> Array:
@@ -71,7 +72,9 @@ class Equalize(ImageOperation):
     """The image with about as many pixels of each value in each channel; takes uint8 with 1 or 3 channels, or PIL."""
 
     def on_array(self, image: Array) -> Array:
-        return np.asarray(pillow("ImageOps").equalize(_as_pil(self, image))).reshape(image.shape)
+        check_channels(self, check_bytes(self, image))
+        planes = image.reshape(*image.shape[:2], -1)
+        return np.stack([_equalized(plane) for plane in np.moveaxis(planes, 2, 0)], 2).reshape(image.shape)
 
     def on_pil(self, image: Any) -> Any:
         return pillow("ImageOps").equalize(image)
@@ -92,21 +95,35 @@ class AutoContrast(ImageOperation):
         self.ignore = [byte("ignore", value) for value in values]
 
     def on_array(self, image: Array) -> Array:
-        return np.asarray(self.on_pil(_as_pil(self, image))).reshape(image.shape)
+        check_channels(self, check_bytes(self, image))
+        planes = image.reshape(*image.shape[:2], -1)
+        return np.stack([self._spread(plane) for plane in np.moveaxis(planes, 2, 0)], 2).reshape(image.shape)
 
     def on_pil(self, image: Any) -> Any:
         return pillow("ImageOps").autocontrast(image, self.cutoff, self.ignore or None)
 
+    def _spread(self, plane: Array) -> Array:
+        counts = np.bincount(plane.reshape(-1), minlength=256)
+        counts[self.ignore] = 0
+        least = int(counts.sum() * self.cutoff // 100)
+        below, above = np.cumsum(counts), np.cumsum(counts[::-1])[::-1]
+        low, high = np.argmax(below > least), 255 - np.argmax(above[::-1] > least)
+        if high <= low:
+            return plane
+        return np.clip((np.arange(256) - low) * 255 // (high - low), 0, 255).astype(np.uint8)[plane]
 
-def _as_pil(operation: object, image: Array) -> Any:
-    check_image(operation, check_bytes(operation, image))
-    if image.ndim == 3 and image.shape[2] not in (1, 3):
-        raise wrong_shape(operation, image, "an image of 1 or 3 channels")
-    return pillow().fromarray(image[:, :, 0] if image.ndim == 3 and image.shape[2] == 1 else image)
+
+def _equalized(plane: Array) -> Array:
+    counts = np.bincount(plane.reshape(-1), minlength=256)
+    sums = np.cumsum(counts)
+    first = counts[np.argmax(counts > 0)]
+    if first == plane.size:
+        return plane
+    return saturated((sums - first) * (255 / (plane.size - first)), np.uint8)[plane]
 
 
 class AdjustGamma(ImageOperation):
-    """255 * gain * (image / 255) ** gamma of uint8, or gain * image ** gamma cut to [0, 1] of floats.
+    """255.999 * gain * (image / 255) ** gamma of uint8, cut to integers, or gain * image ** gamma cut to [0, 1] of floats.
 
     Takes (..., H, W, C), (H, W) or a PIL image. Raises GraphTypeError, GraphValueError or GraphRuntimeError.
     """
@@ -116,22 +133,20 @@ class AdjustGamma(ImageOperation):
         self.gain = number("gain", gain)
 
     def on_array(self, image: Array) -> Array:
-        rows = check_image(self, image, more=True)
-        if image.ndim > 2 and image.shape[rows + 2] not in (1, 3):
-            raise wrong_shape(self, image, "an image of 1 or 3 channels")
+        check_channels(self, image, more=True)
         if image.dtype.kind == "f":
             raised = np.float32(self.gain) * image.astype(np.float32) ** np.float32(self.gamma)
             return np.clip(raised, np.float32(0), np.float32(1))
         if image.dtype != np.uint8:
             raise wrong_shape(self, image, "an image of uint8 or floats")
-        return self._table(1.0, 255.0)[image]
+        return self._table()[image]
 
     def on_pil(self, image: Any) -> Any:
         if image.mode not in ("L", "RGB"):
             mode = image.mode
             return self.on_pil(image.convert("RGB")).convert(mode)
-        return image.point(self._table(1 - 1e-3, 256.0).tolist() * len(image.getbands()))
+        return image.point(self._table().tolist() * len(image.getbands()))
 
-    def _table(self, step: float, size: float) -> Array:
-        raised = self.gain * (np.arange(256) / 255.0) ** self.gamma * 255.0
-        return saturated(raised, np.uint8)
+    def _table(self) -> Array:
+        raised = 255.999 * self.gain * (np.arange(256) / 255.0) ** self.gamma
+        return np.clip(raised, 0, 255).astype(np.uint8)
