@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from graphls.dataset.generator import GeneratorDataset
+
 from graphls.dataset.readers_cifar import Cifar10Source, Cifar100Source
 from graphls.dataset.readers_folder import ImageFolderSource
 from graphls.dataset.readers_idx import IdxSource

@@ -49,7 +49,7 @@ def first_of(directory: str, *names: str) -> str | None:
 
 
 def mapped(path: str) -> Bytes:
-    """The bytes of a file, left on disk until they are used; raises GraphRuntimeError for an empty or unreadable one."""
+    """The bytes of a file, left on disk until used; raises GraphRuntimeError for an empty or unreadable one."""
     try:
         if os.path.getsize(path) == 0:
             raise corrupt(path, "the file is empty")

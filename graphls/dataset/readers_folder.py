@@ -75,7 +75,9 @@ def _classes(directory: str, indexing: Any) -> dict[str, int]:
         return {name: number for number, name in enumerate(names)}
     if not isinstance(indexing, dict):
         raise type_error("class_indexing", indexing, "a dict of folder names to numbers")
-    numbers = {string("class_indexing", name): integer(f"class_indexing[{name!r}]", indexing[name]) for name in indexing}
+    numbers = {
+        string("class_indexing", name): integer("class_indexing", number) for name, number in indexing.items()
+    }
     for name in numbers.keys() - set(names):
         raise value_error(f"class_indexing has the class {name!r}, but {directory} has no folder of that name.")
     return {name: numbers[name] for name in names if name in numbers}

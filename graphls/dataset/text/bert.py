@@ -26,9 +26,9 @@ class BasicTokenizer(TextOperation):
     """The words, punctuation marks and Chinese characters of one string (), as strings (N,).
 
     Whitespace is dropped, or with `keep_whitespace` kept as parts of spaces; control characters always go. `lower_case`
-    folds cases and drops accents; otherwise the string is brought to `normalization_form`. With
-    `preserve_unused_token`, [CLS], [SEP], [UNK], [PAD], [MASK] and [unused1] stay as they are. `with_offsets` is that of
-    a Tokenizer, on the string after these steps. Raises GraphTypeError or, for other columns, GraphRuntimeError.
+    folds cases and drops accents; otherwise the string is brought to `normalization_form`. [CLS], [SEP], [UNK], [PAD],
+    [MASK] and [unused1] stay as they are with `preserve_unused_token`. `with_offsets` is that of a Tokenizer, on the
+    string after these steps. Raises GraphTypeError or, for other columns, GraphRuntimeError.
     """
 
     def __init__(
@@ -121,7 +121,9 @@ class WordpieceTokenizer(TextOperation):
 
     def result(self, words: list[tuple[str, int]]) -> Any:
         """The pieces of words that start at these places."""
-        found = [(piece, start + first, start + last) for word, start in words for piece, first, last in self._pieces(word)]
+        found = [
+            (piece, start + first, start + last) for word, start in words for piece, first, last in self._pieces(word)
+        ]
         tokens, starts, ends = (list(part) for part in zip(*found, strict=True)) if found else ([], [], [])
         array = np.array(tokens, np.str_)
         return (array, _places(starts), _places(ends)) if self.with_offsets else array

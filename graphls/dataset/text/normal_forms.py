@@ -21,7 +21,9 @@ class NormalizeForm(IntEnum):
 
 def normalized(text: str, form: NormalizeForm) -> str:
     """A string in a normal form."""
-    return text if form == NormalizeForm.NONE else unicodedata.normalize(form.name, text)
+    if form == NormalizeForm.NONE:
+        return text
+    return unicodedata.normalize(form.name, text)  # type: ignore[arg-type]
 
 
 def folded(text: str) -> str:

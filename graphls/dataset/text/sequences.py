@@ -48,7 +48,10 @@ class TruncateSequencePair:
 
 
 class AddToken(TextOperation):
-    """A token before or behind the strings of the last axis, of one or two; raises GraphTypeError or GraphRuntimeError."""
+    """A token before or behind the strings of the last of one or two axes.
+
+    Raises GraphTypeError, or GraphRuntimeError for a column of other axes.
+    """
 
     def __init__(self, token: str, begin: bool = True) -> None:
         self.token, self.begin = string("token", token), boolean("begin", begin)
@@ -63,8 +66,8 @@ class AddToken(TextOperation):
 class Ngram(TextOperation):
     """Each `n` strings of one axis that follow each other, joined by `separator`; for each n of a list.
 
-    `left_pad` and `right_pad` are (string, count): as many strings before and behind, at most n - 1. Where there are too
-    few strings, the only one is "". Raises GraphTypeError, GraphValueError or GraphRuntimeError.
+    `left_pad` and `right_pad` are (string, count): as many strings before and behind, at most n - 1. Where there are
+    too few strings, the only one is "". Raises GraphTypeError, GraphValueError or GraphRuntimeError.
     """
 
     def __init__(self, n: Any, left_pad: Any = ("", 0), right_pad: Any = ("", 0), separator: str = " ") -> None:
@@ -89,7 +92,7 @@ class Ngram(TextOperation):
 
 
 def _pad(name: str, value: Any) -> tuple[str, int]:
-    if not isinstance(value, tuple) or len(value) != 2 or not isinstance(value[0], str) or not isinstance(value[1], int):
+    if not isinstance(value, tuple) or [type(part) for part in value] != [str, int]:
         raise value_error(f"{name} is a tuple of a string and a number of times, not {value!r}.")
     return value[0], integer(name, value[1], 0)
 
@@ -112,8 +115,11 @@ class SlidingWindow(TensorOperation):
 
 
 class ToNumber(TextOperation):
-    """Strings as numbers of `data_type`; raises GraphTypeError for another dtype, GraphRuntimeError for a string that is
-    no number, or one that the dtype does not have."""
+    """Strings as numbers of `data_type`.
+
+    Raises GraphTypeError for a dtype of no numbers, GraphRuntimeError for a string that is no number, or one that the
+    dtype does not have.
+    """
 
     def __init__(self, data_type: Any) -> None:
         self.data_type = dtype("data_type", data_type)

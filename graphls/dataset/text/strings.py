@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -71,18 +72,22 @@ def one_string(operation: object, column: Strings) -> Any:
 
 def byte_places(text: str) -> list[int]:
     """The place in UTF-8 of each character, and behind the last one."""
-    return np.cumsum([0, *(len(character.encode("utf-8", "surrogatepass")) for character in text)]).tolist()
+    return list(accumulate((len(character.encode("utf-8", "surrogatepass")) for character in text), initial=0))
 
 
 def to_str(array: Any, encoding: str = "utf8") -> Strings:
-    """An array of bytes as strings; strings stay. Raises GraphTypeError for what is no array of them, GraphValueError for
-    bytes that are none in that encoding."""
+    """An array of bytes as strings; strings stay.
+
+    Raises GraphTypeError for what is no array of them, GraphValueError for bytes that are none in that encoding.
+    """
     return _coded(array, encoding, "U", np.char.decode)
 
 
 def to_bytes(array: Any, encoding: str = "utf8") -> Strings:
-    """An array of strings as bytes; bytes stay. Raises GraphTypeError for what is no array of them, GraphValueError for
-    characters that the encoding lacks."""
+    """An array of strings as bytes; bytes stay.
+
+    Raises GraphTypeError for what is no array of them, GraphValueError for characters that the encoding lacks.
+    """
     return _coded(array, encoding, "S", np.char.encode)
 
 

@@ -59,7 +59,7 @@ def _script(character: str) -> str:
     if character.isspace():
         return "whitespace"
     category = unicodedata.category(character)
-    if category[0] == "P" and character != "!" or category[0] == "C":
+    if (category[0] == "P" and character != "!") or category[0] == "C":
         return "punctuation"
     if category[0] == "L":
         return unicodedata.name(character, "letter").split()[0]

@@ -57,8 +57,8 @@ class Vocab:
     ) -> Vocab:
         """The first `vocab_size` lines of a UTF-8 file, each up to `delimiter`, numbered in their order.
 
-        Raises GraphTypeError, GraphValueError for a word that is there twice, GraphRuntimeError for a file that cannot be
-        read.
+        Raises GraphTypeError, GraphValueError for a word that is there twice, GraphRuntimeError for a file that cannot
+        be read.
         """
         path = os.fspath(instance("file_path", file_path, (str, os.PathLike), "a path"))
         string("delimiter", delimiter)
@@ -83,8 +83,9 @@ class Vocab:
     ) -> Vocab:
         """The words of a data set or an iterable of rows, the most frequent first, equally frequent ones by spelling.
 
-        A row is a dict of columns, of which those named by `columns` count, or a tuple, list, string or array of strings.
-        `freq_range` (min, max), None for no bound, and `top_k` leave words out. Raises GraphTypeError or GraphValueError.
+        A row is a dict of columns, of which those named by `columns` count, or a tuple, list, string or array of
+        strings. `freq_range` (min, max), None for no bound, and `top_k` leave words out. Raises GraphTypeError or
+        GraphValueError.
         """
         low, high = _frequencies(freq_range)
         limit = None if top_k is None else integer("top_k", top_k, 1)

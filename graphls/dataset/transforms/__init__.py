@@ -5,3 +5,22 @@ from graphls.dataset.transforms.choices import Compose, RandomApply, RandomChoic
 from graphls.dataset.transforms.labels import Mask, OneHot, Relational
 from graphls.dataset.transforms.operation import PyTensorOperation, TensorOperation
 from graphls.dataset.transforms.type_cast import TypeCast
+
+__all__ = [
+    "Compose",
+    "Concatenate",
+    "Duplicate",
+    "Fill",
+    "Mask",
+    "OneHot",
+    "PadEnd",
+    "PyTensorOperation",
+    "RandomApply",
+    "RandomChoice",
+    "RandomOrder",
+    "Relational",
+    "Slice",
+    "TensorOperation",
+    "TypeCast",
+    "Unique",
+]

@@ -122,8 +122,8 @@ class PadEnd(TensorOperation):
 class Concatenate:
     """Columns of one axis, one after the other, after `prepend` and before `append`.
 
-    Raises GraphTypeError for what is no array, GraphValueError for another axis than the only one, GraphRuntimeError for
-    columns of more axes or of another dtype.
+    Raises GraphTypeError for what is no array, GraphValueError for another axis than the only one, GraphRuntimeError
+    for columns of more axes or of another dtype.
     """
 
     def __init__(self, axis: int = 0, prepend: Any = None, append: Any = None) -> None:

@@ -88,7 +88,7 @@ def _within(name: str, value: Any, low: float, high: float) -> Any:
 
 
 def sequence(name: str, value: Any, lengths: Sequence[int], check: Callable[[str, Any], Item]) -> tuple[Item, ...]:
-    """A list or tuple of one of these lengths, each item checked; raises GraphTypeError or GraphValueError otherwise."""
+    """A list or tuple of one of these lengths, each item checked; raises GraphTypeError otherwise."""
     wanted = f"a list or tuple of length {' or '.join(map(str, lengths))}"
     if not isinstance(value, (list, tuple)) or len(value) not in lengths:
         raise type_error(name, value, wanted)

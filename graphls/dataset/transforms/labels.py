@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from graphls.dataset.transforms.arrays import checked_value, does_not_fit, is_text
-from graphls.dataset.transforms.checks import choice, dtype as checked_dtype, integer, number
+from graphls.dataset.transforms.checks import choice, integer, number
+from graphls.dataset.transforms.checks import dtype as checked_dtype
 from graphls.dataset.transforms.operation import TensorOperation
 
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from graphls.dataset.randomness import generator
 from graphls.dataset.transforms.checks import LARGEST_SIZE, choice, integer, value_error
-from graphls.dataset.vision.auto_augment_tables import POLICIES
 from graphls.dataset.vision.affine import Affine
+from graphls.dataset.vision.auto_augment_tables import POLICIES
 from graphls.dataset.vision.colors import AdjustBrightness, AdjustContrast, AdjustSaturation, AdjustSharpness
 from graphls.dataset.vision.image import Array, ImageOperation, check_bytes, check_color
 from graphls.dataset.vision.padding import checked_fill
@@ -46,14 +46,14 @@ class _Augment(ImageOperation):
         if name == "Identity":
             return image
         if name in _PLAIN:
-            return _PLAIN[name]().on_array(image)
+            return np.asarray(_PLAIN[name]().on_array(image))
         if name == "Posterize":
             return Posterize(int(strength)).on_array(image)
         if name == "Solarize":
             return Solarize(min(255.0, strength)).on_array(image)
         strength = -strength if generator().random() < 0.5 else strength
         if name in _FACTORS:
-            return _FACTORS[name](1 + strength).on_array(image)
+            return np.asarray(_FACTORS[name](1 + strength).on_array(image))
         if name == "Rotate":
             return Rotate(strength, self.interpolation, fill_value=self.fill_value).on_array(image)
         return self._moved(image, name, strength)

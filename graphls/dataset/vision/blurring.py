@@ -14,8 +14,8 @@ class GaussianBlur(ImageOperation):
     """The image smoothed by Gaussian weights in a window of `kernel_size` (across, down), odd numbers, or one for both.
 
     `sigma` (across, down), or one for both, are the standard deviations; 0 or None stands for
-    0.3 * ((width - 1) / 2 - 1) + 0.8, width the first size, both ways. Pixels beyond the border are mirrored. Takes (H, W), (H, W, C) or a PIL image, gives
-    an array. Raises GraphTypeError, GraphValueError or GraphRuntimeError.
+    0.3 * ((width - 1) / 2 - 1) + 0.8, width the first size, both ways. Pixels beyond the border are mirrored. Takes
+    (H, W), (H, W, C) or a PIL image, gives an array. Raises GraphTypeError, GraphValueError or GraphRuntimeError.
     """
 
     def __init__(self, kernel_size: Any, sigma: Any = None) -> None:

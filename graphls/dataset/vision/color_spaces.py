@@ -28,7 +28,7 @@ def gray_of(image: Array, order: tuple[int, int, int] = (0, 1, 2)) -> Array:
 
 
 class Grayscale(PilOperation):
-    """The gray of a PIL image, with 1 or 3 equal channels; raises GraphTypeError, also for arrays, or GraphValueError."""
+    """The gray of a PIL image, in 1 or 3 equal channels; raises GraphTypeError, also for arrays, or GraphValueError."""
 
     def __init__(self, num_output_channels: int = 1) -> None:
         self.num_output_channels = integer("num_output_channels", num_output_channels)
@@ -172,7 +172,8 @@ def rgb_of_hsv_bytes(hsv: Array) -> Array:
     sector = np.floor(hue)
     rest = hue - sector
     one = np.float32(1)
-    table = [value, value * (one - saturation), value * (one - saturation * rest), value * (one - saturation * (one - rest))]
+    shares = [saturation, saturation * rest, saturation * (one - rest)]
+    table = [value, *(value * (one - share) for share in shares)]
     rows = [[0, 3, 1], [2, 0, 1], [1, 0, 3], [1, 2, 0], [3, 1, 0], [0, 1, 2]]
     number = sector.astype(np.int64) % 6
     channels = [np.choose(np.array([row[channel] for row in rows])[number], table) for channel in range(3)]

@@ -9,7 +9,15 @@ import numpy as np
 from graphls.dataset.transforms.checks import LARGEST_SIZE, number
 from graphls.dataset.vision.color_spaces import gray_of, hsv_of_bytes, rgb_of_hsv_bytes
 from graphls.dataset.vision.image import (
-    Array, ImageOperation, check_bytes, check_channels, check_color, check_image, pillow, saturated, wrong_shape,
+    Array,
+    ImageOperation,
+    check_bytes,
+    check_channels,
+    check_color,
+    check_image,
+    pillow,
+    saturated,
+    wrong_shape,
 )  # fmt: skip
 
 

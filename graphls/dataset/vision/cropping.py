@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from graphls.dataset.randomness import generator
-from graphls.dataset.transforms.checks import boolean, choice, integer, sequence, size as checked_size
+from graphls.dataset.transforms.checks import boolean, choice, integer, sequence
+from graphls.dataset.transforms.checks import size as checked_size
 from graphls.dataset.vision.image import Array, ImageOperation, PilOperation, check_image, pillow, wrong_shape
 from graphls.dataset.vision.padding import checked_fill, checked_sides, padded, padded_pil
 from graphls.dataset.vision.utils import Border
@@ -110,7 +111,8 @@ class RandomCrop(ImageOperation):
             image = padded_pil(self, image, sides, self.fill_value, self.padding_mode)
         height, width = self.size
         if image.size[1] < height or image.size[0] < width:
-            text = f"RandomCrop takes an image of {height} x {width} pixels or more, not {image.size[1]} x {image.size[0]}."
+            found = f"{image.size[1]} x {image.size[0]}"
+            text = f"RandomCrop takes an image of {height} x {width} pixels or more, not {found}."
             raise GraphValueError(text, user_location())
         top, left = _place(image.size[1] - height, image.size[0] - width)
         return image.crop((left, top, left + width, top + height))

@@ -9,8 +9,18 @@ import numpy as np
 
 from graphls.dataset.randomness import generator
 from graphls.dataset.transforms.checks import (
-    LARGEST_SIZE, choice, integer, interval, number, positive, size as checked_size, type_error, value_error,
+    LARGEST_SIZE,
+    choice,
+    integer,
+    interval,
+    number,
+    positive,
+    type_error,
+    value_error,
 )  # fmt: skip
+from graphls.dataset.transforms.checks import (
+    size as checked_size,
+)
 from graphls.dataset.vision.decoding import decoded
 from graphls.dataset.vision.image import Array, ImageOperation, check_image
 from graphls.dataset.vision.resizing import resize_array, resize_pil

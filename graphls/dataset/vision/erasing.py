@@ -9,7 +9,15 @@ import numpy as np
 
 from graphls.dataset.randomness import generator
 from graphls.dataset.transforms.checks import (
-    LARGEST_SIZE, boolean, integer, interval, number, positive, probability, sequence, value_error,
+    LARGEST_SIZE,
+    boolean,
+    integer,
+    interval,
+    number,
+    positive,
+    probability,
+    sequence,
+    value_error,
 )  # fmt: skip
 from graphls.dataset.vision.image import Array, ImageOperation, check_color, saturated, wrong_shape
 from graphls.ir.errors import GraphTypeError
@@ -99,7 +107,8 @@ class RandomErasing(ImageOperation):
         if generator().random() >= self.prob:
             return column
         if not isinstance(column, np.ndarray) or column.ndim != 3:
-            raise GraphTypeError("RandomErasing takes an array of (C, H, W); put ToTensor() before it.", user_location())
+            text = "RandomErasing takes an array of (C, H, W); put ToTensor() before it."
+            raise GraphTypeError(text, user_location())
         channels, height, width = column.shape
         box = self._box(height, width)
         if box is None:

@@ -21,8 +21,8 @@ Batch = tuple[Array, Array]
 def _checked(operation: object, image: Any, label: Any) -> Batch:
     image, label = as_column(image), as_column(label)
     if image.ndim != 4 or label.ndim not in (2, 3) or len(image) != len(label):
-        text = f"{type(operation).__name__} takes a batch of images (N, H, W, C) or (N, C, H, W) and their one-hot labels "
-        raise GraphRuntimeError(f"{text}(N, classes), not {image.shape} and {label.shape}.", user_location())
+        text = f"{type(operation).__name__} takes images (N, H, W, C) or (N, C, H, W) and one-hot labels (N, classes)"
+        raise GraphRuntimeError(f"{text}, not {image.shape} and {label.shape}.", user_location())
     return image, label
 
 
@@ -38,8 +38,9 @@ def _share(alpha: float) -> float:
 class MixUpBatch:
     """Each image of a batch mixed with another one, their labels with the same shares (Zhang et al. 2018).
 
-    Call it with a batch of images and the labels (N, classes) or (N, labels, classes); gives both, labels in float32. The
-    share of the one image is drawn from Beta(alpha, alpha). Raises GraphTypeError, GraphValueError or GraphRuntimeError.
+    Call it with a batch of images and the labels (N, classes) or (N, labels, classes); gives both, labels in float32.
+    The share of the one image is drawn from Beta(alpha, alpha). Raises GraphTypeError, GraphValueError or
+    GraphRuntimeError.
     """
 
     def __init__(self, alpha: float = 1.0) -> None:
@@ -81,17 +82,20 @@ class CutMixBatch:
         planes, others = (array if self._is_hwc else array.transpose(1, 2, 0) for array in (image, other))
         height, width = planes.shape[:2]
         side = math.sqrt(1 - _share(self.alpha))
-        middle = int(generator().integers(height)), int(generator().integers(width))
-        rows, columns = (
-            slice(max(0, center - half), min(size, center + half))
-            for center, size, half in zip(middle, (height, width), (int(height * side) // 2, int(width * side) // 2), strict=True)
-        )
+        rows, columns = (_stretch(size, int(size * side) // 2) for size in (height, width))
         planes[rows, columns] = others[rows, columns]
-        return 1 - (rows.stop - rows.start) * (columns.stop - columns.start) / (height * width)
+        cut = (rows.stop - rows.start) * (columns.stop - columns.start)
+        return 1 - float(cut / (height * width))
 
     @property
     def _is_hwc(self) -> bool:
         return self.image_batch_format == ImageBatchFormat.NHWC
+
+
+def _stretch(size: int, half: int) -> slice:
+    """The part of an axis around a place drawn at random."""
+    center = int(generator().integers(size))
+    return slice(max(0, center - half), min(size, center + half))
 
 
 class MixUp:

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from graphls.dataset.transforms.checks import byte, choice, integer, sequence, size as checked_size, value_error
+from graphls.dataset.transforms.checks import byte, choice, integer, sequence, value_error
+from graphls.dataset.transforms.checks import size as checked_size
 from graphls.dataset.vision.image import Array, ImageOperation, check_image, pillow, wrong_shape
 from graphls.dataset.vision.utils import Border
 

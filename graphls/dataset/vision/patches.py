@@ -11,10 +11,11 @@ from graphls.dataset.vision.utils import Border, SliceMode
 
 
 class SlicePatches(ImageOperation):
-    """The num_height * num_width equal patches of an image, row by row, as a tuple of arrays (the array if it is one).
+    """The num_height * num_width equal patches of an image, row by row, as a tuple of arrays (one array if it is one).
 
-    Where the sides do not divide, the image grows at the right and the bottom by `fill_value` (PAD), or the rest is left
-    out (DROP). Takes (H, W), (H, W, C) or a PIL image. Raises GraphTypeError, GraphValueError or GraphRuntimeError.
+    Where the sides do not divide, the image grows at the right and the bottom by `fill_value` (PAD), or the rest is
+    left out (DROP). Takes (H, W), (H, W, C) or a PIL image. Raises GraphTypeError, GraphValueError or
+    GraphRuntimeError.
     """
 
     def __init__(

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from graphls.dataset.randomness import generator
-from graphls.dataset.transforms.checks import choice, integer, instance, probability, sequence
+from graphls.dataset.transforms.checks import choice, instance, integer, probability, sequence
 from graphls.dataset.vision.image import Array, ImageOperation, PilOperation, check_image, pillow
 from graphls.dataset.vision.resizing import pillow_filter
 from graphls.dataset.vision.utils import Inter

@@ -129,6 +129,6 @@ def _fixed_point(image: Array, taps: tuple[Taps, Taps], rows: int) -> Array:
             (np.take(sums, places, rows) >> 4) * weights.reshape(shape) >> 16
             for places, weights in zip(down.places.T, down.weights.T, strict=True)
         ]
-        return np.clip((parts[0] + parts[1] + 2) >> 2, 0, 255).astype(np.uint8)
+        return np.asarray(np.clip((parts[0] + parts[1] + 2) >> 2, 0, 255).astype(np.uint8))
     exact = _weighted(sums.astype(np.float32), down, rows) / np.float32(1 << 2 * _BITS)
     return saturated(exact, np.uint8)

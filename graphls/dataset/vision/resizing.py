@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from graphls.dataset.randomness import generator
-from graphls.dataset.transforms.checks import choice, integer, size as checked_size, type_error
+from graphls.dataset.transforms.checks import choice, integer, type_error
+from graphls.dataset.transforms.checks import size as checked_size
 from graphls.dataset.vision.image import Array, ImageOperation, check_image, pillow, wrong_shape
 from graphls.dataset.vision.resampling import resized
 from graphls.dataset.vision.utils import Inter
@@ -32,7 +33,7 @@ def resize_array(operation: object, image: Array, size: int | tuple[int, int], i
 
 
 def check_interpolation(operation: object, image: Array, interpolation: Inter) -> None:
-    """Raises GraphTypeError for ANTIALIAS, GraphRuntimeError where an array has another dtype or shape than it takes."""
+    """Raises GraphTypeError for ANTIALIAS, GraphRuntimeError where an interpolation does not fit an array."""
     if interpolation == Inter.ANTIALIAS:
         text = f"{type(operation).__name__} has Inter.ANTIALIAS for PIL images only; put ToPIL() before it."
         raise GraphTypeError(text, user_location())
@@ -45,7 +46,8 @@ def check_interpolation(operation: object, image: Array, interpolation: Inter) -
 def pillow_filter(interpolation: Inter) -> Any:
     """Pillow's name of an interpolation; raises GraphTypeError for those it does not have."""
     if interpolation in (Inter.AREA, Inter.PILCUBIC):
-        raise GraphTypeError(f"{interpolation!s} is for arrays; a PIL image has no such interpolation.", user_location())
+        text = f"Inter.{interpolation.name} is for arrays; a PIL image has no such interpolation."
+        raise GraphTypeError(text, user_location())
     return pillow().Resampling(int(interpolation))
 
 

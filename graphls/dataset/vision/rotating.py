@@ -86,7 +86,12 @@ class Rotate(ImageOperation):
     """
 
     def __init__(
-        self, degrees: float, resample: Inter = Inter.NEAREST, expand: bool = False, center: Any = None, fill_value: Any = 0
+        self,
+        degrees: float,
+        resample: Inter = Inter.NEAREST,
+        expand: bool = False,
+        center: Any = None,
+        fill_value: Any = 0,
     ) -> None:
         self.degrees = number("degrees", degrees, -LARGEST_SIZE, LARGEST_SIZE)
         self._turn = _Turn(resample, expand, center, fill_value)
@@ -96,10 +101,15 @@ class Rotate(ImageOperation):
 
 
 class RandomRotation(ImageOperation):
-    """`Rotate` by an angle drawn evenly from a (min, max) pair, or from minus to plus one number; a PIL image stays one."""
+    """`Rotate` by an angle drawn from a (min, max) pair, or from minus to plus one number; a PIL image stays one."""
 
     def __init__(
-        self, degrees: Any, resample: Inter = Inter.NEAREST, expand: bool = False, center: Any = None, fill_value: Any = 0
+        self,
+        degrees: Any,
+        resample: Inter = Inter.NEAREST,
+        expand: bool = False,
+        center: Any = None,
+        fill_value: Any = 0,
     ) -> None:
         self.degrees = checked_degrees(degrees)
         self._turn = _Turn(resample, expand, center, fill_value)

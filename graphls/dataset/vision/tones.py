@@ -8,7 +8,15 @@ import numpy as np
 
 from graphls.dataset.transforms.checks import LARGEST_SIZE, byte, integer, number, type_error, value_error
 from graphls.dataset.vision.image import (
-    Array, ImageOperation, check_bytes, check_channels, check_color, check_image, pillow, saturated, wrong_shape,
+    Array,
+    ImageOperation,
+    check_bytes,
+    check_channels,
+    check_color,
+    check_image,
+    pillow,
+    saturated,
+    wrong_shape,
 )  # fmt: skip
 
 
@@ -123,7 +131,7 @@ def _equalized(plane: Array) -> Array:
 
 
 class AdjustGamma(ImageOperation):
-    """255.999 * gain * (image / 255) ** gamma of uint8, cut to integers, or gain * image ** gamma cut to [0, 1] of floats.
+    """255.999 * gain * (image / 255) ** gamma of uint8, cut to integers; of floats gain * image ** gamma, cut to [0, 1].
 
     Takes (..., H, W, C), (H, W) or a PIL image. Raises GraphTypeError, GraphValueError or GraphRuntimeError.
     """

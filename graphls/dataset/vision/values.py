@@ -49,7 +49,7 @@ class Normalize(ImageOperation):
 
 
 class NormalizePad(Normalize):
-    """`Normalize` of an image of three dimensions, then one channel of zeros more; `dtype` is "float32" or "float16"."""
+    """`Normalize` of an image, then one channel of zeros more; `dtype` is "float32" or "float16"."""
 
     def __init__(self, mean: Any, std: Any, dtype: str = "float32", is_hwc: bool = True) -> None:
         super().__init__(mean, std, is_hwc)
@@ -62,7 +62,7 @@ class NormalizePad(Normalize):
         axis = -1 if self.is_hwc else -3
         result = result[(..., None) if self.is_hwc else (None,)] if image.ndim == 2 else result
         zeros = np.zeros_like(np.take(result, [0], axis))
-        return np.concatenate([result, zeros], axis).astype(self.dtype)
+        return np.asarray(np.concatenate([result, zeros], axis), self.dtype)
 
 
 def _channels(name: str, value: Any) -> tuple[float, ...]:
