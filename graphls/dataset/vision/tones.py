@@ -131,7 +131,7 @@ def _equalized(plane: Array) -> Array:
 
 
 class AdjustGamma(ImageOperation):
-    """255.999 * gain * (image / 255) ** gamma of uint8, cut to integers; of floats gain * image ** gamma, cut to [0, 1].
+    """255.999 * gain * (image / 255) ** gamma of uint8, cut to integers; of floats gain * image ** gamma, in [0, 1].
 
     Takes (..., H, W, C), (H, W) or a PIL image. Raises GraphTypeError, GraphValueError or GraphRuntimeError.
     """
