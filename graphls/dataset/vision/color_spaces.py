@@ -65,7 +65,6 @@ class ConvertColor(ImageOperation):
     def on_array(self, image: Array) -> Array:
         check_image(self, image)
         channels = image.shape[2] if image.ndim == 3 else 1
-        order = _ORDERS[self.convert_mode]
         if self.convert_mode in _GRAYS:
             if channels < 3:
                 raise wrong_shape(self, image, "an image of 3 or 4 channels")
@@ -75,6 +74,7 @@ class ConvertColor(ImageOperation):
             raise wrong_shape(self, image, "an image of 1 channel" if from_gray else "an image of 3 or 4 channels")
         planes = image.reshape(*image.shape[:2], channels)
         opaque = np.full((*image.shape[:2], 1), 255 if image.dtype.kind in "iu" else 1, image.dtype)
+        order = _ORDERS[self.convert_mode]
         return np.concatenate([opaque if i == 3 and channels < 4 else planes[:, :, i : i + 1] for i in order], 2)
 
 

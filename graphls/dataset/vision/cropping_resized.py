@@ -79,12 +79,16 @@ class RandomResizedCrop(ImageOperation):
     def _middle(self, height: int, width: int) -> Box:
         ratio = width / height
         if ratio < self.ratio[0]:
-            new_height, new_width = max(1, round(width / self.ratio[0])), width
+            new_height, new_width = max(1, _nearest(width / self.ratio[0])), width
         elif ratio > self.ratio[1]:
-            new_height, new_width = height, max(1, round(height * self.ratio[1]))
+            new_height, new_width = height, max(1, _nearest(height * self.ratio[1]))
         else:
             new_height, new_width = height, width
-        return round((height - new_height) / 2), round((width - new_width) / 2), new_height, new_width
+        return _nearest((height - new_height) / 2), _nearest((width - new_width) / 2), new_height, new_width
+
+
+def _nearest(value: float) -> int:
+    return math.floor(value + 0.5)
 
 
 class RandomCropDecodeResize(RandomResizedCrop):
