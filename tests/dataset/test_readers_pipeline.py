@@ -19,7 +19,8 @@ def write_mnist(folder: Path, count: int) -> None:
     pixels = np.arange(count * 784, dtype=np.int64) % 251
     images = struct.pack(">IIII", 2051, count, 28, 28) + pixels.astype(np.uint8).tobytes()
     (folder / "train-images-idx3-ubyte").write_bytes(images)
-    (folder / "train-labels-idx1-ubyte").write_bytes(struct.pack(">II", 2049, count) + bytes(i % 10 for i in range(count)))
+    labels = struct.pack(">II", 2049, count) + bytes(i % 10 for i in range(count))
+    (folder / "train-labels-idx1-ubyte").write_bytes(labels)
 
 
 def test_mnist_through_a_pipeline(tmp_path: Path) -> None:
