@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -135,7 +136,9 @@ class ToNumber(TextOperation):
             number: Any = float(text) if self.data_type.kind == "f" else int(text)
         except ValueError:
             raise does_not_fit(self, f"makes no {self.data_type} of {text!r}") from None
-        limits = np.finfo(self.data_type) if self.data_type.kind == "f" else np.iinfo(self.data_type)
-        if abs(number) != float("inf") and (number < limits.min or number > limits.max):
+        is_float = self.data_type.kind == "f"
+        largest = float(np.finfo(self.data_type).max) if is_float else int(np.iinfo(self.data_type).max)
+        least = -largest if is_float else int(np.iinfo(self.data_type).min)
+        if abs(number) != float("inf") and not math.isnan(number) and not least <= number <= largest:
             raise does_not_fit(self, f"finds that {text!r} is outside of {self.data_type}")
         return number
