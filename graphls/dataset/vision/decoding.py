@@ -15,14 +15,17 @@ from graphls.dataset.vision.utils import ImageReadMode
 from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
 from graphls.source import user_location
 
+_FORMATS = ("BMP", "GIF", "JPEG", "JPEG2000", "PNG", "PPM", "TIFF", "WEBP")
+
 
 def decoded(data: Any, mode: str | None = "RGB") -> Any:
     """The PIL image in an array of bytes, in a mode or its own; raises GraphRuntimeError where there is none.
 
-    Pillow refuses images of more than about 179 million pixels, so a small file cannot ask for all memory.
+    Pillow refuses images of more than about 179 million pixels, so a small file cannot ask for all memory. Formats that
+    are read by other programs or libraries of many kinds, such as EPS, are not among those that are tried.
     """
     try:
-        image = pillow().open(io.BytesIO(bytes(data)))
+        image = pillow().open(io.BytesIO(bytes(data)), formats=_FORMATS)
         image.load()
         return image if mode is None else image.convert(mode)
     except pillow().DecompressionBombError as error:

@@ -6,6 +6,8 @@ smaller image is not smoothed first, except by AREA, whose pixel is the mean of 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,12 +41,17 @@ def resized(image: Array, size: tuple[int, int], interpolation: Inter, rows: int
         rule = _covered
     else:
         rule = {Inter.BICUBIC: _cubic, Inter.AREA: _linear_of_areas}.get(interpolation, _linear)
-    taps = rule(old[0], size[0]), rule(old[1], size[1])
+    taps = _taps(rule, old[0], size[0]), _taps(rule, old[1], size[1])
     if image.dtype == np.uint8 and rule is not _covered:
         return _fixed_point(image, taps, rows)
     kind = np.float64 if image.dtype == np.float64 else np.float32
     result = _weighted(_weighted(image.astype(kind), taps[1], rows + 1), taps[0], rows)
     return saturated(result, image.dtype)
+
+
+@lru_cache(maxsize=256)
+def _taps(rule: Callable[[int, int], Taps], old: int, new: int) -> Taps:
+    return rule(old, new)
 
 
 def _nearest(image: Array, size: tuple[int, int], rows: int) -> Array:

@@ -262,12 +262,26 @@ def test_decode(tmp_path: Path) -> None:
     path.write_bytes(gray.tobytes())
     shapes = {mode: vision.read_image(str(path), mode).shape[2] for mode in vision.ImageReadMode}
     assert list(shapes.values()) == [1, 1, 3]
-    for wrong in (data[:100], b"no image", b""):
+    eps = encoded(image, "EPS")  # which Pillow would hand to another program
+    for wrong in (data[:100], b"no image", b"", eps):
         with pytest.raises(GraphRuntimeError, match="no image that can be decoded"):
             vision.Decode()(wrong)
     for kind_of_wrong in (PIXELS, image, "text", np.array([1.5])):
         with pytest.raises(GraphTypeError):
             vision.Decode()(kind_of_wrong)
+
+
+def test_damaged_bytes_are_an_image_or_an_error() -> None:
+    draw = np.random.default_rng(0)
+    for kind in ("PNG", "JPEG", "GIF", "BMP", "PPM"):
+        whole = np.frombuffer(encoded(Image.fromarray(PIXELS), kind), np.uint8)
+        for _ in range(60):
+            data = whole[: draw.integers(1, len(whole) + 1)].copy()
+            data[draw.integers(len(data), size=3)] = draw.integers(0, 256, 3)
+            try:
+                assert vision.Decode()(data).ndim == 3
+            except GraphRuntimeError as error:
+                assert "image" in str(error)
 
 
 def test_other_kinds_of_images_are_refused() -> None:
