@@ -45,15 +45,15 @@ def warped_perspective(image: Array, matrix: Array, interpolation: Inter) -> Arr
 
 
 def _sampled(image: Array, x: Array, y: Array, interpolation: Inter, fill: Any) -> Array:
-    color = _color(image, fill)
+    framed = _framed(image, fill)
     if interpolation == Inter.NEAREST:
-        return _pixels(image, x, y, color)
+        return _pixels(framed, x, y)
     first, weights = _WEIGHTS[Inter.BICUBIC if interpolation == Inter.BICUBIC else Inter.BILINEAR]
     across, down = (weights(part % _STEPS / np.float32(_STEPS)) for part in (x, y))
     total: Any = 0
     for row in range(down.shape[-1]):
         for column in range(across.shape[-1]):
-            pixels = _pixels(image, x // _STEPS + first + column, y // _STEPS + first + row, color)
+            pixels = _pixels(framed, x // _STEPS + first + column, y // _STEPS + first + row)
             weight = _rounded(down[..., row] * across[..., column], image.dtype)
             total = total + pixels * weight.reshape(weight.shape + (1,) * (image.ndim - 2))
     return saturated(_floor_half(total) if image.dtype == np.uint8 else total, image.dtype)
@@ -61,7 +61,7 @@ def _sampled(image: Array, x: Array, y: Array, interpolation: Inter, fill: Any) 
 
 def _rounded(weight: Array, dtype: Any) -> Array:
     """Weights of bytes are multiples of 2 ** -15."""
-    return np.rint(weight * np.float32(2**15)) / np.float64(2**15) if dtype == np.uint8 else weight
+    return np.rint(weight * np.float32(2**15)) / np.float32(2**15) if dtype == np.uint8 else weight
 
 
 def _floor_half(values: Array) -> Array:
@@ -78,11 +78,18 @@ def _color(image: Array, fill: Any) -> Array:
     return color
 
 
-def _pixels(image: Array, x: Array, y: Array, color: Array) -> Array:
-    height, width = image.shape[:2]
-    inside = (x >= 0) & (x < width) & (y >= 0) & (y < height)
-    pixels = image[np.clip(y, 0, height - 1), np.clip(x, 0, width - 1)]
-    return np.where(inside.reshape(inside.shape + (1,) * (image.ndim - 2)), pixels, color)
+def _framed(image: Array, fill: Any) -> Array:
+    """The image with one pixel of the color on every side, which stands for all that is outside."""
+    framed = np.empty((image.shape[0] + 2, image.shape[1] + 2, *image.shape[2:]), image.dtype)
+    framed[...] = _color(image, fill)
+    framed[1:-1, 1:-1] = image
+    return framed
+
+
+def _pixels(framed: Array, x: Array, y: Array) -> Array:
+    height, width = framed.shape[:2]
+    places = np.clip(y + 1, 0, height - 1) * width + np.clip(x + 1, 0, width - 1)
+    return np.take(framed.reshape(-1, *framed.shape[2:]), places, 0)
 
 
 def _linear_weights(share: Array) -> Array:
