@@ -49,7 +49,7 @@ def _sampled(image: Array, x: Array, y: Array, interpolation: Inter, fill: Any) 
     if interpolation == Inter.NEAREST:
         return _pixels(framed, x, y)
     first, weights = _WEIGHTS[Inter.BICUBIC if interpolation == Inter.BICUBIC else Inter.BILINEAR]
-    across, down = (weights(part % _STEPS / np.float32(_STEPS)) for part in (x, y))
+    across, down = (weights((part % _STEPS).astype(np.float32) / np.float32(_STEPS)) for part in (x, y))
     total: Any = 0
     for row in range(down.shape[-1]):
         for column in range(across.shape[-1]):
@@ -89,7 +89,7 @@ def _framed(image: Array, fill: Any) -> Array:
 def _pixels(framed: Array, x: Array, y: Array) -> Array:
     height, width = framed.shape[:2]
     places = np.clip(y + 1, 0, height - 1) * width + np.clip(x + 1, 0, width - 1)
-    return np.take(framed.reshape(-1, *framed.shape[2:]), places, 0)
+    return np.asarray(np.take(framed.reshape(-1, *framed.shape[2:]), places, 0))
 
 
 def _linear_weights(share: Array) -> Array:
