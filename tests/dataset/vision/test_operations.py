@@ -5,6 +5,8 @@ from __future__ import annotations
 import colorsys
 import io
 import math
+import struct
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -282,6 +284,13 @@ def test_damaged_bytes_are_an_image_or_an_error() -> None:
                 assert vision.Decode()(data).ndim == 3
             except GraphRuntimeError as error:
                 assert "image" in str(error)
+
+
+def test_a_header_of_a_huge_image_is_refused() -> None:
+    header = b"IHDR" + struct.pack(">IIBBBBB", 100_000, 100_000, 8, 2, 0, 0, 0)
+    data = b"\x89PNG\r\n\x1a\n" + struct.pack(">I", 13) + header + struct.pack(">I", zlib.crc32(header))
+    with pytest.raises(GraphRuntimeError, match="too large"):
+        vision.Decode()(data)
 
 
 def test_other_kinds_of_images_are_refused() -> None:
