@@ -31,7 +31,9 @@ def decoded(data: Any, mode: str | None = "RGB") -> Any:
     except pillow().DecompressionBombError as error:
         raise GraphRuntimeError(f"The image is too large: {error}", user_location()) from None
     except (OSError, ValueError, SyntaxError) as error:
-        raise GraphRuntimeError(f"The bytes are no image that can be decoded: {error}.", user_location()) from None
+        unknown = isinstance(error, pillow().UnidentifiedImageError)
+        fault = f"they are in none of the formats {', '.join(_FORMATS)}" if unknown else error
+        raise GraphRuntimeError(f"The bytes are no image that can be decoded: {fault}.", user_location()) from None
 
 
 class Decode(TensorOperation):
