@@ -2,7 +2,7 @@
 
 from enum import Enum
 
-from graphls.dataset import config
+from graphls.dataset import config, text, transforms, vision
 from graphls.dataset.batch import BatchInfo
 from graphls.dataset.dataset import Dataset
 from graphls.dataset.errors import DatasetError
@@ -10,6 +10,13 @@ from graphls.dataset.generator import GeneratorDataset
 from graphls.dataset.iterators import DatasetIterator
 from graphls.dataset.joins import ZipDataset
 from graphls.dataset.numpy_slices import NumpySlicesDataset, PaddedDataset
+from graphls.dataset.readers import (
+    Cifar10Dataset,
+    Cifar100Dataset,
+    FashionMnistDataset,
+    ImageFolderDataset,
+    MnistDataset,
+)
 from graphls.dataset.samplers import (
     IterSampler,
     RandomSampler,
@@ -23,12 +30,17 @@ from graphls.dataset.schema import Schema
 
 __all__ = [
     "BatchInfo",
+    "Cifar10Dataset",
+    "Cifar100Dataset",
     "Dataset",
     "DatasetError",
     "DatasetIterator",
     "DistributedSampler",
+    "FashionMnistDataset",
     "GeneratorDataset",
+    "ImageFolderDataset",
     "IterSampler",
+    "MnistDataset",
     "NumpySlicesDataset",
     "PKSampler",
     "PaddedDataset",
@@ -41,6 +53,9 @@ __all__ = [
     "SubsetSampler",
     "WeightedRandomSampler",
     "config",
+    "text",
+    "transforms",
+    "vision",
     "zip",
 ]
 

@@ -1,0 +1,126 @@
+"""Data sets in the files that their authors published."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from graphls.dataset.generator import GeneratorDataset
+from graphls.dataset.readers_cifar import Cifar10Source, Cifar100Source
+from graphls.dataset.readers_folder import ImageFolderSource
+from graphls.dataset.readers_idx import IdxSource
+from graphls.ir.errors import GraphValueError
+from graphls.source import user_location
+
+
+class _Files(GeneratorDataset):
+    """A data set of files; what all of them have is in the description of GeneratorDataset."""
+
+    def __init__(self, source: Any, columns: list[str], cache: Any, num_parallel_workers: Any, **options: Any) -> None:
+        if cache is not None:
+            raise GraphValueError("There is no cache for data sets of files; leave out the argument.", user_location())
+        workers = 1 if num_parallel_workers is None else num_parallel_workers
+        super().__init__(source, columns, num_parallel_workers=workers, python_multiprocessing=False, **options)
+
+
+class MnistDataset(_Files):
+    """The digits of MNIST: columns `image`, uint8 of (28, 28, 1), and `label`, uint32 of ().
+
+    `usage` is "train", "test" or "all", the default; with "all" the test images are first. Raises what IdxSource does.
+    """
+
+    def __init__(
+        self,
+        dataset_dir: str,
+        usage: str | None = None,
+        num_samples: int | None = None,
+        num_parallel_workers: int | None = None,
+        shuffle: bool | None = None,
+        sampler: Any = None,
+        num_shards: int | None = None,
+        shard_id: int | None = None,
+        cache: Any = None,
+    ) -> None:
+        super().__init__(
+            IdxSource(dataset_dir, usage), ["image", "label"], cache, num_parallel_workers, num_samples=num_samples,
+            shuffle=shuffle, sampler=sampler, num_shards=num_shards, shard_id=shard_id,
+        )  # fmt: skip
+
+
+class FashionMnistDataset(MnistDataset):
+    """The clothes of Fashion-MNIST, whose files and columns are those of MNIST."""
+
+
+class Cifar10Dataset(_Files):
+    """The images of CIFAR-10: columns `image`, uint8 of (32, 32, 3), and `label`, uint32 of ().
+
+    `usage` is "train", "test" or "all", the default. Raises what CifarSource does.
+    """
+
+    def __init__(
+        self,
+        dataset_dir: str,
+        usage: str | None = None,
+        num_samples: int | None = None,
+        num_parallel_workers: int | None = None,
+        shuffle: bool | None = None,
+        sampler: Any = None,
+        num_shards: int | None = None,
+        shard_id: int | None = None,
+        cache: Any = None,
+    ) -> None:
+        super().__init__(
+            Cifar10Source(dataset_dir, usage), ["image", "label"], cache, num_parallel_workers,
+            num_samples=num_samples, shuffle=shuffle, sampler=sampler, num_shards=num_shards, shard_id=shard_id,
+        )  # fmt: skip
+
+
+class Cifar100Dataset(_Files):
+    """The images of CIFAR-100: columns `image`, uint8 of (32, 32, 3), `coarse_label` and `fine_label`, uint32 of ().
+
+    `usage` is "train", "test" or "all", the default. Raises what CifarSource does.
+    """
+
+    def __init__(
+        self,
+        dataset_dir: str,
+        usage: str | None = None,
+        num_samples: int | None = None,
+        num_parallel_workers: int | None = None,
+        shuffle: bool | None = None,
+        sampler: Any = None,
+        num_shards: int | None = None,
+        shard_id: int | None = None,
+        cache: Any = None,
+    ) -> None:
+        super().__init__(
+            Cifar100Source(dataset_dir, usage), ["image", "coarse_label", "fine_label"], cache, num_parallel_workers,
+            num_samples=num_samples, shuffle=shuffle, sampler=sampler, num_shards=num_shards, shard_id=shard_id,
+        )  # fmt: skip
+
+
+class ImageFolderDataset(_Files):
+    """Images in one folder for each class: columns `image` and `label`, int32 of ().
+
+    `image` is the file's bytes, uint8 of (N,), or with `decode` its pixels, uint8 of (H, W, 3). `extensions` and
+    `class_indexing` select files and number classes; raises what ImageFolderSource does.
+    """
+
+    def __init__(
+        self,
+        dataset_dir: str,
+        num_samples: int | None = None,
+        num_parallel_workers: int | None = None,
+        shuffle: bool | None = None,
+        sampler: Any = None,
+        extensions: list[str] | None = None,
+        class_indexing: dict[str, int] | None = None,
+        decode: bool = False,
+        num_shards: int | None = None,
+        shard_id: int | None = None,
+        cache: Any = None,
+    ) -> None:
+        super().__init__(
+            ImageFolderSource(dataset_dir, extensions, class_indexing, decode), ["image", "label"], cache,
+            num_parallel_workers, num_samples=num_samples, shuffle=shuffle, sampler=sampler, num_shards=num_shards,
+            shard_id=shard_id,
+        )  # fmt: skip

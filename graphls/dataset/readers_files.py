@@ -1,0 +1,86 @@
+"""Files of data sets that other programs wrote: found, measured, and read no further than they are long."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import zlib
+from typing import Any
+
+import numpy as np
+
+from graphls.dataset.transforms.checks import type_error
+from graphls.ir.errors import GraphRuntimeError, GraphValueError
+from graphls.source import user_location
+
+Bytes = np.ndarray[Any, np.dtype[np.uint8]]
+
+_GZIP_AT_MOST = 1032  # bytes out for one byte in, the limit of deflate
+
+
+def folder(dataset_dir: Any) -> str:
+    """The path of a folder that is there; raises GraphTypeError or GraphValueError otherwise."""
+    if not isinstance(dataset_dir, (str, os.PathLike)):
+        raise type_error("dataset_dir", dataset_dir, "a path")
+    path = os.fspath(dataset_dir)
+    if not os.path.isdir(path):
+        raise GraphValueError(f"The folder {path} does not exist, or it is not a folder.", user_location())
+    return str(path)
+
+
+def usage(value: Any, *known: str) -> str:
+    """A part of a data set by its name, "all" for None; raises GraphTypeError or GraphValueError otherwise."""
+    if value is not None and not isinstance(value, str):
+        raise type_error("usage", value, "a string")
+    if value is not None and value not in known:
+        raise GraphValueError(f"usage is one of {', '.join(known)}, not {value!r}.", user_location())
+    return value or "all"
+
+
+def corrupt(path: str, fault: str) -> GraphRuntimeError:
+    """The error for a file that is not what its format says."""
+    return GraphRuntimeError(f"{path} cannot be read: {fault}.", user_location())
+
+
+def first_of(directory: str, *names: str) -> str | None:
+    """The path of the first of these names that the folder has."""
+    paths = (os.path.join(directory, name) for name in names)
+    return next((path for path in paths if os.path.isfile(path)), None)
+
+
+def mapped(path: str) -> Bytes:
+    """The bytes of a file, left on disk until used; raises GraphRuntimeError for an empty or unreadable one."""
+    try:
+        if os.path.getsize(path) == 0:
+            raise corrupt(path, "the file is empty")
+        return np.memmap(path, np.uint8, "r")
+    except OSError as error:
+        raise corrupt(path, error.strerror or str(error)) from None
+
+
+class Compressed:
+    """A gzip file: its first bytes, and all of them once their number is known."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def head(self, count: int) -> Bytes:
+        """The first `count` bytes, or fewer."""
+        return self._read(count)
+
+    def whole(self, count: int) -> Bytes:
+        """All bytes, `count` of them; raises GraphRuntimeError where there are more or fewer."""
+        if count > os.path.getsize(self.path) * _GZIP_AT_MOST:
+            raise corrupt(self.path, f"its header speaks of {count} bytes, which a file of this size cannot hold")
+        data = self._read(count + 1)
+        if len(data) != count:
+            number = "more" if len(data) > count else str(len(data))
+            raise corrupt(self.path, f"its header speaks of {count} bytes, but it holds {number}")
+        return data
+
+    def _read(self, count: int) -> Bytes:
+        try:
+            with gzip.open(self.path) as file:
+                return np.frombuffer(file.read(count), np.uint8)
+        except (OSError, EOFError, zlib.error) as error:
+            raise corrupt(self.path, f"the compressed data is damaged ({error})") from None

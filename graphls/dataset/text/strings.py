@@ -1,0 +1,101 @@
+"""What operations on text take: arrays of strings."""
+
+from __future__ import annotations
+
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+
+from graphls.dataset.transforms.arrays import does_not_fit
+from graphls.dataset.transforms.checks import boolean, string
+from graphls.dataset.transforms.operation import TensorOperation
+from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.source import user_location
+
+Strings = np.ndarray[Any, Any]
+Span = tuple[int, int]  # of characters, the second one excluded
+
+
+class TextOperation(TensorOperation):
+    """An operation on a column of strings; raises GraphRuntimeError for other columns."""
+
+    def prepare(self, column: Any) -> Any:
+        array = super().prepare(column)
+        if array.dtype.kind != "U":
+            raise does_not_fit(self, f"takes strings, not {array.dtype}; use text.to_str for bytes")
+        return array
+
+
+class EachString(TextOperation):
+    """An operation on each string of a column by itself; subclasses define `of(text)`."""
+
+    def apply(self, column: Any) -> Any:
+        texts = [self.of(str(text)) for text in column.reshape(-1)]
+        return np.array(texts, np.str_).reshape(column.shape)
+
+    def of(self, text: str) -> str:
+        """What becomes of one string."""
+        raise NotImplementedError
+
+
+class Tokenizer(TextOperation):
+    """An operation that takes one string () apart; subclasses define `spans(text)`.
+
+    Gives strings (N,), N at least 1: an empty string has one empty token. With `with_offsets` gives a tuple with the
+    places of the first byte of each token in UTF-8 and of the byte behind its last one, uint32 of (N,).
+    """
+
+    def __init__(self, with_offsets: bool = False) -> None:
+        self.with_offsets = boolean("with_offsets", with_offsets)
+
+    def apply(self, column: Any) -> Any:
+        text = str(one_string(self, column))
+        spans = self.spans(text) or [(0, 0)]
+        tokens = np.array([text[start:end] for start, end in spans], np.str_)
+        if not self.with_offsets:
+            return tokens
+        places = byte_places(text)
+        return tokens, *(np.array([places[span[side]] for span in spans], np.uint32) for side in (0, 1))
+
+    def spans(self, text: str) -> list[Span]:
+        """The places of the tokens in a string."""
+        raise NotImplementedError
+
+
+def one_string(operation: object, column: Strings) -> Any:
+    """The only string of a column of (); raises GraphRuntimeError for others."""
+    if column.ndim:
+        raise does_not_fit(operation, f"takes one string, not a column of shape {column.shape}")
+    return column.item()
+
+
+def byte_places(text: str) -> list[int]:
+    """The place in UTF-8 of each character, and behind the last one."""
+    return list(accumulate((len(character.encode("utf-8", "surrogatepass")) for character in text), initial=0))
+
+
+def to_str(array: Any, encoding: str = "utf8") -> Strings:
+    """An array of bytes as strings; strings stay.
+
+    Raises GraphTypeError for what is no array of them, GraphValueError for bytes that are none in that encoding.
+    """
+    return _coded(array, encoding, "U", np.char.decode)
+
+
+def to_bytes(array: Any, encoding: str = "utf8") -> Strings:
+    """An array of strings as bytes; bytes stay.
+
+    Raises GraphTypeError for what is no array of them, GraphValueError for characters that the encoding lacks.
+    """
+    return _coded(array, encoding, "S", np.char.encode)
+
+
+def _coded(array: Any, encoding: str, kind: str, convert: Any) -> Strings:
+    if not isinstance(array, np.ndarray) or array.dtype.kind not in "SU":
+        raise GraphTypeError("to_str and to_bytes take an array of strings or bytes.", user_location())
+    string("encoding", encoding)
+    try:
+        return np.asarray(array if array.dtype.kind == kind else convert(array, encoding))
+    except (UnicodeError, LookupError) as error:
+        raise GraphValueError(f"The text cannot be converted: {error}.", user_location()) from None

@@ -1,0 +1,196 @@
+"""Words and their numbers."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from graphls.dataset.text.strings import TextOperation
+from graphls.dataset.transforms.checks import boolean, dtype, instance, integer, string, type_error, value_error
+from graphls.ir.errors import GraphRuntimeError, GraphTypeError
+from graphls.ir.types import int32
+from graphls.source import user_location
+
+
+class Vocab:
+    """Words and their numbers; made by `from_list`, `from_dict`, `from_file` or `from_dataset`."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+        self._words: dict[int, str] = {}
+
+    @classmethod
+    def from_list(cls, word_list: list[str], special_tokens: Any = None, special_first: bool = True) -> Vocab:
+        """Words numbered in their order, special ones before or behind the others.
+
+        Raises GraphTypeError, or GraphValueError for a word that is there twice.
+        """
+        words = _words("word_list", instance("word_list", word_list, list, "a list of strings"))
+        special = [] if special_tokens is None else special_tokens
+        specials = _words("special_tokens", instance("special_tokens", special, list, "a list of strings"))
+        first, second = (specials, words) if boolean("special_first", special_first) else (words, specials)
+        for word in set(specials) & set(words):
+            raise value_error(f"The word {word!r} is in word_list and in special_tokens.")
+        return cls.from_dict({word: number for number, word in enumerate([*first, *second])})
+
+    @classmethod
+    def from_dict(cls, word_dict: dict[str, int]) -> Vocab:
+        """Words and their numbers of a dict; raises GraphTypeError, or GraphValueError for a number below 0."""
+        instance("word_dict", word_dict, dict, "a dict of strings to integers")
+        vocab = cls()
+        vocab._numbers = {string("word", word): integer("word_id", word_dict[word], 0) for word in word_dict}
+        vocab._words = {number: word for word, number in vocab._numbers.items()}
+        return vocab
+
+    @classmethod
+    def from_file(
+        cls,
+        file_path: str,
+        delimiter: str = "",
+        vocab_size: int | None = None,
+        special_tokens: Any = None,
+        special_first: bool = True,
+    ) -> Vocab:
+        """The first `vocab_size` lines of a UTF-8 file, each up to `delimiter`, numbered in their order.
+
+        Raises GraphTypeError, GraphValueError for a word that is there twice, GraphRuntimeError for a file that cannot
+        be read.
+        """
+        path = os.fspath(instance("file_path", file_path, (str, os.PathLike), "a path"))
+        string("delimiter", delimiter)
+        size = None if vocab_size is None else integer("vocab_size", vocab_size, 1)
+        try:
+            with open(path, encoding="utf-8") as file:
+                lines = [line.rstrip("\r\n") for line, _ in zip(file, range(size or 2**31), strict=False)]
+        except (OSError, UnicodeError) as error:
+            raise GraphRuntimeError(f"{path} cannot be read: {error}.", user_location()) from None
+        words = [line.split(delimiter)[0] if delimiter else line for line in lines]
+        return cls.from_list(words, special_tokens, special_first)
+
+    @classmethod
+    def from_dataset(
+        cls,
+        dataset: Iterable[Any],
+        columns: Any = None,
+        freq_range: Any = None,
+        top_k: int | None = None,
+        special_tokens: Any = None,
+        special_first: bool = True,
+    ) -> Vocab:
+        """The words of a data set or an iterable of rows, the most frequent first, equally frequent ones by spelling.
+
+        A row is a dict of columns, of which those named by `columns` count, or a tuple, list, string or array of
+        strings. `freq_range` (min, max), None for no bound, and `top_k` leave words out. Raises GraphTypeError or
+        GraphValueError.
+        """
+        low, high = _frequencies(freq_range)
+        limit = None if top_k is None else integer("top_k", top_k, 1)
+        names = [columns] if isinstance(columns, str) else columns
+        counts = Counter(word for row in _rows(dataset) for word in _words_of(row, names))
+        kept = [word for word, count in counts.items() if low <= count <= high]
+        kept.sort(key=lambda word: (-counts[word], word.encode()))
+        return cls.from_list(kept[:limit], special_tokens, special_first)
+
+    def vocab(self) -> dict[str, int]:
+        """The words and their numbers."""
+        return dict(self._numbers)
+
+    def tokens_to_ids(self, tokens: Any) -> Any:
+        """The number of a word, or those of a list or array of words; -1 for a word that is not there."""
+        if isinstance(tokens, str):
+            return self._numbers.get(tokens, -1)
+        if not isinstance(tokens, (list, np.ndarray)):
+            raise type_error("tokens", tokens, "a string or a list of strings")
+        return [self._numbers.get(string("tokens", token), -1) for token in tokens]
+
+    def ids_to_tokens(self, ids: Any) -> Any:
+        """The word of a number, or those of a list or array of numbers; "" for a number that is not there."""
+        if isinstance(ids, (list, np.ndarray)):
+            return [self.ids_to_tokens(number) for number in ids]
+        return self._words.get(integer("ids", ids, 0), "")
+
+    def number(self, word: str) -> int | None:
+        """The number of a word; None where it is not there."""
+        return self._numbers.get(word)
+
+    def __contains__(self, word: object) -> bool:
+        return word in self._numbers
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+
+def _words(name: str, words: list[Any]) -> list[str]:
+    checked = [string(name, word) for word in words]
+    for word, count in Counter(checked).items():
+        if count > 1:
+            raise value_error(f"{name} has the word {word!r} {count} times.")
+    return checked
+
+
+def _frequencies(value: Any) -> tuple[float, float]:
+    if value is None:
+        return 0, float("inf")
+    if not isinstance(value, tuple) or len(value) != 2:
+        raise type_error("freq_range", value, "a tuple (min, max)")
+    low = 0 if value[0] is None else integer("freq_range", value[0], 0, 2**63)
+    high = float("inf") if value[1] is None else integer("freq_range", value[1], 0, 2**63)
+    if low > high:
+        raise value_error(f"freq_range should be in (min, max) format, but got {value}.")
+    return low, high
+
+
+def _rows(dataset: Any) -> Iterator[Any]:
+    iterator = getattr(dataset, "create_dict_iterator", None)
+    if iterator is not None:
+        return iter(iterator(num_epochs=1, output_numpy=True))
+    if isinstance(dataset, (str, bytes)) or not isinstance(dataset, Iterable):
+        raise type_error("dataset", dataset, "a data set or an iterable of rows")
+    return iter(dataset)
+
+
+def _words_of(row: Any, columns: list[str] | None) -> list[str]:
+    if isinstance(row, dict):
+        missing = [name for name in columns or [] if name not in row]
+        if missing:
+            raise value_error(f"The data set has no column {missing[0]!r}; it has {', '.join(map(str, row))}.")
+        row = [row[name] for name in (columns or row)]
+    parts = row if isinstance(row, (list, tuple)) else [row]
+    words = [word for part in parts for word in np.asarray(part).reshape(-1)]
+    if any(not isinstance(word, str) for word in words):
+        raise GraphTypeError("A vocabulary is made of strings; name its columns of strings.", user_location())
+    return [str(word) for word in words]
+
+
+class Lookup(TextOperation):
+    """The numbers of words in a vocabulary, in `data_type`, of the same shape.
+
+    A word that is not there has the number of `unknown_token`. Raises GraphTypeError, GraphValueError for an unknown
+    `unknown_token`, GraphRuntimeError for a word that is not there without one.
+    """
+
+    def __init__(self, vocab: Vocab, unknown_token: str | None = None, data_type: Any = int32) -> None:
+        self.vocab = instance("vocab", vocab, Vocab, "a Vocab")
+        self.unknown_token = None if unknown_token is None else string("unknown_token", unknown_token)
+        if unknown_token is not None and unknown_token not in vocab:
+            raise value_error(f"unknown_token {unknown_token!r} is not in the vocabulary.")
+        self.data_type = dtype("data_type", data_type)
+        if self.data_type.kind not in "iuf":
+            raise type_error("data_type", data_type, "a dtype of numbers")
+
+    def apply(self, column: Any) -> Any:
+        numbers = [self._number(str(word)) for word in column.reshape(-1)]
+        return np.array(numbers, self.data_type).reshape(column.shape)
+
+    def _number(self, word: str) -> int:
+        number = self.vocab.number(word)
+        if number is None and self.unknown_token is not None:
+            number = self.vocab.number(self.unknown_token)
+        if number is None:
+            text = f"The word {word!r} is not in the vocabulary; give Lookup an unknown_token."
+            raise GraphRuntimeError(text, user_location())
+        return int(number)

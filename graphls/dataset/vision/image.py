@@ -1,0 +1,109 @@
+"""What an operation on images takes: an array of (H, W) or (H, W, C), or a PIL image."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from graphls.dataset.transforms.checks import type_error
+from graphls.dataset.transforms.operation import TensorOperation, as_column
+from graphls.ir.errors import GraphRuntimeError, GraphTypeError
+from graphls.source import user_location
+
+Array = np.ndarray[Any, Any]
+
+
+class ImageOperation(TensorOperation):
+    """An operation on an array or a PIL image.
+
+    Subclasses define `on_array`, and `on_pil` where the result for a PIL image is one; else it is made an array.
+    """
+
+    def prepare(self, column: Any) -> Any:
+        if is_pil(column):
+            return column
+        array = None if isinstance(column, (list, tuple, str, bytes)) else as_column(column)
+        if array is None or array.dtype.kind not in "biuf":
+            raise type_error("image", column, "an array of numbers or a PIL image")
+        return array
+
+    def apply(self, column: Any) -> Any:
+        return self.on_pil(column) if is_pil(column) else self.on_array(column)
+
+    def on_array(self, image: Array) -> Any:
+        """The result for an array."""
+        raise NotImplementedError
+
+    def on_pil(self, image: Any) -> Any:
+        """The result for a PIL image."""
+        return self.on_array(np.asarray(image))
+
+
+class PilOperation(ImageOperation):
+    """An operation on PIL images only; raises GraphTypeError for an array."""
+
+    def on_array(self, image: Array) -> Any:
+        text = f"{type(self).__name__} takes a PIL image, not an array; put Decode(to_pil=True) or ToPIL() before it."
+        raise GraphTypeError(text, user_location())
+
+
+def pillow(name: str = "Image") -> ModuleType:
+    """A module of Pillow; raises GraphRuntimeError that says how to install it."""
+    try:
+        from importlib import import_module
+
+        return import_module(f"PIL.{name}")
+    except ImportError:
+        text = 'Images are read and changed by Pillow, which is not installed; run pip install "graphls[train]".'
+        raise GraphRuntimeError(text, user_location()) from None
+
+
+def is_pil(image: Any) -> bool:
+    """Whether something is an image of Pillow's."""
+    return any(kind.__module__ == "PIL.Image" and kind.__name__ == "Image" for kind in type(image).__mro__)
+
+
+def wrong_shape(operation: object, image: Array, wanted: str) -> GraphRuntimeError:
+    """The error for an image of another shape or dtype than an operation takes."""
+    found = f"an array of {image.dtype} and shape {image.shape}"
+    return GraphRuntimeError(f"{type(operation).__name__} takes {wanted}, not {found}.", user_location())
+
+
+def check_image(operation: object, image: Array, more: bool = False) -> int:
+    """The axis of the rows of (H, W) or (H, W, C), or of (..., H, W, C) with `more`; raises GraphRuntimeError."""
+    if image.ndim in (2, 3):
+        return 0
+    if more and image.ndim > 3:
+        return image.ndim - 3
+    raise wrong_shape(operation, image, "an image of (H, W) or " + ("(..., H, W, C)" if more else "(H, W, C)"))
+
+
+def check_color(operation: object, image: Array) -> Array:
+    """An image of (H, W, 3); raises GraphRuntimeError otherwise."""
+    if image.ndim != 3 or image.shape[2] != 3:
+        raise wrong_shape(operation, image, "a color image of (H, W, 3)")
+    return image
+
+
+def check_channels(operation: object, image: Array, more: bool = False) -> None:
+    """Raises GraphRuntimeError for an image of other channels than 1 or 3, or of another shape."""
+    check_image(operation, image, more)
+    if image.ndim > 2 and image.shape[-1] not in (1, 3):
+        raise wrong_shape(operation, image, "an image of 1 or 3 channels")
+
+
+def check_bytes(operation: object, image: Array) -> Array:
+    """An image of uint8; raises GraphRuntimeError otherwise."""
+    if image.dtype != np.uint8:
+        raise wrong_shape(operation, image, "an image of uint8")
+    return image
+
+
+def saturated(values: Array, dtype: Any) -> Array:
+    """Values in another dtype: rounded to the nearest (ties to even) and cut at its ends if it is one of integers."""
+    if np.dtype(dtype).kind not in "iu":
+        return values.astype(dtype)
+    limits = np.iinfo(dtype)
+    return np.asarray(np.clip(np.rint(values), limits.min, limits.max).astype(dtype))

@@ -1,0 +1,72 @@
+"""The choices that image operations offer by name."""
+
+from __future__ import annotations
+
+from enum import Enum, IntEnum
+
+
+class Inter(IntEnum):
+    """How pixels between pixels are made; ANTIALIAS is for PIL images, AREA and PILCUBIC for arrays only."""
+
+    NEAREST = 0
+    ANTIALIAS = 1
+    BILINEAR = LINEAR = 2
+    BICUBIC = CUBIC = 3
+    AREA = 4
+    PILCUBIC = 5
+
+
+class Border(str, Enum):
+    """What is outside of an image: a constant, its edge, or its mirror without or with the edge."""
+
+    CONSTANT = "constant"
+    EDGE = "edge"
+    REFLECT = "reflect"
+    SYMMETRIC = "symmetric"
+
+
+class ImageBatchFormat(IntEnum):
+    """Where the channels of a batch of images are."""
+
+    NHWC = 0
+    NCHW = 1
+
+
+class SliceMode(IntEnum):
+    """What becomes of a rest that is smaller than a patch: it is padded, or dropped."""
+
+    PAD = 0
+    DROP = 1
+
+
+class ConvertMode(IntEnum):
+    """A conversion between orders of color channels."""
+
+    COLOR_BGR2BGRA = COLOR_RGB2RGBA = 0
+    COLOR_BGRA2BGR = COLOR_RGBA2RGB = 1
+    COLOR_BGR2RGBA = COLOR_RGB2BGRA = 2
+    COLOR_RGBA2BGR = COLOR_BGRA2RGB = 3
+    COLOR_BGR2RGB = COLOR_RGB2BGR = 4
+    COLOR_BGRA2RGBA = COLOR_RGBA2BGRA = 5
+    COLOR_BGR2GRAY = 6
+    COLOR_RGB2GRAY = 7
+    COLOR_GRAY2BGR = COLOR_GRAY2RGB = 8
+    COLOR_GRAY2BGRA = COLOR_GRAY2RGBA = 9
+    COLOR_BGRA2GRAY = 10
+    COLOR_RGBA2GRAY = 11
+
+
+class AutoAugmentPolicy(str, Enum):
+    """The data set that a table of augmentations was found on."""
+
+    IMAGENET = "imagenet"
+    CIFAR10 = "cifar10"
+    SVHN = "svhn"
+
+
+class ImageReadMode(IntEnum):
+    """The channels that an image is read with: its own, one, or three."""
+
+    UNCHANGED = 0
+    GRAYSCALE = 1
+    COLOR = 2

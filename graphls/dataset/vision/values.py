@@ -1,0 +1,160 @@
+"""The numbers of images: scaled, normalized, in another order or kind."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from graphls.dataset.transforms.checks import boolean, dtype, number, sequence, string, type_error, value_error
+from graphls.dataset.transforms.type_cast import TypeCast
+from graphls.dataset.vision.image import Array, ImageOperation, check_image, is_pil, pillow, wrong_shape
+from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.source import user_location
+
+
+class Rescale(ImageOperation):
+    """image * rescale + shift, float32 of the same shape; raises GraphTypeError for what is no number."""
+
+    def __init__(self, rescale: float, shift: float) -> None:
+        self.rescale, self.shift = number("rescale", rescale), number("shift", shift)
+
+    def on_array(self, image: Array) -> Array:
+        return image.astype(np.float32) * np.float32(self.rescale) + np.float32(self.shift)
+
+
+class Normalize(ImageOperation):
+    """(image - mean) / std by channel, float32 of the same shape; `mean` and `std` have one number for each, or one.
+
+    Takes (..., H, W, C) or (H, W), or with `is_hwc=False` (..., C, H, W), or a PIL image. The numbers of `mean` are in
+    [0, 255], those of `std` in (0, 255]. Raises GraphTypeError, GraphValueError or GraphRuntimeError.
+    """
+
+    def __init__(self, mean: Any, std: Any, is_hwc: bool = True) -> None:
+        self.mean, self.std = _channels("mean", mean), _channels("std", std)
+        if len(self.mean) != len(self.std):
+            raise value_error(f"mean and std have the same length, not {len(self.mean)} and {len(self.std)}.")
+        if min(self.std) == 0:
+            raise value_error("Input std is not within the required interval of (0, 255].")
+        self.is_hwc = boolean("is_hwc", is_hwc)
+
+    def on_array(self, image: Array) -> Array:
+        check_image(self, image, more=True)
+        channels = 1 if image.ndim == 2 else image.shape[-1 if self.is_hwc else -3]
+        if len(self.mean) not in (1, channels):
+            raise wrong_shape(self, image, f"an image of {len(self.mean)} channels")
+        shape = (-1,) if self.is_hwc or image.ndim == 2 else (-1, 1, 1)
+        mean, std = (np.array(values, np.float32).reshape(shape) for values in (self.mean, self.std))
+        return np.asarray((image.astype(np.float32) - mean) / std)
+
+
+class NormalizePad(Normalize):
+    """`Normalize` of an image, then one channel of zeros more; `dtype` is "float32" or "float16"."""
+
+    def __init__(self, mean: Any, std: Any, dtype: str = "float32", is_hwc: bool = True) -> None:
+        super().__init__(mean, std, is_hwc)
+        if string("dtype", dtype) not in ("float32", "float16"):
+            raise value_error(f'dtype is "float32" or "float16", not {dtype!r}.')
+        self.dtype = np.dtype(dtype)
+
+    def on_array(self, image: Array) -> Array:
+        result = super().on_array(image)
+        axis = -1 if self.is_hwc else -3
+        result = result[(..., None) if self.is_hwc else (None,)] if image.ndim == 2 else result
+        zeros = np.zeros_like(np.take(result, [0], axis))
+        return np.asarray(np.concatenate([result, zeros], axis), self.dtype)
+
+
+def _channels(name: str, value: Any) -> tuple[float, ...]:
+    if not isinstance(value, (list, tuple)):
+        raise type_error(name, value, "a list or tuple")
+    if not value:
+        raise value_error(f"{name} has one number for each channel, not none.")
+    return sequence(name, value, [len(value)], lambda place, item: number(place, item, 0, 255))
+
+
+class HWC2CHW(ImageOperation):
+    """An image of (H, W, C) as (C, H, W); (H, W) stays as it is. Raises GraphRuntimeError for other shapes."""
+
+    def on_array(self, image: Array) -> Array:
+        check_image(self, image)
+        return np.ascontiguousarray(image.transpose(2, 0, 1)) if image.ndim == 3 else image
+
+
+class ToTensor(ImageOperation):
+    """An image of (H, W, C) or (H, W), divided by 255, as (C, H, W) of `output_type`; raises GraphTypeError,
+    GraphRuntimeError for other shapes."""
+
+    def __init__(self, output_type: Any = np.float32) -> None:
+        self.output_type = dtype("output_type", output_type)
+
+    def on_array(self, image: Array) -> Array:
+        check_image(self, image)
+        image = image[:, :, None] if image.ndim == 2 else image
+        scaled = np.ascontiguousarray(image.transpose(2, 0, 1)) / np.float32(255)
+        return np.asarray(scaled.astype(self.output_type))
+
+
+class ToNumpy(ImageOperation):
+    """A PIL image as an array."""
+
+    def on_array(self, image: Array) -> Array:
+        return np.array(image)
+
+
+class ToPIL(ImageOperation):
+    """An array as a PIL image: uint8 of (H, W, 2 to 4), or one channel of (H, W) or (H, W, 1).
+
+    Raises GraphTypeError for another dtype, GraphValueError for another shape.
+    """
+
+    def prepare(self, column: Any) -> Any:
+        if not is_pil(column) and not isinstance(column, np.ndarray):
+            raise type_error("image", column, "an array or a PIL image")
+        return column
+
+    def on_array(self, image: Array) -> Any:
+        if image.ndim not in (2, 3) or (image.ndim == 3 and not 1 <= image.shape[2] <= 4):
+            text = f"A PIL image is made of (H, W) or (H, W, 1 to 4), not of {image.shape}."
+            raise GraphValueError(text, user_location())
+        image = image[:, :, 0] if image.ndim == 3 and image.shape[2] == 1 else image
+        if image.ndim == 3 and image.dtype != np.uint8:
+            raise GraphTypeError(f"A PIL image of colors is made of uint8, not of {image.dtype}.", user_location())
+        try:
+            return pillow().fromarray(np.ascontiguousarray(image))
+        except TypeError:
+            raise GraphTypeError(f"There is no PIL image of {image.dtype}.", user_location()) from None
+
+    def on_pil(self, image: Any) -> Any:
+        return image
+
+
+class ToType(TypeCast):
+    """The image in another dtype, given as one of graphls or NumPy or by its name."""
+
+    def __init__(self, data_type: Any) -> None:
+        super().__init__(data_type)
+
+
+class LinearTransformation(ImageOperation):
+    """(image.flatten() - mean_vector) @ transformation_matrix, in the image's shape, such as whitening.
+
+    `transformation_matrix` is (D, D), `mean_vector` (D,), D the number of the image's elements. Raises GraphTypeError
+    for what is no array, GraphValueError for shapes that do not fit.
+    """
+
+    def __init__(self, transformation_matrix: Array, mean_vector: Array) -> None:
+        for name, value in (("transformation_matrix", transformation_matrix), ("mean_vector", mean_vector)):
+            if not isinstance(value, np.ndarray):
+                raise type_error(name, value, "an array")
+        if transformation_matrix.ndim != 2 or len(set(transformation_matrix.shape)) != 1:
+            raise value_error(f"transformation_matrix is square, not {transformation_matrix.shape}.")
+        if mean_vector.shape != transformation_matrix.shape[:1]:
+            raise value_error(f"mean_vector has the shape {transformation_matrix.shape[:1]}, not {mean_vector.shape}.")
+        self.transformation_matrix, self.mean_vector = transformation_matrix, mean_vector
+
+    def on_array(self, image: Array) -> Array:
+        if image.size != len(self.mean_vector):
+            text = f"LinearTransformation of {len(self.mean_vector)} elements takes no image of {image.shape}."
+            raise GraphValueError(text, user_location())
+        return np.asarray((image.reshape(-1) - self.mean_vector) @ self.transformation_matrix).reshape(image.shape)
