@@ -2,14 +2,21 @@
 
 from graphls.ops import (
     arithmetic,
+    bands,
+    batch_blocks,
     bitwise,
     comparisons,
+    conversions,
     einstein,
     exponentials,
-    gamma,
+    gamma_functions,
     linear_algebra,
     norms,
+    rearrangement,
+    regions,
+    runs,
     scans,
+    segments,
     statistics,
     trigonometric,
 )
@@ -71,12 +78,15 @@ from graphls.ops.arrangement import (
     vstack,
 )
 from graphls.ops.attributes import dtype, rank, shape, size
+from graphls.ops.bands import *  # noqa: F403
+from graphls.ops.batch_blocks import *  # noqa: F403
 from graphls.ops.bitwise import *  # noqa: F403
 from graphls.ops.blocks import depth_to_space, fold, space_to_depth, unfold
 from graphls.ops.clipping import clip_by_global_norm, clip_by_norm
 from graphls.ops.comparisons import *  # noqa: F403
 from graphls.ops.composite import HyperMap, Map, MultitypeFuncGraph, Partial, partial
 from graphls.ops.control_flow import cond, fori_loop, scan, while_loop
+from graphls.ops.conversions import *  # noqa: F403
 from graphls.ops.convolution import conv1d, conv2d, conv3d, conv_transpose1d, conv_transpose2d, conv_transpose3d
 from graphls.ops.creation import (
     arange,
@@ -129,7 +139,7 @@ from graphls.ops.elementwise import (
     truncate_div,
 )
 from graphls.ops.exponentials import *  # noqa: F403
-from graphls.ops.gamma import *  # noqa: F403
+from graphls.ops.gamma_functions import *  # noqa: F403
 from graphls.ops.indexing import getitem, setitem
 from graphls.ops.linear_algebra import *  # noqa: F403
 from graphls.ops.logic import (
@@ -187,7 +197,7 @@ from graphls.ops.network import dropout, gelu, log_softmax, matmul, relu, sigmoi
 from graphls.ops.normalization import batch_norm, group_norm, layer_norm, lrn, rms_norm
 from graphls.ops.norms import *  # noqa: F403
 from graphls.ops.operations import __getattr__ as __getattr__  # operator classes are names of this package, too
-from graphls.ops.padding import mirror_pad, pad
+from graphls.ops.pads import mirror_pad, pad
 from graphls.ops.pooling import (
     avg_pool1d,
     avg_pool2d,
@@ -217,6 +227,7 @@ from graphls.ops.random import (
     uniform,
 )
 from graphls.ops.ranges import empty, empty_like, linspace, logspace, range
+from graphls.ops.rearrangement import *  # noqa: F403
 from graphls.ops.reductions import (
     all,
     amax,
@@ -239,7 +250,9 @@ from graphls.ops.reductions import (
     sum,
     var,
 )
+from graphls.ops.regions import *  # noqa: F403
 from graphls.ops.resize import interpolate, pixel_shuffle, pixel_unshuffle
+from graphls.ops.runs import *  # noqa: F403
 from graphls.ops.scans import *  # noqa: F403
 from graphls.ops.scattering import (
     gather_nd,
@@ -270,6 +283,7 @@ from graphls.ops.scattering import (
     tensor_scatter_sub,
     tensor_scatter_update,
 )
+from graphls.ops.segments import *  # noqa: F403
 from graphls.ops.selection import (
     argwhere,
     bincount,
@@ -627,9 +641,16 @@ __all__ += bitwise.__all__
 __all__ += comparisons.__all__
 __all__ += einstein.__all__
 __all__ += exponentials.__all__
-__all__ += gamma.__all__
+__all__ += gamma_functions.__all__
 __all__ += linear_algebra.__all__
 __all__ += norms.__all__
 __all__ += scans.__all__
 __all__ += statistics.__all__
 __all__ += trigonometric.__all__
+__all__ += bands.__all__
+__all__ += batch_blocks.__all__
+__all__ += conversions.__all__
+__all__ += rearrangement.__all__
+__all__ += regions.__all__
+__all__ += runs.__all__
+__all__ += segments.__all__
