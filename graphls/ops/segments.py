@@ -68,7 +68,7 @@ def _joined(
     inner = x.shape[numbers.ndim :]
     is_other = logical_or(less(numbers, 0), greater_equal(numbers, count))
     places = reshape(cast(where(is_other, count, numbers), int64), (-1,))
-    begin = full((count + 1, *inner), start(x.dtype), dtype=x.dtype)
+    begin = full((count + 1, *inner), Tensor(start(x.dtype), x.dtype))
     slices = reshape(x, (numbers.size, *inner))
     return cut(OF_SLICES[join](begin, places, slices, 0) if x.size else begin, 0, 0, count)
 
