@@ -117,11 +117,14 @@ from graphls.nn.losses_elementwise import (
     SoftMarginLoss,
 )
 from graphls.nn.optimizers import Optimizer
-from graphls.nn.optimizers_adam import Adam, AdaMax
+from graphls.nn.optimizers_adam import Adam, AdaMax, LazyAdam
 from graphls.nn.optimizers_adaptive import Adadelta, Adagrad, RMSProp
 from graphls.nn.optimizers_decoupled import AdamW, AdamWeightDecay
+from graphls.nn.optimizers_factored import AdaFactor
 from graphls.nn.optimizers_layerwise import LARS, Lamb
 from graphls.nn.optimizers_momentum import SGD, Momentum
+from graphls.nn.optimizers_proximal import FTRL, ProximalAdagrad
+from graphls.nn.optimizers_steps import ASGD, Rprop
 from graphls.nn.recurrent import GRU, LSTM, RNN
 from graphls.nn.recurrent_cells import GRUCell, LSTMCell, RNNCell
 from graphls.nn.train_step import TrainOneStepCell, TrainOneStepWithLossScaleCell
@@ -131,8 +134,10 @@ from graphls.nn.transformer_layers import TransformerDecoderLayer, TransformerEn
 from graphls.nn.wrappers import ForwardValueAndGrad, ParameterUpdate, WithEvalCell, WithGradCell
 
 __all__ = [
+    "ASGD",
     "CELU",
     "ELU",
+    "FTRL",
     "GELU",
     "GLU",
     "GRU",
@@ -141,6 +146,7 @@ __all__ = [
     "LSTM",
     "RNN",
     "SGD",
+    "AdaFactor",
     "AdaMax",
     "Adadelta",
     "Adagrad",
@@ -214,6 +220,7 @@ __all__ = [
     "LSTMCell",
     "Lamb",
     "LayerNorm",
+    "LazyAdam",
     "LeakyReLU",
     "LearningRateSchedule",
     "LogSigmoid",
@@ -245,6 +252,7 @@ __all__ = [
     "PixelUnshuffle",
     "PoissonNLLLoss",
     "PolynomialDecayLR",
+    "ProximalAdagrad",
     "RMSELoss",
     "RMSNorm",
     "RMSProp",
@@ -260,6 +268,7 @@ __all__ = [
     "ReplicationPad2d",
     "ReplicationPad3d",
     "ResizeBilinear",
+    "Rprop",
     "SeLU",
     "SequentialCell",
     "SiLU",
