@@ -5,20 +5,25 @@ from graphls.ops import (
     bands,
     batch_blocks,
     bitwise,
+    boxes,
     comparisons,
     conversions,
     einstein,
     exponentials,
     gamma_functions,
+    layers,
     linear_algebra,
     norms,
     rearrangement,
     regions,
     runs,
+    sampling,
     scans,
     segments,
     statistics,
+    transformers,
     trigonometric,
+    unpooling,
 )
 from graphls.ops.activations import (
     celu,
@@ -82,6 +87,7 @@ from graphls.ops.bands import *  # noqa: F403
 from graphls.ops.batch_blocks import *  # noqa: F403
 from graphls.ops.bitwise import *  # noqa: F403
 from graphls.ops.blocks import depth_to_space, fold, space_to_depth, unfold
+from graphls.ops.boxes import *  # noqa: F403
 from graphls.ops.clipping import clip_by_global_norm, clip_by_norm
 from graphls.ops.comparisons import *  # noqa: F403
 from graphls.ops.composite import HyperMap, Map, MultitypeFuncGraph, Partial, partial
@@ -141,6 +147,7 @@ from graphls.ops.elementwise import (
 from graphls.ops.exponentials import *  # noqa: F403
 from graphls.ops.gamma_functions import *  # noqa: F403
 from graphls.ops.indexing import getitem, setitem
+from graphls.ops.layers import *  # noqa: F403
 from graphls.ops.linear_algebra import *  # noqa: F403
 from graphls.ops.logic import (
     equal,
@@ -253,6 +260,7 @@ from graphls.ops.reductions import (
 from graphls.ops.regions import *  # noqa: F403
 from graphls.ops.resize import interpolate, pixel_shuffle, pixel_unshuffle
 from graphls.ops.runs import *  # noqa: F403
+from graphls.ops.sampling import *  # noqa: F403
 from graphls.ops.scans import *  # noqa: F403
 from graphls.ops.scattering import (
     gather_nd,
@@ -321,7 +329,9 @@ from graphls.ops.shapes import (
 from graphls.ops.sorting import argsort, kthvalue, msort, sort, topk
 from graphls.ops.state import assign, assign_add, assign_sub, depend, identity, stop_gradient
 from graphls.ops.statistics import *  # noqa: F403
+from graphls.ops.transformers import *  # noqa: F403
 from graphls.ops.trigonometric import *  # noqa: F403
+from graphls.ops.unpooling import *  # noqa: F403
 
 __all__ = [
     "GradOperation",
@@ -654,3 +664,8 @@ __all__ += rearrangement.__all__
 __all__ += regions.__all__
 __all__ += runs.__all__
 __all__ += segments.__all__
+__all__ += boxes.__all__
+__all__ += layers.__all__
+__all__ += sampling.__all__
+__all__ += transformers.__all__
+__all__ += unpooling.__all__

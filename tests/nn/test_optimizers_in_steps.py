@@ -84,7 +84,9 @@ def training(kind: str, backend: str, depth: int = 2, rate: str = "number") -> A
     return cell, graphls.compile(cell, *inputs(0), backend=backend)
 
 
-@pytest.mark.parametrize(("kind", "rate"), [*((kind, "number") for kind in KEEPING), ("AdamW", "list"), ("Lamb", "cell")])
+@pytest.mark.parametrize(
+    ("kind", "rate"), [*((kind, "number") for kind in KEEPING), ("AdamW", "list"), ("Lamb", "cell")]
+)
 def test_every_parameter_and_moment_is_updated_in_place(kind: str, rate: str) -> None:
     cell, step = training(kind, "numpy", rate=rate)
     large = {w.state.name: w.in_place for w in step.graph.writes if w.state.type.size > 1}

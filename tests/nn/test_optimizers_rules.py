@@ -84,8 +84,9 @@ TORCH: list[Any] = [
     (lambda w: nn.Rprop(w, 0.05, (0.4, 1.3), (1e-3, 0.2)), [1.29566149, -2.0977672, 0.48023055]),
     # Adafactor(lr=0.01, eps=(1e-20, 1e-3))
     (lambda w: nn.AdaFactor(w, beta1=None), [1.43051112, -1.96605836, 0.09281062]),
-    (lambda w: nn.AdaFactor(w, beta1=None), [[1.33427958, -1.97136229, 0.18282725], [-0.03003194, 0.72863771, -0.65692215]]),
-]
+    (lambda w: nn.AdaFactor(w, beta1=None),
+     [[1.33427958, -1.97136229, 0.18282725], [-0.03003194, 0.72863771, -0.65692215]]),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("number", range(len(TORCH)))
