@@ -81,6 +81,7 @@ from graphls.nn.layers_pooling import (
 from graphls.nn.layers_reduce import ClipByNorm, Moments, Norm, ReduceLogSumExp
 from graphls.nn.layers_resize import PixelShuffle, PixelUnshuffle, ResizeBilinear, Upsample
 from graphls.nn.layers_transposed import Conv1dTranspose, Conv2dTranspose, Conv3dTranspose
+from graphls.nn.layers_unpooling import MaxUnpool1d, MaxUnpool2d, MaxUnpool3d
 from graphls.nn.learning_rate_schedule import (
     CosineDecayLR,
     ExponentialDecayLR,
@@ -94,6 +95,7 @@ from graphls.nn.loss_scale import AdaptiveLossScaleUpdateCell, DynamicLossScaleU
 from graphls.nn.losses import LossBase, MSELoss, SoftmaxCrossEntropyWithLogits, WithLossCell
 from graphls.nn.losses_classes import (
     CrossEntropyLoss,
+    CTCLoss,
     FocalLoss,
     MultilabelMarginLoss,
     MultiLabelSoftMarginLoss,
@@ -168,6 +170,7 @@ __all__ = [
     "BatchNorm1d",
     "BatchNorm2d",
     "BatchNorm3d",
+    "CTCLoss",
     "Cell",
     "CellDict",
     "CellList",
@@ -233,6 +236,9 @@ __all__ = [
     "MaxPool1d",
     "MaxPool2d",
     "MaxPool3d",
+    "MaxUnpool1d",
+    "MaxUnpool2d",
+    "MaxUnpool3d",
     "Mish",
     "Moments",
     "Momentum",

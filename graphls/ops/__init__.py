@@ -8,6 +8,7 @@ from graphls.ops import (
     boxes,
     comparisons,
     conversions,
+    ctc,
     einstein,
     exponentials,
     gamma_functions,
@@ -106,6 +107,7 @@ from graphls.ops.creation import (
     zeros,
     zeros_like,
 )
+from graphls.ops.ctc import *  # noqa: F403
 from graphls.ops.diagonals import diag, diag_embed, diagonal, eye, tril, tril_indices, triu, triu_indices
 from graphls.ops.differentiate import GradOperation, grad, value_and_grad
 from graphls.ops.einstein import *  # noqa: F403
@@ -669,3 +671,4 @@ __all__ += layers.__all__
 __all__ += sampling.__all__
 __all__ += transformers.__all__
 __all__ += unpooling.__all__
+__all__ += ctc.__all__
