@@ -9,11 +9,14 @@ from graphls.ops import (
     comparisons,
     conversions,
     ctc,
+    directions,
     einstein,
     exponentials,
     gamma_functions,
+    jacobians,
     layers,
     linear_algebra,
+    mapping,
     norms,
     rearrangement,
     regions,
@@ -110,6 +113,7 @@ from graphls.ops.creation import (
 from graphls.ops.ctc import *  # noqa: F403
 from graphls.ops.diagonals import diag, diag_embed, diagonal, eye, tril, tril_indices, triu, triu_indices
 from graphls.ops.differentiate import GradOperation, grad, value_and_grad
+from graphls.ops.directions import *  # noqa: F403
 from graphls.ops.einstein import *  # noqa: F403
 from graphls.ops.elementwise import (
     abs,
@@ -149,6 +153,7 @@ from graphls.ops.elementwise import (
 from graphls.ops.exponentials import *  # noqa: F403
 from graphls.ops.gamma_functions import *  # noqa: F403
 from graphls.ops.indexing import getitem, setitem
+from graphls.ops.jacobians import *  # noqa: F403
 from graphls.ops.layers import *  # noqa: F403
 from graphls.ops.linear_algebra import *  # noqa: F403
 from graphls.ops.logic import (
@@ -190,6 +195,7 @@ from graphls.ops.losses_classes import (
     nll_loss,
 )
 from graphls.ops.losses_distances import cosine_embedding_loss, triplet_margin_loss
+from graphls.ops.mapping import *  # noqa: F403
 from graphls.ops.movement import (
     flip,
     fliplr,
@@ -672,3 +678,6 @@ __all__ += sampling.__all__
 __all__ += transformers.__all__
 __all__ += unpooling.__all__
 __all__ += ctc.__all__
+__all__ += directions.__all__
+__all__ += jacobians.__all__
+__all__ += mapping.__all__
