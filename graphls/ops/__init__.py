@@ -10,6 +10,7 @@ from graphls.ops import (
     conversions,
     ctc,
     directions,
+    distributions,
     einstein,
     exponentials,
     gamma_functions,
@@ -114,6 +115,7 @@ from graphls.ops.ctc import *  # noqa: F403
 from graphls.ops.diagonals import diag, diag_embed, diagonal, eye, tril, tril_indices, triu, triu_indices
 from graphls.ops.differentiate import GradOperation, grad, value_and_grad
 from graphls.ops.directions import *  # noqa: F403
+from graphls.ops.distributions import *  # noqa: F403
 from graphls.ops.einstein import *  # noqa: F403
 from graphls.ops.elementwise import (
     abs,
@@ -681,3 +683,4 @@ __all__ += ctc.__all__
 __all__ += directions.__all__
 __all__ += jacobians.__all__
 __all__ += mapping.__all__
+__all__ += distributions.__all__
