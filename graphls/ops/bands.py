@@ -11,6 +11,7 @@ from graphls.ops.diagonals import diag_embed, matrices_of, positions
 from graphls.ops.elementwise import add, cast, maximum, minimum, mul, sub
 from graphls.ops.logic import less, less_equal, logical_and, logical_or, where
 from graphls.ops.operands import in_graph, shape_of, tensor_of
+from graphls.ops.settings import integer
 from graphls.ops.shapes import gather, reshape
 from graphls.source import user_location
 from graphls.tensor import Tensor
@@ -99,12 +100,16 @@ def matrix_diag(
     if outer < 0 or (low < high and x.shape[-2] != high - low + 1):
         message = f"matrix_diag takes {high - low + 1} diagonals as rows for k = {k}, not {x.type}."
         raise GraphValueError(message, user_location())
-    rows, columns = _sizes(x.shape[-1], low, high, *(int(tensor_of(n).item()) for n in (num_rows, num_cols)))
+    rows, columns = _sizes(x.shape[-1], low, high, _count("num_rows", num_rows), _count("num_cols", num_cols))
     band = _band("matrix_diag", k, rows, columns, align)
     if band.longest != x.shape[-1]:
         message = f"Diagonals of {x.shape[-1]} elements do not fit into {rows} rows and {columns} columns."
         raise GraphValueError(message, user_location())
     return _set(cast(tensor_of(padding_value), x.dtype), x, band)
+
+
+def _count(argument: str, value: Any) -> int:
+    return integer("matrix_diag", argument, value.item() if isinstance(value, Tensor) and value.size == 1 else value)
 
 
 def _sizes(length: int, low: int, high: int, rows: int, columns: int) -> tuple[int, int]:

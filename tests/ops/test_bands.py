@@ -115,6 +115,7 @@ WRONG: list[Any] = [
     (lambda x: ops.matrix_set_diag(x, x[0]), ValueError, r"takes diagonals of shape \(2, 3\)"),
     (lambda x: ops.matrix_diag(x, (-1, 2)), ValueError, "takes 4 diagonals as rows"),
     (lambda x: ops.matrix_diag(x, 0, 5, 6), ValueError, "do not fit into 5 rows"),
+    (lambda x: ops.matrix_diag(x, 0, float("nan")), TypeError, "'num_rows' must be int"),
     (lambda x: ops.matrix_band_part(x, 0.5, 1), TypeError, "integers as bounds"),
 ]
 
