@@ -29,6 +29,7 @@ def array_of(data: Any, dtype: DType | None = None) -> Array:
         array = np.asarray(data)
     else:
         array = _array_of_numbers(data)
+        array = array.astype(np.float32) if array.dtype == np.float64 and dtype is None else array
     checked(as_dtype, array.dtype)
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
@@ -44,7 +45,7 @@ def _array_of_numbers(data: Any) -> Array:
         raise GraphValueError("The rows of a tensor must have the same length.", user_location()) from None
     if array.dtype.kind not in "biufV":
         raise GraphTypeError(f"A tensor is made of numbers, not of {type(data).__name__}.", user_location())
-    return array.astype(np.float32) if array.dtype == np.float64 else array
+    return array
 
 
 class Tensor(Operators):

@@ -81,6 +81,7 @@ from graphls.nn.layers_pooling import (
 from graphls.nn.layers_reduce import ClipByNorm, Moments, Norm, ReduceLogSumExp
 from graphls.nn.layers_resize import PixelShuffle, PixelUnshuffle, ResizeBilinear, Upsample
 from graphls.nn.layers_transposed import Conv1dTranspose, Conv2dTranspose, Conv3dTranspose
+from graphls.nn.layers_unpooling import MaxUnpool1d, MaxUnpool2d, MaxUnpool3d
 from graphls.nn.learning_rate_schedule import (
     CosineDecayLR,
     ExponentialDecayLR,
@@ -94,6 +95,7 @@ from graphls.nn.loss_scale import AdaptiveLossScaleUpdateCell, DynamicLossScaleU
 from graphls.nn.losses import LossBase, MSELoss, SoftmaxCrossEntropyWithLogits, WithLossCell
 from graphls.nn.losses_classes import (
     CrossEntropyLoss,
+    CTCLoss,
     FocalLoss,
     MultilabelMarginLoss,
     MultiLabelSoftMarginLoss,
@@ -117,11 +119,14 @@ from graphls.nn.losses_elementwise import (
     SoftMarginLoss,
 )
 from graphls.nn.optimizers import Optimizer
-from graphls.nn.optimizers_adam import Adam, AdaMax
+from graphls.nn.optimizers_adam import Adam, AdaMax, LazyAdam
 from graphls.nn.optimizers_adaptive import Adadelta, Adagrad, RMSProp
 from graphls.nn.optimizers_decoupled import AdamW, AdamWeightDecay
+from graphls.nn.optimizers_factored import AdaFactor
 from graphls.nn.optimizers_layerwise import LARS, Lamb
 from graphls.nn.optimizers_momentum import SGD, Momentum
+from graphls.nn.optimizers_proximal import FTRL, ProximalAdagrad
+from graphls.nn.optimizers_steps import ASGD, Rprop
 from graphls.nn.recurrent import GRU, LSTM, RNN
 from graphls.nn.recurrent_cells import GRUCell, LSTMCell, RNNCell
 from graphls.nn.train_step import TrainOneStepCell, TrainOneStepWithLossScaleCell
@@ -131,8 +136,10 @@ from graphls.nn.transformer_layers import TransformerDecoderLayer, TransformerEn
 from graphls.nn.wrappers import ForwardValueAndGrad, ParameterUpdate, WithEvalCell, WithGradCell
 
 __all__ = [
+    "ASGD",
     "CELU",
     "ELU",
+    "FTRL",
     "GELU",
     "GLU",
     "GRU",
@@ -141,6 +148,7 @@ __all__ = [
     "LSTM",
     "RNN",
     "SGD",
+    "AdaFactor",
     "AdaMax",
     "Adadelta",
     "Adagrad",
@@ -162,6 +170,7 @@ __all__ = [
     "BatchNorm1d",
     "BatchNorm2d",
     "BatchNorm3d",
+    "CTCLoss",
     "Cell",
     "CellDict",
     "CellList",
@@ -214,6 +223,7 @@ __all__ = [
     "LSTMCell",
     "Lamb",
     "LayerNorm",
+    "LazyAdam",
     "LeakyReLU",
     "LearningRateSchedule",
     "LogSigmoid",
@@ -226,6 +236,9 @@ __all__ = [
     "MaxPool1d",
     "MaxPool2d",
     "MaxPool3d",
+    "MaxUnpool1d",
+    "MaxUnpool2d",
+    "MaxUnpool3d",
     "Mish",
     "Moments",
     "Momentum",
@@ -245,6 +258,7 @@ __all__ = [
     "PixelUnshuffle",
     "PoissonNLLLoss",
     "PolynomialDecayLR",
+    "ProximalAdagrad",
     "RMSELoss",
     "RMSNorm",
     "RMSProp",
@@ -260,6 +274,7 @@ __all__ = [
     "ReplicationPad2d",
     "ReplicationPad3d",
     "ResizeBilinear",
+    "Rprop",
     "SeLU",
     "SequentialCell",
     "SiLU",

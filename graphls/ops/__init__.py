@@ -2,16 +2,33 @@
 
 from graphls.ops import (
     arithmetic,
+    bands,
+    batch_blocks,
     bitwise,
+    boxes,
     comparisons,
+    conversions,
+    ctc,
+    directions,
+    distributions,
     einstein,
     exponentials,
-    gamma,
+    gamma_functions,
+    jacobians,
+    layers,
     linear_algebra,
+    mapping,
     norms,
+    rearrangement,
+    regions,
+    runs,
+    sampling,
     scans,
+    segments,
     statistics,
+    transformers,
     trigonometric,
+    unpooling,
 )
 from graphls.ops.activations import (
     celu,
@@ -71,12 +88,16 @@ from graphls.ops.arrangement import (
     vstack,
 )
 from graphls.ops.attributes import dtype, rank, shape, size
+from graphls.ops.bands import *  # noqa: F403
+from graphls.ops.batch_blocks import *  # noqa: F403
 from graphls.ops.bitwise import *  # noqa: F403
 from graphls.ops.blocks import depth_to_space, fold, space_to_depth, unfold
+from graphls.ops.boxes import *  # noqa: F403
 from graphls.ops.clipping import clip_by_global_norm, clip_by_norm
 from graphls.ops.comparisons import *  # noqa: F403
 from graphls.ops.composite import HyperMap, Map, MultitypeFuncGraph, Partial, partial
 from graphls.ops.control_flow import cond, fori_loop, scan, while_loop
+from graphls.ops.conversions import *  # noqa: F403
 from graphls.ops.convolution import conv1d, conv2d, conv3d, conv_transpose1d, conv_transpose2d, conv_transpose3d
 from graphls.ops.creation import (
     arange,
@@ -90,8 +111,11 @@ from graphls.ops.creation import (
     zeros,
     zeros_like,
 )
+from graphls.ops.ctc import *  # noqa: F403
 from graphls.ops.diagonals import diag, diag_embed, diagonal, eye, tril, tril_indices, triu, triu_indices
 from graphls.ops.differentiate import GradOperation, grad, value_and_grad
+from graphls.ops.directions import *  # noqa: F403
+from graphls.ops.distributions import *  # noqa: F403
 from graphls.ops.einstein import *  # noqa: F403
 from graphls.ops.elementwise import (
     abs,
@@ -129,8 +153,10 @@ from graphls.ops.elementwise import (
     truncate_div,
 )
 from graphls.ops.exponentials import *  # noqa: F403
-from graphls.ops.gamma import *  # noqa: F403
+from graphls.ops.gamma_functions import *  # noqa: F403
 from graphls.ops.indexing import getitem, setitem
+from graphls.ops.jacobians import *  # noqa: F403
+from graphls.ops.layers import *  # noqa: F403
 from graphls.ops.linear_algebra import *  # noqa: F403
 from graphls.ops.logic import (
     equal,
@@ -171,6 +197,7 @@ from graphls.ops.losses_classes import (
     nll_loss,
 )
 from graphls.ops.losses_distances import cosine_embedding_loss, triplet_margin_loss
+from graphls.ops.mapping import *  # noqa: F403
 from graphls.ops.movement import (
     flip,
     fliplr,
@@ -187,7 +214,7 @@ from graphls.ops.network import dropout, gelu, log_softmax, matmul, relu, sigmoi
 from graphls.ops.normalization import batch_norm, group_norm, layer_norm, lrn, rms_norm
 from graphls.ops.norms import *  # noqa: F403
 from graphls.ops.operations import __getattr__ as __getattr__  # operator classes are names of this package, too
-from graphls.ops.padding import mirror_pad, pad
+from graphls.ops.pads import mirror_pad, pad
 from graphls.ops.pooling import (
     avg_pool1d,
     avg_pool2d,
@@ -217,6 +244,7 @@ from graphls.ops.random import (
     uniform,
 )
 from graphls.ops.ranges import empty, empty_like, linspace, logspace, range
+from graphls.ops.rearrangement import *  # noqa: F403
 from graphls.ops.reductions import (
     all,
     amax,
@@ -239,7 +267,10 @@ from graphls.ops.reductions import (
     sum,
     var,
 )
+from graphls.ops.regions import *  # noqa: F403
 from graphls.ops.resize import interpolate, pixel_shuffle, pixel_unshuffle
+from graphls.ops.runs import *  # noqa: F403
+from graphls.ops.sampling import *  # noqa: F403
 from graphls.ops.scans import *  # noqa: F403
 from graphls.ops.scattering import (
     gather_nd,
@@ -270,6 +301,7 @@ from graphls.ops.scattering import (
     tensor_scatter_sub,
     tensor_scatter_update,
 )
+from graphls.ops.segments import *  # noqa: F403
 from graphls.ops.selection import (
     argwhere,
     bincount,
@@ -307,7 +339,9 @@ from graphls.ops.shapes import (
 from graphls.ops.sorting import argsort, kthvalue, msort, sort, topk
 from graphls.ops.state import assign, assign_add, assign_sub, depend, identity, stop_gradient
 from graphls.ops.statistics import *  # noqa: F403
+from graphls.ops.transformers import *  # noqa: F403
 from graphls.ops.trigonometric import *  # noqa: F403
+from graphls.ops.unpooling import *  # noqa: F403
 
 __all__ = [
     "GradOperation",
@@ -627,9 +661,26 @@ __all__ += bitwise.__all__
 __all__ += comparisons.__all__
 __all__ += einstein.__all__
 __all__ += exponentials.__all__
-__all__ += gamma.__all__
+__all__ += gamma_functions.__all__
 __all__ += linear_algebra.__all__
 __all__ += norms.__all__
 __all__ += scans.__all__
 __all__ += statistics.__all__
 __all__ += trigonometric.__all__
+__all__ += bands.__all__
+__all__ += batch_blocks.__all__
+__all__ += conversions.__all__
+__all__ += rearrangement.__all__
+__all__ += regions.__all__
+__all__ += runs.__all__
+__all__ += segments.__all__
+__all__ += boxes.__all__
+__all__ += layers.__all__
+__all__ += sampling.__all__
+__all__ += transformers.__all__
+__all__ += unpooling.__all__
+__all__ += ctc.__all__
+__all__ += directions.__all__
+__all__ += jacobians.__all__
+__all__ += mapping.__all__
+__all__ += distributions.__all__
