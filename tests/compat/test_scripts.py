@@ -44,15 +44,15 @@ def test_lenet_in_a_loop_of_its_own(tmp_path: Path) -> None:
     not all(find_spec(f"graphls.{room}") for room in ("dataset", "train")), reason="Model.train is not there yet"
 )
 def test_lenet_with_model_train_and_callbacks(tmp_path: Path) -> None:
-    done = run(SCRIPTS / "lenet_model.py", "--epoch_size", "2", folder=tmp_path)
+    done = run(SCRIPTS / "lenet_model.py", "--epoch_size", "4", folder=tmp_path)
     assert done.returncode == 0, done.stderr
     monitored = re.findall(r"epoch: (\d) step: (\d+), loss is ([\d.]+)", done.stdout)
-    assert [(epoch, step) for epoch, step, _ in monitored] == [(e, s) for e in "12" for s in ("10", "20", "30")]
-    assert float(monitored[-1][2]) < 1.0
-    assert len(re.findall(r"Train epoch time: [\d.]+ ms, per step time: [\d.]+ ms", done.stdout)) == 2
+    assert [(epoch, step) for epoch, step, _ in monitored] == [(e, s) for e in "1234" for s in ("10", "20", "30")]
+    assert float(monitored[-1][2]) < 0.8
+    assert len(re.findall(r"Train epoch time: [\d.]+ ms, per step time: [\d.]+ ms", done.stdout)) == 4
     saved = {path.name for path in (tmp_path / "ckpt").iterdir()}
-    assert {"lenet-1_30.ckpt", "lenet-2_30.ckpt"} <= saved
-    assert numbers(done.stdout, "'Accuracy':")[0] > 0.8
+    assert {name for name in saved if name.endswith(".ckpt")} == {"lenet-3_30.ckpt", "lenet-4_30.ckpt"}
+    assert float(re.findall(r"'Accuracy'.*([01]\.\d+)", done.stdout)[0]) > 0.75
     assert done.stdout.strip().endswith("(1, 10)")
 
 
