@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from graphls.api import CompileCache
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.files import write_text
 from graphls.ir.text import dump
@@ -185,5 +186,5 @@ def _place(parameters: Any) -> Place:
 def graph_text(network: Any) -> str:
     """The IR of the step that a cell has compiled last; empty where it has compiled none."""
     caches = network.__dict__.get("_compiled", {}).values() if isinstance(network, Cell) else ()
-    steps = [cache.last[2] for cache in caches if cache.last is not None]
+    steps = [c.last[2] for c in caches if isinstance(c, CompileCache) and c.last is not None]
     return dump(steps[-1].graph) if steps else ""
