@@ -16,6 +16,8 @@ from graphls.parameter import Parameter
 from graphls.source import user_location
 from graphls.tensor import Tensor
 
+__all__ = ["Embedding"]
+
 
 class Embedding(Cell):
     """The rows of `embedding_table`, (vocab_size, embedding_size), that integers name: (...) to (..., embedding_size).

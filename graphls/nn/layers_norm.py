@@ -16,6 +16,8 @@ from graphls.parameter import Parameter
 from graphls.source import user_location
 from graphls.tensor import Tensor
 
+__all__ = ["BatchNorm1d", "BatchNorm2d", "BatchNorm3d"]
+
 
 class BatchNorm2d(Cell):
     """(x - mean) / sqrt(variance + eps) * gamma + beta for each channel of images (N, C, H, W).

@@ -15,6 +15,8 @@ from graphls.ops.resize import aligned_positions, linear, weighted
 from graphls.source import user_location
 from graphls.tensor import Tensor
 
+__all__ = ["PixelShuffle", "PixelUnshuffle", "ResizeBilinear", "Upsample"]
+
 
 class Upsample(Cell):
     """Images (N, C, sizes...) resized to `size` or by `scale_factor`, with the modes of `ops.interpolate`."""

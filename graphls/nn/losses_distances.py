@@ -19,6 +19,8 @@ from graphls.ops.settings import integer, number
 from graphls.source import user_location
 from graphls.tensor import Tensor
 
+__all__ = ["CosineEmbeddingLoss", "DiceLoss", "MultiClassDiceLoss", "TripletMarginLoss"]
+
 
 class CosineEmbeddingLoss(LossBase):
     """1 - cosine of two vectors where the target is 1, and what the cosine exceeds `margin` by where it is -1."""

@@ -30,6 +30,8 @@ from graphls.ops.shapes import expand_dims, gather, gather_elements, reshape
 from graphls.source import user_location
 from graphls.tensor import Tensor
 
+__all__ = ["cross_entropy", "multi_margin_loss", "multilabel_margin_loss", "multilabel_soft_margin_loss", "nll_loss"]
+
 
 def cross_entropy(
     input: Any,

@@ -15,6 +15,8 @@ from graphls.ops.shapes import broadcast_to, gather, reshape, transpose
 from graphls.source import user_location
 from graphls.tensor import Tensor
 
+__all__ = ["interpolate", "pixel_shuffle", "pixel_unshuffle"]
+
 Array = np.ndarray[Any, Any]
 Taps = list[tuple[Array, Array]]
 """Positions along an axis and their weights, of which the weighted elements are summed."""
