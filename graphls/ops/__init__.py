@@ -12,12 +12,15 @@ from graphls.ops.adaptive import *
 from graphls.ops.arithmetic import *
 from graphls.ops.arrangement import *
 from graphls.ops.attributes import *
+from graphls.ops.bands import *
+from graphls.ops.batch_blocks import *
 from graphls.ops.bitwise import *
 from graphls.ops.blocks import *
 from graphls.ops.clipping import *
 from graphls.ops.comparisons import *
 from graphls.ops.composite import *
 from graphls.ops.control_flow import *
+from graphls.ops.conversions import *
 from graphls.ops.convolution import *
 from graphls.ops.creation import *
 from graphls.ops.diagonals import *
@@ -25,7 +28,7 @@ from graphls.ops.differentiate import *
 from graphls.ops.einstein import *
 from graphls.ops.elementwise import *
 from graphls.ops.exponentials import *
-from graphls.ops.gamma import *
+from graphls.ops.gamma_functions import *
 from graphls.ops.indexing import *
 from graphls.ops.linear_algebra import *
 from graphls.ops.logic import *
@@ -37,14 +40,18 @@ from graphls.ops.network import *
 from graphls.ops.normalization import *
 from graphls.ops.norms import *
 from graphls.ops.operations import __getattr__ as __getattr__  # operator classes are names of this package, too
-from graphls.ops.padding import *
+from graphls.ops.pads import *
 from graphls.ops.pooling import *
 from graphls.ops.random import *
 from graphls.ops.ranges import *
+from graphls.ops.rearrangement import *
 from graphls.ops.reductions import *
+from graphls.ops.regions import *
 from graphls.ops.resize import *
+from graphls.ops.runs import *
 from graphls.ops.scans import *
 from graphls.ops.scattering import *
+from graphls.ops.segments import *
 from graphls.ops.selection import *
 from graphls.ops.shapes import *
 from graphls.ops.sorting import *

@@ -143,13 +143,14 @@ def heaviside(x: Any, values: Any) -> Tensor:
 def nan_to_num(x: Any, nan: float | None = None, posinf: float | None = None, neginf: float | None = None) -> Tensor:
     """x with numbers in place of nan (0 unless given) and infinities (the outermost numbers of the dtype)."""
     x = float_of(x)
-    largest = _largest(x.dtype)
+    largest = largest_number(x.dtype)
     x = where(isnan(x), 0.0 if nan is None else nan, x)
     x = where(equal(x, np.inf), largest if posinf is None else posinf, x)
     return where(equal(x, -np.inf), -largest if neginf is None else neginf, x)
 
 
-def _largest(dtype: DType) -> float:
+def largest_number(dtype: DType) -> float:
+    """The largest finite number of a float dtype."""
     if dtype is bfloat16:
         import ml_dtypes
 

@@ -8,7 +8,7 @@ from typing import Any
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ops.elementwise import addn
 from graphls.ops.operands import apply, tensor_of
-from graphls.ops.padding import pad
+from graphls.ops.pads import pad
 from graphls.ops.shapes import cut, reshape, stack, transpose
 from graphls.source import user_location
 from graphls.tensor import Tensor

@@ -25,10 +25,10 @@ __all__ = ["diag", "diag_embed", "diagonal", "eye", "tril", "tril_indices", "tri
 def eye(n: int, m: int | None = None, dtype: Any = None) -> Tensor:
     """A matrix of n rows and m columns (n without) with ones on the diagonal; float32 unless another dtype is given."""
     rows, columns = shape_of((n, n if m is None else m))
-    return cast(equal(*_positions(rows, columns)), dtype or float32)
+    return cast(equal(*positions(rows, columns)), dtype or float32)
 
 
-def _positions(rows: int, columns: int) -> tuple[Tensor, Tensor]:
+def positions(rows: int, columns: int) -> tuple[Tensor, Tensor]:
     """The numbers of the rows as a column, and of the columns as a row."""
     return in_graph(reshape(arange(rows), (-1, 1))), in_graph(arange(columns))
 
@@ -38,8 +38,8 @@ def tril(x: Any, diagonal: int = 0) -> Tensor:
 
     Raises GraphValueError for fewer axes.
     """
-    x = _matrices("tril", x)
-    rows, columns = _positions(*x.shape[-2:])
+    x = matrices_of("tril", x)
+    rows, columns = positions(*x.shape[-2:])
     return where(greater_equal(rows + integer("tril", "diagonal", diagonal), columns), x, zeros((), x.dtype))
 
 
@@ -48,12 +48,13 @@ def triu(x: Any, diagonal: int = 0) -> Tensor:
 
     Raises GraphValueError for fewer axes.
     """
-    x = _matrices("triu", x)
-    rows, columns = _positions(*x.shape[-2:])
+    x = matrices_of("triu", x)
+    rows, columns = positions(*x.shape[-2:])
     return where(greater_equal(columns, rows + integer("triu", "diagonal", diagonal)), x, zeros((), x.dtype))
 
 
-def _matrices(name: str, x: Any) -> Tensor:
+def matrices_of(name: str, x: Any) -> Tensor:
+    """A tensor of two axes or more; raises GraphValueError for fewer."""
     matrices = tensor_of(x)
     if matrices.ndim < 2:
         raise GraphValueError(f"{name} takes a tensor of two axes or more, not {matrices.type}.", user_location())
@@ -88,8 +89,8 @@ def diagonal(x: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
     An offset above 0 counts diagonals towards the second axis, one below 0 towards the first. Raises GraphValueError
     unless there are two different axes.
     """
-    x = _matrices("diagonal", x)
-    x, offset = movedim(x, _two_axes(dim1, dim2, x.ndim), (-2, -1)), integer("diagonal", "offset", offset)
+    x = matrices_of("diagonal", x)
+    x, offset = movedim(x, two_axes(dim1, dim2, x.ndim), (-2, -1)), integer("diagonal", "offset", offset)
     *outer, rows, columns = x.shape
     start = offset if offset >= 0 else -offset * columns
     longest = builtins.min(rows, columns - offset) if offset >= 0 else builtins.min(rows + offset, columns)
@@ -101,7 +102,8 @@ def diagonal(x: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
     return apply("slice", flat, starts=starts, stops=stops, steps=steps)
 
 
-def _two_axes(dim1: int, dim2: int, rank: int) -> tuple[int, int]:
+def two_axes(dim1: int, dim2: int, rank: int) -> tuple[int, int]:
+    """Two axes counted from the front; raises GraphValueError where they are one."""
     first, second = axis_of(dim1, rank), axis_of(dim2, rank)
     if first == second:
         raise GraphValueError(f"A diagonal is of two different axes, not of {dim1} and {dim2}.", user_location())
@@ -114,11 +116,11 @@ def diag_embed(x: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tenso
     An offset above 0 counts diagonals towards the second axis, one below 0 towards the first.
     """
     x = tensor_of(x)
-    axes = _two_axes(dim1, dim2, x.ndim + 1)
+    axes = two_axes(dim1, dim2, x.ndim + 1)
     if not x.ndim:
         raise GraphValueError("diag_embed takes a tensor with axes, not a number.", user_location())
     size = x.shape[-1] + builtins.abs(integer("diag_embed", "offset", offset))
-    rows, columns = _positions(size, size)
+    rows, columns = positions(size, size)
     before, after = (zeros((*x.shape[:-1], n), x.dtype) for n in (builtins.max(offset, 0), builtins.max(-offset, 0)))
     lines = expand_dims(concat((before, x, after), -1), -2)
     matrices = where(equal(rows + offset, columns), lines, zeros((), x.dtype))

@@ -7,7 +7,7 @@ from typing import Any
 
 from graphls.ir.errors import GraphValueError
 from graphls.ir.types import int32, int64
-from graphls.ops import arrangement, blocks, diagonals, movement, padding, random, ranges, scattering, selection, shapes
+from graphls.ops import arrangement, blocks, diagonals, movement, pads, random, ranges, scattering, selection, shapes
 from graphls.ops import sorting as order
 from graphls.ops.elementwise import cast
 from graphls.ops.operator import REQUIRED
@@ -109,10 +109,10 @@ CONFIGURED: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "DepthToSpace": (blocks.depth_to_space, {"block_size": REQUIRED}),
     "IndexAdd": (scattering.index_add, {"axis": REQUIRED, "use_lock": True, "check_index_bound": True}),
     "Meshgrid": (_meshgrid, {"indexing": "xy"}),
-    "MirrorPad": (padding.mirror_pad, {"mode": "REFLECT"}),
+    "MirrorPad": (pads.mirror_pad, {"mode": "REFLECT"}),
     "Multinomial": (_multinomial, {**_SEEDS, "dtype": int32}),
     "Pack": (shapes.stack, {"axis": 0}),
-    "Pad": (padding.pad_zeros, {"paddings": REQUIRED}),
+    "Pad": (pads.pad_zeros, {"paddings": REQUIRED}),
     "Range": (_range, {"maxlen": 1000000}),
     "ReverseSequence": (movement.reverse_sequence, {"seq_dim": REQUIRED, "batch_dim": 0}),
     "ReverseV2": (movement.reverse, {"axis": REQUIRED}),

@@ -73,9 +73,9 @@ def masked_select(input: Any, mask: Any) -> Tensor:
 
     Raises GraphTypeError for a mask that the graph computes, because the shape would not be static.
     """
-    x, known = tensor_of(input), _known("masked_select", bool_of(mask))
-    shape = checked(broadcast_shapes, x.shape, known.shape) or (1,)
-    return getitem(broadcast_to(x, shape), np.broadcast_to(known.array, shape))
+    x, chosen = tensor_of(input), known("masked_select", bool_of(mask))
+    shape = checked(broadcast_shapes, x.shape, chosen.shape) or (1,)
+    return getitem(broadcast_to(x, shape), np.broadcast_to(chosen.array, shape))
 
 
 def nonzero(input: Any) -> Tensor:
@@ -83,7 +83,7 @@ def nonzero(input: Any) -> Tensor:
 
     Raises GraphTypeError for what the graph computes, because the shape would not be static.
     """
-    return Tensor(np.argwhere(_known("nonzero", input).array))
+    return Tensor(np.argwhere(known("nonzero", input).array))
 
 
 argwhere = nonzero
@@ -94,12 +94,13 @@ def unique(input: Any) -> tuple[Tensor, Tensor]:
 
     Raises GraphTypeError for what the graph computes, because the shape would not be static.
     """
-    x = _known("unique", input)
+    x = known("unique", input)
     found, places = np.unique(x.array, return_inverse=True)
     return Tensor(found), Tensor(places.reshape(x.shape), int32)
 
 
-def _known(name: str, x: Any) -> Tensor:
+def known(name: str, x: Any) -> Tensor:
+    """A tensor whose elements decide a shape; raises GraphTypeError for one that the graph computes."""
     tensor = tensor_of(x)
     if isinstance(tensor, Symbol):
         raise GraphTypeError(
