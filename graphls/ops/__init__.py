@@ -31,6 +31,7 @@ from graphls.ops.exponentials import *
 from graphls.ops.gamma_functions import *
 from graphls.ops.indexing import *
 from graphls.ops.linear_algebra import *
+from graphls.ops.linear_layers import *
 from graphls.ops.logic import *
 from graphls.ops.losses import *
 from graphls.ops.losses_classes import *
