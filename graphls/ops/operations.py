@@ -21,9 +21,12 @@ from graphls.ops import (
     float_status,
     logic,
     network,
+    operations_adam,
+    operations_adaptive,
     operations_arrays,
     operations_colors,
     operations_convolution,
+    operations_descent,
     operations_images,
     operations_layers,
     operations_network,
@@ -180,9 +183,12 @@ CONFIGURED: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
 }
 
 for _tables in (
+    operations_adam,
+    operations_adaptive,
     operations_arrays,
     operations_colors,
     operations_convolution,
+    operations_descent,
     operations_images,
     operations_layers,
     operations_network,
