@@ -93,7 +93,7 @@ def _nth_element(input: Any, n: Any, reverse: bool = False) -> Tensor:
     Raises GraphValueError for an n out of range.
     """
     x = tensor_of(input)
-    place = integer("NthElement", "n", n.item() if isinstance(n, Tensor) else n)
+    place = integer("NthElement", "n", tensor_of(n).item())
     if not x.ndim or not 0 <= place < x.shape[-1]:
         raise GraphValueError(f"NthElement has no element {place} along the last axis of {x.type}.", user_location())
     return shapes.gather(sort(x, -1, bool(reverse))[0], place, -1)

@@ -30,7 +30,6 @@ from graphls.ops import (
     trigonometric,
 )
 from graphls.ops.operator import REQUIRED
-from graphls.tensor import Tensor
 
 
 def _with_value(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -68,7 +67,7 @@ def _log_cum_sum_exp(x: Any, axis: Any, exclusive: bool = False, reverse: bool =
 
     Where `exclusive` without the element itself; the sum of none has the lowest number as its logarithm.
     """
-    x, along = operands.float_of(x), int(axis.item()) if isinstance(axis, Tensor) else axis
+    x, along = operands.float_of(x), int(operands.tensor_of(axis).item())
     x = movement.flip(x, along) if reverse else x
     sums = scans.logcumsumexp(x, along)
     if exclusive:
@@ -96,7 +95,7 @@ def _multivariate(x: Any, p: int) -> Any:
 
 
 def _polygamma(a: Any, x: Any) -> Any:
-    return gamma_functions.polygamma(int(a.item()) if isinstance(a, Tensor) else a, x)
+    return gamma_functions.polygamma(int(operands.tensor_of(a).item()), x)
 
 
 def _tridiagonal_product(superdiag: Any, maindiag: Any, subdiag: Any, rhs: Any) -> Any:

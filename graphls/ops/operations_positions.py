@@ -96,7 +96,7 @@ def _padded(
 
     The mode "edge" repeats the edge. Unless `paddings_contiguous`, all numbers before stand before all behind.
     """
-    widths = [int(n) for n in np.ravel(paddings.asnumpy() if isinstance(paddings, Tensor) else paddings)]
+    widths = [int(n) for n in tensor_of(paddings).asnumpy().reshape(-1)]
     if not paddings_contiguous:
         half = len(widths) // 2
         widths = [n for pair in zip(widths[:half], widths[half:], strict=True) for n in pair]

@@ -71,7 +71,7 @@ _permutation_of.__doc__ = random.randperm.__doc__
 
 
 def _count(name: str, n: Any) -> int:
-    return integer(name, "n", tensor_of(n).item() if isinstance(n, Tensor) else n)
+    return integer(name, "n", tensor_of(n).item())
 
 
 def _truncated_normal(shape: Any, dtype: Any = float32, seed: int = 0, seed2: int = 0) -> Tensor:
