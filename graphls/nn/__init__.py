@@ -16,9 +16,12 @@ from graphls.nn.cell import *
 from graphls.nn.containers import *
 from graphls.nn.dynamic_lr import *
 from graphls.nn.embedding import *
+from graphls.nn.image_quality import *
 from graphls.nn.layer_norm import *
 from graphls.nn.layers import *
 from graphls.nn.layers_adaptive import *
+from graphls.nn.layers_arrays import *
+from graphls.nn.layers_bilinear import *
 from graphls.nn.layers_convolution import *
 from graphls.nn.layers_dropout import *
 from graphls.nn.layers_norm import *
@@ -28,6 +31,7 @@ from graphls.nn.layers_pooling import *
 from graphls.nn.layers_reduce import *
 from graphls.nn.layers_resize import *
 from graphls.nn.layers_transposed import *
+from graphls.nn.layers_unpooling import *
 from graphls.nn.learning_rate_schedule import *
 from graphls.nn.loss_scale import *
 from graphls.nn.losses import *
@@ -42,6 +46,7 @@ from graphls.nn.optimizers_layerwise import *
 from graphls.nn.optimizers_momentum import *
 from graphls.nn.recurrent import *
 from graphls.nn.recurrent_cells import *
+from graphls.nn.time_distributed import *
 from graphls.nn.train_step import *
 from graphls.nn.train_step_mf import *
 from graphls.nn.transformer import *

@@ -116,7 +116,7 @@ def _channel_dropout(name: str, axes: int) -> Callable[..., Any]:
     return dropped
 
 
-def _embedding_lookup(input_params: Any, input_indices: Any, offset: int) -> Tensor:
+def embedding_lookup(input_params: Any, input_indices: Any, offset: int) -> Tensor:
     """The slices along the first axis at integers less `offset`, zeros where there is none.
 
     Raises GraphTypeError for indices that are no integers.
@@ -139,7 +139,7 @@ _padding.__doc__ = rearrangement.padding.__doc__
 
 PLAIN: dict[str, Callable[..., Any]] = {
     "Dense": linear_layers.dense,
-    "EmbeddingLookup": _embedding_lookup,
+    "EmbeddingLookup": embedding_lookup,
 }
 
 CONFIGURED: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
