@@ -7,13 +7,14 @@ from typing import Any
 
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import bool_, float32
-from graphls.ops import linear_layers, normalization, rearrangement
+from graphls.ops import linear_layers, normalization, rearrangement, recurrence
 from graphls.ops.creation import ones, zeros
 from graphls.ops.elementwise import add, cast, mul, rsqrt, sub
 from graphls.ops.logic import greater_equal, less, logical_and, where
 from graphls.ops.movement import moveaxis
 from graphls.ops.operands import axis_of, float_of, tensor_of
 from graphls.ops.operations_convolution import as_given, channels_first
+from graphls.ops.operator import REQUIRED
 from graphls.ops.random import drawn
 from graphls.ops.reductions import mean
 from graphls.ops.settings import number
@@ -131,6 +132,29 @@ def embedding_lookup(input_params: Any, input_indices: Any, offset: int) -> Tens
     return where(rows, found, zeros((), table.dtype))
 
 
+def _lstm(
+    input: Any,
+    h: Any,
+    c: Any,
+    w: Any,
+    input_size: int,
+    hidden_size: int,
+    num_layers: int,
+    has_bias: bool,
+    bidirectional: bool,
+    dropout: float,
+    proj_size: int = 0,
+) -> tuple[Tensor, ...]:
+    if proj_size:
+        raise GraphValueError(f"LSTM has no projection: 'proj_size' is 0, not {proj_size!r}.", user_location())
+    found = recurrence.lstm(input, h, c, w, hidden_size, num_layers, bool(bidirectional), dropout)
+    kept = zeros((1, 1), found[0].dtype)
+    return (*found, kept, kept)
+
+
+_lstm.__doc__ = f"{recurrence.lstm.__doc__}\n\nThe two results behind these hold nothing, as gradients need nothing."
+
+
 def _padding(x: Any, pad_dim_size: int = 8) -> Tensor:
     return rearrangement.padding(x, pad_dim_size)
 
@@ -147,7 +171,14 @@ CONFIGURED: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "Dropout": (_dropout, {"keep_prob": 0.5, "Seed0": 0, "Seed1": 0}),
     "Dropout2D": (_channel_dropout("Dropout2D", 2), {"keep_prob": 0.5}),
     "Dropout3D": (_channel_dropout("Dropout3D", 3), {"keep_prob": 0.5}),
+    "LSTM": (
+        _lstm,
+        {
+            **dict.fromkeys(("input_size", "hidden_size", "num_layers", "has_bias", "bidirectional"), REQUIRED),
+            "dropout": REQUIRED, "proj_size": 0,
+        },
+    ),
     "LayerNorm": (_layer_norm, {"begin_norm_axis": 1, "begin_params_axis": 1, "epsilon": 1e-7}),
     "Padding": (_padding, {"pad_dim_size": 8}),
     "RmsNorm": (normalization.rms_norm, {"epsilon": 1e-6}),
-}
+}  # fmt: skip

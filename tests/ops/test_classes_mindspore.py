@@ -17,7 +17,6 @@ import pytest
 import graphls
 from graphls import nn, ops
 from graphls.tree import leaves, map_leaves
-from tests.ops.agree import BACKENDS
 from tests.ops.slopes import assert_slopes
 
 ROWS = json.loads(Path(__file__).with_name("classes_mindspore.json").read_text())
@@ -28,6 +27,10 @@ STATIC = {
     "SegmentMin", "SegmentProd", "SegmentSum", "UnravelIndex", "Col2Im",
 }  # fmt: skip
 """Operators whose integer inputs say what shape the result has, and are known."""
+
+
+PARTLY = {"BatchNorm", "LSTM"}
+"""Operators whose last results that CPU leaves unwritten."""
 
 
 def wave(spec: dict[str, Any]) -> Any:
@@ -102,7 +105,10 @@ def test_results_on_numpy(row: dict[str, Any]) -> None:
 
 
 def check(row: dict[str, Any], call: Call, found: Any) -> None:
-    for result, expected in zip(found, row["results"]):  # noqa: B905  (of some, only the first are right there)
+    results = row["results"] or [None] * len(found)
+    for result, expected in zip(found, results, strict=row["name"] not in PARTLY):
+        if expected is None:
+            continue
         assert result.dtype.long_name == expected["dtype"] and result.shape == tuple(expected["shape"])
         values = np.reshape(expected["array"], expected["shape"])
         tolerance = 2e-3 if row["name"] == "ResizeBicubic" else 3e-5  # MindSpore rounds its cubics to a table
@@ -117,13 +123,12 @@ def check(row: dict[str, Any], call: Call, found: Any) -> None:
 HALVES = [r for r in FIRST if not r.get("parameters") and any("float" in found["dtype"] for found in r["results"])]
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("row", HALVES, ids=identity_of)
-def test_sixteen_bits(row: dict[str, Any], backend: str) -> None:
+def test_sixteen_bits(row: dict[str, Any]) -> None:
     call = Call(row)
     rounded = [a.astype(np.float16) if a.dtype.kind == "f" else a for a in call.traced()]
     wide = call(*(graphls.Tensor(a.astype(np.float32) if a.dtype.kind == "f" else a) for a in rounded))
-    found = graphls.compile(call, *rounded, backend=backend)(*rounded)
+    found = graphls.compile(call, *rounded, backend="onnxruntime")(*rounded)
     for narrow, exact in zip(found, wide, strict=True):
         values = exact.asnumpy()
         largest = np.finfo(np.float16).max if narrow.dtype is graphls.float16 else np.inf
