@@ -116,11 +116,14 @@ def _on_rows(function: Callable[..., Any], what: str) -> Callable[..., Any]:
     return joined
 
 
+_replaced_rows = _on_rows(scattering.tensor_scatter_update, "in place of")
+
+
 def _update_rows(x: Any, indices: Any, v: Any) -> Any:
-    return _on_rows(scattering.tensor_scatter_update, "in place of")(x, v, indices)
+    return _replaced_rows(x, v, indices)
 
 
-_update_rows.__doc__ = "x with the slices of v in place of the slices along the first axis that integers name."
+_update_rows.__doc__ = _replaced_rows.__doc__
 
 
 def _add_rows(var: Any, indices: Any, updates: Any, axis: int) -> Tensor:
@@ -173,7 +176,7 @@ CONFIGURED: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "InplaceAdd": (_on_rows(scattering.tensor_scatter_add, "added to"), {"indices": REQUIRED}),
     "InplaceIndexAdd": (_add_rows, {"axis": REQUIRED}),
     "InplaceSub": (_on_rows(scattering.tensor_scatter_sub, "subtracted from"), {"indices": REQUIRED}),
-    "InplaceUpdate": (_on_rows(scattering.tensor_scatter_update, "in place of"), {"indices": REQUIRED}),
+    "InplaceUpdate": (_replaced_rows, {"indices": REQUIRED}),
     "ListDiff": (_difference, {"out_idx": int32}),
     "LowerBound": (_bound(False), {"out_type": int32}),
     "NthElement": (_nth_element, {"reverse": False}),
