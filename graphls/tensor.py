@@ -28,14 +28,15 @@ def array_of(data: Any, dtype: DType | None = None) -> Array:
     elif isinstance(data, (np.ndarray, np.generic)):
         array = np.asarray(data)
     else:
-        array = _array_of_numbers(data, dtype)
+        array = _array_of_numbers(data)
+        array = array.astype(np.float32) if array.dtype == np.float64 and dtype is None else array
     checked(as_dtype, array.dtype)
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
     return array if dtype is None or dtype.numpy == array.dtype else array.astype(dtype.numpy)
 
 
-def _array_of_numbers(data: Any, dtype: DType | None) -> Array:
+def _array_of_numbers(data: Any) -> Array:
     if isinstance(data, (list, tuple)):
         data = [item.asnumpy() if isinstance(item, Tensor) else item for item in data]
     try:
@@ -44,7 +45,7 @@ def _array_of_numbers(data: Any, dtype: DType | None) -> Array:
         raise GraphValueError("The rows of a tensor must have the same length.", user_location()) from None
     if array.dtype.kind not in "biufV":
         raise GraphTypeError(f"A tensor is made of numbers, not of {type(data).__name__}.", user_location())
-    return array.astype(np.float32) if dtype is None and array.dtype == np.float64 else array
+    return array
 
 
 class Tensor(Operators):

@@ -42,8 +42,11 @@ from graphls.nn.optimizers import *
 from graphls.nn.optimizers_adam import *
 from graphls.nn.optimizers_adaptive import *
 from graphls.nn.optimizers_decoupled import *
+from graphls.nn.optimizers_factored import *
 from graphls.nn.optimizers_layerwise import *
 from graphls.nn.optimizers_momentum import *
+from graphls.nn.optimizers_proximal import *
+from graphls.nn.optimizers_steps import *
 from graphls.nn.recurrent import *
 from graphls.nn.recurrent_cells import *
 from graphls.nn.time_distributed import *

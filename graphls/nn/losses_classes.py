@@ -7,6 +7,7 @@ from typing import Any
 
 from graphls import ops
 from graphls.ir.errors import GraphValueError
+from graphls.nn.checks import boolean
 from graphls.nn.losses import LossBase, finite_labels
 from graphls.ops.loss_operands import (
     class_numbers,
@@ -19,7 +20,7 @@ from graphls.ops.loss_operands import (
 from graphls.ops.operands import tensor_of
 from graphls.ops.settings import integer, number
 from graphls.source import user_location
-from graphls.tensor import Tensor
+from graphls.tensor import Symbol, Tensor
 
 __all__ = [
     "CrossEntropyLoss", "FocalLoss", "MultiLabelSoftMarginLoss", "MultiMarginLoss", "MultilabelMarginLoss",
@@ -58,6 +59,43 @@ class NLLLoss(LossBase):
 
     def construct(self, logits: Any, labels: Any) -> Tensor:
         return ops.nll_loss(logits, labels, self.weight, self.ignore_index, self.reduction)
+
+
+class CTCLoss(LossBase):
+    """-log of the probability of sequences of labels under all alignments: `ops.ctc_loss` without its second result.
+
+    Also of one sequence: `log_probs` (T, C), `targets` (S,) or (1, S), lengths (1,) or without axes. Targets may be the
+    labels of all samples one after the other. Raises as `ops.ctc_loss`, and GraphTypeError where `zero_infinity` is no
+    bool.
+    """
+
+    def __init__(self, blank: int = 0, reduction: str = "mean", zero_infinity: bool = False) -> None:
+        super().__init__(reduction)
+        self.blank = integer("CTCLoss", "blank", blank)
+        self.zero_infinity = boolean("CTCLoss", "zero_infinity", zero_infinity)
+
+    def construct(self, log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any) -> Tensor:
+        x, labels = tensor_of(log_probs), tensor_of(targets)
+        times, counts = (ops.reshape(n, (-1,)) for n in map(tensor_of, (input_lengths, target_lengths)))
+        is_single = x.ndim == 2
+        x = ops.expand_dims(x, 1) if is_single else x
+        if labels.ndim == 1:
+            labels = ops.expand_dims(labels, 0) if is_single else _padded_rows(labels, counts)
+        losses, _ = ops.ctc_loss(x, labels, times, counts, self.blank, self.reduction, self.zero_infinity)
+        return ops.reshape(losses, ()) if is_single else losses
+
+
+def _padded_rows(labels: Tensor, counts: Tensor) -> Tensor:
+    """Labels of samples one after the other as rows, with labels of others behind; long enough for any length."""
+    size = labels.size
+    if not isinstance(counts, Symbol):
+        if int(counts.array.sum()) != size:
+            message = f"CTCLoss takes as many labels as the 'target_lengths' {counts.tolist()} say, not {size}."
+            raise GraphValueError(message, user_location())
+        size = int(counts.array.max(initial=0))
+    starts = ops.expand_dims(ops.cumsum(counts, 0, exclusive=True), 1)
+    places = ops.minimum(ops.add(starts, ops.arange(size)), labels.size - 1)
+    return ops.gather(labels, places) if size else ops.zeros((counts.size, 0), labels.dtype)
 
 
 class MultiMarginLoss(LossBase):

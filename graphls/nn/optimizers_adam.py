@@ -1,4 +1,4 @@
-"""Adam and AdaMax."""
+"""Adam, LazyAdam and AdaMax."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from graphls.ops.operands import state_of
 from graphls.parameter import Parameter
 from graphls.tensor import Tensor
 
-__all__ = ["AdaMax", "Adam"]
+__all__ = ["AdaMax", "Adam", "LazyAdam"]
 
 
 class Adam(Optimizer):
@@ -44,14 +44,15 @@ class Adam(Optimizer):
         use_offload: bool = False,
     ) -> None:
         super().__init__(learning_rate, params, weight_decay, loss_scale)
-        self.beta1, self.beta2 = fraction("Adam", "beta1", beta1), fraction("Adam", "beta2", beta2)
+        name = type(self).__name__
+        self.beta1, self.beta2 = fraction(name, "beta1", beta1), fraction(name, "beta2", beta2)
         self.rest1, self.rest2 = rest_of(beta1), rest_of(beta2)
-        self.eps = positive("Adam", "eps", eps)
+        self.eps = positive(name, "eps", eps)
         without_effect = {"use_locking": use_locking, "use_lazy": use_lazy, "use_offload": use_offload}
-        for name, value in without_effect.items():
-            boolean("Adam", name, value)
-        self.use_nesterov = boolean("Adam", "use_nesterov", use_nesterov)
-        self.use_amsgrad = boolean("Adam", "use_amsgrad", use_amsgrad)
+        for setting, value in without_effect.items():
+            boolean(name, setting, value)
+        self.use_nesterov = boolean(name, "use_nesterov", use_nesterov)
+        self.use_amsgrad = boolean(name, "use_amsgrad", use_amsgrad)
         self.beta1_power = Parameter(np.float32(1), name="beta1_power", requires_grad=False)
         self.beta2_power = Parameter(np.float32(1), name="beta2_power", requires_grad=False)
         self.moment1 = states_like(self.parameters, "moment1")
@@ -75,6 +76,29 @@ class Adam(Optimizer):
         numerator = ops.add(ops.mul(m, self.beta1), part) if self.use_nesterov else m
         step = ops.div(ops.mul(numerator, rate), ops.add(ops.sqrt(v), self.eps))
         self.descend(self.parameters[i], step)
+
+
+class LazyAdam(Adam):
+    """Adam, as MindSpore's LazyAdam is where gradients are dense, which they always are here.
+
+    The states have the names of Adam's. Raises as Adam does.
+    """
+
+    def __init__(
+        self,
+        params: Any,
+        learning_rate: Any = 1e-3,
+        beta1: float = 0.9,
+        beta2: float = 0.999,
+        eps: float = 1e-8,
+        use_locking: bool = False,
+        use_nesterov: bool = False,
+        weight_decay: Any = 0.0,
+        loss_scale: float = 1.0,
+    ) -> None:
+        super().__init__(
+            params, learning_rate, beta1, beta2, eps, use_locking, use_nesterov, weight_decay, loss_scale
+        )
 
 
 class AdaMax(Optimizer):

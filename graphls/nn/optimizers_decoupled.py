@@ -17,8 +17,23 @@ from graphls.tensor import Tensor
 __all__ = ["AdamW", "AdamWeightDecay"]
 
 
-class DecoupledOptimizer(Optimizer):
-    """An optimizer by moments m and v whose `update_all` takes the weight decays beside gradients and rates."""
+class WithDecay(Optimizer):
+    """An optimizer whose `update_all` takes the weight decays beside gradients and rates."""
+
+    def construct(self, gradients: Any) -> tuple[bool, ...]:
+        gradients = self.scale_grad(self.gradients_centralization(self.widened(gradients)))
+        rates, decays = self.rates_now(), self.decays_now()
+        ops.assign_add(self.global_step, 1)
+        self.update_all(gradients, rates, decays)
+        return (True,) * len(gradients)
+
+    def update_all(self, gradients: Tensors, rates: Tensors, decays: Sequence[Any]) -> None:
+        """Write every parameter, given its gradient, learning rate and weight decay, which is None for none."""
+        raise NotImplementedError(f"{type(self).__name__} does not define update_all.")
+
+
+class DecoupledOptimizer(WithDecay):
+    """An optimizer by moments m and v."""
 
     def __init__(
         self,
@@ -36,17 +51,6 @@ class DecoupledOptimizer(Optimizer):
         self.eps = positive(name, "eps", eps)
         self.moments1 = states_like(self.parameters, f"{prefix}_m")
         self.moments2 = states_like(self.parameters, f"{prefix}_v")
-
-    def construct(self, gradients: Any) -> tuple[bool, ...]:
-        gradients = self.scale_grad(self.gradients_centralization(self.widened(gradients)))
-        rates, decays = self.rates_now(), self.decays_now()
-        ops.assign_add(self.global_step, 1)
-        self.update_all(gradients, rates, decays)
-        return (True,) * len(gradients)
-
-    def update_all(self, gradients: Tensors, rates: Tensors, decays: Sequence[Any]) -> None:
-        """Write every parameter, given its gradient, learning rate and weight decay, which is None for none."""
-        raise NotImplementedError(f"{type(self).__name__} does not define update_all.")
 
     def moments(self, i: int, g: Tensor) -> tuple[Tensor, Tensor]:
         """The new moments of a parameter: m = beta1 * m + (1 - beta1) * g, v = beta2 * v + (1 - beta2) * g * g."""

@@ -16,6 +16,7 @@ from graphls.ops.bands import *
 from graphls.ops.batch_blocks import *
 from graphls.ops.bitwise import *
 from graphls.ops.blocks import *
+from graphls.ops.boxes import *
 from graphls.ops.clipping import *
 from graphls.ops.comparisons import *
 from graphls.ops.composite import *
@@ -23,19 +24,24 @@ from graphls.ops.control_flow import *
 from graphls.ops.conversions import *
 from graphls.ops.convolution import *
 from graphls.ops.creation import *
+from graphls.ops.ctc import *
 from graphls.ops.diagonals import *
 from graphls.ops.differentiate import *
+from graphls.ops.directions import *
+from graphls.ops.distributions import *
 from graphls.ops.einstein import *
 from graphls.ops.elementwise import *
 from graphls.ops.exponentials import *
 from graphls.ops.gamma_functions import *
 from graphls.ops.indexing import *
+from graphls.ops.jacobians import *
+from graphls.ops.layers import *
 from graphls.ops.linear_algebra import *
-from graphls.ops.linear_layers import *
 from graphls.ops.logic import *
 from graphls.ops.losses import *
 from graphls.ops.losses_classes import *
 from graphls.ops.losses_distances import *
+from graphls.ops.mapping import *
 from graphls.ops.movement import *
 from graphls.ops.network import *
 from graphls.ops.normalization import *
@@ -50,6 +56,7 @@ from graphls.ops.reductions import *
 from graphls.ops.regions import *
 from graphls.ops.resize import *
 from graphls.ops.runs import *
+from graphls.ops.sampling import *
 from graphls.ops.scans import *
 from graphls.ops.scattering import *
 from graphls.ops.segments import *
@@ -58,6 +65,8 @@ from graphls.ops.shapes import *
 from graphls.ops.sorting import *
 from graphls.ops.state import *
 from graphls.ops.statistics import *
+from graphls.ops.transformers import *
 from graphls.ops.trigonometric import *
+from graphls.ops.unpooling import *
 
 __all__ = sorted(name for name, item in vars().items() if not name.startswith("_") and not isinstance(item, _Module))

@@ -38,7 +38,7 @@ class GradOperation:
         """The gradient function of `fn`, a cell or a function of tensors."""
         if not callable(fn):
             raise GraphTypeError(f"GradOperation takes a cell or a function, not {fn!r}.", user_location())
-        parameters = _parameters(weights) if self.get_by_list else ()
+        parameters = parameters_of(weights) if self.get_by_list else ()
 
         def gradients(*inputs: Any) -> Any:
             args, sensitivity = (inputs[:-1], inputs[-1]) if self.sens_param and inputs else (inputs, None)
@@ -47,13 +47,13 @@ class GradOperation:
             positions = [i for i, arg in enumerate(args) if is_tensor(arg)]
             if not self.get_all:
                 positions = [] if self.get_by_list else positions[:1]
-            _, by_input, by_weight = gradient(_tracer(), fn, args, positions, parameters, sensitivity)
+            _, by_input, by_weight = gradient(running_tracer(), fn, args, positions, parameters, sensitivity)
             listed = by_weight[0] if isinstance(weights, Parameter) else tuple(by_weight)
             if self.get_by_list:
                 return (tuple(by_input), listed) if self.get_all else listed
             return tuple(by_input) if self.get_all else by_input[0]
 
-        return _compiled_outside(gradients)
+        return compiled_outside(gradients)
 
 
 def grad(
@@ -61,19 +61,21 @@ def grad(
     grad_position: int | tuple[int, ...] | None = 0,
     weights: Any = None,
     has_aux: bool = False,
+    return_ids: bool = False,
 ) -> Callable[..., Any]:
     """A function that gives the gradients of `fn` by inputs at `grad_position` and by `weights`.
 
     A position gives a tensor, a tuple of positions a tuple; with weights too, a pair. With `has_aux` only the
-    first output is differentiated, and the result is (gradients, the other outputs).
+    first output is differentiated, and the result is (gradients, the other outputs). With `return_ids` each gradient
+    stands in a pair behind its position or the name of its weight; see `get_grad`.
     """
-    both = value_and_grad(fn, grad_position, weights, has_aux)
+    both = value_and_grad(fn, grad_position, weights, has_aux, return_ids)
 
     def gradients(*inputs: Any) -> Any:
         value, found = both(*inputs)
         return (found, tuple(value[1:])) if has_aux else found
 
-    return _compiled_outside(gradients)
+    return compiled_outside(gradients)
 
 
 def value_and_grad(
@@ -81,6 +83,7 @@ def value_and_grad(
     grad_position: int | tuple[int, ...] | None = 0,
     weights: Any = None,
     has_aux: bool = False,
+    return_ids: bool = False,
 ) -> Callable[..., Any]:
     """A function that gives (the outputs of `fn`, its gradients); see `grad`.
 
@@ -88,47 +91,53 @@ def value_and_grad(
     """
     if not callable(fn):
         raise GraphTypeError(f"A gradient is taken of a cell or a function, not of {fn!r}.", user_location())
-    parameters = _parameters(weights) if weights is not None else ()
+    parameters = parameters_of(weights) if weights is not None else ()
     if grad_position is None and weights is None:
         raise GraphTypeError("Give grad_position, weights, or both.", user_location())
-    positions = _positions(grad_position)
+    positions = positions_of(grad_position)
 
     def value_and_gradients(*inputs: Any) -> Any:
         if any(not -len(inputs) <= i < len(inputs) for i in positions):
             raise GraphTypeError(
                 f"grad_position {grad_position} needs more than the {len(inputs)} inputs given.", user_location()
             )
-        value, by_input, by_weight = gradient(_tracer(), fn, inputs, positions, parameters, has_aux=has_aux)
+        value, by_input, by_weight = gradient(running_tracer(), fn, inputs, positions, parameters, has_aux=has_aux)
+        if return_ids:
+            by_input = list(zip(positions, by_input, strict=True))
+            by_weight = [(p.name, g) for p, g in zip(parameters, by_weight, strict=True)]
         of_inputs = by_input[0] if isinstance(grad_position, int) else tuple(by_input)
         of_weights = by_weight[0] if isinstance(weights, Parameter) else tuple(by_weight)
         if weights is None:
             return value, of_inputs
         return value, of_weights if grad_position is None else (of_inputs, of_weights)
 
-    return _compiled_outside(value_and_gradients)
+    return compiled_outside(value_and_gradients)
 
 
-def _positions(position: int | tuple[int, ...] | None) -> tuple[int, ...]:
+def positions_of(position: int | tuple[int, ...] | None) -> tuple[int, ...]:
+    """The positions of inputs; raises GraphTypeError for anything but integers."""
     items = () if position is None else position if isinstance(position, (tuple, list)) else (position,)
     if not all(isinstance(i, int) and not isinstance(i, bool) for i in items):
         raise GraphTypeError(f"grad_position is an integer or a tuple of them, not {position!r}.", user_location())
     return tuple(items)
 
 
-def _parameters(weights: Any) -> Sequence[Parameter]:
+def parameters_of(weights: Any) -> Sequence[Parameter]:
+    """Weights as a tuple; raises GraphTypeError for anything but Parameters."""
     items = (weights,) if isinstance(weights, Parameter) else weights
     if not isinstance(items, (tuple, list)) or not all(isinstance(item, Parameter) for item in items):
         raise GraphTypeError("The weights of a gradient are a Parameter or a tuple of them.", user_location())
     return tuple(items)
 
 
-def _tracer() -> Any:
+def running_tracer() -> Any:
+    """The tracer of the trace that runs."""
     tracer = dispatch.current_tracer()
     assert tracer is not None
     return tracer
 
 
-def _compiled_outside(function: Callable[..., Any]) -> Callable[..., Any]:
+def compiled_outside(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function inside a trace; outside of one, compiled once for each combination of input types."""
     from graphls.api import CompileCache
 

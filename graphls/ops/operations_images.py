@@ -9,7 +9,7 @@ import numpy as np
 
 from graphls.ir.errors import GraphValueError
 from graphls.ir.types import float32
-from graphls.ops import batch_blocks, blocks, linear_layers, normalization, patches
+from graphls.ops import batch_blocks, blocks, layers, normalization, patches
 from graphls.ops.elementwise import cast
 from graphls.ops.operands import float_of, shape_of, tensor_of
 from graphls.ops.operator import REQUIRED
@@ -152,7 +152,7 @@ def _space_to_batch_of(input_x: Any, block_shape: Any, paddings: Any) -> Tensor:
 
 
 def _shuffled(x: Any, group: int) -> Tensor:
-    return linear_layers.channel_shuffle(x, group)
+    return layers.channel_shuffle(x, group)
 
 
 for _adapter, _function in {
@@ -161,7 +161,7 @@ for _adapter, _function in {
     _space_to_batch: batch_blocks.space_to_batch_nd,
     _space_to_batch_of: batch_blocks.space_to_batch_nd,
     _batch_to_space: batch_blocks.batch_to_space_nd,
-    _shuffled: linear_layers.channel_shuffle,
+    _shuffled: layers.channel_shuffle,
 }.items():
     _adapter.__doc__ = _function.__doc__
 

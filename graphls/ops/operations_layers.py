@@ -7,7 +7,7 @@ from typing import Any
 
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import bool_, float32
-from graphls.ops import linear_layers, normalization, rearrangement, recurrence
+from graphls.ops import layers, normalization, rearrangement, recurrence
 from graphls.ops.creation import ones, zeros
 from graphls.ops.elementwise import add, cast, mul, rsqrt, sub
 from graphls.ops.logic import greater_equal, less, logical_and, where
@@ -162,7 +162,7 @@ def _padding(x: Any, pad_dim_size: int = 8) -> Tensor:
 _padding.__doc__ = rearrangement.padding.__doc__
 
 PLAIN: dict[str, Callable[..., Any]] = {
-    "Dense": linear_layers.dense,
+    "Dense": layers.dense,
     "EmbeddingLookup": embedding_lookup,
 }
 

@@ -7,15 +7,15 @@ from typing import Any
 
 from graphls.ir.errors import GraphValueError
 from graphls.ir.types import int32
-from graphls.ops import activations, losses, losses_classes, losses_distances, network
+from graphls.ops import activations, layers, losses, losses_classes, losses_distances, network
 from graphls.ops.creation import one_hot
 from graphls.ops.elementwise import cast, div, exp, mul, neg, square, sub
-from graphls.ops.logic import isfinite, less, logical_and, where
+from graphls.ops.logic import where
 from graphls.ops.loss_operands import class_numbers, counted, operands, require_same_shape, two_classes
 from graphls.ops.operands import apply, float_of, tensor_of
 from graphls.ops.operator import REQUIRED
 from graphls.ops.reductions import mean, sum
-from graphls.ops.shapes import expand_dims, gather, gather_elements, reshape
+from graphls.ops.shapes import expand_dims, gather, gather_elements
 from graphls.source import user_location
 from graphls.tensor import Tensor
 
@@ -95,16 +95,6 @@ def _triplet_margin_loss(
     return losses_distances.triplet_margin_loss(x, positive, negative, number, p, eps, swap, reduction)
 
 
-def _in_top_k(x1: Any, x2: Any, k: int) -> Tensor:
-    """Whether fewer than `k` scores of a row (N, C) are above that of its class (N,); false unless all are finite."""
-    x, labels = float_of(x1), tensor_of(x2)
-    _require_rows("InTopK", x)
-    inside = logical_and(less(-1, labels), less(labels, x.shape[1]))
-    own = gather_elements(x, 1, expand_dims(where(inside, labels, 0), 1))
-    above = sum(cast(less(own, x), int32), 1)
-    return logical_and(logical_and(inside, isfinite(reshape(own, (-1,)))), less(above, k))
-
-
 for _adapter, _function in {
     _multi_margin_loss: losses_classes.multi_margin_loss,
     _triplet_margin_loss: losses_distances.triplet_margin_loss,
@@ -135,7 +125,7 @@ CONFIGURED: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "Elu": (activations.elu, {"alpha": 1.0}),
     "GLU": (activations.glu, {"axis": -1}),
     "HShrink": (activations.hardshrink, {"lambd": 0.5}),
-    "InTopK": (_in_top_k, {"k": REQUIRED}),
+    "InTopK": (layers.intopk, {"k": REQUIRED}),
     "KLDivLoss": (losses.kl_div, {"reduction": "mean"}),
     "MultiMarginLoss": (_multi_margin_loss, {"p": 1, "margin": 1.0, "reduction": "mean"}),
     "MultilabelMarginLoss": (_multilabel_margin_loss, {"reduction": "mean"}),

@@ -126,7 +126,7 @@ def _largest_of_volumes(x: Any, output_size: Any) -> tuple[Tensor, Tensor]:
     return y, cast(places, int32)
 
 
-def _unpool(axes: int) -> Callable[..., Any]:
+def _unpool(function: Callable[..., Any], axes: int) -> Callable[..., Any]:
     def unpooled(
         x: Any,
         argmax: Any,
@@ -140,10 +140,10 @@ def _unpool(axes: int) -> Callable[..., Any]:
         whole = tuple(output_shape) or None
         if whole and are_last(data_format, axes):
             whole = (whole[0], whole[-1], *whole[1:-1])
-        y = unpooling.unpooled("MaxUnpool", axes, x, places, ksize, strides or None, pads, whole)
+        y = function(x, places, ksize, strides, pads, whole)
         return as_given(y, data_format, axes)
 
-    unpooled.__doc__ = unpooling.unpooled.__doc__
+    unpooled.__doc__ = function.__doc__
     return unpooled
 
 
@@ -156,6 +156,7 @@ for _adapter, _function in {
     _adapter.__doc__ = _function.__doc__
 
 _POOL = {"kernel_size": 1, "strides": 1}
+_UNPOOL = {"ksize": REQUIRED, "strides": 0, "pads": 0, "output_shape": ()}
 
 PLAIN: dict[str, Callable[..., Any]] = {"AdaptiveMaxPool3D": _largest_of_volumes}
 
@@ -192,9 +193,9 @@ CONFIGURED: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         },
     ),
     "MaxUnpool2D": (
-        _unpool(2), {"ksize": REQUIRED, "strides": 0, "pads": 0, "output_shape": (), "data_format": "NCHW"}
+        _unpool(unpooling.max_unpool2d, 2), {**_UNPOOL, "data_format": "NCHW"}
     ),
     "MaxUnpool3D": (
-        _unpool(3), {"ksize": REQUIRED, "strides": 0, "pads": 0, "output_shape": (), "data_format": "NCDHW"}
+        _unpool(unpooling.max_unpool3d, 3), {**_UNPOOL, "data_format": "NCDHW"}
     ),
 }  # fmt: skip

@@ -45,11 +45,13 @@ def drawn(primitive: str, seed: int | None = None, **attrs: Any) -> Tensor:
     return apply(primitive, Tensor(np.array([key, 0], np.int64)), site=0, **attrs)
 
 
-def _standard_uniform(shape: Any, seed: int | None) -> Tensor:
-    return drawn("random_uniform", seed, shape=_sizes(shape))
+def standard_uniform(shape: Any, seed: int | None) -> Tensor:
+    """Float32 numbers from 0 up to, but without, 1."""
+    return drawn("random_uniform", seed, shape=sizes_of_draw(shape))
 
 
-def _sizes(shape: Any) -> tuple[int, ...]:
+def sizes_of_draw(shape: Any) -> tuple[int, ...]:
+    """The shape of a random tensor; raises GraphValueError for negative sizes."""
     sizes = shape_of(shape)
     if min(sizes, default=0) < 0:
         raise GraphValueError(f"The sizes of a random tensor are 0 or more, not {sizes}.", user_location())
@@ -66,7 +68,7 @@ def _float_type(name: str, dtype: Any) -> DType:
 def rand(*size: Any, dtype: Any = None, seed: int | None = None) -> Tensor:
     """Numbers from 0 up to, but without, 1, all equally likely; float32 unless another float dtype is given."""
     kind = _float_type("rand", dtype)
-    return cast(_standard_uniform(size[0] if len(size) == 1 else size, seed), kind)
+    return cast(standard_uniform(size[0] if len(size) == 1 else size, seed), kind)
 
 
 def rand_like(input: Any, seed: int | None = None, *, dtype: Any = None) -> Tensor:
@@ -89,13 +91,13 @@ def randn_like(input: Any, seed: int | None = None, *, dtype: Any = None) -> Ten
 
 def standard_normal(shape: Any, seed: int | None = None) -> Tensor:
     """Float32 numbers of the normal distribution with mean 0 and deviation 1."""
-    return drawn("random_normal", seed, shape=_sizes(shape))
+    return drawn("random_normal", seed, shape=sizes_of_draw(shape))
 
 
 def normal(shape: Any, mean: Any, stddev: Any, seed: int | None = None) -> Tensor:
     """Numbers of a normal distribution, in the shape in which `shape`, mean and deviation meet."""
     mean, stddev = float_of(mean), float_of(stddev)
-    wide = checked(broadcast_shapes, _sizes(shape), mean.shape, stddev.shape)
+    wide = checked(broadcast_shapes, sizes_of_draw(shape), mean.shape, stddev.shape)
     return add(mul(standard_normal(wide, seed), stddev), mean)
 
 
@@ -109,8 +111,8 @@ def uniform(shape: Any, minval: Any, maxval: Any, seed: int | None = None, dtype
         bounds = integer("uniform", "minval", minval), integer("uniform", "maxval", maxval)
         return randint(*bounds, shape, seed, dtype=kind)
     low, high = float_of(minval), float_of(maxval)
-    wide = checked(broadcast_shapes, _sizes(shape), low.shape, high.shape)
-    return cast(add(mul(_standard_uniform(wide, seed), sub(high, low)), low), kind)
+    wide = checked(broadcast_shapes, sizes_of_draw(shape), low.shape, high.shape)
+    return cast(add(mul(standard_uniform(wide, seed), sub(high, low)), low), kind)
 
 
 def randint(low: int, high: int, size: Any, seed: int | None = None, *, dtype: Any = None) -> Tensor:
@@ -122,7 +124,7 @@ def randint(low: int, high: int, size: Any, seed: int | None = None, *, dtype: A
         raise GraphTypeError(f"randint takes integers as bounds, not {low!r} and {high!r}.", user_location())
     if low >= high:
         raise GraphValueError(f"randint draws from {low} up to a higher number, not {high}.", user_location())
-    return cast(drawn("random_integers", seed, shape=_sizes(size), start=low, stop=high), dtype or int64)
+    return cast(drawn("random_integers", seed, shape=sizes_of_draw(size), start=low, stop=high), dtype or int64)
 
 
 def randint_like(input: Any, low: int, high: int, seed: int | None = None, *, dtype: Any = None) -> Tensor:
@@ -136,7 +138,7 @@ def randperm(n: int, seed: int = 0, offset: int = 0, dtype: Any = int64) -> Tens
 
     A seed of 0 is none. `offset` is taken for MindSpore's sake and not used.
     """
-    (size,) = _sizes(integer("randperm", "n", n))
+    (size,) = sizes_of_draw(integer("randperm", "n", n))
     return cast(drawn("random_permutation", seed or None, size=size), dtype)
 
 
@@ -156,7 +158,7 @@ def bernoulli(input: Any, p: Any = 0.5, seed: int | None = None) -> Tensor:
     x = tensor_of(input)
     if isinstance(p, (int, float)) and not 0 <= p <= 1:
         raise GraphValueError(f"bernoulli takes a probability from 0 to 1, not {p}.", user_location())
-    return cast(less(_standard_uniform(x.shape, seed), p), x.dtype)
+    return cast(less(standard_uniform(x.shape, seed), p), x.dtype)
 
 
 def multinomial(input: Any, num_samples: int, replacement: bool = True, seed: int | None = None) -> Tensor:
@@ -171,15 +173,19 @@ def multinomial(input: Any, num_samples: int, replacement: bool = True, seed: in
         how = "with" if replacement else "without"
         message = f"multinomial cannot draw {num_samples} samples {how} replacement from {weights.type}."
         raise GraphValueError(message, user_location())
-    scores = log(cast(weights, float32))
+    return drawn_by_scores(log(cast(weights, float32)), num_samples, replacement, seed)
+
+
+def drawn_by_scores(scores: Tensor, count: int, replacement: bool, seed: int | None) -> Tensor:
+    """Int32 positions along the last axis, as likely as the exponentials of float32 scores say."""
     if replacement:
+        shape = (*scores.shape[:-1], count, scores.shape[-1])
         scores = expand_dims(scores, -2)
-        shape = (*weights.shape[:-1], num_samples, weights.shape[-1])
     else:
-        shape = weights.shape
-    noise = neg(log(neg(log(_standard_uniform(shape, seed)))))
+        shape = scores.shape
+    noise = neg(log(neg(log(standard_uniform(shape, seed)))))
     scores = add(scores, noise)
-    return cast(argmax(scores, -1), int32) if replacement else topk(scores, num_samples)[1]
+    return cast(argmax(scores, -1), int32) if replacement else topk(scores, count)[1]
 
 
 def kept_or_zero(x: Tensor, p: float, shape: tuple[int, ...], seed: int | None = None) -> Tensor:

@@ -29,19 +29,62 @@ def gradient(
     The forward of a cell that was already called on these inputs is used again. Without a sensitivity, all
     outputs are summed; with `has_aux`, only the first is differentiated.
     """
-    record = find_call(tracer, function, args, positions) or run_forward(tracer, function, args, positions)
-    of = _without_aux(record.outputs) if has_aux else record.outputs
-    results = [tracer.value(leaf) for leaf in leaves(of) if is_tensor(leaf)]
-    floats = [v for v in results if v.type.dtype.is_float]
-    if not floats:
-        raise GraphTypeError("There is no floating point output to differentiate.", user_location())
+    record = forward_of(tracer, function, args, positions)
+    by_input, by_weight = backward_of(tracer, record, positions, weights, sensitivity, has_aux)
+    return copies(record.outputs), by_input, by_weight
+
+
+def forward_of(tracer: Tracer, function: Callable[..., Any], args: tuple[Any, ...], positions: Sequence[int]) -> Any:
+    """The call of a function that is differentiated: one of a cell that is there already, or another one."""
+    return find_call(tracer, function, args, positions) or run_forward(tracer, function, args, positions)
+
+
+def backward_of(
+    tracer: Tracer,
+    record: CallRecord,
+    positions: Sequence[int],
+    weights: Sequence[Parameter] = (),
+    sensitivity: Any = None,
+    has_aux: bool = False,
+) -> tuple[list[Symbol], list[Symbol]]:
+    """The gradients of a call by positional inputs and by weights."""
+    floats = float_results(tracer, record, has_aux)
     inputs = [tracer.value(record.inputs[i]) for i in positions]
     before = dict(tracer.writes[: record.start])
     states = [before.get(p) or tracer.state(p) for p in weights]
     with tracer.phase("backward"):
         given = seeds(tracer, floats, sensitivity)
         gradients = emit_gradient(tracer, floats, given, [*inputs, *states], record)
-    return copies(record.outputs), gradients[: len(inputs)], gradients[len(inputs) :]
+    return gradients[: len(inputs)], gradients[len(inputs) :]
+
+
+def tangents_of(
+    tracer: Tracer, record: CallRecord, positions: Sequence[int], vectors: Sequence[Any], has_aux: bool = False
+) -> list[Symbol]:
+    """What the float outputs of a call change by where its inputs move along vectors.
+
+    The gradient is linear in the sensitivities: its own gradient by them, with the vectors as sensitivities, is that
+    (Griewank and Walther, 2008, section 3.2 the other way round).
+    """
+    floats = float_results(tracer, record, has_aux)
+    inputs = [tracer.value(record.inputs[i]) for i in positions]
+    with tracer.phase("backward"):
+        zeros = [tracer.zeros(v.type) for v in floats]
+        variables = [tracer.emit("depend", (v,), {})[0] for v in zeros]
+        gradients = [tracer.value(g) for g in emit_gradient(tracer, floats, variables, inputs, record)]
+        given = [seed(tracer, v, along) for v, along in zip(gradients, vectors, strict=True)]
+        inner = CallRecord(None, tuple(map(Symbol, variables)), (), record.start, record.end)
+        return emit_gradient(tracer, gradients, given, variables, inner)
+
+
+def float_results(tracer: Tracer, record: CallRecord, has_aux: bool = False) -> list[Value]:
+    """The float outputs of a call; raises GraphTypeError where there is none."""
+    of = _without_aux(record.outputs) if has_aux else record.outputs
+    results = [tracer.value(leaf) for leaf in leaves(of) if is_tensor(leaf)]
+    floats = [v for v in results if v.type.dtype.is_float]
+    if not floats:
+        raise GraphTypeError("There is no floating point output to differentiate.", user_location())
+    return floats
 
 
 def _without_aux(outputs: Any) -> Any:

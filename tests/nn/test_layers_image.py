@@ -240,3 +240,19 @@ def test_wrong_arguments(number: int) -> None:
         function()
     assert isinstance(caught.value, graphls.GraphlsError)
     assert caught.value.location is not None and caught.value.location.file.endswith("test_layers_image.py")
+
+
+@pytest.mark.parametrize("axes", [1, 2, 3])
+def test_layers_that_undo_maximum_pooling(axes: int) -> None:
+    x = np.random.default_rng(axes).normal(size=(2, 3, *(4, 6, 8)[:axes])).astype(np.float32)
+    pool = getattr(nn, f"MaxPool{axes}d")(2, 2, return_indices=True)
+    cell = getattr(nn, f"MaxUnpool{axes}d")(2)
+    values, places = (t.asnumpy() for t in pool(graphls.Tensor(x)))
+    for backend in ("numpy", "onnxruntime"):
+        found = graphls.compile(cell, values, places, backend=backend)(values, places)
+        np.testing.assert_array_equal(found.asnumpy(), np.where(np.isin(x, values), x, 0))
+    larger = tuple(n + 1 for n in x.shape[2:])
+    assert cell(graphls.Tensor(values), graphls.Tensor(places), larger).shape == (2, 3, *larger)
+    assert repr(cell) == f"MaxUnpool{axes}d(kernel_size={(2,) * axes}, stride={(2,) * axes}, padding={(0,) * axes})"
+    with pytest.raises(ValueError, match="'kernel_size' is 1 or more"):
+        getattr(nn, f"MaxUnpool{axes}d")(0)

@@ -41,7 +41,15 @@ KINDS: dict[str, tuple[Callable[[Any, Any], nn.Optimizer], int]] = {
     "Adagrad": (lambda p, lr: nn.Adagrad(p, learning_rate=lr), 6),
     "Adagrad without slots": (lambda p, lr: nn.Adagrad(p, learning_rate=lr, update_slots=False), 4),
     "Adadelta": (lambda p, lr: nn.Adadelta(p, lr), 15),
+    "LazyAdam": (lambda p, lr: nn.LazyAdam(p, lr), 12),
+    "FTRL": (lambda p, lr: nn.FTRL(p, l1=0.01, l2=0.1), 15),
+    "ProximalAdagrad": (lambda p, lr: nn.ProximalAdagrad(p, 0.1, lr, 0.01, 0.1), 10),
+    "ASGD": (lambda p, lr: nn.ASGD(p, lr), 6),
+    "Rprop": (lambda p, lr: nn.Rprop(p, lr), 15),
+    "AdaFactor": (lambda p, lr: nn.AdaFactor(p, weight_decay=0.1), 36),
 }
+KEEPING = [kind for kind in KINDS if kind != "FTRL"]
+"""FTRL needs its squares before and after an update at once, and forgets what a weight was at first."""
 RATES: dict[str, Callable[[], Any]] = {
     "number": lambda: 0.05,
     "list": lambda: [0.05, 0.04, 0.03],
@@ -76,7 +84,9 @@ def training(kind: str, backend: str, depth: int = 2, rate: str = "number") -> A
     return cell, graphls.compile(cell, *inputs(0), backend=backend)
 
 
-@pytest.mark.parametrize(("kind", "rate"), [*((kind, "number") for kind in KINDS), ("AdamW", "list"), ("Lamb", "cell")])
+@pytest.mark.parametrize(
+    ("kind", "rate"), [*((kind, "number") for kind in KEEPING), ("AdamW", "list"), ("Lamb", "cell")]
+)
 def test_every_parameter_and_moment_is_updated_in_place(kind: str, rate: str) -> None:
     cell, step = training(kind, "numpy", rate=rate)
     large = {w.state.name: w.in_place for w in step.graph.writes if w.state.type.size > 1}
@@ -97,7 +107,7 @@ def test_each_parameter_adds_as_few_nodes_as_the_formula_allows(kind: str) -> No
     assert [len(b) - len(a) for a, b in pairwise(branches)] == [KINDS[kind][1]] * 2
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", KEEPING)
 @pytest.mark.parametrize("dtype", [np.float16, np.float64])
 def test_parameters_of_other_dtypes(kind: str, dtype: Any) -> None:
     w = graphls.Parameter(np.full((2, 3), 0.5, dtype), name="w")

@@ -192,3 +192,9 @@ def test_wrong_uses(number: int) -> None:
         function()
     assert isinstance(caught.value, graphls.GraphlsError)
     assert caught.value.location is not None and caught.value.location.file.endswith("test_tensor_methods.py")
+
+
+def test_numbers_keep_their_digits_in_float64() -> None:
+    assert graphls.Tensor(0.1, graphls.float64).item() == 0.1
+    assert graphls.Tensor([1e300, 1], graphls.float64).tolist() == [1e300, 1]
+    assert graphls.Tensor(0.1).dtype is graphls.float32

@@ -1,0 +1,108 @@
+"""Optimizers by the size of their own steps: ASGD, which averages where they lead, and Rprop."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from graphls import ops
+from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ir.types import float32
+from graphls.nn.checks import fraction
+from graphls.nn.optimizers import Optimizer, Tensors, states_like
+from graphls.ops.operands import state_of
+from graphls.ops.settings import number
+from graphls.parameter import Parameter
+from graphls.source import user_location
+from graphls.tensor import Tensor
+
+__all__ = ["ASGD", "Rprop"]
+
+
+class ASGD(Optimizer):
+    """w = w * (1 - lambd * eta) - eta * g; ax = ax + (w - ax) * mu.
+
+    At update t, eta = lr / (1 + lambd * lr * (t - 1)) ** alpha and mu = 1 / max(1, t - 1 - t0): the state `ax`, zeros
+    at first, is w itself and, from update t0 + 2 on, the mean of w since. Weight decay is added to the gradient. From
+    Polyak and Juditsky (1992), as in MindSpore and PyTorch. Raises as Optimizer does, and GraphTypeError where `lambd`,
+    `alpha` or `t0` is no number.
+    """
+
+    def __init__(
+        self,
+        params: Any,
+        learning_rate: Any = 0.1,
+        lambd: float = 1e-4,
+        alpha: float = 0.75,
+        t0: float = 1e6,
+        weight_decay: Any = 0.0,
+    ) -> None:
+        super().__init__(learning_rate, params, weight_decay)
+        self.lambd, self.alpha = number("ASGD", "lambd", lambd), number("ASGD", "alpha", alpha)
+        self.t0 = number("ASGD", "t0", t0)
+        self.ax = states_like(self.parameters, "ax")
+
+    def update(self, gradients: Tensors, rates: Tensors) -> None:
+        past = ops.sub(_count(self.global_step), 1.0)
+        mu = ops.reciprocal(ops.maximum(ops.sub(past, self.t0), 1.0))
+        rest = ops.sub(1.0, mu)
+        for parameter, ax, g, rate in zip(self.parameters, self.ax, gradients, rates, strict=True):
+            slowed = ops.add(ops.mul(ops.mul(rate, past), self.lambd), 1.0)
+            eta = ops.div(rate, ops.pow(slowed, self.alpha))
+            kept = ops.sub(1.0, ops.mul(eta, self.lambd))
+            w = ops.sub(ops.mul(self.weight(parameter), kept), ops.mul(g, eta))
+            ops.assign(parameter, w)
+            ops.assign(ax, ops.add(ops.mul(state_of(ax), rest), ops.mul(w, mu)))
+
+
+class Rprop(Optimizer):
+    """w = w - s * sign(g), where the step s grows or shrinks with each element's own sign.
+
+    s begins as the learning rate. Where g has the sign of the last gradient, s is multiplied by etas[1]; where it has
+    the other one, s is multiplied by etas[0] and g counts as 0, also as the last gradient of the next update. s stays
+    between the `step_sizes`. The states are the last gradient in `prev` and s in `step_size`. Weight decay is added to
+    the gradient. From Riedmiller and Braun (1993), as in MindSpore and PyTorch. Raises as Optimizer does,
+    GraphTypeError where `etas` or `step_sizes` is no tuple of two numbers, and GraphValueError unless etas[0] is in
+    (0, 1), etas[1] above 1 and the step sizes rise.
+    """
+
+    def __init__(
+        self,
+        params: Any,
+        learning_rate: Any = 0.1,
+        etas: tuple[float, float] = (0.5, 1.2),
+        step_sizes: tuple[float, float] = (1e-6, 50.0),
+        weight_decay: Any = 0.0,
+    ) -> None:
+        super().__init__(learning_rate, params, weight_decay)
+        self.etaminus, self.etaplus = _pair("etas", etas)
+        self.step_size_min, self.step_size_max = _pair("step_sizes", step_sizes)
+        fraction("Rprop", "etaminus", self.etaminus)
+        if self.etaplus <= 1 or self.step_size_min > self.step_size_max:
+            text = f"Rprop takes a second of 'etas' above 1 and rising 'step_sizes', not {etas} and {step_sizes}."
+            raise GraphValueError(text, user_location())
+        self.prev = states_like(self.parameters, "prev")
+        self.step_size = states_like(self.parameters, "step_size")
+
+    def update(self, gradients: Tensors, rates: Tensors) -> None:
+        is_first = ops.less(_count(self.global_step), 1.5)
+        for i, (parameter, g, rate) in enumerate(zip(self.parameters, gradients, rates, strict=True)):
+            product = ops.mul(ops.sign(g), ops.sign(state_of(self.prev[i])))
+            turns = ops.less(product, 0.0)
+            factor = ops.where(turns, self.etaminus, ops.where(ops.greater(product, 0.0), self.etaplus, 1.0))
+            size = ops.where(is_first, rate, state_of(self.step_size[i]))
+            size = ops.clip_by_value(ops.mul(size, factor), self.step_size_min, self.step_size_max)
+            size = ops.assign(self.step_size[i], size)
+            g = ops.assign(self.prev[i], ops.where(turns, 0.0, g))
+            self.descend(parameter, ops.mul(size, ops.sign(g)))
+
+
+def _count(global_step: Parameter) -> Tensor:
+    """The number of the update, from 1 on, as float32."""
+    return ops.reshape(ops.cast(state_of(global_step), float32), ())
+
+
+def _pair(setting: str, pair: Any) -> tuple[float, float]:
+    if not isinstance(pair, tuple) or len(pair) != 2:
+        error = GraphValueError if isinstance(pair, tuple) else GraphTypeError
+        raise error(f"For 'Rprop', the {setting!r} must be a tuple of two numbers, but got {pair!r}.", user_location())
+    return number("Rprop", setting, pair[0]), number("Rprop", setting, pair[1])

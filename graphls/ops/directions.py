@@ -1,0 +1,151 @@
+"""Products of a Jacobian with vectors, from either side, and derivatives along a direction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from graphls import dispatch
+from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
+from graphls.ops.creation import ones_like, zeros_like
+from graphls.ops.differentiate import compiled_outside, parameters_of, running_tracer
+from graphls.ops.operands import float_of
+from graphls.parameter import Parameter
+from graphls.source import user_location
+from graphls.tensor import Tensor, is_tensor
+from graphls.trace.gradients import backward_of, forward_of, tangents_of
+from graphls.trace.states import copies
+from graphls.tree import leaves, map_leaves
+
+__all__ = ["derivative", "get_grad", "jvp", "vjp"]
+
+
+def vjp(fn: Callable[..., Any], *inputs: Any, weights: Any = None, has_aux: bool = False) -> Any:
+    """(the outputs of `fn(*inputs)`, a function of sensitivities that gives the gradients by all inputs as a tuple).
+
+    With `weights`, the function gives a pair of tuples. With `has_aux` only the first output is differentiated, and the
+    others come behind the function: one as it is, several as a tuple. Outside of a graph the function computes the
+    forward once more. Raises GraphTypeError for what is no function, tensor or weight.
+    """
+    _check("vjp", fn, inputs)
+    parameters = parameters_of(weights) if weights is not None else ()
+    positions = range(len(inputs))
+
+    def pulled(record: Any, sensitivities: tuple[Any, ...]) -> Any:
+        found = backward_of(running_tracer(), record, positions, parameters, sensitivities, has_aux)
+        by_input, by_weight = map(tuple, found)
+        return by_input if weights is None else (by_input, by_weight)
+
+    if dispatch.current_tracer() is not None:
+        record = forward_of(running_tracer(), fn, inputs, positions)
+        return _with_aux(copies(record.outputs), lambda *v: pulled(record, v), has_aux)
+
+    def again(args: tuple[Any, ...], v: tuple[Any, ...]) -> Any:
+        return pulled(forward_of(running_tracer(), fn, args, positions), v)
+
+    outer = compiled_outside(again)
+    return _with_aux(fn(*inputs), lambda *v: outer(inputs, v), has_aux)
+
+
+def jvp(fn: Callable[..., Any], inputs: Any, v: Any, has_aux: bool = False) -> Any:
+    """(the outputs of `fn(*inputs)`, what they change by where the inputs move along the vectors `v`).
+
+    Both are nests of one structure. With `has_aux` only the first output is differentiated, and the others come last:
+    one as it is, several as a tuple. `inputs` and `v` are a tensor each, or as many in a tuple. In a graph this is the
+    gradient of a gradient. Raises GraphTypeError for what is no function or tensor, GraphValueError where the vectors
+    have other shapes than the inputs.
+    """
+    args, vectors = (tuple(x) if isinstance(x, (tuple, list)) else (x,) for x in (inputs, v))
+    _check("jvp", fn, (*args, *vectors))
+    if [_shape(x) for x in args] != [_shape(x) for x in vectors]:
+        message = f"jvp takes vectors in the shapes of the inputs, {[_shape(x) for x in args]}."
+        raise GraphValueError(message, user_location())
+
+    def pushed(args: tuple[Any, ...], vectors: tuple[Any, ...]) -> Any:
+        outputs, tangents = moved(fn, args, range(len(args)), vectors, has_aux)
+        return _with_aux(outputs, tangents, has_aux)
+
+    return compiled_outside(pushed)(args, vectors)
+
+
+def moved(
+    fn: Callable[..., Any], args: tuple[Any, ...], positions: Any, vectors: tuple[Any, ...], has_aux: bool = False
+) -> tuple[Any, Any]:
+    """In a trace, the outputs and, in a nest of the same structure, what they change by; zero for what is no float."""
+    tracer = running_tracer()
+    record = forward_of(tracer, fn, args, positions)
+    tangents = iter(tangents_of(tracer, record, positions, vectors, has_aux))
+    outputs = copies(record.outputs)
+
+    def tangent(leaf: Any) -> Any:
+        if not isinstance(leaf, Tensor):
+            return leaf
+        return next(tangents) if leaf.dtype.is_float else zeros_like(leaf)
+
+    return outputs, map_leaves(tangent, outputs[0] if has_aux else outputs)
+
+
+def derivative(fn: Callable[..., Any], primals: Any, order: int) -> tuple[Any, Any]:
+    """(the outputs of `fn`, its derivative of an order where all elements of all inputs move at the same speed).
+
+    For a function of single elements these are their own derivatives. `primals` is a tensor, or a tuple of them;
+    integers become float32. Each order is the gradient of a gradient of the one before, so that a graph grows
+    with it. Raises GraphTypeError for what is no function or tensor, GraphValueError for an order below 1.
+    """
+    args = tuple(primals) if isinstance(primals, (tuple, list)) else (primals,)
+    _check("derivative", fn, args)
+    if isinstance(order, bool) or not isinstance(order, int):
+        raise GraphTypeError(f"The order of a derivative is an integer, not {order!r}.", user_location())
+    if order < 1:
+        raise GraphValueError(f"The order of a derivative is 1 or more, not {order}.", user_location())
+
+    def along(*args: Any) -> Any:
+        return fn(*args), _derivative(fn, order)(*args)
+
+    outputs, series = compiled_outside(along)(*map(float_of, args))
+    return outputs, series
+
+
+def _derivative(fn: Callable[..., Any], order: int) -> Callable[..., Any]:
+    if not order:
+        return fn
+
+    def slope(*args: Any) -> Any:
+        return moved(_derivative(fn, order - 1), args, range(len(args)), tuple(map(ones_like, args)))[1]
+
+    return slope
+
+
+def get_grad(gradients: Any, identifier: Any) -> Tensor:
+    """The gradient by an input, given its position, or by a Parameter, of those that `grad` gives with `return_ids`.
+
+    Raises GraphTypeError for another identifier, GraphRuntimeError where its gradient is not there.
+    """
+    if isinstance(identifier, bool) or not isinstance(identifier, (int, Parameter)):
+        raise GraphTypeError(f"A gradient is found by a position or a Parameter, not {identifier!r}.", user_location())
+    wanted = identifier.name if isinstance(identifier, Parameter) else identifier
+    flat = leaves(gradients)
+    for name, found in zip(flat[::2], flat[1::2], strict=False):
+        if type(name) is type(wanted) and name == wanted:
+            result: Tensor = found
+            return result
+    raise GraphRuntimeError(f"There is no gradient by {wanted!r} among these.", user_location())
+
+
+def _check(name: str, fn: Any, inputs: tuple[Any, ...]) -> None:
+    if not callable(fn):
+        raise GraphTypeError(f"{name} takes a cell or a function, not {fn!r}.", user_location())
+    if not inputs or not all(is_tensor(x) or isinstance(x, Parameter) for x in inputs):
+        raise GraphTypeError(f"{name} takes one tensor or more, not {inputs!r}.", user_location())
+
+
+def _shape(x: Any) -> tuple[int, ...]:
+    shape: tuple[int, ...] = x.shape
+    return shape
+
+
+def _with_aux(outputs: Any, other: Any, has_aux: bool) -> Any:
+    if not has_aux:
+        return outputs, other
+    first, *rest = outputs
+    return first, other, rest[0] if len(rest) == 1 else tuple(rest)
