@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -92,3 +93,17 @@ def test_importing_graphls_leaves_the_runtimes_alone() -> None:
     run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     unwanted = {"torch", "onnx", "onnxruntime", "networkx", "sklearn", "scipy", "rich"}
     assert unwanted.isdisjoint(run.stdout.split())
+
+
+@pytest.mark.parametrize("package", ["graphls.nn", "graphls.ops"])
+def test_a_package_has_the_names_that_its_modules_list(package: str) -> None:
+    here = importlib.import_module(package)
+    beside = {"graphls.ops.operations"}  # operator classes are found by their names, and not listed
+    listing = {name for name in MODULES if name.startswith(package + ".") and lists_names(tree(name))} - beside
+    for module in map(importlib.import_module, sorted(listing)):
+        assert [name for name in module.__all__ if getattr(here, name) is not getattr(module, name)] == []
+    assert {*here.__all__} == {name for module in listing for name in importlib.import_module(module).__all__}
+
+
+def lists_names(tree: ast.Module) -> bool:
+    return any(isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__" for node in tree.body)

@@ -1,317 +1,59 @@
-"""Cells: layers, containers, losses, optimizers and training steps."""
+"""Cells: layers, containers, losses, optimizers and training steps.
 
-from graphls.nn.accumulation import GradAccumulationCell
-from graphls.nn.activations import GELU, LogSoftmax, ReLU, Sigmoid, SiLU, Softmax, Tanh, get_activation
-from graphls.nn.activations_hard import (
-    Hardtanh,
-    HShrink,
-    HSigmoid,
-    HSwish,
-    LeakyReLU,
-    PReLU,
-    ReLU6,
-    RReLU,
-    SoftShrink,
-    Threshold,
-)
-from graphls.nn.activations_smooth import (
-    CELU,
-    ELU,
-    GLU,
-    FastGelu,
-    LogSigmoid,
-    Mish,
-    SeLU,
-    Softmax2d,
-    Softmin,
-    Softplus,
-    Softsign,
-    Tanhshrink,
-)
-from graphls.nn.attention import MultiheadAttention
-from graphls.nn.cell import Cell
-from graphls.nn.containers import CellDict, CellList, SequentialCell
-from graphls.nn.dynamic_lr import (
-    cosine_decay_lr,
-    exponential_decay_lr,
-    inverse_decay_lr,
-    natural_exp_decay_lr,
-    piecewise_constant_lr,
-    polynomial_decay_lr,
-    warmup_lr,
-)
-from graphls.nn.embedding import Embedding
-from graphls.nn.layer_norm import LayerNorm, RMSNorm
-from graphls.nn.layers import Dense, Dropout, Flatten, Identity, Unflatten
-from graphls.nn.layers_adaptive import (
-    AdaptiveAvgPool1d,
-    AdaptiveAvgPool2d,
-    AdaptiveAvgPool3d,
-    AdaptiveMaxPool1d,
-    AdaptiveMaxPool2d,
-    AdaptiveMaxPool3d,
-)
-from graphls.nn.layers_convolution import Conv1d, Conv2d, Conv3d
-from graphls.nn.layers_dropout import Dropout1d, Dropout2d, Dropout3d
-from graphls.nn.layers_norm import BatchNorm1d, BatchNorm2d, BatchNorm3d
-from graphls.nn.layers_norm_sample import LRN, GroupNorm, InstanceNorm1d, InstanceNorm2d, InstanceNorm3d
-from graphls.nn.layers_padding import (
-    ConstantPad1d,
-    ConstantPad2d,
-    ConstantPad3d,
-    Pad,
-    ReflectionPad1d,
-    ReflectionPad2d,
-    ReflectionPad3d,
-    ReplicationPad1d,
-    ReplicationPad2d,
-    ReplicationPad3d,
-    ZeroPad2d,
-)
-from graphls.nn.layers_pooling import (
-    AvgPool1d,
-    AvgPool2d,
-    AvgPool3d,
-    LPPool1d,
-    LPPool2d,
-    MaxPool1d,
-    MaxPool2d,
-    MaxPool3d,
-)
-from graphls.nn.layers_reduce import ClipByNorm, Moments, Norm, ReduceLogSumExp
-from graphls.nn.layers_resize import PixelShuffle, PixelUnshuffle, ResizeBilinear, Upsample
-from graphls.nn.layers_transposed import Conv1dTranspose, Conv2dTranspose, Conv3dTranspose
-from graphls.nn.layers_unpooling import MaxUnpool1d, MaxUnpool2d, MaxUnpool3d
-from graphls.nn.learning_rate_schedule import (
-    CosineDecayLR,
-    ExponentialDecayLR,
-    InverseDecayLR,
-    LearningRateSchedule,
-    NaturalExpDecayLR,
-    PolynomialDecayLR,
-    WarmUpLR,
-)
-from graphls.nn.loss_scale import AdaptiveLossScaleUpdateCell, DynamicLossScaleUpdateCell, FixedLossScaleUpdateCell
-from graphls.nn.losses import LossBase, MSELoss, SoftmaxCrossEntropyWithLogits, WithLossCell
-from graphls.nn.losses_classes import (
-    CrossEntropyLoss,
-    CTCLoss,
-    FocalLoss,
-    MultilabelMarginLoss,
-    MultiLabelSoftMarginLoss,
-    MultiMarginLoss,
-    NLLLoss,
-)
-from graphls.nn.losses_distances import CosineEmbeddingLoss, DiceLoss, MultiClassDiceLoss, TripletMarginLoss
-from graphls.nn.losses_elementwise import (
-    BCELoss,
-    BCEWithLogitsLoss,
-    GaussianNLLLoss,
-    HingeEmbeddingLoss,
-    HuberLoss,
-    KLDivLoss,
-    L1Loss,
-    MAELoss,
-    MarginRankingLoss,
-    PoissonNLLLoss,
-    RMSELoss,
-    SmoothL1Loss,
-    SoftMarginLoss,
-)
-from graphls.nn.optimizers import Optimizer
-from graphls.nn.optimizers_adam import Adam, AdaMax, LazyAdam
-from graphls.nn.optimizers_adaptive import Adadelta, Adagrad, RMSProp
-from graphls.nn.optimizers_decoupled import AdamW, AdamWeightDecay
-from graphls.nn.optimizers_factored import AdaFactor
-from graphls.nn.optimizers_layerwise import LARS, Lamb
-from graphls.nn.optimizers_momentum import SGD, Momentum
-from graphls.nn.optimizers_proximal import FTRL, ProximalAdagrad
-from graphls.nn.optimizers_steps import ASGD, Rprop
-from graphls.nn.recurrent import GRU, LSTM, RNN
-from graphls.nn.recurrent_cells import GRUCell, LSTMCell, RNNCell
-from graphls.nn.train_step import TrainOneStepCell, TrainOneStepWithLossScaleCell
-from graphls.nn.train_step_mf import MFTrainOneStepCell
-from graphls.nn.transformer import Transformer, TransformerDecoder, TransformerEncoder
-from graphls.nn.transformer_layers import TransformerDecoderLayer, TransformerEncoderLayer
-from graphls.nn.wrappers import ForwardValueAndGrad, ParameterUpdate, WithEvalCell, WithGradCell
+Every module lists its names in `__all__`, and they are all names of this package.
+"""
 
-__all__ = [
-    "ASGD",
-    "CELU",
-    "ELU",
-    "FTRL",
-    "GELU",
-    "GLU",
-    "GRU",
-    "LARS",
-    "LRN",
-    "LSTM",
-    "RNN",
-    "SGD",
-    "AdaFactor",
-    "AdaMax",
-    "Adadelta",
-    "Adagrad",
-    "Adam",
-    "AdamW",
-    "AdamWeightDecay",
-    "AdaptiveAvgPool1d",
-    "AdaptiveAvgPool2d",
-    "AdaptiveAvgPool3d",
-    "AdaptiveLossScaleUpdateCell",
-    "AdaptiveMaxPool1d",
-    "AdaptiveMaxPool2d",
-    "AdaptiveMaxPool3d",
-    "AvgPool1d",
-    "AvgPool2d",
-    "AvgPool3d",
-    "BCELoss",
-    "BCEWithLogitsLoss",
-    "BatchNorm1d",
-    "BatchNorm2d",
-    "BatchNorm3d",
-    "CTCLoss",
-    "Cell",
-    "CellDict",
-    "CellList",
-    "ClipByNorm",
-    "ConstantPad1d",
-    "ConstantPad2d",
-    "ConstantPad3d",
-    "Conv1d",
-    "Conv1dTranspose",
-    "Conv2d",
-    "Conv2dTranspose",
-    "Conv3d",
-    "Conv3dTranspose",
-    "CosineDecayLR",
-    "CosineEmbeddingLoss",
-    "CrossEntropyLoss",
-    "Dense",
-    "DiceLoss",
-    "Dropout",
-    "Dropout1d",
-    "Dropout2d",
-    "Dropout3d",
-    "DynamicLossScaleUpdateCell",
-    "Embedding",
-    "ExponentialDecayLR",
-    "FastGelu",
-    "FixedLossScaleUpdateCell",
-    "Flatten",
-    "FocalLoss",
-    "ForwardValueAndGrad",
-    "GRUCell",
-    "GaussianNLLLoss",
-    "GradAccumulationCell",
-    "GroupNorm",
-    "HShrink",
-    "HSigmoid",
-    "HSwish",
-    "Hardtanh",
-    "HingeEmbeddingLoss",
-    "HuberLoss",
-    "Identity",
-    "InstanceNorm1d",
-    "InstanceNorm2d",
-    "InstanceNorm3d",
-    "InverseDecayLR",
-    "KLDivLoss",
-    "L1Loss",
-    "LPPool1d",
-    "LPPool2d",
-    "LSTMCell",
-    "Lamb",
-    "LayerNorm",
-    "LazyAdam",
-    "LeakyReLU",
-    "LearningRateSchedule",
-    "LogSigmoid",
-    "LogSoftmax",
-    "LossBase",
-    "MAELoss",
-    "MFTrainOneStepCell",
-    "MSELoss",
-    "MarginRankingLoss",
-    "MaxPool1d",
-    "MaxPool2d",
-    "MaxPool3d",
-    "MaxUnpool1d",
-    "MaxUnpool2d",
-    "MaxUnpool3d",
-    "Mish",
-    "Moments",
-    "Momentum",
-    "MultiClassDiceLoss",
-    "MultiLabelSoftMarginLoss",
-    "MultiMarginLoss",
-    "MultiheadAttention",
-    "MultilabelMarginLoss",
-    "NLLLoss",
-    "NaturalExpDecayLR",
-    "Norm",
-    "Optimizer",
-    "PReLU",
-    "Pad",
-    "ParameterUpdate",
-    "PixelShuffle",
-    "PixelUnshuffle",
-    "PoissonNLLLoss",
-    "PolynomialDecayLR",
-    "ProximalAdagrad",
-    "RMSELoss",
-    "RMSNorm",
-    "RMSProp",
-    "RNNCell",
-    "RReLU",
-    "ReLU",
-    "ReLU6",
-    "ReduceLogSumExp",
-    "ReflectionPad1d",
-    "ReflectionPad2d",
-    "ReflectionPad3d",
-    "ReplicationPad1d",
-    "ReplicationPad2d",
-    "ReplicationPad3d",
-    "ResizeBilinear",
-    "Rprop",
-    "SeLU",
-    "SequentialCell",
-    "SiLU",
-    "Sigmoid",
-    "SmoothL1Loss",
-    "SoftMarginLoss",
-    "SoftShrink",
-    "Softmax",
-    "Softmax2d",
-    "SoftmaxCrossEntropyWithLogits",
-    "Softmin",
-    "Softplus",
-    "Softsign",
-    "Tanh",
-    "Tanhshrink",
-    "Threshold",
-    "TrainOneStepCell",
-    "TrainOneStepWithLossScaleCell",
-    "Transformer",
-    "TransformerDecoder",
-    "TransformerDecoderLayer",
-    "TransformerEncoder",
-    "TransformerEncoderLayer",
-    "TripletMarginLoss",
-    "Unflatten",
-    "Upsample",
-    "WarmUpLR",
-    "WithEvalCell",
-    "WithGradCell",
-    "WithLossCell",
-    "ZeroPad2d",
-    "cosine_decay_lr",
-    "exponential_decay_lr",
-    "get_activation",
-    "inverse_decay_lr",
-    "natural_exp_decay_lr",
-    "piecewise_constant_lr",
-    "polynomial_decay_lr",
-    "warmup_lr",
-]
+# ruff: noqa: F403
+
+from types import ModuleType as _Module
+
+from graphls.nn.accumulation import *
+from graphls.nn.activations import *
+from graphls.nn.activations_hard import *
+from graphls.nn.activations_smooth import *
+from graphls.nn.attention import *
+from graphls.nn.cell import *
+from graphls.nn.containers import *
+from graphls.nn.dynamic_lr import *
+from graphls.nn.embedding import *
+from graphls.nn.image_quality import *
+from graphls.nn.layer_norm import *
+from graphls.nn.layers import *
+from graphls.nn.layers_adaptive import *
+from graphls.nn.layers_arrays import *
+from graphls.nn.layers_bilinear import *
+from graphls.nn.layers_convolution import *
+from graphls.nn.layers_dropout import *
+from graphls.nn.layers_norm import *
+from graphls.nn.layers_norm_sample import *
+from graphls.nn.layers_padding import *
+from graphls.nn.layers_pooling import *
+from graphls.nn.layers_reduce import *
+from graphls.nn.layers_resize import *
+from graphls.nn.layers_transposed import *
+from graphls.nn.layers_unpooling import *
+from graphls.nn.learning_rate_schedule import *
+from graphls.nn.loss_scale import *
+from graphls.nn.losses import *
+from graphls.nn.losses_classes import *
+from graphls.nn.losses_distances import *
+from graphls.nn.losses_elementwise import *
+from graphls.nn.optimizers import *
+from graphls.nn.optimizers_adam import *
+from graphls.nn.optimizers_adaptive import *
+from graphls.nn.optimizers_decoupled import *
+from graphls.nn.optimizers_factored import *
+from graphls.nn.optimizers_layerwise import *
+from graphls.nn.optimizers_momentum import *
+from graphls.nn.optimizers_proximal import *
+from graphls.nn.optimizers_steps import *
+from graphls.nn.recurrent import *
+from graphls.nn.recurrent_cells import *
+from graphls.nn.time_distributed import *
+from graphls.nn.train_step import *
+from graphls.nn.train_step_mf import *
+from graphls.nn.transformer import *
+from graphls.nn.transformer_layers import *
+from graphls.nn.wrappers import *
+
+__all__ = sorted(name for name, item in vars().items() if not name.startswith("_") and not isinstance(item, _Module))

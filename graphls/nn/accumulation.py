@@ -18,6 +18,8 @@ from graphls.source import user_location
 from graphls.tensor import Tensor, is_tensor
 from graphls.tree import leaves, map_leaves, rebuild, structure
 
+__all__ = ["GradAccumulationCell"]
+
 
 class GradAccumulationCell(Cell):
     """A network that runs on `micro_size` parts of its inputs, one after the other; gives the sum of its outputs.

@@ -36,6 +36,8 @@ from graphls.nn.cell import Cell
 from graphls.source import user_location
 from graphls.tensor import Tensor
 
+__all__ = ["GELU", "LogSoftmax", "ReLU", "SiLU", "Sigmoid", "Softmax", "Tanh", "get_activation"]
+
 
 class ReLU(Cell):
     """The larger of x and 0."""

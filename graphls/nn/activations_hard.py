@@ -14,6 +14,10 @@ from graphls.ops.activations import check_slopes
 from graphls.parameter import Parameter
 from graphls.tensor import Tensor
 
+__all__ = [
+    "HShrink", "HSigmoid", "HSwish", "Hardtanh", "LeakyReLU", "PReLU", "RReLU", "ReLU6", "SoftShrink", "Threshold",
+]  # fmt: skip
+
 
 class ReLU6(Cell):
     """x, at least 0 and at most 6."""

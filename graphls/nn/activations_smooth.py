@@ -8,6 +8,11 @@ from graphls import ops
 from graphls.nn.cell import Cell
 from graphls.tensor import Tensor
 
+__all__ = [
+    "CELU", "ELU", "GLU", "FastGelu", "LogSigmoid", "Mish", "SeLU", "Softmax2d", "Softmin", "Softplus", "Softsign",
+    "Tanhshrink",
+]  # fmt: skip
+
 
 class ELU(Cell):
     """x where it is positive and alpha * (exp(x) - 1) elsewhere."""

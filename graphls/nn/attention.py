@@ -19,6 +19,8 @@ from graphls.parameter import Parameter
 from graphls.source import user_location
 from graphls.tensor import Symbol, Tensor
 
+__all__ = ["MultiheadAttention"]
+
 
 class MultiheadAttention(Cell):
     """softmax(q @ k.T / sqrt(embed_dim / num_heads) + masks) @ v for each head, projected before and behind.

@@ -15,6 +15,8 @@ from graphls.parameter import Parameter, ParameterTuple
 from graphls.source import checked, user_location
 from graphls.tensor import Tensor
 
+__all__ = ["Cell"]
+
 
 class Configuration:
     """Counts changes of any cell, so that one comparison tells that no compiled step is out of date."""

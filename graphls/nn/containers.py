@@ -10,6 +10,8 @@ from graphls.ir.errors import GraphIndexError, GraphKeyError, GraphTypeError
 from graphls.nn.cell import Cell
 from graphls.source import user_location
 
+__all__ = ["CellDict", "CellList", "SequentialCell"]
+
 Self = TypeVar("Self", bound="CellSequence")
 
 

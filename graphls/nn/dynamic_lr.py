@@ -14,6 +14,11 @@ from graphls.nn.checks import boolean, not_negative_float, positive_float, posit
 from graphls.nn.learning_rate_schedule import rising
 from graphls.source import user_location
 
+__all__ = [
+    "cosine_decay_lr", "exponential_decay_lr", "inverse_decay_lr", "natural_exp_decay_lr", "piecewise_constant_lr",
+    "polynomial_decay_lr", "warmup_lr",
+]  # fmt: skip
+
 
 def piecewise_constant_lr(milestone: Sequence[int], learning_rates: Sequence[float]) -> list[float]:
     """`learning_rates[i]` for the steps from `milestone[i - 1]`, or 0, up to `milestone[i]`, which is not included.

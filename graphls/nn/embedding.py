@@ -9,12 +9,17 @@ import numpy as np
 from graphls import ops
 from graphls.initializer import initializer
 from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ir.types import float32
 from graphls.nn.cell import Cell
-from graphls.nn.checks import boolean, positive_int
+from graphls.nn.checks import boolean, positive, positive_int
+from graphls.nn.layers_reduce import ClipByNorm
 from graphls.ops.operands import tensor_of
+from graphls.ops.operations_layers import embedding_lookup
 from graphls.parameter import Parameter
 from graphls.source import user_location
 from graphls.tensor import Tensor
+
+__all__ = ["Embedding", "EmbeddingLookup"]
 
 
 class Embedding(Cell):
@@ -71,3 +76,41 @@ def _padding(index: Any, vocab_size: int) -> int | None:
         text = f"For 'Embedding', the 'padding_idx' must be in [0, {vocab_size}), but got {index}."
         raise GraphValueError(text, user_location())
     return index
+
+
+class EmbeddingLookup(Cell):
+    """The rows of `embedding_table`, (vocab_size, embedding_size), that integers name; zeros for others.
+
+    With `max_norm`, rows that are longer are scaled down to that Euclidean norm. `target`, `slice_mode`,
+    `manual_shapes` and `sparse` say where and how MindSpore keeps the table, and change nothing here. Raises
+    GraphTypeError and GraphValueError for arguments and inputs that do not fit.
+    """
+
+    def __init__(
+        self,
+        vocab_size: int,
+        embedding_size: int,
+        param_init: Any = "normal",
+        target: str = "CPU",
+        slice_mode: str = "batch_slice",
+        manual_shapes: Any = None,
+        max_norm: float | None = None,
+        sparse: bool = True,
+        dtype: Any = float32,
+    ) -> None:
+        super().__init__()
+        self.vocab_size = positive_int("EmbeddingLookup", "vocab_size", vocab_size)
+        self.embedding_size = positive_int("EmbeddingLookup", "embedding_size", embedding_size)
+        if target not in ("CPU", "DEVICE"):
+            text = f"For 'EmbeddingLookup', the 'target' must be in ['CPU', 'DEVICE'], but got {target!r}."
+            raise GraphValueError(text, user_location())
+        self.max_norm = None if max_norm is None else positive("EmbeddingLookup", "max_norm", max_norm)
+        table = initializer(param_init, (vocab_size, embedding_size), dtype)
+        self.embedding_table = Parameter(table, name="embedding_table")
+
+    def construct(self, indices: Any) -> Tensor:
+        rows = embedding_lookup(self.embedding_table, indices, 0)
+        return rows if self.max_norm is None else ClipByNorm(-1)(rows, self.max_norm)
+
+    def extend_repr(self) -> str:
+        return f"vocab_size={self.vocab_size}, embedding_size={self.embedding_size}, max_norm={self.max_norm}"

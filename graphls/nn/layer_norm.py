@@ -16,6 +16,8 @@ from graphls.parameter import Parameter
 from graphls.source import user_location
 from graphls.tensor import Tensor
 
+__all__ = ["LayerNorm", "RMSNorm"]
+
 
 def _sizes(name: str, shape: Any) -> tuple[int, ...]:
     """One size or more; raises GraphTypeError or GraphValueError otherwise."""

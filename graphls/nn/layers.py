@@ -19,6 +19,8 @@ from graphls.parameter import Parameter
 from graphls.source import user_location
 from graphls.tensor import Tensor
 
+__all__ = ["Dense", "Dropout", "Flatten", "Identity", "Unflatten"]
+
 
 def new_weight(init: Any, shape: tuple[int, ...], name: str = "weight", dtype: Any = float32) -> Parameter:
     """A weight; without an initializer evenly spread up to 1 / sqrt(fan in)."""

@@ -9,6 +9,11 @@ from graphls.nn.cell import Cell
 from graphls.nn.checks import boolean
 from graphls.ops.adaptive import check_output_size
 
+__all__ = [
+    "AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AdaptiveAvgPool3d", "AdaptiveMaxPool1d", "AdaptiveMaxPool2d",
+    "AdaptiveMaxPool3d",
+]  # fmt: skip
+
 
 class _AdaptivePool(Cell):
     """Windows that make an image of a given size out of one of any size."""

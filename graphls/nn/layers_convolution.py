@@ -16,6 +16,8 @@ from graphls.parameter import Parameter
 from graphls.source import user_location
 from graphls.tensor import Tensor, is_tensor
 
+__all__ = ["Conv1d", "Conv2d", "Conv3d"]
+
 
 class Convolution(Cell):
     """What convolutions share: their arguments, and a weight of shape (first, second, kernel...)."""

@@ -8,6 +8,8 @@ from graphls import ops
 from graphls.nn.cell import Cell
 from graphls.ops.random import check_probability
 
+__all__ = ["Dropout1d", "Dropout2d", "Dropout3d"]
+
 
 class Dropout2d(Cell):
     """In training, whole channels of (N, C, H, W) set to 0 with probability `p`; else x itself.

@@ -16,6 +16,8 @@ from graphls.parameter import Parameter
 from graphls.source import user_location
 from graphls.tensor import Tensor
 
+__all__ = ["BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "SyncBatchNorm"]
+
 
 class BatchNorm2d(Cell):
     """(x - mean) / sqrt(variance + eps) * gamma + beta for each channel of images (N, C, H, W).
@@ -91,6 +93,39 @@ class BatchNorm3d(BatchNorm2d):
     """Batch normalisation of volumes (N, C, D, H, W); see BatchNorm2d."""
 
     ranks, formats = (5,), "NCDHW"
+
+
+class SyncBatchNorm(BatchNorm2d):
+    """Batch normalisation of (N, C, ...) by the batches of all ranks, of which there is one; see BatchNorm2d.
+
+    Raises GraphValueError for `process_groups` of more ranks than this one.
+    """
+
+    ranks = (2, 3, 4, 5)
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float = 0.9,
+        affine: bool = True,
+        gamma_init: Any = "ones",
+        beta_init: Any = "zeros",
+        moving_mean_init: Any = "zeros",
+        moving_var_init: Any = "ones",
+        use_batch_statistics: bool | None = None,
+        process_groups: Any = None,
+        dtype: Any = float32,
+    ) -> None:
+        if process_groups is not None and [list(group) for group in process_groups] != [[0]]:
+            raise GraphValueError(
+                f"For 'SyncBatchNorm', the 'process_groups' of one rank are [[0]], but got {process_groups!r}.",
+                user_location(),
+            )
+        super().__init__(
+            num_features, eps, momentum, affine, gamma_init, beta_init, moving_mean_init, moving_var_init,
+            use_batch_statistics, dtype=dtype,
+        )  # fmt: skip
 
 
 def _momentum(name: str, momentum: Any) -> float:

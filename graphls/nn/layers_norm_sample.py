@@ -15,6 +15,8 @@ from graphls.parameter import Parameter
 from graphls.source import user_location
 from graphls.tensor import Tensor
 
+__all__ = ["LRN", "GroupNorm", "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d"]
+
 
 class GroupNorm(Cell):
     """(x - mean) / sqrt(variance + eps) * gamma + beta over each group of channels of (N, C, ...).

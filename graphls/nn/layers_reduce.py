@@ -13,6 +13,8 @@ from graphls.ops.operands import float_of
 from graphls.source import user_location
 from graphls.tensor import Tensor
 
+__all__ = ["ClipByNorm", "Moments", "Norm", "ReduceLogSumExp"]
+
 
 def _check_axis(name: str, axis: Any) -> Any:
     axes = axis if isinstance(axis, (tuple, list)) else () if axis is None else (axis,)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from graphls import ops
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.nn.cell import Cell
 from graphls.nn.checks import boolean, positive_int
 from graphls.ops.operands import float_of
-from graphls.ops.resize import aligned_positions, linear, weighted
+from graphls.ops.resize import linear, scaled_positions, weighted
 from graphls.source import user_location
 from graphls.tensor import Tensor
+
+__all__ = ["PixelShuffle", "PixelUnshuffle", "ResizeBilinear", "Upsample"]
 
 
 class Upsample(Cell):
@@ -61,14 +61,9 @@ class ResizeBilinear(Cell):
             )
         y = x
         for axis, count in enumerate(_sizes(x, size, scale_factor), 2):
-            y = weighted(y, axis, linear(self._positions(x.shape[axis], count, align_corners), x.shape[axis]))
+            where = scaled_positions(x.shape[axis], count, align_corners, self.half_pixel_centers)
+            y = weighted(y, axis, linear(where, x.shape[axis]))
         return y
-
-    def _positions(self, size: int, count: int, align_corners: bool) -> np.ndarray[Any, Any]:
-        if align_corners:
-            return aligned_positions(size, count)
-        shift = 0.5 if self.half_pixel_centers else 0.0
-        return np.asarray((np.arange(count) + shift) * (size / count) - shift)
 
 
 def _sizes(x: Tensor, size: Any, scale_factor: Any) -> tuple[int, int]:

@@ -10,6 +10,8 @@ from graphls.nn.layers_convolution import Convolution, check_format
 from graphls.ops.convolution import check_output_padding
 from graphls.tensor import Tensor
 
+__all__ = ["Conv1dTranspose", "Conv2dTranspose", "Conv3dTranspose"]
+
 
 class Conv2dTranspose(Convolution):
     """The transposed convolution with learned kernels: (N, in, H, W) to (N, out, rows, columns).

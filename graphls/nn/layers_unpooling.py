@@ -9,6 +9,8 @@ from graphls.nn.cell import Cell
 from graphls.ops.unpooling import window_sizes
 from graphls.tensor import Tensor
 
+__all__ = ["MaxUnpool1d", "MaxUnpool2d", "MaxUnpool3d"]
+
 
 class MaxUnpool2d(Cell):
     """The elements of images (N, C, H, W) or (C, H, W) at the places that MaxPool2d found them, zeros elsewhere.

@@ -18,6 +18,11 @@ from graphls.nn.checks import boolean, not_negative_float, positive_float, posit
 from graphls.source import user_location
 from graphls.tensor import Tensor
 
+__all__ = [
+    "CosineDecayLR", "ExponentialDecayLR", "InverseDecayLR", "LearningRateSchedule", "NaturalExpDecayLR",
+    "PolynomialDecayLR", "WarmUpLR",
+]  # fmt: skip
+
 
 class LearningRateSchedule(Cell):
     """A learning rate as a function of the number of updates so far: `construct(global_step: int32 of shape (1,))`."""

@@ -17,6 +17,8 @@ from graphls.parameter import Parameter
 from graphls.source import user_location
 from graphls.tensor import Tensor
 
+__all__ = ["AdaptiveLossScaleUpdateCell", "DynamicLossScaleUpdateCell", "FixedLossScaleUpdateCell"]
+
 
 class DynamicLossScaleUpdateCell(Cell):
     """The scale falls by `scale_factor` at each overflow and rises by it after `scale_window` steps without one.

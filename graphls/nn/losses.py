@@ -15,6 +15,8 @@ from graphls.ops.operands import apply, tensor_of
 from graphls.source import user_location
 from graphls.tensor import Tensor
 
+__all__ = ["LossBase", "MSELoss", "SoftmaxCrossEntropyWithLogits", "WithLossCell"]
+
 
 class LossBase(Cell):
     """A loss of each sample, and its reduction: "mean", "sum" or "none".

@@ -22,6 +22,11 @@ from graphls.ops.settings import integer, number
 from graphls.source import user_location
 from graphls.tensor import Symbol, Tensor
 
+__all__ = [
+    "CrossEntropyLoss", "FocalLoss", "MultiLabelSoftMarginLoss", "MultiMarginLoss", "MultilabelMarginLoss",
+    "NLLLoss",
+]  # fmt: skip
+
 
 class CrossEntropyLoss(LossBase):
     """-log(softmax(logits)) of the class that is the label, or its mean under labels that are probabilities.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from graphls import ops
-from graphls.ir.errors import GraphValueError
+from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.nn.activations import LogSoftmax, Softmax, get_activation
 from graphls.nn.cell import Cell
 from graphls.nn.checks import boolean, positive
@@ -15,9 +15,15 @@ from graphls.ops.loss_operands import (
     require_same_shape,
     require_tensors,
 )
+from graphls.ops.losses import root
+from graphls.ops.operands import float_of
 from graphls.ops.settings import integer, number
 from graphls.source import user_location
 from graphls.tensor import Tensor
+
+__all__ = [
+    "CosineEmbeddingLoss", "DiceLoss", "MultiClassDiceLoss", "TripletMarginLoss", "TripletMarginWithDistanceLoss"
+]  # fmt: skip
 
 
 class CosineEmbeddingLoss(LossBase):
@@ -113,3 +119,37 @@ def _over_classes(activation: Any) -> Cell | None:
     if activation in ("softmax", "logsoftmax"):
         return Softmax(1) if activation == "softmax" else LogSoftmax(1)
     return get_activation(activation)
+
+
+class TripletMarginWithDistanceLoss(LossBase):
+    """What the distance to a negative lacks of that to a positive and `margin`, by any function of two tensors.
+
+    Without a function, the distance is the Euclidean norm of the difference along axis 1. With `swap` the negative's
+    is the smaller one of those to the anchor and to the positive. Raises GraphTypeError and GraphValueError for
+    arguments that do not fit.
+    """
+
+    def __init__(
+        self, distance_function: Any = None, swap: bool = False, reduction: str = "mean", margin: float = 1.0
+    ) -> None:
+        super().__init__(reduction)
+        if distance_function is not None and not callable(distance_function):
+            message = f"The 'distance_function' is a function of two tensors, not {distance_function!r}."
+            raise GraphTypeError(message, user_location())
+        self.distance_function = distance_function or _along_first
+        self.swap = boolean("TripletMarginWithDistanceLoss", "swap", swap)
+        self.margin = number("TripletMarginWithDistanceLoss", "margin", margin, 0)
+
+    def construct(self, x: Any, positive: Any, negative: Any) -> Tensor:
+        distance = self.distance_function
+        to_far = distance(x, negative)
+        to_far = ops.minimum(to_far, distance(positive, negative)) if self.swap else to_far
+        return self.get_loss(ops.relu(ops.add(ops.sub(distance(x, positive), to_far), self.margin)))
+
+
+def _along_first(x: Any, other: Any) -> Tensor:
+    difference = ops.sub(float_of(x), float_of(other))
+    if difference.ndim < 2:
+        message = f"TripletMarginWithDistanceLoss takes rows of vectors, not {difference.type}."
+        raise GraphValueError(message, user_location())
+    return root(ops.sum(ops.square(difference), 1))

@@ -13,6 +13,11 @@ from graphls.ops.loss_operands import (
 from graphls.ops.losses import root
 from graphls.tensor import Tensor
 
+__all__ = [
+    "BCELoss", "BCEWithLogitsLoss", "GaussianNLLLoss", "HingeEmbeddingLoss", "HuberLoss", "KLDivLoss", "L1Loss",
+    "MAELoss", "MarginRankingLoss", "PoissonNLLLoss", "RMSELoss", "SmoothL1Loss", "SoftMarginLoss",
+]  # fmt: skip
+
 
 class L1Loss(LossBase):
     """The absolute value of the difference between predictions and labels, which broadcast together."""

@@ -19,6 +19,8 @@ from graphls.parameter import Parameter, ParameterTuple
 from graphls.source import user_location
 from graphls.tensor import Tensor
 
+__all__ = ["Optimizer"]
+
 Tensors = tuple[Tensor, ...]
 
 

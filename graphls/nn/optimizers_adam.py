@@ -14,6 +14,8 @@ from graphls.ops.operands import state_of
 from graphls.parameter import Parameter
 from graphls.tensor import Tensor
 
+__all__ = ["AdaMax", "Adam", "LazyAdam"]
+
 
 class Adam(Optimizer):
     """m = beta1 * m + (1 - beta1) * g; v = beta2 * v + (1 - beta2) * g * g; w = w - lr_t * m / (sqrt(v) + eps).

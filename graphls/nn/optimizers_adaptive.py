@@ -15,6 +15,8 @@ from graphls.ops.operands import state_of
 from graphls.source import user_location
 from graphls.tensor import Tensor
 
+__all__ = ["Adadelta", "Adagrad", "RMSProp"]
+
 
 class RMSProp(Optimizer):
     """s = decay * s + (1 - decay) * g * g; v = momentum * v + lr * g / sqrt(s + epsilon); w = w - v.

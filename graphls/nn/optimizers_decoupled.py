@@ -14,6 +14,8 @@ from graphls.ops.operands import state_of
 from graphls.source import user_location
 from graphls.tensor import Tensor
 
+__all__ = ["AdamW", "AdamWeightDecay"]
+
 
 class WithDecay(Optimizer):
     """An optimizer whose `update_all` takes the weight decays beside gradients and rates."""

@@ -18,6 +18,8 @@ from graphls.parameter import Parameter, ParameterTuple
 from graphls.source import user_location
 from graphls.tensor import Tensor
 
+__all__ = ["AdaFactor"]
+
 
 class AdaFactor(WithDecay):
     """w = w - rate * weight_decay * w - m, for m = beta1 * m + (1 - beta1) * rate * u / max(1, rms(u) / threshold).

@@ -17,6 +17,8 @@ from graphls.parameter import Parameter
 from graphls.source import user_location
 from graphls.tensor import Tensor
 
+__all__ = ["LARS", "Lamb"]
+
 
 class Lamb(DecoupledOptimizer):
     """w = w - trust * lr * (mhat / (sqrt(vhat) + eps) + weight_decay * w), with a trust for each parameter.

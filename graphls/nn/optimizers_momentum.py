@@ -16,6 +16,8 @@ from graphls.parameter import Parameter
 from graphls.source import user_location
 from graphls.tensor import Tensor
 
+__all__ = ["SGD", "Momentum"]
+
 
 class Momentum(Optimizer):
     """v = momentum * v + g; w = w - lr * v, or with Nesterov's momentum w = w - lr * (g + momentum * v).

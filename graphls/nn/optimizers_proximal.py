@@ -15,6 +15,8 @@ from graphls.ops.operands import state_of
 from graphls.source import user_location
 from graphls.tensor import Tensor
 
+__all__ = ["FTRL", "ProximalAdagrad"]
+
 
 class FTRL(Optimizer):
     """m' = m + g * g; u = u + g - (m' ** p - m ** p) / lr * w; w = (sign(u) * l1 - u) / (m' ** p / lr + 2 * l2).

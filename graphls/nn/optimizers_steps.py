@@ -15,6 +15,8 @@ from graphls.parameter import Parameter
 from graphls.source import user_location
 from graphls.tensor import Tensor
 
+__all__ = ["ASGD", "Rprop"]
+
 
 class ASGD(Optimizer):
     """w = w * (1 - lambd * eta) - eta * g; ax = ax + (w - ax) * mu.

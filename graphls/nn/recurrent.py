@@ -17,6 +17,8 @@ from graphls.parameter import ParameterTuple
 from graphls.source import user_location, warn
 from graphls.tensor import Tensor
 
+__all__ = ["GRU", "LSTM", "RNN"]
+
 
 class RecurrentLayer(Cell):
     """What recurrent layers share: layers above each other, in one direction or both, each a scan over the sequence.

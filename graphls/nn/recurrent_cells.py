@@ -15,6 +15,8 @@ from graphls.parameter import Parameter
 from graphls.source import user_location
 from graphls.tensor import Tensor, is_tensor
 
+__all__ = ["GRUCell", "LSTMCell", "RNNCell"]
+
 
 class RecurrentCell(Cell):
     """What recurrent cells share: weights `weight_ih` and `weight_hh`, biases `bias_ih` and `bias_hh`, and checks.

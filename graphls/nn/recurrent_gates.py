@@ -10,6 +10,7 @@ from graphls import ops
 from graphls.dispatch import promoted
 from graphls.ir.errors import GraphValueError
 from graphls.ops.operands import apply, operand_of
+from graphls.ops.recurrence import lstm_step
 from graphls.source import user_location
 from graphls.tensor import Tensor
 
@@ -32,11 +33,7 @@ class Gates:
 
 def _lstm(given: Tensor, recurrent: Tensor, state: State) -> State:
     """Input, forget, cell and output gate (Hochreiter and Schmidhuber, 1997)."""
-    total = ops.add(given, recurrent)
-    i, f, g, o = ops.split(total, total.shape[-1] // 4, axis=-1)
-    kept, new = ops.mul(ops.sigmoid(f), state[1]), ops.mul(ops.sigmoid(i), ops.tanh(g))
-    cell = ops.add(kept, new)
-    return ops.mul(ops.sigmoid(o), ops.tanh(cell)), cell
+    return lstm_step(ops.add(given, recurrent), state[1])
 
 
 def _gru(given: Tensor, recurrent: Tensor, state: State) -> State:

@@ -19,6 +19,8 @@ from graphls.source import user_location
 from graphls.tensor import Tensor, is_tensor
 from graphls.tree import map_leaves
 
+__all__ = ["TrainOneStepCell", "TrainOneStepWithLossScaleCell"]
+
 
 class TrainOneStepCell(Cell):
     """One training step: loss, gradients, optimizer.

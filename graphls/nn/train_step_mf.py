@@ -19,6 +19,8 @@ from graphls.ops.operands import state_of
 from graphls.source import user_location
 from graphls.tensor import Tensor
 
+__all__ = ["MFTrainOneStepCell"]
+
 KNOWN = ("parallel_config", "gradient_accumulation_steps", "ema_decay")
 
 

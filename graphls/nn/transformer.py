@@ -16,6 +16,8 @@ from graphls.ops.operands import tensor_of
 from graphls.source import user_location
 from graphls.tensor import Tensor
 
+__all__ = ["Transformer", "TransformerDecoder", "TransformerEncoder"]
+
 
 class TransformerEncoder(Cell):
     """Copies of an encoder layer one after the other, which begin with its weights, and a normalisation behind them.

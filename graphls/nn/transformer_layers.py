@@ -17,6 +17,8 @@ from graphls.ops.operands import tensor_of
 from graphls.source import user_location
 from graphls.tensor import Tensor
 
+__all__ = ["TransformerDecoderLayer", "TransformerEncoderLayer"]
+
 
 class TransformerLayer(Cell):
     """What both kinds of layers share: parts with a sum around each, normalised behind it or, if `norm_first`, before.

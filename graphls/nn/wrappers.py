@@ -17,6 +17,8 @@ from graphls.source import user_location
 from graphls.tensor import is_tensor
 from graphls.tree import map_leaves
 
+__all__ = ["ForwardValueAndGrad", "ParameterUpdate", "WithEvalCell", "WithGradCell"]
+
 
 class WithEvalCell(Cell):
     """A network and a loss for evaluation: gives (loss, outputs, label).

@@ -15,6 +15,12 @@ from graphls.ops.shapes import cut, reshape
 from graphls.source import user_location
 from graphls.tensor import Tensor
 
+__all__ = [
+    "celu", "elu", "fast_gelu", "glu", "hardshrink", "hardsigmoid", "hardswish", "hardtanh", "hsigmoid", "hswish",
+    "leaky_relu", "logsigmoid", "mish", "prelu", "relu6", "rrelu", "selu", "softmax2d", "softmin", "softplus",
+    "softshrink", "softsign", "swish", "tanhshrink", "threshold",
+]  # fmt: skip
+
 
 def relu6(x: Any) -> Tensor:
     """x, at least 0 and at most 6."""

@@ -22,6 +22,11 @@ from graphls.ops.shapes import gather
 from graphls.source import user_location
 from graphls.tensor import Tensor
 
+__all__ = [
+    "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d",
+    "adaptive_max_pool2d", "adaptive_max_pool3d",
+]  # fmt: skip
+
 Array = np.ndarray[Any, Any]
 
 

@@ -19,6 +19,12 @@ from graphls.ops.shapes import broadcast_to, concat, cut, expand_dims, gather, r
 from graphls.source import checked, user_location
 from graphls.tensor import Symbol, Tensor
 
+__all__ = [
+    "atleast_1d", "atleast_2d", "atleast_3d", "block_diag", "broadcast_tensors", "chunk", "column_stack", "dstack",
+    "expand", "expand_as", "hstack", "meshgrid", "repeat_elements", "repeat_interleave", "tensor_split", "tile",
+    "unbind", "unstack", "vstack",
+]  # fmt: skip
+
 
 def unstack(x: Any, axis: int = 0) -> tuple[Tensor, ...]:
     """The slices of x along an axis, without that axis."""

@@ -7,6 +7,8 @@ from typing import Any
 from graphls.ir.types import DType
 from graphls.ops.operands import tensor_of
 
+__all__ = ["dtype", "rank", "shape", "size"]
+
 
 def shape(x: Any) -> tuple[int, ...]:
     """The sizes of the axes."""

@@ -13,6 +13,8 @@ from graphls.ops.shapes import cut, reshape, stack, transpose
 from graphls.source import user_location
 from graphls.tensor import Tensor
 
+__all__ = ["depth_to_space", "fold", "space_to_depth", "unfold"]
+
 Pair = tuple[int, int]
 Settings = tuple[Pair, Pair, Pair, Pair]
 """Kernel, dilation, padding and stride, each for the height and the width."""

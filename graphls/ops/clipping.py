@@ -18,6 +18,8 @@ from graphls.source import user_location
 from graphls.tensor import Tensor, is_tensor
 from graphls.tree import leaves, map_leaves
 
+__all__ = ["clip_by_global_norm", "clip_by_norm"]
+
 
 def clip_by_global_norm(x: Any, clip_norm: float = 1.0, use_norm: Any = None) -> Any:
     """Tensors in a tuple or list, scaled so that their common norm is `clip_norm` at most, each in its own dtype.

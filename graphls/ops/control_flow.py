@@ -21,6 +21,8 @@ from graphls.trace.loops import as_pair, traced_scan, traced_while
 from graphls.trace.regions import once
 from graphls.tree import leaves, map_leaves, rebuild
 
+__all__ = ["cond", "fori_loop", "scan", "while_loop"]
+
 
 def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], *operands: Any) -> Any:
     """`true_fn(*operands)` where `pred`, a bool of one element, is true, and `false_fn(*operands)` where it is not.

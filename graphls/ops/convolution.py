@@ -13,6 +13,8 @@ from graphls.ops.windows import Sizes, check_axes, check_padding, pads_of, sizes
 from graphls.source import user_location
 from graphls.tensor import Tensor
 
+__all__ = ["conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"]
+
 
 def conv1d(
     input: Any,

@@ -17,6 +17,11 @@ from graphls.ops.shapes import broadcast_to
 from graphls.source import checked, user_location
 from graphls.tensor import Symbol, Tensor
 
+__all__ = [
+    "arange", "fill", "full", "full_like", "one_hot", "ones", "ones_like", "scalar_to_tensor", "zeros",
+    "zeros_like",
+]  # fmt: skip
+
 
 def full(size: Any, fill_value: Any, *, dtype: Any = None) -> Tensor:
     """One number everywhere; its dtype is that of the number unless given."""

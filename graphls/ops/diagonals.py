@@ -19,6 +19,8 @@ from graphls.ops.shapes import concat, expand_dims, reshape
 from graphls.source import checked, user_location
 from graphls.tensor import Tensor
 
+__all__ = ["diag", "diag_embed", "diagonal", "eye", "tril", "tril_indices", "triu", "triu_indices"]
+
 
 def eye(n: int, m: int | None = None, dtype: Any = None) -> Tensor:
     """A matrix of n rows and m columns (n without) with ones on the diagonal; float32 unless another dtype is given."""

@@ -12,6 +12,8 @@ from graphls.source import user_location
 from graphls.tensor import is_tensor
 from graphls.trace.gradients import gradient
 
+__all__ = ["GradOperation", "grad", "value_and_grad"]
+
 
 class GradOperation:
     """A function that makes gradient functions, with MindSpore's flags.

@@ -14,6 +14,12 @@ from graphls.source import checked, user_location
 from graphls.tensor import Tensor, is_tensor
 from graphls.tree import leaves, map_leaves
 
+__all__ = [
+    "abs", "add", "addn", "cast", "ceil", "clamp", "clip", "clip_by_value", "cos", "div", "erf", "exp", "expm1",
+    "floor", "floor_div", "log", "log1p", "maximum", "minimum", "mod", "mul", "neg", "pow", "reciprocal", "round",
+    "rsqrt", "sign", "sin", "sqrt", "square", "sub", "tanh", "truncate_div",
+]  # fmt: skip
+
 
 def add(x: Any, y: Any) -> Tensor:
     """The sum, broadcasting; operands meet in one dtype by MindSpore's rules."""

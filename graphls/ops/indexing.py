@@ -16,6 +16,8 @@ from graphls.ops.shapes import broadcast_to, reshape
 from graphls.source import user_location
 from graphls.tensor import Symbol, Tensor
 
+__all__ = ["getitem", "setitem"]
+
 Shape = tuple[int, ...]
 
 def getitem(tensor: Any, index: Any) -> Tensor:

@@ -10,6 +10,11 @@ from graphls.ir.types import bool_
 from graphls.ops.operands import apply, float_of, numbers, operand_of, tensor_of
 from graphls.tensor import Tensor
 
+__all__ = [
+    "equal", "greater", "greater_equal", "isfinite", "isinf", "isnan", "less", "less_equal", "logical_and",
+    "logical_not", "logical_or", "logical_xor", "not_equal", "select", "where",
+]  # fmt: skip
+
 
 def equal(x: Any, y: Any) -> Tensor:
     """Whether x == y, broadcasting."""

@@ -26,6 +26,12 @@ from graphls.ops.reductions import sum
 from graphls.ops.settings import number, positive
 from graphls.tensor import Tensor
 
+__all__ = [
+    "binary_cross_entropy", "binary_cross_entropy_with_logits", "gaussian_nll_loss", "hinge_embedding_loss",
+    "huber_loss", "kl_div", "l1_loss", "margin_ranking_loss", "mse_loss", "poisson_nll_loss", "smooth_l1_loss",
+    "soft_margin_loss",
+]  # fmt: skip
+
 
 def mse_loss(input: Any, target: Any, reduction: str = "mean") -> Tensor:
     """The square of the difference; both broadcast together."""

@@ -8,7 +8,7 @@ from graphls.ir.errors import GraphValueError
 from graphls.ir.types import DType, int32
 from graphls.ops.creation import arange, one_hot
 from graphls.ops.elementwise import add, cast, div, mul, neg, pow, sub
-from graphls.ops.logic import equal, less, logical_and, logical_not, where
+from graphls.ops.logic import less, logical_and, logical_not, where
 from graphls.ops.loss_operands import (
     check_reduction,
     class_numbers,
@@ -29,6 +29,8 @@ from graphls.ops.settings import integer, number
 from graphls.ops.shapes import expand_dims, gather, gather_elements, reshape
 from graphls.source import user_location
 from graphls.tensor import Tensor
+
+__all__ = ["cross_entropy", "multi_margin_loss", "multilabel_margin_loss", "multilabel_soft_margin_loss", "nll_loss"]
 
 
 def cross_entropy(
@@ -148,13 +150,30 @@ def multilabel_margin_loss(input: Any, target: Any, reduction: str = "mean") -> 
         raise GraphValueError(f"{name} takes scores of the shape (N, C) or (C,), not {x.type}.", user_location())
     classes = x.shape[-1]
     valid, labels = counted(class_numbers(name, target, x.shape, classes, -1), -1)
-    ended = cast(logical_not(valid), int32)
-    first = where(any_of(ended, -1, keepdims=True), argmax(ended, -1, keepdims=True), classes)
-    counts = less(arange(classes), first)
-    named = logical_and(one_hot(labels, classes, True, False), expand_dims(counts, -1))
-    pairs = logical_and(expand_dims(counts, -1), expand_dims(equal(any_of(named, -2), False), -2))
+    counts = _before_the_end(valid)
+    named = _named(labels, counts)
+    pairs = logical_and(expand_dims(counts, -1), expand_dims(logical_not(named), -2))
     lacking = relu(sub(add(expand_dims(x, -2), 1.0), expand_dims(gather_elements(x, x.ndim - 1, labels), -1)))
     return reduced(name, div(sum(where(pairs, lacking, 0.0), (-2, -1)), float(classes)), reduction, dtype)
+
+
+def _before_the_end(valid: Tensor) -> Tensor:
+    """Whether each label stands before the first that is none."""
+    classes = valid.shape[-1]
+    ended = cast(logical_not(valid), int32)
+    first = where(any_of(ended, -1, keepdims=True), argmax(ended, -1, keepdims=True), classes)
+    return less(arange(classes), first)
+
+
+def _named(labels: Tensor, counts: Tensor) -> Tensor:
+    """Whether each class is a label that counts."""
+    return any_of(logical_and(one_hot(labels, labels.shape[-1], True, False), expand_dims(counts, -1)), -2)
+
+
+def named_classes(target: Tensor) -> Tensor:
+    """Whether each class is one of the labels, which count up to the first -1, along the last axis."""
+    valid, labels = counted(target, -1)
+    return _named(labels, _before_the_end(valid))
 
 
 def multilabel_soft_margin_loss(input: Any, target: Any, weight: Any = None, reduction: str = "mean") -> Tensor:

@@ -20,6 +20,8 @@ from graphls.ops.reductions import amax, sum
 from graphls.source import user_location
 from graphls.tensor import Tensor
 
+__all__ = ["cosine_embedding_loss", "triplet_margin_loss"]
+
 
 def cosine_embedding_loss(
     input1: Any, input2: Any, target: Any, margin: float = 0.0, reduction: str = "mean"

@@ -16,6 +16,11 @@ from graphls.primitives.primitive import normalise_axes
 from graphls.source import checked, user_location
 from graphls.tensor import Tensor
 
+__all__ = [
+    "flip", "fliplr", "flipud", "moveaxis", "movedim", "reverse", "reverse_sequence", "roll", "rot90",
+    "sequence_mask",
+]  # fmt: skip
+
 Axes = int | Sequence[int]
 
 

@@ -15,6 +15,8 @@ from graphls.ops.shapes import reshape
 from graphls.source import user_location
 from graphls.tensor import Tensor
 
+__all__ = ["dropout", "gelu", "log_softmax", "matmul", "relu", "sigmoid", "silu", "softmax"]
+
 
 def matmul(x: Any, other: Any) -> Tensor:
     """The matrix product over the last two axes, broadcasting those before them.

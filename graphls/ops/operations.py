@@ -21,9 +21,21 @@ from graphls.ops import (
     float_status,
     logic,
     network,
+    operations_adam,
+    operations_adaptive,
     operations_arrays,
+    operations_colors,
+    operations_convolution,
+    operations_counts,
+    operations_descent,
+    operations_elements,
+    operations_images,
+    operations_layers,
     operations_network,
     operations_numbers,
+    operations_pooling,
+    operations_positions,
+    operations_random,
     reductions,
     shapes,
     state,
@@ -174,8 +186,25 @@ CONFIGURED: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "Stack": (shapes.stack, {"axis": 0}),
 }
 
-PLAIN |= operations_arrays.PLAIN | operations_network.PLAIN | operations_numbers.PLAIN
-CONFIGURED |= operations_arrays.CONFIGURED | operations_network.CONFIGURED | operations_numbers.CONFIGURED
+for _tables in (
+    operations_adam,
+    operations_adaptive,
+    operations_arrays,
+    operations_colors,
+    operations_convolution,
+    operations_counts,
+    operations_descent,
+    operations_elements,
+    operations_images,
+    operations_layers,
+    operations_network,
+    operations_numbers,
+    operations_pooling,
+    operations_positions,
+    operations_random,
+):
+    PLAIN |= _tables.PLAIN
+    CONFIGURED |= _tables.CONFIGURED
 
 OPERATORS: dict[str, Any] = {
     **{name: operator(name, function, {}, __name__) for name, function in PLAIN.items()},

@@ -14,6 +14,8 @@ from graphls.ops.shapes import broadcast_to, concat, cut
 from graphls.source import user_location
 from graphls.tensor import Tensor
 
+__all__ = ["mirror_pad", "pad"]
+
 Side = Callable[[Tensor, int, int], Tensor]
 """What stands before or behind a tensor along an axis, so many elements of it."""
 

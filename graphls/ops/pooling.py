@@ -16,6 +16,8 @@ from graphls.source import user_location
 from graphls.tensor import Tensor
 from graphls.tree import map_leaves
 
+__all__ = ["avg_pool1d", "avg_pool2d", "avg_pool3d", "lp_pool1d", "lp_pool2d", "max_pool1d", "max_pool2d", "max_pool3d"]
+
 Result = TypeVar("Result")
 
 

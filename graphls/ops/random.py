@@ -23,6 +23,11 @@ from graphls.ops.sorting import topk
 from graphls.source import checked, user_location
 from graphls.tensor import Tensor
 
+__all__ = [
+    "bernoulli", "dropout1d", "dropout2d", "dropout3d", "multinomial", "normal", "rand", "rand_like", "randint",
+    "randint_like", "randn", "randn_like", "randperm", "shuffle", "standard_normal", "uniform",
+]  # fmt: skip
+
 
 def drawn(primitive: str, seed: int | None = None, **attrs: Any) -> Tensor:
     """What a random primitive draws: in a trace anew in every step, outside of one at once.

@@ -17,6 +17,8 @@ from graphls.ops.shapes import expand_dims
 from graphls.source import checked, user_location
 from graphls.tensor import Tensor
 
+__all__ = ["empty", "empty_like", "linspace", "logspace", "range"]
+
 
 def range(start: Any, end: Any, step: Any) -> Tensor:
     """The numbers from `start` up to, but without, `end`; raises GraphValueError for a step of 0."""

@@ -16,6 +16,11 @@ from graphls.ops.spellings import with_spellings
 from graphls.source import user_location
 from graphls.tensor import Tensor
 
+__all__ = [
+    "all", "amax", "amin", "any", "argmax", "argmin", "max", "mean", "min", "prod", "reduce_all", "reduce_any",
+    "reduce_max", "reduce_mean", "reduce_min", "reduce_prod", "reduce_sum", "std", "sum", "var",
+]  # fmt: skip
+
 
 def _reduced(name: str, x: Tensor, axis: Axis, keepdims: bool) -> Tensor:
     return apply(name, x, axis=axes_of(axis, x.ndim), keepdims=bool(keepdims))

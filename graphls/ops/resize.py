@@ -15,6 +15,8 @@ from graphls.ops.shapes import broadcast_to, gather, reshape, transpose
 from graphls.source import user_location
 from graphls.tensor import Tensor
 
+__all__ = ["interpolate", "pixel_shuffle", "pixel_unshuffle"]
+
 Array = np.ndarray[Any, Any]
 Taps = list[tuple[Array, Array]]
 """Positions along an axis and their weights, of which the weighted elements are summed."""
@@ -96,9 +98,9 @@ def _along(x: Tensor, axis: int, count: int, mode: str, scale: float, align_corn
         return x
     if mode.startswith("nearest"):
         shift = 0.5 if mode == "nearest-exact" else 0.0
-        return _picked(x, axis, np.minimum(((np.arange(count) + shift) * scale).astype(np.int64), size - 1))
+        return picked(x, axis, np.minimum(((np.arange(count) + shift) * scale).astype(np.int64), size - 1))
     where = aligned_positions(size, count) if align_corners else (np.arange(count) + 0.5) * scale - 0.5
-    return weighted(x, axis, _cubic(where, size) if mode == "bicubic" else linear(where, size))
+    return weighted(x, axis, cubic(where, size) if mode == "bicubic" else linear(where, size))
 
 
 def aligned_positions(size: int, count: int) -> Array:
@@ -106,7 +108,15 @@ def aligned_positions(size: int, count: int) -> Array:
     return np.arange(count) * ((size - 1) / (count - 1) if count > 1 else 0.0)
 
 
-def _picked(x: Tensor, axis: int, places: Array) -> Tensor:
+def scaled_positions(size: int, count: int, align_corners: bool, half_pixel_centers: bool) -> Array:
+    """Where new elements lie: with aligned corners, between the centres of pixels, or at position * old / new."""
+    if align_corners:
+        return aligned_positions(size, count)
+    shift = 0.5 if half_pixel_centers else 0.0
+    return np.asarray((np.arange(count) + shift) * (size / count) - shift)
+
+
+def picked(x: Tensor, axis: int, places: Array) -> Tensor:
     """Elements by position; repeated where each is repeated as often, whose gradient is a sum."""
     times = len(places) // x.shape[axis]
     if not np.array_equal(places, np.repeat(np.arange(x.shape[axis]), times)):
@@ -124,9 +134,9 @@ def linear(where: Array, size: int) -> Taps:
     return [(low, 1 - part), (np.minimum(low + 1, size - 1), part)]
 
 
-def _cubic(where: Array, size: int) -> Taps:
-    """Four neighbours of each position, weighted by Keys' cubic of 1981 with a = -0.75."""
-    a, low = -0.75, np.floor(where).astype(np.int64)
+def cubic(where: Array, size: int, a: float = -0.75) -> Taps:
+    """Four neighbours of each position, weighted by Keys' cubic of 1981."""
+    low = np.floor(where).astype(np.int64)
     taps = []
     for step in (-1, 0, 1, 2):
         d = np.abs(where - low - step)

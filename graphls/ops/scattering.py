@@ -18,6 +18,14 @@ from graphls.parameter import Parameter
 from graphls.source import user_location
 from graphls.tensor import Tensor
 
+__all__ = [
+    "gather_nd", "index_add", "index_fill", "scatter", "scatter_add", "scatter_div", "scatter_max", "scatter_min",
+    "scatter_mul", "scatter_nd", "scatter_nd_add", "scatter_nd_div", "scatter_nd_max", "scatter_nd_min",
+    "scatter_nd_mul", "scatter_nd_sub", "scatter_nd_update", "scatter_sub", "scatter_update", "tensor_scatter_add",
+    "tensor_scatter_div", "tensor_scatter_elements", "tensor_scatter_max", "tensor_scatter_min",
+    "tensor_scatter_mul", "tensor_scatter_sub", "tensor_scatter_update",
+]  # fmt: skip
+
 Scatter = Callable[[Any, Any, Any], Tensor]
 
 

@@ -22,6 +22,11 @@ from graphls.ops.shapes import broadcast_to, cut, expand_dims, gather, gather_el
 from graphls.source import checked, user_location
 from graphls.tensor import Symbol, Tensor
 
+__all__ = [
+    "argwhere", "bincount", "bucketize", "index_select", "masked_fill", "masked_select", "narrow", "nonzero",
+    "searchsorted", "slice", "strided_slice", "take_along_axis", "unique",
+]  # fmt: skip
+
 
 def index_select(input: Any, axis: int, index: Any) -> Tensor:
     """The slices along an axis that a vector of integers names; raises GraphValueError for more axes of that."""

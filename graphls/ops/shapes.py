@@ -14,6 +14,11 @@ from graphls.ops.operands import apply, axis_of, operand_of, shape_of, tensor_of
 from graphls.source import user_location
 from graphls.tensor import Symbol, Tensor
 
+__all__ = [
+    "broadcast_to", "cat", "concat", "expand_dims", "flatten", "gather", "gather_d", "gather_elements", "permute",
+    "reshape", "split", "squeeze", "stack", "swapaxes", "transpose", "unsqueeze", "view",
+]  # fmt: skip
+
 
 def reshape(x: Any, *shape: Any) -> Tensor:
     """The same elements in another shape, of which one size may be -1.

@@ -17,6 +17,8 @@ from graphls.ops.shapes import cut, squeeze
 from graphls.source import user_location
 from graphls.tensor import Tensor
 
+__all__ = ["argsort", "kthvalue", "msort", "sort", "topk"]
+
 
 def topk(
     input: Any, k: int, dim: int | None = None, largest: bool = True, sorted: bool = True

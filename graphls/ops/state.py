@@ -13,6 +13,8 @@ from graphls.source import user_location
 from graphls.tensor import Symbol, Tensor, is_tensor
 from graphls.tree import map_leaves
 
+__all__ = ["assign", "assign_add", "assign_sub", "depend", "identity", "stop_gradient"]
+
 
 def depend(value: Any, expr: Any) -> Any:
     """`value` unchanged, made after everything in `expr`; both may be nests of tensors."""

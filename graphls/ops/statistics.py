@@ -96,7 +96,7 @@ def diff(x: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
     joined = concat(pieces, axis) if len(pieces) > 1 else tensor_of(x)
     at = axis_of(axis, joined.ndim)
     for _ in range(n):
-        joined = sub(_without_first(joined, at), _without_last(joined, at))
+        joined = sub(_without_first(joined, at), without_last(joined, at))
     return joined
 
 
@@ -104,7 +104,7 @@ def _without_first(x: Tensor, axis: int) -> Tensor:
     return cut(x, axis, min(1, x.shape[axis]), x.shape[axis])
 
 
-def _without_last(x: Tensor, axis: int) -> Tensor:
+def without_last(x: Tensor, axis: int) -> Tensor:
     return cut(x, axis, 0, max(0, x.shape[axis] - 1))
 
 
@@ -117,7 +117,7 @@ def trapz(y: Any, x: Any = None, *, dx: Any = 1.0, axis: int = -1) -> Tensor:
     """
     y = float_of(y)
     at = axis_of(axis, y.ndim)
-    pairs = mul(_without_first(y, at) + _without_last(y, at), 0.5)
+    pairs = mul(_without_first(y, at) + without_last(y, at), 0.5)
     return sum(mul(pairs, dx if x is None else _widths(tensor_of(x), y, at)), at)
 
 

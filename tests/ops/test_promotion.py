@@ -101,3 +101,11 @@ def test_what_mindspore_says() -> None:
     assert graphls.Tensor(np.ones(2)).dtype is graphls.float64
     assert (graphls.Tensor([1]) + 1.0).dtype is graphls.float32
     assert (full("float16", 3) * full("float32")).dtype is graphls.float16
+
+
+def test_numbers_take_the_dtype_that_is_asked_for_in_one_step() -> None:
+    assert graphls.Tensor(0.1, graphls.float64).item() == 0.1
+    assert graphls.Tensor([1e300, 0.1], graphls.float64).tolist() == [1e300, 0.1]
+    assert graphls.Tensor(0.1).dtype is graphls.float32
+    empty = ops.unsorted_segment_max(graphls.Tensor([0.1], graphls.float64), graphls.Tensor([1]), 2)
+    assert empty.tolist() == [np.finfo(np.float64).min, 0.1]

@@ -1,0 +1,161 @@
+"""Operator classes that join the slices of one number, and that count (see `operations`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ir.types import DType, as_dtype, float32, int32, int64
+from graphls.ops import segments, statistics
+from graphls.ops.creation import full, ones
+from graphls.ops.elementwise import add, cast, clip_by_value, div, floor, maximum, mul, sub
+from graphls.ops.logic import equal, greater, greater_equal, less_equal, logical_and, where
+from graphls.ops.operands import float_of, tensor_of
+from graphls.ops.operator import REQUIRED
+from graphls.ops.reductions import amax, amin, sum
+from graphls.ops.selection import known
+from graphls.ops.settings import integer
+from graphls.ops.shapes import reshape
+from graphls.source import checked, user_location
+from graphls.tensor import Tensor
+
+Joined = Callable[[Any, Any, Any], Tensor]
+
+
+def _sorted_numbers(name: str, segment_ids: Any) -> tuple[Tensor, int]:
+    """Numbers of segments that are known and rise, and how many segments there are.
+
+    Raises GraphTypeError and GraphValueError for others.
+    """
+    numbers = known(name, segment_ids)
+    rising = numbers.array
+    is_vector = rising.ndim == 1 and rising.size and numbers.dtype.kind in ("int", "uint")
+    if not is_vector or rising[0] < 0 or (rising[1:] < rising[:-1]).any():
+        message = f"{name} takes a vector of rising integers of 0 or more as segments, not {numbers.type}."
+        raise GraphValueError(message, user_location())
+    return numbers, int(rising[-1]) + 1
+
+
+def _by_segments(name: str, joined: Joined, empty: int, what: str) -> Callable[..., Any]:
+    def segmented(input_x: Any, segment_ids: Any) -> Tensor:
+        numbers, count = _sorted_numbers(name, segment_ids)
+        found = joined(input_x, numbers, count)
+        sizes = reshape(_sizes(numbers, count), (-1, *(1 for _ in found.shape[1:])))
+        return where(greater(sizes, 0), found, full((), empty, dtype=found.dtype))
+
+    segmented.__doc__ = f"""{what} of the slices along the first axis that have the same number, {empty} for none.
+
+    The numbers are known, because they say how many results there are, and rise. Raises GraphTypeError and
+    GraphValueError for others.
+    """
+    return segmented
+
+
+def _sizes(numbers: Tensor, count: int) -> Tensor:
+    return segments.unsorted_segment_sum(ones(numbers.shape, int32), numbers, count)
+
+
+def _means(x: Any, numbers: Any, count: Any) -> Tensor:
+    sums = segments.unsorted_segment_sum(x, numbers, count)
+    sizes = reshape(maximum(_sizes(numbers, count), 1), (-1, *(1 for _ in sums.shape[1:])))
+    return div(sums, cast(sizes, sums.dtype))
+
+
+def _bincount(array: Any, size: Any, weights: Any) -> Tensor:
+    """The sums of the weights, or counts for none, of each integer below `size`; others do not count."""
+    x, counted = tensor_of(array), tensor_of(weights)
+    counted = counted if counted.size or not x.size else ones(x.shape, counted.dtype)
+    return segments.unsorted_segment_sum(reshape(counted, (-1,)), reshape(x, (-1,)), size)
+
+
+def _confusion_matrix(
+    labels: Any, predictions: Any, weights: Any = None, *, num_classes: int, dtype: Any = "int32"
+) -> Tensor:
+    """How often each class (row) was predicted as each (column), or the sums of weights; classes are below a number.
+
+    Raises GraphTypeError and GraphValueError for other dtypes and shapes.
+    """
+    count = integer("ConfusionMatrix", "num_classes", num_classes)
+    rows, columns = tensor_of(labels), tensor_of(predictions)
+    kind: DType = checked(as_dtype, dtype)
+    counted = ones(rows.shape, kind) if weights is None else cast(weights, kind)
+    if rows.ndim != 1 or columns.shape != rows.shape or counted.shape != rows.shape or count < 1:
+        message = f"ConfusionMatrix takes vectors of one size, not {rows.type}, {columns.type} and {counted.type}."
+        raise GraphValueError(message, user_location())
+    inside = logical_and(greater_equal(columns, 0), less_equal(columns, count - 1))
+    places = where(inside, add(mul(rows, count), columns), -1)
+    return reshape(segments.unsorted_segment_sum(counted, places, count * count), (count, count))
+
+
+def _count_nonzero(x: Any, dims: Any = None) -> Tensor:
+    return statistics.count_nonzero(x, () if dims is None else dims, dtype=int64)
+
+
+_count_nonzero.__doc__ = statistics.count_nonzero.__doc__
+
+
+def _equal_count(x: Any, y: Any) -> Tensor:
+    """How many elements of two tensors of one shape are equal, as a vector of one int32."""
+    first, second = tensor_of(x), tensor_of(y)
+    if first.shape != second.shape:
+        message = f"EqualCount takes tensors of one shape, not {first.type} and {second.type}."
+        raise GraphValueError(message, user_location())
+    return reshape(sum(cast(equal(first, second), int32)), (1,))
+
+
+def _histogram(x: Any, bins: int = 100, min: float = 0.0, max: float = 0.0) -> Tensor:
+    """How many elements are in each of some equal parts of the range from `min` to `max`; others do not count.
+
+    The range is that of the elements where both are equal. The counts have the dtype of x.
+    """
+    values = tensor_of(x)
+    numbers = reshape(float_of(values), (-1,))
+    low, high = (amin(numbers), amax(numbers)) if min == max else (full((), n, dtype=numbers.dtype) for n in (min, max))
+    inside = logical_and(greater_equal(numbers, low), less_equal(numbers, high))
+    places = where(inside, _parts(numbers, low, high, bins), -1)
+    return segments.unsorted_segment_sum(ones(numbers.shape, values.dtype), places, bins)
+
+
+def _parts(numbers: Tensor, low: Tensor, high: Tensor, bins: int) -> Tensor:
+    """The number of the part of a range, which has the width 2 where it would have none, that each number is in."""
+    is_point = equal(low, high)
+    low, high = where(is_point, sub(low, 1.0), low), where(is_point, add(high, 1.0), high)
+    share = div(sub(cast(numbers, float32), cast(low, float32)), cast(sub(high, low), float32))
+    return cast(clip_by_value(floor(mul(share, float(bins))), 0.0, float(bins - 1)), int32)
+
+
+def _histogram_of_width(x: Any, range: Any, nbins: int, dtype: Any = "int32") -> Tensor:
+    """How many elements are in each of `nbins` equal parts of a range of two numbers; others in the first or last.
+
+    Raises GraphTypeError for another dtype than int32.
+    """
+    if checked(as_dtype, dtype) is not int32:
+        raise GraphTypeError(f"HistogramFixedWidth counts in int32, not {dtype!r}.", user_location())
+    numbers, bounds = reshape(float_of(x), (-1,)), float_of(range)
+    if bounds.shape != (2,):
+        raise GraphValueError(f"The range of HistogramFixedWidth is two numbers, not {bounds.type}.", user_location())
+    places = _parts(numbers, bounds[0], bounds[1], integer("HistogramFixedWidth", "nbins", nbins))
+    return segments.unsorted_segment_sum(ones(numbers.shape, int32), places, nbins)
+
+
+PLAIN: dict[str, Callable[..., Any]] = {
+    "Bincount": _bincount,
+    "EqualCount": _equal_count,
+    "SegmentMax": _by_segments("SegmentMax", segments.unsorted_segment_max, 0, "The largest elements"),
+    "SegmentMean": _by_segments("SegmentMean", _means, 0, "The means"),
+    "SegmentMin": _by_segments("SegmentMin", segments.unsorted_segment_min, 0, "The smallest elements"),
+    "SegmentProd": _by_segments("SegmentProd", segments.unsorted_segment_prod, 1, "The products"),
+    "SegmentSum": _by_segments("SegmentSum", segments.unsorted_segment_sum, 0, "The sums"),
+    "UnsortedSegmentMax": segments.unsorted_segment_max,
+    "UnsortedSegmentMin": segments.unsorted_segment_min,
+    "UnsortedSegmentProd": segments.unsorted_segment_prod,
+    "UnsortedSegmentSum": segments.unsorted_segment_sum,
+}
+
+CONFIGURED: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
+    "ConfusionMatrix": (_confusion_matrix, {"num_classes": REQUIRED, "dtype": "int32"}),
+    "CountNonZero": (_count_nonzero, {"dims": None}),
+    "Histogram": (_histogram, {"bins": 100, "min": 0.0, "max": 0.0}),
+    "HistogramFixedWidth": (_histogram_of_width, {"nbins": REQUIRED, "dtype": "int32"}),
+}

@@ -1,0 +1,187 @@
+"""Operator classes of parts, places and other names of tensors (see `operations`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ir.types import int32
+from graphls.ops import arrangement, conversions, elementwise, runs, scattering, selection, shapes, state
+from graphls.ops.creation import full
+from graphls.ops.elementwise import cast, mod, sub
+from graphls.ops.logic import bool_of, where
+from graphls.ops.operands import axis_of, shape_of, tensor_of
+from graphls.ops.operator import REQUIRED
+from graphls.ops.scans import cumsum
+from graphls.ops.settings import integer
+from graphls.ops.sorting import sort
+from graphls.source import user_location
+from graphls.tensor import Tensor
+
+
+def _identities(x: Any) -> tuple[Tensor, ...]:
+    """The tensors of a tuple themselves."""
+    return tuple(map(tensor_of, x))
+
+
+def _split(input_x: Any, size_splits: Any, split_dim: int, num_split: int) -> tuple[Tensor, ...]:
+    """x cut along an axis into pieces of some sizes, of which one may be -1, the rest.
+
+    Raises GraphValueError where they are not `num_split` or do not fit.
+    """
+    x, sizes = tensor_of(input_x), list(shape_of(size_splits))
+    if len(sizes) != num_split or sizes.count(-1) > 1:
+        message = f"SplitV takes {num_split} sizes, of which one may be -1, not {sizes}."
+        raise GraphValueError(message, user_location())
+    rest = x.shape[axis_of(split_dim, x.ndim)] - sum(size for size in sizes if size != -1)
+    return shapes.split(x, [rest if size == -1 else size for size in sizes], split_dim)
+
+
+def _fill(shape: Any, value: Any) -> Tensor:
+    """A number, in its own dtype, everywhere in a shape that is known."""
+    return full(shape_of(shape), value)
+
+
+def _expand(x: Any, shape: Any) -> Tensor:
+    return arrangement.expand(x, shape_of(shape))
+
+
+_expand.__doc__ = arrangement.expand.__doc__
+
+
+def _dynamic_shape(input: Any, dtype: int = 9) -> Tensor:
+    return conversions.dyn_shape(input)
+
+
+_dynamic_shape.__doc__ = conversions.dyn_shape.__doc__
+
+
+def _select(input_tensor: Any, input_indices: int, axis: int) -> Tensor:
+    """One slice along an axis, without that axis."""
+    return shapes.gather(input_tensor, integer("SelectView", "input_indices", input_indices), axis)
+
+
+def _bound(right: bool) -> Callable[..., Any]:
+    def bound(sorted_x: Any, values: Any, out_type: Any = int32) -> Tensor:
+        return cast(selection.searchsorted(sorted_x, values, right=right), out_type)
+
+    bound.__doc__ = f"The positions in rising rows {'behind' if right else 'before'} which values keep them so."
+    return bound
+
+
+def _masked_scatter(x: Any, mask: Any, updates: Any) -> Tensor:
+    """x with the elements of `updates`, in order, where a mask that broadcasts is true; they are enough, or repeated.
+
+    Raises GraphTypeError for updates of another dtype.
+    """
+    target, source = tensor_of(x), shapes.reshape(tensor_of(updates), (-1,))
+    if source.dtype is not target.dtype:
+        message = f"MaskedScatter takes updates of the dtype of {target.type}, not {source.type}; cast them."
+        raise GraphTypeError(message, user_location())
+    chosen = shapes.broadcast_to(bool_of(mask), target.shape)
+    numbers = sub(cumsum(cast(shapes.reshape(chosen, (-1,)), int32), 0), 1)
+    taken = shapes.gather(source, mod(numbers, max(source.size, 1)))
+    return where(chosen, shapes.reshape(taken, target.shape), target)
+
+
+def _nth_element(input: Any, n: Any, reverse: bool = False) -> Tensor:
+    """The number that n others along the last axis are below, or above with `reverse`.
+
+    Raises GraphValueError for an n out of range.
+    """
+    x = tensor_of(input)
+    place = integer("NthElement", "n", tensor_of(n).item())
+    if not x.ndim or not 0 <= place < x.shape[-1]:
+        raise GraphValueError(f"NthElement has no element {place} along the last axis of {x.type}.", user_location())
+    return shapes.gather(sort(x, -1, bool(reverse))[0], place, -1)
+
+
+def _index_put(x1: Any, x2: Any, indices: Any, accumulate: int = 0) -> Tensor:
+    """x1 with x2, one number or one for each place, written or, with `accumulate`, added at index tensors."""
+    x, values = tensor_of(x1), tensor_of(x2)
+    places = shapes.stack([*arrangement.broadcast_tensors(*indices)], -1)
+    values = shapes.broadcast_to(values, (*places.shape[:-1], *x.shape[places.shape[-1] :]))
+    return (scattering.tensor_scatter_add if accumulate else scattering.tensor_scatter_update)(x, places, values)
+
+
+def _on_rows(function: Callable[..., Any], what: str) -> Callable[..., Any]:
+    def joined(x: Any, v: Any, indices: Any) -> Any:
+        rows = (indices,) if isinstance(indices, int) else shape_of(indices)
+        return function(x, np.reshape(rows, (-1, 1)), v)
+
+    joined.__doc__ = f"x with the slices of v {what} the slices along the first axis that integers name."
+    return joined
+
+
+_replaced_rows = _on_rows(scattering.tensor_scatter_update, "in place of")
+
+
+def _update_rows(x: Any, indices: Any, v: Any) -> Any:
+    return _replaced_rows(x, v, indices)
+
+
+_update_rows.__doc__ = _replaced_rows.__doc__
+
+
+def _add_rows(var: Any, indices: Any, updates: Any, axis: int) -> Tensor:
+    return scattering.index_add(var, indices, updates, axis)
+
+
+_add_rows.__doc__ = scattering.index_add.__doc__
+
+
+def _scatter_add_along(input_x: Any, indices: Any, updates: Any, axis: int = 0) -> Tensor:
+    return scattering.tensor_scatter_elements(input_x, indices, updates, axis, "add")
+
+
+_scatter_add_along.__doc__ = scattering.tensor_scatter_elements.__doc__
+
+
+def _difference(x: Any, y: Any, out_idx: Any = int32) -> tuple[Tensor, Tensor]:
+    """The elements of a known vector that another known one does not have, and their positions."""
+    first, second = selection.known("ListDiff", x), selection.known("ListDiff", y)
+    places = np.flatnonzero(~np.isin(first.array, second.array))
+    return Tensor(first.array[places], first.dtype), Tensor(places, out_idx)
+
+
+PLAIN: dict[str, Callable[..., Any]] = {
+    "CopyWithSlice": state.assign,
+    "Expand": _expand,
+    "FillV2": _fill,
+    "Fills": conversions.fills,
+    "IdentityN": _identities,
+    "InplaceUpdateV2": _update_rows,
+    "MaskedScatter": _masked_scatter,
+    "ParallelConcat": shapes.concat,
+    "ScalarCast": conversions.scalar_cast,
+    "ScalarToArray": conversions.scalar_to_array,
+    "ScatterNonAliasingAdd": scattering.scatter_nd_add,
+    "SelectView": _select,
+    "SparseGatherV2": shapes.gather,
+    "StopGradient": state.stop_gradient,
+    "TensorAdd": elementwise.add,
+    "TensorShape": conversions.dyn_shape,
+    "TransposeExtView": shapes.swapaxes,
+    "TransposeView": shapes.transpose,
+    "TupleToArray": conversions.tuple_to_array,
+    "UniqueWithPad": runs.unique_with_pad,
+}
+
+CONFIGURED: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
+    "DynamicShape": (_dynamic_shape, {"dtype": 9}),
+    "IndexPut": (_index_put, {"accumulate": 0}),
+    "InplaceAdd": (_on_rows(scattering.tensor_scatter_add, "added to"), {"indices": REQUIRED}),
+    "InplaceIndexAdd": (_add_rows, {"axis": REQUIRED}),
+    "InplaceSub": (_on_rows(scattering.tensor_scatter_sub, "subtracted from"), {"indices": REQUIRED}),
+    "InplaceUpdate": (_replaced_rows, {"indices": REQUIRED}),
+    "ListDiff": (_difference, {"out_idx": int32}),
+    "LowerBound": (_bound(False), {"out_type": int32}),
+    "NthElement": (_nth_element, {"reverse": False}),
+    "ScatterAddWithAxis": (_scatter_add_along, {"axis": 0}),
+    "SplitV": (_split, {"size_splits": REQUIRED, "split_dim": REQUIRED, "num_split": REQUIRED}),
+    "UniqueConsecutive": (runs.unique_consecutive, {"return_inverse": False, "return_counts": False, "dim": None}),
+    "UpperBound": (_bound(True), {"out_type": int32}),
+}

@@ -1,0 +1,122 @@
+"""Operator classes of random tensors (see `operations` and `random`)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ir.types import as_dtype, float32, int32, int64
+from graphls.ops import random
+from graphls.ops.creation import full
+from graphls.ops.elementwise import add, cast, clip_by_value, cos, div, erf, exp, mul, sin, sub
+from graphls.ops.exponentials import erfinv
+from graphls.ops.operands import float_of, shape_of, tensor_of
+from graphls.ops.operator import REQUIRED
+from graphls.ops.settings import integer
+from graphls.ops.shapes import concat, reshape
+from graphls.source import checked, user_location
+from graphls.tensor import Tensor
+
+
+def joined_seed(seed: int, seed2: int) -> int | None:
+    """Two seeds as one; none where both are 0."""
+    return (seed * 2**32 + seed2) or None
+
+
+def _bernoulli(x: Any, p: Any, seed: int = -1, offset: int = 0) -> Tensor:
+    return random.bernoulli(x, p, None if seed == -1 else seed)
+
+
+_bernoulli.__doc__ = random.bernoulli.__doc__
+
+
+def _cauchy(size: Any, median: float = 0.0, sigma: float = 1.0) -> Tensor:
+    """Float32 numbers of the Cauchy distribution: the tangent of angles that are all equally likely."""
+    angles = mul(sub(random.rand(shape_of(size)), 0.5), math.pi)
+    return add(mul(div(sin(angles), cos(angles)), sigma), median)
+
+
+def _log_normal(input: Any, mean: float = 1.0, std: float = 2.0) -> Tensor:
+    """exp of numbers of a normal distribution, in the shape and dtype of a tensor."""
+    x = float_of(input)
+    return cast(exp(add(mul(random.standard_normal(x.shape), std), mean)), x.dtype)
+
+
+def _shuffled(input_x: Any, seed: int = 0, seed2: int = 0) -> Tensor:
+    return random.shuffle(input_x, joined_seed(seed, seed2))
+
+
+_shuffled.__doc__ = random.shuffle.__doc__
+
+
+def _permutation(n: Any, max_length: int = 1, pad: int = -1, dtype: Any = int32) -> Tensor:
+    """The numbers below n in random order, and `pad` behind them, `max_length` in all; n is known.
+
+    Raises GraphValueError for an n above that.
+    """
+    count = _count("Randperm", n)
+    if count > max_length:
+        raise GraphValueError(f"Randperm has place for {max_length} numbers, not for {count}.", user_location())
+    numbers = random.randperm(count, dtype=dtype)
+    return concat((numbers, full((max_length - count,), pad, dtype=dtype)), 0)
+
+
+def _permutation_of(n: Any, seed: int = 0, offset: int = 0, dtype: Any = int64) -> Tensor:
+    return random.randperm(_count("RandpermV2", n), seed, offset, dtype)
+
+
+_permutation_of.__doc__ = random.randperm.__doc__
+
+
+def _count(name: str, n: Any) -> int:
+    return integer(name, "n", tensor_of(n).item())
+
+
+def _truncated_normal(shape: Any, dtype: Any = float32, seed: int = 0, seed2: int = 0) -> Tensor:
+    """Numbers of the normal distribution with mean 0 and deviation 1, of those between -2 and 2.
+
+    Raises GraphTypeError for a dtype that is no float.
+    """
+    kind = checked(as_dtype, dtype)
+    if not kind.is_float:
+        raise GraphTypeError(f"TruncatedNormal draws floating point numbers, not {kind!r}.", user_location())
+    return cast(_normal_between(shape_of(shape), -2.0, 2.0, joined_seed(seed, seed2)), kind)
+
+
+def _normal_between(shape: tuple[int, ...], low: Any, high: Any, seed: int | None) -> Tensor:
+    """Numbers of the standard normal distribution between two others, by the inverse of its distribution function."""
+    first, last = (erf(mul(float_of(bound), math.sqrt(0.5))) for bound in (low, high))
+    drawn = add(first, mul(random.rand(shape, seed=seed), sub(last, first)))
+    inside = clip_by_value(mul(erfinv(drawn), math.sqrt(2)), low, high)
+    return cast(inside, float32)
+
+
+def _parameterized_truncated_normal(
+    shape: Any, mean: Any, stdevs: Any, min: Any, max: Any, seed: int = 0, seed2: int = 0
+) -> Tensor:
+    """Numbers of normal distributions between `min` and `max`, all four numbers or one for each index of axis 0."""
+    sizes = shape_of(shape)
+    columns = (len(sizes) - 1) * (1,)
+    average, deviation, low, high = (
+        reshape(x, (-1, *columns)) if x.ndim else x for x in map(float_of, (mean, stdevs, min, max))
+    )
+    first, last = (div(sub(bound, average), deviation) for bound in (low, high))
+    return add(mul(_normal_between(sizes, first, last, joined_seed(seed, seed2)), deviation), average)
+
+
+_SEEDS = {"seed": 0, "seed2": 0}
+
+PLAIN: dict[str, Callable[..., Any]] = {}
+
+CONFIGURED: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
+    "Bernoulli": (_bernoulli, {"seed": -1, "offset": 0}),
+    "Cauchy": (_cauchy, {"size": REQUIRED, "median": 0.0, "sigma": 1.0}),
+    "LogNormalReverse": (_log_normal, {"mean": 1.0, "std": 2.0}),
+    "ParameterizedTruncatedNormal": (_parameterized_truncated_normal, _SEEDS),
+    "RandomShuffle": (_shuffled, _SEEDS),
+    "Randperm": (_permutation, {"max_length": 1, "pad": -1, "dtype": int32}),
+    "RandpermV2": (_permutation_of, {"seed": 0, "offset": 0, "dtype": int64}),
+    "TruncatedNormal": (_truncated_normal, {"dtype": float32, **_SEEDS}),
+}
