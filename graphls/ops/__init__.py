@@ -3,11 +3,17 @@
 from graphls.ops import (
     arithmetic,
     bitwise,
+    cholesky_factors,
     comparisons,
+    determinants,
     einstein,
     exponentials,
     gamma,
+    householder,
     linear_algebra,
+    linear_systems,
+    lu_factors,
+    matrix_exponential,
     norms,
     scans,
     statistics,
@@ -73,6 +79,7 @@ from graphls.ops.arrangement import (
 from graphls.ops.attributes import dtype, rank, shape, size
 from graphls.ops.bitwise import *  # noqa: F403
 from graphls.ops.blocks import depth_to_space, fold, space_to_depth, unfold
+from graphls.ops.cholesky_factors import *  # noqa: F403
 from graphls.ops.clipping import clip_by_global_norm, clip_by_norm
 from graphls.ops.comparisons import *  # noqa: F403
 from graphls.ops.composite import HyperMap, Map, MultitypeFuncGraph, Partial, partial
@@ -90,6 +97,7 @@ from graphls.ops.creation import (
     zeros,
     zeros_like,
 )
+from graphls.ops.determinants import *  # noqa: F403
 from graphls.ops.diagonals import diag, diag_embed, diagonal, eye, tril, tril_indices, triu, triu_indices
 from graphls.ops.differentiate import GradOperation, grad, value_and_grad
 from graphls.ops.einstein import *  # noqa: F403
@@ -130,8 +138,10 @@ from graphls.ops.elementwise import (
 )
 from graphls.ops.exponentials import *  # noqa: F403
 from graphls.ops.gamma import *  # noqa: F403
+from graphls.ops.householder import *  # noqa: F403
 from graphls.ops.indexing import getitem, setitem
 from graphls.ops.linear_algebra import *  # noqa: F403
+from graphls.ops.linear_systems import *  # noqa: F403
 from graphls.ops.logic import (
     equal,
     greater,
@@ -171,6 +181,8 @@ from graphls.ops.losses_classes import (
     nll_loss,
 )
 from graphls.ops.losses_distances import cosine_embedding_loss, triplet_margin_loss
+from graphls.ops.lu_factors import *  # noqa: F403
+from graphls.ops.matrix_exponential import *  # noqa: F403
 from graphls.ops.movement import (
     flip,
     fliplr,
@@ -624,11 +636,17 @@ __all__ = [
 
 __all__ += arithmetic.__all__
 __all__ += bitwise.__all__
+__all__ += cholesky_factors.__all__
 __all__ += comparisons.__all__
+__all__ += determinants.__all__
 __all__ += einstein.__all__
 __all__ += exponentials.__all__
 __all__ += gamma.__all__
+__all__ += householder.__all__
 __all__ += linear_algebra.__all__
+__all__ += linear_systems.__all__
+__all__ += lu_factors.__all__
+__all__ += matrix_exponential.__all__
 __all__ += norms.__all__
 __all__ += scans.__all__
 __all__ += statistics.__all__
