@@ -8,7 +8,7 @@ from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import int64
 from graphls.ops.control_flow import scan
 from graphls.ops.creation import arange
-from graphls.ops.diagonals import eye, tril, triu
+from graphls.ops.diagonals import tril, triu
 from graphls.ops.elementwise import abs, add, cast, div, mul, sub
 from graphls.ops.logic import equal, greater, greater_equal, logical_and, where
 from graphls.ops.matrices import (
@@ -103,16 +103,18 @@ def lu_solve(b: Any, LU_data: Any, LU_pivots: Any) -> Tensor:
 
 def lu_unpack(
     LU_data: Any, LU_pivots: Any, unpack_data: bool = True, unpack_pivots: bool = True
-) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+) -> tuple[Tensor, ...]:
     """The permutation P and the triangular L and U with which P @ L @ U are the matrices; see `lu_solve`.
 
-    None for what is not unpacked. Raises GraphValueError for matrices that are not square.
+    Without `unpack_data` only P, without `unpack_pivots` only L and U. Raises GraphValueError for matrices that are not
+    square.
     """
     packed = require_square("lu_unpack", tensor_of(LU_data))
     pivots = _pivots("lu_unpack", packed, LU_pivots)
-    unit = broadcast_to(eye(packed.shape[-1], dtype=packed.dtype), packed.shape)
-    permutation = (transposed(permuted(unit, pivots)) if packed.size else unit) if unpack_pivots else None
-    return permutation, *((add(tril(packed, -1), unit), triu(packed)) if unpack_data else (None, None))
+    unit = unit_matrices(packed)
+    permutation = transposed(permuted(unit, pivots)) if unpack_pivots and packed.size else unit
+    triangles = (add(tril(packed, -1), unit), triu(packed)) if unpack_data else ()
+    return (permutation, *triangles) if unpack_pivots else triangles
 
 
 def _pivots(name: str, packed: Tensor, given: Any) -> Tensor:
