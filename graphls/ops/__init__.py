@@ -2,20 +2,34 @@
 
 from graphls.ops import (
     arithmetic,
+    batch_products,
     bitwise,
+    boxes,
     cholesky_factors,
+    combining,
     comparisons,
+    covariance,
     determinants,
+    distances,
+    divisors,
     einstein,
     exponentials,
     gamma,
+    gumbel,
+    histograms,
     householder,
+    inplace,
     linear_algebra,
     linear_systems,
     lu_factors,
     matrix_exponential,
     norms,
+    old_names,
+    predicates,
+    quantiles,
     scans,
+    signal_windows,
+    sparse_segments,
     statistics,
     trigonometric,
 )
@@ -77,14 +91,18 @@ from graphls.ops.arrangement import (
     vstack,
 )
 from graphls.ops.attributes import dtype, rank, shape, size
+from graphls.ops.batch_products import *  # noqa: F403
 from graphls.ops.bitwise import *  # noqa: F403
 from graphls.ops.blocks import depth_to_space, fold, space_to_depth, unfold
+from graphls.ops.boxes import *  # noqa: F403
 from graphls.ops.cholesky_factors import *  # noqa: F403
 from graphls.ops.clipping import clip_by_global_norm, clip_by_norm
+from graphls.ops.combining import *  # noqa: F403
 from graphls.ops.comparisons import *  # noqa: F403
 from graphls.ops.composite import HyperMap, Map, MultitypeFuncGraph, Partial, partial
 from graphls.ops.control_flow import cond, fori_loop, scan, while_loop
 from graphls.ops.convolution import conv1d, conv2d, conv3d, conv_transpose1d, conv_transpose2d, conv_transpose3d
+from graphls.ops.covariance import *  # noqa: F403
 from graphls.ops.creation import (
     arange,
     fill,
@@ -100,6 +118,8 @@ from graphls.ops.creation import (
 from graphls.ops.determinants import *  # noqa: F403
 from graphls.ops.diagonals import diag, diag_embed, diagonal, eye, tril, tril_indices, triu, triu_indices
 from graphls.ops.differentiate import GradOperation, grad, value_and_grad
+from graphls.ops.distances import *  # noqa: F403
+from graphls.ops.divisors import *  # noqa: F403
 from graphls.ops.einstein import *  # noqa: F403
 from graphls.ops.elementwise import (
     abs,
@@ -138,8 +158,11 @@ from graphls.ops.elementwise import (
 )
 from graphls.ops.exponentials import *  # noqa: F403
 from graphls.ops.gamma import *  # noqa: F403
+from graphls.ops.gumbel import *  # noqa: F403
+from graphls.ops.histograms import *  # noqa: F403
 from graphls.ops.householder import *  # noqa: F403
 from graphls.ops.indexing import getitem, setitem
+from graphls.ops.inplace import *  # noqa: F403
 from graphls.ops.linear_algebra import *  # noqa: F403
 from graphls.ops.linear_systems import *  # noqa: F403
 from graphls.ops.logic import (
@@ -198,6 +221,7 @@ from graphls.ops.movement import (
 from graphls.ops.network import dropout, gelu, log_softmax, matmul, relu, sigmoid, silu, softmax
 from graphls.ops.normalization import batch_norm, group_norm, layer_norm, lrn, rms_norm
 from graphls.ops.norms import *  # noqa: F403
+from graphls.ops.old_names import *  # noqa: F403
 from graphls.ops.operations import __getattr__ as __getattr__  # operator classes are names of this package, too
 from graphls.ops.padding import mirror_pad, pad
 from graphls.ops.pooling import (
@@ -210,6 +234,8 @@ from graphls.ops.pooling import (
     max_pool2d,
     max_pool3d,
 )
+from graphls.ops.predicates import *  # noqa: F403
+from graphls.ops.quantiles import *  # noqa: F403
 from graphls.ops.random import (
     bernoulli,
     dropout1d,
@@ -316,7 +342,9 @@ from graphls.ops.shapes import (
     unsqueeze,
     view,
 )
+from graphls.ops.signal_windows import *  # noqa: F403
 from graphls.ops.sorting import argsort, kthvalue, msort, sort, topk
+from graphls.ops.sparse_segments import *  # noqa: F403
 from graphls.ops.state import assign, assign_add, assign_sub, depend, identity, stop_gradient
 from graphls.ops.statistics import *  # noqa: F403
 from graphls.ops.trigonometric import *  # noqa: F403
@@ -635,19 +663,33 @@ __all__ = [
 ]
 
 __all__ += arithmetic.__all__
+__all__ += batch_products.__all__
 __all__ += bitwise.__all__
+__all__ += boxes.__all__
 __all__ += cholesky_factors.__all__
+__all__ += combining.__all__
 __all__ += comparisons.__all__
+__all__ += covariance.__all__
 __all__ += determinants.__all__
+__all__ += distances.__all__
+__all__ += divisors.__all__
 __all__ += einstein.__all__
 __all__ += exponentials.__all__
 __all__ += gamma.__all__
+__all__ += gumbel.__all__
+__all__ += histograms.__all__
 __all__ += householder.__all__
+__all__ += inplace.__all__
 __all__ += linear_algebra.__all__
 __all__ += linear_systems.__all__
 __all__ += lu_factors.__all__
 __all__ += matrix_exponential.__all__
 __all__ += norms.__all__
+__all__ += old_names.__all__
+__all__ += predicates.__all__
+__all__ += quantiles.__all__
 __all__ += scans.__all__
+__all__ += signal_windows.__all__
+__all__ += sparse_segments.__all__
 __all__ += statistics.__all__
 __all__ += trigonometric.__all__

@@ -71,7 +71,7 @@ def _gradient(x: Tensor, factors: tuple[Tensor, Tensor], sensitivity: tuple[Tens
 
 
 def geqrf(input: Any) -> tuple[Tensor, Tensor]:
-    """R on and above diagonals, below them the vectors v of the reflections 1 - tau v v.mT that lead to it; and the tau.
+    """R on and above diagonals, below them the vectors v of the reflections 1 - tau v v.mT that lead to it, and tau.
 
     The first element of v, which is 1, is left out, as LAPACK does it. Raises GraphValueError for fewer than two axes.
     """

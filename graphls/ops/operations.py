@@ -22,6 +22,8 @@ from graphls.ops import (
     logic,
     network,
     operations_arrays,
+    operations_mathematics,
+    operations_matrices,
     operations_network,
     operations_numbers,
     reductions,
@@ -176,6 +178,8 @@ CONFIGURED: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
 
 PLAIN |= operations_arrays.PLAIN | operations_network.PLAIN | operations_numbers.PLAIN
 CONFIGURED |= operations_arrays.CONFIGURED | operations_network.CONFIGURED | operations_numbers.CONFIGURED
+PLAIN |= operations_mathematics.PLAIN | operations_matrices.PLAIN
+CONFIGURED |= operations_mathematics.CONFIGURED | operations_matrices.CONFIGURED
 
 OPERATORS: dict[str, Any] = {
     **{name: operator(name, function, {}, __name__) for name, function in PLAIN.items()},

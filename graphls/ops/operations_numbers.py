@@ -9,24 +9,16 @@ from typing import Any
 from graphls.ops import (
     arithmetic,
     bitwise,
-    cholesky_factors,
     comparisons,
-    determinants,
     einstein,
     elementwise,
     exponentials,
     gamma,
-    householder,
     linear_algebra,
-    linear_systems,
-    lu_factors,
-    matrices,
-    matrix_exponential,
     norms,
     reductions,
     scans,
     statistics,
-    triangular,
     trigonometric,
 )
 from graphls.ops.operator import REQUIRED
@@ -47,19 +39,9 @@ def _einsum(inputs: Any, equation: str) -> Any:
     return einstein.einsum(equation, *inputs)
 
 
-def _inverse(x: Any, adjoint: bool = False) -> Any:
-    """The inverses of square matrices, or with `adjoint` those of their transposes."""
-    return linear_systems.inverse(matrices.transposed(x) if adjoint else x)
-
-
 def _lp_norm(x: Any, axis: Any, p: int = 2, keep_dims: bool = False, epsilon: float = 1e-12) -> Any:
     """The norm of order `p` along axes, `epsilon` or more."""
     return elementwise.maximum(norms.vector_norm(x, p, axis, keep_dims), epsilon)
-
-
-def _qr(x: Any, full_matrices: bool = False) -> Any:
-    """The orthogonal and triangular factors of matrices, see `qr`; a square Q with `full_matrices`."""
-    return householder.qr(x, "complete" if full_matrices else "reduced")
 
 
 def _reduced_std(x: Any, axis: Any = (), unbiased: bool = True, keep_dims: bool = False) -> Any:
@@ -87,7 +69,6 @@ PLAIN: dict[str, Callable[..., Any]] = {
     "DivNoNan": arithmetic.div_no_nan,
     "Erfc": exponentials.erfc,
     "Erfinv": exponentials.erfinv,
-    "Geqrf": householder.geqrf,
     "Ger": linear_algebra.ger,
     "Heaviside": arithmetic.heaviside,
     "Hypot": trigonometric.hypot,
@@ -96,13 +77,8 @@ PLAIN: dict[str, Callable[..., Any]] = {
     "Lgamma": gamma.lgamma,
     "LogAddExp": exponentials.logaddexp,
     "LogAddExp2": exponentials.logaddexp2,
-    "LogMatrixDeterminant": determinants.log_matrix_determinant,
-    "LuSolve": lu_factors.lu_solve,
-    "MatrixDeterminant": determinants.det,
-    "MatrixExp": matrix_exponential.matrix_exp,
     "Mod": arithmetic.fmod,
     "MulNoNan": arithmetic.mul_no_nan,
-    "Orgqr": householder.orgqr,
     "Sinc": trigonometric.sinc,
     "Sinh": trigonometric.sinh,
     "SquareSumAll": arithmetic.square_sum_all,
@@ -120,9 +96,6 @@ CONFIGURED: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "ApproximateEqual": (comparisons.approximate_equal, {"tolerance": 1e-05}),
     "ArgMaxWithValue": (_with_value(reductions.max), {"axis": 0, "keep_dims": False}),
     "ArgMinWithValue": (_with_value(reductions.min), {"axis": 0, "keep_dims": False}),
-    "Cholesky": (cholesky_factors.cholesky, {"upper": False}),
-    "CholeskyInverse": (cholesky_factors.cholesky_inverse, {"upper": False}),
-    "CholeskySolve": (cholesky_factors.cholesky_solve, {"upper": False}),
     "Cross": (linear_algebra.cross, {"dim": None}),
     "CumProd": (scans.cumprod, {"exclusive": False, "reverse": False}),
     "CumSum": (scans.cumsum, {"exclusive": False, "reverse": False}),
@@ -132,13 +105,7 @@ CONFIGURED: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "IsClose": (comparisons.isclose, {"rtol": 1e-05, "atol": 1e-08, "equal_nan": False}),
     "L2Normalize": (norms.l2_normalize, {"axis": 0, "epsilon": 1e-4}),
     "LpNorm": (_lp_norm, {"axis": REQUIRED, "p": 2, "keep_dims": False, "epsilon": 1e-12}),
-    "LuUnpack": (lu_factors.lu_unpack, {"unpack_data": True, "unpack_pivots": True}),
-    "MatrixInverse": (_inverse, {"adjoint": False}),
     "MatrixPower": (linear_algebra.matrix_power, {"n": REQUIRED}),
-    "MatrixSolve": (linear_systems.matrix_solve, {"adjoint": False}),
-    "MatrixTriangularSolve": (triangular.solve_triangular, {"lower": True, "adjoint": False}),
     "NanToNum": (arithmetic.nan_to_num, {"nan": None, "posinf": None, "neginf": None}),
-    "Ormqr": (householder.ormqr, {"left": True, "transpose": False}),
-    "Qr": (_qr, {"full_matrices": False}),
     "ReduceStd": (_reduced_std, {"axis": (), "unbiased": True, "keep_dims": False}),
 }
