@@ -3,6 +3,7 @@
 from graphls.ops import (
     arithmetic,
     batch_products,
+    bessel,
     bitwise,
     boxes,
     cholesky_factors,
@@ -92,6 +93,7 @@ from graphls.ops.arrangement import (
 )
 from graphls.ops.attributes import dtype, rank, shape, size
 from graphls.ops.batch_products import *  # noqa: F403
+from graphls.ops.bessel import *  # noqa: F403
 from graphls.ops.bitwise import *  # noqa: F403
 from graphls.ops.blocks import depth_to_space, fold, space_to_depth, unfold
 from graphls.ops.boxes import *  # noqa: F403
@@ -664,6 +666,7 @@ __all__ = [
 
 __all__ += arithmetic.__all__
 __all__ += batch_products.__all__
+__all__ += bessel.__all__
 __all__ += bitwise.__all__
 __all__ += boxes.__all__
 __all__ += cholesky_factors.__all__

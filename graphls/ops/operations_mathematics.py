@@ -9,6 +9,7 @@ from typing import Any
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import float32, int32
 from graphls.ops import (
+    bessel,
     bitwise,
     boxes,
     distances,
@@ -90,6 +91,18 @@ def _update_by_indices(x: Any, indices: Any, v: Any) -> Tensor:
 _update_by_indices.__doc__ = inplace.inplace_update.__doc__
 
 PLAIN: dict[str, Callable[..., Any]] = {
+    "BesselI0": bessel.bessel_i0,
+    "BesselI0e": bessel.bessel_i0e,
+    "BesselI1": bessel.bessel_i1,
+    "BesselI1e": bessel.bessel_i1e,
+    "BesselJ0": bessel.bessel_j0,
+    "BesselJ1": bessel.bessel_j1,
+    "BesselK0": bessel.bessel_k0,
+    "BesselK0e": bessel.bessel_k0e,
+    "BesselK1": bessel.bessel_k1,
+    "BesselK1e": bessel.bessel_k1e,
+    "BesselY0": bessel.bessel_y0,
+    "BesselY1": bessel.bessel_y1,
     "Eps": predicates.eps,
     "Gcd": divisors.gcd,
     "InplaceUpdateV2": _update_by_indices,

@@ -16,7 +16,7 @@ from tests.ops.agree import agree
 from tests.ops.slopes import assert_slopes
 
 RNG = np.random.default_rng(3)
-SHAPES = [(2, 4, 4), (2, 1, 3, 3), (1, 1), (0, 3, 3), (2, 0, 0)]
+SHAPES = [(2, 1, 4, 4), (1, 1), (0, 3, 3), (2, 0, 0)]
 
 
 def draw(*shape: int) -> Any:
@@ -71,9 +71,9 @@ def test_functions_of_square_matrices(name: str, shape: Any) -> None:
     function, reference, make = OF_SQUARES[name]
     x = make(*shape)
     expected = np.zeros(shape) if not x.size and name == "matrix_exp" else reference(x)
-    agree(function, expected, x, rtol=1e-10, atol=1e-10)
-    if shape == (2, 4, 4):
+    if x.size:
         agree(function, expected, x.astype(np.float32), rtol=2e-3, atol=2e-3)
+    agree(function, expected, x, rtol=1e-10, atol=1e-10)
 
 
 @pytest.mark.parametrize("name", OF_SQUARES)
@@ -83,7 +83,7 @@ def test_gradients_of_functions_of_square_matrices(name: str) -> None:
     assert_slopes(function, make(1, 1))
 
 
-SYSTEMS = [((2, 4, 4), (2, 4, 1)), ((5, 3, 3), (3, 2)), ((1, 1), (1, 1)), ((3, 3), (3, 0)), ((0, 3, 3), (3, 2))]
+SYSTEMS = [((5, 3, 3), (3, 2)), ((1, 1), (1, 1)), ((3, 3), (3, 0)), ((0, 3, 3), (3, 2))]
 triangular = ops.MatrixTriangularSolve
 
 
