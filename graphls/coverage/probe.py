@@ -93,7 +93,7 @@ def _example(called: Callable[..., Any], signed: Callable[..., Any]) -> Any:
     others = [p for p in inspect.signature(signed).parameters.values() if p not in required]
     positional = [p for p in others if p.kind is p.POSITIONAL_OR_KEYWORD]
     for parameters, shape in product((required, [*required, *positional[:1]]), SHAPES):
-        choices = [_candidates(p.name, shape) for p in parameters]
+        choices = [(1, 0.5) if p.annotation == "float" else _candidates(p.name, shape) for p in parameters]
         for arguments in islice(product(*choices), ATTEMPTS):
             if _traced(called, arguments, float32) is not None:
                 return arguments

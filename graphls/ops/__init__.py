@@ -33,6 +33,7 @@ from graphls.ops import (
     sparse_segments,
     statistics,
     trigonometric,
+    zeta_function,
 )
 from graphls.ops.activations import (
     celu,
@@ -350,6 +351,7 @@ from graphls.ops.sparse_segments import *  # noqa: F403
 from graphls.ops.state import assign, assign_add, assign_sub, depend, identity, stop_gradient
 from graphls.ops.statistics import *  # noqa: F403
 from graphls.ops.trigonometric import *  # noqa: F403
+from graphls.ops.zeta_function import *  # noqa: F403
 
 __all__ = [
     "GradOperation",
@@ -696,3 +698,4 @@ __all__ += signal_windows.__all__
 __all__ += sparse_segments.__all__
 __all__ += statistics.__all__
 __all__ += trigonometric.__all__
+__all__ += zeta_function.__all__

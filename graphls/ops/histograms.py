@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from graphls.ir.errors import GraphValueError
-from graphls.ir.types import float32, int32, int64
-from graphls.ops.creation import zeros
+from graphls.ir.types import bool_, float32, int32, int64
+from graphls.ops.creation import ones
 from graphls.ops.elementwise import add, cast, clip_by_value, div, floor, mul, sub
 from graphls.ops.logic import equal, greater_equal, less_equal, logical_and, where
 from graphls.ops.operands import apply, float_of, tensor_of
@@ -20,10 +20,10 @@ __all__ = ["histc"]
 
 
 def histc(input: Any, bins: int = 100, min: float = 0.0, max: float = 0.0) -> Tensor:
-    """The numbers of elements in `bins` parts from `min` to `max`, in the dtype of the input; others are not counted.
+    """The numbers of elements in `bins` parts from `min` to `max`, in the dtype of the input.
 
-    Where both bounds are 0, they are the smallest and the largest element, and where they are equal, 1 below and 1
-    above. Raises GraphValueError for less than one part and for a `min` above `max`.
+    Others, and nan, are not counted. Where both bounds are 0, they are the smallest and the largest element, and where
+    they are equal, 1 below and 1 above. Raises GraphValueError for less than one part and for a `min` above `max`.
     """
     x, count = tensor_of(input), _bins("histc", bins)
     low, high = number("histc", "min", min), number("histc", "max", max)
@@ -36,7 +36,7 @@ def histc(input: Any, bins: int = 100, min: float = 0.0, max: float = 0.0) -> Te
         bounds = [amin(values), amax(values)]
     is_point = equal(*bounds)
     bounds = [where(is_point, add(b, step), b) for b, step in zip(bounds, (-1.0, 1.0), strict=True)]
-    counted = cast(logical_and(greater_equal(values, bounds[0]), less_equal(values, bounds[1])), int64)
+    counted = logical_and(greater_equal(values, bounds[0]), less_equal(values, bounds[1]))
     return cast(_counts(values, bounds, count, counted), x.dtype)
 
 
@@ -51,7 +51,7 @@ def histogram_fixed_width(x: Any, range: Any, nbins: int, dtype: Any = int32) ->
     values = reshape(float_of(x), (-1,))
     values = cast(values, float32) if values.dtype.is_half else values
     low, high = cast(bounds, values.dtype)
-    return cast(_counts(values, [low, high], count, zeros(values.shape, int64) + 1), dtype)
+    return cast(_counts(values, [low, high], count, ones(values.shape, bool_)), dtype)
 
 
 def _bins(name: str, bins: Any) -> int:
@@ -62,8 +62,9 @@ def _bins(name: str, bins: Any) -> int:
 
 
 def _counts(values: Tensor, bounds: list[Tensor], bins: int, counted: Tensor) -> Tensor:
-    """The sums of what is counted by part; the upper bound is in the last one."""
+    """The numbers of what is counted and is no nan, by part; the upper bound is in the last one."""
     width = sub(bounds[1], bounds[0])
-    places = clip_by_value(floor(mul(div(sub(values, bounds[0]), width), float(bins))), 0.0, float(bins - 1))
-    places = where(equal(counted, 1), places, 0.0)
-    return apply("gather_gradient", counted, cast(places, int64), axis=0, size=bins)
+    places = floor(mul(div(sub(values, bounds[0]), width), float(bins)))
+    is_counted = logical_and(counted, equal(places, places))
+    places = where(is_counted, clip_by_value(places, 0.0, float(bins - 1)), 0.0)
+    return apply("gather_gradient", cast(is_counted, int64), cast(places, int64), axis=0, size=bins)

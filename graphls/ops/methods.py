@@ -9,7 +9,7 @@ from typing import Any
 
 import graphls.ops
 from graphls.ir.types import bfloat16, bool_, float16, float32, float64, int8, int16, int32, int64, uint8
-from graphls.ops import creation, logic, reductions, shapes
+from graphls.ops import creation, logic, lu_factors, reductions, shapes
 from graphls.ops.elementwise import cast
 from graphls.tensor import Tensor
 
@@ -52,7 +52,6 @@ _OTHERS: dict[str, Method] = {
     "ravel": lambda x: shapes.reshape(x, (-1,)),
     "fill": lambda x, value: creation.full_like(x, value),
     "type_as": lambda x, other: cast(x, other.dtype),
-    "t": lambda x: shapes.transpose(x, None),
     "clone": lambda x: x.copy(),
     "swapdims": shapes.swapaxes,
     "new_zeros": lambda x, size, *, dtype=None: creation.zeros(size, dtype or x.dtype),
@@ -60,11 +59,10 @@ _OTHERS: dict[str, Method] = {
     "new_full": lambda x, size, fill_value, *, dtype=None: creation.full(size, fill_value, dtype=dtype or x.dtype),
     "contiguous": lambda x: x,
     "numpy": lambda x: x.asnumpy(),
-    "numel": lambda x: x.size,
     "nelement": lambda x: x.size,
     "dim": lambda x: x.ndim,
     "ndimension": lambda x: x.ndim,
-    "is_floating_point": lambda x: x.dtype.is_float,
+    "lu_solve": lu_factors.lu_solve,
     "half": _to(float16),
     "bfloat16": _to(bfloat16),
     "float": _to(float32),

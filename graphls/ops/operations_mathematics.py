@@ -22,6 +22,7 @@ from graphls.ops import (
     quantiles,
     scans,
     signal_windows,
+    zeta_function,
 )
 from graphls.ops.creation import full_like
 from graphls.ops.movement import flip
@@ -110,6 +111,7 @@ PLAIN: dict[str, Callable[..., Any]] = {
     "Lcm": divisors.lcm,
     "Polygamma": gamma.polygamma,
     "PopulationCount": bitwise.population_count,
+    "Zeta": zeta_function.zeta,
 }
 
 _WINDOW = {"periodic": True, "dtype": float32}

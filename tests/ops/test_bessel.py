@@ -1,4 +1,4 @@
-"""Bessel functions against SciPy, on both sides of where the series change, with their gradients."""
+"""Bessel functions, on both sides of where the series change, and zeta against SciPy, with their gradients."""
 
 from __future__ import annotations
 
@@ -48,6 +48,24 @@ def test_bounds(name: str) -> None:
     limits = {"i0": np.inf, "i1": np.copysign(np.inf, x), "j0": 0, "j1": 0, "y0": 0, "y1": 0}
     expected = np.where(np.abs(x) > 1, limits.get(name, expected), expected)
     agree(getattr(ops, f"bessel_{name}"), expected, x, atol=1e-60)
+
+
+X, Q = np.array([1.0001, 1.5, 2, 3.7, 10, 50, 300]), np.array([[0.01], [0.5], [1], [2.5], [30], [1e6]])
+
+
+def test_zeta() -> None:
+    """The smallest results are sums of many, so that single ones are compared."""
+    agree(ops.zeta, special.zeta(X, Q), X, Q, rtol=1e-11, atol=1e-300)
+    agree(ops.Zeta(), special.zeta(X[:4], Q), X[:4].astype(np.float32), Q.astype(np.float32), rtol=1e-3)
+    assert_slopes(ops.zeta, X[1:5], Q[1:5])
+
+
+def test_bounds_of_zeta() -> None:
+    x = np.array([0.5, 1, 1, 2, 2, 3.5, 2, np.nan, 2, np.inf, 1.5])
+    q = np.array([1, 1, -1, 0, -1, -1.5, np.inf, 1, np.nan, 1, 1e300])
+    agree(ops.zeta, special.zeta(x, q), x, q, rtol=1e-9)
+    found = graphls.grad(lambda x, q: ops.zeta(x, q), (0, 1))(*map(graphls.Tensor, (np.array([1.0, 2.0]), np.zeros(2))))
+    assert all(np.isfinite(g.asnumpy()).all() for g in found)
 
 
 def test_short_names() -> None:

@@ -287,6 +287,41 @@ def test_conditions_may_stand_between() -> None:
     assert names[0].count("scan") == names[1].count("scan") > 0
 
 
+def test_loops_and_branches_around() -> None:
+    x = positive(3, 3, 3)
+
+    def looped(x: Any) -> Any:
+        start = ops.zeros((), graphls.float64)
+        return ops.scan(lambda total, m: (total + ops.det(m) + ops.sum(ops.cholesky(m)), ops.inverse(m)), start, x)
+
+    agree(looped, (sum(np.linalg.det(x)) + np.linalg.cholesky(x).sum(), np.linalg.inv(x)), x, rtol=1e-9)
+    assert_slopes(looped, x)
+    assert_slopes(lambda x: ops.cond(ops.sum(x) > 0, lambda x: ops.matrix_solve(x, x * x), lambda x: x, x), x)
+
+
+class Gaussian(nn.Cell):
+    """The negative log-likelihood of normal data by a factor of its precision."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.factor = graphls.Parameter(np.eye(3, dtype=np.float32) * 2, name="factor")
+
+    def construct(self, x: Any) -> Any:
+        precision = self.factor @ self.factor.mT
+        return ops.trace(precision @ (x.mT @ x)) / x.shape[0] - ops.logdet(precision)
+
+
+def test_training_with_a_determinant() -> None:
+    """The optimum is known: the precision is the inverse of the covariance."""
+    x = RNG.normal(size=(64, 3)).astype(np.float32)
+    optimum = 3 + np.log(np.linalg.det(x.T @ x / 64))
+    for backend in ("numpy", "onnxruntime"):
+        net = Gaussian()
+        step = graphls.compile(nn.TrainOneStepCell(net, nn.SGD(net.trainable_params(), 0.05)), x, backend=backend)
+        losses = [float(step(x)) for _ in range(60)]
+        assert losses[0] > optimum + 1 and losses[-1] == pytest.approx(optimum, abs=1e-3)
+
+
 def test_methods() -> None:
     x = graphls.Tensor(positive(3, 3))
     for name in ("inverse", "det", "slogdet", "logdet", "cholesky", "qr", "pinv", "cholesky_inverse", "matrix_exp"):

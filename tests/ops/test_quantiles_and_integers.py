@@ -60,6 +60,8 @@ def test_histograms() -> None:
     agree(lambda x: ops.histc(x, 2, 0, 4), np.int32([1, 3]), np.int32([[1, 2], [3, 4], [9, -1]]))
     agree(lambda x: ops.histc(x, 3), np.zeros(3), np.zeros(0, np.float32))
     agree(lambda x: ops.histc(x, 3, 0, 1), np.eye(3)[1], np.float32([np.nan, 0.5]))
+    agree(lambda x: ops.histc(x, 2), np.eye(2)[0], np.float32([np.inf, 1]))
+    agree(lambda x: ops.HistogramFixedWidth(2)(x, [0.0, 1.0]), np.int32([1, 1]), np.float32([np.nan, 0.2, 7]))
     assert ops.histc(graphls.Tensor(x), 3).dtype is graphls.float32
     width = np.float32([0, 4])
     expected = np.histogram(np.clip(x, 0, 4), 4, (0, 4))[0]
