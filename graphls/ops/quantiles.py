@@ -12,7 +12,7 @@ from graphls.ir.errors import GraphValueError
 from graphls.ir.types import int64
 from graphls.ops.creation import full_like
 from graphls.ops.elementwise import add, cast, ceil, floor, maximum, mul, sub
-from graphls.ops.logic import equal, isnan, logical_not, where
+from graphls.ops.logic import equal, greater_equal, isnan, less_equal, logical_and, logical_not, where
 from graphls.ops.movement import movedim
 from graphls.ops.operands import axis_of, float_of, in_single, tensor_of
 from graphls.ops.reductions import any, sum
@@ -28,8 +28,9 @@ __all__ = ["nanquantile", "quantile"]
 def quantile(input: Any, q: Any, axis: int | None = None, keepdims: bool = False) -> Tensor:
     """The numbers below which parts `q` of the elements along an axis lie, interpolated; nan where one is.
 
-    `q` is a number from 0 to 1, or a vector of such, along which the first axis of the result runs. Without an axis, of
-    all elements. Raises GraphValueError for other `q` that are known and over no elements.
+    `q` is a number from 0 to 1, or a vector of such, along which the first axis of the result runs. Without an axis,
+    of all elements. Raises GraphValueError for another `q` that is known, of which a graph makes nan, and over no
+    elements.
     """
     return _quantile("quantile", input, q, axis, keepdims)
 
@@ -67,8 +68,10 @@ def _interpolated(x: Tensor, parts: Tensor, skips_nan: bool) -> Tensor:
     ordered, _ = dispatch.apply("top_k", x, k=size, axis=x.ndim - 1, largest=False)
     counts = sum(cast(logical_not(isnan(x)), x.dtype), -1, keepdims=True)
     last = maximum(sub(counts, 1.0), 0.0) if skips_nan else full_like(counts, size - 1)
-    places = mul(last, reshape(parts, (-1,)))
+    is_part = logical_and(greater_equal(parts, 0.0), less_equal(parts, 1.0))
+    places = mul(last, reshape(where(is_part, parts, 0.0), (-1,)))
     low, high = (gather_elements(ordered, -1, cast(f(places), int64)) for f in (floor, ceil))
     weight = sub(places, floor(places))
     found = where(equal(weight, 0.0), low, add(low, mul(sub(high, low), weight)))
-    return movedim(found if skips_nan else where(any(isnan(x), -1, keepdims=True), math.nan, found), -1, 0)
+    is_found = is_part if skips_nan else logical_and(is_part, logical_not(any(isnan(x), -1, keepdims=True)))
+    return movedim(where(is_found, found, math.nan), -1, 0)

@@ -39,6 +39,9 @@ def test_quantiles_of_other_things() -> None:
     agree(lambda x: ops.quantile(x, 0.5, 1), np.float32([np.nan, 2]), rows)
     agree(lambda x: ops.quantile(x, 0.5, dim=1, keepdim=True), np.float32([[np.nan], [2]]), rows)
     agree(lambda x, q: ops.quantile(x, q), np.quantile(X, [0.5, 0.75]), X, np.float32([0.5, 0.75]), rtol=1e-5)
+    for q in (np.float32([-0.5, 1, 1.5, np.nan]), np.float32(2)):
+        step = graphls.compile(ops.nanquantile, X, q)
+        np.testing.assert_array_equal(step(X, q).asnumpy(), np.where(q == 1, X.max(), np.float32(np.nan)))
     agree(lambda x: ops.quantile(x, 0.5), np.float32(7), np.float32(7))
     agree(lambda x: ops.quantile(x, 0.25), np.float32(1.75), np.int32([4, 1, 2, 3]))
     agree(lambda x: ops.quantile(x, np.zeros(0, np.float32)), np.zeros(0), X)
