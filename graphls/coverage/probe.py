@@ -93,7 +93,7 @@ def _example(called: Callable[..., Any], signed: Callable[..., Any]) -> Any:
     others = [p for p in inspect.signature(signed).parameters.values() if p not in required]
     positional = [p for p in others if p.kind is p.POSITIONAL_OR_KEYWORD]
     for parameters, shape in product((required, [*required, *positional[:1]]), SHAPES):
-        choices = [_candidates(p.name, shape) for p in parameters]
+        choices = [(1, 0.5) if p.annotation == "float" else _candidates(p.name, shape) for p in parameters]
         for arguments in islice(product(*choices), ATTEMPTS):
             if _traced(called, arguments, float32) is not None:
                 return arguments
@@ -161,7 +161,14 @@ def _lowers(graph: Any, native_half: bool = False) -> bool:
 
 
 def _has_gradient(function: Callable[..., Any], arguments: Any) -> bool:
-    """Whether a weighted sum of the float results has a slope in some float operand."""
+    """Whether there is a slope in some float operand, of numbers up to 1 or above it."""
+    tensors = _tensors(arguments, float64)
+    higher = [ops.add(t, 1.0) if t.dtype.is_float else t for t in tensors]
+    return _has_slope(function, arguments, tensors) or _has_slope(function, arguments, higher)
+
+
+def _has_slope(function: Callable[..., Any], arguments: Any, tensors: list[Tensor]) -> bool:
+    """Whether a weighted sum of the float results has a slope there."""
     places = tuple(i for i, slot in enumerate(_slots(arguments)) if not slot.integers)
 
     def total(*tensors: Any) -> Any:
@@ -169,7 +176,6 @@ def _has_gradient(function: Callable[..., Any], arguments: Any) -> bool:
         floats = [r for r in results if isinstance(r, Tensor) and r.dtype.is_float]
         return ops.addn([ops.sum(ops.mul(r, 2 + np.cos(np.arange(r.size)).reshape(r.shape))) for r in floats])
 
-    tensors = _tensors(arguments, float64)
     graphls.set_seed(1)
     try:
         step = graphls.compile(lambda *t: graphls.grad(total, places)(*t), *tensors, backend="numpy")

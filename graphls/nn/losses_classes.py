@@ -23,7 +23,7 @@ from graphls.source import user_location
 from graphls.tensor import Symbol, Tensor
 
 __all__ = [
-    "CrossEntropyLoss", "FocalLoss", "MultiLabelSoftMarginLoss", "MultiMarginLoss", "MultilabelMarginLoss",
+    "CTCLoss", "CrossEntropyLoss", "FocalLoss", "MultiLabelSoftMarginLoss", "MultiMarginLoss", "MultilabelMarginLoss",
     "NLLLoss",
 ]  # fmt: skip
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from graphls import dispatch
 from graphls.ir.errors import GraphTypeError
-from graphls.ir.types import bool_, float64, int64
-from graphls.ops.elementwise import cast, floor_div, mul, pow, sub
+from graphls.ir.types import bool_, float64, int64, uint8
+from graphls.ops.elementwise import addn, cast, floor_div, mul, pow, sub
 from graphls.ops.logic import logical_and, logical_not, logical_or, logical_xor
 from graphls.ops.operands import apply, operand_of, tensor_of
 from graphls.source import user_location
@@ -18,6 +18,7 @@ from graphls.tensor import Tensor
 
 __all__ = [
     "bitwise_and", "bitwise_left_shift", "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "invert",
+    "population_count",
 ]  # fmt: skip
 
 
@@ -70,6 +71,14 @@ def _shifted(name: str, function: Callable[[Tensor, Tensor], Tensor], x: Any, ot
     half = floor_div(bits, 2)
     once = function(cast(x, int64), _power_of_two(half))
     return cast(function(once, _power_of_two(sub(bits, half))), x.dtype)
+
+
+def population_count(x: Any) -> Tensor:
+    """The number of bits of each integer that are 1, those of a negative one in two's complement, as uint8."""
+    x = tensor_of(x)
+    _require_integers("population_count", x)
+    bits = [bitwise_and(bitwise_right_shift(x, place), 1) for place in range(8 * x.dtype.itemsize)]
+    return cast(addn(bits), uint8)
 
 
 def _require_integers(name: str, x: Tensor) -> None:

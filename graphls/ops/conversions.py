@@ -16,7 +16,6 @@ __all__ = [
     "deepcopy",
     "dyn_shape",
     "fills",
-    "is_tensor",
     "scalar_cast",
     "scalar_to_array",
     "tuple_to_array",
@@ -37,11 +36,6 @@ def dyn_shape(input_x: Any) -> Tensor:
 def fills(x: Any, value: Any) -> Tensor:
     """One number in the shape and dtype of x."""
     return full_like(x, value)
-
-
-def is_tensor(obj: Any) -> bool:
-    """Whether something is a tensor; arrays of NumPy are none."""
-    return isinstance(obj, Tensor)
 
 
 def type_as(input: Any, other: Any) -> Tensor:

@@ -18,7 +18,7 @@ from graphls.tensor import Tensor
 
 __all__ = ["digamma", "lgamma", "mvlgamma", "polygamma"]
 
-_BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510)
+BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510)
 """Bernoulli's numbers of the orders 2, 4, 6, ..."""
 
 _SHIFT = 12
@@ -70,7 +70,7 @@ def _log_gamma(x: Tensor) -> Tensor:
     at = where(is_low, sub(1.0, x), x)
     far = add(at, float(_SHIFT))
     series = mul(sub(far, 0.5), sub(log(far), 1.0)) + (math.log(2 * math.pi) - 1) / 2
-    corrections = _powers(far, 1, [b / (2 * k * (2 * k - 1)) for k, b in enumerate(_BERNOULLI, start=1)])
+    corrections = _powers(far, 1, [b / (2 * k * (2 * k - 1)) for k, b in enumerate(BERNOULLI, start=1)])
     high = sub(add(series, corrections), _total([log(add(at, float(k))) for k in range(_SHIFT)]))
     sine = abs(sin(_angle(where(is_low, x, 0.5))))
     result = where(is_low, sub(math.log(math.pi), add(log(sine), high)), high)
@@ -107,7 +107,7 @@ def _polygamma(n: int, x: Tensor) -> Tensor:
 def _asymptotic(n: int, x: Tensor) -> Tensor:
     """(-1) ** (n + 1) times the polygamma function far out."""
     leading = mul(log(x), -1.0) if n == 0 else _powers(x, n, [math.factorial(n - 1)])
-    corrections = [b * math.factorial(2 * k + n - 1) / math.factorial(2 * k) for k, b in enumerate(_BERNOULLI, start=1)]
+    corrections = [b * math.factorial(2 * k + n - 1) / math.factorial(2 * k) for k, b in enumerate(BERNOULLI, start=1)]
     return add(add(leading, _powers(x, n + 1, [math.factorial(n) / 2])), _powers(x, n + 2, corrections))
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import graphls.ops
 from graphls.ir.types import bfloat16, bool_, float16, float32, float64, int8, int16, int32, int64, uint8
-from graphls.ops import creation, logic, reductions, shapes
+from graphls.ops import creation, logic, lu_factors, reductions, shapes
 from graphls.ops.elementwise import cast
 from graphls.tensor import Tensor
 
@@ -49,18 +49,16 @@ _OTHERS: dict[str, Method] = {
     "expand_as": lambda x, other: shapes.broadcast_to(x, other.shape),
     "reshape_as": lambda x, other: shapes.reshape(x, other.shape),
     "fill": lambda x, value: creation.full_like(x, value),
-    "t": lambda x: shapes.transpose(x, None),
     "clone": lambda x: x.copy(),
     "new_zeros": lambda x, size, *, dtype=None: creation.zeros(size, dtype or x.dtype),
     "new_ones": lambda x, size, *, dtype=None: creation.ones(size, dtype or x.dtype),
     "new_full": lambda x, size, fill_value, *, dtype=None: creation.full(size, fill_value, dtype=dtype or x.dtype),
     "contiguous": lambda x: x,
     "numpy": lambda x: x.asnumpy(),
-    "numel": lambda x: x.size,
     "nelement": lambda x: x.size,
     "dim": lambda x: x.ndim,
     "ndimension": lambda x: x.ndim,
-    "is_floating_point": lambda x: x.dtype.is_float,
+    "lu_solve": lu_factors.lu_solve,
     "half": _to(float16),
     "bfloat16": _to(bfloat16),
     "float": _to(float32),

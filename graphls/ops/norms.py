@@ -6,15 +6,16 @@ import math
 from typing import Any
 
 from graphls.ir.errors import GraphValueError
-from graphls.ops.elementwise import abs, cast, div, maximum, pow, sqrt, square, sub
-from graphls.ops.logic import equal, not_equal, where
-from graphls.ops.operands import Axis, axes_of, float_of, floats, in_single
+from graphls.ops.elementwise import abs, add, cast, div, maximum, mul, pow, sqrt, square, sub
+from graphls.ops.logic import equal, greater, not_equal, where
+from graphls.ops.operands import Axis, axes_of, axis_of, float_of, floats, in_single
 from graphls.ops.reductions import amax, amin, sum
+from graphls.ops.settings import number, positive
 from graphls.ops.spellings import with_spellings
 from graphls.source import user_location
 from graphls.tensor import Tensor
 
-__all__ = ["dist", "l2_normalize", "matrix_norm", "norm", "vector_norm"]
+__all__ = ["dist", "l2_normalize", "matrix_norm", "norm", "renorm", "vector_norm"]
 
 
 @with_spellings
@@ -107,6 +108,22 @@ def _extreme_sum(x: Tensor, ord: float, axes: tuple[int, ...], keepdims: bool) -
 def dist(x: Any, other: Any, p: float = 2) -> Tensor:
     """The norm of order p of all elements of x - other."""
     return in_single(lambda x, y: vector_norm(sub(x, y), p), *floats(x, other))
+
+
+def renorm(input: Any, p: float, axis: int, maxnorm: float) -> Tensor:
+    """x with every slice along an axis whose norm of order `p` is above `maxnorm` made shorter, to that norm.
+
+    Raises GraphValueError for a `p` that is not above 0 and for a negative `maxnorm`.
+    """
+    order, longest = positive("renorm", "p", p), number("renorm", "maxnorm", maxnorm, least=0)
+
+    def computed(x: Tensor) -> Tensor:
+        at = axis_of(axis, x.ndim)
+        others = tuple(i for i in range(x.ndim) if i != at)
+        norms = vector_norm(x, order, others, keepdims=True) if others else abs(x)
+        return mul(x, where(greater(norms, longest), div(longest, add(norms, 1e-7)), 1.0))
+
+    return in_single(computed, float_of(input))
 
 
 def l2_normalize(x: Any, axis: Axis = 0, epsilon: float = 1e-4) -> Tensor:

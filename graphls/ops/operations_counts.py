@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from graphls.ir.errors import GraphTypeError, GraphValueError
-from graphls.ir.types import DType, as_dtype, float32, int32, int64
+from graphls.ir.errors import GraphValueError
+from graphls.ir.types import DType, as_dtype, int32, int64
 from graphls.ops import segments, statistics
 from graphls.ops.creation import full, ones
-from graphls.ops.elementwise import add, cast, clip_by_value, div, floor, maximum, mul, sub
+from graphls.ops.elementwise import add, cast, div, maximum, mul
 from graphls.ops.logic import equal, greater, greater_equal, less_equal, logical_and, where
-from graphls.ops.operands import float_of, tensor_of
+from graphls.ops.operands import tensor_of
 from graphls.ops.operator import REQUIRED
-from graphls.ops.reductions import amax, amin, sum
+from graphls.ops.reductions import sum
 from graphls.ops.selection import known
 from graphls.ops.settings import integer
 from graphls.ops.shapes import reshape
@@ -104,41 +104,6 @@ def _equal_count(x: Any, y: Any) -> Tensor:
     return reshape(sum(cast(equal(first, second), int32)), (1,))
 
 
-def _histogram(x: Any, bins: int = 100, min: float = 0.0, max: float = 0.0) -> Tensor:
-    """How many elements are in each of some equal parts of the range from `min` to `max`; others do not count.
-
-    The range is that of the elements where both are equal. The counts have the dtype of x.
-    """
-    values = tensor_of(x)
-    numbers = reshape(float_of(values), (-1,))
-    low, high = (amin(numbers), amax(numbers)) if min == max else (full((), n, dtype=numbers.dtype) for n in (min, max))
-    inside = logical_and(greater_equal(numbers, low), less_equal(numbers, high))
-    places = where(inside, _parts(numbers, low, high, bins), -1)
-    return segments.unsorted_segment_sum(ones(numbers.shape, values.dtype), places, bins)
-
-
-def _parts(numbers: Tensor, low: Tensor, high: Tensor, bins: int) -> Tensor:
-    """The number of the part of a range, which has the width 2 where it would have none, that each number is in."""
-    is_point = equal(low, high)
-    low, high = where(is_point, sub(low, 1.0), low), where(is_point, add(high, 1.0), high)
-    share = div(sub(cast(numbers, float32), cast(low, float32)), cast(sub(high, low), float32))
-    return cast(clip_by_value(floor(mul(share, float(bins))), 0.0, float(bins - 1)), int32)
-
-
-def _histogram_of_width(x: Any, range: Any, nbins: int, dtype: Any = "int32") -> Tensor:
-    """How many elements are in each of `nbins` equal parts of a range of two numbers; others in the first or last.
-
-    Raises GraphTypeError for another dtype than int32.
-    """
-    if checked(as_dtype, dtype) is not int32:
-        raise GraphTypeError(f"HistogramFixedWidth counts in int32, not {dtype!r}.", user_location())
-    numbers, bounds = reshape(float_of(x), (-1,)), float_of(range)
-    if bounds.shape != (2,):
-        raise GraphValueError(f"The range of HistogramFixedWidth is two numbers, not {bounds.type}.", user_location())
-    places = _parts(numbers, bounds[0], bounds[1], integer("HistogramFixedWidth", "nbins", nbins))
-    return segments.unsorted_segment_sum(ones(numbers.shape, int32), places, nbins)
-
-
 PLAIN: dict[str, Callable[..., Any]] = {
     "Bincount": _bincount,
     "EqualCount": _equal_count,
@@ -156,6 +121,4 @@ PLAIN: dict[str, Callable[..., Any]] = {
 CONFIGURED: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "ConfusionMatrix": (_confusion_matrix, {"num_classes": REQUIRED, "dtype": "int32"}),
     "CountNonZero": (_count_nonzero, {"dims": None}),
-    "Histogram": (_histogram, {"bins": 100, "min": 0.0, "max": 0.0}),
-    "HistogramFixedWidth": (_histogram_of_width, {"nbins": REQUIRED, "dtype": "int32"}),
 }

@@ -107,32 +107,6 @@ def _index_put(x1: Any, x2: Any, indices: Any, accumulate: int = 0) -> Tensor:
     return (scattering.tensor_scatter_add if accumulate else scattering.tensor_scatter_update)(x, places, values)
 
 
-def _on_rows(function: Callable[..., Any], what: str) -> Callable[..., Any]:
-    def joined(x: Any, v: Any, indices: Any) -> Any:
-        rows = (indices,) if isinstance(indices, int) else shape_of(indices)
-        return function(x, np.reshape(rows, (-1, 1)), v)
-
-    joined.__doc__ = f"x with the slices of v {what} the slices along the first axis that integers name."
-    return joined
-
-
-_replaced_rows = _on_rows(scattering.tensor_scatter_update, "in place of")
-
-
-def _update_rows(x: Any, indices: Any, v: Any) -> Any:
-    return _replaced_rows(x, v, indices)
-
-
-_update_rows.__doc__ = _replaced_rows.__doc__
-
-
-def _add_rows(var: Any, indices: Any, updates: Any, axis: int) -> Tensor:
-    return scattering.index_add(var, indices, updates, axis)
-
-
-_add_rows.__doc__ = scattering.index_add.__doc__
-
-
 def _scatter_add_along(input_x: Any, indices: Any, updates: Any, axis: int = 0) -> Tensor:
     return scattering.tensor_scatter_elements(input_x, indices, updates, axis, "add")
 
@@ -153,7 +127,6 @@ PLAIN: dict[str, Callable[..., Any]] = {
     "FillV2": _fill,
     "Fills": conversions.fills,
     "IdentityN": _identities,
-    "InplaceUpdateV2": _update_rows,
     "MaskedScatter": _masked_scatter,
     "ParallelConcat": shapes.concat,
     "ScalarCast": conversions.scalar_cast,
@@ -173,10 +146,6 @@ PLAIN: dict[str, Callable[..., Any]] = {
 CONFIGURED: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "DynamicShape": (_dynamic_shape, {"dtype": 9}),
     "IndexPut": (_index_put, {"accumulate": 0}),
-    "InplaceAdd": (_on_rows(scattering.tensor_scatter_add, "added to"), {"indices": REQUIRED}),
-    "InplaceIndexAdd": (_add_rows, {"axis": REQUIRED}),
-    "InplaceSub": (_on_rows(scattering.tensor_scatter_sub, "subtracted from"), {"indices": REQUIRED}),
-    "InplaceUpdate": (_replaced_rows, {"indices": REQUIRED}),
     "ListDiff": (_difference, {"out_idx": int32}),
     "LowerBound": (_bound(False), {"out_type": int32}),
     "NthElement": (_nth_element, {"reverse": False}),

@@ -20,7 +20,6 @@ from graphls.ops import (
     movement,
     norms,
     operands,
-    pads,
     ranges,
     reductions,
     scans,
@@ -98,20 +97,6 @@ def _polygamma(a: Any, x: Any) -> Any:
     return gamma_functions.polygamma(int(operands.tensor_of(a).item()), x)
 
 
-def _tridiagonal_product(superdiag: Any, maindiag: Any, subdiag: Any, rhs: Any) -> Any:
-    """The product of matrices with three diagonals, each (..., 1, M), and matrices (..., M, N).
-
-    The last element of the upper diagonal and the first of the lower are not used.
-    """
-    upper, main, lower, x = (
-        shapes.swapaxes(t, -1, -2) for t in (superdiag, maindiag, subdiag, shapes.swapaxes(rhs, -1, -2))
-    )
-    size = x.shape[-2]
-    after = pads.pad(shapes.cut(x, x.ndim - 2, min(1, size), size), (0, 0, 0, min(1, size)))
-    before = pads.pad(shapes.cut(x, x.ndim - 2, 0, max(size - 1, 0)), (0, 0, min(1, size), 0))
-    return elementwise.addn([elementwise.mul(a, b) for a, b in ((upper, after), (main, x), (lower, before))])
-
-
 for _adapter, _function in {
     _logit: exponentials.logit,
     _log_space: ranges.logspace,
@@ -162,7 +147,6 @@ PLAIN: dict[str, Callable[..., Any]] = {
     "SquaredDifference": arithmetic.squared_difference,
     "Tan": trigonometric.tan,
     "Trace": linear_algebra.trace,
-    "TridiagonalMatMul": _tridiagonal_product,
     "Trunc": arithmetic.trunc,
     "TruncateDiv": elementwise.truncate_div,
     "TruncateMod": arithmetic.fmod,
