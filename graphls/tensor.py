@@ -29,11 +29,19 @@ def array_of(data: Any, dtype: DType | None = None) -> Array:
         array = np.asarray(data)
     else:
         array = _array_of_numbers(data)
-        array = array.astype(np.float32) if array.dtype == np.float64 and dtype is None else array
+        array = _in_dtype(array, float32) if array.dtype == np.float64 and dtype is None else array
     checked(as_dtype, array.dtype)
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
-    return array if dtype is None or dtype.numpy == array.dtype else array.astype(dtype.numpy)
+    return array if dtype is None else _in_dtype(array, dtype)
+
+
+def _in_dtype(array: Array, dtype: DType) -> Array:
+    """The array in a dtype, where numbers that it does not reach become infinite."""
+    if array.dtype == dtype.numpy:
+        return array
+    with np.errstate(over="ignore", invalid="ignore"):
+        return array.astype(dtype.numpy)
 
 
 def _array_of_numbers(data: Any) -> Array:

@@ -8,7 +8,7 @@ from typing import Any
 
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import as_dtype, float32, int32, int64
-from graphls.ops import random
+from graphls.ops import distributions, random
 from graphls.ops.creation import full
 from graphls.ops.elementwise import add, cast, clip_by_value, cos, div, erf, exp, mul, sin, sub
 from graphls.ops.exponentials import erfinv
@@ -106,6 +106,45 @@ def _parameterized_truncated_normal(
     return add(mul(_normal_between(sizes, first, last, joined_seed(seed, seed2)), deviation), average)
 
 
+def _standard_laplace(shape: Any, seed: int = 0, seed2: int = 0) -> Tensor:
+    return distributions.standard_laplace(shape, joined_seed(seed, seed2))
+
+
+def _gamma(shape: Any, alpha: Any, beta: Any, seed: int = 0, seed2: int = 0) -> Tensor:
+    return distributions.gamma(shape, alpha, beta, joined_seed(seed, seed2))
+
+
+def _random_gamma(shape: Any, alpha: Any, seed: int = 0, seed2: int = 0) -> Tensor:
+    return distributions.random_gamma(shape, alpha, joined_seed(seed, seed2))
+
+
+def _poisson(shape: Any, mean: Any, seed: int = 0, seed2: int = 0) -> Tensor:
+    """Int32 numbers of Poisson distributions, see `poisson`."""
+    return cast(distributions.poisson(shape, mean, joined_seed(seed, seed2)), int32)
+
+
+def _random_poisson(shape: Any, rate: Any, seed: int = 0, seed2: int = 0, dtype: Any = int64) -> Tensor:
+    return distributions.random_poisson(shape, rate, joined_seed(seed, seed2), dtype)
+
+
+def _categories(logits: Any, num_sample: Any, seed: Any, dtype: Any = int64) -> Tensor:
+    return distributions.random_categorical(logits, num_sample, seed, dtype)
+
+
+def _choice(input_x: Any, count: int = 256, seed: int = 0, seed2: int = 0) -> tuple[Tensor, Tensor]:
+    return distributions.choice_with_mask(input_x, count, joined_seed(seed, seed2))
+
+
+for _adapter, _function in {
+    _standard_laplace: distributions.standard_laplace,
+    _gamma: distributions.gamma,
+    _random_gamma: distributions.random_gamma,
+    _random_poisson: distributions.random_poisson,
+    _categories: distributions.random_categorical,
+    _choice: distributions.choice_with_mask,
+}.items():
+    _adapter.__doc__ = _function.__doc__
+
 _SEEDS = {"seed": 0, "seed2": 0}
 
 PLAIN: dict[str, Callable[..., Any]] = {}
@@ -113,10 +152,17 @@ PLAIN: dict[str, Callable[..., Any]] = {}
 CONFIGURED: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "Bernoulli": (_bernoulli, {"seed": -1, "offset": 0}),
     "Cauchy": (_cauchy, {"size": REQUIRED, "median": 0.0, "sigma": 1.0}),
+    "Gamma": (_gamma, _SEEDS),
     "LogNormalReverse": (_log_normal, {"mean": 1.0, "std": 2.0}),
     "ParameterizedTruncatedNormal": (_parameterized_truncated_normal, _SEEDS),
+    "Poisson": (_poisson, _SEEDS),
+    "RandomCategorical": (_categories, {"dtype": int64}),
+    "RandomChoiceWithMask": (_choice, {"count": 256, **_SEEDS}),
+    "RandomGamma": (_random_gamma, _SEEDS),
+    "RandomPoisson": (_random_poisson, {**_SEEDS, "dtype": int64}),
     "RandomShuffle": (_shuffled, _SEEDS),
     "Randperm": (_permutation, {"max_length": 1, "pad": -1, "dtype": int32}),
     "RandpermV2": (_permutation_of, {"seed": 0, "offset": 0, "dtype": int64}),
+    "StandardLaplace": (_standard_laplace, _SEEDS),
     "TruncatedNormal": (_truncated_normal, {"dtype": float32, **_SEEDS}),
 }

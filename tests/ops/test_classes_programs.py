@@ -332,6 +332,44 @@ def test_a_long_memory_of_layers_in_both_directions() -> None:
     np.testing.assert_allclose(operator(x, h, c, joint)[0].asnumpy(), expected[0], rtol=1e-5, atol=1e-5)
 
 
+def test_images_at_points_and_boxes() -> None:
+    theta = np.tile(F32([[1, 0, 0], [0, -1, 0]]), (1, 1, 1))
+    grid = ops.AffineGrid()(theta, (1, *IMAGE.shape[1:]))
+    agree(lambda x: ops.GridSampler2D("nearest")(x, grid), IMAGE[:1, :, ::-1], IMAGE[:1])
+    volume = IMAGE[:1, :, None]
+    points = ops.concat((grid, ops.zeros((*grid.shape[:-1], 1))), -1).expand_dims(1)
+    agree(lambda x: ops.GridSampler3D()(x, points), volume[..., ::-1, :], volume, rtol=1e-5, atol=1e-6)
+    anchors, truths = F32([[0, 0, 9, 9], [2, 2, 7, 11]]), F32([[1, 2, 8, 12], [0, 1, 6, 8]])
+    codes = ops.BoundingBoxEncode(stds=(0.1, 0.1, 0.2, 0.2))(anchors, truths)
+    decoded = ops.BoundingBoxDecode((20, 20), stds=(0.1, 0.1, 0.2, 0.2))(anchors, codes)
+    np.testing.assert_allclose(decoded.asnumpy(), truths, atol=1e-5)
+    assert ops.CheckValid()(anchors, F32([10, 10, 1])).tolist() == [True, False]
+    whole = F32([[0, 0, 1, 1]])
+    crops = ops.CropAndResize("nearest")(np.moveaxis(IMAGE, 1, -1), whole, np.int32([1]), IMAGE.shape[2:])
+    np.testing.assert_allclose(crops.asnumpy(), np.moveaxis(IMAGE[1:2], 1, -1))
+    scores = np.log(F32([[[0.1, 0.8, 0.1]], [[0.1, 0.8, 0.1]], [[0.2, 0.1, 0.7]], [[0.1, 0.8, 0.1]]]))
+    assert ops.CTCGreedyDecoder()(scores, np.int32([4]))[1].tolist() == [1, 1]
+    assert ops.CTCGreedyDecoder(False)(scores, np.int32([4]))[1].tolist() == [1, 1, 1]
+
+
+def test_classes_of_distributions_draw_what_their_functions_do() -> None:
+    ones = F32([1, 4])
+    for found, wanted in (
+        (ops.Gamma(1, 2)((500, 2), ones, ones), ones / ones),
+        (ops.RandomGamma(1, 2)((500,), ones), ones),
+        (ops.Poisson(1)((500, 2), ones), ones),
+        (ops.RandomPoisson(1)((500,), ones), ones),
+        (ops.StandardLaplace(1)((500, 2)), ones * 0),
+    ):
+        assert found.shape == (500, 2)
+        np.testing.assert_allclose(found.asnumpy().mean(0), wanted, atol=0.35)
+    assert ops.Poisson()((2,), ones).dtype is graphls.int32 and ops.RandomPoisson()((2,), ones).dtype is graphls.int64
+    assert ops.Gamma(3)((9,), 2.0, 1.0).tolist() == ops.Gamma(3)((9,), 2.0, 1.0).tolist()
+    assert set(ops.RandomCategorical()(np.log(F32([[0.5, 0.5, 1e-9]])), 50, 1).asnumpy().flat) == {0, 1}
+    places, valid = ops.RandomChoiceWithMask(2)(np.array([False, True, True, True]))
+    assert valid.tolist() == [True, True] and set(places.asnumpy().flat) <= {1, 2, 3}
+
+
 WRONG: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: ops.Conv2D(5, 3)(IMAGE, KERNEL), ValueError, "Conv2D of 5 channels and kernels of size"),
     (lambda: ops.Conv2D(4, 3, mode=3)(IMAGE, KERNEL), ValueError, "'mode' of Conv2D is 1"),

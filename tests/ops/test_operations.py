@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import importlib
 import inspect
 import pickle
+import pkgutil
 from typing import Any
 
 import numpy as np

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import operator
+import warnings
 from typing import Any
 
 import numpy as np
@@ -109,3 +111,11 @@ def test_numbers_take_the_dtype_that_is_asked_for_in_one_step() -> None:
     assert graphls.Tensor(0.1).dtype is graphls.float32
     empty = ops.unsorted_segment_max(graphls.Tensor([0.1], graphls.float64), graphls.Tensor([1]), 2)
     assert empty.tolist() == [np.finfo(np.float64).min, 0.1]
+
+
+def test_numbers_beyond_a_dtype_are_infinite_without_a_warning() -> None:
+    row = np.float32([1e9])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = graphls.Tensor(1e300), graphls.Tensor(-7e4, graphls.float16), graphls.Tensor(row, "float16")
+    assert [t.tolist() for t in found] == [math.inf, -math.inf, [math.inf]]
