@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import chain, count, islice, tee
+from itertools import count, islice, tee
 from typing import Any
 
 from graphls.dataset import checks
@@ -19,7 +19,8 @@ from graphls.dataset.values import Array, Row, as_array, stacked
 from graphls.ir.errors import GraphValueError
 from graphls.source import user_location
 
-Rows = list[Row]
+Sides = tuple[Any, ...]
+"""The columns of some rows: the items of each side by side."""
 
 
 @dataclass(frozen=True)
@@ -47,9 +48,10 @@ class Stacker:
     ) -> None:  # fmt: skip
         self.columns, self.function, self.replacement, self.padding = columns, function, replacement, padding
 
-    def __call__(self, task: tuple[Rows, BatchInfo]) -> Row:
-        rows, info = task
-        columns: tuple[Any, ...] = tuple(zip(*rows, strict=True))
+    def __call__(self, task: tuple[Sides, BatchInfo]) -> Row:
+        columns, info = task
+        if self.function is not None or self.padding is not None:
+            columns = tuple([tuple(map(as_array, column)) for column in columns])
         if self.function is not None and self.replacement is not None:
             inputs = [list(column) for column in self.replacement.taken(columns)]
             result = self.function(*inputs, info)
@@ -122,9 +124,8 @@ class BatchDataset(Dataset):
         length, size = self.child.length(), self.batch_size
         assert isinstance(size, int)
         members = (range(n * size, int(min(n * size + size, length))) for n in wanted)
-        rows = self.child.rows(run, turn, chain.from_iterable(members))
-        sizes = ((n, int(min(size, length - n * size))) for n in numbers)
-        return run.each(self, turn, self._tasks(rows, turn, sizes))
+        columns = zip(numbers, self.child.sides(run, turn, members), strict=False)
+        return run.each(self, turn, ((n, (sides, BatchInfo(n, turn))) for n, sides in columns))
 
     def stream(self, run: Run, turn: int, start: int = 0) -> Iterator[Row]:
         if self.is_indexed:
@@ -135,12 +136,12 @@ class BatchDataset(Dataset):
 
     def _tasks(
         self, rows: Iterator[Row], turn: int, sizes: Iterable[tuple[int, int]]
-    ) -> Iterator[tuple[int, tuple[Rows, BatchInfo]]]:
+    ) -> Iterator[tuple[int, tuple[Sides, BatchInfo]]]:
         for number, size in sizes:
             members = list(islice(rows, size))
             if not members or (self.drop_remainder and len(members) < size):
                 return
-            yield number, (members, BatchInfo(number, turn))
+            yield number, (tuple(zip(*members, strict=True)), BatchInfo(number, turn))
 
     def _size_of(self, number: int, turn: int) -> int:
         if isinstance(self.batch_size, int):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextvars import copy_context
-from itertools import count
+from itertools import chain, count, islice, tee
 from math import inf
 from typing import Any
 
@@ -51,6 +51,12 @@ class Dataset(Operations):
     def rows(self, run: Run, turn: int, indices: Iterable[int]) -> Iterator[Row]:
         """The rows of these numbers, of an indexed node."""
         raise NotImplementedError
+
+    def sides(self, run: Run, turn: int, groups: Iterable[range]) -> Iterator[tuple[Any, ...]]:
+        """For each group of rows of an indexed node its columns: the items of one side by side, or in one array."""
+        sizes, numbers = tee(groups)
+        rows = self.rows(run, turn, chain.from_iterable(numbers))
+        return (tuple(zip(*islice(rows, len(group)), strict=True)) for group in sizes)
 
     def stream(self, run: Run, turn: int, start: int = 0) -> Iterator[Row]:
         """The rows of a pass from number `start` on."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from graphls.dataset.values import Array, Row, as_array, row_of, stacked
+from graphls.dataset.values import NUMBERS, Array, Row, as_array, row_of, stacked
 from graphls.ir.errors import GraphlsError, GraphTypeError
 from graphls.source import user_location
 
@@ -73,6 +73,16 @@ class Columns:
             row = row_of(item, self.width)
         return self._typed(row, item) if self.types else row
 
+    def side_by_side(self, items: list[Any]) -> tuple[Any, ...]:
+        """The columns of items that are tuples of arrays and numbers; one of numbers is one array.
+
+        Gives nothing for items that need a closer look.
+        """
+        if self.types or set(map(type, items)) != {tuple} or set(map(len, items)) != {self.width}:
+            return ()
+        columns = tuple(map(_side, zip(*items, strict=True)))
+        return () if any(column is None for column in columns) else columns
+
     def _typed(self, row: Row, item: Any) -> Row:
         values = item if isinstance(item, (tuple, list)) and len(item) == len(row) else (item,)
         return tuple([self._as_announced(i, array, value) for i, (array, value) in enumerate(zip(row, values))])  # noqa: B905
@@ -84,6 +94,18 @@ class Columns:
         if hasattr(value, "dtype"):
             raise GraphTypeError(f"it gave {array.dtype} for {self.names[place]!r}, where column_types has {type}")
         return array.astype(type)
+
+
+def _side(column: tuple[Any, ...]) -> Any:
+    """A column of arrays as it is, one of numbers of one type as an array; None for others."""
+    kinds = set(map(type, column))
+    if kinds == {Plain}:
+        return column
+    (kind, *others) = kinds
+    if others or not (kind in NUMBERS or issubclass(kind, (np.number, np.bool_))):
+        return None
+    array = np.array(column)
+    return None if array.dtype.kind == "O" else array
 
 
 class Reader:

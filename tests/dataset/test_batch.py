@@ -1,0 +1,77 @@
+"""Batches are their rows stacked, whatever the way that makes them, and name the row that cannot be made."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphls
+import graphls.dataset as ds
+
+
+class Mixed:
+    """Items of which some need a closer look, and one that cannot be read."""
+
+    def __init__(self, items: list[Any]) -> None:
+        self.items = items
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __getitem__(self, index: int) -> Any:
+        if self.items[index] is None:
+            raise KeyError("no such item")
+        return self.items[index]
+
+
+ONE = np.ones(2, np.float32)
+
+
+@pytest.mark.parametrize(
+    ("items", "dtypes"),
+    [
+        ([(ONE, 1), (ONE, 2)], ("float32", "int64")),
+        ([(ONE, 1.5), (ONE, 2.0)], ("float32", "float64")),
+        ([(ONE, np.int32(1)), (ONE, np.int32(2))], ("float32", "int32")),
+        ([(ONE, np.array(1, np.int8)), [ONE, np.array(2, np.int8)]], ("float32", "int8")),
+        ([(ONE, True), (ONE, np.True_)], ("float32", "bool")),
+        ([([1.0, 1.0], 1), (ONE.astype(np.float64), 2)], ("float64", "int64")),
+        ([(graphls.Tensor(ONE), "a"), (ONE, "bc")], ("float32", "<U2")),
+    ],
+)
+def test_a_batch_is_its_rows_stacked(items: list[Any], dtypes: tuple[str, str]) -> None:
+    dataset = ds.GeneratorDataset(Mixed(items), ["x", "y"], shuffle=False)
+    rows = list(dataset.create_tuple_iterator(num_epochs=1, output_numpy=True))
+    (batch,) = dataset.batch(2).create_tuple_iterator(num_epochs=1, output_numpy=True)
+    for column, found in enumerate(batch):
+        np.testing.assert_array_equal(found, np.stack([row[column] for row in rows]))
+    assert tuple(map(str, (array.dtype for array in batch))) == dtypes
+
+
+@pytest.mark.parametrize(
+    ("items", "message"),
+    [
+        ([(ONE, 1), None], "failed at row 1: KeyError"),
+        ([(ONE,), None], "failed at row 0: it gave 1 columns"),
+        ([(ONE, 1), (ONE, object())], "failed at row 1: a column holds numbers"),
+        ([(ONE, 1), (ONE, 2**70)], "column 'y' holds numbers"),
+        ([(ONE, 1), (ONE, 1.5)], "different types in column 1"),
+        ([(ONE, 1), (np.ones(3, np.float32), 1)], "different shapes in column 0"),
+    ],
+)
+def test_the_row_at_fault_is_told(items: list[Any], message: str) -> None:
+    dataset = ds.GeneratorDataset(Mixed(items), ["x", "y"], shuffle=False).batch(2)
+    with pytest.raises(RuntimeError, match=message):
+        list(dataset.create_tuple_iterator(num_epochs=1))
+
+
+def test_a_batch_function_takes_arrays() -> None:
+    def summed(values: list[Any], info: Any) -> Any:
+        assert all(isinstance(value, np.ndarray) for value in values)
+        return (np.sum(values),)
+
+    dataset = ds.GeneratorDataset(Mixed([(1,), (2,)]), ["x"], shuffle=False)
+    (batch,) = dataset.batch(2, per_batch_map=summed, input_columns="x").create_tuple_iterator(output_numpy=True)
+    assert int(batch[0]) == 3
