@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 README = (Path(__file__).parent.parent / "README.md").read_text()
-EXAMPLE, QUESTIONS, PRIMITIVE, PASS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+EXAMPLE, QUESTIONS, TRAINING, PRIMITIVE, PASS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 
 
 def test_the_example_trains_and_settles() -> None:
@@ -30,6 +30,15 @@ def test_the_step_answers_what_overflowed() -> None:
         exec(compile(EXAMPLE + QUESTIONS, "README.md", "exec"), {})
     text = output.getvalue()
     assert "The forward overflows first, in " in text and "no scale can help" in text and "weight" in text
+
+
+def test_the_training_learns() -> None:
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output):
+        exec(compile(EXAMPLE + TRAINING, "README.md", "exec"), {})
+    *_, first, second, result = output.getvalue().splitlines()
+    assert first.startswith("epoch: 1 step: 2, loss is ") and second.startswith("epoch: 2 step: 2, loss is ")
+    assert result.startswith("{'mse': ") and float(second.split()[-1]) < float(first.split()[-1])
 
 
 def test_the_primitive_has_its_rules() -> None:
