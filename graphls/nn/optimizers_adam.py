@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -26,6 +26,8 @@ class Adam(Optimizer):
     `use_locking`, `use_lazy` and `use_offload` say where and when MindSpore computes this, and change nothing here.
     Raises as Optimizer does, and for betas outside of (0, 1).
     """
+
+    power_shape: ClassVar[tuple[int, ...]] = ()
 
     def __init__(
         self,
@@ -53,8 +55,9 @@ class Adam(Optimizer):
             boolean(name, setting, value)
         self.use_nesterov = boolean(name, "use_nesterov", use_nesterov)
         self.use_amsgrad = boolean(name, "use_amsgrad", use_amsgrad)
-        self.beta1_power = Parameter(np.float32(1), name="beta1_power", requires_grad=False)
-        self.beta2_power = Parameter(np.float32(1), name="beta2_power", requires_grad=False)
+        ones = np.ones(self.power_shape, np.float32)
+        self.beta1_power = Parameter(ones, name="beta1_power", requires_grad=False)
+        self.beta2_power = Parameter(ones, name="beta2_power", requires_grad=False)
         self.moment1 = states_like(self.parameters, "moment1")
         self.moment2 = states_like(self.parameters, "moment2")
         if use_amsgrad:
@@ -63,7 +66,7 @@ class Adam(Optimizer):
     def update(self, gradients: Tensors, rates: Tensors) -> None:
         power1 = ops.assign(self.beta1_power, ops.mul(state_of(self.beta1_power), self.beta1))
         power2 = ops.assign(self.beta2_power, ops.mul(state_of(self.beta2_power), self.beta2))
-        correction = ops.div(ops.sqrt(ops.sub(1.0, power2)), ops.sub(1.0, power1))
+        correction = ops.reshape(ops.div(ops.sqrt(ops.sub(1.0, power2)), ops.sub(1.0, power1)), ())
         for i, (g, rate) in enumerate(zip(gradients, rates, strict=True)):
             self._update_one(i, g, ops.mul(rate, correction))
 
@@ -83,6 +86,8 @@ class LazyAdam(Adam):
 
     The states have the names of Adam's. Raises as Adam does.
     """
+
+    power_shape = (1,)
 
     def __init__(
         self,
@@ -105,7 +110,7 @@ class AdaMax(Optimizer):
     """m = beta1 * m + (1 - beta1) * g; v = max(beta2 * v, |g|); w = w - lr / (1 - beta1 ** t) * m / (v + eps).
 
     The variant of Adam by the largest gradient (section 7.1 of Kingma and Ba, 2015), at update t. Weight decay is added
-    to the gradient. The states are m in `moment1`, v in `variance` and `beta1_power`. Raises as Adam does.
+    to the gradient. The states are m in `moment1`, v in `moment2` and `beta1_power`. Raises as Adam does.
     """
 
     def __init__(
@@ -121,13 +126,13 @@ class AdaMax(Optimizer):
         super().__init__(learning_rate, params, weight_decay, loss_scale)
         self.beta1, self.beta2 = fraction("AdaMax", "beta1", beta1), fraction("AdaMax", "beta2", beta2)
         self.eps = positive("AdaMax", "eps", eps)
-        self.beta1_power = Parameter(np.float32(1), name="beta1_power", requires_grad=False)
+        self.beta1_power = Parameter(np.ones(1, np.float32), name="beta1_power", requires_grad=False)
         self.moment1 = states_like(self.parameters, "moment1")
-        self.moment2 = states_like(self.parameters, "variance")
+        self.moment2 = states_like(self.parameters, "moment2")
 
     def update(self, gradients: Tensors, rates: Tensors) -> None:
         power = ops.assign(self.beta1_power, ops.mul(state_of(self.beta1_power), self.beta1))
-        correction = ops.sub(1.0, power)
+        correction = ops.sub(1.0, ops.reshape(power, ()))
         for i, (parameter, g, rate) in enumerate(zip(self.parameters, gradients, rates, strict=True)):
             m = averaged(self.moment1[i], self.beta1, g)
             largest = ops.maximum(ops.mul(state_of(self.moment2[i]), self.beta2), ops.abs(g))

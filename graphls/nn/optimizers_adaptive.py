@@ -45,10 +45,10 @@ class RMSProp(Optimizer):
         self.epsilon = positive("RMSProp", "epsilon", epsilon)
         boolean("RMSProp", "use_locking", use_locking)
         self.centered = boolean("RMSProp", "centered", centered)
-        self.ms = states_like(self.parameters, "mean_square", 1.0)
-        self.moment = states_like(self.parameters, "moment")
         if centered:
             self.mg = states_like(self.parameters, "mean_grad")
+        self.ms = states_like(self.parameters, "mean_square", 1.0)
+        self.moment = states_like(self.parameters, "moment")
 
     def update(self, gradients: Tensors, rates: Tensors) -> None:
         for i, (parameter, g, rate) in enumerate(zip(self.parameters, gradients, rates, strict=True)):

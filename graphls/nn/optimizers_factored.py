@@ -119,7 +119,7 @@ def _zeros(
         array = np.zeros(parameter.shape, dtype.numpy)
         return array if axis is None else array.sum(axis)
 
-    return ParameterTuple(Parameter(zeros(p), name=f"{prefix}.{p.name}", requires_grad=False) for p in parameters)
+    return ParameterTuple(Parameter(zeros(p), name=f"{prefix}_{p.name}", requires_grad=False) for p in parameters)
 
 
 def _moved(state: Parameter, value: Tensor, newest: Tensor) -> Tensor:

@@ -39,7 +39,7 @@ class ASGD(Optimizer):
         super().__init__(learning_rate, params, weight_decay)
         self.lambd, self.alpha = number("ASGD", "lambd", lambd), number("ASGD", "alpha", alpha)
         self.t0 = number("ASGD", "t0", t0)
-        self.ax = states_like(self.parameters, "ax")
+        self.ax = states_like(self.parameters, "ax_")
 
     def update(self, gradients: Tensors, rates: Tensors) -> None:
         past = ops.sub(_count(self.global_step), 1.0)

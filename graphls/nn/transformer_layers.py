@@ -46,9 +46,9 @@ class TransformerLayer(Cell):
         self.self_attn = MultiheadAttention(d_model, nhead, dropout=dropout, batch_first=batch_first)
         if self.parts == 3:
             self.multihead_attn = MultiheadAttention(d_model, nhead, dropout=dropout, batch_first=batch_first)
-        self.linear1 = Dense(d_model, dim_feedforward)
+        self.dense1 = Dense(d_model, dim_feedforward)
         self.dropout = Dropout(p=dropout)
-        self.linear2 = Dense(dim_feedforward, d_model)
+        self.dense2 = Dense(dim_feedforward, d_model)
         for i in range(1, self.parts + 1):
             setattr(self, f"norm{i}", LayerNorm((d_model,), epsilon=layer_norm_eps))
             setattr(self, f"dropout{i}", Dropout(p=dropout))
@@ -64,7 +64,7 @@ class TransformerLayer(Cell):
 
     def feed_forward(self, x: Tensor) -> Tensor:
         """Two products, with the activation and dropout between them."""
-        y: Tensor = self.linear2(self.dropout(self.activation(self.linear1(x))))
+        y: Tensor = self.dense2(self.dropout(self.activation(self.dense1(x))))
         return y
 
 

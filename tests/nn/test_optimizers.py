@@ -237,12 +237,12 @@ def test_names_of_states() -> None:
     assert states(nn.SGD([w])) == [*shared, "momentum", "accum.w", "stat.w"]
     assert states(nn.Adam([w])) == [*shared, "beta1_power", "beta2_power", "moment1.w", "moment2.w"]
     assert states(nn.Adam([w], use_amsgrad=True))[-1] == "vhat.w"
-    powers = ["beta1_power", "moment1.w", "variance.w"]
+    powers = ["beta1_power", "moment1.w", "moment2.w"]
     assert states(nn.AdaMax([w])) == [*shared, *powers]
     assert states(nn.AdamWeightDecay([w])) == [*shared, "adam_m.w", "adam_v.w"]
     assert states(nn.AdamW([w], amsgrad=True)) == [*shared, "adam_m.w", "adam_v.w", "vhat.w"]
     assert states(nn.Lamb([w], 0.1)) == [*shared, "lamb_m.w", "lamb_v.w"]
-    assert states(nn.RMSProp([w], centered=True)) == [*shared, "mean_square.w", "moment.w", "mean_grad.w"]
+    assert states(nn.RMSProp([w], centered=True)) == [*shared, "mean_grad.w", "mean_square.w", "moment.w"]
     assert states(nn.Adagrad([w])) == [*shared, "accum.w"]
     assert states(nn.Adadelta([w])) == [*shared, "accum.w", "accum_update.w"]
     assert "learning_rate" in states(nn.SGD([w], [0.1, 0.2]))

@@ -55,7 +55,7 @@ def test_weights_begin_within_their_bound() -> None:
 
 def test_layers_of_a_stack_begin_alike_and_learn_apart() -> None:
     encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(4, 2, 8, 0.0), 2)
-    first, second = (layer.linear1.weight for layer in encoder.layers)
+    first, second = (layer.dense1.weight for layer in encoder.layers)
     np.testing.assert_array_equal(first.asnumpy(), second.asnumpy())
     step = nn.TrainOneStepCell(nn.WithLossCell(encoder, nn.MSELoss()), nn.SGD(encoder.trainable_params(), 0.5))
     step(X, X * 2)

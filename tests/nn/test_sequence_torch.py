@@ -29,7 +29,7 @@ def wave(shape: tuple[int, ...], seed: int, scale: float = 1.0) -> Any:
 
 
 def torch_name(name: str) -> str:
-    return name.replace("gamma", "weight").replace("beta", "bias")
+    return name.replace("gamma", "weight").replace("beta", "bias").replace("dense", "linear")
 
 
 def filled(cell: Any) -> Any:
