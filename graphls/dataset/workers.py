@@ -7,6 +7,7 @@ import os
 import pickle
 import signal
 import sys
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from multiprocessing.connection import Connection, wait
@@ -90,7 +91,10 @@ class ProcessWorker(Worker):
             daemon=True,
         )
         try:
-            self._process.start()
+            with warnings.catch_warnings():
+                # Python 3.12 warns of forks beside other threads, which the worker's code does not touch.
+                warnings.simplefilter("ignore", DeprecationWarning)
+                self._process.start()
         except (pickle.PicklingError, AttributeError, TypeError) as error:
             raise DatasetError(
                 f"{job.what} cannot be sent to a worker process ({described(error)}); define it at the top of a "

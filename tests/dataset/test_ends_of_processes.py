@@ -41,12 +41,17 @@ def script(end: str, workers: int = 2, processes: bool = True, work: float = 0.0
     return SCRIPT.format(end=end, workers=workers, processes=processes, work=work, batch=batch)
 
 
+def _listen_to_control_c() -> None:
+    """What runs in the background may have been told to ignore it, and hands that on."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @contextmanager
 def started(code: str) -> Iterator[tuple[subprocess.Popen[str], list[int]]]:
     """A process of its own group that runs a script, and the processes that it has started."""
     run = subprocess.Popen(
         [sys.executable, "-c", code], cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, text=True,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True, preexec_fn=_listen_to_control_c,
     )  # fmt: skip
     try:
         assert run.stdout is not None
