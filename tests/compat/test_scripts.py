@@ -6,7 +6,6 @@ import os
 import re
 import subprocess
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -40,9 +39,6 @@ def test_lenet_in_a_loop_of_its_own(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.skipif(
-    not all(find_spec(f"graphls.{room}") for room in ("dataset", "train")), reason="Model.train is not there yet"
-)
 def test_lenet_with_model_train_and_callbacks(tmp_path: Path) -> None:
     done = run(SCRIPTS / "lenet_model.py", "--epoch_size", "4", folder=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -56,12 +52,18 @@ def test_lenet_with_model_train_and_callbacks(tmp_path: Path) -> None:
     assert done.stdout.strip().endswith("(1, 10)")
 
 
-def test_the_cells_of_the_page_on_the_training_flow(tmp_path: Path) -> None:
+def test_what_the_page_on_the_training_flow_shows(tmp_path: Path) -> None:
     done = run(SCRIPTS / "notebook.py", folder=tmp_path)
     assert done.returncode == 0, done.stderr
     losses = "16.000000 8.604445 1.418746 0.482356"
     once = ["gradient [4.0, 4.0, 4.0, 4.0]", f"losses {losses}", f"scaled {losses}"]
-    assert done.stdout.splitlines() == once * 2
+    first, *steps = done.stdout.splitlines()
+    assert first == "rows 100 list (3, 4, 5) Float64 (1,)" and steps[:6] == once * 2
+    assert [re.sub(r"[\d.]+$", "", line) for line in steps[6:14]] == [
+        f"epoch: {epoch} step: {step}, loss is " for epoch in (1, 2) for step in range(1, 5)
+    ]
+    assert steps[14].startswith("accuracy {'Accuracy': ") and len(steps) == 15
+    assert {path.name for path in (tmp_path / "saved").glob("*.ckpt")} == {"scores-1_4.ckpt", "scores-2_4.ckpt"}
 
 
 def test_a_script_is_the_main_module(tmp_path: Path) -> None:

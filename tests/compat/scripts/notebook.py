@@ -1,56 +1,61 @@
-"""The classes of MindSpore's page on the training flow, on data of our own."""
+"""What MindSpore's page on the training flow shows, by the imports and calls that it uses, on data of our own."""
 
 import mindspore as ms
+import mindspore.dataset as ds
 import numpy as np
 from mindspore import nn, ops
-from mindspore.nn import Cell
+from mindspore.nn import Accuracy, Cell
 from mindspore.nn.wrap.grad_reducer import DistributedGradReducer
 from mindspore.ops import GradOperation
 from mindspore.parallel._utils import _get_device_num, _get_gradients_mean, _get_parallel_mode
 
 
-class GradNetWrtX(nn.Cell):
-    def __init__(self, net):
-        super(GradNetWrtX, self).__init__()
-        self.net = net
-        self.grad_op = GradOperation()
-    def construct(self, x, y):
-        gradient_function = self.grad_op(self.net)
-        return gradient_function(x, y)
+class Rows():
+    """As many items as it is told, each an array of zeros and one of ones."""
+
+    def __init__(self, count):
+        self.zeros = [np.zeros((3, 4, 5)) for _ in range(count)]
+        self.ones = [np.ones((1)) for _ in range(count)]
+
+    def __len__(self):
+        return len(self.zeros)
+
+    def __getitem__(self, number):
+        return self.zeros[number], self.ones[number]
 
 
-class TrainOneStepCell(Cell):
-    def __init__(self, network, optimizer, sens=1.0):
-        super(TrainOneStepCell, self).__init__(auto_prefix=False)
-        self.network = network
-        # set require_grad=True for Parameters in network
-        self.network.set_grad()
-        self.optimizer = optimizer
-        self.weights = self.optimizer.parameters
-        self.grad = ops.GradOperation(get_by_list=True, sens_param=True)
-        # set init value for back propagation
-        self.sens = sens
-        # reduce_flag, used in distributed training
-        self.reducer_flag = False
-        self.grad_reducer = ops.identity
-        self.parallel_mode = _get_parallel_mode()
-        self.reducer_flag = self.parallel_mode in (ms.ParallelMode.DATA_PARALLEL, ms.ParallelMode.HYBRID_PARALLEL)
-        if self.reducer_flag:
-            self.mean = _get_gradients_mean()
-            # number of devices
-            self.degree = _get_device_num()
-            self.grad_reducer = DistributedGradReducer(self.weights, self.mean, self.degree)
+class InputGradient(nn.Cell):
+    """The gradient of a network by its first input."""
 
-    def construct(self, *inputs):
-        # get the loss of forward
-        loss = self.network(*inputs)
-        # set init value for backward propagation
-        sens = ops.fill(loss.dtype, loss.shape, self.sens)
-        # perform backward propagation
-        grads = self.grad(self.network, self.weights)(*inputs, sens)
-        grads = self.grad_reducer(grads)
-        loss = ops.depend(loss, self.optimizer(grads))
-        return loss
+    def __init__(self, inner):
+        super(InputGradient, self).__init__()
+        self.inner = inner
+        self.make = GradOperation()
+
+    def construct(self, a, b):
+        return self.make(self.inner)(a, b)
+
+
+class OneStep(Cell):
+    """A step of training in the words of the page: fill, GradOperation with sens, a reducer, depend."""
+
+    def __init__(self, forward, updater, start=1.0):
+        super(OneStep, self).__init__(auto_prefix=False)
+        self.forward = forward
+        self.forward.set_grad()
+        self.updater = updater
+        self.parameters = updater.parameters
+        self.backward = ops.GradOperation(get_by_list=True, sens_param=True)
+        self.start = start
+        self.reduce = ops.identity
+        if _get_parallel_mode() in (ms.ParallelMode.DATA_PARALLEL, ms.ParallelMode.HYBRID_PARALLEL):
+            self.reduce = DistributedGradReducer(self.parameters, _get_gradients_mean(), _get_device_num())
+
+    def construct(self, *batch):
+        value = self.forward(*batch)
+        first = ops.fill(value.dtype, value.shape, self.start)
+        gradients = self.reduce(self.backward(self.forward, self.parameters)(*batch, first))
+        return ops.depend(value, self.updater(gradients))
 
 
 class Net(nn.Cell):
@@ -62,13 +67,39 @@ class Net(nn.Cell):
         return ops.mean(ops.square(ops.matmul(x, self.weight) - y))
 
 
+class Scores(nn.Cell):
+    def __init__(self):
+        super().__init__()
+        self.flat, self.dense = nn.Flatten(), nn.Dense(60, 2)
+
+    def construct(self, x):
+        return self.dense(self.flat(x))
+
+
+dataset = ds.GeneratorDataset(Rows(100), column_names=["data", "label"])
+for columns in dataset.create_dict_iterator():
+    data, label = columns["data"], columns["label"]
+for columns in dataset.create_tuple_iterator():
+    data, label = columns[0], columns[1]
+print("rows", dataset.get_dataset_size(), type(columns).__name__, data.shape, data.dtype, label.shape)
+
 for mode in (ms.GRAPH_MODE, ms.PYNATIVE_MODE):
-    ms.set_context(mode=mode)
+    ms.set_context(mode=mode, device_target="CPU")
     x, y = ms.Tensor(np.ones((2, 4), np.float32)), ms.Tensor(np.zeros((2, 3), np.float32))
-    print("gradient", GradNetWrtX(Net())(x, y).asnumpy().round(4).tolist()[0])
+    print("gradient", InputGradient(Net())(x, y).asnumpy().round(4).tolist()[0])
     net = Net()
-    step = TrainOneStepCell(net, nn.Momentum(net.trainable_params(), 0.1, 0.9))
+    step = OneStep(net, nn.Momentum(net.trainable_params(), 0.1, 0.9))
     print("losses", *(f"{step(x, y).asnumpy():.6f}" for _ in range(4)))
     net = Net()
-    step = TrainOneStepCell(net, nn.Momentum(net.trainable_params(), 0.1, 0.9, loss_scale=8.0), sens=8.0)
+    step = OneStep(net, nn.Momentum(net.trainable_params(), 0.1, 0.9, loss_scale=8.0), start=8.0)
     print("scaled", *(f"{step(x, y).asnumpy():.6f}" for _ in range(4)))
+
+rows = [(d.astype(np.float32), np.int32(t[0])) for d, t in zip(Rows(16).zeros, Rows(16).ones)]
+batches = ds.GeneratorDataset(rows, ["data", "label"]).batch(4)
+network = Scores()
+loss = nn.SoftmaxCrossEntropyWithLogits(sparse=True, reduction="mean")
+optimizer = nn.Momentum(network.trainable_params(), 0.1, 0.9)
+saving = ms.ModelCheckpoint(prefix="scores", directory="saved", config=ms.CheckpointConfig(save_checkpoint_steps=4))
+model = ms.Model(network, loss, optimizer, metrics={"Accuracy": Accuracy()})
+model.train(2, batches, callbacks=[ms.LossMonitor(), saving])
+print("accuracy", model.eval(batches))
