@@ -94,7 +94,7 @@ for mode in (ms.GRAPH_MODE, ms.PYNATIVE_MODE):
     step = OneStep(net, nn.Momentum(net.trainable_params(), 0.1, 0.9, loss_scale=8.0), start=8.0)
     print("scaled", *(f"{step(x, y).asnumpy():.6f}" for _ in range(4)))
 
-rows = [(d.astype(np.float32), np.int32(t[0])) for d, t in zip(Rows(16).zeros, Rows(16).ones)]
+rows = [(d.astype(np.float32), np.int32(t[0])) for d, t in map(Rows(16).__getitem__, range(16))]
 batches = ds.GeneratorDataset(rows, ["data", "label"]).batch(4)
 network = Scores()
 loss = nn.SoftmaxCrossEntropyWithLogits(sparse=True, reduction="mean")
