@@ -221,7 +221,7 @@ def updated(metric: Metric, *inputs: Any) -> None:
 TWO, THREE = np.ones((4, 2)), np.ones((4, 3))
 ONES = np.ones(4, np.int64)
 WRONG: Any = [
-    (lambda: metrics.Accuracy("other"), TypeError, "Type must be in"),
+    (lambda: metrics.Accuracy("other"), TypeError, "'eval_type' must be in"),
     (lambda: updated(metrics.Accuracy(), (TWO, TWO)), ValueError, "dims of y_pred equal dims of y add 1"),
     (lambda: updated(metrics.Accuracy(), (TWO, ONES[:3])), ValueError, "can not match"),
     (lambda: updated(metrics.Accuracy(), (TWO, ONES), (THREE, ONES)), ValueError, "Class number not match"),

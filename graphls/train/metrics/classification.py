@@ -23,7 +23,7 @@ class EvaluationBase(Metric):
     def __init__(self, eval_type: str = "classification") -> None:
         super().__init__()
         if eval_type not in _KINDS:
-            raise GraphTypeError(f"Type must be in {set(_KINDS)}, but got {eval_type!r}.", user_location())
+            raise GraphTypeError(f"The 'eval_type' must be in {_KINDS}, but got {eval_type!r}.", user_location())
         self._type = eval_type
         self._class_num = 0
 
