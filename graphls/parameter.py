@@ -43,8 +43,19 @@ class Parameter(Tensor):
         return self.storage.read()
 
     def asnumpy(self) -> Array:
-        """A copy of the current value."""
-        return np.array(self.array)
+        """A copy of the current value; raises TraceError in a trace, where the value belongs to each step."""
+        return np.array(self.array) if dispatch.current_tracer() is None else self.data.asnumpy()
+
+    def item(self) -> Any:
+        """The only element as a Python number; raises as `asnumpy`, and GraphValueError where there are more."""
+        return super().item() if dispatch.current_tracer() is None else self.data.item()
+
+    def tolist(self) -> Any:
+        """The current value as nested lists; raises as `asnumpy`."""
+        return self.asnumpy().tolist()
+
+    def __bool__(self) -> bool:
+        return super().__bool__() if dispatch.current_tracer() is None else bool(self.data)
 
     @property
     def data(self) -> Tensor:

@@ -349,3 +349,29 @@ def test_an_index_out_of_range_changes_nothing(backend: str) -> None:
         step(X, np.array([7]))
     assert float(count) == 0.0
     assert step(X, np.array([1])).tolist() == (X[1:] + 1).tolist()
+
+
+class Reading(nn.Cell):
+    """What a function of a parameter and an input gives."""
+
+    def __init__(self, function: Any) -> None:
+        super().__init__()
+        self.p = graphls.Parameter(np.float32(2), name="p", requires_grad=False)
+        self.function = function
+
+    def construct(self, x: Any) -> Any:
+        return self.function(self.p, x)
+
+
+@pytest.mark.parametrize("read", [float, int, np.asarray, lambda p: p.item(), lambda p: p.tolist(), graphls.Tensor])
+def test_a_parameter_is_no_number_while_a_cell_is_traced(read: Any) -> None:
+    with pytest.raises(graphls.TraceError, match="while the cell is traced"):
+        graphls.compile(Reading(lambda p, x: x * read(p)), np.ones(2, np.float32))
+
+
+def test_a_parameter_as_a_condition_is_asked_in_every_step() -> None:
+    cell = Reading(lambda p, x: x * 2 if p else x)
+    step = graphls.compile(cell, np.ones(1, np.float32))
+    assert step(np.ones(1, np.float32)).tolist() == [2]
+    cell.p.set_data(np.float32(0))
+    assert step(np.ones(1, np.float32)).tolist() == [1]
