@@ -30,15 +30,15 @@ RANDOM = {"graphls.ops.random", "graphls.ops.distributions"}
 # They take functions, cells or parameters, or draw random numbers.
 OTHERS = {
     "GradOperation", "HyperMap", "Map", "MultitypeFuncGraph", "Partial", "assign", "assign_add", "assign_sub", "depend",
-    "derivative", "dropout", "get_grad", "grad", "jacfwd", "jacrev", "jvp", "partial", "rrelu", "value_and_grad", "vjp",
-    "vmap",
+    "derivative", "dropout", "get_grad", "grad", "gumbel_softmax", "jacfwd", "jacrev", "jvp", "partial", "rrelu",
+    "value_and_grad", "vjp", "vmap",
 }  # fmt: skip
 NAMES = [
     name
     for name in ops.__all__
     if name not in OTHERS and inspect.isfunction(getattr(ops, name)) and getattr(ops, name).__module__ not in RANDOM
 ]
-ROOTS = {"rsqrt", "sqrt", "std"}  # of infinity they are nan on a CPU, as their primitives say
+ROOTS = {"cholesky", "rsqrt", "sqrt", "std"}  # of infinity they are nan on a CPU, as their primitives say
 DTYPES = ["float32", "float16", "bfloat16", "float64", "int32", "int64", "uint8", "int8", "bool"]
 TOLERANCE = {"float64": 1e-5, "float32": 1e-4, "float16": 2e-2, "bfloat16": 1e-1}
 
