@@ -11,7 +11,7 @@ demo: $(VENV)/.installed-demo
 	$(RUN) examples/digits.py
 
 test: $(VENV)/.installed-test
-	$(RUN) -m pytest -q --numprocesses auto --dist worksteal
+	$(RUN) -m pytest -q --numprocesses auto --maxprocesses 4 --dist worksteal
 
 lint: $(VENV)/.installed-test
 	$(RUN) -m ruff check .
