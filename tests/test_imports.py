@@ -58,13 +58,18 @@ def tree(module: str) -> ast.Module:
     return ast.parse(MODULES[module].read_text(encoding="utf-8"))
 
 
+@cache
+def imported(module: str, everywhere: bool) -> tuple[str, ...]:
+    return tuple(imports(tree(module), everywhere))
+
+
 def loaded(module: str, seen: set[str]) -> set[str]:
     """All modules that importing this one imports, ours followed."""
     if module in seen:
         return seen
     seen.add(module)
     if module in MODULES:
-        for name in imports(tree(module), everywhere=False):
+        for name in imported(module, everywhere=False):
             loaded(name if name in MODULES else name.rpartition(".")[0] or name, seen)
         loaded(module.rpartition(".")[0], seen)
     return seen
@@ -72,7 +77,7 @@ def loaded(module: str, seen: set[str]) -> set[str]:
 
 @pytest.mark.parametrize("module", MODULES)
 def test_the_arrows_between_packages(module: str) -> None:
-    found = set(imports(tree(module), everywhere=True))
+    found = set(imported(module, everywhere=True))
     for package, allowed in ALLOWED.items():
         if within(module, (package,)):
             assert {name for name in found if within(name, ("graphls",)) and not within(name, allowed)} == set()
