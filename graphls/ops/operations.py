@@ -7,6 +7,7 @@ that the constructor takes.
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 import graphls.ops
@@ -21,31 +22,13 @@ from graphls.ops import (
     float_status,
     logic,
     network,
-    operations_adam,
-    operations_adaptive,
-    operations_arrays,
-    operations_boxes,
-    operations_colors,
-    operations_convolution,
-    operations_counts,
-    operations_descent,
-    operations_elements,
-    operations_images,
-    operations_layers,
-    operations_mathematics,
-    operations_matrices,
-    operations_network,
-    operations_numbers,
-    operations_pooling,
-    operations_positions,
-    operations_random,
     reductions,
     shapes,
     state,
 )
 from graphls.ops.composite import Partial
 from graphls.ops.operands import axis_of, tensor_of
-from graphls.ops.operator import REQUIRED, Operator, operator
+from graphls.ops.operator import REQUIRED, Operator, described_as, operator
 from graphls.source import user_location
 
 
@@ -56,18 +39,18 @@ def _matmul(x: Any, other: Any, transpose_a: bool = False, transpose_b: bool = F
 
 
 def _reduction(function: Callable[..., Any]) -> Callable[..., Any]:
+    @described_as(function)
     def reduced(x: Any, axis: Any = (), keep_dims: bool = False) -> Any:
         return function(x, axis, keep_dims)
 
-    reduced.__doc__ = function.__doc__
     return reduced
 
 
 def _position(function: Callable[..., Any]) -> Callable[..., Any]:
+    @described_as(function)
     def position(x: Any, axis: int = -1, output_type: Any = int32) -> Any:
         return elementwise.cast(function(x, axis), output_type)
 
-    position.__doc__ = function.__doc__
     return position
 
 
@@ -189,26 +172,13 @@ CONFIGURED: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "Stack": (shapes.stack, {"axis": 0}),
 }
 
-for _tables in (
-    operations_adam,
-    operations_adaptive,
-    operations_arrays,
-    operations_boxes,
-    operations_colors,
-    operations_convolution,
-    operations_counts,
-    operations_descent,
-    operations_elements,
-    operations_images,
-    operations_layers,
-    operations_mathematics,
-    operations_matrices,
-    operations_network,
-    operations_numbers,
-    operations_pooling,
-    operations_positions,
-    operations_random,
-):
+TABLES = (
+    "adam", "adaptive", "arrays", "boxes", "colors", "convolution", "counts", "descent", "elements", "images", "layers",
+    "mathematics", "matrices", "network", "numbers", "pooling", "positions", "random",
+)  # fmt: skip
+"""The modules `operations_*` that have tables like those above."""
+
+for _tables in (import_module(f"graphls.ops.operations_{name}") for name in TABLES):
     PLAIN |= _tables.PLAIN
     CONFIGURED |= _tables.CONFIGURED
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from graphls.ops.elementwise import abs, add, cast, div, maximum, mul, sqrt, square, sub
 from graphls.ops.operands import float_of
+from graphls.ops.operator import described_as
 from graphls.ops.parameter_updates import averaged, moved, value_of, written
 from graphls.tensor import Tensor
 
@@ -85,14 +86,12 @@ def _amsgrad_with(
     return moved(var, step), first, second, largest
 
 
+@described_as(_amsgrad_with)
 def _amsgrad(
     var: Any, m: Any, v: Any, vhat: Any, beta1_power: Any, beta2_power: Any, lr: Any, grad: Any, beta1: float = 0.9,
     beta2: float = 0.999, epsilon: float = 1e-8, use_locking: bool = False,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
     return _amsgrad_with(var, m, v, vhat, beta1_power, beta2_power, lr, beta1, beta2, epsilon, grad)
-
-
-_amsgrad.__doc__ = _amsgrad_with.__doc__
 
 
 PLAIN: dict[str, Callable[..., Any]] = {

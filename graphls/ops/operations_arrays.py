@@ -10,7 +10,7 @@ from graphls.ir.types import int32, int64
 from graphls.ops import arrangement, blocks, diagonals, movement, pads, random, ranges, scattering, selection, shapes
 from graphls.ops import sorting as order
 from graphls.ops.elementwise import cast
-from graphls.ops.operator import REQUIRED
+from graphls.ops.operator import REQUIRED, described_as
 from graphls.source import user_location
 
 
@@ -30,14 +30,17 @@ def _range(start: Any, limit: Any, delta: Any, maxlen: int = 1000000) -> Any:
     return numbers
 
 
+@described_as(arrangement.meshgrid)
 def _meshgrid(inputs: Any, indexing: str = "xy") -> Any:
     return arrangement.meshgrid(*inputs, indexing=indexing)
 
 
+@described_as(movement.roll)
 def _roll(x: Any, shift: Any, axis: Any) -> Any:
     return movement.roll(x, shift, axis)
 
 
+@described_as(selection.searchsorted)
 def _search_sorted(sorted_sequence: Any, values: Any, dtype: Any = int64, right: bool = False) -> Any:
     return cast(selection.searchsorted(sorted_sequence, values, right=right), dtype)
 
@@ -46,10 +49,10 @@ def _locking(name: str) -> Callable[..., Any]:
     """A function that writes a parameter, with the setting `use_locking` that MindSpore has; writes never meet here."""
     function = getattr(scattering, name)
 
+    @described_as(function)
     def scatter(input_x: Any, indices: Any, updates: Any, use_locking: bool = True) -> Any:
         return function(input_x, indices, updates)
 
-    scatter.__doc__ = function.__doc__
     return scatter
 
 
@@ -58,32 +61,25 @@ def _seed(seed: int, seed2: int) -> int | None:
     return (seed * 2**32 + seed2) or None
 
 
+@described_as(random.standard_normal)
 def _standard_normal(shape: Any, seed: int = 0, seed2: int = 0) -> Any:
     return random.standard_normal(shape, _seed(seed, seed2))
 
 
+@described_as(random.rand)
 def _uniform_real(shape: Any, seed: int = 0, seed2: int = 0) -> Any:
     return random.rand(shape, seed=_seed(seed, seed2))
 
 
+@described_as(random.randint)
 def _uniform_int(shape: Any, minval: Any, maxval: Any, seed: int = 0, seed2: int = 0) -> Any:
     return random.randint(int(minval), int(maxval), shape, _seed(seed, seed2), dtype=int32)
 
 
+@described_as(random.multinomial)
 def _multinomial(x: Any, num_samples: int, seed: int = 0, seed2: int = 0, dtype: Any = int32) -> Any:
     return cast(random.multinomial(x, num_samples, seed=_seed(seed, seed2)), dtype)
 
-
-for _adapter, _function in {
-    _meshgrid: arrangement.meshgrid,
-    _roll: movement.roll,
-    _search_sorted: selection.searchsorted,
-    _standard_normal: random.standard_normal,
-    _uniform_real: random.rand,
-    _uniform_int: random.randint,
-    _multinomial: random.multinomial,
-}.items():
-    _adapter.__doc__ = _function.__doc__
 
 _SEEDS = {"seed": 0, "seed2": 0}
 _JOINS = ("Update", "Add", "Sub", "Mul", "Div", "Max", "Min")

@@ -12,7 +12,7 @@ from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ops import convolution
 from graphls.ops.movement import moveaxis
 from graphls.ops.operands import apply, shape_of, tensor_of
-from graphls.ops.operator import REQUIRED
+from graphls.ops.operator import REQUIRED, described_as
 from graphls.ops.shapes import reshape, swapaxes
 from graphls.ops.windows import pads_of, sizes_of
 from graphls.source import user_location
@@ -60,6 +60,7 @@ def _check_kernels(name: str, weight: Tensor, count: Any, kernel_size: Any, mode
 
 
 def _convolution(name: str, function: Callable[..., Any], axes: int) -> Callable[..., Any]:
+    @described_as(function)
     def convolved(
         x: Any,
         weight: Any,
@@ -78,7 +79,6 @@ def _convolution(name: str, function: Callable[..., Any], axes: int) -> Callable
         steps = spatial(stride, axes), pad_mode, pad, spatial(dilation, axes)
         return as_given(function(x, weight, None, *steps, group), data_format, axes)
 
-    convolved.__doc__ = function.__doc__
     return convolved
 
 
@@ -144,6 +144,7 @@ def _input_gradient(
     return as_given(apply("convolution_input_gradient", dout, weight, shape=shape, **geometry), data_format, 2)
 
 
+@described_as(convolution.conv_transpose3d)
 def _transposed_volumes(
     x: Any,
     weight: Any,
@@ -169,9 +170,6 @@ def _transposed_volumes(
         pad_mode=pad_mode,
     )  # fmt: skip
     return as_given(y, data_format, 3)
-
-
-_transposed_volumes.__doc__ = convolution.conv_transpose3d.__doc__
 
 _WINDOWS = {"pad_mode": "valid", "pad": 0, "stride": 1, "dilation": 1, "group": 1}
 _KERNELS = {"out_channel": REQUIRED, "kernel_size": REQUIRED}

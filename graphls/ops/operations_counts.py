@@ -12,7 +12,7 @@ from graphls.ops.creation import full, ones
 from graphls.ops.elementwise import add, cast, div, maximum, mul
 from graphls.ops.logic import equal, greater, greater_equal, less_equal, logical_and, where
 from graphls.ops.operands import tensor_of
-from graphls.ops.operator import REQUIRED
+from graphls.ops.operator import REQUIRED, described_as
 from graphls.ops.reductions import sum
 from graphls.ops.selection import known
 from graphls.ops.settings import integer
@@ -88,11 +88,9 @@ def _confusion_matrix(
     return reshape(segments.unsorted_segment_sum(counted, places, count * count), (count, count))
 
 
+@described_as(statistics.count_nonzero)
 def _count_nonzero(x: Any, dims: Any = None) -> Tensor:
     return statistics.count_nonzero(x, () if dims is None else dims, dtype=int64)
-
-
-_count_nonzero.__doc__ = statistics.count_nonzero.__doc__
 
 
 def _equal_count(x: Any, y: Any) -> Tensor:

@@ -14,7 +14,7 @@ from graphls.ops.creation import full
 from graphls.ops.elementwise import cast, mod, sub
 from graphls.ops.logic import bool_of, where
 from graphls.ops.operands import axis_of, shape_of, tensor_of
-from graphls.ops.operator import REQUIRED
+from graphls.ops.operator import REQUIRED, described_as
 from graphls.ops.scans import cumsum
 from graphls.ops.settings import integer
 from graphls.ops.sorting import sort
@@ -45,18 +45,14 @@ def _fill(shape: Any, value: Any) -> Tensor:
     return full(shape_of(shape), value)
 
 
+@described_as(arrangement.expand)
 def _expand(x: Any, shape: Any) -> Tensor:
     return arrangement.expand(x, shape_of(shape))
 
 
-_expand.__doc__ = arrangement.expand.__doc__
-
-
+@described_as(conversions.dyn_shape)
 def _dynamic_shape(input: Any, dtype: int = 9) -> Tensor:
     return conversions.dyn_shape(input)
-
-
-_dynamic_shape.__doc__ = conversions.dyn_shape.__doc__
 
 
 def _select(input_tensor: Any, input_indices: int, axis: int) -> Tensor:
@@ -107,11 +103,9 @@ def _index_put(x1: Any, x2: Any, indices: Any, accumulate: int = 0) -> Tensor:
     return (scattering.tensor_scatter_add if accumulate else scattering.tensor_scatter_update)(x, places, values)
 
 
+@described_as(scattering.tensor_scatter_elements)
 def _scatter_add_along(input_x: Any, indices: Any, updates: Any, axis: int = 0) -> Tensor:
     return scattering.tensor_scatter_elements(input_x, indices, updates, axis, "add")
-
-
-_scatter_add_along.__doc__ = scattering.tensor_scatter_elements.__doc__
 
 
 def _difference(x: Any, y: Any, out_idx: Any = int32) -> tuple[Tensor, Tensor]:

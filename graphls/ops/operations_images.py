@@ -12,7 +12,7 @@ from graphls.ir.types import float32
 from graphls.ops import batch_blocks, blocks, layers, normalization, patches
 from graphls.ops.elementwise import cast
 from graphls.ops.operands import float_of, shape_of, tensor_of
-from graphls.ops.operator import REQUIRED
+from graphls.ops.operator import REQUIRED, described_as
 from graphls.ops.resize import cubic, interpolate, linear, picked, scaled_positions, weighted
 from graphls.ops.shapes import reshape
 from graphls.source import user_location
@@ -86,6 +86,7 @@ def _nearest(image: Any, size: Any, align_corners: bool = False, half_pixel_cent
     return _resized("ResizeNearestNeighbor", image, size, along)
 
 
+@described_as(_nearest)
 def _nearest_to(input_x: Any, size: Any, align_corners: bool = False, half_pixel_centers: bool = False) -> Tensor:
     return _nearest(input_x, size, align_corners, half_pixel_centers)
 
@@ -132,38 +133,32 @@ def _columns(x: Any, ksizes: Any, strides: Any = 1, dilations: Any = 1, pads: An
     return reshape(found, (*images.shape[:2], found.shape[1] // max(images.shape[1], 1), found.shape[2]))
 
 
+@described_as(batch_blocks.col2im)
 def _of_columns(
     x: Any, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
 ) -> Tensor:
     return batch_blocks.col2im(x, shape_of(output_size), kernel_size, dilation, padding, stride)
 
 
-
+@described_as(batch_blocks.space_to_batch_nd)
 def _space_to_batch(input_x: Any, block_size: int, paddings: Any) -> Tensor:
     return batch_blocks.space_to_batch_nd(input_x, block_size, paddings)
 
 
+@described_as(batch_blocks.batch_to_space_nd)
 def _batch_to_space(input_x: Any, block_size: int, crops: Any) -> Tensor:
     return batch_blocks.batch_to_space_nd(input_x, block_size, crops)
 
 
+@described_as(batch_blocks.space_to_batch_nd)
 def _space_to_batch_of(input_x: Any, block_shape: Any, paddings: Any) -> Tensor:
     return batch_blocks.space_to_batch_nd(input_x, block_shape, paddings)
 
 
+@described_as(layers.channel_shuffle)
 def _shuffled(x: Any, group: int) -> Tensor:
     return layers.channel_shuffle(x, group)
 
-
-for _adapter, _function in {
-    _nearest_to: _nearest,
-    _of_columns: batch_blocks.col2im,
-    _space_to_batch: batch_blocks.space_to_batch_nd,
-    _space_to_batch_of: batch_blocks.space_to_batch_nd,
-    _batch_to_space: batch_blocks.batch_to_space_nd,
-    _shuffled: layers.channel_shuffle,
-}.items():
-    _adapter.__doc__ = _function.__doc__
 
 _ALIGNMENT = {"align_corners": False, "half_pixel_centers": False}
 

@@ -14,7 +14,7 @@ from graphls.ops.logic import greater_equal, less, logical_and, where
 from graphls.ops.movement import moveaxis
 from graphls.ops.operands import axis_of, float_of, tensor_of
 from graphls.ops.operations_convolution import as_given, channels_first
-from graphls.ops.operator import REQUIRED
+from graphls.ops.operator import REQUIRED, described_as
 from graphls.ops.random import drawn
 from graphls.ops.reductions import mean
 from graphls.ops.settings import number
@@ -155,11 +155,9 @@ def _lstm(
 _lstm.__doc__ = f"{recurrence.lstm.__doc__}\n\nThe two results behind these hold nothing, as gradients need nothing."
 
 
+@described_as(rearrangement.padding)
 def _padding(x: Any, pad_dim_size: int = 8) -> Tensor:
     return rearrangement.padding(x, pad_dim_size)
-
-
-_padding.__doc__ = rearrangement.padding.__doc__
 
 PLAIN: dict[str, Callable[..., Any]] = {
     "Dense": layers.dense,

@@ -20,7 +20,7 @@ from graphls.ops import (
     signal_windows,
     zeta_function,
 )
-from graphls.ops.operator import REQUIRED
+from graphls.ops.operator import REQUIRED, described_as
 from graphls.tensor import Tensor
 
 
@@ -29,18 +29,14 @@ def _quantile(x: Any, q: Any, dim: Any = None, keep_dims: bool = False, ignore_n
     return (quantiles.nanquantile if ignore_nan else quantiles.quantile)(x, q, dim, keep_dims)
 
 
+@described_as(norms.renorm)
 def _renorm(x: Any, p: Any, dim: int, maxnorm: Any) -> Tensor:
     return norms.renorm(x, p, dim, maxnorm)
 
 
-_renorm.__doc__ = norms.renorm.__doc__
-
-
+@described_as(inplace.inplace_update)
 def _update_by_indices(x: Any, indices: Any, v: Any) -> Tensor:
     return inplace.inplace_update(x, v, indices)
-
-
-_update_by_indices.__doc__ = inplace.inplace_update.__doc__
 
 PLAIN: dict[str, Callable[..., Any]] = {
     "BesselI0": bessel.bessel_i0,

@@ -13,7 +13,7 @@ from graphls.ops.elementwise import cast, div, exp, mul, neg, square, sub
 from graphls.ops.logic import where
 from graphls.ops.loss_operands import class_numbers, counted, operands, require_same_shape, two_classes
 from graphls.ops.operands import apply, float_of, tensor_of
-from graphls.ops.operator import REQUIRED
+from graphls.ops.operator import REQUIRED, described_as
 from graphls.ops.reductions import mean, sum
 from graphls.ops.shapes import expand_dims, gather, gather_elements
 from graphls.source import user_location
@@ -75,6 +75,7 @@ def _nll_loss(
     return loss, sum(where(counts, gather(weights, classes), 0.0))
 
 
+@described_as(losses_classes.multi_margin_loss)
 def _multi_margin_loss(
     x: Any, target: Any, weight: Any = None, p: int = 1, margin: float = 1.0, reduction: str = "mean"
 ) -> Tensor:
@@ -87,6 +88,7 @@ def _multilabel_margin_loss(x: Any, target: Any, reduction: str = "mean") -> tup
     return loss, cast(losses_classes.named_classes(tensor_of(target)), int32)
 
 
+@described_as(losses_distances.triplet_margin_loss)
 def _triplet_margin_loss(
     x: Any, positive: Any, negative: Any, margin: Any, p: int = 2, swap: bool = False, eps: float = 1e-6,
     reduction: str = "mean",
@@ -94,12 +96,6 @@ def _triplet_margin_loss(
     number = float(margin.item()) if isinstance(margin, Tensor) else margin
     return losses_distances.triplet_margin_loss(x, positive, negative, number, p, eps, swap, reduction)
 
-
-for _adapter, _function in {
-    _multi_margin_loss: losses_classes.multi_margin_loss,
-    _triplet_margin_loss: losses_distances.triplet_margin_loss,
-}.items():
-    _adapter.__doc__ = _function.__doc__
 
 PLAIN: dict[str, Callable[..., Any]] = {
     "FastGeLU": activations.fast_gelu,

@@ -28,7 +28,7 @@ from graphls.ops import (
     statistics,
     trigonometric,
 )
-from graphls.ops.operator import REQUIRED
+from graphls.ops.operator import REQUIRED, described_as
 
 
 def _with_value(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -76,10 +76,12 @@ def _log_cum_sum_exp(x: Any, axis: Any, exclusive: bool = False, reverse: bool =
     return movement.flip(sums, along) if reverse else sums
 
 
+@described_as(exponentials.logit)
 def _logit(input: Any, eps: float = -1.0) -> Any:
     return exponentials.logit(input, None if eps < 0 else eps)
 
 
+@described_as(ranges.logspace)
 def _log_space(start: Any, end: Any, steps: int = 10, base: int = 10, dtype: Any = float32) -> Any:
     return ranges.logspace(start, end, steps, base, dtype=dtype)
 
@@ -89,21 +91,15 @@ def _buckets(input: Any, boundaries: Any) -> Any:
     return selection.bucketize(input, boundaries, right=True)
 
 
+@described_as(gamma_functions.mvlgamma)
 def _multivariate(x: Any, p: int) -> Any:
     return gamma_functions.mvlgamma(x, p)
 
 
+@described_as(gamma_functions.polygamma)
 def _polygamma(a: Any, x: Any) -> Any:
     return gamma_functions.polygamma(int(operands.tensor_of(a).item()), x)
 
-
-for _adapter, _function in {
-    _logit: exponentials.logit,
-    _log_space: ranges.logspace,
-    _multivariate: gamma_functions.mvlgamma,
-    _polygamma: gamma_functions.polygamma,
-}.items():
-    _adapter.__doc__ = _function.__doc__
 
 PLAIN: dict[str, Callable[..., Any]] = {
     "ACos": trigonometric.acos,

@@ -12,7 +12,7 @@ from graphls.ops.creation import arange
 from graphls.ops.elementwise import add, cast, mul
 from graphls.ops.operands import shape_of
 from graphls.ops.operations_convolution import FORMATS, are_last, as_given, channels_first, spatial
-from graphls.ops.operator import REQUIRED
+from graphls.ops.operator import REQUIRED, described_as
 from graphls.ops.shapes import reshape
 from graphls.ops.windows import pads_of, sizes_of
 from graphls.tensor import Tensor
@@ -25,6 +25,7 @@ def _lower(pad_mode: Any) -> Any:
 
 
 def _pool(function: Callable[..., Any]) -> Callable[..., Any]:
+    @described_as(function)
     def pooled(
         x: Any, kernel_size: Any = 1, strides: Any = 1, pad_mode: str = "valid", data_format: str = "NCHW"
     ) -> Any:
@@ -32,10 +33,10 @@ def _pool(function: Callable[..., Any]) -> Callable[..., Any]:
         y = function(channels_first(x, data_format, 2), *windows, pad_mode=_lower(pad_mode))
         return map_leaves(lambda t: as_given(t, data_format, 2), y)
 
-    pooled.__doc__ = function.__doc__
     return pooled
 
 
+@described_as(pooling.max_pool3d)
 def _max_pool_volumes(
     x: Any,
     kernel_size: Any = 1,
@@ -85,6 +86,7 @@ def _max_pool_with_places(x: Any, kernel_size: Any, stride: Any, *, pad_mode: st
 
 
 def _with_places(function: Callable[..., Any]) -> Callable[..., Any]:
+    @described_as(function)
     def pooled(
         x: Any,
         kernel_size: Any,
@@ -97,10 +99,10 @@ def _with_places(function: Callable[..., Any]) -> Callable[..., Any]:
         y, places = function(x, kernel_size, strides, pads, dilation, True, ceil_mode)
         return y, cast(places, argmax_type)
 
-    pooled.__doc__ = function.__doc__
     return pooled
 
 
+@described_as(pooling.max_pool3d)
 def _volumes_with_places(
     x: Any,
     ksize: Any,
@@ -116,17 +118,20 @@ def _volumes_with_places(
     return map_leaves(lambda t: as_given(t, data_format, 3), y)
 
 
+@described_as(adaptive.adaptive_max_pool2d)
 def _largest(x: Any, output_size: Any) -> tuple[Tensor, Tensor]:
     y, places = adaptive.adaptive_max_pool2d(x, output_size, return_indices=True)
     return y, places
 
 
+@described_as(adaptive.adaptive_max_pool3d)
 def _largest_of_volumes(x: Any, output_size: Any) -> tuple[Tensor, Tensor]:
     y, places = adaptive.adaptive_max_pool3d(x, shape_of(output_size), return_indices=True)
     return y, cast(places, int32)
 
 
 def _unpool(function: Callable[..., Any], axes: int) -> Callable[..., Any]:
+    @described_as(function)
     def unpooled(
         x: Any,
         argmax: Any,
@@ -143,17 +148,8 @@ def _unpool(function: Callable[..., Any], axes: int) -> Callable[..., Any]:
         y = function(x, places, ksize, strides, pads, whole)
         return as_given(y, data_format, axes)
 
-    unpooled.__doc__ = function.__doc__
     return unpooled
 
-
-for _adapter, _function in {
-    _max_pool_volumes: pooling.max_pool3d,
-    _volumes_with_places: pooling.max_pool3d,
-    _largest: adaptive.adaptive_max_pool2d,
-    _largest_of_volumes: adaptive.adaptive_max_pool3d,
-}.items():
-    _adapter.__doc__ = _function.__doc__
 
 _POOL = {"kernel_size": 1, "strides": 1}
 _UNPOOL = {"ksize": REQUIRED, "strides": 0, "pads": 0, "output_shape": ()}

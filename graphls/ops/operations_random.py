@@ -13,7 +13,7 @@ from graphls.ops.creation import full
 from graphls.ops.elementwise import add, cast, clip_by_value, cos, div, erf, exp, mul, sin, sub
 from graphls.ops.exponentials import erfinv
 from graphls.ops.operands import float_of, shape_of, tensor_of
-from graphls.ops.operator import REQUIRED
+from graphls.ops.operator import REQUIRED, described_as
 from graphls.ops.settings import integer
 from graphls.ops.shapes import concat, reshape
 from graphls.source import checked, user_location
@@ -25,11 +25,9 @@ def joined_seed(seed: int, seed2: int) -> int | None:
     return (seed * 2**32 + seed2) or None
 
 
+@described_as(random.bernoulli)
 def _bernoulli(x: Any, p: Any, seed: int = -1, offset: int = 0) -> Tensor:
     return random.bernoulli(x, p, None if seed == -1 else seed)
-
-
-_bernoulli.__doc__ = random.bernoulli.__doc__
 
 
 def _cauchy(size: Any, median: float = 0.0, sigma: float = 1.0) -> Tensor:
@@ -44,11 +42,9 @@ def _log_normal(input: Any, mean: float = 1.0, std: float = 2.0) -> Tensor:
     return cast(exp(add(mul(random.standard_normal(x.shape), std), mean)), x.dtype)
 
 
+@described_as(random.shuffle)
 def _shuffled(input_x: Any, seed: int = 0, seed2: int = 0) -> Tensor:
     return random.shuffle(input_x, joined_seed(seed, seed2))
-
-
-_shuffled.__doc__ = random.shuffle.__doc__
 
 
 def _permutation(n: Any, max_length: int = 1, pad: int = -1, dtype: Any = int32) -> Tensor:
@@ -63,11 +59,9 @@ def _permutation(n: Any, max_length: int = 1, pad: int = -1, dtype: Any = int32)
     return concat((numbers, full((max_length - count,), pad, dtype=dtype)), 0)
 
 
+@described_as(random.randperm)
 def _permutation_of(n: Any, seed: int = 0, offset: int = 0, dtype: Any = int64) -> Tensor:
     return random.randperm(_count("RandpermV2", n), seed, offset, dtype)
-
-
-_permutation_of.__doc__ = random.randperm.__doc__
 
 
 def _count(name: str, n: Any) -> int:
@@ -106,14 +100,17 @@ def _parameterized_truncated_normal(
     return add(mul(_normal_between(sizes, first, last, joined_seed(seed, seed2)), deviation), average)
 
 
+@described_as(distributions.standard_laplace)
 def _standard_laplace(shape: Any, seed: int = 0, seed2: int = 0) -> Tensor:
     return distributions.standard_laplace(shape, joined_seed(seed, seed2))
 
 
+@described_as(distributions.gamma)
 def _gamma(shape: Any, alpha: Any, beta: Any, seed: int = 0, seed2: int = 0) -> Tensor:
     return distributions.gamma(shape, alpha, beta, joined_seed(seed, seed2))
 
 
+@described_as(distributions.random_gamma)
 def _random_gamma(shape: Any, alpha: Any, seed: int = 0, seed2: int = 0) -> Tensor:
     return distributions.random_gamma(shape, alpha, joined_seed(seed, seed2))
 
@@ -123,27 +120,20 @@ def _poisson(shape: Any, mean: Any, seed: int = 0, seed2: int = 0) -> Tensor:
     return cast(distributions.poisson(shape, mean, joined_seed(seed, seed2)), int32)
 
 
+@described_as(distributions.random_poisson)
 def _random_poisson(shape: Any, rate: Any, seed: int = 0, seed2: int = 0, dtype: Any = int64) -> Tensor:
     return distributions.random_poisson(shape, rate, joined_seed(seed, seed2), dtype)
 
 
+@described_as(distributions.random_categorical)
 def _categories(logits: Any, num_sample: Any, seed: Any, dtype: Any = int64) -> Tensor:
     return distributions.random_categorical(logits, num_sample, seed, dtype)
 
 
+@described_as(distributions.choice_with_mask)
 def _choice(input_x: Any, count: int = 256, seed: int = 0, seed2: int = 0) -> tuple[Tensor, Tensor]:
     return distributions.choice_with_mask(input_x, count, joined_seed(seed, seed2))
 
-
-for _adapter, _function in {
-    _standard_laplace: distributions.standard_laplace,
-    _gamma: distributions.gamma,
-    _random_gamma: distributions.random_gamma,
-    _random_poisson: distributions.random_poisson,
-    _categories: distributions.random_categorical,
-    _choice: distributions.choice_with_mask,
-}.items():
-    _adapter.__doc__ = _function.__doc__
 
 _SEEDS = {"seed": 0, "seed2": 0}
 

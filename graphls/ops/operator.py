@@ -4,13 +4,26 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from graphls.ir.errors import GraphTypeError
 from graphls.source import user_location
 
 REQUIRED = inspect.Parameter.empty
 """The default of a setting that has none."""
+
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def described_as(function: Callable[..., Any]) -> Callable[[Function], Function]:
+    """Gives a function the docstring of another, which it only calls in another order of arguments."""
+
+    def described(adapter: Function) -> Function:
+        adapter.__doc__ = function.__doc__
+        return adapter
+
+    return described
 
 
 class Operator:
