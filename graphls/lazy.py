@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import cache
 from importlib import import_module
 from types import ModuleType
 from typing import Any
@@ -32,7 +31,7 @@ _MISSING = object()
 
 def attribute(name: str, own: Iterable[str]) -> Any:
     """The attribute `name` of `graphls`; raises GraphAttributeError, which names what is near, where there is none."""
-    if name in MODULES and room(f"graphls.{name}") is not None:
+    if name in MODULES:
         return import_module(f"graphls.{name}")
     found = find(name, ROOMS) if not name.startswith("_") else _MISSING
     if found is _MISSING:
@@ -46,7 +45,7 @@ def find(name: str, rooms: Iterable[str]) -> Any:
 
     A module with `__all__` offers what that lists, another all that it has but modules.
     """
-    for module in filter(None, map(room, rooms)):
+    for module in map(import_module, rooms):
         if name in vars(module).get("__all__", (name,)):
             value = getattr(module, name, _MISSING)
             if value is not _MISSING and not isinstance(value, ModuleType):
@@ -62,21 +61,10 @@ def is_missing(found: Any) -> bool:
 def public_names(rooms: Iterable[str]) -> list[str]:
     """The names that some modules offer."""
     found: dict[str, None] = {}
-    for module in filter(None, map(room, rooms)):
+    for module in map(import_module, rooms):
         found.update(dict.fromkeys(vars(module).get("__all__") or _own_names(module)))
     return list(found)
 
 
 def _own_names(module: ModuleType) -> list[str]:
     return [name for name in dir(module) if not name.startswith("_")]
-
-
-@cache
-def room(path: str) -> ModuleType | None:
-    """A module of graphls, or None where there is none of that path."""
-    try:
-        return import_module(path)
-    except ModuleNotFoundError as error:
-        if error.name is None or not path.startswith(error.name):
-            raise
-        return None

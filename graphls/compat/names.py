@@ -37,7 +37,7 @@ def _below(path: str, names: str, modules: tuple[str, ...]) -> dict[str, tuple[s
 
 PATHS: dict[str, tuple[str, ...]] = {
     "": ("graphls.compat.version", "graphls", *CONTEXT, *JIT, *DTYPE, *TRAIN, "graphls.compat.ops"),
-    "amp": (*AMP, "graphls.train.amp"),
+    "amp": AMP,
     "context": (*CONTEXT, *PARALLEL),
     "dtype": DTYPE,
     "log": ("graphls.log",),
@@ -73,7 +73,7 @@ PATHS: dict[str, tuple[str, ...]] = {
     **_below("ops.function", "other_func parameter_func random_func sparse_func", OPS),
     "ops.function.grad.grad_func": OPS,
     "train": TRAIN,
-    "train.amp": (*AMP, "graphls.train.amp"),
+    "train.amp": AMP,
     "train.callback": (*CALLBACKS, *MODEL),
     **_below("train.callback", "_callback _checkpoint _early_stop _history _lambda_callback _loss_monitor", CALLBACKS),
     **_below("train.callback", "_lr_scheduler_callback _on_request_exit _reduce_lr_on_plateau", CALLBACKS),
