@@ -77,7 +77,8 @@ class Lowered:
 
     `inputs` and `outputs` are tensor names in the order of the graph; `states` and `writes` pair the
     name of a state with its tensor, all in the dtypes that `exchanged` says; `host` are the nodes whose
-    outputs the session computes and feeds, with the names of the tensors that take them.
+    outputs the session computes and feeds, with the names of the tensors that take them. `origins` has, by the
+    name of each operator of the model and of its subgraphs, the node that it computes.
     """
 
     model: ModelProto
@@ -86,6 +87,7 @@ class Lowered:
     states: dict[str, str]
     writes: dict[str, str]
     host: tuple[tuple[Node, str], ...]
+    origins: dict[str, Node]
 
 
 def lower(graph: Graph, *, native_half: bool = False, supports: Supports = standard_only) -> Lowered:
@@ -123,6 +125,7 @@ class Lowering:
         self.domains: set[str] = set()
         self.definer: dict[Value, Node] = {}
         self.delayed: dict[Value, Node] = {}
+        self.origins: dict[str, Node] = {}
 
     def lower(self) -> Lowered:
         inputs = tuple(self.declare(v) for v in self.graph.inputs)
@@ -131,7 +134,7 @@ class Lowering:
         fixed = {*inputs, *states.values()}
         outputs = tuple(self.result(v, exchanged(v.type), fixed) for v in self.graph.outputs)
         writes = {w.state.name: self.result(w.value, exchanged(w.value.type), fixed) for w in self.graph.writes}
-        return Lowered(self.model(), inputs, outputs, states, writes, tuple(self.host))
+        return Lowered(self.model(), inputs, outputs, states, writes, tuple(self.host), self.origins)
 
     def model(self) -> ModelProto:
         opsets = [onnx.helper.make_opsetid("", OPSET)]
@@ -273,6 +276,8 @@ class Lowering:
         proto.input.extend(inputs)
         proto.output.extend(names)
         _set_attributes(proto, attrs or {})
+        if self.node is not None:
+            self.origins[proto.name] = self.node
         if domain:
             self.domains.add(domain)
         if self.__dict__.get("_made_for") is self.body:
