@@ -10,8 +10,8 @@ from graphls.ir.graph import Graph, Node, Value
 def reached(graph: Graph) -> dict[Node, int]:
     """For each node, those of regions included, the writes that its results flow into.
 
-    Writes are bits of a number, in the order of `graph.writes`. What only decides whether something is written, the condition of a `cond` and what an `overflow_get` checks,
-    does not count.
+    Writes are bits of a number, in the order of `graph.writes`. What only decides whether something is written, the
+    condition of a `cond` and what an `overflow_get` checks, does not count.
     """
     bits: dict[Value, int] = {}
     for i, write in enumerate(graph.writes):
