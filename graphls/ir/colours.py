@@ -2,34 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 
+from graphls.ir.block import Block
 from graphls.ir.compare import attributes_key
-from graphls.ir.graph import Graph, Node, Value, walk
+from graphls.ir.graph import Node, Value, walk
 
 Colours = dict[Node, int]
-
-
-class Block:
-    """A graph with its regions, indexed; `place` says which region of which node a node stands in."""
-
-    def __init__(self, graph: Graph) -> None:
-        self.graph = graph
-        self.place: dict[Node, tuple[Node, int] | None] = dict(_places(graph, None))
-        self.nodes = list(self.place)
-        self.definer = {value: node for node in self.nodes for value in node.outputs}
-        self.users: dict[Value, list[tuple[Node, int]]] = {}
-        for node in self.nodes:
-            for slot, value in enumerate(node.inputs):
-                self.users.setdefault(value, []).append((node, slot))
-
-
-def _places(graph: Graph, place: tuple[Node, int] | None) -> Iterator[tuple[Node, tuple[Node, int] | None]]:
-    for node in graph.nodes:
-        yield node, place
-        for number, region in enumerate(node.regions):
-            yield from _places(region, (node, number))
 
 
 @dataclass(frozen=True)

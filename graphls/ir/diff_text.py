@@ -127,16 +127,25 @@ def _hunks(merged: list[_Line]) -> Iterator[str]:
             kept.update(range(max(0, i - CONTEXT), min(len(merged), i + CONTEXT + 1)))
     for i in sorted(kept):
         kept.update(_heads(merged, place, i))
-    last = -1
+    last, moved = -1, 0
     for i in sorted(kept):
+        if i == last + 1 and merged[i].was.startswith("in region") and merged[i].was == merged[last].was:
+            last, moved = i, moved + 1
+            continue
+        if moved:
+            yield f"~ {_indent(merged[last])}  and {moved} more"
         if i > last + 1:
             yield "  ..."
-        line, last = merged[i], i
+        line, last, moved = merged[i], i, 0
         yield f"{line.mark} {_short(line.text)}".rstrip()
         if line.was:
-            yield f"~ {' ' * (len(line.text) - len(line.text.lstrip()))}  was: {_short(line.was)}"
+            yield f"~ {_indent(line)}  was: {_short(line.was)}"
     if last < len(merged) - 1:
         yield "  ..."
+
+
+def _indent(line: _Line) -> str:
+    return " " * (len(line.text) - len(line.text.lstrip()))
 
 
 def _heads(merged: list[_Line], place: Mapping[Any, int], i: int) -> Iterator[int]:

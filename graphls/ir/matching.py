@@ -8,10 +8,10 @@ pairs grow along operands and uses; what is left is paired in order. Every step 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Hashable, Iterator
-from typing import Any
+from collections.abc import Callable, Hashable
 
-from graphls.ir.colours import Block, Likeness
+from graphls.ir.block import Block, ends, is_first
+from graphls.ir.colours import Likeness
 from graphls.ir.compare import attributes_key
 from graphls.ir.graph import Graph, Node, Value
 from graphls.ir.types import Type
@@ -21,44 +21,9 @@ Key = Callable[[Node], Hashable]
 
 def match(before: Graph, after: Graph) -> Matching:
     """The nodes and values of two graphs that correspond; those of `match(after, before)` are the same ones."""
-    if _is_first(before, after):
+    if is_first(before, after):
         return Matching(before, after).run()
     return Matching(after, before).run().turned()
-
-
-def _is_first(before: Graph, after: Graph) -> bool:
-    """An order of graphs that does not look at names, so that two graphs are always compared in one direction."""
-    for a, b in zip(_description(before), _description(after), strict=False):
-        if a != b:
-            return repr(a) < repr(b)
-    return True
-
-
-def _description(graph: Graph) -> Iterator[Any]:
-    block = Block(graph)
-    number: dict[Value, int] = {}
-    yield len(block.nodes)
-    for node in block.nodes:
-        number.update((v, len(number) + i) for i, v in enumerate(node.outputs))
-        yield node.primitive.name, node.phase, node.scope, [str(v.type) for v in node.outputs]
-        yield [number.get(v, -1) for v in (*node.inputs, *node.after)]
-        yield attributes_key(node.attrs)
-
-
-def ends(before: Graph, after: Graph) -> tuple[list[tuple[Value, Value]], list[tuple[Value, Value]]]:
-    """The values that come into two graphs and correspond, and those that leave them at the same places.
-
-    Inputs and outputs correspond by position (inputs that are the same object come first), states by name.
-    """
-    kept = set(before.inputs) & set(after.inputs)
-    rest = [[v for v in graph.inputs if v not in kept] for graph in (before, after)]
-    states = {v.name: v for v in after.states}
-    coming = [(v, v) for v in before.inputs if v in kept] + list(zip(*rest, strict=False))
-    coming += [(v, states[v.name]) for v in before.states if v.name in states]
-    written = {write.state.name: write.value for write in after.writes}
-    leaving = list(zip(before.outputs, after.outputs, strict=False))
-    leaving += [(w.value, written[w.state.name]) for w in before.writes if w.state.name in written]
-    return coming, leaving
 
 
 class Matching:

@@ -6,11 +6,10 @@ import random
 from dataclasses import replace
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphls.ir import Graph, Location, Node, Type, Value, Write, as_dtype, parse
+from graphls.ir import Graph, Location, Node, Value, Write, parse
 from graphls.ir.diff import Difference, diff
 from tests.ir.graphs import graphs
 
