@@ -43,7 +43,7 @@ class _Comparison:
             and (a.phase, a.scope, a.loc) == (b.phase, b.scope, b.loc)
             and self.values(a.inputs, b.inputs)
             and self.values(a.after, b.after)
-            and _same_attributes(a.attrs, b.attrs)
+            and attributes_key(a.attrs) == attributes_key(b.attrs)
             and len(a.regions) == len(b.regions)
             and all(map(self.graphs, a.regions, b.regions))
             and self.values(a.outputs, b.outputs)
@@ -62,25 +62,19 @@ class _Comparison:
         return (a.name, a.type, a.is_state) == (b.name, b.type, b.is_state)
 
 
-def _same_attributes(a: Mapping[str, Any], b: Mapping[str, Any]) -> bool:
-    return a.keys() == b.keys() and all(_same_attribute(a[key], b[key]) for key in a)
+def attributes_key(attrs: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What two nodes with the same attributes have in common, in a form that can be hashed; their order is left out."""
+    return tuple((name, _attribute_key(attrs[name])) for name in sorted(attrs))
 
 
-def _same_attribute(a: Any, b: Any) -> bool:
-    if isinstance(a, tuple) and isinstance(b, tuple):
-        return len(a) == len(b) and all(map(_same_attribute, a, b))
-    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
-        return type_of(a) == type_of(b) and _content(a) == _content(b)
+def _attribute_key(value: Any) -> tuple[Any, ...]:
+    if isinstance(value, tuple):
+        return tuple, *map(_attribute_key, value)
+    if isinstance(value, np.ndarray):
+        data = value.astype(type_of(value).dtype.numpy, copy=False)
+        return np.ndarray, type_of(value), data.tobytes()
     for kind in (bool, int, float, str, DType, type(None)):
-        if isinstance(a, kind) or isinstance(b, kind):
-            return isinstance(a, kind) and isinstance(b, kind) and _exact(a) == _exact(b)
-    return False
-
-
-def _content(array: np.ndarray[Any, Any]) -> bytes:
-    return array.astype(type_of(array).dtype.numpy, copy=False).tobytes()
-
-
-def _exact(value: Any) -> Any:
-    """A float as the text that tells it from every other one, for -0.0 and nan; all else as it is."""
-    return float.__repr__(value) if isinstance(value, float) else value
+        if isinstance(value, kind):
+            # The text of a float tells it from every other one, for -0.0 and nan.
+            return kind, float.__repr__(value) if isinstance(value, float) else value
+    return object, id(value)

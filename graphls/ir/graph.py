@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from graphls.ir.errors import GraphKeyError
 from graphls.ir.registry import Operation, nearest
 from graphls.ir.types import Type
+
+if TYPE_CHECKING:
+    from graphls.ir.diff import Difference
 
 PHASES = ("forward", "backward", "check", "update")
 
@@ -112,6 +115,12 @@ class Graph:
                 return value
         near = nearest(name, (value.name for value in self.states))
         raise GraphKeyError(f"The graph has no state {name!r}{near}.")
+
+    def diff(self, other: Graph) -> Difference:
+        """What changes from this graph to `other`, names apart; false where nothing does, and `str` shows it."""
+        from graphls.ir.diff import diff
+
+        return diff(self, other)
 
     def __str__(self) -> str:
         from graphls.ir.text import dump

@@ -1,0 +1,65 @@
+"""A graph with an index of its nodes and values, for comparing it with another one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from graphls.ir.compare import attributes_key
+from graphls.ir.graph import Graph, Node, Value
+
+
+class Block:
+    """A graph with its regions, indexed; `place` says which region of which node a node stands in."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.place: dict[Node, tuple[Node, int] | None] = dict(_places(graph, None))
+        self.nodes = list(self.place)
+        self.definer = {value: node for node in self.nodes for value in node.outputs}
+        self.users: dict[Value, list[tuple[Node, int]]] = {}
+        for node in self.nodes:
+            for slot, value in enumerate(node.inputs):
+                self.users.setdefault(value, []).append((node, slot))
+
+
+def _places(graph: Graph, place: tuple[Node, int] | None) -> Iterator[tuple[Node, tuple[Node, int] | None]]:
+    for node in graph.nodes:
+        yield node, place
+        for number, region in enumerate(node.regions):
+            yield from _places(region, (node, number))
+
+
+def is_first(before: Graph, after: Graph) -> bool:
+    """An order of graphs that does not look at names, so that two graphs are always compared in one direction."""
+    for a, b in zip(_description(before), _description(after), strict=False):
+        if a != b:
+            return repr(a) < repr(b)
+    return True
+
+
+def _description(graph: Graph) -> Iterator[Any]:
+    block = Block(graph)
+    number: dict[Value, int] = {}
+    yield len(block.nodes)
+    for node in block.nodes:
+        number.update((v, len(number) + i) for i, v in enumerate(node.outputs))
+        yield node.primitive.name, node.phase, node.scope, [str(v.type) for v in node.outputs]
+        yield [number.get(v, -1) for v in (*node.inputs, *node.after)]
+        yield attributes_key(node.attrs)
+
+
+def ends(before: Graph, after: Graph) -> tuple[list[tuple[Value, Value]], list[tuple[Value, Value]]]:
+    """The values that come into two graphs and correspond, and those that leave them at the same places.
+
+    Inputs and outputs correspond by position (inputs that are the same object come first), states by name.
+    """
+    kept = set(before.inputs) & set(after.inputs)
+    rest = [[v for v in graph.inputs if v not in kept] for graph in (before, after)]
+    states = {v.name: v for v in after.states}
+    coming = [(v, v) for v in before.inputs if v in kept] + list(zip(*rest, strict=False))
+    coming += [(v, states[v.name]) for v in before.states if v.name in states]
+    written = {write.state.name: write.value for write in after.writes}
+    leaving = list(zip(before.outputs, after.outputs, strict=False))
+    leaving += [(w.value, written[w.state.name]) for w in before.writes if w.state.name in written]
+    return coming, leaving

@@ -1,0 +1,231 @@
+"""Which nodes of two graphs correspond, whatever their values are called and in which order they stand.
+
+Nodes that are one object, or that define the same values, correspond: stages of one pipeline share most of theirs.
+Others are paired where their colours (`ir/colours.py`) say that they are alike and nothing else of their graph is;
+pairs grow along operands and uses; what is left is paired in order. Every step takes nearly linear time.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Hashable
+
+from graphls.ir.block import Block, ends, is_first
+from graphls.ir.colours import Likeness
+from graphls.ir.compare import attributes_key
+from graphls.ir.graph import Graph, Node, Value
+from graphls.ir.types import Type
+
+Key = Callable[[Node], Hashable]
+
+
+def match(before: Graph, after: Graph) -> Matching:
+    """The nodes and values of two graphs that correspond; those of `match(after, before)` are the same ones."""
+    if is_first(before, after):
+        return Matching(before, after).run()
+    return Matching(after, before).run().turned()
+
+
+class Matching:
+    """The pairs of two graphs: `nodes` leads from `before` to `after`, `values` as well.
+
+    `level` says how alike nodes must be to be paired because their neighbours are: 0 in all that they say of
+    themselves and their place, 1 without the place, 2 in their primitive, 3 in their types and an operand.
+    """
+
+    def __init__(self, before: Graph, after: Graph) -> None:
+        self.before, self.after = Block(before), Block(after)
+        self.coming, self.leaving = ends(before, after)
+        self.values: dict[Value, Value] = dict(self.coming)
+        self.nodes: dict[Node, Node] = {}
+        self.origin: dict[Node, Node] = {}
+        self.like = Likeness({}, {}, {}, {})
+        self.level = 0
+        self._waiting: deque[tuple[Node, Node]] = deque()
+
+    def run(self) -> Matching:
+        """Find the pairs, from the safest ones to those that only stand at like places."""
+        self._identical()
+        if not self._is_complete():
+            self.like = Likeness.of((self.before, self.after), self.nodes.items())
+            self._waiting.clear()
+            self._alike()
+        if not self._is_complete():
+            self._similar()
+        return self
+
+    def turned(self) -> Matching:
+        """The same pairs from `after` to `before`."""
+        other = Matching(self.after.graph, self.before.graph)
+        for a, b in self.nodes.items():
+            other._pair(b, a)
+        return other
+
+    def _is_complete(self) -> bool:
+        return len(self.nodes) == min(len(self.before.nodes), len(self.after.nodes))
+
+    def _pair(self, a: Node, b: Node) -> None:
+        self.nodes[a], self.origin[b] = b, a
+        self.values.update(zip(a.outputs, b.outputs, strict=False))
+        for r, s in zip(a.regions, b.regions, strict=False):
+            self.values.update(zip(r.inputs, s.inputs, strict=False))
+        self._waiting.append((a, b))
+
+    def _identical(self) -> None:
+        """Pair nodes that are one object, and those that define the same values."""
+        for node in self.after.nodes:
+            if node in self.before.place:
+                self._pair(node, node)
+        for node in self.after.nodes:
+            earlier = self.before.definer.get(node.outputs[0]) if node.outputs else None
+            if earlier is not None and self._are_free(earlier, node):
+                self._pair(earlier, node)
+
+    def _alike(self) -> None:
+        """Pair nodes with the same colour: first those that are alone with it, then the others in order."""
+        like = self.like
+        keys: list[Key] = [
+            lambda n: like.exact[n],
+            lambda n: (like.down[n], n.phase, n.scope),
+            lambda n: (like.up[n], n.phase, n.scope),
+            lambda n: like.down[n],
+            lambda n: like.up[n],
+        ]
+        for key in keys:
+            self._alone(key)
+        self._grow_from_all(0)
+        for key in keys:
+            self._in_order(key)
+
+    def _similar(self) -> None:
+        """Pair nodes that differ, for their neighbours, and then for their primitive and place."""
+        for level in (1, 2, 3):
+            self._grow_from_all(level)
+        found = -1
+        while found < len(self.nodes):
+            found = len(self.nodes)
+            place = self._places()
+            self._in_order(lambda n, place=place: (place[n], self.like.local[n]))  # type: ignore[misc]
+            self._in_order(lambda n, place=place: (place[n], _kind(n)))  # type: ignore[misc]
+
+    def _places(self) -> dict[Node, Hashable]:
+        """The region, the cell and the phase that each free node stands in, the region in terms of `after`."""
+        before, after = self._free()
+        found: dict[Node, Hashable] = {}
+        for node in (*before, *after):
+            place = (self.after if node in self.after.place else self.before).place[node]
+            region = (self.nodes.get(place[0], place[0]), place[1]) if place else None
+            found[node] = region, node.scope, node.phase
+        return found
+
+    def _free(self) -> tuple[list[Node], list[Node]]:
+        before = [n for n in self.before.nodes if n not in self.nodes]
+        return before, [n for n in self.after.nodes if n not in self.origin]
+
+    def _are_free(self, a: Node, b: Node) -> bool:
+        return a not in self.nodes and b not in self.origin
+
+    def _groups(self, key: Key) -> list[tuple[list[Node], list[Node]]]:
+        """The free nodes of both graphs that have a key, for each key that both have."""
+        groups: dict[Hashable, tuple[list[Node], list[Node]]] = {}
+        for side, nodes in enumerate(self._free()):
+            for node in nodes:
+                groups.setdefault(key(node), ([], []))[side].append(node)
+        return [group for group in groups.values() if all(group)]
+
+    def _alone(self, key: Key) -> None:
+        """Pair nodes that are the only ones of their graph with a key, then grow."""
+        for before, after in self._groups(key):
+            if len(before) == len(after) == 1:
+                self._pair(before[0], after[0])
+        self._grow()
+
+    def _in_order(self, key: Key) -> None:
+        """Pair nodes with the same key one after the other; each pair grows before the next one is made."""
+        for before, after in self._groups(key):
+            free = iter(before)
+            for b in after:
+                a = next((n for n in free if n not in self.nodes), None) if b not in self.origin else None
+                if a is not None:
+                    self._pair(a, b)
+                    self._grow()
+
+    def _grow_from_all(self, level: int) -> None:
+        """Look at the neighbours of every pair, and at the ends of the graphs, once more."""
+        self.level = level
+        self._waiting.extend(self.nodes.items())
+        for pair in self.coming:
+            self._pair_users(*pair)
+        for pair in self.leaving:
+            self._pair_definers(*pair)
+        self._grow()
+
+    def _grow(self) -> None:
+        while self._waiting:
+            a, b = self._waiting.popleft()
+            for pair in zip(a.inputs, b.inputs, strict=False):
+                self._pair_definers(*pair)
+            for r, s in zip(a.regions, b.regions, strict=False):
+                for pair in zip(r.outputs, s.outputs, strict=False):
+                    self._pair_definers(*pair)
+                for pair in zip(r.inputs, s.inputs, strict=False):
+                    self._pair_users(*pair)
+            for pair in zip(a.outputs, b.outputs, strict=False):
+                self._pair_users(*pair)
+            self._pair_holders(a, b)
+
+    def _pair_definers(self, v: Value, w: Value) -> None:
+        a, b = self.before.definer.get(v), self.after.definer.get(w)
+        if a is not None and b is not None:
+            self._try(a, b)
+
+    def _pair_holders(self, a: Node, b: Node) -> None:
+        place, other = self.before.place[a], self.after.place[b]
+        if place and other:
+            self._try(place[0], other[0])
+
+    def _pair_users(self, v: Value, w: Value) -> None:
+        """Pair users of two values where one only of each graph reads it as that operand and is of that kind."""
+        local = self.like.local
+        keys: list[Key] = [lambda n: (local[n], n.phase, n.scope), lambda n: local[n], lambda n: n.primitive.name]
+        for key in keys[: self.level + 1]:
+            groups: dict[Hashable, tuple[list[Node], list[Node]]] = {}
+            for node, slot in self.before.users.get(v, ()):
+                if node not in self.nodes:
+                    groups.setdefault((slot, key(node)), ([], []))[0].append(node)
+            for node, slot in self.after.users.get(w, ()):
+                if node not in self.origin:
+                    groups.setdefault((slot, key(node)), ([], []))[1].append(node)
+            for before, after in groups.values():
+                if len(before) == len(after) == 1:
+                    self._try(before[0], after[0])
+
+    def _try(self, a: Node, b: Node) -> None:
+        if self._are_free(a, b) and self._are_alike(a, b):
+            self._pair(a, b)
+
+    def _are_alike(self, a: Node, b: Node) -> bool:
+        if self.like.local[a] == self.like.local[b]:
+            return self.level >= 1 or self._place(a, self.before) == self._place(b, self.after)
+        if _form(a) == _form(b):
+            return self.level >= 2
+        return self.level == 3 and _types(a) == _types(b) and not (a.regions or b.regions) and self._share_operand(a, b)
+
+    def _place(self, node: Node, block: Block) -> tuple[Hashable, ...]:
+        return node.phase, node.scope, block.place[node] is None
+
+    def _share_operand(self, a: Node, b: Node) -> bool:
+        return any(self.values.get(v) in b.inputs for v in a.inputs) or not (a.inputs or b.inputs)
+
+
+def _form(node: Node) -> tuple[str, int]:
+    return node.primitive.name, len(node.regions)
+
+
+def _types(node: Node) -> tuple[Type, ...]:
+    return tuple(v.type for v in node.outputs)
+
+
+def _kind(node: Node) -> Hashable:
+    """What nodes without a common neighbour must share to be one that has changed; a constant is its value."""
+    return _form(node), _types(node), node.inputs == () and attributes_key(node.attrs)
