@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from graphls.diagnosis.explanation import OverflowExplanation
     from graphls.diagnosis.gradients import GradientRanges
     from graphls.passes import Pipeline, PipelineResult
+    from graphls.profile import Profile
     from graphls.repeated import RepeatedStep
 
 DEFAULT_PASSES = "gradient, overflow{{mode={mode}}}, fold, cse, merge, dce, order"
@@ -167,8 +168,18 @@ class Compiled:
 
         write_bytes(Path(path), self.onnx.SerializeToString())
 
+    def show(self, path: str | os.PathLike[str], profile: Profile | None = None) -> Path:
+        """Write a page that shows every stage of this step, as one HTML file, and return its path.
+
+        It opens from disk in any browser and needs no network. With a `profile` of this step (see `profile`) it shows
+        the share of time of every node, cell and phase.
+        """
+        from graphls.viz.html import write_page
+
+        return write_page(path, self.stages, profile=profile)
+
     def dump(self, directory: str | os.PathLike[str]) -> None:
-        """Write every stage as text (`.ir`) and as DOT, and the model as `step.onnx`."""
+        """Write every stage as text (`.ir`) and as DOT, all as a page (`index.html`), and the model as `step.onnx`."""
         from graphls.ir.files import write_text
         from graphls.ir.text import dump
         from graphls.viz.dot import to_dot
@@ -176,6 +187,7 @@ class Compiled:
         for name, graph in self.stages.items():
             write_text(Path(directory) / f"{name}.ir", dump(graph))
             write_text(Path(directory) / f"{name}.dot", to_dot(graph))
+        self.show(Path(directory) / "index.html")
         self.save(Path(directory) / "step.onnx")
 
     def repeated(self, count: int) -> RepeatedStep:

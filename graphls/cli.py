@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 
+from graphls.cli_dump import add_dump, text_of
+
 EXEC = "Run a script as Python does, with every import of mindspore resolved to graphls; its exit code is the result."
 
 
@@ -41,6 +43,7 @@ def _parser() -> argparse.ArgumentParser:
     opt.add_argument("--print-between-passes", action="store_true", help="print every stage to stderr")
     opt.add_argument("--time-passes", action="store_true", help="print the time of every pass to stderr")
     opt.add_argument("--import", dest="modules", action="append", default=[], help="a module that registers passes")
+    add_dump(commands)
     doctor = commands.add_parser("doctor", help="check this installation", description=diagnose.__doc__)
     doctor.set_defaults(command=diagnose)
     operators = commands.add_parser("operators", help="list operators and cells", description=list_operators.__doc__)
@@ -64,7 +67,7 @@ def optimize(options: argparse.Namespace) -> int:
 
     pipeline = parse_pipeline(options.passes)
     standard = options.file == "-"
-    text = sys.stdin.read() if standard else _text_of(options.file)
+    text = sys.stdin.read() if standard else text_of(Path(options.file))
     graph = parse(text, file="<stdin>" if standard else options.file)
     for stage in pipeline.steps(graph, verify=options.verify):
         graph = stage.graph
@@ -77,15 +80,6 @@ def optimize(options: argparse.Namespace) -> int:
     else:
         write_text(Path(options.output), dump(graph))
     return 0
-
-
-def _text_of(file: str) -> str:
-    from graphls.ir.errors import GraphValueError
-
-    try:
-        return Path(file).read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise GraphValueError(f"{file} is not UTF-8 text: {error.reason} at byte {error.start}.") from None
 
 
 def diagnose(options: argparse.Namespace) -> int:

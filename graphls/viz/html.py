@@ -1,0 +1,63 @@
+"""One HTML file that shows the stages of a graph: no network, no server, it opens from disk."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from graphls.ir.errors import GraphValueError
+from graphls.ir.files import write_text
+from graphls.ir.graph import Graph
+
+if TYPE_CHECKING:
+    from graphls.profile import Profile
+
+SCRIPTS = ("model.js", "layout.js", "drawing.js", "text.js", "panels.js", "search.js", "main.js")
+
+
+def write_page(
+    path: str | os.PathLike[str], stages: Mapping[str, Graph], title: str | None = None, profile: Profile | None = None
+) -> Path:
+    """Write the page of these stages to a file, at once or not at all, and return its path; see `page`."""
+    write_text(Path(path), page(stages, title, profile))
+    return Path(path)
+
+
+def page(stages: Mapping[str, Graph], title: str | None = None, profile: Profile | None = None) -> str:
+    """The HTML of a page with a tab for each stage; the same stages give the same text.
+
+    `title` is the name of the last graph unless given; a profile shows times in the last stage. Raises GraphValueError
+    where there is no stage.
+    """
+    from graphls.viz.page_data import page_data
+
+    if not stages:
+        raise GraphValueError("A page shows at least one graph; give it the stages by name.")
+    title = (title or list(stages.values())[-1].name).encode(errors="replace").decode()
+    data = json.dumps(page_data(stages, title, profile), ensure_ascii=True, separators=(",", ":")).replace("<", "\\u003c")
+    script = '(() => {\n"use strict";\n' + "\n".join(map(_asset, SCRIPTS)) + "})();\n"
+    style = _asset("page.css")
+    policy = f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}"
+    return (
+        f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<title>{escape(title)}</title>\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n<style>{style}</style>\n</head>\n<body>\n'
+        f'{_asset("page.html")}<script type="application/json" id="data">{data}</script>\n'
+        f"<script>{script}</script>\n</body>\n</html>\n"
+    )
+
+
+def _asset(name: str) -> str:
+    return files("graphls.viz").joinpath("page", name).read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    """The source by which the page's policy knows its own script and style, so that nothing else runs in it."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

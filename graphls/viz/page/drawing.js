@@ -1,0 +1,320 @@
+// The drawing: boxes are HTML, wires SVG. Only what is near the visible part of the drawing is in the document.
+
+const SVG = "http://www.w3.org/2000/svg";
+const MARGIN = 700;
+const BADGES = { forward: "F", backward: "B", check: "C", update: "U" };
+
+function element(name, properties = {}, ...children) {
+  const made = document.createElement(name);
+  for (const [key, value] of Object.entries(properties)) {
+    if (key === "dataset") Object.assign(made.dataset, value);
+    else if (key.includes("-") || key === "role") made.setAttribute(key, value);
+    else made[key] = value;
+  }
+  made.append(...children);
+  return made;
+}
+
+function shape(name, attributes) {
+  const made = document.createElementNS(SVG, name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  return made;
+}
+
+class Drawing {
+  constructor(events) {
+    this.events = events;
+    this.scroller = document.getElementById("graph");
+    this.canvas = document.getElementById("canvas");
+    this.sizer = document.getElementById("sizer");
+    this.layers = Object.fromEntries(["frames", "shade", "wires", "boxes", "overlay"].map((id) => [id, document.getElementById(id)]));
+    this.zoom = 1;
+    this.whole = false;
+    this.listen();
+  }
+
+  listen() {
+    const { scroller } = this;
+    scroller.addEventListener("scroll", () => this.refresh(), { passive: true });
+    new ResizeObserver(() => {
+      if (!this.drawing) return;
+      this.resize();
+      this.refresh();
+    }).observe(scroller);
+    scroller.addEventListener("wheel", (event) => {
+      if (!event.ctrlKey && !event.metaKey) return;
+      event.preventDefault();
+      this.zoomTo(this.zoom * Math.exp(-event.deltaY / 300), event.clientX, event.clientY);
+    }, { passive: false });
+    let grip = null;
+    scroller.addEventListener("pointerdown", (event) => {
+      if (event.button !== 0 || event.target.closest("button, .box")) return;
+      grip = { x: event.clientX + scroller.scrollLeft, y: event.clientY + scroller.scrollTop };
+    });
+    addEventListener("pointermove", (event) => {
+      if (grip) scroller.scrollTo({ left: grip.x - event.clientX, top: grip.y - event.clientY, behavior: "instant" });
+    });
+    addEventListener("pointerup", () => { grip = null; });
+    this.canvas.addEventListener("click", (event) => {
+      const box = this.boxAt(event.target);
+      if (!box) return;
+      if (event.target.closest(".chip[data-value]")) return this.events.value(Number(event.target.closest(".chip").dataset.value));
+      const fold = isGroup(box.item) && (event.target.closest(".fold") || event.detail === 2);
+      fold ? this.events.toggle(box.item) : this.events.select(box.item);
+    });
+    this.canvas.addEventListener("pointerover", (event) => this.hover(event.target));
+    this.canvas.addEventListener("pointerleave", () => this.events.light([]));
+  }
+
+  boxAt(target) {
+    const made = target.closest?.("[data-item]");
+    return made ? this.drawing.byItem.get(this.stage.items[made.dataset.item]) : null;
+  }
+
+  hover(target) {
+    const chip = target.closest(".chip[data-value]"), wire = target.closest("[data-wire]");
+    if (chip) return this.events.light([Number(chip.dataset.value)]);
+    if (wire) return this.events.light(this.drawing.wires[wire.dataset.wire].values);
+    const box = this.boxAt(target);
+    this.events.light(box && !box.open ? valuesOf(box.item) : []);
+  }
+
+  show(stage, isOpen) {
+    this.stage = stage;
+    this.drawing = placed(stage, isOpen);
+    Object.values(this.layers).forEach((layer) => layer.replaceChildren());
+    this.made = new Map();
+    this.rendered = null;
+    this.resize();
+    this.refresh();
+  }
+
+  resize() {
+    const { width, height } = this.drawing;
+    this.left = Math.max(20, (this.scroller.clientWidth - width * this.zoom) / 2);
+    this.canvas.style.left = `${this.left}px`;
+    this.canvas.style.width = `${width}px`;
+    this.canvas.style.height = `${height}px`;
+    this.canvas.style.transform = `scale(${this.zoom})`;
+    this.sizer.style.width = `${width * this.zoom + 40}px`;
+    this.sizer.style.height = `${height * this.zoom + 40}px`;
+    for (const svg of this.canvas.querySelectorAll(":scope > svg")) {
+      svg.setAttribute("width", width);
+      svg.setAttribute("height", height);
+    }
+    this.canvas.classList.toggle("far", this.zoom < 0.45);
+  }
+
+  visible() {
+    const { scroller, zoom } = this;
+    if (this.whole) return [0, 0, this.drawing.width, this.drawing.height];
+    const [left, top] = [(scroller.scrollLeft - this.left) / zoom, scroller.scrollTop / zoom];
+    return [left, top, left + scroller.clientWidth / zoom, top + scroller.clientHeight / zoom];
+  }
+
+  // Draws what has come near and drops what has gone far, once the visible part leaves what was last drawn.
+  refresh(force = false) {
+    if (!this.drawing) return;
+    const [left, top, right, bottom] = this.visible(), done = this.rendered;
+    if (!force && done && left >= done[0] && top >= done[1] && right <= done[2] && bottom <= done[3]) return;
+    const margin = MARGIN / Math.max(this.zoom, 0.3);
+    const area = [left - margin, top - margin, right + margin, bottom + margin];
+    this.rendered = area;
+    const near = (a, b, c, d) => c >= area[0] && a <= area[2] && d >= area[1] && b <= area[3];
+    const kept = new Map();
+    const keep = (key, make) => {
+      kept.set(key, this.made.get(key) ?? make());
+      this.made.delete(key);
+    };
+    for (const box of this.drawing.boxes) {
+      if (near(box.left - 10, box.top - 10, box.left + slotWidth(box) + 10, box.top + box.height + 60)) keep(box, () => this.box(box));
+    }
+    this.drawing.wires.forEach((wire, number) => {
+      if (near(...wire.span)) keep(wire, () => this.wire(wire, number));
+    });
+    this.made.forEach((made) => made.forEach((each) => each.remove()));
+    this.made = kept;
+    this.mark();
+  }
+
+  box(box) {
+    const { item } = box, made = [];
+    const body = item.kind === "port" ? this.port(box) : this.body(box);
+    Object.assign(body.style, { left: `${box.left}px`, top: `${box.top}px`, width: `${box.width}px`, height: `${box.height}px` });
+    body.dataset.item = item.number;
+    this.layers[box.open ? "frames" : "boxes"].append(body);
+    made.push(body);
+    if (isShaded(box)) {
+      const pad = 7;
+      const shade = shape("rect", { x: box.left - pad, y: box.top - pad, width: box.width + 2 * pad, height: box.height + 2 * pad, rx: 10 });
+      this.layers.shade.append(shade);
+      made.push(shade);
+    }
+    if (box.labels.length) {
+      const labels = element("div", { className: "labels" }, ...box.labels.map((text) => element("div", { textContent: text })));
+      Object.assign(labels.style, { left: `${box.left + box.width / 2 + 6}px`, top: `${box.top + box.height + 2}px` });
+      this.layers.boxes.append(labels);
+      made.push(labels);
+    }
+    return made;
+  }
+
+  port(box) {
+    const { item } = box;
+    return element("div", { className: `box port ${item.role}`, tabIndex: -1, role: "button", title: `${item.role} ${valueText(item.value)}: ${typeText(item.value)}`, "aria-label": `${item.role} ${valueText(item.value)}` },
+      element("bdi", { className: "title", textContent: box.title }));
+  }
+
+  body(box) {
+    const { item, open } = box, group = isGroup(item);
+    const kind = group ? item.group.kind : "leaf";
+    const head = element("div", { className: "head" });
+    if (open) Object.assign(head.style, { top: `${Math.min(item.depth, 7) * 24}px`, maxWidth: `${box.width - 16}px` });
+    if (group) head.append(element("span", { className: "fold", textContent: open ? "▾" : "▸", title: open ? "Fold (Enter)" : "Open (Enter)" }));
+    for (const phase of PHASES) if (item.phases.has(phase)) head.append(element("span", { className: `badge ${phase}`, textContent: BADGES[phase], title: phase }));
+    head.append(element("bdi", { className: "title", textContent: box.title }));
+    if (item.added) head.append(element("span", { className: "mark added", textContent: group ? `+${item.added}` : "+", title: "new in this stage" }));
+    if (item.changed) head.append(element("span", { className: "mark changed", textContent: group ? `~${item.changed}` : "~", title: "changed in this stage" }));
+    if (open) head.append(element("span", { className: "subtitle", textContent: box.subtitle }));
+    const phases = item.phases.size === 1 ? [...item.phases][0] : "mixed";
+    const body = element("div", { className: `box ${group ? "group" : "node"} ${kind} ${phases}${open ? " open" : ""}${item.border && !open ? " border" : ""}`, tabIndex: -1, role: "button", title: titleTip(item), "aria-label": spoken(item) }, head);
+    if (group) body.setAttribute("aria-expanded", String(open));
+    if (!open && box.subtitle) body.append(element("bdi", { className: "subtitle", textContent: box.subtitle }));
+    for (const chip of box.chips) body.append(this.chip(chip));
+    const share = this.stage.seconds.size ? item.time / this.stage.stepSeconds : 0;
+    if (share > 0) {
+      const bar = element("div", { className: "share", title: `${shareText(share)} of the step` });
+      bar.style.width = `${Math.min(100, Math.max(1, share * 100))}%`;
+      body.append(bar);
+    }
+    return body;
+  }
+
+  chip(chip) {
+    const made = element("bdi", { className: `chip${chip.written ? " written" : ""}`, textContent: (chip.written ? "✎ " : "") + chip.text });
+    if (chip.state !== undefined) {
+      made.dataset.value = chip.state;
+      made.title = `${chip.written ? "writes" : "reads"} ${valueText(chip.state)}: ${typeText(chip.state)}`;
+    }
+    return made;
+  }
+
+  wire(wire, number) {
+    const bytes = wire.values.reduce((sum, value) => sum + valueBytes(value), 0);
+    const width = wire.control ? 1.2 : Math.min(5, 1 + Math.log2(1 + bytes / 4096) / 4);
+    const path = shape("path", { d: wire.path, class: `wire${wire.control ? " control" : ""}${wire.broken ? " broken" : ""}`, "stroke-width": width.toFixed(2) });
+    const hit = shape("path", { d: wire.path, class: "hit", "data-wire": number });
+    const tip = shape("title", {});
+    tip.textContent = wire.control
+      ? `${wire.target.title} waits for ${wire.source.title}`
+      : wire.values.slice(0, 12).map((value) => `${valueText(value)}: ${typeText(value)}, ${bytesText(valueBytes(value))}`).join("\n");
+    hit.append(tip);
+    this.layers.wires.append(path, hit);
+    const made = [path, hit];
+    if (isWithin(wire.source) && isWithin(wire.target) && !wire.broken) {
+      const shade = shape("path", { d: wire.path, class: "shaded" });
+      this.layers.shade.append(shade);
+      made.push(shade);
+    }
+    return made;
+  }
+
+  // Shows what is selected and what is lit on the elements that are in the document.
+  mark() {
+    const { selected, lit } = this.events.state();
+    for (const [box, made] of this.made) {
+      if (!box.item) continue;
+      const body = made[0], chosen = box.item === selected;
+      body.classList.toggle("selected", chosen);
+      body.tabIndex = chosen || (!selected && box.item === this.stage.root) ? 0 : -1;
+      body.classList.toggle("definer", lit.definers.has(box));
+      body.classList.toggle("user", lit.users.has(box));
+    }
+    this.layers.overlay.replaceChildren(...lit.curves.map((d) => shape("path", { d })));
+  }
+
+  // The box that shows an item: its own, or that of the folded group which holds it.
+  shown(item) {
+    while (item && !this.drawing.byItem.has(item)) item = item.parent;
+    return item ? this.drawing.byItem.get(item) : null;
+  }
+
+  elementOf(item) {
+    return this.made.get(this.drawing.byItem.get(item))?.[0];
+  }
+
+  reveal(item, focus) {
+    const box = this.drawing.byItem.get(item), { scroller, zoom } = this;
+    if (!box) return;
+    const [left, top] = [this.left + box.left * zoom, box.top * zoom], width = Math.min(box.width * zoom, scroller.clientWidth), height = Math.min(box.height * zoom, scroller.clientHeight - 80);
+    if (left < scroller.scrollLeft || left + width > scroller.scrollLeft + scroller.clientWidth) scroller.scrollLeft = left + width / 2 - scroller.clientWidth / 2;
+    if (top < scroller.scrollTop || top + height > scroller.scrollTop + scroller.clientHeight) scroller.scrollTop = top + height / 2 - scroller.clientHeight / 2;
+    this.refresh();
+    if (focus) this.elementOf(item)?.focus({ preventScroll: true });
+  }
+
+  zoomTo(zoom, x, y) {
+    const { scroller } = this, frame = scroller.getBoundingClientRect();
+    const [dx, dy] = [(x ?? frame.left + frame.width / 2) - frame.left, (y ?? frame.top + frame.height / 2) - frame.top];
+    const [px, py] = [(scroller.scrollLeft + dx - this.left) / this.zoom, (scroller.scrollTop + dy) / this.zoom];
+    this.zoom = Math.min(2.5, Math.max(0.08, zoom));
+    this.resize();
+    scroller.scrollTo(px * this.zoom - dx + this.left, py * this.zoom - dy);
+    this.rendered = null;
+    this.refresh();
+  }
+
+  fit() {
+    const { width, height } = this.drawing, { clientWidth, clientHeight } = this.scroller;
+    this.zoomTo(Math.min(1, (clientWidth - 50) / width, (clientHeight - 50) / height));
+    this.scroller.scrollTo(0, 0);
+  }
+
+  // The first view: all of it if that can be read, else its top in the middle.
+  begin() {
+    this.fit();
+    if (this.zoom >= 0.6) return;
+    this.zoomTo(1);
+    const first = this.drawing.boxes.find((box) => box.item.depth === 1) ?? this.drawing.boxes[0];
+    this.scroller.scrollTo(this.left + first.left + first.width / 2 - this.scroller.clientWidth / 2, 0);
+    this.refresh();
+  }
+
+  // For paper: everything, as large as one page is wide.
+  print(on) {
+    this.whole = on;
+    if (!this.drawing) return;
+    this.canvas.style.transform = on ? `scale(${Math.min(1, 1000 / (this.drawing.width + 40))})` : `scale(${this.zoom})`;
+    this.sizer.style.height = `${(this.drawing.height + 40) * (on ? Math.min(1, 1000 / (this.drawing.width + 40)) : this.zoom)}px`;
+    this.refresh(true);
+  }
+}
+
+// An open group is in the window with all of its nodes that wait for anything, a folded one with most of them.
+function isShaded({ item, open }) {
+  return item.parent !== null && item.inside > 0 && item.inside >= (item.count - item.free) * (open ? 1 : 0.5);
+}
+
+// The start and the get of a window stand at its borders.
+const isWithin = (box) => isShaded(box) || box.item.border > 0;
+
+// What an item gives to others.
+function valuesOf(item) {
+  if (item.kind === "port") return [item.value];
+  if (item.node >= 0) return data.nodes[item.node].outputs;
+  return [...item.outgoing];
+}
+
+function titleTip(item) {
+  const share = item.time ? `\n${secondsText(item.time)} per step` : "";
+  if (isGroup(item)) return `${item.group.path || item.label}\n${counted(item.count, "node")}${share}`;
+  const node = data.nodes[item.node];
+  const outputs = node.outputs.map((value) => `${valueText(value)}: ${typeText(value)}, ${bytesText(valueBytes(value))}`);
+  return [item.label, ...outputs].join("\n") + share;
+}
+
+function spoken(item) {
+  const marks = `${item.added ? ", new in this stage" : ""}${item.changed ? ", changed in this stage" : ""}${item.inside ? (item.inside === item.count ? ", inside the overflow window" : ", partly inside the overflow window") : ""}`;
+  if (isGroup(item)) return `${item.group.kind} ${item.label}, ${counted(item.count, "node")}, ${[...item.phases].join(" and ")}${marks}`;
+  return `${item.label} ${data.nodes[item.node].outputs.map(valueText).join(" ")}, ${item.phase}${marks}`;
+}

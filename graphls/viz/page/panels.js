@@ -1,0 +1,231 @@
+// What stands beside the graph: the selected item, source lines, states, what the pass changed, and time.
+
+const PLACES_SHOWN = 3;
+
+function badge(phase) {
+  return element("span", { className: `badge ${phase}`, textContent: BADGES[phase], title: phase });
+}
+
+function link(text, title, action) {
+  return element("button", { className: "link", type: "button", title, onclick: action }, element("bdi", { textContent: short(text, 80) }));
+}
+
+class Panels {
+  constructor(events) {
+    this.events = events;
+    this.details = document.getElementById("details");
+    this.source = document.getElementById("source");
+    this.states = document.getElementById("states");
+    this.changes = document.getElementById("changes");
+    this.time = document.getElementById("time");
+  }
+
+  show(stage) {
+    this.stage = stage;
+    this.showStates();
+    this.showChanges();
+    this.showTime();
+    this.showSource();
+    this.select(null);
+  }
+
+  row(label, ...content) {
+    return element("tr", {}, element("th", { scope: "row", textContent: label }), element("td", {}, ...content));
+  }
+
+  valueLink(value) {
+    const made = link(valueText(value), "Go to its definition", () => this.events.value(value));
+    made.dataset.value = value;
+    return element("span", { className: "value" }, made, ` ${typeText(value)} · ${bytesText(valueBytes(value))} `);
+  }
+
+  itemLink(item) {
+    return element("span", { className: "value" }, ...(item.phase ? [badge(item.phase)] : []), " ", link(nameOf(item), "Show it", () => this.events.select(item)), " ");
+  }
+
+  select(item) {
+    if (!item) return this.details.replaceChildren(element("p", { className: "hint", textContent: "Select a box or a line of the text. Hover a value to see where it is made and used." }));
+    const rows = item.kind === "port" ? this.portRows(item) : item.node >= 0 ? this.nodeRows(item) : this.groupRows(item);
+    const place = item.node >= 0 ? data.nodes[item.node].place : -1;
+    this.details.replaceChildren(
+      element("h2", {}, ...[...item.phases].map(badge), " ", element("bdi", { textContent: nameOf(item) })),
+      element("table", { className: "facts" }, ...rows),
+      ...(place >= 0 ? [this.snippet(place)] : []),
+    );
+  }
+
+  portRows(item) {
+    const users = this.stage.users.get(item.value) ?? [];
+    return [this.row(item.role, this.valueLink(item.value)), ...(users.length ? [this.row("used by", ...this.several(users))] : [])];
+  }
+
+  groupRows(item) {
+    const rows = [this.row(item.group.kind, element("bdi", { textContent: item.group.path || item.label }))];
+    rows.push(this.row("holds", `${counted(item.count, "node")}${item.added ? `, ${item.added} new` : ""}${item.changed ? `, ${item.changed} changed` : ""}`));
+    for (const [label, values] of [["takes", item.incoming], ["gives", item.outgoing]]) {
+      const plain = [...values].filter((value) => !isState(value));
+      if (plain.length) rows.push(this.row(label, ...this.limited(plain.map((value) => this.valueLink(value)))));
+    }
+    return [...rows, ...this.stateRows(item), ...this.timeRows(item)];
+  }
+
+  nodeRows(item) {
+    const node = data.nodes[item.node], rows = [];
+    rows.push(this.row("phase", node.phase + (item.inside ? ", inside the overflow window" : "")));
+    if (node.scope) rows.push(this.row("cell", element("bdi", { textContent: node.scope })));
+    if (node.inputs.length) rows.push(this.row("reads", ...node.inputs.map((value) => this.valueLink(value))));
+    for (const value of node.outputs) {
+      const users = this.stage.users.get(value) ?? [];
+      rows.push(this.row("gives", this.valueLink(value), element("div", { className: "users" }, users.length ? "used by " : "used by nothing else", ...this.several(users))));
+    }
+    if (node.after.length) rows.push(this.row("waits for", ...node.after.map((value) => this.valueLink(value))));
+    if (node.attributes) rows.push(this.row("attributes", element("bdi", { className: "code", textContent: node.attributes })));
+    const changed = this.stage.changed.get(item.node);
+    if (changed) rows.push(this.row("was", ...changed.was.map((text) => element("bdi", { className: "code block", textContent: text }))));
+    for (const window of this.stage.windows) {
+      const inside = `the overflow window, which has ${counted(window.nodes.length, "node")} inside`;
+      if (window.start === item.node) rows.push(this.row("opens", inside));
+      if (window.get === item.node) rows.push(this.row("closes", inside));
+    }
+    return [...rows, ...this.stateRows(item), ...this.timeRows(item)];
+  }
+
+  stateRows(item) {
+    return item.writes.length ? [this.row("writes", ...this.limited(item.writes.map((value) => this.valueLink(value))))] : [];
+  }
+
+  timeRows(item) {
+    if (!this.stage.seconds.size || !item.time) return [];
+    return [this.row("time", `${secondsText(item.time)} per step, ${shareText(item.time / this.stage.stepSeconds)}`)];
+  }
+
+  several(items) {
+    return this.limited([...new Set(items)].map((item) => this.itemLink(item)));
+  }
+
+  limited(elements, most = 24) {
+    if (elements.length <= most) return elements;
+    const more = element("button", { className: "link", type: "button", textContent: `and ${elements.length - most} more` });
+    more.addEventListener("click", () => more.replaceWith(...elements.slice(most)));
+    return [...elements.slice(0, most), more];
+  }
+
+  // The user's line with its neighbours.
+  snippet(place) {
+    const [file, line] = data.places[place], lines = data.files[file].lines;
+    const made = element("div", { className: "snippet" });
+    made.append(link(`${data.files[file].name}:${line}`, "Show all lines that made nodes", () => this.events.place(place)));
+    for (let number = line - PLACES_SHOWN; number <= line + PLACES_SHOWN; number++) {
+      if (lines[number] !== undefined) made.append(this.sourceLine(number, lines[number], number === line));
+    }
+    if (lines[line] === undefined) made.append(element("p", { className: "hint", textContent: "The file could not be read when this page was written." }));
+    return made;
+  }
+
+  sourceLine(number, text, here) {
+    return element("div", { className: `code${here ? " here" : ""}` }, element("span", { className: "number", textContent: number }), element("bdi", { textContent: text || " " }));
+  }
+
+  showSource() {
+    const made = new Map();
+    for (const [number, item] of this.stage.nodeItems) {
+      const place = data.nodes[number].place;
+      if (place >= 0) made.has(place) ? made.get(place).push(item) : made.set(place, [item]);
+    }
+    const sections = data.files.map((file, number) => {
+      const section = element("section", {}, element("h3", {}, element("bdi", { textContent: file.name })));
+      const byLine = new Map([...made].filter(([place]) => data.places[place][0] === number).map(([place, items]) => [data.places[place][1], { place, items }]));
+      const known = [...new Set([...Object.keys(file.lines).map(Number), ...byLine.keys()])].sort((a, b) => a - b);
+      let last = 0;
+      for (const line of known) {
+        if (last && line > last + 1) section.append(element("div", { className: "gap", textContent: "⋯" }));
+        last = line;
+        const row = this.sourceLine(line, file.lines[line] ?? "", false);
+        const entry = byLine.get(line);
+        if (entry) {
+          row.dataset.place = entry.place;
+          row.append(element("button", { className: "link count", type: "button", textContent: counted(entry.items.length, "node"), onclick: () => this.listNodes(row, entry.items) }));
+        }
+        section.append(row);
+      }
+      return byLine.size ? section : "";
+    });
+    this.source.replaceChildren(...sections);
+    if (!made.size) this.source.append(element("p", { className: "hint", textContent: "No node of this graph has a source line." }));
+  }
+
+  listNodes(row, items) {
+    if (row.nextSibling?.className === "made") return row.nextSibling.remove();
+    row.after(element("div", { className: "made" }, ...this.several(items)));
+  }
+
+  revealPlace(place) {
+    for (const row of this.source.querySelectorAll(".here")) row.classList.remove("here");
+    const row = this.source.querySelector(`[data-place="${place}"]`);
+    if (!row) return;
+    row.classList.add("here");
+    row.scrollIntoView({ block: "center" });
+    if (row.nextSibling?.className !== "made") row.querySelector(".count").click();
+  }
+
+  table(header, rows) {
+    return element("table", { className: "grid" },
+      element("thead", {}, element("tr", {}, ...header.map((text) => element("th", { scope: "col", textContent: text })))),
+      element("tbody", {}, ...rows.map((cells) => element("tr", {}, ...cells.map((cell) => element("td", {}, ...[cell].flat()))))));
+  }
+
+  showStates() {
+    const rows = [...this.stage.states].map(([value, record]) => [
+      this.valueLink(value),
+      record.readers.length ? this.several(record.readers) : "nothing",
+      record.newValue === null ? "not written" : record.writer ? this.itemLink(record.writer) : valueText(record.newValue),
+    ]);
+    const bytes = [...this.stage.states.keys()].reduce((sum, value) => sum + valueBytes(value), 0);
+    this.states.replaceChildren(element("p", { textContent: `${counted(rows.length, "state")} of ${bytesText(bytes)} outlive${rows.length === 1 ? "s" : ""} the step.` }),
+      this.table(["state", "read by", "written by"], rows));
+  }
+
+  showChanges() {
+    const { added, removed, changed } = this.stage.difference, stage = this.stage;
+    if (!stage.number) return this.changes.replaceChildren(element("p", { className: "hint", textContent: "This is the first stage." }));
+    const before = data.stages[stage.number - 1].name;
+    const list = (title, nodes, make) => nodes.length ? [element("h3", { textContent: `${title} (${nodes.length})` }), element("div", { className: "list" }, ...this.limited(nodes.map(make), 200))] : [];
+    const text = (node) => link(nodeText(node), "Show it", () => this.events.select(stage.nodeItems.get(node)));
+    this.changes.replaceChildren(
+      element("p", { textContent: added.length + removed.length + changed.length ? `Compared with ${before}.` : `The nodes are those of ${before}.` }),
+      ...list("Changed", changed, ([old, node, was]) => element("div", { className: "pair" },
+        element("div", { className: "removed code", textContent: `− ${nodeText(old)}` }), element("div", { className: "added code" }, "+ ", text(node)),
+        ...was.map((each) => element("div", { className: "was", textContent: `was ${each}` })))),
+      ...list("New", added, (node) => element("div", { className: "added code" }, "+ ", text(node))),
+      ...list("Gone", removed, (node) => element("div", { className: "removed code" }, "− ",
+        link(nodeText(node), `Show it in ${before}`, () => this.events.earlier(node)))),
+    );
+  }
+
+  showTime() {
+    const { seconds, stepSeconds } = this.stage;
+    document.getElementById("tab-time").hidden = !seconds.size;
+    if (!seconds.size) return;
+    const items = [...this.stage.nodeItems.values()].filter((item) => seconds.get(item.node));
+    const own = (item) => seconds.get(item.node);
+    const sums = (key) => {
+      const totals = new Map();
+      for (const item of items) totals.set(key(item), (totals.get(key(item)) ?? 0) + own(item));
+      return [...totals].sort((a, b) => b[1] - a[1]).slice(0, 30).map(([name, sum]) => [element("bdi", { textContent: name }), secondsText(sum), shareText(sum / stepSeconds)]);
+    };
+    const dearest = items.sort((a, b) => own(b) - own(a)).slice(0, 30);
+    this.time.replaceChildren(
+      element("p", { textContent: `${secondsText(stepSeconds)} per step.` }),
+      this.table(["phase", "time", "share"], sums((item) => data.nodes[item.node].phase)),
+      this.table(["primitive", "time", "share"], sums((item) => data.nodes[item.node].primitive)),
+      this.table(["cell", "time", "share"], sums((item) => data.nodes[item.node].scope || "(no cell)")),
+      this.table(["node", "time", "share"], dearest.map((item) => [this.itemLink(item), secondsText(own(item)), shareText(own(item) / stepSeconds)])),
+    );
+  }
+}
+
+function nameOf(item) {
+  if (item.kind === "port") return `${item.role} ${valueText(item.value)}`;
+  if (item.node < 0) return item.group.path || item.label;
+  return nodeName(item.node);
+}

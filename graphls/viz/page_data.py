@@ -1,0 +1,208 @@
+"""What the page of a graph shows, as lists and dicts for JSON: each node, value, line and group once for all stages."""
+
+from __future__ import annotations
+
+import linecache
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+from graphls.ir.diff import diff
+from graphls.ir.graph import Graph, Node, Value
+from graphls.ir.text import attribute_text, lines, reference
+from graphls.ir.types import Type
+from graphls.viz.layers import Edge, Layers, layered
+from graphls.viz.links import Links
+from graphls.viz.tree import Child, Group, Port, grouped
+from graphls.viz.window import windows
+
+if TYPE_CHECKING:
+    from graphls.profile import Profile
+
+NEIGHBOURS = 3
+"""So many lines of source are shown before and after the one that made a node."""
+LONGEST_LINE = 2000
+"""So many characters of a line of source or of text are shown."""
+
+
+def page_data(stages: Mapping[str, Graph], title: str, profile: Profile | None = None) -> dict[str, Any]:
+    """The data of a page with a tab for each stage; a profile belongs to the last one.
+
+    Sources are read from `.py` files and notebook cells only, since the places may come from a graph of a stranger.
+    """
+    return _PageData().of(stages, title, profile)
+
+
+class _Numbers:
+    """Numbers for things in order of their first use, with a record for each."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[Hashable, int] = {}
+        self.records: list[Any] = []
+
+    def __contains__(self, key: Hashable) -> bool:
+        return key in self.numbers
+
+    def add(self, key: Hashable, record: Any) -> int:
+        number = self.numbers.setdefault(key, len(self.records))
+        if number == len(self.records):
+            self.records.append(record)
+        return number
+
+
+class _PageData:
+    def __init__(self) -> None:
+        self.types, self.values, self.nodes = _Numbers(), _Numbers(), _Numbers()
+        self.lines, self.groups, self.places = _Numbers(), _Numbers(), _Numbers()
+        self.files: dict[str, set[int]] = {}
+
+    def of(self, stages: Mapping[str, Graph], title: str, profile: Profile | None) -> dict[str, Any]:
+        made: list[dict[str, Any]] = []
+        before = None
+        for name, graph in stages.items():
+            made.append(self.stage(name, graph, before))
+            before = graph
+        if profile is not None and made:
+            seconds = profile.node_seconds
+            made[-1]["times"] = [[self.nodes.numbers[node], seconds[node]] for node in seconds if node in self.nodes]
+            made[-1]["stepSeconds"] = profile.step_seconds
+        return {
+            "title": title,
+            "types": self.types.records,
+            "values": self.values.records,
+            "nodes": self.nodes.records,
+            "lines": self.lines.records,
+            "groups": self.groups.records,
+            "places": self.places.records,
+            "files": [{"name": name, "lines": _source(name, numbers)} for name, numbers in self.files.items()],
+            "stages": made,
+        }
+
+    def stage(self, name: str, graph: Graph, before: Graph | None) -> dict[str, Any]:
+        shown = [self.line(*each) for each in lines(graph)]
+        root = grouped(graph)
+        return {
+            "name": name,
+            "lines": shown,
+            "root": self.group(root, Links(root)),
+            "states": [self.value(state) for state in graph.states],
+            "writes": [[self.value(write.state), self.value(write.value)] for write in graph.writes],
+            "windows": [
+                {"start": self.node(start), "get": self.node(get), "nodes": sorted(map(self.node, inside))}
+                for start, get, inside in windows(graph)
+            ],
+            "difference": self.difference(before, graph),
+            "times": [],
+            "stepSeconds": 0,
+        }
+
+    def difference(self, before: Graph | None, after: Graph) -> dict[str, Any]:
+        if before is None:
+            return {"added": [], "removed": [], "changed": []}
+        found = diff(before, after)
+        return {
+            "added": [self.node(node) for node in found.added],
+            "removed": [self.node(node) for node in found.removed],
+            "changed": [[self.node(a), self.node(b), found.was[b]] for a, b in found.changed],
+        }
+
+    def type(self, type: Type) -> int:
+        return self.types.add(type, [str(type), type_bytes(type)])
+
+    def value(self, value: Value) -> int:
+        if value in self.values:
+            return self.values.numbers[value]
+        return self.values.add(value, [reference(value), self.type(value.type)])
+
+    def node(self, node: Node) -> int:
+        if node in self.nodes:
+            return self.nodes.numbers[node]
+        record = {
+            "primitive": node.primitive.name,
+            "inputs": self.several(node.inputs),
+            "outputs": self.several(node.outputs),
+            "after": self.several(node.after),
+            "phase": node.phase,
+            "scope": node.scope,
+            "place": self.place(node),
+            "attributes": _cut(", ".join(f"{key}={attribute_text(value)}" for key, value in node.attrs.items())),
+        }
+        if node.regions:
+            record["parameters"] = self.several(value for region in node.regions for value in region.inputs)
+        return self.nodes.add(node, record)
+
+    def several(self, values: Iterable[Value]) -> list[int]:
+        return [self.value(value) for value in values]
+
+    def place(self, node: Node) -> int:
+        if node.loc is None:
+            return -1
+        numbers = self.files.setdefault(node.loc.file, set())
+        numbers.add(node.loc.line)
+        return self.places.add(node.loc, [list(self.files).index(node.loc.file), node.loc.line])
+
+    def line(self, text: str, what: object) -> int:
+        """A line of text, with the node it shows or, where it shows none, the values in it."""
+        if isinstance(what, Node):
+            return self.lines.add((text, what), [_cut(text), self.node(what), []])
+        values = tuple(_values_of(what))
+        return self.lines.add((text, values), [_cut(text), -1, self.several(values)])
+
+    def group(self, group: Group, links: Links) -> int:
+        """The number of a group; one that is in several stages is laid out once."""
+        owner = -1 if group.node is None else self.node(group.node)
+        children = tuple(self.child(child, links) for child in group.children)
+        key = (group.label, group.kind, group.path, group.phase, owner, children)
+        if key in self.groups:
+            return self.groups.numbers[key]
+        record = {"label": group.label, "kind": group.kind, "path": group.path, "phase": group.phase, "node": owner}
+        return self.groups.add(key, {**record, "children": children, **self.drawn(group.children, layered(group, links))})
+
+    def child(self, child: Child, links: Links) -> int | tuple[str, int]:
+        """A node as its number, a group as -1 less its number, a port as its kind and value."""
+        if isinstance(child, Port):
+            return child.kind, self.value(child.value)
+        return self.node(child) if isinstance(child, Node) else -1 - self.group(child, links)
+
+    def drawn(self, children: Sequence[Child], layers: Layers) -> dict[str, Any]:
+        """Rows of places in `children`, of waypoints as -1 less their number, and edges between those."""
+        slots: dict[Any, int] = {child: place for place, child in enumerate(children)}
+        waypoints = 0
+        for slot in (slot for row in layers.rows for slot in row):
+            if slot not in slots:
+                waypoints += 1
+                slots[slot] = -waypoints
+
+        def edge(each: Edge) -> list[Any]:
+            ends = [slots[each.source], slots[each.target], self.several(each.values)]
+            return [*ends, each.control + 2 * each.broken, [slots[slot] for slot in each.via]]
+
+        return {"rows": [[slots[slot] for slot in row] for row in layers.rows], "edges": list(map(edge, layers.edges))}
+
+
+def type_bytes(type: Type) -> int:
+    """The size of a value of this type in bytes, as the graph has it."""
+    return type.dtype.itemsize * prod(type.shape)
+
+
+def _values_of(what: object) -> Iterable[Value]:
+    if isinstance(what, Graph):
+        return what.inputs
+    if isinstance(what, Value):
+        return (what,)
+    if isinstance(what, tuple):
+        return what
+    return () if what is None else (what.state, what.value)  # type: ignore[attr-defined]
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LONGEST_LINE else text[: LONGEST_LINE - 1] + "…"
+
+
+def _source(file: str, numbers: set[int]) -> dict[str, str]:
+    """The lines around these, by number."""
+    if not file.endswith(".py") and not file.startswith("<"):
+        return {}
+    found = linecache.getlines(file)
+    wanted = {n + i for n in numbers for i in range(-NEIGHBOURS, NEIGHBOURS + 1)}
+    return {str(n): _cut(found[n - 1].rstrip("\n\r")) for n in sorted(wanted) if 0 < n <= len(found)}
