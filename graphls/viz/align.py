@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import TypeVar
 
 Box = TypeVar("Box")
-ROUNDS = 6
+ROUNDS = 10
 
 
 def aligned(
@@ -15,12 +15,13 @@ def aligned(
     widths: Mapping[Box, float],
     weights: Mapping[Box, float],
     segments: Iterable[tuple[Box, Box]],
+    thin: Collection[Box],
     gap: float,
 ) -> dict[Box, float]:
     """The middle of each box; the order of each row stays, and neighbours are `gap` apart at least.
 
     Each row in turn takes the places that are nearest to the mean of its neighbours in other rows, by least squares
-    with these weights.
+    with these weights. In the end what is `thin` follows its thin neighbours only, so that long lines are straight.
     """
     neighbours: dict[Box, list[Box]] = {box: [] for row in rows for box in row}
     for source, target in segments:
@@ -30,6 +31,8 @@ def aligned(
     for row in rows:
         middle.update(zip(row, _nearest(row, [0.0] * len(row), widths, weights, gap), strict=True))
     for i in range(ROUNDS):
+        if i == ROUNDS - 2:
+            neighbours |= {box: [n for n in neighbours[box] if n in thin] or neighbours[box] for box in thin}
         for row in rows if i % 2 else reversed(rows):
             wishes = [_mean([middle[n] for n in neighbours[box]] or [middle[box]]) for box in row]
             middle.update(zip(row, _nearest(row, wishes, widths, weights, gap), strict=True))

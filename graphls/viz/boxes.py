@@ -48,7 +48,7 @@ def detail(child: Child) -> str:
     if child.node is not None:
         results = listed(child.node.outputs)
         return plain(f"{results} · {_count(len(nodes) - 1)} inside", WIDEST)
-    return _count(len(nodes)) if nodes else f"{len(child.children)} ports"
+    return _count(len(nodes)) if nodes else listed(port.value for port in child.children if isinstance(port, Port))
 
 
 def _count(number: int) -> str:

@@ -124,6 +124,7 @@ class _Placer:
             {slot: width for slot, (width, _) in sizes.items()},
             {slot: STIFF if isinstance(slot, Waypoint) else size[0] for slot, size in sizes.items()},
             _segments(layers.edges),
+            {slot for slot in sizes if isinstance(slot, Waypoint)},
             ACROSS,
         )
         left = min((middle[slot] - sizes[slot][0] / 2 for slot in sizes), default=0) - ACROSS
