@@ -29,6 +29,7 @@ class _Dot:
         self.graph = graph
         self.names: dict[Value, str] = {}
         self.edges: list[tuple[Value, str, str]] = []
+        self.joins: list[str] = []
         self.count = 0
         found = windows(graph)
         self.amber = {node for start, get, inside in found for node in (start, get, *inside)}
@@ -44,6 +45,7 @@ class _Dot:
             yield from self.child(child, "  ")
         for write in self.graph.writes:
             self.edges.append((write.value, self.names[write.state], 'color="#cf222e", constraint=false'))
+        yield from self.joins
         for value, name, how in self.edges:
             yield f"  {self.names[value]} -> {name} [{how}];"
         yield "}"
@@ -81,9 +83,10 @@ class _Dot:
         name = self.named(port.value) if gives else self.named()
         if not gives:
             self.edge(port.value, name)
-        joined = f" {name} -> {owner} [style=dotted];" if owner and not gives else ""
+            if owner:
+                self.joins.append(f"  {name} -> {owner} [style=dotted];")
         text = _label(port.kind, _typed(port.value))
-        return f"{indent}{name} [{text}, shape=ellipse, {_filled(MIXED)}];{joined}"
+        return f"{indent}{name} [{text}, shape=ellipse, {_filled(MIXED)}];"
 
     def node(self, node: Node, name: str, indent: str) -> str:
         text = _label(node.primitive.name, *map(_typed, node.outputs))
