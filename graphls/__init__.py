@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from graphls import amp, ir, nn, ops, passes
+from graphls import amp, ir, nn, ops, passes, viz
 from graphls.amp import DynamicLossScaleManager, FixedLossScaleManager, LossScaleManager
 from graphls.api import Compiled, compile, trace_graph
 from graphls.ir.errors import GraphlsError, TraceError, VerifyError
@@ -81,4 +81,5 @@ __all__ = [
     "uint32",
     "uint64",
     "value_and_grad",
+    "viz",
 ]

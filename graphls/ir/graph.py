@@ -6,9 +6,9 @@ pipeline costs a list of references and no copy.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from graphls.ir.errors import GraphKeyError
 from graphls.ir.registry import Operation, nearest
@@ -104,6 +104,9 @@ class Graph:
     writes: tuple[Write, ...]
     outputs: tuple[Value, ...]
 
+    picture: ClassVar[Callable[[Graph], str] | None] = None
+    """What draws a graph in notebooks, as SVG; `graphls.viz` puts it here, as the IR imports nothing from above it."""
+
     def replace(self, **changes: Any) -> Graph:
         """A copy with some fields changed."""
         return replace(self, **changes)
@@ -126,6 +129,9 @@ class Graph:
         from graphls.ir.text import dump
 
         return dump(self)
+
+    def _repr_svg_(self) -> str | None:
+        return None if Graph.picture is None else Graph.picture(self)
 
     def __repr__(self) -> str:
         return f"<Graph @{self.name}: {len(self.nodes)} nodes, {len(self.states)} states>"

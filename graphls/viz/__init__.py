@@ -1,1 +1,17 @@
 """Pictures of graphs."""
+
+from __future__ import annotations
+
+from graphls.ir.graph import Graph
+
+NOTEBOOK_BOXES = 60
+"""So many boxes the picture of a graph in a notebook shows."""
+
+
+def _picture(graph: Graph) -> str:
+    from graphls.viz.svg import to_svg
+
+    return to_svg(graph, NOTEBOOK_BOXES)
+
+
+Graph.picture = _picture

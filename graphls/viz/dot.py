@@ -1,67 +1,120 @@
-"""Graphs as DOT: cells as clusters, phases as colours, control edges dashed."""
+"""Graphs in the DOT language of Graphviz: groups as clusters, phases as colours, control edges dashed."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from graphls.ir.graph import Graph, Node, Value, uses
+from graphls.ir.graph import Graph, Node, Value
 from graphls.ir.text import reference
+from graphls.viz.colours import MIXED, PHASES, WINDOW
+from graphls.viz.plain import plain
+from graphls.viz.tree import Child, Group, Port, grouped
+from graphls.viz.window import windows
 
-COLOURS = {"forward": "#cfe3f7", "backward": "#f9dcc4", "check": "#e9d5f5", "update": "#d5ecd4"}
+LONGEST = 200
+"""So many characters of a name are shown; Graphviz refuses strings of some thousands."""
 
 
 def to_dot(graph: Graph) -> str:
-    """The graph in the DOT language; the same graph gives the same text."""
-    return "\n".join(_lines(graph)) + "\n"
+    """The graph in the DOT language; the same graph gives the same text.
+
+    Phases, cells and regions are clusters, states cylinders. What a node with regions gives comes from its own box,
+    to which the regions yield. Nodes of an overflow window, and those that open and close it, have amber borders.
+    """
+    return "\n".join(_Dot(graph).lines()) + "\n"
 
 
-def _lines(graph: Graph) -> Iterator[str]:
-    yield f"digraph {_quoted(graph.name)} {{"
-    yield '  rankdir=TB; node [shape=box, style="filled,rounded", fontname="Helvetica", fontsize=10];'
-    for value in (*graph.inputs, *graph.states):
-        shape = "cylinder" if value.is_state else "ellipse"
-        label = _quoted(f"{reference(value)} {value.type}")
-        yield f'  {_quoted(reference(value))} [label={label}, shape={shape}, fillcolor="#eeeeee"];'
-    yield from _nodes(graph)
-    yield from _edges(graph)
-    yield "}"
+class _Dot:
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.names: dict[Value, str] = {}
+        self.edges: list[tuple[Value, str, str]] = []
+        self.joins: list[str] = []
+        self.count = 0
+        found = windows(graph)
+        self.amber = {node for start, get, inside in found for node in (start, get, *inside)}
 
+    def lines(self) -> Iterator[str]:
+        yield f"digraph {_quoted(self.graph.name)} {{"
+        yield '  rankdir=TB; node [shape=box, style="filled,rounded", fontname="Helvetica", fontsize=10];'
+        yield '  edge [fontname="Helvetica", fontsize=8, color="#57606a"];'
+        yield '  graph [fontname="Helvetica", fontsize=11, labeljust=l, style="filled,rounded"];'
+        for state in self.graph.states:
+            yield f"  {self.named(state)} [{_label(_typed(state))}, shape=cylinder, {_filled(MIXED)}];"
+        for child in grouped(self.graph).children:
+            yield from self.child(child, "  ")
+        for write in self.graph.writes:
+            self.edges.append((write.value, self.names[write.state], 'color="#cf222e", constraint=false'))
+        yield from self.joins
+        for value, name, how in self.edges:
+            yield f"  {self.names[value]} -> {name} [{how}];"
+        yield "}"
 
-def _nodes(graph: Graph) -> Iterator[str]:
-    scopes: dict[str, list[Node]] = {}
-    for node in graph.nodes:
-        scopes.setdefault(node.scope, []).append(node)
-    for number, (scope, nodes) in enumerate(scopes.items()):
-        if scope:
-            yield f"  subgraph cluster_{number} {{ label={_quoted(scope)};"
-        for node in nodes:
-            shown = ", ".join(f"{reference(v)} {v.type}" for v in node.outputs)
-            label = f"{node.primitive.name}\n{shown}"
-            tooltip = f", tooltip={_quoted(str(node.loc))}" if node.loc else ""
-            yield f'    {_name(node)} [label={_quoted(label)}, fillcolor="{COLOURS[node.phase]}"{tooltip}];'
-        if scope:
-            yield "  }"
+    def named(self, *values: Value) -> str:
+        """The name of a new box, which gives these values."""
+        name = f"n{self.count}"
+        self.count += 1
+        self.names.update((value, name) for value in values)
+        return name
 
+    def child(self, child: Child, indent: str, owner: str = "") -> Iterator[str]:
+        if isinstance(child, Group):
+            yield from self.group(child, indent, owner)
+        elif isinstance(child, Port):
+            yield self.port(child, indent, owner)
+        else:
+            yield self.node(child, self.named(*child.outputs), indent)
 
-def _edges(graph: Graph) -> Iterator[str]:
-    definer = {value: node for node in graph.nodes for value in node.outputs}
+    def group(self, group: Group, indent: str, owner: str) -> Iterator[str]:
+        colour = PHASES.get(group.phase, MIXED)
+        yield f"{indent}subgraph cluster_{self.named()} {{"
+        yield f'{indent}  {_label(group.label)}; color="{colour}"; fillcolor="{colour}12";'
+        if group.node is not None:
+            owner = self.named()
+        for child in group.children:
+            yield from self.child(child, indent + "  ", owner)
+        if group.node is not None:
+            self.names.update((value, owner) for value in group.node.outputs)
+            yield self.node(group.node, owner, indent + "  ")
+        yield f"{indent}}}"
 
-    def source(value: Value) -> str:
-        return _name(definer[value]) if value in definer else _quoted(reference(value))
+    def port(self, port: Port, indent: str, owner: str) -> str:
+        gives = port.kind in ("input", "parameter")
+        name = self.named(port.value) if gives else self.named()
+        if not gives:
+            self.edge(port.value, name)
+            if owner:
+                self.joins.append(f"  {name} -> {owner} [style=dotted];")
+        text = _label(port.kind, _typed(port.value))
+        return f"{indent}{name} [{text}, shape=ellipse, {_filled(MIXED)}];"
 
-    for node in graph.nodes:
-        for value in uses(node):
-            yield f"  {source(value)} -> {_name(node)};"
+    def node(self, node: Node, name: str, indent: str) -> str:
+        text = _label(node.primitive.name, *map(_typed, node.outputs))
+        border = f', color="{WINDOW}", penwidth=3' if node in self.amber else f', color="{PHASES[node.phase]}"'
+        tooltip = f", tooltip={_quoted(str(node.loc))}" if node.loc else ""
+        for value in dict.fromkeys(node.inputs):
+            self.edge(value, name)
         for value in node.after:
-            yield f"  {source(value)} -> {_name(node)} [style=dashed, color=gray];"
-    for write in graph.writes:
-        yield f"  {source(write.value)} -> {_quoted(reference(write.state))} [color=red, constraint=false];"
+            self.edges.append((value, name, "style=dashed"))
+        return f"{indent}{name} [{text}, {_filled(PHASES[node.phase])}{border}{tooltip}];"
+
+    def edge(self, value: Value, name: str) -> None:
+        self.edges.append((value, name, _label(str(value.type))))
 
 
-def _name(node: Node) -> str:
-    return _quoted(" ".join(reference(v) for v in node.outputs) or str(id(node)))
+def _typed(value: Value) -> str:
+    return f"{plain(reference(value), LONGEST)} {value.type}"
 
 
-def _quoted(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-    return f'"{escaped}"'
+def _filled(colour: str) -> str:
+    return f'fillcolor="{colour}30"'
+
+
+def _label(*lines: str) -> str:
+    return f"label={_quoted(*lines)}"
+
+
+def _quoted(*lines: str) -> str:
+    """The lines as a string of DOT, in which entities and escapes of Graphviz are shown and not read."""
+    shown = (plain(line, LONGEST + 40).replace("\\", "\\\\").replace('"', '\\"') for line in lines)
+    return '"' + "\\n".join(shown).replace("&", "&amp;") + '"'

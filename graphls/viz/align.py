@@ -1,0 +1,68 @@
+"""Where boxes stand in their rows, so that lines are as straight as the order allows."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import pairwise
+from typing import TypeVar
+
+Box = TypeVar("Box")
+ROUNDS = 10
+
+
+def aligned(
+    rows: Sequence[Sequence[Box]],
+    widths: Mapping[Box, float],
+    weights: Mapping[Box, float],
+    segments: Iterable[tuple[Box, Box]],
+    thin: Collection[Box],
+    gap: float,
+) -> dict[Box, float]:
+    """The middle of each box; the order of each row stays, and neighbours are `gap` apart at least.
+
+    Each row in turn takes the places that are nearest to the mean of its neighbours in other rows, by least squares
+    with these weights. In the end what is `thin` follows its thin neighbours only, so that long lines are straight.
+    """
+    neighbours: dict[Box, list[Box]] = {box: [] for row in rows for box in row}
+    for source, target in segments:
+        neighbours[source].append(target)
+        neighbours[target].append(source)
+    middle: dict[Box, float] = {}
+    for row in rows:
+        middle.update(zip(row, _nearest(row, [0.0] * len(row), widths, weights, gap), strict=True))
+    for i in range(ROUNDS):
+        if i == ROUNDS - 2:
+            neighbours |= {box: [n for n in neighbours[box] if n in thin] or neighbours[box] for box in thin}
+        for row in rows if i % 2 else reversed(rows):
+            wishes = [_mean([middle[n] for n in neighbours[box]] or [middle[box]]) for box in row]
+            middle.update(zip(row, _nearest(row, wishes, widths, weights, gap), strict=True))
+    return middle
+
+
+def _mean(numbers: Sequence[float]) -> float:
+    return sum(numbers) / len(numbers)
+
+
+def _nearest(
+    row: Sequence[Box],
+    wishes: Sequence[float],
+    widths: Mapping[Box, float],
+    weights: Mapping[Box, float],
+    gap: float,
+) -> list[float]:
+    """The places nearest to the wishes that keep the order: what would overlap moves as one block to its mean.
+
+    This is isotonic regression by pooling adjacent violators.
+    """
+    offsets = [0.0]
+    for left, right in pairwise(row):
+        offsets.append(offsets[-1] + (widths[left] + widths[right]) / 2 + gap)
+    blocks: list[tuple[float, float, int]] = []
+    for box, wish, offset in zip(row, wishes, offsets, strict=False):
+        weight, total, count = weights[box], (wish - offset) * weights[box], 1
+        while blocks and blocks[-1][1] / blocks[-1][0] > total / weight:
+            before = blocks.pop()
+            weight, total, count = weight + before[0], total + before[1], count + before[2]
+        blocks.append((weight, total, count))
+    starts = [total / weight for weight, total, count in blocks for _ in range(count)]
+    return [start + offset for start, offset in zip(starts, offsets, strict=False)]
