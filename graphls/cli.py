@@ -76,7 +76,7 @@ def optimize(options: argparse.Namespace) -> int:
 
     pipeline = parse_pipeline(options.passes)
     graph = _graph_of(options.file)
-    stages = []
+    stages: list[Stage] = []
     for stage in pipeline.steps(graph, verify=options.verify):
         if options.print_between_passes:
             print(f"// {stage.name}\n{dump(stage.graph)}", file=sys.stderr)
