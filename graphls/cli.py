@@ -1,4 +1,4 @@
-"""The command line: run passes over IR text, run scripts of MindSpore, and look at the installation."""
+"""The command line: run passes over IR text, compare it, run scripts of MindSpore, and look at the installation."""
 
 from __future__ import annotations
 
@@ -8,14 +8,21 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from graphls.cli_dump import add_dump, text_of
+from graphls.cli_dump import add_dump, read_graph
+
+if TYPE_CHECKING:
+    from graphls.passes.manager import Stage
 
 EXEC = "Run a script as Python does, with every import of mindspore resolved to graphls; its exit code is the result."
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; returns 0, 1 after an error (one line on stderr) and 2 for wrong usage."""
+    """Run a command; returns 0, 1 after an error (one line on stderr) and 2 for wrong usage.
+
+    `diff` returns as the program of that name does: 0 for graphs that are alike, 1 for others, 2 after an error.
+    """
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     if arguments[:1] == ["exec"] and arguments[1:2] and not arguments[1].startswith("-"):
         from graphls.compat.script import run_script
@@ -28,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return int(options.command(options))
     except (GraphlsError, OSError, ImportError) as error:
         print(f"graphls: {str(error).splitlines()[0]}", file=sys.stderr)
-        return 1
+        return 2 if options.command is compare else 1
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -41,9 +48,15 @@ def _parser() -> argparse.ArgumentParser:
     opt.add_argument("-o", "--output", default="-", help="the file to write, or - for the standard output")
     opt.add_argument("--verify", action="store_true", help="check the graph after every pass")
     opt.add_argument("--print-between-passes", action="store_true", help="print every stage to stderr")
+    opt.add_argument("--print-differences", action="store_true", help="print what every pass changed to stderr")
     opt.add_argument("--time-passes", action="store_true", help="print the time of every pass to stderr")
+    opt.add_argument("--html", metavar="PAGE", help="write a page with a tab for every stage")
     opt.add_argument("--import", dest="modules", action="append", default=[], help="a module that registers passes")
     add_dump(commands)
+    difference = commands.add_parser("diff", help="compare two graphs in IR text", description=compare.__doc__)
+    difference.set_defaults(command=compare)
+    difference.add_argument("before", help="a file of IR text, or - for the standard input")
+    difference.add_argument("after", help="the file to compare it with, or - for the standard input")
     doctor = commands.add_parser("doctor", help="check this installation", description=diagnose.__doc__)
     doctor.set_defaults(command=diagnose)
     operators = commands.add_parser("operators", help="list operators and cells", description=list_operators.__doc__)
@@ -61,25 +74,56 @@ def optimize(options: argparse.Namespace) -> int:
     for module in options.modules:
         import_module(module)
     from graphls.ir.files import write_text
-    from graphls.ir.parse import parse
     from graphls.ir.text import dump
     from graphls.passes import parse_pipeline
 
     pipeline = parse_pipeline(options.passes)
-    standard = options.file == "-"
-    text = sys.stdin.read() if standard else text_of(Path(options.file))
-    graph = parse(text, file="<stdin>" if standard else options.file)
+    graph = read_graph(options.file)
+    stages: list[Stage] = []
     for stage in pipeline.steps(graph, verify=options.verify):
-        graph = stage.graph
         if options.print_between_passes:
-            print(f"// {stage.name}\n{dump(graph)}", file=sys.stderr)
-        if options.time_passes and stage.seconds:
-            print(f"{stage.name:24} {1000 * stage.seconds:9.3f} ms", file=sys.stderr)
+            print(f"// {stage.name}\n{dump(stage.graph)}", file=sys.stderr)
+        if options.print_differences and stages:
+            print(f"// {stage.name}\n{graph.diff(stage.graph)}\n", file=sys.stderr)
+        stages.append(stage)
+        graph = stage.graph
+    if options.time_passes:
+        print(_times(stages), file=sys.stderr)
+    if options.html:
+        from graphls.viz.html import write_page
+
+        write_page(options.html, {stage.name: stage.graph for stage in stages})
     if options.output == "-":
         sys.stdout.write(dump(graph))
     else:
         write_text(Path(options.output), dump(graph))
     return 0
+
+
+def _times(stages: Sequence[Stage]) -> str:
+    """A row for every pass: its time, its share of all of them, and the nodes before and after, regions included."""
+    from graphls.ir.graph import walk
+
+    counts = [sum(1 for _ in walk(stage.graph)) for stage in stages]
+    seconds = sum(stage.seconds for stage in stages)
+    rows = [(s.name, s.seconds, counts[i], counts[i + 1]) for i, s in enumerate(stages[1:])]
+    rows.append(("total", seconds, counts[0], counts[-1]))
+    width = max(len(row[0]) for row in rows)
+    lines = [f"{'pass':{width}} {'ms':>10}  share    nodes"]
+    for name, time, before, after in rows:
+        share = time / seconds if seconds else 0.0
+        lines.append(f"{name:{width}} {1000 * time:10.3f}  {share:5.0%}  {before:7} -> {after}")
+    return "\n".join(lines)
+
+
+def compare(options: argparse.Namespace) -> int:
+    """Print what differs between two graphs in structure: names, lines of users and the order of nodes do not count.
+
+    The exit code is 0 where nothing differs, 1 where something does, and 2 after an error.
+    """
+    difference = read_graph(options.before).diff(read_graph(options.after))
+    print(difference)
+    return 1 if difference else 0
 
 
 def diagnose(options: argparse.Namespace) -> int:

@@ -50,8 +50,7 @@ def dump_files(options: argparse.Namespace) -> int:
 def read_stages(names: list[str]) -> dict[str, Graph]:
     """The graphs of files by their names without `.ir`, and those of a directory in the order of theirs.
 
-    Raises GraphValueError for a directory without `.ir` files and for files that are no UTF-8 text, IrSyntaxError for
-    other text than IR.
+    Raises GraphValueError for a directory without `.ir` files; else as `read_graph`.
     """
     files: list[Path] = []
     for path in map(Path, names):
@@ -62,20 +61,20 @@ def read_stages(names: list[str]) -> dict[str, Graph]:
     stages: dict[str, Graph] = {}
     for file in files:
         name = str(file) if file.stem in stages else file.stem
-        stages[name] = read_graph(file)
+        stages[name] = read_graph(str(file))
     return stages
 
 
-def read_graph(file: Path) -> Graph:
-    """The graph in a file of IR text."""
+def read_graph(file: str) -> Graph:
+    """The graph in a file of IR text, or in what the standard input (-) says.
+
+    Raises GraphValueError for what is not UTF-8, GraphSyntaxError for other text than IR.
+    """
     from graphls.ir.parse import parse
 
-    return parse(text_of(file), file=str(file))
-
-
-def text_of(file: Path) -> str:
-    """The text in a file; raises GraphValueError where it is not UTF-8."""
+    if file == "-":
+        return parse(sys.stdin.read(), file="<stdin>")
     try:
-        return file.read_text(encoding="utf-8")
+        return parse(Path(file).read_text(encoding="utf-8"), file=file)
     except UnicodeDecodeError as error:
         raise GraphValueError(f"{file} is not UTF-8 text: {error.reason} at byte {error.start}.") from None

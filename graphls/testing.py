@@ -29,8 +29,8 @@ _SPECIAL = (np.inf, -np.inf, np.nan, 0.0, -0.0, 6e4, -6e4, 1e-7)
 def check_pass(passes: Pass | Pipeline | str, before: str, after: str) -> Graph:
     """Assert that a pass (or a pipeline, or its text) makes the graph `after` of the graph `before`.
 
-    Returns the graph that was made. Raises AssertionError with a diff of the texts where it is another,
-    and whatever the pass itself raises.
+    Returns the graph that was made. Raises AssertionError with the difference where it is another one (of the
+    texts, where the structure is the same), and whatever the pass itself raises.
     """
     __tracebackhide__ = True
     made = as_pipeline(passes).run(parse(before, file="before"), keep=False).graph
@@ -106,8 +106,16 @@ class _Case:
 
 def _assert_same_text(expected: str, made: str) -> None:
     __tracebackhide__ = True
-    diff = unified_diff(expected.splitlines(), made.splitlines(), "expected", "made", lineterm="", n=99)
-    assert expected == made, "The pass made another graph.\n" + "\n".join(diff)
+    assert expected == made, f"The pass made another graph.\n{_difference(expected, made)}"
+
+
+def _difference(expected: str, made: str) -> str:
+    """What differs in structure from the graph that was expected; where nothing does, the lines that differ."""
+    difference = parse(expected).diff(parse(made)) if expected else None
+    if difference:
+        return str(difference)
+    diff = "\n".join(unified_diff(expected.splitlines(), made.splitlines(), "expected", "made", lineterm="", n=99))
+    return diff if difference is None else f"{difference}\n{diff}"
 
 
 def random_inputs(graph: Graph, seed: int = 0, *, special: bool = False) -> tuple[list[Array], dict[str, Array]]:

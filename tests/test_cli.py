@@ -60,7 +60,57 @@ def test_opt_shows_stages_and_times_on_stderr(file: str, capsys: pytest.CaptureF
     assert out == after("dce")
     assert f"// 00_input\n{dump(parse(GRAPH))}" in err
     assert f"// 02_dce\n{after('dce')}" in err
-    assert [line.split()[0] for line in err.splitlines() if line.endswith(" ms")] == ["01_cse", "02_dce"]
+    rows = [line.split() for line in err.splitlines()[-4:]]
+    assert rows[0] == ["pass", "ms", "share", "nodes"] and [row[0] for row in rows[1:]] == ["01_cse", "02_dce", "total"]
+    assert [row[3:] for row in rows[1:]] == [["2", "->", "2"], ["2", "->", "1"], ["2", "->", "1"]]
+    assert float(rows[1][1]) >= 0 and rows[3][2] in ("100%", "0%")
+
+
+def test_opt_aligns_times_of_long_names(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["opt", "-p", "gradient, overflow{mode=window}", file, "--time-passes"]) == 0
+    err = capsys.readouterr().err
+    assert len({line.index("->") for line in err.splitlines()[1:]}) == 1
+    assert main(["opt", file, "--time-passes"]) == 0
+    assert capsys.readouterr().err.splitlines()[-1].split()[0] == "total"
+
+
+def test_opt_shows_what_every_pass_changed(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["opt", "-p", "cse, dce", file, "--print-differences"]) == 0
+    out, err = capsys.readouterr()
+    assert out == after("dce")
+    assert "// 01_cse\nNo difference in 2 nodes.\n\n// 02_dce\nNodes: 0 added, 1 removed, 0 changed" in err
+    assert "\n-   %a = exp(%x) : f32[2]  // forward\n" in err and "00_input" not in err
+
+
+def test_diff_tells_by_its_exit_code(file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    other = tmp_path / "other.ir"
+    other.write_text(GRAPH.replace("%y", '%"<script>"'))
+    assert main(["diff", file, file]) == 0
+    assert capsys.readouterr() == ("No difference in 2 nodes.\n", "")
+    assert main(["diff", file, str(other)]) == 0
+    assert capsys.readouterr().out == "No difference in 2 nodes, but in names, lines of users or order.\n"
+    other.write_text(GRAPH.replace("neg", "tanh"))
+    assert main(["diff", file, str(other)]) == 1
+    assert "~   %y = tanh(%x) : f32[2]  // forward\n~     was: neg(%x)\n" in capsys.readouterr().out
+
+
+def test_diff_reads_the_standard_input(
+    file: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(GRAPH.replace("  %a = exp(%x) : f32[2]\n", "")))
+    assert main(["diff", file, "-"]) == 1
+    assert "\n-   %a = exp(%x)" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("text", [None, "graph @g(", GRAPH.replace("exp", "exq")])
+def test_diff_exits_with_2_after_an_error(
+    text: str | None, file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if text:
+        (tmp_path / "other.ir").write_text(text)
+    assert main(["diff", file, str(tmp_path / "other.ir")]) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and err.startswith("graphls: ") and err.count("\n") == 1
 
 
 def test_opt_takes_passes_of_the_user(

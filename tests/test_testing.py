@@ -30,8 +30,18 @@ def test_check_pass(passes: object) -> None:
 def test_check_pass_shows_the_difference() -> None:
     with pytest.raises(AssertionError) as caught:
         check_pass("dce", BEFORE, BEFORE)
-    assert "\n-  %a = exp(%x) : f32[2]  // forward\n" in str(caught.value)
-    assert "\n   %y = neg(%x) : f32[2]  // forward\n" in str(caught.value)
+    assert str(caught.value) == (
+        "The pass made another graph.\nNodes: 0 added, 1 removed, 0 changed, 1 the same.\n"
+        "  graph @g(%x: f32[2]) {\n-   %a = exp(%x) : f32[2]  // forward\n    %y = neg(%x) : f32[2]  // forward\n  ..."
+    )
+
+
+def test_check_pass_shows_the_texts_where_only_names_differ() -> None:
+    with pytest.raises(AssertionError) as caught:
+        check_pass("dce", BEFORE, AFTER.replace("%y", "%z"))
+    assert "\nNo difference in 1 node, but in names, lines of users or order.\n--- expected\n" in str(caught.value)
+    assert "\n-  %z = neg(%x) : f32[2]  // forward\n" in str(caught.value)
+    assert "\n+  %y = neg(%x) : f32[2]  // forward\n" in str(caught.value)
 
 
 def test_a_case_that_holds(tmp_path: Path) -> None:

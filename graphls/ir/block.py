@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Hashable, Iterator
 from typing import Any
 
 from graphls.ir.compare import attributes_key
@@ -21,6 +22,19 @@ class Block:
         for node in self.nodes:
             for slot, value in enumerate(node.inputs):
                 self.users.setdefault(value, []).append((node, slot))
+        self.written: dict[Value, tuple[str, ...]] = {}
+        for write in graph.writes:
+            self.written[write.value] = (*self.written.get(write.value, ()), write.state.name)
+
+    def outputs(self, node: Node) -> dict[Hashable, int]:
+        """The number of each output by what tells it from the others, its type and the states that it is written to."""
+        found: dict[Hashable, int] = {}
+        count: Counter[Hashable] = Counter()
+        for number, value in enumerate(node.outputs):
+            kind = value.type, self.written.get(value, ())
+            found[kind, count[kind]] = number
+            count[kind] += 1
+        return found
 
 
 def _places(graph: Graph, place: tuple[Node, int] | None) -> Iterator[tuple[Node, tuple[Node, int] | None]]:
@@ -47,6 +61,18 @@ def _description(graph: Graph) -> Iterator[Any]:
         yield node.primitive.name, node.phase, node.scope, [str(v.type) for v in node.outputs]
         yield [number.get(v, -1) for v in (*node.inputs, *node.after)]
         yield attributes_key(node.attrs)
+
+
+def outputs(a: Node, first: Block, b: Node, second: Block) -> list[tuple[int, int]]:
+    """The numbers of the outputs of two nodes that correspond."""
+    numbers = {value: j for j, value in enumerate(b.outputs)}
+    kept = [(i, numbers[value]) for i, value in enumerate(a.outputs) if value in numbers]
+    if kept:
+        return kept
+    if [v.type for v in a.outputs] == [v.type for v in b.outputs]:
+        return [(i, i) for i in range(len(a.outputs))]
+    others = second.outputs(b)
+    return [(i, others[key]) for key, i in first.outputs(a).items() if key in others] or [(0, 0)][: len(numbers)]
 
 
 def ends(before: Graph, after: Graph) -> tuple[list[tuple[Value, Value]], list[tuple[Value, Value]]]:

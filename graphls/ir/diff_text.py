@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from graphls.ir.graph import Graph, Node, Value, Write
-from graphls.ir.text import lines, reference
+from graphls.ir.text import dump, lines, reference
 
 if TYPE_CHECKING:
     from graphls.ir.diff import Difference
@@ -24,7 +24,9 @@ def difference_text(difference: Difference) -> str:
     below shows where it is, with the head of every region around it; `...` stands for the lines between.
     """
     if not difference:
-        return f"No difference in {len(difference.paired)} nodes."
+        end = "." if dump(difference.before) == dump(difference.after) else ", but in names, lines of users or order."
+        count = len(difference.paired)
+        return f"No difference in {count} node{'' if count == 1 else 's'}{end}"
     return "\n".join([_counts(difference), *_hunks(_merged(difference))])
 
 

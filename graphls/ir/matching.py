@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Hashable
+from functools import partial
 
-from graphls.ir.block import Block, ends, is_first
+from graphls.ir.block import Block, ends, is_first, outputs
 from graphls.ir.colours import Likeness
-from graphls.ir.compare import attributes_key
 from graphls.ir.graph import Graph, Node, Value
 from graphls.ir.types import Type
 
@@ -66,7 +66,7 @@ class Matching:
 
     def _pair(self, a: Node, b: Node) -> None:
         self.nodes[a], self.origin[b] = b, a
-        self.values.update(zip(a.outputs, b.outputs, strict=False))
+        self.values.update((a.outputs[i], b.outputs[j]) for i, j in self._outputs(a, b))
         for r, s in zip(a.regions, b.regions, strict=False):
             self.values.update(zip(r.inputs, s.inputs, strict=False))
         self._waiting.append((a, b))
@@ -105,8 +105,10 @@ class Matching:
         while found < len(self.nodes):
             found = len(self.nodes)
             place = self._places()
-            self._in_order(lambda n, place=place: (place[n], self.like.local[n]))  # type: ignore[misc]
-            self._in_order(lambda n, place=place: (place[n], _kind(n)))  # type: ignore[misc]
+            self._alone(partial(self._local_in, place))
+            self._in_order(partial(self._constant_in, place))
+            for slot in (0, -1):
+                self._in_order(partial(self._use_in, place, slot))
 
     def _places(self) -> dict[Node, Hashable]:
         """The region, the cell and the phase that each free node stands in, the region in terms of `after`."""
@@ -117,6 +119,18 @@ class Matching:
             region = (self.nodes.get(place[0], place[0]), place[1]) if place else None
             found[node] = region, node.scope, node.phase
         return found
+
+    def _local_in(self, place: dict[Node, Hashable], node: Node) -> Hashable:
+        return place[node], self.like.local[node]
+
+    def _constant_in(self, place: dict[Node, Hashable], node: Node) -> Hashable:
+        return node if node.inputs else (place[node], self.like.local[node])
+
+    def _use_in(self, place: dict[Node, Hashable], slot: int, node: Node) -> Hashable:
+        """The primitive and one operand, in terms of `after`."""
+        if not node.inputs:
+            return node
+        return place[node], _form(node), self.values.get(node.inputs[slot], node.inputs[slot])
 
     def _free(self) -> tuple[list[Node], list[Node]]:
         before = [n for n in self.before.nodes if n not in self.nodes]
@@ -166,13 +180,22 @@ class Matching:
             for pair in zip(a.inputs, b.inputs, strict=False):
                 self._pair_definers(*pair)
             for r, s in zip(a.regions, b.regions, strict=False):
-                for pair in zip(r.outputs, s.outputs, strict=False):
+                for pair in self._yields(a, r, b, s):
                     self._pair_definers(*pair)
                 for pair in zip(r.inputs, s.inputs, strict=False):
                     self._pair_users(*pair)
-            for pair in zip(a.outputs, b.outputs, strict=False):
-                self._pair_users(*pair)
+            for i, j in self._outputs(a, b):
+                self._pair_users(a.outputs[i], b.outputs[j])
             self._pair_holders(a, b)
+
+    def _outputs(self, a: Node, b: Node) -> list[tuple[int, int]]:
+        return outputs(a, self.before, b, self.after)
+
+    def _yields(self, a: Node, r: Graph, b: Node, s: Graph) -> list[tuple[Value, Value]]:
+        """What regions yield for outputs that correspond; regions of loops yield other values as well."""
+        if (len(r.outputs), len(s.outputs)) != (len(a.outputs), len(b.outputs)):
+            return list(zip(r.outputs, s.outputs, strict=False))
+        return [(r.outputs[i], s.outputs[j]) for i, j in self._outputs(a, b)]
 
     def _pair_definers(self, v: Value, w: Value) -> None:
         a, b = self.before.definer.get(v), self.after.definer.get(w)
@@ -209,7 +232,7 @@ class Matching:
             return self.level >= 1 or self._place(a, self.before) == self._place(b, self.after)
         if _form(a) == _form(b):
             return self.level >= 2
-        return self.level == 3 and _types(a) == _types(b) and not (a.regions or b.regions) and self._share_operand(a, b)
+        return self.level == 3 and not (a.regions or b.regions) and _types(a) == _types(b) and self._share_operand(a, b)
 
     def _place(self, node: Node, block: Block) -> tuple[Hashable, ...]:
         return node.phase, node.scope, block.place[node] is None
@@ -224,8 +247,3 @@ def _form(node: Node) -> tuple[str, int]:
 
 def _types(node: Node) -> tuple[Type, ...]:
     return tuple(v.type for v in node.outputs)
-
-
-def _kind(node: Node) -> Hashable:
-    """What nodes without a common neighbour must share to be one that has changed; a constant is its value."""
-    return _form(node), _types(node), node.inputs == () and attributes_key(node.attrs)
