@@ -9,14 +9,16 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import Browser, BrowserContext, Dialog, Error, Page, Playwright, Request
+from playwright.sync_api import Browser, BrowserContext, Dialog, Error, Page, Playwright, Request, sync_playwright
 
 VARIABLE = "GRAPHLS_BROWSER"
 NOT_WANTED = "none"
 NAMES = ("google-chrome", "google-chrome-stable", "chromium", "chromium-browser", "chrome")
 FLAGS = ("--disable-gpu", "--disable-quic", "--disable-sync", "--disable-component-update", "--no-first-run")
+PACKAGES = ("chromium", "fonts-dejavu", "libatomic1")
+"""Debian's packages: a browser, a font for most scripts, and what Playwright itself runs on."""
 HELP = (
-    "The tests of pages need a Chromium that starts: install one with `apt-get install chromium fonts-dejavu` or "
+    f"The tests of pages need a Chromium that starts: install one with `apt-get install {' '.join(PACKAGES)}` or "
     f"`python -m playwright install chromium`, or name the file of one in {VARIABLE}; {VARIABLE}={NOT_WANTED} leaves "
     "these tests out."
 )
@@ -47,8 +49,25 @@ def candidates() -> list[str | None]:
     return [*(path for path in found if not os.path.realpath(path).endswith("/snap")), None]
 
 
+@contextmanager
+def started() -> Iterator[Playwright]:
+    """What drives the browsers; it ends with the block, and all its browsers with it.
+
+    Raises NoBrowserError, which says what to install, where it does not start.
+    """
+    starter = sync_playwright()
+    try:
+        playwright = starter.start()
+    except Exception as error:  # Playwright has no class of its own for this
+        raise NoBrowserError(f"{HELP} ({error})") from None
+    try:
+        yield playwright
+    finally:
+        playwright.stop()
+
+
 def launch(playwright: Playwright) -> Browser:
-    """The first browser that starts, headless; it ends with the Playwright that started it.
+    """The first browser that starts, headless.
 
     Raises NoBrowserError, which says what to install, and why the last one did not start.
     """

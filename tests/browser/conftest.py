@@ -5,20 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Page, Playwright, sync_playwright
+from playwright.sync_api import Browser, Page, Playwright
 
 import graphls
-from tests.browser import steps
-from tests.browser.chromium import VARIABLE, NoBrowserError, is_wanted, launch, watched_page
+from tests.browser import hostile, steps
+from tests.browser.chromium import VARIABLE, NoBrowserError, is_wanted, launch, started, watched_page
 
 
 @pytest.fixture(scope="package")
 def playwright() -> Iterator[Playwright]:
-    """What drives the browsers; it ends with the last test of pages in this process, and all of them with it."""
+    """What drives the browsers; it ends with the last test of pages in this process."""
     if not is_wanted():
         pytest.skip(f"{VARIABLE} says that no browser is wanted")
-    with sync_playwright() as playwright:
-        yield playwright
+    try:
+        with started() as playwright:
+            yield playwright
+    except NoBrowserError as error:
+        raise pytest.fail.Exception(str(error), pytrace=False) from None
 
 
 @pytest.fixture(scope="package")
@@ -27,7 +30,7 @@ def browser(playwright: Playwright) -> Iterator[Browser]:
     try:
         browser = launch(playwright)
     except NoBrowserError as error:
-        pytest.fail(str(error), pytrace=False)
+        raise pytest.fail.Exception(str(error), pytrace=False) from None
     yield browser
     browser.close()
 
@@ -60,4 +63,4 @@ def transformer_step() -> graphls.Compiled:
 @pytest.fixture(scope="session")
 def hostile_step(tmp_path_factory: pytest.TempPathFactory) -> graphls.Compiled:
     """A training step whose cells, parameters, source file and source lines have hostile names."""
-    return steps.hostile_step(tmp_path_factory.mktemp("hostile"))
+    return hostile.hostile_step(tmp_path_factory.mktemp("hostile"))

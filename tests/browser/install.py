@@ -12,25 +12,22 @@ import subprocess
 import sys
 from collections.abc import Iterator
 
-from playwright.sync_api import sync_playwright
-
-from tests.browser.chromium import HELP, VARIABLE, NoBrowserError, is_wanted, launch
+from tests.browser.chromium import PACKAGES, VARIABLE, NoBrowserError, is_wanted, launch, started
 
 LONGEST = 900
 """Seconds after which a command is given up; a slow line needs minutes for 100 MB."""
-PACKAGES = ("chromium", "fonts-dejavu")
 APT = ("apt-get", "-o", "DPkg::Lock::Timeout=300", "-o", "Acquire::Retries=2", "-o", "Acquire::http::Timeout=30")
 SETTINGS = {"DEBIAN_FRONTEND": "noninteractive", "PLAYWRIGHT_DOWNLOAD_CONNECTION_TIMEOUT": "10000"}
 
 
-def starts() -> bool:
-    """Whether a browser is there that starts."""
-    with sync_playwright() as playwright:
-        try:
+def complaint() -> str:
+    """Why no browser starts and what to do; empty where one does."""
+    try:
+        with started() as playwright:
             launch(playwright).close()
-        except NoBrowserError:
-            return False
-    return True
+    except NoBrowserError as error:
+        return str(error)
+    return ""
 
 
 def ways() -> Iterator[list[list[str]]]:
@@ -59,14 +56,14 @@ def run(command: list[str]) -> None:
 
 def main() -> None:
     """Install a browser, unless one starts, one is named, or none is wanted."""
-    if not is_wanted() or starts():
-        return
+    text = complaint() if is_wanted() else ""
     for commands in () if os.environ.get(VARIABLE) else ways():
+        if not text:
+            break
         for command in commands:
             run(command)
-        if starts():
-            return
-    print(HELP, file=sys.stderr)
+        text = complaint()
+    print(text, file=sys.stderr, end="\n" if text else "")
 
 
 if __name__ == "__main__":

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from functools import cache
 from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import numpy as np
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
+import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -10,6 +14,7 @@ from playwright.sync_api import Browser, Error, Page, Playwright, expect
 
 from tests.browser.chromium import HELP, VARIABLE, NoBrowserError, launch, open_file, watched_page
 
+ROOT = Path(__file__).parents[2]
 COUNTER = """<!doctype html><meta charset="utf-8"><title>Counter</title>
 <style>body { color: black } @media (prefers-color-scheme: dark) { body { color: white } }</style>
 <button onclick="document.querySelector('text').textContent = ++count">Count</button>
@@ -75,3 +80,11 @@ def test_without_a_browser_the_tests_say_what_to_install(
     with pytest.raises(NoBrowserError) as raised:
         launch(playwright)
     assert HELP in str(raised.value) and str(tmp_path / "chromium") in str(raised.value)
+
+
+@pytest.mark.parametrize("name", [VARIABLE, "PLAYWRIGHT_NODEJS_PATH"])
+def test_what_cannot_be_installed_is_said_and_stops_nothing(name: str, tmp_path: Path) -> None:
+    settings = {**os.environ, VARIABLE: shutil.which("true") or "", name: str(tmp_path / "missing")}
+    command = [sys.executable, "-m", "tests.browser.install"]
+    run = subprocess.run(command, cwd=ROOT, env=settings, capture_output=True, text=True)
+    assert run.returncode == 0 and HELP in run.stderr
