@@ -14,7 +14,10 @@ from playwright.sync_api import Browser, BrowserContext, Dialog, Error, Page, Pl
 VARIABLE = "GRAPHLS_BROWSER"
 NOT_WANTED = "none"
 NAMES = ("google-chrome", "google-chrome-stable", "chromium", "chromium-browser", "chrome")
-FLAGS = ("--disable-gpu", "--disable-quic", "--disable-sync", "--disable-component-update", "--no-first-run")
+FLAGS = (
+    "--disable-gpu", "--disable-quic", "--disable-sync", "--disable-component-update", "--no-first-run",
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE localhost",
+)  # fmt: skip
 PACKAGES = ("chromium", "fonts-dejavu", "libatomic1")
 """Debian's packages: a browser, a font for most scripts, and what Playwright itself runs on."""
 HELP = (
