@@ -18,11 +18,11 @@ FLAGS = (
     "--disable-gpu", "--disable-quic", "--disable-sync", "--disable-component-update", "--no-first-run",
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE localhost",
 )  # fmt: skip
-PACKAGES = ("chromium", "fonts-dejavu", "libatomic1")
+BROWSER, LIBRARIES = "chromium", ("fonts-dejavu", "libatomic1")
 """Debian's packages: a browser, a font for most scripts, and what Playwright itself runs on."""
 HELP = (
-    f"The tests of pages need a Chromium that starts: install one with `apt-get install {' '.join(PACKAGES)}` or "
-    f"`python -m playwright install chromium`, or name the file of one in {VARIABLE}; {VARIABLE}={NOT_WANTED} leaves "
+    f"The tests of pages need a Chromium that starts: install one with `apt-get install {BROWSER} {' '.join(LIBRARIES)}` "
+    f"or `python -m playwright install chromium`, or name the file of one in {VARIABLE}; {VARIABLE}={NOT_WANTED} leaves "
     "these tests out."
 )
 SETTLED = "new Promise(done => requestAnimationFrame(() => setTimeout(done)))"

@@ -12,7 +12,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 
-from tests.browser.chromium import PACKAGES, VARIABLE, NoBrowserError, is_wanted, launch, started
+from tests.browser.chromium import BROWSER, LIBRARIES, VARIABLE, NoBrowserError, is_wanted, launch, started
 
 LONGEST = 900
 """Seconds after which a command is given up; a slow line needs minutes for 100 MB."""
@@ -34,9 +34,10 @@ def ways() -> Iterator[list[list[str]]]:
     """The ways to install a browser here, the best first, each as its commands."""
     may_install = getattr(os, "geteuid", lambda: 1)() == 0 and shutil.which("apt-get") is not None
     if may_install:
-        yield [[*APT, "update"], [*APT, "install", "--yes", "--no-install-recommends", *PACKAGES]]
-    libraries = ["--with-deps"] if may_install else []
-    yield [[sys.executable, "-m", "playwright", "install", *libraries, "chromium"]]
+        install = [*APT, "install", "--yes", "--no-install-recommends"]
+        yield [[*APT, "update"], [*install, *LIBRARIES], [*install, BROWSER]]
+    options = ["--with-deps"] if may_install else []
+    yield [[sys.executable, "-m", "playwright", "install", *options, "chromium"]]
 
 
 def run(command: list[str]) -> None:
