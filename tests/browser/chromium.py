@@ -21,9 +21,9 @@ FLAGS = (
 BROWSER, LIBRARIES = "chromium", ("fonts-dejavu", "libatomic1")
 """Debian's packages: a browser, a font for most scripts, and what Playwright itself runs on."""
 HELP = (
-    f"The tests of pages need a Chromium that starts: install one with `apt-get install {BROWSER} {' '.join(LIBRARIES)}` "
-    f"or `python -m playwright install chromium`, or name the file of one in {VARIABLE}; {VARIABLE}={NOT_WANTED} leaves "
-    "these tests out."
+    f"The tests of pages need a Chromium that starts: install one with `apt-get install {BROWSER} "
+    f"{' '.join(LIBRARIES)}` or `python -m playwright install chromium`, or name the file of one in {VARIABLE}; "
+    f"{VARIABLE}={NOT_WANTED} leaves these tests out."
 )
 SETTLED = "new Promise(done => requestAnimationFrame(() => setTimeout(done)))"
 """Ends when what a page has begun so far was reported; no reply for a page that was closed or has crashed."""

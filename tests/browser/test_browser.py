@@ -10,9 +10,9 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Error, Page, Playwright, expect
+from playwright.sync_api import Browser, Error, Page, expect
 
-from tests.browser.chromium import HELP, VARIABLE, NoBrowserError, launch, open_file, watched_page
+from tests.browser.chromium import HELP, VARIABLE, open_file, watched_page
 
 ROOT = Path(__file__).parents[2]
 COUNTER = """<!doctype html><meta charset="utf-8"><title>Counter</title>
@@ -73,18 +73,9 @@ def test_a_test_that_fails_says_why_itself(browser: Browser, tmp_path: Path) -> 
         raise ZeroDivisionError
 
 
-def test_without_a_browser_the_tests_say_what_to_install(
-    playwright: Playwright, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(VARIABLE, str(tmp_path / "chromium"))
-    with pytest.raises(NoBrowserError) as raised:
-        launch(playwright)
-    assert HELP in str(raised.value) and str(tmp_path / "chromium") in str(raised.value)
-
-
 @pytest.mark.parametrize("name", [VARIABLE, "PLAYWRIGHT_NODEJS_PATH"])
 def test_what_cannot_be_installed_is_said_and_stops_nothing(name: str, tmp_path: Path) -> None:
-    settings = {**os.environ, VARIABLE: shutil.which("true") or "", name: str(tmp_path / "missing")}
+    changes = {"TMPDIR": str(tmp_path), VARIABLE: shutil.which("true") or "", name: str(tmp_path / "missing")}
     command = [sys.executable, "-m", "tests.browser.install"]
-    run = subprocess.run(command, cwd=ROOT, env=settings, capture_output=True, text=True)
-    assert run.returncode == 0 and HELP in run.stderr
+    run = subprocess.run(command, cwd=ROOT, env={**os.environ, **changes}, capture_output=True, text=True)
+    assert run.returncode == 0 and HELP in run.stderr and changes[name] in run.stderr
