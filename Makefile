@@ -10,7 +10,9 @@ INSTALL = PIP_CONSTRAINT=constraints.txt $(RUN) -m pip install --quiet --disable
 demo: $(VENV)/.installed-demo
 	$(RUN) examples/digits.py
 
+# The first line takes half a second where a browser is there.
 test: $(VENV)/.installed-test
+	$(RUN) -m tests.browser.install
 	$(RUN) -m pytest -q --numprocesses auto --maxprocesses 4 --dist worksteal
 
 lint: $(VENV)/.installed-test

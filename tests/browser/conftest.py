@@ -1,0 +1,66 @@
+"""Fixtures for tests that open pages in a real browser, and the steps whose pages they open."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, Page, Playwright
+
+import graphls
+from tests.browser import hostile, steps
+from tests.browser.chromium import VARIABLE, NoBrowserError, is_wanted, launch, started, watched_page
+
+
+@pytest.fixture(scope="package")
+def playwright() -> Iterator[Playwright]:
+    """What drives the browsers; it ends with the last test of pages in this process."""
+    if not is_wanted():
+        pytest.skip(f"{VARIABLE} says that no browser is wanted")
+    try:
+        with started() as playwright:
+            yield playwright
+    except NoBrowserError as error:
+        raise pytest.fail.Exception(str(error), pytrace=False) from None
+
+
+@pytest.fixture(scope="package")
+def browser(playwright: Playwright) -> Iterator[Browser]:
+    """One browser for all tests of pages in this process."""
+    try:
+        browser = launch(playwright)
+    except NoBrowserError as error:
+        raise pytest.fail.Exception(str(error), pytrace=False) from None
+    yield browser
+    browser.close()
+
+
+@pytest.fixture
+def color_scheme() -> str:
+    """What the page is told that its reader prefers; a test asks for another one by a parameter of this name."""
+    return "light"
+
+
+@pytest.fixture
+def page(browser: Browser, color_scheme: str) -> Iterator[Page]:
+    """A page of its own, offline; the test fails at its end if it did what no page may do (see `watched_page`)."""
+    with watched_page(browser, color_scheme=color_scheme) as page:
+        yield page
+
+
+@pytest.fixture(scope="session")
+def digits_step() -> graphls.Compiled:
+    """The training step of the demo."""
+    return steps.digits_step()
+
+
+@pytest.fixture(scope="session")
+def transformer_step() -> graphls.Compiled:
+    """A training step of a transformer of 12 layers: thousands of nodes."""
+    return steps.transformer_step()
+
+
+@pytest.fixture(scope="session")
+def hostile_step(tmp_path_factory: pytest.TempPathFactory) -> graphls.Compiled:
+    """A training step whose cells, parameters, source file and source lines have hostile names."""
+    return hostile.hostile_step(tmp_path_factory.mktemp("hostile"))
