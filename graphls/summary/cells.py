@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from graphls.diagnosis.html import Page
-from graphls.ir.flops import region_runs, runs
-from graphls.ir.graph import Graph, Value
+from graphls.ir.flops import runs
+from graphls.ir.graph import Graph, Node, Value, walk
 from graphls.ir.types import Type
 from graphls.parameter import Parameter
 from graphls.plain import shown
@@ -21,8 +22,10 @@ def summarise(graph: Graph, traced: Traced) -> Summary:
     """What a step does cell by cell: its final graph, and the trace that it comes from."""
     found = measure(graph)
     tree = _tree(graph, traced)
-    for scope in dict.fromkeys((*found.flops, *found.states)):
+    for scope in found.flops:
         _add(tree, found, scope)
+    for (phase, scope), states in found.states.items():
+        _add_states(tree, scope, [state for state in states if _belongs(state, phase, traced.parameters)])
     root = tree[""]
     others = [state for state in graph.states if state not in root.states]
     return Summary(
@@ -77,14 +80,12 @@ class _Cell:
 def _tree(graph: Graph, traced: Traced) -> dict[str, _Cell]:
     """The cells that ran by their paths, each with those directly inside in the order in which they ran first."""
     tree = {"": _Cell(graph.name, "", tuple(v.type for v in graph.outputs), calls=1)}
-    times = _times(traced.graph)
-    for call in traced.calls:
-        count = _count(call, times)
-        if count and call.path:
-            outputs = tuple(v.type for v in call.values)
-            cell = tree.setdefault(call.path, _Cell(call.path, call.kind, outputs))
-            cell.calls += count
-            cell.varies = cell.varies or cell.outputs != outputs
+    for call in _in_graph(traced):
+        outputs = tuple(v.type for v in call.values)
+        cell = tree.setdefault(call.path, _Cell(call.path, call.kind, outputs))
+        cell.varies = cell.varies or cell.outputs != outputs
+    for path, count in _counts(traced).items():
+        tree[path].calls = count
     for path in list(tree)[1:]:
         parent = _owner(tree, path.rpartition(".")[0])
         tree[path].name = path[len(parent) + 1 :] if parent else path
@@ -92,20 +93,39 @@ def _tree(graph: Graph, traced: Traced) -> dict[str, _Cell]:
     return tree
 
 
-def _times(graph: Graph) -> dict[Value, int]:
-    """How often each value of a traced graph is made."""
-    times = dict.fromkeys((*graph.inputs, *graph.states), 1)
-    for node, count in runs(graph.nodes):
-        times.update(dict.fromkeys(node.outputs, count))
-        for region, inner in region_runs(node):
-            times.update(dict.fromkeys(region.inputs, count * inner))
-    return times
+def _in_graph(traced: Traced) -> list[CellCall]:
+    """The calls of cells with a path, without those of traces that were thrown away."""
+    made = {*traced.graph.inputs, *traced.graph.states}
+    for node in walk(traced.graph):
+        made.update(node.outputs, *(region.inputs for region in node.regions))
+    return [call for call in traced.calls if call.path and (not call.values or not made.isdisjoint(call.values))]
 
 
-def _count(call: CellCall, times: Mapping[Value, int]) -> int:
-    """How often a call runs: 0 for one of a trace that was thrown away, 1 in the cheaper answer of a branch."""
-    known = [times[value] for value in call.values if value in times]
-    return max(1, *known) if known else int(not call.values)
+def _counts(traced: Traced) -> Counter[str]:
+    """How often the cell at each path runs."""
+    ends: dict[Value, list[str]] = {}
+    counts: Counter[str] = Counter()
+    for call in _in_graph(traced):
+        if call.values:
+            ends.setdefault(call.values[-1], []).append(call.path)
+        else:
+            counts[call.path] += 1
+    graph = traced.graph
+    return counts + _counts_of(graph.nodes, (*graph.inputs, *graph.states), ends)
+
+
+def _counts_of(nodes: Iterable[Node], given: Iterable[Value], ends: Mapping[Value, Sequence[str]]) -> Counter[str]:
+    """How often cells end with a value that is given or made by these nodes; of two answers, that with more calls."""
+    counts = Counter(path for value in given for path in ends.get(value, ()))
+    for node in nodes:
+        counts.update(path for value in node.outputs for path in ends.get(value, ()))
+        inner = [_counts_of(region.nodes, region.inputs, ends) for region in node.regions]
+        if node.primitive.name == "cond":
+            counts += inner[0] | inner[1]
+        elif node.primitive.name != "custom_gradient":
+            for part in inner:
+                counts.update({path: count * node.attrs.get("length", 1) for path, count in part.items()})
+    return counts
 
 
 def _owner(tree: Mapping[str, _Cell], path: str) -> str:
@@ -123,7 +143,21 @@ def _add(tree: Mapping[str, _Cell], found: Measures, scope: str) -> None:
         cell.flops += found.flops[scope]
         cell.made += found.made[scope]
         cell.kept += found.kept[scope]
-        cell.states.update(found.states.get(scope, {}))
+
+
+def _belongs(state: Value, phase: str, parameters: Mapping[str, Parameter]) -> bool:
+    """Whether a state that a phase reads is a parameter of the cell: for the backward only if it is trainable."""
+    return phase == "forward" or (phase == "backward" and _is_trainable(state, parameters))
+
+
+def _is_trainable(state: Value, parameters: Mapping[str, Parameter]) -> bool:
+    return state.name in parameters and parameters[state.name].requires_grad
+
+
+def _add_states(tree: Mapping[str, _Cell], scope: str, states: Sequence[Value]) -> None:
+    path = _owner(tree, scope)
+    for inner in (path, *_around(tree, path)):
+        tree[inner].states.update(dict.fromkeys(states))
 
 
 def _around(tree: Mapping[str, _Cell], path: str) -> Iterable[str]:
@@ -144,7 +178,7 @@ def _rows(tree: Mapping[str, _Cell], parameters: Mapping[str, Parameter]) -> lis
 
 
 def _row(cell: _Cell, path: str, depth: int, parameters: Mapping[str, Parameter]) -> CellSummary:
-    trainable = (s for s in cell.states if s.name in parameters and parameters[s.name].requires_grad)
+    trainable = (state for state in cell.states if _is_trainable(state, parameters))
     return CellSummary(
         path=path,
         name=cell.name,

@@ -12,7 +12,7 @@ VIEWS = ("reshape", "depend", "stop_gradient", "check_labels")
 """Primitives whose result shares the memory of their first operand."""
 
 COPIES = (*VIEWS, "cast", "transpose")
-"""Primitives by which a cell reads a parameter in another form."""
+"""Primitives that give a parameter in another form; what takes that reads the parameter."""
 
 
 @dataclass
@@ -20,15 +20,15 @@ class Measures:
     """What the nodes of each cell take, without those of inner cells, and what those of each phase take.
 
     By the path of the cell, for the forward: `flops` counts operations, `made` the bytes of the values that its nodes
-    make and `kept` of those that the backward reads; `states` are those that they read. A result that shares the
-    memory of an operand makes nothing, and neither do constants and joins of branches. What a loop does counts each
-    time, of a branch the dearer answer.
+    make and `kept` of those that the backward reads. `states` are those that the nodes of a phase read, by the phase
+    and the path, but for the seeds of random numbers. A result that shares the memory of an operand makes nothing, and
+    neither do constants and joins of branches. What a loop does counts each time, of a branch the dearer answer.
     """
 
     flops: Counter[str] = field(default_factory=Counter)
     made: Counter[str] = field(default_factory=Counter)
     kept: Counter[str] = field(default_factory=Counter)
-    states: dict[str, dict[Value, None]] = field(default_factory=dict)
+    states: dict[tuple[str, str], dict[Value, None]] = field(default_factory=dict)
     phase_flops: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(PHASES, 0)))
     phase_made: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(PHASES, 0)))
     phase_nodes: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(PHASES, 0)))
@@ -38,24 +38,29 @@ def measure(graph: Graph) -> Measures:
     """Go over the nodes of a graph once, those of regions included."""
     found = Measures()
     memory, copies = Memory(found), {state: state for state in graph.states}
+    _note_copies(copies, graph)
     for node, times in runs(graph.nodes):
         count = times * own_flops(node)
         found.phase_nodes[node.phase] += 1
         found.phase_flops[node.phase] += count
         if node.phase == "forward":
             found.flops[node.scope] += count
-            _note_states(found, copies, node)
+        read = [copies[value] for value in node.inputs if value in copies]
+        if read and not (node.primitive.name in COPIES or getattr(node.primitive, "on_host", False)):
+            found.states.setdefault((node.phase, node.scope), {}).update(dict.fromkeys(read))
         memory.note(node, times)
     return found
 
 
-def _note_states(found: Measures, copies: dict[Value, Value], node: Node) -> None:
-    """Take note of the states that a node of the forward reads, be it in a copy that another cell made."""
-    read = [copies[value] for value in node.inputs if value in copies]
-    if read:
-        found.states.setdefault(node.scope, {}).update(dict.fromkeys(read))
-        if node.primitive.name in COPIES:
-            copies[node.outputs[0]] = read[0]
+def _note_copies(copies: dict[Value, Value], graph: Graph) -> None:
+    """Find the values that are a state in another form, made by any cell, or that begin as one in a loop."""
+    for node in graph.nodes:
+        if node.primitive.name in COPIES and node.inputs[0] in copies:
+            copies[node.outputs[0]] = copies[node.inputs[0]]
+        for region in node.regions:
+            pairs = zip(region.inputs, node.inputs, strict=False)
+            copies.update((inner, copies[outer]) for inner, outer in pairs if outer in copies)
+            _note_copies(copies, region)
 
 
 class Memory:
