@@ -134,7 +134,7 @@ def tree_html(cell: Cell) -> str:
     """The tree of a cell as a table."""
     root = Tree(cell).branch(cell, is_root=True)
     page = Page("Cell", f"{shown(type(cell).__name__)}: {root.remark(is_root=True) or 'no parameters'}")
-    page.table(("cell", "parameters", "tensors"), _rows(root, 0))
+    page.table(("cell", "tensors", "parameters"), _rows(root, 0), left=2)
     return page.text()
 
 
@@ -142,6 +142,6 @@ def _rows(branch: Branch, depth: int) -> Iterator[tuple[str, str, str]]:
     name = f"({branch.name}): " if depth else ""
     tensors = ", ".join(branch.own) if branch.first is None else branch.remark()
     label = f"{name}{shown(branch.text)}"
-    yield f"{2 * depth * NO_BREAK}{label}", f"{branch.count:,}" if branch.count else "-", tensors
+    yield f"{2 * depth * NO_BREAK}{label}", tensors, f"{branch.count:,}" if branch.count else "-"
     for inner in branch.inner:
         yield from _rows(inner, depth + 1)

@@ -31,9 +31,9 @@ class CellSummary:
     `path` are the names that lead to it, `name` the last of them and `kind` its class; `depth` counts cells around
     it. `outputs` are the types that its first call gives, `varies` says whether a later one gives others, and `calls`
     is how often it runs in a step: in a scan once for each time. `parameters` is how many elements the parameters
-    have that its forward reads, each parameter once, `trainable` those of them that require a gradient. `flops` are
-    the floating point operations of its forward, `made` the bytes of the values that this makes and `kept` those of
-    them that the backward reads.
+    have that it uses, each parameter once: those that its forward reads, and of those that only its backward reads
+    the trainable ones. `trainable` are those that require a gradient. `flops` are the floating point operations of
+    its forward, `made` the bytes of the values that this makes and `kept` those of them that the backward reads.
     """
 
     path: str
@@ -82,7 +82,7 @@ class Summary(Sequence[CellSummary]):
     primitives say (`Primitive.flops`). What a scan does counts as often as it runs, what a `while_loop` does once,
     and of a branch the dearer answer. Memory counts every value in its dtype, not those that are alive at once; a
     reshaped value shares the memory of the value itself, and constants take none. `other_states` are the elements
-    of states that no forward reads, like moments and counters.
+    of states that are none of these parameters, like moments and counters.
     """
 
     name: str
@@ -137,7 +137,7 @@ class Summary(Sequence[CellSummary]):
     def add_to(self, page: Page) -> None:
         """Show the tables on a page of HTML."""
         rows = [(f"{2 * cell.depth * NO_BREAK}{cell.label}", *cell.row) for cell in self.cells]
-        page.table(_header(self), _without_calls(self, rows))
+        page.table(_header(self), _without_calls(self, rows), left=2)
         page.table(PHASE_HEADER, phase_rows(self))
         page.notes((*self.totals, *LEGEND))
 
