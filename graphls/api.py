@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from graphls.passes import Pipeline, PipelineResult
     from graphls.profile import Profile
     from graphls.repeated import RepeatedStep
+    from graphls.summary import Summary
 
 DEFAULT_PASSES = "gradient, overflow{{mode={mode}}}, fold, cse, merge, dce, order"
 CPU_PASSES = "gradient, overflow{{mode={mode}}}, fold, cse, merge, factor, dce, order"
@@ -214,6 +215,12 @@ class Compiled:
         """
         return self._diagnose().gradient_ranges(inputs)
 
+    def summary(self) -> Summary:
+        """What the step does cell by cell: shapes, parameters, operations and memory, as a table when printed."""
+        from graphls.summary import summarise
+
+        return summarise(self.graph, self._traced)
+
     def _diagnose(self) -> Diagnosis:
         if self._diagnosis is None:
             from graphls.diagnosis.diagnosis import Diagnosis
@@ -227,6 +234,11 @@ class Compiled:
 
     def __repr__(self) -> str:
         return f"<Compiled {self.graph!r}>"
+
+    def _repr_html_(self) -> str:
+        from graphls.summary import page_of
+
+        return page_of(self.graph, self._traced)
 
 
 def _tensor(result: Any, type: Any) -> Tensor:

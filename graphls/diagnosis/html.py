@@ -10,7 +10,8 @@ BOX = (
     "border:1px solid rgba(128,128,128,.45);border-radius:6px;padding:.7em 1em;max-width:max-content;overflow-x:auto"
 )
 CELL = "text-align:left;vertical-align:top;padding:.1em 1.2em .1em 0;background:none;border:none"
-NUMBER = f"{CELL};text-align:right"
+RIGHT = "text-align:right;white-space:nowrap"
+NUMBER = f"{CELL};{RIGHT}"
 LABEL = f"{CELL};opacity:.65;font-weight:normal"
 
 
@@ -30,10 +31,12 @@ class Page:
         )
         self.parts.append(f'<table style="border-collapse:collapse;margin:.5em 0">{"".join(rows)}</table>')
 
-    def table(self, header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-        """A table of texts, the first column to the left and the others to the right."""
-        head = "".join(f'<th scope="col" style="{LABEL}">{escape(name)}</th>' for name in header)
-        lines = "".join(f'<tr style="background:none">{_cells(row)}</tr>' for row in rows)
+    def table(self, header: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> None:
+        """A table of texts, the first columns to the left and the others, which are numbers, to the right."""
+        styles = [LABEL if i < left else f"{LABEL};{RIGHT}" for i in range(len(header))]
+        pairs = zip(styles, header, strict=True)
+        head = "".join(f'<th scope="col" style="{style}">{escape(name)}</th>' for style, name in pairs)
+        lines = "".join(f'<tr style="background:none">{_cells(row, left)}</tr>' for row in rows)
         self.parts.append(
             f'<table style="border-collapse:collapse;margin:.5em 0"><thead><tr style="background:none">{head}</tr>'
             f"</thead><tbody>{lines}</tbody></table>"
@@ -48,5 +51,5 @@ class Page:
         return "".join([*self.parts, "</div>"])
 
 
-def _cells(row: Sequence[str]) -> str:
-    return "".join(f'<td style="{NUMBER if i else CELL}">{escape(text)}</td>' for i, text in enumerate(row))
+def _cells(row: Sequence[str], left: int) -> str:
+    return "".join(f'<td style="{CELL if i < left else NUMBER}">{escape(text)}</td>' for i, text in enumerate(row))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
+from graphls.diagnosis.html import Page
 from graphls.diagnosis.ranges import power
 from graphls.ir.errors import GraphTypeError
 from graphls.ir.types import bool_
@@ -79,6 +80,13 @@ class StepReport:
     def __str__(self) -> str:
         outcome = "skipped" if self.skipped else f"{self.steps_since_overflow} without overflow"
         return f"step {self.step}: loss {self.loss}, scale {power(self.scale)}, {outcome}"
+
+    def _repr_html_(self) -> str:
+        outcome = "skipped, because it overflowed" if self.skipped else "done"
+        page = Page("Step report", f"step {self.step}: {outcome}")
+        since = str(self.steps_since_overflow)
+        page.facts((("loss", str(self.loss)), ("scale", power(self.scale)), ("steps since overflow", since)))
+        return page.text()
 
 
 def is_loss_scale_tuple(outputs: Any) -> bool:

@@ -35,6 +35,12 @@ class Operation(Protocol):
     ) -> tuple[Any, ...]:
         """The outputs of a node with regions; `run(number, arrays)` gives what a region yields for its parameters."""
 
+    def flops(self, inputs: tuple[Type, ...], outputs: tuple[Type, ...], attrs: Mapping[str, Any]) -> int:
+        """How many floating point operations one run takes, without those of its regions."""
+
+    def region_runs(self, attrs: Mapping[str, Any], flops: tuple[int, ...]) -> tuple[int, ...]:
+        """How often each region counts, given how many operations each of them takes."""
+
 
 _operations: dict[str, Operation] = {}
 

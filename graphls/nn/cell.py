@@ -278,11 +278,14 @@ class Cell:
         return with_custom_gradient(self, args, options)
 
     def __repr__(self) -> str:
-        head = f"{type(self).__name__}({self.extend_repr()}"
-        if not self._cells:
-            return head + ")"
-        inner = [f"  ({name}): " + repr(cell).replace("\n", "\n  ") for name, cell in self._cells.items()]
-        return "\n".join([head, *inner, ")"])
+        from graphls.nn.cell_tree import tree_text
+
+        return tree_text(self)
+
+    def _repr_html_(self) -> str:
+        from graphls.nn.cell_tree import tree_html
+
+        return tree_html(self)
 
     def extend_repr(self) -> str:
         """What `repr` shows of the cell itself."""

@@ -11,13 +11,14 @@ from graphls.ir.build import Builder
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.graph import Graph, Value
 from graphls.ir.types import TOKEN, Type, bool_, int32, type_of
-from graphls.primitives.primitive import Array, Primitive, f32, sample
+from graphls.primitives.primitive import Array, Primitive, f32, float_elements, sample
 
 
 class Constant(Primitive):
     """An array that is known when the graph is built, in the attribute `value`."""
 
     half = "native"
+    flops_per_element = 0
     samples = (
         sample(value=np.array([1.5, -2.0], np.float32)),
         sample(value=np.arange(40, dtype=np.int32).reshape(5, 8)),
@@ -41,6 +42,7 @@ class Depend(Primitive):
     """The operand itself, made only after the values of the node's control edges."""
 
     half = "native"
+    flops_per_element = 0
     samples = (sample(f32(2, 3)),)
     onnx = "Identity"
 
@@ -58,6 +60,7 @@ class StopGradient(Primitive):
     """The operand itself, through which no gradient flows."""
 
     half = "native"
+    flops_per_element = 0
     samples = (sample(f32(2, 3), gradient=False),)
     onnx = "Identity"
 
@@ -78,6 +81,7 @@ class CheckLabels(Primitive):
     """
 
     half = "native"
+    flops_per_element = 0
     samples = (
         sample(f32(2, 3)),
         sample(Type(int32, (4,)), integers=(0, 3), classes=3),
@@ -112,6 +116,7 @@ class OverflowStart(Primitive):
     """
 
     half = "native"
+    flops_per_element = 0
     takes_tokens = True
 
     def infer(self, *status: Type) -> Type:
@@ -171,11 +176,16 @@ class OverflowGet(Primitive):
             result = e.Or(result, e.form(value, bool_))
         return result
 
+    def flops(self, inputs: tuple[Type, ...], outputs: tuple[Type, ...], attrs: Mapping[str, Any]) -> int:
+        """One for each float among the operands."""
+        return float_elements(*inputs)
+
 
 class Cond(Primitive):
     """The results of the first region where the operand is true, of the second where it is false."""
 
     half = "native"
+    flops_per_element = 0
 
     def result_types(
         self, types: tuple[Type, ...], attrs: Mapping[str, Any], regions: tuple[Any, ...] = ()
@@ -206,6 +216,10 @@ class Cond(Primitive):
     def onnx(self, e: Any, condition: str) -> Any:
         return e.branch(condition)
 
+    def region_runs(self, attrs: Mapping[str, Any], flops: tuple[int, ...]) -> tuple[int, ...]:
+        """One of them runs; the one that takes more operations stands for both."""
+        return (1, 0) if flops[0] >= flops[1] else (0, 1)
+
 
 class CustomGradient(Primitive):
     """The first `outputs` operands themselves, with the gradient that the region gives for the others.
@@ -215,6 +229,7 @@ class CustomGradient(Primitive):
     """
 
     half = "native"
+    flops_per_element = 0
 
     def result_types(
         self, types: tuple[Type, ...], attrs: Mapping[str, Any], regions: tuple[Any, ...] = ()
@@ -239,6 +254,10 @@ class CustomGradient(Primitive):
     def onnx(self, e: Any, *names: str, outputs: int) -> Any:
         return tuple(e.Identity(name) for name in names[:outputs])
 
+    def region_runs(self, attrs: Mapping[str, Any], flops: tuple[int, ...]) -> tuple[int, ...]:
+        """It never runs: the gradient pass puts it into the backward."""
+        return (0,)
+
 
 class Gradient(Primitive):
     """Gradients that the gradient pass replaces by the backward graph.
@@ -248,6 +267,7 @@ class Gradient(Primitive):
     """
 
     half = "native"
+    flops_per_element = 0
 
     def infer(self, *types: Type, of: int, wrt: int) -> Any:
         results, seeds, sources = types[:of], types[of : 2 * of], types[2 * of : 2 * of + wrt]

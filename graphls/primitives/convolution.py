@@ -5,6 +5,8 @@ All three take `strides`, `pads`, `dilations` and `groups`, with the defaults of
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -53,6 +55,11 @@ def _require_gradient(name: str, g: Type, expected: Type) -> None:
         raise GraphValueError(f"{name} takes the gradient of a {expected}, not a {g}.")
 
 
+def _products(y: Type, kernels: Shape) -> int:
+    """The operations of a convolution that gives y, of its size a product and a sum for each element of one kernel."""
+    return 2 * y.size * prod(kernels[1:])
+
+
 def _in_groups(array: Array, axis: int, groups: int) -> Array:
     """The array with an axis split into the groups and what each of them has."""
     shape = array.shape
@@ -90,6 +97,10 @@ class Convolution(Primitive):
         shape, kernels = (t.shape for t in e.in_types)
         return convolved(e, x, w, shape, kernels, Geometry.over(kernels[2:], **geometry))
 
+    def flops(self, inputs: tuple[Type, ...], outputs: tuple[Type, ...], attrs: Mapping[str, Any]) -> int:
+        """A multiplication and an addition for each element that a window sees, padding included."""
+        return _products(outputs[0], inputs[1].shape)
+
 
 class ConvolutionInputGradient(Primitive):
     """The gradient of the images, which have the given shape, from that of a convolution with w.
@@ -116,6 +127,10 @@ class ConvolutionInputGradient(Primitive):
     def onnx(self, e: Any, g: str, w: str, shape: Shape, **geometry: Any) -> Any:
         kernels = e.in_types[1].shape
         return transposed(e, g, w, shape, kernels, Geometry.over(kernels[2:], **geometry))
+
+    def flops(self, inputs: tuple[Type, ...], outputs: tuple[Type, ...], attrs: Mapping[str, Any]) -> int:
+        """The products of the convolution."""
+        return _products(inputs[0], inputs[1].shape)
 
 
 class ConvolutionWeightGradient(Primitive):
@@ -147,6 +162,10 @@ class ConvolutionWeightGradient(Primitive):
         if e.in_types[0].dtype is float64 or (at.groups == 1 and shape[1] >= _FEW):
             return weight_gradient(e, x, g, e.in_types[0].shape, shape, at)
         return _by_slices(e, x, g, shape, at)
+
+    def flops(self, inputs: tuple[Type, ...], outputs: tuple[Type, ...], attrs: Mapping[str, Any]) -> int:
+        """The products of the convolution."""
+        return _products(inputs[1], attrs["shape"])
 
 
 def _by_slices(e: Any, x: str, g: str, shape: Shape, at: Geometry) -> str:

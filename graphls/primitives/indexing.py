@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from math import prod
 from typing import Any
@@ -12,7 +13,7 @@ from graphls.ir.build import Builder
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.graph import Value
 from graphls.ir.types import DType, Type, float32, int32, int64
-from graphls.primitives.primitive import Array, Primitive, f32, normalise_axis, of, sample
+from graphls.primitives.primitive import Array, Primitive, f32, float_elements, normalise_axis, of, sample
 from graphls.primitives.shape import reshaped
 
 Shape = tuple[int, ...]
@@ -33,6 +34,7 @@ class OneHot(Primitive):
     """
 
     half = "exact"
+    flops_per_element = 0
     samples = (
         sample(of(int64, 5), depth=3, dtype=float32),
         sample(of(int32, 2, 3), depth=4, axis=0, dtype=float32),
@@ -76,6 +78,7 @@ class Gather(Primitive):
     """
 
     half = "native"
+    flops_per_element = 0
     samples = (
         _picked(f32(4, 3), of(int64, 5), axis=0),
         _picked(f32(2, 4, 3), of(int32, 2, 2), axis=-2),
@@ -140,6 +143,10 @@ class GatherGradient(Primitive):
         column = reshaped(e, indices, (*[1] * len(before), prod(picked.shape), *[1] * len(after)))
         return _added(e, reshaped(e, g, shape), e.Expand(column, e.ints(shape)), at)
 
+    def flops(self, inputs: tuple[Type, ...], outputs: tuple[Type, ...], attrs: Mapping[str, Any]) -> int:
+        """One for each float that is added."""
+        return float_elements(inputs[0])
+
 
 def _added(e: Any, g: str, indices: str, axis: int) -> str:
     """Zeros to which the elements of g are added along an axis; halves are summed in float32."""
@@ -158,6 +165,7 @@ class GatherElements(Primitive):
     """
 
     half = "native"
+    flops_per_element = 0
     samples = (
         _picked(f32(3, 4), of(int64, 3, 1), axis=1),
         _picked(f32(4, 2, 3), of(int32, 5, 2, 3), axis=-3),
@@ -218,3 +226,7 @@ class GatherElementsGradient(Primitive):
 
     def onnx(self, e: Any, g: str, indices: str, axis: int, size: int) -> Any:
         return _added(e, g, indices, axis)
+
+    def flops(self, inputs: tuple[Type, ...], outputs: tuple[Type, ...], attrs: Mapping[str, Any]) -> int:
+        """One for each float that is added."""
+        return float_elements(inputs[0])

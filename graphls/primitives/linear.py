@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -66,6 +67,10 @@ class Matmul(Primitive):
             return _by_einsum(e, a, b, transpose_a, transpose_b)
         return e.MatMul(_swapped(e, a, ranks[0], transpose_a), _swapped(e, b, ranks[1], transpose_b))
 
+    def flops(self, inputs: tuple[Type, ...], outputs: tuple[Type, ...], attrs: Mapping[str, Any]) -> int:
+        """A multiplication and an addition for each term of each element: 2 * m * n * k in every matrix."""
+        return 2 * outputs[0].size * inputs[0].shape[-2 if attrs.get("transpose_a") else -1]
+
 
 def _gradient_of_second(
     e: Builder, g: Value, a: Value, b: Value, transpose_a: bool, transpose_b: bool
@@ -98,6 +103,7 @@ class Transpose(Primitive):
     """The axes in another order: axis i of the result is axis `permutation[i]` of x."""
 
     half = "exact"
+    flops_per_element = 0
     samples = (sample(f32(2, 3), permutation=(1, 0)), sample(f32(2, 3, 4), permutation=(2, 0, 1)))
 
     def infer(self, x: Type, permutation: tuple[int, ...]) -> Type:

@@ -25,6 +25,7 @@ class Scan(Primitive):
     """
 
     half = "native"
+    flops_per_element = 0
 
     def result_types(
         self, types: tuple[Type, ...], attrs: Mapping[str, Any], regions: tuple[Any, ...] = ()
@@ -61,11 +62,15 @@ class Scan(Primitive):
     def onnx(self, e: Any, *names: str, **attrs: Any) -> Any:
         return e.scan(names)
 
+    def region_runs(self, attrs: Mapping[str, Any], flops: tuple[int, ...]) -> tuple[int, ...]:
+        return (attrs["length"],)
+
 
 class WhileLoop(Primitive):
     """The operands, exchanged for what the second region yields as long as the first one yields true for them."""
 
     half = "native"
+    flops_per_element = 0
 
     def result_types(
         self, types: tuple[Type, ...], attrs: Mapping[str, Any], regions: tuple[Any, ...] = ()
@@ -86,6 +91,10 @@ class WhileLoop(Primitive):
 
     def onnx(self, e: Any, *names: str) -> Any:
         return e.while_loop(names)
+
+    def region_runs(self, attrs: Mapping[str, Any], flops: tuple[int, ...]) -> tuple[int, ...]:
+        """How often it runs is known only when it does, so it counts as running once."""
+        return 1, 1
 
 
 def _checked(name: str, regions: tuple[Any, ...], count: int, inputs: tuple[Type, ...]) -> list[tuple[Type, ...]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,16 @@ from graphls.ir.build import Builder
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.graph import Value
 from graphls.ir.types import Type, bool_, float32, int32, int64, uint8
-from graphls.primitives.primitive import Array, Primitive, f32, normalise_axes, normalise_axis, of, sample
+from graphls.primitives.primitive import (
+    Array,
+    Primitive,
+    f32,
+    float_elements,
+    normalise_axes,
+    normalise_axis,
+    of,
+    sample,
+)
 
 Axes = tuple[int, ...]
 
@@ -21,6 +31,7 @@ class Reverse(Primitive):
     """The elements in the opposite order along some axes."""
 
     half = "exact"
+    flops_per_element = 0
     samples = (
         sample(f32(3, 4), axes=(0,)),
         sample(f32(2, 3, 4), axes=(-1, 0)),
@@ -94,6 +105,10 @@ class TopK(Primitive):
         key = e.Where(e.IsNaN(key), e.const(np.inf, key_dtype), key)
         _, positions = e.TopK(key, e.ints([k]), **options)
         return e.GatherElements(x, positions, axis=axis), positions
+
+    def flops(self, inputs: tuple[Type, ...], outputs: tuple[Type, ...], attrs: Mapping[str, Any]) -> int:
+        """One for each float among the operands."""
+        return float_elements(*inputs)
 
 
 def _falling(x: Array, axis: int) -> Array:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import accumulate
 from math import prod
 from typing import Any
@@ -42,6 +43,11 @@ def _pooled(name: str, x: Type, kernel: Shape, at: Geometry) -> Type:
     if any(max(sides) >= reach for sides, reach in zip(at.sides(), at.reach(kernel), strict=True)):
         raise GraphValueError(f"{name} takes padding smaller than its kernel {kernel}, not {at.pads}.")
     return x.with_shape((*x.shape[:2], *at.counts(x.shape, kernel)))
+
+
+def _seen(y: Type, kernel: Shape) -> int:
+    """How many elements the windows see that give y."""
+    return y.size * prod(kernel)
 
 
 class MaxPool(Primitive):
@@ -85,6 +91,10 @@ class MaxPool(Primitive):
         first = e.Add(_first_equal(e, seen, y, offsets), e.const(_corners(steps, counts, at)))
         images = prod(kind.shape[2:]) * np.arange(prod(kind.shape[:2])).reshape(*kind.shape[:2], *[1] * len(kernel))
         return y, e.Max(e.Add(first, e.const(images)), e.ints([0]))
+
+    def flops(self, inputs: tuple[Type, ...], outputs: tuple[Type, ...], attrs: Mapping[str, Any]) -> int:
+        """A comparison for each element that a window sees, padding included."""
+        return _seen(outputs[0], attrs["kernel"])
 
 
 def _steps(sizes: Shape) -> Shape:
@@ -139,6 +149,10 @@ class AvgPool(Primitive):
         if not even or (count_include_pad and any(at.pads)):
             return _padded_first(e, x, kernel, at, count_include_pad)
         return e.AveragePool(x, **_pool_attributes(kernel, at), count_include_pad=int(count_include_pad))
+
+    def flops(self, inputs: tuple[Type, ...], outputs: tuple[Type, ...], attrs: Mapping[str, Any]) -> int:
+        """An addition for each element that a window sees, padding included; the last stands for the division."""
+        return _seen(outputs[0], attrs["kernel"])
 
 
 def _averaged(name: str, x: Type, kernel: Shape, at: Geometry) -> Type:
@@ -219,3 +233,7 @@ class AvgPoolGradient(Primitive):
         ones = e.const(np.ones((1, 1, *kernel)), dtype)
         shares = reshaped(e, shares, (batch * channels, 1, *counts))
         return reshaped(e, transposed(e, shares, ones, images, (1, 1, *kernel), at), shape)
+
+    def flops(self, inputs: tuple[Type, ...], outputs: tuple[Type, ...], attrs: Mapping[str, Any]) -> int:
+        """An addition for each element that a window sees, padding included, and a division for each window."""
+        return _seen(inputs[0], attrs["kernel"]) + inputs[0].size

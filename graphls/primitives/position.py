@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from graphls.ir.build import Builder
 from graphls.ir.graph import Value
 from graphls.ir.types import Type, float64, int32, int64, uint8
-from graphls.primitives.primitive import Array, Primitive, f32, normalise_axis, of, sample
+from graphls.primitives.primitive import Array, Primitive, f32, float_elements, normalise_axis, of, sample
 from graphls.primitives.reduction import reduced_shape, require_elements, require_numbers
 
 
@@ -34,6 +35,10 @@ class Position(Primitive, abstract=True):
 
     def vjp(self, e: Builder, g: Any, x: Value, y: Value, axis: int, keepdims: bool = False) -> Any:
         return None
+
+    def flops(self, inputs: tuple[Type, ...], outputs: tuple[Type, ...], attrs: Mapping[str, Any]) -> int:
+        """One for each float among the operands."""
+        return float_elements(*inputs)
 
 
 def _position(e: Any, operator: str, x: str, axis: int, keepdims: bool) -> str:

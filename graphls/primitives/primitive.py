@@ -75,6 +75,7 @@ class Primitive:
     rounds it, "exact" results are representable already (moves and selections), and "native" rules
     see the 16-bit values themselves. `on_host` primitives are evaluated in NumPy before a step and fed to it. An
     `elementwise` result may be written over an operand of the same type.
+    `flops_per_element` of 0 says that it only moves or selects elements; another rule is a method `flops`.
     Only where `takes_tokens` may an operand be a token. Where `takes_values`, the ONNX rule is given values of the IR,
     not the names of tensors, and asks for those that it needs.
     """
@@ -83,6 +84,7 @@ class Primitive:
     half: ClassVar[str] = "rounded"
     on_host: ClassVar[bool] = False
     elementwise: ClassVar[bool] = False
+    flops_per_element: ClassVar[int] = 1
     takes_tokens: ClassVar[bool] = False
     takes_values: ClassVar[bool] = False
     samples: ClassVar[tuple[Sample, ...]] = ()
@@ -147,6 +149,27 @@ class Primitive:
     ) -> tuple[Any, ...]:
         """The outputs of a node with regions, which `run(number, arrays)` runs; here, none of them."""
         return self.evaluate(arrays, attrs, types)
+
+    def flops(self, inputs: tuple[Type, ...], outputs: tuple[Type, ...], attrs: Mapping[str, Any]) -> int:
+        """How many floating point operations one run takes, without those of its regions.
+
+        A sum, product, comparison or elementary function of one element is one operation, so a multiplication with an
+        addition is two (as Golub and Van Loan count in Matrix Computations, chapter 1). Without a rule of its own, a
+        primitive takes `flops_per_element` for each element of its largest result, and none where no operand
+        and no result is of floats.
+        """
+        if not any(t.dtype.is_float for t in (*inputs, *outputs)):
+            return 0
+        return self.flops_per_element * max((t.size for t in outputs if t != TOKEN), default=0)
+
+    def region_runs(self, attrs: Mapping[str, Any], flops: tuple[int, ...]) -> tuple[int, ...]:
+        """How often each region runs, given how many operations each of them takes: here, once."""
+        return (1,) * len(flops)
+
+
+def float_elements(*types: Type) -> int:
+    """How many floats arrays of these types hold."""
+    return sum(t.size for t in types if t.dtype.is_float)
 
 
 def _is_half(array: Array) -> bool:

@@ -38,6 +38,7 @@ class RandomArray(Primitive, abstract=True):
     """Numbers that the host draws from a state of (seed, step) and the number of the call site."""
 
     half = "native"
+    flops_per_element = 0
     on_host = True
 
     def vjp(self, e: Builder, g: Any, state: Value, y: Value, **attrs: Any) -> Any:

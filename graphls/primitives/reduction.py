@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import prod
 from typing import Any
 
@@ -15,6 +16,7 @@ from graphls.primitives.primitive import (
     Array,
     Primitive,
     f32,
+    float_elements,
     normalise_axes,
     of,
     require_float,
@@ -40,6 +42,10 @@ class Reduction(Primitive, abstract=True):
 
     def infer(self, x: Type, axis: Axes = None, keepdims: bool = False) -> Type:
         return x.with_shape(reduced_shape(x, axis, keepdims))
+
+    def flops(self, inputs: tuple[Type, ...], outputs: tuple[Type, ...], attrs: Mapping[str, Any]) -> int:
+        """One for each float among the operands."""
+        return float_elements(*inputs)
 
 
 def reduced_shape(x: Type, axis: Axes, keepdims: bool) -> tuple[int, ...]:

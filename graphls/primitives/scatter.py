@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -12,7 +13,7 @@ from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.graph import Value
 from graphls.ir.types import Type, bool_, float32, int32, int64
 from graphls.primitives.indexing import require_indices, require_same_others
-from graphls.primitives.primitive import Array, Primitive, f32, normalise_axis, of, same_dtype, sample
+from graphls.primitives.primitive import Array, Primitive, f32, float_elements, normalise_axis, of, same_dtype, sample
 
 _placed = partial(sample, low=0.5, high=1.5, integers=(-4, 4))
 
@@ -60,6 +61,10 @@ class Scatter(Primitive, abstract=True):
         result = e.cast(result, dtype) if dtype.is_half else result
         loses_nans = self.reduction != "mul" and dtype.is_float
         return _with_nans(e, result, x, indices, updates, axis) if loses_nans else result
+
+    def flops(self, inputs: tuple[Type, ...], outputs: tuple[Type, ...], attrs: Mapping[str, Any]) -> int:
+        """One for each float that is joined to what is there."""
+        return float_elements(inputs[2])
 
 
 def _with_nans(e: Any, result: str, x: str, indices: str, updates: str, axis: int) -> Any:

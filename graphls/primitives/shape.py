@@ -22,6 +22,7 @@ class Reshape(Primitive):
     """The same elements in row-major order in another shape, of which one size may be -1."""
 
     half = "exact"
+    flops_per_element = 0
     samples = (
         sample(f32(2, 6), shape=(3, 4)),
         sample(f32(2, 6), shape=(-1, 3)),
@@ -62,6 +63,7 @@ class BroadcastTo(Primitive):
     """The operand repeated to a wider shape, by NumPy's rules."""
 
     half = "exact"
+    flops_per_element = 0
     samples = (
         sample(f32(3), shape=(2, 3)),
         sample(f32(2, 1), shape=(4, 2, 3)),
@@ -89,6 +91,7 @@ class Concat(Primitive):
     """One or more arrays of one dtype joined along an axis; their other sizes are equal."""
 
     half = "exact"
+    flops_per_element = 0
     samples = (
         sample(f32(2, 3), f32(2, 1), axis=1),
         sample(f32(2, 3), f32(0, 3), f32(4, 3), axis=-2),
@@ -150,6 +153,7 @@ class Slice(Primitive):
     """The elements x[start:stop:step] along every axis, by Python's rules, with positive steps."""
 
     half = "exact"
+    flops_per_element = 0
     samples = (
         sample(f32(4, 5), **_WHOLE),
         sample(f32(4, 5), **_NEGATIVE),
@@ -186,6 +190,7 @@ class SliceGradient(Primitive):
     """Zeros of a shape with g at the places that `slice` takes from it; it pads and spreads."""
 
     half = "exact"
+    flops_per_element = 0
     samples = (
         sample(f32(4, 5), shape=(4, 5), **_WHOLE),
         sample(f32(3, 3), shape=(4, 5), **_NEGATIVE),

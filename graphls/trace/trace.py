@@ -18,18 +18,19 @@ from graphls.source import user_location
 from graphls.tensor import Symbol, Tensor, is_tensor
 from graphls.trace.branches import Frame, explore
 from graphls.trace.states import copies
-from graphls.trace.tracer import Tracer
+from graphls.trace.tracer import CellCall, Tracer
 from graphls.tree import leaves, map_leaves
 
 
 @dataclass
 class Traced:
-    """A graph and what ties it to Python: its parameters by state name, and how its outputs nest."""
+    """A graph and what ties it to Python: its parameters by state name, how its outputs nest, the cells that ran."""
 
     graph: Graph
     parameters: dict[str, Parameter]
     outputs: Any
     cells: tuple[Any, ...] = ()
+    calls: tuple[CellCall, ...] = ()
 
 
 def trace(
@@ -77,7 +78,7 @@ def _finished(tracer: Tracer, inputs: tuple[Value, ...], results: Any) -> Traced
     _refuse_strangers(graph)
     parameters = {v.name: p for p, v in tracer.states.items()}
     tree = map_leaves(lambda leaf: _PLACE if is_tensor(leaf) else leaf, results)
-    return Traced(graph, parameters, tree, tuple(tracer.cells.values()))
+    return Traced(graph, parameters, tree, tuple(tracer.cells.values()), tuple(tracer.cell_calls))
 
 
 def _refuse_strangers(graph: Graph) -> None:

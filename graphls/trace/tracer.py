@@ -40,6 +40,15 @@ class CallRecord:
     end: int
 
 
+@dataclass(frozen=True)
+class CellCall:
+    """A call of a cell under its path of names: the class, and the values that it gave."""
+
+    path: str
+    kind: str
+    values: tuple[Value, ...]
+
+
 @dataclass
 class Tracer:
     """One trace: a builder, the current value of every state, and the cells that are running."""
@@ -62,6 +71,7 @@ class Tracer:
     calls: list[list[CallRecord]] = field(default_factory=lambda: [[]])
     decided: dict[Value, bool] = field(default_factory=dict)
     cells: dict[int, Any] = field(default_factory=dict)
+    cell_calls: list[CellCall] = field(default_factory=list)
     made: dict[Value, int] = field(default_factory=dict)
     windows: dict[Any, Value] = field(default_factory=dict)
 
@@ -261,9 +271,17 @@ class Tracer:
                 made, nodes = outputs, self.builder.nodes[first:]
                 outputs = explore(self, lambda: recomputed(self, nodes, made))
         self.rename(cell, outputs)
+        self.note_call(cell, outputs)
         frame.record(Recorded("call", copies(outputs), tuple(self.writes[start:])))
         self.remember(cell, args, options, outputs, start)
         return outputs
+
+    def note_call(self, cell: Any, outputs: Any) -> None:
+        """Remember that a cell with a name has run, for those who ask what each cell does."""
+        if cell._scope_name or not self.scopes:
+            path = ".".join(filter(None, (*self.scopes, cell._scope_name if self.scopes else "")))
+            values = tuple(leaf.value for leaf in leaves(outputs) if type(leaf) is Symbol)
+            self.cell_calls.append(CellCall(path, type(cell).__name__, values))
 
     def note_owner(self, method: Any) -> None:
         """Remember the cell that a method belongs to: the graph depends on its settings."""

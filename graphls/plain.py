@@ -1,0 +1,57 @@
+"""Names and numbers as text that stays in its place on a terminal, whatever the names hold."""
+
+from __future__ import annotations
+
+import unicodedata
+
+LONGEST = 200
+"""Characters that are shown of a name."""
+
+_BYTES = ("B", "KiB", "MiB", "GiB", "TiB")
+_THOUSANDS = ("", " k", " M", " G", " T", " P", " E")
+
+
+def shown(name: str) -> str:
+    """A name on one line: control characters and marks that turn the direction of text escaped, a long one cut."""
+    cut = name if len(name) <= LONGEST else name[: LONGEST - 1] + "…"
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in cut)
+
+
+def columns(text: str) -> int:
+    """How many columns of a terminal a text takes: two for wide characters, none for marks that combine."""
+    return len(text) if text.isascii() else sum(map(_columns, text))
+
+
+def _columns(character: str) -> int:
+    if unicodedata.category(character) in ("Mn", "Me"):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+def fitted(text: str, width: int, right: bool = False) -> str:
+    """The text in exactly so many columns: padded, or cut with an ellipsis."""
+    taken = columns(text)
+    if taken > width:
+        while text and columns(text) > width - 1:
+            text = text[:-1]
+        text, taken = text + "…", columns(text) + 1
+    padding = " " * (width - taken)
+    return padding + text if right else text + padding
+
+
+def size(count: int) -> str:
+    """A number of bytes, in units of 1024: `512 B`, `1.5 KiB`."""
+    number, unit = float(count), 0
+    while number >= 1023.5 and unit < len(_BYTES) - 1:
+        number, unit = number / 1024, unit + 1
+    return f"{number:.0f} {_BYTES[unit]}" if unit == 0 or number >= 99.95 else f"{number:.1f} {_BYTES[unit]}"
+
+
+def short(count: int) -> str:
+    """A number with three digits and a unit of thousands: `950`, `1.25 M`."""
+    number, unit = float(count), 0
+    while number >= 999.5 and unit < len(_THOUSANDS) - 1:
+        number, unit = number / 1000, unit + 1
+    if unit == 0:
+        return str(count)
+    return f"{number:.{2 if number < 9.995 else 1 if number < 99.95 else 0}f}{_THOUSANDS[unit]}"

@@ -1,0 +1,49 @@
+"""Names and numbers as text that stays in its place."""
+
+from __future__ import annotations
+
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graphls.plain import LONGEST, columns, fitted, short, shown, size
+
+
+@given(st.text())
+def test_a_shown_name_is_one_printable_line(name: str) -> None:
+    assert shown(name).isprintable()
+    assert shown(name) == name or not name.isprintable() or len(name) > LONGEST
+
+
+def test_hostile_names_are_escaped() -> None:
+    assert shown('a\n\t\x1b[31m\u202e"<b>é漢') == 'a\\n\\t\\x1b[31m\\u202e"<b>é漢'
+    assert shown("x" * 10_000) == "x" * (LONGEST - 1) + "…"
+    assert shown("\ud800") == "\\ud800"
+
+
+@given(st.text().map(shown), st.integers(1, 40), st.booleans())
+def test_a_fitted_text_takes_its_columns(text: str, width: int, right: bool) -> None:
+    found = fitted(text, width, right)
+    assert columns(found) == width
+    assert text in found if columns(text) <= width else found.strip().endswith("…")
+
+
+def test_wide_and_combining_characters_have_their_columns() -> None:
+    assert (columns("abc"), columns("漢字"), columns(unicodedata.normalize("NFD", "é"))) == (3, 4, 1)
+    assert (fitted("漢字漢字", 6), fitted("ab", 4), fitted("ab", 4, right=True)) == ("漢字… ", "ab  ", "  ab")
+
+
+SIZES = [(0, "0 B"), (1023, "1023 B"), (1024, "1.0 KiB"), (1536, "1.5 KiB"), (10**6, "977 KiB"), (2**40, "1.0 TiB")]
+COUNTS = [(0, "0"), (999, "999"), (1000, "1.00 k"), (9_994, "9.99 k"), (9_996, "10.0 k"), (999_600, "1.00 M")]
+
+
+@pytest.mark.parametrize(("count", "text"), [*SIZES, (2**20 - 1, "1.0 MiB"), (2**55, "32768 TiB")])
+def test_sizes(count: int, text: str) -> None:
+    assert size(count) == text
+
+
+@pytest.mark.parametrize(("count", "text"), [*COUNTS, (99_960, "100 k"), (2 * 10**21, "2000 E")])
+def test_counts(count: int, text: str) -> None:
+    assert short(count) == text
