@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 
+from graphls.cli_view import add_view
+
 EXEC = "Run a script as Python does, with every import of mindspore resolved to graphls; its exit code is the result."
 
 
@@ -49,6 +51,7 @@ def _parser() -> argparse.ArgumentParser:
     script = commands.add_parser("exec", help="run a script that imports mindspore", description=EXEC)
     script.add_argument("script", help="a Python file")
     script.add_argument("arguments", nargs="*", help="what the script finds in sys.argv")
+    add_view(commands)
     return parser
 
 

@@ -16,9 +16,9 @@ Source = str | os.PathLike[str] | ModelProto
 
 
 def load(source: Source) -> tuple[ModelProto, str]:
-    """The model, and what messages call it; raises GraphFileError and GraphValueError as `read_onnx` says."""
+    """The model, and its file in front of messages; raises GraphFileError and GraphValueError as `read_onnx` says."""
     if isinstance(source, ModelProto):
-        return source, "The model"
+        return source, ""
     data, model = _bytes(Path(source)), ModelProto()
     try:
         model.ParseFromString(data)
@@ -26,7 +26,7 @@ def load(source: Source) -> tuple[ModelProto, str]:
         raise GraphValueError(f"{source} is not an ONNX model, or not all of one; export or copy it again.") from None
     if not (model.HasField("graph") and (model.graph.node or model.graph.output)):
         raise GraphValueError(f"{source} is not an ONNX model: there is no graph in it.")
-    return model, str(source)
+    return model, f"{source}: "
 
 
 def _bytes(path: Path) -> bytes:

@@ -36,7 +36,8 @@ def place_of(node: NodeProto, around: Place) -> Place:
     if PHASE in told:
         phase = told[PHASE] if told[PHASE] in PHASES else "forward"
         return Place(phase, told.get(SCOPE, ""), _location(told.get(LOCATION, "")))
-    scope = _scope_of_modules(told) or _scope_of_name(text_of(node.name)) or around.scope
+    scope = _scope_of_modules(told) if told else ""
+    scope = scope or _joined(text_of(node.name).split("/")[:-1]) or around.scope
     return Place(around.phase, scope, _last_frame(told.get("pkg.torch.onnx.stack_trace", "")) or around.loc)
 
 
@@ -62,10 +63,6 @@ def _scope_of_modules(told: dict[str, str]) -> str:
     if any(":" in part for part in parts):
         parts = [part.partition(":")[0] for part in parts[:-1]]
     return _joined(parts)
-
-
-def _scope_of_name(name: str) -> str:
-    return _joined(name.split("/")[:-1])
 
 
 def _joined(parts: list[str]) -> str:

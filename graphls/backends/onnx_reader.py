@@ -55,7 +55,7 @@ def read_onnx(source: Source) -> Graph:
     try:
         return _Reader(functions).main(typed.graph)
     except GraphValueError as error:
-        raise GraphValueError(f"{origin}: {error}") from None
+        raise GraphValueError(f"{origin}{error}") from None
 
 
 class _Reader:
@@ -128,7 +128,7 @@ class _Block:
         try:
             return self.defined[name]
         except KeyError:
-            raise GraphValueError(f"{user} uses the tensor {name!r}, which nothing defines.") from None
+            raise GraphValueError(f"{user} reads the tensor {name!r}, which nothing defines; export the model again.") from None
 
     def _constant(self, name: str, place: Place) -> None:
         attrs = {"value": _constant_value(self.constants.pop(name))}

@@ -43,7 +43,7 @@ def _sorted(nodes: Sequence[NodeProto], before: Sequence[set[int]]) -> Iterable[
                 heappush(ready, user)
     if len(order) < len(nodes):
         node = nodes[next(number for number, count in enumerate(waits) if count)]
-        raise GraphValueError(f"The operator {plain(text_of(node.op_type))} waits for its own result, in a cycle.")
+        raise GraphValueError(f"The operator {plain(text_of(node.op_type))} waits for its own result; a model has no cycles, so export it again.")
     return order
 
 
