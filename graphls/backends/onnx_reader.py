@@ -15,7 +15,7 @@ from graphls.backends.onnx_functions import Functions
 from graphls.backends.onnx_metadata import IN_PLACE, ROLE, STATE
 from graphls.backends.onnx_places import Place, place_of
 from graphls.backends.onnx_schedule import in_order
-from graphls.backends.onnx_shapes import subgraphs, with_types
+from graphls.backends.onnx_shapes import subgraphs, with_types_of_others, without_data
 from graphls.backends.onnx_types import UNKNOWN, plain, text_of, type_of_proto, type_of_tensor
 from graphls.ir.build import Names
 from graphls.ir.errors import GraphTypeError, GraphValueError
@@ -38,20 +38,20 @@ class ShownOperation:
     evaluate = run_regions = result_types
 
 
-def read_onnx(source: Source) -> Graph:
+def read_onnx(source: Source, infer_types: bool = True) -> Graph:
     """An ONNX model, or the file of one, as a graph to look at: `print(read_onnx("step.onnx"))`.
 
     Initializers are states, graphs inside of operators and functions of the model are regions. Types come from the
-    model and from shape inference; one that is not static is shown as it is declared, such as `f32[batch,10]`. Phases,
-    scopes and lines are those that the model tells; see `place_of`. A model that graphls saved has its own states and
-    writes, and its constants as nodes. Data in other files is not read.
+    model and, unless `infer_types` is False, from shape inference, in a process of its own; one that is not static is
+    shown as it is declared, such as `f32[batch,10]`. Phases, scopes and lines are those that the model tells. A model
+    that graphls saved has its own states and writes, and its constants as nodes. Data in other files is not read.
 
     Raises GraphFileError for a file that cannot be read, and GraphValueError for what is no ONNX model, has a
     cycle, or uses a tensor that nothing defines.
     """
     model, origin = load(source)
     functions = Functions.of(model)
-    typed = with_types(model, with_functions=functions.are_few)
+    typed = with_types_of_others(model, functions.are_few) if infer_types else without_data(model)
     try:
         return _Reader(functions).main(typed.graph)
     except GraphValueError as error:
@@ -128,7 +128,8 @@ class _Block:
         try:
             return self.defined[name]
         except KeyError:
-            raise GraphValueError(f"{user} reads the tensor {name!r}, which nothing defines; export the model again.") from None
+            text = f"{user} reads the tensor {name!r}, which nothing defines; export the model again."
+            raise GraphValueError(text) from None
 
     def _constant(self, name: str, place: Place) -> None:
         attrs = {"value": _constant_value(self.constants.pop(name))}

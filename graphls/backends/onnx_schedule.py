@@ -42,8 +42,8 @@ def _sorted(nodes: Sequence[NodeProto], before: Sequence[set[int]]) -> Iterable[
             if not waits[user]:
                 heappush(ready, user)
     if len(order) < len(nodes):
-        node = nodes[next(number for number, count in enumerate(waits) if count)]
-        raise GraphValueError(f"The operator {plain(text_of(node.op_type))} waits for its own result; a model has no cycles, so export it again.")
+        name = plain(text_of(nodes[next(number for number, count in enumerate(waits) if count)].op_type))
+        raise GraphValueError(f"The operator {name} waits for its own result, in a cycle; export the model again.")
     return order
 
 

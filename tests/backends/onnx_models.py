@@ -148,7 +148,8 @@ def constants() -> onnx.ModelProto:
 def chain(names: Sequence[str]) -> onnx.ModelProto:
     """Operators with these names, one after the other."""
     tensors = ["x", *(f"t{n}" for n in range(1, len(names))), "y"]
-    return model([helper.make_node("Relu", [a], [b], name=n) for n, a, b in zip(names, tensors, tensors[1:], strict=False)])
+    ends = zip(names, tensors[:-1], tensors[1:], strict=True)
+    return model([helper.make_node("Relu", [a], [b], name=name) for name, a, b in ends])
 
 
 MADE = (every_attribute, branch, loops, kinds_of_types, functions, constants)

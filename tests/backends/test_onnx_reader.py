@@ -109,8 +109,8 @@ def test_types_inside_come_from_shape_inference() -> None:
 
 def test_types_are_inferred_without_the_data_of_large_constants() -> None:
     weight = models.tensor(np.zeros((100, 200), np.float32), "w")
-    made = models.model([onnx.helper.make_node("MatMul", ["x", "w"], ["z"]), onnx.helper.make_node("Neg", ["z"], ["y"])],
-                        [models.info("x", ["n", 100])], [models.info("y", None)], [weight])  # fmt: skip
+    nodes = [onnx.helper.make_node("MatMul", ["x", "w"], ["z"]), onnx.helper.make_node("Neg", ["z"], ["y"])]
+    made = models.model(nodes, [models.info("x", ["n", 100])], [models.info("y", None)], [weight])
     before = made.SerializeToString()
     assert str(read_onnx(made).nodes[0].output.type) == "f32[n,200]"
     assert made.SerializeToString() == before, "the model of the caller stays as it is"
@@ -232,7 +232,7 @@ def test_the_same_model_gives_the_same_text() -> None:
 @pytest.mark.parametrize("path", BACKEND_MODELS, ids=lambda p: os.path.join(p.parent.name, p.name))
 def test_the_models_of_the_onnx_package_can_be_read(path: Path) -> None:
     proto = onnx.load(path)
-    graph = read_onnx(path)
+    graph = read_onnx(path, infer_types=False)
     assert len(text(graph)) >= 3 + len(graph.states) + len(graph.nodes)
     assert len(graph.nodes) == len(proto.graph.node)
     assert len(graph.inputs) + len(graph.states) == len(
@@ -242,6 +242,19 @@ def test_the_models_of_the_onnx_package_can_be_read(path: Path) -> None:
 
 def test_there_are_models_in_the_onnx_package() -> None:
     assert len(BACKEND_MODELS) > 100
+
+
+def test_most_types_of_a_whole_network_are_found() -> None:
+    (path,) = (path for path in BACKEND_MODELS if path.name == "light_resnet50.onnx")
+    kinds = [str(value.type) for node in read_onnx(path).nodes for value in node.outputs]
+    assert kinds.count("?") == 0 and "f32[1,64,56,56]" in kinds
+
+
+def test_a_model_that_tells_all_types_starts_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = models.chain(["a", "b"])
+    model.graph.value_info.append(models.info("t1", ["n"]))
+    monkeypatch.setattr("subprocess.run", None)
+    assert [str(n.output.type) for n in read_onnx(model).nodes] == ["f32[n]", "f32[2]"]
 
 
 def test_a_large_model_is_read() -> None:

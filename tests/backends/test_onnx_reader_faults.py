@@ -5,13 +5,14 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import onnx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphls.backends import onnx_files
+from graphls.backends import onnx_files, onnx_shapes
 from graphls.backends.onnx_reader import read_onnx
 from graphls.ir import dump
 from graphls.ir.errors import GraphFileError, GraphlsError, GraphValueError
@@ -39,7 +40,7 @@ def twice() -> onnx.ModelProto:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (cycle, "The operator Add waits for its own result; a model has no cycles"),
+        (cycle, "The operator Add waits for its own result, in a cycle"),
         (from_nowhere, "The operator Add reads the tensor 'lost', which nothing defines"),
         (no_result, "The model reads the tensor 'y', which nothing defines"),
         (twice, "The model defines the tensor 'y' twice"),
@@ -97,6 +98,19 @@ def test_where_types_do_not_follow_they_are_unknown() -> None:
     assert [str(n.output.type) for n in read_onnx(model).nodes] == ["?", "f32[2]"]
 
 
+@pytest.mark.parametrize(("limit", "value"), [("MOST_SECONDS", 0.0), ("_INFER", "import os; os.abort()")])
+def test_where_inference_fails_the_model_is_shown(limit: str, value: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(onnx_shapes, limit, value)
+    assert [str(n.output.type) for n in read_onnx(models.chain(["a", "b"])).nodes] == ["?", "f32[2]"]
+
+
+def test_a_shape_that_would_fill_the_memory_is_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(onnx_shapes, "_INFER", onnx_shapes._INFER.replace(str(2**32), str(2**29)))
+    shape = models.info("shape", [2**28], models.INT64)
+    nodes = [onnx.helper.make_node("Expand", ["x", "shape"], ["z"]), onnx.helper.make_node("Neg", ["z"], ["y"])]
+    assert str(read_onnx(models.model(nodes, ["x", shape])).nodes[0].output.type) in ("?", "f32[...]")
+
+
 def test_names_that_are_not_utf8_are_shown() -> None:
     model = onnx.ModelProto.FromString(models.chain(["a", "b"]).SerializeToString().replace(b"t1", b"\xff\xfe"))
     assert [n.output.name for n in read_onnx(model).nodes] == ["\\xff\\xfe", "y"]
@@ -105,7 +119,7 @@ def test_names_that_are_not_utf8_are_shown() -> None:
 def shown_or_told(data: bytes, path: Path) -> None:
     path.write_bytes(data)
     try:
-        text = dump(read_onnx(path))
+        text = dump(read_onnx(path, infer_types=False))
     except GraphlsError as error:
         assert "\n" not in str(error)
     else:
