@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 
 from graphls.backends.onnx_reader import read_onnx
 from graphls.backends.onnx_types import ShownType
-from graphls.ir import Graph, Node, Type, dump, walk
+from graphls.ir import Graph, Node, Type, Value, dump, needs, walk
 from graphls.ir.errors import GraphTypeError
 from graphls.ir.types import float32
 from tests.backends import onnx_models as models
@@ -27,6 +28,26 @@ def text(graph: Graph) -> list[str]:
 def only(graph: Graph) -> Node:
     (node,) = graph.nodes
     return node
+
+
+def assert_is_a_schedule(graph: Graph) -> None:
+    """Every value has a name of its own and stands before its readers, as the viewers need it."""
+    assert len({v.name for v in everything(graph)}) == len(everything(graph))
+    defined = {*graph.inputs, *graph.states}
+    for node in graph.nodes:
+        assert defined.issuperset(needs(node))
+        defined.update(node.outputs)
+    assert defined.issuperset((*graph.outputs, *(w.value for w in graph.writes)))
+
+
+def everything(graph: Graph) -> list[Value]:
+    inner = [v for node in walk(graph) for v in (*node.outputs, *(p for r in node.regions for p in r.inputs))]
+    return [*graph.inputs, *graph.states, *inner]
+
+
+@pytest.mark.parametrize("make", models.MADE)
+def test_values_are_defined_once_and_before_they_are_read(make: Callable[[], onnx.ModelProto]) -> None:
+    assert_is_a_schedule(read_onnx(make()))
 
 
 def test_attributes_of_every_kind_are_shown_and_long_ones_are_cut() -> None:
@@ -203,6 +224,7 @@ def test_operators_in_the_wrong_order_are_put_in_order() -> None:
     model.graph.node.extend(nodes[n] for n in (2, 0, 3, 1))
     graph = read_onnx(model)
     assert [n.output.name for n in graph.nodes] == ["t1", "t2", "t3", "y"]
+    assert_is_a_schedule(graph)
 
 
 def test_hostile_names_are_text_in_one_line() -> None:
@@ -233,6 +255,7 @@ def test_the_same_model_gives_the_same_text() -> None:
 def test_the_models_of_the_onnx_package_can_be_read(path: Path) -> None:
     proto = onnx.load(path)
     graph = read_onnx(path, infer_types=False)
+    assert_is_a_schedule(graph)
     assert len(text(graph)) >= 3 + len(graph.states) + len(graph.nodes)
     assert len(graph.nodes) == len(proto.graph.node)
     assert len(graph.inputs) + len(graph.states) == len(
