@@ -154,14 +154,14 @@ class Compiled:
 
     @property
     def onnx(self) -> ModelProto:
-        """The step as an ONNX model; the states are inputs and outputs of it."""
-        lowered = getattr(self._session, "lowered", None)
-        if lowered is None:
-            from graphls.backends.onnx import lower
+        """The step as an ONNX model; the states are inputs and outputs of it.
 
-            lowered = lower(self.graph)
-        model: ModelProto = lowered.model
-        return model
+        Its operators tell viewers such as Netron the phase, the cell and the user's line that they come from.
+        """
+        from graphls.backends.onnx import lower
+        from graphls.backends.onnx_metadata import described
+
+        return described(getattr(self._session, "lowered", None) or lower(self.graph), self.graph)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the ONNX model to a file, at once or not at all."""

@@ -15,6 +15,8 @@ from graphls.cli_dump import add_dump, read_graph
 if TYPE_CHECKING:
     from graphls.passes.manager import Stage
 
+from graphls.cli_view import add_view
+
 EXEC = "Run a script as Python does, with every import of mindspore resolved to graphls; its exit code is the result."
 
 
@@ -65,6 +67,7 @@ def _parser() -> argparse.ArgumentParser:
     script = commands.add_parser("exec", help="run a script that imports mindspore", description=EXEC)
     script.add_argument("script", help="a Python file")
     script.add_argument("arguments", nargs="*", help="what the script finds in sys.argv")
+    add_view(commands)
     return parser
 
 

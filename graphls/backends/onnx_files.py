@@ -1,0 +1,38 @@
+"""Reading the file of an ONNX model, without the data that lies in other files."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from onnx import ModelProto
+
+from graphls.ir.errors import GraphFileError, GraphValueError
+
+LARGEST = 2**31 - 1
+"""Bytes that one file of the format can hold."""
+
+Source = str | os.PathLike[str] | ModelProto
+
+
+def load(source: Source) -> tuple[ModelProto, str]:
+    """The model, and its file in front of messages; raises GraphFileError and GraphValueError as `read_onnx` says."""
+    if isinstance(source, ModelProto):
+        return source, ""
+    data, model = _bytes(Path(source)), ModelProto()
+    try:
+        model.ParseFromString(data)
+    except Exception:  # DecodeError of protobuf, which no public module of onnx has
+        raise GraphValueError(f"{source} is not an ONNX model, or not all of one; export or copy it again.") from None
+    if not (model.HasField("graph") and (model.graph.node or model.graph.output)):
+        raise GraphValueError(f"{source} is not an ONNX model: there is no graph in it.")
+    return model, f"{source}: "
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        if path.is_file() and path.stat().st_size > LARGEST:
+            raise GraphValueError(f"{path} is larger than 2 GiB, which no ONNX model is; export it with external data.")
+        return path.read_bytes()
+    except OSError as error:
+        raise GraphFileError(f"{path} cannot be read: {error.strerror or error}.") from None

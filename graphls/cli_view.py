@@ -1,0 +1,50 @@
+"""`python -m graphls view`: any ONNX model, or a graph in IR text, as one HTML page in the browser."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from graphls.ir.graph import Graph
+
+
+def add_view(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command to the parser of the command line."""
+    parser = commands.add_parser("view", help="show an ONNX model or IR text in the browser", description=view.__doc__)
+    parser.set_defaults(command=view)
+    parser.add_argument("file", help="an ONNX model, of graphls or of others, or a file of IR text that ends in .ir")
+    parser.add_argument("--html", metavar="PAGE", help="the page to write; else it lies beside the file")
+    parser.add_argument("--no-open", action="store_true", help="write the page and open no browser")
+
+
+def view(options: argparse.Namespace) -> int:
+    """Write a page that shows a graph, and open it in the browser."""
+    from graphls.viz.html import write_page
+
+    file = Path(options.file)
+    graph = read_graph(file)
+    page = Path(options.html or file.with_name(f"{file.name}.html")).resolve()
+    write_page(page, {file.stem: graph})
+    print(page)
+    if not options.no_open:
+        import webbrowser
+
+        webbrowser.open(page.as_uri())
+    return 0
+
+
+def read_graph(file: Path) -> Graph:
+    """The graph of a file of IR text (`.ir`) or of any ONNX model.
+
+    Raises GraphlsError, in one sentence, for files that are neither or cannot be read.
+    """
+    if file.suffix == ".ir":
+        from graphls.cli import _text_of
+        from graphls.ir.parse import parse
+
+        return parse(_text_of(str(file)), file=str(file))
+    from graphls.backends.onnx_reader import read_onnx
+
+    return read_onnx(file)
