@@ -6,6 +6,8 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from graphls.cli_dump import read_graph as read_text_graph
+
 if TYPE_CHECKING:
     from graphls.ir.graph import Graph
 
@@ -41,10 +43,7 @@ def read_graph(file: Path) -> Graph:
     Raises GraphlsError, in one sentence, for files that are neither or cannot be read.
     """
     if file.suffix == ".ir":
-        from graphls.cli import _text_of
-        from graphls.ir.parse import parse
-
-        return parse(_text_of(str(file)), file=str(file))
+        return read_text_graph(str(file))
     from graphls.backends.onnx_reader import read_onnx
 
     return read_onnx(file)

@@ -55,7 +55,7 @@ def page(stages: Mapping[str, Graph], title: str | None = None, profile: Profile
 
 
 def _asset(name: str) -> str:
-    return files("graphls.viz").joinpath("page", name).read_text(encoding="utf-8")
+    return (files("graphls.viz") / "page" / name).read_text(encoding="utf-8")
 
 
 def _hash(text: str) -> str:
