@@ -41,7 +41,7 @@ def page(stages: Mapping[str, Graph], title: str | None = None, profile: Profile
     if not stages:
         raise GraphValueError("A page shows at least one graph; give it the stages by name.")
     title = (title or list(stages.values())[-1].name).encode(errors="replace").decode()
-    data = json.dumps(page_data(stages, title, profile), ensure_ascii=True, separators=(",", ":")).replace("<", "\\u003c")
+    data = json.dumps(page_data(stages, title, profile), separators=(",", ":")).replace("<", "\\u003c")
     script = '(() => {\n"use strict";\n' + "\n".join(map(_asset, SCRIPTS)) + "})();\n"
     style = _asset("page.css")
     policy = f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}"

@@ -156,7 +156,8 @@ class _PageData:
         if key in self.groups:
             return self.groups.numbers[key]
         record = {"label": group.label, "kind": group.kind, "path": group.path, "phase": group.phase, "node": owner}
-        return self.groups.add(key, {**record, "children": children, **self.drawn(group.children, layered(group, links))})
+        drawn = self.drawn(group.children, layered(group, links))
+        return self.groups.add(key, {**record, "children": children, **drawn})
 
     def child(self, child: Child, links: Links) -> int | tuple[str, int]:
         """A node as its number, a group as -1 less its number, a port as its kind and value."""
