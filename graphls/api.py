@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from graphls.diagnosis.explanation import OverflowExplanation
     from graphls.diagnosis.gradients import GradientRanges
     from graphls.passes import Pipeline, PipelineResult
+    from graphls.profile import Profile
     from graphls.repeated import RepeatedStep
 
 DEFAULT_PASSES = "gradient, overflow{{mode={mode}}}, fold, cse, merge, dce, order"
@@ -201,6 +202,16 @@ class Compiled:
         No state changes. Raises as a call does, and GraphValueError where the step takes no gradients.
         """
         return self._diagnose().gradient_ranges(inputs)
+
+    def profile(self, *inputs: Any, steps: int = 20) -> Profile:
+        """Where the time and the memory of a step on these inputs go, measured over some steps on a copy of its state.
+
+        No state changes. Raises as a call does, GraphValueError for a number of steps below 1, and GraphRuntimeError
+        where one step fills the profile of the runtime. See docs/profiling.md.
+        """
+        from graphls.profile.measure import measure
+
+        return checked(measure, self, self._inputs(inputs), steps)
 
     def _diagnose(self) -> Diagnosis:
         if self._diagnosis is None:
