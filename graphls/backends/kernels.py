@@ -12,7 +12,7 @@ from graphls.ir.graph import Node
 class Kernel:
     """One call of an operator.
 
-    `start` and `seconds` are in seconds, `start` from the first step on; `own_seconds` is without the kernels that ran
+    `start` and `seconds` are in seconds, `start` from the first step on; `own_seconds` is without the graphs that ran
     inside of this one. `node` is the node that it computes, None where that is not known, and `operator` what
     the backend calls it.
     """

@@ -17,7 +17,8 @@ from graphls.backends.states import HasStorage
 from graphls.ir.graph import Graph, Node
 
 ENDING = "_kernel_time"
-WITH_BODIES = ("If", "Loop", "Scan")
+EXECUTOR = "SequentialExecutor::Execute"
+"""The event of a whole graph or body. What of it is in no kernel is the runtime's own time, and its profiler's."""
 
 
 class ProfiledSession(OrtSession):
@@ -55,32 +56,30 @@ Event = Mapping[str, Any]
 
 
 def read_profile(path: Path) -> Iterator[tuple[Event, list[Event]]]:
-    """The runs in a profile of ONNX Runtime, each with the events of its kernels.
+    """The runs in a profile of ONNX Runtime, each with the events of its kernels and of the graphs that hold them.
 
     A line of the file holds one event. Times are whole microseconds.
     """
-    kernels: list[Event] = []
+    events: list[Event] = []
     with open(path, encoding="utf-8", errors="replace") as file:
         for line in file:
-            if f'{ENDING}"' in line:
+            if f'{ENDING}"' in line or f'"{EXECUTOR}"' in line:
                 event = json.loads(line.strip().rstrip(","))
-                kernels.append({"name": event["name"], "ts": event["ts"], "dur": event["dur"], "of": _operator(event)})
+                operator = event["args"].get("op_name", "")
+                events.append({"name": event["name"], "ts": event["ts"], "dur": event["dur"], "operator": operator})
             elif '"model_run"' in line:
-                yield json.loads(line.strip().rstrip(",")), kernels
-                kernels = []
-
-
-def _operator(event: Event) -> str:
-    return str(event["args"]["op_name"])
+                yield json.loads(line.strip().rstrip(",")), events
+                events = []
 
 
 def _run(run: Event, events: Sequence[Event], nodes: Mapping[str, Node]) -> Run:
     """A run from its events; of those with one start and end, the runtime writes the inner one first."""
-    ordered = sorted(reversed(events), key=lambda e: (e["ts"], -e["dur"], e["of"] not in WITH_BODIES))
+    ordered = sorted(reversed(events), key=lambda e: (e["ts"], -e["dur"]))
     own = own_times([(e["ts"], e["dur"]) for e in ordered])
     kernels = (
-        Kernel(nodes.get(e["name"].removesuffix(ENDING)), e["of"], e["ts"] / 1e6, e["dur"] / 1e6, time / 1e6)
+        Kernel(nodes.get(e["name"].removesuffix(ENDING)), e["operator"], e["ts"] / 1e6, e["dur"] / 1e6, time / 1e6)
         for e, time in zip(ordered, own, strict=True)
+        if e["name"] != EXECUTOR
     )
     return Run(run["ts"] / 1e6, run["dur"] / 1e6, tuple(kernels))
 

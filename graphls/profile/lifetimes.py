@@ -59,7 +59,7 @@ class Lifetimes:
             self._make(node, node.outputs, tick)
         for region in node.regions:
             self._region(node, region, tick)
-        self._use(uses(node))
+        self._use((*uses(node), *node.outputs))
 
     def _region(self, node: Node, region: Graph, tick: int) -> None:
         self._make(node, region.inputs, tick)
