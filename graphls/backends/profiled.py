@@ -49,17 +49,22 @@ class ProfiledSession(OrtSession):
     def runs(self, profile: Path) -> list[Run]:
         """Every step that a profile of this session holds from beginning to end: of its first million events."""
         nodes = attribution(self.lowered, onnx.load(str(self._optimized)))
-        return [_run(run, events, nodes) for run, events in read_profile(profile)]
+        return recorded_runs(profile, nodes)
 
 
 Event = Mapping[str, Any]
 
 
-def read_profile(path: Path) -> Iterator[tuple[Event, list[Event]]]:
-    """The runs in a profile of ONNX Runtime, each with the events of its kernels and of the graphs that hold them.
+def recorded_runs(path: Path, nodes: Mapping[str, Node]) -> list[Run]:
+    """The runs in a profile of ONNX Runtime that are whole, with the nodes of its operators by their names.
 
     A line of the file holds one event. Times are whole microseconds.
     """
+    return [_run(run, events, nodes) for run, events in _read(path)]
+
+
+def _read(path: Path) -> Iterator[tuple[Event, list[Event]]]:
+    """Each run with the events of its kernels and of the graphs that hold them."""
     events: list[Event] = []
     with open(path, encoding="utf-8", errors="replace") as file:
         for line in file:

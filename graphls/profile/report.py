@@ -5,19 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from graphls.ir.text import reference
 from graphls.profile.shares import CellTime, Cost
-from graphls.profile.tables import (
-    Table,
-    count,
-    line_of,
-    milliseconds,
-    name_of,
-    percent,
-    shown,
-    size,
-)
+from graphls.profile.tables import Table, count, line_of, milliseconds, name_of, percent, shown, size
 
 if TYPE_CHECKING:
+    from graphls.profile.memory import Held
     from graphls.profile.profile import Profile
 
 MOST_ROWS = 12
@@ -107,6 +100,12 @@ def _nodes(of: Profile) -> Table:
     return Table((), header, (*texts, *_rest(rows[MOST_ROWS:], 3)), texts=4)
 
 
+def _held(held: Held) -> tuple[str, ...]:
+    value, node = held.value, held.node
+    texts = str(value.type), node.primitive.name, node.phase, line_of(node)
+    return (shown(reference(value)), *texts, size(held.bytes))
+
+
 def _memory(of: Profile) -> Table:
     memory = of.memory
     alive = sum(held.bytes for held in memory.live)
@@ -117,10 +116,7 @@ def _memory(of: Profile) -> Table:
     if memory.at is not None:
         where = f"{name_of(memory.at)} = {memory.at.primitive.name}"
         sentences.append(f"That is while {where} runs ({line_of(memory.at)}), when these values are alive:")
-    rows = [
-        (shown(h.value.name), str(h.value.type), h.node.primitive.name, h.node.phase, line_of(h.node), size(h.bytes))
-        for h in memory.live[:MOST_ROWS]
-    ]
+    rows = list(map(_held, memory.live[:MOST_ROWS]))
     rest = memory.live[MOST_ROWS:]
     if rest:
         rows.append((f"({len(rest)} more)", "", "", "", "", size(sum(held.bytes for held in rest))))

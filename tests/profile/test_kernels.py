@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import onnx
@@ -11,7 +13,7 @@ from hypothesis import strategies as st
 
 from graphls.backends.kernels import Kernel, Run, from_zero, own_times
 from graphls.backends.onnx import lower
-from graphls.backends.profiled import attribution
+from graphls.backends.profiled import attribution, recorded_runs
 from graphls.ir import parse
 
 TEXT = """graph @g(%x: f32[2,2], %w: f32[2,2]) {
@@ -67,6 +69,36 @@ def test_times_begin_at_zero() -> None:
     first, second = from_zero([Run(4.0, 3.0, (kernel,)), Run(8.0, 1.0, ())])
     assert (first.start, first.kernels[0].start, second.start) == (0, 1, 4)
     assert from_zero([]) == ()
+
+
+def event(name: str, start: int, duration: int, **args: Any) -> str:
+    return json.dumps({"cat": "Node", "dur": duration, "ts": start, "ph": "X", "name": name, "args": args})
+
+
+def test_a_profile_as_the_runtime_writes_it(tmp_path: Path) -> None:
+    """Inner events come first; of a run that is not whole, and of fences, nothing is taken."""
+    add = event("add_kernel_time", 10, 4, op_name="Add")
+    events = [
+        event("model_loading_array", 0, 3),
+        event("add_fence_before", 10, 0, op_name="Add"),
+        add,
+        event("SequentialExecutor::Execute", 10, 4),
+        event("branch_kernel_time", 10, 4, op_name="If"),
+        event("odd_kernel_time", 15, 2, op_name="Mul"),
+        event("SequentialExecutor::Execute", 9, 9),
+        event("model_run", 8, 12),
+        add,
+    ]
+    path = tmp_path / "profile.json"
+    path.write_text("[\n" + ",\n".join(events) + "\n]\n")
+    inner, outer = parse(TEXT).nodes[:2]
+    (run,) = recorded_runs(path, {"add": inner, "branch": outer})
+    assert (run.start, run.seconds) == (8e-6, 12e-6)
+    assert run.kernels == (
+        Kernel(outer, "If", 10e-6, 4e-6, 0.0),
+        Kernel(inner, "Add", 10e-6, 4e-6, 4e-6),
+        Kernel(None, "Mul", 15e-6, 2e-6, 2e-6),
+    )
 
 
 def test_operators_of_an_optimized_model() -> None:

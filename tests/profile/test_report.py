@@ -132,6 +132,15 @@ def test_slices_of_cells_go_on_as_long_as_kernels_share_them() -> None:
     assert cells == [(0, -3.5, "a"), (0, -1.5, "b"), (2, -0.5, "c"), (5, -0.5, "a"), (5, -0.5, "c")]
 
 
+def test_sums_of_times_may_be_off_by_a_rounding() -> None:
+    node = made("net").graph.nodes[0]
+    update = Node(node.primitive, node.inputs, node.outputs, phase="update")
+    assert 0.1 + 0.2 > 0.3
+    kernels = (Kernel(node, "Exp", 0.1, 0.2, 0.2), Kernel(update, "Exp", 0.3, 0.1, 0.1))
+    events = json.loads(b"".join(trace.trace_parts("g", [Run(0, 1, kernels)])))
+    assert [e["name"] for e in events if e.get("cat") == "phases"] == ["forward", "update"]
+
+
 def test_a_trace_has_whole_steps_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     run = made("net").runs[0]
     for most, steps in ((1, 1), (2, 1), (4, 2), (5, 2), (100, 3)):
