@@ -221,6 +221,16 @@ class Compiled:
 
         return summarise(self.graph, self._traced)
 
+    def profile(self, *inputs: Any, steps: int = 20) -> Profile:
+        """Where the time and the memory of a step on these inputs go, measured over some steps on a copy of its state.
+
+        No state changes. Raises as a call does, GraphValueError for a number of steps below 1, and GraphRuntimeError
+        where one step fills the profile of the runtime. See docs/profiling.md.
+        """
+        from graphls.profile.measure import measure
+
+        return checked(measure, self, self._inputs(inputs), steps)
+
     def _diagnose(self) -> Diagnosis:
         if self._diagnosis is None:
             from graphls.diagnosis.diagnosis import Diagnosis

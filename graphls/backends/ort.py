@@ -95,13 +95,16 @@ class OrtSession:
         self.session = self._session(self.lowered.model.SerializeToString())
 
     def _session(self, model: bytes) -> Any:
+        try:
+            return self.runtime.InferenceSession(model, self._options(), providers=[PROVIDERS[self.device]])
+        except Exception as error:
+            raise GraphRuntimeError(f"ONNX Runtime refused the step: {_first_line(error)}") from error
+
+    def _options(self) -> Any:
         options = self.runtime.SessionOptions()
         options.log_severity_level = 3
         options.graph_optimization_level = self._optimization_level(len(self.lowered.model.graph.node))
-        try:
-            return self.runtime.InferenceSession(model, options, providers=[PROVIDERS[self.device]])
-        except Exception as error:
-            raise GraphRuntimeError(f"ONNX Runtime refused the step: {_first_line(error)}") from error
+        return options
 
     def _optimization_level(self, nodes: int) -> Any:
         """All of the runtime's own optimizations; fewer for large graphs, on which they take quadratic time."""

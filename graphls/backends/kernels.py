@@ -1,0 +1,58 @@
+"""What ran in a step: kernels with their times, nested where one runs others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from graphls.ir.graph import Node
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """One call of an operator.
+
+    `start` and `seconds` are in seconds, `start` from the first step on; `own_seconds` is without the graphs that ran
+    inside of this one. `node` is the node that it computes, None where that is not known, and `operator` what
+    the backend calls it.
+    """
+
+    node: Node | None
+    operator: str
+    start: float
+    seconds: float
+    own_seconds: float
+
+
+@dataclass(frozen=True)
+class Run:
+    """One step: when it began and how long it took, in seconds, and its kernels by their start, outer ones first."""
+
+    start: float
+    seconds: float
+    kernels: tuple[Kernel, ...]
+
+
+def own_times(spans: Sequence[tuple[int, int]]) -> list[int]:
+    """The durations of spans (start, duration) that nest, each without those directly inside of it.
+
+    The spans are in order of their start, an outer one before those inside of it.
+    """
+    own = [duration for _, duration in spans]
+    around: list[int] = []
+    for index, (start, duration) in enumerate(spans):
+        while around and sum(spans[around[-1]]) < start + duration:
+            around.pop()
+        if around:
+            own[around[-1]] -= duration
+        around.append(index)
+    return own
+
+
+def from_zero(runs: Iterable[Run]) -> tuple[Run, ...]:
+    """The same runs, with times from the start of the first one on."""
+    runs = tuple(runs)
+    zero = runs[0].start if runs else 0.0
+    return tuple(
+        Run(run.start - zero, run.seconds, tuple(replace(k, start=k.start - zero) for k in run.kernels)) for run in runs
+    )

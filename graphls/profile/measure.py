@@ -1,0 +1,148 @@
+"""Measuring a compiled step: sessions of their own, on a copy of its state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from operator import index
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphls.backends.kernels import Run, from_zero
+from graphls.diagnosis.report import is_loss_scale_tuple
+from graphls.ir.errors import GraphRuntimeError, GraphValueError
+from graphls.profile.memory import memory_of
+from graphls.profile.profile import Profile
+from graphls.storage import Storage
+from graphls.trace.trace import fill_outputs
+
+if TYPE_CHECKING:
+    from graphls.api import Compiled
+
+WARM_UP = 2
+"""Steps that run before those that count: they fill caches and, where states have two buffers, use both."""
+
+
+@dataclass
+class Copied:
+    """A state with a copy of its own."""
+
+    storage: Storage
+
+
+@dataclass
+class Measured:
+    """What was seen of steps: the seconds of each, and of those with loss scaling whether it was skipped."""
+
+    seconds: list[float] = field(default_factory=list)
+    skipped: list[Any] = field(default_factory=list)
+    runs: Sequence[Run] = ()
+
+
+def measure(step: Compiled, arrays: Sequence[Any], steps: Any) -> Profile:
+    """The profile of a step on these arrays; see Compiled.profile."""
+    count = _count(steps)
+    lowered = getattr(step._session, "lowered", None)
+    plain = _timed(step, step._open_session(step.graph, _copies(step)), arrays, count)
+    found = _interpreted(step, arrays, count) if lowered is None else _profiled(step, arrays, count)
+    if not found.runs:
+        raise GraphRuntimeError(
+            "One step has more operators than the profile of ONNX Runtime holds; "
+            "profile a smaller one, or one that is compiled with backend='numpy'."
+        )
+    recorded = len(found.runs)
+    return Profile(
+        graph=step.graph,
+        backend=_backend(step._session),
+        step_seconds=float(np.mean(found.seconds[:recorded])),
+        unprofiled_seconds=float(np.mean(plain.seconds)),
+        requested=count,
+        skipped=sum(bool(np.asarray(_on_host(flag))) for flag in found.skipped[:recorded]),
+        runs=from_zero(found.runs),
+        memory=memory_of(step.graph, "numpy" if lowered is None else step._session.device),
+    )
+
+
+def _count(steps: Any) -> int:
+    try:
+        count = 0 if isinstance(steps, (bool, np.bool_)) else index(steps)
+    except TypeError:
+        count = 0
+    if count < 1:
+        raise GraphValueError(f"A profile takes a number of steps from 1 on, not {steps!r}.")
+    return count
+
+
+def _copies(step: Compiled) -> dict[str, Copied]:
+    return {name: Copied(Storage(np.array(p.storage.read()))) for name, p in step.parameters.items()}
+
+
+def _timed(step: Compiled, session: Any, arrays: Sequence[Any], count: int) -> Measured:
+    """Run some steps, and those that count, each timed from the call to the outputs."""
+    flag = _skip_flag(step)
+    measured = Measured()
+    for number in range(WARM_UP + count):
+        start = perf_counter()
+        outputs = session.run(arrays)
+        seconds = perf_counter() - start
+        if number >= WARM_UP:
+            measured.seconds.append(seconds)
+            measured.skipped += [] if flag is None else [outputs[flag]]
+    return measured
+
+
+def _skip_flag(step: Compiled) -> int | None:
+    """Which output says that a step was skipped; None for steps without loss scaling."""
+    if not is_loss_scale_tuple(step.output_types):
+        return None
+    place = fill_outputs(step._outputs, list(range(len(step.graph.outputs))))[1]
+    return place if isinstance(place, int) else None
+
+
+def _on_host(output: Any) -> Any:
+    return output if isinstance(output, np.ndarray) else output.numpy()
+
+
+def _profiled(step: Compiled, arrays: Sequence[Any], count: int) -> Measured:
+    """Steps under the profiler of ONNX Runtime, which is given plain names."""
+    from graphls.backends.profiled import ProfiledSession
+    from graphls.profile.plain import PlainCopy
+
+    copy = PlainCopy(step.graph)
+    states = {copy.values[v].name: v.name for v in step.graph.states}
+    parameters = _copies(step)
+    renamed = {name: parameters[original] for name, original in states.items()}
+    with TemporaryDirectory(prefix="graphls-") as folder:
+        session = ProfiledSession(copy.graph, renamed, step._session.device, Path(folder))
+        try:
+            measured = _timed(step, session, arrays, count)
+        finally:
+            profile = session.end()
+        measured.runs = [_renamed(run, copy.nodes) for run in session.runs(profile)[WARM_UP:]]
+    return measured
+
+
+def _renamed(run: Run, nodes: Mapping[Any, Any]) -> Run:
+    return replace(run, kernels=tuple(replace(k, node=nodes.get(k.node)) for k in run.kernels))
+
+
+def _interpreted(step: Compiled, arrays: Sequence[Any], count: int) -> Measured:
+    """Steps in the reference interpreter, node by node."""
+    from graphls.profile.interpreted import InterpretedSession
+
+    session = InterpretedSession(step.graph, _copies(step))
+    measured = _timed(step, session, arrays, count)
+    measured.runs = session.runs[WARM_UP:]
+    return measured
+
+
+def _backend(session: Any) -> str:
+    """What ran, in words."""
+    runtime = getattr(session, "runtime", None)
+    if runtime is None:
+        return f"NumPy {np.__version__}"
+    return f"ONNX Runtime {runtime.__version__} on {session.device}"

@@ -1,0 +1,109 @@
+"""How much memory a step takes, by liveness: each value from where it is made to where it is used last."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+from graphls.ir.graph import Graph, Node, Value, walk
+from graphls.ir.types import TOKEN, Type, bfloat16
+from graphls.profile.lifetimes import Delayed, Lifetimes
+
+
+@dataclass(frozen=True)
+class Held:
+    """A value that is alive, the node that makes it, and how many bytes it takes."""
+
+    value: Value
+    node: Node
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Memory:
+    """The memory of a step whose nodes run in the order of the graph, in bytes.
+
+    `peak` is all of it where it is largest: `states`, `inputs` and `constants`, which are always there, and `live`, the
+    values that are alive while the node `at` runs, the largest first; `at` is None for a graph without nodes.
+    `while_running` is what is there while each node runs, those in regions included.
+    """
+
+    peak: int
+    states: int
+    inputs: int
+    constants: int
+    at: Node | None
+    live: tuple[Held, ...]
+    while_running: Mapping[Node, int]
+
+
+def memory_of(graph: Graph, backend: str) -> Memory:
+    """The memory of a step on "cpu" or "cuda" of ONNX Runtime, or on "numpy".
+
+    A state that is not written in place counts twice; its new value is in one of its buffers. What the host draws
+    counts twice, because that of the next step is drawn ahead. A 16-bit float takes 2 bytes and, on the CPU of ONNX
+    Runtime, 6 where it is computed: itself and its float32 twin. ONNX Runtime holds states and inputs in bfloat16 as
+    float32. On its CPU, products that only an overflow check would read are not made; see backends/finite.py.
+    """
+    life = Lifetimes(graph, _delayed_on_cpu() if backend == "cpu" else _none_delayed)
+    twins = 4 if backend == "cpu" else 0
+    sizes = {value: value_bytes(value.type, twins) for value in life.spans}
+    alive = _sums([(s.first, s.last, sizes[v]) for v, s in life.spans.items()], len(life.ticks))
+    states, inputs, constants = _states(graph, backend), _inputs(graph, backend), _constants(graph)
+    fixed, peak = states + inputs + constants, max(alive, default=0)
+    tick = alive.index(peak) if alive else -1
+    live = [Held(v, s.node, sizes[v]) for v, s in life.spans.items() if s.first <= tick <= s.last and sizes[v]]
+    return Memory(
+        peak=fixed + peak,
+        states=states,
+        inputs=inputs,
+        constants=constants,
+        at=life.ticks[tick] if alive else None,
+        live=tuple(sorted(live, key=lambda held: -held.bytes)),
+        while_running={node: fixed + size for node, size in zip(life.ticks, alive, strict=True)},
+    )
+
+
+def value_bytes(type: Type, twin: int = 0) -> int:
+    """The bytes of a value, with `twin` more for each element that is a 16-bit float."""
+    return 0 if type == TOKEN else type.size * (type.dtype.itemsize + (twin if type.dtype.is_half else 0))
+
+
+def _sums(spans: Iterable[tuple[int, int, int]], ticks: int) -> list[int]:
+    """What spans (first, last, bytes) sum up to at each tick."""
+    changes = [0] * (ticks + 1)
+    for first, last, size in spans:
+        changes[first] += size
+        changes[last + 1] -= size
+    return list(accumulate(changes[:ticks]))
+
+
+def _states(graph: Graph, backend: str) -> int:
+    twice = {write.state for write in graph.writes if not write.in_place}
+    return sum(_outside(state, backend) * (2 if state in twice else 1) for state in graph.states)
+
+
+def _inputs(graph: Graph, backend: str) -> int:
+    drawn = [v for n in walk(graph) if getattr(n.primitive, "on_host", False) for v in n.outputs]
+    return sum(_outside(v, backend) for v in graph.inputs) + 2 * sum(value_bytes(v.type) for v in drawn)
+
+
+def _constants(graph: Graph) -> int:
+    constants = (node for node in walk(graph) if node.primitive.name == "constant")
+    return sum(value_bytes(value.type) for node in constants for value in node.outputs)
+
+
+def _outside(value: Value, backend: str) -> int:
+    """The bytes of a value at the border of a session."""
+    return value_bytes(value.type, 2 if value.type.dtype is bfloat16 and backend != "numpy" else 0)
+
+
+def _none_delayed(nodes: Sequence[Node], kept: Iterable[Value]) -> Mapping[Value, Node]:
+    return {}
+
+
+def _delayed_on_cpu() -> Delayed:
+    from graphls.backends.finite import only_checked
+
+    return only_checked

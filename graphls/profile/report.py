@@ -1,0 +1,123 @@
+"""A profile in words and tables: what is longest and largest first, and how much is left out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from graphls.ir.text import reference
+from graphls.profile.shares import CellTime, Cost
+from graphls.profile.tables import Table, count, line_of, milliseconds, name_of, percent, shown, size
+
+if TYPE_CHECKING:
+    from graphls.profile.memory import Held
+    from graphls.profile.profile import Profile
+
+MOST_ROWS = 12
+MOST_CELLS = 30
+COST = ("kernels", "ms per step", "share")
+
+
+def headline(of: Profile) -> str:
+    """The whole in a few sentences."""
+    return " ".join(_sentences(of))
+
+
+def _sentences(of: Profile) -> Iterator[str]:
+    nodes = of.step_seconds - of.other_seconds
+    yield (
+        f"A step takes {milliseconds(of.step_seconds)} ms under the profiler and {milliseconds(of.unprofiled_seconds)} "
+        f"ms without it ({of.backend}, mean of {of.steps} steps)."
+    )
+    yield (
+        f"{milliseconds(nodes)} ms are in nodes; {milliseconds(of.other_seconds)} ms are not: the call, binding of "
+        "inputs and outputs, and the profiler itself."
+    )
+    if of.skipped:
+        yield f"{of.skipped} of {of.steps} steps overflowed and were skipped."
+    if of.steps < of.requested:
+        yield f"The profile of ONNX Runtime was full after {of.steps} of {of.requested} steps."
+    if "cuda" in of.backend:
+        yield "Kernels run on the device while the host goes on: their times are those of starting them."
+
+
+def tables(of: Profile) -> list[Table]:
+    """The tables, in the order in which they are shown."""
+    return [_phases(of), _cells(of), _primitives(of), _nodes(of), _memory(of)]
+
+
+def _cost(cost: Cost) -> tuple[str, ...]:
+    return count(cost.kernels), milliseconds(cost.seconds), percent(cost.share)
+
+
+def _phases(of: Profile) -> Table:
+    rows = [(row.phase, *_cost(row)) for row in of.by_phase]
+    share = of.other_seconds / of.step_seconds
+    other = ("(in no node)", "-", milliseconds(of.other_seconds), percent(share))
+    return Table((), ("phase", *COST), (*rows, other))
+
+
+def _primitives(of: Profile) -> Table:
+    rows = of.by_primitive
+    top = tuple((row.primitive, str(row.nodes), *_cost(row)) for row in rows[:MOST_ROWS])
+    return Table((), ("primitive", "nodes", *COST), top + _rest(rows[MOST_ROWS:], 1))
+
+
+def _rest(rows: Sequence[Cost], blanks: int) -> tuple[tuple[str, ...], ...]:
+    """One row for those that are not shown, with as many empty texts behind their number."""
+    if not rows:
+        return ()
+    total = Cost(sum(r.kernels for r in rows), sum(r.seconds for r in rows), sum(r.share for r in rows))
+    return ((f"({len(rows)} more)", *[""] * blanks, *_cost(total)),)
+
+
+def _cells(of: Profile) -> Table:
+    rows = _main_cells(of.by_cell)
+    header = ("cell, with those inside", "forward ms", "backward ms", *COST)
+    sentences = () if len(rows) == len(of.by_cell) else (f"The {len(rows)} longest of {len(of.by_cell)} cells:",)
+    return Table(sentences, header, tuple(map(_cell, rows)))
+
+
+def _main_cells(rows: tuple[CellTime, ...]) -> list[CellTime]:
+    """The longest cells, in the order of the tree; a cell is never longer than the one around it."""
+    places = sorted(range(len(rows)), key=lambda i: (-rows[i].seconds, i))[:MOST_CELLS]
+    return [rows[i] for i in sorted(places)]
+
+
+def _cell(row: CellTime) -> tuple[str, ...]:
+    name = "  " * (row.depth - 1) + shown(row.name) if row.depth else "(step)"
+    phases = (milliseconds(row.phases.get(phase, 0.0)) for phase in ("forward", "backward"))
+    return (name, *phases, *_cost(row))
+
+
+def _nodes(of: Profile) -> Table:
+    rows = of.by_node
+    texts = (
+        (name_of(row.node), row.node.primitive.name, shown(row.node.scope), line_of(row.node), *_cost(row))
+        for row in rows[:MOST_ROWS]
+    )
+    header = ("node", "primitive", "cell", "line", *COST)
+    return Table((), header, (*texts, *_rest(rows[MOST_ROWS:], 3)), texts=4)
+
+
+def _held(held: Held) -> tuple[str, ...]:
+    value, node = held.value, held.node
+    texts = str(value.type), node.primitive.name, node.phase, line_of(node)
+    return (shown(reference(value)), *texts, size(held.bytes))
+
+
+def _memory(of: Profile) -> Table:
+    memory = of.memory
+    alive = sum(held.bytes for held in memory.live)
+    sentences = [
+        f"By liveness a step holds at most {size(memory.peak)}: states {size(memory.states)}, inputs "
+        f"{size(memory.inputs)}, constants {size(memory.constants)}, values {size(alive)}.",
+    ]
+    if memory.at is not None:
+        where = f"{name_of(memory.at)} = {memory.at.primitive.name}"
+        sentences.append(f"That is while {where} runs ({line_of(memory.at)}), when these values are alive:")
+    rows = list(map(_held, memory.live[:MOST_ROWS]))
+    rest = memory.live[MOST_ROWS:]
+    if rest:
+        rows.append((f"({len(rest)} more)", "", "", "", "", size(sum(held.bytes for held in rest))))
+    return Table(tuple(sentences), ("value", "type", "made by", "phase", "line", "size"), tuple(rows), texts=5)

@@ -1,0 +1,131 @@
+"""Times of nodes, summed by primitive, by cell and by phase."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from graphls.ir.graph import PHASES, Node
+
+DEEPEST = 32
+"""Cells further inside are counted as one, with the rest of the path as their name."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a step spends on some nodes: kernels and seconds per step, and the share of the time of the step."""
+
+    kernels: float
+    seconds: float
+    share: float
+
+
+@dataclass(frozen=True)
+class PrimitiveTime(Cost):
+    """All nodes of one primitive."""
+
+    primitive: str
+    nodes: int
+
+
+@dataclass(frozen=True)
+class PhaseTime(Cost):
+    """All nodes of one phase."""
+
+    phase: str
+
+
+@dataclass(frozen=True)
+class NodeTime(Cost):
+    """One node, without those in its regions."""
+
+    node: Node
+
+
+@dataclass(frozen=True)
+class CellTime(Cost):
+    """A cell and those inside it: its name, how deep it is in the tree, and its seconds by phase.
+
+    The first one stands for the whole step; its name is empty.
+    """
+
+    name: str
+    depth: int
+    phases: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Kernels and seconds per step of each node, and the seconds of a step."""
+
+    kernels: Mapping[Node, float]
+    seconds: Mapping[Node, float]
+    step_seconds: float
+
+    def of(self, nodes: Iterable[Node]) -> tuple[float, float, float]:
+        """The fields of a Cost."""
+        nodes = list(nodes)
+        seconds = sum(self.seconds[node] for node in nodes)
+        return sum(self.kernels[node] for node in nodes), seconds, self.share(seconds)
+
+    def share(self, seconds: float) -> float:
+        """The share of the time of a step."""
+        return seconds / self.step_seconds if self.step_seconds else 0.0
+
+    def by_primitive(self) -> tuple[PrimitiveTime, ...]:
+        """The primitives, the longest first."""
+        groups: dict[str, list[Node]] = {}
+        for node in self.seconds:
+            groups.setdefault(node.primitive.name, []).append(node)
+        rows = (PrimitiveTime(*self.of(nodes), name, len(nodes)) for name, nodes in groups.items())
+        return tuple(sorted(rows, key=lambda row: (-row.seconds, row.primitive)))
+
+    def by_phase(self) -> tuple[PhaseTime, ...]:
+        """Forward, backward, check and update."""
+        return tuple(PhaseTime(*self.of(n for n in self.seconds if n.phase == phase), phase) for phase in PHASES)
+
+    def by_node(self) -> tuple[NodeTime, ...]:
+        """The nodes, the longest first."""
+        rows = [NodeTime(*self.of([node]), node) for node in self.seconds]
+        return tuple(sorted(rows, key=lambda row: -row.seconds))
+
+    def by_cell(self) -> tuple[CellTime, ...]:
+        """The tree of cells, each before those inside it, in the order in which the graph comes to them."""
+        root = _Tree("")
+        for node, seconds in self.seconds.items():
+            for tree in root.path(node.scope):
+                tree.kernels += self.kernels[node]
+                tree.phases[node.phase] += seconds
+        return tuple(self._cell(tree, depth) for tree, depth in root.walk())
+
+    def _cell(self, tree: _Tree, depth: int) -> CellTime:
+        seconds = sum(tree.phases.values())
+        return CellTime(tree.kernels, seconds, self.share(seconds), tree.name, depth, dict(tree.phases))
+
+
+@dataclass
+class _Tree:
+    name: str
+    kernels: float = 0.0
+    phases: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
+    children: dict[str, _Tree] = field(default_factory=dict)
+
+    def path(self, scope: str) -> Iterator[_Tree]:
+        """This tree and the ones down a path of cells."""
+        tree = self
+        yield tree
+        for name in cells(scope):
+            tree = tree.children.setdefault(name, _Tree(name))
+            yield tree
+
+    def walk(self, depth: int = 0) -> Iterator[tuple[_Tree, int]]:
+        """This tree and those below it, each with its depth."""
+        yield self, depth
+        for child in self.children.values():
+            yield from child.walk(depth + 1)
+
+
+def cells(scope: str) -> list[str]:
+    """The names of the cells along a path."""
+    return scope.split(".", DEEPEST - 1) if scope else []

@@ -1,0 +1,116 @@
+"""Steps as a file in Chrome's trace format: a JSON array of complete events, times in microseconds.
+
+The format is the "Trace Event Format" of the Chromium project: `X` is a slice with a start and a duration, and `M`
+names a track.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from graphls.backends.kernels import Kernel, Run
+from graphls.ir.graph import Node
+from graphls.profile.shares import cells
+from graphls.profile.tables import line_of, name_of, shown
+
+MOST_KERNELS = 100_000
+TRACKS = ("steps", "phases", "cells", "kernels")
+PROCESS = 1
+ROUNDING = 1e-9
+"""Clocks count microseconds or more; sums of their seconds are off by far less than this."""
+
+Event = dict[str, Any]
+
+
+def trace_parts(name: str, runs: Sequence[Run]) -> Iterator[bytes]:
+    """The file, an event on each line."""
+    begin = "["
+    for event in _events(name, runs):
+        yield f"{begin}\n{json.dumps(event)}".encode()
+        begin = ","
+    yield b"\n]\n"
+
+
+def _events(name: str, runs: Sequence[Run]) -> Iterator[Event]:
+    yield _names("process_name", 0, f"@{shown(name)}")
+    for track, title in enumerate(TRACKS, start=1):
+        yield _names("thread_name", track, title)
+    for number, run in enumerate(_first(runs), start=1):
+        leaves = _leaves(run.kernels)
+        yield _slice("steps", f"step {number}", run.start, run.seconds, {"kernels": len(run.kernels)})
+        yield from _merged("phases", leaves, lambda node: [node.phase])
+        yield from _merged("cells", leaves, lambda node: cells(node.scope))
+        yield from map(_kernel, run.kernels)
+
+
+def _first(runs: Sequence[Run]) -> Iterator[Run]:
+    """Runs up to the limit of kernels, one at least."""
+    total = 0
+    for run in runs:
+        if total and total + len(run.kernels) > MOST_KERNELS:
+            return
+        total += len(run.kernels)
+        yield run
+
+
+def _names(kind: str, track: int, name: str) -> Event:
+    return {"ph": "M", "name": kind, "pid": PROCESS, "tid": track, "args": {"name": name}}
+
+
+def _slice(track: str, name: str, start: float, seconds: float, args: Mapping[str, Any], category: str = "") -> Event:
+    begin = round(1e6 * start, 3)
+    return {
+        "ph": "X",
+        "name": name,
+        "cat": category or track,
+        "pid": PROCESS,
+        "tid": TRACKS.index(track) + 1,
+        "ts": begin,
+        "dur": round(1e6 * (start + seconds) - begin, 3),
+        "args": dict(args),
+    }
+
+
+def _kernel(kernel: Kernel) -> Event:
+    node = kernel.node
+    if node is None:
+        return _slice("kernels", kernel.operator, kernel.start, kernel.seconds, {"operator": kernel.operator})
+    args = {
+        "node": name_of(node),
+        "operator": kernel.operator,
+        "cell": shown(node.scope, 200),
+        "phase": node.phase,
+        "line": line_of(node),
+        "inputs": ", ".join(str(value.type) for value in node.inputs),
+        "outputs": ", ".join(str(value.type) for value in node.outputs),
+    }
+    return _slice("kernels", node.primitive.name, kernel.start, kernel.seconds, args, node.phase)
+
+
+def _leaves(kernels: Sequence[Kernel]) -> list[Kernel]:
+    """The kernels in which no other one runs, and whose node is known."""
+    following = [*kernels[1:], None]
+    pairs = zip(kernels, following, strict=True)
+    return [k for k, after in pairs if k.node and (after is None or after.start > k.start + k.seconds - ROUNDING)]
+
+
+def _merged(track: str, kernels: Sequence[Kernel], path_of: Callable[[Node], list[str]]) -> Iterator[Event]:
+    """Nested slices, one for each part of a path as long as kernels in a row share it."""
+    opened: list[tuple[str, float]] = []
+    end = 0.0
+    for kernel in kernels:
+        assert kernel.node is not None
+        path = path_of(kernel.node)
+        same = next((i for i, (a, b) in enumerate(zip(opened, path, strict=False)) if a[0] != b), len(path))
+        yield from _closed(track, opened, same, end)
+        opened += [(part, kernel.start) for part in path[len(opened) :]]
+        end = kernel.start + kernel.seconds
+    yield from _closed(track, opened, 0, end)
+
+
+def _closed(track: str, opened: list[tuple[str, float]], left: int, end: float) -> Iterator[Event]:
+    while len(opened) > left:
+        name, start = opened.pop()
+        yield _slice(track, shown(name), start, end - start, {})
