@@ -24,6 +24,7 @@ bench: $(VENV)/.installed-demo
 
 docs: $(VENV)/.installed-test
 	$(RUN) -m graphls operators --output docs/operators.md
+	$(RUN) docs/fill_blocks.py
 
 fuzz: $(VENV)/.installed-test
 	$(RUN) -m tests.fuzz

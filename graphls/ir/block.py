@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Hashable, Iterator
 from typing import Any
 
@@ -22,19 +21,14 @@ class Block:
         for node in self.nodes:
             for slot, value in enumerate(node.inputs):
                 self.users.setdefault(value, []).append((node, slot))
-        self.written: dict[Value, tuple[str, ...]] = {}
-        for write in graph.writes:
-            self.written[write.value] = (*self.written.get(write.value, ()), write.state.name)
+        self.leaving: dict[Value, tuple[Hashable, ...]] = {}
+        for place, value in (*enumerate(graph.outputs), *((w.state.name, w.value) for w in graph.writes)):
+            self.leaving[value] = (*self.leaving.get(value, ()), place)
 
-    def outputs(self, node: Node) -> dict[Hashable, int]:
-        """The number of each output by what tells it from the others, its type and the states that it is written to."""
-        found: dict[Hashable, int] = {}
-        count: Counter[Hashable] = Counter()
-        for number, value in enumerate(node.outputs):
-            kind = value.type, self.written.get(value, ())
-            found[kind, count[kind]] = number
-            count[kind] += 1
-        return found
+    def fate(self, value: Value) -> Hashable:
+        """What tells a result or a parameter from the others of its node: its type, who reads it, where it leaves."""
+        readers = sorted((node.primitive.name, slot) for node, slot in self.users.get(value, ()))
+        return value.type, tuple(readers), self.leaving.get(value, ())
 
 
 def _places(graph: Graph, place: tuple[Node, int] | None) -> Iterator[tuple[Node, tuple[Node, int] | None]]:
@@ -63,16 +57,33 @@ def _description(graph: Graph) -> Iterator[Any]:
         yield attributes_key(node.attrs)
 
 
-def outputs(a: Node, first: Block, b: Node, second: Block) -> list[tuple[int, int]]:
-    """The numbers of the outputs of two nodes that correspond."""
-    numbers = {value: j for j, value in enumerate(b.outputs)}
-    kept = [(i, numbers[value]) for i, value in enumerate(a.outputs) if value in numbers]
+Values = tuple[Value, ...]
+
+
+def corresponding(first: Values, before: Block, second: Values, after: Block) -> list[tuple[int, int]]:
+    """The numbers of the results, or parameters, of two nodes that correspond.
+
+    Those are the ones that are one object; else all in order, where the types are the same; else those with the same
+    fate, and then those with the same type.
+    """
+    numbers = {value: j for j, value in enumerate(second)}
+    kept = [(i, numbers[value]) for i, value in enumerate(first) if value in numbers]
     if kept:
         return kept
-    if [v.type for v in a.outputs] == [v.type for v in b.outputs]:
-        return [(i, i) for i in range(len(a.outputs))]
-    others = second.outputs(b)
-    return [(i, others[key]) for key, i in first.outputs(a).items() if key in others] or [(0, 0)][: len(numbers)]
+    if [v.type for v in first] == [v.type for v in second]:
+        return [(i, i) for i in range(len(first))]
+    pairs: dict[int, int] = {}
+    for keys in (
+        ([before.fate(v) for v in first], [after.fate(v) for v in second]),
+        ([v.type for v in first], [v.type for v in second]),
+    ):
+        free: dict[Hashable, list[int]] = {}
+        for j in sorted({*range(len(second))} - {*pairs.values()}, reverse=True):
+            free.setdefault(keys[1][j], []).append(j)
+        for i in sorted({*range(len(first))} - {*pairs}):
+            if free.get(keys[0][i]):
+                pairs[i] = free[keys[0][i]].pop()
+    return list(pairs.items()) or [(0, 0)][: min(len(first), len(second))]
 
 
 def ends(before: Graph, after: Graph) -> tuple[list[tuple[Value, Value]], list[tuple[Value, Value]]]:

@@ -8,10 +8,10 @@ pairs grow along operands and uses; what is left is paired in order. Every step 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from functools import partial
 
-from graphls.ir.block import Block, ends, is_first, outputs
+from graphls.ir.block import Block, corresponding, ends, is_first
 from graphls.ir.colours import Likeness
 from graphls.ir.graph import Graph, Node, Value
 from graphls.ir.types import Type
@@ -67,8 +67,8 @@ class Matching:
     def _pair(self, a: Node, b: Node) -> None:
         self.nodes[a], self.origin[b] = b, a
         self.values.update((a.outputs[i], b.outputs[j]) for i, j in self._outputs(a, b))
-        for r, s in zip(a.regions, b.regions, strict=False):
-            self.values.update(zip(r.inputs, s.inputs, strict=False))
+        for pair in self._parameters(a, b):
+            self.values[pair[0]] = pair[1]
         self._waiting.append((a, b))
 
     def _identical(self) -> None:
@@ -168,6 +168,7 @@ class Matching:
         """Look at the neighbours of every pair, and at the ends of the graphs, once more."""
         self.level = level
         self._waiting.extend(self.nodes.items())
+        self._grow()
         for pair in self.coming:
             self._pair_users(*pair)
         for pair in self.leaving:
@@ -182,14 +183,19 @@ class Matching:
             for r, s in zip(a.regions, b.regions, strict=False):
                 for pair in self._yields(a, r, b, s):
                     self._pair_definers(*pair)
-                for pair in zip(r.inputs, s.inputs, strict=False):
-                    self._pair_users(*pair)
+            for pair in self._parameters(a, b):
+                self._pair_users(*pair)
             for i, j in self._outputs(a, b):
                 self._pair_users(a.outputs[i], b.outputs[j])
             self._pair_holders(a, b)
 
     def _outputs(self, a: Node, b: Node) -> list[tuple[int, int]]:
-        return outputs(a, self.before, b, self.after)
+        return corresponding(a.outputs, self.before, b.outputs, self.after)
+
+    def _parameters(self, a: Node, b: Node) -> Iterator[tuple[Value, Value]]:
+        for r, s in zip(a.regions, b.regions, strict=False):
+            for i, j in corresponding(r.inputs, self.before, s.inputs, self.after):
+                yield r.inputs[i], s.inputs[j]
 
     def _yields(self, a: Node, r: Graph, b: Node, s: Graph) -> list[tuple[Value, Value]]:
         """What regions yield for outputs that correspond; regions of loops yield other values as well."""
@@ -229,13 +235,15 @@ class Matching:
 
     def _are_alike(self, a: Node, b: Node) -> bool:
         if self.like.local[a] == self.like.local[b]:
-            return self.level >= 1 or self._place(a, self.before) == self._place(b, self.after)
+            return self.level >= 1 or self._stand_alike(a, b)
         if _form(a) == _form(b):
             return self.level >= 2
         return self.level == 3 and not (a.regions or b.regions) and _types(a) == _types(b) and self._share_operand(a, b)
 
-    def _place(self, node: Node, block: Block) -> tuple[Hashable, ...]:
-        return node.phase, node.scope, block.place[node] is None
+    def _stand_alike(self, a: Node, b: Node) -> bool:
+        place, other = self.before.place[a], self.after.place[b]
+        around = (place and (self.nodes.get(place[0]), place[1])) == other
+        return around and (a.phase, a.scope) == (b.phase, b.scope)
 
     def _share_operand(self, a: Node, b: Node) -> bool:
         return any(self.values.get(v) in b.inputs for v in a.inputs) or not (a.inputs or b.inputs)

@@ -182,6 +182,40 @@ def test_one_of_many_like_nodes_is_removed() -> None:
     assert names(difference.removed) == ["c7", "y7"] and not difference.added and not difference.changed
 
 
+def test_a_result_of_a_cond_that_is_gone_leaves_the_others_alone() -> None:
+    before = """graph @g(%b: bool[], %x: f32[4], %y: f32[4]) {
+  %p, %q = cond(%b) : f32[4], f32[4] region {
+    yield %x, %y
+  } region {
+    %e = exp(%x) : f32[4]
+    yield %y, %e
+  }
+  return %x, %q
+}
+"""
+    after = before.replace("%p, %q", "%q").replace("f32[4], f32[4] r", "f32[4] r")
+    after = after.replace("yield %x, %y", "yield %y").replace("yield %y, %e", "yield %e")
+    difference = parse(before).diff(parse(after))
+    assert [b.output.name for _, b in difference.changed] == ["q"] and not difference.outputs and not difference.removed
+
+
+def test_a_carry_of_a_scan_that_is_gone_leaves_the_others_alone() -> None:
+    before = """graph @g(%a: f32[], %b: f32[], %x: f32[4]) {
+  %p, %q = scan(%a, %b, %x) {carries=2, length=4} : f32[], f32[] region(%c: f32[], %d: f32[], %r: f32[]) {
+    %m = mul(%c, %c) : f32[]
+    %n = add(%d, %r) : f32[]
+    yield %m, %n
+  }
+  return %q
+}
+"""
+    after = before.replace("%p, %q", "%q").replace("%a, %b, %x)", "%b, %x)").replace("carries=2", "carries=1")
+    after = after.replace(": f32[], f32[] r", ": f32[] r").replace("(%c: f32[], ", "(").replace("yield %m, ", "yield ")
+    difference = parse(before).diff(parse(after.replace("    %m = mul(%c, %c) : f32[]\n", "")))
+    assert names(difference.removed) == ["m"] and not difference.added
+    assert [b.output.name for _, b in difference.changed] == ["q"]
+
+
 def renamed(graph: Graph, seed: int, values: dict[Value, Value] | None = None) -> Graph:
     """The same graph with other names for all but states, and its nodes in another order, which data edges allow."""
     values = {} if values is None else values
