@@ -5,7 +5,7 @@ from __future__ import annotations
 import networkx
 from hypothesis import given, settings
 
-from graphls.ir import Graph, Node, Value, Write, parse, walk
+from graphls.ir import Graph, Node, Type, Value, Write, as_dtype, parse, walk
 from graphls.ir.registry import lookup
 from graphls.ir.text import reference
 from graphls.viz.links import Links
@@ -208,3 +208,22 @@ def test_scopes_may_be_deep() -> None:
 def test_hostile_names_are_kept_as_they_are() -> None:
     labels = {group.label for group in groups(grouped(hostile()))}
     assert {node.scope.removeprefix("net.") for node in hostile().nodes} <= labels
+
+
+def test_what_an_overflow_check_reads_is_for_the_state_that_it_makes_all_the_same() -> None:
+    gradient = Value("x", F32)
+    flag = Value("flag", Type(as_dtype("bool")), is_state=True)
+    states = [Value(f"layer.{i}", F32, is_state=True) for i in range(MOST_LOOSE + 2)]
+    made = [Node(lookup("relu"), (gradient,), (Value(f"g{i}", F32),), phase="backward") for i in range(len(states))]
+    overflow = Node(lookup("overflow_get"), tuple(n.output for n in made), (Value("o", flag.type),), phase="check")
+    updates = [
+        Node(lookup("sub"), (state, node.output), (Value(f"w{i}", F32),), phase="update", scope="optimizer")
+        for i, (state, node) in enumerate(zip(states, made, strict=True))
+    ]
+    writes = [Write(state, node.output) for state, node in zip(states, updates, strict=True)]
+    nodes = (*made, overflow, *updates)
+    graph = Graph("main", (gradient,), (flag, *states), nodes, (Write(flag, overflow.output), *writes), ())
+    assert [(g.label, g.phase) for g in groups(grouped(graph)) if g.kind == "states"] == [
+        ("@layer", "backward"),
+        ("@layer", "update"),
+    ]
