@@ -8,6 +8,8 @@ from typing import TypeVar
 
 Box = TypeVar("Box")
 ROUNDS = 10
+LOOSE = 0.01
+"""What no line leads to gives way."""
 
 
 def aligned(
@@ -28,6 +30,7 @@ def aligned(
         neighbours[source].append(target)
         neighbours[target].append(source)
     middle: dict[Box, float] = {}
+    weights = {box: weight if neighbours[box] else weight * LOOSE for box, weight in weights.items()}
     for row in rows:
         middle.update(zip(row, _nearest(row, [0.0] * len(row), widths, weights, gap), strict=True))
     for i in range(ROUNDS):

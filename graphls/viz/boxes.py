@@ -46,8 +46,8 @@ def detail(child: Child) -> str:
     if len(nodes) == 1 and child.node is None:
         return plain(f"{nodes[0].primitive.name} {listed(nodes[0].outputs)}", WIDEST)
     if child.node is not None:
-        results = listed(child.node.outputs)
-        return plain(f"{results} · {_count(len(nodes) - 1)} inside", WIDEST)
+        inside = f" · {_count(len(nodes) - 1)} inside"
+        return listed(child.node.outputs, WIDEST - len(inside)) + inside
     return _count(len(nodes)) if nodes else listed(port.value for port in child.children if isinstance(port, Port))
 
 
@@ -55,12 +55,12 @@ def _count(number: int) -> str:
     return f"{number} node{'' if number == 1 else 's'}"
 
 
-def listed(values: Iterable[Value]) -> str:
+def listed(values: Iterable[Value], most: int = WIDEST) -> str:
     """A few names, and how many more there are."""
     names = list(dict.fromkeys(map(reference, values)))
     more = f" +{len(names) - MOST_NAMES}" if len(names) > MOST_NAMES else ""
     text = ", ".join(plain(name, WIDEST) for name in names[:MOST_NAMES])
-    return plain(text, WIDEST - len(more)) + more
+    return plain(text, most - len(more)) + more
 
 
 class States:

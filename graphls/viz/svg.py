@@ -28,7 +28,7 @@ def to_svg(graph: Graph, boxes: int = MOST_BOXES) -> str:
     root = grouped(graph)
     drawing = placed(graph, root, opened(root, boxes))
     width = max(drawing.width + 2 * MARGIN, 10 * columns(plain(graph.name, 40)) + 600)
-    height = drawing.height + LEGEND + MARGIN
+    height = drawing.height + LEGEND - HEADER + MARGIN
     shift = f"translate({_number((width - drawing.width) / 2)} {LEGEND - HEADER})"
     window = _Shades(graph)
     parts = [
@@ -173,8 +173,8 @@ def _style() -> str:
         ".paper": "fill:#ffffff",
         ".name": "font-weight:bold",
         ".head": "font-weight:bold;font-size:14px",
-        ".more": "font-size:10px;fill:#57606a",
-        ".type": "font-size:9px;fill:#57606a;stroke:#ffffff;stroke-width:3px;paint-order:stroke",
+        ".more": "font-size:10px;fill:#424a53",
+        ".type": "font-size:9px;fill:#424a53;stroke:#ffffff;stroke-width:3px;paint-order:stroke",
         ".badge": "font-size:10px;font-weight:bold;text-anchor:middle",
         ".box rect": f"fill:{MIXED};fill-opacity:.1;stroke:{MIXED}",
         **{f".{p} rect": f"fill:{c};fill-opacity:.14;stroke:{c}" for p, c in PHASES.items()},
@@ -188,13 +188,13 @@ def _style() -> str:
     dark = {
         "text": "fill:#e6edf3",
         ".paper": "fill:#0d1117",
-        ".more": "fill:#9aa4af",
-        ".type": "fill:#9aa4af;stroke:#0d1117",
+        ".more": "fill:#c5ced8",
+        ".type": "fill:#c5ced8;stroke:#0d1117",
         ".edge": "stroke:#9aa4af",
         ".arrow": "fill:#9aa4af",
-        ".box rect": "fill-opacity:.3",
+        ".box rect": "fill-opacity:.28",
         ".open rect": "fill-opacity:.12",
-        ".window": "fill-opacity:.35",
+        ".window": "fill-opacity:.22",
     }
     return _rules(rules) + "@media (prefers-color-scheme:dark){" + _rules(dark) + "}"
 
