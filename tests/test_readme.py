@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 README = (Path(__file__).parent.parent / "README.md").read_text()
-EXAMPLE, QUESTIONS, TRAINING, PRIMITIVE, PASS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+EXAMPLE, PICTURES, QUESTIONS, TRAINING, PRIMITIVE, PASS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 
 
 def test_the_example_trains_and_settles() -> None:
@@ -22,6 +23,16 @@ def test_the_example_trains_and_settles() -> None:
     rows = [line.split() for line in output.getvalue().splitlines()]
     assert len(rows) == 20 and rows[0][1] == "True" and rows[-1][1] == "False"
     assert float(rows[-1][0]) < float(rows[0][0]) and float(rows[-1][2]) < 2**24
+
+
+def test_the_step_shows_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output):
+        exec(compile(EXAMPLE + PICTURES, "README.md", "exec"), {})
+    text = output.getvalue()
+    assert "_backbone Dense" in text and "FLOPs" in text and "by phase" in text.lower()
+    assert (tmp_path / "step.html").read_text().startswith("<!doctype html>")
 
 
 def test_the_step_answers_what_overflowed() -> None:

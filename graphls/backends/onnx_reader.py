@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import ChainMap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 from onnx import FunctionProto, GraphProto, NodeProto, TensorProto, ValueInfoProto
 
@@ -31,11 +31,11 @@ class ShownOperation:
 
     name: str
 
-    def result_types(self, *ignored: Any) -> tuple[Type, ...]:
+    def result_types(self, *ignored: Any) -> NoReturn:
         """Raises GraphTypeError, as everything does that would compute."""
         raise GraphTypeError(f"{self.name} has been read from an ONNX model to be viewed; run the model itself.")
 
-    evaluate = run_regions = result_types
+    evaluate = run_regions = flops = region_runs = result_types
 
 
 def read_onnx(source: Source, infer_types: bool = True) -> Graph:
