@@ -41,7 +41,7 @@ def to_svg(graph: Graph, boxes: int = MOST_BOXES) -> str:
         *_legend(graph),
         f'<g transform="{shift}">',
         *(_shade(box) for box in window.shaded(root, drawing.boxes)),
-        *(text for box in drawing.boxes for text in _box(box, window.edge(box.child))),
+        *(text for box in drawing.boxes for text in _box(box, not box.open and window.ends_in(box.child))),
         *(_path(line) for line in drawing.lines),
         *_labels(drawing.lines),
         "</g>",
@@ -63,7 +63,7 @@ class _Shades:
         nodes = [node for node in nodes_of(child) if node.inputs or node.after]
         return bool(nodes) and self.inside.issuperset(nodes)
 
-    def edge(self, child: Child) -> bool:
+    def ends_in(self, child: Child) -> bool:
         return any(node in self.ends for node in nodes_of(child))
 
     def shaded(self, root: Group, boxes: Collection[Box]) -> Iterator[Box]:
@@ -112,9 +112,8 @@ def _path(line: Line) -> str:
         way += f"V{_number(y2)}" if y2 != y1 else ""
     kind = "control" if line.edge.control else "data"
     values = ", ".join(f"{v.name}: {v.type}" for v in line.edge.values[:20])
-    return (
-        f'<path class="edge {kind}" d="{way}" marker-end="url(#graphls-{kind})"><title>{_text(values)}</title></path>'
-    )
+    title = f"<title>{_text(values, 400)}</title>"
+    return f'<path class="edge {kind}" d="{way}" marker-end="url(#graphls-{kind})">{title}</path>'
 
 
 def _labels(lines: Collection[Line]) -> Iterator[str]:
