@@ -62,10 +62,8 @@ class _PageData:
         for name, graph in stages.items():
             made.append(self.stage(name, graph, before))
             before = graph
-        if profile is not None and made:
-            seconds = profile.node_seconds
-            made[-1]["times"] = [[self.nodes.numbers[node], seconds[node]] for node in seconds if node in self.nodes]
-            made[-1]["stepSeconds"] = profile.step_seconds
+        if profile is not None:
+            made[-1]["profile"] = self.profile(profile)
         return {
             "title": title,
             "types": self.types.records,
@@ -92,8 +90,7 @@ class _PageData:
                 for start, get, inside in windows(graph)
             ],
             "difference": self.difference(before, graph),
-            "times": [],
-            "stepSeconds": 0,
+            "profile": None,
         }
 
     def difference(self, before: Graph | None, after: Graph) -> dict[str, Any]:
@@ -104,6 +101,19 @@ class _PageData:
             "added": [self.node(node) for node in found.added],
             "removed": [self.node(node) for node in found.removed],
             "changed": [[self.node(a), self.node(b), found.was[b]] for a, b in found.changed],
+        }
+
+    def profile(self, profile: Profile) -> dict[str, Any]:
+        """Seconds of a step and of each of its nodes, bytes where memory is largest."""
+        memory, known = profile.memory, self.nodes
+        return {
+            "step": profile.step_seconds,
+            "other": profile.other_seconds,
+            "nodes": [[known.numbers[node], seconds] for node, seconds in profile.node_seconds.items() if node in known],
+            "peak": memory.peak,
+            "fixed": [["states", memory.states], ["inputs", memory.inputs], ["constants", memory.constants]],
+            "at": known.numbers.get(memory.at, -1),
+            "live": [[self.value(held.value), held.bytes] for held in memory.live],
         }
 
     def type(self, type: Type) -> int:

@@ -181,10 +181,9 @@ class Drawing {
     if (group) body.setAttribute("aria-expanded", String(open));
     if (!open && box.subtitle) body.append(element("bdi", { className: "subtitle", textContent: box.subtitle }));
     for (const chip of box.chips) body.append(this.chip(chip));
-    const share = this.stage.seconds.size ? item.time / this.stage.stepSeconds : 0;
-    if (share > 0) {
-      const bar = element("div", { className: "share", title: `${shareText(share)} of the step` });
-      bar.style.width = `${Math.min(100, Math.max(1, share * 100))}%`;
+    if (item.share > 0 && !open) {
+      const bar = element("div", { className: "share", title: `${shareText(item.share)} of the step` });
+      bar.style.width = `${Math.min(100, Math.max(1, item.share * 100))}%`;
       body.append(bar);
     }
     return body;

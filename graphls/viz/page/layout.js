@@ -46,8 +46,9 @@ function chipsOf(item) {
 
 function subtitleOf(item) {
   if (item.kind === "port") return "";
-  if (isGroup(item)) return item.count === 1 && item.node < 0 ? nodeName(item.first) : counted(item.count, "node");
-  return short(data.nodes[item.node].outputs.map(valueText).join(" "), 34);
+  const share = item.share >= 0.001 ? ` · ${shareText(item.share)}` : "";
+  if (isGroup(item)) return (item.count === 1 && item.node < 0 ? short(nodeName(item.first), 34) : counted(item.count, "node")) + share;
+  return short(data.nodes[item.node].outputs.map(valueText).join(" "), 34) + share;
 }
 
 function titleOf(item) {
@@ -89,10 +90,11 @@ function measuredGroup(item, isOpen) {
     for (const box of line) Object.assign(box, { x: box.x - left + GAP.side, y, lineHeight: height });
     y += height + labels * GAP.label + GAP.y;
   }
-  const title = titleOf(item), right = Math.max(...lines.flat().map((box) => box.x + slotWidth(box)), 0);
-  const width = Math.max(right + GAP.side, textWidth(title, STRONG) + headWidth(item) + 110);
+  const title = titleOf(item), subtitle = subtitleOf(item);
+  const right = Math.max(...lines.flat().map((box) => box.x + slotWidth(box)), 0);
+  const width = Math.max(right + GAP.side, textWidth(title, STRONG) + headWidth(item) + textWidth(subtitle, SMALL) + 50);
   const height = Math.max(y - GAP.y + GAP.bottom, GAP.top + 10);
-  return { item, open: true, title, subtitle: subtitleOf(item), labels: labelsOf(item), chips: [], width, height, boxes: slots, wires: links };
+  return { item, open: true, title, subtitle, labels: labelsOf(item), chips: [], width, height, boxes: slots, wires: links };
 }
 
 function measured(item, isOpen) {

@@ -37,7 +37,8 @@ class Stage {
     this.nodeItems = new Map();
     this.definer = new Map();
     this.users = new Map();
-    this.seconds = new Map(this.times);
+    this.seconds = new Map(this.profile?.nodes);
+    this.stepSeconds = this.profile?.step;
     this.added = new Set(this.difference.added);
     this.changed = new Map(this.difference.changed.map(([before, after, was]) => [after, { before, was }]));
     this.window = new Set(this.windows.flatMap((window) => window.nodes));
@@ -54,6 +55,7 @@ class Stage {
     }
     this.items.forEach((item) => this.cross(item));
     this.gather(this.root);
+    this.share();
     this.linesOf = new Map();
     this.lines.forEach((line, number) => {
       const node = data.lines[line][1];
@@ -165,6 +167,11 @@ class Stage {
       child.writes.forEach((state) => writes.add(state));
     }
     Object.assign(item, { reads: [...reads], writes: [...writes] });
+  }
+
+  // The share of the step's time, once all times are summed.
+  share() {
+    for (const item of this.items) item.share = this.stepSeconds ? item.time / this.stepSeconds : 0;
   }
 }
 

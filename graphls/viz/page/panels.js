@@ -95,8 +95,15 @@ class Panels {
   }
 
   timeRows(item) {
-    if (!this.stage.seconds.size || !item.time) return [];
-    return [this.row("time", `${secondsText(item.time)} per step, ${shareText(item.time / this.stage.stepSeconds)}`)];
+    return item.time ? [this.row("time", `${secondsText(item.time)} per step, ${shareText(item.share)}`)] : [];
+  }
+
+  memory({ peak, fixed, at, live }) {
+    const item = this.stage.nodeItems.get(at);
+    const rows = [...fixed.map(([name, bytes]) => [name, bytesText(bytes)]), ...live.slice(0, 30).map(([value, bytes]) => [this.valueLink(value), bytesText(bytes)])];
+    if (live.length > 30) rows.push([`${live.length - 30} more values`, bytesText(live.slice(30).reduce((sum, [, bytes]) => sum + bytes, 0))]);
+    return [element("h3", { textContent: `Memory: ${bytesText(peak)} at most, by liveness` }),
+      ...(item ? [element("p", {}, "That is while ", this.itemLink(item), "runs, with these alive:")] : []), this.table(["value", "held"], rows)];
   }
 
   several(items) {
@@ -203,9 +210,9 @@ class Panels {
   }
 
   showTime() {
-    const { seconds, stepSeconds } = this.stage;
-    document.getElementById("tab-time").hidden = !seconds.size;
-    if (!seconds.size) return;
+    const { seconds, stepSeconds, profile } = this.stage;
+    document.getElementById("tab-time").hidden = !profile;
+    if (!profile) return document.getElementById("tab-time").getAttribute("aria-selected") === "true" && show("text-panel");
     const items = [...this.stage.nodeItems.values()].filter((item) => seconds.get(item.node));
     const own = (item) => seconds.get(item.node);
     const sums = (key) => {
@@ -215,11 +222,12 @@ class Panels {
     };
     const dearest = items.sort((a, b) => own(b) - own(a)).slice(0, 30);
     this.time.replaceChildren(
-      element("p", { textContent: `${secondsText(stepSeconds)} per step.` }),
+      element("p", { textContent: `${secondsText(stepSeconds)} per step, of which ${secondsText(profile.other)} are in no node: the call, binding of inputs and outputs, and the profiler itself.` }),
       this.table(["phase", "time", "share"], sums((item) => data.nodes[item.node].phase)),
       this.table(["primitive", "time", "share"], sums((item) => data.nodes[item.node].primitive)),
       this.table(["cell", "time", "share"], sums((item) => data.nodes[item.node].scope || "(no cell)")),
       this.table(["node", "time", "share"], dearest.map((item) => [this.itemLink(item), secondsText(own(item)), shareText(own(item) / stepSeconds)])),
+      ...this.memory(profile),
     );
   }
 }
