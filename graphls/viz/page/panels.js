@@ -1,13 +1,14 @@
 // What stands beside the graph: the selected item, source lines, states, what the pass changed, and time.
 
 const PLACES_SHOWN = 3;
+const MOST_STATES = 80;
 
 function badge(phase) {
   return element("span", { className: `badge ${phase}`, textContent: BADGES[phase], title: phase });
 }
 
-function link(text, title, action) {
-  return element("button", { className: "link", type: "button", title, onclick: action }, element("bdi", { textContent: short(text, 80) }));
+function link(text, title, action, most = 80) {
+  return element("button", { className: "link", type: "button", title, onclick: action }, element("bdi", { textContent: short(text, most) }));
 }
 
 class Panels {
@@ -22,11 +23,21 @@ class Panels {
 
   show(stage) {
     this.stage = stage;
-    this.showStates();
-    this.showChanges();
-    this.showTime();
-    this.showSource();
+    this.stale = new Map([[this.source, this.showSource], [this.states, this.showStates], [this.changes, this.showChanges], [this.time, this.showTime]]);
+    const tab = document.getElementById("tab-time");
+    tab.hidden = !stage.profile;
+    if (tab.hidden && tab.getAttribute("aria-selected") === "true") show("text-panel");
+    this.fill();
     this.select(null);
+  }
+
+  // Makes what the panel in front shows, once for each stage.
+  fill() {
+    for (const [panel, make] of this.stale) {
+      if (panel.hidden) continue;
+      this.stale.delete(panel);
+      make.call(this);
+    }
   }
 
   row(label, ...content) {
@@ -40,7 +51,7 @@ class Panels {
   }
 
   itemLink(item) {
-    return element("span", { className: "value" }, ...(item.phase ? [badge(item.phase)] : []), " ", link(nameOf(item), "Show it", () => this.events.select(item)), " ");
+    return element("span", { className: "value" }, ...(item.phase ? [badge(item.phase)] : []), " ", link(short(nameOf(item), 40), "Show it", () => this.events.select(item)), " ");
   }
 
   select(item) {
@@ -48,7 +59,7 @@ class Panels {
     const rows = item.kind === "port" ? this.portRows(item) : item.node >= 0 ? this.nodeRows(item) : this.groupRows(item);
     const place = item.node >= 0 ? data.nodes[item.node].place : -1;
     this.details.replaceChildren(
-      element("h2", {}, ...[...item.phases].map(badge), " ", element("bdi", { textContent: nameOf(item) })),
+      element("h2", {}, ...[...item.phases].map(badge), " ", element("bdi", { textContent: short(nameOf(item), 200) })),
       element("table", { className: "facts" }, ...rows),
       ...(place >= 0 ? [this.snippet(place)] : []),
     );
@@ -121,7 +132,9 @@ class Panels {
   snippet(place) {
     const [file, line] = data.places[place], lines = data.files[file].lines;
     const made = element("div", { className: "snippet" });
-    made.append(link(`${data.files[file].name}:${line}`, "Show all lines that made nodes", () => this.events.place(place)));
+    const name = element("button", { className: "link", type: "button", title: "Show all lines that made nodes", onclick: () => this.events.place(place) },
+      element("bdi", { textContent: data.files[file].name }), `:${line}`);
+    made.append(name);
     for (let number = line - PLACES_SHOWN; number <= line + PLACES_SHOWN; number++) {
       if (lines[number] !== undefined) made.append(this.sourceLine(number, lines[number], number === line));
     }
@@ -130,7 +143,7 @@ class Panels {
   }
 
   sourceLine(number, text, here) {
-    return element("div", { className: `code${here ? " here" : ""}` }, element("span", { className: "number", textContent: number }), element("bdi", { textContent: text || " " }));
+    return element("div", { className: `code source${here ? " here" : ""}` }, element("span", { className: "number", textContent: number }), element("bdi", { textContent: text || " " }));
   }
 
   showSource() {
@@ -182,37 +195,43 @@ class Panels {
   }
 
   showStates() {
-    const rows = [...this.stage.states].map(([value, record]) => [
+    const states = [...this.stage.states.keys()], bytes = states.reduce((sum, value) => sum + valueBytes(value), 0);
+    const table = (shown) => this.table(["state", "read by", "written by"], shown.map((value) => this.stateCells(value)));
+    const rest = states.slice(MOST_STATES), more = link(`and ${rest.length} more`, "Show all states", () => more.replaceWith(table(rest)));
+    this.states.replaceChildren(
+      element("p", { textContent: `${counted(states.length, "state")} of ${bytesText(bytes)} outlive${states.length === 1 ? "s" : ""} the step.` }),
+      table(states.slice(0, MOST_STATES)), ...(rest.length ? [more] : []));
+  }
+
+  stateCells(value) {
+    const { readers, writer, newValue } = this.stage.states.get(value);
+    return [
       this.valueLink(value),
-      record.readers.length ? this.several(record.readers) : "nothing",
-      record.newValue === null ? "not written" : record.writer ? this.itemLink(record.writer) : valueText(record.newValue),
-    ]);
-    const bytes = [...this.stage.states.keys()].reduce((sum, value) => sum + valueBytes(value), 0);
-    this.states.replaceChildren(element("p", { textContent: `${counted(rows.length, "state")} of ${bytesText(bytes)} outlive${rows.length === 1 ? "s" : ""} the step.` }),
-      this.table(["state", "read by", "written by"], rows));
+      readers.length ? this.several(readers) : "nothing",
+      newValue === null ? "not written" : writer ? this.itemLink(writer) : valueText(newValue),
+    ];
   }
 
   showChanges() {
     const { added, removed, changed } = this.stage.difference, stage = this.stage;
     if (!stage.number) return this.changes.replaceChildren(element("p", { className: "hint", textContent: "This is the first stage." }));
     const before = data.stages[stage.number - 1].name;
-    const list = (title, nodes, make) => nodes.length ? [element("h3", { textContent: `${title} (${nodes.length})` }), element("div", { className: "list" }, ...this.limited(nodes.map(make), 200))] : [];
-    const text = (node) => link(nodeText(node), "Show it", () => this.events.select(stage.nodeItems.get(node)));
+    const list = (title, nodes, make) => nodes.length ? [element("h3", { textContent: `${title} (${nodes.length})` }), element("div", { className: "list" }, ...this.limited(nodes.map(make), 100))] : [];
+    const sign = (name, text, ...after) => element("div", { className: `${name} code sign` }, element("span", { textContent: text }), element("div", {}, ...after));
+    const text = (node) => link(nodeText(node), "Show it", () => this.events.select(stage.nodeItems.get(node)), 500);
     this.changes.replaceChildren(
       element("p", { textContent: added.length + removed.length + changed.length ? `Compared with ${before}.` : `The nodes are those of ${before}.` }),
       ...list("Changed", changed, ([old, node, was]) => element("div", { className: "pair" },
-        element("div", { className: "removed code", textContent: `− ${nodeText(old)}` }), element("div", { className: "added code" }, "+ ", text(node)),
+        sign("removed", "−", element("bdi", { textContent: short(nodeText(old), 500) })), sign("added", "+", text(node)),
         ...was.map((each) => element("div", { className: "was", textContent: `was ${each}` })))),
-      ...list("New", added, (node) => element("div", { className: "added code" }, "+ ", text(node))),
-      ...list("Gone", removed, (node) => element("div", { className: "removed code" }, "− ",
-        link(nodeText(node), `Show it in ${before}`, () => this.events.earlier(node)))),
+      ...list("New", added, (node) => sign("added", "+", text(node))),
+      ...list("Gone", removed, (node) => sign("removed", "−", link(nodeText(node), `Show it in ${before}`, () => this.events.earlier(node), 500))),
     );
   }
 
   showTime() {
     const { seconds, stepSeconds, profile } = this.stage;
-    document.getElementById("tab-time").hidden = !profile;
-    if (!profile) return document.getElementById("tab-time").getAttribute("aria-selected") === "true" && show("text-panel");
+    if (!profile) return;
     const items = [...this.stage.nodeItems.values()].filter((item) => seconds.get(item.node));
     const own = (item) => seconds.get(item.node);
     const sums = (key) => {
