@@ -59,9 +59,10 @@ class Drawing {
     this.canvas.addEventListener("click", (event) => {
       const box = this.boxAt(event.target);
       if (!box) return;
-      if (event.target.closest(".chip[data-value]")) return this.events.value(Number(event.target.closest(".chip").dataset.value));
-      const fold = isGroup(box.item) && (event.target.closest(".fold") || event.detail === 2);
-      fold ? this.events.toggle(box.item) : this.events.select(box.item);
+      const fold = isGroup(box.item) && (event.target.closest(".fold") || event.detail === 2), chip = event.target.closest(".chip[data-value]");
+      if (fold) this.events.toggle(box.item);
+      else if (chip) this.events.value(Number(chip.dataset.value));
+      else this.events.select(box.item);
     });
     this.canvas.addEventListener("pointerover", (event) => this.hover(event.target));
     this.canvas.addEventListener("focusin", (event) => this.hover(event.target));

@@ -4,7 +4,7 @@ const FIRST_BOXES = 30;
 const READABLE = 0.85;
 const MOST_CURVES = 80;
 const NOTHING = { values: new Set(), definers: new Set(), users: new Set(), curves: [] };
-const page = { stage: null, selected: null, lit: NOTHING, open: new Map() };
+const page = { stage: null, selected: null, line: null, lit: NOTHING, open: new Map() };
 
 const events = {
   state: () => page,
@@ -15,8 +15,8 @@ const events = {
     const item = page.stage.definer.get(value);
     if (item) return select(item, false);
     show("text-panel");
-    text.reveal(page.stage.lineOfState.get(value));
-    light([value]);
+    page.line = page.stage.lineOfState.get(value);
+    text.reveal(page.line);
   },
   line(number) {
     const node = data.lines[page.stage.lines[number]][1];
@@ -63,7 +63,7 @@ function change(number) {
   if (number < 0 || number >= data.stages.length) return;
   const before = page.selected;
   page.stage = stageOf(number);
-  page.selected = null;
+  page.selected = page.line = null;
   page.lit = NOTHING;
   if (!page.open.has(page.stage.root.key) || page.untouched) {
     page.open.clear();
@@ -120,6 +120,7 @@ function select(item, focus, scroll = true) {
     hidden = true;
   }
   page.selected = item;
+  page.line = null;
   if (hidden) {
     page.untouched = false;
     redraw();
@@ -175,7 +176,10 @@ function show(id) {
     tab.tabIndex = chosen ? 0 : -1;
     document.getElementById(tab.getAttribute("aria-controls")).hidden = !chosen;
   }
-  if (id === "text-panel") text.refresh();
+  if (id === "text-panel") {
+    text.refresh();
+    text.reveal(page.line ?? page.stage.linesOf.get(page.selected?.first));
+  }
   panels.fill();
 }
 

@@ -2,6 +2,7 @@
 
 const PLACES_SHOWN = 3;
 const MOST_STATES = 80;
+const MOST_LINKS = 24;
 
 function badge(phase) {
   return element("span", { className: `badge ${phase}`, textContent: BADGES[phase], title: phase });
@@ -75,7 +76,7 @@ class Panels {
     rows.push(this.row("holds", `${counted(item.count, "node")}${item.added ? `, ${item.added} new` : ""}${item.changed ? `, ${item.changed} changed` : ""}`));
     for (const [label, values] of [["takes", item.incoming], ["gives", item.outgoing]]) {
       const plain = [...values].filter((value) => !isState(value));
-      if (plain.length) rows.push(this.row(label, ...this.limited(plain.map((value) => this.valueLink(value)))));
+      if (plain.length) rows.push(this.valuesRow(label, plain));
     }
     return [...rows, ...this.stateRows(item), ...this.timeRows(item)];
   }
@@ -84,11 +85,8 @@ class Panels {
     const node = data.nodes[item.node], rows = [];
     rows.push(this.row("phase", node.phase + (item.inside ? ", inside the overflow window" : "")));
     if (node.scope) rows.push(this.row("cell", element("bdi", { textContent: node.scope })));
-    if (node.inputs.length) rows.push(this.row("reads", ...node.inputs.map((value) => this.valueLink(value))));
-    for (const value of node.outputs) {
-      const users = this.stage.users.get(value) ?? [];
-      rows.push(this.row("gives", this.valueLink(value), element("div", { className: "users" }, users.length ? "used by " : "used by nothing else", ...this.several(users))));
-    }
+    if (node.inputs.length) rows.push(this.valuesRow("reads", node.inputs));
+    rows.push(...this.givesRows(node.outputs));
     if (node.after.length) rows.push(this.row("waits for", ...node.after.map((value) => this.valueLink(value))));
     if (node.attributes) rows.push(this.row("attributes", element("bdi", { className: "code", textContent: node.attributes })));
     const changed = this.stage.changed.get(item.node);
@@ -101,8 +99,25 @@ class Panels {
     return [...rows, ...this.stateRows(item), ...this.timeRows(item)];
   }
 
+  // The states that a group reads, and those that an item writes.
   stateRows(item) {
-    return item.writes.length ? [this.row("writes", ...this.limited(item.writes.map((value) => this.valueLink(value))))] : [];
+    const rows = [[item.node < 0 ? "reads" : "reads inside", isGroup(item) ? item.reads : []], ["writes", item.writes]];
+    return rows.filter(([, states]) => states.length).map(([label, states]) => this.valuesRow(label, states));
+  }
+
+  valuesRow(label, values) {
+    return this.row(label, ...this.limited(values.map((value) => this.valueLink(value))));
+  }
+
+  // What a node gives, each with its uses unless there are many.
+  givesRows(outputs) {
+    if (outputs.length > MOST_LINKS) return [this.valuesRow("gives", outputs)];
+    return outputs.map((value) => {
+      const users = this.stage.users.get(value) ?? [], states = this.stage.statesOf.get(value) ?? [];
+      const uses = users.length ? ["used by ", ...this.several(users)] : states.length ? [] : ["used by nothing"];
+      if (states.length) uses.push("written to ", ...states.map((state) => this.valueLink(state)));
+      return this.row("gives", this.valueLink(value), element("div", { className: "users" }, ...uses));
+    });
   }
 
   timeRows(item) {
@@ -121,7 +136,7 @@ class Panels {
     return this.limited([...new Set(items)].map((item) => this.itemLink(item)));
   }
 
-  limited(elements, most = 24) {
+  limited(elements, most = MOST_LINKS) {
     if (elements.length <= most) return elements;
     const more = element("button", { className: "link", type: "button", textContent: `and ${elements.length - most} more` });
     more.addEventListener("click", () => more.replaceWith(...elements.slice(most)));

@@ -65,10 +65,10 @@ class TextPane {
   }
 
   mark() {
-    const { selected, lit } = this.events.state();
+    const { selected, line, lit } = this.events.state();
     for (const made of this.lines.children) {
       const node = data.lines[this.stage.lines[made.dataset.line]][1];
-      made.classList.toggle("selected", Boolean(selected) && node >= 0 && selected.node === node);
+      made.classList.toggle("selected", Number(made.dataset.line) === line || Boolean(selected) && node >= 0 && selected.node === node);
       for (const token of made.querySelectorAll("[data-value]")) token.classList.toggle("lit", lit.values.has(Number(token.dataset.value)));
     }
   }
