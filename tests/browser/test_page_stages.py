@@ -14,6 +14,8 @@ from graphls.ir.diff import diff
 from graphls.ir.graph import PHASES, walk
 from tests.browser.pages import box, details, graph, is_painted, line, panel, search, show, stage, text, token
 
+MINUS = "\N{MINUS SIGN}"
+
 
 @pytest.fixture(autouse=True)
 def _shown(page: Page, digits_page: Path) -> None:
@@ -36,7 +38,7 @@ def test_every_pass_has_a_tab_that_counts_what_it_did(page: Page, digits_step: g
     assert counts[0] == ""
     for (before, after), shown in zip(pairwise(digits_step.stages.values()), counts[1:], strict=True):
         found = diff(before, after)
-        signs = {"+": len(found.added), "−": len(found.removed), "~": len(found.changed)}
+        signs = {"+": len(found.added), MINUS: len(found.removed), "~": len(found.changed)}
         assert shown == (" ".join(f"{sign}{count}" for sign, count in signs.items() if count) or "=")
 
 
@@ -117,11 +119,10 @@ def test_a_change_shows_both_nodes_and_leads_to_the_new_one(page: Page) -> None:
     changes = panel(page, "Changes")
     expect(changes).to_contain_text("Compared with 01_gradient.")
     pair = changes.locator(".pair", has_text="%exp = exp")
-    assert pair.inner_text().split() == (
-        "− %exp = exp(%log_softmax) : f32[64,10] // backward network._loss_fn | tests/browser/steps.py:40 "
-        "+ %exp = exp(%log_softmax) after(%status) : f32[64,10] // backward network._loss_fn | tests/browser/steps.py:40 "
-        "was without after"
-    ).split()
+    place = "// backward network._loss_fn | tests/browser/steps.py:40"
+    before = f"{MINUS} %exp = exp(%log_softmax) : f32[64,10] {place}"
+    after = f"+ %exp = exp(%log_softmax) after(%status) : f32[64,10] {place}"
+    assert " ".join(pair.inner_text().split()) == f"{before} {after} was without after"
     pair.get_by_role("button").click()
     expect(details(page).get_by_role("heading")).to_have_text("B exp %exp")
     expect(box(page, "exp %exp")).to_be_in_viewport()
