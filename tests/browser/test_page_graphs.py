@@ -100,7 +100,7 @@ def test_regions_open_with_their_parameters_and_what_they_yield(
         if shown.get_attribute("aria-expanded") == "false":
             shown.press("Enter")
         expect(shown).to_have_attribute("aria-expanded", "true")
-    for region in ("body", "then", "else", "condition"):
+    for region in ("body", "then", "else", "while"):
         expect(search(page, f"region {region}")).not_to_have_count(0)
     page.keyboard.press("Escape")
     page.get_by_role("button", name="open all").click()
