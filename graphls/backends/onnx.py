@@ -132,8 +132,8 @@ class Lowering:
         states = {v.name: self.declare(v) for v in self.graph.states}
         self.nodes(self.graph.nodes, (*self.graph.outputs, *(w.value for w in self.graph.writes)))
         fixed = {*inputs, *states.values()}
-        outputs = tuple(self.result(v, exchanged(v.type), fixed) for v in self.graph.outputs)
-        writes = {w.state.name: self.result(w.value, exchanged(w.value.type), fixed) for w in self.graph.writes}
+        outputs = tuple(self.given(v, fixed) for v in self.graph.outputs)
+        writes = {w.state.name: self.given(w.value, fixed) for w in self.graph.writes}
         return Lowered(self.model(), inputs, outputs, states, writes, tuple(self.host), self.origins)
 
     def model(self) -> ModelProto:
@@ -149,6 +149,11 @@ class Lowering:
         _describe(self.main.input.add(), name, kind)
         self.forms[value] = {kind.dtype: name}
         return name
+
+    def given(self, value: Value, taken: set[str]) -> str:
+        """Make a value an output of the model; a copy of it belongs to the node that defines it."""
+        self.node = self.definer.get(value)
+        return self.result(value, exchanged(value.type), taken)
 
     def result(self, value: Value, kind: Type, taken: set[str]) -> str:
         """Make a value an output of the current graph; inputs and repeated ones through a copy."""
