@@ -14,7 +14,7 @@ from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto
 
 from graphls.backends.finite import any_not_finite, only_checked
 from graphls.backends.loops import lower_scan, lower_while
-from graphls.ir.build import Names
+from graphls.backends.onnx_names import TensorNames, clean
 from graphls.ir.errors import GraphlsError
 from graphls.ir.graph import Graph, Node, Value
 from graphls.ir.types import (
@@ -117,9 +117,9 @@ class Lowering:
     host: list[tuple[Node, str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.main = GraphProto(name=self.graph.name)
+        self.main = GraphProto(name=clean(self.graph.name))
         self.body = self.main
-        self.names = Names()
+        self.names = TensorNames()
         self.forms: ChainMap[Value, dict[DType, str]] = ChainMap()
         self.constants: dict[tuple[Type, bytes], str] = {}
         self.domains: set[str] = set()
@@ -291,7 +291,7 @@ class Lowering:
 
     def _node_name(self, output: str, kind: str) -> str:
         node = self.node
-        scope = node.scope.replace(".", "/") if node is not None else ""
+        scope = clean(node.scope).replace(".", "/") if node is not None else ""
         return "/".join(filter(None, (node.phase if node is not None else "", scope, kind, output)))
 
     def branch(self, condition: str) -> tuple[str, ...]:

@@ -27,8 +27,8 @@ def write_bytes(path: Path, data: bytes) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text file in UTF-8, at once."""
-    write_bytes(path, text.encode())
+    """Write a text file in UTF-8, at once; a single surrogate, which UTF-8 does not have, becomes its escape."""
+    write_bytes(path, text.encode("utf-8", "backslashreplace"))
 
 
 def write_parts(path: Path, parts: Iterable[Part]) -> None:
