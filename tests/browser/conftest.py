@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, Playwright
@@ -64,3 +65,21 @@ def transformer_step() -> graphls.Compiled:
 def hostile_step(tmp_path_factory: pytest.TempPathFactory) -> graphls.Compiled:
     """A training step whose cells, parameters, source file and source lines have hostile names."""
     return hostile.hostile_step(tmp_path_factory.mktemp("hostile"))
+
+
+@pytest.fixture(scope="session")
+def digits_page(digits_step: graphls.Compiled, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of the demo."""
+    return digits_step.show(tmp_path_factory.mktemp("pages") / "digits.html")
+
+
+@pytest.fixture(scope="session")
+def transformer_page(transformer_step: graphls.Compiled, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of a transformer of 12 layers."""
+    return transformer_step.show(tmp_path_factory.mktemp("pages") / "transformer.html")
+
+
+@pytest.fixture(scope="session")
+def hostile_page(hostile_step: graphls.Compiled, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of a step in which every name is hostile."""
+    return hostile_step.show(tmp_path_factory.mktemp("pages") / "hostile.html")

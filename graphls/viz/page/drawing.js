@@ -2,6 +2,7 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 const MARGIN = 700;
+const PAPER = 900;
 const BADGES = { forward: "F", backward: "B", check: "C", update: "U" };
 
 function element(name, properties = {}, ...children) {
@@ -58,11 +59,13 @@ class Drawing {
     this.canvas.addEventListener("click", (event) => {
       const box = this.boxAt(event.target);
       if (!box) return;
-      if (event.target.closest(".chip[data-value]")) return this.events.value(Number(event.target.closest(".chip").dataset.value));
-      const fold = isGroup(box.item) && (event.target.closest(".fold") || event.detail === 2);
-      fold ? this.events.toggle(box.item) : this.events.select(box.item);
+      const fold = isGroup(box.item) && (event.target.closest(".fold") || event.detail === 2), chip = event.target.closest(".chip[data-value]");
+      if (fold) this.events.toggle(box.item);
+      else if (chip) this.events.value(Number(chip.dataset.value));
+      else this.events.select(box.item);
     });
     this.canvas.addEventListener("pointerover", (event) => this.hover(event.target));
+    this.canvas.addEventListener("focusin", (event) => this.hover(event.target));
     this.canvas.addEventListener("pointerleave", () => this.events.light([]));
   }
 
@@ -90,14 +93,14 @@ class Drawing {
   }
 
   resize() {
-    const { width, height } = this.drawing;
+    const { width, height } = this.drawing, zoom = this.whole ? Math.min(1, PAPER / width) : this.zoom;
     this.left = Math.max(20, (this.scroller.clientWidth - width * this.zoom) / 2);
-    this.canvas.style.left = `${this.left}px`;
+    this.canvas.style.left = `${this.whole ? 0 : this.left}px`;
     this.canvas.style.width = `${width}px`;
     this.canvas.style.height = `${height}px`;
-    this.canvas.style.transform = `scale(${this.zoom})`;
-    this.sizer.style.width = `${width * this.zoom + 40}px`;
-    this.sizer.style.height = `${height * this.zoom + 40}px`;
+    this.canvas.style.transform = `scale(${zoom})`;
+    this.sizer.style.width = `${width * zoom + (this.whole ? 0 : 40)}px`;
+    this.sizer.style.height = `${height * zoom + 40}px`;
     for (const svg of this.canvas.querySelectorAll(":scope > svg")) {
       svg.setAttribute("width", width);
       svg.setAttribute("height", height);
@@ -121,13 +124,14 @@ class Drawing {
     const area = [left - margin, top - margin, right + margin, bottom + margin];
     this.rendered = area;
     const near = (a, b, c, d) => c >= area[0] && a <= area[2] && d >= area[1] && b <= area[3];
-    const kept = new Map();
+    const kept = new Map(), { selected } = this.events.state();
     const keep = (key, make) => {
       kept.set(key, this.made.get(key) ?? make());
       this.made.delete(key);
     };
     for (const box of this.drawing.boxes) {
-      if (near(box.left - 10, box.top - 10, box.left + slotWidth(box) + 10, box.top + box.height + 60)) keep(box, () => this.box(box));
+      const isNear = near(box.left - 10, box.top - 10, box.left + slotWidth(box) + 10, box.top + box.height + 60);
+      if (isNear || box.item === selected) keep(box, () => this.box(box));
     }
     this.drawing.wires.forEach((wire, number) => {
       if (near(...wire.span)) keep(wire, () => this.wire(wire, number));
@@ -220,12 +224,12 @@ class Drawing {
 
   // Shows what is selected and what is lit on the elements that are in the document.
   mark() {
-    const { selected, lit } = this.events.state();
+    const { selected, lit } = this.events.state(), reached = this.elementOf(selected) ? selected : this.stage.root;
     for (const [box, made] of this.made) {
       if (!box.item) continue;
       const body = made[0], chosen = box.item === selected;
       body.classList.toggle("selected", chosen);
-      body.tabIndex = chosen || (!selected && box.item === this.stage.root) ? 0 : -1;
+      body.tabIndex = box.item === reached ? 0 : -1;
       body.classList.toggle("definer", lit.definers.has(box));
       body.classList.toggle("user", lit.users.has(box));
     }
@@ -247,7 +251,8 @@ class Drawing {
     if (!box) return;
     const [left, top] = [this.left + box.left * zoom, box.top * zoom], width = Math.min(box.width * zoom, scroller.clientWidth), height = Math.min(box.height * zoom, scroller.clientHeight - 80);
     if (left < scroller.scrollLeft || left + width > scroller.scrollLeft + scroller.clientWidth) scroller.scrollLeft = left + width / 2 - scroller.clientWidth / 2;
-    if (top < scroller.scrollTop || top + height > scroller.scrollTop + scroller.clientHeight) scroller.scrollTop = top + height / 2 - scroller.clientHeight / 2;
+    const heads = Math.min(item.depth, 7) * 24 * zoom;
+    if (top - heads < scroller.scrollTop || top + height > scroller.scrollTop + scroller.clientHeight) scroller.scrollTop = top + height / 2 - scroller.clientHeight / 2;
     this.refresh();
     if (focus) this.elementOf(item)?.focus({ preventScroll: true });
   }
@@ -263,28 +268,32 @@ class Drawing {
     this.refresh();
   }
 
+  // The zoom at which all of a drawing can be seen, at most full size.
+  fitting({ width, height }) {
+    const { clientWidth, clientHeight } = this.scroller;
+    return Math.min(1, (clientWidth - 50) / width, (clientHeight - 30) / height);
+  }
+
   fit() {
-    const { width, height } = this.drawing, { clientWidth, clientHeight } = this.scroller;
-    this.zoomTo(Math.min(1, (clientWidth - 50) / width, (clientHeight - 50) / height));
+    this.zoomTo(this.fitting(this.drawing));
     this.scroller.scrollTo(0, 0);
   }
 
   // The first view: all of it if that can be read, else its top in the middle.
   begin() {
     this.fit();
-    if (this.zoom >= 0.6) return;
+    if (this.zoom >= READABLE) return;
     this.zoomTo(1);
     const first = this.drawing.boxes.find((box) => box.item.depth === 1) ?? this.drawing.boxes[0];
     this.scroller.scrollTo(this.left + first.left + first.width / 2 - this.scroller.clientWidth / 2, 0);
     this.refresh();
   }
 
-  // For paper: everything, as large as one page is wide.
+  // For paper: everything, at most as wide as a page.
   print(on) {
     this.whole = on;
     if (!this.drawing) return;
-    this.canvas.style.transform = on ? `scale(${Math.min(1, 1000 / (this.drawing.width + 40))})` : `scale(${this.zoom})`;
-    this.sizer.style.height = `${(this.drawing.height + 40) * (on ? Math.min(1, 1000 / (this.drawing.width + 40)) : this.zoom)}px`;
+    this.resize();
     this.refresh(true);
   }
 }

@@ -22,7 +22,7 @@ function textWidth(text, font) {
 const STRONG = "600 12px system-ui, sans-serif";
 const SMALL = "11px ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', monospace";
 
-const short = (text, most = 42) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
+const short = (text, most = 42) => (text.length > most ? `${text.slice(0, most - 1).replace(/[\ud800-\udbff]$/, "")}…` : text);
 
 function shortType(value) {
   return short(typeText(value), 30);
@@ -53,7 +53,7 @@ function subtitleOf(item) {
 
 function titleOf(item) {
   if (item.kind === "port") return short(valueText(item.value), 34);
-  return short(item.label || "(unnamed)", 36);
+  return item.label.trim() ? short(item.label, 36) : `"${item.label}"`;
 }
 
 // The sign of a group, the badges and the marks that stand beside a title.

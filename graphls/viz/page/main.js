@@ -1,9 +1,10 @@
 // One state (stage, open groups, selection, what is lit) and everything that changes it.
 
 const FIRST_BOXES = 30;
+const READABLE = 0.85;
 const MOST_CURVES = 80;
 const NOTHING = { values: new Set(), definers: new Set(), users: new Set(), curves: [] };
-const page = { stage: null, selected: null, lit: NOTHING, open: new Map() };
+const page = { stage: null, selected: null, line: null, lit: NOTHING, open: new Map() };
 
 const events = {
   state: () => page,
@@ -14,7 +15,8 @@ const events = {
     const item = page.stage.definer.get(value);
     if (item) return select(item, false);
     show("text-panel");
-    text.reveal(page.stage.lineOfState.get(value));
+    page.line = page.stage.lineOfState.get(value);
+    text.reveal(page.line);
   },
   line(number) {
     const node = data.lines[page.stage.lines[number]][1];
@@ -35,14 +37,21 @@ const drawing = new Drawing(events), text = new TextPane(events), panels = new P
 
 const isOpen = (item) => page.open.get(item.key) ?? false;
 
-// Opens the outer groups first, while there is room for what they hold.
+// Opens the outer groups first, while all of the drawing can be read at once.
 function openFirst(stage) {
   let boxes = 1, level = [stage.root];
+  page.open.set(stage.root.key, true);
   while (level.length) {
     const next = [];
     for (const item of level) {
-      if (item.depth > 0 && (boxes + item.children.length > FIRST_BOXES || item.children.length < 2)) continue;
-      page.open.set(item.key, true);
+      if (item.depth > 0) {
+        if (boxes + item.children.length > FIRST_BOXES || item.children.length < 2) continue;
+        page.open.set(item.key, true);
+        if (drawing.fitting(placed(stage, isOpen)) < READABLE) {
+          page.open.delete(item.key);
+          continue;
+        }
+      }
       boxes += item.children.length;
       next.push(...item.children.filter(isGroup));
     }
@@ -54,7 +63,7 @@ function change(number) {
   if (number < 0 || number >= data.stages.length) return;
   const before = page.selected;
   page.stage = stageOf(number);
-  page.selected = null;
+  page.selected = page.line = null;
   page.lit = NOTHING;
   if (!page.open.has(page.stage.root.key) || page.untouched) {
     page.open.clear();
@@ -99,7 +108,7 @@ function everyGroup(open) {
   for (const item of page.stage.items) if (isGroup(item) && item.parent) page.open.set(item.key, open);
   page.untouched = false;
   redraw();
-  if (page.selected) reveal(page.selected, false);
+  if (page.selected) select(drawing.shown(page.selected).item, false);
 }
 
 function select(item, focus, scroll = true) {
@@ -111,6 +120,7 @@ function select(item, focus, scroll = true) {
     hidden = true;
   }
   page.selected = item;
+  page.line = null;
   if (hidden) {
     page.untouched = false;
     redraw();
@@ -122,8 +132,10 @@ function select(item, focus, scroll = true) {
   text.mark();
 }
 
-function reveal(item, focus) {
-  drawing.reveal(drawing.shown(item)?.item, focus);
+// Lights the value that is shown under the pointer or has the focus, beside the graph.
+function lightUnder(target) {
+  const token = target.closest("[data-value]");
+  light(token ? [Number(token.dataset.value)] : []);
 }
 
 // Lights the definition and the uses of values, in the graph and in the text.
@@ -164,7 +176,11 @@ function show(id) {
     tab.tabIndex = chosen ? 0 : -1;
     document.getElementById(tab.getAttribute("aria-controls")).hidden = !chosen;
   }
-  if (id === "text-panel") text.refresh();
+  if (id === "text-panel") {
+    text.refresh();
+    text.reveal(page.line ?? page.stage.linesOf.get(page.selected?.first));
+  }
+  panels.fill();
 }
 
 // The nearest box in the direction of an arrow key, boxes straight ahead first.
@@ -218,10 +234,9 @@ function pressed(event) {
 
 function tabList(list, choose) {
   list.addEventListener("keydown", (event) => {
-    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-    if (!step) return;
-    const tabs = [...list.querySelectorAll("[role=tab]:not([hidden])")];
-    const next = tabs[(tabs.indexOf(document.activeElement) + step + tabs.length) % tabs.length];
+    const tabs = [...list.querySelectorAll("[role=tab]:not([hidden])")], at = tabs.indexOf(document.activeElement);
+    const next = { ArrowRight: tabs[at + 1] ?? tabs[0], ArrowLeft: tabs.at(at - 1), Home: tabs[0], End: tabs.at(-1) }[event.key];
+    if (!next) return;
     choose(next);
     next.focus();
     event.preventDefault();
@@ -247,7 +262,10 @@ function theme() {
 
 function divide() {
   const divider = document.getElementById("divider"), side = document.getElementById("side");
-  const widen = (width) => { side.style.width = `${Math.min(innerWidth - 300, Math.max(260, width))}px`; };
+  const widen = (width) => {
+    side.style.width = `${Math.min(innerWidth - 300, Math.max(260, width))}px`;
+    divider.setAttribute("aria-valuenow", Math.round(100 * side.offsetWidth / innerWidth));
+  };
   divider.addEventListener("pointerdown", (event) => {
     divider.setPointerCapture(event.pointerId);
     divider.onpointermove = (move) => widen(innerWidth - move.clientX);
@@ -270,8 +288,11 @@ function start() {
   };
   for (const button of document.querySelectorAll("[data-action]")) button.addEventListener("click", actions[button.dataset.action]);
   document.addEventListener("keydown", pressed);
-  addEventListener("beforeprint", () => { drawing.print(true); text.refresh(true); });
-  addEventListener("afterprint", () => { drawing.print(false); text.range = null; text.refresh(); });
+  const side = document.getElementById("side");
+  side.addEventListener("pointerover", (event) => lightUnder(event.target));
+  side.addEventListener("focusin", (event) => lightUnder(event.target));
+  side.addEventListener("pointerleave", () => light([]));
+  for (const [name, on] of [["beforeprint", true], ["afterprint", false]]) addEventListener(name, () => { drawing.print(on); text.print(on); });
   divide();
   change(data.stages.length - 1);
   document.documentElement.dataset.ready = "true";

@@ -47,9 +47,11 @@ class Stage {
     this.states = new Map(this.states.map((value) => [value, { readers: [], writer: null, newValue: null }]));
     this.root = this.makeGroup(this.root, null, "");
     this.items.forEach((item) => this.connect(item));
+    this.statesOf = new Map();
     for (const [state, value] of this.writes) {
       const record = this.states.get(state);
       record.newValue = value;
+      this.statesOf.set(value, [...(this.statesOf.get(value) ?? []), state]);
       record.writer = this.outermost(this.definer.get(value)) ?? null;
       if (record.writer) record.writer.writes.push(state);
     }

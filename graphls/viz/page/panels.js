@@ -1,13 +1,15 @@
 // What stands beside the graph: the selected item, source lines, states, what the pass changed, and time.
 
 const PLACES_SHOWN = 3;
+const MOST_STATES = 80;
+const MOST_LINKS = 24;
 
 function badge(phase) {
   return element("span", { className: `badge ${phase}`, textContent: BADGES[phase], title: phase });
 }
 
-function link(text, title, action) {
-  return element("button", { className: "link", type: "button", title, onclick: action }, element("bdi", { textContent: short(text, 80) }));
+function link(text, title, action, most = 80) {
+  return element("button", { className: "link", type: "button", title, onclick: action }, element("bdi", { textContent: short(text, most) }));
 }
 
 class Panels {
@@ -22,11 +24,21 @@ class Panels {
 
   show(stage) {
     this.stage = stage;
-    this.showStates();
-    this.showChanges();
-    this.showTime();
-    this.showSource();
+    this.stale = new Map([[this.source, this.showSource], [this.states, this.showStates], [this.changes, this.showChanges], [this.time, this.showTime]]);
+    const tab = document.getElementById("tab-time");
+    tab.hidden = !stage.profile;
+    if (tab.hidden && tab.getAttribute("aria-selected") === "true") show("text-panel");
+    this.fill();
     this.select(null);
+  }
+
+  // Makes what the panel in front shows, once for each stage.
+  fill() {
+    for (const [panel, make] of this.stale) {
+      if (panel.hidden) continue;
+      this.stale.delete(panel);
+      make.call(this);
+    }
   }
 
   row(label, ...content) {
@@ -40,7 +52,7 @@ class Panels {
   }
 
   itemLink(item) {
-    return element("span", { className: "value" }, ...(item.phase ? [badge(item.phase)] : []), " ", link(nameOf(item), "Show it", () => this.events.select(item)), " ");
+    return element("span", { className: "value" }, ...(item.phase ? [badge(item.phase)] : []), " ", link(short(nameOf(item), 40), "Show it", () => this.events.select(item)), " ");
   }
 
   select(item) {
@@ -48,7 +60,7 @@ class Panels {
     const rows = item.kind === "port" ? this.portRows(item) : item.node >= 0 ? this.nodeRows(item) : this.groupRows(item);
     const place = item.node >= 0 ? data.nodes[item.node].place : -1;
     this.details.replaceChildren(
-      element("h2", {}, ...[...item.phases].map(badge), " ", element("bdi", { textContent: nameOf(item) })),
+      element("h2", {}, ...[...item.phases].map(badge), " ", element("bdi", { textContent: short(nameOf(item), 200) })),
       element("table", { className: "facts" }, ...rows),
       ...(place >= 0 ? [this.snippet(place)] : []),
     );
@@ -64,7 +76,7 @@ class Panels {
     rows.push(this.row("holds", `${counted(item.count, "node")}${item.added ? `, ${item.added} new` : ""}${item.changed ? `, ${item.changed} changed` : ""}`));
     for (const [label, values] of [["takes", item.incoming], ["gives", item.outgoing]]) {
       const plain = [...values].filter((value) => !isState(value));
-      if (plain.length) rows.push(this.row(label, ...this.limited(plain.map((value) => this.valueLink(value)))));
+      if (plain.length) rows.push(this.valuesRow(label, plain));
     }
     return [...rows, ...this.stateRows(item), ...this.timeRows(item)];
   }
@@ -73,11 +85,8 @@ class Panels {
     const node = data.nodes[item.node], rows = [];
     rows.push(this.row("phase", node.phase + (item.inside ? ", inside the overflow window" : "")));
     if (node.scope) rows.push(this.row("cell", element("bdi", { textContent: node.scope })));
-    if (node.inputs.length) rows.push(this.row("reads", ...node.inputs.map((value) => this.valueLink(value))));
-    for (const value of node.outputs) {
-      const users = this.stage.users.get(value) ?? [];
-      rows.push(this.row("gives", this.valueLink(value), element("div", { className: "users" }, users.length ? "used by " : "used by nothing else", ...this.several(users))));
-    }
+    if (node.inputs.length) rows.push(this.valuesRow("reads", node.inputs));
+    rows.push(...this.givesRows(node.outputs));
     if (node.after.length) rows.push(this.row("waits for", ...node.after.map((value) => this.valueLink(value))));
     if (node.attributes) rows.push(this.row("attributes", element("bdi", { className: "code", textContent: node.attributes })));
     const changed = this.stage.changed.get(item.node);
@@ -90,8 +99,25 @@ class Panels {
     return [...rows, ...this.stateRows(item), ...this.timeRows(item)];
   }
 
+  // The states that a group reads, and those that an item writes.
   stateRows(item) {
-    return item.writes.length ? [this.row("writes", ...this.limited(item.writes.map((value) => this.valueLink(value))))] : [];
+    const rows = [[item.node < 0 ? "reads" : "reads inside", isGroup(item) ? item.reads : []], ["writes", item.writes]];
+    return rows.filter(([, states]) => states.length).map(([label, states]) => this.valuesRow(label, states));
+  }
+
+  valuesRow(label, values) {
+    return this.row(label, ...this.limited(values.map((value) => this.valueLink(value))));
+  }
+
+  // What a node gives, each with its uses unless there are many.
+  givesRows(outputs) {
+    if (outputs.length > MOST_LINKS) return [this.valuesRow("gives", outputs)];
+    return outputs.map((value) => {
+      const users = this.stage.users.get(value) ?? [], states = this.stage.statesOf.get(value) ?? [];
+      const uses = users.length ? ["used by ", ...this.several(users)] : states.length ? [] : ["used by nothing"];
+      if (states.length) uses.push("written to ", ...states.map((state) => this.valueLink(state)));
+      return this.row("gives", this.valueLink(value), element("div", { className: "users" }, ...uses));
+    });
   }
 
   timeRows(item) {
@@ -110,7 +136,7 @@ class Panels {
     return this.limited([...new Set(items)].map((item) => this.itemLink(item)));
   }
 
-  limited(elements, most = 24) {
+  limited(elements, most = MOST_LINKS) {
     if (elements.length <= most) return elements;
     const more = element("button", { className: "link", type: "button", textContent: `and ${elements.length - most} more` });
     more.addEventListener("click", () => more.replaceWith(...elements.slice(most)));
@@ -121,7 +147,9 @@ class Panels {
   snippet(place) {
     const [file, line] = data.places[place], lines = data.files[file].lines;
     const made = element("div", { className: "snippet" });
-    made.append(link(`${data.files[file].name}:${line}`, "Show all lines that made nodes", () => this.events.place(place)));
+    const name = element("button", { className: "link", type: "button", title: "Show all lines that made nodes", onclick: () => this.events.place(place) },
+      element("bdi", { textContent: data.files[file].name }), `:${line}`);
+    made.append(name);
     for (let number = line - PLACES_SHOWN; number <= line + PLACES_SHOWN; number++) {
       if (lines[number] !== undefined) made.append(this.sourceLine(number, lines[number], number === line));
     }
@@ -130,7 +158,7 @@ class Panels {
   }
 
   sourceLine(number, text, here) {
-    return element("div", { className: `code${here ? " here" : ""}` }, element("span", { className: "number", textContent: number }), element("bdi", { textContent: text || " " }));
+    return element("div", { className: `code source${here ? " here" : ""}` }, element("span", { className: "number", textContent: number }), element("bdi", { textContent: text || " " }));
   }
 
   showSource() {
@@ -182,37 +210,43 @@ class Panels {
   }
 
   showStates() {
-    const rows = [...this.stage.states].map(([value, record]) => [
+    const states = [...this.stage.states.keys()], bytes = states.reduce((sum, value) => sum + valueBytes(value), 0);
+    const table = (shown) => this.table(["state", "read by", "written by"], shown.map((value) => this.stateCells(value)));
+    const rest = states.slice(MOST_STATES), more = link(`and ${rest.length} more`, "Show all states", () => more.replaceWith(table(rest)));
+    this.states.replaceChildren(
+      element("p", { textContent: `${counted(states.length, "state")} of ${bytesText(bytes)} outlive${states.length === 1 ? "s" : ""} the step.` }),
+      table(states.slice(0, MOST_STATES)), ...(rest.length ? [more] : []));
+  }
+
+  stateCells(value) {
+    const { readers, writer, newValue } = this.stage.states.get(value);
+    return [
       this.valueLink(value),
-      record.readers.length ? this.several(record.readers) : "nothing",
-      record.newValue === null ? "not written" : record.writer ? this.itemLink(record.writer) : valueText(record.newValue),
-    ]);
-    const bytes = [...this.stage.states.keys()].reduce((sum, value) => sum + valueBytes(value), 0);
-    this.states.replaceChildren(element("p", { textContent: `${counted(rows.length, "state")} of ${bytesText(bytes)} outlive${rows.length === 1 ? "s" : ""} the step.` }),
-      this.table(["state", "read by", "written by"], rows));
+      readers.length ? this.several(readers) : "nothing",
+      newValue === null ? "not written" : writer ? this.itemLink(writer) : valueText(newValue),
+    ];
   }
 
   showChanges() {
     const { added, removed, changed } = this.stage.difference, stage = this.stage;
     if (!stage.number) return this.changes.replaceChildren(element("p", { className: "hint", textContent: "This is the first stage." }));
     const before = data.stages[stage.number - 1].name;
-    const list = (title, nodes, make) => nodes.length ? [element("h3", { textContent: `${title} (${nodes.length})` }), element("div", { className: "list" }, ...this.limited(nodes.map(make), 200))] : [];
-    const text = (node) => link(nodeText(node), "Show it", () => this.events.select(stage.nodeItems.get(node)));
+    const list = (title, nodes, make) => nodes.length ? [element("h3", { textContent: `${title} (${nodes.length})` }), element("div", { className: "list" }, ...this.limited(nodes.map(make), 100))] : [];
+    const sign = (name, text, ...after) => element("div", { className: `${name} code sign` }, element("span", { textContent: text }), element("div", {}, ...after));
+    const text = (node) => link(nodeText(node), "Show it", () => this.events.select(stage.nodeItems.get(node)), 500);
     this.changes.replaceChildren(
       element("p", { textContent: added.length + removed.length + changed.length ? `Compared with ${before}.` : `The nodes are those of ${before}.` }),
       ...list("Changed", changed, ([old, node, was]) => element("div", { className: "pair" },
-        element("div", { className: "removed code", textContent: `− ${nodeText(old)}` }), element("div", { className: "added code" }, "+ ", text(node)),
+        sign("removed", "−", element("bdi", { textContent: short(nodeText(old), 500) })), sign("added", "+", text(node)),
         ...was.map((each) => element("div", { className: "was", textContent: `was ${each}` })))),
-      ...list("New", added, (node) => element("div", { className: "added code" }, "+ ", text(node))),
-      ...list("Gone", removed, (node) => element("div", { className: "removed code" }, "− ",
-        link(nodeText(node), `Show it in ${before}`, () => this.events.earlier(node)))),
+      ...list("New", added, (node) => sign("added", "+", text(node))),
+      ...list("Gone", removed, (node) => sign("removed", "−", link(nodeText(node), `Show it in ${before}`, () => this.events.earlier(node), 500))),
     );
   }
 
   showTime() {
     const { seconds, stepSeconds, profile } = this.stage;
-    document.getElementById("tab-time").hidden = !profile;
-    if (!profile) return document.getElementById("tab-time").getAttribute("aria-selected") === "true" && show("text-panel");
+    if (!profile) return;
     const items = [...this.stage.nodeItems.values()].filter((item) => seconds.get(item.node));
     const own = (item) => seconds.get(item.node);
     const sums = (key) => {

@@ -36,6 +36,7 @@ class Search {
     const total = found.length > MOST_FOUND ? `${found.length} found, the first ${MOST_FOUND} shown` : found.length ? `${found.length} found` : "Nothing found; search names, primitives and cell paths.";
     this.list.replaceChildren(element("div", { className: "total", role: "status", textContent: total }), ...rows);
     this.list.hidden = false;
+    this.field.removeAttribute("aria-activedescendant");
     this.field.setAttribute("aria-expanded", "true");
     this.choose(rows[0]);
   }
@@ -77,5 +78,5 @@ function wordsOf(item) {
   if (item.kind === "port") return `${item.role} ${valueText(item.value)}`;
   if (item.node < 0) return `${item.group.kind} ${item.label} ${item.group.path}`;
   const node = data.nodes[item.node];
-  return `${node.primitive} ${node.outputs.map(valueText).join(" ")} ${item.writes.map(valueText).join(" ")} ${node.scope}`;
+  return `${node.primitive} ${[...node.outputs, ...item.reads, ...item.writes].map(valueText).join(" ")} ${node.scope}`;
 }

@@ -15,11 +15,6 @@ class TextPane {
       if (token) this.events.value(Number(token.dataset.value));
       else if (line) this.events.line(Number(line.dataset.line));
     });
-    this.pane.addEventListener("pointerover", (event) => {
-      const token = event.target.closest("[data-value]");
-      this.events.light(token ? [Number(token.dataset.value)] : []);
-    });
-    this.pane.addEventListener("pointerleave", () => this.events.light([]));
   }
 
   show(stage) {
@@ -31,10 +26,16 @@ class TextPane {
     this.refresh();
   }
 
-  refresh(whole = false) {
+  // For paper: all lines.
+  print(on) {
+    this.whole = on;
+    this.refresh();
+  }
+
+  refresh() {
     if (!this.stage) return;
-    const first = whole ? 0 : Math.max(0, Math.floor(this.pane.scrollTop / LINE) - 20);
-    const last = whole ? this.stage.lines.length : Math.min(this.stage.lines.length, first + Math.ceil(this.pane.clientHeight / LINE) + 40);
+    const first = this.whole ? 0 : Math.max(0, Math.floor(this.pane.scrollTop / LINE) - 20);
+    const last = this.whole ? this.stage.lines.length : Math.min(this.stage.lines.length, first + Math.ceil(this.pane.clientHeight / LINE) + 40);
     if (this.range && this.range[0] === first && this.range[1] === last) return;
     this.range = [first, last];
     this.lines.replaceChildren(...Array.from({ length: last - first }, (_, i) => this.line(first + i)));
@@ -64,10 +65,10 @@ class TextPane {
   }
 
   mark() {
-    const { selected, lit } = this.events.state();
+    const { selected, line, lit } = this.events.state();
     for (const made of this.lines.children) {
       const node = data.lines[this.stage.lines[made.dataset.line]][1];
-      made.classList.toggle("selected", Boolean(selected) && node >= 0 && selected.node === node);
+      made.classList.toggle("selected", Number(made.dataset.line) === line || Boolean(selected) && node >= 0 && selected.node === node);
       for (const token of made.querySelectorAll("[data-value]")) token.classList.toggle("lit", lit.values.has(Number(token.dataset.value)));
     }
   }
