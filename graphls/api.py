@@ -164,32 +164,36 @@ class Compiled:
         return described(getattr(self._session, "lowered", None) or lower(self.graph), self.graph)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the ONNX model to a file, at once or not at all."""
-        from graphls.ir.files import write_bytes
+        """Write the ONNX model to a file, at once or not at all; raises GraphFileError where it cannot be written."""
+        from graphls.ir.files import as_path, write_bytes
 
-        write_bytes(Path(path), self.onnx.SerializeToString())
+        checked(write_bytes, checked(as_path, path), self.onnx.SerializeToString())
 
     def show(self, path: str | os.PathLike[str], profile: Profile | None = None) -> Path:
         """Write a page that shows every stage of this step, as one HTML file, and return its path.
 
         It opens from disk in any browser and needs no network. With a `profile` of this step (see `profile`) it shows
-        the share of time of every node, cell and phase.
+        the share of time of every node, cell and phase. Raises GraphFileError where the file cannot be written.
         """
         from graphls.viz.html import write_page
 
-        return write_page(path, self.stages, profile=profile)
+        return checked(write_page, path, self.stages, None, profile)
 
     def dump(self, directory: str | os.PathLike[str]) -> None:
-        """Write every stage as text (`.ir`) and as DOT, all as a page (`index.html`), and the model as `step.onnx`."""
-        from graphls.ir.files import write_text
+        """Write every stage as text (`.ir`) and as DOT, all as a page (`index.html`), and the model as `step.onnx`.
+
+        Each file is written at once or not at all; raises GraphFileError for the first that cannot be written.
+        """
+        from graphls.ir.files import as_path, write_text
         from graphls.ir.text import dump
         from graphls.viz.dot import to_dot
 
+        folder = checked(as_path, directory)
         for name, graph in self.stages.items():
-            write_text(Path(directory) / f"{name}.ir", dump(graph))
-            write_text(Path(directory) / f"{name}.dot", to_dot(graph))
-        self.show(Path(directory) / "index.html")
-        self.save(Path(directory) / "step.onnx")
+            checked(write_text, folder / f"{name}.ir", dump(graph))
+            checked(write_text, folder / f"{name}.dot", to_dot(graph))
+        self.show(folder / "index.html")
+        self.save(folder / "step.onnx")
 
     def repeated(self, count: int) -> RepeatedStep:
         """This step `count` times in one call, on inputs that are stacked along a first axis, with the same numbers.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import io
 import re
@@ -10,6 +11,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+
+import graphls
 
 README = (Path(__file__).parent.parent / "README.md").read_text()
 EXAMPLE, PICTURES, QUESTIONS, TRAINING, PRIMITIVE, PASS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
@@ -44,16 +47,18 @@ def test_the_step_answers_what_overflowed() -> None:
 
 
 def test_the_training_learns() -> None:
+    """From weights that are far from the answer: from others four steps of Adam may go past it."""
     output = io.StringIO()
     with contextlib.redirect_stdout(output):
+        graphls.set_seed(2)
         exec(compile(EXAMPLE + TRAINING, "README.md", "exec"), {})
     *_, first, second, result = output.getvalue().splitlines()
     assert first.startswith("epoch: 1 step: 2, loss is ") and second.startswith("epoch: 2 step: 2, loss is ")
-    assert result.startswith("{'mse': ") and float(second.split()[-1]) < float(first.split()[-1])
+    start, loss = float(first.split()[-1]), float(second.split()[-1])
+    assert max(loss, ast.literal_eval(result)["mse"]) < 0.1 * start
 
 
 def test_the_primitive_has_its_rules() -> None:
-    import graphls
     from graphls import dispatch
     from graphls.ir.registry import _operations
     from graphls.primitives.primitive import FloatElementwise, f32, sample

@@ -7,12 +7,14 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import GraphProto, ModelProto
+from onnx import GraphProto, ModelProto, ValueInfoProto
 
 from graphls.backends.onnx import ELEMENT_TYPES, exchanged, lower
+from graphls.backends.onnx_metadata import described
 from graphls.ir.build import Names
 from graphls.ir.errors import GraphValueError
 from graphls.ir.graph import Graph
+from graphls.ir.types import Type
 
 LARGEST = 2**31 - 1
 """Bytes that one file of the format can hold."""
@@ -21,23 +23,32 @@ LARGEST = 2**31 - 1
 def inference_model(graph: Graph, states: Mapping[str, np.ndarray[Any, Any]]) -> ModelProto:
     """A graph as an ONNX model whose only inputs are those of the graph; `states` are the values of its states.
 
-    The outputs are called `output`, or `output_0`, `output_1` and so on. Raises GraphValueError for a graph that
+    The outputs are called `output`, or `output_0`, `output_1` and so on. Operators, inputs, outputs and weights tell
+    where they come from, as those of a saved step do. Raises GraphValueError for a graph that
     writes states or draws random numbers, and for weights that do not fit into one file.
     """
     _check(graph, states)
     lowered = lower(graph)
-    main = lowered.model.graph
+    model = described(lowered, graph)
+    main = model.graph
+    declared = {info.name: info for info in main.input}
     for state in graph.states:
-        name, kind = lowered.states[state.name], exchanged(state.type)
-        array = np.asarray(states[state.name], kind.dtype.numpy)
-        data_type = ELEMENT_TYPES[kind.dtype]
-        main.initializer.add(name=name, data_type=data_type, dims=kind.shape, raw_data=array.tobytes())
-    inputs = [info for info in main.input if info.name in lowered.inputs]
+        info = declared[lowered.states[state.name]]
+        _add_weight(main, info, exchanged(state.type), states[state.name])
     del main.input[:]
-    main.input.extend(inputs)
+    main.input.extend(declared[name] for name in lowered.inputs)
     _rename(main, _output_names(main))
-    onnx.checker.check_model(lowered.model)
-    return lowered.model
+    onnx.checker.check_model(model)
+    return model
+
+
+def _add_weight(main: GraphProto, info: ValueInfoProto, kind: Type, value: np.ndarray[Any, Any]) -> None:
+    """Make what was an input a constant of this value."""
+    data = np.asarray(value, kind.dtype.numpy).tobytes()
+    tensor = main.initializer.add(
+        name=info.name, data_type=ELEMENT_TYPES[kind.dtype], dims=kind.shape, raw_data=data, doc_string=info.doc_string
+    )
+    tensor.metadata_props.extend(info.metadata_props)
 
 
 def _check(graph: Graph, states: Mapping[str, np.ndarray[Any, Any]]) -> None:

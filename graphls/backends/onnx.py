@@ -14,7 +14,7 @@ from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto
 
 from graphls.backends.finite import any_not_finite, only_checked
 from graphls.backends.loops import lower_scan, lower_while
-from graphls.ir.build import Names
+from graphls.backends.onnx_names import TensorNames, clean
 from graphls.ir.errors import GraphlsError
 from graphls.ir.graph import Graph, Node, Value
 from graphls.ir.types import (
@@ -117,9 +117,9 @@ class Lowering:
     host: list[tuple[Node, str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.main = GraphProto(name=self.graph.name)
+        self.main = GraphProto(name=clean(self.graph.name))
         self.body = self.main
-        self.names = Names()
+        self.names = TensorNames()
         self.forms: ChainMap[Value, dict[DType, str]] = ChainMap()
         self.constants: dict[tuple[Type, bytes], str] = {}
         self.domains: set[str] = set()
@@ -132,8 +132,8 @@ class Lowering:
         states = {v.name: self.declare(v) for v in self.graph.states}
         self.nodes(self.graph.nodes, (*self.graph.outputs, *(w.value for w in self.graph.writes)))
         fixed = {*inputs, *states.values()}
-        outputs = tuple(self.result(v, exchanged(v.type), fixed) for v in self.graph.outputs)
-        writes = {w.state.name: self.result(w.value, exchanged(w.value.type), fixed) for w in self.graph.writes}
+        outputs = tuple(self.given(v, fixed) for v in self.graph.outputs)
+        writes = {w.state.name: self.given(w.value, fixed) for w in self.graph.writes}
         return Lowered(self.model(), inputs, outputs, states, writes, tuple(self.host), self.origins)
 
     def model(self) -> ModelProto:
@@ -149,6 +149,11 @@ class Lowering:
         _describe(self.main.input.add(), name, kind)
         self.forms[value] = {kind.dtype: name}
         return name
+
+    def given(self, value: Value, taken: set[str]) -> str:
+        """Make a value an output of the model; a copy of it belongs to the node that defines it."""
+        self.node = self.definer.get(value)
+        return self.result(value, exchanged(value.type), taken)
 
     def result(self, value: Value, kind: Type, taken: set[str]) -> str:
         """Make a value an output of the current graph; inputs and repeated ones through a copy."""
@@ -286,7 +291,7 @@ class Lowering:
 
     def _node_name(self, output: str, kind: str) -> str:
         node = self.node
-        scope = node.scope.replace(".", "/") if node is not None else ""
+        scope = clean(node.scope).replace(".", "/") if node is not None else ""
         return "/".join(filter(None, (node.phase if node is not None else "", scope, kind, output)))
 
     def branch(self, condition: str) -> tuple[str, ...]:

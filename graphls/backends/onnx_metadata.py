@@ -12,6 +12,7 @@ from typing import Any
 from onnx import ModelProto, NodeProto
 
 from graphls.backends.onnx import Lowered
+from graphls.backends.onnx_names import clean
 from graphls.backends.onnx_shapes import graphs, with_types
 from graphls.ir.graph import Graph, Node
 from graphls.ir.text import lines, reference
@@ -84,7 +85,7 @@ def _describe_ends(model: ModelProto, lowered: Lowered, graph: Graph) -> None:
 
 
 def _sentence(role: Mapping[str, str]) -> str:
-    state = f"The state {_clean(role.get(STATE, ''))}"
+    state = f"The state {clean(role.get(STATE, ''))}"
     return {
         "input": "An input of the step.",
         "output": "An output of the step.",
@@ -104,13 +105,8 @@ def _describe_model(model: ModelProto, graph: Graph) -> None:
 
 
 def _set(proto: Any, key: str, value: str) -> None:
-    proto.metadata_props.add(key=key, value=_clean(value))
-
-
-def _clean(text: str) -> str:
-    """The text as UTF-8 can hold it; paths of files and names of cells may have single surrogates."""
-    return text.encode("utf-8", "backslashreplace").decode()
+    proto.metadata_props.add(key=key, value=clean(value))
 
 
 def _clipped(text: str) -> str:
-    return _clean(text if len(text) <= LONGEST else text[: LONGEST - 1] + "…")
+    return clean(text if len(text) <= LONGEST else text[: LONGEST - 1] + "…")

@@ -76,11 +76,12 @@ class _Reader:
                 states.append(block.define(name, state or name, is_state=True))
             else:
                 inputs.append(block.define(name))
-        if any(ROLE in _told(info) for info in proto.input):
-            block.constants = {name: tensor for name, tensor in constants.items() if name not in block.defined}
-        else:
-            rest = [name for name in constants if name not in block.defined]
-            states += [block.define(name, is_state=True) for name in rest]
+        is_ours = any(ROLE in _told(info) for info in (*proto.input, *proto.initializer))
+        for name, tensor in constants.items():
+            state = _told(tensor).get(STATE)
+            if name not in block.defined and (state is not None or not is_ours):
+                states.append(block.define(name, state or name, is_state=True))
+        block.constants = {name: tensor for name, tensor in constants.items() if name not in block.defined}
         block.run(proto.node)
         outputs, writes = _ends(block, proto.output, states)
         return Graph(text_of(proto.name) or "main", tuple(inputs), tuple(states), tuple(block.nodes), writes, outputs)
@@ -216,5 +217,6 @@ def _types(proto: GraphProto) -> dict[str, Type]:
     return types | {text_of(tensor.values.name): sparse_type(tensor) for tensor in proto.sparse_initializer}
 
 
-def _told(info: ValueInfoProto) -> dict[str, str]:
-    return {text_of(entry.key): text_of(entry.value) for entry in info.metadata_props}
+def _told(proto: Any) -> dict[str, str]:
+    """The metadata of an input, an output or a constant; sparse ones have none."""
+    return {text_of(entry.key): text_of(entry.value) for entry in getattr(proto, "metadata_props", ())}

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from graphls.diagnosis.html import Page
 from graphls.diagnosis.ranges import Range, number, power
+from graphls.plain import shown
 
 
 @dataclass(frozen=True)
@@ -60,8 +61,8 @@ class NonFinite:
     @property
     def place(self) -> str:
         """The primitive, cell and line in a few words."""
-        cell = f" in {self.cell}" if self.cell else ""
-        return f"{self.primitive}{cell}{f' ({self.file}:{self.line})' if self.file else ''}"
+        cell = f" in {shown(self.cell)}" if self.cell else ""
+        return f"{self.primitive}{cell}{f' ({shown(self.file)}:{self.line})' if self.file else ''}"
 
 
 @dataclass(frozen=True)
@@ -154,11 +155,11 @@ _PHASES = {"forward": "The forward", "backward": "The backward", "check": "The c
 
 def _facts(of: OverflowExplanation, first: NonFinite) -> list[tuple[str, str]]:
     """What there is to say about the first value, line by line."""
-    line = f"{first.file}:{first.line}  {first.code}".rstrip() if first.file else "not known"
+    line = f"{shown(first.file)}:{first.line}  {first.code}".rstrip() if first.file else "not known"
     facts = [
         ("phase", first.phase),
         ("primitive", first.primitive),
-        ("cell", first.cell or "-"),
+        ("cell", shown(first.cell) or "-"),
         ("line", line),
         ("value", f"{first.name} : {first.type}  {first.range}"),
         *(("operand", str(operand)) for operand in first.operands),

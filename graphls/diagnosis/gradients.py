@@ -14,6 +14,7 @@ from graphls.diagnosis.ranges import number, power
 from graphls.ir.errors import GraphKeyError
 from graphls.ir.registry import nearest
 from graphls.ir.types import DType
+from graphls.plain import shown
 from graphls.source import user_location
 
 Array = np.ndarray[Any, Any]
@@ -50,7 +51,7 @@ class GradientRange:
         room = "-" if self.head_room is None else f"{self.head_room:.1f}"
         shares = f"{self.subnormal:.1%}", f"{self.not_finite:.1%}"
         numbers = map(number, (self.least, self.largest, self.wide_largest))
-        return (self.name, self.dtype.long_name, *numbers, flushed, *shares, room)
+        return (shown(self.name), self.dtype.long_name, *numbers, flushed, *shares, room)
 
 
 @dataclass(frozen=True)

@@ -59,7 +59,7 @@ class GraphMemoryError(GraphlsError, MemoryError):
 
 
 class GraphFileError(GraphlsError, OSError):
-    """A file or directory that cannot be written."""
+    """A file or directory that cannot be read or written."""
 
     def __str__(self) -> str:
         return str(self.args[0])

@@ -10,7 +10,7 @@ from glob import escape
 from pathlib import Path
 from typing import Any
 
-from graphls.ir.errors import GraphFileError
+from graphls.ir.errors import GraphFileError, GraphTypeError
 
 fcntl: Any
 try:
@@ -21,14 +21,21 @@ except ImportError:  # Windows, where a file that is open can be neither removed
 Part = bytes | memoryview
 
 
+def as_path(path: Any) -> Path:
+    """The path that a user named, as text, bytes or a path; raises GraphTypeError for anything else."""
+    if not isinstance(path, (str, bytes, os.PathLike)):
+        raise GraphTypeError(f"A file or directory is named by a string or a path, not by {path!r}.")
+    return Path(os.fsdecode(path))
+
+
 def write_bytes(path: Path, data: bytes) -> None:
     """Write a file at once; see `write_parts`."""
     write_parts(path, [data])
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text file in UTF-8, at once."""
-    write_bytes(path, text.encode())
+    """Write a text file in UTF-8, at once; a single surrogate, which UTF-8 does not have, becomes its escape."""
+    write_bytes(path, text.encode("utf-8", "backslashreplace"))
 
 
 def write_parts(path: Path, parts: Iterable[Part]) -> None:
@@ -39,15 +46,29 @@ def write_parts(path: Path, parts: Iterable[Part]) -> None:
     Raises GraphFileError, which names the file and the reason.
     """
     try:
-        path = path.resolve()
+        path = _resolved(path)
         if path.exists() and not path.is_file():
             raise OSError("it is not a regular file")
-        path.parent.mkdir(parents=True, exist_ok=True)
+        _make_folder(path.parent)
         remove_leftovers(path.parent, path.name)
         _write(path, parts)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise GraphFileError(f"{path} cannot be written: {reason}.") from None
+
+
+def _resolved(path: Path) -> Path:
+    try:
+        return path.resolve()
+    except RuntimeError:  # before Python 3.13, links that lead in a circle
+        raise OSError("its links lead in a circle") from None
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except FileExistsError:
+        raise OSError(f"{folder} is not a directory") from None
 
 
 def remove_leftovers(folder: Path, name: str, ending: str = "") -> None:

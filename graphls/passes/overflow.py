@@ -80,9 +80,13 @@ class Overflow:
 
 
 def without_idle_edges(nodes: Sequence[Node]) -> list[Node]:
-    """Seeds of the backward wait for the loss only where nothing else puts them inside a window."""
+    """Seeds of the backward wait for the loss only where nothing else puts them inside a window.
+
+    What is computed again keeps its edges, without which it would be merged with the first time.
+    """
     definer = definers(nodes)
-    seeds = [n for n in nodes if n.phase == "backward" and n.primitive.name == "depend"]
+    waits = [n for n in nodes if n.phase == "backward" and n.primitive.name == "depend"]
+    seeds = [n for n in waits if not n.attrs.get("recompute")]
     waiting = {n for w in windows(nodes) for n in seeds if n in w.inside and definer.get(n.inputs[0]) not in w.behind}
     idle = set(seeds) - waiting
     return [replace(n, after=()) if n in idle else n for n in nodes]

@@ -39,20 +39,23 @@ class Constant(Primitive):
 
 
 class Depend(Primitive):
-    """The operand itself, made only after the values of the node's control edges."""
+    """The operand itself, made only after the values of the node's control edges.
+
+    `recompute` marks an operand of what is computed again in the backward: its edges are what keeps both runs apart.
+    """
 
     half = "native"
     flops_per_element = 0
-    samples = (sample(f32(2, 3)),)
+    samples = (sample(f32(2, 3)), sample(f32(2, 3), recompute=True))
     onnx = "Identity"
 
-    def infer(self, x: Type) -> Type:
+    def infer(self, x: Type, recompute: bool = False) -> Type:
         return x
 
-    def numpy(self, x: Array) -> Array:
+    def numpy(self, x: Array, recompute: bool = False) -> Array:
         return x
 
-    def vjp(self, e: Builder, g: Value, x: Value, out: Value) -> Any:
+    def vjp(self, e: Builder, g: Value, x: Value, out: Value, recompute: bool = False) -> Any:
         return g
 
 

@@ -177,7 +177,7 @@ def _join(tracer: Tracer, fork: Fork, endings: list[_Ending], pairs: list[Any]) 
     )
     e = tracer.builder
     phases = {n.phase for region in regions for n in region.nodes}
-    phase = phases.pop() if len(phases) == 1 else tracer.phases[-1]
+    phase = phases.pop() if len(phases) == 1 else "update" if "update" in phases else tracer.phases[-1]
     e.phase, e.scope, e.loc = phase, ".".join(filter(None, tracer.scopes)), fork.loc
     names = [p[0].name for p in differing]
     outputs = e.emit("cond", (_truth(e, fork.condition),), {}, regions=regions)

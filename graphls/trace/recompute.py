@@ -38,7 +38,7 @@ def _backward(names: Any, nodes: Sequence[Node], results: Sequence[Value], sourc
     parameters = [Value(names.fresh(v.name), v.type) for v in (*results, *sources, *results)]
     given, slopes = parameters[len(results) : -len(results)], parameters[-len(results) :]
     e = _builder(names, nodes)
-    late = [e.emit("depend", (value,), after=slopes)[0] for value in given]
+    late = [e.emit("depend", (value,), {"recompute": True}, after=slopes)[0] for value in given]
     regions = (_again(names, nodes, results, sources, slopes, late), _zeros(names, nodes, sources))
     gradients = e.emit("cond", (_always(e, slopes[0]),), regions=regions)
     return Graph("region", tuple(parameters), (), tuple(e.nodes), (), gradients)

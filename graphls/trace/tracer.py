@@ -65,6 +65,8 @@ class Tracer:
     random_state: Parameter | None = None
     frames: list[Frame] = field(default_factory=list)
     scopes: list[str] = field(default_factory=list)
+    running: list[Any] = field(default_factory=list)
+    paths: dict[int, dict[int, str]] = field(default_factory=dict)
     phases: list[str] = field(default_factory=lambda: ["forward"])
     float_types: list[DType | None] = field(default_factory=lambda: [None])
     castings: list[Casting | None] = field(default_factory=lambda: [None])
@@ -264,22 +266,33 @@ class Tracer:
             self.remember(cell, args, options, recorded.outputs, start)
             return copies(recorded.outputs)
         self.cells[id(cell)] = cell
-        first = len(self.builder.nodes)
-        with self.inside(cell):
+        first, scope = len(self.builder.nodes), self.scope_of(cell)
+        with self.inside(cell, scope):
             outputs = explore(self, lambda: self.constructed(cell, args, options))
             if cell._is_recomputed:
                 made, nodes = outputs, self.builder.nodes[first:]
                 outputs = explore(self, lambda: recomputed(self, nodes, made))
         self.rename(cell, outputs)
-        self.note_call(cell, outputs)
+        self.note_call(cell, scope, outputs)
         frame.record(Recorded("call", copies(outputs), tuple(self.writes[start:])))
         self.remember(cell, args, options, outputs, start)
         return outputs
 
-    def note_call(self, cell: Any, outputs: Any) -> None:
+    def scope_of(self, cell: Any) -> str:
+        """The path to a cell from the one that is running, through lists of cells and others that do not run."""
+        if not self.running:
+            return ""
+        caller, name = self.running[-1], str(cell._scope_name)
+        if caller._cells.get(name) is cell:
+            return name
+        if id(caller) not in self.paths:
+            self.paths[id(caller)] = {id(inner): path for path, inner in caller.cells_and_names()}
+        return self.paths[id(caller)].get(id(cell), name)
+
+    def note_call(self, cell: Any, scope: str, outputs: Any) -> None:
         """Remember that a cell with a name has run, for those who ask what each cell does."""
-        if cell._scope_name or not self.scopes:
-            path = ".".join(filter(None, (*self.scopes, cell._scope_name if self.scopes else "")))
+        if scope or not self.scopes:
+            path = ".".join(filter(None, (*self.scopes, scope)))
             values = tuple(leaf.value for leaf in leaves(outputs) if type(leaf) is Symbol)
             self.cell_calls.append(CellCall(path, type(cell).__name__, values))
 
@@ -295,9 +308,10 @@ class Tracer:
             self.calls[-1].append(CallRecord(cell, copies(args), copies(outputs), start, len(self.writes)))
 
     @contextmanager
-    def inside(self, cell: Any) -> Iterator[None]:
+    def inside(self, cell: Any, scope: str) -> Iterator[None]:
         """Scope, phase and dtypes of a cell."""
-        self.scopes.append(cell._scope_name if self.scopes else "")
+        self.scopes.append(scope)
+        self.running.append(cell)
         self.phases.append(cell._phase or self.phases[-1])
         self.float_types.append(cell._float_type)
         self.castings.append(None if cell._float_type else cell._casting or self.castings[-1])
@@ -305,6 +319,7 @@ class Tracer:
             yield
         finally:
             self.scopes.pop()
+            self.running.pop()
             self.phases.pop()
             self.float_types.pop()
             self.castings.pop()

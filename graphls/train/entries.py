@@ -21,7 +21,8 @@ def entries_of(
 ) -> dict[str, Entry]:
     """Copies of everything to save, by name; the entries of `append_dict` come last.
 
-    Raises GraphTypeError for objects that cannot be saved and GraphValueError for malformed lists.
+    Raises GraphTypeError for objects that cannot be saved, GraphValueError for malformed lists and for names and
+    strings with single surrogates.
     """
     entries: dict[str, Entry] = {}
     for name, value in named(save_obj):
@@ -35,6 +36,8 @@ def entries_of(
     for name, value in _checked_appendix(append_dict).items():
         entries.pop(name, None)
         entries[name] = entry_of(name, value)
+    for name, entry in entries.items():
+        _check_text(name, entry)
     return entries
 
 
@@ -72,6 +75,20 @@ def entry_of(name: str, value: Any) -> Entry:
             f"A checkpoint holds tensors, numbers and strings; {name!r} is a {type(value).__name__}.", user_location()
         )
     return np.array(array_of(value))
+
+
+def _check_text(name: str, entry: Entry) -> None:
+    """Refuse single surrogates, which stand for bytes in names of files and in no format of checkpoints."""
+    try:
+        name.encode()
+        if isinstance(entry, str):
+            entry.encode()
+    except UnicodeEncodeError as error:
+        raise GraphValueError(
+            f"A checkpoint holds Unicode only, and {name!r} has the single surrogate {error.object[error.start]!r} in "
+            "its name or text; replace that.",
+            user_location(),
+        ) from None
 
 
 def _checked_appendix(append_dict: Any) -> dict[str, Any]:

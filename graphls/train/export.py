@@ -25,8 +25,9 @@ def export(
     model's inputs are called as the parameters of `construct`, its outputs `output`, or `output_0`, `output_1` and so
     on. The name gets the ending `.onnx` unless it has it. Dropout is off, batch normalisation uses its moving averages;
     the network is in the same mode after as before. 16-bit floats are computed in float32 and rounded, which gives the
-    numbers of graphls on every runtime; bfloat16 inputs and outputs are float32. What `ops` draws in evaluation, and
-    parameters that are written then, cannot be exported.
+    numbers of graphls on every runtime; bfloat16 inputs and outputs are float32. Viewers such as Netron show the cell
+    and the user's line of each operator. What `ops` draws in evaluation, and parameters that are written then, cannot
+    be exported.
 
     Raises GraphTypeError and GraphValueError for arguments that do not fit, GraphValueError for the formats "MINDIR"
     and "AIR", which are not offered, GraphFileError where the file cannot be written.

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from graphls.ir.errors import GraphValueError
-from graphls.ir.files import write_text
+from graphls.ir.files import as_path, write_text
 from graphls.ir.graph import Graph
 
 if TYPE_CHECKING:
@@ -25,9 +25,13 @@ SCRIPTS = ("model.js", "layout.js", "drawing.js", "text.js", "panels.js", "searc
 def write_page(
     path: str | os.PathLike[str], stages: Mapping[str, Graph], title: str | None = None, profile: Profile | None = None
 ) -> Path:
-    """Write the page of these stages to a file, at once or not at all, and return its path; see `page`."""
-    write_text(Path(path), page(stages, title, profile))
-    return Path(path)
+    """Write the page of these stages to a file, at once or not at all, and return its path; see `page`.
+
+    Raises GraphFileError where the file cannot be written.
+    """
+    file = as_path(path)
+    write_text(file, page(stages, title, profile))
+    return file
 
 
 def page(stages: Mapping[str, Graph], title: str | None = None, profile: Profile | None = None) -> str:

@@ -105,14 +105,15 @@ class _PageData:
 
     def profile(self, profile: Profile) -> dict[str, Any]:
         """Seconds of a step and of each of its nodes, bytes where memory is largest."""
-        memory, known = profile.memory, self.nodes
+        memory, known = profile.memory, self.nodes.numbers
+        times = [[known[node], seconds] for node, seconds in profile.node_seconds.items() if node in known]
         return {
             "step": profile.step_seconds,
             "other": profile.other_seconds,
-            "nodes": [[known.numbers[node], seconds] for node, seconds in profile.node_seconds.items() if node in known],
+            "nodes": times,
             "peak": memory.peak,
             "fixed": [["states", memory.states], ["inputs", memory.inputs], ["constants", memory.constants]],
-            "at": known.numbers.get(memory.at, -1),
+            "at": known.get(memory.at, -1),
             "live": [[self.value(held.value), held.bytes] for held in memory.live],
         }
 

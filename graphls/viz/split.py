@@ -14,7 +14,7 @@ def split(
 
     `before` are the predecessors of each node; those that have no key do not count. One key is one piece, where that
     makes no cycle. In a cycle of keys, every edge that leads back to a key seen earlier begins a new level, and a
-    piece is a key at a level. Pieces are in the order of their first nodes.
+    piece is a key at a level, or at several where nothing comes between. Pieces are in the order of their first nodes.
     """
     earlier = {node: [p for p in before[node] if p in keys] for node in nodes}
     component = _components(nodes, keys, earlier)
@@ -57,6 +57,7 @@ def _levels(
         for p in inside:
             later[p].append(node)
     _sink(nodes, keys, rank, levels, later, free)
+    _merge(nodes, keys, rank, levels, later)
     return levels
 
 
@@ -78,3 +79,24 @@ def _sink(
             own = rank[keys[node]]
             latest = min(levels[user] - (own > rank[keys[user]]) for user in later[node])
             levels[node] = max((level for level in there.get(keys[node], ()) if level <= latest), default=0)
+
+
+def _merge(
+    nodes: Sequence[Node],
+    keys: Mapping[Node, Hashable],
+    rank: Mapping[Hashable, int],
+    levels: dict[Node, int],
+    later: Mapping[Node, Sequence[Node]],
+) -> None:
+    """A piece joins the next one of its key where nothing that waits for it comes before that."""
+    pieces: dict[tuple[int, int], list[Node]] = {}
+    for node in nodes:
+        pieces.setdefault((levels[node], rank[keys[node]]), []).append(node)
+    following: dict[int, int] = {}
+    for (level, own), piece in sorted(pieces.items(), key=lambda item: item[0], reverse=True):
+        users = (user for node in piece for user in later[node] if rank[keys[user]] != own)
+        latest = min((levels[user] - (own > rank[keys[user]]) for user in users), default=len(nodes))
+        if following.get(own, len(nodes) + 1) <= latest:
+            levels.update(dict.fromkeys(piece, following[own]))
+        else:
+            following[own] = level

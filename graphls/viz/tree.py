@@ -23,7 +23,7 @@ REGIONS = {
     "while_loop": ("while", "body"),
     "custom_gradient": ("gradient",),
 }
-"""What the regions of a primitive are called; others have numbers."""
+"""What the regions of a primitive are called; others have their own names, or numbers where those are not different."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,8 +137,8 @@ class _Tree:
     def leaf(self, node: Node) -> Child:
         if not node.regions:
             return node
-        names = REGIONS.get(node.primitive.name, ())
-        labels = names if len(names) == len(node.regions) else map(str, range(len(node.regions)))
+        names = REGIONS.get(node.primitive.name) or tuple(region.name for region in node.regions)
+        labels = names if len(set(names)) == len(node.regions) else map(str, range(len(node.regions)))
         regions = tuple(self.region(node, *pair) for pair in zip(labels, node.regions, strict=True))
         return Group(node.primitive.name, "node", node.scope, node.phase, node, regions)
 

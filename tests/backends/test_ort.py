@@ -307,3 +307,18 @@ def test_a_random_number_without_axes_has_none_on_the_runtime() -> None:
     step = graphls.compile(lambda x: ops.cond(x > 0, lambda: ops.uniform((), 0.0, 1.0), lambda: x), np.float32(1))
     drawn = step(np.float32(1)).asnumpy()
     assert drawn.shape == () and 0 < drawn < 1
+
+
+def test_a_copy_of_an_output_belongs_to_the_node_that_defines_it() -> None:
+    from graphls.backends.onnx import lower
+    from graphls.ir.parse import parse
+
+    text = """graph @main(%x: f32[4]) {
+      %a = square(%x) : f32[4]  // forward
+      %b = exp(%a) : f32[4]  // forward
+      return %a, %a, %b, %x
+    }"""
+    lowered = lower(parse(text))
+    copies = [node for node in lowered.model.graph.node if node.op_type == "Identity"]
+    made = [lowered.origins.get(node.name) for node in copies]
+    assert [node and node.output.name for node in made] == ["a", None]

@@ -23,7 +23,7 @@ def test_the_transformer_has_thousands_of_nodes(transformer_step: graphls.Compil
     assert phases(transformer_step) == {*PHASES}
     assert all(sum(1 for _ in walk(graph)) > 3000 for graph in transformer_step.stages.values())
     scopes = {node.scope for node in walk(transformer_step.graph)}
-    assert "network._backbone.encoder.11.self_attn.out_proj" in scopes
+    assert "network._backbone.encoder.layers.11.self_attn.out_proj" in scopes
 
 
 def test_every_hostile_name_is_in_the_graph(hostile_step: graphls.Compiled) -> None:

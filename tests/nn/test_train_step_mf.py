@@ -350,3 +350,12 @@ def test_a_step_written_from_its_parts(backend: str, mode: str) -> None:
         assert bool(step(BROKEN, Y)[1])
         np.testing.assert_allclose(net.bias.asnumpy(), 0.9741801, rtol=1e-6)
         np.testing.assert_allclose(float(step(X, Y)[3]), rate if rate == 0.1 else 0.2, rtol=1e-6)
+
+
+def test_the_last_of_several_micro_steps_updates_in_the_phase_update() -> None:
+    network = nn.WithLossCell(nn.Dense(4, 3), nn.MSELoss())
+    optimizer = nn.Momentum(network.trainable_params(), 0.1, 0.9)
+    cell = nn.MFTrainOneStepCell(network, optimizer, gradient_accumulation_steps=3, use_clip_grad=True, ema_decay=0.9)
+    step = graphls.compile(cell, np.ones((2, 4), np.float32), np.zeros((2, 3), np.float32), backend="numpy")
+    conditions = [node for node in step.graph.nodes if node.primitive.name == "cond"]
+    assert conditions and {node.phase for node in conditions} == {"update"}

@@ -32,7 +32,8 @@ def test_every_kernel_is_that_of_a_node(name: str, backend: str) -> None:
     profile = step.profile(*inputs, steps=3)
     assert profile.steps == profile.requested == 3
     nodes = set(walk(step.graph))
-    assert [k for run in profile.runs for k in run.kernels if k.node not in nodes] == []
+    others = {(k.node, k.operator) for run in profile.runs for k in run.kernels if k.node not in nodes}
+    assert others <= {(None, "Identity")}, "only copies of inputs and states, which are outputs, belong to no node"
     assert profile.node_seconds.keys() == nodes
     ran = {k.node for run in profile.runs for k in run.kernels}
     free = {"constant", "depend", "stop_gradient", "check_labels", "overflow_start"}
@@ -47,9 +48,10 @@ def test_the_shares_add_up(name: str, backend: str) -> None:
     step, inputs = STEPS[name](backend)
     profile = step.profile(*inputs, steps=2)
     rest = profile.other_seconds / profile.step_seconds
+    known = sum(kernel.node is not None for run in profile.runs for kernel in run.kernels)
     for rows in (profile.by_phase, profile.by_primitive, profile.by_node, profile.by_cell[:1]):
         assert sum(row.share for row in rows) + rest == pytest.approx(1)
-        assert sum(row.kernels for row in rows) == pytest.approx(sum(len(run.kernels) for run in profile.runs) / 2)
+        assert sum(row.kernels for row in rows) == pytest.approx(known / 2)
     assert all(seconds >= 0 for seconds in profile.node_seconds.values())
     assert sum(row.nodes for row in profile.by_primitive) == len(profile.node_seconds)
 

@@ -120,11 +120,11 @@ def test_a_transformer_by_formula(layers: int) -> None:
     found = step.summary()
     softmax, norms = 5 * batch * heads * length * length, 2 * tokens * width
     for number in range(layers):
-        cell = found[f"network.net.{number}"]
+        cell = found[f"network.net.layers.{number}"]
         assert cell.kind == "TransformerEncoderLayer" and cell.depth == 3
         assert cell.parameters == 4 * width * (width + 1) + 2 * width * inner + inner + width + 4 * width
         assert layer + softmax + norms < cell.flops < 1.5 * layer
-    attention = found["network.net.0.self_attn"]
+    attention = found["network.net.layers.0.self_attn"]
     assert attention.flops > 2 * tokens * 4 * width * width and attention.parameters == 4 * width * (width + 1)
     assert str(attention.outputs[0]) == "f32[5,2,16]"
 

@@ -95,12 +95,16 @@ class Net(nn.Cell):
         return ops.mean(x * x) + total
 
 
-def step_of(block: Any, is_recomputed: bool, backend: str, mode: str = "outputs") -> tuple[Any, Any]:
+def step_of(
+    block: Any, is_recomputed: bool, backend: str, mode: str = "outputs", scaled: bool = True
+) -> tuple[Any, Any]:
     graphls.set_seed(3)
     net = Net(block, is_recomputed)
     optimizer = nn.Momentum(net.trainable_params(), 0.01, 0.9)
-    cell = nn.TrainOneStepWithLossScaleCell(net, optimizer, nn.FixedLossScaleUpdateCell(8.0)).set_train()
-    return net, graphls.compile(cell, X, backend=backend, overflow_mode=mode)
+    scale = nn.FixedLossScaleUpdateCell(8.0)
+    cell: Any = nn.TrainOneStepCell(net, optimizer)
+    cell = nn.TrainOneStepWithLossScaleCell(net, optimizer, scale) if scaled else cell
+    return net, graphls.compile(cell.set_train(), X, backend=backend, overflow_mode=mode)
 
 
 @pytest.mark.parametrize("mode", ["outputs", "window"])
@@ -143,10 +147,11 @@ def count(graph: Any, name: str) -> int:
     return sum(n.primitive.name == name for n in walk(graph))
 
 
+@pytest.mark.parametrize("scaled", [True, False])
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_nothing_in_between_is_kept(backend: str) -> None:
-    _, plain = step_of(Plain, False, backend)
-    _, step = step_of(Plain, True, backend)
+def test_nothing_in_between_is_kept(backend: str, scaled: bool) -> None:
+    _, plain = step_of(Plain, False, backend, scaled=scaled)
+    _, step = step_of(Plain, True, backend, scaled=scaled)
     assert {"tanh", "exp"} <= kept(plain.graph) and kept(step.graph) <= {"sin", "mul"}
     counts = {name: (count(plain.graph, name), count(step.graph, name)) for name in ("tanh", "exp", "sin")}
     assert counts == {"tanh": (2, 4), "exp": (2, 4), "sin": (2, 2)}, "again is what the gradient needs, and no more"
@@ -156,8 +161,27 @@ def test_nothing_in_between_is_kept(backend: str) -> None:
         assert [count(r, "exp") for r in node.regions] == [1, 0]
 
 
-def test_the_runtime_keeps_the_copies_apart() -> None:
-    _, step = step_of(Plain, True, "onnxruntime")
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("block", [Block, Branching, Outer, WithBprop, Passing])
+def test_a_step_without_a_window_gives_the_same_numbers(block: Any, backend: str) -> None:
+    (plain, expected), (net, step) = (step_of(block, again, backend, scaled=False) for again in (False, True))
+    for x in (X, -X):
+        graphls.set_seed(1)
+        wanted = expected(x).asnumpy()
+        graphls.set_seed(1)
+        np.testing.assert_allclose(step(x).asnumpy(), wanted, rtol=1e-6)
+    for p, q in zip(net.get_parameters(), plain.get_parameters(), strict=True):
+        np.testing.assert_allclose(p.asnumpy(), q.asnumpy(), rtol=1e-5, atol=1e-6, err_msg=p.name)
+
+
+def test_a_gradient_alone_runs_the_cell_again() -> None:
+    steps = [graphls.compile(graphls.grad(Net(Plain, again)), X, backend="numpy") for again in (False, True)]
+    assert [count(step.graph, "exp") for step in steps] == [2, 4]
+
+
+@pytest.mark.parametrize("scaled", [True, False])
+def test_the_runtime_keeps_the_copies_apart(scaled: bool) -> None:
+    _, step = step_of(Plain, True, "onnxruntime", scaled=scaled)
     branches = [a.g for n in step.onnx.graph.node for a in n.attribute if a.name == "then_branch"]
     assert sum(n.op_type == "Exp" for n in step.onnx.graph.node) == 2
     assert sum(n.op_type == "Exp" for branch in branches for n in branch.node) == 2

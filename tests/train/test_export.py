@@ -14,6 +14,8 @@ import pytest
 import graphls
 from graphls import nn, ops
 from graphls.backends.inference import inference_model
+from graphls.backends.onnx_reader import read_onnx
+from graphls.backends.onnx_shapes import graphs
 from graphls.ir.errors import GraphFileError, GraphTypeError, GraphValueError, TraceError
 from graphls.train.serialization import export
 from tests.train.test_whole_files import file_size_limit
@@ -119,6 +121,33 @@ def test_an_exported_network_gives_the_numbers_of_graphls(tmp_path: Path, name: 
     for mine, theirs, reference in zip(expected, session.run(None, fed), found, strict=True):
         np.testing.assert_array_equal(theirs, mine)
         np.testing.assert_allclose(reference, mine, rtol=1e-2 if "float" in name else 1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_an_exported_network_tells_where_it_comes_from(tmp_path: Path, name: str) -> None:
+    """As a saved step does: phase, cell and line of every operator, roles, types, and the names of the weights."""
+    make, inputs = NETWORKS[name]
+    network = trained(make, inputs)
+    export(network, *inputs, file_name=str(tmp_path / "net"), file_format="ONNX")
+    model = onnx.load(tmp_path / "net.onnx")
+    onnx.checker.check_model(model, full_check=True)
+    assert model.producer_version == graphls.__version__
+    given = {info.name for info in model.graph.input}
+    copies = [node.name for node in model.graph.node if node.op_type == "Identity" and given.issuperset(node.input)]
+    operators = [node for graph in graphs(model.graph) for node in graph.node if node.name not in copies]
+    told = [{entry.key: entry.value for entry in node.metadata_props} for node in operators]
+    assert {entries["graphls.phase"] for entries in told} == {"forward"} and all(node.doc_string for node in operators)
+    scopes = {entries["graphls.scope"] for entries in told}
+    assert "0" in scopes if isinstance(network, nn.SequentialCell) else scopes == {""}
+    made = {node.output[0] for graph in graphs(model.graph) for node in graph.node}
+    assert made <= {info.name for graph in graphs(model.graph) for info in (*graph.value_info, *graph.output)}
+    graph = read_onnx(model)
+    used = {parameter.name for parameter in network.get_parameters()}
+    states = {state.name for state in graph.states}
+    assert states and states <= used and not graph.writes
+    assert len(graph.inputs) == len(model.graph.input) and len(graph.outputs) == len(model.graph.output)
+    for info in (*model.graph.input, *model.graph.output):
+        assert {entry.key for entry in info.metadata_props} == {"graphls.role"}
 
 
 def test_weights_are_constants_and_names_those_of_construct(tmp_path: Path) -> None:

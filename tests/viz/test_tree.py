@@ -102,6 +102,29 @@ def test_phases_that_alternate_are_several_groups() -> None:
     assert tops == phases
 
 
+def test_pieces_are_one_again_where_nothing_comes_between() -> None:
+    """The second node of `u` waits for the check behind `b`, the first only for `b`; what follows waits for both."""
+    graph = parse(
+        """graph @main(%x: f32[4]) {
+          %c1 = neg(%x) : f32[4]  // forward c
+          %b = relu(%c1) : f32[4]  // forward b
+          %c2 = neg(%b) : f32[4]  // forward c
+          %u1 = exp(%b) : f32[4]  // forward u
+          %u2 = add(%u1, %c2) : f32[4]  // forward u
+          %b2 = relu(%u2) : f32[4]  // forward b
+          return %b2
+        }"""
+    )
+    assert cells(graph) == [
+        "phase forward",
+        ["cell c", "%c1"],
+        ["cell b", "%b"],
+        ["cell c", "%c2"],
+        ["cell u", "%u1", "%u2"],
+        ["cell b", "%b2"],
+    ]
+
+
 def test_what_needs_nothing_stands_with_its_user() -> None:
     """A cell that is used twice has one weight; the group that uses it has it, though it was read first."""
     graph = parse(

@@ -68,7 +68,7 @@ function measuredLeaf(item) {
   const head = textWidth(title, STRONG) + (item.kind === "port" ? 20 : 22 + headWidth(item));
   const inner = Math.max(head, textWidth(subtitle, SMALL) + 20, ...chips.map((chip) => textWidth(chip.text, SMALL) + 34));
   const width = Math.round(Math.min(LONGEST, Math.max(64, inner)));
-  const height = (subtitle ? 40 : 26) + chips.length * 17 + (chips.length ? 3 : 0);
+  const height = (subtitle ? 42 : 26) + chips.length * 17 + (chips.length ? 3 : 0);
   return { item, open: false, title, subtitle, labels, chips, width, height, boxes: [], wires: [] };
 }
 

@@ -234,11 +234,15 @@ class Panels {
     const list = (title, nodes, make) => nodes.length ? [element("h3", { textContent: `${title} (${nodes.length})` }), element("div", { className: "list" }, ...this.limited(nodes.map(make), 100))] : [];
     const sign = (name, text, ...after) => element("div", { className: `${name} code sign` }, element("span", { textContent: text }), element("div", {}, ...after));
     const text = (node) => link(nodeText(node), "Show it", () => this.events.select(stage.nodeItems.get(node)), 500);
+    const isMoved = ([, , was]) => was.length === 1 && /^in (region|no region)/.test(was[0]);
+    const moved = changed.filter(isMoved), rest = changed.filter((change) => !isMoved(change));
     this.changes.replaceChildren(
       element("p", { textContent: added.length + removed.length + changed.length ? `Compared with ${before}.` : `The nodes are those of ${before}.` }),
-      ...list("Changed", changed, ([old, node, was]) => element("div", { className: "pair" },
+      ...list("Changed", rest, ([old, node, was]) => element("div", { className: "pair" },
         sign("removed", "−", element("bdi", { textContent: short(nodeText(old), 500) })), sign("added", "+", text(node)),
         ...was.map((each) => element("div", { className: "was", textContent: `was ${each}` })))),
+      ...list("Moved", moved, ([, node, was]) => element("div", { className: "pair" },
+        sign("changed", "~", text(node)), element("div", { className: "was", textContent: `was ${was[0]}` }))),
       ...list("New", added, (node) => sign("added", "+", text(node))),
       ...list("Gone", removed, (node) => sign("removed", "−", link(nodeText(node), `Show it in ${before}`, () => this.events.earlier(node), 500))),
     );
