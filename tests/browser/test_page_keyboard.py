@@ -143,7 +143,7 @@ def test_panels_and_the_text_are_used_by_keys(page: Page) -> None:
         expect(page.get_by_role("tabpanel")).to_have_count(1)
     text(page).focus()
     page.keyboard.press("PageDown")
-    page.wait_for_function("document.getElementById('text').scrollTop > 0")
+    page.wait_for_function("() => document.getElementById('text').scrollTop > 0")
 
 
 def test_a_lit_value_is_marked_in_the_drawing_by_more_than_the_pointer(page: Page) -> None:

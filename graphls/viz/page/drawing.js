@@ -48,18 +48,22 @@ class Drawing {
       event.preventDefault();
       this.zoomTo(this.zoom * Math.exp(-event.deltaY / 300), event.clientX, event.clientY);
     }, { passive: false });
-    let grip = null;
+    let grip = null, dragged = false;
     scroller.addEventListener("pointerdown", (event) => {
-      if (event.button !== 0 || event.target.closest("button, .box")) return;
-      grip = { x: event.clientX + scroller.scrollLeft, y: event.clientY + scroller.scrollTop };
+      if (event.button !== 0 || event.pointerType === "touch") return;
+      grip = { x: event.clientX, y: event.clientY, left: scroller.scrollLeft, top: scroller.scrollTop };
+      dragged = false;
     });
     addEventListener("pointermove", (event) => {
-      if (grip) scroller.scrollTo({ left: grip.x - event.clientX, top: grip.y - event.clientY, behavior: "instant" });
+      if (!grip) return;
+      const [dx, dy] = [event.clientX - grip.x, event.clientY - grip.y];
+      dragged ||= Math.hypot(dx, dy) > 4;
+      if (dragged) scroller.scrollTo({ left: grip.left - dx, top: grip.top - dy, behavior: "instant" });
     });
     addEventListener("pointerup", () => { grip = null; });
     this.canvas.addEventListener("click", (event) => {
       const box = this.boxAt(event.target);
-      if (!box) return;
+      if (!box || dragged) return;
       const fold = isGroup(box.item) && (event.target.closest(".fold") || event.detail === 2), chip = event.target.closest(".chip[data-value]");
       if (fold) this.events.toggle(box.item);
       else if (chip) this.events.value(Number(chip.dataset.value));
@@ -96,11 +100,11 @@ class Drawing {
   resize() {
     const { width, height } = this.drawing, zoom = this.whole ? Math.min(1, PAPER / width) : this.zoom;
     this.left = Math.max(20, (this.scroller.clientWidth - width * this.zoom) / 2);
-    this.canvas.style.left = `${this.whole ? 0 : this.left}px`;
-    this.canvas.style.top = `${TOP}px`;
+    this.canvas.style.zoom = zoom;
+    this.canvas.style.left = `${this.whole ? 0 : this.left / zoom}px`;
+    this.canvas.style.top = `${TOP / zoom}px`;
     this.canvas.style.width = `${width}px`;
     this.canvas.style.height = `${height}px`;
-    this.canvas.style.transform = `scale(${zoom})`;
     this.sizer.style.width = `${width * zoom + (this.whole ? 0 : 40)}px`;
     this.sizer.style.height = `${height * zoom + 40}px`;
     for (const svg of this.canvas.querySelectorAll(":scope > svg")) {
