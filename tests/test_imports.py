@@ -24,7 +24,8 @@ ALLOWED = {
 }
 BEHIND_BACKENDS = (
     "graphls.passes", "graphls.api", "graphls.trace", "graphls.nn", "graphls.ops", "graphls.amp", "graphls.train",
-    "graphls.dataset", "graphls.parallel", "graphls.viz", "graphls.cli", "graphls.testing",
+    "graphls.dataset", "graphls.parallel", "graphls.viz", "graphls.diagnosis", "graphls.profile", "graphls.summary",
+    "graphls.cli", "graphls.testing",
 )  # fmt: skip
 RUNTIMES = ("onnx", "onnxruntime")
 

@@ -24,10 +24,15 @@ _PLAIN = re.compile(r"[A-Za-z0-9_./:-]+")
 class ShownType(Type):
     """A type for the eye only: `text` is how it is written, such as `f32[batch,10]` or `sequence(i64[...])`.
 
-    `shape` has a 0 for each axis of unknown size, so that the size of such a tensor counts as 0.
+    `shape` has a 0 for each axis of unknown size. What such a tensor takes is not known, and counts as 0 bytes.
     """
 
     text: str = "?"
+
+    @property
+    def nbytes(self) -> int:
+        """0, whatever the shape and the dtype say."""
+        return 0
 
     def __str__(self) -> str:
         return self.text

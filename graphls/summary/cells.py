@@ -12,7 +12,7 @@ from graphls.ir.graph import Graph, Node, Value, walk
 from graphls.ir.types import Type
 from graphls.parameter import Parameter
 from graphls.plain import shown
-from graphls.summary.measure import Measures, bytes_of, measure
+from graphls.summary.measure import Measures, measure
 from graphls.summary.summary import CellSummary, PhaseSummary, Summary
 from graphls.trace.trace import Traced
 from graphls.trace.tracer import CellCall
@@ -36,9 +36,9 @@ def summarise(graph: Graph, traced: Traced) -> Summary:
             for phase in found.phase_nodes
             if found.phase_nodes[phase]
         ),
-        parameter_bytes=sum(map(bytes_of, root.states)),
+        parameter_bytes=sum(state.type.nbytes for state in root.states),
         other_states=sum(state.type.size for state in others),
-        other_bytes=sum(map(bytes_of, others)),
+        other_bytes=sum(state.type.nbytes for state in others),
     )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import linecache
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from math import prod
 from typing import TYPE_CHECKING, Any
 
 from graphls.ir.diff import diff
@@ -105,19 +104,19 @@ class _PageData:
 
     def profile(self, profile: Profile) -> dict[str, Any]:
         """Seconds of a step and of each of its nodes, bytes where memory is largest."""
-        memory, known = profile.memory, self.nodes
+        memory, numbers = profile.memory, self.nodes.numbers
         return {
             "step": profile.step_seconds,
             "other": profile.other_seconds,
-            "nodes": [[known.numbers[node], seconds] for node, seconds in profile.node_seconds.items() if node in known],
+            "nodes": [[numbers[node], time] for node, time in profile.node_seconds.items() if node in numbers],
             "peak": memory.peak,
             "fixed": [["states", memory.states], ["inputs", memory.inputs], ["constants", memory.constants]],
-            "at": known.numbers.get(memory.at, -1),
+            "at": numbers.get(memory.at, -1),
             "live": [[self.value(held.value), held.bytes] for held in memory.live],
         }
 
     def type(self, type: Type) -> int:
-        return self.types.add(type, [str(type), type_bytes(type)])
+        return self.types.add(type, [str(type), type.nbytes])
 
     def value(self, value: Value) -> int:
         if value in self.values:
@@ -189,11 +188,6 @@ class _PageData:
             return [*ends, each.control + 2 * each.broken, [slots[slot] for slot in each.via]]
 
         return {"rows": [[slots[slot] for slot in row] for row in layers.rows], "edges": list(map(edge, layers.edges))}
-
-
-def type_bytes(type: Type) -> int:
-    """The size of a value of this type in bytes, as the graph has it."""
-    return type.dtype.itemsize * prod(type.shape)
 
 
 def _values_of(what: object) -> Iterable[Value]:
