@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from graphls.diagnosis.html import Page
+from graphls.html import Page
 from graphls.ir.flops import runs
 from graphls.ir.graph import Graph, Node, Value, walk
 from graphls.ir.types import Type

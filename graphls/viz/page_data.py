@@ -10,6 +10,7 @@ from graphls.ir.diff import diff
 from graphls.ir.graph import Graph, Node, Value
 from graphls.ir.text import attribute_text, lines, reference
 from graphls.ir.types import Type
+from graphls.plain import clipped
 from graphls.viz.layers import Edge, Layers, layered
 from graphls.viz.links import Links
 from graphls.viz.tree import Child, Group, Port, grouped
@@ -201,7 +202,7 @@ def _values_of(what: object) -> Iterable[Value]:
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= LONGEST_LINE else text[: LONGEST_LINE - 1] + "…"
+    return clipped(text, LONGEST_LINE)
 
 
 def _source(file: str, numbers: set[int]) -> dict[str, str]:
