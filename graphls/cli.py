@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from graphls.cli_dump import add_dump, read_graph
+from graphls.cli_view import add_view
 
 if TYPE_CHECKING:
     from graphls.passes.manager import Stage
-
-from graphls.cli_view import add_view
 
 EXEC = "Run a script as Python does, with every import of mindspore resolved to graphls; its exit code is the result."
 

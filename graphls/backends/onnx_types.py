@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from functools import cache
 from onnx import TensorProto, TensorShapeProto, TypeProto
 
 from graphls.backends.onnx import ELEMENT_TYPES
+from graphls.ir.text import quoted
 from graphls.ir.types import DType, Type
 
 MOST_AXES = 16
@@ -113,4 +113,4 @@ def text_of(value: str | bytes) -> str:
 
 def plain(name: str) -> str:
     """A name as the text form can show it anywhere: as it is, or in quotes."""
-    return name if _PLAIN.fullmatch(name) else json.dumps(name)
+    return quoted(name, _PLAIN)

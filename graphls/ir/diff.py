@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -11,7 +10,7 @@ from typing import Any, TypeVar
 from graphls.ir.compare import attributes_key
 from graphls.ir.graph import Graph, Node, Value, Write
 from graphls.ir.matching import Matching, match
-from graphls.ir.text import PLAIN_NAME, attribute_text, reference
+from graphls.ir.text import attribute_text, quoted, reference
 
 Item = TypeVar("Item")
 
@@ -108,7 +107,7 @@ class _Changes:
         if a.phase != b.phase:
             yield f"phase {a.phase}"
         if a.scope != b.scope:
-            yield f"cell {a.scope if PLAIN_NAME.fullmatch(a.scope) else json.dumps(a.scope)}"
+            yield f"cell {quoted(a.scope)}"
         yield from self.regions(a, b)
 
     def regions(self, a: Node, b: Node) -> Iterator[str]:

@@ -14,8 +14,7 @@ from graphls.ir.errors import GraphTypeError
 from graphls.ir.graph import Graph, Location, Node, Value
 from graphls.ir.types import DType
 
-PLAIN_NAME = re.compile(r"[A-Za-z0-9_.]+")
-_PLAIN_SCOPE = re.compile(r"[A-Za-z0-9_.]+")
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9_.]+")
 _PLAIN_FILE = re.compile(r"[A-Za-z0-9_./\\<>-]+")
 
 
@@ -30,7 +29,7 @@ def lines(graph: Graph) -> Iterator[tuple[str, object]]:
     The first line is that of the Graph, and a line of results (`return`, `yield`) that of the tuple of outputs.
     """
     inputs = ", ".join(f"{reference(v)}: {v.type}" for v in graph.inputs)
-    yield f"graph @{_name(graph.name)}({inputs}) {{", graph
+    yield f"graph @{quoted(graph.name)}({inputs}) {{", graph
     for state in graph.states:
         yield f"  state {reference(state)}: {state.type}", state
     for node in graph.nodes:
@@ -44,15 +43,16 @@ def lines(graph: Graph) -> Iterator[tuple[str, object]]:
 
 def reference(value: Value) -> str:
     """How the text names a value: `%x`, or `@w` for a state."""
-    return ("@" if value.is_state else "%") + _name(value.name)
+    return ("@" if value.is_state else "%") + quoted(value.name)
 
 
 def _references(values: Iterable[Value]) -> str:
     return ", ".join(map(reference, values))
 
 
-def _name(name: str) -> str:
-    return name if PLAIN_NAME.fullmatch(name) else json.dumps(name)
+def quoted(text: str, plain: re.Pattern[str] = _PLAIN_NAME) -> str:
+    """A name, a path of cells or a file as it is where all of it is plain, else as a JSON string."""
+    return text if plain.fullmatch(text) else json.dumps(text)
 
 
 def _node_lines(node: Node, indent: str) -> Iterator[tuple[str, object]]:
@@ -81,11 +81,9 @@ def _node_lines(node: Node, indent: str) -> Iterator[tuple[str, object]]:
 def _metadata(node: Node) -> str:
     text = node.phase
     if node.scope:
-        plain = _PLAIN_SCOPE.fullmatch(node.scope)
-        text += " " + (node.scope if plain else json.dumps(node.scope))
+        text += f" {quoted(node.scope)}"
     if node.loc:
-        plain = _PLAIN_FILE.fullmatch(node.loc.file)
-        text += f" | {node.loc.file if plain else json.dumps(node.loc.file)}:{node.loc.line}"
+        text += f" | {quoted(node.loc.file, _PLAIN_FILE)}:{node.loc.line}"
     return text
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from graphls.ir.graph import Graph, Node, Value, walk
 from graphls.ir.text import reference
 from graphls.plain import shown
-from graphls.viz.tree import Child, Group, Port, members
+from graphls.viz.tree import Child, Group, Port, members, node_of
 
 WIDEST = 38
 """So many columns a line of a box has."""
@@ -17,16 +17,10 @@ MOST_NAMES = 3
 
 def nodes_of(child: Child) -> Iterator[Node]:
     """Every node in a child, those of regions included."""
-    if isinstance(child, Node):
-        yield child
-    elif isinstance(child, Group):
-        if child.node is not None:
-            yield child.node
-        for inner in members(child):
-            if isinstance(inner, Node):
-                yield inner
-            elif isinstance(inner, Group) and inner.node is not None:
-                yield inner.node
+    for part in (child, *members(child)) if isinstance(child, Group) else (child,):
+        node = node_of(part)
+        if node is not None:
+            yield node
 
 
 def title(child: Child) -> str:
