@@ -15,7 +15,6 @@ from graphls.backends.onnx import Lowered
 from graphls.backends.onnx_shapes import graphs, with_types
 from graphls.ir.graph import Graph, Node
 from graphls.ir.text import lines, reference
-from graphls.plain import clipped
 
 NAMESPACE = "namespace"
 PHASE, SCOPE, PRIMITIVE, LOCATION = (f"graphls.{key}" for key in ("phase", "scope", "primitive", "location"))
@@ -56,7 +55,7 @@ def _describe_nodes(model: ModelProto, origins: Mapping[str, Node], texts: Mappi
         for proto in part.node:
             node = origins.get(proto.name)
             if node is not None:
-                proto.doc_string = _clean(clipped(texts[node], LONGEST))
+                proto.doc_string = _clipped(texts[node])
                 _describe_node(proto, node)
 
 
@@ -111,3 +110,7 @@ def _set(proto: Any, key: str, value: str) -> None:
 def _clean(text: str) -> str:
     """The text as UTF-8 can hold it; paths of files and names of cells may have single surrogates."""
     return text.encode("utf-8", "backslashreplace").decode()
+
+
+def _clipped(text: str) -> str:
+    return _clean(text if len(text) <= LONGEST else text[: LONGEST - 1] + "…")

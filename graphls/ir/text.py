@@ -28,16 +28,15 @@ def lines(graph: Graph) -> Iterator[tuple[str, object]]:
 
     The first line is that of the Graph, and a line of results (`return`, `yield`) that of the tuple of outputs.
     """
-    inputs = ", ".join(f"{reference(v)}: {v.type}" for v in graph.inputs)
-    yield f"graph @{quoted(graph.name)}({inputs}) {{", graph
+    yield f"graph @{quoted(graph.name)}({declarations(graph.inputs)}) {{", graph
     for state in graph.states:
-        yield f"  state {reference(state)}: {state.type}", state
+        yield f"  state {declarations([state])}", state
     for node in graph.nodes:
         yield from _node_lines(node, "  ")
     for write in graph.writes:
         in_place = " in place" if write.in_place else ""
         yield f"  {reference(write.state)} <- {reference(write.value)}{in_place}", write
-    yield f"  return {_references(graph.outputs)}".rstrip(), graph.outputs
+    yield f"  return {references(graph.outputs)}".rstrip(), graph.outputs
     yield "}", None
 
 
@@ -46,8 +45,14 @@ def reference(value: Value) -> str:
     return ("@" if value.is_state else "%") + quoted(value.name)
 
 
-def _references(values: Iterable[Value]) -> str:
+def references(values: Iterable[Value]) -> str:
+    """How the text lists values: `%x, @w`."""
     return ", ".join(map(reference, values))
+
+
+def declarations(values: Iterable[Value]) -> str:
+    """How the text lists inputs and parameters: `%x: f32[4], %y: i64[]`."""
+    return ", ".join(f"{reference(value)}: {value.type}" for value in values)
 
 
 def quoted(text: str, plain: re.Pattern[str] = _PLAIN_NAME) -> str:
@@ -58,22 +63,22 @@ def quoted(text: str, plain: re.Pattern[str] = _PLAIN_NAME) -> str:
 def _node_lines(node: Node, indent: str) -> Iterator[tuple[str, object]]:
     text = indent
     if node.outputs:
-        text += f"{_references(node.outputs)} = "
-    text += f"{node.primitive.name}({_references(node.inputs)})"
+        text += f"{references(node.outputs)} = "
+    text += f"{node.primitive.name}({references(node.inputs)})"
     if node.attrs:
         text += f" {{{_attributes(node.attrs)}}}"
     if node.after:
-        text += f" after({_references(node.after)})"
+        text += f" after({references(node.after)})"
     if node.outputs:
         text += " : " + ", ".join(str(v.type) for v in node.outputs)
     for region in node.regions:
         text += " region"
         if region.inputs:
-            text += f"({', '.join(f'{reference(v)}: {v.type}' for v in region.inputs)})"
+            text += f"({declarations(region.inputs)})"
         yield text + " {", node
         for inner in region.nodes:
             yield from _node_lines(inner, indent + "  ")
-        yield f"{indent}  yield {_references(region.outputs)}".rstrip(), region.outputs
+        yield f"{indent}  yield {references(region.outputs)}".rstrip(), region.outputs
         text = indent + "}"
     yield f"{text}  // {_metadata(node)}", node
 

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from graphls.ir.diff import diff
-from graphls.ir.graph import Graph, Node, Value
+from graphls.ir.graph import Graph, Node, Value, Write
 from graphls.ir.text import attribute_text, lines, reference
 from graphls.ir.types import Type
 from graphls.plain import clipped
@@ -53,8 +53,7 @@ class _Numbers:
 class _PageData:
     def __init__(self) -> None:
         self.types, self.values, self.nodes = _Numbers(), _Numbers(), _Numbers()
-        self.lines, self.groups, self.places = _Numbers(), _Numbers(), _Numbers()
-        self.files: dict[str, set[int]] = {}
+        self.lines, self.groups, self.places, self.files = _Numbers(), _Numbers(), _Numbers(), _Numbers()
 
     def of(self, stages: Mapping[str, Graph], title: str, profile: Profile | None) -> dict[str, Any]:
         made: list[dict[str, Any]] = []
@@ -72,7 +71,7 @@ class _PageData:
             "lines": self.lines.records,
             "groups": self.groups.records,
             "places": self.places.records,
-            "files": [{"name": name, "lines": _source(name, numbers)} for name, numbers in self.files.items()],
+            "files": [{"name": name, "lines": _source(name, numbers)} for name, numbers in self.files.records],
             "stages": made,
         }
 
@@ -105,14 +104,15 @@ class _PageData:
 
     def profile(self, profile: Profile) -> dict[str, Any]:
         """Seconds of a step and of each of its nodes, bytes where memory is largest."""
-        memory, numbers = profile.memory, self.nodes.numbers
+        memory, known = profile.memory, self.nodes.numbers
+        times = [[known[node], seconds] for node, seconds in profile.node_seconds.items() if node in known]
         return {
             "step": profile.step_seconds,
             "other": profile.other_seconds,
-            "nodes": [[numbers[node], time] for node, time in profile.node_seconds.items() if node in numbers],
+            "nodes": times,
             "peak": memory.peak,
             "fixed": [["states", memory.states], ["inputs", memory.inputs], ["constants", memory.constants]],
-            "at": numbers.get(memory.at, -1),
+            "at": known.get(memory.at, -1),
             "live": [[self.value(held.value), held.bytes] for held in memory.live],
         }
 
@@ -147,9 +147,10 @@ class _PageData:
     def place(self, node: Node) -> int:
         if node.loc is None:
             return -1
-        numbers = self.files.setdefault(node.loc.file, set())
-        numbers.add(node.loc.line)
-        return self.places.add(node.loc, [list(self.files).index(node.loc.file), node.loc.line])
+        number = self.files.add(node.loc.file, (node.loc.file, set()))
+        _, shown = self.files.records[number]
+        shown.add(node.loc.line)
+        return self.places.add(node.loc, [number, node.loc.line])
 
     def line(self, text: str, what: object) -> int:
         """A line of text, with the node it shows or, where it shows none, the values in it."""
@@ -196,9 +197,9 @@ def _values_of(what: object) -> Iterable[Value]:
         return what.inputs
     if isinstance(what, Value):
         return (what,)
-    if isinstance(what, tuple):
-        return what
-    return () if what is None else (what.state, what.value)  # type: ignore[attr-defined]
+    if isinstance(what, Write):
+        return what.state, what.value
+    return what if isinstance(what, tuple) else ()
 
 
 def _cut(text: str) -> str:
