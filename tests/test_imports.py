@@ -94,6 +94,10 @@ def test_only_backends_import_a_runtime_when_they_are_imported(module: str) -> N
     assert {name for name in loaded(module, set()) if within(name, RUNTIMES)} == set()
 
 
+def test_showing_a_cell_registers_no_passes_of_the_diagnosis() -> None:
+    assert {name for name in loaded("graphls.nn.cell_tree", set()) if within(name, ("graphls.diagnosis",))} == set()
+
+
 def test_importing_graphls_leaves_the_runtimes_alone() -> None:
     code = "import graphls, sys; print(*sys.modules)"
     run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
