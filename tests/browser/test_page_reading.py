@@ -27,9 +27,9 @@ def test_the_first_view_is_the_whole_step_from_top_to_bottom(page: Page) -> None
     ordered = [name for _, name in sorted(zip(tops.values(), names, strict=True))]
     assert ordered == ["phase forward", "phase check", "phase backward", "phase check", "phase update"]
     for phase in phases:
-        expect(phase).to_be_in_viewport(ratio=1)
+        expect(phase).to_be_in_viewport(ratio=0.99)
     for name in ("input %inputs_0", "input %inputs_1", "output %loss_fn", "output %overflow", "output %maximum_1"):
-        expect(box(page, name)).to_be_in_viewport(ratio=1)
+        expect(box(page, name)).to_be_in_viewport(ratio=0.99)
 
 
 def test_groups_that_follow_each_other_do_not_overlap(page: Page) -> None:

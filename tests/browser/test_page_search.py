@@ -52,7 +52,7 @@ def test_enter_opens_the_groups_around_and_shows_it_in_both_panes(page: Page) ->
     page.keyboard.press("Enter")
     expect(page.get_by_role("listbox")).to_be_hidden()
     expect(box(page, name)).to_be_focused()
-    expect(box(page, name)).to_be_in_viewport(ratio=1)
+    expect(box(page, name)).to_be_in_viewport(ratio=0.99)
     row = line(page, "%convolution_weight_gradient_1 =")
     expect(row).to_be_in_viewport()
     assert is_painted(row)

@@ -3,6 +3,7 @@
 const SVG = "http://www.w3.org/2000/svg";
 const MARGIN = 700;
 const PAPER = 900;
+const TOP = 14;
 const BADGES = { forward: "F", backward: "B", check: "C", update: "U" };
 
 function element(name, properties = {}, ...children) {
@@ -96,6 +97,7 @@ class Drawing {
     const { width, height } = this.drawing, zoom = this.whole ? Math.min(1, PAPER / width) : this.zoom;
     this.left = Math.max(20, (this.scroller.clientWidth - width * this.zoom) / 2);
     this.canvas.style.left = `${this.whole ? 0 : this.left}px`;
+    this.canvas.style.top = `${TOP}px`;
     this.canvas.style.width = `${width}px`;
     this.canvas.style.height = `${height}px`;
     this.canvas.style.transform = `scale(${zoom})`;
@@ -111,7 +113,7 @@ class Drawing {
   visible() {
     const { scroller, zoom } = this;
     if (this.whole) return [0, 0, this.drawing.width, this.drawing.height];
-    const [left, top] = [(scroller.scrollLeft - this.left) / zoom, scroller.scrollTop / zoom];
+    const [left, top] = [(scroller.scrollLeft - this.left) / zoom, (scroller.scrollTop - TOP) / zoom];
     return [left, top, left + scroller.clientWidth / zoom, top + scroller.clientHeight / zoom];
   }
 
@@ -249,7 +251,7 @@ class Drawing {
   reveal(item, focus) {
     const box = this.drawing.byItem.get(item), { scroller, zoom } = this;
     if (!box) return;
-    const [left, top] = [this.left + box.left * zoom, box.top * zoom], width = Math.min(box.width * zoom, scroller.clientWidth), height = Math.min(box.height * zoom, scroller.clientHeight - 80);
+    const [left, top] = [this.left + box.left * zoom, TOP + box.top * zoom], width = Math.min(box.width * zoom, scroller.clientWidth), height = Math.min(box.height * zoom, scroller.clientHeight - 80);
     if (left < scroller.scrollLeft || left + width > scroller.scrollLeft + scroller.clientWidth) scroller.scrollLeft = left + width / 2 - scroller.clientWidth / 2;
     const heads = Math.min(item.depth, 7) * 24 * zoom;
     if (top - heads < scroller.scrollTop || top + height > scroller.scrollTop + scroller.clientHeight) scroller.scrollTop = top + height / 2 - scroller.clientHeight / 2;
@@ -260,10 +262,10 @@ class Drawing {
   zoomTo(zoom, x, y) {
     const { scroller } = this, frame = scroller.getBoundingClientRect();
     const [dx, dy] = [(x ?? frame.left + frame.width / 2) - frame.left, (y ?? frame.top + frame.height / 2) - frame.top];
-    const [px, py] = [(scroller.scrollLeft + dx - this.left) / this.zoom, (scroller.scrollTop + dy) / this.zoom];
+    const [px, py] = [(scroller.scrollLeft + dx - this.left) / this.zoom, (scroller.scrollTop + dy - TOP) / this.zoom];
     this.zoom = Math.min(2.5, Math.max(0.08, zoom));
     this.resize();
-    scroller.scrollTo(px * this.zoom - dx + this.left, py * this.zoom - dy);
+    scroller.scrollTo(px * this.zoom - dx + this.left, py * this.zoom - dy + TOP);
     this.rendered = null;
     this.refresh();
   }

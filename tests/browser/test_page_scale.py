@@ -1,0 +1,109 @@
+"""The page of a training step of a transformer of 12 layers: thousands of nodes, in a document that stays small."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+import graphls
+from graphls.ir.graph import walk
+from tests.browser.pages import box, choose, details, graph, is_painted, line, panel, search, show, stage, token
+
+MOST = 3000
+"""Elements of the document, however much is open."""
+OUTER = ("phase backward", "cell network", "cell _backbone", "cell encoder, ", "cell layers, ", "cell layers.7")
+PAINTED = "new Promise(done => requestAnimationFrame(() => setTimeout(done)))"
+
+
+@pytest.fixture(autouse=True)
+def _shown(page: Page, transformer_page: Path) -> None:
+    show(page, transformer_page)
+
+
+@pytest.fixture
+def size(page: Page) -> Callable[[], int]:
+    """The number of elements in the document, once what was begun is drawn."""
+
+    def count() -> int:
+        page.evaluate(PAINTED)
+        return int(page.evaluate("document.querySelectorAll('*').length"))
+
+    return count
+
+
+def test_it_opens_folded_with_every_phase_in_sight(
+    page: Page, transformer_step: graphls.Compiled, size: Callable[[], int]
+) -> None:
+    nodes = sum(1 for _ in walk(transformer_step.graph))
+    expect(box(page, "graph")).to_contain_text(f"{nodes} nodes")
+    for phase in ("forward", "backward", "update"):
+        expect(box(page, f"phase {phase}")).to_be_in_viewport(ratio=0.99)
+    assert size() < 1000
+
+
+def test_groups_open_one_by_one_down_to_a_node(page: Page, size: Callable[[], int]) -> None:
+    for name in (*OUTER, "cell self_attn"):
+        shown = box(page, name).and_(graph(page).locator('[aria-expanded="false"]')).last
+        choose(shown)
+        shown.press("Enter")
+        assert size() < MOST
+    choose(box(page, "matmul").last)
+    expect(details(page)).to_contain_text("network._backbone.encoder.layers.7.self_attn")
+    expect(details(page)).to_contain_text("tests/browser/steps.py")
+
+
+def test_search_leads_to_a_node_deep_inside(page: Page, size: Callable[[], int]) -> None:
+    search(page, "matmul layers.11.self_attn.out_proj")
+    page.keyboard.press("Enter")
+    expect(details(page).get_by_role("heading")).to_contain_text("F matmul %")
+    name = details(page).get_by_role("heading").inner_text().split()[-1]
+    expect(box(page, f"matmul {name}")).to_be_focused()
+    expect(box(page, f"matmul {name}")).to_be_in_viewport(ratio=0.99)
+    expect(line(page, f"{name} =")).to_be_in_viewport()
+    token(page, name).first.hover()
+    assert is_painted(token(page, name).first)
+    details(page).get_by_role("button", name="tests/browser/steps.py:").click()
+    expect(page.get_by_role("tabpanel", name="Source").locator(".here")).to_contain_text("self.encoder(self.emb")
+    assert size() < MOST
+
+
+def test_every_stage_is_shown_with_its_changes(
+    page: Page, transformer_step: graphls.Compiled, size: Callable[[], int]
+) -> None:
+    changes = panel(page, "Changes")
+    for name, shown in transformer_step.stages.items():
+        stage(page, name).click()
+        expect(box(page, "graph")).to_contain_text(f"{sum(1 for _ in walk(shown))} nodes")
+        expect(changes).to_contain_text("Compared with" if name != "00_trace" else "This is the first stage.")
+        assert size() < MOST
+
+
+def test_all_opened_the_document_stays_small(page: Page, size: Callable[[], int]) -> None:
+    page.get_by_role("button", name="open all").click()
+    assert size() < MOST
+    for part in range(1, 9):
+        graph(page).evaluate(f"pane => {{ pane.scrollTop = pane.scrollHeight * {part} / 8; }}")
+        assert size() < MOST
+        assert graph(page).locator(".box.node:visible").count() > 5 or part == 8
+    page.get_by_role("button", name="fit", exact=True).click()
+    assert size() < MOST
+    stage(page, "00_trace").click()
+    assert size() < MOST
+    page.get_by_role("button", name="fold all").click()
+    assert size() < 1000
+
+
+def test_states_and_details_with_hundreds_of_rows_are_shortened(page: Page, size: Callable[[], int]) -> None:
+    search(page, "cond")
+    page.keyboard.press("Enter")
+    expect(details(page).get_by_role("heading")).to_contain_text("U cond")
+    states = panel(page, "States")
+    more = states.get_by_role("button", name="and ", exact=False).last
+    expect(more).to_contain_text("more")
+    assert size() < MOST
+    before = states.get_by_role("row").count()
+    more.click()
+    assert states.get_by_role("row").count() > before
