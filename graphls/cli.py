@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from graphls.cli_dump import add_dump, read_graph
+from graphls.cli_view import add_view
 
 if TYPE_CHECKING:
     from graphls.passes.manager import Stage
-
-from graphls.cli_view import add_view
 
 EXEC = "Run a script as Python does, with every import of mindspore resolved to graphls; its exit code is the result."
 
@@ -76,7 +75,6 @@ def optimize(options: argparse.Namespace) -> int:
     sys.path.insert(0, os.getcwd())
     for module in options.modules:
         import_module(module)
-    from graphls.ir.files import write_text
     from graphls.ir.text import dump
     from graphls.passes import parse_pipeline
 
@@ -96,11 +94,18 @@ def optimize(options: argparse.Namespace) -> int:
         from graphls.viz.html import write_page
 
         write_page(options.html, {stage.name: stage.graph for stage in stages})
-    if options.output == "-":
-        sys.stdout.write(dump(graph))
-    else:
-        write_text(Path(options.output), dump(graph))
+    _write(options.output, dump(graph))
     return 0
+
+
+def _write(output: str, text: str) -> None:
+    """Write to a file, or to the standard output (-)."""
+    from graphls.ir.files import write_text
+
+    if output == "-":
+        sys.stdout.write(text)
+    else:
+        write_text(Path(output), text)
 
 
 def _times(stages: Sequence[Stage]) -> str:
@@ -139,10 +144,6 @@ def diagnose(options: argparse.Namespace) -> int:
 def list_operators(options: argparse.Namespace) -> int:
     """Print every operator and cell with what it takes, and the names of MindSpore that lack, as Markdown."""
     from graphls.coverage import page
-    from graphls.ir.files import write_text
 
-    if options.output == "-":
-        sys.stdout.write(page())
-    else:
-        write_text(Path(options.output), page())
+    _write(options.output, page())
     return 0

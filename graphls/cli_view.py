@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from graphls.cli_dump import read_graph as read_text_graph
+from graphls.cli_dump import read_graph
 
 if TYPE_CHECKING:
     from graphls.ir.graph import Graph
@@ -26,7 +26,7 @@ def view(options: argparse.Namespace) -> int:
     from graphls.viz.html import write_page
 
     file = Path(options.file)
-    graph = read_graph(file)
+    graph = read_any(file)
     page = Path(options.html or file.with_name(f"{file.name}.html")).resolve()
     write_page(page, {file.stem: graph})
     print(page)
@@ -37,13 +37,13 @@ def view(options: argparse.Namespace) -> int:
     return 0
 
 
-def read_graph(file: Path) -> Graph:
+def read_any(file: Path) -> Graph:
     """The graph of a file of IR text (`.ir`) or of any ONNX model.
 
     Raises GraphlsError, in one sentence, for files that are neither or cannot be read.
     """
     if file.suffix == ".ir":
-        return read_text_graph(str(file))
+        return read_graph(str(file))
     from graphls.backends.onnx_reader import read_onnx
 
     return read_onnx(file)

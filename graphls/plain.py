@@ -11,10 +11,26 @@ _BYTES = ("B", "KiB", "MiB", "GiB", "TiB")
 _THOUSANDS = ("", " k", " M", " G", " T", " P", " E")
 
 
-def shown(name: str) -> str:
-    """A name on one line: control characters and marks that turn the direction of text escaped, a long one cut."""
-    cut = name if len(name) <= LONGEST else name[: LONGEST - 1] + "…"
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in cut)
+def shown(name: str, most: int = LONGEST) -> str:
+    """A name on one line: control characters and marks that turn the direction of text escaped, a long one cut.
+
+    It takes `most` characters and columns at most.
+    """
+    text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in name[:most])
+    return text if len(name) <= most and columns(text) <= most else f"{_beginning(text, most - 1)}…"
+
+
+def clipped(text: str, most: int) -> str:
+    """The text in so many characters at most: a longer one ends in an ellipsis."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def shortened(text: str, most: int) -> str:
+    """The text in so many characters at most: a longer one has an ellipsis in place of its middle."""
+    if len(text) <= most:
+        return text
+    end = (most - 1) // 2
+    return f"{text[: most - 1 - end]}…{text[len(text) - end :]}"
 
 
 def columns(text: str) -> int:
@@ -30,13 +46,20 @@ def _columns(character: str) -> int:
 
 def fitted(text: str, width: int, right: bool = False) -> str:
     """The text in exactly so many columns: padded, or cut with an ellipsis."""
-    taken = columns(text)
-    if taken > width:
-        while text and columns(text) > width - 1:
-            text = text[:-1]
-        text, taken = text + "…", columns(text) + 1
-    padding = " " * (width - taken)
+    if columns(text) > width:
+        text = f"{_beginning(text, width - 1)}…"
+    padding = " " * (width - columns(text))
     return padding + text if right else text + padding
+
+
+def _beginning(text: str, width: int) -> str:
+    """As much of a text as so many columns hold."""
+    taken = 0
+    for place, character in enumerate(text):
+        taken += _columns(character)
+        if taken > width:
+            return text[:place]
+    return text
 
 
 def size(count: int) -> str:

@@ -24,7 +24,8 @@ ALLOWED = {
 }
 BEHIND_BACKENDS = (
     "graphls.passes", "graphls.api", "graphls.trace", "graphls.nn", "graphls.ops", "graphls.amp", "graphls.train",
-    "graphls.dataset", "graphls.parallel", "graphls.viz", "graphls.cli", "graphls.testing",
+    "graphls.dataset", "graphls.parallel", "graphls.viz", "graphls.diagnosis", "graphls.profile", "graphls.summary",
+    "graphls.cli", "graphls.testing",
 )  # fmt: skip
 RUNTIMES = ("onnx", "onnxruntime")
 
@@ -91,6 +92,10 @@ def test_the_arrows_between_packages(module: str) -> None:
 @pytest.mark.parametrize("module", [name for name in MODULES if not within(name, ("graphls.backends",))])
 def test_only_backends_import_a_runtime_when_they_are_imported(module: str) -> None:
     assert {name for name in loaded(module, set()) if within(name, RUNTIMES)} == set()
+
+
+def test_showing_a_cell_registers_no_passes_of_the_diagnosis() -> None:
+    assert {name for name in loaded("graphls.nn.cell_tree", set()) if within(name, ("graphls.diagnosis",))} == set()
 
 
 def test_importing_graphls_leaves_the_runtimes_alone() -> None:

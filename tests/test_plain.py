@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphls.plain import LONGEST, columns, fitted, short, shown, size
+from graphls.plain import LONGEST, clipped, columns, fitted, short, shortened, shown, size
 
 
 @given(st.text())
@@ -21,6 +21,26 @@ def test_hostile_names_are_escaped() -> None:
     assert shown('a\n\t\x1b[31m\u202e"<b>é漢') == 'a\\n\\t\\x1b[31m\\u202e"<b>é漢'
     assert shown("x" * 10_000) == "x" * (LONGEST - 1) + "…"
     assert shown("\ud800") == "\\ud800"
+
+
+def test_a_long_name_is_cut_to_its_columns() -> None:
+    assert (shown("abcdef", 6), shown("abcdefg", 6)) == ("abcdef", "abcde…")
+    assert (shown("雪" * 4, 6), shown("\n\n\n\n", 6)) == ("雪雪…", "\\n\\n\\…")
+    assert shown("e\u0301" * 5, 6) == "e\u0301" * 3 + "…"
+
+
+@given(st.text(), st.integers(1, 9))
+def test_a_name_takes_no_more_columns_than_it_may(name: str, most: int) -> None:
+    assert columns(shown(name, most)) <= most
+
+
+@pytest.mark.parametrize(
+    ("text", "most", "end", "middle"),
+    [("abcde", 5, "abcde", "abcde"), ("abcdefg", 5, "abcd…", "ab…fg"), ("abcdefg", 4, "abc…", "ab…g"),
+     ("ab", 1, "…", "…"), ("", 1, "", "")],
+)  # fmt: skip
+def test_long_texts_lose_their_end_or_their_middle(text: str, most: int, end: str, middle: str) -> None:
+    assert (clipped(text, most), shortened(text, most)) == (end, middle)
 
 
 @given(st.text().map(shown), st.integers(1, 40), st.booleans())

@@ -34,7 +34,7 @@ def test_the_step_shows_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     with contextlib.redirect_stdout(output):
         exec(compile(EXAMPLE + PICTURES, "README.md", "exec"), {})
     text = output.getvalue()
-    assert "_backbone Dense" in text and "FLOPs" in text and "per primitive" in text
+    assert "_backbone Dense" in text and "FLOPs" in text and "ms per step" in text
     assert (tmp_path / "step.html").read_text().startswith("<!doctype html>")
 
 

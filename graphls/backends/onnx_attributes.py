@@ -11,6 +11,7 @@ from onnx import AttributeProto, NodeProto, SparseTensorProto, TensorProto, nump
 
 from graphls.backends.onnx_types import plain, sizes_of, sparse, tensor_type, text_of, type_of_proto, type_of_tensor
 from graphls.ir.types import DTYPES, Type
+from graphls.plain import clipped
 
 MOST_ELEMENTS = 16
 LONGEST_TEXT = 1000
@@ -53,7 +54,7 @@ def _shown(value: Any) -> Any:
     if isinstance(value, int):
         return value
     if isinstance(value, (bytes, str)):
-        return _clipped(text_of(value[: 4 * LONGEST_TEXT]))
+        return clipped(text_of(value[: 4 * LONGEST_TEXT]), LONGEST_TEXT)
     if isinstance(value, TensorProto):
         return tensor_value(value)
     if isinstance(value, SparseTensorProto):
@@ -71,7 +72,7 @@ def tensor_value(tensor: TensorProto) -> Any:
         array.flags.writeable = False
         return array
     first = ", ".join(text_of(e) if isinstance(e, bytes) else str(e) for e in array.reshape(-1)[:8])
-    return _clipped(f"{kind} = {first}{', ...' if array.size > 8 else ''}")
+    return clipped(f"{kind} = {first}{', ...' if array.size > 8 else ''}", LONGEST_TEXT)
 
 
 def _elements(tensor: TensorProto, kind: Type) -> np.ndarray[Any, Any] | None:
@@ -88,7 +89,3 @@ def _elements(tensor: TensorProto, kind: Type) -> np.ndarray[Any, Any] | None:
 def sparse_type(value: SparseTensorProto) -> Type:
     """The type of a sparse constant."""
     return sparse(tensor_type(value.values.data_type, sizes_of(value.dims)))
-
-
-def _clipped(text: str) -> str:
-    return text if len(text) <= LONGEST_TEXT else text[: LONGEST_TEXT - 3] + "..."

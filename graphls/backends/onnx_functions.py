@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from onnx import FunctionProto, ModelProto, NodeProto
 
-from graphls.backends.onnx_shapes import subgraphs
+from graphls.backends.onnx_shapes import operators
 
 DEEPEST = 20
 MOST_OPERATORS = 100_000
@@ -30,11 +29,11 @@ class Functions:
     def of(cls, model: ModelProto) -> Functions:
         """The functions of a model."""
         functions = {(f.domain, f.name, f.overload): f for f in model.functions}
-        called = {key: [_key(n) for n in _operators(f.node)] for key, f in functions.items()}
+        called = {key: [_key(n) for n in operators(f.node)] for key, f in functions.items()}
         sizes = dict.fromkeys(functions, 0)
         for _ in range(DEEPEST):
             before, sizes = sizes, {k: sum(1 + min(sizes.get(c, 0), MOST_OPERATORS) for c in called[k]) for k in sizes}
-        size = sum(1 + sizes.get(_key(n), 0) for n in _operators(model.graph.node)) if functions else 0
+        size = sum(1 + sizes.get(_key(n), 0) for n in operators(model.graph.node)) if functions else 0
         return cls(functions, not functions or (before == sizes and size <= MOST_OPERATORS))
 
     def find(self, node: NodeProto) -> FunctionProto | None:
@@ -44,10 +43,3 @@ class Functions:
 
 def _key(node: NodeProto) -> Key:
     return node.domain, node.op_type, node.overload
-
-
-def _operators(nodes: Iterable[NodeProto]) -> Iterator[NodeProto]:
-    for node in nodes:
-        yield node
-        for _, graph in subgraphs(node):
-            yield from _operators(graph.node)

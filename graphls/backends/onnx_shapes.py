@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import onnx
 from onnx import GraphProto, ModelProto, NodeProto
@@ -86,9 +86,16 @@ def _tells_types(graph: GraphProto) -> bool:
 def graphs(graph: GraphProto) -> Iterator[GraphProto]:
     """A graph and those inside of its nodes."""
     yield graph
-    for node in graph.node:
-        for _, inner in subgraphs(node):
-            yield from graphs(inner)
+    for node in operators(graph.node):
+        yield from (inner for _, inner in subgraphs(node))
+
+
+def operators(nodes: Iterable[NodeProto]) -> Iterator[NodeProto]:
+    """Operators, each before those of the graphs inside of it."""
+    for node in nodes:
+        yield node
+        for _, graph in subgraphs(node):
+            yield from operators(graph.node)
 
 
 def subgraphs(node: NodeProto) -> Iterator[tuple[str, GraphProto]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from functools import cache
 from onnx import TensorProto, TensorShapeProto, TypeProto
 
 from graphls.backends.onnx import ELEMENT_TYPES
+from graphls.ir.text import quoted
 from graphls.ir.types import DType, Type
 
 MOST_AXES = 16
@@ -24,10 +24,15 @@ _PLAIN = re.compile(r"[A-Za-z0-9_./:-]+")
 class ShownType(Type):
     """A type for the eye only: `text` is how it is written, such as `f32[batch,10]` or `sequence(i64[...])`.
 
-    `shape` has a 0 for each axis of unknown size, so that the size of such a tensor counts as 0.
+    `shape` has a 0 for each axis of unknown size. What such a tensor takes is not known, and counts as 0 bytes.
     """
 
     text: str = "?"
+
+    @property
+    def nbytes(self) -> int:
+        """0, whatever the shape and the dtype say."""
+        return 0
 
     def __str__(self) -> str:
         return self.text
@@ -108,4 +113,4 @@ def text_of(value: str | bytes) -> str:
 
 def plain(name: str) -> str:
     """A name as the text form can show it anywhere: as it is, or in quotes."""
-    return name if _PLAIN.fullmatch(name) else json.dumps(name)
+    return quoted(name, _PLAIN)

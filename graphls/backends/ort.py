@@ -90,7 +90,7 @@ class OrtSession:
         self.seen = -1
         self.bindings: list[Any] = []
         self.bound: list[tuple[Storage, tuple[Any, ...], Clock | None, int]] = []
-        self.small = [device == "cpu" and 0 < t.size * t.dtype.itemsize <= SMALL for _, t in self.outputs]
+        self.small = [device == "cpu" and 0 < t.nbytes <= SMALL for _, t in self.outputs]
         self.buffers = [self._empty(t) if s else None for s, (_, t) in zip(self.small, self.outputs, strict=True)]
         self.session = self._session(self.lowered.model.SerializeToString())
 

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import onnx
-from onnx import GraphProto, ModelProto, NodeProto
+from onnx import ModelProto
 
 from graphls.backends.kernels import Kernel, Run, own_times
 from graphls.backends.onnx import Lowered
+from graphls.backends.onnx_shapes import operators
 from graphls.backends.ort import OrtSession
 from graphls.backends.states import HasStorage
 from graphls.ir.graph import Graph, Node
@@ -96,25 +97,16 @@ def attribution(lowered: Lowered, optimized: ModelProto) -> dict[str, Node]:
     or it makes a tensor that is known. What only prepares a tensor belongs to the operator that reads it.
     """
     origins = lowered.origins
-    makers = {name: origins.get(op.name) for op in operators(lowered.model.graph) for name in op.output}
+    makers = {name: origins.get(op.name) for op in operators(lowered.model.graph.node) for name in op.output}
     found: dict[str, Node] = {}
     readers: dict[str, Node] = {}
-    for operator in reversed(list(operators(optimized.graph))):
+    for operator in reversed(list(operators(optimized.graph.node))):
         node = _named(operator.name, origins) or _first(makers, operator.output) or _first(readers, operator.output)
         node = node or _first(makers, operator.input)
         if node is not None:
             found[operator.name] = node
             readers.update((name, node) for name in operator.input)
     return found
-
-
-def operators(graph: GraphProto) -> Iterator[NodeProto]:
-    """The operators of a model and of all bodies in it."""
-    for operator in graph.node:
-        yield operator
-        for attribute in operator.attribute:
-            if attribute.HasField("g"):
-                yield from operators(attribute.g)
 
 
 def _named(name: str, origins: Mapping[str, Node]) -> Node | None:

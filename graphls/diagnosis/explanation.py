@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from graphls.diagnosis.html import Page
 from graphls.diagnosis.ranges import Range, number, power
+from graphls.html import Page
 from graphls.plain import shown
 
 

@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from graphls.diagnosis.html import Page
 from graphls.diagnosis.ranges import number, power
+from graphls.html import Page
 from graphls.ir.errors import GraphKeyError
 from graphls.ir.registry import nearest
 from graphls.ir.types import DType
 from graphls.plain import shown
 from graphls.source import user_location
+from graphls.tables import Table
 
 Array = np.ndarray[Any, Any]
 HEADER = ("parameter", "dtype", "least", "largest", "in float32", "flushed", "subnormal", "not finite", "head room")
@@ -87,20 +88,15 @@ class GradientRanges(Sequence[GradientRange]):
         return " ".join(_sentences(self))
 
     def __str__(self) -> str:
-        rows = [HEADER, *(r.row for r in self.ranges)]
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines = [_line(row, widths) for row in rows]
-        return "\n".join([*lines, self.summary])
+        return "\n".join([*self._table().lines(), self.summary])
 
     def _repr_html_(self) -> str:
         page = Page("Gradient ranges", self.summary)
-        page.table(HEADER, (r.row for r in self.ranges))
+        self._table().add_to(page)
         return page.text()
 
-
-def _line(row: Sequence[str], widths: Sequence[int]) -> str:
-    cells = [text.rjust(width) for text, width in zip(row[1:], widths[1:], strict=True)]
-    return "  ".join([row[0].ljust(widths[0]), *cells])
+    def _table(self) -> Table:
+        return Table(HEADER, [r.row for r in self.ranges])
 
 
 def _sentences(of: GradientRanges) -> Iterator[str]:

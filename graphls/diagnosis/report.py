@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
-from graphls.diagnosis.html import Page
 from graphls.diagnosis.ranges import power
+from graphls.html import Page
 from graphls.ir.errors import GraphTypeError
 from graphls.ir.types import bool_
 from graphls.source import user_location

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -11,7 +10,7 @@ from typing import Any, TypeVar
 from graphls.ir.compare import attributes_key
 from graphls.ir.graph import Graph, Node, Value, Write
 from graphls.ir.matching import Matching, match
-from graphls.ir.text import PLAIN_NAME, attribute_text, reference
+from graphls.ir.text import attribute_text, declarations, quoted, references
 
 Item = TypeVar("Item")
 
@@ -98,30 +97,30 @@ class _Changes:
     def of(self, a: Node, b: Node) -> Iterator[str]:
         """What `a` says where `b` says something else."""
         if a.primitive.name != b.primitive.name or not self.all_equal(a.inputs, b.inputs):
-            yield f"{a.primitive.name}({_list(a.inputs)})"
+            yield f"{a.primitive.name}({references(a.inputs)})"
         if a.attrs is not b.attrs and attributes_key(a.attrs) != attributes_key(b.attrs):
             yield from _attributes(a.attrs, b.attrs)
         if {self.matching.values.get(v, v) for v in a.after} != set(b.after):
-            yield f"after({_list(a.after)})" if a.after else "without after"
+            yield f"after({references(a.after)})" if a.after else "without after"
         if [v.type for v in a.outputs] != [v.type for v in b.outputs]:
             yield f"types {', '.join(str(v.type) for v in a.outputs)}"
         if a.phase != b.phase:
             yield f"phase {a.phase}"
         if a.scope != b.scope:
-            yield f"cell {a.scope if PLAIN_NAME.fullmatch(a.scope) else json.dumps(a.scope)}"
+            yield f"cell {quoted(a.scope)}"
         yield from self.regions(a, b)
 
     def regions(self, a: Node, b: Node) -> Iterator[str]:
         place, other = self.matching.before.place[a], self.matching.after.place[b]
         if (place and (self.matching.nodes.get(place[0]), place[1])) != other:
-            yield f"in region {place[1] + 1} of {_list(place[0].outputs[:1])}" if place else "in no region"
+            yield f"in region {place[1] + 1} of {references(place[0].outputs[:1])}" if place else "in no region"
         if len(a.regions) != len(b.regions):
             yield f"{len(a.regions)} regions"
         for number, (r, s) in enumerate(zip(a.regions, b.regions, strict=False), start=1):
             if [v.type for v in r.inputs] != [v.type for v in s.inputs]:
-                yield f"region {number} ({', '.join(f'{reference(v)}: {v.type}' for v in r.inputs)})"
+                yield f"region {number} ({declarations(r.inputs)})"
             if not self.all_equal(r.outputs, s.outputs):
-                yield f"region {number} yield {_list(r.outputs)}"
+                yield f"region {number} yield {references(r.outputs)}"
 
     def inputs(self) -> tuple[tuple[Value | None, Value | None], ...]:
         partner = self.matching.values
@@ -149,10 +148,6 @@ class _Changes:
 def _by_name(first: Mapping[str, Item], second: Mapping[str, Item]) -> Iterator[tuple[Item | None, Item | None]]:
     for name in dict.fromkeys((*first, *second)):
         yield first.get(name), second.get(name)
-
-
-def _list(values: tuple[Value, ...]) -> str:
-    return ", ".join(map(reference, values))
 
 
 def _attributes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from graphls.ir.graph import Graph, Node, Value, Write
-from graphls.ir.text import dump, lines, reference
+from graphls.ir.text import declarations, dump, lines, reference, references
 
 if TYPE_CHECKING:
     from graphls.ir.diff import Difference
@@ -78,7 +78,7 @@ def _was(difference: Difference) -> dict[Hashable, str]:
     """What stood in the places of changed lines, by their keys."""
     found: dict[Hashable, str] = {(difference.paired[b], 0): "; ".join(texts) for b, texts in difference.was.items()}
     if difference.inputs:
-        found["graph"] = f"({', '.join(f'{reference(v)}: {v.type}' for v in difference.before.inputs)})"
+        found["graph"] = f"({declarations(difference.before.inputs)})"
     for v, w in difference.states:
         if v and w:
             found["state", v.name] = str(v.type)
@@ -86,7 +86,7 @@ def _was(difference: Difference) -> dict[Hashable, str]:
         if a and b:
             found["write", a.state.name] = f"{reference(a.value)}{' in place' if a.in_place else ''}"
     if difference.outputs:
-        found["return"] = ", ".join(map(reference, difference.before.outputs))
+        found["return"] = references(difference.before.outputs)
     return found
 
 

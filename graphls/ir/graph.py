@@ -140,9 +140,14 @@ class Graph:
 def walk(graph: Graph) -> Iterator[Node]:
     """Every node of a graph and of its regions, a region's nodes before the node that holds it."""
     for node in graph.nodes:
-        for region in node.regions:
-            yield from walk(region)
+        yield from inside(node)
         yield node
+
+
+def inside(node: Node) -> Iterator[Node]:
+    """Every node in the regions of a node."""
+    for region in node.regions:
+        yield from walk(region)
 
 
 def captures(graph: Graph) -> tuple[Value, ...]:

@@ -14,8 +14,7 @@ from graphls.ir.errors import GraphTypeError
 from graphls.ir.graph import Graph, Location, Node, Value
 from graphls.ir.types import DType
 
-PLAIN_NAME = re.compile(r"[A-Za-z0-9_.]+")
-_PLAIN_SCOPE = re.compile(r"[A-Za-z0-9_.]+")
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9_.]+")
 _PLAIN_FILE = re.compile(r"[A-Za-z0-9_./\\<>-]+")
 
 
@@ -29,51 +28,57 @@ def lines(graph: Graph) -> Iterator[tuple[str, object]]:
 
     The first line is that of the Graph, and a line of results (`return`, `yield`) that of the tuple of outputs.
     """
-    inputs = ", ".join(f"{reference(v)}: {v.type}" for v in graph.inputs)
-    yield f"graph @{_name(graph.name)}({inputs}) {{", graph
+    yield f"graph @{quoted(graph.name)}({declarations(graph.inputs)}) {{", graph
     for state in graph.states:
-        yield f"  state {reference(state)}: {state.type}", state
+        yield f"  state {declarations([state])}", state
     for node in graph.nodes:
         yield from _node_lines(node, "  ")
     for write in graph.writes:
         in_place = " in place" if write.in_place else ""
         yield f"  {reference(write.state)} <- {reference(write.value)}{in_place}", write
-    yield f"  return {_references(graph.outputs)}".rstrip(), graph.outputs
+    yield f"  return {references(graph.outputs)}".rstrip(), graph.outputs
     yield "}", None
 
 
 def reference(value: Value) -> str:
     """How the text names a value: `%x`, or `@w` for a state."""
-    return ("@" if value.is_state else "%") + _name(value.name)
+    return ("@" if value.is_state else "%") + quoted(value.name)
 
 
-def _references(values: Iterable[Value]) -> str:
+def references(values: Iterable[Value]) -> str:
+    """How the text lists values: `%x, @w`."""
     return ", ".join(map(reference, values))
 
 
-def _name(name: str) -> str:
-    return name if PLAIN_NAME.fullmatch(name) else json.dumps(name)
+def declarations(values: Iterable[Value]) -> str:
+    """How the text lists inputs and parameters: `%x: f32[4], %y: i64[]`."""
+    return ", ".join(f"{reference(value)}: {value.type}" for value in values)
+
+
+def quoted(text: str, plain: re.Pattern[str] = _PLAIN_NAME) -> str:
+    """A name, a path of cells or a file as it is where all of it is plain, else as a JSON string."""
+    return text if plain.fullmatch(text) else json.dumps(text)
 
 
 def _node_lines(node: Node, indent: str) -> Iterator[tuple[str, object]]:
     text = indent
     if node.outputs:
-        text += f"{_references(node.outputs)} = "
-    text += f"{node.primitive.name}({_references(node.inputs)})"
+        text += f"{references(node.outputs)} = "
+    text += f"{node.primitive.name}({references(node.inputs)})"
     if node.attrs:
         text += f" {{{_attributes(node.attrs)}}}"
     if node.after:
-        text += f" after({_references(node.after)})"
+        text += f" after({references(node.after)})"
     if node.outputs:
         text += " : " + ", ".join(str(v.type) for v in node.outputs)
     for region in node.regions:
         text += " region"
         if region.inputs:
-            text += f"({', '.join(f'{reference(v)}: {v.type}' for v in region.inputs)})"
+            text += f"({declarations(region.inputs)})"
         yield text + " {", node
         for inner in region.nodes:
             yield from _node_lines(inner, indent + "  ")
-        yield f"{indent}  yield {_references(region.outputs)}".rstrip(), region.outputs
+        yield f"{indent}  yield {references(region.outputs)}".rstrip(), region.outputs
         text = indent + "}"
     yield f"{text}  // {_metadata(node)}", node
 
@@ -81,11 +86,9 @@ def _node_lines(node: Node, indent: str) -> Iterator[tuple[str, object]]:
 def _metadata(node: Node) -> str:
     text = node.phase
     if node.scope:
-        plain = _PLAIN_SCOPE.fullmatch(node.scope)
-        text += " " + (node.scope if plain else json.dumps(node.scope))
+        text += f" {quoted(node.scope)}"
     if node.loc:
-        plain = _PLAIN_FILE.fullmatch(node.loc.file)
-        text += f" | {node.loc.file if plain else json.dumps(node.loc.file)}:{node.loc.line}"
+        text += f" | {quoted(node.loc.file, _PLAIN_FILE)}:{node.loc.line}"
     return text
 
 

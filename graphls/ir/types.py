@@ -123,6 +123,11 @@ class Type:
         return prod(self.shape)
 
     @property
+    def nbytes(self) -> int:
+        """The bytes of the elements; a token has none."""
+        return self.size * self.dtype.itemsize
+
+    @property
     def rank(self) -> int:
         """The number of axes."""
         return len(self.shape)

@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from graphls.diagnosis.html import Page
+from graphls.html import Page
 from graphls.nn.cell import Cell
 from graphls.parameter import Parameter, ParameterTuple
 from graphls.plain import shown
 
-NO_BREAK = "\N{NO-BREAK SPACE}"
 MOST_LISTED = 4
 """Parameters of a tuple whose types are shown one by one."""
 
@@ -142,6 +141,6 @@ def _rows(branch: Branch, depth: int) -> Iterator[tuple[str, str, str]]:
     name = f"({branch.name}): " if depth else ""
     tensors = ", ".join(branch.own) if branch.first is None else branch.remark()
     label = f"{name}{shown(branch.text)}"
-    yield f"{2 * depth * NO_BREAK}{label}", tensors, f"{branch.count:,}" if branch.count else "-"
+    yield f"{'  ' * depth}{label}", tensors, f"{branch.count:,}" if branch.count else "-"
     for inner in branch.inner:
         yield from _rows(inner, depth + 1)

@@ -95,7 +95,10 @@ def _needed(node: Node, definer: dict[Value, Node], reach: Reachability) -> tupl
     )
 
 
-ALIASES = frozenset({"check_labels", "custom_gradient", "depend", "reshape", "stop_gradient"})
+VIEWS = frozenset({"check_labels", "depend", "reshape", "stop_gradient"})
+"""Primitives whose result is their first operand, in other words or another shape."""
+
+ALIASES = VIEWS | {"custom_gradient"}
 """Primitives whose first results may share memory with their first operands."""
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from graphls.backends.kernels import Kernel, Run
 from graphls.backends.reference import ReferenceSession
 from graphls.backends.states import HasStorage
-from graphls.ir.graph import Graph, Node, walk
+from graphls.ir.graph import Graph, Node, inside, walk
 
 
 class InterpretedSession(ReferenceSession):
@@ -23,7 +23,7 @@ class InterpretedSession(ReferenceSession):
 
     def __init__(self, graph: Graph, parameters: Mapping[str, HasStorage]) -> None:
         super().__init__(graph, parameters, self._watch)
-        self.inner = {n: {i for r in n.regions for i in walk(r)} for n in walk(graph) if n.regions}
+        self.inner = {n: set(inside(n)) for n in walk(graph) if n.regions}
         self.kernels: list[Kernel] = []
         self.outermost: list[Kernel] = []
         self.last = 0.0

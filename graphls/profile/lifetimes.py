@@ -6,9 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from graphls.ir.graph import Graph, Node, Value, uses
-
-VIEWS = ("check_labels", "depend", "reshape", "stop_gradient")
-"""Primitives whose result is the memory of their operand."""
+from graphls.passes.order import VIEWS
 
 Delayed = Callable[[Sequence[Node], Iterable[Value]], Mapping[Value, Node]]
 """Which nodes of a block that yields some values are not computed where they stand; see backends/finite.py."""

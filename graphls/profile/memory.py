@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from graphls.ir.graph import Graph, Node, Value, walk
-from graphls.ir.types import TOKEN, Type, bfloat16
+from graphls.ir.types import Type, bfloat16
 from graphls.profile.lifetimes import Delayed, Lifetimes
 
 
@@ -48,7 +48,7 @@ def memory_of(graph: Graph, backend: str) -> Memory:
     """
     life = Lifetimes(graph, _delayed_on_cpu() if backend == "cpu" else _none_delayed)
     twins = 4 if backend == "cpu" else 0
-    sizes = {value: value_bytes(value.type, twins) for value in life.spans}
+    sizes = {value: _with_twin(value.type, twins) for value in life.spans}
     alive = _sums([(s.first, s.last, sizes[v]) for v, s in life.spans.items()], len(life.ticks))
     states, inputs, constants = _states(graph, backend), _inputs(graph, backend), _constants(graph)
     fixed, peak = states + inputs + constants, max(alive, default=0)
@@ -65,9 +65,9 @@ def memory_of(graph: Graph, backend: str) -> Memory:
     )
 
 
-def value_bytes(type: Type, twin: int = 0) -> int:
+def _with_twin(type: Type, twin: int) -> int:
     """The bytes of a value, with `twin` more for each element that is a 16-bit float."""
-    return 0 if type == TOKEN else type.size * (type.dtype.itemsize + (twin if type.dtype.is_half else 0))
+    return type.nbytes + (twin * type.size if type.dtype.is_half else 0)
 
 
 def _sums(spans: Iterable[tuple[int, int, int]], ticks: int) -> list[int]:
@@ -86,17 +86,17 @@ def _states(graph: Graph, backend: str) -> int:
 
 def _inputs(graph: Graph, backend: str) -> int:
     drawn = [v for n in walk(graph) if getattr(n.primitive, "on_host", False) for v in n.outputs]
-    return sum(_outside(v, backend) for v in graph.inputs) + 2 * sum(value_bytes(v.type) for v in drawn)
+    return sum(_outside(v, backend) for v in graph.inputs) + 2 * sum(v.type.nbytes for v in drawn)
 
 
 def _constants(graph: Graph) -> int:
     constants = (node for node in walk(graph) if node.primitive.name == "constant")
-    return sum(value_bytes(value.type) for node in constants for value in node.outputs)
+    return sum(value.type.nbytes for node in constants for value in node.outputs)
 
 
 def _outside(value: Value, backend: str) -> int:
     """The bytes of a value at the border of a session."""
-    return value_bytes(value.type, 2 if value.type.dtype is bfloat16 and backend != "numpy" else 0)
+    return _with_twin(value.type, 2 if value.type.dtype is bfloat16 and backend != "numpy" else 0)
 
 
 def _none_delayed(nodes: Sequence[Node], kept: Iterable[Value]) -> Mapping[Value, Node]:

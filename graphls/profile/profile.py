@@ -10,11 +10,11 @@ from math import fsum
 from pathlib import Path
 
 from graphls.backends.kernels import Kernel, Run
+from graphls.html import Page
 from graphls.ir.graph import Graph, Node, walk
 from graphls.profile.memory import Held, Memory
 from graphls.profile.report import headline, tables
 from graphls.profile.shares import CellTime, Costs, NodeTime, PhaseTime, PrimitiveTime
-from graphls.profile.tables import page_of
 
 
 @dataclass(frozen=True, repr=False)
@@ -106,10 +106,13 @@ class Profile:
         return [kernel for run in self.runs for kernel in run.kernels]
 
     def __str__(self) -> str:
-        return "\n\n".join([headline(self), *map(str, tables(self))])
+        return "\n\n".join([headline(self), *("\n".join(table.lines()) for table in tables(self))])
 
     def __repr__(self) -> str:
         return f"<Profile of @{self.graph.name}: {1000 * self.step_seconds:.3f} ms per step>"
 
     def _repr_html_(self) -> str:
-        return page_of("Profile", headline(self), tables(self))
+        page = Page("Profile", headline(self))
+        for table in tables(self):
+            table.add_to(page)
+        return page.text()

@@ -6,8 +6,10 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from graphls.ir.text import reference
+from graphls.plain import size
 from graphls.profile.shares import CellTime, Cost
-from graphls.profile.tables import Table, count, line_of, milliseconds, name_of, percent, shown, size
+from graphls.profile.texts import count, line_of, milliseconds, name_of, name_text, percent
+from graphls.tables import Table
 
 if TYPE_CHECKING:
     from graphls.profile.memory import Held
@@ -54,13 +56,13 @@ def _phases(of: Profile) -> Table:
     rows = [(row.phase, *_cost(row)) for row in of.by_phase]
     share = of.other_seconds / of.step_seconds
     other = ("(in no node)", "-", milliseconds(of.other_seconds), percent(share))
-    return Table((), ("phase", *COST), (*rows, other))
+    return Table(("phase", *COST), (*rows, other))
 
 
 def _primitives(of: Profile) -> Table:
     rows = of.by_primitive
     top = tuple((row.primitive, str(row.nodes), *_cost(row)) for row in rows[:MOST_ROWS])
-    return Table((), ("primitive", "nodes", *COST), top + _rest(rows[MOST_ROWS:], 1))
+    return Table(("primitive", "nodes", *COST), top + _rest(rows[MOST_ROWS:], 1))
 
 
 def _rest(rows: Sequence[Cost], blanks: int) -> tuple[tuple[str, ...], ...]:
@@ -75,7 +77,7 @@ def _cells(of: Profile) -> Table:
     rows = _main_cells(of.by_cell)
     header = ("cell, with those inside", "forward ms", "backward ms", *COST)
     sentences = () if len(rows) == len(of.by_cell) else (f"The {len(rows)} longest of {len(of.by_cell)} cells:",)
-    return Table(sentences, header, tuple(map(_cell, rows)))
+    return Table(header, tuple(map(_cell, rows)), sentences=sentences)
 
 
 def _main_cells(rows: tuple[CellTime, ...]) -> list[CellTime]:
@@ -85,7 +87,7 @@ def _main_cells(rows: tuple[CellTime, ...]) -> list[CellTime]:
 
 
 def _cell(row: CellTime) -> tuple[str, ...]:
-    name = "  " * (row.depth - 1) + shown(row.name) if row.depth else "(step)"
+    name = "  " * (row.depth - 1) + name_text(row.name) if row.depth else "(step)"
     phases = (milliseconds(row.phases.get(phase, 0.0)) for phase in ("forward", "backward"))
     return (name, *phases, *_cost(row))
 
@@ -93,17 +95,17 @@ def _cell(row: CellTime) -> tuple[str, ...]:
 def _nodes(of: Profile) -> Table:
     rows = of.by_node
     texts = (
-        (name_of(row.node), row.node.primitive.name, shown(row.node.scope), line_of(row.node), *_cost(row))
+        (name_of(row.node), row.node.primitive.name, name_text(row.node.scope), line_of(row.node), *_cost(row))
         for row in rows[:MOST_ROWS]
     )
     header = ("node", "primitive", "cell", "line", *COST)
-    return Table((), header, (*texts, *_rest(rows[MOST_ROWS:], 3)), texts=4)
+    return Table(header, (*texts, *_rest(rows[MOST_ROWS:], 3)), texts=4)
 
 
 def _held(held: Held) -> tuple[str, ...]:
     value, node = held.value, held.node
     texts = str(value.type), node.primitive.name, node.phase, line_of(node)
-    return (shown(reference(value)), *texts, size(held.bytes))
+    return (name_text(reference(value)), *texts, size(held.bytes))
 
 
 def _memory(of: Profile) -> Table:
@@ -120,4 +122,4 @@ def _memory(of: Profile) -> Table:
     rest = memory.live[MOST_ROWS:]
     if rest:
         rows.append((f"({len(rest)} more)", "", "", "", "", size(sum(held.bytes for held in rest))))
-    return Table(tuple(sentences), ("value", "type", "made by", "phase", "line", "size"), tuple(rows), texts=5)
+    return Table(("value", "type", "made by", "phase", "line", "size"), rows, texts=5, sentences=sentences)

@@ -13,7 +13,7 @@ from typing import Any
 from graphls.backends.kernels import Kernel, Run
 from graphls.ir.graph import Node
 from graphls.profile.shares import cells
-from graphls.profile.tables import line_of, name_of, shown
+from graphls.profile.texts import line_of, name_of, name_text
 
 MOST_KERNELS = 100_000
 TRACKS = ("steps", "phases", "cells", "kernels")
@@ -34,7 +34,7 @@ def trace_parts(name: str, runs: Sequence[Run]) -> Iterator[bytes]:
 
 
 def _events(name: str, runs: Sequence[Run]) -> Iterator[Event]:
-    yield _names("process_name", 0, f"@{shown(name)}")
+    yield _names("process_name", 0, f"@{name_text(name)}")
     for track, title in enumerate(TRACKS, start=1):
         yield _names("thread_name", track, title)
     for number, run in enumerate(_first(runs), start=1):
@@ -80,7 +80,7 @@ def _kernel(kernel: Kernel) -> Event:
     args = {
         "node": name_of(node),
         "operator": kernel.operator,
-        "cell": shown(node.scope, 200),
+        "cell": name_text(node.scope, 200),
         "phase": node.phase,
         "line": line_of(node),
         "inputs": ", ".join(str(value.type) for value in node.inputs),
@@ -113,4 +113,4 @@ def _merged(track: str, kernels: Sequence[Kernel], path_of: Callable[[Node], lis
 def _closed(track: str, opened: list[tuple[str, float]], left: int, end: float) -> Iterator[Event]:
     while len(opened) > left:
         name, start = opened.pop()
-        yield _slice(track, shown(name), start, end - start, {})
+        yield _slice(track, name_text(name), start, end - start, {})

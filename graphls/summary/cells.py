@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from graphls.diagnosis.html import Page
-from graphls.ir.flops import runs
+from graphls.html import Page
 from graphls.ir.graph import Graph, Node, Value, walk
 from graphls.ir.types import Type
 from graphls.parameter import Parameter
 from graphls.plain import shown
-from graphls.summary.measure import Measures, bytes_of, measure
+from graphls.summary.measure import Measures, measure
 from graphls.summary.summary import CellSummary, PhaseSummary, Summary
 from graphls.trace.trace import Traced
 from graphls.trace.tracer import CellCall
@@ -36,16 +35,16 @@ def summarise(graph: Graph, traced: Traced) -> Summary:
             for phase in found.phase_nodes
             if found.phase_nodes[phase]
         ),
-        parameter_bytes=sum(map(bytes_of, root.states)),
+        parameter_bytes=sum(state.type.nbytes for state in root.states),
         other_states=sum(state.type.size for state in others),
-        other_bytes=sum(map(bytes_of, others)),
+        other_bytes=sum(state.type.nbytes for state in others),
     )
 
 
 def page_of(graph: Graph, traced: Traced) -> str:
     """A compiled step as HTML: its graph in a few words, and its summary."""
     summary = summarise(graph, traced)
-    windows = sum(node.primitive.name == "overflow_start" for node, _ in runs(graph.nodes))
+    windows = sum(node.primitive.name == "overflow_start" for node in walk(graph))
     phases = ", ".join(f"{phase.nodes:,} {phase.phase}" for phase in summary.phases)
     page = Page("Compiled step", f"{shown(graph.name)}: a compiled step of {len(graph.nodes):,} nodes")
     page.facts(
@@ -80,11 +79,12 @@ class _Cell:
 def _tree(graph: Graph, traced: Traced) -> dict[str, _Cell]:
     """The cells that ran by their paths, each with those directly inside in the order in which they ran first."""
     tree = {"": _Cell(graph.name, "", tuple(v.type for v in graph.outputs), calls=1)}
-    for call in _in_graph(traced):
+    calls = _in_graph(traced)
+    for call in calls:
         outputs = tuple(v.type for v in call.values)
         cell = tree.setdefault(call.path, _Cell(call.path, call.kind, outputs))
         cell.varies = cell.varies or cell.outputs != outputs
-    for path, count in _counts(traced).items():
+    for path, count in _counts(traced.graph, calls).items():
         tree[path].calls = count
     for path in list(tree)[1:]:
         parent = _owner(tree, path.rpartition(".")[0])
@@ -101,16 +101,15 @@ def _in_graph(traced: Traced) -> list[CellCall]:
     return [call for call in traced.calls if call.path and (not call.values or not made.isdisjoint(call.values))]
 
 
-def _counts(traced: Traced) -> Counter[str]:
+def _counts(graph: Graph, calls: Iterable[CellCall]) -> Counter[str]:
     """How often the cell at each path runs."""
     ends: dict[Value, list[str]] = {}
     counts: Counter[str] = Counter()
-    for call in _in_graph(traced):
+    for call in calls:
         if call.values:
             ends.setdefault(call.values[-1], []).append(call.path)
         else:
             counts[call.path] += 1
-    graph = traced.graph
     return counts + _counts_of(graph.nodes, (*graph.inputs, *graph.states), ends)
 
 
@@ -137,9 +136,7 @@ def _owner(tree: Mapping[str, _Cell], path: str) -> str:
 
 def _add(tree: Mapping[str, _Cell], found: Measures, scope: str) -> None:
     """Count what the nodes of a scope take for its cell and for all around that."""
-    path = _owner(tree, scope)
-    for inner in (path, *_around(tree, path)):
-        cell = tree[inner]
+    for cell in _holders(tree, scope):
         cell.flops += found.flops[scope]
         cell.made += found.made[scope]
         cell.kept += found.kept[scope]
@@ -155,15 +152,17 @@ def _is_trainable(state: Value, parameters: Mapping[str, Parameter]) -> bool:
 
 
 def _add_states(tree: Mapping[str, _Cell], scope: str, states: Sequence[Value]) -> None:
+    for cell in _holders(tree, scope):
+        cell.states.update(dict.fromkeys(states))
+
+
+def _holders(tree: Mapping[str, _Cell], scope: str) -> Iterator[_Cell]:
+    """The innermost cell of a scope, and all around it up to the whole step."""
     path = _owner(tree, scope)
-    for inner in (path, *_around(tree, path)):
-        tree[inner].states.update(dict.fromkeys(states))
-
-
-def _around(tree: Mapping[str, _Cell], path: str) -> Iterable[str]:
+    yield tree[path]
     while path:
         path = _owner(tree, path.rpartition(".")[0])
-        yield path
+        yield tree[path]
 
 
 def _rows(tree: Mapping[str, _Cell], parameters: Mapping[str, Parameter]) -> list[CellSummary]:

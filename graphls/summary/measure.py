@@ -7,11 +7,9 @@ from dataclasses import dataclass, field
 
 from graphls.ir.flops import own_flops, region_runs, runs
 from graphls.ir.graph import PHASES, Graph, Node, Value
+from graphls.passes.order import ALIASES, VIEWS
 
-VIEWS = ("reshape", "depend", "stop_gradient", "check_labels")
-"""Primitives whose result shares the memory of their first operand."""
-
-COPIES = (*VIEWS, "cast", "transpose")
+COPIES = VIEWS | {"cast", "transpose"}
 """Primitives that give a parameter in another form; what takes that reads the parameter."""
 
 
@@ -79,9 +77,9 @@ class Memory:
         if self._shares(node):
             return
         for value in node.outputs:
-            self.found.phase_made[node.phase] += times * bytes_of(value)
+            self.found.phase_made[node.phase] += times * value.type.nbytes
             if node.phase == "forward":
-                self.found.made[node.scope] += times * bytes_of(value)
+                self.found.made[node.scope] += times * value.type.nbytes
                 self.maker[value] = node.scope
 
     def _shares(self, node: Node) -> bool:
@@ -90,9 +88,9 @@ class Memory:
         if name == "cond":
             chosen = next(region for region, times in region_runs(node) if times)
             self._join(node.outputs, chosen.outputs)
-        elif name in VIEWS or name == "custom_gradient":
+        elif name in ALIASES:
             self._join(node.outputs, node.inputs[: len(node.outputs)])
-        return name in ("constant", "cond", "custom_gradient", *VIEWS)
+        return name in ("constant", "cond") or name in ALIASES
 
     def _join(self, results: tuple[Value, ...], sources: tuple[Value, ...]) -> None:
         for result, source in zip(results, sources, strict=True):
@@ -102,9 +100,4 @@ class Memory:
         """Count a value of the forward as kept, the first time."""
         scope = self.maker.pop(value, None)
         if scope is not None:
-            self.found.kept[scope] += bytes_of(value)
-
-
-def bytes_of(value: Value) -> int:
-    """The bytes of a value in its dtype; none for a token."""
-    return value.type.size * value.type.dtype.itemsize
+            self.found.kept[scope] += value.type.nbytes

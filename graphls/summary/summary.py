@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from graphls.diagnosis.html import Page
+from graphls.html import Page
 from graphls.ir.errors import GraphKeyError
 from graphls.ir.registry import nearest
 from graphls.ir.types import Type
 from graphls.plain import short, shown, size
 from graphls.source import user_location
-from graphls.summary.table import table
+from graphls.tables import Table
 
 WIDTH = 100
 """Columns of the text where there is no terminal."""
@@ -121,10 +121,8 @@ class Summary(Sequence[CellSummary]):
 
     def text(self, width: int = WIDTH) -> str:
         """The tables in so many columns of a terminal; names and types that are too long are cut."""
-        rows = [(indented(cell.label, cell.depth, width), *cell.row) for cell in self.cells]
-        lines = [*table(_header(self), _without_calls(self, rows), width), ""]
-        lines += [*table(PHASE_HEADER, phase_rows(self), width), ""]
-        return "\n".join([*lines, *self.totals, *LEGEND])
+        cells, phases = self._tables(most_indentation=width // 5)
+        return "\n".join([*cells.lines(width), "", *phases.lines(width), "", *self.totals, *LEGEND])
 
     def __str__(self) -> str:
         return self.text(shutil.get_terminal_size((WIDTH, 24)).columns)
@@ -136,20 +134,20 @@ class Summary(Sequence[CellSummary]):
 
     def add_to(self, page: Page) -> None:
         """Show the tables on a page of HTML."""
-        rows = [(f"{2 * cell.depth * NO_BREAK}{cell.label}", *cell.row) for cell in self.cells]
-        page.table(_header(self), _without_calls(self, rows), left=2)
-        page.table(PHASE_HEADER, phase_rows(self))
+        for table in self._tables():
+            table.add_to(page)
         page.notes((*self.totals, *LEGEND))
 
+    def _tables(self, most_indentation: int = 1000) -> tuple[Table, Table]:
+        """The tables of cells and of phases; a label is two columns further right for each cell around it."""
+        rows = [(" " * min(2 * cell.depth, most_indentation) + cell.label, *cell.row) for cell in self.cells]
+        header, *rest = _without_calls(self, [_HEADER, *rows])
+        return Table(header, rest, texts=2), Table(_PHASE_HEADER, phase_rows(self))
 
-NO_BREAK = "\N{NO-BREAK SPACE}"
-PHASE_HEADER = ("phase", "nodes", "FLOPs", "share", "made")
+
+_PHASE_HEADER = ("phase", "nodes", "FLOPs", "share", "made")
 _HEADER = ("cell", "output", "calls", "parameters", "FLOPs", "made", "kept")
 _CALLS = _HEADER.index("calls")
-
-
-def _header(of: Summary) -> list[str]:
-    return list(_without_calls(of, [_HEADER])[0])
 
 
 def _without_calls(of: Summary, rows: Sequence[Sequence[str]]) -> list[Sequence[str]]:
@@ -166,8 +164,3 @@ def phase_rows(of: Summary) -> list[tuple[str, ...]]:
         (p.phase, f"{p.nodes:,}", short(p.flops), f"{p.flops / max(whole.flops, 1):.1%}", size(p.made))
         for p in (*of.phases, whole)
     ]
-
-
-def indented(label: str, depth: int, width: int) -> str:
-    """A label behind two columns for each cell around it, at most a fifth of the width."""
-    return " " * min(2 * depth, width // 5) + label

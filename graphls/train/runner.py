@@ -120,7 +120,7 @@ class TrainRunner:
 def steps_in_a_call(step: Compiled, total: int) -> int:
     """How many of `total` steps run in one call: at most 256, with 64 MiB of inputs, random arrays and outputs."""
     values = (*step.graph.inputs, *step.graph.outputs, *(node.output for node in drawn_nodes(step.graph)))
-    size = sum(value.type.size * value.type.dtype.itemsize for value in values)
+    size = sum(value.type.nbytes for value in values)
     most = max(1, min(MOST_STEPS, MOST_BYTES // max(size, 1)))
     return -(-total // -(-total // most))
 

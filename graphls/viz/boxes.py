@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from graphls.ir.graph import Graph, Node, Value, walk
 from graphls.ir.text import reference
-from graphls.viz.plain import plain
-from graphls.viz.tree import Child, Group, Port, members
+from graphls.plain import shown
+from graphls.viz.tree import Child, Group, Port, members, node_of
 
 WIDEST = 38
 """So many columns a line of a box has."""
@@ -17,23 +17,17 @@ MOST_NAMES = 3
 
 def nodes_of(child: Child) -> Iterator[Node]:
     """Every node in a child, those of regions included."""
-    if isinstance(child, Node):
-        yield child
-    elif isinstance(child, Group):
-        if child.node is not None:
-            yield child.node
-        for inner in members(child):
-            if isinstance(inner, Node):
-                yield inner
-            elif isinstance(inner, Group) and inner.node is not None:
-                yield inner.node
+    for part in (child, *members(child)) if isinstance(child, Group) else (child,):
+        node = node_of(part)
+        if node is not None:
+            yield node
 
 
 def title(child: Child) -> str:
     """The first line of a box: a primitive, the label of a group, or what kind of port it is."""
     if isinstance(child, Node):
-        return plain(child.primitive.name, WIDEST)
-    return plain(child.kind if isinstance(child, Port) else child.label, WIDEST)
+        return shown(child.primitive.name, WIDEST)
+    return shown(child.kind if isinstance(child, Port) else child.label, WIDEST)
 
 
 def detail(child: Child) -> str:
@@ -41,10 +35,10 @@ def detail(child: Child) -> str:
     if isinstance(child, Node):
         return listed(child.outputs)
     if isinstance(child, Port):
-        return plain(f"{reference(child.value)}: {child.value.type}", WIDEST)
+        return shown(f"{reference(child.value)}: {child.value.type}", WIDEST)
     nodes = list(nodes_of(child))
     if len(nodes) == 1 and child.node is None:
-        return plain(f"{nodes[0].primitive.name} {listed(nodes[0].outputs)}", WIDEST)
+        return shown(f"{nodes[0].primitive.name} {listed(nodes[0].outputs)}", WIDEST)
     if child.node is not None:
         inside = f" · {_count(len(nodes) - 1)} inside"
         return listed(child.node.outputs, WIDEST - len(inside)) + inside
@@ -59,8 +53,8 @@ def listed(values: Iterable[Value], most: int = WIDEST) -> str:
     """A few names, and how many more there are."""
     names = list(dict.fromkeys(map(reference, values)))
     more = f" +{len(names) - MOST_NAMES}" if len(names) > MOST_NAMES else ""
-    text = ", ".join(plain(name, WIDEST) for name in names[:MOST_NAMES])
-    return plain(text, most - len(more)) + more
+    text = ", ".join(shown(name, WIDEST) for name in names[:MOST_NAMES])
+    return shown(text, most - len(more)) + more
 
 
 class States:
@@ -88,10 +82,10 @@ class States:
 
 def lines(child: Child, taken: Mapping[Value, None], states: States) -> tuple[str, ...]:
     """All lines of a box; `taken` are the values that no edge of the drawing brings it."""
-    shown = [title(child), detail(child)]
+    texts = [title(child), detail(child)]
     if isinstance(child, Port):
-        return tuple(shown)
+        return tuple(texts)
     reads = list(dict.fromkeys([*states.reads(child), *taken]))
-    shown += [f"← {listed(reads)}"] if reads else []
+    texts += [f"← {listed(reads)}"] if reads else []
     writes = states.writes(child)
-    return (*shown, *([f"→ {listed(writes)}"] if writes else ()))
+    return (*texts, *([f"→ {listed(writes)}"] if writes else ()))

@@ -6,13 +6,10 @@ from collections.abc import Iterator
 
 from graphls.ir.graph import Graph, Node, Value
 from graphls.ir.text import reference
+from graphls.plain import LONGEST, shown
 from graphls.viz.colours import MIXED, PHASES, WINDOW
-from graphls.viz.plain import plain
 from graphls.viz.tree import Child, Group, Port, grouped
 from graphls.viz.window import windows
-
-LONGEST = 200
-"""So many characters of a name are shown; Graphviz refuses strings of some thousands."""
 
 
 def to_dot(graph: Graph) -> str:
@@ -103,7 +100,7 @@ class _Dot:
 
 
 def _typed(value: Value) -> str:
-    return f"{plain(reference(value), LONGEST)} {value.type}"
+    return f"{shown(reference(value), LONGEST)} {value.type}"
 
 
 def _filled(colour: str) -> str:
@@ -115,6 +112,6 @@ def _label(*lines: str) -> str:
 
 
 def _quoted(*lines: str) -> str:
-    """The lines as a string of DOT, in which entities and escapes of Graphviz are shown and not read."""
-    shown = (plain(line, LONGEST + 40).replace("\\", "\\\\").replace('"', '\\"') for line in lines)
-    return '"' + "\\n".join(shown).replace("&", "&amp;") + '"'
+    """The lines as a string of DOT, in which entities and escapes are shown, not read; Graphviz refuses long ones."""
+    texts = (shown(line, LONGEST + 40).replace("\\", "\\\\").replace('"', '\\"') for line in lines)
+    return '"' + "\\n".join(texts).replace("&", "&amp;") + '"'

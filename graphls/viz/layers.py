@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TypeAlias
 
 from graphls.ir.graph import Value
@@ -41,6 +42,11 @@ class Edge:
     control: bool = False
     broken: bool = False
     via: tuple[Waypoint, ...] = ()
+
+    @property
+    def steps(self) -> tuple[tuple[Slot, Slot], ...]:
+        """What it joins in neighbouring rows, from the source to the target; none where it is broken."""
+        return () if self.broken else tuple(pairwise((self.source, *self.via, self.target)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,8 +151,7 @@ def _routed(rows: list[list[Slot]], edges: Sequence[Edge]) -> tuple[list[Edge], 
     """The edges with their waypoints, which are added to the rows, and the lines from each row to the next."""
     row_of = {slot: i for i, row in enumerate(rows) for slot in row}
     ways: dict[tuple[Child, bool, int], Waypoint] = {}
-    segments: dict[tuple[Slot, Slot], None] = {}
-    routed = []
+    routed: list[Edge] = []
     for edge in edges:
         first, last = row_of[edge.source], row_of[edge.target]
         if last - first > LONGEST:
@@ -159,9 +164,13 @@ def _routed(rows: list[list[Slot]], edges: Sequence[Edge]) -> tuple[list[Edge], 
                 ways[key] = Waypoint(edge.source)
                 rows[row].append(ways[key])
             via.append(ways[key])
-        segments.update(dict.fromkeys(zip([edge.source, *via], [*via, edge.target], strict=True)))
         routed.append(replace(edge, via=tuple(via)))
-    return routed, list(segments)
+    return routed, segments_of(routed)
+
+
+def segments_of(edges: Iterable[Edge]) -> list[tuple[Slot, Slot]]:
+    """What edges join in neighbouring rows, each pair once."""
+    return list(dict.fromkeys(step for edge in edges for step in edge.steps))
 
 
 def _packed(parts: Sequence[Sequence[Sequence[Slot]]]) -> Iterator[tuple[Slot, ...]]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from graphls.ir.graph import Node, Value
-from graphls.viz.tree import Child, Group, Port
+from graphls.ir.graph import Value
+from graphls.viz.tree import Child, Group, Port, node_of
 
 Pair = tuple[Child, Child, bool]
 """Source, target, and whether the edge is a control edge."""
@@ -57,7 +57,7 @@ class Links:
 def _given(child: Child) -> tuple[Value, ...]:
     if isinstance(child, Port):
         return (child.value,) if child.kind in ("input", "parameter") else ()
-    node = child.node if isinstance(child, Group) else child
+    node = node_of(child)
     return node.outputs if node else ()
 
 
@@ -66,7 +66,7 @@ def _needed(child: Child) -> Iterator[tuple[Value, bool]]:
         if child.kind in ("output", "yield"):
             yield child.value, False
         return
-    node: Node | None = child.node if isinstance(child, Group) else child
+    node = node_of(child)
     if node is not None:
         yield from ((value, False) for value in node.inputs)
         yield from ((value, True) for value in node.after)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import linecache
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from math import prod
 from typing import TYPE_CHECKING, Any
 
 from graphls.ir.diff import diff
-from graphls.ir.graph import Graph, Node, Value
+from graphls.ir.graph import Graph, Node, Value, Write
 from graphls.ir.text import attribute_text, lines, reference
 from graphls.ir.types import Type
+from graphls.plain import clipped
 from graphls.viz.layers import Edge, Layers, layered
 from graphls.viz.links import Links
 from graphls.viz.tree import Child, Group, Port, grouped
@@ -53,8 +53,7 @@ class _Numbers:
 class _PageData:
     def __init__(self) -> None:
         self.types, self.values, self.nodes = _Numbers(), _Numbers(), _Numbers()
-        self.lines, self.groups, self.places = _Numbers(), _Numbers(), _Numbers()
-        self.files: dict[str, set[int]] = {}
+        self.lines, self.groups, self.places, self.files = _Numbers(), _Numbers(), _Numbers(), _Numbers()
 
     def of(self, stages: Mapping[str, Graph], title: str, profile: Profile | None) -> dict[str, Any]:
         made: list[dict[str, Any]] = []
@@ -72,7 +71,7 @@ class _PageData:
             "lines": self.lines.records,
             "groups": self.groups.records,
             "places": self.places.records,
-            "files": [{"name": name, "lines": _source(name, numbers)} for name, numbers in self.files.items()],
+            "files": [{"name": name, "lines": _source(name, numbers)} for name, numbers in self.files.records],
             "stages": made,
         }
 
@@ -118,7 +117,7 @@ class _PageData:
         }
 
     def type(self, type: Type) -> int:
-        return self.types.add(type, [str(type), type_bytes(type)])
+        return self.types.add(type, [str(type), type.nbytes])
 
     def value(self, value: Value) -> int:
         if value in self.values:
@@ -148,9 +147,10 @@ class _PageData:
     def place(self, node: Node) -> int:
         if node.loc is None:
             return -1
-        numbers = self.files.setdefault(node.loc.file, set())
-        numbers.add(node.loc.line)
-        return self.places.add(node.loc, [list(self.files).index(node.loc.file), node.loc.line])
+        number = self.files.add(node.loc.file, (node.loc.file, set()))
+        _, shown = self.files.records[number]
+        shown.add(node.loc.line)
+        return self.places.add(node.loc, [number, node.loc.line])
 
     def line(self, text: str, what: object) -> int:
         """A line of text, with the node it shows or, where it shows none, the values in it."""
@@ -192,23 +192,18 @@ class _PageData:
         return {"rows": [[slots[slot] for slot in row] for row in layers.rows], "edges": list(map(edge, layers.edges))}
 
 
-def type_bytes(type: Type) -> int:
-    """The size of a value of this type in bytes, as the graph has it."""
-    return type.dtype.itemsize * prod(type.shape)
-
-
 def _values_of(what: object) -> Iterable[Value]:
     if isinstance(what, Graph):
         return what.inputs
     if isinstance(what, Value):
         return (what,)
-    if isinstance(what, tuple):
-        return what
-    return () if what is None else (what.state, what.value)  # type: ignore[attr-defined]
+    if isinstance(what, Write):
+        return what.state, what.value
+    return what if isinstance(what, tuple) else ()
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= LONGEST_LINE else text[: LONGEST_LINE - 1] + "…"
+    return clipped(text, LONGEST_LINE)
 
 
 def _source(file: str, numbers: set[int]) -> dict[str, str]:

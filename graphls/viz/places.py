@@ -7,11 +7,11 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from graphls.ir.graph import Graph, Value
+from graphls.plain import columns
 from graphls.viz.align import aligned
 from graphls.viz.boxes import States, detail, lines, title
-from graphls.viz.layers import Edge, Layers, Slot, Waypoint, layered
+from graphls.viz.layers import Edge, Layers, Slot, Waypoint, layered, segments_of
 from graphls.viz.links import Links
-from graphls.viz.plain import columns
 from graphls.viz.tree import Child, Group, Port
 
 MOST_BOXES = 120
@@ -123,7 +123,7 @@ class _Placer:
             layers.rows,
             {slot: width for slot, (width, _) in sizes.items()},
             {slot: STIFF if isinstance(slot, Waypoint) else size[0] for slot, size in sizes.items()},
-            _segments(layers.edges),
+            segments_of(layers.edges),
             {slot for slot in sizes if isinstance(slot, Waypoint)},
             ACROSS,
         )
@@ -176,17 +176,6 @@ class _Placer:
                 if inside is not None:
                     self.draw(drawing, inside, x + left, y + top)
         drawing.lines += [Line(edge, runs) for edge, runs in _runs(frame, x, y)]
-
-
-def _segments(edges: Sequence[Edge]) -> list[tuple[Slot, Slot]]:
-    """The lines between neighbouring rows, each once."""
-    steps = {
-        step: None
-        for edge in edges
-        if not edge.broken
-        for step in zip((edge.source, *edge.via), (*edge.via, edge.target), strict=True)
-    }
-    return list(steps)
 
 
 def _runs(frame: _Frame, x: float, y: float) -> list[tuple[Edge, tuple[Run, ...]]]:

@@ -18,7 +18,7 @@ def split(
     """
     earlier = {node: [p for p in before[node] if p in keys] for node in nodes}
     component = _components(nodes, keys, earlier)
-    levels = _levels([node for node in nodes if keys[node] in component], keys, component, earlier)
+    levels = _Levels([node for node in nodes if keys[node] in component], keys, component, earlier).found()
     pieces: dict[Hashable, list[Node]] = {}
     for node in nodes:
         pieces.setdefault((keys[node], levels.get(node, 0)), []).append(node)
@@ -37,66 +37,70 @@ def _components(
     return {key: number for number, members in enumerate(found) if len(members) > 1 for key in members}
 
 
-def _levels(
-    nodes: Sequence[Node],
-    keys: Mapping[Node, Hashable],
-    component: Mapping[Hashable, int],
-    earlier: Mapping[Node, Sequence[Node]],
-) -> dict[Node, int]:
-    """The level of each node that is in a cycle: that of its predecessors, or one more where an edge leads back."""
-    rank: dict[Hashable, int] = {}
-    levels: dict[Node, int] = {}
-    later: dict[Node, list[Node]] = {node: [] for node in nodes}
-    free: set[Node] = set()
-    for node in nodes:
-        own = rank.setdefault(keys[node], len(rank))
-        inside = [p for p in earlier[node] if component.get(keys[p]) == component[keys[node]]]
-        levels[node] = max((levels[p] + (rank[keys[p]] > own) for p in inside), default=0)
-        if all(p in free and keys[p] == keys[node] for p in inside):
-            free.add(node)
-        for p in inside:
-            later[p].append(node)
-    _sink(nodes, keys, rank, levels, later, free)
-    _merge(nodes, keys, rank, levels, later)
-    return levels
+class _Levels:
+    """The level of each node that is in a cycle: that of its predecessors, or one more where an edge leads back.
 
+    `rank` numbers keys in the order of their first nodes: an edge leads back where it leads to a lower rank. `free` are
+    the nodes that wait for nothing outside of their key.
+    """
 
-def _sink(
-    nodes: Sequence[Node],
-    keys: Mapping[Node, Hashable],
-    rank: Mapping[Hashable, int],
-    levels: dict[Node, int],
-    later: Mapping[Node, Sequence[Node]],
-    free: set[Node],
-) -> None:
-    """What waits for nothing outside of its key goes to the last piece of it that is not behind its users."""
-    there: dict[Hashable, set[int]] = {}
-    for node in nodes:
-        if node not in free:
-            there.setdefault(keys[node], set()).add(levels[node])
-    for node in reversed(nodes):
-        if node in free and later[node]:
-            own = rank[keys[node]]
-            latest = min(levels[user] - (own > rank[keys[user]]) for user in later[node])
-            levels[node] = max((level for level in there.get(keys[node], ()) if level <= latest), default=0)
+    def __init__(
+        self,
+        nodes: Sequence[Node],
+        keys: Mapping[Node, Hashable],
+        component: Mapping[Hashable, int],
+        earlier: Mapping[Node, Sequence[Node]],
+    ) -> None:
+        self.nodes = nodes
+        self.levels: dict[Node, int] = {}
+        self.rank: dict[Node, int] = {}
+        self.later: dict[Node, list[Node]] = {node: [] for node in nodes}
+        self.free: set[Node] = set()
+        ranks: dict[Hashable, int] = {}
+        for node in nodes:
+            self.rank[node] = ranks.setdefault(keys[node], len(ranks))
+            self._add(node, [p for p in earlier[node] if component.get(keys[p]) == component[keys[node]]])
 
+    def _add(self, node: Node, before: Sequence[Node]) -> None:
+        """Place a node behind its predecessors."""
+        own = self.rank[node]
+        self.levels[node] = max((self.levels[p] + (self.rank[p] > own) for p in before), default=0)
+        if all(p in self.free and self.rank[p] == own for p in before):
+            self.free.add(node)
+        for p in before:
+            self.later[p].append(node)
 
-def _merge(
-    nodes: Sequence[Node],
-    keys: Mapping[Node, Hashable],
-    rank: Mapping[Hashable, int],
-    levels: dict[Node, int],
-    later: Mapping[Node, Sequence[Node]],
-) -> None:
-    """A piece joins the next one of its key where nothing that waits for it comes before that."""
-    pieces: dict[tuple[int, int], list[Node]] = {}
-    for node in nodes:
-        pieces.setdefault((levels[node], rank[keys[node]]), []).append(node)
-    following: dict[int, int] = {}
-    for (level, own), piece in sorted(pieces.items(), key=lambda item: item[0], reverse=True):
-        users = (user for node in piece for user in later[node] if rank[keys[user]] != own)
-        latest = min((levels[user] - (own > rank[keys[user]]) for user in users), default=len(nodes))
-        if following.get(own, len(nodes) + 1) <= latest:
-            levels.update(dict.fromkeys(piece, following[own]))
-        else:
-            following[own] = level
+    def found(self) -> dict[Node, int]:
+        """The levels, with as few pieces as there can be."""
+        self._sink()
+        self._merge()
+        return self.levels
+
+    def _sink(self) -> None:
+        """What waits for nothing outside of its key goes to the last piece of it that is not behind its users."""
+        there: dict[int, set[int]] = {}
+        for node in self.nodes:
+            if node not in self.free:
+                there.setdefault(self.rank[node], set()).add(self.levels[node])
+        for node in reversed(self.nodes):
+            if node in self.free and self.later[node]:
+                own = self.rank[node]
+                latest = self._latest(own, self.later[node])
+                self.levels[node] = max((level for level in there.get(own, ()) if level <= latest), default=0)
+
+    def _merge(self) -> None:
+        """A piece joins the next one of its key where nothing that waits for it comes before that."""
+        pieces: dict[tuple[int, int], list[Node]] = {}
+        for node in self.nodes:
+            pieces.setdefault((self.levels[node], self.rank[node]), []).append(node)
+        following: dict[int, int] = {}
+        for (level, own), piece in sorted(pieces.items(), key=lambda item: item[0], reverse=True):
+            users = [user for node in piece for user in self.later[node] if self.rank[user] != own]
+            if following.get(own, len(self.nodes) + 1) <= self._latest(own, users):
+                self.levels.update(dict.fromkeys(piece, following[own]))
+            else:
+                following[own] = level
+
+    def _latest(self, own: int, users: Iterable[Node]) -> int:
+        """The last level at which a piece of a rank stands before all of its users."""
+        return min((self.levels[user] - (own > self.rank[user]) for user in users), default=len(self.nodes))

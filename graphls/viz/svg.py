@@ -7,10 +7,10 @@ from itertools import pairwise
 from xml.sax.saxutils import escape
 
 from graphls.ir.graph import Graph, Node, Value
+from graphls.plain import columns, shown
 from graphls.viz.boxes import nodes_of
 from graphls.viz.colours import BADGES, MIXED, PHASES, WINDOW
 from graphls.viz.places import HEADER, LINE, MOST_BOXES, PADDING, Box, Line, opened, placed
-from graphls.viz.plain import columns, plain
 from graphls.viz.tree import Child, Group, Port, grouped
 from graphls.viz.window import windows
 
@@ -27,7 +27,7 @@ def to_svg(graph: Graph, boxes: int = MOST_BOXES) -> str:
     """
     root = grouped(graph)
     drawing = placed(graph, root, opened(root, boxes))
-    width = max(drawing.width + 2 * MARGIN, 10 * columns(plain(graph.name, 40)) + 600)
+    width = max(drawing.width + 2 * MARGIN, 10 * columns(shown(graph.name, 40)) + 600)
     height = drawing.height + LEGEND - HEADER + MARGIN
     shift = f"translate({_number((width - drawing.width) / 2)} {LEGEND - HEADER})"
     window = _Shades(graph)
@@ -125,7 +125,7 @@ def _labels(lines: Collection[Line]) -> Iterator[str]:
     for line, values in starts.values():
         text = ", ".join(str(v.type) for v in values) if len(values) < 3 else f"{len(values)} values"
         x, _, y = line.runs[0]
-        yield _words("type", x + 4, y + 12, plain(text, 40))
+        yield _words("type", x + 4, y + 12, shown(text, 40))
 
 
 def _shade(box: Box) -> str:
@@ -141,7 +141,7 @@ def _title(child: Child) -> str:
 
 
 def _legend(graph: Graph) -> Iterator[str]:
-    name = plain(graph.name, 40)
+    name = shown(graph.name, 40)
     yield _words("head", MARGIN, 24, name)
     x = MARGIN + columns(name) * 10 + 20.0
     for phase, badge in BADGES.items():
@@ -202,8 +202,8 @@ def _rules(rules: dict[str, str]) -> str:
     return "".join(f".graphls-picture {names}{{{what}}}" for names, what in rules.items())
 
 
-def _text(text: str, most: int | None = None) -> str:
-    return escape(plain(text, most), {'"': "&quot;"})
+def _text(text: str, most: int) -> str:
+    return escape(shown(text, most), {'"': "&quot;"})
 
 
 def _area(x: float, y: float, width: float, height: float) -> str:

@@ -69,6 +69,13 @@ def members(group: Group) -> Iterator[Child]:
             yield from members(child)
 
 
+def node_of(child: Child) -> Node | None:
+    """The node that a child is, or whose regions are in it; None for ports and other groups."""
+    if isinstance(child, Group):
+        return child.node
+    return child if isinstance(child, Node) else None
+
+
 class _Tree:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from graphls.ir.graph import Graph, Node, walk
+from graphls.ir.graph import Graph, Node, inside
 from graphls.passes.windows import blocks
 from graphls.passes.windows import windows as windows_of
 
@@ -14,11 +14,7 @@ def windows(graph: Graph) -> tuple[tuple[Node, Node, frozenset[Node]], ...]:
     in their regions. Windows of regions come after those of the graph; before the overflow pass there are none.
     """
     return tuple(
-        (window.start, window.get, frozenset(inner for node in window.inside for inner in _all(node)))
+        (window.start, window.get, frozenset(inner for node in window.inside for inner in (node, *inside(node))))
         for nodes in blocks(graph)
         for window in windows_of(nodes)
     )
-
-
-def _all(node: Node) -> list[Node]:
-    return [node, *(inner for region in node.regions for inner in walk(region))]

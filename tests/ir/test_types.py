@@ -105,4 +105,5 @@ def test_a_token_holds_no_data() -> None:
 def test_shapes_and_sizes() -> None:
     kind = Type(float32, (2, 3))
     assert (kind.rank, kind.size, Type(float32).size, Type(float32, (0, 3)).size) == (2, 6, 1, 0)
+    assert (kind.nbytes, TOKEN.nbytes) == (6 * kind.dtype.itemsize, 0)
     assert (str(kind.with_dtype(float16)), str(kind.with_shape((6,)))) == ("f16[2,3]", "f32[6]")

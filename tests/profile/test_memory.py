@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 
 from graphls.ir import Graph, Node, Value, parse, walk
-from graphls.profile.memory import Memory, memory_of, value_bytes
+from graphls.profile.memory import Memory, memory_of
 from tests.ir.graphs import graphs
 from tests.profile.steps import STEPS
 
@@ -65,7 +65,7 @@ def plain_peak(graph: Graph) -> int:
 
     values = [v for v in made if v not in same and v not in written]
     moments = [place for _, place in places(graph)]
-    return max((sum(value_bytes(v.type) for v in values if is_alive(v, m)) for m in moments), default=0)
+    return max((sum(v.type.nbytes for v in values if is_alive(v, m)) for m in moments), default=0)
 
 
 @given(graphs())
@@ -189,7 +189,7 @@ def test_numbers_that_the_host_draws_count_twice(name: str) -> None:
     step, inputs = STEPS[name]("numpy")
     drawn = [n for n in walk(step.graph) if getattr(n.primitive, "on_host", False)]
     given = sum(array.nbytes for array in inputs)
-    assert memory_of(step.graph, "numpy").inputs == given + 2 * sum(value_bytes(n.output.type) for n in drawn)
+    assert memory_of(step.graph, "numpy").inputs == given + 2 * sum(n.output.type.nbytes for n in drawn)
     assert bool(drawn) == (name in ("dropout", "attention"))
 
 

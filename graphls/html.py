@@ -32,11 +32,14 @@ class Page:
         self.parts.append(f'<table style="border-collapse:collapse;margin:.5em 0">{"".join(rows)}</table>')
 
     def table(self, header: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> None:
-        """A table of texts, the first columns to the left and the others, which are numbers, to the right."""
+        """A table of texts, the first columns to the left and the others, which are numbers, to the right.
+
+        Spaces that the first text of a row begins with stay.
+        """
         styles = [LABEL if i < left else f"{LABEL};{RIGHT}" for i in range(len(header))]
         pairs = zip(styles, header, strict=True)
         head = "".join(f'<th scope="col" style="{style}">{escape(name)}</th>' for style, name in pairs)
-        lines = "".join(f'<tr style="background:none">{_cells(row, left)}</tr>' for row in rows)
+        lines = "".join(f'<tr style="background:none">{_cells(_indented(row), left)}</tr>' for row in rows)
         self.parts.append(
             f'<table style="border-collapse:collapse;margin:.5em 0"><thead><tr style="background:none">{head}</tr>'
             f"</thead><tbody>{lines}</tbody></table>"
@@ -53,3 +56,8 @@ class Page:
 
 def _cells(row: Sequence[str], left: int) -> str:
     return "".join(f'<td style="{CELL if i < left else NUMBER}">{escape(text)}</td>' for i, text in enumerate(row))
+
+
+def _indented(row: Sequence[str]) -> Sequence[str]:
+    name = row[0].lstrip(" ")
+    return ["\N{NO-BREAK SPACE}" * (len(row[0]) - len(name)) + name, *row[1:]]
