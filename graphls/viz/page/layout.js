@@ -210,6 +210,7 @@ function ports(wires) {
   return points;
 }
 
+// A wire goes straight down to the end of its row, past neighbours that are taller, and bends between the rows.
 function routed(wire, points, x, y) {
   const ends = points.get(wire), { source, target } = wire;
   const start = [x + source.x + ends.source, y + source.y + source.height];
@@ -218,7 +219,7 @@ function routed(wire, points, x, y) {
     const path = `M${start} v16 M${[end[0], end[1] - 16]} v16`;
     return { ...wire, path, span: [Math.min(start[0], end[0]), start[1], Math.max(start[0], end[0]), end[1]] };
   }
-  let path = `M${start}`, [px, py] = start;
+  let [px, py] = [start[0], y + source.y + source.lineHeight], path = `M${start} V${py}`;
   const bend = (tx, ty) => {
     const half = Math.max(10, (ty - py) / 2);
     path += ` C${px} ${py + half} ${tx} ${ty - half} ${tx} ${ty}`;
