@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-PHASES = {"forward": "#0072b2", "backward": "#d55e00", "check": "#aa4499", "update": "#009e73"}
-"""Colours that stay apart for colour-blind people, on light and on dark."""
+PHASES = {"forward": "#0072b2", "backward": "#c25500", "check": "#862d86", "update": "#006b4f"}
+"""Colours on light ground that stay apart for colour-blind people; those of the page, which tests them."""
+PHASES_ON_DARK = {"forward": "#4aa8e0", "backward": "#f28a3c", "check": "#f2b8e6", "update": "#5ad19a"}
 BADGES = {"forward": "F", "backward": "B", "check": "C", "update": "U"}
 MIXED = "#8a8f98"
 """What is of several phases, and ports."""

@@ -9,7 +9,7 @@ from xml.sax.saxutils import escape
 from graphls.ir.graph import Graph, Node, Value
 from graphls.plain import columns, shown
 from graphls.viz.boxes import nodes_of
-from graphls.viz.colours import BADGES, MIXED, PHASES, WINDOW
+from graphls.viz.colours import BADGES, MIXED, PHASES, PHASES_ON_DARK, WINDOW
 from graphls.viz.places import HEADER, LINE, MOST_BOXES, PADDING, Box, Line, opened, placed
 from graphls.viz.tree import Child, Group, Port, grouped
 from graphls.viz.window import windows
@@ -192,6 +192,8 @@ def _style() -> str:
         ".edge": "stroke:#9aa4af",
         ".arrow": "fill:#9aa4af",
         ".box rect": "fill-opacity:.28",
+        **{f".{p} rect": f"fill:{c};stroke:{c}" for p, c in PHASES_ON_DARK.items()},
+        ".ends rect": f"stroke:{WINDOW}",
         ".open rect": "fill-opacity:.12",
         ".window": "fill-opacity:.22",
     }

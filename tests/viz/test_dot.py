@@ -55,7 +55,7 @@ def test_a_step_in_dot() -> None:
 def test_boxes_have_the_colour_of_their_phase_and_windows_amber_borders() -> None:
     found = (line for line in to_dot(step()).splitlines() if "ellipse" not in line)
     lines = {name: line for line in found for name in re.findall(r"\\n(%[a-z0-9_]+) ", line)[:1]}
-    for name, colour in (("%a", "#0072b2"), ("%gd", "#d55e00"), ("%overflow", "#aa4499"), ("%w_2", "#009e73")):
+    for name, colour in (("%a", "#0072b2"), ("%gd", "#c25500"), ("%overflow", "#862d86"), ("%w_2", "#006b4f")):
         assert f'fillcolor="{colour}30"' in lines[name]
     amber = {name for name, line in lines.items() if 'color="#f0b429", penwidth=3' in line}
     assert amber == {"%status", "%seed", "%ge", "%wide", "%gd", "%gw", "%overflow"}

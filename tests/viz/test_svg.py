@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 from itertools import combinations
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 from hypothesis import given, settings
 
 import graphls
+from graphls import viz
 from graphls.ir import Graph, parse
+from graphls.viz.colours import PHASES, PHASES_ON_DARK, WINDOW
 from graphls.viz.places import Box, opened, placed
 from graphls.viz.svg import to_svg
 from graphls.viz.tree import Group, Port, grouped, members
@@ -47,7 +50,7 @@ def test_a_step_shows_phases_by_colour_and_letter() -> None:
     assert {"F", "B", "C", "U"} == set(texts(picture, "badge"))
     style = picture.find(f"{SVG}style")
     assert style is not None and style.text is not None and "prefers-color-scheme:dark" in style.text
-    assert all(colour in style.text for colour in ("#0072b2", "#d55e00", "#aa4499", "#009e73", "#f0b429"))
+    assert all(colour in style.text for colour in (*PHASES.values(), *PHASES_ON_DARK.values(), WINDOW))
 
 
 def test_lines_have_types_and_control_edges_are_dashed() -> None:
@@ -177,3 +180,10 @@ def test_ports_say_what_they_are() -> None:
     assert {"input", "output", "yield"} <= set(texts(picture, "name"))
     assert "%x: f32[4]" in texts(picture, "more")
     assert any(isinstance(child, Port) for child in grouped(step()).children)
+
+
+def test_pictures_have_the_colours_of_the_page() -> None:
+    style = (Path(viz.__file__).parent / "page" / "page.css").read_text(encoding="utf-8")
+    for phase, colour in PHASES.items():
+        assert f"--{phase}: light-dark({colour}, {PHASES_ON_DARK[phase]});" in style
+    assert f"--window: {WINDOW};" in style
