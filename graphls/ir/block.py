@@ -26,9 +26,12 @@ class Block:
             self.leaving[value] = (*self.leaving.get(value, ()), place)
 
     def fate(self, value: Value) -> Hashable:
-        """What tells a result or a parameter from the others of its node: its type, who reads it, where it leaves."""
-        readers = sorted((node.primitive.name, slot) for node, slot in self.users.get(value, ()))
-        return value.type, tuple(readers), self.leaving.get(value, ())
+        """What tells a result or a parameter from the others of its node: its end, and who reads it."""
+        return self.end(value), tuple(sorted((node.primitive.name, slot) for node, slot in self.users.get(value, ())))
+
+    def end(self, value: Value) -> Hashable:
+        """The type of a value, and as which output and into which states it leaves the graph."""
+        return value.type, self.leaving.get(value, ())
 
 
 def _places(graph: Graph, place: tuple[Node, int] | None) -> Iterator[tuple[Node, tuple[Node, int] | None]]:
@@ -64,7 +67,7 @@ def corresponding(first: Values, before: Block, second: Values, after: Block) ->
     """The numbers of the results, or parameters, of two nodes that correspond.
 
     Those are the ones that are one object; else all in order, where the types are the same; else those with the same
-    fate, and then those with the same type.
+    fate, and then those with the same end.
     """
     numbers = {value: j for j, value in enumerate(second)}
     kept = [(i, numbers[value]) for i, value in enumerate(first) if value in numbers]
@@ -75,7 +78,7 @@ def corresponding(first: Values, before: Block, second: Values, after: Block) ->
     pairs: dict[int, int] = {}
     for keys in (
         ([before.fate(v) for v in first], [after.fate(v) for v in second]),
-        ([v.type for v in first], [v.type for v in second]),
+        ([before.end(v) for v in first], [after.end(v) for v in second]),
     ):
         free: dict[Hashable, list[int]] = {}
         for j in sorted({*range(len(second))} - {*pairs.values()}, reverse=True):

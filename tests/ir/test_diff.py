@@ -216,6 +216,18 @@ def test_a_carry_of_a_scan_that_is_gone_leaves_the_others_alone() -> None:
     assert [b.output.name for _, b in difference.changed] == ["q"]
 
 
+def test_nodes_that_share_nothing_are_not_taken_for_some_that_changed() -> None:
+    """Unless each is the only one of its kind in its cell."""
+    for count in (1, 2):
+        states = "".join(f"  state @m{i}: f32[4]\n" for i in range(count))
+        nodes = "".join(f"  %a{i} = mul(@m{i}, @m{i}) : f32[4]\n" for i in range(count))
+        writes = "".join(f"  @m{i} <- %a{i}\n" for i in range(count))
+        before = f"graph @g() {{\n{states}{nodes}{writes}  return\n}}\n"
+        difference = parse(before).diff(parse(before.replace("@m", "@n")))
+        assert names(difference.removed) == names(difference.added) == [[], ["a0", "a1"]][count - 1]
+        assert len(difference.states) == len(difference.writes) == 2 * count
+
+
 def renamed(graph: Graph, seed: int, values: dict[Value, Value] | None = None) -> Graph:
     """The same graph with other names for all but states, and its nodes in another order, which data edges allow."""
     values = {} if values is None else values
