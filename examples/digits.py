@@ -1,6 +1,6 @@
 """Train a small convolutional network on handwritten digits, in float16 with dynamic loss scaling, on a CPU.
 
-Run it with `make demo`. It leaves every stage of the compiled step, and the step itself as ONNX, in out/demo/.
+Run it with `make demo`. It leaves a page that shows the step, every stage of it, and the step as ONNX in out/demo/.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def main() -> None:
     correct = network(test_images).asnumpy().argmax(1) == test_labels
     console.print(f"test accuracy {correct.mean():.4f} on {len(correct)} images, {skipped} steps skipped")
     step.dump(Path("out/demo"))
-    console.print("every stage as text and DOT, and the step as ONNX: out/demo/")
+    console.print("see the step in out/demo/index.html; every stage is there as text and DOT, and the step as ONNX")
 
 
 if __name__ == "__main__":
