@@ -107,3 +107,19 @@ def test_states_and_details_with_hundreds_of_rows_are_shortened(page: Page, size
     before = states.get_by_role("row").count()
     more.click()
     assert states.get_by_role("row").count() > before
+
+
+def test_groups_whose_titles_are_out_of_sight_are_named_above(page: Page) -> None:
+    above = page.get_by_role("navigation", name="Groups around the middle")
+    expect(above).to_be_hidden()
+    search(page, "softmax layers.7.self_attn")
+    page.keyboard.press("Enter")
+    shown = above.get_by_role("button")
+    expect(shown.filter(has_text="layers.7")).to_be_visible()
+    names = [name.split()[-1] for name in shown.all_inner_texts()]
+    assert names[1:6] == ["forward", "network", "_backbone", "encoder", "layers"]
+    shown.filter(has_text="layers.7").click()
+    expect(box(page, "cell layers.7").first).to_be_focused()
+    expect(shown.filter(has_text="layers.7")).to_have_count(0)
+    page.get_by_role("button", name="fit").click()
+    expect(above).to_be_hidden()

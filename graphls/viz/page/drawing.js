@@ -2,6 +2,7 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 const MARGIN = 700;
+const TRAIL = 34;
 const PAPER = 900;
 const TOP = 14;
 const BADGES = { forward: "F", backward: "B", check: "C", update: "U" };
@@ -29,6 +30,8 @@ class Drawing {
     this.scroller = document.getElementById("graph");
     this.canvas = document.getElementById("canvas");
     this.sizer = document.getElementById("sizer");
+    this.trail = document.getElementById("trail");
+    this.around = [];
     this.layers = Object.fromEntries(["frames", "shade", "wires", "boxes", "overlay"].map((id) => [id, document.getElementById(id)]));
     this.zoom = 1;
     this.whole = false;
@@ -124,6 +127,7 @@ class Drawing {
   // Draws what has come near and drops what has gone far, once the visible part leaves what was last drawn.
   refresh(force = false) {
     if (!this.drawing) return;
+    this.follow();
     const [left, top, right, bottom] = this.visible(), done = this.rendered;
     if (!force && done && left >= done[0] && top >= done[1] && right <= done[2] && bottom <= done[3]) return;
     const margin = MARGIN / Math.max(this.zoom, 0.3);
@@ -145,6 +149,18 @@ class Drawing {
     this.made.forEach((made) => made.forEach((each) => each.remove()));
     this.made = kept;
     this.mark();
+  }
+
+  // Names the open groups around the middle whose titles are out of sight.
+  follow() {
+    const [left, top, right, bottom] = this.visible(), x = (left + right) / 2, y = (top + bottom) / 2;
+    const around = this.drawing.boxes.filter((box) => box.open && box.left <= x && box.top <= y && box.left + box.width >= x && box.top + box.height >= y);
+    const hidden = this.whole ? [] : around.filter((box) => box.top < top || box.left < left).map((box) => box.item);
+    if (hidden.length === this.around.length && hidden.every((item, i) => item === this.around[i])) return;
+    this.around = hidden;
+    this.trail.hidden = !hidden.length;
+    this.trail.replaceChildren(...hidden.map((item) => element("button", { className: "link", type: "button", title: `Go to ${item.group.path || item.label}`, onclick: () => this.events.select(item, true) },
+      ...[...item.phases].map(badge), " ", element("bdi", { textContent: short(item.label || "(unnamed)", 24) }))));
   }
 
   box(box) {
@@ -179,7 +195,6 @@ class Drawing {
     const { item, open } = box, group = isGroup(item);
     const kind = group ? item.group.kind : "leaf";
     const head = element("div", { className: "head" });
-    if (open) Object.assign(head.style, { top: `${Math.min(item.depth, 7) * 24}px`, maxWidth: `${box.width - 16}px` });
     if (group) head.append(element("span", { className: "fold", textContent: open ? "▾" : "▸", title: open ? "Fold (Enter)" : "Open (Enter)" }));
     for (const phase of PHASES) if (item.phases.has(phase)) head.append(element("span", { className: `badge ${phase}`, textContent: BADGES[phase], title: phase }));
     head.append(element("bdi", { className: "title", textContent: box.title }));
@@ -257,8 +272,7 @@ class Drawing {
     if (!box) return;
     const [left, top] = [this.left + box.left * zoom, TOP + box.top * zoom], width = Math.min(box.width * zoom, scroller.clientWidth), height = Math.min(box.height * zoom, scroller.clientHeight - 80);
     if (left < scroller.scrollLeft || left + width > scroller.scrollLeft + scroller.clientWidth) scroller.scrollLeft = left + width / 2 - scroller.clientWidth / 2;
-    const heads = Math.min(item.depth, 7) * 24 * zoom;
-    if (top - heads < scroller.scrollTop || top + height > scroller.scrollTop + scroller.clientHeight) scroller.scrollTop = top + height / 2 - scroller.clientHeight / 2;
+    if (top - TRAIL < scroller.scrollTop || top + height > scroller.scrollTop + scroller.clientHeight) scroller.scrollTop = top + height / 2 - scroller.clientHeight / 2;
     this.refresh();
     if (focus) this.elementOf(item)?.focus({ preventScroll: true });
   }
