@@ -11,7 +11,7 @@ import numpy as np
 
 from graphls.ir.arrays import dump_array
 from graphls.ir.errors import GraphTypeError
-from graphls.ir.graph import Graph, Location, Node, Value
+from graphls.ir.graph import Graph, Location, Node, Value, Write
 from graphls.ir.types import DType
 
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_.]+")
@@ -34,8 +34,7 @@ def lines(graph: Graph) -> Iterator[tuple[str, object]]:
     for node in graph.nodes:
         yield from _node_lines(node, "  ")
     for write in graph.writes:
-        in_place = " in place" if write.in_place else ""
-        yield f"  {reference(write.state)} <- {reference(write.value)}{in_place}", write
+        yield f"  {written(write)}", write
     yield f"  return {references(graph.outputs)}".rstrip(), graph.outputs
     yield "}", None
 
@@ -43,6 +42,11 @@ def lines(graph: Graph) -> Iterator[tuple[str, object]]:
 def reference(value: Value) -> str:
     """How the text names a value: `%x`, or `@w` for a state."""
     return ("@" if value.is_state else "%") + quoted(value.name)
+
+
+def written(write: Write) -> str:
+    """How the text says what a state holds after the step: `@w <- %new in place`."""
+    return f"{reference(write.state)} <- {reference(write.value)}{' in place' if write.in_place else ''}"
 
 
 def references(values: Iterable[Value]) -> str:

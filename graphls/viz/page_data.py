@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import linecache
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from graphls.ir.diff import diff
+from graphls.ir.diff import Difference, diff
 from graphls.ir.graph import Graph, Node, Value, Write
-from graphls.ir.text import attribute_text, lines, reference
+from graphls.ir.text import attribute_text, declarations, lines, reference, written
 from graphls.ir.types import Type
 from graphls.plain import clipped
 from graphls.viz.layers import Edge, Layers, layered
@@ -94,12 +94,13 @@ class _PageData:
 
     def difference(self, before: Graph | None, after: Graph) -> dict[str, Any]:
         if before is None:
-            return {"added": [], "removed": [], "changed": []}
+            return {"added": [], "removed": [], "changed": [], "others": []}
         found = diff(before, after)
         return {
             "added": [self.node(node) for node in found.added],
             "removed": [self.node(node) for node in found.removed],
             "changed": [[self.node(a), self.node(b), found.was[b]] for a, b in found.changed],
+            "others": list(_others(found)),
         }
 
     def profile(self, profile: Profile) -> dict[str, Any]:
@@ -190,6 +191,14 @@ class _PageData:
             return [*ends, each.control + 2 * each.broken, [slots[slot] for slot in each.via]]
 
         return {"rows": [[slots[slot] for slot in row] for row in layers.rows], "edges": list(map(edge, layers.edges))}
+
+
+def _others(found: Difference) -> Iterator[list[str]]:
+    """What changed beside the nodes: the text before and after of each, "" where there is none."""
+    pairs = {"input": found.inputs, "state": found.states, "return": found.outputs}
+    for kind, values in pairs.items():
+        yield from ([f"{kind} {declarations((value,))}" if value else "" for value in pair] for pair in values)
+    yield from ([written(write) if write else "" for write in pair] for pair in found.writes)
 
 
 def _values_of(what: object) -> Iterable[Value]:

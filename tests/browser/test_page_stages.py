@@ -108,16 +108,17 @@ def is_moved(was: Sequence[str]) -> bool:
 
 def test_the_changes_say_what_a_pass_did(page: Page, digits_step: graphls.Compiled) -> None:
     changes = panel(page, "Changes")
-    for (_, before), (name, after) in pairwise(digits_step.stages.items()):
+    for (before_name, before), (name, after) in pairwise(digits_step.stages.items()):
         found = diff(before, after)
         stage(page, name).click()
         moved = sum(is_moved(found.was[node]) for _, node in found.changed)
         sizes = {"Changed": len(found.changed) - moved, "Moved": moved}
-        sizes |= {"New": len(found.added), "Gone": len(found.removed)}
+        others = len([*found.inputs, *found.states, *found.writes, *found.outputs])
+        sizes |= {"New": len(found.added), "Gone": len(found.removed), "Also different": others}
         titles = [f"{title} ({size})" for title, size in sizes.items() if size]
         expect(changes.get_by_role("heading")).to_have_text(titles)
         if not titles:
-            expect(changes).to_contain_text("The nodes are those of")
+            expect(changes).to_contain_text(f"The same as {before_name}, up to names and order.")
     stage(page, "00_trace").click()
     expect(changes).to_contain_text("This is the first stage.")
 

@@ -77,7 +77,7 @@ def test_stages_share_what_passes_left_alone() -> None:
     graph = small()
     data = data_of(page({"a": graph, "b": graph}))
     assert len(data["nodes"]) == 2 and data["stages"][0]["root"] == data["stages"][1]["root"]
-    assert data["stages"][1]["difference"] == {"added": [], "removed": [], "changed": []}
+    assert data["stages"][1]["difference"] == {"added": [], "removed": [], "changed": [], "others": []}
 
 
 def test_a_stage_says_what_its_pass_did() -> None:
@@ -86,6 +86,7 @@ def test_a_stage_says_what_its_pass_did() -> None:
     without = parse("graph @main(%x: f16[4,2]) {\n  %y = relu(%x) : f16[4,2]  // forward\n  return %y\n}\n")
     data = data_of(page({"a": graph, "b": without}))
     difference = data["stages"][1]["difference"]
+    assert difference["others"] == [["state @w: f32[2,3]", ""], ["return %y: f16[4,3]", "return %y: f16[4,2]"]]
     primitives = [node["primitive"] for node in data["nodes"]]
     assert [primitives[node] for node in difference["added"]] == ["relu"]
     assert [primitives[node] for node in difference["removed"]] == [cast.primitive.name, product.primitive.name]

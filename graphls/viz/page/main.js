@@ -250,7 +250,7 @@ function tabList(list, choose) {
 
 function stageTab({ name, difference }, number) {
   const counts = [["+", difference.added.length], ["−", difference.removed.length], ["~", difference.changed.length]];
-  const marks = number ? counts.filter(([, count]) => count).map(([sign, count]) => `${sign}${count}`).join(" ") || "=" : "";
+  const marks = number ? counts.filter(([, count]) => count).map(([sign, count]) => `${sign}${count}`).join(" ") || (difference.others.length ? "" : "=") : "";
   return element("button", { type: "button", role: "tab", dataset: { stage: number }, "aria-controls": "graph", "aria-selected": "false" },
     element("bdi", { textContent: name }), element("span", { className: "counts", textContent: marks }));
 }

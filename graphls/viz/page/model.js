@@ -16,15 +16,16 @@ const nodeText = (node) => textOfNode.get(node) ?? data.nodes[node].primitive;
 
 const nodeName = (node) => `${data.nodes[node].primitive} ${data.nodes[node].outputs.map(valueText).join(" ")}`;
 
+// Three digits, and all of those before the point.
+const digits = (number) => number >= 999.5 ? number.toFixed(0) : number.toPrecision(3);
+
 function bytesText(bytes) {
   if (bytes < 1024) return `${bytes} B`;
   const power = Math.min(4, Math.floor(Math.log2(bytes) / 10));
-  return `${(bytes / 1024 ** power).toPrecision(3)} ${["", "KiB", "MiB", "GiB", "TiB"][power]}`;
+  return `${digits(bytes / 1024 ** power)} ${["", "KiB", "MiB", "GiB", "TiB"][power]}`;
 }
 
-function secondsText(seconds) {
-  return seconds < 1e-3 ? `${(seconds * 1e6).toPrecision(3)} µs` : `${(seconds * 1e3).toPrecision(3)} ms`;
-}
+const secondsText = (seconds) => seconds < 1e-3 ? `${digits(seconds * 1e6)} µs` : `${digits(seconds * 1e3)} ms`;
 
 const shareText = (share) => `${(share * 100).toFixed(1)} %`;
 const counted = (count, noun) => `${count} ${noun}${count === 1 ? "" : "s"}`;

@@ -228,7 +228,7 @@ class Panels {
   }
 
   showChanges() {
-    const { added, removed, changed } = this.stage.difference, stage = this.stage;
+    const { added, removed, changed, others } = this.stage.difference, stage = this.stage;
     if (!stage.number) return this.changes.replaceChildren(element("p", { className: "hint", textContent: "This is the first stage." }));
     const before = data.stages[stage.number - 1].name;
     const list = (title, nodes, make) => nodes.length ? [element("h3", { textContent: `${title} (${nodes.length})` }), element("div", { className: "list" }, ...this.limited(nodes.map(make), 100))] : [];
@@ -237,7 +237,7 @@ class Panels {
     const isMoved = ([, , was]) => was.length === 1 && /^in (region|no region)/.test(was[0]);
     const moved = changed.filter(isMoved), rest = changed.filter((change) => !isMoved(change));
     this.changes.replaceChildren(
-      element("p", { textContent: added.length + removed.length + changed.length ? `Compared with ${before}.` : `The nodes are those of ${before}.` }),
+      element("p", { textContent: added.length + removed.length + changed.length + others.length ? `Compared with ${before}.` : `The same as ${before}, up to names and order.` }),
       ...list("Changed", rest, ([old, node, was]) => element("div", { className: "pair" },
         sign("removed", "−", element("bdi", { textContent: short(nodeText(old), 500) })), sign("added", "+", text(node)),
         ...was.map((each) => element("div", { className: "was", textContent: `was ${each}` })))),
@@ -245,6 +245,8 @@ class Panels {
         sign("changed", "~", text(node)), element("div", { className: "was", textContent: `was ${was[0]}` }))),
       ...list("New", added, (node) => sign("added", "+", text(node))),
       ...list("Gone", removed, (node) => sign("removed", "−", link(nodeText(node), `Show it in ${before}`, () => this.events.earlier(node), 500))),
+      ...list("Also different", others, ([old, now]) => element("div", { className: "pair" },
+        ...[["removed", "−", old], ["added", "+", now]].filter(([, , each]) => each).map(([name, mark, each]) => sign(name, mark, element("bdi", { textContent: short(each, 500) }))))),
     );
   }
 
