@@ -93,7 +93,7 @@ def optimize(options: argparse.Namespace) -> int:
     if options.html:
         from graphls.viz.html import write_page
 
-        write_page(options.html, {stage.name: stage.graph for stage in stages})
+        write_page(options.html, {stage.name: stage.graph for stage in stages}, below=Path.cwd())
     _write(options.output, dump(graph))
     return 0
 

@@ -33,7 +33,7 @@ def dump_files(options: argparse.Namespace) -> int:
     if options.html:
         from graphls.viz.html import write_page
 
-        write_page(options.html, stages)
+        write_page(options.html, stages, below=Path.cwd())
     if options.dot:
         from graphls.viz.dot import to_dot
 

@@ -28,7 +28,7 @@ def view(options: argparse.Namespace) -> int:
     file = Path(options.file)
     graph = read_any(file)
     page = Path(options.html or file.with_name(f"{file.name}.html")).resolve()
-    write_page(page, {file.stem: graph})
+    write_page(page, {file.stem: graph}, below=Path.cwd())
     print(page)
     if not options.no_open:
         import webbrowser

@@ -23,29 +23,36 @@ SCRIPTS = ("model.js", "layout.js", "drawing.js", "text.js", "panels.js", "searc
 
 
 def write_page(
-    path: str | os.PathLike[str], stages: Mapping[str, Graph], title: str | None = None, profile: Profile | None = None
+    path: str | os.PathLike[str],
+    stages: Mapping[str, Graph],
+    title: str | None = None,
+    profile: Profile | None = None,
+    below: Path | None = None,
 ) -> Path:
     """Write the page of these stages to a file, at once or not at all, and return its path; see `page`.
 
     Raises GraphFileError where the file cannot be written.
     """
     file = as_path(path)
-    write_text(file, page(stages, title, profile))
+    write_text(file, page(stages, title, profile, below))
     return file
 
 
-def page(stages: Mapping[str, Graph], title: str | None = None, profile: Profile | None = None) -> str:
+def page(
+    stages: Mapping[str, Graph], title: str | None = None, profile: Profile | None = None, below: Path | None = None
+) -> str:
     """The HTML of a page with a tab for each stage; the same stages give the same text.
 
-    `title` is the name of the last graph unless given; a profile shows times in the last stage. Raises GraphValueError
-    where there is no stage.
+    `title` is the name of the last graph unless given; a profile shows times in the last stage. Lines of source are
+    part of the page: those of all `.py` files and notebook cells that the graphs name or, where the graphs may be a
+    stranger's, of files `below` a folder only. Raises GraphValueError where there is no stage.
     """
     from graphls.viz.page_data import page_data
 
     if not stages:
         raise GraphValueError("A page shows at least one graph; give it the stages by name.")
     title = (title or list(stages.values())[-1].name).encode(errors="replace").decode()
-    data = json.dumps(page_data(stages, title, profile), separators=(",", ":")).replace("<", "\\u003c")
+    data = json.dumps(page_data(stages, title, profile, below), separators=(",", ":")).replace("<", "\\u003c")
     script = '(() => {\n"use strict";\n' + "\n".join(map(_asset, SCRIPTS)) + "})();\n"
     style = _asset("page.css")
     policy = f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}"

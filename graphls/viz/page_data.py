@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import linecache
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from graphls.ir.diff import Difference, diff
@@ -25,12 +26,15 @@ LONGEST_LINE = 2000
 """So many characters of a line of source or of text are shown."""
 
 
-def page_data(stages: Mapping[str, Graph], title: str, profile: Profile | None = None) -> dict[str, Any]:
+def page_data(
+    stages: Mapping[str, Graph], title: str, profile: Profile | None = None, below: Path | None = None
+) -> dict[str, Any]:
     """The data of a page with a tab for each stage; a profile belongs to the last one.
 
-    Sources are read from `.py` files and notebook cells only, since the places may come from a graph of a stranger.
+    Sources are read from `.py` files and notebook cells; with `below` only from files in that folder, since a graph of
+    a stranger can name any file.
     """
-    return _PageData().of(stages, title, profile)
+    return _PageData().of(stages, title, profile, below)
 
 
 class _Numbers:
@@ -55,7 +59,9 @@ class _PageData:
         self.types, self.values, self.nodes = _Numbers(), _Numbers(), _Numbers()
         self.lines, self.groups, self.places, self.files = _Numbers(), _Numbers(), _Numbers(), _Numbers()
 
-    def of(self, stages: Mapping[str, Graph], title: str, profile: Profile | None) -> dict[str, Any]:
+    def of(
+        self, stages: Mapping[str, Graph], title: str, profile: Profile | None, below: Path | None
+    ) -> dict[str, Any]:
         made: list[dict[str, Any]] = []
         before = None
         for name, graph in stages.items():
@@ -71,7 +77,7 @@ class _PageData:
             "lines": self.lines.records,
             "groups": self.groups.records,
             "places": self.places.records,
-            "files": [{"name": name, "lines": _source(name, numbers)} for name, numbers in self.files.records],
+            "files": [{"name": name, "lines": _source(name, numbers, below)} for name, numbers in self.files.records],
             "stages": made,
         }
 
@@ -215,10 +221,18 @@ def _cut(text: str) -> str:
     return clipped(text, LONGEST_LINE)
 
 
-def _source(file: str, numbers: set[int]) -> dict[str, str]:
-    """The lines around these, by number."""
-    if not file.endswith(".py") and not file.startswith("<"):
-        return {}
-    found = linecache.getlines(file)
+def _source(file: str, numbers: set[int], below: Path | None) -> dict[str, str]:
+    """The lines around these, by number; none where the name is not one that a file can have."""
+    try:
+        found = linecache.getlines(file) if _is_source(file, below) else []
+    except (OSError, ValueError):
+        found = []
     wanted = {n + i for n in numbers for i in range(-NEIGHBOURS, NEIGHBOURS + 1)}
     return {str(n): _cut(found[n - 1].rstrip("\n\r")) for n in sorted(wanted) if 0 < n <= len(found)}
+
+
+def _is_source(file: str, below: Path | None) -> bool:
+    if below is None:
+        return file.endswith(".py") or file.startswith("<")
+    path = Path(file).resolve()
+    return file.endswith(".py") and path.is_file() and path.is_relative_to(below.resolve())

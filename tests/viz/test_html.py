@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -116,6 +117,31 @@ def test_other_files_than_sources_are_not_read(tmp_path: Path, name: str) -> Non
     assert "secret\n" not in text and data_of(text)["files"][0]["lines"] == {}
 
 
+@pytest.mark.parametrize(("below", "count"), [("project", 7), ("project/deep", 0), ("other", 0)])
+def test_lines_of_files_elsewhere_are_left_out_where_one_says_so(tmp_path: Path, below: str, count: int) -> None:
+    for folder in ("project/deep", "other"):
+        (tmp_path / folder).mkdir(parents=True)
+    file = tmp_path / "project" / "net.py"
+    file.write_text("line\n" * 9)
+    for name in (str(file), f"{tmp_path}/other/../project/net.py"):
+        (found,) = data_of(page({"a": small(name)}, below=tmp_path / below))["files"]
+        assert len(found["lines"]) == count
+    link = tmp_path / "other" / "net.py"
+    link.symlink_to(file)
+    (found,) = data_of(page({"a": small(str(link))}, below=tmp_path / "other"))["files"]
+    assert found["lines"] == {}
+
+
+@pytest.mark.parametrize("name", ["\x00.py", "a" * 5000 + ".py", "<string>"])
+def test_places_that_are_no_files_have_no_lines(tmp_path: Path, name: str) -> None:
+    text = TEXT.replace("{file}", "net.py")
+    graph = parse(text)
+    named = graph.replace(nodes=tuple(replace(node, loc=Location(name, 3)) for node in graph.nodes))
+    for below in (None, tmp_path):
+        (found,) = data_of(page({"a": named}, below=below))["files"]
+        assert found["lines"] == {}
+
+
 HOSTILE = [
     "</script><script>alert(1)</script>",
     "<img src=x onerror=alert(1)>",
@@ -144,8 +170,6 @@ class Elements(HTMLParser):
 
 @pytest.mark.parametrize("name", HOSTILE, ids=range(len(HOSTILE)))
 def test_hostile_names_add_no_element(name: str) -> None:
-    from dataclasses import replace
-
     graph = small()
     nodes = tuple(replace(node, scope=name, loc=Location(name, 3)) for node in graph.nodes)
     for value in (*graph.inputs, *graph.states, *graph.outputs):

@@ -153,7 +153,7 @@ class Panels {
     for (let number = line - PLACES_SHOWN; number <= line + PLACES_SHOWN; number++) {
       if (lines[number] !== undefined) made.append(this.sourceLine(number, lines[number], number === line));
     }
-    if (lines[line] === undefined) made.append(element("p", { className: "hint", textContent: "The file could not be read when this page was written." }));
+    if (lines[line] === undefined) made.append(element("p", { className: "hint", textContent: "The lines of this file are not in the page." }));
     return made;
   }
 
