@@ -87,11 +87,7 @@ class _Tree:
     def root(self) -> Group:
         graph = self.graph
         self.look_at(graph.nodes)
-        phases = [
-            Group(nodes[0].phase, "phase", "", nodes[0].phase, None, self.cells(nodes, 0))
-            for nodes in self.by_phase(graph.nodes)
-        ]
-        children = (*_ports("input", graph.inputs), *phases, *_ports("output", graph.outputs))
+        children = (*_ports("input", graph.inputs), *self.phases(graph.nodes, 0), *_ports("output", graph.outputs))
         return Group(graph.name, "graph", "", _phase(graph.nodes), None, children)
 
     def look_at(self, nodes: Sequence[Node]) -> None:
@@ -102,8 +98,10 @@ class _Tree:
             self.scopes[node] = tuple(node.scope.split(".", DEEPEST)) if node.scope else ()
             definer.update((value, node) for value in node.outputs)
 
-    def by_phase(self, nodes: Sequence[Node]) -> list[list[Node]]:
-        return split(nodes, {node: node.phase for node in nodes}, self.before)
+    def phases(self, nodes: Sequence[Node], depth: int) -> tuple[Child, ...]:
+        """Nodes in groups by phase, and in those by cell."""
+        pieces = split(nodes, {node: node.phase for node in nodes}, self.before)
+        return tuple(Group(p[0].phase, "phase", "", p[0].phase, None, self.cells(p, depth)) for p in pieces)
 
     def cells(self, nodes: Sequence[Node], depth: int) -> tuple[Child, ...]:
         """Nodes whose scopes agree in the first `depth` parts: those that end there, and groups of the others."""
@@ -153,10 +151,8 @@ class _Tree:
         nodes = region.nodes
         self.look_at(nodes)
         depth = len(_shared([self.scopes[owner], *(self.scopes[node] for node in nodes)]))
-        pieces = self.by_phase(nodes)
-        inner: tuple[Child, ...] = self.cells(nodes, depth)
-        if len({node.phase for node in nodes}) > 1:
-            inner = tuple(Group(p[0].phase, "phase", "", p[0].phase, None, self.cells(p, depth)) for p in pieces)
+        several = len({node.phase for node in nodes}) > 1
+        inner = self.phases(nodes, depth) if several else self.cells(nodes, depth)
         children = (*_ports("parameter", region.inputs), *inner, *_ports("yield", region.outputs))
         return Group(label, "region", owner.scope, _phase(nodes) if nodes else owner.phase, None, children)
 
