@@ -41,7 +41,7 @@ def _places(graph: Graph, place: tuple[Node, int] | None) -> Iterator[tuple[Node
             yield from _places(region, (node, number))
 
 
-def is_first(before: Graph, after: Graph) -> bool:
+def is_first(before: Block, after: Block) -> bool:
     """An order of graphs that does not look at names, so that two graphs are always compared in one direction."""
     for a, b in zip(_description(before), _description(after), strict=False):
         if a != b:
@@ -49,8 +49,7 @@ def is_first(before: Graph, after: Graph) -> bool:
     return True
 
 
-def _description(graph: Graph) -> Iterator[Any]:
-    block = Block(graph)
+def _description(block: Block) -> Iterator[Any]:
     number: dict[Value, int] = {}
     yield len(block.nodes)
     for node in block.nodes:

@@ -21,9 +21,10 @@ Key = Callable[[Node], Hashable]
 
 def match(before: Graph, after: Graph) -> Matching:
     """The nodes and values of two graphs that correspond; those of `match(after, before)` are the same ones."""
-    if is_first(before, after):
-        return Matching(before, after).run()
-    return Matching(after, before).run().turned()
+    first, second = Block(before), Block(after)
+    if is_first(first, second):
+        return Matching(first, second).run()
+    return Matching(second, first).run().turned()
 
 
 class Matching:
@@ -33,9 +34,9 @@ class Matching:
     themselves and their place, 1 without the place, 2 in their primitive, 3 in their types and an operand.
     """
 
-    def __init__(self, before: Graph, after: Graph) -> None:
-        self.before, self.after = Block(before), Block(after)
-        self.coming, self.leaving = ends(before, after)
+    def __init__(self, before: Block, after: Block) -> None:
+        self.before, self.after = before, after
+        self.coming, self.leaving = ends(before.graph, after.graph)
         self.values: dict[Value, Value] = dict(self.coming)
         self.nodes: dict[Node, Node] = {}
         self.origin: dict[Node, Node] = {}
@@ -56,7 +57,7 @@ class Matching:
 
     def turned(self) -> Matching:
         """The same pairs from `after` to `before`."""
-        other = Matching(self.after.graph, self.before.graph)
+        other = Matching(self.after, self.before)
         for a, b in self.nodes.items():
             other._pair(b, a)
         return other
