@@ -15,7 +15,8 @@ from graphls.backends.onnx import Lowered
 from graphls.backends.onnx_names import clean
 from graphls.backends.onnx_shapes import graphs, with_types
 from graphls.ir.graph import Graph, Node
-from graphls.ir.text import lines, reference
+from graphls.ir.text import declarations, lines
+from graphls.plain import clipped
 
 NAMESPACE = "namespace"
 PHASE, SCOPE, PRIMITIVE, LOCATION = (f"graphls.{key}" for key in ("phase", "scope", "primitive", "location"))
@@ -56,7 +57,7 @@ def _describe_nodes(model: ModelProto, origins: Mapping[str, Node], texts: Mappi
         for proto in part.node:
             node = origins.get(proto.name)
             if node is not None:
-                proto.doc_string = _clipped(texts[node])
+                proto.doc_string = clean(clipped(texts[node], LONGEST))
                 _describe_node(proto, node)
 
 
@@ -101,12 +102,8 @@ def _describe_model(model: ModelProto, graph: Graph) -> None:
     model.producer_version = __version__
     _set(model, VERSION, __version__)
     _set(model, GRAPH, graph.name)
-    _set(model, STATES, "\n".join(f"{reference(state)}: {state.type}" for state in graph.states))
+    _set(model, STATES, "\n".join(declarations([state]) for state in graph.states))
 
 
 def _set(proto: Any, key: str, value: str) -> None:
     proto.metadata_props.add(key=key, value=clean(value))
-
-
-def _clipped(text: str) -> str:
-    return clean(text if len(text) <= LONGEST else text[: LONGEST - 1] + "…")
