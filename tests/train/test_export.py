@@ -105,13 +105,19 @@ def feeds(model: Any, inputs: tuple[Any, ...]) -> dict[str, Any]:
     return {info.name: array for info, array in zip(model.graph.input, arrays, strict=True)}
 
 
-@pytest.mark.parametrize("name", NETWORKS)
-def test_an_exported_network_gives_the_numbers_of_graphls(tmp_path: Path, name: str) -> None:
+def exported(name: str, folder: Path) -> tuple[Any, tuple[Any, ...], Any]:
+    """A trained network, its inputs, and the model that it is exported as, which is valid, in `folder`/net.onnx."""
     make, inputs = NETWORKS[name]
     network = trained(make, inputs)
-    export(network, *inputs, file_name=str(tmp_path / "net"), file_format="ONNX")
-    model = onnx.load(tmp_path / "net.onnx")
+    export(network, *inputs, file_name=str(folder / "net"), file_format="ONNX")
+    model = onnx.load(folder / "net.onnx")
     onnx.checker.check_model(model, full_check=True)
+    return network, inputs, model
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_an_exported_network_gives_the_numbers_of_graphls(tmp_path: Path, name: str) -> None:
+    network, inputs, model = exported(name, tmp_path)
     fed = feeds(model, inputs)
     network.set_train(False)
     run = graphls.compile(network, *inputs, backend="onnxruntime")(*inputs)
@@ -126,11 +132,7 @@ def test_an_exported_network_gives_the_numbers_of_graphls(tmp_path: Path, name: 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_an_exported_network_tells_where_it_comes_from(tmp_path: Path, name: str) -> None:
     """As a saved step does: phase, cell and line of every operator, roles, types, and the names of the weights."""
-    make, inputs = NETWORKS[name]
-    network = trained(make, inputs)
-    export(network, *inputs, file_name=str(tmp_path / "net"), file_format="ONNX")
-    model = onnx.load(tmp_path / "net.onnx")
-    onnx.checker.check_model(model, full_check=True)
+    network, _, model = exported(name, tmp_path)
     assert model.producer_version == graphls.__version__
     given = {info.name for info in model.graph.input}
     copies = [node.name for node in model.graph.node if node.op_type == "Identity" and given.issuperset(node.input)]
