@@ -63,7 +63,7 @@ class RepeatedStep:
 
 def drawn_nodes(graph: Graph) -> list[Node]:
     """The nodes of a graph, those in regions included, whose values the host draws for each step."""
-    return [node for node in walk(graph) if getattr(node.primitive, "on_host", False)]
+    return [node for node in walk(graph) if node.primitive.on_host]
 
 
 def repeated(graph: Graph, count: int) -> Graph:

@@ -52,7 +52,7 @@ def _add_weight(main: GraphProto, info: ValueInfoProto, kind: Type, value: np.nd
 
 
 def _check(graph: Graph, states: Mapping[str, np.ndarray[Any, Any]]) -> None:
-    drawn = next((node for node in graph.nodes if getattr(node.primitive, "on_host", False)), None)
+    drawn = next((node for node in graph.nodes if node.primitive.on_host), None)
     if drawn is not None:
         raise GraphValueError("A model for inference draws no random numbers, as this does in evaluation.", drawn.loc)
     if graph.writes:

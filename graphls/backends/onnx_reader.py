@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import ChainMap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 from onnx import FunctionProto, GraphProto, NodeProto, TensorProto, ValueInfoProto
 
@@ -30,6 +30,7 @@ class ShownOperation:
     """An operator of ONNX as the primitive of a node: a name that is shown, and no rules."""
 
     name: str
+    on_host: ClassVar[bool] = False
 
     def result_types(self, *ignored: Any) -> NoReturn:
         """Raises GraphTypeError, as everything does that would compute."""

@@ -39,7 +39,7 @@ class Probe:
             raise GraphValueError(f"A probe writes no states, and @{graph.name} does.")
         self.step = step
         self.parameters = parameters
-        random = {node.inputs[0].name for node in walk(graph) if getattr(node.primitive, "on_host", False)}
+        random = {node.inputs[0].name for node in walk(graph) if node.primitive.on_host}
         self.copied = {name: Copied(Storage(parameters[name].storage.read())) for name in random}
         self.session = open_session(graph, {**parameters, **self.copied})
 

@@ -16,6 +16,10 @@ class Operation(Protocol):
     def name(self) -> str:
         """The name in the text form."""
 
+    @property
+    def on_host(self) -> bool:
+        """Whether the results are made in NumPy before a step and fed to it."""
+
     def result_types(
         self, types: tuple[Type, ...], attrs: Mapping[str, Any], regions: tuple[Any, ...]
     ) -> tuple[Type, ...]:

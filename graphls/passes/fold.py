@@ -126,7 +126,7 @@ class Folding(Rewriter):
         return node
 
     def computable(self, node: Node) -> bool:
-        if node.regions or node.primitive.name in _KEPT or getattr(node.primitive, "on_host", False):
+        if node.regions or node.primitive.name in _KEPT or node.primitive.on_host:
             return False
         if not all(self.roots.get(v) is v for v in node.inputs):
             return False

@@ -88,4 +88,4 @@ class Lifetimes:
 
 def is_held(node: Node) -> bool:
     """Whether the results of a node are there before a step begins."""
-    return node.primitive.name == "constant" or getattr(node.primitive, "on_host", False)
+    return node.primitive.name == "constant" or node.primitive.on_host

@@ -85,7 +85,7 @@ def _states(graph: Graph, backend: str) -> int:
 
 
 def _inputs(graph: Graph, backend: str) -> int:
-    drawn = [v for n in walk(graph) if getattr(n.primitive, "on_host", False) for v in n.outputs]
+    drawn = [v for n in walk(graph) if n.primitive.on_host for v in n.outputs]
     return sum(_outside(v, backend) for v in graph.inputs) + 2 * sum(v.type.nbytes for v in drawn)
 
 

@@ -44,7 +44,7 @@ def measure(graph: Graph) -> Measures:
         if node.phase == "forward":
             found.flops[node.scope] += count
         read = [copies[value] for value in node.inputs if value in copies]
-        if read and not (node.primitive.name in COPIES or getattr(node.primitive, "on_host", False)):
+        if read and not (node.primitive.name in COPIES or node.primitive.on_host):
             found.states.setdefault((node.phase, node.scope), {}).update(dict.fromkeys(read))
         memory.note(node, times)
     return found

@@ -102,7 +102,7 @@ def _drawn_for_all(tracer: Tracer, node: Node, length: int) -> Value:
 
 def is_drawn(node: Node) -> bool:
     """Whether a node draws a random tensor."""
-    return bool(getattr(node.primitive, "on_host", False))
+    return node.primitive.on_host
 
 
 def _is_fixed(node: Node) -> bool:

@@ -79,7 +79,7 @@ def test_operators_in_branches_tell_it_too(step: graphls.Compiled) -> None:
 def test_inputs_and_outputs_tell_their_role(step: graphls.Compiled) -> None:
     graph, model = step.graph, step.onnx
     roles = Counter(told(info)["graphls.role"] for info in (*model.graph.input, *model.graph.output))
-    drawn = sum(getattr(node.primitive, "on_host", False) for node in graph.nodes)
+    drawn = sum(node.primitive.on_host for node in graph.nodes)
     assert roles["input"] == len(graph.inputs) and roles["state"] == len(graph.states)
     assert roles["output"] == len(graph.outputs) and roles["write"] == len(graph.writes)
     assert roles["random"] == drawn

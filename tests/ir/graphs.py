@@ -29,6 +29,7 @@ class Free:
     """A primitive for tests: any operands, attributes and regions; `results` lists dtypes and shapes."""
 
     name = "free"
+    on_host = False
 
     def result_types(
         self, types: tuple[Type, ...], attrs: Mapping[str, Any], regions: tuple[Any, ...] = ()

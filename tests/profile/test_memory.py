@@ -187,7 +187,7 @@ def test_operands_of_such_products_are_kept_for_the_check() -> None:
 @pytest.mark.parametrize("name", STEPS)
 def test_numbers_that_the_host_draws_count_twice(name: str) -> None:
     step, inputs = STEPS[name]("numpy")
-    drawn = [n for n in walk(step.graph) if getattr(n.primitive, "on_host", False)]
+    drawn = [n for n in walk(step.graph) if n.primitive.on_host]
     given = sum(array.nbytes for array in inputs)
     assert memory_of(step.graph, "numpy").inputs == given + 2 * sum(n.output.type.nbytes for n in drawn)
     assert bool(drawn) == (name in ("dropout", "attention"))
