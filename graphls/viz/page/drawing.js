@@ -24,6 +24,10 @@ function shape(name, attributes) {
   return made;
 }
 
+function badge(phase) {
+  return element("span", { className: `badge ${phase}`, textContent: BADGES[phase], title: phase });
+}
+
 class Drawing {
   constructor(events) {
     this.events = events;
@@ -196,7 +200,7 @@ class Drawing {
     const kind = group ? item.group.kind : "leaf";
     const head = element("div", { className: "head" });
     if (group) head.append(element("span", { className: "fold", textContent: open ? "▾" : "▸", title: open ? "Fold (Enter)" : "Open (Enter)" }));
-    for (const phase of PHASES) if (item.phases.has(phase)) head.append(element("span", { className: `badge ${phase}`, textContent: BADGES[phase], title: phase }));
+    for (const phase of PHASES) if (item.phases.has(phase)) head.append(badge(phase));
     head.append(element("bdi", { className: "title", textContent: box.title }));
     if (item.added) head.append(element("span", { className: "mark added", textContent: group ? `+${item.added}` : "+", title: "new in this stage" }));
     if (item.changed) head.append(element("span", { className: "mark changed", textContent: group ? `~${item.changed}` : "~", title: "changed in this stage" }));

@@ -4,10 +4,6 @@ const PLACES_SHOWN = 3;
 const MOST_STATES = 80;
 const MOST_LINKS = 24;
 
-function badge(phase) {
-  return element("span", { className: `badge ${phase}`, textContent: BADGES[phase], title: phase });
-}
-
 function link(text, title, action, most = 80) {
   return element("button", { className: "link", type: "button", title, onclick: action }, element("bdi", { textContent: short(text, most) }));
 }
@@ -52,7 +48,7 @@ class Panels {
   }
 
   itemLink(item) {
-    return element("span", { className: "value" }, ...(item.phase ? [badge(item.phase)] : []), " ", link(short(nameOf(item), 40), "Show it", () => this.events.select(item)), " ");
+    return element("span", { className: "value" }, ...(item.phase ? [badge(item.phase)] : []), " ", link(nameOf(item), "Show it", () => this.events.select(item), 40), " ");
   }
 
   select(item) {
