@@ -56,6 +56,15 @@ def check(html: str) -> Reader:
     return reader
 
 
+def run_in_hostile_file(source: str, folder: Path) -> dict[str, Any]:
+    """The names that a program makes whose file has a name that tries to be markup."""
+    path = folder / "'\"><b>.py"
+    path.write_text(source)
+    names: dict[str, Any] = {}
+    exec(compile(source, str(path), "exec"), names)
+    return names
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_hostile_names_are_text(backend: str, tmp_path: Path) -> None:
     """A parameter, a cell, a file and a line of a user's program try to be a script."""
@@ -71,10 +80,7 @@ class Hostile(nn.Cell):
         y = self.name_cells()["{SCRIPT}"](x)
         return ops.exp(y)  # {SCRIPT}<img src=x onerror="alert(1)">
 '''
-    path = tmp_path / "'\"><b>.py"
-    path.write_text(source)
-    names: dict[str, Any] = {}
-    exec(compile(source, str(path), "exec"), names)
+    names = run_in_hostile_file(source, tmp_path)
     net = Net(identity, name=f'"{SCRIPT}')
     step = graphls.compile(scaled_cell(names["Hostile"](net)), X, Y, backend=backend)
     found = step.explain_overflow(100 * X, Y)

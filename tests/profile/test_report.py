@@ -19,7 +19,7 @@ from graphls.ir.types import Type, float32
 from graphls.profile import Memory, Profile, trace
 from graphls.profile.shares import DEEPEST
 from tests.diagnosis.networks import Net, X, Y, identity, scaled_cell
-from tests.diagnosis.test_html import check
+from tests.diagnosis.test_html import check, run_in_hostile_file
 from tests.ir.graphs import HOSTILE
 from tests.profile.steps import BACKENDS, STEPS, dropout
 
@@ -68,10 +68,7 @@ class Hostile(nn.Cell):
     def construct(self, x):
         return ops.exp(list(self.name_cells().values())[0](x))
 '''
-    path = tmp_path / "'\"><b>.py"
-    path.write_text(source)
-    names: dict[str, Any] = {}
-    exec(compile(source, str(path), "exec"), names)
+    names = run_in_hostile_file(source, tmp_path)
     net = names["Hostile"](Net(identity, name='"}]\\_kernel_time"\u202e权重'))
     step = graphls.compile(scaled_cell(net), X, Y, backend=backend)
     profile = step.profile(X, Y, steps=2)
