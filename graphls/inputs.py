@@ -12,6 +12,7 @@ from graphls.ir.graph import Graph, Node, Value
 from graphls.ir.types import Type, type_of
 from graphls.parameter import Parameter
 from graphls.source import user_location
+from graphls.storage import array_in
 from graphls.tensor import Symbol, Tensor, array_of, is_tensor
 from graphls.tree import leaves, map_leaves, structure
 
@@ -149,8 +150,7 @@ def _running(nodes: Iterable[Node]) -> Iterator[Node]:
 
 
 def _check_content(value: Value, array: Any, node: Node) -> None:
-    array = array if isinstance(array, np.ndarray) else array.numpy()
     try:
-        node.primitive.evaluate((array,), node.attrs, (value.type,))
+        node.primitive.evaluate((array_in(array),), node.attrs, (value.type,))
     except GraphValueError as error:
         raise GraphValueError(f"The input {value.name!r} cannot be used: {error}", node.loc) from None

@@ -23,6 +23,11 @@ class Changes:
     count = 0
 
 
+def array_in(buffer: Any) -> np.ndarray[Any, Any]:
+    """The array that a buffer is, or that of one on a device."""
+    return buffer if isinstance(buffer, np.ndarray) else np.asarray(buffer.numpy())
+
+
 class Storage:
     """The buffers of one parameter: one that is updated in place, or two that a session swaps.
 
@@ -51,9 +56,7 @@ class Storage:
 
     def read(self) -> np.ndarray[Any, Any]:
         """The value as an array, which shares memory with the buffer where it can."""
-        buffer = self.current
-        array = buffer if isinstance(buffer, np.ndarray) else np.asarray(buffer.numpy())
-        return array.astype(self.dtype, copy=False)
+        return array_in(self.current).astype(self.dtype, copy=False)
 
     def replace(self, buffer: Any) -> None:
         """Hold another value, in this buffer alone."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Protocol
+
+import numpy as np
 
 from graphls.storage import Storage
 
@@ -11,3 +14,15 @@ class HasStorage(Protocol):
     """Something whose value lives in a Storage."""
 
     storage: Storage
+
+
+@dataclass
+class Copied:
+    """A state with a copy of its own."""
+
+    storage: Storage
+
+
+def copied(state: HasStorage) -> Copied:
+    """A copy of a state, which nobody else reads or changes."""
+    return Copied(Storage(np.array(state.storage.read())))

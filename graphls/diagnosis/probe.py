@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from graphls.backends.host import growth
-from graphls.backends.states import HasStorage
+from graphls.backends.states import HasStorage, copied
 from graphls.ir.errors import GraphValueError
 from graphls.ir.graph import Graph, walk
-from graphls.storage import Storage
+from graphls.storage import array_in
 
 Array = np.ndarray[Any, Any]
 OpenSession = Callable[[Graph, Mapping[str, Any]], Any]
-
-
-@dataclass
-class Copied:
-    """A state of which a probe has a copy of its own."""
-
-    storage: Storage
 
 
 class Probe:
@@ -40,15 +32,14 @@ class Probe:
         self.step = step
         self.parameters = parameters
         random = {node.inputs[0].name for node in walk(graph) if node.primitive.on_host}
-        self.copied = {name: Copied(Storage(parameters[name].storage.read())) for name in random}
+        self.copied = {name: copied(parameters[name]) for name in random}
         self.session = open_session(graph, {**parameters, **self.copied})
 
     def run(self, arrays: Sequence[Any], factor: float = 1.0) -> list[Array]:
         """The outputs of the graph for these inputs of the step, with its scale times `factor`."""
-        for name, copied in self.copied.items():
-            copied.storage.replace(self.before_last_step(name))
-        outputs = self.session.run([*arrays, np.array(factor, np.float32)])
-        return [o if isinstance(o, np.ndarray) else o.numpy() for o in outputs]
+        for name, state in self.copied.items():
+            state.storage.replace(self.before_last_step(name))
+        return [array_in(output) for output in self.session.run([*arrays, np.array(factor, np.float32)])]
 
     def before_last_step(self, name: str) -> Array:
         """A state of random numbers, as the last step saw it."""

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphls.backends.kernels import Run, from_zero
+from graphls.backends.states import Copied, copied
 from graphls.diagnosis.report import is_loss_scale_tuple
 from graphls.ir.errors import GraphRuntimeError, GraphValueError
 from graphls.profile.memory import memory_of
 from graphls.profile.profile import Profile
-from graphls.storage import Storage
+from graphls.storage import array_in
 from graphls.trace.trace import fill_outputs
 
 if TYPE_CHECKING:
@@ -25,13 +26,6 @@ if TYPE_CHECKING:
 
 WARM_UP = 2
 """Steps that run before those that count: they fill caches and, where states have two buffers, use both."""
-
-
-@dataclass
-class Copied:
-    """A state with a copy of its own."""
-
-    storage: Storage
 
 
 @dataclass
@@ -61,7 +55,7 @@ def measure(step: Compiled, arrays: Sequence[Any], steps: Any) -> Profile:
         step_seconds=float(np.mean(found.seconds[:recorded])),
         unprofiled_seconds=float(np.mean(plain.seconds)),
         requested=count,
-        skipped=sum(bool(np.asarray(_on_host(flag))) for flag in found.skipped[:recorded]),
+        skipped=sum(bool(array_in(flag)) for flag in found.skipped[:recorded]),
         runs=from_zero(found.runs),
         memory=memory_of(step.graph, "numpy" if lowered is None else step._session.device),
     )
@@ -78,7 +72,7 @@ def _count(steps: Any) -> int:
 
 
 def _copies(step: Compiled) -> dict[str, Copied]:
-    return {name: Copied(Storage(np.array(p.storage.read()))) for name, p in step.parameters.items()}
+    return {name: copied(parameter) for name, parameter in step.parameters.items()}
 
 
 def _timed(step: Compiled, session: Any, arrays: Sequence[Any], count: int) -> Measured:
@@ -101,10 +95,6 @@ def _skip_flag(step: Compiled) -> int | None:
         return None
     place = fill_outputs(step._outputs, list(range(len(step.graph.outputs))))[1]
     return place if isinstance(place, int) else None
-
-
-def _on_host(output: Any) -> Any:
-    return output if isinstance(output, np.ndarray) else output.numpy()
 
 
 def _profiled(step: Compiled, arrays: Sequence[Any], count: int) -> Measured:
