@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import count
 from typing import Any
 
 from graphls import dispatch, eager
@@ -19,9 +20,15 @@ __all__ = ["Cell"]
 
 
 class Configuration:
-    """Counts changes of any cell, so that one comparison tells that no compiled step is out of date."""
+    """Numbers changes of any cell, so that one comparison tells that no compiled step is out of date."""
 
     changes = 0
+    _numbers = count(1)
+
+    @classmethod
+    def note_change(cls) -> None:
+        """Have a number that was never there before, whatever other threads do."""
+        cls.changes = next(cls._numbers)
 
 
 class Cell:
@@ -94,7 +101,7 @@ class Cell:
 
     def _changed(self) -> None:
         self.__dict__["_version"] += 1
-        Configuration.changes += 1
+        Configuration.note_change()
 
     def insert_param_to_cell(self, param_name: str, param: Parameter, check_name_contain_dot: bool = True) -> None:
         """Make a parameter part of the cell under an attribute name; an unnamed one takes that name."""
@@ -201,7 +208,7 @@ class Cell:
         """Switch this cell and all inside it between training and evaluation; returns the cell."""
         for _, cell in self.cells_and_names():
             cell.__dict__["training"] = bool(mode)
-        Configuration.changes += 1
+        Configuration.note_change()
         return self
 
     def set_grad(self, requires_grad: bool = True) -> Cell:
@@ -232,7 +239,7 @@ class Cell:
             raise GraphValueError(f"to_float takes float16, bfloat16 or float32, not {dtype!r}.", user_location())
         for _, cell in self.cells_and_names():
             cell.__dict__["_float_type"] = dtype
-        Configuration.changes += 1
+        Configuration.note_change()
         return self
 
     def recompute(
@@ -244,7 +251,7 @@ class Cell:
         overflow mode "window", what is made again is watched, too. The options for communication change nothing.
         """
         self.__dict__["_is_recomputed"] = boolean(type(self).__name__, "mode", mode)
-        Configuration.changes += 1
+        Configuration.note_change()
         return self
 
     def configuration(self) -> tuple[Any, ...]:
