@@ -90,7 +90,7 @@ def _in_child() -> None:
         item.renew()
 
 
-# Hooks before a fork run in reverse order, so these run before those of the library's thread pools and of logging, whose
-# locks a step may want while it holds the one of its states.
+# Hooks before a fork run in reverse order, so these run before those of the library's thread pools and of logging,
+# whose locks a step may want while it holds the one of its states.
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_before, after_in_parent=_in_parent, after_in_child=_in_child)

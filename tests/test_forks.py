@@ -102,7 +102,7 @@ def test_a_model_trains_and_predicts_in_a_child(tmp_path: Path) -> None:
 
 
 def test_a_fork_waits_for_the_steps_and_compilations_of_other_threads() -> None:
-    cell, step = dropout_step()
+    _, step = dropout_step()
     net = nn.Dense(3, 3)
     ended = threading.Event()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -68,7 +69,7 @@ def test_setting_a_value_that_is_interrupted_is_seen_by_the_step(backend: str) -
     cell = ThreeKinds()
     step = graphls.compile(cell, X, backend=backend)
     instruction, data = 0, 0.0
-    while interrupted_at(instruction, lambda: cell.b.set_data(np.full(3, data, F32))):
+    while interrupted_at(instruction, partial(cell.b.set_data, np.full(3, data, F32))):
         before = cell.b.asnumpy()
         step(X)
         np.testing.assert_array_equal(cell.b.asnumpy(), before + 1)

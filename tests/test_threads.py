@@ -22,7 +22,7 @@ BACKENDS = ["onnxruntime", "numpy"]
 def fast_switching() -> Iterator[None]:
     """Let threads take turns so often that what can go wrong does."""
     before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
+    sys.setswitchinterval(1e-5)
     yield
     sys.setswitchinterval(before)
 
@@ -43,7 +43,7 @@ def in_threads(count: int, work: Callable[[int], None]) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(200)
         assert not thread.is_alive()
     if errors:
         raise errors[0]
@@ -158,7 +158,7 @@ def test_predictions_beside_training_have_no_dropout() -> None:
     x = np.ones((4, 4), F32)
 
     def work(number: int) -> None:
-        for _ in range(60):
+        for _ in range(30):
             if number == 0:
                 train_step.run((x, x))
             else:
@@ -192,7 +192,7 @@ class Slow(nn.Cell):
     def construct(self, x: Any) -> Any:
         thread = threading.Thread(target=lambda: self.results.append(self.meanwhile()))
         thread.start()
-        thread.join(60)
+        thread.join(200)
         return self.dense(x)
 
 
@@ -204,7 +204,7 @@ def an_element() -> Any:
 
 def a_parameter() -> Any:
     parameter = graphls.Parameter(np.ones(2, F32), name="other")
-    return parameter.asnumpy().tolist() == [1, 1] and (parameter + 1).asnumpy().tolist() == [2, 2] and bool(parameter[0])
+    return parameter.asnumpy().tolist() == [1, 1] and (parameter + 1).tolist() == [2, 2] and bool(parameter[0])
 
 
 def a_random_tensor() -> Any:
