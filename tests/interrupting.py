@@ -1,4 +1,4 @@
-"""A Ctrl-C at every instruction of graphls that a call runs, one after the other."""
+"""A Ctrl-C at every place of graphls where Python can raise it in a call, one after the other."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ PURE = tuple(str(PACKAGE / name) for name in ("ir", "primitives"))
 """What changes no state: functions on graphs and arrays."""
 
 
-def interrupted_at(instruction: int, function: Callable[[], Any]) -> bool:
-    """Call a function and interrupt it before an instruction of graphls, from 0; whether it got that far."""
-    left = instruction
+def interrupted_at(place: int, function: Callable[[], Any]) -> bool:
+    """Call a function and interrupt it at a place, from 0; whether it got that far.
 
-    def trace(frame: FrameType, event: str, argument: Any) -> Any:
+    Places are the beginning and the end of every function that graphls defines or calls. It is there that Python looks
+    for signals, and in loops, which call functions; between other instructions it does not.
+    """
+    left = place
+
+    def profile(frame: FrameType, event: str, argument: Any) -> None:
         nonlocal left
         file = frame.f_code.co_filename
-        if not file.startswith(str(PACKAGE)) or file.startswith(PURE):
-            return None
-        frame.f_trace_opcodes = True
-        if event == "opcode":
+        if file.startswith(str(PACKAGE)) and not file.startswith(PURE):
             left -= 1
             if left < 0:
-                sys.settrace(None)
+                sys.setprofile(None)
                 raise KeyboardInterrupt
-        return trace
 
-    sys.settrace(trace)
+    sys.setprofile(profile)
     try:
         function()
     except KeyboardInterrupt:
         return True
     finally:
-        sys.settrace(None)
+        sys.setprofile(None)
     return False

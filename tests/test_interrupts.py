@@ -52,12 +52,12 @@ def values(cell: Any) -> list[Any]:
 def test_a_step_that_is_interrupted_anywhere_is_whole_or_has_not_been(backend: str, many: bool) -> None:
     cell, run, clock = made(backend, many)
     found = {clock.ticks: values(cell)}
-    instruction = 0
-    while interrupted_at(instruction, run):
+    place = 0
+    while interrupted_at(place, run):
         now = values(cell)
-        assert found.setdefault(clock.ticks, now) == now, f"torn before instruction {instruction}"
-        instruction += 1
-    assert instruction > 50
+        assert found.setdefault(clock.ticks, now) == now, f"torn at place {place}"
+        place += 1
+    assert place > 50
     cell, run, clock = made(backend, many)
     while clock.ticks < max(found):
         run()
@@ -68,9 +68,9 @@ def test_a_step_that_is_interrupted_anywhere_is_whole_or_has_not_been(backend: s
 def test_setting_a_value_that_is_interrupted_is_seen_by_the_step(backend: str) -> None:
     cell = ThreeKinds()
     step = graphls.compile(cell, X, backend=backend)
-    instruction, data = 0, 0.0
-    while interrupted_at(instruction, partial(cell.b.set_data, np.full(3, data, F32))):
+    place, data = 0, 0.0
+    while interrupted_at(place, partial(cell.b.set_data, np.full(3, data, F32))):
         before = cell.b.asnumpy()
         step(X)
         np.testing.assert_array_equal(cell.b.asnumpy(), before + 1)
-        instruction, data = instruction + 1, data + 7
+        place, data = place + 1, data + 7
