@@ -13,7 +13,7 @@ class Sums:
 
     `transpose(a) @ b` summed over times is one product of the arrays of all a and of all b, and a sum of x over axes is
     one sum of the array of all x: the `operands` a, b and x are kept, and summed behind the scan. The values in
-    `carried` have a gradient of another form, which is carried along and added to each time. Without `at_once`, all are.
+    `carried` have a gradient of another form, which is carried along and added to each time; without `at_once` all are.
     """
 
     def __init__(
