@@ -9,9 +9,9 @@ from typing import Any
 from graphls.ir.build import Builder, Names, copy_nodes, substitute
 from graphls.ir.errors import GraphTypeError
 from graphls.ir.graph import Graph, Node, Value, uses
-from graphls.passes.gradient_loops import LoopBackward, Tape, active_values, each_round
+from graphls.passes.gradient_loops import LoopBackward, Tape, active_values
 from graphls.passes.manager import register_pass
-from graphls.passes.rewrite import LOOPS
+from graphls.passes.rewrite import LOOPS, each_round
 
 
 @register_pass

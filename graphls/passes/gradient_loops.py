@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -209,13 +209,3 @@ def _needed(nodes: Sequence[Node], outputs: Iterable[Value]) -> list[Node]:
             live.update(needs(node))
             found.append(node)
     return found[::-1]
-
-
-def each_round(e: Builder, function: Callable[..., Value], *stacks: Value) -> Value:
-    """The stack of what a function of the elements of these stacks gives, and of a builder for its nodes."""
-    inner = Builder(e.names)
-    inner.phase, inner.scope, inner.loc = e.phase, e.scope, e.loc
-    elements = tuple(Value(e.names.fresh(v.name), v.type.element) for v in stacks)
-    result = function(inner, *elements)
-    region = Graph("region", elements, (), tuple(inner.nodes), (), (result,))
-    return e.emit("scan", stacks, {"carries": 0, "length": None, "reverse": False}, regions=(region,))[0]
