@@ -1,4 +1,4 @@
-"""Tests in the style of MindSpore's own: functions that only compile, classes, modes, devices and names of version 1."""
+"""Tests in the style of MindSpore's own: compile-only ones, classes, modes, devices and names of version 1."""
 
 import mindspore.context as context
 import mindspore.nn as nn
@@ -89,5 +89,5 @@ def test_data_parallel():
 def test_what_is_not_offered_is_the_failure_of_its_test():
     from mindspore.ops import NothingOfTheKind
 
-    with pytest.raises(AttributeError, match="does not offer mindspore.ops.NothingOfTheKind"):
+    with pytest.raises(AttributeError, match=r"does not offer mindspore.ops.NothingOfTheKind"):
         NothingOfTheKind()(Tensor([1.0]))
