@@ -11,6 +11,8 @@ from graphls.ir.errors import GraphValueError
 from graphls.ir.graph import Graph, Node, Value, needs
 from graphls.ir.verify import find_cycle
 
+LOOPS = ("scan", "while_loop")
+"""Primitives whose last region runs again and again, with what it yields first as its next operands."""
 
 class Rewriter:
     """One sweep over a graph and its regions, in their order; a subclass says in `visit` what changes.
