@@ -27,9 +27,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     if arguments[:1] == ["exec"] and arguments[1:2] and not arguments[1].startswith("-"):
-        from graphls.compat.script import run_script
+        from graphls.compat.script import run_main
 
-        return run_script(arguments[1], arguments[2:])
+        return run_main(arguments[1], arguments[2:])
     options = _parser().parse_args(arguments)
     from graphls.ir.errors import GraphlsError, visible
 

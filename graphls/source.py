@@ -75,7 +75,7 @@ def is_own(file: str) -> bool:
     return (
         file.startswith((_PACKAGE, "<frozen"))
         or os.path.basename(file) in ("contextlib.py", "functools.py", "threading.py")
-        or os.path.basename(os.path.dirname(file)) == "multiprocessing"
+        or os.path.basename(os.path.dirname(file)) in ("importlib", "multiprocessing")
     )
 
 
