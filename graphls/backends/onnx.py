@@ -408,6 +408,8 @@ def _describe(info: Any, name: str, kind: Type) -> None:
     tensor = info.type.tensor_type
     tensor.elem_type = ELEMENT_TYPES[kind.dtype]
     tensor.shape.SetInParent()
+    if kind.stacked:
+        tensor.shape.dim.add()
     for size in kind.shape:
         tensor.shape.dim.add(dim_value=size)
 

@@ -170,11 +170,11 @@ def _with_nans(e: Any, operator: str, x: str, axis: Axes, keepdims: bool) -> str
     found = reduce(e, operator, x, axis, keepdims)
     if not e.in_types[0].dtype.is_float or not normalise_axes(axis, e.in_types[0].rank):
         return found
-    is_nan = _any_true(e, e.IsNaN(x), axis, keepdims)
+    is_nan = any_true(e, e.IsNaN(x), axis, keepdims)
     return str(e.Where(is_nan, e.scalar(np.nan), found))
 
 
-def _any_true(e: Any, x: str, axis: Axes, keepdims: bool) -> str:
+def any_true(e: Any, x: str, axis: Axes, keepdims: bool) -> str:
     return str(e.cast(reduce(e, "ReduceMax", e.cast(x, uint8), axis, keepdims), bool_))
 
 
@@ -209,7 +209,7 @@ class Any_(LogicalReduction):
     def onnx(self, e: Any, x: str, axis: Axes = None, keepdims: bool = False) -> Any:
         if not e.in_types[0].size:
             return e.const(np.zeros(e.out_types[0].shape, bool))
-        return _any_true(e, x, axis, keepdims)
+        return any_true(e, x, axis, keepdims)
 
 
 class All(LogicalReduction):
@@ -221,4 +221,4 @@ class All(LogicalReduction):
     def onnx(self, e: Any, x: str, axis: Axes = None, keepdims: bool = False) -> Any:
         if not e.in_types[0].size:
             return e.const(np.ones(e.out_types[0].shape, bool))
-        return e.Not(_any_true(e, e.Not(x), axis, keepdims))
+        return e.Not(any_true(e, e.Not(x), axis, keepdims))
