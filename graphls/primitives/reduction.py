@@ -117,9 +117,7 @@ class Mean(Reduction):
         return e.broadcast_to(part, shape=x.type.shape)
 
     def onnx(self, e: Any, x: str, axis: Axes = None, keepdims: bool = False) -> Any:
-        if e.in_types[0].size:
-            return reduce(e, "ReduceMean", x, axis, keepdims)
-        return e.const(np.full(e.out_types[0].shape, np.nan), e.out_types[0].dtype)
+        return reduce(e, "ReduceMean", x, axis, keepdims)
 
 
 def _scaled(e: Builder, g: Value, factor: float) -> Any:
