@@ -9,7 +9,8 @@ from typing import Any
 from graphls.ir.build import Builder, Names, copy_nodes, substitute
 from graphls.ir.errors import GraphTypeError
 from graphls.ir.graph import Graph, Node, Value, uses
-from graphls.passes.gradient_integers import active_values
+from graphls.ir.types import float64
+from graphls.passes.gradient_integers import SHARING, active_values
 from graphls.passes.gradient_loops import LoopBackward, Tape
 from graphls.passes.manager import register_pass
 from graphls.passes.rewrite import LOOPS, each_round
@@ -181,7 +182,10 @@ class Backward:
     def through_rule(self, node: Node, gradients: tuple[Value | None, ...], active: set[Value]) -> None:
         g: Any = gradients[0] if len(gradients) == 1 else gradients
         primitive: Any = node.primitive
-        results = primitive.vjp(self.e, g, *node.inputs, *node.outputs, **node.attrs)
+        values = [*node.inputs, *node.outputs]
+        if primitive.name in SHARING and not node.output.type.dtype.is_float:
+            g, *values = (self.e.cast(v, dtype=float64) for v in (g, *values))
+        results = primitive.vjp(self.e, g, *values, **node.attrs)
         results = results if isinstance(results, tuple) else (results,)
         for value, gradient in zip(node.inputs, results, strict=True):
             if gradient is not None and value in active:

@@ -13,10 +13,15 @@ from graphls.ir.graph import Node, Value, uses
 
 RULES = frozenset({
     "abs", "add", "broadcast_to", "cast", "check_labels", "concat", "cumsum", "depend", "gather", "gather_elements",
-    "gather_elements_gradient", "gather_gradient", "maximum", "minimum", "mod", "mul", "neg", "prod", "reshape",
+    "gather_elements_gradient", "gather_gradient", "mod", "mul", "neg", "prod", "reshape",
     "reverse", "slice", "slice_gradient", "square", "sub", "sum", "transpose", "where",
 })  # fmt: skip
 """Primitives whose gradient rules hold for integers as they are."""
+
+SHARING = frozenset({"max", "maximum", "min", "minimum"})
+"""Primitives whose rules divide a gradient among equals, which is done in float64 and cut off, as MindSpore does it."""
+
+NUMBERS = RULES | SHARING
 
 
 def is_number(value: Value) -> bool:
@@ -29,6 +34,6 @@ def active_values(nodes: Iterable[Node], sources: Iterable[Value], integers: boo
     active = set(sources)
     for node in nodes:
         if any(v in active for v in uses(node)):
-            also = integers and bool(node.regions or node.primitive.name in RULES)
+            also = integers and bool(node.regions or node.primitive.name in NUMBERS)
             active.update(v for v in node.outputs if v.type.dtype.is_float or (also and is_number(v)))
     return active
