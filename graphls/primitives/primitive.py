@@ -138,6 +138,8 @@ class Primitive:
             raise GraphTypeError(f"{self.name} takes no regions.")
         if TOKEN in types and not self.takes_tokens:
             raise GraphTypeError(f"{self.name} takes no tokens; order it behind one with a control edge.")
+        if any(t.stacked for t in types):
+            raise GraphTypeError(f"{self.name} takes no stacks, which are for loops only.")
         try:
             result = self.infer(*types, **attrs)
         except TypeError as error:

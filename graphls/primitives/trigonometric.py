@@ -8,7 +8,7 @@ import numpy as np
 
 from graphls.ir.build import Builder
 from graphls.ir.graph import Value
-from graphls.ir.types import float32, float64
+from graphls.ir.types import float16, float32, float64
 from graphls.primitives.primitive import Array, FloatElementwise, f32, of, sample
 
 _ANY = (sample(f32(2, 3)), sample(f32()), sample(f32(0, 2)), sample(of(float64, 5)))
@@ -101,8 +101,11 @@ class Atan2(FloatElementwise):
         return np.arctan2(y, x)
 
     def vjp(self, e: Builder, g: Value, y: Value, x: Value, out: Value) -> Any:
-        share = e.div(g, e.add(e.square(x), e.square(y)))
-        return e.mul(share, x), e.neg(e.mul(share, y))
+        """x and -y over x ** 2 + y ** 2, whose squares are of numbers of 1 at most; 0 at (0, 0)."""
+        scale = _scale(e, e.maximum(e.abs(x), e.abs(y)))
+        wide, high = e.div(x, scale), e.div(y, scale)
+        share = e.div(g, e.mul(scale, _safe(e, e.add(e.square(wide), e.square(high)))))
+        return e.mul(share, wide), e.neg(e.mul(share, high))
 
     def onnx(self, e: Any, y: str, x: str) -> Any:
         """atan(|y| / |x|), turned into the quadrant; of two infinities the ratio is 1, of two zeros 0."""
@@ -112,6 +115,19 @@ class Atan2(FloatElementwise):
         angle = _in_single(e, "Atan", e.Where(e.And(e.Equal(high, zero), e.Equal(wide, zero)), zero, ratio))
         angle = e.Where(_is_negative(e, x), e.Sub(e.scalar(np.pi), angle), angle)
         return e.Where(_is_negative(e, y), e.Neg(angle), angle)
+
+
+def _scale(e: Builder, size: Value) -> Any:
+    """A size as a finite number that is not 0, of which second derivatives take no notice."""
+    dtype = size.type.dtype
+    largest = e.constant(6e4 if dtype is float16 else 1e30, dtype)
+    return e.stop_gradient(_safe(e, e.minimum(size, largest)))
+
+
+def _safe(e: Builder, x: Value) -> Any:
+    """x, and 1 where it is 0."""
+    dtype = x.type.dtype
+    return e.where(e.equal(x, e.constant(0.0, dtype)), e.constant(1.0, dtype), x)
 
 
 def _is_negative(e: Any, x: str) -> str:
@@ -156,7 +172,10 @@ class Asinh(SinglePrecision):
         return np.arcsinh(x)
 
     def vjp(self, e: Builder, g: Value, x: Value, y: Value) -> Any:
-        return e.mul(g, e.rsqrt(e.add(e.square(x), 1.0)))
+        """1 / sqrt(x ** 2 + 1), whose square is of a number of 1 at most."""
+        scale = _scale(e, e.maximum(e.abs(x), e.constant(1.0, x.type.dtype)))
+        length = e.sqrt(e.add(e.square(e.div(x, scale)), e.square(e.reciprocal(scale))))
+        return e.div(g, e.mul(scale, length))
 
 
 class Acosh(SinglePrecision):
