@@ -34,9 +34,11 @@ class Measures:
 def measure(graph: Graph) -> Measures:
     """Go over the nodes of a graph once, those of regions included."""
     found = Measures()
+    unmade = not_computed(graph)
     memory, copies = Memory(found), {state: state for state in graph.states}
     _note_copies(copies, graph)
     for node, times in runs(graph.nodes):
+        times = 0 if node in unmade else times
         count = times * own_flops(node)
         found.phase_nodes[node.phase] += 1
         found.phase_flops[node.phase] += count
@@ -46,6 +48,17 @@ def measure(graph: Graph) -> Measures:
         if read and not (_is_copy(node) or node.primitive.on_host):
             found.states.setdefault((node.phase, node.scope), {}).update(dict.fromkeys(read))
         memory.note(node, times)
+    return found
+
+
+def not_computed(graph: Graph) -> set[Node]:
+    """The products that only an overflow check would read, which ONNX Runtime makes on a CPU when bounds say too little."""
+    from graphls.backends.finite import only_checked
+
+    found = set(only_checked(graph.nodes, (*graph.outputs, *(w.value for w in graph.writes))).values())
+    for node in graph.nodes:
+        for region in node.regions:
+            found |= not_computed(region)
     return found
 
 
