@@ -60,7 +60,7 @@ OTHER = """
 
 
 def test_stacks_of_one_scan_have_one_length() -> None:
-    two = STACKS.replace("  %last", OTHER).replace("%h: f32[4])", "%h: f32[4], %r: f32[])").replace("%s, %t)", "%s, %u)")
+    two = STACKS.replace("  %last", OTHER).replace("%s, %t)", "%s, %u)").replace("f32[4]) {", "f32[4], %r: f32[]) {", 1)
     ones, bound = np.ones(4, np.float32), np.array(9, np.float32)
     with pytest.raises(GraphlsError, match="scan takes stacks of one length, not of 0 and 2"):
         interpret(verify(parse(two)), [ones, ones, bound])
