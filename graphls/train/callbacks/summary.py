@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Any
+from typing import Any, ClassVar
+from weakref import WeakSet
 
 import numpy as np
 
@@ -29,10 +30,14 @@ class SummaryRecord:
     A context manager that closes the file. Raises GraphRuntimeError where tensorboardX is not installed.
     """
 
+    open_ones: ClassVar[WeakSet[SummaryRecord]] = WeakSet()
+
     def __init__(self, log_dir: str | os.PathLike[str]) -> None:
         self.log_dir = str(log_dir)
         self._writer = _writer(self.log_dir)
         self._waiting: list[tuple[str, str, Any]] = []
+        self._noted: dict[tuple[str, str], Any] = {}
+        self.open_ones.add(self)
 
     def __enter__(self) -> SummaryRecord:
         return self
@@ -50,9 +55,13 @@ class SummaryRecord:
             raise GraphValueError(f"The plugin of a summary is one of {known}, not {plugin!r}.", user_location())
         self._waiting.append((plugin, name, np.asarray(value)))
 
+    def note(self, plugin: str, name: str, value: Any) -> None:
+        """Keep a value of a summary operator for the next `record`, in place of an earlier one."""
+        self._noted[plugin, name] = value
+
     def record(self, step: int) -> None:
         """Write the values that were added as those of a step."""
-        for plugin, name, value in self._waiting:
+        for plugin, name, value in (*self._waiting, *((*key, value) for key, value in self._noted.items())):
             if plugin == "scalar":
                 self._writer.add_scalar(name, float(value.reshape(())), step)
             elif plugin == "histogram":
@@ -60,6 +69,7 @@ class SummaryRecord:
             else:
                 self._writer.add_images(name, value, step)
         self._waiting.clear()
+        self._noted.clear()
 
     def flush(self) -> None:
         """Bring to the file what has been recorded."""
@@ -67,6 +77,7 @@ class SummaryRecord:
 
     def close(self) -> None:
         """Bring everything to the file and close it."""
+        self.open_ones.discard(self)
         self._writer.close()
 
 
