@@ -17,6 +17,7 @@ from graphls.parameter import Parameter
 from graphls.source import too_deep, user_location
 from graphls.tensor import Symbol, Tensor, is_tensor
 from graphls.trace.branches import Frame, explore
+from graphls.trace.results import check_results
 from graphls.trace.states import copies
 from graphls.trace.tracer import CellCall, Tracer
 from graphls.tree import leaves, map_leaves
@@ -55,7 +56,9 @@ def trace(
     symbols = tuple(map_leaves(partial(symbol, wish), arg) for wish, arg in zip(wished, args, strict=False))
     dispatch.push_tracer(tracer)
     try:
-        return _finished(tracer, tuple(inputs), explore(tracer, lambda: function(*copies(symbols))))
+        results = explore(tracer, lambda: function(*copies(symbols)))
+        check_results(function, results, has_effect=bool(tracer.written))
+        return _finished(tracer, tuple(inputs), results)
     except GraphlsError:
         raise
     except RecursionError:
