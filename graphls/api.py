@@ -339,9 +339,21 @@ def call_compiled(
 ) -> Any:
     """Call a function, compiled once for inputs like these; `caches` are its caches by the names of the options."""
     names = tuple(sorted(options))
+    return _cache(function, caches, names)(*inputs, *(options[name] for name in names))
+
+
+def compile_cell(cell: Cell, inputs: tuple[Any, ...], options: dict[str, Any]) -> Compiled:
+    """The step that a call of a cell outside of a trace runs, compiled where there is none for inputs like these."""
+    names = tuple(sorted(options))
+    cache = _cache(cell, cell.__dict__["_compiled"], names)
+    return cache.find(*inputs, *(options[name] for name in names))
+
+
+def _cache(function: Callable[..., Any], caches: dict[Any, CompileCache], names: tuple[str, ...]) -> CompileCache:
+    """The one of the caches of a function for calls with options of these names."""
     if names not in caches:
         caches[names] = CompileCache(_by_name(function, names) if names else function, function)
-    return caches[names](*inputs, *(options[name] for name in names))
+    return caches[names]
 
 
 def cache_of(cell: Cell) -> CompileCache:

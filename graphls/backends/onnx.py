@@ -12,6 +12,7 @@ import numpy as np
 import onnx
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto
 
+from graphls.backends.fences import fenced, is_alias
 from graphls.backends.finite import any_not_finite, only_checked
 from graphls.backends.loops import lower_scan, lower_while
 from graphls.backends.onnx_names import TensorNames, clean
@@ -126,6 +127,7 @@ class Lowering:
         self.domains: set[str] = set()
         self.definer: dict[Value, Node] = {}
         self.delayed: dict[Value, Node] = {}
+        self.fenced: set[Value] = set()
         self.origins: dict[str, Node] = {}
 
     def lower(self) -> Lowered:
@@ -174,6 +176,7 @@ class Lowering:
         """Lower a block that yields `kept`, but for what only its overflow checks may need."""
         waiting = {} if self.native_half else only_checked(nodes, kept)
         self.delayed.update(waiting)
+        self.fenced |= fenced(nodes)
         for node in nodes:
             self.definer.update((value, node) for value in node.outputs)
             if not (node.outputs and node.outputs[0] in waiting):
@@ -193,11 +196,11 @@ class Lowering:
         primitive: Any = node.primitive
         if primitive.on_host:
             self.host.append((node, self.declare(node.output)))
-        elif primitive.onnx == "Identity" and primitive.half == "native":
+        elif is_alias(node):
             self.forms[node.output] = self.forms[node.inputs[0]]
-        elif not node.regions and node.outputs and all(v.type != TOKEN and not v.type.size for v in node.outputs):
-            for value in node.outputs:
-                self.forms[value] = {value.type.dtype: self.const(np.zeros(value.type.shape), value.type.dtype)}
+        elif _takes_or_gives_nothing(node):
+            for value, array in zip(node.outputs, _evaluated(node), strict=True):
+                self.forms[value] = {value.type.dtype: self.const(array, value.type.dtype)}
         else:
             native = primitive.half == "native"
             self.in_types = tuple(v.type if native else self.computed(v.type) for v in node.inputs)
@@ -208,6 +211,8 @@ class Lowering:
                 operands = [self.form(v, t.dtype) for v, t in zip(node.inputs, self.in_types, strict=True)]
             results = self.apply(primitive, operands, node)
             for value, kind, name in zip(node.outputs, out_types, results, strict=True):
+                if value in self.fenced:
+                    name = self.Reshape(name, self.ints(value.type.shape))
                 self.keep(value, kind.dtype, name, rounds=primitive.half == "rounded")
 
     def apply(self, primitive: Any, operands: list[Any], node: Node) -> tuple[str, ...]:
@@ -378,6 +383,26 @@ class Lowering:
         return name if kind.dtype is float32 else self.cast(name, float32)
 
 
+def _takes_or_gives_nothing(node: Node) -> bool:
+    """Whether all operands, or all results, of a node have no elements: so the results are known, and are constants.
+
+    Optimizers of ONNX Runtime divide by the sizes of what an operator takes, which ends the process.
+    """
+    if node.regions or any(v.type == TOKEN for v in (*node.inputs, *node.outputs)):
+        return False
+    operands, results = ([v.type.size for v in values] for values in (node.inputs, node.outputs))
+    return bool(results) and (not any(results) or (bool(operands) and not any(operands)))
+
+
+def _evaluated(node: Node) -> list[Any]:
+    """The results of a node that takes or gives nothing."""
+    if not any(v.type.size for v in node.outputs):
+        return [np.zeros(v.type.shape) for v in node.outputs]
+    operands = tuple(np.zeros(v.type.shape, v.type.dtype.numpy) for v in node.inputs)
+    with np.errstate(all="ignore"):
+        return list(node.primitive.evaluate(operands, node.attrs, tuple(v.type for v in node.outputs)))
+
+
 def exchanged(kind: Type) -> Type:
     """The type in which a value enters or leaves a model."""
     return kind.with_dtype(EXCHANGED.get(kind.dtype, kind.dtype))
@@ -388,6 +413,8 @@ def _describe(info: Any, name: str, kind: Type) -> None:
     tensor = info.type.tensor_type
     tensor.elem_type = ELEMENT_TYPES[kind.dtype]
     tensor.shape.SetInParent()
+    if kind.stacked:
+        tensor.shape.dim.add()
     for size in kind.shape:
         tensor.shape.dim.add(dim_value=size)
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 NN = ("graphls.nn", "graphls.compat.nn")
 OPS = ("graphls.ops", "graphls.ops.operations", "graphls.compat.ops", "graphls.ops.functional")
-MODEL = ("graphls.train", "graphls.train.model")
-CALLBACKS = ("graphls.train.callbacks", "graphls.train.callbacks.callback", "graphls.train.callbacks.checkpoint")
+MODEL = ("graphls.train", "graphls.compat.train")
+CALLBACKS = ("graphls.train.callbacks", "graphls.compat.callbacks")
 METRICS = ("graphls.train.metrics",)
 SERIALIZATION = ("graphls.train.serialization", "graphls.train")
 AMP = ("graphls.amp",)
@@ -20,7 +20,9 @@ PARAMETER = ("graphls.parameter",)
 TENSOR = ("graphls.tensor",)
 INITIALIZER = ("graphls.initializer",)
 RANDOM = ("graphls.random",)
-PARALLEL = ("graphls.context_parallel",)
+PARALLEL = ("graphls.context_parallel", "graphls.compat.parallel")
+CHECKS = ("graphls.compat.checkparam",)
+PROFILER = ("graphls.compat.profiler",)
 COMMUNICATION = ("graphls.communication",)
 DATASET = ("graphls.dataset",)
 SAMPLERS = ("graphls.dataset.samplers",)
@@ -36,14 +38,14 @@ def _below(path: str, names: str, modules: tuple[str, ...]) -> dict[str, tuple[s
 
 
 PATHS: dict[str, tuple[str, ...]] = {
-    "": ("graphls.compat.version", "graphls", *CONTEXT, *JIT, *DTYPE, *TRAIN, "graphls.compat.ops"),
+    "": ("graphls.compat.version", "graphls", *CONTEXT, *JIT, *DTYPE, *TRAIN, "graphls.compat.ops", *PROFILER),
     "amp": AMP,
     "context": (*CONTEXT, *PARALLEL),
     "dtype": DTYPE,
     "log": ("graphls.log",),
     "version": ("graphls.compat.version",),
     "common": ("graphls", *JIT, *DTYPE, *PARAMETER, *TENSOR, *RANDOM, *INITIALIZER),
-    "common.api": JIT,
+    "common.api": (*JIT, "graphls.compat.executors"),
     "common.dtype": DTYPE,
     "common.initializer": INITIALIZER,
     "common.jit_config": JIT,
@@ -52,8 +54,12 @@ PATHS: dict[str, tuple[str, ...]] = {
     "common.tensor": TENSOR,
     "communication": COMMUNICATION,
     "communication.management": COMMUNICATION,
+    "_checkparam": CHECKS,
+    **_below("", "profiler", PROFILER),
+    **_below("profiler", "common profiler profiling", PROFILER),
     "parallel": PARALLEL,
-    **_below("parallel", "_utils _auto_parallel_context", PARALLEL),
+    **_below("parallel", "_utils _auto_parallel_context _cost_model_context algo_parameter_config shard", PARALLEL),
+    **_below("parallel", "auto_parallel parameter_broadcast", PARALLEL),
     "nn": (*NN, *METRICS),
     "nn.metrics": METRICS,
     **_below("nn", "cell dynamic_lr grad learning_rate_schedule layer loss optim sparse transformer wrap", NN),

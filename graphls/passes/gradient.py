@@ -9,8 +9,9 @@ from typing import Any
 from graphls.ir.build import Builder, Names, copy_nodes, substitute
 from graphls.ir.errors import GraphTypeError
 from graphls.ir.graph import Graph, Node, Value, uses
-from graphls.passes.gradient_scan import ScanBackward, Tape, active_values
+from graphls.passes.gradient_loops import LoopBackward, Tape, active_values
 from graphls.passes.manager import register_pass
+from graphls.passes.rewrite import LOOPS, each_round
 
 
 @register_pass
@@ -53,11 +54,9 @@ class Gradient:
 
 def _missing_rules(missing: dict[Node, None]) -> GraphTypeError:
     listed = "; ".join(f"{n.primitive.name}{f' ({n.loc})' if n.loc else ''}" for n in reversed(missing))
-    loops = any(n.primitive.name == "while_loop" for n in missing)
-    bound = "give the loop max_iterations, " if loops else ""
     return GraphTypeError(
         f"These primitives have no gradient rule: {listed}; "
-        f"{bound}use ops.stop_gradient where no gradient is needed, or give the cell a bprop."
+        "use ops.stop_gradient where no gradient is needed, or give the cell a bprop."
     )
 
 
@@ -113,7 +112,7 @@ class _Expansion:
         self.mapping.update(zip(node.outputs, gradients, strict=True))
 
     def adopt_extended(self) -> None:
-        """Take scans that keep more by now for what defines their results."""
+        """Take loops that keep more by now for what defines their results."""
         for node, extended in self.tape.extended.items():
             if node in self.position:
                 self.position[extended] = self.position[node]
@@ -161,8 +160,8 @@ class Backward:
         gradients = tuple(self.total(v) for v in node.outputs)
         if node.primitive.name == "cond":
             self.through_cond(node, gradients, active)
-        elif node.primitive.name == "scan":
-            ScanBackward(self, node, gradients, active).run()
+        elif node.primitive.name in LOOPS:
+            LoopBackward(self, node, gradients, active).run()
         elif node.primitive.name == "custom_gradient":
             self.through_custom(node, gradients)
         elif not getattr(node.primitive, "differentiable", False):
@@ -241,9 +240,20 @@ class Backward:
             return None
         result = parts[0]
         for part in parts[1:]:
-            result = self.e.add(result, part)
+            result = self.plus(result, part)
         parts[:] = [result]
         return result
 
+    def plus(self, a: Value, b: Value) -> Value:
+        """The sum of two gradients of one value."""
+        if a.type.stacked:
+            return each_round(self.e, lambda e, x, y: e.add(x, y), a, b)
+        total: Value = self.e.add(a, b)
+        return total
+
     def zeros(self, value: Value) -> Value:
-        return self.e.constant(0, value.type.dtype, value.type.shape)
+        """The gradient of a value that the results do not depend on."""
+        kind = value.type
+        if kind.stacked:
+            return each_round(self.e, lambda e, x: e.constant(0, kind.dtype, kind.shape), value)
+        return self.e.constant(0, kind.dtype, kind.shape)

@@ -11,7 +11,7 @@ from graphls.ir.graph import Graph, Node, Value, uses
 from graphls.ir.registry import lookup
 from graphls.ir.types import TOKEN, float16
 from graphls.passes.manager import register_pass
-from graphls.passes.overflow_flags import FLAGGED, with_flag
+from graphls.passes.overflow_flags import FLAGGED, is_checked, with_flag
 from graphls.passes.rewrite import definers, schedule
 from graphls.passes.windows import (
     Window,
@@ -171,7 +171,7 @@ def watch_all(nodes: Sequence[Node], window: Window, names: Names) -> list[Node]
     watched = {n: with_flag(n, names) for n in nodes if n in window.inside and n.primitive.name in FLAGGED}
     made: list[Value] = []
     for node in (n for n in nodes if n in window.inside):
-        made += [v for v in node.outputs if v.type.dtype.is_float]
+        made += filter(is_checked, node.outputs)
         made += [watched[node][1]] if node in watched else []
     inputs, attrs = _merged(window.get.inputs, tuple(made)), {**window.get.attrs, "mode": "window"}
     replaced = {n: flagged for n, (flagged, _) in watched.items()}

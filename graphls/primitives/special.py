@@ -33,7 +33,7 @@ class Expm1(FloatElementwise):
 
 
 class Logaddexp(FloatElementwise):
-    """log(exp(x) + exp(y)), broadcasting, which does not overflow."""
+    """log(exp(x) + exp(y)), broadcasting, which does not overflow; equal infinities share the gradient."""
 
     samples = (
         sample(f32(2, 3), f32(3)),
@@ -45,7 +45,11 @@ class Logaddexp(FloatElementwise):
         return np.logaddexp(x, y)
 
     def vjp(self, e: Builder, g: Value, x: Value, y: Value, out: Value) -> Any:
-        return e.mul(g, e.exp(e.sub(x, out))), e.mul(g, e.exp(e.sub(y, out)))
+        """The logistic function of the difference, which is 0 of equal infinities."""
+        infinite = e.equal(e.abs(x), e.constant(math.inf, x.type.dtype))
+        both, zero = e.logical_and(infinite, e.equal(x, y)), e.constant(0.0, x.type.dtype)
+        difference = e.sub(e.where(both, zero, x), e.where(both, zero, y))
+        return e.mul(g, e.sigmoid(difference)), e.mul(g, e.sigmoid(e.neg(difference)))
 
     def onnx(self, e: Any, x: str, y: str) -> Any:
         """The larger one plus log(1 + exp(-distance)), whose small results `log1p` keeps."""

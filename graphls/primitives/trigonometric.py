@@ -9,7 +9,7 @@ import numpy as np
 
 from graphls.ir.build import Builder
 from graphls.ir.graph import Value
-from graphls.ir.types import float64
+from graphls.ir.types import float16, float64
 from graphls.primitives import in_double
 from graphls.primitives.elementary import is_negative, with_sign_of
 from graphls.primitives.primitive import Array, FloatElementwise, f32, of, sample
@@ -105,8 +105,11 @@ class Atan2(FloatElementwise):
         return np.arctan2(y, x)
 
     def vjp(self, e: Builder, g: Value, y: Value, x: Value, out: Value) -> Any:
-        share = e.div(g, e.add(e.square(x), e.square(y)))
-        return e.mul(share, x), e.neg(e.mul(share, y))
+        """x and -y over x ** 2 + y ** 2, whose squares are of numbers of 1 at most; 0 at (0, 0)."""
+        scale = _scale(e, e.maximum(e.abs(x), e.abs(y)))
+        wide, high = e.div(x, scale), e.div(y, scale)
+        share = e.div(g, e.mul(scale, _safe(e, e.add(e.square(wide), e.square(high)))))
+        return e.mul(share, wide), e.neg(e.mul(share, high))
 
     def onnx(self, e: Any, y: str, x: str) -> Any:
         """atan(|y| / |x|), turned into the quadrant; of two infinities the ratio is 1, of two zeros 0."""
@@ -117,6 +120,19 @@ class Atan2(FloatElementwise):
         angle = in_double.arctangent(e, ratio) if e.in_types[0].dtype is float64 else e.Atan(ratio)
         angle = e.Where(is_negative(e, x), e.Sub(e.scalar(np.pi), angle), angle)
         return with_sign_of(e, y, angle)
+
+
+def _scale(e: Builder, size: Value) -> Any:
+    """A size as a finite number that is not 0, of which second derivatives take no notice."""
+    dtype = size.type.dtype
+    largest = e.constant(6e4 if dtype is float16 else 1e30, dtype)
+    return e.stop_gradient(_safe(e, e.minimum(size, largest)))
+
+
+def _safe(e: Builder, x: Value) -> Any:
+    """x, and 1 where it is 0."""
+    dtype = x.type.dtype
+    return e.where(e.equal(x, e.constant(0.0, dtype)), e.constant(1.0, dtype), x)
 
 
 class Sinh(Composed):
@@ -158,7 +174,10 @@ class Asinh(Composed):
         return np.arcsinh(x)
 
     def vjp(self, e: Builder, g: Value, x: Value, y: Value) -> Any:
-        return e.mul(g, e.rsqrt(e.add(e.square(x), 1.0)))
+        """1 / sqrt(x ** 2 + 1), whose square is of a number of 1 at most."""
+        scale = _scale(e, e.maximum(e.abs(x), e.constant(1.0, x.type.dtype)))
+        length = e.sqrt(e.add(e.square(e.div(x, scale)), e.square(e.reciprocal(scale))))
+        return e.div(g, e.mul(scale, length))
 
 
 class Acosh(Composed):

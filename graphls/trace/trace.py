@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from graphls import dispatch
-from graphls.ir.errors import TraceError
+from graphls.ir.errors import GraphlsError, TraceError
 from graphls.ir.graph import Graph, Value, Write, needs, walk
 from graphls.ir.types import int64, type_of
 from graphls.parameter import Parameter
-from graphls.source import user_location
+from graphls.source import too_deep, user_location
 from graphls.tensor import Symbol, Tensor, is_tensor
 from graphls.trace.branches import Frame, explore
 from graphls.trace.states import copies
@@ -56,6 +56,10 @@ def trace(
     dispatch.push_tracer(tracer)
     try:
         return _finished(tracer, tuple(inputs), explore(tracer, lambda: function(*copies(symbols))))
+    except GraphlsError:
+        raise
+    except RecursionError:
+        raise too_deep() from None
     finally:
         dispatch.pop_tracer()
 
