@@ -65,6 +65,10 @@ class GraphMemoryError(GraphlsError, MemoryError):
     """A tensor that memory does not hold."""
 
 
+class GraphRecursionError(GraphlsError, RecursionError):
+    """Code that calls itself without end, or deeper than Python's limit allows."""
+
+
 class GraphFileError(GraphlsError, OSError):
     """A file or directory that cannot be read or written."""
 

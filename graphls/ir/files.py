@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import secrets
 import stat
@@ -75,11 +76,18 @@ def _make_folder(folder: Path) -> None:
         raise OSError(f"{folder} is not a directory") from None
 
 
+def _hidden(name: str) -> str:
+    """What the unfinished files of a name begin with; a long name is cut, since names have 255 bytes at most."""
+    if len(os.fsencode(name)) <= 200:
+        return f".{name}"
+    return f".{name[:40]}-{hashlib.sha256(os.fsencode(name)).hexdigest()[:16]}"
+
+
 def remove_leftovers(folder: Path, name: str, ending: str = "") -> None:
     """Remove the unfinished files of a name that no process is writing any more; `ending` is a pattern behind it."""
     if fcntl is None:
         return
-    for leftover in folder.glob(f".{escape(name)}{ending}.*.tmp"):
+    for leftover in folder.glob(f"{escape(_hidden(name))}{ending}.*.tmp"):
         with suppress(OSError), open(leftover, "rb") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             leftover.unlink()
@@ -109,7 +117,7 @@ def _write(path: Path, parts: Iterable[Part]) -> None:
 def _open_temporary(path: Path, mode: int) -> tuple[int, Path]:
     """A new file beside this one, locked as long as this process writes it; the system takes its umask off the mode."""
     while True:
-        temporary = path.parent / f".{path.name}.{secrets.token_hex(4)}.tmp"
+        temporary = path.parent / f"{_hidden(path.name)}.{secrets.token_hex(4)}.tmp"
         handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), mode)
         if _lock(handle) and temporary.exists():
             return handle, temporary

@@ -10,14 +10,19 @@ from typing import Any
 import numpy as np
 
 from graphls import dispatch
-from graphls.ir.errors import TraceError
+from graphls.ir.errors import GraphlsError, TraceError
 from graphls.ir.graph import Graph, Value, Write, needs, walk
 from graphls.ir.types import int64, type_of
 from graphls.parameter import Parameter
+<<<<<<< HEAD
 from graphls.reports import Report
 from graphls.source import user_location
+=======
+from graphls.source import too_deep, user_location
+>>>>>>> main
 from graphls.tensor import Symbol, Tensor, is_tensor
 from graphls.trace.branches import Frame, explore
+from graphls.trace.results import check_results
 from graphls.trace.states import copies
 from graphls.trace.tracer import CellCall, Tracer
 from graphls.tree import leaves, map_leaves
@@ -57,7 +62,13 @@ def trace(
     symbols = tuple(map_leaves(partial(symbol, wish), arg) for wish, arg in zip(wished, args, strict=False))
     dispatch.push_tracer(tracer)
     try:
-        return _finished(tracer, tuple(inputs), explore(tracer, lambda: function(*copies(symbols))))
+        results = explore(tracer, lambda: function(*copies(symbols)))
+        check_results(function, results, has_effect=bool(tracer.written))
+        return _finished(tracer, tuple(inputs), results)
+    except GraphlsError:
+        raise
+    except RecursionError:
+        raise too_deep() from None
     finally:
         dispatch.pop_tracer()
 
