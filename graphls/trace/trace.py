@@ -14,12 +14,8 @@ from graphls.ir.errors import GraphlsError, TraceError
 from graphls.ir.graph import Graph, Value, Write, needs, walk
 from graphls.ir.types import int64, type_of
 from graphls.parameter import Parameter
-<<<<<<< HEAD
 from graphls.reports import Report
-from graphls.source import user_location
-=======
 from graphls.source import too_deep, user_location
->>>>>>> main
 from graphls.tensor import Symbol, Tensor, is_tensor
 from graphls.trace.branches import Frame, explore
 from graphls.trace.results import check_results
