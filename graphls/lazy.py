@@ -7,8 +7,8 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
+from graphls.habits import PACKAGE, instead
 from graphls.ir.errors import GraphAttributeError
-from graphls.ir.registry import nearest
 from graphls.source import user_location
 
 ROOMS = (
@@ -36,7 +36,7 @@ def attribute(name: str, own: Iterable[str]) -> Any:
     found = find(name, ROOMS) if not name.startswith("_") else _MISSING
     if found is _MISSING:
         known = [*own, *MODULES, *public_names(ROOMS)] if not name.startswith("__") else []
-        raise GraphAttributeError(f"graphls has no {name!r}{nearest(name, known)}.", user_location())
+        raise GraphAttributeError(f"graphls has no {name!r}{instead(name, PACKAGE, known)}.", user_location())
     return found
 
 

@@ -63,13 +63,13 @@ COMPUTED: dict[DType, DType] = {int8: int32, int16: int32, uint8: int32, uint16:
 EXCHANGED: dict[DType, DType] = {bfloat16: float32}
 """What a value of a dtype is outside of a model: no runtime takes arrays of bfloat16, and float32 holds all of them."""
 
-Supports = Callable[[str, str], bool]
-"""Whether the runtime at hand has a kernel: (operator, domain) -> bool."""
+KernelCheck = Callable[[str, DType], bool]
+"""Whether the runtime's kernel of an operator is right at special numbers of a dtype, such as the root of inf."""
 
 
-def standard_only(operator: str, domain: str) -> bool:
-    """The Supports of a portable model: nothing outside the standard operator set."""
-    return False
+def trust_kernels(operator: str, dtype: DType) -> bool:
+    """The KernelCheck of a portable model: its operators do what the standard says."""
+    return True
 
 
 @dataclass(frozen=True)
@@ -91,14 +91,15 @@ class Lowered:
     origins: dict[str, Node]
 
 
-def lower(graph: Graph, *, native_half: bool = False, supports: Supports = standard_only) -> Lowered:
+def lower(graph: Graph, *, native_half: bool = False, kernel_is_right: KernelCheck = trust_kernels) -> Lowered:
     """Lower a verified graph that has no gradient nodes.
 
     `native_half` computes 16-bit floats as such (CUDA); otherwise they are computed in float32 and
     rounded after every primitive, which gives the numbers of an accelerator on a CPU, infinities
-    included. Raises GraphValueError, with the user's line, for a primitive that cannot be lowered.
+    included. Where `kernel_is_right` says no, an operator is composed of others. Raises GraphValueError, with the
+    user's line, for a primitive that cannot be lowered.
     """
-    return Lowering(graph, native_half, supports).lower()
+    return Lowering(graph, native_half, kernel_is_right).lower()
 
 
 @dataclass
@@ -111,7 +112,7 @@ class Lowering:
 
     graph: Graph
     native_half: bool
-    supports: Supports
+    kernel_is_right: KernelCheck
     in_types: tuple[Type, ...] = ()
     out_types: tuple[Type, ...] = ()
     node: Node | None = None
@@ -262,6 +263,10 @@ class Lowering:
     def scalar(self, value: float) -> str:
         """A number as a constant of the dtype in which the current node is computed."""
         return self.const(value, self.in_types[0].dtype)
+
+    def is_right(self, operator: str) -> bool:
+        """Whether the kernel of an operator is right in the dtype in which the current node is computed."""
+        return self.kernel_is_right(operator, self.in_types[0].dtype)
 
     def ints(self, values: Iterable[int]) -> str:
         """A constant list of int64, as shapes and axes are given."""

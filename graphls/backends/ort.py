@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from graphls.backends.host import HostValues
-from graphls.backends.onnx import Lowered, exchanged, lower
+from graphls.backends.kernel_checks import is_right
+from graphls.backends.onnx import Lowered, exchanged, lower, trust_kernels
 from graphls.backends.runtime import load_runtime
 from graphls.backends.states import HasStorage
 from graphls.ir.errors import GraphRuntimeError, GraphValueError
@@ -70,7 +71,9 @@ class OrtSession:
         self.runtime = load_runtime()
         self.device = device
         self.parameters = dict(parameters)
-        self.lowered: Lowered = lower(graph, native_half=device == "cuda")
+        on_cpu = device == "cpu"
+        check = is_right if on_cpu else trust_kernels
+        self.lowered: Lowered = lower(graph, native_half=not on_cpu, kernel_is_right=check)
         self.inputs = list(zip(self.lowered.inputs, map(_wider, graph.inputs), strict=True))
         self.outputs = [(n, exchanged(v.type)) for n, v in zip(self.lowered.outputs, graph.outputs, strict=True)]
         self.narrowed = {i: v.type.dtype.numpy for i, v in enumerate(graph.outputs) if _wider(v) and device == "cpu"}
@@ -98,7 +101,7 @@ class OrtSession:
 
     def _options(self) -> Any:
         options = self.runtime.SessionOptions()
-        options.log_severity_level = 3
+        options.log_severity_level = 4  # what is worth telling is raised
         options.graph_optimization_level = self._optimization_level(len(self.lowered.model.graph.node))
         return options
 

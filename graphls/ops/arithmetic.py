@@ -48,7 +48,7 @@ def positive(x: Any) -> Tensor:
 def trunc(x: Any) -> Tensor:
     """The whole number that is next to x on the side of 0."""
     tensor = tensor_of(x)
-    return mul(sign(tensor), floor(abs(tensor))) if tensor.dtype.is_float else tensor
+    return copysign(floor(abs(tensor)), tensor) if tensor.dtype.is_float else tensor
 
 
 def frac(x: Any) -> Tensor:

@@ -9,7 +9,9 @@ from typing import Any
 from graphls.ir.build import Builder, Names, copy_nodes, substitute
 from graphls.ir.errors import GraphTypeError
 from graphls.ir.graph import Graph, Node, Value, uses
-from graphls.passes.gradient_loops import LoopBackward, Tape, active_values
+from graphls.ir.types import float64
+from graphls.passes.gradient_integers import SHARING, active_values
+from graphls.passes.gradient_loops import LoopBackward, Tape
 from graphls.passes.manager import register_pass
 from graphls.passes.rewrite import LOOPS, each_round
 
@@ -131,12 +133,16 @@ class _Expansion:
 
 
 class Backward:
-    """Reverse accumulation over a list of nodes, with respect to `sources`."""
+    """Reverse accumulation over a list of nodes, with respect to `sources`.
 
-    def __init__(self, builder: Builder, sources: Sequence[Value], tape: Tape) -> None:
+    With `integers`, gradients flow through integers too; they do where one of the sources is an integer.
+    """
+
+    def __init__(self, builder: Builder, sources: Sequence[Value], tape: Tape, integers: bool = False) -> None:
         self.e = builder
         self.sources = sources
         self.tape = tape
+        self.integers = integers or not all(v.type.dtype.is_float for v in sources)
         self.parts: dict[Value, list[Value]] = {}
 
     def run(self, nodes: Sequence[Node], seeds: Iterable[tuple[Value, Value | None]]) -> list[Value]:
@@ -146,7 +152,7 @@ class Backward:
 
     def accumulate(self, nodes: Sequence[Node], seeds: Iterable[tuple[Value, Value | None]]) -> None:
         """Collect the parts of all gradients."""
-        active = active_values(nodes, self.sources)
+        active = active_values(nodes, self.sources, self.integers)
         for result, seed in seeds:
             if seed is not None:
                 self.parts.setdefault(result, []).append(seed)
@@ -154,6 +160,10 @@ class Backward:
             if active.intersection(node.outputs) and any(v in self.parts for v in node.outputs):
                 with self.e.at(node, "backward"):
                     self.through(node, active)
+
+    def inside(self, builder: Builder, sources: Sequence[Value]) -> Backward:
+        """The backward of a region."""
+        return Backward(builder, sources, self.tape, self.integers)
 
     def through(self, node: Node, active: set[Value]) -> None:
         node = self.tape.latest(node)
@@ -163,7 +173,7 @@ class Backward:
         elif node.primitive.name in LOOPS:
             LoopBackward(self, node, gradients, active).run()
         elif node.primitive.name == "custom_gradient":
-            self.through_custom(node, gradients)
+            self.through_custom(node, gradients, active)
         elif not getattr(node.primitive, "differentiable", False):
             self.miss(node, active)
         else:
@@ -172,7 +182,10 @@ class Backward:
     def through_rule(self, node: Node, gradients: tuple[Value | None, ...], active: set[Value]) -> None:
         g: Any = gradients[0] if len(gradients) == 1 else gradients
         primitive: Any = node.primitive
-        results = primitive.vjp(self.e, g, *node.inputs, *node.outputs, **node.attrs)
+        values = [*node.inputs, *node.outputs]
+        if primitive.name in SHARING and not node.output.type.dtype.is_float:
+            g, *values = (self.e.cast(v, dtype=float64) for v in (g, *values))
+        results = primitive.vjp(self.e, g, *values, **node.attrs)
         results = results if isinstance(results, tuple) else (results,)
         for value, gradient in zip(node.inputs, results, strict=True):
             if gradient is not None and value in active:
@@ -186,7 +199,7 @@ class Backward:
 
     def through_cond(self, node: Node, gradients: tuple[Value | None, ...], active: set[Value]) -> None:
         """A cond again: each region repeats its forward and yields the gradients of what it captures."""
-        captured = [v for v in uses(node)[1:] if v in active and v.type.dtype.is_float]
+        captured = [v for v in uses(node)[1:] if v in active]
         if not captured:
             return
         regions = tuple(self.backward_region(r, gradients, captured) for r in node.regions)
@@ -200,12 +213,12 @@ class Backward:
         copied: dict[Value, Value] = {}
         builder.nodes = copy_nodes(region.nodes, copied, builder.names, "backward")
         results = [copied.get(v, v) for v in region.outputs]
-        inner = Backward(builder, captured, self.tape)
+        inner = self.inside(builder, captured)
         builder.phase, builder.scope, builder.loc = "backward", self.e.scope, self.e.loc
         outputs = inner.run(list(builder.nodes), zip(results, gradients, strict=True))
         return region.replace(nodes=self.tape.applied(builder.nodes), outputs=tuple(outputs))
 
-    def through_custom(self, node: Node, gradients: tuple[Value | None, ...]) -> None:
+    def through_custom(self, node: Node, gradients: tuple[Value | None, ...], active: set[Value]) -> None:
         (region,) = node.regions
         count = node.attrs["outputs"]
         given = [g or self.zeros(v) for g, v in zip(gradients, node.outputs, strict=True)]
@@ -213,7 +226,7 @@ class Backward:
         for inner in copy_nodes(region.nodes, mapping, self.e.names, "backward"):
             self.e.append(inner)
         for value, result in zip(node.inputs[count:], region.outputs, strict=True):
-            if value.type.dtype.is_float:
+            if value.type.dtype.is_float or value in active:
                 self.add(value, mapping.get(result, result))
 
     def add(self, value: Value, gradient: Value) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from graphls.ir.build import Builder, copy_nodes, substitute
 from graphls.ir.graph import Graph, Node, Value, captures, needs, uses
+from graphls.passes.gradient_integers import active_values
 from graphls.passes.gradient_sums import Sums
 from graphls.passes.rewrite import definers
 
@@ -40,15 +41,6 @@ class Tape:
         regions = tuple(r.replace(nodes=self.applied(r.nodes)) for r in node.regions)
         changed = any(a.nodes != b.nodes for a, b in zip(regions, node.regions, strict=True))
         return replace(node, regions=regions) if changed else node
-
-
-def active_values(nodes: Iterable[Node], sources: Iterable[Value]) -> set[Value]:
-    """The float values that depend on the sources."""
-    active = set(sources)
-    for node in nodes:
-        if any(v in active for v in uses(node)):
-            active.update(v for v in node.outputs if v.type.dtype.is_float)
-    return active
 
 
 class LoopBackward:
@@ -84,9 +76,8 @@ class LoopBackward:
         region, inputs = self.region, self.node.inputs
         found = {own: given for own, given in zip(region.inputs, inputs, strict=True) if given in active}
         found.update((v, v) for v in captures(region) if v in active)
-        found = {own: given for own, given in found.items() if own.type.dtype.is_float}
         while True:
-            reached = active_values(region.nodes, found)
+            reached = active_values(region.nodes, found, self.outer.integers)
             carried = zip(region.inputs[: self.carries], region.outputs, inputs, strict=False)
             more = {own: given for own, out, given in carried if out in reached and own not in found}
             if not more:
@@ -124,7 +115,7 @@ class LoopBackward:
         outputs, given = self.region.outputs[self.carries :], self.gradients[self.carries :]
         seeds = [(out, carried.get(v)) for v, out in zip(self.region.inputs, self.region.outputs, strict=False)]
         slopes = [None if g is None else self.element(v, g) for v, g in zip(outputs, given, strict=True)]
-        backward = type(self.outer)(self.inner, tuple(self.sources), self.outer.tape)
+        backward = self.outer.inside(self.inner, tuple(self.sources))
         backward.accumulate(self.region.nodes, [*seeds[: self.carries], *zip(outputs, slopes, strict=True)])
         self.take_region(self.region.replace(nodes=self.outer.tape.applied(self.region.nodes)))
         return backward

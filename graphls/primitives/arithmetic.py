@@ -8,7 +8,8 @@ import numpy as np
 
 from graphls.ir.build import Builder
 from graphls.ir.graph import Value
-from graphls.ir.types import Type, float16, float32, float64, int16, int32, uint8
+from graphls.ir.types import Type, float64, int16, int32, uint8
+from graphls.primitives.elementary import square_root
 from graphls.primitives.primitive import Array, Elementwise, FloatElementwise, f32, sample
 
 PAIRS = (
@@ -172,10 +173,7 @@ class Reciprocal(FloatElementwise):
 
 
 class Sqrt(FloatElementwise):
-    """The square root; nan below 0.
-
-    In ONNX on a CPU the root of inf is nan, but for float16: the vector unit multiplies by an estimate of 1 / root.
-    """
+    """The square root; nan below 0."""
 
     samples = (sample(f32(2, 3), low=0.5, high=2.0), sample(Type(float64, (4,)), low=0.5, high=2.0))
 
@@ -187,9 +185,3 @@ class Sqrt(FloatElementwise):
 
     def onnx(self, e: Any, x: str) -> Any:
         return square_root(e, x)
-
-
-def square_root(e: Any, x: str) -> str:
-    """The ONNX square root; that of an infinite float16 is a number that rounds to infinity."""
-    is_float16 = e.node.inputs[0].type.dtype is float16
-    return str(e.Sqrt(e.Min(x, e.scalar(1e30)) if is_float16 and e.in_types[0].dtype is float32 else x))

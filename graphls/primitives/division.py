@@ -9,6 +9,7 @@ import numpy as np
 from graphls.ir.build import Builder
 from graphls.ir.graph import Value
 from graphls.ir.types import int32, int64
+from graphls.primitives.elementary import floor
 from graphls.primitives.primitive import Array, Elementwise, FloatElementwise, f32, of, sample
 
 _SAMPLES = (
@@ -32,7 +33,7 @@ class FloorDiv(Elementwise):
 
     def onnx(self, e: Any, x: str, y: str) -> Any:
         if e.in_types[0].dtype.is_float:
-            return e.Floor(e.Div(x, y))
+            return floor(e, e.Div(x, y))
         zero, minus_one = e.scalar(0), e.scalar(-1)
         divisor = _safe(e, y)
         quotient = e.Div(e.Sub(x, e.Mod(x, divisor)), divisor)

@@ -23,6 +23,7 @@ class Reshape(Primitive):
 
     half = "exact"
     flops_per_element = 0
+    is_view = True
     samples = (
         sample(f32(2, 6), shape=(3, 4)),
         sample(f32(2, 6), shape=(-1, 3)),
