@@ -48,11 +48,14 @@ class RepeatedStep:
             tuple(Tensor(shape=v.type.shape, dtype=v.type.dtype) for v in self.graph.inputs[:own]),
         )
         self._session = open_session(self.graph, step.parameters)
+        self._reports = step._reports
 
     def __call__(self, *inputs: Any) -> Any:
         """Run the steps; raises as a call of the step does, before the first of them has run."""
         arrays = self._inputs(inputs)
         results = self._session.run(arrays) if self.draws is None else self._run_on_drawn(self.draws, arrays)
+        for report in self._reports:
+            report.look()
         tensors = (
             Tensor.on_host(r, t) if isinstance(r, np.ndarray) else Tensor.on_device(r, t)
             for r, t in zip(results, self.types, strict=True)

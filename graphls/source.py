@@ -7,9 +7,10 @@ import sys
 import warnings
 from collections.abc import Callable
 from functools import lru_cache
+from types import CodeType
 from typing import Any, TypeVar
 
-from graphls.ir.errors import GraphlsError, GraphMemoryError
+from graphls.ir.errors import GraphlsError, GraphMemoryError, GraphRecursionError
 from graphls.ir.graph import Location
 
 Result = TypeVar("Result")
@@ -26,6 +27,11 @@ def user_location() -> Location | None:
             return _location(file, frame.f_lineno)
         frame = frame.f_back
     return None
+
+
+def location_of(code: CodeType) -> Location:
+    """The line on which a function begins."""
+    return _location(code.co_filename, code.co_firstlineno)
 
 
 def warn(message: str, location: Location | None = None) -> None:
@@ -46,13 +52,27 @@ def located(error: GraphlsError) -> GraphlsError:
 
 
 def checked(function: Callable[..., Result], *arguments: Any) -> Result:
-    """`function(*arguments)`, whose error gets the user's line; want of memory becomes a GraphMemoryError."""
+    """`function(*arguments)`, whose error gets the user's line; want of memory becomes a GraphMemoryError.
+
+    A depth beyond Python's limit becomes a GraphRecursionError.
+    """
     try:
         return function(*arguments)
     except GraphlsError as error:
         raise located(error) from None
     except MemoryError as error:
         raise GraphMemoryError(f"The memory is too small: {error}.", user_location()) from None
+    except RecursionError:
+        raise too_deep() from None
+
+
+def too_deep() -> GraphRecursionError:
+    """The error for code that came to Python's limit of nested calls."""
+    return GraphRecursionError(
+        f"This goes deeper than the {sys.getrecursionlimit()} nested calls that Python allows: it calls itself without "
+        "end, or raise the limit with sys.setrecursionlimit for cells that are nested so deep.",
+        user_location(),
+    )
 
 
 @lru_cache(maxsize=4096)
@@ -61,11 +81,14 @@ def is_own(file: str) -> bool:
     return (
         file.startswith((_PACKAGE, "<frozen"))
         or os.path.basename(file) in ("contextlib.py", "functools.py", "threading.py")
-        or os.path.basename(os.path.dirname(file)) == "multiprocessing"
+        or os.path.basename(os.path.dirname(file)) in ("importlib", "multiprocessing")
     )
 
 
 @lru_cache(maxsize=65536)
 def _location(file: str, line: int) -> Location:
-    folder = os.getcwd() + os.sep
-    return Location(file[len(folder) :] if file.startswith(folder) else file, line)
+    try:
+        folder = os.getcwd() + os.sep
+    except FileNotFoundError:  # somebody has deleted it
+        return Location(file, line)
+    return Location(file.removeprefix(folder), line)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -18,15 +19,16 @@ PURE = tuple(str(PACKAGE / name) for name in ("ir", "primitives"))
 def interrupted_at(place: int, function: Callable[[], Any]) -> bool:
     """Call a function and interrupt it at a place, from 0; whether it got that far.
 
-    Places are the beginning and the end of every function that graphls defines or calls. It is there that Python looks
-    for signals, and in loops, which call functions; between other instructions it does not.
+    Places are the beginnings of functions of graphls, and the ends of all that it calls. It is there that Python looks
+    for signals, and at the end of each turn of a loop, but not between other instructions.
     """
     left = place
 
     def profile(frame: FrameType, event: str, argument: Any) -> None:
         nonlocal left
         file = frame.f_code.co_filename
-        if file.startswith(str(PACKAGE)) and not file.startswith(PURE):
+        is_yield = event == "return" and frame.f_code.co_flags & inspect.CO_GENERATOR
+        if event != "c_call" and not is_yield and file.startswith(str(PACKAGE)) and not file.startswith(PURE):
             left -= 1
             if left < 0:
                 sys.setprofile(None)

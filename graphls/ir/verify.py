@@ -69,14 +69,17 @@ class _Verifier:
             if value not in self.defined:
                 raise fault(self.graph, outputs, f"the output {self.undefined(value)}")
             self.require(value.type != TOKEN, outputs, f"the token {reference(value)} cannot leave the graph")
+            self.require(not value.type.stacked, outputs, f"the stack {reference(value)} cannot leave the graph")
 
     def header(self) -> None:
         for value in self.graph.inputs:
             self.require(not value.is_state, self.graph, f"the input {reference(value)} is marked as a state")
+            self.require(not value.type.stacked, self.graph, f"the input {reference(value)} cannot be a stack")
             self.define(value, self.graph)
         for value in self.graph.states:
             self.require(value.is_state, value, f"the state {value.name!r} is not marked as a state")
             self.require(value.type != TOKEN, value, f"the state {reference(value)} cannot be a token")
+            self.require(not value.type.stacked, value, f"the state {reference(value)} cannot be a stack")
             self.define(value, value)
 
     def require(self, condition: bool, where: object, message: str, loc: Location | None = None) -> None:
