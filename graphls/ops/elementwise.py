@@ -9,7 +9,7 @@ from typing import Any
 from graphls import dispatch
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import as_dtype, bool_, float64
-from graphls.ops.operands import apply, float_of, floats, numbers, tensor_of
+from graphls.ops.operands import apply, float_of, floats, numbers, tensor_in, tensor_of
 from graphls.source import checked, user_location
 from graphls.tensor import Tensor, is_tensor
 from graphls.tree import leaves, map_leaves
@@ -195,8 +195,7 @@ def round(x: Any, *, decimals: int = 0) -> Tensor:
 
 def cast(x: Any, dtype: Any) -> Tensor:
     """The tensor in another dtype; raises GraphTypeError for what is no dtype."""
-    wanted, x = checked(as_dtype, dtype), tensor_of(x)
-    return x if x.dtype is wanted else dispatch.cast(x, wanted)
+    return tensor_in(x, checked(as_dtype, dtype))
 
 
 def clip_by_value(x: Any, clip_value_min: Any = None, clip_value_max: Any = None) -> Any:
