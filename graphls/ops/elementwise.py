@@ -70,8 +70,7 @@ def floor_div(x: Any, y: Any) -> Tensor:
 
 def truncate_div(x: Any, y: Any) -> Tensor:
     """The quotient x / y rounded towards 0, broadcasting; integers stay integers."""
-    x, y = numbers(x, y)
-    return mul(mul(sign(x), sign(y)), floor_div(abs(x), abs(y)))
+    return apply("truncate_div", *numbers(x, y))
 
 
 def mod(x: Any, y: Any) -> Tensor:

@@ -45,7 +45,10 @@ CASES: dict[str, tuple[Callable[[Any], Any], Any]] = {
     "amin": (lambda x: ops.amin(x, 1, initial=TENTH), np.min(X, 1, initial=TENTH)),
     "quantile": (lambda x: ops.quantile(x, TENTH), np.quantile(X, TENTH)),
     "quantiles": (lambda x: ops.quantile(x, [TENTH, 0.7], 0), np.quantile(X, [TENTH, 0.7], 0)),
-    "logspace": (lambda x: x[0] * ops.logspace(TENTH, 1.3, 3, dtype=graphls.float64), X[0] * np.logspace(TENTH, 1.3, 3)),
+    "logspace": (
+        lambda x: x[0] * ops.logspace(TENTH, 1.3, 3, dtype=graphls.float64),
+        X[0] * np.logspace(TENTH, 1.3, 3),
+    ),
     "bucketize": (lambda x: ops.bucketize(x * 0.1, [TENTH, 0.2]), [[0, 0, 0], [1, 0, 0]]),
     "histc": (lambda x: ops.histc(x * 0.1, 2, TENTH, 0.2), np.histogram(X * 0.1, 2, (TENTH, 0.2))[0]),
     "clamp": (lambda x: ops.clamp(x, TENTH, 0.7), np.clip(X, TENTH, 0.7)),
