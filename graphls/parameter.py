@@ -40,7 +40,7 @@ class Parameter(Tensor):
 
     @classmethod
     def holding(cls, array: Array, name: str) -> Parameter:
-        """A parameter that takes an array over, which must belong to nobody else; it is copied only where it must be."""
+        """A parameter that takes an array over, which must belong to nobody else; only a read-only one is copied."""
         parameter = cls(np.empty(0, array.dtype), name)
         parameter._type = type_of(array)
         parameter.storage = Storage(checked(np.require, array, None, ["C", "A", "W"]))
