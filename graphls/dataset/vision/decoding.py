@@ -28,8 +28,8 @@ def decoded(data: Any, mode: str | None = "RGB") -> Any:
     """The PIL image in an array of bytes, in a mode or its own; raises GraphRuntimeError where there is none.
 
     Pillow refuses images of more than about 179 million pixels, and images that no compression makes of so few bytes
-    are refused here, so a small file cannot ask for all memory. Formats that are read by other programs or libraries of many
-    kinds, such as EPS, are not among those that are tried.
+    are refused here, so a small file cannot ask for all memory. Formats that are read by other programs, or by
+    libraries of many kinds, such as EPS, are not among those that are tried.
     """
     try:
         image = pillow().open(io.BytesIO(bytes(data)), formats=_FORMATS)

@@ -97,6 +97,7 @@ def check(operation: str, kind: type[Exception]) -> None:
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.filterwarnings("ignore:Image size")
 def test_a_small_file_cannot_ask_for_all_memory() -> None:
     file = BytesIO()
     Image.new("RGB", (8, 8)).save(file, "BMP")
