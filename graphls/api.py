@@ -145,6 +145,7 @@ class Compiled:
         self._open_session = open_session
         self._session = open_session(graph, self.parameters)
         self._outputs = traced.outputs
+        self._reports = traced.reports
         self._inputs = InputCheck(graph, tuple(inputs))
         self._types = [value.type for value in graph.outputs]
         self._diagnosis: Diagnosis | None = None
@@ -158,6 +159,8 @@ class Compiled:
             text = f"A compiled step takes its inputs by position, not by name ({', '.join(named)})."
             raise GraphTypeError(text, user_location())
         results = self._session.run(self._inputs(inputs))
+        for report in self._reports:
+            report.look()
         return fill_outputs(self._outputs, [_tensor(r, t) for r, t in zip(results, self._types, strict=True)])
 
     @property
