@@ -7,6 +7,7 @@ import sys
 import warnings
 from collections.abc import Callable
 from functools import lru_cache
+from types import CodeType
 from typing import Any, TypeVar
 
 from graphls.ir.errors import GraphlsError, GraphMemoryError, GraphRecursionError
@@ -26,6 +27,11 @@ def user_location() -> Location | None:
             return _location(file, frame.f_lineno)
         frame = frame.f_back
     return None
+
+
+def location_of(code: CodeType) -> Location:
+    """The line on which a function begins."""
+    return _location(code.co_filename, code.co_firstlineno)
 
 
 def warn(message: str, location: Location | None = None) -> None:

@@ -33,5 +33,9 @@ def fenced(nodes: Sequence[Node]) -> set[Value]:
     found: set[Value] = set()
     for node in nodes:
         sizes = {v.type.size for v in node.inputs if v in found}
-        found.update(v for v in node.outputs if node.primitive.name in CONVOLUTIONS or v.type.size in sizes)
+        found.update(v for v in node.outputs if _is_like(node, v, sizes))
     return found & captured
+
+
+def _is_like(node: Node, value: Value, sizes: set[int]) -> bool:
+    return node.primitive.name in CONVOLUTIONS or (value.type.size in sizes and not value.type.stacked)

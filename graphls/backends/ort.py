@@ -101,7 +101,7 @@ class OrtSession:
 
     def _options(self) -> Any:
         options = self.runtime.SessionOptions()
-        options.log_severity_level = 3
+        options.log_severity_level = 4  # what is worth telling is raised
         options.graph_optimization_level = self._optimization_level(len(self.lowered.model.graph.node))
         return options
 

@@ -6,7 +6,17 @@ Modules are looked through in order. A path that is not here cannot be imported.
 from __future__ import annotations
 
 NN = ("graphls.nn", "graphls.compat.nn")
-OPS = ("graphls.ops", "graphls.ops.operations", "graphls.compat.ops", "graphls.ops.functional")
+OPS = (
+    "graphls.ops",
+    "graphls.ops.operations",
+    "graphls.compat.ops",
+    "graphls.ops.functional",
+    "graphls.compat.functional",
+    "graphls.compat.collectives",
+    "graphls.compat.debug",
+    "graphls.compat.gradient_operators",
+)
+PRIMITIVE = ("graphls.ops.primitive", *OPS)
 MODEL = ("graphls.train", "graphls.compat.train")
 CALLBACKS = ("graphls.train.callbacks", "graphls.compat.callbacks")
 METRICS = ("graphls.train.metrics",)
@@ -23,7 +33,7 @@ RANDOM = ("graphls.random",)
 PARALLEL = ("graphls.context_parallel", "graphls.compat.parallel")
 CHECKS = ("graphls.compat.checkparam",)
 PROFILER = ("graphls.compat.profiler",)
-COMMUNICATION = ("graphls.communication",)
+COMMUNICATION = ("graphls.communication", "graphls.compat.collectives")
 DATASET = ("graphls.dataset",)
 SAMPLERS = ("graphls.dataset.samplers",)
 VISION = ("graphls.dataset.vision",)
@@ -53,7 +63,7 @@ PATHS: dict[str, tuple[str, ...]] = {
     "common.seed": RANDOM,
     "common.tensor": TENSOR,
     "communication": COMMUNICATION,
-    "communication.management": COMMUNICATION,
+    **_below("communication", "management _comm_helper comm_func", COMMUNICATION),
     "_checkparam": CHECKS,
     **_below("", "profiler", PROFILER),
     **_below("profiler", "common profiler profiling", PROFILER),
@@ -71,10 +81,14 @@ PATHS: dict[str, tuple[str, ...]] = {
     **_below("nn.optim", "optimizer proximal_ada_grad rmsprop rprop sgd thor", NN),
     **_below("nn.wrap", "cell_wrapper grad_reducer loss_scale", NN),
     "ops": OPS,
-    **_below("ops", "auto_generate composite function functional operations primitive", OPS),
+    **_below("ops", "auto_generate composite function functional operations", OPS),
+    **_below("ops", "primitive _primitive_cache", PRIMITIVE),
+    **_below("ops.operations", "_sequence_ops _inner_ops _scalar_ops", ("graphls.compat.sequence_ops", *OPS)),
+    "ops.operations._grad_ops": ("graphls.compat.gradient_operators", *OPS),
+    "ops.composite.base": OPS,
     **_below("ops.operations", "array_ops comm_ops control_ops debug_ops image_ops inner_ops linalg_ops", OPS),
     **_below("ops.operations", "math_ops nn_ops other_ops random_ops sparse_ops", OPS),
-    **_below("ops.composite", "array_ops base clip_ops math_ops multitype_ops random_ops", OPS),
+    **_below("ops.composite", "array_ops clip_ops math_ops multitype_ops random_ops", OPS),
     **_below("ops.function", "array_func clip_func debug_func grad image_func linalg_func math_func nn_func", OPS),
     **_below("ops.function", "other_func parameter_func random_func sparse_func", OPS),
     "ops.function.grad.grad_func": OPS,

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar, TypeVar
 
 from graphls.ir.errors import GraphTypeError
+from graphls.ops.primitive import Primitive
 from graphls.source import user_location
 from graphls.tensor import Tensor
 
@@ -27,7 +28,7 @@ def described_as(function: Callable[..., Any]) -> Callable[[Function], Function]
     return described
 
 
-class Operator:
+class Operator(Primitive):
     """A function of tensors whose settings are given once, when it is made: `ReduceSum(keep_dims=True)(x, 0)`.
 
     Raises GraphTypeError for settings and arguments that the function does not take.

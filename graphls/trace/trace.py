@@ -14,9 +14,11 @@ from graphls.ir.errors import GraphlsError, TraceError
 from graphls.ir.graph import Graph, Value, Write, needs, walk
 from graphls.ir.types import int64, type_of
 from graphls.parameter import Parameter
+from graphls.reports import Report
 from graphls.source import too_deep, user_location
 from graphls.tensor import Symbol, Tensor, is_tensor
 from graphls.trace.branches import Frame, explore
+from graphls.trace.results import check_results
 from graphls.trace.states import copies
 from graphls.trace.tracer import CellCall, Tracer
 from graphls.tree import leaves, map_leaves
@@ -31,6 +33,7 @@ class Traced:
     outputs: Any
     cells: tuple[Any, ...] = ()
     calls: tuple[CellCall, ...] = ()
+    reports: tuple[Report, ...] = ()
 
 
 def trace(
@@ -55,7 +58,9 @@ def trace(
     symbols = tuple(map_leaves(partial(symbol, wish), arg) for wish, arg in zip(wished, args, strict=False))
     dispatch.push_tracer(tracer)
     try:
-        return _finished(tracer, tuple(inputs), explore(tracer, lambda: function(*copies(symbols))))
+        results = explore(tracer, lambda: function(*copies(symbols)))
+        check_results(function, results, has_effect=bool(tracer.written))
+        return _finished(tracer, tuple(inputs), results)
     except GraphlsError:
         raise
     except RecursionError:
@@ -82,7 +87,8 @@ def _finished(tracer: Tracer, inputs: tuple[Value, ...], results: Any) -> Traced
     _refuse_strangers(graph)
     parameters = {v.name: p for p, v in tracer.states.items()}
     tree = map_leaves(lambda leaf: _PLACE if is_tensor(leaf) else leaf, results)
-    return Traced(graph, parameters, tree, tuple(tracer.cells.values()), tuple(tracer.cell_calls))
+    cells, calls, reports = tuple(tracer.cells.values()), tuple(tracer.cell_calls), tuple(tracer.reports)
+    return Traced(graph, parameters, tree, cells, calls, reports)
 
 
 def _refuse_strangers(graph: Graph) -> None:

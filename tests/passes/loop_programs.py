@@ -116,7 +116,41 @@ def several(x: Any, w: Any) -> Any:
     return ops.sum(p * q) * n
 
 
+def descent(x: Any, w: Any) -> Any:
+    """A gradient is taken in each round."""
+
+    def body(state: Any) -> Any:
+        v, n = state
+        return v - ops.grad(lambda u: ops.sum(ops.sin(u * w[0]) * u))(v) * 0.1, n + 1
+
+    return ops.sum(ops.while_loop(lambda s: s[1] < 3, body, (x, 0))[0] ** 2)
+
+
+def _pulled(x: Any, w: Any) -> tuple[Any, Any]:
+    def f(u: Any) -> Any:
+        return ops.while_loop(lambda s: s[1] < 3, lambda s: (ops.sin(s[0] * w[0]) + s[0], s[1] + 1), (u, 0))[0]
+
+    y, pull = ops.vjp(f, x)
+    return y, lambda v: pull(ops.sin(v))[0]
+
+
+def backward_in_a_loop(x: Any, w: Any) -> Any:
+    """What the rounds of one loop have kept is used in all rounds of another."""
+    y, pull = _pulled(x, w)
+    return ops.sum(ops.while_loop(lambda s: s[1] < 2, lambda s: (s[0] + pull(s[0]) * 0.1, s[1] + 1), (y, 0))[0] ** 2)
+
+
+def backward_in_a_branch(x: Any, w: Any) -> Any:
+    y, pull = _pulled(x, w)
+    return ops.sum(ops.cond(ops.sum(y) > 0, pull, lambda v: v, y) ** 2)
+
+
+def backward_in_a_scan(x: Any, w: Any) -> Any:
+    y, pull = _pulled(x, w)
+    return ops.sum(ops.scan(lambda c, row: (c + pull(c * row) * 0.1, None), y, w)[0] ** 2)
+
+
 PROGRAMS: list[Program] = [
     counted, until_large, never, keeps_nothing, nested, in_a_scan, around_a_scan, branching, bounded_by_a_tensor,
-    assigned, several,
+    assigned, several, descent, backward_in_a_loop, backward_in_a_branch, backward_in_a_scan,
 ]  # fmt: skip

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Any
+from typing import Any, ClassVar
+from weakref import WeakSet
 
 import numpy as np
 
@@ -30,10 +31,14 @@ class SummaryRecord:
     GraphFileError, here and later, where the file cannot be written.
     """
 
+    open_ones: ClassVar[WeakSet[SummaryRecord]] = WeakSet()
+
     def __init__(self, log_dir: str | os.PathLike[str]) -> None:
         self._file = EventFile(log_dir)
         self.log_dir = self._file.path
         self._waiting: list[tuple[str, str, Any]] = []
+        self._noted: dict[tuple[str, str], Any] = {}
+        self.open_ones.add(self)
 
     def __enter__(self) -> SummaryRecord:
         return self
@@ -49,10 +54,15 @@ class SummaryRecord:
         """
         self._waiting.append((plugin, name, checked_value(plugin, name, value)))
 
+    def note(self, plugin: str, name: str, value: Any) -> None:
+        """Keep a value of a summary operator for the next `record`, in place of an earlier one."""
+        self._noted[plugin, name] = value
+
     def record(self, step: int) -> None:
         """Write the values that were added as those of a step; raises GraphTypeError or GraphValueError for no step."""
         number = checked_step(step)
-        waiting, self._waiting = self._waiting, []
+        waiting, self._waiting = [*self._waiting, *((*key, value) for key, value in self._noted.items())], []
+        self._noted.clear()
         for plugin, name, value in waiting:
             self._file.write(plugin, name, value, number)
 
@@ -62,6 +72,7 @@ class SummaryRecord:
 
     def close(self) -> None:
         """Bring everything to the file and close it."""
+        self.open_ones.discard(self)
         self._file.close()
 
 

@@ -182,7 +182,7 @@ def report(name: str, examples: int) -> bool:
     """Run one function in a process of its own; print what went wrong."""
     with tempfile.TemporaryDirectory() as folder:
         log = os.path.join(folder, "last")
-        code = f"from tests.fuzz import fuzz; fuzz({name!r}, {examples}, {log!r})"
+        code = f"from tests.fuzz.functions import fuzz; fuzz({name!r}, {examples}, {log!r})"
         run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
         if run.returncode == 0:
             return True
@@ -199,7 +199,3 @@ def main() -> int:
     faults = [name for name in options.names if not report(name, options.examples)]
     print(f"{len(options.names)} functions, {options.examples} calls of each, faults in: {', '.join(faults) or 'none'}")
     return 1 if faults else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
