@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -10,13 +11,15 @@ from typing import Any
 import numpy as np
 
 from graphls import dispatch
-from graphls.ir.errors import TraceError
+from graphls.ir.errors import GraphlsError, GraphNameError, TraceError
 from graphls.ir.graph import Graph, Value, Write, needs, walk
 from graphls.ir.types import int64, type_of
 from graphls.parameter import Parameter
 from graphls.source import user_location
 from graphls.tensor import Symbol, Tensor, is_tensor
-from graphls.trace.branches import Frame, explore
+from graphls.trace.branches import explore
+from graphls.trace.frames import Frame
+from graphls.trace.rewriting.functions import rewritten
 from graphls.trace.states import copies
 from graphls.trace.tracer import CellCall, Tracer
 from graphls.tree import leaves, map_leaves
@@ -55,9 +58,21 @@ def trace(
     symbols = tuple(map_leaves(partial(symbol, wish), arg) for wish, arg in zip(wished, args, strict=False))
     dispatch.push_tracer(tracer)
     try:
-        return _finished(tracer, tuple(inputs), explore(tracer, lambda: function(*copies(symbols))))
+        called = rewritten(function)
+        return _finished(tracer, tuple(inputs), explore(tracer, lambda: called(*copies(symbols))))
+    except NameError as error:
+        raise _without_value(tracer, error) from error
     finally:
         dispatch.pop_tracer()
+
+
+def _without_value(tracer: Tracer, error: NameError) -> Exception:
+    """The error with the reason why a variable has no value, where a branch or a loop on a tensor is the reason."""
+    name = next(iter(re.findall(r"'(\w+)'", str(error))), "")
+    if name not in tracer.unbound or isinstance(error, GraphlsError):
+        return error
+    reason, location = tracer.unbound[name]
+    return GraphNameError(reason, location)
 
 
 def _finished(tracer: Tracer, inputs: tuple[Value, ...], results: Any) -> Traced:
