@@ -23,7 +23,7 @@ def user_location() -> Location | None:
     while frame is not None:
         file = frame.f_code.co_filename
         if not is_own(file):
-            return _location(file, frame.f_lineno)
+            return location_of(file, frame.f_lineno)
         frame = frame.f_back
     return None
 
@@ -66,6 +66,7 @@ def is_own(file: str) -> bool:
 
 
 @lru_cache(maxsize=65536)
-def _location(file: str, line: int) -> Location:
+def location_of(file: str, line: int) -> Location:
+    """A line of a file, which is named from the working folder where it lies in it."""
     folder = os.getcwd() + os.sep
     return Location(file[len(folder) :] if file.startswith(folder) else file, line)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphls.ir.build import Builder
-from graphls.ir.errors import TraceError
+from graphls.ir.errors import GraphlsError, GraphNameError, TraceError
 from graphls.ir.graph import Graph, Location, Value
 from graphls.ir.types import DType
 from graphls.parameter import Parameter
@@ -49,7 +49,7 @@ class Outcome:
 
     result: Any
     values: dict[Any, Any]
-    unbound: dict[str, str] = field(default_factory=dict)
+    unbound: dict[str, GraphlsError] = field(default_factory=dict)
     partial: dict[bool, dict[str, Any]] = field(default_factory=dict)
 
 
@@ -64,7 +64,7 @@ class Ending:
 
 def joined(tracer: Tracer, condition: Value, loc: Location | None, first: Ending, second: Ending) -> Any:
     """The results of both endings as one; the states that they wrote are written."""
-    join = _Join(tracer, (first, second))
+    join = _Join(tracer, loc, (first, second))
     try:
         if isinstance(first.results, Outcome):
             template = join.outcomes(first.results, second.results)
@@ -74,7 +74,7 @@ def joined(tracer: Tracer, condition: Value, loc: Location | None, first: Ending
         raise TraceError(str(error).format(name=""), loc) from None
     written = list(dict.fromkeys((*first.states, *second.states)))
     states = [join.output(*(e.states.get(p) or tracer.current(p) for e in join.endings)) for p in written]
-    outputs = join.emitted(condition, loc)
+    outputs = join.emitted(condition)
     for parameter, state in zip(written, states, strict=True):
         tracer.set_written(parameter, state(outputs).value)
     return template(outputs)
@@ -83,6 +83,7 @@ def joined(tracer: Tracer, condition: Value, loc: Location | None, first: Ending
 @dataclass
 class _Join:
     tracer: Tracer
+    loc: Location | None
     endings: tuple[Ending, Ending]
     differing: dict[tuple[Value, Value], int] = field(default_factory=dict)
 
@@ -109,7 +110,7 @@ class _Join:
         )
 
     def _variable(
-        self, key: Any, a: Any, b: Any, unbound: dict[str, str], partial: dict[bool, dict[str, Template]]
+        self, key: Any, a: Any, b: Any, unbound: dict[str, GraphlsError], partial: dict[bool, dict[str, Template]]
     ) -> Template:
         if a is UNBOUND and b is UNBOUND:
             return lambda _: UNBOUND
@@ -119,16 +120,16 @@ class _Join:
             if is_own:
                 return template
             answer = b is UNBOUND
-            unbound[key] = f"{key!r} has no value where the condition is {not answer}; give it one before."
+            text = f"{key!r} has no value where this condition is {not answer}; give it one before."
+            unbound[key] = GraphNameError(text, self.loc)
             partial[answer][key] = template
             return lambda _: UNBOUND
         try:
             return self.pair(a, b)
         except Unjoinable as error:
-            name = "" if is_own else f" {key!r}"
             if is_own:
                 raise
-            unbound[key] = str(error).format(name=name)
+            unbound[key] = TraceError(str(error).format(name=f" {key!r}"), self.loc)
             return lambda _: UNBOUND
 
     def pair(self, a: Any, b: Any) -> Template:
@@ -195,7 +196,7 @@ class _Join:
         index = self.differing.setdefault((a, b), len(self.differing))
         return lambda outputs: Symbol(outputs[index].value)
 
-    def emitted(self, condition: Value, loc: Location | None) -> list[Symbol]:
+    def emitted(self, condition: Value) -> list[Symbol]:
         """The outputs of the cond, which is made if there is something to choose."""
         if not self.differing:
             return []
@@ -207,7 +208,7 @@ class _Join:
         e = tracer.builder
         phases = {n.phase for region in regions for n in region.nodes}
         phase = phases.pop() if len(phases) == 1 else "update" if "update" in phases else tracer.phases[-1]
-        e.phase, e.scope, e.loc = phase, ".".join(filter(None, tracer.scopes)), loc
+        e.phase, e.scope, e.loc = phase, ".".join(filter(None, tracer.scopes)), self.loc
         names = [pair[0].name for pair in pairs]
         outputs = e.emit("cond", (truth(e, condition),), {}, regions=regions)
         tracer.note(outputs)

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from graphls import dispatch
-from graphls.ir.errors import GraphlsError, GraphNameError, TraceError
-from graphls.ir.graph import Graph, Value, Write, needs, walk
+from graphls.ir.errors import GraphlsError, TraceError
+from graphls.ir.graph import Graph, Location, Value, Write, needs, walk
 from graphls.ir.types import int64, type_of
 from graphls.parameter import Parameter
-from graphls.source import user_location
+from graphls.source import is_own, location_of, user_location
 from graphls.tensor import Symbol, Tensor, is_tensor
 from graphls.trace.branches import explore
 from graphls.trace.frames import Frame
@@ -62,6 +62,8 @@ def trace(
         return _finished(tracer, tuple(inputs), explore(tracer, lambda: called(*copies(symbols))))
     except NameError as error:
         raise _without_value(tracer, error) from error
+    except RecursionError as error:
+        raise TraceError(_TOO_DEEP, _line_of(error)) from error
     finally:
         dispatch.pop_tracer()
 
@@ -69,10 +71,23 @@ def trace(
 def _without_value(tracer: Tracer, error: NameError) -> Exception:
     """The error with the reason why a variable has no value, where a branch or a loop on a tensor is the reason."""
     name = next(iter(re.findall(r"'(\w+)'", str(error))), "")
-    if name not in tracer.unbound or isinstance(error, GraphlsError):
-        return error
-    reason, location = tracer.unbound[name]
-    return GraphNameError(reason, location)
+    return error if isinstance(error, GraphlsError) else tracer.unbound.get(name, error)
+
+
+_TOO_DEEP = (
+    "Conditions and calls nest too deep here, as where a function calls itself until a tensor says that it ends; "
+    "use a loop."
+)
+
+
+def _line_of(error: BaseException) -> Location | None:
+    """The user's line where an error arose."""
+    traceback, found = error.__traceback__, None
+    while traceback is not None:
+        if not is_own(traceback.tb_frame.f_code.co_filename):
+            found = traceback
+        traceback = traceback.tb_next
+    return None if found is None else location_of(found.tb_frame.f_code.co_filename, found.tb_lineno)
 
 
 def _finished(tracer: Tracer, inputs: tuple[Value, ...], results: Any) -> Traced:

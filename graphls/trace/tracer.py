@@ -13,8 +13,8 @@ import numpy as np
 
 from graphls import dispatch
 from graphls.ir.build import Builder
-from graphls.ir.errors import GraphValueError, TraceError
-from graphls.ir.graph import Graph, Location, Value
+from graphls.ir.errors import GraphlsError, GraphValueError, TraceError
+from graphls.ir.graph import Graph, Value
 from graphls.ir.registry import lookup
 from graphls.ir.types import DType, Type, type_of
 from graphls.parameter import Parameter
@@ -79,7 +79,7 @@ class Tracer:
     asked: Counter[Value] = field(default_factory=Counter)
     fork: Fork | None = None
     partial: dict[tuple[Value, bool], list[tuple[Any, Any]]] = field(default_factory=dict)
-    unbound: dict[str, tuple[str, Location | None]] = field(default_factory=dict)
+    unbound: dict[str, GraphlsError] = field(default_factory=dict)
     cells: dict[int, Any] = field(default_factory=dict)
     cell_calls: list[CellCall] = field(default_factory=list)
     made: dict[Value, int] = field(default_factory=dict)

@@ -114,7 +114,7 @@ def _rewritten(found: Found) -> ast.FunctionDef | ast.Lambda:
     for argument in ast.walk(node.args):
         if isinstance(argument, ast.arg):
             argument.annotation = None
-    node.body = Statements(node).body()
+    node.body, node.name = Statements(node).body(), "@function"
     return node
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from graphls import dispatch
-from graphls.ir.errors import TraceError
+from graphls.ir.errors import GraphlsError, GraphNameError, TraceError
 from graphls.ir.graph import Graph, Location, Value, walk
 from graphls.ir.types import DType
 from graphls.parameter import Parameter
@@ -54,7 +54,7 @@ class _Loop:
     state: State
     growing: Sequence[str]
     loc: Location | None
-    unbound: dict[str, str] = field(default_factory=dict)
+    unbound: dict[str, GraphlsError] = field(default_factory=dict)
     parameters: tuple[Parameter, ...] = ()
 
     def run(self) -> Outcome:
@@ -79,7 +79,9 @@ class _Loop:
     # -- what is carried --------------------------------------------------------------------------------------
 
     def _start(self, key: Any, nest: Any) -> Any:
-        """A nest in which the leaves that are surely carried are marked."""
+        """A nest in which the leaves that are surely carried are marked; of containers and tensors, none are yet."""
+        if isinstance(key, int):
+            return nest
         is_counter = key in self.growing
 
         def marked(leaf: Any) -> Any:
@@ -105,7 +107,7 @@ class _Loop:
             name = key.partition(".")[0] if isinstance(key, str) else None
             if name is None or name.startswith("@"):
                 raise TraceError(str(error).format(name=" what it changes"), self.loc) from None
-            self.unbound[name] = str(error).format(name=f" {name!r}")
+            self.unbound[name] = TraceError(str(error).format(name=f" {name!r}"), self.loc)
             return UNBOUND
         return start if all(a is b for a, b in zip(old, new, strict=True)) else rebuild(start, new)
 
@@ -115,7 +117,7 @@ class _Loop:
             if key == "@result":
                 return map_leaves(self._zeros, after)
             text = f"{key!r} gets a value only in this loop, which may not run; give it one before."
-            self.unbound.setdefault(key, text)
+            self.unbound.setdefault(key, GraphNameError(text, self.loc))
         return UNBOUND
 
     def _zeros(self, leaf: Any) -> Any:
@@ -140,7 +142,9 @@ class _Loop:
 
     def _fixed(self, start: Any, after: Any) -> Any:
         """A leaf that was the same each time so far."""
-        if after is start or (not is_tensor(after) and type(after) is type(start) and after == start):
+        if after is start or (type(start) is type(after) is Symbol and start.value is after.value):
+            return start
+        if not is_tensor(after) and type(after) is type(start) and after == start:
             return start
         if _is_number(start) and (_is_number(after) or is_tensor(after)):
             beside = Tensor(after).dtype if not isinstance(after, Tensor) else after.dtype
@@ -157,23 +161,22 @@ class _Loop:
         carried = [c for start in starts.values() for c in leaves(start) if isinstance(c, Carried)]
         values = [c.start for c in carried] + [self.tracer.current(p) for p in self.parameters]
         own = [Value(self.tracer.builder.names.fresh(v.name), v.type) for v in values]
-        held_now = {key: start for key, start in starts.items()}
 
         def once() -> Outcome:
             symbols = iter(map(Symbol, own))
             held = {
                 key: map_leaves(lambda leaf: next(symbols) if isinstance(leaf, Carried) else leaf, start)
-                for key, start in held_now.items()
+                for key, start in starts.items()
             }
             self.state.write(held)
             result = function()
             return Outcome(result, self.state.read())
 
         states = dict(zip(self.parameters, own[len(carried) :], strict=True))
-        partial_before, decided = self.tracer.partial, self.tracer.unbound
-        self.tracer.unbound = {**decided, **{name: (text, self.loc) for name, text in self.unbound.items()}}
+        held_before = self.tracer.partial
+        self.tracer.unbound.update(self.unbound)
         run = Run.of(self.tracer, once, states)
-        self.tracer.partial = partial_before
+        self.tracer.partial = held_before
         return _Region(run, carried, values, own)
 
     def _emitted(self, starts: dict[Any, Any], body: _Region) -> dict[int, Symbol]:

@@ -8,7 +8,6 @@ from types import CellType
 from typing import TYPE_CHECKING, Any
 
 from graphls.parameter import Parameter
-from graphls.source import user_location
 from graphls.tensor import Symbol
 from graphls.trace.joining import UNBOUND, Outcome
 
@@ -58,8 +57,7 @@ class State:
     def take(self, outcome: Outcome, tracer: Tracer) -> Any:
         """Let everything hold what an outcome says; returns its result."""
         self.write(outcome.values)
-        loc = user_location()
-        tracer.unbound.update((name, (reason, loc)) for name, reason in outcome.unbound.items())
+        tracer.unbound.update(outcome.unbound)
         return outcome.result
 
 
