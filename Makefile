@@ -1,11 +1,15 @@
 PYTHON ?= $(shell python3.11 -c 'import sys; print(sys.executable)' 2>/dev/null || command -v python3)
-VENV := .venv
+# The extra that brings the runtime: `make test-training` takes another one, in an environment of its own.
+RUNTIME ?= cpu
+VENV ?= .venv
 RUN := $(VENV)/bin/python
 PACKAGES := pyproject.toml constraints.txt
+# Packages of ONNX Runtime overwrite each other, so that the one that was there goes first.
+FREE = $(RUN) -m pip uninstall --quiet --quiet --yes onnxruntime onnxruntime-training-cpu
 # PIP_CONSTRAINT pins what builds the package, too.
 INSTALL = PIP_CONSTRAINT=constraints.txt $(RUN) -m pip install --quiet --disable-pip-version-check --editable
 
-.PHONY: demo test lint bench docs fuzz clean
+.PHONY: demo test test-training lint bench docs fuzz clean
 
 demo: $(VENV)/.installed-demo
 	$(RUN) examples/digits.py
@@ -14,6 +18,10 @@ demo: $(VENV)/.installed-demo
 test: $(VENV)/.installed-test
 	$(RUN) -m tests.browser.install
 	$(RUN) -m pytest -q --numprocesses auto --maxprocesses 4 --dist worksteal
+
+# The pages do not depend on the runtime.
+test-training:
+	GRAPHLS_BROWSER=none $(MAKE) test VENV=.venv-training RUNTIME=training
 
 lint: $(VENV)/.installed-test
 	$(RUN) -m ruff check .
@@ -30,15 +38,17 @@ fuzz: $(VENV)/.installed-test
 	$(RUN) -m tests.fuzz
 
 $(VENV)/.installed-demo: $(PACKAGES) | $(RUN)
-	$(INSTALL) '.[cpu,demo]' --constraint constraints.txt
+	$(FREE)
+	$(INSTALL) '.[$(RUNTIME),demo]' --constraint constraints.txt
 	touch $@
 
 $(VENV)/.installed-test: $(PACKAGES) | $(RUN)
-	$(INSTALL) '.[cpu,demo,test]' --constraint constraints.txt
+	$(FREE)
+	$(INSTALL) '.[$(RUNTIME),demo,test]' --constraint constraints.txt
 	touch $@ $(VENV)/.installed-demo
 
 $(RUN):
 	$(PYTHON) -m venv $(VENV)
 
 clean:
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-training .mypy_cache .pytest_cache .ruff_cache .hypothesis

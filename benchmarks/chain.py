@@ -36,7 +36,7 @@ def measure(cell: nn.Cell, length: int, inputs: int) -> list[str]:
     times = [time.perf_counter()]
     traced = graphls.trace_graph(cell, *x)
     times.append(time.perf_counter())
-    graph = parse_pipeline(DEFAULT_PASSES.format(mode="outputs")).run(traced.graph).graph
+    graph = parse_pipeline(DEFAULT_PASSES).run(traced.graph).graph
     verify_windows(graph)
     times.append(time.perf_counter())
     lower(graph).model.SerializeToString()

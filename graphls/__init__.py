@@ -28,8 +28,7 @@ from graphls.ops.differentiate import GradOperation, grad, value_and_grad
 from graphls.parameter import Parameter, ParameterTuple
 from graphls.random import get_seed, set_seed
 from graphls.tensor import Tensor, from_numpy, tensor
-
-__version__ = "0.1.0"
+from graphls.version import __version__ as __version__
 
 
 def __getattr__(name: str) -> Any:
@@ -37,7 +36,6 @@ def __getattr__(name: str) -> Any:
     from graphls.lazy import attribute
 
     return attribute(name, __all__)
-
 
 
 __all__ = [

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from graphls.repeated import RepeatedStep
     from graphls.summary import Summary
 
-DEFAULT_PASSES = "gradient, overflow{{mode={mode}}}, fold, cse, merge, dce, order"
-CPU_PASSES = "gradient, overflow{{mode={mode}}}, fold, cse, merge, factor, dce, order"
+DEFAULT_PASSES = "gradient, overflow, fold, cse, merge, dce, order"
+CPU_PASSES = "gradient, overflow, fold, cse, merge, factor, dce, order"
 BACKENDS = ("onnxruntime", "numpy")
 MOST_SURROUNDINGS = 8
 """For how many values of what a function reads from around it graphs are kept."""
@@ -48,38 +48,51 @@ def compile(
     device: str = "cpu",
     passes: Any = None,
     backend: str = "onnxruntime",
-    overflow_mode: str = "outputs",
+    overflow_mode: str | None = None,
 ) -> Compiled:
     """Compile a cell, or a function of tensors, for inputs like these into one static step.
 
     `inputs` give shapes and dtypes; numbers and None among them become constants. `device` is "cpu" or "cuda".
     `passes` is a pipeline text or a sequence of passes, in place of the default one. `backend` is "onnxruntime",
     or "numpy" for the reference interpreter, which needs no runtime. `overflow_mode` says what raises the status
-    of loss scaling: "outputs", what the step checks, or "window", every float value made in the window.
+    of loss scaling: "outputs" (the default), what the step checks, or "window", every float value made in the window;
+    in `passes` of your own it is the mode of the overflow pass.
 
     Raises GraphlsError with the user's line for code that cannot be traced and for shapes and dtypes that do not
     fit, GraphRuntimeError where a runtime or device is missing.
     """
-    if backend not in BACKENDS:
-        known = ", ".join(map(repr, BACKENDS))
-        raise GraphValueError(f"{backend!r} is not a backend; use one of {known}.", user_location())
-    if backend == "onnxruntime":
-        from graphls.backends.ort import check_device
-
-        checked(check_device, device)
-    from graphls.passes import as_pipeline
+    checked(_check_target, backend, device)
     from graphls.passes.windows import verify_windows
     from graphls.scaling import warn_of_idle_scaling
 
     traced = trace_graph(cell, *inputs)
     if passes is None:
         passes = CPU_PASSES if (backend, device) == ("onnxruntime", "cpu") else DEFAULT_PASSES
-        passes = passes.format(mode=overflow_mode)
-    pipeline = checked(as_pipeline, passes)
+    pipeline = checked(_pipeline, passes, overflow_mode)
     result = pipeline.run(traced.graph, source="trace")
     verify_windows(result.graph)
     warn_of_idle_scaling(traced, result.graph)
     return Compiled(traced, inputs, pipeline, result, partial(_session, backend, device))
+
+
+def _check_target(backend: str, device: str) -> None:
+    """Raise GraphValueError for a backend or a device that is not known, GraphRuntimeError for one that is missing."""
+    if backend not in BACKENDS:
+        raise GraphValueError(f"{backend!r} is not a backend; use one of {', '.join(map(repr, BACKENDS))}.")
+    if backend == "onnxruntime":
+        from graphls.backends.ort import check_device
+
+        check_device(device)
+    elif device != "cpu":
+        raise GraphValueError(f"The backend 'numpy' runs on 'cpu', not on {device!r}.")
+
+
+def _pipeline(passes: Any, overflow_mode: str | None) -> Pipeline:
+    from graphls.passes import as_pipeline
+    from graphls.passes.overflow import with_mode
+
+    pipeline = as_pipeline(passes)
+    return pipeline if overflow_mode is None else with_mode(pipeline, overflow_mode)
 
 
 def trace_graph(cell: Callable[..., Any], *inputs: Any) -> Traced:
@@ -98,7 +111,7 @@ def _graph_name(cell: Any) -> str:
 
 
 def _session(backend: str, device: str, graph: Graph, parameters: Mapping[str, Any]) -> Any:
-    if backend == "numpy":
+    if backend == "numpy" or not (graph.outputs or graph.writes):  # no runtime takes a model that gives nothing
         from graphls.backends.reference import ReferenceSession
 
         return ReferenceSession(graph, parameters)
@@ -132,6 +145,7 @@ class Compiled:
         self._open_session = open_session
         self._session = open_session(graph, self.parameters)
         self._outputs = traced.outputs
+        self._reports = traced.reports
         self._inputs = InputCheck(graph, tuple(inputs))
         self._types = [value.type for value in graph.outputs]
         self._diagnosis: Diagnosis | None = None
@@ -145,6 +159,8 @@ class Compiled:
             text = f"A compiled step takes its inputs by position, not by name ({', '.join(named)})."
             raise GraphTypeError(text, user_location())
         results = self._session.run(self._inputs(inputs))
+        for report in self._reports:
+            report.look()
         return fill_outputs(self._outputs, [_tensor(r, t) for r, t in zip(results, self._types, strict=True)])
 
     @property
@@ -339,9 +355,21 @@ def call_compiled(
 ) -> Any:
     """Call a function, compiled once for inputs like these; `caches` are its caches by the names of the options."""
     names = tuple(sorted(options))
+    return _cache(function, caches, names)(*inputs, *(options[name] for name in names))
+
+
+def compile_cell(cell: Cell, inputs: tuple[Any, ...], options: dict[str, Any]) -> Compiled:
+    """The step that a call of a cell outside of a trace runs, compiled where there is none for inputs like these."""
+    names = tuple(sorted(options))
+    cache = _cache(cell, cell.__dict__["_compiled"], names)
+    return cache.find(*inputs, *(options[name] for name in names))
+
+
+def _cache(function: Callable[..., Any], caches: dict[Any, CompileCache], names: tuple[str, ...]) -> CompileCache:
+    """The one of the caches of a function for calls with options of these names."""
     if names not in caches:
         caches[names] = CompileCache(_by_name(function, names) if names else function, function)
-    return caches[names](*inputs, *(options[name] for name in names))
+    return caches[names]
 
 
 def cache_of(cell: Cell) -> CompileCache:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +14,8 @@ from graphls.cli_dump import add_dump, read_graph
 from graphls.cli_view import add_view
 
 if TYPE_CHECKING:
-    from graphls.passes.manager import Stage
+    from graphls.ir.graph import Graph
+    from graphls.passes.manager import Pipeline, Stage
 
 EXEC = "Run a script as Python does, with every import of mindspore resolved to graphls; its exit code is the result."
 
@@ -26,16 +27,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     if arguments[:1] == ["exec"] and arguments[1:2] and not arguments[1].startswith("-"):
-        from graphls.compat.script import run_script
+        from graphls.compat.script import run_main
 
-        return run_script(arguments[1], arguments[2:])
+        return run_main(arguments[1], arguments[2:])
     options = _parser().parse_args(arguments)
-    from graphls.ir.errors import GraphlsError
+    from graphls.ir.errors import GraphlsError, visible
 
     try:
         return int(options.command(options))
     except (GraphlsError, OSError, ImportError) as error:
-        print(f"graphls: {str(error).splitlines()[0]}", file=sys.stderr)
+        print(f"graphls: {visible(str(error).splitlines()[0])}", file=sys.stderr)
         return 2 if options.command is compare else 1
 
 
@@ -72,16 +73,14 @@ def _parser() -> argparse.ArgumentParser:
 
 def optimize(options: argparse.Namespace) -> int:
     """Run a pipeline of passes over a graph and print the graph that comes out."""
-    sys.path.insert(0, os.getcwd())
-    for module in options.modules:
-        import_module(module)
+    _import(options.modules)
     from graphls.ir.text import dump
     from graphls.passes import parse_pipeline
 
     pipeline = parse_pipeline(options.passes)
     graph = read_graph(options.file)
     stages: list[Stage] = []
-    for stage in pipeline.steps(graph, verify=options.verify):
+    for stage in _sound_steps(pipeline, graph, options.verify):
         if options.print_between_passes:
             print(f"// {stage.name}\n{dump(stage.graph)}", file=sys.stderr)
         if options.print_differences and stages:
@@ -96,6 +95,28 @@ def optimize(options: argparse.Namespace) -> int:
         write_page(options.html, {stage.name: stage.graph for stage in stages}, below=Path.cwd())
     _write(options.output, dump(graph))
     return 0
+
+
+def _sound_steps(pipeline: Pipeline, graph: Graph, verified: bool) -> Iterator[Stage]:
+    """The stages; where a pass fails on a graph that breaks a rule of the IR, that is the error."""
+    from graphls.ir.errors import GraphlsError
+    from graphls.ir.verify import verify
+
+    try:
+        yield from pipeline.steps(graph, verify=verified)
+    except GraphlsError:
+        raise
+    except Exception:
+        verify(graph)
+        raise
+
+
+def _import(modules: Sequence[str]) -> None:
+    """Import modules that register passes, those of the working directory too, but none in place of Python's own."""
+    if modules and os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
+    for module in modules:
+        import_module(module)
 
 
 def _write(output: str, text: str) -> None:

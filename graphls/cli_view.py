@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from graphls.cli_dump import read_graph
+from graphls.ir.errors import GraphFileError
 
 if TYPE_CHECKING:
     from graphls.ir.graph import Graph
@@ -27,7 +28,7 @@ def view(options: argparse.Namespace) -> int:
 
     file = Path(options.file)
     graph = read_any(file)
-    page = Path(options.html or file.with_name(f"{file.name}.html")).resolve()
+    page = Path(options.html).resolve() if options.html else _page_beside(file)
     write_page(page, {file.stem: graph}, below=Path.cwd())
     print(page)
     if not options.no_open:
@@ -35,6 +36,17 @@ def view(options: argparse.Namespace) -> int:
 
         webbrowser.open(page.as_uri())
     return 0
+
+
+def _page_beside(file: Path) -> Path:
+    """Where the page of a file is written if nobody says where: not through a link that a stranger has put there.
+
+    Raises GraphFileError where such a link is.
+    """
+    page = file.resolve().with_name(f"{file.name}.html")
+    if page.is_symlink():
+        raise GraphFileError(f"{page} is a link to another file; name the page to write with --html.")
+    return page
 
 
 def read_any(file: Path) -> Graph:

@@ -17,7 +17,7 @@ GRAPH_MODE = 0
 PYNATIVE_MODE = 1
 """Calling a cell runs it step by step, as plain Python."""
 
-DEVICES = {"CPU": "cpu", "GPU": "cuda", "Ascend": None}
+DEVICES = {"CPU": "cpu", "GPU": "cuda", "Ascend": None, "Davinci": None}
 """The device of graphls by its name in MindSpore; None where graphls has none."""
 
 

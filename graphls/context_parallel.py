@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from graphls.context_keys import require_known
 from graphls.ir.errors import GraphRuntimeError, GraphValueError
-from graphls.source import user_location
+from graphls.source import user_location, warn
 
 
 class ParallelMode:
@@ -54,28 +56,71 @@ DEFAULTS: dict[str, Any] = {
 }
 """Every setting with its default."""
 
-FIXED = ("parallel_mode", "device_num", "global_rank", "pipeline_stages")
+ONE_RANK_MODES = (ParallelMode.STAND_ALONE, ParallelMode.DATA_PARALLEL)
+"""Modes that mean something in one process: data parallel training with one rank is training."""
+
+FIXED = ("device_num", "global_rank", "pipeline_stages")
 """Settings that one process on one device leaves no choice for."""
 
 _given: dict[str, Any] = {}
 
 
+class OneRank:
+    """What settings of several devices do: an error, or nothing after one warning, where scripts of MindSpore run."""
+
+    is_forced = False
+    has_warned = False
+
+
 def set_auto_parallel_context(**kwargs: Any) -> None:
     """Change settings of parallel training, as far as one process on one device goes.
 
-    Raises GraphValueError for an unknown key or mode, GraphRuntimeError for several devices and their modes.
+    Raises GraphValueError for an unknown key or mode, and GraphRuntimeError for several devices and for modes that
+    need them; where scripts of MindSpore run, these are replaced by one device, after a warning.
     """
+    wanted = {}
     for name, value in kwargs.items():
         require_known("set_auto_parallel_context", name, DEFAULTS)
         if name == "parallel_mode" and value not in ParallelMode.MODE_LIST:
             known = ", ".join(map(repr, ParallelMode.MODE_LIST))
             raise GraphValueError(f"The parallel_mode is one of {known}, not {value!r}.", user_location())
-        if name in FIXED and value != DEFAULTS[name]:
+        if not _needs_several(name, value):
+            wanted[name] = value
+        elif OneRank.is_forced:
+            _warn_once(name, value)
+        else:
             raise GraphRuntimeError(
                 f"graphls trains on one device in one process, where {name} is {DEFAULTS[name]!r}, not {value!r}.",
                 user_location(),
             )
-    _given.update(kwargs)
+    _given.update(wanted)
+
+
+def force_one_rank(is_forced: bool) -> None:
+    """Whether settings of several devices are taken as those of one."""
+    OneRank.is_forced, OneRank.has_warned = is_forced, False
+
+
+@contextmanager
+def kept_parallel_context() -> Iterator[None]:
+    """Give every setting of parallel training, behind a block, the value that it has now."""
+    before = dict(_given)
+    try:
+        yield
+    finally:
+        _given.clear()
+        _given.update(before)
+
+
+def _needs_several(name: str, value: Any) -> bool:
+    """Whether a setting means several devices."""
+    return value not in ONE_RANK_MODES if name == "parallel_mode" else name in FIXED and value != DEFAULTS[name]
+
+
+def _warn_once(name: str, value: Any) -> None:
+    if not OneRank.has_warned:
+        OneRank.has_warned = True
+        warn(f"graphls trains on one device in one process; {name}={value!r} and what else means several is left out.")
 
 
 def get_auto_parallel_context(attr_key: str) -> Any:

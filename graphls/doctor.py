@@ -3,21 +3,13 @@
 from __future__ import annotations
 
 import platform
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import numpy as np
 
+from graphls.backends.runtime import PACKAGES, conflict, load_runtime, package_version
 from graphls.ir.errors import GraphlsError
 from graphls.ir.parse import parse
-
-RUNTIMES = (
-    "onnxruntime-training-cpu",
-    "onnxruntime-training",
-    "onnxruntime",
-    "onnxruntime-gpu",
-    "onnxruntime-openvino",
-)
 
 _PRODUCT = """
 graph @product(%x: f16[1], %y: f16[1]) {
@@ -32,24 +24,16 @@ def examine() -> int:
     """Print a report on this installation; returns 0 where a step can run as it must, else 1."""
     print(f"{'python':26} {platform.python_version()} ({platform.machine()})")
     for package in ("graphls", "numpy", "onnx", "networkx", "ml_dtypes"):
-        print(f"{package:26} {_version(package) or 'not installed'}")
-    found = [name for name in RUNTIMES if _version(name)]
-    for name in found:
-        print(f"{name:26} {_version(name)}")
-    if len(found) > 1:
-        print(f"These packages overwrite each other: {', '.join(found)}; uninstall them all, then install one.")
-    return int(not (_runtime_works() and len(found) < 2))
-
-
-def _version(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
+        print(f"{package:26} {package_version(package) or 'not installed'}")
+    for name in filter(package_version, PACKAGES):
+        print(f"{name:26} {package_version(name)}")
+    if text := conflict():
+        print(text)
+    return int(not (_runtime_works() and not text))
 
 
 def _runtime_works() -> bool:
-    from graphls.backends.ort import PROVIDERS, load_runtime
+    from graphls.backends.ort import PROVIDERS
 
     try:
         runtime = load_runtime()
@@ -75,11 +59,12 @@ def _self_test(runtime: Any, device: str, provider: str) -> bool:
 def _fault(runtime: Any, device: str, provider: str) -> str:
     import graphls.primitives  # noqa: F401  registers what the text names
     from graphls.backends.onnx import lower
+    from graphls.backends.ort import check_device, check_provider
 
     lowered = lower(parse(_PRODUCT), native_half=device == "cuda")
+    check_device(device)
     session = runtime.InferenceSession(lowered.model.SerializeToString(), providers=[provider])
-    if provider not in session.get_providers():
-        return f"{provider} did not load; its libraries or its driver are missing"
+    check_provider(session, device)
     arrays = (np.array([300.0], np.float16), np.array([0.01], np.float16))
     (result,) = session.run(None, dict(zip(lowered.inputs, arrays, strict=True)))
     return "" if np.isposinf(result[0]) else f"300 * 300 * 0.01 gives {result[0]} and must give inf"

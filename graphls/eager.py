@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 from graphls import dispatch
 from graphls.context import is_eager
 from graphls.inputs import static_inputs
+from graphls.ir.errors import GraphlsError
 from graphls.ir.types import DType
+from graphls.source import too_deep
 from graphls.tensor import Tensor
 from graphls.trace.casting import Casting, in_dtype
 from graphls.tree import leaves, map_leaves
@@ -87,6 +89,10 @@ def call(cell: Cell, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
         args, options = _given(running, (args, options))
         outputs, wanted = cell.construct(*args, **options), cell._output_type
         return outputs if wanted is None else map_leaves(lambda leaf: in_dtype(leaf, wanted), outputs)
+    except RecursionError as error:
+        if outer is not None or isinstance(error, GraphlsError):
+            raise
+        raise too_deep(error) from None
     finally:
         dispatch.pop_running()
 

@@ -7,8 +7,8 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
+from graphls.habits import PACKAGE, instead
 from graphls.ir.errors import GraphAttributeError
-from graphls.ir.registry import nearest
 from graphls.source import user_location
 
 ROOMS = (
@@ -36,21 +36,33 @@ def attribute(name: str, own: Iterable[str]) -> Any:
     found = find(name, ROOMS) if not name.startswith("_") else _MISSING
     if found is _MISSING:
         known = [*own, *MODULES, *public_names(ROOMS)] if not name.startswith("__") else []
-        raise GraphAttributeError(f"graphls has no {name!r}{nearest(name, known)}.", user_location())
+        raise GraphAttributeError(f"graphls has no {name!r}{instead(name, PACKAGE, known)}.", user_location())
     return found
 
 
 def find(name: str, rooms: Iterable[str]) -> Any:
     """What the first of some modules offers under a name; see `is_missing` for where none does.
 
-    A module with `__all__` offers what that lists, another all that it has but modules.
+    A module with `__all__`, or a `__dir__` of its own, offers what that lists, another what is defined in it.
     """
     for module in map(import_module, rooms):
-        if name in vars(module).get("__all__", (name,)):
+        if _offers(module, name):
             value = getattr(module, name, _MISSING)
             if value is not _MISSING and not isinstance(value, ModuleType):
                 return value
     return _MISSING
+
+
+def _offers(module: ModuleType, name: str) -> bool:
+    fields = vars(module)
+    if "__all__" in fields or "__dir__" in fields:
+        return name in (fields.get("__all__") or dir(module))
+    return _is_own(module, fields.get(name))
+
+
+def _is_own(module: ModuleType, value: Any) -> bool:
+    """Whether a value of a module is defined in it, rather than imported."""
+    return not isinstance(value, ModuleType) and getattr(value, "__module__", module.__name__) == module.__name__
 
 
 def is_missing(found: Any) -> bool:
@@ -67,4 +79,4 @@ def public_names(rooms: Iterable[str]) -> list[str]:
 
 
 def _own_names(module: ModuleType) -> list[str]:
-    return [name for name in dir(module) if not name.startswith("_")]
+    return [name for name in dir(module) if not name.startswith("_") and _offers(module, name)]

@@ -10,7 +10,7 @@ import numpy as np
 from graphls import dispatch
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import type_of
-from graphls.source import user_location
+from graphls.source import checked, user_location
 from graphls.storage import Storage
 from graphls.tensor import Array, Symbol, Tensor, array_of
 
@@ -33,10 +33,18 @@ class Parameter(Tensor):
         array = array_of(default_input)
         self._type = type_of(array)
         self._array, self._buffer = None, None
-        self.storage = Storage(np.array(array))
+        self.storage = Storage(checked(np.array, array))
         self.name = name or "Parameter"
         self.requires_grad = requires_grad
         self.layerwise_parallel = layerwise_parallel
+
+    @classmethod
+    def holding(cls, array: Array, name: str) -> Parameter:
+        """A parameter that takes an array over, which must belong to nobody else; only a read-only one is copied."""
+        parameter = cls(np.empty(0, array.dtype), name)
+        parameter._type = type_of(array)
+        parameter.storage = Storage(checked(np.require, array, None, ["C", "A", "W"]))
+        return parameter
 
     @property
     def array(self) -> Array:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import unicodedata
 
+from graphls.ir.errors import visible
+
 LONGEST = 200
 """Characters that are shown of a name."""
 
@@ -16,7 +18,7 @@ def shown(name: str, most: int = LONGEST) -> str:
 
     It takes `most` characters and columns at most.
     """
-    text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in name[:most])
+    text = visible(name[:most]).replace("\n", "\\n").replace("\t", "\\t")
     return text if len(name) <= most and columns(text) <= most else f"{_beginning(text, most - 1)}…"
 
 

@@ -46,12 +46,15 @@ class RepeatedStep:
             tuple(Tensor(shape=v.type.shape, dtype=v.type.dtype) for v in self.graph.inputs[:own]),
         )
         self._session = open_session(self.graph, step.parameters)
+        self._reports = step._reports
 
     def __call__(self, *inputs: Any) -> Any:
         """Run the steps; raises as a call of the step does, before the first of them has run."""
         arrays = self._inputs(inputs)
         drawn = [] if self.draws is None else self.draws.take()
         results = self._session.run([*arrays, *drawn])
+        for report in self._reports:
+            report.look()
         if self.draws is not None:
             self.draws.after_steps()
         tensors = (

@@ -7,9 +7,10 @@ import sys
 import warnings
 from collections.abc import Callable
 from functools import lru_cache
+from types import CodeType
 from typing import Any, TypeVar
 
-from graphls.ir.errors import GraphlsError, GraphMemoryError
+from graphls.ir.errors import GraphlsError, GraphMemoryError, GraphRecursionError
 from graphls.ir.graph import Location
 
 Result = TypeVar("Result")
@@ -23,9 +24,23 @@ def user_location() -> Location | None:
     while frame is not None:
         file = frame.f_code.co_filename
         if not is_own(file):
-            return location_of(file, frame.f_lineno)
+            return _location(file, frame.f_lineno)
         frame = frame.f_back
     return None
+
+
+def location_of(code: CodeType) -> Location:
+    """The line on which a function begins."""
+    return _location(code.co_filename, code.co_firstlineno)
+
+
+def line_of(error: BaseException) -> Location | None:
+    """The user's innermost line that an error went through; None where there is none."""
+    traceback, found = error.__traceback__, None
+    while traceback is not None:
+        found = found if is_own(traceback.tb_frame.f_code.co_filename) else traceback
+        traceback = traceback.tb_next
+    return None if found is None else _location(found.tb_frame.f_code.co_filename, found.tb_lineno)
 
 
 def warn(message: str, location: Location | None = None) -> None:
@@ -46,13 +61,27 @@ def located(error: GraphlsError) -> GraphlsError:
 
 
 def checked(function: Callable[..., Result], *arguments: Any) -> Result:
-    """`function(*arguments)`, whose error gets the user's line; want of memory becomes a GraphMemoryError."""
+    """`function(*arguments)`, whose error gets the user's line; want of memory becomes a GraphMemoryError.
+
+    A depth beyond Python's limit becomes a GraphRecursionError.
+    """
     try:
         return function(*arguments)
     except GraphlsError as error:
         raise located(error) from None
     except MemoryError as error:
         raise GraphMemoryError(f"The memory is too small: {error}.", user_location()) from None
+    except RecursionError as error:
+        raise too_deep(error) from None
+
+
+def too_deep(error: RecursionError) -> GraphRecursionError:
+    """The error for code that came to Python's limit of nested calls."""
+    return GraphRecursionError(
+        f"This goes deeper than the {sys.getrecursionlimit()} nested calls that Python allows: it calls itself without "
+        "end, or raise the limit with sys.setrecursionlimit for cells that are nested so deep.",
+        line_of(error) or user_location(),
+    )
 
 
 @lru_cache(maxsize=4096)
@@ -61,12 +90,14 @@ def is_own(file: str) -> bool:
     return (
         file.startswith((_PACKAGE, "<frozen"))
         or os.path.basename(file) in ("contextlib.py", "functools.py", "threading.py")
-        or os.path.basename(os.path.dirname(file)) == "multiprocessing"
+        or os.path.basename(os.path.dirname(file)) in ("importlib", "multiprocessing")
     )
 
 
 @lru_cache(maxsize=65536)
-def location_of(file: str, line: int) -> Location:
-    """A line of a file, which is named from the working folder where it lies in it."""
-    folder = os.getcwd() + os.sep
-    return Location(file[len(folder) :] if file.startswith(folder) else file, line)
+def _location(file: str, line: int) -> Location:
+    try:
+        folder = os.getcwd() + os.sep
+    except FileNotFoundError:  # somebody has deleted it
+        return Location(file, line)
+    return Location(file.removeprefix(folder), line)

@@ -244,6 +244,10 @@ class Tensor(Operators):
     def __str__(self) -> str:
         return str(self.array)
 
+    def __format__(self, specification: str) -> str:
+        """The text, or the only element as a number in a format: `f"{loss:.4f}"`; raises as `item`."""
+        return format(self.item(), specification) if specification else str(self)
+
     def __hash__(self) -> int:
         return id(self)
 
@@ -255,10 +259,11 @@ class Tensor(Operators):
 
         function = methods().get(name)
         if function is None:
+            from graphls.habits import TENSOR, instead
             from graphls.ir.errors import GraphAttributeError
-            from graphls.ir.registry import nearest
 
-            raise GraphAttributeError(f"A tensor has no {name!r}{nearest(name, methods())}.", user_location())
+            advice = instead(name, TENSOR, methods())
+            raise GraphAttributeError(f"A tensor has no {name!r}{advice}.", user_location())
         return partial(function, self)
 
 

@@ -1,4 +1,7 @@
-"""Unit tests for passes: a graph as text before and after, and both run on the same numbers."""
+"""Unit tests for passes: a graph as text before and after, and both run on the same numbers.
+
+`reduce_graph` cuts a graph down to what a fault needs, `run_apart` asks for the fault in a process that may die of it.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +22,11 @@ from graphls.ir.parse import parse
 from graphls.ir.text import dump
 from graphls.ir.types import Type
 from graphls.passes import Pass, Pipeline, as_pipeline
+from graphls.reduction import Ending, reduce_graph, run_apart
+
+__all__ = [
+    "Ending", "assert_same_values", "check_pass", "random_inputs", "reduce_graph", "run_apart", "run_case", "same_bits",
+]  # fmt: skip
 
 Array = np.ndarray[Any, Any]
 

@@ -127,10 +127,18 @@ def test_one_process_on_one_device() -> None:
     assert _get_gradients_mean() is False
 
 
+def test_data_parallel_training_in_one_process_is_that_of_one_rank() -> None:
+    context.set_auto_parallel_context(parallel_mode="data_parallel", gradients_mean=True)
+    assert (_get_parallel_mode(), _get_device_num()) == ("data_parallel", 1)
+    net = nn.WithLossCell(nn.Dense(3, 2), nn.MSELoss())
+    step = nn.TrainOneStepCell(net, nn.SGD(net.trainable_params()))
+    assert np.isfinite(float(step(gl.Tensor(np.ones((4, 3), np.float32)), gl.Tensor(np.ones((4, 2), np.float32)))))
+
+
 @pytest.mark.parametrize(
     ("settings", "error", "text"),
     [
-        ({"parallel_mode": "data_parallel"}, RuntimeError, "where parallel_mode is 'stand_alone', not 'data_parallel'"),
+        ({"parallel_mode": "auto_parallel"}, RuntimeError, "where parallel_mode is 'stand_alone', not 'auto_parallel'"),
         ({"device_num": 8}, RuntimeError, "where device_num is 1, not 8"),
         ({"parallel_mode": "all"}, ValueError, "The parallel_mode is one of 'stand_alone', .*, not 'all'"),
         ({"mirror_mean": True}, ValueError, "the keyword argument mirror_mean is not recognized!"),

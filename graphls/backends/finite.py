@@ -34,6 +34,7 @@ def any_not_finite(e: Lowering, values: Sequence[Value]) -> str:
     a matrix product (Cauchy and Schwarz), which costs a pass over its operands only. Where all bounds are finite
     nothing else runs; else an If looks at every element. An If would wait for a GPU, which looks at once.
     """
+    values = [v for v in values if v.type.size]
     if e.native_half:
         return _exactly(e, values) if values else e.const(False)
     found = [_part(e, values[i : i + PART]) for i in range(0, len(values), PART)] or [e.const(False)]

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from graphls.ir.errors import GraphMemoryError
 from graphls.ir.graph import Graph, Node, Value
 from graphls.storage import Storage
 
@@ -47,8 +48,11 @@ class HostValues:
     def compute(self, seed: int, step: int) -> list[Array]:
         """The arrays for one (seed, step)."""
         state = np.array([seed, step], np.int64)
-        drawn = [(n.primitive.evaluate((state,), n.attrs, (n.output.type,))[0], n.output.type) for n in self.nodes]
-        return [np.ascontiguousarray(array).reshape(type.shape) for array, type in drawn]
+        try:
+            drawn = [(n.primitive.evaluate((state,), n.attrs, (n.output.type,))[0], n.output.type) for n in self.nodes]
+            return [np.ascontiguousarray(array).reshape(type.shape) for array, type in drawn]
+        except MemoryError as error:
+            raise GraphMemoryError(f"The memory is too small for the random tensors of this step: {error}.") from None
 
 
 def growth(graph: Graph, state: Value) -> tuple[int, ...] | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from onnx import GraphProto
 
 from graphls.ir.graph import Graph, Node, captures
@@ -15,10 +16,35 @@ if TYPE_CHECKING:
 
 
 def lower_scan(e: Lowering, node: Node, names: Sequence[str]) -> tuple[str, ...]:
-    """A scan as Scan, which takes one array at least: where there is none, one that its body does not look at."""
+    """A scan as Scan; one along stacks in the branch of an If, because Scan takes no arrays without elements."""
+    _widen(e, node.regions)
+    if node.attrs["length"] is not None:
+        return _scan(e, node, names)
+    branches = GraphProto(name=e.names.fresh("some")), GraphProto(name=e.names.fresh("none"))
+    is_some = e.Greater(e.Shape(names[-1], start=0, end=1), e.ints([0]))
+    for body, lowered in zip(branches, (_scan, _nothing), strict=True):
+        with e.branch_body(body):
+            for name, value in zip(lowered(e, node, names), node.outputs, strict=True):
+                e.yield_from_branch(name, value.type)
+    e.node = node
+    return _results(e, "If", [e.Reshape(is_some, e.ints([]))], dict(zip(BRANCHES, branches, strict=True)), node)
+
+
+BRANCHES = ("then_branch", "else_branch")
+
+
+def _nothing(e: Lowering, node: Node, names: Sequence[str]) -> tuple[str, ...]:
+    """What a scan gives that never runs: what it carries, and stacks without elements."""
+    carries = node.attrs["carries"]
+    stacks = (v.type for v in node.outputs[carries:])
+    empty = [e.const(np.empty((0, *kind.shape)), kind.dtype) for kind in stacks]
+    return tuple(e.Identity(name) for name in (*names[:carries], *empty))
+
+
+def _scan(e: Lowering, node: Node, names: Sequence[str]) -> tuple[str, ...]:
+    """Scan takes one array at least: where there is none, one that its body does not look at."""
     (region,) = node.regions
     carries, arrays = names[: node.attrs["carries"]], list(names[node.attrs["carries"] :])
-    _widen(e, [region])
     body = GraphProto(name=e.names.fresh(region.name))
     with e.branch_body(body):
         taken = e.take_parameters(region.inputs)
@@ -47,7 +73,7 @@ def lower_while(e: Lowering, node: Node, names: Sequence[str]) -> tuple[str, ...
         e.take_parameter("running", Type(bool_))
         taken = e.take_parameters(region.inputs)
         e.nodes(region.nodes, region.outputs)
-        again = _condition(e, test, [e.form(v, v.type.dtype) for v in region.outputs])
+        again = _condition(e, test, [e.form(v, v.type.dtype) for v in region.outputs[: len(names)]])
         e.yield_from_branch(e.Identity(again), Type(bool_))
         for value in region.outputs:
             e.result(value, value.type, taken)

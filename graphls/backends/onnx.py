@@ -12,6 +12,7 @@ import numpy as np
 import onnx
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto
 
+from graphls.backends.fences import fenced, is_alias
 from graphls.backends.finite import any_not_finite, only_checked
 from graphls.backends.loops import lower_scan, lower_while
 from graphls.backends.onnx_names import TensorNames, clean
@@ -62,13 +63,13 @@ COMPUTED: dict[DType, DType] = {int8: int32, int16: int32, uint8: int32, uint16:
 EXCHANGED: dict[DType, DType] = {bfloat16: float32}
 """What a value of a dtype is outside of a model: no runtime takes arrays of bfloat16, and float32 holds all of them."""
 
-Supports = Callable[[str, str], bool]
-"""Whether the runtime at hand has a kernel: (operator, domain) -> bool."""
+KernelCheck = Callable[[str, DType], bool]
+"""Whether the runtime's kernel of an operator is right at special numbers of a dtype, such as the root of inf."""
 
 
-def standard_only(operator: str, domain: str) -> bool:
-    """The Supports of a portable model: nothing outside the standard operator set."""
-    return False
+def trust_kernels(operator: str, dtype: DType) -> bool:
+    """The KernelCheck of a portable model: its operators do what the standard says."""
+    return True
 
 
 @dataclass(frozen=True)
@@ -90,14 +91,15 @@ class Lowered:
     origins: dict[str, Node]
 
 
-def lower(graph: Graph, *, native_half: bool = False, supports: Supports = standard_only) -> Lowered:
+def lower(graph: Graph, *, native_half: bool = False, kernel_is_right: KernelCheck = trust_kernels) -> Lowered:
     """Lower a verified graph that has no gradient nodes.
 
     `native_half` computes 16-bit floats as such (CUDA); otherwise they are computed in float32 and
     rounded after every primitive, which gives the numbers of an accelerator on a CPU, infinities
-    included. Raises GraphValueError, with the user's line, for a primitive that cannot be lowered.
+    included. Where `kernel_is_right` says no, an operator is composed of others. Raises GraphValueError, with the
+    user's line, for a primitive that cannot be lowered.
     """
-    return Lowering(graph, native_half, supports).lower()
+    return Lowering(graph, native_half, kernel_is_right).lower()
 
 
 @dataclass
@@ -110,7 +112,7 @@ class Lowering:
 
     graph: Graph
     native_half: bool
-    supports: Supports
+    kernel_is_right: KernelCheck
     in_types: tuple[Type, ...] = ()
     out_types: tuple[Type, ...] = ()
     node: Node | None = None
@@ -125,6 +127,7 @@ class Lowering:
         self.domains: set[str] = set()
         self.definer: dict[Value, Node] = {}
         self.delayed: dict[Value, Node] = {}
+        self.fenced: set[Value] = set()
         self.origins: dict[str, Node] = {}
 
     def lower(self) -> Lowered:
@@ -173,6 +176,7 @@ class Lowering:
         """Lower a block that yields `kept`, but for what only its overflow checks may need."""
         waiting = {} if self.native_half else only_checked(nodes, kept)
         self.delayed.update(waiting)
+        self.fenced |= fenced(nodes)
         for node in nodes:
             self.definer.update((value, node) for value in node.outputs)
             if not (node.outputs and node.outputs[0] in waiting):
@@ -192,11 +196,11 @@ class Lowering:
         primitive: Any = node.primitive
         if primitive.on_host:
             self.host.append((node, self.declare(node.output)))
-        elif primitive.onnx == "Identity" and primitive.half == "native":
+        elif is_alias(node):
             self.forms[node.output] = self.forms[node.inputs[0]]
-        elif not node.regions and node.outputs and all(v.type != TOKEN and not v.type.size for v in node.outputs):
-            for value in node.outputs:
-                self.forms[value] = {value.type.dtype: self.const(np.zeros(value.type.shape), value.type.dtype)}
+        elif _takes_or_gives_nothing(node):
+            for value, array in zip(node.outputs, _evaluated(node), strict=True):
+                self.forms[value] = {value.type.dtype: self.const(array, value.type.dtype)}
         else:
             native = primitive.half == "native"
             self.in_types = tuple(v.type if native else self.computed(v.type) for v in node.inputs)
@@ -207,6 +211,8 @@ class Lowering:
                 operands = [self.form(v, t.dtype) for v, t in zip(node.inputs, self.in_types, strict=True)]
             results = self.apply(primitive, operands, node)
             for value, kind, name in zip(node.outputs, out_types, results, strict=True):
+                if value in self.fenced:
+                    name = self.Reshape(name, self.ints(value.type.shape))
                 self.keep(value, kind.dtype, name, rounds=primitive.half == "rounded")
 
     def apply(self, primitive: Any, operands: list[Any], node: Node) -> tuple[str, ...]:
@@ -257,6 +263,10 @@ class Lowering:
     def scalar(self, value: float) -> str:
         """A number as a constant of the dtype in which the current node is computed."""
         return self.const(value, self.in_types[0].dtype)
+
+    def is_right(self, operator: str) -> bool:
+        """Whether the kernel of an operator is right in the dtype in which the current node is computed."""
+        return self.kernel_is_right(operator, self.in_types[0].dtype)
 
     def ints(self, values: Iterable[int]) -> str:
         """A constant list of int64, as shapes and axes are given."""
@@ -373,6 +383,26 @@ class Lowering:
         return name if kind.dtype is float32 else self.cast(name, float32)
 
 
+def _takes_or_gives_nothing(node: Node) -> bool:
+    """Whether all operands, or all results, of a node have no elements: so the results are known, and are constants.
+
+    Optimizers of ONNX Runtime divide by the sizes of what an operator takes, which ends the process.
+    """
+    if node.regions or any(v.type == TOKEN for v in (*node.inputs, *node.outputs)):
+        return False
+    operands, results = ([v.type.size for v in values] for values in (node.inputs, node.outputs))
+    return bool(results) and (not any(results) or (bool(operands) and not any(operands)))
+
+
+def _evaluated(node: Node) -> list[Any]:
+    """The results of a node that takes or gives nothing."""
+    if not any(v.type.size for v in node.outputs):
+        return [np.zeros(v.type.shape) for v in node.outputs]
+    operands = tuple(np.zeros(v.type.shape, v.type.dtype.numpy) for v in node.inputs)
+    with np.errstate(all="ignore"):
+        return list(node.primitive.evaluate(operands, node.attrs, tuple(v.type for v in node.outputs)))
+
+
 def exchanged(kind: Type) -> Type:
     """The type in which a value enters or leaves a model."""
     return kind.with_dtype(EXCHANGED.get(kind.dtype, kind.dtype))
@@ -383,6 +413,8 @@ def _describe(info: Any, name: str, kind: Type) -> None:
     tensor = info.type.tensor_type
     tensor.elem_type = ELEMENT_TYPES[kind.dtype]
     tensor.shape.SetInParent()
+    if kind.stacked:
+        tensor.shape.dim.add()
     for size in kind.shape:
         tensor.shape.dim.add(dim_value=size)
 

@@ -17,6 +17,7 @@ from graphls.backends.onnx_shapes import graphs, with_types
 from graphls.ir.graph import Graph, Node
 from graphls.ir.text import declarations, lines
 from graphls.plain import clipped
+from graphls.version import __version__
 
 NAMESPACE = "namespace"
 PHASE, SCOPE, PRIMITIVE, LOCATION = (f"graphls.{key}" for key in ("phase", "scope", "primitive", "location"))
@@ -97,8 +98,6 @@ def _sentence(role: Mapping[str, str]) -> str:
 
 
 def _describe_model(model: ModelProto, graph: Graph) -> None:
-    from graphls import __version__
-
     model.producer_version = __version__
     _set(model, VERSION, __version__)
     _set(model, GRAPH, graph.name)

@@ -31,6 +31,7 @@ class ShownOperation:
 
     name: str
     on_host: ClassVar[bool] = False
+    is_view: ClassVar[bool] = False
 
     def result_types(self, *ignored: Any) -> NoReturn:
         """Raises GraphTypeError, as everything does that would compute."""

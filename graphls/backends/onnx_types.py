@@ -72,12 +72,12 @@ def tensor_type(number: int, shape: Sequence[int | str] | None) -> Type:
     """The type of a tensor; an axis is its size, a name or "?", and None stands for an unknown number of axes."""
     dtype = element_type(number)
     if shape is None:
-        return ShownType(dtype, (), f"{dtype.name}[...]")
+        return ShownType(dtype, (), text=f"{dtype.name}[...]")
     sizes = tuple(n if isinstance(n, int) else 0 for n in shape[:MOST_AXES])
     if dtype in ELEMENT_TYPES and sizes == tuple(shape):
         return Type(dtype, sizes)
     more = f",... {len(shape)} axes" if len(shape) > MOST_AXES else ""
-    return ShownType(dtype, sizes, f"{dtype.name}[{','.join(map(str, shape[:MOST_AXES]))}{more}]")
+    return ShownType(dtype, sizes, text=f"{dtype.name}[{','.join(map(str, shape[:MOST_AXES]))}{more}]")
 
 
 def type_of_tensor(tensor: TensorProto) -> Type:
@@ -92,7 +92,7 @@ def sizes_of(dims: Iterable[int]) -> list[int | str]:
 
 def sparse(dense: Type) -> Type:
     """The type of a sparse tensor of this dtype and shape."""
-    return ShownType(dense.dtype, (0,) * dense.rank, f"sparse {dense}")
+    return ShownType(dense.dtype, (0,) * dense.rank, text=f"sparse {dense}")
 
 
 def _axis(dimension: TensorShapeProto.Dimension) -> int | str:
@@ -103,7 +103,7 @@ def _axis(dimension: TensorShapeProto.Dimension) -> int | str:
 
 
 def _other(text: str) -> Type:
-    return ShownType(UNKNOWN.dtype, (0,), text)
+    return ShownType(UNKNOWN.dtype, (0,), text=text)
 
 
 def text_of(value: str | bytes) -> str:

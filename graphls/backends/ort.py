@@ -2,52 +2,47 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from graphls.backends.host import HostValues
-from graphls.backends.onnx import Lowered, exchanged, lower
+from graphls.backends.kernel_checks import is_right
+from graphls.backends.onnx import Lowered, exchanged, lower, trust_kernels
+from graphls.backends.runtime import load_runtime
 from graphls.backends.states import HasStorage
 from graphls.ir.errors import GraphRuntimeError, GraphValueError
 from graphls.ir.graph import Graph, Value
 from graphls.ir.types import Type
 from graphls.storage import Changes, Clock, Storage
 
-OLDEST = (1, 18)
 PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
 SMALL = 4096
 """Bytes up to which it is cheaper to copy an output from a buffer that stays bound than to bind a new one."""
-
-INSTALL = 'pip install "graphls[cpu]" (or "graphls[cuda]" for an NVIDIA GPU)'
-
-
-def load_runtime() -> Any:
-    """The onnxruntime module; raises GraphRuntimeError that names the extra to install, or the version needed."""
-    try:
-        import onnxruntime
-    except ImportError as error:
-        raise GraphRuntimeError(f"ONNX Runtime is not installed ({error}); run {INSTALL}.") from None
-    version = tuple(int(n) for n in re.findall(r"\d+", onnxruntime.__version__)[:2])
-    if version < OLDEST:
-        oldest = ".".join(map(str, OLDEST))
-        raise GraphRuntimeError(
-            f"ONNX Runtime {onnxruntime.__version__} is too old: graphls needs {oldest} or newer; run {INSTALL}."
-        )
-    return onnxruntime
 
 
 def check_device(device: str) -> None:
     """Raise GraphValueError for an unknown device, GraphRuntimeError for one that this runtime lacks."""
     if device not in PROVIDERS:
         raise GraphValueError(f"{device!r} is not a device; use one of {', '.join(map(repr, PROVIDERS))}.")
-    available = load_runtime().get_available_providers()
+    runtime = load_runtime()
+    available = runtime.get_available_providers()
     if PROVIDERS[device] not in available:
         raise GraphRuntimeError(
             f"This ONNX Runtime has no {PROVIDERS[device]} (it has {', '.join(available)}); "
-            'install one that has: pip install "graphls[cuda]", with an NVIDIA driver and the CUDA libraries.'
+            'uninstall it and run pip install "graphls[cuda]", with an NVIDIA driver.'
+        )
+    if device == "cuda" and hasattr(runtime, "preload_dlls"):
+        runtime.preload_dlls()  # finds the libraries that pip has installed beside the runtime
+
+
+def check_provider(session: Any, device: str) -> None:
+    """Raise GraphRuntimeError where a session runs on the CPU because its own provider could not be loaded."""
+    if PROVIDERS[device] not in session.get_providers():
+        raise GraphRuntimeError(
+            f"{PROVIDERS[device]} could not be loaded: an NVIDIA driver or the CUDA libraries are missing, "
+            "which graphls doctor tells more about."
         )
 
 
@@ -76,7 +71,9 @@ class OrtSession:
         self.runtime = load_runtime()
         self.device = device
         self.parameters = dict(parameters)
-        self.lowered: Lowered = lower(graph, native_half=device == "cuda")
+        on_cpu = device == "cpu"
+        check = is_right if on_cpu else trust_kernels
+        self.lowered: Lowered = lower(graph, native_half=not on_cpu, kernel_is_right=check)
         self.inputs = list(zip(self.lowered.inputs, map(_wider, graph.inputs), strict=True))
         self.outputs = [(n, exchanged(v.type)) for n, v in zip(self.lowered.outputs, graph.outputs, strict=True)]
         self.narrowed = {i: v.type.dtype.numpy for i, v in enumerate(graph.outputs) if _wider(v) and device == "cpu"}
@@ -96,13 +93,15 @@ class OrtSession:
 
     def _session(self, model: bytes) -> Any:
         try:
-            return self.runtime.InferenceSession(model, self._options(), providers=[PROVIDERS[self.device]])
+            session = self.runtime.InferenceSession(model, self._options(), providers=[PROVIDERS[self.device]])
         except Exception as error:
             raise GraphRuntimeError(f"ONNX Runtime refused the step: {_first_line(error)}") from error
+        check_provider(session, self.device)
+        return session
 
     def _options(self) -> Any:
         options = self.runtime.SessionOptions()
-        options.log_severity_level = 3
+        options.log_severity_level = 4  # what is worth telling is raised
         options.graph_optimization_level = self._optimization_level(len(self.lowered.model.graph.node))
         return options
 

@@ -1,4 +1,8 @@
-"""The import hook: every `mindspore` path becomes a module that takes its names from graphls."""
+"""The import hook: every `mindspore` path becomes a module that takes its names from graphls.
+
+What graphls does not offer is an error where code asks whether it is there, and otherwise where it is used
+(`asking.py`, `stand_in.py`): so a file that names more than it uses can be imported.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +12,22 @@ from difflib import get_close_matches
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any
 
+from graphls.compat.asking import (
+    ATTRIBUTE_ERRORS,
+    IMPORT_ERRORS,
+    frame_of_importer,
+    is_guarded,
+    is_import_from,
+    is_statement,
+)
+from graphls.compat.children import tell_children, tell_children_no_more
 from graphls.compat.names import PATHS
-from graphls.context import PYNATIVE_MODE, set_context
+from graphls.compat.stand_in import StandIn
+from graphls.context import PYNATIVE_MODE, replace_missing_devices, set_context
+from graphls.context_parallel import force_one_rank
 from graphls.ir.errors import GraphAttributeError, GraphImportError, GraphRuntimeError
 from graphls.lazy import find, is_missing, public_names
 from graphls.source import user_location
@@ -27,6 +42,7 @@ class Mirror(ModuleType):
     def __init__(self, name: str) -> None:
         super().__init__(name, f"What graphls offers of {name}.")
         self.__path__: list[str] = []
+        self._stand_ins: dict[str, StandIn] = {}
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") and name not in OFFERED_DUNDERS:
@@ -35,25 +51,39 @@ class Mirror(ModuleType):
             return [name for name in offered(self.__name__) if not is_missing(lookup(self.__name__, name))]
         found = lookup(self.__name__, name)
         if is_missing(found):
-            raise GraphAttributeError(not_offered(self.__name__, name), user_location())
+            return self._missing(name, sys._getframe(1))
         vars(self)[name] = found  # the next time it is an attribute
         return found
+
+    def _missing(self, name: str, frame: FrameType) -> StandIn:
+        """What stands in for a name; raises where code asks whether it is there."""
+        message = not_offered(self.__name__, name)
+        if is_import_from(frame) and is_guarded(frame, IMPORT_ERRORS):
+            raise GraphImportError(message, user_location())
+        if not is_statement(frame) or (not is_import_from(frame) and is_guarded(frame, ATTRIBUTE_ERRORS)):
+            raise GraphAttributeError(message, user_location())
+        return self._stand_ins.setdefault(name, StandIn(f"{self.__name__}.{name}", message))
 
     def __dir__(self) -> list[str]:
         return sorted({*vars(self), *offered(self.__name__)})
 
 
 class Finder(MetaPathFinder, Loader):
-    """Finds and makes the modules of MindSpore; one that graphls has nothing for raises GraphImportError."""
+    """Finds and makes the modules of MindSpore.
+
+    One that graphls has nothing for is a module of stand-ins, where a statement imports it outside of a `try`; else it
+    raises GraphImportError.
+    """
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """The spec of a module of MindSpore; None for any other."""
-        package, _, inner = fullname.partition(".")
-        if package != PACKAGE:
+        if fullname.partition(".")[0] != PACKAGE:
             return None
-        if inner not in PATHS:
+        if _inner(fullname) not in PATHS and not _may_stand_in(fullname):
+            if _asks_only(sys._getframe(1)):
+                return None
             raise GraphImportError(not_offered(*fullname.rpartition(".")[::2]), user_location())
         return ModuleSpec(fullname, self, is_package=True)
 
@@ -65,18 +95,38 @@ class Finder(MetaPathFinder, Loader):
         """Nothing: there is no code."""
 
 
+def _may_stand_in(module: str) -> bool:
+    """Whether the statement that imports a module now only names it, and names a module by it."""
+    frame = sys._getframe(2)
+    importer = frame_of_importer(frame)
+    return is_statement(importer) and not is_guarded(importer, IMPORT_ERRORS) and not _asks_only(frame)
+
+
+def _asks_only(frame: FrameType | None) -> bool:
+    """Whether a module need not be there.
+
+    That is so in `importlib.util.find_spec`, and in `from package import name`, which looks for a module of that name
+    before it asks for an attribute.
+    """
+    while frame is not None and frame.f_globals.get("__name__", "").startswith("importlib."):
+        if frame.f_code.co_name == "_handle_fromlist" or frame.f_globals["__name__"] == "importlib.util":
+            return True
+        frame = frame.f_back
+    return False
+
+
 def lookup(module: str, name: str) -> Any:
     """What a module of MindSpore offers under a name: a module inside of it, or what graphls has; see `is_missing`."""
     if _inner(f"{module}.{name}") in PATHS:
         return import_module(f"{module}.{name}")
-    return find(name, PATHS[_inner(module)])
+    return find(name, PATHS.get(_inner(module), ()))
 
 
 def offered(module: str) -> list[str]:
     """The names that a module of MindSpore offers."""
     prefix = f"{_inner(module)}.".lstrip(".")
     modules = (path.removeprefix(prefix) for path in PATHS if path and path.startswith(prefix))
-    return [*(name for name in modules if "." not in name), *public_names(PATHS[_inner(module)])]
+    return [*(name for name in modules if "." not in name), *public_names(PATHS.get(_inner(module), ()))]
 
 
 def not_offered(module: str, name: str) -> str:
@@ -98,22 +148,35 @@ def _inner(module: str) -> str:
 _finder = Finder()
 
 
+def is_installed() -> bool:
+    """Whether `import mindspore` imports graphls."""
+    return _finder in sys.meta_path
+
+
 def install() -> None:
     """Let `import mindspore`, and everything below it, import graphls in this process, in MindSpore 2's eager mode.
 
-    A MindSpore that is installed is left alone. Raises GraphRuntimeError where that is imported already.
+    Processes that this one spawns get the same. A `device_target` that is not there is replaced by one that is, after a
+    warning, and so are settings of several devices. A MindSpore that is installed is left alone. Raises
+    GraphRuntimeError where that is imported already.
     """
     imported = sys.modules.get(PACKAGE)
     if imported is not None and not isinstance(imported, Mirror):
         raise GraphRuntimeError("MindSpore itself is imported already; install graphls.compat before.", user_location())
-    if _finder not in sys.meta_path:
+    if not is_installed():
         sys.meta_path.insert(0, _finder)
         set_context(mode=PYNATIVE_MODE)
+        replace_missing_devices(True)
+        force_one_rank(True)
+        tell_children()
 
 
 def uninstall() -> None:
     """Let `import mindspore` find what Python finds, and forget what it was; the mode stays as it is."""
-    if _finder in sys.meta_path:
+    if is_installed():
         sys.meta_path.remove(_finder)
+        replace_missing_devices(False)
+        force_one_rank(False)
+        tell_children_no_more()
     for name in [name for name, module in sys.modules.items() if isinstance(module, Mirror)]:
         del sys.modules[name]

@@ -6,9 +6,19 @@ Modules are looked through in order. A path that is not here cannot be imported.
 from __future__ import annotations
 
 NN = ("graphls.nn", "graphls.compat.nn")
-OPS = ("graphls.ops", "graphls.ops.operations", "graphls.compat.ops", "graphls.ops.functional")
-MODEL = ("graphls.train", "graphls.train.model")
-CALLBACKS = ("graphls.train.callbacks", "graphls.train.callbacks.callback", "graphls.train.callbacks.checkpoint")
+OPS = (
+    "graphls.ops",
+    "graphls.ops.operations",
+    "graphls.compat.ops",
+    "graphls.ops.functional",
+    "graphls.compat.functional",
+    "graphls.compat.collectives",
+    "graphls.compat.debug",
+    "graphls.compat.gradient_operators",
+)
+PRIMITIVE = ("graphls.ops.primitive", *OPS)
+MODEL = ("graphls.train", "graphls.compat.train")
+CALLBACKS = ("graphls.train.callbacks", "graphls.compat.callbacks")
 METRICS = ("graphls.train.metrics",)
 SERIALIZATION = ("graphls.train.serialization", "graphls.train")
 AMP = ("graphls.amp",)
@@ -20,8 +30,10 @@ PARAMETER = ("graphls.parameter",)
 TENSOR = ("graphls.tensor",)
 INITIALIZER = ("graphls.initializer",)
 RANDOM = ("graphls.random",)
-PARALLEL = ("graphls.context_parallel",)
-COMMUNICATION = ("graphls.communication",)
+PARALLEL = ("graphls.context_parallel", "graphls.compat.parallel")
+CHECKS = ("graphls.compat.checkparam",)
+PROFILER = ("graphls.compat.profiler",)
+COMMUNICATION = ("graphls.communication", "graphls.compat.collectives")
 DATASET = ("graphls.dataset",)
 SAMPLERS = ("graphls.dataset.samplers",)
 VISION = ("graphls.dataset.vision",)
@@ -36,14 +48,14 @@ def _below(path: str, names: str, modules: tuple[str, ...]) -> dict[str, tuple[s
 
 
 PATHS: dict[str, tuple[str, ...]] = {
-    "": ("graphls.compat.version", "graphls", *CONTEXT, *JIT, *DTYPE, *TRAIN, "graphls.compat.ops"),
+    "": ("graphls.compat.version", "graphls", *CONTEXT, *JIT, *DTYPE, *TRAIN, "graphls.compat.ops", *PROFILER),
     "amp": AMP,
     "context": (*CONTEXT, *PARALLEL),
     "dtype": DTYPE,
     "log": ("graphls.log",),
     "version": ("graphls.compat.version",),
     "common": ("graphls", *JIT, *DTYPE, *PARAMETER, *TENSOR, *RANDOM, *INITIALIZER),
-    "common.api": JIT,
+    "common.api": (*JIT, "graphls.compat.executors"),
     "common.dtype": DTYPE,
     "common.initializer": INITIALIZER,
     "common.jit_config": JIT,
@@ -51,9 +63,13 @@ PATHS: dict[str, tuple[str, ...]] = {
     "common.seed": RANDOM,
     "common.tensor": TENSOR,
     "communication": COMMUNICATION,
-    "communication.management": COMMUNICATION,
+    **_below("communication", "management _comm_helper comm_func", COMMUNICATION),
+    "_checkparam": CHECKS,
+    **_below("", "profiler", PROFILER),
+    **_below("profiler", "common profiler profiling", PROFILER),
     "parallel": PARALLEL,
-    **_below("parallel", "_utils _auto_parallel_context", PARALLEL),
+    **_below("parallel", "_utils _auto_parallel_context _cost_model_context algo_parameter_config shard", PARALLEL),
+    **_below("parallel", "auto_parallel parameter_broadcast", PARALLEL),
     "nn": (*NN, *METRICS),
     "nn.metrics": METRICS,
     **_below("nn", "cell dynamic_lr grad learning_rate_schedule layer loss optim sparse transformer wrap", NN),
@@ -65,10 +81,14 @@ PATHS: dict[str, tuple[str, ...]] = {
     **_below("nn.optim", "optimizer proximal_ada_grad rmsprop rprop sgd thor", NN),
     **_below("nn.wrap", "cell_wrapper grad_reducer loss_scale", NN),
     "ops": OPS,
-    **_below("ops", "auto_generate composite function functional operations primitive", OPS),
+    **_below("ops", "auto_generate composite function functional operations", OPS),
+    **_below("ops", "primitive _primitive_cache", PRIMITIVE),
+    **_below("ops.operations", "_sequence_ops _inner_ops _scalar_ops", ("graphls.compat.sequence_ops", *OPS)),
+    "ops.operations._grad_ops": ("graphls.compat.gradient_operators", *OPS),
+    "ops.composite.base": OPS,
     **_below("ops.operations", "array_ops comm_ops control_ops debug_ops image_ops inner_ops linalg_ops", OPS),
     **_below("ops.operations", "math_ops nn_ops other_ops random_ops sparse_ops", OPS),
-    **_below("ops.composite", "array_ops base clip_ops math_ops multitype_ops random_ops", OPS),
+    **_below("ops.composite", "array_ops clip_ops math_ops multitype_ops random_ops", OPS),
     **_below("ops.function", "array_func clip_func debug_func grad image_func linalg_func math_func nn_func", OPS),
     **_below("ops.function", "other_func parameter_func random_func sparse_func", OPS),
     "ops.function.grad.grad_func": OPS,

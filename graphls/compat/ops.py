@@ -6,6 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 from graphls import ops
+from graphls.ops.primitive import (
+    Primitive,
+    PrimitiveWithCheck,
+    PrimitiveWithInfer,
+    prim_arg_register,
+    prim_attr_register,
+)
 from graphls.tensor import Tensor
 
 RENAMED = {
@@ -15,7 +22,20 @@ RENAMED = {
 }
 """Operators of MindSpore 1.0 by their later names."""
 
-__all__ = ["constexpr", "is_tensor", *RENAMED]
+__all__ = [
+    "Primitive",
+    "PrimitiveWithCheck",
+    "PrimitiveWithInfer",
+    "_get_cache_prim",
+    "_primexpr",
+    "add_flags",
+    "constexpr",
+    "core",
+    "is_tensor",
+    "prim_arg_register",
+    "prim_attr_register",
+    *RENAMED,
+]
 
 
 def constexpr(
@@ -27,6 +47,29 @@ def constexpr(
 ) -> Any:
     """The function itself, `@constexpr` or `@constexpr(...)`: what it computes of constants is a constant."""
     return (lambda function: function) if fn is None else fn
+
+
+_primexpr = constexpr
+
+
+def add_flags(fn: Callable[..., Any] | None = None, **flags: Any) -> Any:
+    """The function itself, `@add_flags(...)`, with the flags as its attribute `_func_graph_flags`."""
+
+    def marked(function: Callable[..., Any]) -> Callable[..., Any]:
+        vars(function).setdefault("_func_graph_flags", {}).update(flags)
+        return function
+
+    return marked if fn is None else marked(fn)
+
+
+def core(fn: Callable[..., Any] | None = None, **flags: Any) -> Any:
+    """The function itself, `@core` or `@core(...)`."""
+    return add_flags(fn, core=True, **flags)
+
+
+def _get_cache_prim(cls: type[Primitive]) -> type[Primitive]:
+    """The class itself: making an operator costs nothing."""
+    return cls
 
 
 def is_tensor(obj: Any) -> bool:

@@ -5,14 +5,27 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from types import ModuleType, TracebackType
 
-from graphls.compat.finder import install
+from graphls.compat.finder import install, is_installed, uninstall
+from graphls.context import kept_context
+from graphls.context_parallel import kept_parallel_context
 
 
 def run_script(path: str, arguments: Sequence[str] = ()) -> int:
-    """Run a file as the main module of this process; returns the exit code that Python would end with.
+    """Run a file as a main module in this process; returns the exit code that Python would end with.
+
+    As `run_main`, but afterwards `sys.argv`, `sys.path`, `__main__`, the settings of the context and the import hook
+    are as before.
+    """
+    with _kept():
+        return run_main(path, arguments)
+
+
+def run_main(path: str, arguments: Sequence[str] = ()) -> int:
+    """Run a file as the main module of this process, for good; returns the exit code that Python would end with.
 
     `sys.argv`, `sys.path[0]` and `__main__` are as Python sets them. An error that the script does not catch is
     printed with the script's own lines; `SystemExit` passes through. A file that cannot be read gives 2.
@@ -36,6 +49,19 @@ def run_script(path: str, arguments: Sequence[str] = ()) -> int:
         sys.excepthook(type(error), error, error.__traceback__)
         return 130 if isinstance(error, KeyboardInterrupt) else 1
     return 0
+
+
+@contextmanager
+def _kept() -> Iterator[None]:
+    """Give the process back, behind a block, what running a script changes of it."""
+    argv, path, main, is_new = sys.argv, [*sys.path], sys.modules["__main__"], not is_installed()
+    try:
+        with kept_context(), kept_parallel_context():
+            yield
+    finally:
+        sys.argv, sys.path[:], sys.modules["__main__"] = argv, path, main
+        if is_new:
+            uninstall()
 
 
 def _main_module(path: str) -> ModuleType:

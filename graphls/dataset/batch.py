@@ -90,7 +90,7 @@ class BatchDataset(Dataset):
         self.child = child
         self.batch_size = batch_size if callable(batch_size) else checks.integer("batch_size", batch_size, 1)
         self.drop_remainder = checks.flag("drop_remainder", drop_remainder)
-        self.workers = checks.optional_integer("num_parallel_workers", num_parallel_workers, 1)
+        self.workers = checks.workers(num_parallel_workers)
         self.processes = checks.flag("python_multiprocessing", python_multiprocessing)
         replacement = _replacement(child, per_batch_map, input_columns, output_columns)
         self.columns = child.columns if replacement is None else replacement.columns

@@ -9,6 +9,9 @@ from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.registry import nearest
 from graphls.source import user_location
 
+MOST_WORKERS = 1024
+"""More threads or processes than this help no machine, and would take minutes to start."""
+
 
 def flag(name: str, value: Any) -> bool:
     """A bool; raises GraphTypeError otherwise."""
@@ -29,6 +32,14 @@ def integer(name: str, value: Any, low: int) -> int:
 def optional_integer(name: str, value: Any, low: int) -> int | None:
     """None or an integer of `low` or more."""
     return None if value is None else integer(name, value, low)
+
+
+def workers(value: Any) -> int | None:
+    """None or a number of workers from 1 to MOST_WORKERS; raises GraphTypeError or GraphValueError otherwise."""
+    count = optional_integer("num_parallel_workers", value, 1)
+    if count is not None and count > MOST_WORKERS:
+        raise GraphValueError(f"num_parallel_workers is {MOST_WORKERS} at most, not {count}.", user_location())
+    return count
 
 
 def names(name: str, value: Any) -> tuple[str, ...]:

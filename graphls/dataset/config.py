@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from graphls.dataset.checks import MOST_WORKERS
 from graphls.dataset.randomness import global_seed
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.source import user_location
@@ -68,7 +69,7 @@ def set_num_parallel_workers(num: int) -> None:
 
     Results do not depend on it.
     """
-    Settings.workers = _integer("Number of parallel workers", num, 1, 2**31 - 1)
+    Settings.workers = _integer("Number of parallel workers", num, 1, MOST_WORKERS)
 
 
 def get_num_parallel_workers() -> int:

@@ -33,7 +33,7 @@ class FilterDataset(Dataset):
         super().__init__(child)
         names = child.columns if input_columns is None else checks.names("input_columns", input_columns)
         self.test = Predicate(checks.function("predicate", predicate), self.need(names, "filter"))
-        self.workers = checks.optional_integer("num_parallel_workers", num_parallel_workers, 1)
+        self.workers = checks.workers(num_parallel_workers)
 
     def job(self) -> Job:
         return Job(self.test, self.workers or get_num_parallel_workers(), False, "filter", self.location)

@@ -83,7 +83,7 @@ class MapDataset(SameRows):
         replacement = Replacement(child.columns, inputs, outputs, "map")
         self.mapper = Mapper(_operations(operations), replacement)
         self.columns = replacement.columns
-        self.workers = checks.optional_integer("num_parallel_workers", num_parallel_workers, 1)
+        self.workers = checks.workers(num_parallel_workers)
         self.processes = checks.flag("python_multiprocessing", python_multiprocessing)
 
     def job(self) -> Job:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
+from graphls.dataset.errors import DatasetError, described
 from graphls.dataset.jobs import Answer, Job, Task
 from graphls.dataset.randomness import Key
 from graphls.dataset.workers import ProcessWorker, ThreadWorker, Worker
@@ -28,9 +29,16 @@ class Pool:
         try:
             for _ in range(job.workers):
                 self._workers.append(ProcessWorker(job) if job.processes else ThreadWorker(job))
-        except BaseException:
+        except BaseException as error:
             self.close()
-            raise
+            if not isinstance(error, (OSError, RuntimeError)) or isinstance(error, DatasetError):
+                raise
+            kind = "processes" if job.processes else "threads"
+            raise DatasetError(
+                f"Of {job.workers} worker {kind} of {job.what}, the system started {len(self._workers)} "
+                f"({described(error)}); give a smaller num_parallel_workers.",
+                job.location,
+            ) from error
 
     def run(self, key: Key, tasks: Iterator[Task]) -> Iterator[Any]:
         """The results of tasks; a task that fails, or cannot be had, ends them after those of all tasks before it."""

@@ -107,5 +107,5 @@ def _read(path: str) -> Any:
         return json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise GraphFileError(f"The schema file {path!r} cannot be read: {error}.", user_location()) from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise GraphValueError(f"The schema file {path!r} is not JSON: {error}.", user_location()) from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -18,10 +19,11 @@ from graphls.initializer.distributions import (
     XavierUniform,
 )
 from graphls.initializer.structures import Constant, Dirac, Identity, One, Orthogonal, Sparse, Zero
-from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ir.errors import GraphMemoryError, GraphTypeError, GraphValueError
 from graphls.ir.registry import nearest
 from graphls.ir.types import as_dtype, float32
-from graphls.source import user_location
+from graphls.primitives.primitive import MOST_ELEMENTS
+from graphls.source import checked, user_location
 from graphls.tensor import Tensor
 
 __all__ = [
@@ -84,7 +86,9 @@ def initializer(init: Any, shape: Any = None, dtype: Any = float32) -> Tensor:
     if not isinstance(init, Initializer):
         raise GraphTypeError(f"{init!r} is not a name, number, tensor or Initializer.", user_location())
     sizes = (shape,) if isinstance(shape, int) else tuple(shape)
-    return Tensor(init(sizes).astype(as_dtype(dtype).numpy))
+    if math.prod(sizes) >= MOST_ELEMENTS:
+        raise GraphMemoryError(f"No memory holds a tensor of the shape {sizes}; give smaller sizes.", user_location())
+    return checked(lambda: Tensor(init(sizes).astype(as_dtype(dtype).numpy)))
 
 
 def _given(init: Any, shape: Any, dtype: Any) -> Tensor:

@@ -8,11 +8,18 @@ if TYPE_CHECKING:
     from graphls.ir.graph import Location
 
 
+def visible(text: str) -> str:
+    """The text with control characters, marks of direction and single surrogates as escapes; lines and tabs stay."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text)
+
+
 class GraphlsError(Exception):
     """One sentence about a fault, the user's file and line where there is one, and what to do.
 
     `location` is the user's line the fault belongs to, or None. What a message shows of an object, such as an array,
-    is brought into one line.
+    is brought into one line, and characters that a terminal would obey are shown as their escapes.
     """
 
     has_text: ClassVar[bool] = False
@@ -20,7 +27,7 @@ class GraphlsError(Exception):
     def __init__(self, message: str, location: Location | None = None) -> None:
         self.location = location
         message = message if self.has_text else " ".join(message.split())
-        super().__init__(f"{message} ({location})" if location else message)
+        super().__init__(visible(f"{message} ({location})" if location else message))
 
 
 class GraphTypeError(GraphlsError, TypeError):
@@ -56,6 +63,10 @@ class GraphRuntimeError(GraphlsError, RuntimeError):
 
 class GraphMemoryError(GraphlsError, MemoryError):
     """A tensor that memory does not hold."""
+
+
+class GraphRecursionError(GraphlsError, RecursionError):
+    """Code that calls itself without end, or deeper than Python's limit allows."""
 
 
 class GraphFileError(GraphlsError, OSError):

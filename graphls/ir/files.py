@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import secrets
+import stat
 from collections.abc import Iterable
 from contextlib import suppress
 from glob import escape
@@ -19,6 +21,8 @@ except ImportError:  # Windows, where a file that is open can be neither removed
     fcntl = None
 
 Part = bytes | memoryview
+NEW_FILE = 0o666
+"""The mode of a file that was not there before; the umask of the process is taken off it, as for any file."""
 
 
 def as_path(path: Any) -> Path:
@@ -42,7 +46,8 @@ def write_parts(path: Path, parts: Iterable[Part]) -> None:
     """Write a file of these parts at once, and wait until it is on the disk; directories are made.
 
     Where that fails, what was there before stays. What a process that was killed has left behind goes when a file
-    of the same name is written again. A link stays a link to the file; a device or a directory is not replaced.
+    of the same name is written again. A link stays a link to the file; a device or a directory is not replaced. A file
+    that is replaced keeps its mode, a new one has what the umask of the process leaves.
     Raises GraphFileError, which names the file and the reason.
     """
     try:
@@ -71,25 +76,34 @@ def _make_folder(folder: Path) -> None:
         raise OSError(f"{folder} is not a directory") from None
 
 
+def _hidden(name: str) -> str:
+    """What the unfinished files of a name begin with; a long name is cut, since names have 255 bytes at most."""
+    if len(os.fsencode(name)) <= 200:
+        return f".{name}"
+    return f".{name[:40]}-{hashlib.sha256(os.fsencode(name)).hexdigest()[:16]}"
+
+
 def remove_leftovers(folder: Path, name: str, ending: str = "") -> None:
     """Remove the unfinished files of a name that no process is writing any more; `ending` is a pattern behind it."""
     if fcntl is None:
         return
-    for leftover in folder.glob(f".{escape(name)}{ending}.*.tmp"):
+    for leftover in folder.glob(f"{escape(_hidden(name))}{ending}.*.tmp"):
         with suppress(OSError), open(leftover, "rb") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             leftover.unlink()
 
 
 def _write(path: Path, parts: Iterable[Part]) -> None:
-    handle, temporary = _open_temporary(path)
+    mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else None
+    handle, temporary = _open_temporary(path, NEW_FILE if mode is None else mode & 0o700)
     try:
         with os.fdopen(handle, "wb") as file:
+            if mode is not None:
+                os.chmod(temporary, mode)
             for part in parts:
                 file.write(part)
             file.flush()
             os.fsync(file.fileno())
-            os.chmod(temporary, 0o644)
             if fcntl is not None:
                 os.replace(temporary, path)
         if fcntl is None:
@@ -100,11 +114,11 @@ def _write(path: Path, parts: Iterable[Part]) -> None:
     _sync_folder(path.parent)
 
 
-def _open_temporary(path: Path) -> tuple[int, Path]:
-    """A new file beside this one, locked as long as this process writes it."""
+def _open_temporary(path: Path, mode: int) -> tuple[int, Path]:
+    """A new file beside this one, locked as long as this process writes it; the system takes its umask off the mode."""
     while True:
-        temporary = path.parent / f".{path.name}.{secrets.token_hex(4)}.tmp"
-        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600)
+        temporary = path.parent / f"{_hidden(path.name)}.{secrets.token_hex(4)}.tmp"
+        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), mode)
         if _lock(handle) and temporary.exists():
             return handle, temporary
         os.close(handle)

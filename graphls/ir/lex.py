@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from graphls.ir.errors import GraphSyntaxError
+from graphls.ir.errors import GraphSyntaxError, visible
 from graphls.ir.graph import Location
 from graphls.ir.text import parse_metadata
 
@@ -15,7 +15,7 @@ _TOKENS = re.compile(
     |(?P<value>[%@](?:[A-Za-z0-9_.]+|"(?:[^"\\\n]|\\.)*"))
     |(?P<string>"(?:[^"\\\n]|\\.)*")
     |(?P<number>-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|-(?:inf|nan)\b)
-    |(?P<type>[a-z]+\d*\[[\d,]*\])
+    |(?P<type>[a-z]+\d*\[[\d,?]*\])
     |(?P<word>[A-Za-z_][A-Za-z0-9_]*)
     |(?P<punctuation><-|[(){}\[\]=:,])""",
     re.VERBOSE | re.ASCII,
@@ -43,24 +43,32 @@ class Cursor:
         self.text = text
         self.file = file
         self.comments: dict[int, tuple[str, str, Location | None]] = {}
-        self.tokens = self._tokens()
+        self.tokens: list[Token] = []
         self.at = 0
+        self._position = self._end = 0
 
-    def _tokens(self) -> list[Token]:
-        tokens: list[Token] = []
-        position = end = 0
-        while position < len(self.text):
-            match = _TOKENS.match(self.text, position)
+    def look(self, ahead: int = 0) -> Token:
+        """The next token, or one behind it; words are split only as far as they are looked at."""
+        while len(self.tokens) <= self.at + ahead:
+            if self.tokens and self.tokens[-1].kind == "end":
+                return self.tokens[-1]
+            self._split()
+        return self.tokens[self.at + ahead]
+
+    def _split(self) -> None:
+        """Take note of the text up to the next token, or of its end."""
+        while self._position < len(self.text):
+            match = _TOKENS.match(self.text, self._position)
             if match is None:
-                raise self.error(f"{self.text[position]!r} was not expected here", position)
-            position = match.end()
+                raise self.error(f"{self.text[self._position]!r} was not expected here", self._position)
+            self._position = match.end()
             if match.lastgroup == "comment":
-                self._keep_metadata(len(tokens), end, match)
+                self._keep_metadata(len(self.tokens), self._end, match)
             elif match.lastgroup != "space":
-                tokens.append(Token(str(match.lastgroup), match[0], match.start()))
-                end = position
-        tokens.append(Token("end", "the end of the text", position))
-        return tokens
+                self.tokens.append(Token(str(match.lastgroup), match[0], match.start()))
+                self._end = self._position
+                return
+        self.tokens.append(Token("end", "the end of the text", self._position))
 
     def _keep_metadata(self, index: int, end: int, match: re.Match[str]) -> None:
         """A comment counts for the token that stands before it on its line; else it is a remark."""
@@ -70,20 +78,20 @@ class Cursor:
                 self.comments[index] = found
 
     def error(self, message: str, position: int | None = None) -> GraphSyntaxError:
-        position = self.tokens[self.at].position if position is None else position
+        position = self.look().position if position is None else position
         number = self.text.count("\n", 0, position) + 1
         start = self.text.rfind("\n", 0, position) + 1
         end = self.text.find("\n", start)
         column = position - start
         shown = self.text[start : end if end >= 0 else None]
         cut = max(0, column - SHOWN // 2) if len(shown) > SHOWN else 0
-        place = f"{shown[cut : cut + SHOWN]}\n{' ' * (column - cut)}^"
+        place = f"{shown[cut : cut + SHOWN]}\n{' ' * len(visible(shown[cut:column]))}^"
         error = GraphSyntaxError(f"{self.file}:{number}:{column + 1}: {message}.\n{place}")
         error.filename, error.lineno, error.offset = self.file, number, column + 1
         return error
 
     def peek(self, text: str) -> bool:
-        return self.tokens[self.at].text == text
+        return self.look().text == text
 
     def take(self, text: str) -> bool:
         if self.peek(text):
@@ -96,11 +104,11 @@ class Cursor:
             raise self.error(f"expected {text!r} and found {self.found()}")
 
     def found(self) -> str:
-        token = self.tokens[self.at]
+        token = self.look()
         return token.text if token.kind == "end" else repr(token.text[:SHOWN])
 
     def token(self, kind: str) -> Token:
-        token = self.tokens[self.at]
+        token = self.look()
         if token.kind != kind:
             article = "the" if kind == "end" else "a"
             raise self.error(f"expected {article} {kind} and found {self.found()}")

@@ -73,7 +73,7 @@ class _Parser(Cursor):
         return nodes, writes
 
     def _is_write(self) -> bool:
-        return self.at + 1 < len(self.tokens) and self.tokens[self.at + 1].text == "<-"
+        return self.look(1).text == "<-"
 
     def write(self) -> Write:
         state = self.use()
@@ -139,7 +139,7 @@ class _Parser(Cursor):
 
     def references(self) -> tuple[Value, ...]:
         values = []
-        while self.tokens[self.at].kind == "value":
+        while self.look().kind == "value":
             values.append(self.use())
             if not self.take(","):
                 break
@@ -163,7 +163,7 @@ class _Parser(Cursor):
 
     def results(self) -> list[Token]:
         written = []
-        while self.tokens[self.at].kind == "value":
+        while self.look().kind == "value":
             written.append(self.token("value"))
             if not self.take(","):
                 break
@@ -227,7 +227,7 @@ class _Parser(Cursor):
         return attrs
 
     def attribute(self) -> Any:
-        token = self.tokens[self.at]
+        token = self.look()
         if token.kind == "number":
             return self.number()
         if token.kind == "string":
@@ -263,7 +263,7 @@ class _Parser(Cursor):
         self.expect("(")
         kind = self.type()
         self.expect(",")
-        position = self.tokens[self.at].position
+        position = self.look().position
         content = self.attribute()
         self.expect(")")
         try:

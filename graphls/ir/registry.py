@@ -20,6 +20,10 @@ class Operation(Protocol):
     def on_host(self) -> bool:
         """Whether the results are made in NumPy before a step and fed to it."""
 
+    @property
+    def is_view(self) -> bool:
+        """Whether the results are the first operands, in other words or another shape, without memory of their own."""
+
     def result_types(
         self, types: tuple[Type, ...], attrs: Mapping[str, Any], regions: tuple[Any, ...]
     ) -> tuple[Type, ...]:

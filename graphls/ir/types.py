@@ -112,14 +112,19 @@ _PYTHON_TYPES: dict[type, DType] = {bool: bool_, int: int64, float: float32}
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """A dtype and a static shape, written `f16[32,10]`, `i64[]` or `token`."""
+    """A dtype and a static shape, written `f16[32,10]`, `i64[]` or `token`.
+
+    A `stacked` type, written `f16[?,32,10]`, is that of a stack: one array of that shape for each round of a loop whose
+    number of rounds is known only when it runs. Only loops and branches take stacks, and none leaves a graph.
+    """
 
     dtype: DType
     shape: tuple[int, ...] = ()
+    stacked: bool = False
 
     @property
     def size(self) -> int:
-        """The number of elements."""
+        """The number of elements; of a stack, those of one round."""
         return prod(self.shape)
 
     @property
@@ -134,22 +139,32 @@ class Type:
 
     def with_dtype(self, dtype: DType) -> Type:
         """The same shape with another dtype."""
-        return Type(dtype, self.shape)
+        return Type(dtype, self.shape, self.stacked)
 
     def with_shape(self, shape: tuple[int, ...]) -> Type:
         """The same dtype with another shape."""
         return Type(self.dtype, tuple(shape))
 
+    @property
+    def stack(self) -> Type:
+        """The type of a stack of arrays of this one."""
+        return Type(self.dtype, self.shape, stacked=True)
+
+    @property
+    def element(self) -> Type:
+        """The type of each array of a stack."""
+        return Type(self.dtype, self.shape)
+
     def __str__(self) -> str:
         if self.dtype is token:
             return "token"
-        return f"{self.dtype.name}[{','.join(map(str, self.shape))}]"
+        return f"{self.dtype.name}[{','.join(('?',) * self.stacked + tuple(map(str, self.shape)))}]"
 
     __repr__ = __str__
 
 
 TOKEN = Type(token)
-_TYPE = re.compile(r"([a-z]+\d*)\[([\d,]*)\]", re.ASCII)
+_TYPE = re.compile(r"([a-z]+\d*)\[(?:(\?)(?:,(?=\d)|(?=\])))?([\d,]*)\]", re.ASCII)
 
 
 def parse_type(text: str) -> Type:
@@ -161,7 +176,8 @@ def parse_type(text: str) -> Type:
     if match is None or dtype is None or dtype is token or dtype.name != match[1]:
         raise GraphValueError(f"{text!r} is not a type; write it like f32[8,4], i64[] or token.")
     try:
-        return Type(dtype, tuple(int(d) for d in match[2].split(",")) if match[2] else ())
+        shape = tuple(int(d) for d in match[3].split(",")) if match[3] else ()
+        return Type(dtype, shape, stacked=bool(match[2]))
     except ValueError:
         raise GraphValueError(f"{text!r} has a malformed shape; write it like f32[8,4].") from None
 

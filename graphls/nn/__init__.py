@@ -6,6 +6,7 @@ Every module lists its names in `__all__`, and they are all names of this packag
 # ruff: noqa: F403
 
 from types import ModuleType as _Module
+from typing import Any as _Any
 
 from graphls.nn.accumulation import *
 from graphls.nn.activations import *
@@ -57,3 +58,14 @@ from graphls.nn.transformer_layers import *
 from graphls.nn.wrappers import *
 
 __all__ = sorted(name for name, item in vars().items() if not name.startswith("_") and not isinstance(item, _Module))
+
+
+def __getattr__(name: str) -> _Any:
+    """Raise GraphAttributeError, which says what to write instead or what is near."""
+    if name.startswith("__"):
+        raise AttributeError(name)
+    from graphls.habits import PACKAGE, instead
+    from graphls.ir.errors import GraphAttributeError
+    from graphls.source import user_location
+
+    raise GraphAttributeError(f"graphls.nn has no {name!r}{instead(name, PACKAGE, __all__)}.", user_location())

@@ -5,9 +5,10 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 from graphls import dispatch, eager
+from graphls.habits import CELL, KEYWORDS, instead
 from graphls.ir.errors import GraphAttributeError, GraphKeyError, GraphTypeError, GraphValueError
 from graphls.ir.types import as_dtype, bfloat16, float16, float32
 from graphls.nn.checks import boolean
@@ -17,11 +18,23 @@ from graphls.tensor import Tensor
 
 __all__ = ["Cell"]
 
+Made = TypeVar("Made", bound="Cell")
+
 
 class Configuration:
     """Counts changes of any cell, so that one comparison tells that no compiled step is out of date."""
 
     changes = 0
+
+
+class _Signature:
+    """What `help` and editors show of a class of cells: the arguments of `__init__`, not those of `__new__`."""
+
+    def __get__(self, cell: Cell | None, owner: type[Cell]) -> inspect.Signature:
+        if cell is not None:
+            raise AttributeError("__signature__")
+        signature = inspect.signature(owner.__init__)
+        return signature.replace(parameters=list(signature.parameters.values())[1:])
 
 
 class Cell:
@@ -33,6 +46,16 @@ class Cell:
     (`set_context(mode=PYNATIVE_MODE)`) `construct` runs as plain Python on numbers, unless the cell needs a graph: it
     does if it holds an optimizer or a GradOperation, or if its `construct` is one of `jit`.
     """
+
+    __signature__ = _Signature()
+    _habits = CELL
+    """What to write for names that other frameworks have."""
+
+    def __new__(cls: type[Made], *args: Any, **options: Any) -> Made:
+        """The cell, before `__init__`: a keyword of PyTorch that the class does not take is an error with advice."""
+        for name in KEYWORDS.keys() & options.keys():
+            _check_keyword(cls, name)
+        return object.__new__(cls)
 
     def __init__(self, auto_prefix: bool = True, flags: dict[str, Any] | None = None) -> None:
         fields: dict[str, Any] = {
@@ -126,11 +149,11 @@ class Cell:
         self._changed()
 
     def __getattr__(self, name: str) -> Any:
-        if "_auto_prefix" not in self.__dict__:
-            message = f"The {type(self).__name__!r} object has no attribute {name!r}; call super().__init__() first."
-        else:
-            message = f"The {type(self).__name__!r} object has no attribute {name!r}."
-        raise GraphAttributeError(message, user_location())
+        is_made = "_auto_prefix" in self.__dict__
+        advice = instead(name, self._habits, ()) if is_made else "; call super().__init__() first"
+        raise GraphAttributeError(
+            f"The {type(self).__name__!r} object has no attribute {name!r}{advice}.", user_location()
+        )
 
     def __getstate__(self) -> dict[str, Any]:
         """What a copy takes over: everything but the compiled steps."""
@@ -255,7 +278,9 @@ class Cell:
 
     def construct(self, *inputs: Any, **options: Any) -> Any:
         """What the cell computes; every cell defines it."""
-        raise GraphAttributeError(f"The 'construct' method of {type(self).__name__} is not defined.", user_location())
+        advice = "; rename its forward" if hasattr(type(self), "forward") else ""
+        message = f"The 'construct' method of {type(self).__name__} is not defined{advice}."
+        raise GraphAttributeError(message, user_location())
 
     def __call__(self, *args: Any, **options: Any) -> Any:
         args, options = _bound_arguments(self, args, options)
@@ -292,6 +317,13 @@ class Cell:
     def extend_repr(self) -> str:
         """What `repr` shows of the cell itself."""
         return ""
+
+
+def _check_keyword(cls: type[Cell], name: str) -> None:
+    parameters = inspect.signature(cls.__init__).parameters
+    if name not in parameters and all(p.kind is not p.VAR_KEYWORD for p in parameters.values()):
+        message = f"{cls.__name__} takes no argument {name!r}: {KEYWORDS[name]}."
+        raise GraphTypeError(message, user_location())
 
 
 @lru_cache(maxsize=4096)

@@ -78,7 +78,8 @@ class SoftmaxCrossEntropyWithLogits(LossBase):
 
 def _sparse(logits: Tensor, labels: Tensor) -> Tensor:
     if labels.dtype not in (int32, int64):
-        raise GraphTypeError(f"Sparse labels are int32 or int64, not {labels.type}; cast them.", user_location())
+        advice = "use sparse=False for one-hot labels" if labels.shape == logits.shape else "cast them"
+        raise GraphTypeError(f"Sparse labels are int32 or int64, not {labels.type}; {advice}.", user_location())
     if labels.shape != logits.shape[:1]:
         raise GraphValueError(
             f"Sparse labels for logits {logits.type} have the shape ({logits.shape[0]},), not {labels.shape}; "

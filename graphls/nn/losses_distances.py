@@ -15,8 +15,8 @@ from graphls.ops.loss_operands import (
     require_same_shape,
     require_tensors,
 )
-from graphls.ops.losses import root
 from graphls.ops.operands import float_of
+from graphls.ops.roots import root
 from graphls.ops.settings import integer, number
 from graphls.source import user_location
 from graphls.tensor import Tensor

@@ -10,7 +10,7 @@ from graphls.nn.losses import LossBase, finite_labels
 from graphls.ops.loss_operands import (
     operands,
 )
-from graphls.ops.losses import root
+from graphls.ops.roots import root
 from graphls.tensor import Tensor
 
 __all__ = [

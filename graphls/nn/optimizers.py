@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from graphls import dispatch, ops
+from graphls.habits import OPTIMIZER
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import DType, float32, int32
 from graphls.nn.cell import Cell
@@ -39,6 +40,7 @@ class Optimizer(Cell):
     """
 
     needs_graph = True
+    _habits = OPTIMIZER
 
     def __init__(self, learning_rate: Any, parameters: Any, weight_decay: Any = 0.0, loss_scale: float = 1.0) -> None:
         super().__init__(auto_prefix=False)

@@ -6,10 +6,10 @@ from typing import Any
 
 from graphls import dispatch
 from graphls.ir.errors import GraphValueError
-from graphls.ops.elementwise import abs, add, clip_by_value, div, expm1, minimum, mul, neg, sign, sub, tanh
-from graphls.ops.logic import greater, less_equal, where
+from graphls.ops.elementwise import abs, add, div, expm1, mul, neg, sign, sub, tanh
+from graphls.ops.logic import greater, greater_equal, less_equal, where
 from graphls.ops.network import relu, sigmoid, silu, softmax
-from graphls.ops.operands import apply, axis_of, float_of, tensor_of
+from graphls.ops.operands import apply, axis_of, float_of, numbers, tensor_of
 from graphls.ops.settings import number
 from graphls.ops.shapes import cut, reshape
 from graphls.source import user_location
@@ -23,8 +23,9 @@ __all__ = [
 
 
 def relu6(x: Any) -> Tensor:
-    """x, at least 0 and at most 6."""
-    return minimum(relu(x), 6.0)
+    """x, at least 0 and at most 6; the slope is 0 at both."""
+    x = relu(x)
+    return apply("minimum", *numbers(6.0, x), ties="first")
 
 
 def leaky_relu(input: Any, alpha: Any = 0.2) -> Tensor:
@@ -81,14 +82,19 @@ def _uniform(shape: tuple[int, ...]) -> Tensor:
 def elu(input_x: Any, alpha: Any = 1.0) -> Tensor:
     """x where it is positive and alpha * (exp(x) - 1) elsewhere."""
     x = float_of(input_x)
-    return where(greater(x, 0.0), x, mul(expm1(minimum(x, 0.0)), alpha))
+    return where(greater(x, 0.0), x, mul(expm1(_not_positive(x)), alpha))
 
 
 def selu(input_x: Any) -> Tensor:
     """scale * elu(x, alpha) with the constants that keep mean 0 and variance 1 (Klambauer et al., 2017)."""
     alpha, scale = 1.6732632423543772, 1.0507009873554805
     x = float_of(input_x)
-    return where(greater(x, 0.0), mul(x, scale), mul(expm1(minimum(x, 0.0)), scale * alpha))
+    return where(greater(x, 0.0), mul(x, scale), mul(expm1(_not_positive(x)), scale * alpha))
+
+
+def _not_positive(x: Tensor) -> Tensor:
+    """x without what is above 0, whose exponential could overflow; nan and the slope at 0 stay."""
+    return where(greater(x, 0.0), 0.0, x)
 
 
 def celu(x: Any, alpha: float = 1.0) -> Tensor:
@@ -96,7 +102,7 @@ def celu(x: Any, alpha: float = 1.0) -> Tensor:
     if number("celu", "alpha", alpha) == 0:
         raise GraphValueError("For 'celu', the 'alpha' must not be 0.", user_location())
     x = float_of(x)
-    return where(greater(x, 0.0), x, mul(expm1(div(minimum(x, 0.0), alpha)), alpha))
+    return where(greater(x, 0.0), x, mul(expm1(div(_not_positive(x), alpha)), alpha))
 
 
 def mish(x: Any) -> Tensor:
@@ -123,13 +129,16 @@ def hardswish(x: Any) -> Tensor:
 
 
 def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
-    """x, at least `min_val` and at most `max_val`; raises GraphValueError unless the one is the smaller."""
+    """x, at least `min_val` and at most `max_val`, with a slope of 0 at both.
+
+    Raises GraphValueError unless the one is the smaller.
+    """
     if not number("hardtanh", "min_val", min_val) < number("hardtanh", "max_val", max_val):
         raise GraphValueError(
             f"For 'hardtanh', 'min_val' must be below 'max_val', but got {min_val} and {max_val}.", user_location()
         )
-    result: Tensor = clip_by_value(float_of(input), min_val, max_val)
-    return result
+    x = float_of(input)
+    return where(less_equal(x, min_val), min_val, where(greater_equal(x, max_val), max_val, x))
 
 
 def hardshrink(x: Any, lambd: Any = 0.5) -> Tensor:

@@ -12,7 +12,7 @@ from graphls.ir.types import DType, bfloat16
 from graphls.ops import elementwise
 from graphls.ops.elementwise import abs, add, floor, floor_div, mod, mul, neg, reciprocal, sign, sub
 from graphls.ops.logic import equal, greater, isnan, less, logical_or, where
-from graphls.ops.operands import float_of, floats, in_single, numbers, tensor_of
+from graphls.ops.operands import apply, float_of, floats, in_single, numbers, tensor_of
 from graphls.ops.reductions import sum
 from graphls.source import user_location
 from graphls.tensor import Tensor
@@ -48,7 +48,7 @@ def positive(x: Any) -> Tensor:
 def trunc(x: Any) -> Tensor:
     """The whole number that is next to x on the side of 0."""
     tensor = tensor_of(x)
-    return mul(sign(tensor), floor(abs(tensor))) if tensor.dtype.is_float else tensor
+    return copysign(floor(abs(tensor)), tensor) if tensor.dtype.is_float else tensor
 
 
 def frac(x: Any) -> Tensor:
@@ -59,7 +59,7 @@ def frac(x: Any) -> Tensor:
 def fmod(x: Any, other: Any) -> Tensor:
     """The remainder of x / other with the sign of x, broadcasting."""
     x, other = numbers(x, other)
-    return mul(sign(x), mod(abs(x), abs(other)))
+    return apply("fmod", x, other) if x.dtype.is_float else mul(sign(x), mod(abs(x), abs(other)))
 
 
 truncate_mod = fmod
@@ -67,17 +67,18 @@ truncate_mod = fmod
 
 def fmax(x: Any, other: Any) -> Tensor:
     """The larger of two, broadcasting; where one is nan, the other."""
-    return _without_nans(elementwise.maximum, x, other)
+    return _without_nans("maximum", x, other)
 
 
 def fmin(x: Any, other: Any) -> Tensor:
     """The smaller of two, broadcasting; where one is nan, the other."""
-    return _without_nans(elementwise.minimum, x, other)
+    return _without_nans("minimum", x, other)
 
 
-def _without_nans(function: Any, x: Any, other: Any) -> Tensor:
+def _without_nans(name: str, x: Any, other: Any) -> Tensor:
     x, other = numbers(x, other)
-    return where(isnan(x), other, where(isnan(other), x, function(x, other)))
+    larger = apply(name, x, other, ties="first")
+    return where(isnan(other), x, where(isnan(x), other, larger))
 
 
 def div_no_nan(x: Any, y: Any) -> Tensor:

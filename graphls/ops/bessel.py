@@ -16,6 +16,7 @@ from graphls.ops.elementwise import (
     abs,
     add,
     cast,
+    clip_by_value,
     cos,
     div,
     exp,
@@ -122,7 +123,7 @@ def _series(coefficients: tuple[float, ...], t: Tensor) -> Tensor:
 
 def _split(x: Tensor, bound: float, near: Callable[[Tensor], Tensor], far: Callable[[Tensor], Tensor]) -> Tensor:
     """One function up to a bound and another one from there on, each of numbers in its own part, the far one finite."""
-    return where(greater(x, bound), far(minimum(maximum(x, bound), _FARTHEST)), near(minimum(x, bound)))
+    return where(greater(x, bound), far(minimum(maximum(x, bound), _FARTHEST)), near(clip_by_value(x, None, bound)))
 
 
 def _odd(x: Tensor, bound: float, near: Callable[[Tensor], Tensor], far: Callable[[Tensor], Tensor]) -> Tensor:

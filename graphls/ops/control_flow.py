@@ -120,7 +120,8 @@ def while_loop(
     """What `carry = body_fn(carry)` makes of `init` as long as `cond_fn(carry)` is true.
 
     `init` is a tensor or a nest of them, whose types stay the same; parameters that `body_fn` writes are carried along.
-    It is differentiable only with `max_iterations`, after which it ends in any case: it is a scan of that length then.
+    It is differentiable: the forward keeps what the backward needs of each round, as many as there are. With
+    `max_iterations` it ends after so many rounds in any case, and is a scan of that length.
     Raises GraphTypeError where `body_fn` gives other types than it takes, TraceError where it draws random numbers
     without `max_iterations`.
     """
@@ -158,8 +159,8 @@ def fori_loop(
 ) -> Any:
     """What `value = body_fn(i, value)` makes of `init_val` for i from `lower` to `upper`, without `upper`.
 
-    Bounds that are Python integers make a scan, which is differentiable, or with `unroll` repeat the nodes; bounds that
-    are tensors make a while_loop. Raises as these do, and GraphTypeError for bounds that are no integers.
+    Bounds that are Python integers make a scan, or with `unroll` repeat the nodes; bounds that are tensors make a
+    while_loop. Both are differentiable. Raises as these do, and GraphTypeError for bounds that are no integers.
     """
     _require_callable("fori_loop", body_fn=body_fn)
     if isinstance(lower, int) and isinstance(upper, int):

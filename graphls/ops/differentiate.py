@@ -37,9 +37,14 @@ class GradOperation:
         self.sens_param = sens_param
 
     def __call__(self, fn: Callable[..., Any], weights: Any = None) -> Callable[..., Any]:
-        """The gradient function of `fn`, a cell or a function of tensors."""
+        """The gradient function of `fn`, a cell or a function of tensors.
+
+        Where `get_by_list` is given no weights, they are the trainable parameters of the cell.
+        """
         if not callable(fn):
             raise GraphTypeError(f"GradOperation takes a cell or a function, not {fn!r}.", user_location())
+        if self.get_by_list and weights is None:
+            weights = _trainable(fn)
         parameters = parameters_of(weights) if self.get_by_list else ()
 
         def gradients(*inputs: Any) -> Any:
@@ -58,6 +63,15 @@ class GradOperation:
         by_list = isinstance(weights, Parameter) if self.get_by_list else None
         flags = self.get_all, self.get_by_list, self.sens_param, by_list
         return compiled_outside(gradients, fn, ("GradOperation", *flags, *map(id, parameters)))
+
+
+def _trainable(fn: Any) -> tuple[Parameter, ...]:
+    """The trainable parameters of a cell, or of the one that a method belongs to."""
+    cell = getattr(fn, "__self__", fn)
+    if not hasattr(cell, "trainable_params"):
+        message = f"get_by_list without weights takes those of a cell; give the weights of {fn!r}."
+        raise GraphTypeError(message, user_location())
+    return tuple(cell.trainable_params())
 
 
 def grad(

@@ -90,12 +90,12 @@ def pow(x: Any, y: Any) -> Tensor:
 
 
 def maximum(x: Any, y: Any) -> Tensor:
-    """The larger of two, broadcasting; nan where either is."""
+    """The larger of two, broadcasting; nan where either is. Equal ones share the gradient."""
     return apply("maximum", *numbers(x, y))
 
 
 def minimum(x: Any, y: Any) -> Tensor:
-    """The smaller of two, broadcasting; nan where either is."""
+    """The smaller of two, broadcasting; nan where either is. Equal ones share the gradient."""
     return apply("minimum", *numbers(x, y))
 
 
@@ -202,14 +202,17 @@ def cast(x: Any, dtype: Any) -> Tensor:
 def clip_by_value(x: Any, clip_value_min: Any = None, clip_value_max: Any = None) -> Any:
     """x, at least the one and at most the other, either of which may be None; also tensors in a tuple or list.
 
-    Raises GraphValueError where both are None.
+    The slope is 1 on both bounds. Raises GraphValueError where both are None.
     """
     if clip_value_min is None and clip_value_max is None:
         raise GraphValueError("clip takes a least or a largest value, or both.", user_location())
 
     def clipped(tensor: Any) -> Tensor:
-        tensor = tensor if clip_value_min is None else maximum(tensor, clip_value_min)
-        return tensor if clip_value_max is None else minimum(tensor, clip_value_max)
+        if clip_value_min is not None:
+            tensor = apply("maximum", *numbers(tensor, clip_value_min), ties="first")
+        if clip_value_max is not None:
+            tensor = apply("minimum", *numbers(tensor, clip_value_max), ties="first")
+        return tensor_of(tensor)
 
     return map_leaves(clipped, x) if any(map(is_tensor, leaves(x))) else clipped(tensor_of(x))
 

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from graphls.ir.errors import GraphTypeError
-from graphls.ops.elementwise import cast, clip_by_value, div, exp, log, mul, pow, sub
+from graphls.ops.elementwise import cast, clip_by_value, div, log, mul, pow, sub
 from graphls.ops.logic import equal, less_equal, logical_and, logical_or, where
 from graphls.ops.operands import apply, float_of, floats, in_single
 from graphls.source import user_location
@@ -30,7 +30,7 @@ __all__ = [
 
 def exp2(x: Any) -> Tensor:
     """The power 2 ** x."""
-    return in_single(lambda x: exp(mul(float_of(x), math.log(2))), x)
+    return pow(2.0, float_of(x))
 
 
 def log2(x: Any) -> Tensor:

@@ -30,7 +30,7 @@ def jacrev(fn: Callable[..., Any], grad_position: Position = 0, has_aux: bool = 
     It has the shape of the output, then that of the input: one for each output, in the structure of the outputs, and
     where `grad_position` is a tuple a tuple for each of them. With `has_aux` only the first output is differentiated,
     and the result is a pair with the others. In a graph the gradients are one loop. Raises GraphTypeError for what is
-    no function and for positions that are not there.
+    no function, for positions that are not there, and where no output is a float.
     """
     positions = _positions("jacrev", fn, grad_position)
 
@@ -71,6 +71,7 @@ def jacfwd(fn: Callable[..., Any], grad_position: Position = 0, has_aux: bool = 
     def jacobian(*args: Any) -> Any:
         _check(args, grad_position, positions)
         outputs = fn(*args)
+        _differentiated(outputs, has_aux)
         columns = [_columns(fn, args, positions, i, has_aux) for i in range(len(positions))]
         found = [list(of_output) for of_output in zip(*columns, strict=True)]
         return _arranged(outputs, found, grad_position, has_aux)
@@ -110,14 +111,18 @@ def _check(args: tuple[Any, ...], position: Any, positions: tuple[int, ...]) -> 
 
 def _differentiated(outputs: Any, has_aux: bool) -> list[Tensor]:
     of = outputs[0] if has_aux else outputs
-    return [leaf for leaf in leaves(of) if isinstance(leaf, Tensor) and leaf.dtype.is_float]
+    floats = [leaf for leaf in leaves(of) if isinstance(leaf, Tensor) and leaf.dtype.is_float]
+    if not floats:
+        text = "A Jacobian is that of floats, and the function gives none; cast its output to a float."
+        raise GraphTypeError(text, user_location())
+    return floats
 
 
 def _arranged(outputs: Any, found: list[list[Tensor]], position: Any, has_aux: bool) -> Any:
     """The Jacobians of each output in the structure of the float outputs, with the other outputs where there are."""
     each = [of_output[0] if isinstance(position, int) else tuple(of_output) for of_output in found]
     of = outputs[0] if has_aux else outputs
-    floats = [leaf for leaf in leaves(of) if isinstance(leaf, Tensor) and leaf.dtype.is_float]
+    floats = _differentiated(outputs, has_aux)
     jacobians = rebuild(of, each) if len(floats) == len(leaves(of)) else tuple(each)
     if not has_aux:
         return jacobians

@@ -59,7 +59,9 @@ def class_numbers(name: str, target: Any, shape: tuple[int, ...], classes: int, 
     if labels.dtype not in (int32, int64):
         raise GraphTypeError(f"{name} takes int32 or int64 labels, not {labels.type}; cast them.", user_location())
     if labels.shape != shape:
-        raise GraphValueError(f"{name} takes labels of the shape {shape} here, not {labels.shape}.", user_location())
+        advice = "; those of one-hot labels are ops.argmax(labels, 1)" if len(labels.shape) == len(shape) + 1 else ""
+        message = f"{name} takes labels of the shape {shape} here, not {labels.shape}{advice}."
+        raise GraphValueError(message, user_location())
     return apply("check_labels", labels, classes=classes, ignored=ignored)
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from graphls.ops.elementwise import abs, add, cast, div, exp, log, maximum, mul, neg, sqrt, square, sub
-from graphls.ops.logic import equal, greater, less, less_equal, where
+from graphls.ops.elementwise import abs, add, cast, clip_by_value, div, exp, log, maximum, mul, neg, square, sub
+from graphls.ops.logic import greater, less, less_equal, where
 from graphls.ops.loss_operands import (
     REDUCTIONS,
     check_reduction,
@@ -20,7 +20,6 @@ from graphls.ops.loss_operands import (
     two_classes,
     weighted,
 )
-from graphls.ops.network import relu
 from graphls.ops.operands import apply
 from graphls.ops.reductions import sum
 from graphls.ops.settings import number, positive
@@ -51,8 +50,9 @@ def smooth_l1_loss(input: Any, target: Any, beta: float = 1.0, reduction: str = 
     beta = positive("smooth_l1_loss", "beta", beta)
     require_same_shape("smooth_l1_loss", x, y)
     distance = abs(sub(x, y))
-    inner = mul(square(distance), 0.5 / beta)
-    return reduced("smooth_l1_loss", where(less(distance, beta), inner, sub(distance, beta / 2)), reduction, dtype)
+    is_near = less(distance, beta)
+    inner = mul(square(where(is_near, distance, 0.0)), 0.5 / beta)
+    return reduced("smooth_l1_loss", where(is_near, inner, sub(distance, beta / 2)), reduction, dtype)
 
 
 def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 1.0) -> Tensor:
@@ -60,8 +60,9 @@ def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 
     dtype, (x, y) = operands("huber_loss", input, target)
     delta = positive("huber_loss", "delta", delta)
     distance = abs(sub(x, y))
-    inner, outer = mul(square(distance), 0.5), mul(sub(distance, delta / 2), delta)
-    return reduced("huber_loss", where(less_equal(distance, delta), inner, outer), reduction, dtype)
+    is_near = less_equal(distance, delta)
+    inner, outer = mul(square(where(is_near, distance, 0.0)), 0.5), mul(sub(distance, delta / 2), delta)
+    return reduced("huber_loss", where(is_near, inner, outer), reduction, dtype)
 
 
 def binary_cross_entropy(logits: Any, labels: Any, weight: Any = None, reduction: str = "mean") -> Tensor:
@@ -114,7 +115,7 @@ def soft_margin_loss(input: Any, target: Any, reduction: str = "mean") -> Tensor
 def hinge_embedding_loss(inputs: Any, targets: Any, margin: float = 1.0, reduction: str = "mean") -> Tensor:
     """The input where the target is 1, and what it lacks of `margin` where the target is -1."""
     dtype, (x, y) = operands("hinge_embedding_loss", inputs, targets)
-    lacking = relu(sub(number("hinge_embedding_loss", "margin", margin), x))
+    lacking = clip_by_value(sub(number("hinge_embedding_loss", "margin", margin), x), 0.0)
     losses = where(greater(y, 0.0), x, where(less(y, 0.0), lacking, 0.0))
     return reduced("hinge_embedding_loss", losses, reduction, dtype)
 
@@ -124,7 +125,7 @@ def margin_ranking_loss(input1: Any, input2: Any, target: Any, margin: float = 0
     dtype, (x, other, y) = operands("margin_ranking_loss", input1, input2, target)
     require_same_shape("margin_ranking_loss", x, other)
     lead = mul(y, sub(x, other))
-    losses = relu(sub(number("margin_ranking_loss", "margin", margin), lead))
+    losses = clip_by_value(sub(number("margin_ranking_loss", "margin", margin), lead), 0.0)
     return reduced("margin_ranking_loss", losses, reduction, dtype)
 
 
@@ -165,9 +166,3 @@ def _stirling(y: Tensor) -> Tensor:
     safe = where(counts, y, 1.0)
     approximation = add(sub(mul(safe, log(safe)), safe), mul(log(mul(safe, 2 * math.pi)), 0.5))
     return where(counts, approximation, 0.0)
-
-
-def root(x: Tensor) -> Tensor:
-    """The square root, with the gradient 0 at 0."""
-    is_zero = equal(x, 0.0)
-    return where(is_zero, 0.0, sqrt(where(is_zero, 1.0, x)))

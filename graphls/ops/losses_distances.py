@@ -7,16 +7,15 @@ from typing import Any
 
 from graphls.ir.errors import GraphValueError
 from graphls.ops import settings
-from graphls.ops.elementwise import abs, add, div, minimum, mul, pow, sqrt, square, sub
+from graphls.ops.elementwise import abs, add, clip_by_value, div, minimum, mul, pow, sqrt, square, sub
 from graphls.ops.logic import equal, where
 from graphls.ops.loss_operands import (
     operands,
     reduced,
     require_same_shape,
 )
-from graphls.ops.losses import root
-from graphls.ops.network import relu
 from graphls.ops.reductions import amax, sum
+from graphls.ops.roots import root
 from graphls.source import user_location
 from graphls.tensor import Tensor
 
@@ -40,7 +39,7 @@ def cosine_embedding_loss(
     margin = settings.number(name, "margin", margin, -1, 1)
     lengths = [sqrt(add(sum(square(v), axis), 1e-12)) for v in (x, other)]
     cosine = div(sum(mul(x, other), axis), mul(*lengths))
-    apart = where(equal(y, -1.0), relu(sub(cosine, margin)), 0.0)
+    apart = where(equal(y, -1.0), clip_by_value(sub(cosine, margin), 0.0), 0.0)
     return reduced(name, where(equal(y, 1.0), sub(1.0, cosine), apart), reduction, dtype)
 
 
@@ -65,7 +64,7 @@ def triplet_margin_loss(
     to_far = _distance(x, far, *how)
     to_far = minimum(to_far, _distance(near, far, *how)) if swap else to_far
     lacking = add(sub(_distance(x, near, *how), to_far), settings.number(name, "margin", margin, 0))
-    return reduced(name, relu(lacking), reduction, dtype)
+    return reduced(name, clip_by_value(lacking, 0.0), reduction, dtype)
 
 
 def _distance(x: Tensor, other: Tensor, p: float, eps: float) -> Tensor:
@@ -76,4 +75,4 @@ def _distance(x: Tensor, other: Tensor, p: float, eps: float) -> Tensor:
         return sum(difference, -1)
     if p == 2:
         return root(sum(square(difference), -1))
-    return amax(difference, -1) if p == math.inf else pow(sum(pow(difference, p), -1), 1 / p)
+    return amax(difference, -1) if p == math.inf else root(sum(pow(difference, p), -1), p)

@@ -10,6 +10,7 @@ from graphls.ops.elementwise import abs, add, cast, div, maximum, mul, pow, sqrt
 from graphls.ops.logic import equal, greater, not_equal, where
 from graphls.ops.operands import Axis, axes_of, axis_of, float_of, floats, in_single
 from graphls.ops.reductions import amax, amin, sum
+from graphls.ops.roots import root
 from graphls.ops.settings import number, positive
 from graphls.ops.spellings import with_spellings
 from graphls.source import user_location
@@ -58,8 +59,8 @@ def _vector_norm(x: Tensor, ord: float, axis: Axis, keepdims: bool) -> Tensor:
     if ord == 1:
         return sum(abs(x), axis, keepdims)
     if ord == 2:
-        return _root(sum(square(x), axis, keepdims), 2)
-    return _root(sum(_power(abs(x), ord), axis, keepdims), ord)
+        return root(sum(square(x), axis, keepdims))
+    return root(sum(_power(abs(x), ord), axis, keepdims), ord)
 
 
 def _power(x: Tensor, exponent: float) -> Tensor:
@@ -68,14 +69,6 @@ def _power(x: Tensor, exponent: float) -> Tensor:
         return pow(x, exponent)
     is_zero = equal(x, 0.0)
     return where(is_zero, 0.0 if exponent > 0 else math.inf, pow(where(is_zero, 1.0, x), exponent))
-
-
-def _root(total: Tensor, ord: float) -> Tensor:
-    """total ** (1 / ord), with a gradient of 0 instead of an infinite one at 0."""
-    is_zero = equal(total, 0.0)
-    positive = where(is_zero, 1.0, total)
-    root = sqrt(positive) if ord == 2 else pow(positive, 1 / ord)
-    return where(is_zero, 0.0 if ord > 0 else math.inf, root)
 
 
 @with_spellings
@@ -121,7 +114,8 @@ def renorm(input: Any, p: float, axis: int, maxnorm: float) -> Tensor:
         at = axis_of(axis, x.ndim)
         others = tuple(i for i in range(x.ndim) if i != at)
         norms = vector_norm(x, order, others, keepdims=True) if others else abs(x)
-        return mul(x, where(greater(norms, longest), div(longest, add(norms, 1e-7)), 1.0))
+        is_longer = greater(norms, longest)
+        return mul(x, where(is_longer, div(longest, add(where(is_longer, norms, 1.0), 1e-7)), 1.0))
 
     return in_single(computed, float_of(input))
 

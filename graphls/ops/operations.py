@@ -11,8 +11,8 @@ from importlib import import_module
 from typing import Any
 
 import graphls.ops
+from graphls.habits import PACKAGE, instead
 from graphls.ir.errors import GraphAttributeError, GraphValueError
-from graphls.ir.registry import nearest
 from graphls.ir.types import int32
 from graphls.ops import (
     attributes,
@@ -197,7 +197,7 @@ def __getattr__(name: str) -> Any:
     if name in OPERATORS:
         return OPERATORS[name]
     known = [*OPERATORS, *vars(graphls.ops).get("__all__", ())]
-    raise GraphAttributeError(f"graphls.ops has no {name!r}{nearest(name, known)}.", user_location())
+    raise GraphAttributeError(f"graphls.ops has no {name!r}{instead(name, PACKAGE, known)}.", user_location())
 
 
 def __dir__() -> list[str]:

@@ -7,7 +7,9 @@ from collections.abc import Callable
 from typing import Any, ClassVar, TypeVar
 
 from graphls.ir.errors import GraphTypeError
+from graphls.ops.primitive import Primitive
 from graphls.source import user_location
+from graphls.tensor import Tensor
 
 REQUIRED = inspect.Parameter.empty
 """The default of a setting that has none."""
@@ -26,7 +28,7 @@ def described_as(function: Callable[..., Any]) -> Callable[[Function], Function]
     return described
 
 
-class Operator:
+class Operator(Primitive):
     """A function of tensors whose settings are given once, when it is made: `ReduceSum(keep_dims=True)(x, 0)`.
 
     Raises GraphTypeError for settings and arguments that the function does not take.
@@ -36,7 +38,11 @@ class Operator:
     defaults: ClassVar[inspect.Signature]
 
     def __init__(self, *args: Any, **options: Any) -> None:
-        bound = _bound(f"The operator {type(self).__name__}", self.defaults, args, options)
+        name = type(self).__name__
+        if any(isinstance(arg, Tensor) for arg in args):
+            text = f"{name} is made with its settings first, and then called with tensors: ops.{name}()(x)."
+            raise GraphTypeError(text, user_location())
+        bound = _bound(f"The operator {name}", self.defaults, args, options)
         bound.apply_defaults()
         self.settings = dict(bound.arguments)
 

@@ -10,6 +10,7 @@ from graphls import dispatch
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ops.elementwise import mod, mul, pow
 from graphls.ops.operands import apply, float_of
+from graphls.ops.roots import root
 from graphls.ops.shapes import reshape
 from graphls.ops.windows import Sizes, Windows, check_axes, check_padding, zero_padded
 from graphls.source import user_location
@@ -185,7 +186,7 @@ def lp_pool1d(x: Any, norm_type: float, kernel_size: Any, stride: Any = None, ce
 
 
 def lp_pool2d(x: Any, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> Tensor:
-    """(sum of x ** p) ** (1 / p) over each window of images, for p = `norm_type`.
+    """(sum of x ** p) ** (1 / p) over each window of images, for p = `norm_type`; the gradient of a sum of 0 is 0.
 
     The stride is the size of the window unless given. Raises GraphTypeError and GraphValueError for what is no
     positive number.
@@ -200,4 +201,4 @@ def _lp_pool(name: str, axes: int, x: Any, norm_type: Any, kernel_size: Any, str
         raise GraphValueError(f"The 'norm_type' is positive, not {norm_type!r}.", user_location())
     windows = Windows(kernel_size, stride, 0, "valid", ceil_mode=ceil_mode)
     sums = _avg_pool(name, axes, pow(float_of(x), norm_type), windows, False, 1)
-    return pow(sums, 1 / norm_type)
+    return root(sums, norm_type)

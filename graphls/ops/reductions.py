@@ -7,11 +7,12 @@ from typing import Any
 
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import bool_, int32, int64
-from graphls.ops.elementwise import cast, maximum, minimum, mul, sqrt, square, sub
+from graphls.ops.elementwise import cast, maximum, minimum, mul, square, sub
 from graphls.ops.logic import bool_of
 from graphls.ops.logic import where as chosen
 from graphls.ops.operands import Axis, apply, axes_of, axis_of, float_of, tensor_of
-from graphls.ops.shapes import reshape
+from graphls.ops.roots import root
+from graphls.ops.shapes import gather_elements, reshape, squeeze
 from graphls.ops.spellings import with_spellings
 from graphls.source import user_location
 from graphls.tensor import Tensor
@@ -53,7 +54,7 @@ def amax(x: Any, axis: Axis = None, keepdims: bool = False, *, initial: Any = No
     `initial` counts as one more number, and takes the place of those where `where` is false. Raises GraphValueError
     for `where` without it.
     """
-    return _extreme("max", maximum, x, axis, keepdims, initial, where)
+    return _extreme("max", x, axis, keepdims, initial, where)
 
 
 @with_spellings
@@ -62,15 +63,13 @@ def amin(x: Any, axis: Axis = None, keepdims: bool = False, *, initial: Any = No
 
     `initial` and `where` are those of `amax`.
     """
-    return _extreme("min", minimum, x, axis, keepdims, initial, where)
+    return _extreme("min", x, axis, keepdims, initial, where)
 
 
-def _extreme(
-    name: str, larger: Callable[[Any, Any], Tensor], x: Any, axis: Axis, keepdims: bool, initial: Any, where: Any
-) -> Tensor:
+def _extreme(name: str, x: Any, axis: Axis, keepdims: bool, initial: Any, where: Any) -> Tensor:
     x = _selected(name, x, initial, where)
     found = _reduced(name, x, axis, keepdims)
-    return found if initial is None else larger(found, cast(initial, x.dtype))
+    return found if initial is None else _LARGER[name](found, cast(initial, x.dtype))
 
 
 def _selected(name: str, x: Any, initial: Any, where: Any) -> Tensor:
@@ -86,14 +85,12 @@ def _selected(name: str, x: Any, initial: Any, where: Any) -> Tensor:
 def max(
     x: Any, axis: int | None = None, keepdims: bool = False, *, initial: Any = None, where: Any = None
 ) -> tuple[Tensor, Tensor]:
-    """The largest number along an axis, and its int64 position there, the first of equal ones; see `amax`.
+    """The largest number along an axis, and its int64 position there, the first of equal ones, which gets the gradient.
 
-    Without an axis: among all elements, as they are flattened, and without `keepdims`. Raises GraphTypeError for
-    several axes.
+    Without an axis: among all elements, as they are flattened, and without `keepdims`; see `amax`. Raises
+    GraphTypeError for several axes.
     """
-    x = _selected("max", x, initial, where)
-    axis, keepdims = _one_axis("max", axis), axis is not None and keepdims
-    return amax(x, axis, keepdims, initial=initial), argmax(x, axis, keepdims)
+    return _with_position("max", amax, argmax, x, axis, keepdims, initial, where)
 
 
 @with_spellings
@@ -101,15 +98,27 @@ def min(
     x: Any, axis: int | None = None, keepdims: bool = False, *, initial: Any = None, where: Any = None
 ) -> tuple[Tensor, Tensor]:
     """The smallest number along an axis, and its int64 position there, the first of equal ones; otherwise as `max`."""
-    x = _selected("min", x, initial, where)
-    axis, keepdims = _one_axis("min", axis), axis is not None and keepdims
-    return amin(x, axis, keepdims, initial=initial), argmin(x, axis, keepdims)
+    return _with_position("min", amin, argmin, x, axis, keepdims, initial, where)
 
 
-def _one_axis(name: str, axis: Any) -> Any:
-    if axis is None or isinstance(axis, int):
-        return axis
-    raise GraphTypeError(f"{name} takes one axis, not {axis!r}; use a{name} for several.", user_location())
+def _with_position(
+    name: str, extreme: Any, position: Any, x: Any, axis: Any, keepdims: bool, initial: Any, where: Any
+) -> tuple[Tensor, Tensor]:
+    """An extreme and its position: along an axis the element that is there, so that it alone gets the gradient."""
+    x = _selected(name, x, initial, where)
+    if axis is None:
+        return extreme(x, initial=initial), position(x)
+    if not isinstance(axis, int):
+        raise GraphTypeError(f"{name} takes one axis, not {axis!r}; use a{name} for several.", user_location())
+    if not x.ndim:
+        return extreme(x, axis, keepdims, initial=initial), position(x, axis, keepdims)
+    place = position(x, axis, keepdims=True)
+    found = gather_elements(x, axis, place)
+    found = found if initial is None else _LARGER[name](found, cast(initial, x.dtype))
+    return (found, place) if keepdims else (squeeze(found, axis), squeeze(place, axis))
+
+
+_LARGER: dict[str, Callable[[Any, Any], Tensor]] = {"max": maximum, "min": minimum}
 
 
 @with_spellings
@@ -149,8 +158,8 @@ def var(x: Any, axis: Axis = None, ddof: int = 0, keepdims: bool = False) -> Ten
 
 @with_spellings
 def std(x: Any, axis: Axis = None, ddof: int = 0, keepdims: bool = False) -> Tensor:
-    """The square root of the variance."""
-    return sqrt(var(x, axis, ddof, keepdims))
+    """The square root of the variance; its gradient for equal elements is 0."""
+    return root(var(x, axis, ddof, keepdims))
 
 
 def _position(name: str, x: Any, axis: int | None, keepdims: bool) -> Tensor:
@@ -163,13 +172,13 @@ def _position(name: str, x: Any, axis: int | None, keepdims: bool) -> Tensor:
 
 @with_spellings
 def argmax(x: Any, axis: int | None = None, keepdims: bool = False) -> Tensor:
-    """The int64 position of the largest number along an axis, or among all elements; the first of equal ones."""
+    """The int64 position of the largest number along an axis, or of all elements; the first of equal ones or nans."""
     return _position("argmax", x, axis, keepdims)
 
 
 @with_spellings
 def argmin(x: Any, axis: int | None = None, keepdims: bool = False) -> Tensor:
-    """The int64 position of the smallest number along an axis, or among all elements; the first of equal ones."""
+    """The int64 position of the smallest number along an axis, or of all elements; the first of equal ones or nans."""
     return _position("argmin", x, axis, keepdims)
 
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from graphls import dispatch
 from graphls.ir.errors import GraphValueError
 from graphls.ir.types import int32, int64
-from graphls.ops.elementwise import cast, div, exp, floor_div, log, maximum, mul, sqrt, sub
+from graphls.ops.elementwise import cast, div, exp, floor_div, log, maximum, mul, sub
 from graphls.ops.logic import isfinite, isnan, logical_not, not_equal, where
 from graphls.ops.operands import Axis, axis_of, float_of, in_single, tensor_of
-from graphls.ops.reductions import amax, amin, any, counted, mean, sum, var
+from graphls.ops.reductions import amax, amin, any, argmax, counted, mean, sum, var
+from graphls.ops.roots import root
 from graphls.ops.shapes import concat, cut, gather_elements, reshape, squeeze
 from graphls.ops.spellings import with_spellings
 from graphls.ops.state import stop_gradient
@@ -32,8 +32,8 @@ def var_mean(x: Any, axis: Axis = None, ddof: int = 0, keepdims: bool = False) -
 
 @with_spellings
 def std_mean(x: Any, axis: Axis = None, ddof: int = 0, keepdims: bool = False) -> tuple[Tensor, Tensor]:
-    """The square root of the variance (see `var`) and the mean along axes."""
-    return sqrt(var(x, axis, ddof, keepdims)), mean(x, axis, keepdims)
+    """The square root of the variance (see `std`) and the mean along axes."""
+    return root(var(x, axis, ddof, keepdims)), mean(x, axis, keepdims)
 
 
 @with_spellings
@@ -137,9 +137,12 @@ def median(x: Any, axis: int | None = -1, keepdims: bool = False) -> tuple[Tenso
     """
     values, positions, at = _sorted("median", x, axis)
     middle = (values.shape[at] - 1) // 2
-    found, position = (cut(t, at, middle, middle + 1) for t in (values, positions))
-    if values.dtype.is_float:
-        found = where(any(isnan(values), at, keepdims=True), math.nan, found)
+    if not values.dtype.is_float:
+        found, position = (cut(t, at, middle, middle + 1) for t in (values, positions))
+    else:
+        nans = isnan(values)
+        place = where(any(nans, at, keepdims=True), argmax(cast(nans, int32), at, keepdims=True), middle)
+        found, position = (gather_elements(t, at, place) for t in (values, positions))
     return _without_axis(found, at, keepdims), _without_axis(position, at, keepdims)
 
 

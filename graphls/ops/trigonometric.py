@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from graphls.ops.elementwise import abs, div, maximum, mul, sin, sqrt, square
+from graphls.ops.elementwise import abs, div, maximum, mul, sin, square
 from graphls.ops.logic import equal, isfinite, logical_and, where
 from graphls.ops.operands import apply, float_of, floats, in_single
+from graphls.ops.roots import root
 from graphls.ops.state import stop_gradient
 from graphls.tensor import Tensor
 
@@ -89,14 +90,14 @@ def _sinc(x: Tensor) -> Tensor:
 
 
 def hypot(x: Any, other: Any) -> Tensor:
-    """The square root of x ** 2 + other ** 2, broadcasting, without overflow in between."""
+    """The square root of x ** 2 + other ** 2, broadcasting, without overflow in between; gradient 0 at (0, 0)."""
     return in_single(_hypot, *floats(x, other))
 
 
 def _hypot(x: Tensor, y: Tensor) -> Tensor:
     largest = stop_gradient(maximum(abs(x), abs(y)))
     scale = where(logical_and(isfinite(largest), largest > 0.0), largest, 1.0)
-    return mul(sqrt(square(div(x, scale)) + square(div(y, scale))), scale)
+    return mul(root(square(div(x, scale)) + square(div(y, scale))), scale)
 
 
 arccos, arccosh, arcsin, arcsinh, arctan, arctan2, arctanh = acos, acosh, asin, asinh, atan, atan2, atanh

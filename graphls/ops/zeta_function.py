@@ -7,7 +7,7 @@ from typing import Any
 
 from graphls.ir.types import float64
 from graphls.ops.creation import full_like
-from graphls.ops.elementwise import add, addn, cast, div, floor, minimum, mul, neg, pow, square, sub
+from graphls.ops.elementwise import add, addn, cast, clip_by_value, div, floor, mul, neg, pow, square, sub
 from graphls.ops.gamma_functions import BERNOULLI
 from graphls.ops.logic import equal, greater, logical_and, logical_or, where
 from graphls.ops.operands import floats
@@ -44,7 +44,7 @@ def _euler_maclaurin(x: Tensor, q: Tensor) -> Tensor:
     first = addn([pow(add(q, float(k)), neg(x)) for k in range(_TERMS)])
     start = add(q, float(_TERMS))
     integral = div(pow(start, sub(1.0, x)), sub(x, 1.0))
-    return add(add(first, integral), mul(pow(start, neg(x)), _corrections(minimum(x, _STEEP), start)))
+    return add(add(first, integral), mul(pow(start, neg(x)), _corrections(clip_by_value(x, None, _STEEP), start)))
 
 
 def _corrections(x: Tensor, start: Tensor) -> Tensor:

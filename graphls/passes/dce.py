@@ -6,15 +6,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from graphls.ir.graph import Graph, Node, Value, needs, walk
-from graphls.passes.dce_scan import without_dead_parts
+from graphls.passes.dce_loops import without_dead_parts
 from graphls.passes.manager import register_pass
-from graphls.passes.rewrite import definers
+from graphls.passes.rewrite import LOOPS, definers
 
 
 @register_pass
 @dataclass(frozen=True)
 class Dce:
-    """Remove what no output and no write needs: nodes, and results of `cond` and `scan` (dead code elimination).
+    """Remove what no output and no write needs: nodes, and results of `cond` and of loops (dead code elimination).
 
     Before:
 
@@ -46,7 +46,7 @@ def sweep(nodes: Sequence[Node], live: set[Value]) -> tuple[Node, ...]:
     kept = []
     for node in reversed(nodes):
         if not live.isdisjoint(node.outputs):
-            node = without_dead_parts(node, live, sweep) if node.primitive.name == "scan" else _trimmed(node, live)
+            node = without_dead_parts(node, live, sweep) if node.primitive.name in LOOPS else _trimmed(node, live)
             live.update(node.inputs)
             kept.append(node)
     return tuple(reversed(kept))

@@ -9,8 +9,11 @@ from typing import Any
 from graphls.ir.build import Builder, Names, copy_nodes, substitute
 from graphls.ir.errors import GraphTypeError
 from graphls.ir.graph import Graph, Node, Value, uses
-from graphls.passes.gradient_scan import ScanBackward, Tape, active_values
+from graphls.ir.types import float64
+from graphls.passes.gradient_integers import SHARING, active_values
+from graphls.passes.gradient_loops import LoopBackward, Tape
 from graphls.passes.manager import register_pass
+from graphls.passes.rewrite import LOOPS, each_round
 
 
 @register_pass
@@ -53,11 +56,9 @@ class Gradient:
 
 def _missing_rules(missing: dict[Node, None]) -> GraphTypeError:
     listed = "; ".join(f"{n.primitive.name}{f' ({n.loc})' if n.loc else ''}" for n in reversed(missing))
-    loops = any(n.primitive.name == "while_loop" for n in missing)
-    bound = "give the loop max_iterations, " if loops else ""
     return GraphTypeError(
         f"These primitives have no gradient rule: {listed}; "
-        f"{bound}use ops.stop_gradient where no gradient is needed, or give the cell a bprop."
+        "use ops.stop_gradient where no gradient is needed, or give the cell a bprop."
     )
 
 
@@ -113,7 +114,7 @@ class _Expansion:
         self.mapping.update(zip(node.outputs, gradients, strict=True))
 
     def adopt_extended(self) -> None:
-        """Take scans that keep more by now for what defines their results."""
+        """Take loops that keep more by now for what defines their results."""
         for node, extended in self.tape.extended.items():
             if node in self.position:
                 self.position[extended] = self.position[node]
@@ -132,12 +133,16 @@ class _Expansion:
 
 
 class Backward:
-    """Reverse accumulation over a list of nodes, with respect to `sources`."""
+    """Reverse accumulation over a list of nodes, with respect to `sources`.
 
-    def __init__(self, builder: Builder, sources: Sequence[Value], tape: Tape) -> None:
+    With `integers`, gradients flow through integers too; they do where one of the sources is an integer.
+    """
+
+    def __init__(self, builder: Builder, sources: Sequence[Value], tape: Tape, integers: bool = False) -> None:
         self.e = builder
         self.sources = sources
         self.tape = tape
+        self.integers = integers or not all(v.type.dtype.is_float for v in sources)
         self.parts: dict[Value, list[Value]] = {}
 
     def run(self, nodes: Sequence[Node], seeds: Iterable[tuple[Value, Value | None]]) -> list[Value]:
@@ -147,7 +152,7 @@ class Backward:
 
     def accumulate(self, nodes: Sequence[Node], seeds: Iterable[tuple[Value, Value | None]]) -> None:
         """Collect the parts of all gradients."""
-        active = active_values(nodes, self.sources)
+        active = active_values(nodes, self.sources, self.integers)
         for result, seed in seeds:
             if seed is not None:
                 self.parts.setdefault(result, []).append(seed)
@@ -156,15 +161,19 @@ class Backward:
                 with self.e.at(node, "backward"):
                     self.through(node, active)
 
+    def inside(self, builder: Builder, sources: Sequence[Value]) -> Backward:
+        """The backward of a region."""
+        return Backward(builder, sources, self.tape, self.integers)
+
     def through(self, node: Node, active: set[Value]) -> None:
         node = self.tape.latest(node)
         gradients = tuple(self.total(v) for v in node.outputs)
         if node.primitive.name == "cond":
             self.through_cond(node, gradients, active)
-        elif node.primitive.name == "scan":
-            ScanBackward(self, node, gradients, active).run()
+        elif node.primitive.name in LOOPS:
+            LoopBackward(self, node, gradients, active).run()
         elif node.primitive.name == "custom_gradient":
-            self.through_custom(node, gradients)
+            self.through_custom(node, gradients, active)
         elif not getattr(node.primitive, "differentiable", False):
             self.miss(node, active)
         else:
@@ -173,7 +182,10 @@ class Backward:
     def through_rule(self, node: Node, gradients: tuple[Value | None, ...], active: set[Value]) -> None:
         g: Any = gradients[0] if len(gradients) == 1 else gradients
         primitive: Any = node.primitive
-        results = primitive.vjp(self.e, g, *node.inputs, *node.outputs, **node.attrs)
+        values = [*node.inputs, *node.outputs]
+        if primitive.name in SHARING and not node.output.type.dtype.is_float:
+            g, *values = (self.e.cast(v, dtype=float64) for v in (g, *values))
+        results = primitive.vjp(self.e, g, *values, **node.attrs)
         results = results if isinstance(results, tuple) else (results,)
         for value, gradient in zip(node.inputs, results, strict=True):
             if gradient is not None and value in active:
@@ -187,7 +199,7 @@ class Backward:
 
     def through_cond(self, node: Node, gradients: tuple[Value | None, ...], active: set[Value]) -> None:
         """A cond again: each region repeats its forward and yields the gradients of what it captures."""
-        captured = [v for v in uses(node)[1:] if v in active and v.type.dtype.is_float]
+        captured = [v for v in uses(node)[1:] if v in active]
         if not captured:
             return
         regions = tuple(self.backward_region(r, gradients, captured) for r in node.regions)
@@ -201,12 +213,12 @@ class Backward:
         copied: dict[Value, Value] = {}
         builder.nodes = copy_nodes(region.nodes, copied, builder.names, "backward")
         results = [copied.get(v, v) for v in region.outputs]
-        inner = Backward(builder, captured, self.tape)
+        inner = self.inside(builder, captured)
         builder.phase, builder.scope, builder.loc = "backward", self.e.scope, self.e.loc
         outputs = inner.run(list(builder.nodes), zip(results, gradients, strict=True))
         return region.replace(nodes=self.tape.applied(builder.nodes), outputs=tuple(outputs))
 
-    def through_custom(self, node: Node, gradients: tuple[Value | None, ...]) -> None:
+    def through_custom(self, node: Node, gradients: tuple[Value | None, ...], active: set[Value]) -> None:
         (region,) = node.regions
         count = node.attrs["outputs"]
         given = [g or self.zeros(v) for g, v in zip(gradients, node.outputs, strict=True)]
@@ -214,7 +226,7 @@ class Backward:
         for inner in copy_nodes(region.nodes, mapping, self.e.names, "backward"):
             self.e.append(inner)
         for value, result in zip(node.inputs[count:], region.outputs, strict=True):
-            if value.type.dtype.is_float:
+            if value.type.dtype.is_float or value in active:
                 self.add(value, mapping.get(result, result))
 
     def add(self, value: Value, gradient: Value) -> None:
@@ -241,9 +253,20 @@ class Backward:
             return None
         result = parts[0]
         for part in parts[1:]:
-            result = self.e.add(result, part)
+            result = self.plus(result, part)
         parts[:] = [result]
         return result
 
+    def plus(self, a: Value, b: Value) -> Value:
+        """The sum of two gradients of one value."""
+        if a.type.stacked:
+            return each_round(self.e, lambda e, x, y: e.add(x, y), a, b)
+        total: Value = self.e.add(a, b)
+        return total
+
     def zeros(self, value: Value) -> Value:
-        return self.e.constant(0, value.type.dtype, value.type.shape)
+        """The gradient of a value that the results do not depend on."""
+        kind = value.type
+        if kind.stacked:
+            return each_round(self.e, lambda e, x: e.constant(0, kind.dtype, kind.shape), value)
+        return self.e.constant(0, kind.dtype, kind.shape)

@@ -13,14 +13,18 @@ class Sums:
 
     `transpose(a) @ b` summed over times is one product of the arrays of all a and of all b, and a sum of x over axes is
     one sum of the array of all x: the `operands` a, b and x are kept, and summed behind the scan. The values in
-    `carried` have a gradient of another form, which is carried along and added to each time.
+    `carried` have a gradient of another form, which is carried along and added to each time; without `at_once` all are.
     """
 
     def __init__(
-        self, definer: Mapping[Value, Node], parts: Mapping[Value, list[Value]], captured: Sequence[Value]
+        self,
+        definer: Mapping[Value, Node],
+        parts: Mapping[Value, list[Value]],
+        captured: Sequence[Value],
+        at_once: bool,
     ) -> None:
         made = {v: [definer.get(part) for part in parts[v]] for v in captured if v in parts}
-        self.carried = [v for v, nodes in made.items() if not all(map(_is_sum, nodes))]
+        self.carried = [v for v, nodes in made.items() if not (at_once and all(map(_is_sum, nodes)))]
         self.at_once = [(v, n) for v, nodes in made.items() if v not in self.carried for n in nodes if n is not None]
         self.operands = list(dict.fromkeys(v for _, node in self.at_once for v in node.inputs))
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -95,21 +96,26 @@ def _needed(node: Node, definer: dict[Value, Node], reach: Reachability) -> tupl
     )
 
 
-VIEWS = frozenset({"check_labels", "depend", "reshape", "stop_gradient"})
-"""Primitives whose result is their first operand, in other words or another shape."""
-
-ALIASES = VIEWS | {"custom_gradient"}
-"""Primitives whose first results may share memory with their first operands."""
-
-
 def roots(nodes: Iterable[Node], outer: Mapping[Value, Value] | None = None) -> dict[Value, Value]:
-    """The value whose memory each alias may share, through chains of them."""
+    """The value that each other one may turn out to be when the model runs, through chains of moves.
+
+    What is cast away and back is the value itself, but in between it is another.
+    """
     found = dict(outer or {})
     for node in nodes:
-        if node.primitive.name in ALIASES:
-            for value, operand in zip(node.outputs, node.inputs, strict=False):
-                found[value] = found.get(operand, operand)
-    return found
+        for value, operand in _shared(node):
+            found.setdefault(value, found.get(operand, operand))
+    return {value: root for value, root in found.items() if value.type.dtype is root.type.dtype}
+
+
+def _shared(node: Node) -> Iterator[tuple[Value, Value]]:
+    """The results of a node that may be operands, and these."""
+    primitive: Any = node.primitive
+    if primitive.is_view:
+        yield from zip(node.outputs, node.inputs, strict=False)
+    elif primitive.may_be_operand and not node.regions:
+        for value in node.outputs:
+            yield from ((value, v) for v in node.inputs if v.type.size == value.type.size)
 
 
 def _read_before_write(graph: Graph) -> tuple[set[Value], dict[Node, tuple[Value, ...]]]:
@@ -120,7 +126,7 @@ def _read_before_write(graph: Graph) -> tuple[set[Value], dict[Node, tuple[Value
     alias = roots(graph.nodes)
     leaving = (*graph.outputs, *(w.value for w in graph.writes))
     kept = {alias.get(v, v) for v in leaving}
-    block = _Block(graph.nodes, {w.state: w.value for w in graph.writes}, alias)
+    block = _Block(graph.nodes, {w.state: w.value for w in graph.writes}, alias, leaving)
     place = {node: i for i, node in enumerate(graph.nodes)}
     edges: dict[Node, tuple[Value, ...]] = {}
     for state in block.targets:
@@ -134,9 +140,18 @@ def _read_before_write(graph: Graph) -> tuple[set[Value], dict[Node, tuple[Value
 class _Block:
     """The nodes of a graph or region, and the new values of states that are made there."""
 
-    def __init__(self, nodes: Sequence[Node], targets: Mapping[Value, Value], alias: Mapping[Value, Value]) -> None:
+    def __init__(
+        self,
+        nodes: Sequence[Node],
+        targets: Mapping[Value, Value],
+        alias: Mapping[Value, Value],
+        leaving: Sequence[Value],
+    ) -> None:
         self.targets = targets
         self.alias = alias
+        self.times_used = Counter(leaving)
+        for node in nodes:
+            self.times_used.update(dict.fromkeys(uses(node), 1))
         self.readers: dict[Value, list[Node]] = {}
         for node in nodes:
             for state in dict.fromkeys(alias.get(v, v) for v in uses(node)):
@@ -166,7 +181,7 @@ class _Block:
             elif not self.late(state, writer):
                 if writer.regions and writer.primitive.name == "cond":
                     inner.setdefault(writer, {})[state] = self.alias.get(value, value)
-                elif not self.reads(writer, state) or _elementwise(writer, state):
+                elif not self.mixes(writer, state):
                     safe.add(state)
         for writer, targets in inner.items():
             safe |= self.proven_inside(writer, targets)
@@ -175,6 +190,29 @@ class _Block:
     def reads(self, node: Node, state: Value) -> bool:
         """Whether a node reads the old state, itself, in its regions or through an alias."""
         return any(self.alias.get(v, v) is state for v in uses(node))
+
+    def mixes(self, writer: Node, state: Value) -> bool:
+        """Whether one kernel may make elements of the new value from other elements of the old one.
+
+        A runtime fuses a node with those that only it uses: a matrix product with what transposes or scales its
+        operands, and with the activation of its result.
+        """
+        moves = {writer: not _elementwise(writer, state)}
+        fused = [writer]
+        for node in fused:
+            if moves[node] and self.reads(node, state):
+                return True
+            for earlier in filter(None, (self.only_for(v, state) for v in node.inputs)):
+                if earlier not in moves:
+                    fused.append(earlier)
+                    moves[earlier] = moves[node] or not _elementwise(earlier, state)
+        return False
+
+    def only_for(self, value: Value, state: Value) -> Node | None:
+        """The node that makes a value of the state's size, if only one other uses that."""
+        if value.type.size != state.type.size or self.times_used[value] != 1:
+            return None
+        return self.reach.definer.get(value)
 
     def proven_inside(self, node: Node, targets: Mapping[Value, Value]) -> set[Value]:
         """The same for states whose new value is made in every region of a `cond`."""
@@ -185,7 +223,7 @@ class _Block:
             yielded = {state: region.outputs[at] for state, at in places.items()}
             passed = [(alias.get(v, v), i) for i, v in enumerate(region.outputs)]
             elsewhere = {v for v, i in passed if places.get(v, i) != i}
-            safe &= _Block(region.nodes, yielded, alias).proven() - elsewhere
+            safe &= _Block(region.nodes, yielded, alias, region.outputs).proven() - elsewhere
         return safe
 
 

@@ -10,8 +10,8 @@ from graphls.ir.errors import GraphValueError
 from graphls.ir.graph import Graph, Node, Value, uses
 from graphls.ir.registry import lookup
 from graphls.ir.types import TOKEN, float16
-from graphls.passes.manager import register_pass
-from graphls.passes.overflow_flags import FLAGGED, with_flag
+from graphls.passes.manager import Pipeline, register_pass
+from graphls.passes.overflow_flags import FLAGGED, is_checked, with_flag
 from graphls.passes.rewrite import definers, schedule
 from graphls.passes.windows import (
     Window,
@@ -24,6 +24,20 @@ from graphls.passes.windows import (
     window_of,
     windows,
 )
+
+
+def with_mode(pipeline: Pipeline, mode: str) -> Pipeline:
+    """The pipeline whose overflow passes have this mode.
+
+    Raises GraphValueError where there is none, and for one whose options name another mode.
+    """
+    found = [each for each in pipeline.passes if isinstance(each, Overflow)]
+    if not found:
+        raise GraphValueError(f"These passes have no overflow pass to have the mode {mode!r}; add `overflow`.")
+    if any(each.mode not in (mode, Overflow.mode) for each in found):
+        raise GraphValueError(f"The overflow mode is {mode!r} here and {found[0].mode!r} among the passes; name one.")
+    made = (replace(each, mode=mode) if isinstance(each, Overflow) else each for each in pipeline.passes)
+    return Pipeline(tuple(made))
 
 
 @register_pass
@@ -171,7 +185,7 @@ def watch_all(nodes: Sequence[Node], window: Window, names: Names) -> list[Node]
     watched = {n: with_flag(n, names) for n in nodes if n in window.inside and n.primitive.name in FLAGGED}
     made: list[Value] = []
     for node in (n for n in nodes if n in window.inside):
-        made += [v for v in node.outputs if v.type.dtype.is_float]
+        made += filter(is_checked, node.outputs)
         made += [watched[node][1]] if node in watched else []
     inputs, attrs = _merged(window.get.inputs, tuple(made)), {**window.get.attrs, "mode": "window"}
     replaced = {n: flagged for n, (flagged, _) in watched.items()}

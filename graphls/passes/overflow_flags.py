@@ -56,10 +56,15 @@ def _flagged(region: Graph, names: Names, at: int, *earlier: Value) -> Graph:
             made.append(flag)
         else:
             nodes.append(node)
-        made.extend(v for v in node.outputs if v.type.dtype.is_float)
+        made.extend(filter(is_checked, node.outputs))
     flag = _fresh(names)
     get = Node(lookup("overflow_get"), tuple(made), (flag,), {"mode": "window"}, phase="check")
     return region.replace(nodes=(*nodes, get), outputs=_inserted(region.outputs, at, flag))
+
+
+def is_checked(value: Value) -> bool:
+    """Whether a check can look at a value; what is in a stack is looked at where it is made, inside of the loop."""
+    return value.type.dtype.is_float and not value.type.stacked
 
 
 def _fresh(names: Names) -> Value:

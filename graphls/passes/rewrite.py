@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from graphls.ir.build import Builder, Names, substitute
@@ -11,6 +11,8 @@ from graphls.ir.errors import GraphValueError
 from graphls.ir.graph import Graph, Node, Value, needs
 from graphls.ir.verify import find_cycle
 
+LOOPS = ("scan", "while_loop")
+"""Primitives whose last region runs again and again, with what it yields first as its next operands."""
 
 class Rewriter:
     """One sweep over a graph and its regions, in their order; a subclass says in `visit` what changes.
@@ -134,3 +136,13 @@ def _edges(nodes: Sequence[Node], position: dict[Node, int]) -> tuple[list[int],
         for at in earlier:
             followers[at].append(i)
     return waiting, followers
+
+
+def each_round(e: Builder, function: Callable[..., Value], *stacks: Value) -> Value:
+    """The stack of what a function of the elements of these stacks gives, and of a builder for its nodes."""
+    inner = Builder(e.names)
+    inner.phase, inner.scope, inner.loc = e.phase, e.scope, e.loc
+    elements = tuple(Value(e.names.fresh(v.name), v.type.element) for v in stacks)
+    result = function(inner, *elements)
+    region = Graph("region", elements, (), tuple(inner.nodes), (), (result,))
+    return e.emit("scan", stacks, {"carries": 0, "length": None, "reverse": False}, regions=(region,))[0]

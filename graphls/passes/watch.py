@@ -73,7 +73,7 @@ def _made(nodes: Iterable[Node], phases: tuple[str, ...]) -> Iterator[Value]:
 
 def is_watched(value: Value) -> bool:
     """Whether a value can hold an infinity or nan."""
-    return value.type.dtype.is_float and value.type.size > 0
+    return value.type.dtype.is_float and value.type.size > 0 and not value.type.stacked
 
 
 class _Watching:

@@ -10,7 +10,7 @@ from graphls.ir.graph import Graph, Node, Value
 from graphls.ir.registry import lookup
 from graphls.ir.types import DType, float32
 from graphls.passes.manager import register_pass
-from graphls.passes.rewrite import Rewriter
+from graphls.passes.rewrite import Rewriter, each_round
 
 
 @register_pass
@@ -91,16 +91,20 @@ class _Widening(Rewriter):
         return tuple(v if v is new else self.back(new, v.type.dtype) for v, new in zip(node.outputs, made, strict=True))
 
     def back(self, wide: Value, dtype: DType) -> Value:
-        (narrow,) = self.e.emit("cast", (wide,), {"dtype": dtype}, name=wide.name)
+        narrow = self.cast(wide, dtype, wide.name)
         self.wide[narrow] = wide
         return narrow
+
+    def cast(self, value: Value, dtype: DType, name: str = "cast") -> Value:
+        if value.type.stacked:
+            return each_round(self.e, lambda e, x: e.emit("cast", (x,), {"dtype": dtype})[0], value)
+        return self.e.emit("cast", (value,), {"dtype": dtype}, name=name)[0]
 
     def widened(self, value: Value) -> Value:
         """A value in float32, without rounding where it was made in this phase."""
         if not value.type.dtype.is_half:
             return value
-        wide: Value = self.wide[value] if value in self.wide else self.e.cast(value, dtype=float32)
-        return wide
+        return self.wide[value] if value in self.wide else self.cast(value, float32)
 
     def yielding_wide(self, region: Graph) -> Graph:
         """A branch that yields its 16-bit results in float32."""

@@ -6,9 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from graphls.ir.graph import Graph, Location, Node, Value, Write
-from graphls.passes.rewrite import definers
-
-LOOPS = ("scan", "while_loop")
+from graphls.passes.rewrite import LOOPS, definers
 
 
 @dataclass(frozen=True)

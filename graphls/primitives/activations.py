@@ -9,7 +9,7 @@ import numpy as np
 from graphls.ir.build import Builder
 from graphls.ir.graph import Value
 from graphls.ir.types import float64
-from graphls.primitives.functions import Log1p
+from graphls.primitives.elementary import exponential, log_of_one_plus
 from graphls.primitives.primitive import Array, FloatElementwise, f32, of, sample
 
 
@@ -31,4 +31,4 @@ class Softplus(FloatElementwise):
 
     def onnx(self, e: Any, x: str) -> Any:
         """max(x, 0) + log1p(exp(-abs(x))): the runtime's own kernel is 0 below -17."""
-        return e.Add(e.Relu(x), Log1p().onnx(e, e.Exp(e.Neg(e.Abs(x)))))
+        return e.Add(e.Relu(x), log_of_one_plus(e, exponential(e, e.Neg(e.Abs(x)))))

@@ -8,16 +8,17 @@ import numpy as np
 
 from graphls.ir.build import Builder
 from graphls.ir.graph import Value
-from graphls.ir.types import Type, float16, float32, float64, int16, int32, uint8
+from graphls.ir.types import Type, float64, int16, int32, uint8
+from graphls.primitives.elementary import square_root
 from graphls.primitives.primitive import Array, Elementwise, FloatElementwise, f32, sample
 
-_PAIRS = (
+PAIRS = (
     sample(f32(2, 3), f32(2, 3)),
     sample(f32(2, 3), f32(3)),
     sample(f32(4, 1), f32(1, 3)),
     sample(f32(), f32(2, 0)),
 )
-_INTEGERS = (
+INTEGERS = (
     sample(Type(int32, (5,)), Type(int32, (5,))),
     sample(Type(uint8, (9,)), Type(uint8, (9,)), integers=(0, 256)),
     sample(Type(int16, (9,)), Type(int16, (9,)), integers=(-(2**15), 2**15)),
@@ -28,7 +29,7 @@ _POSITIVE = (sample(f32(2, 3), f32(3), low=0.5, high=2.0), sample(f32(4, 1), f32
 class Add(Elementwise):
     """The sum x + y, broadcasting; any numbers."""
 
-    samples = _PAIRS + _INTEGERS
+    samples = PAIRS + INTEGERS
     onnx = "Add"
 
     def numpy(self, x: Array, y: Array) -> Array:
@@ -41,7 +42,7 @@ class Add(Elementwise):
 class Sub(Elementwise):
     """The difference x - y, broadcasting; any numbers."""
 
-    samples = _PAIRS + _INTEGERS
+    samples = PAIRS + INTEGERS
     onnx = "Sub"
 
     def numpy(self, x: Array, y: Array) -> Array:
@@ -54,7 +55,7 @@ class Sub(Elementwise):
 class Mul(Elementwise):
     """The product x * y, broadcasting; any numbers."""
 
-    samples = _PAIRS + _INTEGERS
+    samples = PAIRS + INTEGERS
     onnx = "Mul"
 
     def numpy(self, x: Array, y: Array) -> Array:
@@ -79,18 +80,25 @@ class Div(FloatElementwise):
 
 
 class Pow(FloatElementwise):
-    """The power x ** y of floats, broadcasting; nan for a negative x with a broken y."""
+    """The power x ** y of floats, broadcasting; nan for a negative x with a broken y.
 
-    samples = _POSITIVE
+    The slope by y is nan below x = 0, where no neighbouring y has a power.
+    """
+
+    samples = (*_POSITIVE, sample(f32(7), f32(7), low=-2.0, high=2.0, gradient=False))
     onnx = "Pow"
 
     def numpy(self, x: Array, y: Array) -> Array:
         return np.power(x, y)
 
     def vjp(self, e: Builder, g: Value, x: Value, y: Value, out: Value) -> Any:
-        gx = e.mul(g, e.mul(y, e.pow(x, e.sub(y, 1.0))))
-        positive = e.greater(x, e.constant(0.0, x.type.dtype))
-        safe = e.where(positive, x, e.constant(1.0, x.type.dtype))
+        """The slope of x ** 0 is 0 at x = 0, too, and that of 0 ** y by y is 0 for every y from 0 on."""
+        zero = e.constant(0.0, x.type.dtype)
+        is_zero = e.equal(x, zero)
+        lower = e.where(e.logical_and(is_zero, e.equal(y, zero)), zero, e.sub(y, 1.0))
+        gx = e.mul(g, e.mul(y, e.pow(x, lower)))
+        is_flat = e.logical_and(is_zero, e.greater_equal(y, zero))
+        safe = e.where(is_flat, e.constant(1.0, x.type.dtype), x)
         return gx, e.mul(g, e.mul(out, e.log(safe)))
 
 
@@ -136,39 +144,6 @@ class Sign(Elementwise):
         return None
 
 
-class Maximum(Elementwise):
-    """The larger of x and y, broadcasting, nan where either is; a tie's gradient goes to x."""
-
-    half = "exact"
-    samples = (*_PAIRS, *_INTEGERS)
-    onnx = "Max"
-
-    def numpy(self, x: Array, y: Array) -> Array:
-        return np.maximum(x, y)
-
-    def vjp(self, e: Builder, g: Value, x: Value, y: Value, out: Value) -> Any:
-        return _choose(e, g, e.greater_equal(x, y))
-
-
-class Minimum(Elementwise):
-    """The smaller of x and y, broadcasting, nan where either is; a tie's gradient goes to x."""
-
-    half = "exact"
-    samples = (*_PAIRS, *_INTEGERS)
-    onnx = "Min"
-
-    def numpy(self, x: Array, y: Array) -> Array:
-        return np.minimum(x, y)
-
-    def vjp(self, e: Builder, g: Value, x: Value, y: Value, out: Value) -> Any:
-        return _choose(e, g, e.less_equal(x, y))
-
-
-def _choose(e: Builder, g: Value, to_first: Value) -> tuple[Value, Value]:
-    zero = e.constant(0.0, g.type.dtype)
-    return e.where(to_first, g, zero), e.where(to_first, zero, g)
-
-
 class Square(Elementwise):
     """The square x * x."""
 
@@ -198,10 +173,7 @@ class Reciprocal(FloatElementwise):
 
 
 class Sqrt(FloatElementwise):
-    """The square root; nan below 0.
-
-    In ONNX on a CPU the root of inf is nan, but for float16: the vector unit multiplies by an estimate of 1 / root.
-    """
+    """The square root; nan below 0."""
 
     samples = (sample(f32(2, 3), low=0.5, high=2.0), sample(Type(float64, (4,)), low=0.5, high=2.0))
 
@@ -213,9 +185,3 @@ class Sqrt(FloatElementwise):
 
     def onnx(self, e: Any, x: str) -> Any:
         return square_root(e, x)
-
-
-def square_root(e: Any, x: str) -> str:
-    """The ONNX square root; that of an infinite float16 is a number that rounds to infinity."""
-    is_float16 = e.node.inputs[0].type.dtype is float16
-    return str(e.Sqrt(e.Min(x, e.scalar(1e30)) if is_float16 and e.in_types[0].dtype is float32 else x))

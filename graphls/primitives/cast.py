@@ -40,7 +40,7 @@ class Cast(Primitive):
         return x.astype(dtype.numpy)
 
     def vjp(self, e: Builder, g: Value, x: Value, y: Value, dtype: DType) -> Any:
-        return e.cast(g, dtype=x.type.dtype) if dtype.is_float and x.type.dtype.is_float else None
+        return None if bool_ in (dtype, x.type.dtype) else e.cast(g, dtype=x.type.dtype)
 
     def onnx(self, e: Any, x: str, dtype: DType) -> Any:
         if e.in_types[0].dtype is float64 and dtype is float16:

@@ -233,6 +233,7 @@ class CustomGradient(Primitive):
 
     half = "native"
     flops_per_element = 0
+    is_view = True
 
     def result_types(
         self, types: tuple[Type, ...], attrs: Mapping[str, Any], regions: tuple[Any, ...] = ()

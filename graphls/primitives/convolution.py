@@ -46,7 +46,11 @@ def _convolved(name: str, x: Type, w: Type, at: Geometry) -> Type:
         raise GraphValueError(f"{name} takes kernels of shape (outputs, inputs, sizes...), not {w}.")
     require_windows(name, x, w.shape[2:], at)
     if x.shape[1] != w.shape[1] * at.groups or w.shape[0] % at.groups:
-        raise GraphValueError(f"{name} with {at.groups} groups cannot apply kernels {w} to images {x}.")
+        is_last = x.shape[-1] == w.shape[1] * at.groups
+        advice = "; images have their channels on axis 1, and these seem to have them last: transpose them"
+        raise GraphValueError(
+            f"{name} with {at.groups} groups cannot apply kernels {w} to images {x}{advice if is_last else ''}."
+        )
     return x.with_shape((x.shape[0], w.shape[0], *at.counts(x.shape, w.shape[2:])))
 
 

@@ -9,7 +9,8 @@ import numpy as np
 from graphls.ir.build import Builder
 from graphls.ir.graph import Value
 from graphls.ir.types import int32, int64
-from graphls.primitives.primitive import Array, Elementwise, f32, of, sample
+from graphls.primitives.elementary import floor
+from graphls.primitives.primitive import Array, Elementwise, FloatElementwise, f32, of, sample
 
 _SAMPLES = (
     sample(f32(2, 3), f32(3), low=0.6, high=1.9, gradient=False),
@@ -32,7 +33,7 @@ class FloorDiv(Elementwise):
 
     def onnx(self, e: Any, x: str, y: str) -> Any:
         if e.in_types[0].dtype.is_float:
-            return e.Floor(e.Div(x, y))
+            return floor(e, e.Div(x, y))
         zero, minus_one = e.scalar(0), e.scalar(-1)
         divisor = _safe(e, y)
         quotient = e.Div(e.Sub(x, e.Mod(x, divisor)), divisor)
@@ -48,7 +49,12 @@ class Mod(Elementwise):
         return np.mod(x, y)
 
     def vjp(self, e: Builder, g: Value, x: Value, y: Value, out: Value) -> Any:
-        return g, e.neg(e.mul(g, e.floor_div(x, y)))
+        """The quotient of a number by an infinity of the other sign is -1; the quotient of floats would be -0.0."""
+        quotient = e.floor_div(x, y)
+        if x.type.dtype.is_float:
+            is_infinite = e.equal(e.abs(out), e.constant(np.inf, x.type.dtype))
+            quotient = e.where(is_infinite, e.constant(-1.0, x.type.dtype), quotient)
+        return g, e.neg(e.mul(g, quotient))
 
     def onnx(self, e: Any, x: str, y: str) -> Any:
         if not e.in_types[0].dtype.is_float:
@@ -57,6 +63,27 @@ class Mod(Elementwise):
         remainder, zero = e.Mod(x, y, fmod=1), e.scalar(0.0)
         opposite = e.Less(e.Mul(e.Sign(remainder), e.Sign(y)), zero)
         return e.Where(opposite, e.Add(remainder, y), remainder)
+
+
+class Fmod(FloatElementwise):
+    """What is left of x / y with the quotient rounded towards 0, so with the sign of x; floats, broadcasting."""
+
+    samples = (
+        sample(f32(2, 3), f32(3), low=0.6, high=1.9, gradient=False),
+        sample(f32(40), f32(40), low=-3.0, high=3.0, gradient=False),
+        sample(f32(0, 3), f32(3)),
+    )
+
+    def numpy(self, x: Array, y: Array) -> Array:
+        return np.fmod(x, y)
+
+    def vjp(self, e: Builder, g: Value, x: Value, y: Value, out: Value) -> Any:
+        quotient = e.div(x, y)
+        whole = e.mul(e.sign(quotient), e.floor(e.abs(quotient)))
+        return g, e.neg(e.mul(g, whole))
+
+    def onnx(self, e: Any, x: str, y: str) -> Any:
+        return e.Mod(x, y, fmod=1)
 
 
 def _safe(e: Any, y: str) -> str:

@@ -9,8 +9,17 @@ import numpy as np
 
 from graphls.ir.build import Builder
 from graphls.ir.graph import Value
-from graphls.ir.types import float32, float64
-from graphls.primitives.arithmetic import square_root
+from graphls.ir.types import float64
+from graphls.primitives.elementary import (
+    ceiling,
+    exponential,
+    floor,
+    log_of_one_plus,
+    logarithm,
+    logistic,
+    square_root,
+)
+from graphls.primitives.in_double import cosine, error_function
 from graphls.primitives.primitive import Array, FloatElementwise, f32, of, sample
 
 _ANY = (sample(f32(2, 3)), sample(f32()), sample(f32(0, 2)))
@@ -22,7 +31,6 @@ class Exp(FloatElementwise):
     """The exponential e ** x."""
 
     samples = _ANY
-    onnx = "Exp"
 
     def numpy(self, x: Array) -> Array:
         return np.exp(x)
@@ -30,18 +38,23 @@ class Exp(FloatElementwise):
     def vjp(self, e: Builder, g: Value, x: Value, y: Value) -> Any:
         return e.mul(g, y)
 
+    def onnx(self, e: Any, x: str) -> Any:
+        return exponential(e, x)
+
 
 class Log(FloatElementwise):
     """The natural logarithm; -inf at 0, nan below."""
 
     samples = _POSITIVE
-    onnx = "Log"
 
     def numpy(self, x: Array) -> Array:
         return np.log(x)
 
     def vjp(self, e: Builder, g: Value, x: Value, y: Value) -> Any:
         return e.div(g, x)
+
+    def onnx(self, e: Any, x: str) -> Any:
+        return logarithm(e, x)
 
 
 class Log1p(FloatElementwise):
@@ -57,14 +70,6 @@ class Log1p(FloatElementwise):
 
     def onnx(self, e: Any, x: str) -> Any:
         return log_of_one_plus(e, x)
-
-
-def log_of_one_plus(e: Any, x: str) -> str:
-    """The ONNX log1p: log(u) * x / (u - 1) with u = 1 + x corrects the rounding of u (W. Kahan)."""
-    one = e.scalar(1.0)
-    u = e.Add(x, one)
-    corrected = e.Mul(e.Log(u), e.Div(x, e.Sub(u, one)))
-    return str(e.Where(e.Or(e.Equal(u, one), e.Equal(x, e.scalar(math.inf))), x, corrected))
 
 
 class Tanh(FloatElementwise):
@@ -93,14 +98,11 @@ class Sigmoid(FloatElementwise):
         return e.mul(g, e.mul(y, e.sub(1.0, y)))
 
     def onnx(self, e: Any, x: str) -> Any:
-        """The runtime makes a kernel without float64 of x * Sigmoid(x)."""
-        if e.in_types[0].dtype is not float64:
-            return e.Sigmoid(x)
-        return e.Reciprocal(e.Add(e.Exp(e.Neg(x)), e.scalar(1.0)))
+        return logistic(e, x)
 
 
 class Erf(FloatElementwise):
-    """The error function; the ONNX lowering has single precision for float64 too."""
+    """The error function."""
 
     samples = _ANY
 
@@ -113,10 +115,9 @@ class Erf(FloatElementwise):
 
     def onnx(self, e: Any, x: str) -> Any:
         """The CPU's kernel makes 1 of a nan, which the smaller of x and -1 keeps."""
-        if e.in_types[0].dtype is not float64:
-            return e.Max(e.Erf(x), e.Min(x, e.scalar(-1.0)))
-        x = e.cast(x, float32)
-        return e.cast(e.Max(e.Erf(x), e.Min(x, e.const(-1.0, float32))), float64)
+        if e.in_types[0].dtype is float64:
+            return error_function(e, x)
+        return e.Max(e.Erf(x), e.Min(x, e.scalar(-1.0)))
 
 
 _erf = np.frompyfunc(math.erf, 1, 1)
@@ -147,16 +148,11 @@ class Cos(FloatElementwise):
         return e.neg(e.mul(g, e.sin(x)))
 
     def onnx(self, e: Any, x: str) -> Any:
-        if e.in_types[0].dtype is not float64:
-            return e.Cos(x)
-        return e.Sin(e.Add(x, e.scalar(math.pi / 2)))
+        return cosine(e, x) if e.in_types[0].dtype is float64 else e.Cos(x)
 
 
 class Rsqrt(FloatElementwise):
-    """One over the square root; an infinity at 0, nan below.
-
-    In ONNX on a CPU it is nan at inf, but for float16, as `sqrt` is.
-    """
+    """One over the square root; an infinity at 0, nan below."""
 
     samples = _POSITIVE
 
@@ -175,7 +171,6 @@ class Floor(FloatElementwise):
 
     half = "exact"
     samples = _STEPS
-    onnx = "Floor"
 
     def numpy(self, x: Array) -> Array:
         return np.floor(x)
@@ -183,19 +178,24 @@ class Floor(FloatElementwise):
     def vjp(self, e: Builder, g: Value, x: Value, y: Value) -> Any:
         return None
 
+    def onnx(self, e: Any, x: str) -> Any:
+        return floor(e, x)
+
 
 class Ceil(FloatElementwise):
     """The smallest whole number that is not below x; gradient zero."""
 
     half = "exact"
     samples = _STEPS
-    onnx = "Ceil"
 
     def numpy(self, x: Array) -> Array:
         return np.ceil(x)
 
     def vjp(self, e: Builder, g: Value, x: Value, y: Value) -> Any:
         return None
+
+    def onnx(self, e: Any, x: str) -> Any:
+        return ceiling(e, x)
 
 
 class Round(FloatElementwise):

@@ -9,13 +9,13 @@ import numpy as np
 
 from graphls.ir.build import Builder
 from graphls.ir.graph import Value
-from graphls.ir.types import Type, float64, int32, int64, uint8
+from graphls.ir.types import Type, float32, float64, int32, int64, uint8
 from graphls.primitives.primitive import Array, Primitive, f32, float_elements, normalise_axis, of, sample
-from graphls.primitives.reduction import reduced_shape, require_elements, require_numbers
+from graphls.primitives.reduction import any_true, reduced_shape, require_elements, require_numbers
 
 
 class Position(Primitive, abstract=True):
-    """The int64 position of one element along an axis; not said for an array that holds nan."""
+    """The int64 position of one element along an axis, the first nan where there is one."""
 
     half = "exact"
     samples = (
@@ -43,12 +43,17 @@ class Position(Primitive, abstract=True):
 
 def _position(e: Any, operator: str, x: str, axis: int, keepdims: bool) -> str:
     """The runtime has no kernel for int64, of which float64 holds what is below 2 ** 53."""
-    x = e.cast(x, float64) if e.in_types[0].dtype is int64 else x
-    return str(e.operator(operator, [x], {"axis": axis, "keepdims": int(keepdims)}))
+    dtype, options = e.in_types[0].dtype, {"axis": axis, "keepdims": int(keepdims)}
+    found = e.operator(operator, [e.cast(x, float64) if dtype is int64 else x], options)
+    if not dtype.is_float:
+        return str(found)
+    is_nan = e.IsNaN(x)
+    first_nan = e.ArgMax(e.cast(is_nan, float32), **options)
+    return str(e.Where(any_true(e, is_nan, (axis,), keepdims), first_nan, found))
 
 
 class Argmax(Position):
-    """The position of the largest number along an axis, the first of equal ones, as int64."""
+    """The position of the largest number along an axis, the first of equal ones or of nans, as int64."""
 
     def numpy(self, x: Array, axis: int, keepdims: bool = False) -> Array:
         return np.asarray(np.argmax(x, axis=axis, keepdims=keepdims))
@@ -58,7 +63,7 @@ class Argmax(Position):
 
 
 class Argmin(Position):
-    """The position of the smallest number along an axis, the first of equal ones, as int64."""
+    """The position of the smallest number along an axis, the first of equal ones or of nans, as int64."""
 
     def numpy(self, x: Array, axis: int, keepdims: bool = False) -> Array:
         return np.asarray(np.argmin(x, axis=axis, keepdims=keepdims))

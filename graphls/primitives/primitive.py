@@ -16,6 +16,8 @@ from graphls.ir.types import TOKEN, DType, Type, bool_, broadcast_shapes, float3
 MOST_ELEMENTS = 2**47
 """As many elements as the addresses of a process have bytes: no tensor is as large."""
 
+_PACKAGE = __name__.partition(".")[0] + "."
+
 Array = np.ndarray[Any, Any]
 
 
@@ -76,6 +78,7 @@ class Primitive:
     see the 16-bit values themselves. `on_host` primitives are evaluated in NumPy before a step and fed to it. An
     `elementwise` result may be written over an operand of the same type.
     `flops_per_element` of 0 says that it only moves or selects elements; another rule is a method `flops`.
+    `is_view` and `may_be_operand` say what shares memory, and follow from the rest.
     Only where `takes_tokens` may an operand be a token. Where `takes_values`, the ONNX rule is given values of the IR,
     not the names of tensors, and asks for those that it needs.
     """
@@ -111,6 +114,22 @@ class Primitive:
         """Whether the primitive has a gradient rule."""
         return self.vjp is not None
 
+    @property
+    def is_view(self) -> bool:
+        """Whether the results are the first operands, in other words or another shape, without memory of their own."""
+        return bool(self.onnx == "Identity")
+
+    @property
+    def may_be_operand(self) -> bool:
+        """Whether a result may turn out to be an operand of its size, which then must stay while the result is read.
+
+        A runtime drops a move that moves nothing and makes views of others, such as the transposition of one row. What
+        the ONNX rule of a user's class makes is not known.
+        """
+        if self.is_view:
+            return True
+        return not self.elementwise and (self.flops_per_element == 0 or not type(self).__module__.startswith(_PACKAGE))
+
     def result_types(
         self, types: tuple[Type, ...], attrs: Mapping[str, Any], regions: tuple[Any, ...] = ()
     ) -> tuple[Type, ...]:
@@ -119,6 +138,8 @@ class Primitive:
             raise GraphTypeError(f"{self.name} takes no regions.")
         if TOKEN in types and not self.takes_tokens:
             raise GraphTypeError(f"{self.name} takes no tokens; order it behind one with a control edge.")
+        if any(t.stacked for t in types):
+            raise GraphTypeError(f"{self.name} takes no stacks, which are for loops only.")
         try:
             result = self.infer(*types, **attrs)
         except TypeError as error:

@@ -12,7 +12,7 @@ from graphls.ir.graph import Value
 from graphls.ir.types import Type, float64
 from graphls.primitives.primitive import Array, f32, normalise_axes, of, sample
 from graphls.primitives.reduction import EMPTY, INTEGERS, Axes, Reduction, reduce, require_numbers, restored
-from graphls.primitives.shape import reshaped
+from graphls.primitives.shape import joined, reshaped
 
 
 class Prod(Reduction):
@@ -60,14 +60,12 @@ def _product_by_halves(e: Any, x: str, axis: Axes) -> str:
     axes = normalise_axes(axis, kind.rank)
     order = [*(i for i in range(kind.rank) if i not in axes), *axes]
     count = prod(kind.shape[i] for i in axes)
-    if not count:
-        return str(e.Expand(e.scalar(1.0), e.ints(e.out_types[0].shape)))
     x = reshaped(e, e.Transpose(x, perm=order), (kind.size // count, count))
     while count > 1:
         half = count // 2
         ends = (0, half), (half, 2 * half), (2 * half, count)
-        first, second, rest = (e.Slice(x, e.ints([a]), e.ints([b]), e.ints([1])) for a, b in ends)
-        x = e.Concat(e.Mul(first, second), rest, axis=1) if count % 2 else e.Mul(first, second)
+        first, second, rest = (e.Slice(x, e.ints([a]), e.ints([b]), e.ints([1])) if a < b else "" for a, b in ends)
+        x = joined(e, ((e.Mul(first, second), half), (rest, count % 2)), axis=1)
         count -= half
     return reshaped(e, x, e.out_types[0].shape)
 
@@ -83,11 +81,15 @@ def _products_of_others(e: Builder, rows: Value) -> Value:
         return e.fill(np.ones((), rows.type.dtype.numpy), rows.type.shape)
     half = count // 2
     first, second = _columns(e, rows, 0, half), _columns(e, rows, half, 2 * half)
-    rest = _columns(e, rows, 2 * half, count)
-    outside = _products_of_others(e, e.concat(e.mul(first, second), rest, axis=1))
+    pairs = e.mul(first, second)
+    if count % 2:
+        pairs = e.concat(pairs, _columns(e, rows, 2 * half, count), axis=1)
+    outside = _products_of_others(e, pairs)
     of_pairs = _columns(e, outside, 0, half)
-    of_rest = _columns(e, outside, half, outside.type.shape[1])
-    result: Value = e.concat(e.mul(of_pairs, second), e.mul(of_pairs, first), of_rest, axis=1)
+    parts = [e.mul(of_pairs, second), e.mul(of_pairs, first)]
+    if count % 2:
+        parts.append(_columns(e, outside, half, half + 1))
+    result: Value = e.concat(*parts, axis=1)
     return result
 
 

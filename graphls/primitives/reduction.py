@@ -117,9 +117,7 @@ class Mean(Reduction):
         return e.broadcast_to(part, shape=x.type.shape)
 
     def onnx(self, e: Any, x: str, axis: Axes = None, keepdims: bool = False) -> Any:
-        if e.in_types[0].size:
-            return reduce(e, "ReduceMean", x, axis, keepdims)
-        return e.const(np.full(e.out_types[0].shape, np.nan), e.out_types[0].dtype)
+        return reduce(e, "ReduceMean", x, axis, keepdims)
 
 
 def _scaled(e: Builder, g: Value, factor: float) -> Any:
@@ -172,11 +170,11 @@ def _with_nans(e: Any, operator: str, x: str, axis: Axes, keepdims: bool) -> str
     found = reduce(e, operator, x, axis, keepdims)
     if not e.in_types[0].dtype.is_float or not normalise_axes(axis, e.in_types[0].rank):
         return found
-    is_nan = _any_true(e, e.IsNaN(x), axis, keepdims)
+    is_nan = any_true(e, e.IsNaN(x), axis, keepdims)
     return str(e.Where(is_nan, e.scalar(np.nan), found))
 
 
-def _any_true(e: Any, x: str, axis: Axes, keepdims: bool) -> str:
+def any_true(e: Any, x: str, axis: Axes, keepdims: bool) -> str:
     return str(e.cast(reduce(e, "ReduceMax", e.cast(x, uint8), axis, keepdims), bool_))
 
 
@@ -211,7 +209,7 @@ class Any_(LogicalReduction):
     def onnx(self, e: Any, x: str, axis: Axes = None, keepdims: bool = False) -> Any:
         if not e.in_types[0].size:
             return e.const(np.zeros(e.out_types[0].shape, bool))
-        return _any_true(e, x, axis, keepdims)
+        return any_true(e, x, axis, keepdims)
 
 
 class All(LogicalReduction):
@@ -223,4 +221,4 @@ class All(LogicalReduction):
     def onnx(self, e: Any, x: str, axis: Axes = None, keepdims: bool = False) -> Any:
         if not e.in_types[0].size:
             return e.const(np.ones(e.out_types[0].shape, bool))
-        return e.Not(_any_true(e, e.Not(x), axis, keepdims))
+        return e.Not(any_true(e, e.Not(x), axis, keepdims))

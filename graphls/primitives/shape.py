@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import accumulate, chain
 from math import prod
 from typing import Any
@@ -23,6 +23,7 @@ class Reshape(Primitive):
 
     half = "exact"
     flops_per_element = 0
+    is_view = True
     samples = (
         sample(f32(2, 6), shape=(3, 4)),
         sample(f32(2, 6), shape=(-1, 3)),
@@ -127,7 +128,16 @@ class Concat(Primitive):
         return tuple(pieces)
 
     def onnx(self, e: Any, *arrays: str, axis: int) -> Any:
-        return e.Concat(*arrays, axis=axis)
+        return joined(e, zip(arrays, (t.size for t in e.in_types), strict=True), axis)
+
+
+def joined(e: Any, parts: Iterable[tuple[str, int]], axis: int) -> str:
+    """ONNX tensors, given with their numbers of elements, behind each other along an axis.
+
+    Optimizers of ONNX Runtime divide by the size of a part that is a constant, so that an empty one ends the process.
+    """
+    names = [name for name, size in parts if size]
+    return str(e.Concat(*names, axis=axis) if len(names) > 1 else e.Identity(names[0]))
 
 
 def cut(shape: Shape, starts: Shape, stops: Shape, steps: Shape) -> list[range]:
@@ -217,8 +227,6 @@ class SliceGradient(Primitive):
         return e.slice(gg, starts=starts, stops=stops, steps=steps)
 
     def onnx(self, e: Any, g: str, shape: Shape, starts: Shape, stops: Shape, steps: Shape) -> Any:
-        if not e.in_types[0].size:
-            return e.const(np.zeros(shape), e.out_types[0].dtype)
         taken = cut(shape, starts, stops, steps)
         strides = [r.step if len(r) > 1 else 1 for r in taken]
         g = _spread(e, g, strides)

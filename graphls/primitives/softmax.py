@@ -8,7 +8,8 @@ import numpy as np
 
 from graphls.ir.build import Builder
 from graphls.ir.graph import Value
-from graphls.ir.types import Type
+from graphls.ir.types import Type, float64
+from graphls.primitives.elementary import exponential
 from graphls.primitives.primitive import Array, Primitive, f32, normalise_axis, require_float, sample
 
 _SAMPLES = (
@@ -49,7 +50,11 @@ class Softmax(AlongAxis):
         return e.sub(gy, e.mul(y, e.sum(gy, axis=(axis,), keepdims=True)))
 
     def onnx(self, e: Any, x: str, axis: int) -> Any:
-        return e.Softmax(x, axis=axis)
+        """In float64, where kernels lose what is nan or -inf, by the definition."""
+        if e.in_types[0].dtype is not float64:
+            return e.Softmax(x, axis=axis)
+        y = exponential(e, _less_largest(e, x, axis))
+        return e.Div(y, _total(e, y, axis))
 
 
 class LogSoftmax(AlongAxis):
@@ -63,4 +68,16 @@ class LogSoftmax(AlongAxis):
         return e.sub(g, e.mul(e.exp(y), e.sum(g, axis=(axis,), keepdims=True)))
 
     def onnx(self, e: Any, x: str, axis: int) -> Any:
-        return e.LogSoftmax(x, axis=axis)
+        """In float64, where kernels lose what is nan, by the definition."""
+        if e.in_types[0].dtype is not float64:
+            return e.LogSoftmax(x, axis=axis)
+        shifted = _less_largest(e, x, axis)
+        return e.Sub(shifted, e.Log(_total(e, exponential(e, shifted), axis)))
+
+
+def _less_largest(e: Any, x: str, axis: int) -> str:
+    return str(e.Sub(x, e.ReduceMax(x, e.ints([axis]), keepdims=1)))
+
+
+def _total(e: Any, x: str, axis: int) -> str:
+    return str(e.ReduceSum(x, e.ints([axis]), keepdims=1))

@@ -9,7 +9,9 @@ import numpy as np
 
 from graphls.ir.build import Builder
 from graphls.ir.graph import Value
-from graphls.primitives.functions import log_of_one_plus
+from graphls.ir.types import float64
+from graphls.primitives.elementary import exponential, exponential_minus_one, log_of_one_plus, polynomial
+from graphls.primitives.in_double import complementary_error_function, gaussian, inverse_error_function
 from graphls.primitives.primitive import Array, FloatElementwise, f32, sample
 
 _ANY = (sample(f32(2, 3)), sample(f32()), sample(f32(0, 2)))
@@ -27,16 +29,11 @@ class Expm1(FloatElementwise):
         return e.mul(g, e.exp(x))
 
     def onnx(self, e: Any, x: str) -> Any:
-        """(u - 1) * x / log(u) with u = exp(x) corrects the rounding of u (W. Kahan)."""
-        one, u = e.scalar(1.0), e.Exp(x)
-        less = e.Sub(u, one)
-        corrected = e.Mul(less, e.Div(x, e.Log(u)))
-        is_far = e.Or(e.Equal(less, e.scalar(-1.0)), e.Greater(u, e.scalar(1e4)))
-        return e.Where(e.Equal(u, one), x, e.Where(is_far, less, corrected))
+        return exponential_minus_one(e, x)
 
 
 class Logaddexp(FloatElementwise):
-    """log(exp(x) + exp(y)), broadcasting, which does not overflow."""
+    """log(exp(x) + exp(y)), broadcasting, which does not overflow; equal infinities share the gradient."""
 
     samples = (
         sample(f32(2, 3), f32(3)),
@@ -48,12 +45,16 @@ class Logaddexp(FloatElementwise):
         return np.logaddexp(x, y)
 
     def vjp(self, e: Builder, g: Value, x: Value, y: Value, out: Value) -> Any:
-        return e.mul(g, e.exp(e.sub(x, out))), e.mul(g, e.exp(e.sub(y, out)))
+        """The logistic function of the difference, which is 0 of equal infinities."""
+        infinite = e.equal(e.abs(x), e.constant(math.inf, x.type.dtype))
+        both, zero = e.logical_and(infinite, e.equal(x, y)), e.constant(0.0, x.type.dtype)
+        difference = e.sub(e.where(both, zero, x), e.where(both, zero, y))
+        return e.mul(g, e.sigmoid(difference)), e.mul(g, e.sigmoid(e.neg(difference)))
 
     def onnx(self, e: Any, x: str, y: str) -> Any:
         """The larger one plus log(1 + exp(-distance)), whose small results `log1p` keeps."""
         distance = e.Where(e.Equal(x, y), e.scalar(0.0), e.Abs(e.Sub(x, y)))
-        return e.Add(e.Max(x, y), log_of_one_plus(e, e.Exp(e.Neg(distance))))
+        return e.Add(e.Max(x, y), log_of_one_plus(e, exponential(e, e.Neg(distance))))
 
 
 _ERFC = (
@@ -64,7 +65,7 @@ _ERFC = (
 
 
 class Erfc(FloatElementwise):
-    """1 - erf(x), exact where it is tiny; the ONNX lowering has single precision for float64 too."""
+    """1 - erf(x), exact where it is tiny."""
 
     samples = (*_ANY, sample(f32(40), low=-6.0, high=9.0, gradient=False))
 
@@ -76,21 +77,16 @@ class Erfc(FloatElementwise):
         return e.mul(g, slope)
 
     def onnx(self, e: Any, x: str) -> Any:
+        if e.in_types[0].dtype is float64:
+            return complementary_error_function(e, x)
         size = e.Min(e.Abs(x), e.scalar(30.0))
         t = e.Reciprocal(e.Add(e.Mul(size, e.scalar(0.5)), e.scalar(1.0)))
-        tail = e.Mul(t, e.Exp(e.Sub(_polynomial(e, t, _ERFC), e.Mul(size, size))))
+        tail = e.Mul(e.Mul(t, e.Exp(polynomial(e, t, _ERFC))), gaussian(e, size))
         folded = e.Where(e.Less(x, e.scalar(0.0)), e.Sub(e.scalar(2.0), tail), tail)
         return e.Where(e.Equal(x, x), folded, x)
 
 
 _erfc = np.frompyfunc(math.erfc, 1, 1)
-
-
-def _polynomial(e: Any, x: str, coefficients: tuple[float, ...]) -> str:
-    result = e.scalar(coefficients[0])
-    for coefficient in coefficients[1:]:
-        result = e.Add(e.Mul(result, x), e.scalar(coefficient))
-    return str(result)
 
 
 _CENTRE = (
@@ -105,20 +101,18 @@ _TAIL = (
 
 
 class Erfinv(FloatElementwise):
-    """The number whose error function is x; infinite at -1 and 1, nan beyond.
-
-    The ONNX lowering has single precision for float64 too.
-    """
+    """The number whose error function is x; infinite at -1 and 1, nan beyond."""
 
     samples = (sample(f32(2, 3), low=-0.9, high=0.9), sample(f32(40), low=-0.9999, high=0.9999, gradient=False))
 
     def numpy(self, x: Array) -> Array:
-        """Giles's approximation, then two steps of Newton's method in float64."""
-        x64 = x.astype(np.float64)
-        y = _approximate_erfinv(x64)
+        """Giles's approximation, then two steps of Newton's method in float64, near 1 by what is missing there."""
+        size = np.abs(x.astype(np.float64))
+        y = _approximate_erfinv(size)
         for _ in range(2):
-            y = y - (np.asarray(_erf(y), np.float64) - x64) * (math.sqrt(math.pi) / 2 * np.exp(y * y))
-        return np.where(np.abs(x) == 1, np.copysign(np.inf, x), y).astype(x.dtype)
+            missing = np.where(size < 0.5, _array(_erf(y)) - size, 1 - size - _array(_erfc(y)))
+            y = y - missing * (math.sqrt(math.pi) / 2 * np.exp(y * y))
+        return np.asarray(np.copysign(np.where(size == 1, np.inf, y), x), x.dtype)
 
     def vjp(self, e: Builder, g: Value, x: Value, y: Value) -> Any:
         return e.mul(g, e.mul(e.exp(e.square(y)), math.sqrt(math.pi) / 2))
@@ -126,13 +120,19 @@ class Erfinv(FloatElementwise):
     def onnx(self, e: Any, x: str) -> Any:
         one = e.scalar(1.0)
         w = e.Neg(e.Log(e.Mul(e.Sub(one, x), e.Add(one, x))))
-        centre = _polynomial(e, e.Sub(w, e.scalar(2.5)), _CENTRE)
-        tail = _polynomial(e, e.Sub(e.Sqrt(e.Max(w, e.scalar(1.0))), e.scalar(3.0)), _TAIL)
+        centre = polynomial(e, e.Sub(w, e.scalar(2.5)), _CENTRE)
+        tail = polynomial(e, e.Sub(e.Sqrt(e.Max(w, e.scalar(1.0))), e.scalar(3.0)), _TAIL)
         y = e.Mul(x, e.Where(e.Less(w, e.scalar(5.0)), centre, tail))
+        if e.in_types[0].dtype is float64:
+            return inverse_error_function(e, x, y)
         return e.Where(e.Equal(e.Abs(x), one), e.Mul(x, e.scalar(np.inf)), y)
 
 
 _erf = np.frompyfunc(math.erf, 1, 1)
+
+
+def _array(values: Any) -> Array:
+    return np.asarray(values, np.float64)
 
 
 def _approximate_erfinv(x: Array) -> Array:

@@ -1,40 +1,41 @@
-"""Trigonometric and hyperbolic functions and their inverses; ONNX has them in single precision only."""
+"""Trigonometric and hyperbolic functions and their inverses."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
 
 from graphls.ir.build import Builder
 from graphls.ir.graph import Value
-from graphls.ir.types import float32, float64
+from graphls.ir.types import float16, float64
+from graphls.primitives import in_double
+from graphls.primitives.elementary import is_negative, with_sign_of
 from graphls.primitives.primitive import Array, FloatElementwise, f32, of, sample
 
 _ANY = (sample(f32(2, 3)), sample(f32()), sample(f32(0, 2)), sample(of(float64, 5)))
 _INSIDE = (sample(f32(2, 3), low=-0.9, high=0.9), sample(f32(), low=-0.9, high=0.9), sample(f32(0, 2)))
 
 
-class SinglePrecision(FloatElementwise, abstract=True):
-    """A function whose ONNX operator takes float32 only."""
+class Composed(FloatElementwise, abstract=True):
+    """A function whose ONNX operator takes float32 only, and what it is made of in float64."""
 
     operator: ClassVar[str]
+    in_double: ClassVar[Callable[[Any, str], str]]
 
     def onnx(self, e: Any, x: str) -> Any:
-        return _in_single(e, self.operator, x)
+        if e.in_types[0].dtype is not float64:
+            return e.operator(self.operator, [x])
+        return type(self).in_double(e, x)
 
 
-def _in_single(e: Any, operator: str, x: str) -> Any:
-    if e.in_types[0].dtype is not float64:
-        return e.operator(operator, [x])
-    return e.cast(e.operator(operator, [e.cast(x, float32)]), float64)
-
-
-class Tan(SinglePrecision):
+class Tan(Composed):
     """The tangent of an angle in radians."""
 
     samples = _ANY
     operator = "Tan"
+    in_double = in_double.tangent
 
     def numpy(self, x: Array) -> Array:
         return np.tan(x)
@@ -43,11 +44,12 @@ class Tan(SinglePrecision):
         return e.mul(g, e.add(e.square(y), 1.0))
 
 
-class Asin(SinglePrecision):
+class Asin(Composed):
     """The angle from -pi / 2 to pi / 2 whose sine is x; nan outside of [-1, 1]."""
 
     samples = _INSIDE
     operator = "Asin"
+    in_double = in_double.arcsine
 
     def numpy(self, x: Array) -> Array:
         return np.arcsin(x)
@@ -56,11 +58,12 @@ class Asin(SinglePrecision):
         return e.mul(g, e.rsqrt(_one_minus_square(e, x)))
 
 
-class Acos(SinglePrecision):
+class Acos(Composed):
     """The angle from 0 to pi whose cosine is x; nan outside of [-1, 1]."""
 
     samples = _INSIDE
     operator = "Acos"
+    in_double = in_double.arccosine
 
     def numpy(self, x: Array) -> Array:
         return np.arccos(x)
@@ -74,11 +77,12 @@ def _one_minus_square(e: Builder, x: Value) -> Any:
     return e.mul(e.sub(1.0, x), e.add(x, 1.0))
 
 
-class Atan(SinglePrecision):
+class Atan(Composed):
     """The angle from -pi / 2 to pi / 2 whose tangent is x."""
 
     samples = _ANY
     operator = "Atan"
+    in_double = in_double.arctangent
 
     def numpy(self, x: Array) -> Array:
         return np.arctan(x)
@@ -101,30 +105,42 @@ class Atan2(FloatElementwise):
         return np.arctan2(y, x)
 
     def vjp(self, e: Builder, g: Value, y: Value, x: Value, out: Value) -> Any:
-        share = e.div(g, e.add(e.square(x), e.square(y)))
-        return e.mul(share, x), e.neg(e.mul(share, y))
+        """x and -y over x ** 2 + y ** 2, whose squares are of numbers of 1 at most; 0 at (0, 0)."""
+        scale = _scale(e, e.maximum(e.abs(x), e.abs(y)))
+        wide, high = e.div(x, scale), e.div(y, scale)
+        share = e.div(e.div(g, scale), _safe(e, e.add(e.square(wide), e.square(high))))
+        return e.mul(share, wide), e.neg(e.mul(share, high))
 
     def onnx(self, e: Any, y: str, x: str) -> Any:
         """atan(|y| / |x|), turned into the quadrant; of two infinities the ratio is 1, of two zeros 0."""
         zero, high, wide = e.scalar(0.0), e.Abs(y), e.Abs(x)
         infinite = e.And(e.Equal(high, e.scalar(np.inf)), e.Equal(wide, e.scalar(np.inf)))
         ratio = e.Where(infinite, e.scalar(1.0), e.Div(high, wide))
-        angle = _in_single(e, "Atan", e.Where(e.And(e.Equal(high, zero), e.Equal(wide, zero)), zero, ratio))
-        angle = e.Where(_is_negative(e, x), e.Sub(e.scalar(np.pi), angle), angle)
-        return e.Where(_is_negative(e, y), e.Neg(angle), angle)
+        ratio = e.Where(e.And(e.Equal(high, zero), e.Equal(wide, zero)), zero, ratio)
+        angle = in_double.arctangent(e, ratio) if e.in_types[0].dtype is float64 else e.Atan(ratio)
+        angle = e.Where(is_negative(e, x), e.Sub(e.scalar(np.pi), angle), angle)
+        return with_sign_of(e, y, angle)
 
 
-def _is_negative(e: Any, x: str) -> str:
-    """Whether the sign is minus, also that of -0.0."""
-    zero = e.scalar(0.0)
-    return str(e.Or(e.Less(x, zero), e.Less(e.Reciprocal(x), zero)))
+def _scale(e: Builder, size: Value) -> Any:
+    """A size as a finite number that is not 0, of which second derivatives take no notice."""
+    dtype = size.type.dtype
+    largest = e.constant(6e4 if dtype is float16 else 1e30, dtype)
+    return e.stop_gradient(_safe(e, e.minimum(size, largest)))
 
 
-class Sinh(SinglePrecision):
+def _safe(e: Builder, x: Value) -> Any:
+    """x, and 1 where it is 0."""
+    dtype = x.type.dtype
+    return e.where(e.equal(x, e.constant(0.0, dtype)), e.constant(1.0, dtype), x)
+
+
+class Sinh(Composed):
     """The hyperbolic sine."""
 
     samples = _ANY
     operator = "Sinh"
+    in_double = in_double.hyperbolic_sine
 
     def numpy(self, x: Array) -> Array:
         return np.sinh(x)
@@ -133,11 +149,12 @@ class Sinh(SinglePrecision):
         return e.mul(g, e.cosh(x))
 
 
-class Cosh(SinglePrecision):
+class Cosh(Composed):
     """The hyperbolic cosine."""
 
     samples = _ANY
     operator = "Cosh"
+    in_double = in_double.hyperbolic_cosine
 
     def numpy(self, x: Array) -> Array:
         return np.cosh(x)
@@ -146,24 +163,29 @@ class Cosh(SinglePrecision):
         return e.mul(g, e.sinh(x))
 
 
-class Asinh(SinglePrecision):
+class Asinh(Composed):
     """The number whose hyperbolic sine is x."""
 
     samples = _ANY
     operator = "Asinh"
+    in_double = in_double.area_hyperbolic_sine
 
     def numpy(self, x: Array) -> Array:
         return np.arcsinh(x)
 
     def vjp(self, e: Builder, g: Value, x: Value, y: Value) -> Any:
-        return e.mul(g, e.rsqrt(e.add(e.square(x), 1.0)))
+        """1 / sqrt(x ** 2 + 1), whose square is of a number of 1 at most."""
+        scale = _scale(e, e.maximum(e.abs(x), e.constant(1.0, x.type.dtype)))
+        length = e.sqrt(e.add(e.square(e.div(x, scale)), e.square(e.reciprocal(scale))))
+        return e.div(e.div(g, scale), length)
 
 
-class Acosh(SinglePrecision):
+class Acosh(Composed):
     """The number of 0 or more whose hyperbolic cosine is x; nan below 1."""
 
     samples = (sample(f32(2, 3), low=1.2, high=3.0), sample(f32(), low=1.2, high=3.0), sample(f32(0, 2)))
     operator = "Acosh"
+    in_double = in_double.area_hyperbolic_cosine
 
     def numpy(self, x: Array) -> Array:
         return np.arccosh(x)
@@ -172,11 +194,12 @@ class Acosh(SinglePrecision):
         return e.mul(g, e.mul(e.rsqrt(e.sub(x, 1.0)), e.rsqrt(e.add(x, 1.0))))
 
 
-class Atanh(SinglePrecision):
+class Atanh(Composed):
     """The number whose hyperbolic tangent is x; an infinity at -1 and 1, nan beyond."""
 
     samples = _INSIDE
     operator = "Atanh"
+    in_double = in_double.area_hyperbolic_tangent
 
     def numpy(self, x: Array) -> Array:
         return np.arctanh(x)

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from graphls.ir.graph import Graph, Node, Value, uses
-from graphls.passes.order import VIEWS
 
 Delayed = Callable[[Sequence[Node], Iterable[Value]], Mapping[Value, Node]]
 """Which nodes of a block that yields some values are not computed where they stand; see backends/finite.py."""
@@ -51,8 +50,9 @@ class Lifetimes:
     def _run(self, node: Node) -> None:
         tick = len(self.ticks)
         self.ticks.append(node)
-        if node.primitive.name in VIEWS:
-            self._owners.setdefault(node.output, node.inputs[0])
+        if node.primitive.is_view and not node.regions:
+            for value, operand in zip(node.outputs, node.inputs, strict=False):
+                self._owners.setdefault(value, operand)
         elif not is_held(node):
             self._make(node, node.outputs, tick)
         for region in node.regions:

@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 
 from graphls.ir.flops import own_flops, region_runs, runs
 from graphls.ir.graph import PHASES, Graph, Node, Value
-from graphls.passes.order import ALIASES, VIEWS
 
-COPIES = VIEWS | {"cast", "transpose"}
-"""Primitives that give a parameter in another form; what takes that reads the parameter."""
+COPIES = ("cast", "transpose")
+"""Primitives that give a parameter in another form, as views do; what takes that reads the parameter."""
 
 
 @dataclass
@@ -35,25 +34,42 @@ class Measures:
 def measure(graph: Graph) -> Measures:
     """Go over the nodes of a graph once, those of regions included."""
     found = Measures()
+    unmade = not_computed(graph)
     memory, copies = Memory(found), {state: state for state in graph.states}
     _note_copies(copies, graph)
     for node, times in runs(graph.nodes):
+        times = 0 if node in unmade else times
         count = times * own_flops(node)
         found.phase_nodes[node.phase] += 1
         found.phase_flops[node.phase] += count
         if node.phase == "forward":
             found.flops[node.scope] += count
         read = [copies[value] for value in node.inputs if value in copies]
-        if read and not (node.primitive.name in COPIES or node.primitive.on_host):
+        if read and not (_is_copy(node) or node.primitive.on_host):
             found.states.setdefault((node.phase, node.scope), {}).update(dict.fromkeys(read))
         memory.note(node, times)
     return found
 
 
+def not_computed(graph: Graph) -> set[Node]:
+    """The products that only an overflow check would read, which are made where bounds say too little."""
+    from graphls.backends.finite import only_checked
+
+    found = set(only_checked(graph.nodes, (*graph.outputs, *(w.value for w in graph.writes))).values())
+    for node in graph.nodes:
+        for region in node.regions:
+            found |= not_computed(region)
+    return found
+
+
+def _is_copy(node: Node) -> bool:
+    return node.primitive.name in COPIES or (node.primitive.is_view and not node.regions)
+
+
 def _note_copies(copies: dict[Value, Value], graph: Graph) -> None:
     """Find the values that are a state in another form, made by any cell, or that begin as one in a loop."""
     for node in graph.nodes:
-        if node.primitive.name in COPIES and node.inputs[0] in copies:
+        if _is_copy(node) and node.inputs[0] in copies:
             copies[node.outputs[0]] = copies[node.inputs[0]]
         for region in node.regions:
             pairs = zip(region.inputs, node.inputs, strict=False)
@@ -88,9 +104,9 @@ class Memory:
         if name == "cond":
             chosen = next(region for region, times in region_runs(node) if times)
             self._join(node.outputs, chosen.outputs)
-        elif name in ALIASES:
+        elif node.primitive.is_view:
             self._join(node.outputs, node.inputs[: len(node.outputs)])
-        return name in ("constant", "cond") or name in ALIASES
+        return name in ("constant", "cond") or node.primitive.is_view
 
     def _join(self, results: tuple[Value, ...], sources: tuple[Value, ...]) -> None:
         for result, source in zip(results, sources, strict=True):

@@ -48,14 +48,14 @@ def backward_of(
     sensitivity: Any = None,
     has_aux: bool = False,
 ) -> tuple[list[Symbol], list[Symbol]]:
-    """The gradients of a call by positional inputs and by weights."""
-    floats = float_results(tracer, record, has_aux)
+    """The gradients of a call by positional inputs and by weights; zeros where no number comes out of it."""
+    results = tensor_results(tracer, record, has_aux)
     inputs = [tracer.value(record.inputs[i]) for i in positions]
     before = dict(tracer.writes[: record.start])
     states = [before.get(p) or tracer.state(p) for p in weights]
     with tracer.phase("backward"):
-        given = seeds(tracer, floats, sensitivity)
-        gradients = emit_gradient(tracer, floats, given, [*inputs, *states], record)
+        given = seeds(tracer, results, sensitivity)
+        gradients = emit_gradient(tracer, given, [*inputs, *states], record)
     return gradients[: len(inputs)], gradients[len(inputs) :]
 
 
@@ -67,25 +67,21 @@ def tangents_of(
     The gradient is linear in the sensitivities: its own gradient by them, with the vectors as sensitivities, is that
     (Griewank and Walther, 2008, section 3.2 the other way round).
     """
-    floats = float_results(tracer, record, has_aux)
+    floats = [v for v in tensor_results(tracer, record, has_aux) if v.type.dtype.is_float]
     inputs = [tracer.value(record.inputs[i]) for i in positions]
     with tracer.phase("backward"):
         zeros = [tracer.zeros(v.type) for v in floats]
         variables = [tracer.emit("depend", (v,), {})[0] for v in zeros]
-        gradients = [tracer.value(g) for g in emit_gradient(tracer, floats, variables, inputs, record)]
-        given = [seed(tracer, v, along) for v, along in zip(gradients, vectors, strict=True)]
+        slopes = emit_gradient(tracer, list(zip(floats, variables, strict=True)), inputs, record)
+        given = [(g.value, seed(tracer, g.value, along)) for g, along in zip(slopes, vectors, strict=True)]
         inner = CallRecord(None, tuple(map(Symbol, variables)), (), record.start, record.end)
-        return emit_gradient(tracer, gradients, given, variables, inner)
+        return emit_gradient(tracer, given, variables, inner)
 
 
-def float_results(tracer: Tracer, record: CallRecord, has_aux: bool = False) -> list[Value]:
-    """The float outputs of a call; raises GraphTypeError where there is none."""
+def tensor_results(tracer: Tracer, record: CallRecord, has_aux: bool = False) -> list[Value]:
+    """The tensors that a call gave, without those that are beside what is differentiated."""
     of = _without_aux(record.outputs) if has_aux else record.outputs
-    results = [tracer.value(leaf) for leaf in leaves(of) if is_tensor(leaf)]
-    floats = [v for v in results if v.type.dtype.is_float]
-    if not floats:
-        raise GraphTypeError("There is no floating point output to differentiate.", user_location())
-    return floats
+    return [tracer.value(leaf) for leaf in leaves(of) if is_tensor(leaf)]
 
 
 def _without_aux(outputs: Any) -> Any:
@@ -95,28 +91,40 @@ def _without_aux(outputs: Any) -> Any:
 
 
 def emit_gradient(
-    tracer: Tracer, results: Sequence[Value], seeds: Sequence[Value], sources: Sequence[Value], record: CallRecord
+    tracer: Tracer, results: Sequence[tuple[Value, Value]], sources: Sequence[Value], record: CallRecord
 ) -> list[Symbol]:
-    floats = list(dict.fromkeys(v for v in sources if v.type.dtype.is_float))
+    """The gradients of results, which come with their sensitivities, by sources.
+
+    Those by integers have a node of their own, as other rules hold for them. A gradient by floats is that of the float
+    results only, and one by what is no number is zero.
+    """
     inputs = [tracer.value(leaf) for leaf in leaves(record.inputs) if isinstance(leaf, Symbol)]
-    constants = [v for v in dict.fromkeys(inputs) if v not in floats]
-    attrs = {"of": len(results), "wrt": len(floats)}
-    outputs = tracer.emit("gradient", (*results, *seeds, *floats, *constants), attrs) if floats else ()
-    found = dict(zip(floats, outputs, strict=True))
+    found: dict[Value, Value] = {}
+    for kinds in (("float",), ("float", "int", "uint")):
+        pairs = [pair for pair in results if pair[0].type.dtype.kind in kinds]
+        by = [v for v in dict.fromkeys(sources) if v.type.dtype.kind in kinds and v not in found]
+        if pairs and by:
+            constants = [v for v in dict.fromkeys(inputs) if v not in by]
+            operands = (*(v for v, _ in pairs), *(s for _, s in pairs), *by, *constants)
+            outputs = tracer.emit("gradient", operands, {"of": len(pairs), "wrt": len(by)})
+            found.update(zip(by, outputs, strict=True))
     return [Symbol(found[v] if v in found else tracer.zeros(v.type)) for v in sources]
 
 
-def seeds(tracer: Tracer, results: Sequence[Value], sensitivity: Any) -> list[Value]:
-    """The sensitivities, in the types of the results."""
+def seeds(tracer: Tracer, results: Sequence[Value], sensitivity: Any) -> list[tuple[Value, Value]]:
+    """The numbers among results with their sensitivities: ones, or what is given for all results, or for the floats."""
+    numbers = [v for v in results if v.type.dtype.kind in ("float", "int", "uint")]
     if sensitivity is None:
-        return [seed(tracer, v, 1.0) for v in results]
+        return [(v, seed(tracer, v, 1)) for v in numbers]
+    floats = [v for v in results if v.type.dtype.is_float]
     given = [leaf for leaf in leaves(sensitivity) if leaf is not None]
-    if len(given) != len(results):
+    takers = next((vs for vs in (results, numbers, floats) if len(vs) == len(given)), None)
+    if takers is None:
         raise GraphValueError(
             f"The function has {len(results)} outputs and got {len(given)} sensitivities; give one for each.",
             user_location(),
         )
-    return [seed(tracer, v, s) for v, s in zip(results, given, strict=True)]
+    return [(v, seed(tracer, v, s)) for v, s in zip(takers, given, strict=True) if v in numbers]
 
 
 def seed(tracer: Tracer, result: Value, sensitivity: Any) -> Value:

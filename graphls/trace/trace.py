@@ -12,13 +12,15 @@ import numpy as np
 
 from graphls import dispatch
 from graphls.ir.errors import GraphlsError, TraceError
-from graphls.ir.graph import Graph, Location, Value, Write, needs, walk
+from graphls.ir.graph import Graph, Value, Write, needs, walk
 from graphls.ir.types import int64, type_of
 from graphls.parameter import Parameter
-from graphls.source import is_own, location_of, user_location
+from graphls.reports import Report
+from graphls.source import too_deep, user_location
 from graphls.tensor import Symbol, Tensor, is_tensor
 from graphls.trace.branches import explore
 from graphls.trace.frames import Frame
+from graphls.trace.results import check_results
 from graphls.trace.rewriting.functions import rewritten
 from graphls.trace.states import copies
 from graphls.trace.tracer import CellCall, Tracer
@@ -34,6 +36,7 @@ class Traced:
     outputs: Any
     cells: tuple[Any, ...] = ()
     calls: tuple[CellCall, ...] = ()
+    reports: tuple[Report, ...] = ()
 
 
 def trace(
@@ -59,11 +62,15 @@ def trace(
     dispatch.push_tracer(tracer)
     try:
         called = rewritten(function)
-        return _finished(tracer, tuple(inputs), explore(tracer, lambda: called(*copies(symbols))))
+        results = explore(tracer, lambda: called(*copies(symbols)))
+        check_results(function, results, has_effect=bool(tracer.written))
+        return _finished(tracer, tuple(inputs), results)
+    except GraphlsError:
+        raise
     except NameError as error:
         raise _without_value(tracer, error) from error
     except RecursionError as error:
-        raise TraceError(_TOO_DEEP, _line_of(error)) from error
+        raise too_deep(error) from None
     finally:
         dispatch.pop_tracer()
 
@@ -72,22 +79,6 @@ def _without_value(tracer: Tracer, error: NameError) -> Exception:
     """The error with the reason why a variable has no value, where a branch or a loop on a tensor is the reason."""
     name = next(iter(re.findall(r"'(\w+)'", str(error))), "")
     return error if isinstance(error, GraphlsError) else tracer.unbound.get(name, error)
-
-
-_TOO_DEEP = (
-    "Conditions and calls nest too deep here, as where a function calls itself until a tensor says that it ends; "
-    "use a loop."
-)
-
-
-def _line_of(error: BaseException) -> Location | None:
-    """The user's line where an error arose."""
-    traceback, found = error.__traceback__, None
-    while traceback is not None:
-        if not is_own(traceback.tb_frame.f_code.co_filename):
-            found = traceback
-        traceback = traceback.tb_next
-    return None if found is None else location_of(found.tb_frame.f_code.co_filename, found.tb_lineno)
 
 
 def _finished(tracer: Tracer, inputs: tuple[Value, ...], results: Any) -> Traced:
@@ -108,7 +99,8 @@ def _finished(tracer: Tracer, inputs: tuple[Value, ...], results: Any) -> Traced
     _refuse_strangers(graph)
     parameters = {v.name: p for p, v in tracer.states.items()}
     tree = map_leaves(lambda leaf: _PLACE if is_tensor(leaf) else leaf, results)
-    return Traced(graph, parameters, tree, tuple(tracer.cells.values()), tuple(tracer.cell_calls))
+    cells, calls, reports = tuple(tracer.cells.values()), tuple(tracer.cell_calls), tuple(tracer.reports)
+    return Traced(graph, parameters, tree, cells, calls, reports)
 
 
 def _refuse_strangers(graph: Graph) -> None:

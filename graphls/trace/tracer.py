@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,6 +18,7 @@ from graphls.ir.graph import Graph, Value
 from graphls.ir.registry import lookup
 from graphls.ir.types import DType, Type, type_of
 from graphls.parameter import Parameter
+from graphls.reports import Report
 from graphls.source import user_location
 from graphls.tensor import Symbol, Tensor, array_of, is_tensor
 from graphls.trace.branches import Fork, explore
@@ -84,6 +85,8 @@ class Tracer:
     cell_calls: list[CellCall] = field(default_factory=list)
     made: dict[Value, int] = field(default_factory=dict)
     windows: dict[Any, Value] = field(default_factory=dict)
+    reports: list[Report] = field(default_factory=list)
+    loops: int = 0
 
     # -- values -----------------------------------------------------------------------------------------------
 
@@ -174,12 +177,26 @@ class Tracer:
 
     def scratch(self, name: str, type: Type) -> StateSymbol:
         """A new scratch tensor; the same one where a construct is traced once more for another answer."""
+        made = self.kept("scratch", lambda: Scratch(np.zeros(type.shape, type.dtype.numpy), name))
+        return StateSymbol(self, made, ())
+
+    def kept(self, kind: str, make: Callable[[], Any]) -> Any:
+        """What `make` gives, once: the same object where a construct is traced once more for another answer."""
         frame = self.frames[-1]
-        recorded = frame.replayed("scratch")
+        recorded = frame.replayed(kind)
         if recorded is None:
-            recorded = Recorded("scratch", Scratch(np.zeros(type.shape, type.dtype.numpy), name))
+            recorded = Recorded(kind, make())
             frame.record(recorded)
-        return StateSymbol(self, recorded.outputs, ())
+        return recorded.outputs
+
+    @contextmanager
+    def inside_loop(self) -> Iterator[None]:
+        """Trace one time of a loop, which is traced again where it writes states that are not carried yet."""
+        self.loops += 1
+        try:
+            yield
+        finally:
+            self.loops -= 1
 
     def read(self, parameter: Parameter) -> Value:
         """The current value as the running cell sees it: cast where the cell has `to_float`."""

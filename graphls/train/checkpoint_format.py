@@ -198,8 +198,8 @@ def _joined(tag: str, pieces: list[Piece]) -> Entry:
     dims, kind, content = pieces[0]
     if any(piece[:2] != (dims, kind) for piece in pieces):
         raise GraphValueError(f"the slices of {tag!r} differ in shape or dtype")
-    if len(pieces) > 1:
-        content = memoryview(b"".join(piece.content for piece in pieces))
+    if len(pieces) > 1:  # an array, which whoever loads it can keep; bytes would have to be copied once more
+        content = np.concatenate([np.frombuffer(piece.content, np.uint8) for piece in pieces]).data
     if kind == STRING:
         return _string(tag, content)
     dtype = TYPES.get(kind)
@@ -218,8 +218,7 @@ def _string(tag: str, content: memoryview) -> str:
 def _array(tag: str, dims: tuple[int, ...], dtype: DType, content: memoryview) -> np.ndarray[Any, Any]:
     if dims == (0,) and len(content) == dtype.itemsize:
         dims = ()  # older versions write a tensor of shape () so
-    if len(dims) > MOST_AXES or min(dims, default=0) < 0 or prod(n or 1 for n in dims) > LARGEST:
-        raise GraphValueError(f"{tag!r} has the impossible shape {_shortened(dims)}")
+    _check_shape(tag, dims)
     if prod(dims) * dtype.itemsize != len(content):
         raise GraphValueError(
             f"{tag!r} has the shape {_shortened(dims)} in {dtype!r} and {len(content)} bytes, which do not fit together"
@@ -230,10 +229,17 @@ def _array(tag: str, dims: tuple[int, ...], dtype: DType, content: memoryview) -
 def array_of_bytes(
     name: str, shape: Sequence[int], dtype: DType, content: memoryview | bytearray
 ) -> np.ndarray[Any, Any]:
-    """The array of so many bytes; raises GraphValueError for booleans that are none."""
+    """The array of so many bytes; raises GraphValueError for impossible shapes and for booleans that are none."""
+    _check_shape(name, tuple(shape))
     if dtype is bool_ and len(content) and np.frombuffer(content, np.uint8).max() > 1:
         raise GraphValueError(f"{name!r} holds booleans that are neither 0 nor 1")
     return np.frombuffer(content, dtype.numpy).reshape(shape)
+
+
+def _check_shape(name: str, dims: tuple[int, ...]) -> None:
+    """Raise GraphValueError for a shape that no array has, also where it has no elements."""
+    if len(dims) > MOST_AXES or min(dims, default=0) < 0 or prod(n or 1 for n in dims) > LARGEST:
+        raise GraphValueError(f"{name!r} has the impossible shape {_shortened(dims)}")
 
 
 def _shortened(dims: tuple[int, ...]) -> str:

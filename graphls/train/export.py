@@ -39,7 +39,7 @@ def export(
 
     with _evaluating(net):
         traced = trace_graph(net, *inputs)
-    graph = as_pipeline(DEFAULT_PASSES.format(mode="outputs")).run(traced.graph, source="trace").graph
+    graph = as_pipeline(DEFAULT_PASSES).run(traced.graph, source="trace").graph
     states = {state.name: traced.parameters[state.name].asnumpy() for state in graph.states}
     model = checked(inference_model, graph, states)
     text = os.fsdecode(file_name)

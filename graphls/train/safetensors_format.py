@@ -54,8 +54,9 @@ def decode(data: bytes) -> dict[str, Entry]:
         found = package.deserialize(data)
     except package.SafetensorError as error:
         raise GraphValueError(f"it is no file of safetensors ({error})") from None
+    header = _header(data)
     arrays: dict[str, Entry] = {name: _array(name, tensor) for name, tensor in found}
-    return dict(sorted(arrays.items())) | _strings(data)
+    return dict(sorted(arrays.items())) | _strings(header)
 
 
 def _dense(entry: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -69,10 +70,25 @@ def _array(name: str, tensor: Mapping[str, Any]) -> np.ndarray[Any, Any]:
     return array_of_bytes(name, tensor["shape"], dtype, tensor["data"])
 
 
-def _strings(data: bytes) -> dict[str, str]:
-    """The strings in the metadata of a file whose tensors have been read already."""
+def _header(data: bytes) -> dict[str, Any]:
+    """The header of a file that safetensors has read, which takes the last of two tensors of one name."""
     end = 8 + int.from_bytes(data[:8], "little")
-    found = json.loads(data[8:end]).get(METADATA) or {}
+    header: dict[str, Any] = json.loads(data[8:end], object_pairs_hook=_distinct)
+    return header
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise GraphValueError(f"the name {name!r} stands in it twice")
+        found[name] = value
+    return found
+
+
+def _strings(header: dict[str, Any]) -> dict[str, str]:
+    """The strings in the metadata of a file."""
+    found = header.get(METADATA) or {}
     return {key.removeprefix(OURS): text for key, text in found.items() if key.startswith(OURS)}
 
 

@@ -30,6 +30,7 @@ class Free:
 
     name = "free"
     on_host = False
+    is_view = False
 
     def result_types(
         self, types: tuple[Type, ...], attrs: Mapping[str, Any], regions: tuple[Any, ...] = ()

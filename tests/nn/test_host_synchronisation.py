@@ -61,6 +61,7 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         get_available_providers=lambda: list(ort.PROVIDERS.values()),
     )
     monkeypatch.setattr(ort, "load_runtime", lambda: made_up)
+    monkeypatch.setattr(ort, "check_provider", lambda session, device: None)
     found: list[str] = []
     read = ort.DeviceBuffer.numpy
     monkeypatch.setattr(ort.DeviceBuffer, "numpy", lambda buffer: found.append("read") or read(buffer))

@@ -344,12 +344,13 @@ class Hidden(nn.Cell):
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize(("mode", "skips"), [("outputs", False), ("window", True)])
-def test_a_window_sees_what_branches_make(backend: str, mode: str, skips: bool) -> None:
+@pytest.mark.parametrize("passes", [None, "gradient, overflow, fold, dce, order"])
+def test_a_window_sees_what_branches_make(backend: str, mode: str, skips: bool, passes: Any) -> None:
     net = Hidden()
     optimizer = nn.SGD(net.trainable_params(), 0.1)
     cell = nn.TrainOneStepWithLossScaleCell(net, optimizer, nn.FixedLossScaleUpdateCell(4.0))
     x = np.ones(3, F32)
-    step = graphls.compile(cell, x, backend=backend, overflow_mode=mode)
+    step = graphls.compile(cell, x, backend=backend, overflow_mode=mode, passes=passes)
     assert not bool(step(-x)[1])
     assert bool(step(x * F32(10))[1]) is skips
 

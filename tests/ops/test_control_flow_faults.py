@@ -86,6 +86,7 @@ graph @f(%x: f32[4], %h: f32[]) {
     %p = greater(%d, %h) : bool[]
     yield %p
   } region(%e: f32[]) {
+    %p2 = greater(%e, %h) : bool[]
     yield %e
   }
   return %last, %rows, %v
@@ -102,8 +103,9 @@ graph @f(%x: f32[4], %h: f32[]) {
         ("%r: f32[])", "%r: f32[4])", r"A region of scan takes f32\[\], f32\[\], not f32\[\], f32\[4\]"),
         ("{carries=1", "{carries=2", r"The region of scan|length 4 takes|A region of scan takes"),
         ("yield %p", "yield %d", r"The condition of while_loop is one bool\[\], not f32\[\]"),
-        ("yield %e", "yield %e, %e", r"The region of while_loop carries f32\[\] and yields f32\[\], f32\[\]"),
-        ("} region(%e: f32[]) {\n    yield %e\n  }", "}", "while_loop takes 2 regions, not 1"),
+        ("yield %e", "yield %e, %e", r"while_loop gives f32\[\], f32\[\?\] here, not f32\[\]"),
+        ("yield %e", "yield %p2", r"The region of while_loop carries f32\[\] and yields bool\[\]"),
+        ("} region(%e: f32[]) {\n    %p2 = greater(%e, %h) : bool[]\n    yield %e\n  }", "}", "takes 2 regions, not 1"),
     ],
 )
 def test_loops_whose_parts_do_not_fit_do_not_verify(old: str, new: str, text: str) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import resource
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -154,3 +156,14 @@ class Moded(nn.Cell):
 def context(**told: Any) -> train.RunContext:
     """What a hook is called with."""
     return train.RunContext(InternalCallbackParam(told))
+
+
+@contextmanager
+def file_size_limit(size: int) -> Iterator[None]:
+    """What a full disk is like: writing fails in the middle."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)

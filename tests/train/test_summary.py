@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import struct
 import sys
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 
 import graphls
 from graphls import nn, train
-from graphls.ir.errors import GraphlsError
+from graphls.ir.errors import GraphFileError, GraphlsError
 from graphls.train.callbacks import InternalCallbackParam
-from tests.train.standins import Loss, Rows, line, linear
+from tests.train.standins import Loss, Rows, file_size_limit, line, linear
 
 
 def events(folder: Path) -> dict[str, dict[int, Any]]:
@@ -134,3 +136,67 @@ def test_without_tensorboardx_it_says_what_to_install(monkeypatch: pytest.Monkey
     monkeypatch.setitem(sys.modules, "tensorboardX", None)
     with pytest.raises(RuntimeError, match=r'pip install "graphls\[train\]"'):
         train.SummaryRecord(tmp_path)
+
+
+WRONG_VALUES = [
+    ("scalar", "a", np.ones(3)), ("scalar", "a", "x"), ("scalar", "a", None), ("scalar", "a", 1j), ("scalar", 3, 1.0),
+    ("scalar", None, 1.0), ("scalar", "", 1.0), ("histogram", "a", ["x"]), ("histogram", "a", np.zeros(0)),
+    ("histogram", "a", [[1], [1, 2]]), ("histogram", "a", object()), ("image", "a", np.ones((3, 3))),
+    ("image", "a", "x"), ("image", "a", np.ones((1, 5, 3, 3))), ("image", "a", np.ones((0, 3, 3, 3))), ([], "a", 1.0),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "name", "value"), WRONG_VALUES)
+def test_values_that_no_file_shows(tmp_path: Path, kind: Any, name: Any, value: Any) -> None:
+    with train.SummaryRecord(tmp_path) as record, pytest.raises(GraphlsError, match=r"test_summary\.py"):
+        record.add_value(kind, name, value)
+
+
+@pytest.mark.parametrize("step", ["x", None, 1.5, True, -1, 2**70])
+def test_steps_are_numbers_from_zero_on(tmp_path: Path, step: Any) -> None:
+    with train.SummaryRecord(tmp_path) as record, pytest.raises(GraphlsError, match="The step of a summary is"):
+        record.record(step)
+
+
+@pytest.mark.parametrize("directory", ["file", "file/below", "a\0b", "n" * 300])
+def test_directories_that_cannot_be_made(tmp_path: Path, directory: str) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(GraphFileError, match="cannot be written"):
+        train.SummaryRecord(f"{tmp_path}/{directory}")
+
+
+@pytest.mark.parametrize("wanted", [{"histogram_regular": "("}, {"histogram_regular": 3}, {"collect_metric": 3}])
+def test_what_cannot_be_collected_is_said_at_once(tmp_path: Path, wanted: dict[str, Any]) -> None:
+    with pytest.raises(GraphlsError, match=r"histogram_regular|collect_metric"):
+        train.SummaryCollector(tmp_path, collect_specified_data=wanted)
+
+
+def test_a_full_disk_ends_the_training_with_an_error(tmp_path: Path) -> None:
+    collector = train.SummaryCollector(tmp_path, collect_freq=1)
+    with file_size_limit(2**10), pytest.raises(GraphFileError, match="File too large"):
+        linear()[0].train(200, Rows(*line(12)), [collector])
+
+
+def test_a_closed_record_says_so_and_two_of_one_second_are_two_files(tmp_path: Path) -> None:
+    records = [train.SummaryRecord(tmp_path) for _ in range(2)]
+    for record, value in zip(records, (1.0, 2.0), strict=True):
+        record.add_value("scalar", "a", value)
+        record.record(0)
+        record.close()
+        record.close()
+        record.add_value("scalar", "a", value)
+        with pytest.raises(GraphlsError, match="is closed; open another"):
+            record.record(1)
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_pictures_are_clipped_and_histograms_have_bars(tmp_path: Path) -> None:
+    with train.SummaryRecord(tmp_path) as record:
+        record.add_value("image", "i", np.array([np.nan, -1, 0.5, 2]).reshape(1, 1, 2, 2))
+        record.add_value("histogram", "h", np.array([-3.0, 0.0, 2.0, 2.0]))
+        record.record(0)
+    found = events(tmp_path)
+    pixels = np.asarray(Image.open(BytesIO(found["i"][0].image.encoded_image_string)))
+    assert pixels.reshape(4, -1)[:, 0].tolist() == [0, 0, 127, 255]
+    bars = found["h"][0].histo
+    assert (bars.num, bars.sum, sum(bars.bucket)) == (4, 1.0, 4)

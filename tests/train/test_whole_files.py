@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -19,6 +18,7 @@ import pytest
 from graphls.ir.errors import GraphFileError
 from graphls.ir.files import write_bytes, write_parts
 from graphls.train.serialization import load_checkpoint, save_checkpoint
+from tests.train.standins import file_size_limit
 
 ROOT = Path(__file__).parents[2]
 SMALL = {"w": np.arange(4, dtype=np.float32)}
@@ -28,17 +28,6 @@ FORMATS = ("ckpt", "safetensors")
 
 def files(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
-
-
-@contextmanager
-def file_size_limit(size: int) -> Iterator[None]:
-    """What a full disk is like: writing fails in the middle."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 @pytest.mark.parametrize("format", FORMATS)
@@ -166,3 +155,12 @@ def test_killing_a_process_that_saves_leaves_a_whole_file(tmp_path: Path) -> Non
         assert values.shape == (2**18,) and np.ptp(values) == 0 and values[0] >= 1
     save_checkpoint(SMALL, path)
     assert files(tmp_path) == ["a.ckpt"]
+
+
+def test_names_up_to_the_longest_that_a_file_can_have(tmp_path: Path) -> None:
+    longest = tmp_path / ("n" * 250 + ".ckpt")
+    for _ in range(2):
+        save_checkpoint(SMALL, longest)
+    assert files(tmp_path) == [longest.name]
+    with pytest.raises(GraphFileError, match="File name too long"):
+        save_checkpoint(SMALL, tmp_path / ("n" * 260 + ".ckpt"))

@@ -175,7 +175,8 @@ class _Loop:
         states = dict(zip(self.parameters, own[len(carried) :], strict=True))
         held_before = self.tracer.partial
         self.tracer.unbound.update(self.unbound)
-        run = Run.of(self.tracer, once, states)
+        with self.tracer.inside_loop():
+            run = Run.of(self.tracer, once, states)
         self.tracer.partial = held_before
         return _Region(run, carried, values, own)
 

@@ -50,8 +50,9 @@ def made_folder(directory: Any) -> Path:
         raise GraphTypeError(
             f"For 'ModelCheckpoint', the 'directory' must be a string, but got {directory!r}.", user_location()
         )
-    path = Path(os.path.abspath(os.fsdecode(directory) if directory is not None else os.getcwd()))
+    path = Path(".") if directory is None else Path(os.fsdecode(directory))
     try:
+        path = Path(os.path.abspath(path))
         path.mkdir(parents=True, exist_ok=True)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error

@@ -97,6 +97,6 @@ class OnRequestExit(Callback):
             return False
         try:
             content = json.loads(self.config_file.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             return False
         return isinstance(content, dict) and content.get("GracefulExit") == 1

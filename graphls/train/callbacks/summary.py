@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Any
+from typing import Any, ClassVar
+from weakref import WeakSet
 
 import numpy as np
 
 from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
-from graphls.nn.checks import positive_int
+from graphls.nn.checks import boolean, positive_int
 from graphls.parameter import Parameter
 from graphls.source import user_location
 from graphls.train.callbacks.callback import Callback, RunContext
 from graphls.train.callbacks.outputs import loss_of
+from graphls.train.event_file import EventFile, checked_step, checked_value
 
-KINDS = ("scalar", "histogram", "image")
 COLLECTED = ("collect_metric", "histogram_regular")
 NOT_COLLECTED = (
     "collect_dataset_graph", "collect_eval_lineage", "collect_graph", "collect_input_data", "collect_landscape",
@@ -26,13 +27,18 @@ NOT_COLLECTED = (
 class SummaryRecord:
     """An event file in `log_dir`: add values, then write them as those of a step.
 
-    A context manager that closes the file. Raises GraphRuntimeError where tensorboardX is not installed.
+    A context manager that closes the file. Raises GraphRuntimeError where tensorboardX is not installed, and
+    GraphFileError, here and later, where the file cannot be written.
     """
 
+    open_ones: ClassVar[WeakSet[SummaryRecord]] = WeakSet()
+
     def __init__(self, log_dir: str | os.PathLike[str]) -> None:
-        self.log_dir = str(log_dir)
-        self._writer = _writer(self.log_dir)
+        self._file = EventFile(log_dir)
+        self.log_dir = self._file.path
         self._waiting: list[tuple[str, str, Any]] = []
+        self._noted: dict[tuple[str, str], Any] = {}
+        self.open_ones.add(self)
 
     def __enter__(self) -> SummaryRecord:
         return self
@@ -41,33 +47,33 @@ class SummaryRecord:
         self.close()
 
     def add_value(self, plugin: str, name: str, value: Any) -> None:
-        """Keep a value for the next `record`: a "scalar", a "histogram" of all elements, or an "image" (NCHW, 0 to 1).
+        """Keep a value for the next `record`: a "scalar", a "histogram" of all elements, or an "image" (NCHW).
 
-        Raises GraphValueError for another plugin.
+        A scalar has one element; images are bytes (uint8), or numbers from 0 to 1. Raises GraphValueError for another
+        plugin and for shapes that do not fit, GraphTypeError for what is no name and for values that are no numbers.
         """
-        if plugin not in KINDS:
-            known = ", ".join(map(repr, KINDS))
-            raise GraphValueError(f"The plugin of a summary is one of {known}, not {plugin!r}.", user_location())
-        self._waiting.append((plugin, name, np.asarray(value)))
+        self._waiting.append((plugin, name, checked_value(plugin, name, value)))
+
+    def note(self, plugin: str, name: str, value: Any) -> None:
+        """Keep a value of a summary operator for the next `record`, in place of an earlier one."""
+        self._noted[plugin, name] = value
 
     def record(self, step: int) -> None:
-        """Write the values that were added as those of a step."""
-        for plugin, name, value in self._waiting:
-            if plugin == "scalar":
-                self._writer.add_scalar(name, float(value.reshape(())), step)
-            elif plugin == "histogram":
-                self._writer.add_histogram(name, value.astype(np.float64).reshape(-1), step)
-            else:
-                self._writer.add_images(name, value, step)
-        self._waiting.clear()
+        """Write the values that were added as those of a step; raises GraphTypeError or GraphValueError for no step."""
+        number = checked_step(step)
+        waiting, self._waiting = [*self._waiting, *((*key, value) for key, value in self._noted.items())], []
+        self._noted.clear()
+        for plugin, name, value in waiting:
+            self._file.write(plugin, name, value, number)
 
     def flush(self) -> None:
         """Bring to the file what has been recorded."""
-        self._writer.flush()
+        self._file.flush()
 
     def close(self) -> None:
         """Bring everything to the file and close it."""
-        self._writer.close()
+        self.open_ones.discard(self)
+        self._file.close()
 
 
 class SummaryCollector(Callback):
@@ -104,8 +110,9 @@ class SummaryCollector(Callback):
         if collect_tensor_freq is not None:
             self.collect_tensor_freq = positive_int(name, "collect_tensor_freq", collect_tensor_freq)
         wanted = _wanted(collect_specified_data or {})
-        self.collect_metric = bool(wanted.get("collect_metric", keep_default_action))
-        self.histogram_regular = wanted.get("histogram_regular")
+        kept = boolean(name, "keep_default_action", keep_default_action)
+        self.collect_metric = boolean(name, "collect_metric", wanted.get("collect_metric", kept))
+        self.histogram_regular = _pattern(wanted.get("histogram_regular"))
         self._record: SummaryRecord | None = None
         self._last = self._last_tensors = 0
 
@@ -174,10 +181,13 @@ def _wanted(given: Any) -> dict[str, Any]:
     return given
 
 
-def _writer(directory: str) -> Any:
+def _pattern(text: Any) -> str | None:
+    """A regular expression, or None; raises GraphTypeError or GraphValueError for anything else."""
+    if text is not None and not isinstance(text, str):
+        raise GraphTypeError(f"The 'histogram_regular' is a regular expression, not {text!r}.", user_location())
     try:
-        from tensorboardX import SummaryWriter
-    except ImportError as error:
-        text = 'Event files need tensorboardX, which is not installed: pip install "graphls[train]".'
-        raise GraphRuntimeError(text, user_location()) from error
-    return SummaryWriter(directory)
+        re.compile(text or "")
+    except re.error as error:
+        message = f"The 'histogram_regular' {text!r} is no regular expression: {error}."
+        raise GraphValueError(message, user_location()) from None
+    return text

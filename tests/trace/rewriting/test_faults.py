@@ -162,7 +162,7 @@ FAULTS: list[tuple[Callable[..., Any], type[Exception], str]] = [
     (random_numbers, TypeError, "A loop draws no random numbers where the graph decides how often it runs"),
     (bounds_that_are_no_integers, TypeError, "The bounds of a range are integers"),
     (a_growing_list, TypeError, "This loop must keep the structure of what it changes"),
-    (calls_itself, TypeError, "nest too deep here, as where a function calls itself"),
+    (calls_itself, RecursionError, "it calls itself without end"),
     (elements_of_different_types, TypeError, r"chooses among tensors of one type, not f32\[\] and f32\[2\]"),
     (elements_that_are_no_tensors, TypeError, "chooses among tensors of one type, not 'text'"),
     (several_elements, ValueError, r"Only a tensor of shape \(\) or \(1,\) is true or false, not bool\[2\]"),

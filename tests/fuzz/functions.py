@@ -38,7 +38,6 @@ NAMES = [
     for name in ops.__all__
     if name not in OTHERS and inspect.isfunction(getattr(ops, name)) and getattr(ops, name).__module__ not in RANDOM
 ]
-ROOTS = {"cholesky", "rsqrt", "sqrt", "std"}  # of infinity they are nan on a CPU, as their primitives say
 DTYPES = ["float32", "float16", "bfloat16", "float64", "int32", "int64", "uint8", "int8", "bool"]
 TOLERANCE = {"float64": 1e-5, "float32": 1e-4, "float16": 2e-2, "bfloat16": 1e-1}
 
@@ -124,8 +123,6 @@ def compare(name: str, args: tuple[Any, ...], options: dict[str, Any]) -> None:
     """One call at once and compiled; raises AssertionError where they differ."""
     function = getattr(ops, name)
     eager = outcome(lambda: function(*args, **options))
-    if name in ROOTS and has_infinity(args):
-        return
     if not isinstance(eager, GraphlsError) and not any(isinstance(leaf, Tensor) for leaf in leaves(eager)):
         return  # ONNX Runtime takes no graph without outputs
     if isinstance(eager, GraphlsError):
@@ -137,11 +134,6 @@ def compare(name: str, args: tuple[Any, ...], options: dict[str, Any]) -> None:
         return
     for found, wanted in zip(leaves(compiled), leaves(eager), strict=True):
         agree(found, wanted, args)
-
-
-def has_infinity(args: tuple[Any, ...]) -> bool:
-    tensors = [leaf for leaf in leaves(args) if isinstance(leaf, Tensor)]
-    return any(np.isinf(np.asarray(t.asnumpy(), float)).any() for t in tensors)
 
 
 def function_of(function: Callable[..., Any], options: dict[str, Any]) -> Callable[..., Any]:
@@ -190,7 +182,7 @@ def report(name: str, examples: int) -> bool:
     """Run one function in a process of its own; print what went wrong."""
     with tempfile.TemporaryDirectory() as folder:
         log = os.path.join(folder, "last")
-        code = f"from tests.fuzz import fuzz; fuzz({name!r}, {examples}, {log!r})"
+        code = f"from tests.fuzz.functions import fuzz; fuzz({name!r}, {examples}, {log!r})"
         run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
         if run.returncode == 0:
             return True
@@ -207,7 +199,3 @@ def main() -> int:
     faults = [name for name in options.names if not report(name, options.examples)]
     print(f"{len(options.names)} functions, {options.examples} calls of each, faults in: {', '.join(faults) or 'none'}")
     return 1 if faults else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

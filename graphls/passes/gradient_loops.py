@@ -1,4 +1,4 @@
-"""The gradient of `scan`: a scan in the other direction, over what the forward keeps of each time."""
+"""The gradient of `scan` and `while_loop`: a scan in the other direction, over what the forward keeps of each time."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from graphls.ir.build import Builder, copy_nodes, substitute
 from graphls.ir.graph import Graph, Node, Value, captures, needs, uses
+from graphls.passes.gradient_integers import active_values
 from graphls.passes.gradient_sums import Sums
 from graphls.passes.rewrite import definers
 
@@ -20,7 +21,7 @@ REPEATED = ("broadcast_to", "constant", "reshape", "transpose")
 
 @dataclass
 class Tape:
-    """What the backward finds out on its way: primitives without a rule, and scans that must keep more."""
+    """What the backward finds out on its way: primitives without a rule, and loops that must keep more."""
 
     missing: dict[Node, None] = field(default_factory=dict)
     extended: dict[Node, Node] = field(default_factory=dict)
@@ -42,27 +43,18 @@ class Tape:
         return replace(node, regions=regions) if changed else node
 
 
-def active_values(nodes: Iterable[Node], sources: Iterable[Value]) -> set[Value]:
-    """The float values that depend on the sources."""
-    active = set(sources)
-    for node in nodes:
-        if any(v in active for v in uses(node)):
-            active.update(v for v in node.outputs if v.type.dtype.is_float)
-    return active
-
-
-class ScanBackward:
-    """The backward of one scan, whose region carries the gradients of what the forward carries.
+class LoopBackward:
+    """The backward of one loop, a scan whose region carries the gradients of what the forward carries.
 
     It is made of the nodes that the gradient of the forward region is made of. What these need of the forward region
-    becomes arrays that the forward yields. `gradients` are those of the outputs of the scan, and `active` the values
-    outside that need one.
+    becomes arrays that the forward yields, or stacks where the number of rounds is not known. `gradients` are those of
+    the outputs of the loop, and `active` the values outside that need one.
     """
 
     def __init__(self, outer: Backward, node: Node, gradients: Sequence[Value | None], active: set[Value]) -> None:
         self.outer, self.node, self.e = outer, node, outer.e
-        self.take_region(node.regions[0])
-        self.carries, self.length = node.attrs["carries"], node.attrs["length"]
+        self.take_region(node.regions[-1])
+        self.carries, self.length = node.attrs.get("carries", len(node.inputs)), node.attrs.get("length")
         self.gradients = gradients
         self.sources = self.active_sources(active)
         self.inner = Builder(outer.e.names)
@@ -84,9 +76,8 @@ class ScanBackward:
         region, inputs = self.region, self.node.inputs
         found = {own: given for own, given in zip(region.inputs, inputs, strict=True) if given in active}
         found.update((v, v) for v in captures(region) if v in active)
-        found = {own: given for own, given in found.items() if own.type.dtype.is_float}
         while True:
-            reached = active_values(region.nodes, found)
+            reached = active_values(region.nodes, found, self.outer.integers)
             carried = zip(region.inputs[: self.carries], region.outputs, inputs, strict=False)
             more = {own: given for own, out, given in carried if out in reached and own not in found}
             if not more:
@@ -94,15 +85,15 @@ class ScanBackward:
             found.update(more)
 
     def run(self) -> None:
-        """Emit the backward and add the gradients of what the scan takes and captures."""
+        """Emit the backward and add the gradients of what the loop takes and captures."""
         carried = {v: self.fresh(v) for v in self.region.inputs[: self.carries] if v in self.sources}
         elements = [v for v in self.region.inputs[self.carries :] if v in self.sources]
         backward = self.differentiated(carried)
         captured = [v for v in self.sources if v not in self.foreign]
-        sums = Sums(definers(self.inner.nodes), backward.parts, captured)
+        sums = Sums(definers(self.inner.nodes), backward.parts, captured, at_once=self.length is not None)
         accumulated = {v: self.fresh(v) for v in sums.carried}
         totals = {v: backward.total(v) or backward.zeros(v) for v in (*carried, *accumulated, *elements)}
-        added = [self.inner.add(own, totals[v]) for v, own in accumulated.items()]
+        added = [backward.plus(own, totals[v]) for v, own in accumulated.items()]
         stacked = dict.fromkeys((*(totals[v] for v in elements), *(v for v in sums.operands if v not in self.foreign)))
         outputs = [*(totals[v] for v in carried), *added, *stacked]
         kept = [v for v in sums.operands if v in self.foreign]
@@ -124,7 +115,7 @@ class ScanBackward:
         outputs, given = self.region.outputs[self.carries :], self.gradients[self.carries :]
         seeds = [(out, carried.get(v)) for v, out in zip(self.region.inputs, self.region.outputs, strict=False)]
         slopes = [None if g is None else self.element(v, g) for v, g in zip(outputs, given, strict=True)]
-        backward = type(self.outer)(self.inner, tuple(self.sources), self.outer.tape)
+        backward = self.outer.inside(self.inner, tuple(self.sources))
         backward.accumulate(self.region.nodes, [*seeds[: self.carries], *zip(outputs, slopes, strict=True)])
         self.take_region(self.region.replace(nodes=self.outer.tape.applied(self.region.nodes)))
         return backward
@@ -155,34 +146,50 @@ class ScanBackward:
         inputs = [v for v in wanted if v in self.foreign and v not in made]
         arrays = self.kept(dict.fromkeys((*inputs, *kept)))
         mapping = {v: self.element(v, arrays[v]) for v in inputs}
+        if not self.arrays and self.length is None:
+            self.element(*next(iter(arrays.items())))
         nodes = [*copy_nodes(again, mapping, self.e.names, "backward"), *(substitute(n, mapping) for n in nodes)]
         outputs = [mapping.get(v, v) for v in outputs]
         taken = (*parameters, *self.parameters)
         return Graph("region", taken, (), self.outer.tape.applied(nodes), (), tuple(outputs)), arrays
 
     def repeated(self, values: Iterable[Value]) -> list[Node]:
-        """The nodes of the forward region that are made again for these values, in their order."""
+        """The nodes of the forward region that are made again for these values, in their order, without control edges.
+
+        A loop inside that makes stacks, whose lengths differ from time to time, is one of them: it runs again.
+        """
         found: set[Node] = set()
         waiting = list(values)
         while waiting:
             node = self.inside.get(waiting.pop())
-            if node is not None and node not in found and node.primitive.name in REPEATED and not node.after:
+            if node is not None and node not in found and _is_repeated(node):
                 found.add(node)
-                waiting.extend(node.inputs)
-        return [n for n in self.region.nodes if n in found]
+                waiting.extend(uses(node))
+        return [replace(n, after=()) for n in self.region.nodes if n in found]
 
     def kept(self, values: Iterable[Value]) -> dict[Value, Value]:
-        """The array of each value of the forward region, which yields those that are not there yet."""
+        """The array of each value of the forward region, which yields those that are not there yet.
+
+        There is at least one, so that a backward along stacks knows how often the forward ran.
+        """
         arrays = dict(zip(self.region.inputs[self.carries :], self.node.inputs[self.carries :], strict=True))
         arrays.update(zip(self.region.outputs[self.carries :], self.node.outputs[self.carries :], strict=True))
         new = {v: self.stack(v) for v in values if v not in arrays}
+        if not (arrays or new):
+            smallest = min(self.region.inputs, key=lambda v: v.type.nbytes)
+            new[smallest] = self.stack(smallest)
         region = self.region.replace(outputs=(*self.region.outputs, *new))
-        outputs = (*self.node.outputs, *new.values())
-        self.outer.tape.extended[self.node] = replace(self.node, regions=(region,), outputs=outputs)
+        regions, outputs = (*self.node.regions[:-1], region), (*self.node.outputs, *new.values())
+        self.outer.tape.extended[self.node] = replace(self.node, regions=regions, outputs=outputs)
         return arrays | new
 
     def stack(self, value: Value) -> Value:
-        return Value(self.e.names.fresh(value.name), value.type.with_shape((self.length, *value.type.shape)))
+        kind = value.type.stack if self.length is None else value.type.with_shape((self.length, *value.type.shape))
+        return Value(self.e.names.fresh(value.name), kind)
+
+
+def _is_repeated(node: Node) -> bool:
+    return any(v.type.stacked for v in node.outputs) or (node.primitive.name in REPEATED and not node.after)
 
 
 def _needed(nodes: Sequence[Node], outputs: Iterable[Value]) -> list[Node]:

@@ -1,0 +1,116 @@
+"""How code asks for a name: by a statement or by a call, inside of a `try` or not, in a decorator or not.
+
+A script that asks by a call (`hasattr`, `getattr`, `import_module`, `find_spec`), or inside of a `try` that takes the
+error, wants to know whether a name is there. Any other statement only names what may be used later.
+"""
+
+from __future__ import annotations
+
+import ast
+import dis
+import linecache
+from collections.abc import Iterator
+from functools import lru_cache
+from types import FrameType
+
+STATEMENTS = ("IMPORT_FROM", "IMPORT_NAME", "LOAD_ATTR", "LOAD_METHOD")
+"""Byte codes that ask for a name, as `import` and a dot do; calls of functions such as `hasattr` are others."""
+
+IMPORT_ERRORS = frozenset({"ImportError", "ModuleNotFoundError", "Exception", "BaseException"})
+ATTRIBUTE_ERRORS = frozenset({"AttributeError", "Exception", "BaseException"})
+
+DECORATED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+
+
+def frame_of_importer(frame: FrameType | None) -> FrameType | None:
+    """The frame that imports something: the first one, from `frame` outwards, that is not of `importlib`."""
+    while frame is not None and frame.f_globals.get("__name__", "").startswith("importlib."):
+        frame = frame.f_back
+    return frame
+
+
+def is_statement(frame: FrameType | None) -> bool:
+    """Whether a frame asks for a name by a statement."""
+    return _byte_code(frame) in STATEMENTS
+
+
+def is_import_from(frame: FrameType | None) -> bool:
+    """Whether a frame is in `from module import name`, behind the import of the module."""
+    return _byte_code(frame) == "IMPORT_FROM"
+
+
+def is_guarded(frame: FrameType | None, errors: frozenset[str]) -> bool:
+    """Whether the line of a frame is inside of a `try`, in the same function, that takes one of these errors.
+
+    A `with` whose head names such an error, as `suppress(ImportError)` does, is one too. Code without a source is not.
+    """
+    if frame is None:
+        return False
+    start = _start_of_function(frame)
+    guards = (guard for guard in _guards(frame.f_code.co_filename) if guard[0] >= start)
+    return any(first <= frame.f_lineno <= last and taken & errors for first, last, taken in guards)
+
+
+def is_decorator(frame: FrameType | None) -> bool:
+    """Whether the line of a frame is in a decorator of a function or class."""
+    if frame is None:
+        return False
+    return any(first <= frame.f_lineno <= last for first, last in _decorators(frame.f_code.co_filename))
+
+
+def _byte_code(frame: FrameType | None) -> str:
+    if frame is None or frame.f_lasti < 0:
+        return ""
+    code, place = frame.f_code.co_code, frame.f_lasti
+    while code[place] == dis.EXTENDED_ARG:
+        place += 2
+    return dis.opname[code[place]]
+
+
+def _start_of_function(frame: FrameType) -> int:
+    """The first line of the function that a frame runs; 0 for a module and for a class, which run where they stand."""
+    is_function = bool(frame.f_code.co_flags & 2)  # CO_NEWLOCALS, which classes and modules lack
+    return frame.f_code.co_firstlineno if is_function else 0
+
+
+@lru_cache(maxsize=256)
+def _tree(file: str) -> ast.Module | None:
+    try:
+        return ast.parse("".join(linecache.getlines(file)))
+    except (SyntaxError, ValueError):
+        return None
+
+
+@lru_cache(maxsize=256)
+def _guards(file: str) -> list[tuple[int, int, frozenset[str]]]:
+    """The statements of a file that take errors of their blocks: first and last line, and the names of the errors."""
+    tree = _tree(file)
+    return [guard for node in ast.walk(tree) if (guard := _guard(node))] if tree else []
+
+
+def _guard(node: ast.AST) -> tuple[int, int, frozenset[str]] | None:
+    if isinstance(node, (ast.With, ast.AsyncWith)):
+        taken = [name for item in node.items for name in _names(item.context_expr)]
+    elif isinstance(node, ast.Try) and node.handlers:
+        taken = [name for handler in node.handlers for name in _names(handler.type)]
+    else:
+        return None
+    return node.lineno, node.body[-1].end_lineno or 0, frozenset(taken)
+
+
+def _names(expression: ast.expr | None) -> Iterator[str]:
+    """The names in an expression; of none, as `except:` has, the error that all are."""
+    if expression is None:
+        yield "BaseException"
+        return
+    for node in ast.walk(expression):
+        if isinstance(node, (ast.Name, ast.Attribute)):
+            yield node.id if isinstance(node, ast.Name) else node.attr
+
+
+@lru_cache(maxsize=256)
+def _decorators(file: str) -> list[tuple[int, int]]:
+    tree = _tree(file)
+    found = [node for node in ast.walk(tree) if isinstance(node, DECORATED)] if tree else []
+    return [(d.lineno, d.end_lineno or d.lineno) for node in found for d in node.decorator_list]
+

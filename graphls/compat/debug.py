@@ -1,0 +1,112 @@
+"""Operators of MindSpore that show values: Print, and those of summaries."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
+from graphls.ops.operands import tensor_of
+from graphls.ops.operator import Operator
+from graphls.reports import report
+from graphls.source import user_location
+from graphls.tensor import Tensor, is_tensor
+
+__all__ = [
+    "Assert",
+    "HistogramSummary",
+    "ImageSummary",
+    "Print",
+    "ScalarSummary",
+    "TensorSummary",
+    "print_",
+]
+
+
+def print_(*input_x: Any) -> Any:
+    """Print texts and tensors, each on a line of its own, whenever the graph runs; gives the first tensor."""
+    tensors = [tensor_of(item) for item in input_x if is_tensor(item)]
+
+    def show(arrays: list[np.ndarray[Any, Any]]) -> None:
+        values = iter(arrays)
+        print("\n".join(repr(Tensor(next(values))) if is_tensor(item) else str(item) for item in input_x), flush=True)
+
+    report(tensors, show)
+    return tensors[0] if tensors else Tensor(0)
+
+
+class Print(Operator):
+    """`Print()(texts and tensors)`: see `print_`."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        self.settings = {}
+
+    def __call__(self, *input_x: Any) -> Any:
+        return print_(*input_x)
+
+
+class Summary(Operator):
+    """A value with a name for the event file of a SummaryRecord or a SummaryCollector that is open; else nothing."""
+
+    plugin = ""
+    ranks: tuple[int, ...] = ()
+
+    def __init__(self) -> None:
+        self.settings = {}
+
+    def __call__(self, name: str, value: Any) -> Any:
+        if not isinstance(name, str) or not name:
+            raise GraphTypeError(f"{type(self).__name__} takes a name, not {name!r}.", user_location())
+        tensor = tensor_of(value)
+        if (self.ranks and tensor.ndim not in self.ranks) or (self.plugin == "scalar" and tensor.size != 1):
+            raise GraphValueError(f"{type(self).__name__} cannot write {tensor.type}.", user_location())
+        report([tensor], lambda arrays: self._write(name, arrays[0]))
+        return tensor
+
+    def _write(self, name: str, value: np.ndarray[Any, Any]) -> None:
+        from graphls.train.callbacks.summary import SummaryRecord
+
+        for record in SummaryRecord.open_ones:
+            record.note(self.plugin, name, value)
+
+
+class ScalarSummary(Summary):
+    """`ScalarSummary()(name, x)`: a number for the event file of this step."""
+
+    plugin = "scalar"
+
+
+class HistogramSummary(Summary):
+    """`HistogramSummary()(name, x)`: a histogram of all elements for the event file of this step."""
+
+    plugin = "histogram"
+
+
+class TensorSummary(HistogramSummary):
+    """`TensorSummary()(name, x)`: in an event file of TensorBoard, a histogram of all elements."""
+
+
+class ImageSummary(Summary):
+    """`ImageSummary()(name, x)`: images (N, C, H, W) for the event file of this step."""
+
+    plugin, ranks = "image", (4,)
+
+
+class Assert(Operator):
+    """`Assert(summarize)(condition, tensors)`: an error where a condition is not true, whenever the graph has run."""
+
+    def __init__(self, summarize: int = 3) -> None:
+        self.settings = {"summarize": summarize}
+
+    def __call__(self, condition: Any, input_data: Any) -> Any:
+        tensors = [tensor_of(condition), *map(tensor_of, input_data)]
+        location = user_location()
+
+        def show(arrays: list[np.ndarray[Any, Any]]) -> None:
+            if not arrays[0].all():
+                shown = "; ".join(str(a.reshape(-1)[: self.settings["summarize"]]) for a in arrays[1:])
+                raise GraphRuntimeError(f"The condition of Assert is not true, for {shown}.", location)
+
+        report(tensors, show)
+        return tensors[0]

@@ -1,0 +1,252 @@
+"""`mindspore.parallel`: how MindSpore divides work among devices, which one process on one device leaves undivided."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import contextmanager
+from typing import Any
+
+from graphls.context_parallel import (
+    DEFAULTS,
+    _get_device_num,
+    _get_global_rank,
+    _get_gradients_mean,
+    _get_parallel_mode,
+    _get_parameter_broadcast,
+    get_auto_parallel_context,
+    reset_auto_parallel_context,
+    set_auto_parallel_context,
+)
+from graphls.ir.errors import GraphValueError
+from graphls.ir.registry import nearest
+from graphls.nn.cell import Cell
+from graphls.source import user_location
+
+__all__ = [
+    "AutoParallel",
+    "Layout",
+    "_cost_model_context",
+    "_get_all_auto_parallel_context",
+    "_get_auto_parallel_context",
+    "_get_device_num",
+    "_get_enable_parallel_optimizer",
+    "_get_full_batch",
+    "_get_global_rank",
+    "_get_gradients_mean",
+    "_get_parallel_mode",
+    "_get_parameter_broadcast",
+    "_get_pipeline_stages",
+    "_get_stage_device_num",
+    "_is_in_auto_parallel_mode",
+    "_is_in_data_parallel_mode",
+    "_is_in_hybrid_parallel_mode",
+    "_is_parallel_mode",
+    "_need_to_full",
+    "_reset_auto_parallel_context",
+    "_reset_op_id",
+    "_set_auto_parallel_context",
+    "auto_parallel_context",
+    "cost_model_context",
+    "get_algo_parameters",
+    "no_init_parameters",
+    "parameter_broadcast",
+    "reset_algo_parameters",
+    "reset_cost_model_context",
+    "set_algo_parameters",
+    "set_cost_model_context",
+    "shard",
+]
+
+ALGORITHM: dict[str, Any] = {
+    "elementwise_op_strategy_follow": False,
+    "enable_algo_approxi": False,
+    "algo_approxi_epsilon": 0.1,
+    "fully_use_devices": False,
+    "tensor_slice_align_enable": False,
+    "tensor_slice_align_size": 16,
+}
+_algorithm: dict[str, Any] = {}
+_cost_model: dict[str, Any] = {}
+
+
+def set_algo_parameters(**kwargs: Any) -> None:
+    """Keep parameters of MindSpore's search for strategies; raises GraphValueError for an unknown one."""
+    for name in kwargs:
+        _require_algorithm(name)
+    _algorithm.update(kwargs)
+
+
+def get_algo_parameters(attr_key: str) -> Any:
+    """A parameter of MindSpore's search for strategies; raises GraphValueError for an unknown one."""
+    _require_algorithm(attr_key)
+    return _algorithm.get(attr_key, ALGORITHM[attr_key])
+
+
+def reset_algo_parameters() -> None:
+    """Give every parameter of the search its default again."""
+    _algorithm.clear()
+
+
+def _require_algorithm(name: str) -> None:
+    if name not in ALGORITHM:
+        text = f"The search for strategies has no parameter {name!r}{nearest(name, ALGORITHM)}."
+        raise GraphValueError(text, user_location())
+
+
+def set_cost_model_context(**kwargs: Any) -> None:
+    """Keep parameters of MindSpore's cost model, which decide nothing here."""
+    _cost_model.update(kwargs)
+
+
+def reset_cost_model_context() -> None:
+    """Forget the parameters of the cost model."""
+    _cost_model.clear()
+
+
+cost_model_context = _cost_model_context = set_cost_model_context
+
+
+def shard(
+    fn: Any, in_strategy: Any = None, out_strategy: Any = None, parameter_plan: Any = None, device: str = "Ascend",
+    level: int = 0,
+) -> Callable[..., Any]:  # fmt: skip
+    """The function or cell itself: on one device nothing is divided."""
+    return fn  # type: ignore[no-any-return]
+
+
+class Layout:
+    """How devices are arranged, and which axis of a tensor each of their axes divides; on one device, none.
+
+    `layout("dp", "mp")` gives the map of a tensor. Raises GraphValueError for names that do not fit the arrangement.
+    """
+
+    def __init__(
+        self, device_matrix: tuple[int, ...], alias_name: tuple[str, ...], rank_list: list[int] | None = None,
+        init_alias: Any = None,
+    ) -> None:  # fmt: skip
+        if len(device_matrix) != len(alias_name) or len(set(alias_name)) != len(alias_name):
+            text = f"A Layout has one name for each of the {len(device_matrix)} axes, not {alias_name!r}."
+            raise GraphValueError(text, user_location())
+        self._device_matrix, self._alias_name, self._rank_list = device_matrix, alias_name, rank_list or []
+        self._tensor_map: list[Any] = []
+
+    def __call__(self, *tensor_map: Any) -> Layout:
+        for item in tensor_map:
+            for name in item if isinstance(item, tuple) else (item,):
+                if name != "None" and name not in self._alias_name:
+                    text = f"The Layout has the axes {self._alias_name!r}, and {name!r} is none of them."
+                    raise GraphValueError(text, user_location())
+        found = Layout(self._device_matrix, self._alias_name, self._rank_list)
+        found._tensor_map = list(tensor_map)
+        return found
+
+    def to_dict(self) -> dict[str, Any]:
+        """The arrangement, the map of the tensor and the ranks."""
+        ranks = self._rank_list or list(range(_product(self._device_matrix)))
+        count = len(self._alias_name)
+        places = {name: count - 1 - i for i, name in enumerate(self._alias_name)} | {"None": -1}
+        given = [tuple(map(places.get, item)) if isinstance(item, tuple) else places[item] for item in self._tensor_map]
+        return {"device_matrix": self._device_matrix, "tensor_map": tuple(given), "rank_list": ranks}
+
+
+def _product(sizes: tuple[int, ...]) -> int:
+    product = 1
+    for size in sizes:
+        product *= size
+    return product
+
+
+class AutoParallel(Cell):
+    """A network that MindSpore would divide among devices; on one device it is the network itself."""
+
+    def __init__(self, network: Cell, parallel_mode: str = "semi_auto") -> None:
+        super().__init__(auto_prefix=False)
+        self.network = network
+
+    def construct(self, *inputs: Any) -> Any:
+        return self.network(*inputs)
+
+    def _keep(self, *args: Any, **options: Any) -> None:
+        """A setting of several devices, which decides nothing on one."""
+
+    comm_fusion = dataset_strategy = full_batch = hsdp = pipeline = gradient_fp32_sync = loss_repeated_mean = _keep
+    load_param_strategy_file = save_param_strategy_file = set_group_ckpt_save_file = _keep
+    load_operator_strategy_file = save_operator_strategy_file = disable_strategy_file_only = _keep
+
+
+def parameter_broadcast(net: Cell, layout: Any, cur_rank: int = 0, initial_rank: int = 0) -> None:
+    """Nothing: the parameters are those of the only rank."""
+
+
+@contextmanager
+def no_init_parameters() -> Any:
+    """A block whose cells MindSpore leaves without initial values, to load them later; here they get them."""
+    yield
+
+
+class _AutoParallelContext:
+    """The settings of parallel training as an object with a method to set and to get each."""
+
+    def __getattr__(self, name: str) -> Any:
+        verb, _, key = name.partition("_")
+        if verb not in ("set", "get") or key not in DEFAULTS:
+            raise GraphValueError(f"The settings of parallel training have no {name!r}.", user_location())
+        if verb == "get":
+            return lambda: get_auto_parallel_context(key)
+        return lambda value: set_auto_parallel_context(**{key: value})
+
+    def get_device_num_is_set(self) -> bool:
+        """Whether the number of devices has been set: it is 1."""
+        return False
+
+    def reset(self) -> None:
+        """Give every setting its default again."""
+        reset_auto_parallel_context()
+
+
+_context = _AutoParallelContext()
+
+
+def auto_parallel_context() -> _AutoParallelContext:
+    """The settings of parallel training."""
+    return _context
+
+
+_set_auto_parallel_context = set_auto_parallel_context
+_get_auto_parallel_context = get_auto_parallel_context
+_reset_auto_parallel_context = reset_auto_parallel_context
+
+
+def _get_all_auto_parallel_context() -> dict[str, Any]:
+    return {name: get_auto_parallel_context(name) for name in DEFAULTS}
+
+
+def _get_full_batch() -> Any:
+    return get_auto_parallel_context("full_batch")
+
+
+def _get_enable_parallel_optimizer() -> Any:
+    return get_auto_parallel_context("enable_parallel_optimizer")
+
+
+def _get_pipeline_stages() -> int:
+    return 1
+
+
+def _get_stage_device_num() -> int:
+    return 1
+
+
+def _is_in_data_parallel_mode() -> bool:
+    return bool(get_auto_parallel_context("parallel_mode") == "data_parallel")
+
+
+def _is_parallel_mode() -> bool:
+    return False
+
+
+_is_in_auto_parallel_mode = _is_in_hybrid_parallel_mode = _need_to_full = _is_parallel_mode
+
+
+def _reset_op_id() -> None:
+    """Nothing: nodes have names by where they stand."""

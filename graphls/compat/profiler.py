@@ -1,0 +1,211 @@
+"""`mindspore.profiler`: what the steps that a script has compiled take, measured when it asks for the analysis."""
+
+from __future__ import annotations
+
+import gc
+import os
+import time
+from collections.abc import Callable
+from contextlib import contextmanager
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from graphls.api import Compiled
+from graphls.ir.errors import GraphlsError
+from graphls.source import warn
+from graphls.train.callbacks.callback import Callback
+
+__all__ = [
+    "AicoreMetrics",
+    "DynamicProfilerMonitor",
+    "EnvProfiler",
+    "Profiler",
+    "ProfilerAction",
+    "ProfilerActivity",
+    "ProfilerLevel",
+    "_ExperimentalConfig",
+    "analyse",
+    "mstx",
+    "profile",
+    "schedule",
+    "tensorboard_trace_handler",
+]
+
+
+class ProfilerLevel(Enum):
+    """How much MindSpore measures on its accelerators; here always everything."""
+
+    LevelNone = "LevelNone"
+    Level0 = "Level0"
+    Level1 = "Level1"
+    Level2 = "Level2"
+
+
+class ProfilerActivity(Enum):
+    """What MindSpore measures; here the device that steps run on."""
+
+    CPU = "CPU"
+    NPU = "NPU"
+    GPU = "GPU"
+
+
+class ProfilerAction(Enum):
+    """What MindSpore's profiler does in a step of a schedule."""
+
+    NONE = 0
+    WARM_UP = 1
+    RECORD = 2
+    RECORD_AND_SAVE = 3
+
+
+AicoreMetrics = Enum(
+    "AicoreMetrics",
+    "AiCoreNone ArithmeticUtilization Memory MemoryL0 MemoryUB PipeUtilization ResourceConflictRatio L2Cache",
+)
+
+
+class Profiler:
+    """Writes where the time of every compiled step goes to `output_path`, one file for each, when it is analysed.
+
+    `analyse` (and the end of a `with`) measures steps again, on zeros and on a copy of their state, as `step.profile`
+    does; nothing is recorded while the script runs, and nothing changes. Options of MindSpore change nothing. No method
+    raises: what cannot be measured or written is a warning.
+    """
+
+    def __init__(self, output_path: str = "./data", start_profile: bool = True, **options: Any) -> None:
+        self.output_path = output_path
+        self.options = options
+        self.seconds = 0.0
+        self._began: float | None = time.perf_counter() if start_profile else None
+
+    def __enter__(self) -> Profiler:
+        self.start()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self.stop()
+        self.analyse()
+
+    def start(self) -> None:
+        """Begin to count the time."""
+        self._began = time.perf_counter()
+
+    def stop(self) -> None:
+        """End to count the time, which `seconds` then has."""
+        if self._began is not None:
+            self.seconds += time.perf_counter() - self._began
+            self._began = None
+
+    def step(self) -> None:
+        """Nothing: a step needs no mark."""
+
+    def analyse(self, *args: Any, **options: Any) -> None:
+        """Measure every step that is compiled, and write what it takes."""
+        self.stop()
+        for number, step in enumerate(_compiled_steps()):
+            try:
+                text = _measured(step)
+                folder = Path(self.output_path)
+                folder.mkdir(parents=True, exist_ok=True)
+                (folder / f"step_{number}.txt").write_text(text, encoding="utf-8")
+            except (GraphlsError, OSError, ValueError) as error:
+                warn(f"A step could not be profiled: {error}")
+
+    def op_analyse(self, *args: Any, **options: Any) -> str:
+        """The profiles as text."""
+        return "\n\n".join(map(_measured, _compiled_steps()))
+
+    def add_metadata(self, key: str, value: str) -> None:
+        """Nothing: there is no file for it."""
+
+    def add_metadata_json(self, key: str, value: str) -> None:
+        """Nothing: there is no file for it."""
+
+
+profile = Profiler
+
+
+def analyse(profiler_path: str, *args: Any, **options: Any) -> None:
+    """Nothing: profiles are texts when they are written."""
+
+
+def schedule(
+    *, wait: int = 0, active: int = 1, warmup: int = 0, repeat: int = 0, skip_first: int = 0
+) -> Callable[[int], ProfilerAction]:
+    """Which steps MindSpore records."""
+
+    def action(step: int) -> ProfilerAction:
+        length, place = wait + warmup + active, step - skip_first
+        if place < 0 or (repeat and place >= repeat * length) or place % length < wait:
+            return ProfilerAction.NONE
+        if place % length < wait + warmup:
+            return ProfilerAction.WARM_UP
+        return ProfilerAction.RECORD if place % length < length - 1 else ProfilerAction.RECORD_AND_SAVE
+
+    return action
+
+
+def tensorboard_trace_handler(*args: Any, **options: Any) -> Callable[..., None]:
+    """A function that does nothing: profiles are texts."""
+    return lambda *given: None
+
+
+class DynamicProfilerMonitor(Callback):
+    """A callback that does nothing: MindSpore's turns its profiler on where a file says so."""
+
+    def __init__(self, cfg_path: Any = None, output_path: str = "dyn_profile_data", **options: Any) -> None:
+        self.cfg_path, self.output_path = cfg_path, output_path
+
+    def step(self) -> None:
+        """Nothing."""
+
+
+class EnvProfiler:
+    """What the environment variable MS_PROFILER_OPTIONS starts: nothing."""
+
+    def analyse(self) -> None:
+        """Nothing."""
+
+
+class _ExperimentalConfig:
+    """Settings of MindSpore's profiler, kept as they are given."""
+
+    def __init__(self, **options: Any) -> None:
+        self.__dict__.update(options)
+
+
+class mstx:
+    """Marks on a time line of MindSpore's tools; here they are nothing."""
+
+    @staticmethod
+    def mark(message: str, *args: Any) -> None:
+        """Nothing."""
+
+    @staticmethod
+    def range_start(message: str, *args: Any) -> int:
+        """Nothing; gives 0."""
+        return 0
+
+    @staticmethod
+    def range_end(range_id: int, *args: Any) -> None:
+        """Nothing."""
+
+    @staticmethod
+    @contextmanager
+    def range(message: str, *args: Any) -> Any:
+        """Nothing around a block."""
+        yield
+
+
+def _compiled_steps() -> list[Compiled]:
+    return [found for found in gc.get_objects() if isinstance(found, Compiled)]
+
+
+def _measured(step: Compiled) -> str:
+    from graphls.profile.measure import measure
+
+    inputs = [np.zeros(value.type.shape, value.type.dtype.numpy) for value in step.graph.inputs]
+    return f"{step!r}{os.linesep}{measure(step, inputs, 5)}"

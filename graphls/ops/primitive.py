@@ -1,0 +1,138 @@
+"""Primitive: the base of operator classes, with what MindSpore keeps at an operator beside its settings."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeVar
+
+from graphls.ir.errors import GraphAttributeError, GraphRuntimeError
+from graphls.source import user_location
+
+Self = TypeVar("Self", bound="Primitive")
+
+
+class Primitive:
+    """An operator with a name and attributes; a subclass computes by its `__call__`, or `construct`.
+
+    Attributes, devices, stages and strategies for several devices are kept, and change nothing that is computed.
+    Raises GraphRuntimeError where one is called that says only of which shapes and dtypes its results are, since there
+    is no kernel for it.
+    """
+
+    name = ""
+
+    def __init__(self, name: str = "", **attrs: Any) -> None:
+        self.name = name or type(self).__name__
+        self.attrs.update(attrs)
+
+    @property
+    def attrs(self) -> dict[str, Any]:
+        """What `add_prim_attr` has kept."""
+        found: dict[str, Any] = self.__dict__.setdefault("_attrs", {})
+        return found
+
+    @property
+    def instance_name(self) -> str:
+        """The name of this one operator."""
+        return str(self.__dict__.get("_instance_name", ""))
+
+    def add_prim_attr(self: Self, name: str, value: Any) -> Self:
+        """Keep an attribute, which is an attribute of the object as well; returns the operator."""
+        self.attrs[name] = value
+        self.__dict__[name] = value
+        return self
+
+    add_attr = set_attr = add_prim_attr
+
+    def del_prim_attr(self: Self, name: str) -> Self:
+        """Forget an attribute; returns the operator."""
+        self.attrs.pop(name, None)
+        self.__dict__.pop(name, None)
+        return self
+
+    def get_attr_dict(self) -> dict[str, Any]:
+        """All attributes by name."""
+        return dict(self.attrs)
+
+    def init_prim_io_names(self, inputs: Any, outputs: Any) -> None:
+        """Keep the names of inputs and outputs as the attributes `input_names` and `output_names`."""
+        self.add_prim_attr("input_names", inputs)
+        self.add_prim_attr("output_names", outputs)
+
+    def set_prim_instance_name(self: Self, name: str) -> Self:
+        """Name this one operator; returns it."""
+        self.__dict__["_instance_name"] = name
+        return self
+
+    def _kept(self: Self, *args: Any, **options: Any) -> Self:
+        """Returns the operator: on one device, nothing is divided, placed or recomputed by it."""
+        return self
+
+    shard = set_stage = place = set_device = recompute = set_prim_instance_user_data = _kept
+    set_inplace_prim = set_user_data = add_pre_hook = _kept
+
+    def check_elim(self, *args: Any) -> tuple[bool, Any]:
+        """(False, None): an operator is computed whenever it is called."""
+        return False, None
+
+    def __call__(self, *inputs: Any) -> Any:
+        construct = getattr(self, "construct", None) or getattr(self, "vm_impl", None)
+        if construct is not None:
+            return construct(*inputs)
+        text = f"There is no kernel for the operator {self.name or type(self).__name__}; give its class a __call__."
+        raise GraphRuntimeError(text, user_location())
+
+    def __repr__(self) -> str:
+        return f"Prim[{self.name or type(self).__name__}]{self.attrs or ''}"
+
+
+class PrimitiveWithInfer(Primitive):
+    """An operator that says by `infer_shape` and `infer_dtype` what its results are."""
+
+    def infer_shape(self, *args: Any) -> Any:
+        """The shape of the result; raises GraphAttributeError unless a subclass defines it."""
+        return self._not_there("infer_shape")
+
+    def infer_dtype(self, *args: Any) -> Any:
+        """The dtype of the result; raises GraphAttributeError unless a subclass defines it."""
+        return self._not_there("infer_dtype")
+
+    def infer_value(self, *args: Any) -> Any:
+        """The result, where it is known before the graph runs; else None."""
+        return None
+
+    def _not_there(self, name: str) -> Any:
+        raise GraphAttributeError(f"The operator {type(self).__name__} has no {name}.", user_location())
+
+
+class PrimitiveWithCheck(Primitive):
+    """An operator that checks its inputs by `check_shape` and `check_dtype`."""
+
+    def check_shape(self, *args: Any) -> None:
+        """Nothing, unless a subclass checks shapes."""
+
+    def check_dtype(self, *args: Any) -> None:
+        """Nothing, unless a subclass checks dtypes."""
+
+
+def prim_attr_register(fn: Callable[..., None]) -> Callable[..., None]:
+    """The `__init__` of an operator, whose arguments become attributes of the operator."""
+    signature = inspect.signature(fn)
+
+    @wraps(fn)
+    def initialise(self: Any, *args: Any, **options: Any) -> None:
+        bound = signature.bind(self, *args, **options)
+        bound.apply_defaults()
+        own = next(iter(signature.parameters))
+        Primitive.__init__(self, type(self).__name__)
+        for name, value in bound.arguments.items():
+            if name != own:
+                self.add_prim_attr(name, value)
+        fn(self, *args, **options)
+
+    return initialise
+
+
+prim_arg_register = prim_attr_register

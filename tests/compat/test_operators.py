@@ -1,0 +1,295 @@
+"""Operators and functions of MindSpore that only its own tests and older scripts name."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphls as gl
+from graphls import Tensor, nn, ops
+from graphls.compat import gradient_operators as gradients
+from graphls.ops.directions import vjp
+
+RANDOM = np.random.default_rng(3)
+X = Tensor(RANDOM.uniform(0.1, 0.9, (2, 3, 4, 4)).astype(np.float32))
+Y = Tensor(RANDOM.uniform(0.1, 0.9, (2, 3, 4, 4)).astype(np.float32))
+DY = Tensor(RANDOM.normal(size=(2, 3, 4, 4)).astype(np.float32))
+SIGNED = Tensor(RANDOM.normal(size=(2, 3, 4, 4)).astype(np.float32) * 4)
+SCALE = Tensor(np.array([1.0, 2.0, 0.5], np.float32))
+
+FROM_INPUT: dict[str, tuple[Callable[..., Any], Tensor, bool]] = {
+    "AbsGrad": (ops.abs, SIGNED, True), "AcosGrad": (ops.acos, X, True), "AsinGrad": (ops.asin, X, True),
+    "AtanGrad": (ops.atan, SIGNED, True), "FastGeLUGrad": (ops.fast_gelu, SIGNED, False),
+    "HSigmoidGrad": (ops.hardsigmoid, SIGNED, False), "HSwishGrad": (ops.hardswish, SIGNED, False),
+    "ReLU6Grad": (ops.relu6, SIGNED, False), "SiLUGrad": (ops.silu, SIGNED, False),
+    "SoftplusGrad": (ops.softplus, SIGNED, False),
+}  # fmt: skip
+FROM_OUTPUT: dict[str, tuple[Callable[..., Any], Tensor, bool]] = {
+    "AcoshGrad": (ops.acosh, X + 1.5, True), "AsinhGrad": (ops.asinh, SIGNED, True),
+    "EluGrad": (ops.elu, SIGNED, False), "InvGrad": (ops.reciprocal, X, True),
+    "ReciprocalGrad": (ops.reciprocal, X, True),
+    "ReluGrad": (ops.relu, SIGNED, False), "RsqrtGrad": (ops.rsqrt, X, True), "SeLUGrad": (ops.selu, SIGNED, False),
+    "SigmoidGrad": (ops.sigmoid, SIGNED, True), "SqrtGrad": (ops.sqrt, X, True), "TanhGrad": (ops.tanh, SIGNED, True),
+    "LogSoftmaxGrad": (ops.log_softmax, SIGNED, True), "SoftmaxGrad": (ops.softmax, SIGNED, True),
+}  # fmt: skip
+
+
+def close(found: Any, wanted: Any) -> None:
+    np.testing.assert_allclose(found.asnumpy(), wanted.asnumpy(), rtol=2e-4, atol=2e-5)
+
+
+@pytest.mark.parametrize("name", [*FROM_INPUT, *FROM_OUTPUT])
+def test_gradients_of_functions_of_one_tensor(name: str) -> None:
+    function, x, dy_is_last = {**FROM_INPUT, **FROM_OUTPUT}[name]
+    of = x if name in FROM_INPUT else function(x)
+    found = getattr(gradients, name)()(*((of, DY) if dy_is_last else (DY, of)))
+    close(found, vjp(function, x)[1](DY)[0])
+
+
+def norm(x: Any, gamma: Any, beta: Any) -> Any:
+    return ops.layer_norm(x, gamma.shape, gamma, beta, 1e-7)
+
+
+def batch(x: Any, scale: Any, offset: Any) -> Any:
+    mean = ops.mean(x, (0, 2, 3), keep_dims=True)
+    variance = ops.mean((x - mean) ** 2, (0, 2, 3), keep_dims=True)
+    return (x - mean) / ops.sqrt(variance + 1e-5) * scale.reshape(1, 3, 1, 1) + offset.reshape(1, 3, 1, 1)
+
+
+def test_gradients_of_several_tensors() -> None:
+    found = gradients.MaximumGrad()(X, Y[:, :, :1], DY)
+    for one, other in zip(found, vjp(ops.maximum, X, Y[:, :, :1])[1](DY), strict=True):
+        close(one, other)
+    found = gradients.MinimumGrad()(X, Y, DY)
+    for one, other in zip(found, vjp(ops.minimum, X, Y)[1](DY), strict=True):
+        close(one, other)
+    gamma, zeros = Y[0], ops.zeros_like(Y[0])
+    mean, variance = X.mean((1, 2, 3), keep_dims=True), X.var((1, 2, 3), keepdims=True)
+    found = gradients.LayerNormGrad(1, 1)(X, DY, variance, mean, gamma)
+    for one, other in zip(found, vjp(norm, X, gamma, zeros)[1](DY), strict=True):
+        close(one, other)
+    mean, variance = X.mean((0, 2, 3)), X.var((0, 2, 3))
+    found = gradients.BatchNormGrad(True)(DY, X, SCALE, mean, variance, None)
+    for one, other in zip(found, vjp(batch, X, SCALE, ops.zeros_like(SCALE))[1](DY), strict=True):
+        close(one, other)
+    for one, other in zip(gradients.PReLUGrad()(DY, SIGNED, SCALE), vjp(ops.prelu, SIGNED, SCALE)[1](DY), strict=True):
+        close(one, other)
+
+
+def test_gradients_of_layers() -> None:
+    for name in ("MaxPool", "AvgPool"):
+        pool = getattr(ops.operations, name)(2, 2, "valid")
+        out = pool(X)
+        found = getattr(gradients, f"{name}Grad")(2, 2, "VALID")(X, out, DY[:, :, :2, :2])
+        close(found, vjp(pool, X)[1](DY[:, :, :2, :2])[0])
+    close(gradients.BiasAddGrad()(DY), DY.sum((0, 2, 3)))
+    small = gradients.ResizeBilinear((2, 2))
+    close(gradients.ResizeBilinearGrad()(DY[:, :, :2, :2], X), vjp(small, X)[1](DY[:, :, :2, :2])[0])
+    close(gradients.DropoutGrad(0.5)(DY, X > 0.5), DY * (X > 0.5).astype(gl.float32) * 2)
+    close(gradients.FlattenGrad()(DY, (2, 48)), DY.reshape(2, 48))
+    close(gradients.GeLUGrad()(DY, SIGNED, SIGNED), vjp(ops.gelu, SIGNED)[1](DY)[0])
+
+
+def test_gradients_of_losses() -> None:
+    def smooth(x: Any) -> Any:
+        return ops.smooth_l1_loss(x, Y, beta=0.5, reduction="none")
+
+    def entropy(x: Any) -> Any:
+        return ops.binary_cross_entropy(x, Y, reduction="none")
+
+    def logits(x: Any) -> Any:
+        return ops.binary_cross_entropy_with_logits(x, Y, ops.ones_like(Y), ops.ones_like(Y), "none")
+
+    close(gradients.SmoothL1LossGrad(0.5)(SIGNED, Y, DY), vjp(smooth, SIGNED)[1](DY)[0])
+    close(gradients.BinaryCrossEntropyGrad("none")(X, Y, DY), vjp(entropy, X)[1](DY)[0])
+    close(gradients.SigmoidCrossEntropyWithLogitsGrad()(SIGNED, Y, DY), vjp(logits, SIGNED)[1](DY)[0])
+    normalize = ops.operations.L2Normalize(1)
+    close(gradients.L2NormalizeGrad(1)(X, normalize(X), DY), vjp(normalize, X)[1](DY)[0])
+
+
+@pytest.mark.usefixtures("mindspore")
+def test_functions_of_python_values() -> None:
+    F: Any = importlib.import_module("mindspore.ops.functional")
+    S: Any = importlib.import_module("mindspore.ops.operations._sequence_ops")
+    assert (F.tuple_len((1, 2)), F.make_range(3), F.make_range(1, 7, 2)) == (2, (0, 1, 2), (1, 3, 5))
+    assert (F.tuple_getitem((1, 2), 1), F.tuple_setitem((1, 2), 0, 5), F.scalar_add(1, 2)) == (2, (5, 2), 3)
+    assert (F.shape_mul((2, 3)), F.reduced_shape((2, 3, 4), (0, -1)), F.in_dict("a", {"a": 1})) == (6, (1, 3, 1), True)
+    assert (F.bool_and(True, False), F.bool_not(False), F.tuple_div((4, 9), (2, 3))) == (False, True, (2, 3))
+    assert (F.is_not(None, None), F.typeof(X), F.isconstant(3)) == (False, gl.float32, True)
+    cast = F.mixed_precision_cast(gl.float16, (X, 1, (Y, Tensor([1]))))
+    assert (cast[0].dtype, cast[1], cast[2][0].dtype, cast[2][1].dtype) == (gl.float16, 1, gl.float16, gl.int64)
+    assert S.TupleToTensor()((1, 2), gl.int32).dtype is gl.int32
+    assert [S.shape_mul()((2, 3)), S.SequenceMax()((2, 3)), S.InSequence()(2, (2, 3))] == [6, 3, True]
+    assert [t.tolist() for t in S.TensorToTuple()(Tensor([1, 2]))] == [1, 2]
+
+
+@pytest.mark.usefixtures("mindspore")
+def test_operators_keep_what_is_for_several_devices() -> None:
+    ms: Any = importlib.import_module("mindspore")
+    add = ms.ops.Add().shard(((1,), (1,))).add_prim_attr("fusion", 1).set_stage(0).recompute()
+    assert isinstance(add, ms.ops.Primitive) and add.get_attr_dict() == {"fusion": 1} and add.fusion == 1
+    close(add(X, Y), X + Y)
+    from mindspore.ops import operations as P
+    from mindspore.ops.operations.comm_ops import ReduceOp
+
+    close(P.AllReduce(ReduceOp.SUM)(X), X)
+    assert P.AllGather(group="nccl_world_group")(X).shape == X.shape
+    assert P.Broadcast(0)((X, Y))[1] is not None
+
+
+@pytest.mark.usefixtures("mindspore")
+def test_primitives_of_ones_own() -> None:
+    from mindspore.ops import Primitive, PrimitiveWithInfer, prim_attr_register  # type: ignore[import-not-found]
+    from mindspore.ops.primitive import _primexpr, constexpr  # type: ignore[import-not-found]
+
+    class Shift(PrimitiveWithInfer):  # type: ignore[misc]
+        """An operator with an attribute, in the style of MindSpore 1."""
+
+        @prim_attr_register  # type: ignore[untyped-decorator]
+        def __init__(self, by: int = 1, *, name: str = "x") -> None:
+            self.init_prim_io_names(inputs=["x"], outputs=["y"])
+
+        def infer_shape(self, x: Any) -> Any:
+            return x
+
+        def __call__(self, x: Any) -> Any:
+            return x + self.by
+
+    class Net(nn.Cell):
+        def __init__(self) -> None:
+            super().__init__()
+            self.shift = Shift(2)
+
+        def construct(self, x: Any) -> Any:
+            return self.shift(x) * self.size(x)
+
+        @staticmethod
+        @constexpr  # type: ignore[untyped-decorator]
+        def size(x: Any) -> int:
+            return int(x.shape[0])
+
+    assert Shift(2).get_attr_dict() == {"by": 2, "name": "x", "input_names": ["x"], "output_names": ["y"]}
+    assert _primexpr(max)(1, 2) == 2
+    close(Net()(X), (X + 2) * 2)
+    with pytest.raises(RuntimeError, match=r"no kernel for the operator made_up; .*test_operators.py"):
+        Primitive("made_up")(X)
+
+
+class Shown(nn.Cell):
+    """A network that prints, also in one answer of an `if`."""
+
+    def __init__(self, print_: Any) -> None:
+        super().__init__()
+        self.print = print_
+
+    def construct(self, x: Tensor) -> Tensor:
+        self.print("the input", x)
+        if x.sum() > 0:
+            self.print("above", x.sum())
+        return x * 2
+
+
+@pytest.mark.usefixtures("mindspore")
+@pytest.mark.parametrize("mode", [0, 1])
+def test_print_shows_values_whenever_the_graph_runs(mode: int, capsys: pytest.CaptureFixture[str]) -> None:
+    ms: Any = importlib.import_module("mindspore")
+    ms.set_context(mode=mode)
+    net = Shown(ms.ops.Print())
+    for x in ([1.0, 2.0], [-1.0, -2.0], [3.0, 4.0]):
+        net(Tensor(x))
+    lines = [line.partition("value=")[2] or line for line in capsys.readouterr().out.splitlines()]
+    wanted = ["the input", "[1. 2.])", "above", "3.0)", "the input", "[-1. -2.])", "the input", "[3. 4.])", "above"]
+    assert [line.replace("3)", "3.0)") for line in lines[:9]] == wanted
+
+
+@pytest.mark.usefixtures("mindspore")
+def test_print_in_a_training_step_leaves_the_step_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    def losses(shows: bool) -> list[float]:
+        gl.set_seed(1)
+        net = nn.SequentialCell(nn.Dense(2, 2), Shown(ms.ops.Print() if shows else (lambda *_: None)))
+        loss = nn.WithLossCell(net.to_float(gl.float16), nn.MSELoss())
+        step = nn.TrainOneStepWithLossScaleCell(
+            loss, nn.Momentum(net.trainable_params(), 0.1, 0.9), nn.DynamicLossScaleUpdateCell(2**20, 2, 2)
+        )
+        return [float(step(Tensor([[1.0, 2.0]]), Tensor([[1.0, 0.0]]))[0]) for _ in range(4)]
+
+    ms: Any = importlib.import_module("mindspore")
+    assert losses(True) == losses(False)
+    assert capsys.readouterr().out.count("the input") == 4
+
+
+@pytest.mark.usefixtures("mindspore")
+def test_assert_raises_where_a_graph_has_run(eager: None) -> None:
+    ms: Any = importlib.import_module("mindspore")
+
+    class Net(nn.Cell):
+        def construct(self, x: Tensor) -> Tensor:
+            ms.ops.Assert()((x > 0).all(), (x,))
+            return x
+
+    for mode in (0, 1):
+        ms.set_context(mode=mode)
+        net = Net()
+        assert net(Tensor([1.0])).tolist() == [1.0]
+        with pytest.raises(RuntimeError, match=r"Assert is not true, for \[-1\.\]"):
+            net(Tensor([-1.0]))
+
+
+@pytest.mark.usefixtures("mindspore")
+def test_summary_operators_write_to_what_is_open(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("tensorboardX")
+    ms: Any = importlib.import_module("mindspore")
+    summary: Any = importlib.import_module("graphls.train.callbacks.summary")
+    written: list[Any] = []
+
+    class File:
+        def __init__(self, folder: str) -> None:
+            self.path = folder
+
+        def write(self, plugin: str, name: str, value: Any, step: int) -> None:
+            written.append((name, float(value), step))
+
+        def close(self) -> None:
+            pass
+
+    monkeypatch.setattr(summary, "EventFile", File)
+
+    class Net(nn.Cell):
+        def __init__(self) -> None:
+            super().__init__()
+            self.scalar = ms.ops.ScalarSummary()
+
+        def construct(self, x: Tensor) -> Tensor:
+            self.scalar("sum", x.sum())
+            return x
+
+    net = Net()
+    ms.set_context(mode=0)
+    net(Tensor([1.0]))
+    with ms.train.summary.SummaryRecord(str(tmp_path)) as record:
+        for step, x in enumerate(([1.0, 2.0], [3.0, 4.0])):
+            net(Tensor(x))
+            record.record(step)
+        record.record(7)
+    net(Tensor([5.0, 6.0]))
+    assert written == [("sum", 3.0, 0), ("sum", 7.0, 1)]
+
+
+def test_a_tensor_in_a_loop_is_a_warning(eager: None) -> None:
+    from graphls.compat.debug import print_
+
+    class Net(nn.Cell):
+        def construct(self, x: Tensor) -> Any:
+            def body(carry: Any, item: Any) -> Any:
+                print_(item)
+                return carry + item, None
+
+            return ops.scan(body, x[0], x)[0]
+
+    gl.context.set_context(mode=gl.context.GRAPH_MODE)
+    with pytest.warns(UserWarning, match="in the function of a loop is not shown"):
+        assert Net()(Tensor([1.0, 2.0])).tolist() == 4.0

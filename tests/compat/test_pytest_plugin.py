@@ -1,0 +1,42 @@
+"""Tests of others that import mindspore, run by `pytest -p graphls.compat.pytest` in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+SUITE = Path(__file__).parent / "suite"
+
+
+def run(folder: Path, *files: str, options: tuple[str, ...] = ("-p", "graphls.compat.pytest")) -> tuple[int, str]:
+    """pytest on files of the suite, each under the name of a test, with the fixtures beside them."""
+    shutil.copy(SUITE / "fixtures.py", folder / "conftest.py")
+    for file in files:
+        shutil.copy(SUITE / f"{file}.py", folder / f"test_{file}.py")
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", "-rf", *options, "."]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("file", ["loss_scale", "networks"])
+def test_a_suite_passes(file: str, tmp_path: Path) -> None:
+    code, text = run(tmp_path, file)
+    assert code == 0 and re.search(r"\d+ passed", text), text
+
+
+def test_without_the_plugin_there_is_no_mindspore(tmp_path: Path) -> None:
+    code, text = run(tmp_path, "networks", options=())
+    assert code != 0 and "No module named 'mindspore'" in text
+
+
+def test_a_device_that_is_not_there_is_said_once(tmp_path: Path) -> None:
+    _, text = run(tmp_path, "networks")
+    assert text.count("The device_target 'Ascend' is not there; graphls runs on the") == 1

@@ -1,0 +1,1 @@
+"""Random calls and random programs, which find what nobody thought of."""
