@@ -302,9 +302,11 @@ class Cell:
 
     def _trace_construct(self, *args: Any, **options: Any) -> Any:
         """What the tracer runs: `construct`, with the cell's own gradient where it has a `bprop`."""
+        from graphls.trace.rewriting.functions import rewritten
+
         bprop = getattr(type(self), "bprop", None)
         if bprop is None:
-            return self.construct(*args, **options)
+            return rewritten(self.construct)(*args, **options)
         from graphls.trace.custom import with_custom_gradient
 
         return with_custom_gradient(self, args, options)
