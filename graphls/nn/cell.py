@@ -11,6 +11,9 @@ from graphls import dispatch, eager
 from graphls.habits import CELL, KEYWORDS, instead
 from graphls.ir.errors import GraphAttributeError, GraphKeyError, GraphTypeError, GraphValueError
 from graphls.ir.types import as_dtype, bfloat16, float16, float32
+from graphls.nn import cell_hooks
+from graphls.nn.cell_hooks import Hooks
+from graphls.nn.cell_settings import Settings
 from graphls.nn.checks import boolean
 from graphls.parameter import Parameter, ParameterTuple
 from graphls.source import checked, user_location
@@ -37,7 +40,7 @@ class _Signature:
         return signature.replace(parameters=list(signature.parameters.values())[1:])
 
 
-class Cell:
+class Cell(Settings, Hooks):
     """A network, a layer, a loss, an optimizer or a training step: parameters, inner cells and `construct`.
 
     Attributes that are cells or parameters become part of it. With `auto_prefix`, parameters of inner cells are
@@ -236,6 +239,8 @@ class Cell:
         """Set attributes of this cell, as MindSpore's flags are; those that graphls does not know change nothing."""
         for name, value in flags.items():
             setattr(self, name, value)
+        if flags:
+            self.__dict__.setdefault("_flags", {}).update(flags)
         return self
 
     def add_flags_recursive(self, **flags: Any) -> Cell:
@@ -295,12 +300,11 @@ class Cell:
 
     def _trace_construct(self, *args: Any, **options: Any) -> Any:
         """What the tracer runs: `construct`, with the cell's own gradient where it has a `bprop`."""
-        bprop = getattr(type(self), "bprop", None)
-        if bprop is None:
-            return self.construct(*args, **options)
+        if getattr(type(self), "bprop", None) is None:
+            return cell_hooks.run(self, self.construct, args, options)
         from graphls.trace.custom import with_custom_gradient
 
-        return with_custom_gradient(self, args, options)
+        return cell_hooks.run(self, lambda *a, **o: with_custom_gradient(self, a, o), args, options)
 
     def __repr__(self) -> str:
         from graphls.nn.cell_tree import tree_text
