@@ -38,6 +38,14 @@ class Parameter(Tensor):
         self.requires_grad = requires_grad
         self.layerwise_parallel = layerwise_parallel
 
+    @classmethod
+    def holding(cls, array: Array, name: str) -> Parameter:
+        """A parameter that takes an array over, which must belong to nobody else; only a read-only one is copied."""
+        parameter = cls(np.empty(0, array.dtype), name)
+        parameter._type = type_of(array)
+        parameter.storage = Storage(checked(np.require, array, None, ["C", "A", "W"]))
+        return parameter
+
     @property
     def array(self) -> Array:
         return self.storage.read()

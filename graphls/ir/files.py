@@ -42,6 +42,9 @@ def write_text(path: Path, text: str) -> None:
     write_bytes(path, text.encode("utf-8", "backslashreplace"))
 
 
+CIRCLE = "its links lead in a circle"
+
+
 def write_parts(path: Path, parts: Iterable[Part]) -> None:
     """Write a file of these parts at once, and wait until it is on the disk; directories are made.
 
@@ -64,9 +67,12 @@ def write_parts(path: Path, parts: Iterable[Part]) -> None:
 
 def _resolved(path: Path) -> Path:
     try:
-        return path.resolve()
-    except RuntimeError:  # before Python 3.13, links that lead in a circle
-        raise OSError("its links lead in a circle") from None
+        found = path.resolve()
+    except RuntimeError:  # before Python 3.13, which leaves a link that leads in a circle
+        raise OSError(CIRCLE) from None
+    if any(part.is_symlink() for part in (found, *found.parents)):
+        raise OSError(CIRCLE)
+    return found
 
 
 def _make_folder(folder: Path) -> None:
