@@ -94,7 +94,7 @@ def call(cell: Cell, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
     except RecursionError as error:
         if outer is not None or isinstance(error, GraphlsError):
             raise
-        raise too_deep() from None
+        raise too_deep(error) from None
     finally:
         dispatch.pop_running()
 

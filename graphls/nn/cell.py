@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import count
 from typing import Any, TypeVar
 
 from graphls import dispatch, eager
@@ -25,9 +26,15 @@ Made = TypeVar("Made", bound="Cell")
 
 
 class Configuration:
-    """Counts changes of any cell, so that one comparison tells that no compiled step is out of date."""
+    """Numbers changes of any cell, so that one comparison tells that no compiled step is out of date."""
 
     changes = 0
+    _numbers = count(1)
+
+    @classmethod
+    def note_change(cls) -> None:
+        """Have a number that was never there before, whatever other threads do."""
+        cls.changes = next(cls._numbers)
 
 
 class _Signature:
@@ -120,7 +127,7 @@ class Cell(Settings, Hooks):
 
     def _changed(self) -> None:
         self.__dict__["_version"] += 1
-        Configuration.changes += 1
+        Configuration.note_change()
 
     def insert_param_to_cell(self, param_name: str, param: Parameter, check_name_contain_dot: bool = True) -> None:
         """Make a parameter part of the cell under an attribute name; an unnamed one takes that name."""
@@ -227,7 +234,7 @@ class Cell(Settings, Hooks):
         """Switch this cell and all inside it between training and evaluation; returns the cell."""
         for _, cell in self.cells_and_names():
             cell.__dict__["training"] = bool(mode)
-        Configuration.changes += 1
+        Configuration.note_change()
         return self
 
     def set_grad(self, requires_grad: bool = True) -> Cell:
@@ -260,7 +267,7 @@ class Cell(Settings, Hooks):
             raise GraphValueError(f"to_float takes float16, bfloat16 or float32, not {dtype!r}.", user_location())
         for _, cell in self.cells_and_names():
             cell.__dict__["_float_type"] = dtype
-        Configuration.changes += 1
+        Configuration.note_change()
         return self
 
     def recompute(
@@ -272,7 +279,7 @@ class Cell(Settings, Hooks):
         overflow mode "window", what is made again is watched, too. The options for communication change nothing.
         """
         self.__dict__["_is_recomputed"] = boolean(type(self).__name__, "mode", mode)
-        Configuration.changes += 1
+        Configuration.note_change()
         return self
 
     def configuration(self) -> tuple[Any, ...]:
@@ -301,7 +308,9 @@ class Cell(Settings, Hooks):
     def _trace_construct(self, *args: Any, **options: Any) -> Any:
         """What the tracer runs: `construct`, with the cell's own gradient where it has a `bprop`."""
         if getattr(type(self), "bprop", None) is None:
-            return cell_hooks.run(self, self.construct, args, options)
+            from graphls.trace.rewriting.functions import rewritten
+
+            return cell_hooks.run(self, rewritten(self.construct), args, options)
         from graphls.trace.custom import with_custom_gradient
 
         return cell_hooks.run(self, lambda *a, **o: with_custom_gradient(self, a, o), args, options)
