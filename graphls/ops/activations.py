@@ -6,7 +6,7 @@ from typing import Any
 
 from graphls import dispatch
 from graphls.ir.errors import GraphValueError
-from graphls.ops.elementwise import abs, add, div, expm1, mul, neg, sign, sub, tanh
+from graphls.ops.elementwise import abs, add, div, expm1, maximum, mul, neg, sign, sub, tanh
 from graphls.ops.logic import greater, greater_equal, less_equal, where
 from graphls.ops.network import relu, sigmoid, silu, softmax
 from graphls.ops.operands import apply, axis_of, float_of, numbers, tensor_of
@@ -123,9 +123,9 @@ def hardsigmoid(input: Any) -> Tensor:
 
 
 def hardswish(x: Any) -> Tensor:
-    """x * hardsigmoid(x)."""
+    """x * hardsigmoid(x), which is 0 below -3, also at -inf."""
     x = float_of(x)
-    return mul(x, hardsigmoid(x))
+    return mul(maximum(x, -3.0), hardsigmoid(x))
 
 
 def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
