@@ -125,7 +125,8 @@ def _answers(name: str, function: Any) -> list[str]:
         return found
     classes = sorted(names("class") & OPERATORS.keys())
     found += [f"ops.{c}" for c in classes if _stands_for(OPERATORS[c], name, function)]
-    return found + [f"nn.{c}" for c in sorted(names("nn").intersection(nn.__all__)) if c.lower() == name.replace("_", "")]
+    cells = sorted(names("nn").intersection(nn.__all__))
+    return found + [f"nn.{cell}" for cell in cells if cell.lower() == name.replace("_", "")]
 
 
 def _stands_for(operator: Any, name: str, function: Any) -> bool:
