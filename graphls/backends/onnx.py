@@ -160,7 +160,10 @@ class Lowering:
 
     def result(self, value: Value, kind: Type, taken: set[str]) -> str:
         """Make a value an output of the current graph; inputs and repeated ones through a copy."""
-        name = self.form(value, kind.dtype)
+        return self.yielded(self.form(value, kind.dtype), kind, taken)
+
+    def yielded(self, name: str, kind: Type, taken: set[str]) -> str:
+        """Make a tensor an output of the current graph, or a copy of it where it is one of `taken` or from outside."""
         if name in taken or name not in self._made_here():
             name = self.Identity(name)
         taken.add(name)
