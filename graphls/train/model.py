@@ -199,8 +199,7 @@ class Model:
         if backend is not None:
             message = f"predict runs where the network does, so the backend is None, not {backend!r}."
             raise GraphValueError(message, user_location())
-        self._predicting.set()
-        return self._predictions(*predict_data)
+        return self._predicting.find(self._predictions, predict_data)(*predict_data)
 
     # -- inside -----------------------------------------------------------------------------------------------
 
