@@ -18,6 +18,7 @@ from graphls.ir.graph import Graph
 from graphls.ir.types import as_dtype
 from graphls.nn.cell import Cell, Configuration, input_names
 from graphls.parameter import Parameter
+from graphls.sharing import COMPILING
 from graphls.source import checked, user_location, warn
 from graphls.surroundings import Surroundings, is_cell
 from graphls.tensor import Tensor
@@ -62,6 +63,18 @@ def compile(
     fit, GraphRuntimeError where a runtime or device is missing.
     """
     checked(_check_target, backend, device)
+    with COMPILING.lock:
+        return _compiled(cell, inputs, device, passes, backend, overflow_mode)
+
+
+def _compiled(
+    cell: Callable[..., Any],
+    inputs: Sequence[Any],
+    device: str,
+    passes: Any,
+    backend: str,
+    overflow_mode: str | None,
+) -> Compiled:
     from graphls.passes.windows import verify_windows
     from graphls.scaling import warn_of_idle_scaling
 
@@ -295,11 +308,14 @@ class CompileCache:
     def find(self, *inputs: Any) -> Compiled:
         """The step for inputs like these, compiled where there is none that is up to date."""
         key = self.around.key(), _signature(inputs), default_device()
-        if self.last is not None and self.last[:2] == (key, Configuration.changes):
-            return self.last[2]
-        steps = self.steps.get(key[0], {}).get(key[1:], ())
-        step = next((s for s in steps if s.up_to_date()), None) or self._compiled(inputs, *key[1:])
-        self.last = key, Configuration.changes, step
+        last = self.last
+        if last is not None and last[:2] == (key, Configuration.changes):
+            return last[2]
+        with COMPILING.lock:
+            changes = Configuration.changes
+            steps = self.steps.get(key[0], {}).get(key[1:], ())
+            step = next((s for s in steps if s.up_to_date()), None) or self._compiled(inputs, *key[1:])
+            self.last = key, changes, step
         return step
 
     def _compiled(self, inputs: tuple[Any, ...], signature: Any, device: str) -> Compiled:

@@ -11,6 +11,7 @@ from typing import Any
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.files import write_bytes
 from graphls.nn.cell import Cell, Configuration
+from graphls.sharing import COMPILING
 from graphls.source import checked, user_location
 
 FORMATS = ("AIR", "ONNX", "MINDIR")
@@ -37,7 +38,7 @@ def export(
     from graphls.backends.inference import inference_model
     from graphls.passes import as_pipeline
 
-    with _evaluating(net):
+    with COMPILING.lock, _evaluating(net):
         traced = trace_graph(net, *inputs)
     graph = as_pipeline(DEFAULT_PASSES).run(traced.graph, source="trace").graph
     states = {state.name: traced.parameters[state.name].asnumpy() for state in graph.states}
@@ -80,4 +81,4 @@ def _evaluating(net: Any) -> Iterator[None]:
 def _set_training(cells: list[Cell], flags: list[bool]) -> None:
     for cell, flag in zip(cells, flags, strict=True):
         cell.__dict__["training"] = flag
-    Configuration.changes += 1
+    Configuration.note_change()

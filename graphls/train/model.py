@@ -192,8 +192,7 @@ class Model:
 
     def predict(self, *predict_data: Any) -> Any:
         """What the network gives for these inputs, in evaluation mode; raises as a call of the network does."""
-        self._predicting.set()
-        return self._predictions(*predict_data)
+        return self._predicting.find(self._predictions, predict_data)(*predict_data)
 
     # -- inside -----------------------------------------------------------------------------------------------
 

@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from graphls.api import Compiled, cache_of
+from graphls.api import CompileCache, Compiled, cache_of
 from graphls.ir.errors import GraphlsError
 from graphls.nn.cell import Cell
 from graphls.nn.optimizers import Optimizer
 from graphls.nn.train_step import TrainOneStepWithLossScaleCell
 from graphls.repeated import RepeatedStep, drawn_nodes
+from graphls.sharing import COMPILING
 from graphls.source import warn
 from graphls.tensor import Tensor
 from graphls.train.callbacks.outputs import is_flag
@@ -43,6 +44,12 @@ class ModeSwitch:
         if any(cell.training is not self.training for cell in self.watched):
             self.network.set_train(self.training)
 
+    def find(self, cache: CompileCache, inputs: Sequence[Any]) -> Compiled:
+        """The step in a cache for some inputs and this mode; no other thread switches the network meanwhile."""
+        with COMPILING.lock:
+            self.set()
+            return cache.find(*inputs)
+
 
 class TrainRunner:
     """The compiled steps of a train network.
@@ -63,8 +70,7 @@ class TrainRunner:
 
     def find(self, row: Row) -> Compiled:
         """The step for a row, compiled where there is none yet."""
-        self.mode.set()
-        return self.cache.find(*row)
+        return self.mode.find(self.cache, row)
 
     def run(self, row: Row) -> Any:
         """One step; what it returns is not read."""
