@@ -15,7 +15,7 @@ from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto
 
 from graphls.backends.fences import fenced, is_alias
 from graphls.backends.finite import any_not_finite, only_checked
-from graphls.backends.loops import lower_scan, lower_while
+from graphls.backends.loops import if_rounds, lower_scan, lower_while
 from graphls.backends.onnx_names import TensorNames, clean
 from graphls.backends.weights import SMALLEST, Weights, bytes_of
 from graphls.ir.errors import GraphlsError
@@ -321,6 +321,12 @@ class Lowering:
         """The region of the current node along arrays."""
         assert self.node is not None
         return lower_scan(self, self.node, names)
+
+    def if_rounds(self, stack: str, some: Callable[[], str]) -> str:
+        """The result of the current node where a stack holds any round, else zeros."""
+        (kind,) = self.out_types
+        zeros = np.zeros(kind.shape, kind.dtype.numpy)
+        return if_rounds(self, stack, lambda: [some()], lambda: [self.Identity(self.const(zeros))], [kind])[0]
 
     def while_loop(self, names: Sequence[str]) -> tuple[str, ...]:
         """The regions of the current node as a loop."""

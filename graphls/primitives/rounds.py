@@ -46,7 +46,7 @@ class SumOfRounds(Primitive):
 
     def onnx(self, e: Any, x: str, axis: tuple[int, ...] = ()) -> Any:
         axes = (0, *(i + 1 for i in normalise_axes(axis, e.in_types[0].rank)))
-        return _or_zeros(e, x, e.ReduceSum(x, e.ints(axes), keepdims=0))
+        return e.if_rounds(x, lambda: e.ReduceSum(x, e.ints(axes), keepdims=0))
 
 
 class ProductOfRounds(Primitive):
@@ -73,8 +73,8 @@ class ProductOfRounds(Primitive):
     def onnx(self, e: Any, a: str, b: str) -> Any:
         if 0 in e.in_types[0].shape or 0 in e.in_types[1].shape:
             return e.const(np.zeros(e.out_types[0].shape), e.out_types[0].dtype)
-        rows = [e.Reshape(x, e.ints((-1, t.shape[1]))) for x, t in zip((a, b), e.in_types, strict=True)]
-        return _or_zeros(e, a, e.Gemm(*rows, transA=1))
+        shapes = [e.ints((-1, t.shape[1])) for t in e.in_types]
+        return e.if_rounds(a, lambda: e.Gemm(e.Reshape(a, shapes[0]), e.Reshape(b, shapes[1]), transA=1))
 
     def flops(self, inputs: tuple[Type, ...], outputs: tuple[Type, ...], attrs: Mapping[str, Any]) -> int:
         """Those of one round, as nobody knows how many there are."""
@@ -88,9 +88,3 @@ def _require_stacks(name: str, *types: Type) -> None:
 
 def _rows(stack: Array) -> Array:
     return stack.reshape(prod(stack.shape[:-1]), stack.shape[-1])
-
-
-def _or_zeros(e: Any, stack: str, result: str) -> Any:
-    """The result, or zeros where a stack is empty: not every kernel writes a sum over nothing."""
-    is_some = e.Greater(e.Shape(stack, start=0, end=1), e.ints([0]))
-    return e.Where(is_some, result, e.scalar(0.0))

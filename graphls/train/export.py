@@ -53,7 +53,8 @@ def _check(net: Any, file_name: Any, file_format: Any, options: dict[str, Any]) 
     if not isinstance(file_name, (str, os.PathLike)):
         raise GraphTypeError(f"For 'export', 'file_name' must be a string, but got {file_name!r}.", user_location())
     for name in options:
-        raise GraphTypeError(f"export to ONNX has no argument {name!r}.", user_location())
+        advice = "; an ONNX file is not encrypted, leave it out" if name in ("enc_key", "enc_mode") else ""
+        raise GraphTypeError(f"export to ONNX has no argument {name!r}{advice}.", user_location())
     if file_format not in FORMATS:
         raise GraphValueError(
             f"For 'export', 'file_format' must be one of {list(FORMATS)}, but got {file_format!r}.", user_location()
