@@ -60,8 +60,8 @@ class Tensor(Operators):
     """An array with a dtype and a static shape; inside `construct`, a value of the graph.
 
     `input_data` is a number, a nest of numbers, a NumPy array or a tensor. `dtype` converts it; without it
-    Python floats become float32 and ints int64, and arrays keep their dtype. Raises GraphTypeError for data
-    that is not numeric.
+    Python floats become float32 and ints int64, and arrays keep their dtype. An array is copied; `from_numpy` shares
+    its memory. Raises GraphTypeError for data that is not numeric.
     """
 
     __slots__ = ("_array", "_buffer", "_type")
@@ -74,7 +74,8 @@ class Tensor(Operators):
             data = np.zeros(shape if shape is not None else (), checked(as_dtype, dtype or float32).numpy)
             self._array: Array | None = data if init is None else np.asarray(init(data.shape), data.dtype)
         else:
-            self._array = array_of(input_data, checked(as_dtype, dtype) if dtype is not None else None)
+            array = array_of(input_data, checked(as_dtype, dtype) if dtype is not None else None)
+            self._array = array.copy() if array is input_data else array
         self._buffer: Any = None
         self._type = type_of(self._array)
 
@@ -100,8 +101,9 @@ class Tensor(Operators):
 
     @staticmethod
     def from_numpy(array: Array) -> Tensor:
-        """A tensor of a NumPy array."""
-        return Tensor(array)
+        """A tensor of a NumPy array, whose memory it shares."""
+        data = array_of(array)
+        return Tensor.on_host(data, type_of(data))
 
     @property
     def array(self) -> Array:
