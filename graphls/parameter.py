@@ -52,7 +52,7 @@ class Parameter(Tensor):
 
     def asnumpy(self) -> Array:
         """A copy of the current value; raises TraceError in a trace, where the value belongs to each step."""
-        return np.array(self.array) if dispatch.current_tracer() is None else self.data.asnumpy()
+        return self.storage.copy() if dispatch.current_tracer() is None else self.data.asnumpy()
 
     def item(self) -> Any:
         """The only element as a Python number; raises as `asnumpy`, and GraphValueError where there are more."""

@@ -91,7 +91,7 @@ def _inside(network: Cell, kinds: tuple[type[Cell], ...]) -> list[Cell]:
 
 def _mark(cell: Cell, **marks: Any) -> None:
     cell.__dict__.update(marks)
-    Configuration.changes += 1
+    Configuration.note_change()
 
 
 def _half(dtype: Any) -> DType:

@@ -10,6 +10,7 @@ import numpy as np
 
 from graphls.ir.errors import GraphValueError
 from graphls.ir.types import float64
+from graphls.ops.custom_gradients import with_gradient
 from graphls.ops.elementwise import abs, add, cast, cos, div, log, mul, reciprocal, round, sin, sub
 from graphls.ops.logic import equal, greater_equal, isinf, less, logical_and, where
 from graphls.ops.operands import float_of
@@ -27,7 +28,7 @@ _SHIFT = 12
 
 def lgamma(x: Any) -> Tensor:
     """The logarithm of the absolute value of the gamma function; infinite at 0 and at negative whole numbers."""
-    return _in_double(_log_gamma, x)
+    return _in_double(lambda x: with_gradient(_log_gamma, _slope(0), x), x)
 
 
 def digamma(x: Any) -> Tensor:
@@ -39,7 +40,12 @@ def polygamma(n: int, x: Any) -> Tensor:
     """The derivative of order n of `digamma`; raises GraphValueError unless n is an integer of 0 or more."""
     if isinstance(n, bool) or not isinstance(n, int) or n < 0:
         raise GraphValueError(f"polygamma takes an order of 0 or more, not {n!r}.", user_location())
-    return _in_double(lambda x: _polygamma(n, x), x)
+    return _in_double(lambda x: with_gradient(lambda x: _polygamma(n, x), _slope(n + 1), x), x)
+
+
+def _slope(n: int) -> Callable[..., tuple[Tensor]]:
+    """The gradient of the function whose derivative is the polygamma function of order n, at its poles, too."""
+    return lambda x, found, sensitivity: (mul(sensitivity, _polygamma(n, x)),)
 
 
 def mvlgamma(x: Any, p: int) -> Tensor:

@@ -45,8 +45,7 @@ class Evaluation:
 
     def find(self, row: Row) -> Compiled:
         """The step for a row, compiled where there is none yet."""
-        self.mode.set()
-        return self.cache.find(*row)
+        return self.mode.find(self.cache, row)
 
     def run(self, dataset: Any, callbacks: CallbackManager, context: RunContext) -> dict[str, Any]:
         """Go through a dataset once, with the hooks around it; returns the metrics, and tells callbacks."""

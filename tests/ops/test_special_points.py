@@ -41,7 +41,7 @@ DIFFERENT: dict[str, dict[str, Any]] = {
     "abs": {"x": (NAN,)},
     "l1_loss": {"x": (NAN,), "y": (NAN,)},
     **{key: {"x": "jax"} for key in ("relu", "relu6", "elu", "elu 0.5", "selu", "celu", "celu 2")},
-    "hardswish": {"x": (NAN,)},
+    "hardswish": {"value": (0.0,), "x": (NAN,)},
     "clamp tensors": {"z": "jax"},
     **{key: {"x": "jax"} for key in ("prod all", "cumprod 0", "cumprod 1")},
     "tensor_scatter_mul": {"x": (2.0,)},
@@ -54,14 +54,11 @@ DIFFERENT: dict[str, dict[str, Any]] = {
     "copysign": {"x": "jax"},
     "mod": {"y": "jax"},
     "floor_div": {"value": (INF, -INF, 0.0)},
-    "truncate_div": {"value": (NAN,)},
     # Outside of the domain, and poles.
     "acosh": {"x": (NAN,)},
     "logit": {"x": "jax"},
-    "lgamma": {"x": (NAN,)},
-    "digamma": {"value": "jax", "x": (NAN,)},
-    "polygamma 1": {"value": (NAN,), "x": (NAN, 0.0)},
-    "mvlgamma": {"x": "jax"},
+    "digamma": {"x": "jax"},
+    "polygamma 1": {"value": (INF,), "x": (NAN, INF, 0.0)},
     # Bessel functions have their limits at infinities, where PyTorch has nan.
     "bessel_i0": {"value": (INF,), "x": (INF, -INF, NAN)},
     "bessel_i1": {"value": (INF, -INF), "x": (INF, NAN)},
@@ -80,6 +77,7 @@ DIFFERENT: dict[str, dict[str, Any]] = {
     },
     "soft_margin_loss": {"x": (-1.0, 1.0)},
     "det": {"x": (NAN,)},
+    "det of matrices": {"x": (NAN,)},
 }
 
 
@@ -95,6 +93,7 @@ def step_of(row: dict[str, Any], names: list[str]) -> Any:
         "stop": ops.stop_gradient,
         "T": lambda items: Tensor(np.array(items, DTYPE)),
         "I": lambda items: Tensor(np.array(items, np.int64)),
+        "I32": lambda items: Tensor(np.array(items, np.int32)),
     }
 
     def total(*tensors: Any) -> Any:
