@@ -20,6 +20,7 @@ from graphls.nn.cell import Cell, Configuration, input_names
 from graphls.parameter import Parameter
 from graphls.sharing import COMPILING
 from graphls.source import checked, user_location, warn
+from graphls.storage import Clock
 from graphls.surroundings import Surroundings, is_cell
 from graphls.tensor import Tensor
 from graphls.trace.trace import Traced, fill_outputs, trace
@@ -28,6 +29,7 @@ from graphls.tree import leaves, structure
 if TYPE_CHECKING:
     from onnx import ModelProto
 
+    from graphls.backends.onnx import Lowered
     from graphls.diagnosis.diagnosis import Diagnosis
     from graphls.diagnosis.explanation import OverflowExplanation
     from graphls.diagnosis.gradients import GradientRanges
@@ -177,6 +179,12 @@ class Compiled:
         return fill_outputs(self._outputs, [_tensor(r, t) for r, t in zip(results, self._types, strict=True)])
 
     @property
+    def clock(self) -> Clock:
+        """What counts the steps that are complete."""
+        clock: Clock = self._session.clock
+        return clock
+
+    @property
     def output_types(self) -> Any:
         """The types of what the step returns, nested as that is."""
         return fill_outputs(self._outputs, self._types)
@@ -187,16 +195,28 @@ class Compiled:
 
         Its operators tell viewers such as Netron the phase, the cell and the user's line that they come from.
         """
-        from graphls.backends.onnx import lower
         from graphls.backends.onnx_metadata import described
+        from graphls.backends.weights import complete
 
-        return described(getattr(self._session, "lowered", None) or lower(self.graph), self.graph)
+        lowered = self._lowered()
+        return complete(described(lowered, self.graph), lowered.outside)
+
+    def _lowered(self) -> Lowered:
+        from graphls.backends.onnx import lower
+
+        return getattr(self._session, "lowered", None) or lower(self.graph)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the ONNX model to a file, at once or not at all; raises GraphFileError where it cannot be written."""
-        from graphls.ir.files import as_path, write_bytes
+        """Write the ONNX model to a file, at once or not at all; raises GraphFileError where it cannot be written.
 
-        checked(write_bytes, checked(as_path, path), self.onnx.SerializeToString())
+        Constants that a file of 2 GiB does not hold are written beside it, to a file with `.data` behind the name.
+        """
+        from graphls.backends.onnx_metadata import described
+        from graphls.backends.weights import write_model
+        from graphls.ir.files import as_path
+
+        lowered = self._lowered()
+        checked(write_model, checked(as_path, path), described(lowered, self.graph), lowered.outside)
 
     def show(self, path: str | os.PathLike[str], profile: Profile | None = None) -> Path:
         """Write a page that shows every stage of this step, as one HTML file, and return its path.

@@ -82,7 +82,7 @@ def lower_while(e: Lowering, node: Node, names: Sequence[str]) -> tuple[str, ...
         taken = e.take_parameters(region.inputs)
         e.nodes(region.nodes, region.outputs)
         again = _condition(e, test, [e.form(v, v.type.dtype) for v in region.outputs[: len(names)]])
-        e.yield_from_branch(e.Identity(again), Type(bool_))
+        e.yielded(again, Type(bool_), taken)
         for value in region.outputs:
             e.result(value, value.type, taken)
     e.node = node

@@ -14,6 +14,7 @@ from graphls.backends.onnx import Lowered, exchanged, lower, trust_kernels
 from graphls.backends.runtime import load_runtime
 from graphls.backends.session import Inputs, Session
 from graphls.backends.states import HasStorage
+from graphls.backends.weights import serialised
 from graphls.forks import keep_for_ever, renew_after_fork
 from graphls.ir.errors import GraphRuntimeError, GraphValueError
 from graphls.ir.graph import Graph, Value
@@ -77,6 +78,8 @@ class OrtSession(Session):
         on_cpu = device == "cpu"
         check = is_right if on_cpu else trust_kernels
         self.lowered: Lowered = lower(graph, native_half=not on_cpu, kernel_is_right=check)
+        of_array = self.runtime.OrtValue.ortvalue_from_numpy
+        self.outside = {name: of_array(array) for name, array in self.lowered.outside.items()}
         self.inputs = list(zip(self.lowered.inputs, map(_wider, graph.inputs), strict=True))
         self.outputs = [(n, exchanged(v.type)) for n, v in zip(self.lowered.outputs, graph.outputs, strict=True)]
         self.narrowed = {i: v.type.dtype.numpy for i, v in enumerate(graph.outputs) if _wider(v) and device == "cpu"}
@@ -91,7 +94,7 @@ class OrtSession(Session):
         self.bound: list[tuple[Storage, tuple[Any, ...], Clock | None, int]] = []
         self.small = [device == "cpu" and 0 < t.nbytes <= SMALL for _, t in self.outputs]
         self.buffers = [self._empty(t) if s else None for s, (_, t) in zip(self.small, self.outputs, strict=True)]
-        self.session = self._session(self.lowered.model.SerializeToString())
+        self.session = self._session(serialised(self.lowered.model))
         renew_after_fork(self)
 
     def renew(self) -> None:
@@ -109,7 +112,7 @@ class OrtSession(Session):
                 "A forked process cannot use the GPU of the process that it was forked from; start it with "
                 "multiprocessing.get_context('spawn') and compile the step there."
             )
-        self.session = self._session(self.lowered.model.SerializeToString())
+        self.session = self._session(serialised(self.lowered.model))
 
     def _session(self, model: bytes) -> Any:
         try:
@@ -122,6 +125,8 @@ class OrtSession(Session):
     def _options(self) -> Any:
         options = self.runtime.SessionOptions()
         options.log_severity_level = 4  # what is worth telling is raised
+        if self.outside:
+            options.add_external_initializers(list(self.outside), list(self.outside.values()))
         options.graph_optimization_level = self._optimization_level(len(self.lowered.model.graph.node))
         return options
 

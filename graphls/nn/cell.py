@@ -90,10 +90,10 @@ class Cell(Settings, Hooks):
 
     def __setattr__(self, name: str, value: Any) -> None:
         if "_auto_prefix" not in self.__dict__:
-            raise GraphAttributeError(
-                f"Call super().__init__() first in the __init__ of {type(self).__name__}.", user_location()
-            )
-        if self._holds(name) and (not isinstance(value, Parameter) or dispatch.current_tracer() is not None):
+            self._set_early(name, value)
+        elif value is None and not eager.in_construct():
+            self._set_plain(name, value)
+        elif self._holds(name) and (not isinstance(value, Parameter) or dispatch.current_tracer() is not None):
             self._assign(name, value)
         elif isinstance(value, Parameter):
             self.insert_param_to_cell(name, value)
@@ -101,6 +101,13 @@ class Cell(Settings, Hooks):
             self.insert_child_to_cell(name, value)
         else:
             self._set_plain(name, value)
+
+    def _set_early(self, name: str, value: Any) -> None:
+        """What is set before `super().__init__()`: plain values only, as what is part of the cell needs its fields."""
+        if isinstance(value, (Cell, Parameter, ParameterTuple)):
+            message = f"Call super().__init__() first in the __init__ of {type(self).__name__}."
+            raise GraphAttributeError(message, user_location())
+        self.__dict__[name] = value
 
     def _holds(self, name: str) -> bool:
         return isinstance(self._params.get(name), Parameter)
@@ -269,6 +276,17 @@ class Cell(Settings, Hooks):
             cell.__dict__["_float_type"] = dtype
         Configuration.note_change()
         return self
+
+    def set_inputs(self, *inputs: Any, **named: Any) -> None:
+        """Remember what inputs look like, such as `Tensor(shape=[None, 3], dtype=float32)`; `get_inputs` gives them.
+
+        A cell is compiled for each shape that it is called with, so nothing else follows from it.
+        """
+        self.__dict__["_inputs"] = named or inputs
+
+    def get_inputs(self) -> Any:
+        """What `set_inputs` was told; None where it was not called."""
+        return self.__dict__.get("_inputs")
 
     def recompute(
         self, mode: bool = True, mp_comm_recompute: bool = True, parallel_optimizer_comm_recompute: bool = False

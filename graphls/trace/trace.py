@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from graphls import dispatch
-from graphls.ir.errors import GraphlsError, TraceError
+from graphls.ir.errors import GraphlsError, GraphValueError, TraceError
 from graphls.ir.graph import Graph, Value, Write, needs, walk
 from graphls.ir.types import int64, type_of
 from graphls.parameter import Parameter
@@ -54,6 +54,9 @@ def trace(
         if not is_tensor(leaf) or isinstance(leaf, Parameter):
             return leaf
         kind = leaf.type if isinstance(leaf, Tensor) else type_of(leaf)
+        if min(kind.shape, default=0) < 0:
+            message = f"A graph has static shapes, and {kind.shape} only declares one; give an example of the input."
+            raise GraphValueError(message, user_location())
         inputs.append(Value(tracer.builder.names.fresh(path), kind))
         return Symbol(inputs[-1])
 
