@@ -62,7 +62,8 @@ class Tensor(Operators):
     `input_data` is a number, a nest of numbers, a NumPy array or a tensor. `dtype` converts it; without it
     Python floats become float32 and ints int64, and arrays keep their dtype. An array is copied; `from_numpy`
     shares its memory. Without data, `shape` is that of zeros or of what `init` gives, a name or an Initializer; where a
-    size is None, the tensor only declares what inputs look like, and has no values. Raises GraphTypeError for data that is not numeric.
+    size is None, the tensor only declares what inputs look like, and has no values. Raises GraphTypeError for data that
+    is not numeric.
     """
 
     __slots__ = ("_array", "_buffer", "_type")
