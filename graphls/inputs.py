@@ -31,7 +31,11 @@ def is_input(leaf: Any) -> bool:
 
 def static_inputs(item: Any) -> Any:
     """Inputs as tensors: arrays are wrapped, nests and constants stay as they are."""
-    return map_leaves(lambda leaf: Tensor(leaf) if is_tensor(leaf) and not isinstance(leaf, Tensor) else leaf, item)
+    return map_leaves(lambda leaf: Tensor.from_numpy(leaf) if _is_array(leaf) else leaf, item)
+
+
+def _is_array(leaf: Any) -> bool:
+    return is_tensor(leaf) and not isinstance(leaf, Tensor)
 
 
 class InputCheck:

@@ -251,7 +251,7 @@ def test_gradient_functions_of_one_cell_that_differ_are_kept_apart() -> None:
     by_weight = gl.grad(net, None, [weight])(x, y)[0]
     by_bias = gl.grad(net, None, [bias])(x, y)[0]
     alone = gl.grad(net, None, weight)(x, y)
-    by_input, by_inputs = gl.grad(net)(x, y), gl.grad(net, (0,))(x, y)
+    by_input, by_inputs = gl.grad(net)(x, y), gl.grad(net, (0, 1))(x, y)
     assert (by_weight.shape, by_bias.shape, alone.shape, by_input.shape) == ((1, 3), (1,), (1, 3), (2, 3))
     assert isinstance(by_inputs, tuple)
     both = gl.GradOperation(get_all=True, get_by_list=True)(net, [bias])(x, y)
