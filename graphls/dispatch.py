@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,38 +18,47 @@ if TYPE_CHECKING:
     from graphls.tensor import Tensor
     from graphls.trace.tracer import Tracer
 
-_tracers: list[Tracer] = []
-_running: list[Running] = []
+
+class _Here(threading.local):
+    """What is traced and what runs in this thread: a trace is none of the business of other threads."""
+
+    def __init__(self) -> None:
+        self.tracers: list[Tracer] = []
+        self.running: list[Running] = []
+
+
+_here = _Here()
 
 
 def current_tracer() -> Tracer | None:
-    """The tracer that is running, if one is."""
-    return _tracers[-1] if _tracers else None
+    """The tracer that is running in this thread, if one is."""
+    tracers = _here.tracers
+    return tracers[-1] if tracers else None
 
 
 def push_tracer(tracer: Tracer) -> None:
-    """Make a tracer the current one."""
-    _tracers.append(tracer)
+    """Make a tracer the current one of this thread."""
+    _here.tracers.append(tracer)
 
 
 def pop_tracer() -> None:
     """Leave the current tracer."""
-    _tracers.pop()
+    _here.tracers.pop()
 
 
 def running() -> Running | None:
-    """The cell that runs step by step, if one does and nothing is traced in it."""
-    return _running[-1] if _running and not _tracers else None
+    """The cell that runs step by step in this thread, if one does and nothing is traced in it."""
+    return _here.running[-1] if _here.running and not _here.tracers else None
 
 
 def push_running(cell: Running) -> None:
     """Make a cell the one that runs."""
-    _running.append(cell)
+    _here.running.append(cell)
 
 
 def pop_running() -> None:
     """Leave the cell that runs."""
-    _running.pop()
+    _here.running.pop()
 
 
 def apply(name: str, *operands: Any, **attrs: Any) -> Any:
@@ -93,7 +103,7 @@ def evaluate(name: str, operands: tuple[Any, ...], attrs: dict[str, Any]) -> Any
     except MemoryError as error:
         raise GraphMemoryError(f"The memory is too small for {name}: {error}.", user_location()) from None
     tensors = tuple(
-        Tensor(np.asarray(r, dtype=t.dtype.numpy)) for r, t in zip(results, types, strict=True)
+        Tensor.on_host(np.asarray(r, dtype=t.dtype.numpy), t) for r, t in zip(results, types, strict=True)
     )
     return tensors[0] if len(tensors) == 1 else tensors
 

@@ -87,14 +87,22 @@ def call(cell: Cell, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
     dispatch.push_running(running)
     try:
         args, options = _given(running, (args, options))
-        outputs, wanted = cell.construct(*args, **options), cell._output_type
+        hooked = "_hooks" in cell.__dict__
+        outputs = _with_hooks(cell, args, options) if hooked else cell.construct(*args, **options)
+        wanted = cell._output_type
         return outputs if wanted is None else map_leaves(lambda leaf: in_dtype(leaf, wanted), outputs)
     except RecursionError as error:
         if outer is not None or isinstance(error, GraphlsError):
             raise
-        raise too_deep() from None
+        raise too_deep(error) from None
     finally:
         dispatch.pop_running()
+
+
+def _with_hooks(cell: Cell, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    from graphls.nn.cell_hooks import run
+
+    return run(cell, cell.construct, args, options)
 
 
 def _given(running: Running, inputs: Any) -> Any:

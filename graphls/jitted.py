@@ -8,12 +8,13 @@ from functools import update_wrapper
 from typing import Any, TypeVar
 
 from graphls import dispatch
-from graphls.api import CompileCache, call_compiled
+from graphls.compile_cache import CompileCache, call_compiled
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.registry import nearest
 from graphls.nn.cell import Cell
 from graphls.source import user_location
 from graphls.tensor import Tensor, is_tensor
+from graphls.trace.rewriting.functions import rewritten
 from graphls.tree import map_leaves
 
 __all__ = ["JitConfig", "jit", "jit_class", "lazy_inline", "ms_class", "ms_function", "mutable"]
@@ -44,7 +45,7 @@ class Jit:
         tracer = dispatch.current_tracer()
         if tracer is not None:
             tracer.note_owner(self.function)
-            return self.function(*args, **options)
+            return rewritten(self.function)(*args, **options)
         return call_compiled(self, self.caches, *self._arguments(args, options))
 
     def _arguments(self, args: tuple[Any, ...], options: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:

@@ -38,13 +38,21 @@ class Parameter(Tensor):
         self.requires_grad = requires_grad
         self.layerwise_parallel = layerwise_parallel
 
+    @classmethod
+    def holding(cls, array: Array, name: str) -> Parameter:
+        """A parameter that takes an array over, which must belong to nobody else; only a read-only one is copied."""
+        parameter = cls(np.empty(0, array.dtype), name)
+        parameter._type = type_of(array)
+        parameter.storage = Storage(checked(np.require, array, None, ["C", "A", "W"]))
+        return parameter
+
     @property
     def array(self) -> Array:
         return self.storage.read()
 
     def asnumpy(self) -> Array:
         """A copy of the current value; raises TraceError in a trace, where the value belongs to each step."""
-        return np.array(self.array) if dispatch.current_tracer() is None else self.data.asnumpy()
+        return self.storage.copy() if dispatch.current_tracer() is None else self.data.asnumpy()
 
     def item(self) -> Any:
         """The only element as a Python number; raises as `asnumpy`, and GraphValueError where there are more."""

@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphls.backends.host import HostValues, background
+from graphls.backends.host import HostValues, background, known
+from graphls.forks import renew_after_fork
 from graphls.inputs import InputCheck
 from graphls.ir.build import Builder, Names, substitute
 from graphls.ir.errors import GraphValueError
 from graphls.ir.graph import Graph, Node, Value, Write, walk
 from graphls.ir.types import Type
+from graphls.sharing import holding
 from graphls.source import user_location
-from graphls.storage import Storage
+from graphls.storage import Clock, Storage
 from graphls.tensor import Tensor
 from graphls.tree import map_leaves
 
@@ -51,17 +53,28 @@ class RepeatedStep:
     def __call__(self, *inputs: Any) -> Any:
         """Run the steps; raises as a call of the step does, before the first of them has run."""
         arrays = self._inputs(inputs)
-        drawn = [] if self.draws is None else self.draws.take()
-        results = self._session.run([*arrays, *drawn])
+        results = self._session.run(arrays) if self.draws is None else self._run_on_drawn(self.draws, arrays)
         for report in self._reports:
             report.look()
-        if self.draws is not None:
-            self.draws.after_steps()
         tensors = (
             Tensor.on_host(r, t) if isinstance(r, np.ndarray) else Tensor.on_device(r, t)
             for r, t in zip(results, self.types, strict=True)
         )
         return map_leaves(lambda leaf: next(tensors) if isinstance(leaf, Type) else leaf, self.output_types)
+
+    @property
+    def clock(self) -> Clock:
+        """What counts the calls that are complete."""
+        clock: Clock = self._session.clock
+        return clock
+
+    def _run_on_drawn(self, draws: _Draws, arrays: list[Any]) -> list[Any]:
+        """The results for inputs, with the random arrays that follow; no other thread draws these meanwhile."""
+        results: list[Any] = []
+        with holding(draws.storage):
+            drawn = draws.take()
+            draws.values.count(draws.storage, lambda: results.extend(self._session.run([*arrays, *drawn])), self.count)
+        return results
 
 
 def drawn_nodes(graph: Graph) -> list[Node]:
@@ -117,30 +130,27 @@ class _Draws:
                 "These steps cannot run in one call, because the step sets the random state to something of its own.",
                 user_location(),
             )
-        self.growth = np.array(self.values.growth, np.int64)
         self.count = count
         self.storage: Storage = parameters[nodes[0].inputs[0].name].storage
-        self.state: tuple[int, ...] = ()
         self.ahead: tuple[tuple[int, ...], Future[list[Array]]] | None = None
+        renew_after_fork(self)
+
+    def renew(self) -> None:
+        """In a forked process, wait for nothing that was begun in the background of the first."""
+        self.ahead = None
 
     def take(self) -> list[Array]:
         """The arrays for the coming steps."""
-        if self.storage.expected is None:
-            self.storage.expected = tuple(map(int, self.storage.read()))
-        state = self.state = self.storage.expected
-        known, arrays = self.ahead or (None, None)
-        drawn = arrays.result() if arrays is not None and known == state else self.compute(state)
+        state = known(self.storage)
+        begun, arrays = self.ahead or (None, None)
+        drawn = arrays.result() if arrays is not None and begun == state else self.compute(state)
         following = self.state_after(state, self.count)
         self.ahead = following, background().submit(self.compute, following)
         return drawn
 
-    def after_steps(self) -> None:
-        """Take note that the steps have counted the random state up."""
-        self.storage.expected = self.state_after(self.state, self.count)
-
     def state_after(self, state: Sequence[int], steps: int) -> tuple[int, ...]:
         """The random state some steps later."""
-        return tuple(map(int, np.array(state, np.int64) + steps * self.growth))
+        return self.values.after(state, steps) or ()
 
     def compute(self, state: Sequence[int]) -> list[Array]:
         """The arrays of each random node for `count` steps from a random state on."""

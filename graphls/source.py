@@ -34,6 +34,15 @@ def location_of(code: CodeType) -> Location:
     return _location(code.co_filename, code.co_firstlineno)
 
 
+def line_of(error: BaseException) -> Location | None:
+    """The user's innermost line that an error went through; None where there is none."""
+    traceback, found = error.__traceback__, None
+    while traceback is not None:
+        found = found if is_own(traceback.tb_frame.f_code.co_filename) else traceback
+        traceback = traceback.tb_next
+    return None if found is None else _location(found.tb_frame.f_code.co_filename, found.tb_lineno)
+
+
 def warn(message: str, location: Location | None = None) -> None:
     """Warn (UserWarning) at the user's line; `location` is the one that the message names, unless it is the same."""
     frame: Any = sys._getframe(1)
@@ -62,16 +71,16 @@ def checked(function: Callable[..., Result], *arguments: Any) -> Result:
         raise located(error) from None
     except MemoryError as error:
         raise GraphMemoryError(f"The memory is too small: {error}.", user_location()) from None
-    except RecursionError:
-        raise too_deep() from None
+    except RecursionError as error:
+        raise too_deep(error) from None
 
 
-def too_deep() -> GraphRecursionError:
+def too_deep(error: RecursionError) -> GraphRecursionError:
     """The error for code that came to Python's limit of nested calls."""
     return GraphRecursionError(
         f"This goes deeper than the {sys.getrecursionlimit()} nested calls that Python allows: it calls itself without "
         "end, or raise the limit with sys.setrecursionlimit for cells that are nested so deep.",
-        user_location(),
+        line_of(error) or user_location(),
     )
 
 

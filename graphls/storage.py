@@ -6,21 +6,16 @@ from typing import Any
 
 import numpy as np
 
+from graphls.sharing import LOOSE, Group, holding
+
 
 class Clock:
-    """Counts the steps of a session that keeps two buffers per state and swaps them."""
+    """Counts the steps that a session has completed; where it keeps two buffers per state, they swap with each."""
 
     __slots__ = ("ticks",)
 
     def __init__(self) -> None:
         self.ticks = 0
-
-
-class Changes:
-    """Counts how often any storage got another buffer, so that a session sees with one comparison that
-    everything it bound is still current."""
-
-    count = 0
 
 
 def array_in(buffer: Any) -> np.ndarray[Any, Any]:
@@ -33,45 +28,71 @@ class Storage:
 
     A buffer is a NumPy array, or an object with `numpy()` that lives on a device. The value is read in `dtype`, that of
     the first buffer, though a session may hold it in a wider one. `expected` is the value that sessions know without
-    reading it, because they know how a step changes it.
+    reading it, because they know how a step changes it. `held` is the buffers and the clock that swaps them, in one
+    attribute, so that a Ctrl-C never leaves one without the other.
     """
 
-    __slots__ = ("buffers", "clock", "dtype", "expected")
+    __slots__ = ("dtype", "expected", "group", "held")
 
     def __init__(self, buffer: np.ndarray[Any, Any]) -> None:
         self.dtype = buffer.dtype
-        self.buffers: tuple[Any, ...] = (buffer,)
-        self.clock: Clock | None = None
+        self.held: tuple[tuple[Any, ...], Clock | None] = (buffer,), None
         self.expected: Any = None
+        self.group: Group = LOOSE
+
+    @property
+    def buffers(self) -> tuple[Any, ...]:
+        """The buffers, of which one holds the value."""
+        return self.held[0]
+
+    @property
+    def clock(self) -> Clock | None:
+        """The clock that swaps the buffers, where there are two."""
+        return self.held[1]
 
     @property
     def turn(self) -> int:
         """Which of the buffers holds the value now."""
-        return 0 if self.clock is None else self.clock.ticks & 1
+        clock = self.held[1]
+        return 0 if clock is None else clock.ticks & 1
 
     @property
     def current(self) -> Any:
         """The buffer that holds the value now."""
-        return self.buffers[self.turn]
+        buffers, clock = self.held
+        return buffers[0 if clock is None else clock.ticks & 1]
 
     def read(self) -> np.ndarray[Any, Any]:
         """The value as an array, which shares memory with the buffer where it can."""
         return array_in(self.current).astype(self.dtype, copy=False)
 
+    def copy(self) -> np.ndarray[Any, Any]:
+        """The value in an array of its own, as it is between two steps."""
+        with holding(self):
+            return np.array(self.read())
+
     def replace(self, buffer: Any) -> None:
         """Hold another value, in this buffer alone."""
-        self.move(buffer)
-        self.expected = None
+        with holding(self):
+            self.expected = None
+            self.move(buffer)
 
     def move(self, buffer: Any) -> None:
         """Hold the value in another buffer, alone."""
-        self.buffers = (buffer,)
-        self.clock = None
-        Changes.count += 1
+        self._hold((buffer,), None)
 
     def swap_with(self, other: Any, clock: Clock) -> None:
         """Keep two buffers that change places with every tick of `clock`; the current one stays current."""
         buffers = (self.current, other)
-        self.buffers = buffers if not clock.ticks & 1 else buffers[::-1]
-        self.clock = clock
-        Changes.count += 1
+        self._hold(buffers if not clock.ticks & 1 else buffers[::-1], clock)
+
+    def _hold(self, buffers: tuple[Any, ...], clock: Clock | None) -> None:
+        with holding(self) as group:
+            group.changes += 1  # first, so that a Ctrl-C in between makes sessions look once more, not too seldom
+            self.held = buffers, clock
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"buffer": self.copy()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(state["buffer"])  # type: ignore[misc]

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from graphls import dispatch
+from graphls.configuration import Configuration
 from graphls.ir.errors import GraphTypeError, GraphValueError, TraceError
 from graphls.ir.graph import Value
 from graphls.ir.types import DType, Type, as_dtype, float32, type_of
@@ -60,22 +61,36 @@ class Tensor(Operators):
     """An array with a dtype and a static shape; inside `construct`, a value of the graph.
 
     `input_data` is a number, a nest of numbers, a NumPy array or a tensor. `dtype` converts it; without it
-    Python floats become float32 and ints int64, and arrays keep their dtype. Raises GraphTypeError for data
-    that is not numeric.
+    Python floats become float32 and ints int64, and arrays keep their dtype. An array is copied; `from_numpy`
+    shares its memory. Without data, `shape` is that of zeros or of what `init` gives, a name or an Initializer; where a
+    size is None, the tensor only declares what inputs look like, and has no values. Raises GraphTypeError for data that
+    is not numeric.
     """
 
     __slots__ = ("_array", "_buffer", "_type")
     __array_priority__ = 100
 
     def __init__(self, input_data: Any = None, dtype: Any = None, shape: Any = None, init: Any = None) -> None:
-        if input_data is None:
-            if shape is None:
-                raise GraphTypeError("A tensor is made of numbers, not of None; give data or a shape.", user_location())
-            data = np.zeros(shape if shape is not None else (), checked(as_dtype, dtype or float32).numpy)
-            self._array: Array | None = data if init is None else np.asarray(init(data.shape), data.dtype)
-        else:
-            self._array = array_of(input_data, checked(as_dtype, dtype) if dtype is not None else None)
         self._buffer: Any = None
+        if input_data is None:
+            self._declare(shape, checked(as_dtype, dtype or float32), init)
+            return
+        array = array_of(input_data, checked(as_dtype, dtype) if dtype is not None else None)
+        self._array: Array | None = array.copy() if array is input_data else array
+        self._type = type_of(self._array)
+
+    def _declare(self, shape: Any, dtype: DType, init: Any) -> None:
+        """Be of a shape: with the values of `init`, else zeros, or with none where a size is None, as for inputs."""
+        if shape is None:
+            raise GraphTypeError("A tensor is made of numbers, not of None; give data or a shape.", user_location())
+        sizes = (shape,) if isinstance(shape, int) else tuple(shape)
+        if None in sizes or -1 in sizes:
+            self._type = Type(dtype, tuple(-1 if size is None else size for size in sizes))
+            self._array, self._buffer = None, _Declared(self._type)
+            return
+        from graphls.initializer import initializer
+
+        self._array = np.zeros(sizes, dtype.numpy) if init is None else initializer(init, sizes, dtype).array
         self._type = type_of(self._array)
 
     @classmethod
@@ -100,8 +115,9 @@ class Tensor(Operators):
 
     @staticmethod
     def from_numpy(array: Array) -> Tensor:
-        """A tensor of a NumPy array."""
-        return Tensor(array)
+        """A tensor of a NumPy array, whose memory it shares."""
+        data = array_of(array)
+        return Tensor.on_host(data, type_of(data))
 
     @property
     def array(self) -> Array:
@@ -237,12 +253,14 @@ class Tensor(Operators):
                 user_location(),
             )
         self._array, self._buffer = other.array, None
+        Configuration.note_change()
 
     def __repr__(self) -> str:
-        return f"Tensor(shape={list(self.shape)}, dtype={self.dtype!r}, value={self.array})"
+        value = "not given" if isinstance(self._buffer, _Declared) else self.array
+        return f"Tensor(shape={list(self.shape)}, dtype={self.dtype!r}, value={value})"
 
     def __str__(self) -> str:
-        return str(self.array)
+        return repr(self) if isinstance(self._buffer, _Declared) else str(self.array)
 
     def __format__(self, specification: str) -> str:
         """The text, or the only element as a number in a format: `f"{loss:.4f}"`; raises as `item`."""
@@ -314,6 +332,18 @@ class Symbol(Tensor):
         return f"Tensor(shape={list(self.shape)}, dtype={self.dtype!r}, in the graph)"
 
     __str__ = __repr__
+
+
+class _Declared:
+    """What a tensor holds that only declares a shape."""
+
+    def __init__(self, type: Type) -> None:
+        self.type = type
+
+    def numpy(self) -> Array:
+        """Raise GraphValueError."""
+        text = f"This tensor only declares inputs of the shape {self.type.shape} and has no values."
+        raise GraphValueError(text, user_location())
 
 
 def _not_static(symbol: Tensor, what: str, instead: str) -> TraceError:

@@ -39,7 +39,7 @@ def unwritable(tmp_path: Path) -> dict[str, Path]:
         "file is not a directory": tmp_path / "file" / "x",
         "its links lead in a circle": tmp_path / "circle" / "x",
         "pipe is not a directory": tmp_path / "pipe" / "x",
-        "null byte": tmp_path / "a\0b",
+        "embedded null": tmp_path / "a\0b",
         "File name too long": tmp_path / ("x" * 300),
     }
 

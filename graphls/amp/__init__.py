@@ -1,6 +1,7 @@
 """Mixed precision: managers and scalers of the loss scale, and networks in 16 bits by levels."""
 
 from graphls.amp.build import build_train_network
+from graphls.amp.custom import custom_mixed_precision, get_black_list, get_white_list
 from graphls.amp.managers import DynamicLossScaleManager, FixedLossScaleManager, LossScaleManager
 from graphls.amp.precision import auto_mixed_precision
 from graphls.amp.scalers import DynamicLossScaler, LossScaler, StaticLossScaler, all_finite
@@ -19,4 +20,7 @@ __all__ = [
     "all_finite",
     "auto_mixed_precision",
     "build_train_network",
+    "custom_mixed_precision",
+    "get_black_list",
+    "get_white_list",
 ]

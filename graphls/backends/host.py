@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 
+from graphls.forks import call_after_fork
 from graphls.ir.errors import GraphMemoryError
 from graphls.ir.graph import Graph, Node, Value
 from graphls.storage import Storage
@@ -25,13 +26,11 @@ class HostValues:
     def __init__(self, graph: Graph, nodes: Sequence[Node]) -> None:
         self.nodes = nodes
         self.growth = growth(graph, nodes[0].inputs[0]) if nodes else None
-        self.ahead: tuple[tuple[int, int], Future[list[Array]]] | None = None
+        self.ahead: tuple[tuple[int, ...], Future[list[Array]]] | None = None
 
     def draw(self, storage: Storage) -> list[Array]:
         """The arrays for the state in a storage; those for the next step are begun in the background."""
-        if storage.expected is None:
-            storage.expected = tuple(map(int, storage.read()))
-        seed, step = storage.expected
+        seed, step = known(storage)
         if self.ahead is not None and self.ahead[0] == (seed, step):
             arrays = self.ahead[1].result()
         else:
@@ -39,11 +38,19 @@ class HostValues:
         self.ahead = (seed, step + 1), background().submit(self.compute, seed, step + 1)
         return arrays
 
-    def after_step(self, storage: Storage) -> None:
-        """Take note that a step has changed the state in a storage."""
-        known = storage.expected
-        grown = None if self.growth is None else tuple(a + b for a, b in zip(known, self.growth, strict=True))
-        storage.expected = grown
+    def count(self, storage: Storage, step: Callable[[], None], steps: int = 1) -> None:
+        """Run what changes the state in a storage, which is known afterwards, too; unless that is interrupted."""
+        before, storage.expected = known(storage), None
+        step()
+        storage.expected = self.after(before, steps)
+
+    def after(self, state: Sequence[int], steps: int = 1) -> tuple[int, ...] | None:
+        """The state some steps later; None where that is not known."""
+        return None if self.growth is None else tuple(a + steps * b for a, b in zip(state, self.growth, strict=True))
+
+    def forget(self) -> None:
+        """Wait for nothing that was begun in the background."""
+        self.ahead = None
 
     def compute(self, seed: int, step: int) -> list[Array]:
         """The arrays for one (seed, step)."""
@@ -53,6 +60,14 @@ class HostValues:
             return [np.ascontiguousarray(array).reshape(type.shape) for array, type in drawn]
         except MemoryError as error:
             raise GraphMemoryError(f"The memory is too small for the random tensors of this step: {error}.") from None
+
+
+def known(storage: Storage) -> tuple[int, ...]:
+    """The random state in a storage, which is read where no step has told what it is."""
+    if storage.expected is None:
+        storage.expected = tuple(map(int, storage.read()))
+    state: tuple[int, ...] = storage.expected
+    return state
 
 
 def growth(graph: Graph, state: Value) -> tuple[int, ...] | None:
@@ -75,3 +90,9 @@ def background() -> ThreadPoolExecutor:
     if _pool is None:
         _pool = ThreadPoolExecutor(1, thread_name_prefix="graphls-random")
     return _pool
+
+
+@call_after_fork
+def _forget_thread() -> None:
+    global _pool
+    _pool = None

@@ -11,47 +11,51 @@ from onnx import GraphProto, ModelProto, ValueInfoProto
 
 from graphls.backends.onnx import ELEMENT_TYPES, exchanged, lower
 from graphls.backends.onnx_metadata import described
+from graphls.backends.weights import Weights
 from graphls.ir.build import Names
 from graphls.ir.errors import GraphValueError
 from graphls.ir.graph import Graph
 from graphls.ir.types import Type
 
-LARGEST = 2**31 - 1
-"""Bytes that one file of the format can hold."""
 
-
-def inference_model(graph: Graph, states: Mapping[str, np.ndarray[Any, Any]]) -> ModelProto:
+def inference_model(
+    graph: Graph, states: Mapping[str, np.ndarray[Any, Any]]
+) -> tuple[ModelProto, dict[str, np.ndarray[Any, Any]]]:
     """A graph as an ONNX model whose only inputs are those of the graph; `states` are the values of its states.
 
     The outputs are called `output`, or `output_0`, `output_1` and so on. Operators, inputs, outputs and weights tell
-    where they come from, as those of a saved step do. Raises GraphValueError for a graph that
-    writes states or draws random numbers, and for weights that do not fit into one file.
+    where they come from, as those of a saved step do. Beside the model come the arrays that it does not hold, by the
+    names of their tensors. Raises GraphValueError for a graph that writes states or draws random numbers.
     """
-    _check(graph, states)
+    _check(graph)
     lowered = lower(graph)
     model = described(lowered, graph)
     main = model.graph
     declared = {info.name: info for info in main.input}
+    weights = Weights(lowered.outside, sum(len(tensor.raw_data) for tensor in main.initializer))
     for state in graph.states:
         info = declared[lowered.states[state.name]]
-        _add_weight(main, info, exchanged(state.type), states[state.name])
+        _add_weight(main, info, exchanged(state.type), states[state.name], weights)
     del main.input[:]
     main.input.extend(declared[name] for name in lowered.inputs)
     _rename(main, _output_names(main))
-    onnx.checker.check_model(model)
-    return model
+    if not weights.outside:  # the checker reads what lies outside
+        onnx.checker.check_model(model)
+    return model, weights.outside
 
 
-def _add_weight(main: GraphProto, info: ValueInfoProto, kind: Type, value: np.ndarray[Any, Any]) -> None:
+def _add_weight(
+    main: GraphProto, info: ValueInfoProto, kind: Type, value: np.ndarray[Any, Any], weights: Weights
+) -> None:
     """Make what was an input a constant of this value."""
-    data = np.asarray(value, kind.dtype.numpy).tobytes()
     tensor = main.initializer.add(
-        name=info.name, data_type=ELEMENT_TYPES[kind.dtype], dims=kind.shape, raw_data=data, doc_string=info.doc_string
+        name=info.name, data_type=ELEMENT_TYPES[kind.dtype], dims=kind.shape, doc_string=info.doc_string
     )
+    weights.fill(tensor, np.asarray(value, kind.dtype.numpy))
     tensor.metadata_props.extend(info.metadata_props)
 
 
-def _check(graph: Graph, states: Mapping[str, np.ndarray[Any, Any]]) -> None:
+def _check(graph: Graph) -> None:
     drawn = next((node for node in graph.nodes if node.primitive.on_host), None)
     if drawn is not None:
         raise GraphValueError("A model for inference draws no random numbers, as this does in evaluation.", drawn.loc)
@@ -60,8 +64,6 @@ def _check(graph: Graph, states: Mapping[str, np.ndarray[Any, Any]]) -> None:
         raise GraphValueError(
             f"A model for inference keeps no state, and the network writes {name!r} in evaluation, too; leave that out."
         )
-    if sum(array.nbytes for array in states.values()) > LARGEST:
-        raise GraphValueError("The weights are larger than 2 GiB, which one ONNX file cannot hold.")
 
 
 def _output_names(main: GraphProto) -> dict[str, str]:

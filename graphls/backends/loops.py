@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,23 +14,31 @@ from graphls.ir.types import Type, bool_, float32, int64
 if TYPE_CHECKING:
     from graphls.backends.onnx import Lowering
 
+Lower = Callable[[], Sequence[str]]
+"""Appends operators to the body that is current and returns the names of their results."""
+
 
 def lower_scan(e: Lowering, node: Node, names: Sequence[str]) -> tuple[str, ...]:
-    """A scan as Scan; one along stacks in the branch of an If, because Scan takes no arrays without elements."""
+    """A scan as Scan; one along stacks only where there are rounds, because Scan takes no arrays without elements."""
     _widen(e, node.regions)
     if node.attrs["length"] is not None:
         return _scan(e, node, names)
-    branches = GraphProto(name=e.names.fresh("some")), GraphProto(name=e.names.fresh("none"))
-    is_some = e.Greater(e.Shape(names[-1], start=0, end=1), e.ints([0]))
-    for body, lowered in zip(branches, (_scan, _nothing), strict=True):
+    types = [v.type for v in node.outputs]
+    return if_rounds(e, names[-1], lambda: _scan(e, node, names), lambda: _nothing(e, node, names), types)
+
+
+def if_rounds(e: Lowering, stack: str, some: Lower, none: Lower, types: Sequence[Type]) -> tuple[str, ...]:
+    """What `some()` gives where a stack holds any round, else what `none()` does; both make tensors of their own."""
+    node = e.node
+    bodies = GraphProto(name=e.names.fresh("some")), GraphProto(name=e.names.fresh("none"))
+    is_some = e.Reshape(e.Greater(e.Shape(stack, start=0, end=1), e.ints([0])), e.ints([]))
+    for body, lowered in zip(bodies, (some, none), strict=True):
         with e.branch_body(body):
-            for name, value in zip(lowered(e, node, names), node.outputs, strict=True):
-                e.yield_from_branch(name, value.type)
+            for name, kind in zip(lowered(), types, strict=True):
+                e.yield_from_branch(name, kind)
     e.node = node
-    return _results(e, "If", [e.Reshape(is_some, e.ints([]))], dict(zip(BRANCHES, branches, strict=True)), node)
-
-
-BRANCHES = ("then_branch", "else_branch")
+    result = e.operator("If", [is_some], {"then_branch": bodies[0], "else_branch": bodies[1]}, len(types))
+    return result if isinstance(result, tuple) else (result,)
 
 
 def _nothing(e: Lowering, node: Node, names: Sequence[str]) -> tuple[str, ...]:
@@ -74,7 +82,7 @@ def lower_while(e: Lowering, node: Node, names: Sequence[str]) -> tuple[str, ...
         taken = e.take_parameters(region.inputs)
         e.nodes(region.nodes, region.outputs)
         again = _condition(e, test, [e.form(v, v.type.dtype) for v in region.outputs[: len(names)]])
-        e.yield_from_branch(e.Identity(again), Type(bool_))
+        e.yielded(again, Type(bool_), taken)
         for value in region.outputs:
             e.result(value, value.type, taken)
     e.node = node

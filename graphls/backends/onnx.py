@@ -6,6 +6,7 @@ from collections import ChainMap
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,9 @@ from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto
 
 from graphls.backends.fences import fenced, is_alias
 from graphls.backends.finite import any_not_finite, only_checked
-from graphls.backends.loops import lower_scan, lower_while
+from graphls.backends.loops import if_rounds, lower_scan, lower_while
 from graphls.backends.onnx_names import TensorNames, clean
+from graphls.backends.weights import SMALLEST, Weights, bytes_of
 from graphls.ir.errors import GraphlsError
 from graphls.ir.graph import Graph, Node, Value
 from graphls.ir.types import (
@@ -79,7 +81,8 @@ class Lowered:
     `inputs` and `outputs` are tensor names in the order of the graph; `states` and `writes` pair the
     name of a state with its tensor, all in the dtypes that `exchanged` says; `host` are the nodes whose
     outputs the session computes and feeds, with the names of the tensors that take them. `origins` has, by the
-    name of each operator of the model and of its subgraphs, the node that it computes.
+    name of each operator of the model and of its subgraphs, the node that it computes. `outside` are the arrays that
+    the model does not hold, by the names of their tensors; see weights.py.
     """
 
     model: ModelProto
@@ -89,6 +92,7 @@ class Lowered:
     writes: dict[str, str]
     host: tuple[tuple[Node, str], ...]
     origins: dict[str, Node]
+    outside: dict[str, np.ndarray[Any, Any]]
 
 
 def lower(graph: Graph, *, native_half: bool = False, kernel_is_right: KernelCheck = trust_kernels) -> Lowered:
@@ -124,6 +128,7 @@ class Lowering:
         self.names = TensorNames()
         self.forms: ChainMap[Value, dict[DType, str]] = ChainMap()
         self.constants: dict[tuple[Type, bytes], str] = {}
+        self.weights = Weights()
         self.domains: set[str] = set()
         self.definer: dict[Value, Node] = {}
         self.delayed: dict[Value, Node] = {}
@@ -137,7 +142,8 @@ class Lowering:
         fixed = {*inputs, *states.values()}
         outputs = tuple(self.given(v, fixed) for v in self.graph.outputs)
         writes = {w.state.name: self.given(w.value, fixed) for w in self.graph.writes}
-        return Lowered(self.model(), inputs, outputs, states, writes, tuple(self.host), self.origins)
+        host, outside = tuple(self.host), self.weights.outside
+        return Lowered(self.model(), inputs, outputs, states, writes, host, self.origins, outside)
 
     def model(self) -> ModelProto:
         opsets = [onnx.helper.make_opsetid("", OPSET)]
@@ -160,7 +166,10 @@ class Lowering:
 
     def result(self, value: Value, kind: Type, taken: set[str]) -> str:
         """Make a value an output of the current graph; inputs and repeated ones through a copy."""
-        name = self.form(value, kind.dtype)
+        return self.yielded(self.form(value, kind.dtype), kind, taken)
+
+    def yielded(self, name: str, kind: Type, taken: set[str]) -> str:
+        """Make a tensor an output of the current graph, or a copy of it where it is one of `taken` or from outside."""
         if name in taken or name not in self._made_here():
             name = self.Identity(name)
         taken.add(name)
@@ -252,14 +261,12 @@ class Lowering:
         """The name of a constant array or number; equal ones are stored once."""
         array = np.asarray(value)
         array = np.ascontiguousarray(array.astype((dtype or as_dtype(array.dtype)).numpy)).reshape(array.shape)
-        key = (type_of(array), array.tobytes())
+        kind = type_of(array)
+        key = (kind, array.tobytes() if array.nbytes <= SMALLEST else blake2b(bytes_of(array)).digest())
         if key not in self.constants:
-            kind = type_of(array)
-            name = self.names.fresh("constant")
-            self.main.initializer.add(
-                name=name, data_type=ELEMENT_TYPES[kind.dtype], dims=kind.shape, raw_data=key[1]
-            )
-            self.constants[key] = name
+            name = self.constants[key] = self.names.fresh("constant")
+            tensor = self.main.initializer.add(name=name, data_type=ELEMENT_TYPES[kind.dtype], dims=kind.shape)
+            self.weights.fill(tensor, array)
         return self.constants[key]
 
     def scalar(self, value: float) -> str:
@@ -319,6 +326,12 @@ class Lowering:
         """The region of the current node along arrays."""
         assert self.node is not None
         return lower_scan(self, self.node, names)
+
+    def if_rounds(self, stack: str, some: Callable[[], str]) -> str:
+        """The result of the current node where a stack holds any round, else zeros."""
+        (kind,) = self.out_types
+        zeros = np.zeros(kind.shape, kind.dtype.numpy)
+        return if_rounds(self, stack, lambda: [some()], lambda: [self.Identity(self.const(zeros))], [kind])[0]
 
     def while_loop(self, names: Sequence[str]) -> tuple[str, ...]:
         """The regions of the current node as a loop."""

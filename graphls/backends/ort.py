@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,11 +12,14 @@ from graphls.backends.host import HostValues
 from graphls.backends.kernel_checks import is_right
 from graphls.backends.onnx import Lowered, exchanged, lower, trust_kernels
 from graphls.backends.runtime import load_runtime
+from graphls.backends.session import Inputs, Session
 from graphls.backends.states import HasStorage
+from graphls.backends.weights import serialised
+from graphls.forks import keep_for_ever, renew_after_fork
 from graphls.ir.errors import GraphRuntimeError, GraphValueError
 from graphls.ir.graph import Graph, Value
 from graphls.ir.types import Type
-from graphls.storage import Changes, Clock, Storage
+from graphls.storage import Clock, Storage
 
 PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
 SMALL = 4096
@@ -59,7 +63,7 @@ class DeviceBuffer:
         return np.asarray(self.value.numpy())
 
 
-class OrtSession:
+class OrtSession(Session):
     """One graph in one session: inputs are bound each step, states once.
 
     A state that the order pass proved is updated in its own buffer; any other has two, which change places
@@ -68,12 +72,14 @@ class OrtSession:
 
     def __init__(self, graph: Graph, parameters: Mapping[str, HasStorage], device: str = "cpu") -> None:
         check_device(device)
+        super().__init__(parameters)
         self.runtime = load_runtime()
         self.device = device
-        self.parameters = dict(parameters)
         on_cpu = device == "cpu"
         check = is_right if on_cpu else trust_kernels
         self.lowered: Lowered = lower(graph, native_half=not on_cpu, kernel_is_right=check)
+        of_array = self.runtime.OrtValue.ortvalue_from_numpy
+        self.outside = {name: of_array(array) for name, array in self.lowered.outside.items()}
         self.inputs = list(zip(self.lowered.inputs, map(_wider, graph.inputs), strict=True))
         self.outputs = [(n, exchanged(v.type)) for n, v in zip(self.lowered.outputs, graph.outputs, strict=True)]
         self.narrowed = {i: v.type.dtype.numpy for i, v in enumerate(graph.outputs) if _wider(v) and device == "cpu"}
@@ -83,13 +89,30 @@ class OrtSession:
         self.host = HostValues(graph, [node for node, _ in self.lowered.host])
         random_states = [node.inputs[0].name for node, _ in self.lowered.host]
         self.random_state = self.parameters[random_states[0]].storage if random_states else None
-        self.clock = Clock()
         self.seen = -1
         self.bindings: list[Any] = []
         self.bound: list[tuple[Storage, tuple[Any, ...], Clock | None, int]] = []
         self.small = [device == "cpu" and 0 < t.nbytes <= SMALL for _, t in self.outputs]
         self.buffers = [self._empty(t) if s else None for s, (_, t) in zip(self.small, self.outputs, strict=True)]
-        self.session = self._session(self.lowered.model.SerializeToString())
+        self.session = self._session(serialised(self.lowered.model))
+        renew_after_fork(self)
+
+    def renew(self) -> None:
+        """In a forked process, open another session at the next step: the threads of this one are not there.
+
+        It stays in memory, because ending it would wait for them.
+        """
+        keep_for_ever(self.session, *self.bindings)
+        self.session, self.bindings, self.bound, self.seen = None, [], [], -1
+        self.host.forget()
+
+    def _reopen(self) -> None:
+        if self.device != "cpu":
+            raise GraphRuntimeError(
+                "A forked process cannot use the GPU of the process that it was forked from; start it with "
+                "multiprocessing.get_context('spawn') and compile the step there."
+            )
+        self.session = self._session(serialised(self.lowered.model))
 
     def _session(self, model: bytes) -> Any:
         try:
@@ -102,6 +125,8 @@ class OrtSession:
     def _options(self) -> Any:
         options = self.runtime.SessionOptions()
         options.log_severity_level = 4  # what is worth telling is raised
+        if self.outside:
+            options.add_external_initializers(list(self.outside), list(self.outside.values()))
         options.graph_optimization_level = self._optimization_level(len(self.lowered.model.graph.node))
         return options
 
@@ -112,10 +137,11 @@ class OrtSession:
             return level.ORT_DISABLE_ALL
         return level.ORT_ENABLE_BASIC if nodes > 4000 else level.ORT_ENABLE_ALL
 
-    def run(self, inputs: Sequence[np.ndarray[Any, Any]]) -> list[Any]:
+    def step(self, inputs: Inputs) -> list[Any]:
         """One step; the outputs as arrays on the CPU, as DeviceBuffers elsewhere."""
-        drawn = [] if self.random_state is None else self.host.draw(self.random_state)
-        if self.seen != Changes.count:
+        random_state = self.random_state
+        drawn = [] if random_state is None else self.host.draw(random_state)
+        if self.seen != self.group.changes:
             self._follow_changes()
         binding = self.bindings[self.clock.ticks & 1 if self.swapped else 0]
         for (name, dtype), array in zip(self.inputs, inputs, strict=True):
@@ -124,29 +150,23 @@ class OrtSession:
             binding.bind_cpu_input(name, array)
         pairs = zip(self.buffers, self.outputs, strict=True)
         results = [self._bind_output(binding, name, kind) if b is None else b for b, (name, kind) in pairs]
-        try:
-            self.session.run_with_iobinding(binding)
-        except Exception as error:
-            raise GraphRuntimeError(f"ONNX Runtime could not run the step: {_first_line(error)}") from error
-        except BaseException:
-            self._finish_step()  # a Ctrl-C during the call is raised behind it: the step has run
-            raise
-        self._finish_step()
+        if self.swapped:
+            self.group.changes = self.seen = self.seen + 1
+        if random_state is None:
+            self._run(binding)
+        else:
+            self.host.count(random_state, partial(self._run, binding))
         results = [r.copy() if small else r for r, small in zip(results, self.small, strict=True)]
         for i, dtype in self.narrowed.items():
             results[i] = results[i].astype(dtype)
         return results
 
-    def _finish_step(self) -> None:
-        if self.random_state is not None:
-            self.host.after_step(self.random_state)
-        if self.swapped:
-            self._tick()
-
-    def _tick(self) -> None:
-        self.clock.ticks += 1
-        Changes.count += 1
-        self.seen = Changes.count
+    def _run(self, binding: Any) -> None:
+        """Run what is bound; not by methods of the runtime in Python, in which a Ctrl-C could land (see `complete`)."""
+        try:
+            self.complete(self.session._sess.run_with_iobinding, (binding._iobinding, None))
+        except Exception as error:
+            raise GraphRuntimeError(f"ONNX Runtime could not run the step: {_first_line(error)}") from error
 
     def _bind_input(self, binding: Any, name: str, dtype: Any, array: Any) -> None:
         if isinstance(array, DeviceBuffer):
@@ -173,13 +193,15 @@ class OrtSession:
 
     def _follow_changes(self) -> None:
         """Bind every state to the buffer that holds it now, unless only others have got new ones."""
+        if self.session is None:
+            self._reopen()
         if not self.bindings or not all(map(self._is_current, self.bound)):
             for name in self.types:
                 self._settle(name)
             self.bindings = [self._binding(turn) for turn in range(2 if self.swapped else 1)]
             storages = [self.parameters[name].storage for name in self.types]
             self.bound = [(s, s.buffers, s.clock, s.turn) for s in storages]
-        self.seen = Changes.count
+        self.seen = self.group.changes
 
     def _is_current(self, bound: tuple[Storage, tuple[Any, ...], Clock | None, int]) -> bool:
         storage, buffers, clock, turn = bound

@@ -37,6 +37,8 @@ class ProfiledSession(OrtSession):
         options.enable_profiling = True
         options.profile_file_prefix = str(self.folder / "profile")
         options.optimized_model_filepath = str(self._optimized)
+        if self.outside:
+            options.add_session_config_entry("session.optimized_model_external_initializers_file_name", "weights")
         return options
 
     @property
@@ -49,7 +51,7 @@ class ProfiledSession(OrtSession):
 
     def runs(self, profile: Path) -> list[Run]:
         """Every step that a profile of this session holds from beginning to end: of its first million events."""
-        nodes = attribution(self.lowered, onnx.load(str(self._optimized)))
+        nodes = attribution(self.lowered, onnx.load(str(self._optimized), load_external_data=False))
         return recorded_runs(profile, nodes)
 
 

@@ -2,31 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from graphls.backends.session import Inputs, Session
 from graphls.backends.states import HasStorage
 from graphls.ir.graph import Graph
 from graphls.ir.interpret import Watch, interpret
 
 
-class ReferenceSession:
+class ReferenceSession(Session):
     """Runs a graph with NumPy; its states live in the parameters. `watch` sees every node with its results."""
 
     device = "cpu"
 
     def __init__(self, graph: Graph, parameters: Mapping[str, HasStorage], watch: Watch | None = None) -> None:
+        super().__init__(parameters)
         self.graph = graph
         self.watch = watch
-        self.parameters = dict(parameters)
 
-    def run(self, inputs: Sequence[np.ndarray[Any, Any]]) -> list[Any]:
-        """One step; the outputs as arrays. Where it raises, no state has changed."""
+    def step(self, inputs: Inputs) -> list[Any]:
+        """One step; where it raises, no state has changed."""
         before = {name: p.storage.read() for name, p in self.parameters.items()}
-        outputs, after = interpret(self.graph, inputs, before, self.watch)
-        for write in self.graph.writes:
-            name = write.state.name
-            self.parameters[name].storage.replace(np.array(after[name]))
-        return [np.array(output) for output in outputs]
+        results, after = interpret(self.graph, inputs, before, self.watch)
+        outputs = [np.array(output) for output in results]
+        names = [write.state.name for write in self.graph.writes]
+        storages = [self.parameters[name].storage for name in names]
+        held = [((np.array(after[name]),), None) for name in names]
+        for storage in storages:
+            storage.expected = None
+        self.group.changes += 1
+        nothing = bool  # is left to do: the new states are there already
+        self.complete(nothing, (), [(storage, "held", new) for storage, new in zip(storages, held, strict=True)])
+        return outputs

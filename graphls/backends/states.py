@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-import numpy as np
-
 from graphls.storage import Storage
 
 
@@ -25,4 +23,4 @@ class Copied:
 
 def copied(state: HasStorage) -> Copied:
     """A copy of a state, which nobody else reads or changes."""
-    return Copied(Storage(np.array(state.storage.read())))
+    return Copied(Storage(state.storage.copy()))

@@ -28,7 +28,7 @@ from graphls.compat.names import PATHS
 from graphls.compat.stand_in import StandIn
 from graphls.context import PYNATIVE_MODE, replace_missing_devices, set_context
 from graphls.context_parallel import force_one_rank
-from graphls.ir.errors import GraphAttributeError, GraphImportError, GraphRuntimeError
+from graphls.ir.errors import GraphAttributeError, GraphImportError, GraphRuntimeError, GraphTypeError
 from graphls.lazy import find, is_missing, public_names
 from graphls.source import user_location
 
@@ -63,6 +63,13 @@ class Mirror(ModuleType):
         if not is_statement(frame) or (not is_import_from(frame) and is_guarded(frame, ATTRIBUTE_ERRORS)):
             raise GraphAttributeError(message, user_location())
         return self._stand_ins.setdefault(name, StandIn(f"{self.__name__}.{name}", message))
+
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        """Call the function that has the name of the module, as `mindspore.parallel.shard` does."""
+        found = find(self.__name__.rpartition(".")[2], PATHS.get(_inner(self.__name__), ()))
+        if is_missing(found):
+            raise GraphTypeError(f"{self.__name__} is a module, and cannot be called.", user_location())
+        return found(*args, **options)
 
     def __dir__(self) -> list[str]:
         return sorted({*vars(self), *offered(self.__name__)})

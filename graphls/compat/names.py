@@ -5,7 +5,8 @@ Modules are looked through in order. A path that is not here cannot be imported.
 
 from __future__ import annotations
 
-NN = ("graphls.nn", "graphls.compat.nn")
+VERSION = ("graphls.compat.version",)
+NN = ("graphls.nn", "graphls.compat.nn", "graphls.compat.optim")
 OPS = (
     "graphls.ops",
     "graphls.ops.operations",
@@ -23,14 +24,19 @@ METRICS = ("graphls.train.metrics",)
 SERIALIZATION = ("graphls.train.serialization", "graphls.train")
 AMP = ("graphls.amp",)
 TRAIN = (*MODEL, *CALLBACKS, *METRICS, *SERIALIZATION, *AMP)
-CONTEXT = ("graphls.context",)
-DTYPE = ("graphls.dtypes",)
+CONTEXT = ("graphls.context", "graphls.compat.settings")
+DTYPE = ("graphls.dtypes", "graphls.compat.kinds")
 JIT = ("graphls.jitted",)
 PARAMETER = ("graphls.parameter",)
 TENSOR = ("graphls.tensor",)
 INITIALIZER = ("graphls.initializer",)
 RANDOM = ("graphls.random",)
 PARALLEL = ("graphls.context_parallel", "graphls.compat.parallel")
+ROOT = ("graphls.compat.root",)
+STANDARD = ("graphls.compat.standard_method", "graphls.compat.functional", "graphls.ops")
+BOOST = ("graphls.compat.boost",)
+HAL = ("graphls.compat.hal",)
+OPTIM = ("graphls.compat.mint_optim",)
 CHECKS = ("graphls.compat.checkparam",)
 PROFILER = ("graphls.compat.profiler",)
 COMMUNICATION = ("graphls.communication", "graphls.compat.collectives")
@@ -48,13 +54,24 @@ def _below(path: str, names: str, modules: tuple[str, ...]) -> dict[str, tuple[s
 
 
 PATHS: dict[str, tuple[str, ...]] = {
-    "": ("graphls.compat.version", "graphls", *CONTEXT, *JIT, *DTYPE, *TRAIN, "graphls.compat.ops", *PROFILER),
+    "": (*VERSION, "graphls", *CONTEXT, *JIT, *DTYPE, *TRAIN, "graphls.compat.ops", *PROFILER, *ROOT),
+    "_c_expression": ROOT,
+    "_extends": STANDARD,
+    "_extends.parse": STANDARD,
+    "_extends.parse.standard_method": STANDARD,
+    "boost": BOOST,
+    **_below("boost", "boost boost_cell_wrapper grad_accumulation base", BOOST),
+    **_below("", "hal runtime", HAL),
+    **_below("hal", "device event memory stream", HAL),
+    **_below("runtime", "device event executor memory stream", HAL),
     "amp": AMP,
     "context": (*CONTEXT, *PARALLEL),
     "dtype": DTYPE,
     "log": ("graphls.log",),
-    "version": ("graphls.compat.version",),
-    "common": ("graphls", *JIT, *DTYPE, *PARAMETER, *TENSOR, *RANDOM, *INITIALIZER),
+    "version": VERSION,
+    "common": ("graphls", *JIT, *DTYPE, *PARAMETER, *TENSOR, *RANDOM, *INITIALIZER, *ROOT),
+    **_below("common", "sparse_tensor dump recompute no_inline generator", ROOT),
+    **_below("common", "lazy_inline mutable jit_context", JIT),
     "common.api": (*JIT, "graphls.compat.executors"),
     "common.dtype": DTYPE,
     "common.initializer": INITIALIZER,
@@ -112,7 +129,8 @@ PATHS: dict[str, tuple[str, ...]] = {
     "dataset.core.config": ("graphls.dataset.config",),
     "dataset.engine": DATASET,
     **_below("dataset.engine", "datasets datasets_standard_format datasets_user_defined datasets_vision", DATASET),
-    **_below("dataset.engine", "datasets_text iterators", DATASET),
+    "dataset.engine.datasets_text": DATASET,
+    "dataset.engine.iterators": ("graphls.compat.iterators", *DATASET),
     "dataset.engine.samplers": (*SAMPLERS, *DATASET),
     "dataset.samplers": (*SAMPLERS, *DATASET),
     "dataset.text": TEXT,
@@ -123,6 +141,13 @@ PATHS: dict[str, tuple[str, ...]] = {
     "dataset.vision": VISION,
     **_below("dataset.vision", "c_transforms py_transforms transforms utils", VISION),
     "mint": ("graphls.compat.mint",),
+    "mint.nn": ("graphls.compat.mint_nn",),
+    "mint.nn.functional": ("graphls.compat.mint_functional",),
+    "mint.optim": OPTIM,
+    "experimental": OPTIM,
+    "experimental.optim": OPTIM,
+    **_below("experimental.optim", "adam adamw lr_scheduler optimizer sgd", OPTIM),
+    **_below("nn", "utils", INITIALIZER),
     "numpy": NUMPY,
     **_below("numpy", "array_creations array_ops dtypes logic_ops math_ops", NUMPY),
 }

@@ -166,12 +166,12 @@ class AutoParallel(Cell):
     def construct(self, *inputs: Any) -> Any:
         return self.network(*inputs)
 
-    def _keep(self, *args: Any, **options: Any) -> None:
+    def _setting(self, *args: Any, **options: Any) -> None:
         """A setting of several devices, which decides nothing on one."""
 
-    comm_fusion = dataset_strategy = full_batch = hsdp = pipeline = gradient_fp32_sync = loss_repeated_mean = _keep
-    load_param_strategy_file = save_param_strategy_file = set_group_ckpt_save_file = _keep
-    load_operator_strategy_file = save_operator_strategy_file = disable_strategy_file_only = _keep
+    comm_fusion = dataset_strategy = full_batch = hsdp = pipeline = gradient_fp32_sync = loss_repeated_mean = _setting
+    load_param_strategy_file = save_param_strategy_file = set_group_ckpt_save_file = _setting
+    load_operator_strategy_file = save_operator_strategy_file = disable_strategy_file_only = _setting
 
 
 def parameter_broadcast(net: Cell, layout: Any, cur_rank: int = 0, initial_rank: int = 0) -> None:

@@ -37,7 +37,8 @@ class DatasetHelper:
 
     def __iter__(self) -> Iterator[tuple[Tensor, ...]]:
         if self._feed is None:
-            self._feed = Feed(self._dataset, "dataset", num_epochs=self._epochs)
+            is_endless = self._is_sink and self._sink_size != -1
+            self._feed = Feed(self._dataset, "dataset", num_epochs=-1 if is_endless else self._epochs)
         if not self._is_sink or self._sink_size == -1:
             yield from map(tensors_of, self._feed.epoch())
             return

@@ -6,11 +6,14 @@ import importlib
 import inspect
 import textwrap
 from collections.abc import Callable, Iterable
+from functools import cache
 from typing import Any
 
 from graphls import nn, ops
+from graphls.compat.names import PATHS
 from graphls.coverage.names import names, sections
 from graphls.coverage.probe import DATA, Finding, probe, probe_cell
+from graphls.lazy import find, is_missing
 from graphls.nn.cell import Cell
 from graphls.ops.operations import OPERATORS
 
@@ -33,10 +36,17 @@ def page() -> str:
     return "\n\n".join(part.strip() for part in parts) + "\n"
 
 
+MODULES = {"ops": ("ops",), "class": ("ops", "ops.operations"), "nn": ("nn",)}
+"""In which modules of MindSpore names of each kind stand."""
+
+
+@cache
 def _offered(kind: str) -> frozenset[str]:
-    """What graphls has of one kind of names."""
+    """What graphls has of one kind of names: its own, and what a script gets where it imports them."""
     classes = frozenset(OPERATORS)
-    return {"ops": frozenset(ops.__all__) | classes, "class": classes, "nn": frozenset(nn.__all__)}[kind]
+    own = {"ops": frozenset(ops.__all__) | classes, "class": classes, "nn": frozenset(nn.__all__)}[kind]
+    rooms = [room for module in MODULES[kind] for room in PATHS[module]]
+    return own | {name for name in names(kind) if not is_missing(find(name, rooms))}
 
 
 def _summary() -> str:
@@ -113,9 +123,10 @@ def _answers(name: str, function: Any) -> list[str]:
     found = [f"ops.{name}"] if name in names("ops") else []
     if function is None:
         return found
-    classes = sorted(names("class") & _offered("class"))
+    classes = sorted(names("class") & OPERATORS.keys())
     found += [f"ops.{c}" for c in classes if _stands_for(OPERATORS[c], name, function)]
-    return found + [f"nn.{c}" for c in sorted(names("nn") & _offered("nn")) if c.lower() == name.replace("_", "")]
+    cells = sorted(names("nn").intersection(nn.__all__))
+    return found + [f"nn.{cell}" for cell in cells if cell.lower() == name.replace("_", "")]
 
 
 def _stands_for(operator: Any, name: str, function: Any) -> bool:

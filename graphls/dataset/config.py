@@ -23,12 +23,19 @@ class Settings:
 
 _hints: dict[str, Any] = {
     "auto_num_workers": False,
+    "auto_offload": False,
+    "autotune_interval": 0,
+    "callback_timeout": 60,
+    "debug_mode": False,
+    "do_copy": False,
     "enable_autotune": False,
     "enable_shared_mem": True,
     "enable_watchdog": True,
+    "fast_recovery": True,
     "monitor_sampling_interval": 1000,
     "multiprocessing_timeout_interval": 300,
     "numa_enable": False,
+    "parallel_convert": False,
 }
 
 
@@ -151,3 +158,64 @@ def _remember(name: str, value: Any, kind: type) -> None:
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
         raise GraphTypeError(f"{name} is of type {kind.__name__}, not {value!r}.", user_location())
     _hints[name] = value
+
+
+def set_debug_mode(debug_mode_flag: bool, debug_hook_list: list[Any] | None = None) -> None:
+    """Accepted and remembered; rows are the same in any mode, and an error shows the lines of the user's code."""
+    _remember("debug_mode", debug_mode_flag, bool)
+
+
+def get_debug_mode() -> bool:
+    """What `set_debug_mode` was given; False at first."""
+    return bool(_hints["debug_mode"])
+
+
+def set_iterator_mode(do_copy: bool = False, parallel_convert: bool = False) -> None:
+    """Accepted and remembered; a row is an array of its own in any mode."""
+    _remember("do_copy", do_copy, bool)
+    _remember("parallel_convert", parallel_convert, bool)
+
+
+def get_iterator_mode() -> dict[str, bool]:
+    """What `set_iterator_mode` was given; both False at first."""
+    return {name: bool(_hints[name]) for name in ("do_copy", "parallel_convert")}
+
+
+def set_fast_recovery(fast_recovery: bool) -> None:
+    """Accepted and remembered; a run that goes on makes no row that it does not give."""
+    _remember("fast_recovery", fast_recovery, bool)
+
+
+def get_fast_recovery() -> bool:
+    """What `set_fast_recovery` was given; True at first."""
+    return bool(_hints["fast_recovery"])
+
+
+def set_auto_offload(offload: bool) -> None:
+    """Accepted and remembered; operations on rows run on the CPU."""
+    _remember("auto_offload", offload, bool)
+
+
+def get_auto_offload() -> bool:
+    """What `set_auto_offload` was given; False at first."""
+    return bool(_hints["auto_offload"])
+
+
+def set_callback_timeout(timeout: int) -> None:
+    """Accepted and remembered; callbacks of datasets may take their time."""
+    _remember("callback_timeout", timeout, int)
+
+
+def get_callback_timeout() -> int:
+    """What `set_callback_timeout` was given; 60 at first."""
+    return int(_hints["callback_timeout"])
+
+
+def set_autotune_interval(interval: int) -> None:
+    """Accepted and remembered; nothing is tuned."""
+    _remember("autotune_interval", interval, int)
+
+
+def get_autotune_interval() -> int:
+    """What `set_autotune_interval` was given; 0 at first."""
+    return int(_hints["autotune_interval"])

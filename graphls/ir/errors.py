@@ -91,5 +91,9 @@ class VerifyError(GraphValueError):
     has_text = True
 
 
+class GraphNameError(GraphlsError, UnboundLocalError):
+    """A variable that has no value on every path that leads to where it is read."""
+
+
 class TraceError(GraphTypeError):
     """Python code that cannot become part of a static graph."""

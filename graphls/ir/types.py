@@ -115,7 +115,8 @@ class Type:
     """A dtype and a static shape, written `f16[32,10]`, `i64[]` or `token`.
 
     A `stacked` type, written `f16[?,32,10]`, is that of a stack: one array of that shape for each round of a loop whose
-    number of rounds is known only when it runs. Only loops and branches take stacks, and none leaves a graph.
+    number of rounds is known only when it runs. Only loops, branches and sums over rounds take stacks, and none leaves
+    a graph.
     """
 
     dtype: DType

@@ -10,7 +10,7 @@ from graphls.ir.text import lines, reference
 from graphls.ir.types import TOKEN
 
 
-def verify(graph: Graph) -> Graph:
+def verify(graph: Graph, typed: set[Node] | None = None) -> Graph:
     """Return `graph` if it keeps every rule of the IR.
 
     Each value is defined once and before its use (data and control edges have no cycle), names are
@@ -18,8 +18,10 @@ def verify(graph: Graph) -> Graph:
     never leave their graph or region, what a region defines stays inside, and a state is written at
     most once by a value of its type. Raises VerifyError, whose message is the graph with the fault
     under the offending line.
+
+    `typed` are nodes whose types fit, as an earlier graph has shown that shares them; those of this graph join them.
     """
-    _Verifier(graph).run()
+    _Verifier(graph, set() if typed is None else typed).run()
     return graph
 
 
@@ -53,8 +55,9 @@ _WIDEST = 240
 
 
 class _Verifier:
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, typed: set[Node]) -> None:
         self.graph = graph
+        self.typed = typed
         self.names: set[tuple[bool, str]] = set()
         self.defined: set[Value] = set()
         self.enclosed: set[Value] = set()
@@ -73,13 +76,17 @@ class _Verifier:
 
     def header(self) -> None:
         for value in self.graph.inputs:
-            self.require(not value.is_state, self.graph, f"the input {reference(value)} is marked as a state")
-            self.require(not value.type.stacked, self.graph, f"the input {reference(value)} cannot be a stack")
+            if value.is_state:
+                raise fault(self.graph, self.graph, f"the input {reference(value)} is marked as a state")
+            if value.type.stacked:
+                raise fault(self.graph, self.graph, f"the input {reference(value)} cannot be a stack")
             self.define(value, self.graph)
         for value in self.graph.states:
-            self.require(value.is_state, value, f"the state {value.name!r} is not marked as a state")
-            self.require(value.type != TOKEN, value, f"the state {reference(value)} cannot be a token")
-            self.require(not value.type.stacked, value, f"the state {reference(value)} cannot be a stack")
+            if not value.is_state:
+                raise fault(self.graph, value, f"the state {value.name!r} is not marked as a state")
+            if value.type == TOKEN or value.type.stacked:
+                kind = "token" if value.type == TOKEN else "stack"
+                raise fault(self.graph, value, f"the state {reference(value)} cannot be a {kind}")
             self.define(value, value)
 
     def require(self, condition: bool, where: object, message: str, loc: Location | None = None) -> None:
@@ -103,7 +110,9 @@ class _Verifier:
             raise fault(self.graph, node, f"{node.phase!r} is not a phase; there are {', '.join(PHASES)}")
         for region in node.regions:
             self.region(region, node)
-        self.types(node)
+        if node not in self.typed:
+            self.types(node)
+            self.typed.add(node)
         for value in node.outputs:
             self.result(value, node)
 

@@ -70,6 +70,7 @@ class MultiheadAttention(Cell):
             self.q_proj_weight = _xavier("q_proj_weight", (size, size))
             self.k_proj_weight = _xavier("k_proj_weight", (size, self.kdim))
             self.v_proj_weight = _xavier("v_proj_weight", (size, self.vdim))
+        self.in_proj_bias = None
         if self.has_bias:
             self.in_proj_bias = Parameter(initializer("zeros", (3 * size,)), name="in_proj_bias")
         self.out_proj = Dense(size, size, has_bias=self.has_bias, bias_init="zeros")
@@ -123,7 +124,7 @@ class MultiheadAttention(Cell):
     def _projected(self, *given: Tensor) -> tuple[Tensor, ...]:
         """Query, key and value in (N, length, embed_dim) behind their weights; one product where they are the same."""
         size = self.embed_dim
-        bias = self.in_proj_bias if self.has_bias else None
+        bias = self.in_proj_bias
         if self.is_packed and all(_is_same(x, given[0]) for x in given):
             packed = linear(self._batch_first(given[0]), self.in_proj_weight, *(() if bias is None else (bias,)))
             return ops.split(packed, size, axis=-1)

@@ -8,23 +8,23 @@ from functools import lru_cache
 from typing import Any, TypeVar
 
 from graphls import dispatch, eager
+from graphls.configuration import Configuration
+from graphls.constants import constant_key
 from graphls.habits import CELL, KEYWORDS, instead
 from graphls.ir.errors import GraphAttributeError, GraphKeyError, GraphTypeError, GraphValueError
 from graphls.ir.types import as_dtype, bfloat16, float16, float32
+from graphls.nn import cell_hooks
+from graphls.nn.cell_hooks import Hooks
+from graphls.nn.cell_settings import Settings
 from graphls.nn.checks import boolean
 from graphls.parameter import Parameter, ParameterTuple
 from graphls.source import checked, user_location
+from graphls.surroundings import PLAIN
 from graphls.tensor import Tensor
 
 __all__ = ["Cell"]
 
 Made = TypeVar("Made", bound="Cell")
-
-
-class Configuration:
-    """Counts changes of any cell, so that one comparison tells that no compiled step is out of date."""
-
-    changes = 0
 
 
 class _Signature:
@@ -37,7 +37,7 @@ class _Signature:
         return signature.replace(parameters=list(signature.parameters.values())[1:])
 
 
-class Cell:
+class Cell(Settings, Hooks):
     """A network, a layer, a loss, an optimizer or a training step: parameters, inner cells and `construct`.
 
     Attributes that are cells or parameters become part of it. With `auto_prefix`, parameters of inner cells are
@@ -69,6 +69,7 @@ class Cell:
             "_phase": "",
             "_scope_name": "",
             "_version": 0,
+            "_last_changed": "",
             "_compiled": {},
             "training": False,
             "requires_grad": False,
@@ -80,10 +81,10 @@ class Cell:
 
     def __setattr__(self, name: str, value: Any) -> None:
         if "_auto_prefix" not in self.__dict__:
-            raise GraphAttributeError(
-                f"Call super().__init__() first in the __init__ of {type(self).__name__}.", user_location()
-            )
-        if self._holds(name) and (not isinstance(value, Parameter) or dispatch.current_tracer() is not None):
+            self._set_early(name, value)
+        elif value is None and not eager.in_construct():
+            self._set_plain(name, value)
+        elif self._holds(name) and (not isinstance(value, Parameter) or dispatch.current_tracer() is not None):
             self._assign(name, value)
         elif isinstance(value, Parameter):
             self.insert_param_to_cell(name, value)
@@ -91,6 +92,13 @@ class Cell:
             self.insert_child_to_cell(name, value)
         else:
             self._set_plain(name, value)
+
+    def _set_early(self, name: str, value: Any) -> None:
+        """What is set before `super().__init__()`: plain values only, as what is part of the cell needs its fields."""
+        if isinstance(value, (Cell, Parameter, ParameterTuple)):
+            message = f"Call super().__init__() first in the __init__ of {type(self).__name__}."
+            raise GraphAttributeError(message, user_location())
+        self.__dict__[name] = value
 
     def _holds(self, name: str) -> bool:
         return isinstance(self._params.get(name), Parameter)
@@ -108,16 +116,20 @@ class Cell:
         assign(self._params[name], value)
 
     def _set_plain(self, name: str, value: Any) -> None:
+        if type(value) in PLAIN and name in self.__dict__ and constant_key(self.__dict__[name]) == constant_key(value):
+            return
         self._cells.pop(name, None)
         self._params.pop(name, None)
         if isinstance(value, ParameterTuple):
             self._params[name] = value
         self.__dict__[name] = value
-        self._changed()
+        self._changed(name)
 
-    def _changed(self) -> None:
+    def _changed(self, name: str = "") -> None:
+        """Take note that compiled steps are out of date, because of an attribute of some name."""
         self.__dict__["_version"] += 1
-        Configuration.changes += 1
+        self.__dict__["_last_changed"] = name
+        Configuration.note_change()
 
     def insert_param_to_cell(self, param_name: str, param: Parameter, check_name_contain_dot: bool = True) -> None:
         """Make a parameter part of the cell under an attribute name; an unnamed one takes that name."""
@@ -127,7 +139,7 @@ class Cell:
             param.name = param_name
         self._params[param_name] = param
         self.__dict__[param_name] = param
-        self._changed()
+        self._changed(param_name)
 
     def insert_child_to_cell(self, child_name: str, child_cell: Cell) -> None:
         """Make a cell part of this one under an attribute name."""
@@ -224,7 +236,7 @@ class Cell:
         """Switch this cell and all inside it between training and evaluation; returns the cell."""
         for _, cell in self.cells_and_names():
             cell.__dict__["training"] = bool(mode)
-        Configuration.changes += 1
+        Configuration.note_change()
         return self
 
     def set_grad(self, requires_grad: bool = True) -> Cell:
@@ -236,6 +248,8 @@ class Cell:
         """Set attributes of this cell, as MindSpore's flags are; those that graphls does not know change nothing."""
         for name, value in flags.items():
             setattr(self, name, value)
+        if flags:
+            self.__dict__.setdefault("_flags", {}).update(flags)
         return self
 
     def add_flags_recursive(self, **flags: Any) -> Cell:
@@ -255,8 +269,19 @@ class Cell:
             raise GraphValueError(f"to_float takes float16, bfloat16 or float32, not {dtype!r}.", user_location())
         for _, cell in self.cells_and_names():
             cell.__dict__["_float_type"] = dtype
-        Configuration.changes += 1
+        Configuration.note_change()
         return self
+
+    def set_inputs(self, *inputs: Any, **named: Any) -> None:
+        """Remember what inputs look like, such as `Tensor(shape=[None, 3], dtype=float32)`; `get_inputs` gives them.
+
+        A cell is compiled for each shape that it is called with, so nothing else follows from it.
+        """
+        self.__dict__["_inputs"] = named or inputs
+
+    def get_inputs(self) -> Any:
+        """What `set_inputs` was told; None where it was not called."""
+        return self.__dict__.get("_inputs")
 
     def recompute(
         self, mode: bool = True, mp_comm_recompute: bool = True, parallel_optimizer_comm_recompute: bool = False
@@ -267,7 +292,7 @@ class Cell:
         overflow mode "window", what is made again is watched, too. The options for communication change nothing.
         """
         self.__dict__["_is_recomputed"] = boolean(type(self).__name__, "mode", mode)
-        Configuration.changes += 1
+        Configuration.note_change()
         return self
 
     def configuration(self) -> tuple[Any, ...]:
@@ -289,18 +314,19 @@ class Cell:
             return tracer.call(self, args, options)
         if eager.runs(self):
             return eager.call(self, args, options)
-        from graphls.api import call_cell
+        from graphls.compile_cache import call_cell
 
         return call_cell(self, args, options)
 
     def _trace_construct(self, *args: Any, **options: Any) -> Any:
         """What the tracer runs: `construct`, with the cell's own gradient where it has a `bprop`."""
-        bprop = getattr(type(self), "bprop", None)
-        if bprop is None:
-            return self.construct(*args, **options)
+        if getattr(type(self), "bprop", None) is None:
+            from graphls.trace.rewriting.functions import rewritten
+
+            return cell_hooks.run(self, rewritten(self.construct), args, options)
         from graphls.trace.custom import with_custom_gradient
 
-        return with_custom_gradient(self, args, options)
+        return cell_hooks.run(self, lambda *a, **o: with_custom_gradient(self, a, o), args, options)
 
     def __repr__(self) -> str:
         from graphls.nn.cell_tree import tree_text

@@ -9,6 +9,7 @@ from typing import Any, TypeVar, overload
 from graphls.ir.errors import GraphIndexError, GraphKeyError, GraphTypeError
 from graphls.nn.cell import Cell
 from graphls.source import user_location
+from graphls.tensor import Tensor
 
 __all__ = ["CellDict", "CellList", "SequentialCell"]
 
@@ -64,7 +65,9 @@ class CellSequence(Cell):
         cells.insert(index, _checked(cell))
         self._rebuild(cells)
 
-    def _key(self, index: int) -> str:
+    def _key(self, index: Any) -> str:
+        if isinstance(index, Tensor) and index.dtype.kind in ("int", "uint"):
+            index = int(index)
         if isinstance(index, bool) or not isinstance(index, int):
             raise GraphTypeError(f"Cells are indexed by integers and slices, not by {index!r}.", user_location())
         if not -len(self) <= index < len(self):
@@ -130,6 +133,9 @@ class CellList(CellSequence):
         for cell in list(cells):
             self.append(cell)
         return self
+
+    def __iadd__(self, cells: Iterable[Cell]) -> CellList:
+        return self.extend(cells)
 
 
 class CellDict(Cell):

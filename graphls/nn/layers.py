@@ -61,14 +61,13 @@ class Dense(Cell):
         self.has_bias = boolean("Dense", "has_bias", has_bias)
         shape = (self.out_channels, self.in_channels)
         self.weight = new_weight(weight_init, shape)
-        if has_bias:
-            self.bias = new_bias(bias_init, shape)
+        self.bias = new_bias(bias_init, shape) if has_bias else None
         self.activation = get_activation(activation)
 
     def construct(self, x: Any) -> Tensor:
         x, weight = promoted(operand_of(x), operand_of(self.weight))
         y = apply("matmul", x, weight, transpose_b=True)
-        y = ops.add(y, self.bias) if self.has_bias else y
+        y = y if self.bias is None else ops.add(y, self.bias)
         return y if self.activation is None else self.activation(y)
 
     def extend_repr(self) -> str:

@@ -82,12 +82,13 @@ class BiDense(Cell):
         spread = Uniform(1 / math.sqrt(in1_channels))
         weight = initializer(spread if weight_init is None else weight_init, shape, dtype)
         self.weight = Parameter(weight, name="weight")
+        self.bias = None
         if has_bias:
             bias = initializer(spread if bias_init is None else bias_init, shape[:1], dtype)
             self.bias = Parameter(bias, name="bias")
 
     def construct(self, input1: Any, input2: Any) -> Tensor:
-        return ops.bidense(input1, input2, self.weight, self.bias if self.has_bias else None)
+        return ops.bidense(input1, input2, self.weight, self.bias)
 
     def extend_repr(self) -> str:
         return (

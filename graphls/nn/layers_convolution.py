@@ -12,7 +12,6 @@ from graphls.nn.cell import Cell
 from graphls.nn.checks import boolean, positive_int
 from graphls.nn.layers import new_bias, new_weight
 from graphls.ops.windows import check_padding, sizes_of
-from graphls.parameter import Parameter
 from graphls.source import user_location
 from graphls.tensor import Tensor, is_tensor
 
@@ -63,16 +62,12 @@ class Convolution(Cell):
         if self.axes == 1 and is_tensor(weight_init) and len(weight_init.shape) == 3:
             weight_init = weight_init.reshape((*weight_init.shape[:2], 1, *weight_init.shape[2:]))
         self.weight = new_weight(weight_init, shape, dtype=dtype)
-        if self.has_bias:
-            self.bias = new_bias(bias_init, shape, size=self.out_channels, dtype=dtype)
+        self.bias = new_bias(bias_init, shape, size=self.out_channels, dtype=dtype) if self.has_bias else None
 
     def _kernels(self) -> Any:
         if self.axes > 1:
             return self.weight
         return ops.squeeze(self.weight, 2)
-
-    def _bias(self) -> Parameter | None:
-        return self.bias if self.has_bias else None
 
     def extend_repr(self) -> str:
         return (
@@ -126,7 +121,7 @@ class Conv2d(Convolution):
 
     def construct(self, x: Any) -> Tensor:
         return type(self).function(
-            x, self._kernels(), self._bias(), self.stride, self.pad_mode, self.padding, self.dilation, self.group
+            x, self._kernels(), self.bias, self.stride, self.pad_mode, self.padding, self.dilation, self.group
         )
 
 

@@ -49,7 +49,7 @@ class Conv2dTranspose(Convolution):
 
     def construct(self, x: Any) -> Tensor:
         return type(self).function(
-            x, self._kernels(), self._bias(), self.stride, self.padding, self.output_padding, self.group, self.dilation,
+            x, self._kernels(), self.bias, self.stride, self.padding, self.output_padding, self.group, self.dilation,
             pad_mode=self.pad_mode,
         )  # fmt: skip
 

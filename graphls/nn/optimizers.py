@@ -41,6 +41,8 @@ class Optimizer(Cell):
 
     needs_graph = True
     _habits = OPTIMIZER
+    target = "CPU"
+    """Where MindSpore would update parameters; here the update is part of the step."""
 
     def __init__(self, learning_rate: Any, parameters: Any, weight_decay: Any = 0.0, loss_scale: float = 1.0) -> None:
         super().__init__(auto_prefix=False)
@@ -57,6 +59,12 @@ class Optimizer(Cell):
         self._set_learning_rates(name, learning_rate)
         self._set_weight_decays()
         self.parameters = ParameterTuple(given.parameters)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "target" and value not in ("CPU", "Ascend", "GPU"):
+            text = f"The target of an optimizer is 'CPU', 'Ascend' or 'GPU', not {value!r}."
+            raise (GraphValueError if isinstance(value, str) else GraphTypeError)(text, user_location())
+        super().__setattr__(name, value)
 
     def _set_learning_rates(self, name: str, default: Any) -> None:
         if not self.is_group_lr:

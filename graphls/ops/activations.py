@@ -6,10 +6,10 @@ from typing import Any
 
 from graphls import dispatch
 from graphls.ir.errors import GraphValueError
-from graphls.ops.elementwise import abs, add, div, expm1, mul, neg, sign, sub, tanh
+from graphls.ops.elementwise import abs, add, div, expm1, maximum, mul, neg, sign, sub, tanh
 from graphls.ops.logic import greater, greater_equal, less_equal, where
 from graphls.ops.network import relu, sigmoid, silu, softmax
-from graphls.ops.operands import apply, axis_of, float_of, numbers, tensor_of
+from graphls.ops.operands import apply, axis_of, float_of, in_single, numbers, tensor_of
 from graphls.ops.settings import number
 from graphls.ops.shapes import cut, reshape
 from graphls.source import user_location
@@ -107,14 +107,12 @@ def celu(x: Any, alpha: float = 1.0) -> Tensor:
 
 def mish(x: Any) -> Tensor:
     """x * tanh(log(1 + exp(x))) (Misra, 2019)."""
-    x = float_of(x)
-    return mul(x, tanh(apply("softplus", x)))
+    return in_single(lambda x: mul(x, tanh(apply("softplus", x))), float_of(x))
 
 
 def fast_gelu(x: Any) -> Tensor:
     """x * sigmoid(1.702 * x), which is near the gelu."""
-    x = float_of(x)
-    return mul(x, sigmoid(mul(x, 1.702)))
+    return in_single(lambda x: mul(x, sigmoid(mul(x, 1.702))), float_of(x))
 
 
 def hardsigmoid(input: Any) -> Tensor:
@@ -123,9 +121,9 @@ def hardsigmoid(input: Any) -> Tensor:
 
 
 def hardswish(x: Any) -> Tensor:
-    """x * hardsigmoid(x)."""
+    """x * hardsigmoid(x), which is 0 below -3, also at -inf."""
     x = float_of(x)
-    return mul(x, hardsigmoid(x))
+    return mul(maximum(x, -3.0), hardsigmoid(x))
 
 
 def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
@@ -155,8 +153,7 @@ def softshrink(input: Any, lambd: Any = 0.5) -> Tensor:
 
 def tanhshrink(input: Any) -> Tensor:
     """x - tanh(x)."""
-    x = float_of(input)
-    return sub(x, tanh(x))
+    return in_single(lambda x: sub(x, tanh(x)), float_of(input))
 
 
 def threshold(input: Any, thr: Any, value: Any) -> Tensor:
@@ -209,7 +206,8 @@ def glu(x: Any, axis: int = -1) -> Tensor:
     size = x.shape[at]
     if size % 2:
         raise GraphValueError(f"glu takes an axis of an even size, not axis {axis} of {x.type}.", user_location())
-    return mul(cut(x, at, 0, size // 2), sigmoid(cut(x, at, size // 2, size)))
+    halves = cut(x, at, 0, size // 2), cut(x, at, size // 2, size)
+    return in_single(lambda a, b: mul(a, sigmoid(b)), *halves)
 
 
 hsigmoid, hswish, swish = hardsigmoid, hardswish, silu

@@ -58,8 +58,7 @@ def frac(x: Any) -> Tensor:
 
 def fmod(x: Any, other: Any) -> Tensor:
     """The remainder of x / other with the sign of x, broadcasting."""
-    x, other = numbers(x, other)
-    return apply("fmod", x, other) if x.dtype.is_float else mul(sign(x), mod(abs(x), abs(other)))
+    return apply("fmod", *numbers(x, other))
 
 
 truncate_mod = fmod

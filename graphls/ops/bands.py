@@ -82,7 +82,7 @@ def matrix_diag_part(x: Any, k: Any = 0, padding_value: Any = 0, align: str = "R
     inside = logical_and(less_equal(0, along), less(along, lengths))
     places = add(mul(sub(along, minimum(diagonals, 0)), band.columns), add(along, maximum(diagonals, 0)))
     flat = reshape(x, (*x.shape[:-2], x.shape[-2] * x.shape[-1]))
-    parts = where(inside, gather(flat, where(inside, places, 0), -1), cast(tensor_of(padding_value), x.dtype))
+    parts = where(inside, gather(flat, where(inside, places, 0), -1), cast(padding_value, x.dtype))
     return parts if band.height > 1 else reshape(parts, (*x.shape[:-2], band.longest))
 
 
@@ -105,7 +105,7 @@ def matrix_diag(
     if band.longest != x.shape[-1]:
         message = f"Diagonals of {x.shape[-1]} elements do not fit into {rows} rows and {columns} columns."
         raise GraphValueError(message, user_location())
-    return _set(cast(tensor_of(padding_value), x.dtype), x, band)
+    return _set(cast(padding_value, x.dtype), x, band)
 
 
 def _count(argument: str, value: Any) -> int:
@@ -125,7 +125,7 @@ def matrix_set_diag(x: Any, diagonal: Any, k: Any = 0, align: str = "RIGHT_LEFT"
     Raises GraphValueError where the shape of `diagonal` is another one.
     """
     x = matrices_of("matrix_set_diag", x)
-    values = cast(tensor_of(diagonal), x.dtype)
+    values = cast(diagonal, x.dtype)
     band = _band("matrix_set_diag", k, x.shape[-2], x.shape[-1], align)
     wanted = (*x.shape[:-2], *((band.height,) if band.height > 1 else ()), band.longest)
     if values.shape != wanted:

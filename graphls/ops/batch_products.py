@@ -10,7 +10,7 @@ from graphls.ir.types import broadcast_shapes
 from graphls.ops.contractions import Labelled, contract
 from graphls.ops.elementwise import mul
 from graphls.ops.matrices import require_matrices, transposed
-from graphls.ops.operands import axis_of, operand_of, tensor_of
+from graphls.ops.operands import axis_of, in_single, operand_of, tensor_of
 from graphls.ops.reductions import sum
 from graphls.ops.shapes import broadcast_to, expand_dims, transpose
 from graphls.source import checked, user_location
@@ -36,7 +36,8 @@ def vecdot(x: Any, y: Any, *, axis: int = -1) -> Tensor:
     """The sums of the products of elements along an axis, broadcasting."""
     x, y = dispatch.promoted(operand_of(x), operand_of(y))
     shape = checked(broadcast_shapes, x.shape, y.shape)
-    return sum(mul(broadcast_to(x, shape), broadcast_to(y, shape)), axis_of(axis, len(shape)))
+    wide, at = (broadcast_to(x, shape), broadcast_to(y, shape)), axis_of(axis, len(shape))
+    return in_single(lambda a, b: sum(mul(a, b), at), *wide)
 
 
 def batch_dot(x1: Any, x2: Any, axes: Any = None) -> Tensor:

@@ -31,7 +31,7 @@ from graphls.ops.elementwise import (
     square,
     sub,
 )
-from graphls.ops.logic import equal, greater, where
+from graphls.ops.logic import equal, greater, isinf, where
 from graphls.ops.operands import float_of
 from graphls.tensor import Tensor
 
@@ -54,7 +54,7 @@ i0 = bessel_i0
 
 def bessel_i0e(x: Any) -> Tensor:
     """bessel_i0(x) * exp(-|x|), which does not overflow."""
-    return _in_double(lambda x: _i0e(abs(x)), x)
+    return _vanishing(lambda x: _i0e(abs(x)), x)
 
 
 def bessel_i1(x: Any) -> Tensor:
@@ -64,7 +64,7 @@ def bessel_i1(x: Any) -> Tensor:
 
 def bessel_i1e(x: Any) -> Tensor:
     """bessel_i1(x) * exp(-|x|), which does not overflow."""
-    return _in_double(_i1e, x)
+    return _vanishing(_i1e, x)
 
 
 def bessel_k0(x: Any) -> Tensor:
@@ -74,7 +74,7 @@ def bessel_k0(x: Any) -> Tensor:
 
 def bessel_k0e(x: Any) -> Tensor:
     """bessel_k0(x) * exp(x), which does not become 0."""
-    return _in_double(_k0e, x)
+    return _vanishing(_k0e, x)
 
 
 def bessel_k1(x: Any) -> Tensor:
@@ -84,32 +84,37 @@ def bessel_k1(x: Any) -> Tensor:
 
 def bessel_k1e(x: Any) -> Tensor:
     """bessel_k1(x) * exp(x), which does not become 0."""
-    return _in_double(_k1e, x)
+    return _vanishing(_k1e, x)
 
 
 def bessel_j0(x: Any) -> Tensor:
     """The Bessel function of the first kind of order 0."""
-    return _in_double(lambda x: _j0(abs(x)), x)
+    return _vanishing(lambda x: _j0(abs(x)), x)
 
 
 def bessel_j1(x: Any) -> Tensor:
     """The Bessel function of the first kind of order 1."""
-    return _in_double(_j1, x)
+    return _vanishing(_j1, x)
 
 
 def bessel_y0(x: Any) -> Tensor:
     """The Bessel function of the second kind of order 0; -inf at 0 and nan below."""
-    return _in_double(_y0, x)
+    return _vanishing(_y0, x)
 
 
 def bessel_y1(x: Any) -> Tensor:
     """The Bessel function of the second kind of order 1; -inf at 0 and nan below."""
-    return _in_double(_y1, x)
+    return _vanishing(_y1, x)
 
 
 def _in_double(function: Callable[[Tensor], Tensor], x: Any) -> Tensor:
     x = float_of(x)
     return cast(function(cast(x, float64)), x.dtype)
+
+
+def _vanishing(function: Callable[[Tensor], Tensor], x: Any) -> Tensor:
+    """A function that is 0 at infinities, unless it is nan there."""
+    return _in_double(lambda x: mul(function(x), where(isinf(x), 0.0, 1.0)), x)
 
 
 def _series(coefficients: tuple[float, ...], t: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ from graphls import dispatch
 from graphls.ir.errors import GraphTypeError
 from graphls.ir.types import bool_, float64, int64, uint8
 from graphls.ops.elementwise import addn, cast, floor_div, mul, pow, sub
-from graphls.ops.logic import logical_and, logical_not, logical_or, logical_xor
+from graphls.ops.logic import greater_equal, less, logical_and, logical_not, logical_or, logical_xor, where
 from graphls.ops.operands import apply, operand_of, tensor_of
 from graphls.source import user_location
 from graphls.tensor import Tensor
@@ -54,12 +54,18 @@ bitwise_not = invert
 
 
 def bitwise_left_shift(x: Any, other: Any) -> Tensor:
-    """x * 2 ** other of integers, broadcasting; bits that leave the dtype are lost."""
+    """x * 2 ** other of integers, broadcasting; bits that leave the dtype are lost.
+
+    0 where the shift is negative or as large as the dtype has bits.
+    """
     return _shifted("bitwise_left_shift", mul, x, other)
 
 
 def bitwise_right_shift(x: Any, other: Any) -> Tensor:
-    """x / 2 ** other of integers, rounded down, broadcasting."""
+    """x / 2 ** other of integers, rounded down, broadcasting.
+
+    0, or -1 of a negative x, where the shift is negative or as large as the dtype has bits.
+    """
     return _shifted("bitwise_right_shift", floor_div, x, other)
 
 
@@ -67,7 +73,9 @@ def _shifted(name: str, function: Callable[[Tensor, Tensor], Tensor], x: Any, ot
     """Two shifts by half as much, in int64, so that no power of two leaves it."""
     x, other = dispatch.promoted(operand_of(x), operand_of(other))
     _require_integers(name, x)
+    width = 8 * x.dtype.itemsize
     bits = cast(other, int64)
+    bits = where(logical_and(greater_equal(bits, 0), less(bits, width)), bits, width)
     half = floor_div(bits, 2)
     once = function(cast(x, int64), _power_of_two(half))
     return cast(function(once, _power_of_two(sub(bits, half))), x.dtype)

@@ -13,6 +13,7 @@ from graphls.ops.elementwise import addn, cast
 from graphls.ops.logic import greater_equal, isfinite, where
 from graphls.ops.operands import float_of
 from graphls.ops.reductions import amax, sum
+from graphls.ops.roots import root
 from graphls.ops.shapes import stack
 from graphls.source import user_location
 from graphls.tensor import Tensor, is_tensor
@@ -32,7 +33,7 @@ def clip_by_global_norm(x: Any, clip_norm: float = 1.0, use_norm: Any = None) ->
     if use_norm is not None:
         raise GraphValueError("clip_by_global_norm computes the norm itself; leave use_norm None.", user_location())
     limit = _positive("clip_by_global_norm", "clip_norm", clip_norm)
-    norm = e.sqrt(addn([sum(e.square(_wide(t))) for t in leaves(x)]))
+    norm = root(addn([sum(e.square(_wide(t))) for t in leaves(x)]))
     coefficient = e.div(limit, where(greater_equal(norm, limit), norm, limit))
     return map_leaves(lambda t: _scaled(t, coefficient), x)
 
@@ -59,8 +60,8 @@ def _norm(sizes: list[Tensor], order: float) -> Tensor:
     if order == math.inf:
         return amax(stack([amax(t) for t in sizes]))
     if order == 2:
-        return e.sqrt(addn([sum(e.square(t)) for t in sizes]))
-    return e.pow(addn([sum(e.pow(t, order)) for t in sizes]), 1 / order)
+        return root(addn([sum(e.square(t)) for t in sizes]))
+    return root(addn([sum(e.pow(t, order)) for t in sizes]), order)
 
 
 def _check_finite(norm: Tensor) -> None:

@@ -61,12 +61,20 @@ KINDS: dict[str, Kind] = {
     "Slice": slice,
     "None": type(None),
     "Function": FunctionType,
+    "Int64": int,
+    "Float32": float,
+    **dict.fromkeys(("Int8", "Int16", "Int32", "UInt8", "UInt16", "UInt32", "UInt64"), _Absent),
+    **dict.fromkeys(("Float16", "BFloat16", "Float64"), _Absent),
     "RowTensor": _Absent,
     "COOTensor": _Absent,
     "CSRTensor": _Absent,
     "MapTensor": _Absent,
 }
-"""The names of kinds, as MindSpore writes them; nothing is of the kind of a sparse tensor."""
+"""The names of kinds, as MindSpore writes them.
+
+Numbers of Python are of the kinds Int64 and Float32, as in a graph of MindSpore; nothing is a number of another dtype,
+or a sparse tensor.
+"""
 
 
 class MultitypeFuncGraph:

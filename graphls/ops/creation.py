@@ -25,8 +25,7 @@ __all__ = [
 
 def full(size: Any, fill_value: Any, *, dtype: Any = None) -> Tensor:
     """One number everywhere; its dtype is that of the number unless given."""
-    value = tensor_of(fill_value)
-    value = cast(value, dtype) if dtype is not None else value
+    value = tensor_of(fill_value) if dtype is None else cast(fill_value, dtype)
     shape = shape_of(size)
     if min(shape, default=0) < 0:
         raise GraphValueError(f"The sizes of a tensor are 0 or more, not {shape}.", user_location())

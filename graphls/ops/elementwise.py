@@ -9,7 +9,7 @@ from typing import Any
 from graphls import dispatch
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import as_dtype, bool_, float64
-from graphls.ops.operands import apply, float_of, floats, numbers, tensor_of
+from graphls.ops.operands import apply, float_of, floats, numbers, tensor_in, tensor_of
 from graphls.source import checked, user_location
 from graphls.tensor import Tensor, is_tensor
 from graphls.tree import leaves, map_leaves
@@ -70,8 +70,7 @@ def floor_div(x: Any, y: Any) -> Tensor:
 
 def truncate_div(x: Any, y: Any) -> Tensor:
     """The quotient x / y rounded towards 0, broadcasting; integers stay integers."""
-    x, y = numbers(x, y)
-    return mul(mul(sign(x), sign(y)), floor_div(abs(x), abs(y)))
+    return apply("truncate_div", *numbers(x, y))
 
 
 def mod(x: Any, y: Any) -> Tensor:
@@ -195,8 +194,7 @@ def round(x: Any, *, decimals: int = 0) -> Tensor:
 
 def cast(x: Any, dtype: Any) -> Tensor:
     """The tensor in another dtype; raises GraphTypeError for what is no dtype."""
-    wanted, x = checked(as_dtype, dtype), tensor_of(x)
-    return x if x.dtype is wanted else dispatch.cast(x, wanted)
+    return tensor_in(x, checked(as_dtype, dtype))
 
 
 def clip_by_value(x: Any, clip_value_min: Any = None, clip_value_max: Any = None) -> Any:

@@ -92,7 +92,7 @@ def float_power(x: Any, exponent: Any) -> Tensor:
 
 def ldexp(x: Any, other: Any) -> Tensor:
     """x * 2 ** other, broadcasting."""
-    return mul(x, pow(2.0, other))
+    return in_single(lambda a, b: mul(a, pow(2.0, b)), *floats(x, other))
 
 
 def erfc(x: Any) -> Tensor:

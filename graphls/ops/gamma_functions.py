@@ -10,8 +10,9 @@ import numpy as np
 
 from graphls.ir.errors import GraphValueError
 from graphls.ir.types import float64
+from graphls.ops.custom_gradients import with_gradient
 from graphls.ops.elementwise import abs, add, cast, cos, div, log, mul, reciprocal, round, sin, sub
-from graphls.ops.logic import isinf, less, where
+from graphls.ops.logic import equal, greater_equal, isinf, less, logical_and, where
 from graphls.ops.operands import float_of
 from graphls.source import user_location
 from graphls.tensor import Tensor
@@ -27,7 +28,7 @@ _SHIFT = 12
 
 def lgamma(x: Any) -> Tensor:
     """The logarithm of the absolute value of the gamma function; infinite at 0 and at negative whole numbers."""
-    return _in_double(_log_gamma, x)
+    return _in_double(lambda x: with_gradient(_log_gamma, _slope(0), x), x)
 
 
 def digamma(x: Any) -> Tensor:
@@ -39,7 +40,12 @@ def polygamma(n: int, x: Any) -> Tensor:
     """The derivative of order n of `digamma`; raises GraphValueError unless n is an integer of 0 or more."""
     if isinstance(n, bool) or not isinstance(n, int) or n < 0:
         raise GraphValueError(f"polygamma takes an order of 0 or more, not {n!r}.", user_location())
-    return _in_double(lambda x: _polygamma(n, x), x)
+    return _in_double(lambda x: with_gradient(lambda x: _polygamma(n, x), _slope(n + 1), x), x)
+
+
+def _slope(n: int) -> Callable[..., tuple[Tensor]]:
+    """The gradient of the function whose derivative is the polygamma function of order n, at its poles, too."""
+    return lambda x, found, sensitivity: (mul(sensitivity, _polygamma(n, x)),)
 
 
 def mvlgamma(x: Any, p: int) -> Tensor:
@@ -78,8 +84,8 @@ def _log_gamma(x: Tensor) -> Tensor:
 
 
 def _angle(x: Tensor) -> Tensor:
-    """pi x without whole turns and half turns."""
-    return mul(sub(x, round(x)), math.pi)
+    """pi x without whole turns and half turns; of -0.0 it is -0.0."""
+    return mul(where(greater_equal(abs(x), 0.5), sub(x, round(x)), x), math.pi)
 
 
 def _powers(x: Tensor, first: int, coefficients: list[float]) -> Tensor:
@@ -99,9 +105,12 @@ def _polygamma(n: int, x: Tensor) -> Tensor:
     sign, factorial = (-1) ** (n + 1), math.factorial(n)
     near = _total([_powers(add(at, float(k)), n + 1, [factorial]) for k in range(_SHIFT)])
     high = mul(add(_asymptotic(n, add(at, float(_SHIFT))), near), float(sign))
-    angle = _angle(where(is_low, x, 0.25))
+    angle = _angle(where(greater_equal(x, 0.5), 0.25, x))
     reflected = mul(_derivative_of_cotangent(n, div(cos(angle), sin(angle))), math.pi ** (n + 1))
-    return where(is_low, sub(mul(high, float(-sign)), reflected), high)
+    low = sub(mul(high, float(-sign)), reflected)
+    if n % 2 == 0:  # the pole of an odd order at a negative whole number is infinite with either sign
+        low = where(logical_and(less(x, 0.0), equal(x, round(x))), math.nan, low)
+    return where(is_low, low, high)
 
 
 def _asymptotic(n: int, x: Tensor) -> Tensor:
@@ -116,7 +125,8 @@ def _derivative_of_cotangent(n: int, cotangent: Tensor) -> Tensor:
     polynomial = np.polynomial.Polynomial([0.0, 1.0])
     for _ in range(n):
         polynomial = polynomial.deriv() * np.polynomial.Polynomial([-1.0, 0.0, -1.0])
-    result = mul(cotangent, 0.0)
-    for coefficient in polynomial.coef[::-1]:
+    first, second, *others = polynomial.coef[::-1]
+    result = add(mul(cotangent, float(first)), float(second))
+    for coefficient in others:
         result = add(mul(result, cotangent), float(coefficient))
     return result

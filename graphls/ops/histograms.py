@@ -9,7 +9,7 @@ from graphls.ir.types import bool_, float32, int32, int64
 from graphls.ops.creation import ones
 from graphls.ops.elementwise import add, cast, clip_by_value, div, floor, mul, sub
 from graphls.ops.logic import equal, greater_equal, less_equal, logical_and, where
-from graphls.ops.operands import apply, float_of, tensor_of
+from graphls.ops.operands import apply, float_of, tensor_in, tensor_of
 from graphls.ops.reductions import amax, amin
 from graphls.ops.settings import integer, number
 from graphls.ops.shapes import reshape
@@ -31,7 +31,7 @@ def histc(input: Any, bins: int = 100, min: float = 0.0, max: float = 0.0) -> Te
         raise GraphValueError(f"histc takes a 'min' up to its 'max', not {min} and {max}.", user_location())
     values = reshape(float_of(x), (-1,))
     values = cast(values, float32) if values.dtype.is_half else values
-    bounds = [cast(tensor_of(b), values.dtype) for b in (low, high)]
+    bounds = [cast(b, values.dtype) for b in (low, high)]
     if low == high == 0.0 and values.size:
         bounds = [amin(values), amax(values)]
     is_point = equal(*bounds)
@@ -45,12 +45,12 @@ def histogram_fixed_width(x: Any, range: Any, nbins: int, dtype: Any = int32) ->
 
     Raises GraphValueError for less than one part and for another number of bounds.
     """
-    count, bounds = _bins("histogram_fixed_width", nbins), tensor_of(range)
-    if bounds.shape != (2,):
-        raise GraphValueError(f"histogram_fixed_width takes two bounds, not {bounds.type}.", user_location())
     values = reshape(float_of(x), (-1,))
     values = cast(values, float32) if values.dtype.is_half else values
-    low, high = cast(bounds, values.dtype)
+    count, bounds = _bins("histogram_fixed_width", nbins), tensor_in(range, values.dtype)
+    if bounds.shape != (2,):
+        raise GraphValueError(f"histogram_fixed_width takes two bounds, not {bounds.type}.", user_location())
+    low, high = bounds
     return cast(_counts(values, [low, high], count, ones(values.shape, bool_)), dtype)
 
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphls import dispatch
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import bool_
 from graphls.ops.index_items import Items, items_of
 from graphls.ops.index_plan import Plan, replaced_region
 from graphls.ops.joins import Join, replaced
 from graphls.ops.logic import where
-from graphls.ops.operands import tensor_of
+from graphls.ops.operands import tensor_in, tensor_of
 from graphls.ops.shapes import broadcast_to, reshape
 from graphls.source import user_location
 from graphls.tensor import Symbol, Tensor
@@ -39,8 +38,8 @@ def setitem(tensor: Any, index: Any, value: Any) -> Tensor:
     broadcasts to all that is not masked. Raises what `x[index]` raises, and GraphValueError for a value that
     does not fit.
     """
-    x, value = tensor_of(tensor), tensor_of(value)
-    value = value if value.dtype is x.dtype else dispatch.cast(value, x.dtype)
+    x = tensor_of(tensor)
+    value = tensor_in(value, x.dtype)
     if isinstance(index, Symbol) and index.dtype is bool_:
         return _masked(x, index, value)
     return written(x, items_of(index, x), value, replaced)

@@ -11,7 +11,7 @@ from graphls.ops.contractions import Labelled, contract, diagonal_of
 from graphls.ops.creation import arange
 from graphls.ops.elementwise import add, mul, sub
 from graphls.ops.network import matmul
-from graphls.ops.operands import apply, axis_of, operand_of, tensor_of
+from graphls.ops.operands import apply, axis_of, in_single, operand_of, tensor_of
 from graphls.ops.reductions import sum
 from graphls.ops.shapes import broadcast_to, concat, cut, reshape
 from graphls.source import checked, user_location
@@ -178,7 +178,8 @@ def cross(x: Any, other: Any, dim: int | None = None) -> Tensor:
         message = f"cross takes an axis of size 3, which {x.type} and {other.type} lack."
         raise GraphValueError(message, user_location())
     x, other, at = broadcast_to(x, shape), broadcast_to(other, shape), axis_of(axis, len(shape))
-    return sub(mul(_rolled(x, at, 1), _rolled(other, at, 2)), mul(_rolled(x, at, 2), _rolled(other, at, 1)))
+    turns = (_rolled(x, at, 1), _rolled(other, at, 2), _rolled(x, at, 2), _rolled(other, at, 1))
+    return in_single(lambda a, b, c, d: sub(mul(a, b), mul(c, d)), *turns)
 
 
 def _rolled(x: Tensor, axis: int, places: int) -> Tensor:

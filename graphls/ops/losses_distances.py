@@ -75,4 +75,4 @@ def _distance(x: Tensor, other: Tensor, p: float, eps: float) -> Tensor:
         return sum(difference, -1)
     if p == 2:
         return root(sum(square(difference), -1))
-    return amax(difference, -1) if p == math.inf else pow(sum(pow(difference, p), -1), 1 / p)
+    return amax(difference, -1) if p == math.inf else root(sum(pow(difference, p), -1), p)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from functools import cache
+from functools import cache, wraps
 from typing import Any
 
 import graphls.ops
@@ -18,16 +18,31 @@ Method = Callable[..., Any]
 _FIRST = {"x", "input", "input_x", "input_params", "logits", "mat", "dividend"}
 """What functions call the tensor that their methods belong to; other names say that it is something else."""
 
+_REDUCTIONS = ("all", "any", "sum", "mean", "prod", "max", "min", "std", "var")
+"""Methods that NumPy calls with arguments of its own."""
+
 
 @cache
 def methods() -> dict[str, Method]:
     """Every method by its name."""
     functions = {name: getattr(graphls.ops, name) for name in graphls.ops.__all__}
-    return {name: f for name, f in functions.items() if inspect.isfunction(f) and _takes_tensor(f)} | _OTHERS
+    found = {name: f for name, f in functions.items() if inspect.isfunction(f) and _takes_tensor(f)} | _OTHERS
+    return found | {name: _as_numpy_calls(found[name]) for name in _REDUCTIONS}
 
 
 def _takes_tensor(function: Method) -> bool:
     return next(iter(inspect.signature(function).parameters), None) in _FIRST
+
+
+def _as_numpy_calls(function: Method) -> Method:
+    """The method as NumPy's functions call it too: `np.sum(x)` calls `x.sum(axis=None, dtype=None, out=None)`."""
+
+    @wraps(function)
+    def method(x: Tensor, *args: Any, **options: Any) -> Any:
+        named = {name: value for name, value in options.items() if name not in ("out", "dtype") or value is not None}
+        return function(x, *args, **named)
+
+    return method
 
 
 def _extreme(largest: Method, with_position: Method) -> Method:

@@ -7,9 +7,8 @@ from typing import Any
 
 from graphls import dispatch
 from graphls.ir.errors import GraphValueError
-from graphls.ir.types import float16
-from graphls.ops.elementwise import add, clip_by_value, erf, mul, tanh
-from graphls.ops.operands import apply, axis_of, float_of, operand_of
+from graphls.ops.elementwise import add, erf, mul, tanh
+from graphls.ops.operands import apply, axis_of, float_of, in_single, operand_of
 from graphls.ops.random import check_probability, kept_or_zero
 from graphls.ops.shapes import reshape
 from graphls.source import user_location
@@ -51,26 +50,23 @@ def gelu(x: Any, approximate: str = "none") -> Tensor:
 
     Raises GraphValueError for another `approximate`.
     """
-    x = float_of(x)
-    if approximate == "none":
-        inner = erf(mul(x, math.sqrt(0.5)))
-    elif approximate == "tanh":
-        inner = _approximate_erf(x)
-    else:
+    if approximate not in ("none", "tanh"):
         raise GraphValueError(f"'approximate' is 'none' or 'tanh', not {approximate!r}.", user_location())
-    return mul(mul(x, 0.5), add(inner, 1.0))
+    normal = _erf_of_normal if approximate == "none" else _approximate_erf
+    return in_single(lambda x: mul(mul(x, 0.5), add(normal(x), 1.0)), float_of(x))
+
+
+def _erf_of_normal(x: Tensor) -> Tensor:
+    return erf(mul(x, math.sqrt(0.5)))
 
 
 def _approximate_erf(x: Tensor) -> Tensor:
-    """In float16 the square of a large x would be infinite and the gradient nan; from 10 on the result is 1."""
-    x = clip_by_value(x, -10.0, 10.0) if x.dtype is float16 else x
     return tanh(mul(add(x, mul(mul(mul(x, x), x), 0.044715)), math.sqrt(2 / math.pi)))
 
 
 def silu(x: Any) -> Tensor:
     """x * sigmoid(x)."""
-    x = float_of(x)
-    return mul(x, sigmoid(x))
+    return in_single(lambda x: mul(x, sigmoid(x)), float_of(x))
 
 
 def softmax(x: Any, axis: int = -1) -> Tensor:

@@ -7,7 +7,7 @@ from typing import Any
 
 from graphls import dispatch
 from graphls.ir.errors import GraphTypeError
-from graphls.ir.types import bool_, float32, int32
+from graphls.ir.types import DType, bool_, float32, int32
 from graphls.parameter import Parameter
 from graphls.primitives.primitive import normalise_axis
 from graphls.source import checked, user_location
@@ -33,6 +33,14 @@ def tensor_of(x: Any) -> Tensor:
     if isinstance(x, Symbol):
         return Symbol(x.value)
     return x.twin() if isinstance(x, Tensor) else Tensor(x)
+
+
+def tensor_in(x: Any, dtype: DType) -> Tensor:
+    """A tensor in a dtype; a Python number becomes one of it at once, so that float64 keeps all of its digits."""
+    if not isinstance(x, Tensor):
+        return Tensor(x, dtype)
+    tensor = tensor_of(x)
+    return tensor if tensor.dtype is dtype else dispatch.cast(tensor, dtype)
 
 
 def _read(parameter: Parameter) -> Tensor:

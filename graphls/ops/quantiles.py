@@ -9,12 +9,12 @@ import numpy as np
 
 from graphls import dispatch
 from graphls.ir.errors import GraphValueError
-from graphls.ir.types import int64
+from graphls.ir.types import DType, int64
 from graphls.ops.creation import full_like
 from graphls.ops.elementwise import add, cast, ceil, floor, maximum, mul, sub
 from graphls.ops.logic import equal, greater_equal, isnan, less_equal, logical_and, logical_not, where
 from graphls.ops.movement import movedim
-from graphls.ops.operands import axis_of, float_of, in_single, tensor_of
+from graphls.ops.operands import axis_of, float_of, in_single, tensor_in, tensor_of
 from graphls.ops.reductions import any, sum
 from graphls.ops.shapes import gather_elements, reshape
 from graphls.ops.spellings import with_spellings
@@ -47,7 +47,7 @@ def _quantile(name: str, input: Any, q: Any, axis: int | None, keepdims: bool) -
     moved = reshape(x, (-1,)) if at is None else movedim(x, at, -1)
     if not moved.shape[-1]:
         raise GraphValueError(f"{name} over no elements is not defined: {x.type} is empty.", user_location())
-    parts = _parts(name, q)
+    parts = _parts(name, q, x.dtype)
     found = in_single(lambda x: _interpolated(x, cast(parts, x.dtype), name == "nanquantile"), moved)
     found = found if parts.ndim else reshape(found, found.shape[1:])
     if not keepdims:
@@ -55,8 +55,8 @@ def _quantile(name: str, input: Any, q: Any, axis: int | None, keepdims: bool) -
     return reshape(found, (*parts.shape, *(1 if at in (None, i) else n for i, n in enumerate(x.shape))))
 
 
-def _parts(name: str, q: Any) -> Tensor:
-    parts = tensor_of(q)
+def _parts(name: str, q: Any, dtype: DType) -> Tensor:
+    parts = tensor_of(q) if isinstance(q, Tensor) or dtype.is_half else tensor_in(q, dtype)
     if parts.ndim > 1 or not (isinstance(parts, Symbol) or np.all((parts.array >= 0) & (parts.array <= 1))):
         raise GraphValueError(f"The q of {name} is a number from 0 to 1 or a vector of such, not {q}.", user_location())
     return parts

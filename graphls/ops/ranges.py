@@ -8,7 +8,7 @@ import numpy as np
 
 from graphls import dispatch
 from graphls.ir.errors import GraphTypeError, GraphValueError
-from graphls.ir.types import float32
+from graphls.ir.types import DType, as_dtype, float32, float64
 from graphls.ops.creation import arange, zeros, zeros_like
 from graphls.ops.elementwise import add, cast, mul, pow
 from graphls.ops.operands import float_of, in_graph, operand_of
@@ -30,7 +30,12 @@ def linspace(start: Any, end: Any, steps: int) -> Tensor:
 
     The last is `end` itself. Raises GraphValueError for less than one number.
     """
-    first, last = map(float_of, dispatch.promoted(operand_of(start), operand_of(end)))
+    return _linspace(start, end, steps, None)
+
+
+def _linspace(start: Any, end: Any, steps: int, dtype: DType | None) -> Tensor:
+    bounds = map(float_of, dispatch.promoted(operand_of(start), operand_of(end)))
+    first, last = bounds if dtype is None else (cast(start, dtype), cast(end, dtype))
     if isinstance(steps, bool) or not isinstance(steps, int):
         raise GraphTypeError(f"linspace takes an integer as 'steps', not {steps!r}.", user_location())
     if steps < 1:
@@ -42,7 +47,9 @@ def linspace(start: Any, end: Any, steps: int) -> Tensor:
 
 def logspace(start: Any, end: Any, steps: int, base: float = 10, *, dtype: Any = float32) -> Tensor:
     """The powers of a base whose exponents are `linspace(start, end, steps)`; float32 unless another dtype is given."""
-    return cast(pow(number("logspace", "base", base), linspace(start, end, steps)), dtype)
+    wanted = checked(as_dtype, dtype)
+    exponents = _linspace(start, end, steps, float64 if wanted is float64 else None)
+    return cast(pow(number("logspace", "base", base), exponents), wanted)
 
 
 def empty(size: Any, dtype: Any = None) -> Tensor:

@@ -10,7 +10,7 @@ from graphls.ir.types import bool_, int32, int64
 from graphls.ops.elementwise import cast, maximum, minimum, mul, square, sub
 from graphls.ops.logic import bool_of
 from graphls.ops.logic import where as chosen
-from graphls.ops.operands import Axis, apply, axes_of, axis_of, float_of, tensor_of
+from graphls.ops.operands import Axis, apply, axes_of, axis_of, float_of, in_single, tensor_of
 from graphls.ops.roots import root
 from graphls.ops.shapes import gather_elements, reshape, squeeze
 from graphls.ops.spellings import with_spellings
@@ -145,7 +145,10 @@ def var(x: Any, axis: Axis = None, ddof: int = 0, keepdims: bool = False) -> Ten
 
     Raises GraphValueError where that is not positive, GraphTypeError where `ddof` is no integer.
     """
-    x = float_of(x)
+    return in_single(lambda x: _variance(x, axis, ddof, keepdims), float_of(x))
+
+
+def _variance(x: Tensor, axis: Axis, ddof: int, keepdims: bool) -> Tensor:
     if not isinstance(ddof, int):
         raise GraphTypeError(f"The ddof of a variance is an integer, not {ddof!r}.", user_location())
     squares = square(sub(x, mean(x, axis, keepdims=True)))
@@ -159,7 +162,7 @@ def var(x: Any, axis: Axis = None, ddof: int = 0, keepdims: bool = False) -> Ten
 @with_spellings
 def std(x: Any, axis: Axis = None, ddof: int = 0, keepdims: bool = False) -> Tensor:
     """The square root of the variance; its gradient for equal elements is 0."""
-    return root(var(x, axis, ddof, keepdims))
+    return in_single(lambda x: root(_variance(x, axis, ddof, keepdims)), float_of(x))
 
 
 def _position(name: str, x: Any, axis: int | None, keepdims: bool) -> Tensor:

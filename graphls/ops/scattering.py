@@ -11,7 +11,7 @@ from graphls.ops.creation import zeros
 from graphls.ops.index_items import items_of
 from graphls.ops.indexing import getitem, setitem, written
 from graphls.ops.joins import OF_ELEMENTS, OF_SLICES
-from graphls.ops.operands import axis_of, operand_of, shape_of, state_of, tensor_of
+from graphls.ops.operands import axis_of, operand_of, shape_of, state_of, tensor_in, tensor_of
 from graphls.ops.shapes import broadcast_to, check_range, reshape
 from graphls.ops.state import assign, parameter_of
 from graphls.parameter import Parameter
@@ -193,9 +193,9 @@ def scatter(input: Any, axis: int, index: Any, src: Any) -> Tensor:
 
     See `tensor_scatter_elements`.
     """
-    places, values = tensor_of(index), tensor_of(src)
-    values = broadcast_to(values, places.shape) if not values.ndim else values
-    return tensor_scatter_elements(input, places, dispatch.cast(values, tensor_of(input).dtype), axis)
+    x, places = tensor_of(input), tensor_of(index)
+    values = tensor_in(src, x.dtype)
+    return tensor_scatter_elements(x, places, values if values.ndim else broadcast_to(values, places.shape), axis)
 
 
 def index_add(

@@ -10,7 +10,7 @@ import numpy as np
 
 from graphls import dispatch
 from graphls.ir.errors import GraphIndexError, GraphTypeError, GraphValueError
-from graphls.ir.types import broadcast_shapes, int32, int64
+from graphls.ir.types import broadcast_shapes, float64, int32, int64
 from graphls.ops.creation import ones
 from graphls.ops.elementwise import cast
 from graphls.ops.indexing import getitem
@@ -62,10 +62,11 @@ def masked_fill(input_x: Any, mask: Any, value: Any) -> Tensor:
 
     Raises GraphValueError for a value with axes.
     """
-    x, number = tensor_of(input_x), tensor_of(value)
+    x = tensor_of(input_x)
+    number = cast(value, x.dtype)
     if number.ndim:
         raise GraphValueError(f"masked_fill fills in one number, not {number.type}.", user_location())
-    return where(mask, cast(number, x.dtype), x)
+    return where(mask, number, x)
 
 
 def masked_select(input: Any, mask: Any) -> Tensor:
@@ -151,7 +152,9 @@ def bucketize(input: Any, boundaries: Any, *, right: bool = False) -> Tensor:
 
     One that is a boundary is in the lower bucket, or the upper with `right`.
     """
-    return searchsorted(Tensor(boundaries), input, out_int32=True, right=right)
+    x = tensor_of(input)
+    edges = cast(boundaries, float64) if x.dtype is float64 else tensor_of(boundaries)
+    return searchsorted(edges, x, out_int32=True, right=right)
 
 
 def narrow(input: Any, axis: int, start: int, length: int) -> Tensor:

@@ -10,8 +10,7 @@ from graphls.ir.types import int32, int64
 from graphls.ops.elementwise import cast, div, exp, floor_div, log, maximum, mul, sub
 from graphls.ops.logic import isfinite, isnan, logical_not, not_equal, where
 from graphls.ops.operands import Axis, axis_of, float_of, in_single, tensor_of
-from graphls.ops.reductions import amax, amin, any, argmax, counted, mean, sum, var
-from graphls.ops.roots import root
+from graphls.ops.reductions import amax, amin, any, argmax, counted, mean, std, sum, var
 from graphls.ops.shapes import concat, cut, gather_elements, reshape, squeeze
 from graphls.ops.spellings import with_spellings
 from graphls.ops.state import stop_gradient
@@ -33,7 +32,7 @@ def var_mean(x: Any, axis: Axis = None, ddof: int = 0, keepdims: bool = False) -
 @with_spellings
 def std_mean(x: Any, axis: Axis = None, ddof: int = 0, keepdims: bool = False) -> tuple[Tensor, Tensor]:
     """The square root of the variance (see `std`) and the mean along axes."""
-    return root(var(x, axis, ddof, keepdims)), mean(x, axis, keepdims)
+    return std(x, axis, ddof, keepdims), mean(x, axis, keepdims)
 
 
 @with_spellings
@@ -117,8 +116,12 @@ def trapz(y: Any, x: Any = None, *, dx: Any = 1.0, axis: int = -1) -> Tensor:
     """
     y = float_of(y)
     at = axis_of(axis, y.ndim)
-    pairs = mul(_without_first(y, at) + without_last(y, at), 0.5)
-    return sum(mul(pairs, dx if x is None else _widths(tensor_of(x), y, at)), at)
+    places = () if x is None else (tensor_of(x),)
+    return in_single(lambda y, *x: _integral(y, _widths(x[0], y, at) if x else dx, at), y, *places)
+
+
+def _integral(y: Tensor, widths: Any, axis: int) -> Tensor:
+    return sum(mul(mul(_without_first(y, axis) + without_last(y, axis), 0.5), widths), axis)
 
 
 def _widths(x: Tensor, y: Tensor, axis: int) -> Tensor:

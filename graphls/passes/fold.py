@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from graphls.ir.graph import Graph, Node, Value, walk
+from graphls.ir.graph import Graph, Node, Value, uses, walk
 from graphls.ir.interpret import Array, run_node
 from graphls.ir.registry import lookup
 from graphls.ir.types import TOKEN, broadcast_shapes
@@ -65,24 +66,65 @@ class Folding(Rewriter):
         self.numbers: dict[Value, Array | None] = {}
         gets = (n for n in walk(graph) if n.primitive.name == "overflow_get")
         self.checked = {v for get in gets for v in get.inputs}
+        inputs = (v for n in walk(graph) for v in dict.fromkeys(n.inputs))
+        self.times_used = Counter(inputs if self.checked else ())
+        self.place: dict[Value, int] = {}
 
     def visit(self, node: Node) -> Node | Sequence[Value]:
         if node.after:
             return node
         rule = RULES.get(node.primitive.name)
         result = rule(self, node) if rule else None
-        if isinstance(result, Value):
-            return (result,)
         if result is not None:
-            return result
+            return self.ordered(node, (result,) if isinstance(result, Value) else result)
         return self.computed(node) if self.computable(node) else self.narrowed(node)
 
     def define(self, node: Node) -> None:
         super().define(node)
+        self.place.update(dict.fromkeys(node.outputs, len(self.place)))
         if node.primitive.name == "constant":
             self.roots[node.output] = node.output
         elif node.primitive.name in _MOVES and node.inputs[0] in self.roots and not node.after:
             self.roots[node.output] = self.roots[node.inputs[0]]
+
+    def ordered(self, node: Node, result: Node | Sequence[Value]) -> Node | Sequence[Value]:
+        """What stands in place of a node, after those of its operands that it is not made of any more.
+
+        So a window that opens after the loss opens after all that the backward reads, and holds all of the backward.
+        """
+        if node.phase not in ("forward", "backward") or not self.checked:
+            return result
+        left = result.inputs if isinstance(result, Node) else tuple(result)
+        lost = tuple(v for v in self.shared(uses(node)) if v not in left and not self.is_before(v, left))
+        if not lost:
+            return result
+        if isinstance(result, Node):
+            return replace(result, after=lost)
+        return tuple(self.e.emit("depend", (v,), {}, after=lost)[0] for v in result)
+
+    def shared(self, values: Iterable[Value]) -> list[Value]:
+        """Of computed values, and those that only they need, the ones that others use or that wait for others."""
+        found: dict[Value, bool] = {}
+        stack = list(values)
+        for value in stack:
+            if value in self.definer and value not in self.roots and value not in found:
+                node = self.definer[value]
+                found[value] = self.times_used[value] != 1 or bool(node.after)
+                stack += () if found[value] else uses(node)
+        return [value for value, is_shared in found.items() if is_shared]
+
+    def is_before(self, value: Value, results: Iterable[Value]) -> bool:
+        """Whether one of these is computed of a value."""
+        found = dict.fromkeys(results)
+        for earlier in (stack := list(found)):
+            if earlier is value:
+                return True
+            node = self.definer.get(earlier)
+            if node is not None and self.place[earlier] > self.place[value]:
+                new = [v for v in dict.fromkeys(uses(node)) if v not in found]
+                found.update(dict.fromkeys(new))
+                stack += new
+        return False
 
     def number(self, value: Value) -> Array | None:
         """The one number that every element of a constant is, moved and repeated ones included."""

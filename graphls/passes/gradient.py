@@ -13,7 +13,8 @@ from graphls.ir.types import float64
 from graphls.passes.gradient_integers import SHARING, active_values
 from graphls.passes.gradient_loops import LoopBackward, Tape
 from graphls.passes.manager import register_pass
-from graphls.passes.rewrite import LOOPS, each_round
+from graphls.passes.rewrite import LOOPS
+from graphls.primitives.rounds import each_round
 
 
 @register_pass

@@ -24,16 +24,17 @@ SHARING = frozenset({"max", "maximum", "min", "minimum"})
 NUMBERS = RULES | SHARING
 
 
-def is_number(value: Value) -> bool:
-    """Whether there is something to differentiate: a float, or an integer."""
-    return value.type.dtype.kind in ("float", "int", "uint")
-
-
 def active_values(nodes: Iterable[Node], sources: Iterable[Value], integers: bool = False) -> set[Value]:
-    """The values that depend on the sources and can have a gradient: floats, and with `integers` all numbers."""
+    """The values that depend on the sources and can have a gradient: floats, and with `integers` all numbers.
+
+    A float depends on integers by a cast or by the regions of a node; as indices they have no gradient.
+    """
     active = set(sources)
     for node in nodes:
-        if any(v in active for v in uses(node)):
-            also = integers and bool(node.regions or node.primitive.name in NUMBERS)
-            active.update(v for v in node.outputs if v.type.dtype.is_float or (also and is_number(v)))
+        found = {v.type.dtype.is_float for v in uses(node) if v in active}
+        if found:
+            name, holds = node.primitive.name, bool(node.regions)
+            made = {"float"} if True in found or holds or name == "cast" else set()
+            made |= {"int", "uint"} if integers and (holds or name in NUMBERS) else set()
+            active.update(v for v in node.outputs if v.type.dtype.kind in made)
     return active

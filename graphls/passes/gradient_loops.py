@@ -90,7 +90,7 @@ class LoopBackward:
         elements = [v for v in self.region.inputs[self.carries :] if v in self.sources]
         backward = self.differentiated(carried)
         captured = [v for v in self.sources if v not in self.foreign]
-        sums = Sums(definers(self.inner.nodes), backward.parts, captured, at_once=self.length is not None)
+        sums = Sums(definers(self.inner.nodes), backward.parts, captured)
         accumulated = {v: self.fresh(v) for v in sums.carried}
         totals = {v: backward.total(v) or backward.zeros(v) for v in (*carried, *accumulated, *elements)}
         added = [backward.plus(own, totals[v]) for v, own in accumulated.items()]

@@ -13,18 +13,14 @@ class Sums:
 
     `transpose(a) @ b` summed over times is one product of the arrays of all a and of all b, and a sum of x over axes is
     one sum of the array of all x: the `operands` a, b and x are kept, and summed behind the scan. The values in
-    `carried` have a gradient of another form, which is carried along and added to each time; without `at_once` all are.
+    `carried` have a gradient of another form, which is carried along and added to each time.
     """
 
     def __init__(
-        self,
-        definer: Mapping[Value, Node],
-        parts: Mapping[Value, list[Value]],
-        captured: Sequence[Value],
-        at_once: bool,
+        self, definer: Mapping[Value, Node], parts: Mapping[Value, list[Value]], captured: Sequence[Value]
     ) -> None:
         made = {v: [definer.get(part) for part in parts[v]] for v in captured if v in parts}
-        self.carried = [v for v, nodes in made.items() if not (at_once and all(map(_is_sum, nodes)))]
+        self.carried = [v for v, nodes in made.items() if not all(map(_is_sum, nodes))]
         self.at_once = [(v, n) for v, nodes in made.items() if v not in self.carried for n in nodes if n is not None]
         self.operands = list(dict.fromkeys(v for _, node in self.at_once for v in node.inputs))
 
@@ -33,12 +29,27 @@ class Sums:
         for value, node in self.at_once:
             operands = [arrays[v] for v in node.inputs]
             if node.primitive.name == "matmul":
-                a, b = (e.reshape(v, shape=(v.type.shape[0] * v.type.shape[1], v.type.shape[2])) for v in operands)
-                yield value, e.matmul(a, b, transpose_a=True)
+                yield value, _product(e, *operands)
             else:
                 axes = node.attrs["axis"]
-                axes = range(node.inputs[0].type.rank) if axes is None else axes
-                yield value, e.sum(operands[0], axis=(0, *(i + 1 for i in axes)), keepdims=False)
+                yield value, _sum(e, operands[0], tuple(range(node.inputs[0].type.rank)) if axes is None else axes)
+
+
+def _product(e: Builder, a: Value, b: Value) -> Value:
+    if a.type.stacked:
+        total: Value = e.product_of_rounds(a, b)
+        return total
+    a, b = (e.reshape(v, shape=(v.type.shape[0] * v.type.shape[1], v.type.shape[2])) for v in (a, b))
+    total = e.matmul(a, b, transpose_a=True)
+    return total
+
+
+def _sum(e: Builder, x: Value, axes: tuple[int, ...]) -> Value:
+    if x.type.stacked:
+        total: Value = e.sum_of_rounds(x, axis=axes)
+        return total
+    total = e.sum(x, axis=(0, *(i + 1 for i in axes)), keepdims=False)
+    return total
 
 
 def _is_sum(node: Node | None) -> bool:

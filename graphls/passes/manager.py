@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from graphls.ir.errors import GraphKeyError, GraphTypeError, GraphValueError, VerifyError
 from graphls.ir.files import write_text
-from graphls.ir.graph import Graph
+from graphls.ir.graph import Graph, Node
 from graphls.ir.registry import nearest
 from graphls.ir.text import dump
 from graphls.ir.verify import verify as verify_graph
@@ -103,6 +103,7 @@ class Pipeline:
         """The stages one by one, as soon as each is made; the first is the graph that came in."""
         folder = _dump_folder(graph)
         stage, maker = Stage(f"00_{source}", graph, 0.0), "The graph that came into the pipeline"
+        typed: set[Node] = set()  # stages share most nodes, and the types of one are inferred once
         for number in range(len(self.passes) + 1):
             if number:
                 each = self.passes[number - 1]
@@ -111,7 +112,7 @@ class Pipeline:
             if folder:
                 write_text(folder / f"{stage.name}.ir", dump(stage.graph))
             if verify:
-                _verify(stage.graph, maker)
+                _verify(stage.graph, maker, typed)
             yield stage
 
     def __str__(self) -> str:
@@ -137,9 +138,9 @@ def _with_proven_marks(before: Graph, after: Graph) -> Graph:
     return after.replace(writes=tuple(writes))
 
 
-def _verify(graph: Graph, maker: str) -> None:
+def _verify(graph: Graph, maker: str, typed: set[Node]) -> None:
     try:
-        verify_graph(graph)
+        verify_graph(graph, typed)
     except VerifyError as error:
         named = VerifyError(f"{maker} does not verify. {error}")
         named.location = error.location

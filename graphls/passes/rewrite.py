@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from graphls.ir.build import Builder, Names, substitute
@@ -136,13 +136,3 @@ def _edges(nodes: Sequence[Node], position: dict[Node, int]) -> tuple[list[int],
         for at in earlier:
             followers[at].append(i)
     return waiting, followers
-
-
-def each_round(e: Builder, function: Callable[..., Value], *stacks: Value) -> Value:
-    """The stack of what a function of the elements of these stacks gives, and of a builder for its nodes."""
-    inner = Builder(e.names)
-    inner.phase, inner.scope, inner.loc = e.phase, e.scope, e.loc
-    elements = tuple(Value(e.names.fresh(v.name), v.type.element) for v in stacks)
-    result = function(inner, *elements)
-    region = Graph("region", elements, (), tuple(inner.nodes), (), (result,))
-    return e.emit("scan", stacks, {"carries": 0, "length": None, "reverse": False}, regions=(region,))[0]

@@ -10,7 +10,8 @@ from graphls.ir.graph import Graph, Node, Value
 from graphls.ir.registry import lookup
 from graphls.ir.types import DType, float32
 from graphls.passes.manager import register_pass
-from graphls.passes.rewrite import Rewriter, each_round
+from graphls.passes.rewrite import Rewriter
+from graphls.primitives.rounds import each_round
 
 
 @register_pass

@@ -94,15 +94,30 @@ def closed_before(nodes: Sequence[Node], get: Node) -> frozenset[Node]:
     return ancestors(nodes, gets) | set(gets)
 
 
-def constants(nodes: Sequence[Node]) -> frozenset[Node]:
-    """The nodes whose results are known before the step: constants and what is made of them only."""
-    known: set[Value] = set()
+def constants(nodes: Sequence[Node], around: Iterable[Value] = ()) -> frozenset[Node]:
+    """The nodes whose results are known before the step: constants and what is made of them only.
+
+    `around` are the values around a region that are known.
+    """
+    known = set(around)
     found = []
     for node in nodes:
         if not any(v.type == TOKEN for v in node.outputs) and all(v in known for v in uses(node)):
             known.update(node.outputs)
             found.append(node)
     return frozenset(found)
+
+
+def _blocks_with_constants(
+    nodes: tuple[Node, ...], around: frozenset[Value] = frozenset()
+) -> Iterator[tuple[tuple[Node, ...], frozenset[Node]]]:
+    """The nodes of a block and of all regions in it, each with those whose results are known before the step."""
+    fixed = constants(nodes, around)
+    yield nodes, fixed
+    holders = [node for node in nodes if node.regions]
+    known = around.union(v for node in fixed for v in node.outputs) if holders else around
+    for region in (region for node in holders for region in node.regions):
+        yield from _blocks_with_constants(region.nodes, known)
 
 
 def verify_windows(graph: Graph) -> Graph:
@@ -119,9 +134,9 @@ def verify_windows(graph: Graph) -> Graph:
 
     Raises VerifyError, with the graph and the fault marked, for the first property that is broken.
     """
-    for nodes in blocks(graph):
+    for nodes, fixed in _blocks_with_constants(graph.nodes):
         _check_tokens(graph, nodes)
-        found, fixed = windows(nodes), constants(nodes)
+        found = windows(nodes)
         for window in found:
             _check_window(graph, nodes, window, fixed)
         _check_apart(graph, found)

@@ -9,8 +9,8 @@ import numpy as np
 from graphls.ir.build import Builder
 from graphls.ir.graph import Value
 from graphls.ir.types import int32, int64
-from graphls.primitives.elementary import floor
-from graphls.primitives.primitive import Array, Elementwise, FloatElementwise, f32, of, sample
+from graphls.primitives.elementary import floor, with_sign_of
+from graphls.primitives.primitive import Array, Elementwise, f32, of, sample
 
 _SAMPLES = (
     sample(f32(2, 3), f32(3), low=0.6, high=1.9, gradient=False),
@@ -34,10 +34,34 @@ class FloorDiv(Elementwise):
     def onnx(self, e: Any, x: str, y: str) -> Any:
         if e.in_types[0].dtype.is_float:
             return floor(e, e.Div(x, y))
-        zero, minus_one = e.scalar(0), e.scalar(-1)
-        divisor = _safe(e, y)
-        quotient = e.Div(e.Sub(x, e.Mod(x, divisor)), divisor)
-        return e.Where(e.Equal(y, zero), zero, e.Where(e.Equal(y, minus_one), e.Neg(x), quotient))
+        zero, divisor = e.scalar(0), _safe(e, y)
+        whole = e.Div(x, divisor)
+        remainder = e.Sub(x, e.Mul(whole, divisor))
+        differs = e.Xor(e.Less(remainder, zero), e.Less(divisor, zero))
+        is_above = e.And(differs, e.Not(e.Equal(remainder, zero)))
+        return _of_integers(e, x, y, e.Sub(whole, e.cast(is_above, e.in_types[0].dtype)))
+
+
+class TruncateDiv(Elementwise):
+    """The quotient x / y rounded towards 0, broadcasting; any numbers, an integer by 0 is 0; gradient zero."""
+
+    samples = _SAMPLES
+
+    def numpy(self, x: Array, y: Array) -> Array:
+        if x.dtype.kind == "f":
+            return np.asarray(np.trunc(np.divide(x, y)))
+        quotient = np.floor_divide(x, y)
+        has_rest = (np.fmod(x, y) != 0) & (y != 0)
+        return np.asarray(quotient + ((x < 0) != (y < 0)) * has_rest.astype(x.dtype), x.dtype)
+
+    def vjp(self, e: Builder, g: Value, x: Value, y: Value, out: Value) -> Any:
+        return None, None
+
+    def onnx(self, e: Any, x: str, y: str) -> Any:
+        if not e.in_types[0].dtype.is_float:
+            return _of_integers(e, x, y, e.Div(x, _safe(e, y)))
+        quotient = e.Div(x, y)
+        return with_sign_of(e, quotient, e.Floor(e.Abs(quotient)))
 
 
 class Mod(Elementwise):
@@ -65,13 +89,14 @@ class Mod(Elementwise):
         return e.Where(opposite, e.Add(remainder, y), remainder)
 
 
-class Fmod(FloatElementwise):
-    """What is left of x / y with the quotient rounded towards 0, so with the sign of x; floats, broadcasting."""
+class Fmod(Elementwise):
+    """What is left of x / y with the quotient rounded towards 0, so with the sign of x, broadcasting; any numbers."""
 
     samples = (
         sample(f32(2, 3), f32(3), low=0.6, high=1.9, gradient=False),
         sample(f32(40), f32(40), low=-3.0, high=3.0, gradient=False),
         sample(f32(0, 3), f32(3)),
+        sample(of(int32, 40), of(int32, 40), integers=(-4, 5)),
     )
 
     def numpy(self, x: Array, y: Array) -> Array:
@@ -83,7 +108,17 @@ class Fmod(FloatElementwise):
         return g, e.neg(e.mul(g, whole))
 
     def onnx(self, e: Any, x: str, y: str) -> Any:
-        return e.Mod(x, y, fmod=1)
+        if e.in_types[0].dtype.is_float:
+            return e.Mod(x, y, fmod=1)
+        divisor = _safe(e, y)
+        rest = e.Sub(x, e.Mul(e.Div(x, divisor), divisor))  # the kernel of Mod divides as doubles
+        return e.Where(e.Equal(divisor, y), rest, e.scalar(0))
+
+
+def _of_integers(e: Any, x: str, y: str, quotient: str) -> str:
+    """A quotient by the safe divisor, and what it is by -1 and by 0."""
+    zero, minus_one = e.scalar(0), e.scalar(-1)
+    return str(e.Where(e.Equal(y, zero), zero, e.Where(e.Equal(y, minus_one), e.Neg(x), quotient)))
 
 
 def _safe(e: Any, y: str) -> str:

@@ -9,9 +9,9 @@ import numpy as np
 
 from graphls.ir.build import Builder
 from graphls.ir.graph import Value
-from graphls.ir.types import Type, float32, float64, int32, int64, uint8
+from graphls.ir.types import Type, float32, int32, int64, uint8
 from graphls.primitives.primitive import Array, Primitive, f32, float_elements, normalise_axis, of, sample
-from graphls.primitives.reduction import any_true, reduced_shape, require_elements, require_numbers
+from graphls.primitives.reduction import any_true, reduce, reduced_shape, require_elements, require_numbers
 
 
 class Position(Primitive, abstract=True):
@@ -42,9 +42,12 @@ class Position(Primitive, abstract=True):
 
 
 def _position(e: Any, operator: str, x: str, axis: int, keepdims: bool) -> str:
-    """The runtime has no kernel for int64, of which float64 holds what is below 2 ** 53."""
+    """The runtime has no kernel for int64, but one for its extremes."""
     dtype, options = e.in_types[0].dtype, {"axis": axis, "keepdims": int(keepdims)}
-    found = e.operator(operator, [e.cast(x, float64) if dtype is int64 else x], options)
+    if dtype is int64:
+        extreme = reduce(e, operator.replace("Arg", "Reduce"), x, (axis,), True)
+        return str(e.ArgMax(e.cast(e.Equal(x, extreme), float32), **options))
+    found = e.operator(operator, [x], options)
     if not dtype.is_float:
         return str(found)
     is_nan = e.IsNaN(x)

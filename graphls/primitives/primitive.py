@@ -79,7 +79,8 @@ class Primitive:
     `elementwise` result may be written over an operand of the same type.
     `flops_per_element` of 0 says that it only moves or selects elements; another rule is a method `flops`.
     `is_view` and `may_be_operand` say what shares memory, and follow from the rest.
-    Only where `takes_tokens` may an operand be a token. Where `takes_values`, the ONNX rule is given values of the IR,
+    Only where `takes_tokens` may an operand be a token, and only where `takes_stacks` a stack.
+    Where `takes_values`, the ONNX rule is given values of the IR,
     not the names of tensors, and asks for those that it needs.
     """
 
@@ -89,6 +90,7 @@ class Primitive:
     elementwise: ClassVar[bool] = False
     flops_per_element: ClassVar[int] = 1
     takes_tokens: ClassVar[bool] = False
+    takes_stacks: ClassVar[bool] = False
     takes_values: ClassVar[bool] = False
     samples: ClassVar[tuple[Sample, ...]] = ()
     onnx: Any = None
@@ -138,7 +140,7 @@ class Primitive:
             raise GraphTypeError(f"{self.name} takes no regions.")
         if TOKEN in types and not self.takes_tokens:
             raise GraphTypeError(f"{self.name} takes no tokens; order it behind one with a control edge.")
-        if any(t.stacked for t in types):
+        if any(t.stacked for t in types) and not self.takes_stacks:
             raise GraphTypeError(f"{self.name} takes no stacks, which are for loops only.")
         try:
             result = self.infer(*types, **attrs)

@@ -108,7 +108,7 @@ class Atan2(FloatElementwise):
         """x and -y over x ** 2 + y ** 2, whose squares are of numbers of 1 at most; 0 at (0, 0)."""
         scale = _scale(e, e.maximum(e.abs(x), e.abs(y)))
         wide, high = e.div(x, scale), e.div(y, scale)
-        share = e.div(g, e.mul(scale, _safe(e, e.add(e.square(wide), e.square(high)))))
+        share = e.div(e.div(g, scale), _safe(e, e.add(e.square(wide), e.square(high))))
         return e.mul(share, wide), e.neg(e.mul(share, high))
 
     def onnx(self, e: Any, y: str, x: str) -> Any:
@@ -177,7 +177,7 @@ class Asinh(Composed):
         """1 / sqrt(x ** 2 + 1), whose square is of a number of 1 at most."""
         scale = _scale(e, e.maximum(e.abs(x), e.constant(1.0, x.type.dtype)))
         length = e.sqrt(e.add(e.square(e.div(x, scale)), e.square(e.reciprocal(scale))))
-        return e.div(g, e.mul(scale, length))
+        return e.div(e.div(g, scale), length)
 
 
 class Acosh(Composed):

@@ -12,6 +12,7 @@ from graphls.ir.graph import Graph, Value
 from graphls.source import user_location
 from graphls.tensor import Symbol, is_tensor
 from graphls.trace.branches import explore
+from graphls.trace.rewriting.functions import rewritten
 from graphls.trace.states import copies
 from graphls.tree import leaves, map_leaves
 
@@ -24,7 +25,7 @@ def with_custom_gradient(cell: Any, args: tuple[Any, ...], options: dict[str, An
     """
     tracer = dispatch.current_tracer()
     assert tracer is not None
-    outputs = cell.construct(*copies(args), **copies(options))
+    outputs = rewritten(cell.construct)(*copies(args), **copies(options))
     results = [tracer.value(leaf) for leaf in leaves(outputs) if is_tensor(leaf)]
     inputs = [tracer.value(leaf) for leaf in leaves(args) if is_tensor(leaf)]
     outer, tracer.builder = tracer.builder, Builder(tracer.builder.names)
@@ -53,7 +54,7 @@ def _backward_region(
     arguments = (*symbols(args, given), symbols(outputs, out), symbols(outputs, gradients))
     _check_arguments(cell, arguments)
     with tracer.phase("backward"):
-        answer = explore(tracer, lambda: cell.bprop(*copies(arguments)))
+        answer = explore(tracer, lambda: rewritten(cell.bprop)(*copies(arguments)))
         yields = [tracer.value(leaf) for leaf in leaves(answer) if is_tensor(leaf)]
     _check(cell, yields, inputs)
     return Graph("region", tuple(parameters), (), tuple(tracer.builder.nodes), (), tuple(yields))

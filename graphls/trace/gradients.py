@@ -10,6 +10,7 @@ from graphls.ir.graph import Value
 from graphls.parameter import Parameter
 from graphls.source import user_location
 from graphls.tensor import Symbol, Tensor, is_tensor
+from graphls.trace.rewriting.functions import rewritten
 from graphls.trace.states import copies
 from graphls.trace.tracer import CallRecord, Tracer
 from graphls.tree import leaves, structure
@@ -167,7 +168,7 @@ def run_forward(tracer: Tracer, function: Any, args: tuple[Any, ...], positions:
         inputs[i] = Symbol(tracer.emit("depend", (of,), {}, name=of.name)[0])
     tracer.note_owner(function)
     start = len(tracer.writes)
-    outputs = copies(function(*copies(tuple(inputs))))
+    outputs = copies(rewritten(function)(*copies(tuple(inputs))))
     return CallRecord(function, tuple(inputs), outputs, start, len(tracer.writes))
 
 

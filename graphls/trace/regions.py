@@ -11,7 +11,9 @@ from graphls.ir.graph import Node, Value, needs
 from graphls.ir.types import TOKEN
 from graphls.parameter import Parameter
 from graphls.tensor import Symbol, is_tensor
-from graphls.trace.branches import Frame, Recorded, explore
+from graphls.trace.branches import explore
+from graphls.trace.frames import Frame, Recorded
+from graphls.trace.states import copies
 from graphls.tree import map_leaves
 
 if TYPE_CHECKING:
@@ -25,9 +27,9 @@ def once(tracer: Tracer, kind: str, run: Callable[[], Any]) -> Any:
     if recorded is not None:
         for parameter, value in recorded.writes:
             tracer.set_written(parameter, value)
-        return recorded.outputs
+        return copies(recorded.outputs)
     outputs = explore(tracer, run)
-    frame.record(Recorded(kind, outputs, tuple(tracer.writes[start:])))
+    frame.record(Recorded(kind, copies(outputs), tuple(tracer.writes[start:])))
     return outputs
 
 

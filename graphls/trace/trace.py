@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -10,15 +11,17 @@ from typing import Any
 import numpy as np
 
 from graphls import dispatch
-from graphls.ir.errors import GraphlsError, TraceError
+from graphls.ir.errors import GraphlsError, GraphValueError, TraceError
 from graphls.ir.graph import Graph, Value, Write, needs, walk
 from graphls.ir.types import int64, type_of
 from graphls.parameter import Parameter
 from graphls.reports import Report
 from graphls.source import too_deep, user_location
 from graphls.tensor import Symbol, Tensor, is_tensor
-from graphls.trace.branches import Frame, explore
+from graphls.trace.branches import explore
+from graphls.trace.frames import Frame
 from graphls.trace.results import check_results
+from graphls.trace.rewriting.functions import rewritten
 from graphls.trace.states import copies
 from graphls.trace.tracer import CellCall, Tracer
 from graphls.tree import leaves, map_leaves
@@ -51,6 +54,9 @@ def trace(
         if not is_tensor(leaf) or isinstance(leaf, Parameter):
             return leaf
         kind = leaf.type if isinstance(leaf, Tensor) else type_of(leaf)
+        if min(kind.shape, default=0) < 0:
+            message = f"A graph has static shapes, and {kind.shape} only declares one; give an example of the input."
+            raise GraphValueError(message, user_location())
         inputs.append(Value(tracer.builder.names.fresh(path), kind))
         return Symbol(inputs[-1])
 
@@ -58,15 +64,24 @@ def trace(
     symbols = tuple(map_leaves(partial(symbol, wish), arg) for wish, arg in zip(wished, args, strict=False))
     dispatch.push_tracer(tracer)
     try:
-        results = explore(tracer, lambda: function(*copies(symbols)))
+        called = rewritten(function)
+        results = explore(tracer, lambda: called(*copies(symbols)))
         check_results(function, results, has_effect=bool(tracer.written))
         return _finished(tracer, tuple(inputs), results)
     except GraphlsError:
         raise
-    except RecursionError:
-        raise too_deep() from None
+    except NameError as error:
+        raise _without_value(tracer, error) from error
+    except RecursionError as error:
+        raise too_deep(error) from None
     finally:
         dispatch.pop_tracer()
+
+
+def _without_value(tracer: Tracer, error: NameError) -> Exception:
+    """The error with the reason why a variable has no value, where a branch or a loop on a tensor is the reason."""
+    name = next(iter(re.findall(r"'(\w+)'", str(error))), "")
+    return error if isinstance(error, GraphlsError) else tracer.unbound.get(name, error)
 
 
 def _finished(tracer: Tracer, inputs: tuple[Value, ...], results: Any) -> Traced:

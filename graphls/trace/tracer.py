@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -12,7 +13,7 @@ import numpy as np
 
 from graphls import dispatch
 from graphls.ir.build import Builder
-from graphls.ir.errors import GraphValueError
+from graphls.ir.errors import GraphlsError, GraphValueError, TraceError
 from graphls.ir.graph import Graph, Value
 from graphls.ir.registry import lookup
 from graphls.ir.types import DType, Type, type_of
@@ -20,11 +21,14 @@ from graphls.parameter import Parameter
 from graphls.reports import Report
 from graphls.source import user_location
 from graphls.tensor import Symbol, Tensor, array_of, is_tensor
-from graphls.trace.branches import Fork, Frame, Recorded, explore
+from graphls.trace.branches import Fork, explore
 from graphls.trace.casting import Casting, in_dtype
+from graphls.trace.frames import Frame, Recorded
 from graphls.trace.recompute import recomputed
 from graphls.trace.states import Scratch, StateSymbol, copies
 from graphls.tree import leaves, map_leaves
+
+MOST_ANSWERS = 10_000
 
 
 @dataclass
@@ -73,6 +77,10 @@ class Tracer:
     castings: list[Casting | None] = field(default_factory=lambda: [None])
     calls: list[list[CallRecord]] = field(default_factory=lambda: [[]])
     decided: dict[Value, bool] = field(default_factory=dict)
+    asked: Counter[Value] = field(default_factory=Counter)
+    fork: Fork | None = None
+    partial: dict[tuple[Value, bool], list[tuple[Any, Any]]] = field(default_factory=dict)
+    unbound: dict[str, GraphlsError] = field(default_factory=dict)
     cells: dict[int, Any] = field(default_factory=dict)
     cell_calls: list[CellCall] = field(default_factory=list)
     made: dict[Value, int] = field(default_factory=dict)
@@ -377,8 +385,22 @@ class Tracer:
         """The answer to `if symbol` on the path that is being traced."""
         value, negated = self.canonical(symbol.value)
         if value not in self.decided:
-            raise Fork(self.frames[-1], value, user_location())
+            self.fork = Fork(self.frames[-1], value, user_location())
+            raise self.fork
+        self.asked[value] += 1
+        if self.asked[value] > MOST_ANSWERS:
+            text = (
+                f"This condition has been asked {MOST_ANSWERS} times and nothing has changed it; in a loop the body "
+                "must give the tensor another value."
+            )
+            raise TraceError(text, user_location())
         return self.decided[value] is not negated
+
+    def note_choice(self, value: Value, pair: tuple[Value, Value]) -> None:
+        """Remember that a value, either of two, is the same as one before them where both only wait for something."""
+        first, second = (self.behind_depends(Symbol(item)) for item in pair)
+        if first is second:
+            self.depends[value], self.waits[value] = first, ()
 
     def canonical(self, value: Value) -> tuple[Value, bool]:
         """The bool behind negations, and whether it is negated."""

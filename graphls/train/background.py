@@ -7,9 +7,18 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from threading import Lock
 
+from graphls.forks import call_after_fork
+
 _lock = Lock()
 _pool: ThreadPoolExecutor | None = None
 _pending: Future[None] | None = None
+
+
+@call_after_fork
+def _forget_thread() -> None:
+    """In a forked process, wait for nothing: the thread and the file that it writes belong to the first one."""
+    global _lock, _pool, _pending
+    _lock, _pool, _pending = Lock(), None, None
 
 
 def start(task: Callable[[], None]) -> None:
@@ -19,6 +28,7 @@ def start(task: Callable[[], None]) -> None:
     with _lock:
         if _pool is None:
             _pool = ThreadPoolExecutor(1, thread_name_prefix="graphls-checkpoint")
+            atexit.unregister(settle)
             atexit.register(settle)
         _pending = _pool.submit(task)
 

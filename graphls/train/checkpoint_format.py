@@ -47,7 +47,7 @@ from graphls.ir.types import (
     uint32,
     uint64,
 )
-from graphls.train.wire import as_bytes, bytes_field, bytes_head, fields, number_field, numbers, signed
+from graphls.wire import as_bytes, bytes_field, bytes_head, fields, number_field, numbers, signed
 
 Entry = np.ndarray[Any, Any] | str
 """What a checkpoint holds under a name."""
@@ -198,8 +198,8 @@ def _joined(tag: str, pieces: list[Piece]) -> Entry:
     dims, kind, content = pieces[0]
     if any(piece[:2] != (dims, kind) for piece in pieces):
         raise GraphValueError(f"the slices of {tag!r} differ in shape or dtype")
-    if len(pieces) > 1:
-        content = memoryview(b"".join(piece.content for piece in pieces))
+    if len(pieces) > 1:  # an array, which whoever loads it can keep; bytes would have to be copied once more
+        content = np.concatenate([np.frombuffer(piece.content, np.uint8) for piece in pieces]).data
     if kind == STRING:
         return _string(tag, content)
     dtype = TYPES.get(kind)

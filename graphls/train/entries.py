@@ -9,6 +9,8 @@ import numpy as np
 
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.nn.cell import Cell
+from graphls.parameter import Parameter
+from graphls.sharing import holding_all
 from graphls.source import user_location, warn
 from graphls.tensor import array_of, is_tensor
 from graphls.train.checkpoint_format import Entry
@@ -19,11 +21,19 @@ Named = Iterable[tuple[Any, Any]]
 def entries_of(
     save_obj: Any, append_dict: Mapping[str, Any] | None, choice_func: Callable[[str], bool] | None
 ) -> dict[str, Entry]:
-    """Copies of everything to save, by name; the entries of `append_dict` come last.
+    """Copies of everything to save, all of one moment, by name; the entries of `append_dict` come last.
 
     Raises GraphTypeError for objects that cannot be saved, GraphValueError for malformed lists and for names and
     strings with single surrogates.
     """
+    items = [*named(save_obj), *_checked_appendix(append_dict).items()]
+    with holding_all(value.storage for _, value in items if isinstance(value, Parameter)):
+        return _copied(save_obj, append_dict, choice_func)
+
+
+def _copied(
+    save_obj: Any, append_dict: Mapping[str, Any] | None, choice_func: Callable[[str], bool] | None
+) -> dict[str, Entry]:
     entries: dict[str, Entry] = {}
     for name, value in named(save_obj):
         if not isinstance(name, str):

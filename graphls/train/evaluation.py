@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from graphls.api import Compiled, cache_of
+from graphls.api import Compiled
+from graphls.compile_cache import cache_of
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.nn.cell import Cell
 from graphls.nn.wrappers import WithEvalCell
@@ -45,8 +46,7 @@ class Evaluation:
 
     def find(self, row: Row) -> Compiled:
         """The step for a row, compiled where there is none yet."""
-        self.mode.set()
-        return self.cache.find(*row)
+        return self.mode.find(self.cache, row)
 
     def run(self, dataset: Any, callbacks: CallbackManager, context: RunContext) -> dict[str, Any]:
         """Go through a dataset once, with the hooks around it; returns the metrics, and tells callbacks."""

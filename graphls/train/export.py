@@ -8,9 +8,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from graphls.configuration import Configuration
 from graphls.ir.errors import GraphTypeError, GraphValueError
-from graphls.ir.files import write_bytes
-from graphls.nn.cell import Cell, Configuration
+from graphls.nn.cell import Cell
+from graphls.sharing import COMPILING
 from graphls.source import checked, user_location
 
 FORMATS = ("AIR", "ONNX", "MINDIR")
@@ -26,8 +27,8 @@ def export(
     on. The name gets the ending `.onnx` unless it has it. Dropout is off, batch normalisation uses its moving averages;
     the network is in the same mode after as before. 16-bit floats are computed in float32 and rounded, which gives the
     numbers of graphls on every runtime; bfloat16 inputs and outputs are float32. Viewers such as Netron show the cell
-    and the user's line of each operator. What `ops` draws in evaluation, and parameters that are written then, cannot
-    be exported.
+    and the user's line of each operator. Weights that a file of 2 GiB does not hold lie beside it, in one with `.data`
+    behind the name. What `ops` draws in evaluation, and parameters that are written then, cannot be exported.
 
     Raises GraphTypeError and GraphValueError for arguments that do not fit, GraphValueError for the formats "MINDIR"
     and "AIR", which are not offered, GraphFileError where the file cannot be written.
@@ -35,15 +36,16 @@ def export(
     _check(net, file_name, file_format, kwargs)
     from graphls.api import DEFAULT_PASSES, trace_graph
     from graphls.backends.inference import inference_model
+    from graphls.backends.weights import write_model
     from graphls.passes import as_pipeline
 
-    with _evaluating(net):
+    with COMPILING.lock, _evaluating(net):
         traced = trace_graph(net, *inputs)
     graph = as_pipeline(DEFAULT_PASSES).run(traced.graph, source="trace").graph
     states = {state.name: traced.parameters[state.name].asnumpy() for state in graph.states}
-    model = checked(inference_model, graph, states)
+    model, outside = checked(inference_model, graph, states)
     text = os.fsdecode(file_name)
-    write_bytes(Path(text if text.endswith(".onnx") else f"{text}.onnx"), model.SerializeToString())
+    write_model(Path(text if text.endswith(".onnx") else f"{text}.onnx"), model, outside)
 
 
 def _check(net: Any, file_name: Any, file_format: Any, options: dict[str, Any]) -> None:
@@ -52,7 +54,8 @@ def _check(net: Any, file_name: Any, file_format: Any, options: dict[str, Any]) 
     if not isinstance(file_name, (str, os.PathLike)):
         raise GraphTypeError(f"For 'export', 'file_name' must be a string, but got {file_name!r}.", user_location())
     for name in options:
-        raise GraphTypeError(f"export to ONNX has no argument {name!r}.", user_location())
+        advice = "; an ONNX file is not encrypted, leave it out" if name in ("enc_key", "enc_mode") else ""
+        raise GraphTypeError(f"export to ONNX has no argument {name!r}{advice}.", user_location())
     if file_format not in FORMATS:
         raise GraphValueError(
             f"For 'export', 'file_format' must be one of {list(FORMATS)}, but got {file_format!r}.", user_location()
@@ -80,4 +83,4 @@ def _evaluating(net: Any) -> Iterator[None]:
 def _set_training(cells: list[Cell], flags: list[bool]) -> None:
     for cell, flag in zip(cells, flags, strict=True):
         cell.__dict__["training"] = flag
-    Configuration.changes += 1
+    Configuration.note_change()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Generator, Iterator
 from functools import lru_cache
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -53,13 +54,15 @@ class Feed:
     """The rows of a dataset, epoch by epoch, as arrays.
 
     `columns` is how many a row has to have, None for any number. As a context manager it ends what the dataset does
-    in the background.
+    in the background. A dataset of a user's own gives its iterator for those of MindSpore's arguments that it takes
+    (`num_epochs`, `do_copy`, `output_numpy`), and is reset behind each epoch where it has `reset`, as MindSpore does.
     """
 
     def __init__(self, dataset: Any, name: str, columns: int | None = None, num_epochs: int = -1) -> None:
         self.name = name
         self.columns = columns
-        self.iterator = dataset.create_tuple_iterator(num_epochs=num_epochs, output_numpy=True)
+        self.iterator = _iterator(dataset, {"num_epochs": num_epochs, "do_copy": False, "output_numpy": True})
+        self.reset: Callable[[], Any] | None = None if _is_own(dataset) else getattr(dataset, "reset", None)
 
     def __enter__(self) -> Feed:
         return self
@@ -71,7 +74,8 @@ class Feed:
 
     def epoch(self) -> Iterator[Row]:
         """The rows of the next epoch; raises GraphValueError for a row of another number of columns."""
-        return map(self._row, self.iterator)
+        rows = map(self._row, self.iterator)
+        return rows if self.reset is None else _then(rows, self.reset)
 
     def endless(self) -> Iterator[Row]:
         """The rows of one epoch after the other; raises GraphValueError where an epoch has none."""
@@ -93,12 +97,39 @@ class Feed:
         return tuple(item if type(item) is np.ndarray else array_of(item) for item in row)
 
 
+def _then(rows: Iterator[Row], reset: Callable[[], Any]) -> Iterator[Row]:
+    """The rows; when they end, or nobody wants more, a call of `reset`."""
+    try:
+        yield from rows
+    finally:
+        reset()
+
+
+def _is_own(dataset: Any) -> bool:
+    return type(dataset).__module__.startswith("graphls.")
+
+
+def _iterator(dataset: Any, options: dict[str, Any]) -> Any:
+    """The iterator of a dataset, made with those options that it takes."""
+    create = dataset.create_tuple_iterator
+    try:
+        parameters = signature(create).parameters.values()
+    except (TypeError, ValueError):  # no function of Python
+        return create(**options)
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+        return create(**options)
+    return create(**{name: options[name] for name in options if any(p.name == name for p in parameters)})
+
+
 def first_row(owner: str, dataset: Any, name: str, columns: int | None) -> Row:
     """The first row of a dataset, which stays at its place; raises as steps_of_epoch and Feed do."""
     steps_of_epoch(owner, dataset)
     step = first_step(dataset)
     with Feed(dataset, name, columns, num_epochs=1) as feed:
-        row = next(feed.epoch(), None)
+        rows = feed.epoch()
+        row = next(rows, None)
+        if isinstance(rows, Generator):
+            rows.close()  # which resets a dataset of a user's own
     if step:
         dataset.set_init_step(step)
     if row is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from graphls.api import cache_of
+from graphls.compile_cache import cache_of
 from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
 from graphls.nn.cell import Cell
 from graphls.nn.checks import boolean
@@ -190,10 +190,16 @@ class Model:
         with CallbackManager(callbacks) as manager:
             return evaluation.run(valid_dataset, manager, RunContext(told))
 
-    def predict(self, *predict_data: Any) -> Any:
-        """What the network gives for these inputs, in evaluation mode; raises as a call of the network does."""
-        self._predicting.set()
-        return self._predictions(*predict_data)
+    def predict(self, *predict_data: Any, backend: str | None = None, config: Any = None) -> Any:
+        """What the network gives for these inputs, in evaluation mode; raises as a call of the network does.
+
+        `backend` is None, and `config` changes nothing: there is no other runtime such as MindSpore Lite. Raises
+        GraphValueError for another backend.
+        """
+        if backend is not None:
+            message = f"predict runs where the network does, so the backend is None, not {backend!r}."
+            raise GraphValueError(message, user_location())
+        return self._predicting.find(self._predictions, predict_data)(*predict_data)
 
     # -- inside -----------------------------------------------------------------------------------------------
 

@@ -109,7 +109,7 @@ def load_checkpoint(
             f"'specify_prefix' are set correctly; the file is {path}.",
             user_location(),
         )
-    parameters = {n: e if isinstance(e, str) else Parameter(e, name=n) for n, e in entries.items()}
+    parameters = {n: e if isinstance(e, str) else Parameter.holding(e, n) for n, e in entries.items()}
     if net is not None:
         load_param_into_net(net, parameters, strict_load, remove_redundancy)
     return parameters

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 
 NEIGHBOURS = 3
 """So many lines of source are shown before and after the one that made a node."""
+
+NAMELESS = ("<string>", "<stdin>")
+"""What all code is called that comes from no file and no cell, so that its lines may be those of other code."""
+
 LONGEST_LINE = 2000
 """So many characters of a line of source or of text are shown."""
 
@@ -233,6 +237,7 @@ def _source(file: str, numbers: set[int], below: Path | None) -> dict[str, str]:
 
 def _is_source(file: str, below: Path | None) -> bool:
     if below is None:
-        return file.endswith(".py") or file.startswith("<")
+        is_cell = file.startswith("<") and file not in NAMELESS
+        return file.endswith(".py") or is_cell
     path = Path(file).resolve()
     return file.endswith(".py") and path.is_file() and path.is_relative_to(below.resolve())

@@ -115,6 +115,39 @@ def test_only_the_mode_window_sees_an_overflow_that_no_gradient_shows(mode: str,
     assert bool(overflow) == (mode == "window")
 
 
+@pytest.mark.filterwarnings("ignore:Gradients in float32")
+@pytest.mark.parametrize("half", [False, True])
+@pytest.mark.parametrize("mode", MODES)
+def test_a_while_loop_trains_until_the_loss_is_small(mode: str, half: bool) -> None:
+    """Steps with loops of their own in the rounds of a loop, whose windows are proven there."""
+
+    class Training(nn.Cell):
+        def __init__(self, step: Any) -> None:
+            super().__init__(auto_prefix=False)
+            self.step = step
+
+        def construct(self, x: Any, y: Any) -> Any:
+            def body(state: Any) -> Any:
+                return state[0] + 1, ops.cast(self.step(x, y)[0], graphls.float32)
+
+            start = 0, ops.cast(ops.sum(x) * 0 + 100, graphls.float32)
+            return ops.while_loop(lambda s: ops.logical_and(s[0] < 8, s[1] > 0.9), body, start)
+
+    single = graphls.compile(made(2.0**12, half), X, Y, backend="numpy", overflow_mode=mode)
+    losses = [float(single(X, Y)[0]) for _ in range(2)]
+    assert losses[0] > 0.9 > losses[1]
+    count, loss = graphls.compile(Training(made(2.0**12, half)), X, Y, backend="numpy", overflow_mode=mode)(X, Y)
+    assert int(count) == 2
+    np.testing.assert_allclose(float(loss), losses[1], rtol=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore:Gradients in float32")
+def test_repeated_steps_are_single_ones() -> None:
+    single, many = (graphls.compile(made(16.0), X, Y) for _ in range(2))
+    found = many.repeated(3)(np.stack([X] * 3), np.stack([Y] * 3))[0].asnumpy()
+    np.testing.assert_array_equal(found, [float(single(X, Y)[0]) for _ in range(3)])
+
+
 def test_everything_that_shows_a_step_shows_loops_and_stacks(tmp_path: Any) -> None:
     step = graphls.compile(made(2.0**16, half=True), X, Y)
     step(X, Y)

@@ -35,6 +35,16 @@ def counted(x: Any) -> Any:
     return ops.while_loop(lambda s: s[1] < s[0][0], lambda s: (s[0] + x, s[1] + 3), (x * x, 0))[0]
 
 
+def flagged(x: Any) -> Any:
+    """A bool and an integer beside what has a gradient, both made of it."""
+
+    def body(state: Any) -> Any:
+        v, go, n = state
+        return v * x, ops.cast(go, np.int32) * n > 0, n - ops.cast(go, np.int32)
+
+    return ops.while_loop(lambda s: s[1], body, (x, x[0] > 0, x[1]))[0]
+
+
 CASES: list[tuple[Callable[..., Any], list[int]]] = [
     (lambda x: x * x, [4, 6]),
     (lambda x: x * 3, [3, 3]),
@@ -46,6 +56,7 @@ CASES: list[tuple[Callable[..., Any], list[int]]] = [
     (lambda x: ops.grad(lambda y: y * y * y)(x), [12, 18]),
     (branches, [12, 27]),
     (counted, [8, 10]),
+    (flagged, [80, 405]),
     (lambda x: x > 2, [0, 0]),
     (lambda x: 3, [0, 0]),
 ]
@@ -58,6 +69,24 @@ def test_integers_are_differentiated_by_the_rules_for_numbers(number: int, backe
     found = graphls.compile(lambda x: ops.grad(f)(x), X, backend=backend)(X)
     assert found.dtype is int32 and found.asnumpy().tolist() == wanted
     assert graphls.grad(f)(Tensor(X)).asnumpy().tolist() == wanted
+
+
+def test_indices_have_no_gradient_and_cost_nothing() -> None:
+    """The backward of the network is there once, for the weights."""
+    embedding, dense = nn.Embedding(10, 4), nn.Dense(4, 3)
+
+    def loss(ids: Any, labels: Any) -> Any:
+        rows = embedding(ids)
+        total = ops.scan(lambda c, row: (ops.tanh(c + row), None), rows[0], rows)[0]
+        return ops.cross_entropy(dense(total), labels)
+
+    ids, labels = np.zeros((5, 2), np.int32), np.zeros(2, np.int32)
+    weights = [*embedding.trainable_params(), *dense.trainable_params()]
+    take = ops.GradOperation(get_all=True, get_by_list=True)(loss, weights)
+    step = graphls.compile(lambda *a: take(*a), ids, labels, backend="numpy", passes="gradient")
+    assert [n.primitive.name for n in step.graph.nodes].count("scan") == 2
+    by_input, by_weight = step(ids, labels)
+    assert not any(g.asnumpy().any() for g in by_input) and all(g.asnumpy().any() for g in by_weight)
 
 
 def test_equal_integers_share_a_gradient_and_lose_its_rest() -> None:

@@ -159,3 +159,48 @@ def test_operator_classes(unroll: bool) -> None:
         (total, sums), (_, others), (product, number) = found
         assert (int(total), [int(s) for s in sums], [int(s) for s in others]) == (10, [1, 3, 6, 10], [1, 3, 6])
         assert (int(product), int(number)) == (27, 6)
+
+
+def test_every_derivative_goes_through_a_while_loop() -> None:
+    def f(x: Any) -> Any:
+        return ops.while_loop(lambda v: ops.sum(v * v) < 30.0, lambda v: v * v * 0.5 + v, x)
+
+    def unrolled(x: Any) -> Any:
+        for _ in range(2):
+            x = x * x * 0.5 + x
+        return x
+
+    x, v = graphls.Tensor(np.array([1.0, 1.5])), graphls.Tensor(np.array([0.3, -2.0]))
+    for take in (
+        lambda f: ops.jvp(f, x, v),
+        lambda f: ops.vjp(f, x)[1](v),
+        lambda f: [ops.jacrev(f)(x), ops.jacfwd(f)(x)],
+        lambda f: [ops.jacfwd(ops.jacrev(lambda x: ops.sum(f(x) ** 2)))(x)],
+        lambda f: ops.derivative(f, x, 3),
+        lambda f: [ops.vmap(ops.grad(lambda x: ops.sum(f(x))))(ops.stack([x, x]))],
+    ):
+        for found, wanted in zip(take(f), take(unrolled), strict=True):
+            np.testing.assert_allclose(found.asnumpy(), wanted.asnumpy(), rtol=1e-10)
+
+
+def test_a_loop_that_is_computed_again_has_the_same_gradient() -> None:
+    class Loop(nn.Cell):
+        def __init__(self) -> None:
+            super().__init__()
+            self.dense = nn.Dense(3, 3)
+
+        def construct(self, x: Any) -> Any:
+            return ops.while_loop(lambda h: ops.sum(h * h) < 40.0, lambda h: ops.tanh(self.dense(h)) * 1.3 + h, x)
+
+    results = []
+    for recomputed in (False, True):
+        graphls.set_seed(3)
+        loop = Loop()
+        if recomputed:
+            loop.recompute()
+        gradient = graphls.grad(lambda x, loop=loop: ops.sum(loop(x) ** 2), 0, loop.trainable_params())
+        by_input, by_weights = graphls.compile(lambda x, g=gradient: g(x), X[0], backend="numpy")(X[0])
+        results.append([by_input, *by_weights])
+    for a, b in zip(*results, strict=True):
+        np.testing.assert_array_equal(a.asnumpy(), b.asnumpy())
+        assert a.asnumpy().any()

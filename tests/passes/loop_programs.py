@@ -28,6 +28,12 @@ def counted(x: Any, w: Any) -> Any:
     return ops.sum(v * v) * n
 
 
+def layers(x: Any, w: Any) -> Any:
+    """A weight and a bias, whose gradients are sums over all rounds, taken at once behind the loop."""
+    h = ops.while_loop(lambda h: ops.sum(h * h) < 60.0, lambda h: ops.tanh(ops.matmul(h, w) + x) + h * 1.3, w * w)
+    return ops.sum(h * h)
+
+
 def until_large(x: Any, w: Any) -> Any:
     """A number of rounds that depends on both arrays."""
     v = ops.while_loop(lambda v: ops.sum(v * v) < 50.0 + w[0, 0], lambda v: v * 1.3 + ops.sin(v * w[1]), x)
@@ -151,6 +157,6 @@ def backward_in_a_scan(x: Any, w: Any) -> Any:
 
 
 PROGRAMS: list[Program] = [
-    counted, until_large, never, keeps_nothing, nested, in_a_scan, around_a_scan, branching, bounded_by_a_tensor,
-    assigned, several, descent, backward_in_a_loop, backward_in_a_branch, backward_in_a_scan,
+    counted, layers, until_large, never, keeps_nothing, nested, in_a_scan, around_a_scan, branching,
+    bounded_by_a_tensor, assigned, several, descent, backward_in_a_loop, backward_in_a_branch, backward_in_a_scan,
 ]  # fmt: skip

@@ -5,15 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 
 import graphls
 from graphls import ops
+from graphls.backends.onnx import lower
 from graphls.ir.compare import same
 from graphls.ir.parse import parse
 from tests.passes.loop_programs import PROGRAMS, Program, W, X
 
 PASSES = ["gradient", None]
+TOLERANCES = {np.float16: 0.02, np.float32: 1e-4, np.float64: 1e-12}
 
 
 def slopes(step: Any) -> list[np.ndarray[Any, Any]]:
@@ -101,6 +104,31 @@ def test_two_gradients_of_one_loop_keep_its_values_once() -> None:
         take = ops.value_and_grad(norm, (0, 1))
         step = graphls.compile(lambda *a: take(*a), X, W, backend="numpy", passes=passes)  # noqa: B023
         close(step(X, W)[1], slopes(step), 1e-5)
+
+
+@pytest.mark.parametrize("backend", ["numpy", "onnxruntime"])
+@pytest.mark.parametrize("dtype", TOLERANCES)
+def test_gradients_of_captured_products_are_taken_at_once(dtype: Any, backend: str) -> None:
+    """Also where there is no round, for which not every kernel writes a sum."""
+
+    def f(x: Any, w: Any, n: Any) -> Any:
+        h = ops.fori_loop(0, n, lambda i, h: ops.tanh(ops.matmul(h, w) + x) + h, ops.broadcast_to(x, (3, 2)))
+        return ops.sum(h)
+
+    x, w = X.astype(dtype), W.astype(dtype)
+    step = graphls.compile(lambda *a: ops.grad(f, (0, 1))(*a), x, w, np.array(0), backend=backend)
+    loops = [n for n in step.graph.nodes if n.primitive.name == "scan"]
+    assert [n.attrs["carries"] for n in loops] == [1]
+    assert {n.primitive.name for n in step.graph.nodes} >= {"sum_of_rounds", "product_of_rounds"}
+    for native_half in (False, True):
+        onnx.checker.check_model(lower(step.graph, native_half=native_half).model, full_check=True)
+    for rounds in (0, 1, 4):
+        found = step(x, w, np.array(rounds))
+        unrolled = ops.grad(lambda x, w, n=rounds: f(x, w, n), (0, 1))
+        wanted = graphls.compile(lambda *a, g=unrolled: g(*a), x, w, backend="numpy")(x, w)
+        for a, b in zip(found, wanted, strict=True):
+            tolerance = TOLERANCES[dtype] * np.abs(b.asnumpy()).max()
+            np.testing.assert_allclose(a.asnumpy(), b.asnumpy(), rtol=0, atol=tolerance)
 
 
 def test_memory_is_that_of_the_rounds_that_run() -> None:

@@ -206,7 +206,7 @@ def test_a_bprop_with_too_few_gradients_is_refused() -> None:
     [
         (lambda self, x: float(ops.sum(x)), "cannot be made a Python number"),
         (lambda self, x: x.asnumpy(), "cannot be read as numbers"),
-        (lambda self, x: [1, 2, 3][ops.argmax(ops.sum(x, 1))], "cannot be used as a Python index"),
+        (lambda self, x: [1, 2, 3][: ops.argmax(ops.sum(x, 1))], "cannot be used as a Python index"),
         (lambda self, x: ops.matmul(x, x), "inner sizes 3 and 2 differ"),
         (lambda self, x: x + graphls.Tensor(np.ones((5, 5), F32)), "do not broadcast"),
         (lambda self, x: x.sigmund(), "did you mean 'sign'"),

@@ -15,17 +15,25 @@ from graphls.dataset.vision.utils import ImageReadMode
 from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
 from graphls.source import user_location
 
+FEW_PIXELS = 2**24
+"""Pixels that an image may have in any number of bytes: 64 MiB in memory."""
+
+MOST_PIXELS_PER_BYTE = 10_000
+"""What compression reaches: deflate turns 1032 bytes, or 8256 pixels of one bit, into one byte."""
+
 _FORMATS = ("BMP", "GIF", "JPEG", "JPEG2000", "PNG", "PPM", "TIFF", "WEBP")
 
 
 def decoded(data: Any, mode: str | None = "RGB") -> Any:
     """The PIL image in an array of bytes, in a mode or its own; raises GraphRuntimeError where there is none.
 
-    Pillow refuses images of more than about 179 million pixels, so a small file cannot ask for all memory. Formats that
-    are read by other programs or libraries of many kinds, such as EPS, are not among those that are tried.
+    Pillow refuses images of more than about 179 million pixels, and images that no compression makes of so few bytes
+    are refused here, so a small file cannot ask for all memory. Formats that are read by other programs, or by
+    libraries of many kinds, such as EPS, are not among those that are tried.
     """
     try:
         image = pillow().open(io.BytesIO(bytes(data)), formats=_FORMATS)
+        _check_size(image.size, len(data))
         image.load()
         return image if mode is None else image.convert(mode)
     except pillow().DecompressionBombError as error:
@@ -34,6 +42,14 @@ def decoded(data: Any, mode: str | None = "RGB") -> Any:
         unknown = isinstance(error, pillow().UnidentifiedImageError)
         fault = f"they are in none of the formats {', '.join(_FORMATS)}" if unknown else error
         raise GraphRuntimeError(f"The bytes are no image that can be decoded: {fault}.", user_location()) from None
+
+
+def _check_size(size: tuple[int, int], bytes_given: int) -> None:
+    """Raise GraphRuntimeError for a large image in a file so small that its header must be wrong, or meant to harm."""
+    pixels = size[0] * size[1]
+    if pixels > max(FEW_PIXELS, MOST_PIXELS_PER_BYTE * bytes_given):
+        text = f"The image is too large: {size[0]} x {size[1]} pixels in {bytes_given} bytes."
+        raise GraphRuntimeError(text, user_location())
 
 
 class Decode(TensorOperation):

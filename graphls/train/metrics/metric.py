@@ -37,7 +37,8 @@ class Metric(ABC):
     def set_indexes(self, indexes: Any) -> Metric:
         """Take these outputs of the evaluation network, such as [0, 2]; returns the metric."""
         if not isinstance(indexes, list) or not all(type(i) is int for i in indexes):
-            raise GraphValueError(f"The indexes of a metric are a list of integers, not {indexes!r}.", user_location())
+            message = "For 'set_indexes', the argument 'indexes' should be a list and all its elements should be int, "
+            raise GraphValueError(f"{message}but got {indexes!r}.", user_location())
         self._indexes = indexes
         return self
 
@@ -52,6 +53,12 @@ class Metric(ABC):
     @abstractmethod
     def eval(self) -> Any:
         """The metric of all batches since `clear`; raises GraphRuntimeError where there were none."""
+
+    def __call__(self, *inputs: Any) -> Any:
+        """The metric of one batch alone; what was taken in before is forgotten."""
+        self.clear()
+        self.update(*inputs)
+        return self.eval()
 
     def _arrays(self, inputs: tuple[Any, ...]) -> list[Array]:
         """The inputs of `update` as arrays; raises GraphValueError for another number of them."""

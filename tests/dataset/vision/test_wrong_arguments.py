@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import struct
+from io import BytesIO
+
 import numpy as np
 import pytest
+from PIL import Image
 
 from graphls.dataset import vision
-from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ir.errors import GraphlsError, GraphTypeError, GraphValueError
 
 TYPES = """
 Resize(2.5) | Resize((1,2,3)) | Resize('a') | Resize((1,2.0)) | Resize(5,2) | Rescale('a',0) | Rescale(1,None)
@@ -91,3 +95,16 @@ def check(operation: str, kind: type[Exception]) -> None:
         eval(compile(operation, "script.py", "eval"), NAMES)
     assert "script.py:1" in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.filterwarnings("ignore:Image size")
+def test_a_small_file_cannot_ask_for_all_memory() -> None:
+    file = BytesIO()
+    Image.new("RGB", (8, 8)).save(file, "BMP")
+    data = bytearray(file.getvalue())
+    data[18:26] = struct.pack("<ii", 13_000, 13_000)
+    with pytest.raises(GraphlsError, match=r"too large: 13000 x 13000 pixels in \d+ bytes"):
+        vision.Decode()(np.frombuffer(bytes(data), np.uint8))
+    blank = BytesIO()
+    Image.new("1", (6000, 6000)).save(blank, "PNG")
+    assert vision.Decode()(np.frombuffer(blank.getvalue(), np.uint8)).shape == (6000, 6000, 3)

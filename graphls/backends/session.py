@@ -1,0 +1,50 @@
+"""What the sessions of all backends share: one thread at a time, and steps that are complete or have not been."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain, starmap
+from typing import Any
+
+import numpy as np
+
+from graphls.backends.states import HasStorage
+from graphls.sharing import Group, joined
+from graphls.storage import Clock
+
+Inputs = Sequence[np.ndarray[Any, Any]]
+Arguments = tuple[Any, ...]
+Changes = Iterable[tuple[Any, str, Any]]
+
+
+class Session(ABC):
+    """Runs one graph on the states in some parameters; `clock` counts the steps that are complete."""
+
+    def __init__(self, parameters: Mapping[str, HasStorage]) -> None:
+        self.parameters = dict(parameters)
+        self.clock = Clock()
+        self.group: Group = joined(parameter.storage for parameter in self.parameters.values())
+
+    def run(self, inputs: Inputs) -> list[Any]:
+        """One step. Other threads wait that call it, or another step on a common state."""
+        while True:
+            group = self.group
+            with group.lock:
+                if group.into is None:
+                    return self.step(inputs)
+            self.group = group.root()
+
+    @abstractmethod
+    def step(self, inputs: Inputs) -> list[Any]:
+        """One step, by the thread that holds the lock of the group."""
+
+    def complete(self, task: Callable[..., Any], arguments: Arguments, changes: Changes = ()) -> None:
+        """Call `task`, then set attributes and count the step, in one call into C.
+
+        A Ctrl-C is raised between two instructions of Python only, so it comes before all of that or behind it; `task`
+        is no function written in Python, for the same reason.
+        """
+        objects, names, values = zip(*changes, (self.clock, "ticks", self.clock.ticks + 1), strict=True)
+        deque(chain(starmap(task, (arguments,)), map(setattr, objects, names, values)), 0)

@@ -1,0 +1,117 @@
+"""`mindspore.boost`: training steps that are those of `nn`, and gradients that are accumulated over calls."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from graphls import ops
+from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ir.types import int32
+from graphls.nn.cell import Cell
+from graphls.nn.checks import positive_int
+from graphls.nn.optimizers import Optimizer
+from graphls.nn.train_step import TrainOneStepCell, TrainOneStepWithLossScaleCell
+from graphls.parameter import Parameter, ParameterTuple
+from graphls.source import user_location, warn
+from graphls.tensor import Tensor
+
+__all__ = [
+    "AutoBoost",
+    "BoostTrainOneStepCell",
+    "BoostTrainOneStepWithLossScaleCell",
+    "GradientAccumulation",
+    "OptimizerProcess",
+    "ParameterProcess",
+]
+
+LEVELS = ("O0", "O1", "O2")
+
+
+class BoostTrainOneStepCell(TrainOneStepCell):
+    """A TrainOneStepCell: of what MindSpore's boost does beyond it, nothing changes what is computed."""
+
+
+class BoostTrainOneStepWithLossScaleCell(TrainOneStepWithLossScaleCell):
+    """A TrainOneStepWithLossScaleCell: of what MindSpore's boost does beyond it, nothing changes what is computed."""
+
+
+class GradientAccumulation(Cell):
+    """Adds gradients up over calls, and updates by their mean in every call of a number `max_accumulation_step`.
+
+    `accumulate(loss, gradients)` gives the loss. Raises GraphTypeError for what is no optimizer, GraphValueError for a
+    number that is no integer of 1 or more.
+    """
+
+    def __init__(self, max_accumulation_step: int, optimizer: Optimizer) -> None:
+        super().__init__(auto_prefix=False)
+        if not isinstance(optimizer, Optimizer):
+            raise GraphTypeError(f"GradientAccumulation takes an Optimizer, not {optimizer!r}.", user_location())
+        name = type(self).__name__
+        self.max_accumulation_step = positive_int(name, "max_accumulation_step", max_accumulation_step)
+        self.optimizer = optimizer
+        self.accumulated = ParameterTuple(
+            Parameter(np.zeros(p.shape, p.dtype.numpy), f"accumulated.{p.name}", False) for p in optimizer.parameters
+        )
+        self.accumulation_step = Parameter(Tensor(0, int32), "accumulation_step", False)
+
+    def construct(self, loss: Any, grads: Any) -> Any:
+        sums = [
+            ops.assign_add(held, ops.cast(grad / self.max_accumulation_step, held.dtype))
+            for held, grad in zip(self.accumulated, grads, strict=True)
+        ]
+        count = ops.assign_add(self.accumulation_step, Tensor(1, int32))
+        if count >= self.max_accumulation_step:
+            loss = ops.depend(loss, self.optimizer(tuple(sums)))
+            for held in self.accumulated:
+                ops.assign(held, ops.zeros_like(held))
+            ops.assign(self.accumulation_step, Tensor(0, int32))
+        return loss
+
+
+class AutoBoost:
+    """MindSpore's choice of algorithms that train faster; here there are none, so networks stay as they are.
+
+    Raises GraphValueError for a level that is none, and warns once where one asks for more than O0.
+    """
+
+    def __init__(self, level: str = "O0", boost_config_dict: Any = "") -> None:
+        if level not in LEVELS:
+            known = ", ".join(LEVELS)
+            raise GraphValueError(f"A level of boost is one of {known}, not {level!r}.", user_location())
+        if level != "O0":
+            warn(f"There is no boost, so the level {level} changes nothing.")
+        self.level, self.boost_config_dict = level, boost_config_dict
+
+    def network_auto_process_train(self, network: Cell, optimizer: Optimizer) -> tuple[Cell, Optimizer]:
+        """The network and the optimizer themselves."""
+        return network, optimizer
+
+    def network_auto_process_eval(self, network: Cell) -> Cell:
+        """The network itself."""
+        return network
+
+
+class OptimizerProcess:
+    """An optimizer whose gradients may be centralized."""
+
+    def __init__(self, opt: Optimizer) -> None:
+        self.opt = opt
+
+    def generate_new_optimizer(self) -> Optimizer:
+        """The optimizer itself."""
+        return self.opt
+
+
+class ParameterProcess:
+    """Groups of parameters."""
+
+    def assign_parameter_group(self, parameters: Any, split_point: Any = None) -> Any:
+        """The parameters themselves, as one group."""
+        return parameters
+
+    @staticmethod
+    def generate_group_params(parameters: Any, origin_params: Any) -> Any:
+        """The groups as they were."""
+        return origin_params

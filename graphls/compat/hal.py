@@ -1,0 +1,130 @@
+"""`mindspore.hal` and `mindspore.runtime`: the device that steps run on, which needs no help."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import Any
+
+from graphls.ir.errors import GraphlsError
+
+__all__ = [
+    "Event",
+    "Stream",
+    "StreamCtx",
+    "current_stream",
+    "default_stream",
+    "device_count",
+    "empty_cache",
+    "get_device_name",
+    "is_available",
+    "is_initialized",
+    "launch_blocking",
+    "max_memory_allocated",
+    "max_memory_reserved",
+    "memory_allocated",
+    "memory_reserved",
+    "memory_stats",
+    "memory_summary",
+    "reset_max_memory_allocated",
+    "reset_max_memory_reserved",
+    "reset_peak_memory_stats",
+    "set_cpu_affinity",
+    "set_cur_stream",
+    "set_memory",
+    "synchronize",
+]
+
+
+def is_available(device_target: str) -> bool:
+    """Whether steps can run on a device of this name, "CPU" or "GPU"."""
+    from graphls.backends.ort import check_device
+
+    try:
+        check_device({"CPU": "cpu", "GPU": "cuda"}.get(device_target, device_target))
+    except GraphlsError:
+        return False
+    return True
+
+
+def is_initialized(device_target: str) -> bool:
+    """Whether steps can run on a device of this name."""
+    return is_available(device_target)
+
+
+def device_count(device_target: str | None = None) -> int:
+    """How many devices of this name steps can run on: 1 or 0."""
+    return int(device_target is None or is_available(device_target))
+
+
+def get_device_name(device_id: int, device_target: str | None = None) -> str:
+    """The name of a device."""
+    return device_target or "CPU"
+
+
+class Stream:
+    """The order in which a device works; there is one."""
+
+    def __init__(self, priority: int = 0, **options: Any) -> None:
+        self.priority = priority
+
+    def synchronize(self) -> None:
+        """Nothing to wait for: a value that is read is there."""
+
+    def query(self) -> bool:
+        """True: everything is done."""
+        return True
+
+    record_event = wait_event = wait_stream = synchronize
+
+
+class Event(Stream):
+    """A mark in the order of a device."""
+
+    def __init__(self, enable_timing: bool = False, blocking: bool = False) -> None:
+        super().__init__()
+
+    def record(self, stream: Any = None) -> None:
+        """Nothing."""
+
+    wait = record
+
+
+_stream = Stream()
+
+
+@contextmanager
+def StreamCtx(ctx_stream: Any) -> Any:
+    """A block whose work is in the order of a stream: the only one."""
+    yield
+
+
+def current_stream() -> Stream:
+    """The only stream."""
+    return _stream
+
+
+default_stream = current_stream
+
+
+def _nothing(*args: Any, **options: Any) -> None:
+    """Nothing: memory and threads are those of the runtime."""
+
+
+def _none(device_target: str | None = None) -> int:
+    """0: the runtime does not tell; see `step.profile` for the memory of a step."""
+    return 0
+
+
+set_cur_stream = synchronize = empty_cache = launch_blocking = set_cpu_affinity = set_memory = _nothing
+reset_max_memory_allocated = reset_max_memory_reserved = reset_peak_memory_stats = _nothing
+max_memory_allocated = max_memory_reserved = memory_allocated = memory_reserved = _none
+
+
+def memory_stats(device_target: str | None = None) -> dict[str, Any]:
+    """Nothing known, as a dict."""
+    return {}
+
+
+def memory_summary(device_target: str | None = None) -> str:
+    """Nothing known, as text."""
+    return ""

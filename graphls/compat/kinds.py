@@ -1,0 +1,73 @@
+"""Names of `mindspore.common.dtype` for what is no dtype of a tensor, and for groups of dtypes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from graphls import dtypes
+from graphls.ir.types import (
+    DType,
+    bfloat16,
+    bool_,
+    float16,
+    float32,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+)
+from graphls.tensor import Tensor, is_tensor
+
+__all__ = [
+    "all_types",
+    "float_type",
+    "get_py_obj_dtype",
+    "int_type",
+    "issubclass_",
+    "list_",
+    "none_type",
+    "number",
+    "number_type",
+    "string",
+    "tensor",
+    "tensor_type",
+    "tuple_",
+    "type_none",
+    "type_size_in_bytes",
+    "uint_type",
+]
+
+int_type = (int8, int16, int32, int64)
+uint_type = (uint8, uint16, uint32, uint64)
+float_type = (float16, float32, float64, bfloat16)
+number_type = (*int_type, *uint_type, *float_type)
+all_types = (bool_, *number_type)
+
+number = (int, float, DType)
+tensor = tensor_type = Tensor
+string, tuple_, list_ = str, tuple, list
+type_none = none_type = type(None)
+
+
+def issubclass_(type_: Any, dtype: Any) -> bool:
+    """Whether a dtype or class is another, or one of its kind: `number` holds all dtypes, `tensor` all tensors."""
+    if dtype is number:
+        return isinstance(type_, DType) or type_ in (int, float)
+    return type_ is dtype or (isinstance(type_, type) and isinstance(dtype, type) and issubclass(type_, dtype))
+
+
+def get_py_obj_dtype(obj: Any) -> Any:
+    """The dtype of a tensor or a number, the class of anything else."""
+    if is_tensor(obj):
+        return obj.dtype
+    return dtypes.pytype_to_dtype(type(obj)) if isinstance(obj, (bool, int, float)) else type(obj)
+
+
+def type_size_in_bytes(dtype: DType) -> int:
+    """How many bytes one element takes."""
+    return int(dtype.numpy.itemsize)

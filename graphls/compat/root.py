@@ -1,0 +1,169 @@
+"""Names at the top of `mindspore` that graphls needs none of, or has in other places."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from graphls.compat.functional import typeof
+from graphls.compat.parallel import parameter_broadcast, set_algo_parameters
+from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ops.directions import jvp, vjp
+from graphls.ops.jacobians import jacfwd, jacrev
+from graphls.ops.mapping import vmap
+from graphls.ops.operands import tensor_of
+from graphls.random import get_seed, set_seed
+from graphls.source import user_location
+from graphls.tensor import Tensor
+
+__all__ = [
+    "COMPATIBLE",
+    "LAX",
+    "STRICT",
+    "RowTensor",
+    "RowTensorInner",
+    "async_ckpt_thread_status",
+    "get_offload_context",
+    "get_ps_context",
+    "initial_seed",
+    "jacfwd",
+    "jacrev",
+    "jvp",
+    "manual_seed",
+    "no_inline",
+    "parameter_broadcast",
+    "reset_ps_context",
+    "run_check",
+    "security",
+    "set_algo_parameters",
+    "set_dump",
+    "set_offload_context",
+    "set_ps_context",
+    "set_recursion_limit",
+    "typeof",
+    "vjp",
+    "vmap",
+]
+
+STRICT, COMPATIBLE, LAX = 0, 1, 2
+"""Levels of what MindSpore's compiler takes of Python; graphls runs construct as Python."""
+
+
+class RowTensor:
+    """Rows of a tensor of another size: their numbers along the first axis, and their values.
+
+    Raises GraphTypeError and GraphValueError where the parts do not fit.
+    """
+
+    def __init__(self, indices: Any = None, values: Any = None, shape: Any = None, row_tensor: Any = None) -> None:
+        if isinstance(row_tensor, RowTensor):
+            indices, values, shape = row_tensor.indices, row_tensor.values, row_tensor.dense_shape
+        if not isinstance(shape, (tuple, list)):
+            raise GraphTypeError(f"The shape of a RowTensor is a tuple, not {shape!r}.", user_location())
+        self.indices: Tensor = tensor_of(indices)
+        self.values: Tensor = tensor_of(values)
+        self.dense_shape: tuple[int, ...] = tuple(shape)
+        if self.indices.ndim != 1 or self.values.shape != (self.indices.size, *self.dense_shape[1:]):
+            text = f"The rows {self.values.type} at {self.indices.type} are none of a tensor of {self.dense_shape}."
+            raise GraphValueError(text, user_location())
+
+    @property
+    def dtype(self) -> Any:
+        """The dtype of the values."""
+        return self.values.dtype
+
+    def to_dense(self) -> Tensor:
+        """The whole tensor, zero in other rows; rows with one number are added."""
+        from graphls import ops
+
+        zeros = ops.zeros(self.dense_shape, self.dtype)
+        dense: Tensor = ops.index_add(zeros, self.indices, self.values, 0)
+        return dense
+
+
+RowTensorInner = RowTensor
+
+
+class security:
+    """What MindSpore was built with."""
+
+    @staticmethod
+    def enable_security() -> bool:
+        """False: nothing is left out for security."""
+        return False
+
+
+def set_recursion_limit(recursion_limit: int = 10000) -> None:
+    """Let Python nest so many calls, if it lets fewer now, since construct runs as Python while it is traced."""
+    sys.setrecursionlimit(max(sys.getrecursionlimit(), recursion_limit))
+
+
+def run_check() -> None:
+    """Print the version, and whether a small computation gives what it must."""
+    from graphls.compat.version import __version__
+
+    print(f"MindSpore version:  {__version__} (as graphls offers it)")
+    found = Tensor(np.ones((2, 3), np.float32)) @ Tensor(np.ones((3, 2), np.float32))
+    is_right = bool((found.asnumpy() == 3).all())
+    print(f"The result of multiplication calculation is {'correct' if is_right else 'wrong'}.")
+
+
+def no_inline(fn: Any = None) -> Any:
+    """The function itself: it says how MindSpore compiles."""
+    return fn if fn is not None else (lambda function: function)
+
+
+def set_dump(target: Any, enabled: bool = True) -> None:
+    """Nothing: `graphls` writes stages of a step where `save_graphs` says so."""
+
+
+def async_ckpt_thread_status() -> bool:
+    """False, as soon as no thread writes a checkpoint any more."""
+    from graphls.train import background
+
+    background.settle()
+    return False
+
+
+def manual_seed(seed: int) -> None:
+    """Start all random numbers anew, as `set_seed`."""
+    set_seed(seed)
+
+
+def initial_seed() -> int:
+    """The seed that was set; 0 before that."""
+    return get_seed() or 0
+
+
+_offload: dict[str, Any] = {}
+_servers: dict[str, Any] = {"enable_ps": False}
+
+
+def set_offload_context(offload_config: dict[str, Any]) -> None:
+    """Keep settings of memory beside the device, which decide nothing here."""
+    _offload.update(offload_config)
+
+
+def get_offload_context() -> dict[str, Any]:
+    """What `set_offload_context` has kept."""
+    return dict(_offload)
+
+
+def set_ps_context(**kwargs: Any) -> None:
+    """Keep settings of parameter servers; raises GraphValueError for one that turns them on."""
+    if kwargs.get("enable_ps"):
+        raise GraphValueError("graphls trains in one process, without parameter servers.", user_location())
+    _servers.update(kwargs)
+
+
+def get_ps_context(attr_key: str) -> Any:
+    """A setting of parameter servers."""
+    return _servers.get(attr_key)
+
+
+def reset_ps_context() -> None:
+    """Forget the settings of parameter servers."""
+    _servers.clear()
+    _servers["enable_ps"] = False

@@ -1,0 +1,96 @@
+"""What a forked process needs: locks that nobody holds, and new threads and sessions for those that stayed behind.
+
+A process that forks waits until no other thread is in the middle of a step or of compiling. In the child, what threads
+of the first process were to do is forgotten, and whatever they served starts anew.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures.thread  # noqa: F401  (its hooks have to stand before those below)
+import os
+import threading
+from collections import deque
+from collections.abc import Callable
+from itertools import count
+from operator import methodcaller
+from typing import Any, Protocol
+from weakref import ref
+
+_numbers = count()
+
+
+class Guard:
+    """A lock that is held while the process forks; who takes several takes them in the order of their numbers."""
+
+    __slots__ = ("__weakref__", "lock", "number")
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.number = next(_numbers)
+        _guards.add(ref(self, _guards.discard))
+
+
+class Renewed(Protocol):
+    """Something that a forked process has to make anew."""
+
+    def renew(self) -> None:
+        """Forget what did not come along into this process."""
+
+
+# Sets of weak references, whose every use here is one call into C: no thread sees them while they change.
+_guards: set[ref[Guard]] = set()
+_renewed: set[ref[Any]] = set()
+_functions: list[Callable[[], None]] = []
+_held: list[tuple[list[Any], list[bool]]] = []
+
+
+def renew_after_fork(item: Renewed) -> None:
+    """Call `item.renew()` in every forked process, as long as the object lives."""
+    _renewed.add(ref(item, _renewed.discard))
+
+
+def call_after_fork(function: Callable[[], None]) -> Callable[[], None]:
+    """Call a function in every forked process."""
+    _functions.append(function)
+    return function
+
+
+def keep_for_ever(*objects: Any) -> None:
+    """Let objects never be freed, not even at the end of the process."""
+    import ctypes
+
+    for item in objects:
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(item))
+
+
+def _alive(references: set[ref[Any]]) -> list[Any]:
+    return [item for reference in list(references) if (item := reference()) is not None]
+
+
+def _before() -> None:
+    locks = [guard.lock for guard in sorted(_alive(_guards), key=lambda guard: guard.number)]
+    taken: list[bool] = []
+    _held.append((locks, taken))
+    # One call into C: a Ctrl-C, which the interpreter swallows in here, leaves no lock that is taken and not counted.
+    deque(map(taken.append, map(methodcaller("acquire"), locks)), 0)
+
+
+def _in_parent() -> None:
+    locks, taken = _held.pop() if _held else ([], [])
+    deque(map(methodcaller("release"), locks[: len(taken)]), 0)
+
+
+def _in_child() -> None:
+    _held.clear()
+    for guard in _alive(_guards):
+        guard.lock = threading.RLock()
+    for function in _functions:
+        function()
+    for item in _alive(_renewed):
+        item.renew()
+
+
+# Hooks before a fork run in reverse order, so these run before those of the library's thread pools and of logging,
+# whose locks a step may want while it holds the one of its states.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before, after_in_parent=_in_parent, after_in_child=_in_child)

@@ -1,0 +1,105 @@
+"""What MindSpore's cells have for several devices and for how they are compiled; on one device most of it is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+if TYPE_CHECKING:
+    from graphls.nn.cell import Cell
+    from graphls.parameter import Parameter
+
+Self = TypeVar("Self", bound="Settings")
+
+
+class _ClassName:
+    """The name of a cell's class, unless an attribute says another."""
+
+    def __get__(self, cell: Any, owner: type) -> str:
+        return owner.__name__
+
+
+class Settings:
+    """Methods of cells that compile, visit and mark them."""
+
+    cls_name = _ClassName()
+
+    def compile(self, *args: Any, **kwargs: Any) -> None:
+        """Compile the cell for inputs like these, without running it; raises what compiling raises."""
+        from graphls.compile_cache import compile_cell
+
+        compile_cell(cast("Cell", self), args, kwargs)
+
+    def compile_and_run(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the cell as a graph, in eager mode too."""
+        from graphls.compile_cache import call_cell
+
+        return call_cell(cast("Cell", self), args, kwargs)
+
+    def apply(self: Self, fn: Callable[[Any], Any]) -> Self:
+        """Call a function on every cell inside, inner ones first, and on this one; returns the cell."""
+        for cell in cast("Cell", self).cells():
+            cell.apply(fn)
+        fn(self)
+        return self
+
+    def get_flags(self) -> dict[str, Any]:
+        """What `add_flags` has set."""
+        return dict(self.__dict__.get("_flags", {}))
+
+    def init_parameters_data(self, auto_parallel_mode: bool = False) -> dict[Parameter, Parameter]:
+        """Every parameter by itself: initial values are there as soon as a parameter is."""
+        return {parameter: parameter for parameter in cast("Cell", self).get_parameters()}
+
+    def parameters_broadcast_dict(self, recurse: bool = True) -> dict[str, Parameter] | None:
+        """None: there is no other rank to give parameters to."""
+        return None
+
+    def check_names(self) -> None:
+        """Nothing: parameters of one step have names of their own, whatever cells call them."""
+
+    def check_names_and_refresh_name(self) -> None:
+        """Nothing; see `check_names`."""
+
+    def remove_redundant_parameters(self) -> None:
+        """Nothing: a graph keeps only the states that it uses."""
+
+    def get_scope(self) -> str:
+        """The name of this cell in the one that holds it."""
+        return str(self.__dict__["_scope_name"])
+
+    def get_sub_cell(self, target: str) -> Cell:
+        """The cell at a path of attributes, this one for an empty path; raises GraphAttributeError without one."""
+        found: Any = self
+        for name in filter(None, target.split(".")):
+            found = getattr(found, name)
+        return cast("Cell", found)
+
+    def _keep(self: Self, *args: Any, **options: Any) -> Self:
+        """Returns the cell: how several devices share it, and how MindSpore compiles it, changes nothing here."""
+        return self
+
+    set_comm_fusion = set_broadcast_flag = set_jit_config = set_boost = place = set_data_parallel = offload = _keep
+    set_param_ps = set_param_fl = flatten_weights = update_cell_prefix = update_cell_type = generate_scope = _keep
+
+    def shard(self: Self, in_strategy: Any = None, out_strategy: Any = None, **options: Any) -> Self:
+        """The cell itself: on one device nothing is divided."""
+        return self
+
+    def buffers(self, recurse: bool = True) -> Iterator[Any]:
+        """The tensors that `register_buffer` has named, of inner cells too."""
+        return (tensor for _, tensor in self.named_buffers(recurse=recurse))
+
+    def named_buffers(self, prefix: str = "", recurse: bool = True) -> Iterator[tuple[str, Any]]:
+        """The tensors that `register_buffer` has named, by their paths."""
+        for path, cell in cast("Cell", self).cells_and_names(prefix) if recurse else [(prefix, self)]:
+            for name in cell.__dict__.get("_buffers", ()):
+                yield (f"{path}.{name}" if path else name), getattr(cell, name)
+
+    def register_buffer(self, name: str, tensor: Any, persistent: bool = True) -> None:
+        """Keep a tensor as an attribute that is not trained, and save it with the parameters if it is persistent."""
+        from graphls.parameter import Parameter
+
+        held = Parameter(tensor, name=name, requires_grad=False) if persistent and tensor is not None else tensor
+        setattr(self, name, held)
+        self.__dict__.setdefault("_buffers", {})[name] = persistent

@@ -1,0 +1,100 @@
+"""Elements of tuples and lists at a place that the graph computes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from graphls import dispatch
+from graphls.ir.errors import TraceError
+from graphls.parameter import Parameter
+from graphls.source import user_location
+from graphls.tensor import Symbol, Tensor, array_of, is_tensor
+from graphls.tree import leaves, rebuild, structure
+
+
+def element(items: Any, index: Any) -> Any:
+    """`items[index]`; where the graph computes the index of a tuple or a list, a choice among all of its elements.
+
+    Tensors and numbers are stacked, cells and functions make a function that calls one of them. Raises TraceError where
+    the elements cannot be exchanged for one another.
+    """
+    if not isinstance(index, (Symbol, Parameter)) or dispatch.current_tracer() is None:
+        return items[index]
+    is_place = index.size == 1 and index.dtype.kind in ("int", "uint")
+    if isinstance(items, Tensor) or not _is_sequence(items) or not is_place:
+        return items[index]
+    elements = list(items)
+    if not elements:
+        raise TraceError("A tuple or a list without elements has none at the place of a tensor.", user_location())
+    place = index.reshape(())
+    if all(callable(item) and not is_tensor(item) for item in elements):
+        return Choice(elements, place)
+    return _chosen(elements, place)
+
+
+def _is_sequence(items: Any) -> bool:
+    if isinstance(items, (tuple, list)):
+        return True
+    return hasattr(type(items), "configuration") and hasattr(items, "__getitem__") and hasattr(items, "__len__")
+
+
+def _chosen(elements: Sequence[Any], place: Any) -> Any:
+    """One of several nests of the same structure."""
+    if len({structure(item) for item in elements}) > 1:
+        raise TraceError(_DIFFERENT.format("results of different structure"), user_location())
+    columns = [_picked(column, place) for column in zip(*map(leaves, elements), strict=True)]
+    return rebuild(elements[0], columns)
+
+
+def _picked(column: Sequence[Any], place: Any) -> Any:
+    from graphls.ops import stack
+
+    first = column[0]
+    if all(item is first for item in column):
+        return first
+    if not all(isinstance(item, (bool, int, float)) or is_tensor(item) for item in column):
+        strange = next(i for i in column if not isinstance(i, (bool, int, float)) and not is_tensor(i))
+        raise TraceError(_DIFFERENT.format(repr(strange)), user_location())
+    if not any(isinstance(item, Tensor) for item in column):
+        return Tensor(array_of(np.array(column)))[place]
+    tensors = [item if isinstance(item, Tensor) else Tensor(item) for item in column]
+    types = list(dict.fromkeys(tensor.type for tensor in tensors))
+    if len(types) > 1:
+        raise TraceError(_DIFFERENT.format(" and ".join(map(str, types))), user_location())
+    return stack(tensors)[place]
+
+
+_DIFFERENT = "An index that the graph computes chooses among tensors of one type, not {}."
+
+
+class Choice:
+    """One of several functions or cells, by a number that the graph computes; a call of it is a `cond` of calls."""
+
+    def __init__(self, functions: Sequence[Callable[..., Any]], place: Any) -> None:
+        self.functions = functions
+        self.place = place
+
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        from graphls.trace.rewriting.functions import rewritten
+
+        count = len(self.functions)
+        place = self.place + count * dispatch.cast(self.place < 0, self.place.dtype)
+        calls = [rewritten(function) for function in self.functions]
+        return _called(calls, place, 0, args, options)
+
+
+def _called(calls: Sequence[Any], place: Any, first: int, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    """The call at a place among these, of which the first has this number; by halves."""
+    from graphls.trace.rewriting.flow import branch
+
+    if len(calls) == 1:
+        return calls[0](*args, **options)
+    middle = len(calls) // 2
+    return branch(
+        place < first + middle,
+        lambda: _called(calls[:middle], place, first, args, options),
+        lambda: _called(calls[middle:], place, first + middle, args, options),
+    )

@@ -1,0 +1,143 @@
+"""What a branch or a loop of a function may change: variables, attributes, and the containers and tensors they hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import is_
+from types import CellType
+from typing import TYPE_CHECKING, Any
+
+from graphls.parameter import Parameter
+from graphls.tensor import Symbol
+from graphls.trace.joining import UNBOUND, Outcome
+
+if TYPE_CHECKING:
+    from graphls.trace.tracer import Tracer
+
+Attributes = Sequence[tuple[Callable[[], Any], str]]
+
+
+class State:
+    """Variables by name, attributes by their path, and by number the lists, dicts and symbols that functions can reach.
+
+    All of these can be read, and set to what they were or to what they are behind a `cond` or a loop.
+    """
+
+    def __init__(self, variables: Any, functions: Iterable[Any], attributes: Attributes = ()) -> None:
+        self.cells: dict[str, CellType] = dict(_cells(variables))
+        self.attributes = dict(_places(attributes))
+        self.reached = {name: cell for f in functions for name, cell in _cells(f)}
+        self.objects = list(_mutable(_content(cell) for _, cell in sorted(self.reached.items())))
+
+    def read(self) -> dict[Any, Any]:
+        """What everything holds now."""
+        held: dict[Any, Any] = {name: _content(cell) for name, cell in self.cells.items()}
+        held.update({key: vars(owner).get(name, UNBOUND) for key, (owner, name) in self.attributes.items()})
+        held.update({number: _copied(item) for number, item in enumerate(self.objects)})
+        return held
+
+    def write(self, held: dict[Any, Any]) -> None:
+        """Let what stands in `held` hold this."""
+        for name, cell in self.cells.items():
+            if name in held:
+                set_cell(cell, held[name])
+        for key, (owner, name) in self.attributes.items():
+            if held.get(key, UNBOUND) is not UNBOUND:
+                vars(owner)[name] = held[key]
+            elif key in held:
+                vars(owner).pop(name, None)
+        for number, item in enumerate(self.objects):
+            if number in held:
+                _fill(item, held[number])
+
+    def changes(self, before: dict[Any, Any], after: dict[Any, Any]) -> dict[Any, Any]:
+        """What holds something else than before."""
+        return {key: item for key, item in after.items() if not _is_same(before[key], item)}
+
+    def take(self, outcome: Outcome, tracer: Tracer) -> Any:
+        """Let everything hold what an outcome says; returns its result."""
+        self.write(outcome.values)
+        tracer.unbound.update(outcome.unbound)
+        return outcome.result
+
+
+def set_cell(cell: CellType, value: Any) -> None:
+    """Give a variable a value, or none."""
+    if value is not UNBOUND:
+        cell.cell_contents = value
+    elif _content(cell) is not UNBOUND:
+        del cell.cell_contents
+
+
+def is_empty(cell: CellType) -> bool:
+    """Whether a variable has no value."""
+    return _content(cell) is UNBOUND
+
+
+def _cells(function: Any) -> Iterator[tuple[str, CellType]]:
+    if function is not None:
+        yield from zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+
+
+def _content(cell: CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return UNBOUND
+
+
+def _places(attributes: Attributes) -> Iterator[tuple[str, tuple[Any, str]]]:
+    """The attributes that are assigned, without parameters, whose writes a trace knows."""
+    for i, (owner_of, name) in enumerate(attributes):
+        try:
+            owner = owner_of()
+        except (AttributeError, NameError):
+            continue
+        if isinstance(getattr(owner, "__dict__", None), dict) and not isinstance(vars(owner).get(name), Parameter):
+            yield f"{name}.{i}", (owner, name)
+
+
+def _mutable(items: Iterable[Any]) -> Iterator[Any]:
+    """The lists, dicts and symbols in a nest, each once."""
+    seen: set[int] = set()
+    waiting = list(items)[::-1]
+    while waiting:
+        item = waiting.pop()
+        if not isinstance(item, (list, dict, tuple)) and type(item) is not Symbol:
+            continue
+        if id(item) in seen:
+            continue
+        seen.add(id(item))
+        if not isinstance(item, tuple):
+            yield item
+        if not isinstance(item, Symbol):
+            waiting.extend(reversed(list(item.values() if isinstance(item, dict) else item)))
+
+
+def _copied(item: Any) -> Any:
+    if isinstance(item, Symbol):
+        return Symbol(item.value)
+    return dict(item) if isinstance(item, dict) else list(item)
+
+
+def _fill(item: Any, content: Any) -> None:
+    if isinstance(item, Symbol):
+        item._value = content.value
+    elif isinstance(item, dict):
+        item.clear()
+        item.update(content)
+    else:
+        item[:] = content
+
+
+def _is_same(before: Any, after: Any) -> bool:
+    """Whether a variable or a container holds the very same objects, and a symbol the same value."""
+    if before is after:
+        return True
+    if type(before) is Symbol and type(after) is Symbol:
+        return before.value is after.value
+    if type(before) is not type(after) or not isinstance(before, (list, dict)) or len(before) != len(after):
+        return False
+    if isinstance(before, dict):
+        return all(key in after and before[key] is after[key] for key in before)
+    return all(map(is_, before, after))

@@ -1,0 +1,53 @@
+"""A Ctrl-C at every place of graphls where Python can raise it in a call, one after the other."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import graphls
+
+PACKAGE = Path(graphls.__file__).parent
+PURE = tuple(str(PACKAGE / name) for name in ("ir", "primitives"))
+"""What changes no state: functions on graphs and arrays."""
+
+
+def interrupted_at(place: int, function: Callable[[], Any]) -> bool:
+    """Call a function and interrupt it at a place, from 0; whether it got that far.
+
+    Places are the beginnings of functions of graphls, and the ends of all that it calls. It is there that Python looks
+    for signals, and at the end of each turn of a loop, but not between other instructions.
+    """
+    return _places_passed(place, function) > place
+
+
+def places_in(function: Callable[[], Any]) -> int:
+    """How many places a call passes, which is not interrupted."""
+    return _places_passed(sys.maxsize, function)
+
+
+def _places_passed(most: int, function: Callable[[], Any]) -> int:
+    passed = 0
+
+    def profile(frame: FrameType, event: str, argument: Any) -> None:
+        nonlocal passed
+        file = frame.f_code.co_filename
+        is_yield = event == "return" and frame.f_code.co_flags & inspect.CO_GENERATOR
+        if event != "c_call" and not is_yield and file.startswith(str(PACKAGE)) and not file.startswith(PURE):
+            passed += 1
+            if passed > most:
+                sys.setprofile(None)
+                raise KeyboardInterrupt
+
+    sys.setprofile(profile)
+    try:
+        function()
+    except KeyboardInterrupt:
+        pass
+    finally:
+        sys.setprofile(None)
+    return passed

@@ -1,0 +1,124 @@
+"""Hooks of cells, and what cells have for several devices and for how they are compiled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphls as gl
+from graphls import Parameter, Tensor, nn, ops
+
+X = Tensor(np.array([[1.0, -2.0], [3.0, 4.0]], np.float32))
+
+
+class Net(nn.Cell):
+    """A layer between two functions."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.relu = nn.ReLU()
+
+    def construct(self, x: Tensor, scale: float = 1.0) -> Tensor:
+        return self.relu(x * 2) * scale
+
+
+@pytest.fixture(params=[gl.context.GRAPH_MODE, gl.context.PYNATIVE_MODE])
+def mode(request: pytest.FixtureRequest) -> Any:
+    """Both modes."""
+    gl.context.set_context(mode=request.param)
+    yield request.param
+    gl.context.reset_context()
+
+
+def test_hooks_of_the_forward(mode: int) -> None:
+    net, seen = Net(), []
+
+    def before(cell: Any, inputs: Any) -> Any:
+        seen.append(type(cell).__name__)
+        return inputs[0] + 1
+
+    def behind(cell: Any, inputs: Any, output: Any) -> Any:
+        return output * 10 + inputs[0]
+
+    plain = net(X).asnumpy()
+    first, second = net.relu.register_forward_pre_hook(before), net.relu.register_forward_hook(behind)
+    given = np.maximum(X.asnumpy() * 2 + 1, 0)
+    np.testing.assert_allclose(net(X).asnumpy(), given * 10 + X.asnumpy() * 2 + 1)
+    assert seen == ["ReLU"]
+    second.remove()
+    np.testing.assert_allclose(net(X).asnumpy(), given)
+    first.remove()
+    first.remove()
+    np.testing.assert_allclose(net(X).asnumpy(), plain)
+
+
+def test_hooks_with_options_and_in_order(mode: int) -> None:
+    net, seen = Net(), []
+    net.register_forward_pre_hook(lambda cell, args: seen.append("second"))
+    net.register_forward_pre_hook(lambda cell, args: seen.append("first"), prepend=True)
+    net.register_forward_pre_hook(lambda cell, args, options: (args, {"scale": 3.0}), with_kwargs=True)
+    net.register_forward_hook(lambda cell, args, options, out: out + options["scale"], with_kwargs=True)
+    np.testing.assert_allclose(net(X).asnumpy(), np.maximum(X.asnumpy() * 2, 0) * 3 + 3)
+    assert seen == ["first", "second"]
+
+
+def test_hooks_of_the_backward(mode: int) -> None:
+    net = Net()
+    plain = gl.grad(net)(X).asnumpy()
+    handle = net.relu.register_backward_pre_hook(lambda cell, gradients: gradients[0] * 5)
+    np.testing.assert_allclose(gl.grad(net)(X).asnumpy(), plain * 5)
+    handle.remove()
+    handle = net.relu.register_backward_hook(lambda cell, by_input, by_output: (by_input[0] + 1,))
+    np.testing.assert_allclose(gl.grad(net)(X).asnumpy(), plain + 2)
+    handle.remove()
+    net.relu.register_backward_hook(lambda cell, by_input, by_output: None)
+    np.testing.assert_allclose(gl.grad(net)(X).asnumpy(), plain)
+    net.relu.register_backward_hook(lambda cell, by_input, by_output: by_output[0])
+    with pytest.raises(ValueError, match="read those of the outputs in a register_backward_pre_hook"):
+        gl.grad(net)(X)
+
+
+def test_a_step_with_a_hook_is_compiled_again() -> None:
+    net = nn.WithLossCell(nn.Dense(2, 1), nn.MSELoss())
+    step = nn.TrainOneStepCell(net, nn.SGD(net.trainable_params(), 0.0))
+    y = Tensor(np.zeros((2, 1), np.float32))
+    plain = float(step(X, y))
+    net._backbone.register_forward_hook(lambda cell, args, out: out * 0 + 2)
+    assert float(step(X, y)) == 4.0 != plain
+
+
+@pytest.mark.parametrize("kind", ["forward_pre_hook", "forward_hook", "backward_pre_hook", "backward_hook"])
+def test_what_is_no_function_is_no_hook(kind: str) -> None:
+    with pytest.raises(TypeError, match=r"A hook of a cell is a function, not 3.*test_cell_hooks"):
+        getattr(Net(), f"register_{kind}")(3)
+
+
+def test_methods_that_compile_visit_and_mark(mode: int) -> None:
+    net = nn.SequentialCell(nn.Dense(2, 3), nn.ReLU())
+    seen: list[str] = []
+    assert net.apply(lambda cell: seen.append(cell.cls_name)) is net
+    assert seen == ["Dense", "ReLU", "SequentialCell"]
+    net.compile(X)
+    np.testing.assert_allclose(net.compile_and_run(X).asnumpy(), net(X).asnumpy(), rtol=1e-5)
+    with pytest.raises(ValueError, match="matmul cannot multiply"):
+        net.compile(Tensor(np.ones((2, 5), np.float32)))
+    assert [*net.init_parameters_data().values()] == [*net.get_parameters()]
+    assert net.add_flags(skip=True).get_flags() == {"skip": True}
+    for name in ("set_comm_fusion", "place", "set_broadcast_flag", "set_jit_config", "offload", "shard"):
+        assert getattr(net, name)(1) is net
+    assert net.get_sub_cell("0") is net[0] and net.get_sub_cell("") is net
+    net.check_names()
+    net[0].cls_name = "own"
+    assert net[0].cls_name == "own"
+
+
+def test_buffers_are_saved_and_not_trained() -> None:
+    net = Net()
+    net.register_buffer("mean", Tensor([1.0]))
+    net.relu.register_buffer("mask", Tensor([True]), persistent=False)
+    assert [name for name, _ in net.named_buffers()] == ["mean", "relu.mask"]
+    assert len([*net.buffers(recurse=False)]) == 1
+    assert [p.name for p in net.get_parameters()] == ["mean"] and net.trainable_params() == []
+    assert isinstance(net.mean, Parameter) and ops.add(net.mean, 1).tolist() == [2.0]

@@ -1,0 +1,116 @@
+"""What scripts of MindSpore rely on: attributes that are None, numbers set early, functions of NumPy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphls
+from graphls import GraphlsError, Parameter, Tensor, nn, ops
+from graphls.initializer import Constant
+from graphls.train import Accuracy, Model, export
+
+X = np.arange(6, dtype=np.float32).reshape(2, 3)
+
+
+@pytest.mark.parametrize("cell", [
+    nn.Dense(2, 2, has_bias=False), nn.Conv1d(2, 2, 1), nn.Conv2d(2, 2, 1), nn.Conv3d(2, 2, 1),
+    nn.Conv2dTranspose(2, 2, 1), nn.BiDense(2, 2, 2, has_bias=False),
+], ids=lambda cell: type(cell).__name__)  # fmt: skip
+def test_a_bias_that_is_not_there_is_none(cell: Any) -> None:
+    assert cell.bias is None
+    assert [p.name for p in cell.get_parameters()] == ["weight"]
+
+
+def test_attention_without_bias() -> None:
+    attention = nn.MultiheadAttention(4, 2, has_bias=False, batch_first=True)
+    x = Tensor(np.ones((1, 3, 4), np.float32))
+    assert attention.in_proj_bias is None and attention(x, x, x)[0].shape == (1, 3, 4)
+
+
+class Early(nn.Cell):
+    """As ports of torchvision's ResNet do it."""
+
+    def __init__(self, early: Any) -> None:
+        self.inplanes = early
+        super().__init__()
+
+    def construct(self, x: Any) -> Any:
+        return x + self.inplanes
+
+
+def test_plain_values_may_be_set_before_the_cell_is_made() -> None:
+    assert float(Early(64)(Tensor(1.0))) == 65
+    for part in (nn.Dense(1, 1), Parameter(Tensor([1.0]), name="p")):
+        with pytest.raises(AttributeError, match=r"Call super\(\).__init__\(\) first"):
+            Early(part)
+
+
+def test_cells_and_parameters_that_are_set_to_none_are_gone() -> None:
+    cell = nn.SequentialCell()
+    cell.inner, cell.weight = nn.Dense(1, 1), Parameter(Tensor([1.0]), name="weight")
+    assert len(list(cell.get_parameters())) == 3
+    cell.inner = cell.weight = None
+    assert cell.inner is None and cell.weight is None
+    assert not list(cell.get_parameters()) and not cell.cells()
+
+
+def test_lists_of_cells_grow_and_are_indexed_by_tensors() -> None:
+    cells = nn.CellList([nn.Dense(3, 2)])
+    cells += [nn.ReLU()]
+    assert len(cells) == 2 and isinstance(cells, nn.CellList)
+    assert cells[Tensor(1)] is cells[1] and cells[Tensor(-2)] is cells[0]
+    with pytest.raises(IndexError):
+        cells[Tensor(2)]
+    with pytest.raises(TypeError):
+        cells[Tensor(1.0)]
+
+
+def test_tensors_that_declare_inputs() -> None:
+    declared = Tensor(shape=[None, 3], dtype=graphls.float32)
+    network = nn.Dense(3, 2)
+    network.set_inputs(declared)
+    assert network.get_inputs() == (declared,) and declared.shape == (-1, 3)
+    assert "shape=[-1, 3]" in str(declared) and network(Tensor(X)).shape == (2, 2)
+    for use in (declared.asnumpy, lambda: network(declared), lambda: graphls.compile(network, declared)):
+        with pytest.raises(GraphlsError, match="only declares"):
+            use()
+
+
+@pytest.mark.parametrize(("init", "value"), [("ones", 1), (3, 3), (Constant(2), 2)])
+def test_tensors_of_a_shape_and_initial_values(init: Any, value: float) -> None:
+    assert Tensor(shape=(2, 3), dtype=graphls.float16, init=init).asnumpy().tolist() == [[value] * 3] * 2
+
+
+def test_functions_for_numbers_of_python_and_for_no_others() -> None:
+    function = ops.MultitypeFuncGraph("function")
+    for kind in ("Int64", "Float32", "Int32", "Float16", "Tensor"):
+        function.register(kind)(lambda value, kind=kind: kind)
+    assert [function(1), function(1.0), function(Tensor(1))] == ["Int64", "Float32", "Tensor"]
+
+
+def test_metrics_are_called_with_one_batch() -> None:
+    accuracy = Accuracy()
+    accuracy.update(np.array([[0.9, 0.1]]), np.array([1]))
+    assert accuracy(Tensor([[0.2, 0.8], [0.9, 0.1]]), Tensor([1, 0])) == 1
+
+
+def test_models_predict_where_the_network_runs(tmp_path: Any) -> None:
+    model = Model(nn.Dense(3, 2))
+    assert model.predict(Tensor(X), backend=None).shape == (2, 2)
+    with pytest.raises(ValueError, match="the backend is None, not 'lite'"):
+        model.predict(Tensor(X), backend="lite")
+    with pytest.raises(TypeError, match="is not encrypted"):
+        export(nn.Dense(3, 2), Tensor(X), file_name=tmp_path / "a", file_format="ONNX", enc_key=b"0" * 16)
+
+
+@pytest.mark.parametrize("name", ["all", "any", "sum", "mean", "prod", "max", "min", "std", "var"])
+def test_reductions_of_numpy_take_tensors(name: str) -> None:
+    function = getattr(np, name)
+    np.testing.assert_allclose(function(Tensor(X)).asnumpy(), function(X), rtol=1e-6)
+    np.testing.assert_allclose(function(Tensor(X), axis=1, keepdims=True).asnumpy(), function(X, axis=1, keepdims=True),
+                               rtol=1e-6)  # fmt: skip
+    traced = graphls.compile(lambda x: function(x, axis=0), X)
+    np.testing.assert_allclose(traced(X).asnumpy(), function(X, axis=0), rtol=1e-6)

@@ -1,0 +1,150 @@
+"""Gradients far out, at tiny numbers, in 16 bits and of ties, and second derivatives at special points."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphls
+from graphls import ops
+from graphls.tree import leaves
+from tests.ops.agree import BACKENDS
+from tests.ops.slopes import assert_slopes
+
+Array = np.ndarray[Any, Any]
+
+
+def gradients(function: Callable[..., Any], *arrays: Array, backend: str = "numpy") -> list[Array]:
+    """The gradients of the sum of a function's results, as float64."""
+    positions = tuple(range(len(arrays)))
+
+    def step(*tensors: Any) -> Any:
+        return ops.grad(lambda *x: ops.sum(function(*x)), positions)(*tensors)
+
+    found = graphls.compile(step, *arrays, backend=backend)(*arrays)
+    return [t.asnumpy().astype(np.float64) for t in leaves(found)]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_slopes_of_large_and_small_numbers_neither_overflow_nor_vanish(dtype: str, backend: str) -> None:
+    far = [1.0, 300.0, 6e4] if dtype == "float16" else [1.0, 1e15, 1e20]
+    near = [1e-2, 1e-3] if dtype == "float16" else [1e-15, 1e-25]
+    x = np.array(far, dtype)
+    rtol = 1e-2 if dtype == "float16" else 1e-5
+    (slope,) = gradients(ops.asinh, np.concatenate([x, -x]), backend=backend)
+    exact = 1 / np.hypot(x.astype(np.float64), 1)
+    np.testing.assert_allclose(slope, [*exact, *exact], rtol=rtol)
+    size = np.array([*near, *far], dtype)
+    wide = size.astype(np.float64)
+    by_height, by_width = gradients(ops.atan2, size, size, backend=backend)
+    np.testing.assert_allclose(by_height, 0.5 / wide, rtol=rtol)
+    np.testing.assert_allclose(by_width, -0.5 / wide, rtol=rtol)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_slopes_of_activations_far_out(backend: str) -> None:
+    """They are near those of exp(x) times a polynomial: 1 for all but x * exp(x), whose slope is 1 + x."""
+    x = np.array([-9.0, -15.0, -17.5, -20.0, -40.0, -80.0], np.float32)
+    wide = np.exp(x.astype(np.float64))
+    powers = {"sigmoid": wide, "softplus": wide, "silu": (1 + x) * wide, "mish": (1 + x) * wide}
+    for name, slope in powers.items():
+        np.testing.assert_allclose(gradients(getattr(ops, name), x, backend=backend)[0], slope, rtol=2e-3, err_msg=name)
+    np.testing.assert_allclose(gradients(ops.logsigmoid, -x, backend=backend)[0], wide, rtol=2e-3)
+    np.testing.assert_allclose(gradients(ops.logsigmoid, x, backend=backend)[0], np.ones(6), rtol=2e-4)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_gradient_of_infinity_does_not_pass_a_bound(backend: str) -> None:
+    """What loses against a bound gets 0, not 0 times infinity."""
+    x = np.array([0.0, 1.0, 2.0], np.float32)
+    for function in (ops.maximum, lambda x, low: ops.clamp(x, low)):
+        by_x, by_bound = gradients(
+            lambda x, low, chosen=function: ops.mul(chosen(x, low), math.inf), x, np.full(3, 1.5, np.float32),
+            backend=backend,
+        )  # fmt: skip
+        np.testing.assert_array_equal(by_x, [0.0, 0.0, math.inf])
+        np.testing.assert_array_equal(by_bound, [math.inf, math.inf, 0.0])
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_the_largest_of_order_infinity_share(backend: str) -> None:
+    x, y = np.array([[1.0, 3.0, -3.0]], np.float32), np.zeros((1, 3), np.float32)
+    by_x, by_y = gradients(lambda x, y: ops.cdist(x, y, math.inf), x, y, backend=backend)
+    np.testing.assert_allclose(by_x, [[0.0, 0.5, -0.5]])
+    np.testing.assert_allclose(by_y, [[0.0, -0.5, 0.5]])
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("axes", [1, 2, 3])
+def test_the_first_of_equal_ones_gets_the_gradient_of_each_window_that_overlaps(axes: int, backend: str) -> None:
+    x = np.zeros((1, 1, *(4,) * axes), np.float32)
+    (found,) = gradients(lambda x: getattr(ops, f"max_pool{axes}d")(x, 3, 1), x, backend=backend)
+    expected = np.zeros_like(x)
+    expected[(0, 0, *(slice(0, 2),) * axes)] = 1
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_what_returns_a_position_gives_the_gradient_to_it(backend: str) -> None:
+    """One element of each row gets all of it, also where another one is equal, or nan."""
+    x = np.array([[2.0, 5.0, 5.0, 2.0], [1.0, math.nan, 3.0, math.nan], [math.inf, 0.0, math.nan, 1.0]], np.float32)
+    functions: dict[str, Callable[[Any], Any]] = {
+        "max": lambda x: ops.max(x, 1),
+        "min": lambda x: ops.min(x, 1),
+        "median": lambda x: ops.median(x, 1),
+    }
+    for name, function in functions.items():
+        (found,) = gradients(lambda x, chosen=function: chosen(x)[0], x, backend=backend)
+        places = graphls.compile(lambda x, chosen=function: chosen(x)[1], x, backend=backend)(x).asnumpy()
+        np.testing.assert_array_equal(found, np.eye(4)[places], err_msg=name)
+
+
+ZEROS = np.array([[0.0, 2.0, 3.0], [0.0, 0.0, 3.0], [1.5, 2.0, -3.0]])
+SECOND: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
+    "pow at 0": (lambda x: ops.pow(x, graphls.Tensor(np.array([2.0, 3.0, 1.0, 0.0]))), (np.zeros(4),)),
+    "pow by the exponent": (ops.pow, (np.array([0.5, 2.0]), np.array([0.0, -1.5]))),
+    "square of a power at 0": (lambda x: ops.square(ops.pow(x, 3.0)), (np.array([0.0, -2.0]),)),
+    "prod of rows": (lambda x: ops.prod(x, 1), (ZEROS,)),
+    "prod of columns": (lambda x: ops.prod(x, 0), (ZEROS,)),
+    "prod of all": (ops.prod, (ZEROS[2:],)),
+    "cumprod": (lambda x: ops.cumprod(x, 1), (ZEROS,)),
+    "logaddexp": (ops.logaddexp, (np.array([1.0, -2.0, 30.0]), np.array([1.0, 3.0, -30.0]))),
+    "logcumsumexp": (lambda x: ops.logcumsumexp(x, 0), (np.array([1.0, 1.0, -2.0]),)),
+    "atan2": (ops.atan2, (np.array([0.0, 2.0, -3.0, 1e-1]), np.array([1.0, -2.0, 0.0, 1e-1]))),
+    "asinh": (ops.asinh, (np.array([0.0, 1.0, -1.5, 50.0]),)),
+    "hypot": (ops.hypot, (np.array([3.0, 0.0]), np.array([-4.0, 2.0]))),
+    "std": (ops.std, (np.array([1.0, 2.0, 4.0]),)),
+    "norm": (lambda x: ops.norm(x, 3, 0), (np.array([1.0, -2.0, 0.5]),)),
+    "fmod": (lambda x, y: ops.square(ops.fmod(x, y)), (np.array([2.3, -2.3, 0.3]), np.array([0.9, 0.9, -1.0]))),
+    "mod": (lambda x, y: ops.square(ops.mod(x, y)), (np.array([2.3, -2.3, 0.3]), np.array([0.9, 0.9, -1.0]))),
+    "elu": (lambda x: ops.elu(x, 0.5), (np.array([-1.0, 2.0, -30.0]),)),
+    "huber_loss": (ops.huber_loss, (np.array([0.5, 3.0]), np.array([0.0, 0.0]))),
+    "median": (lambda x: ops.square(ops.median(x)[0]), (np.array([1.0, 4.0, 3.0]),)),
+    "max": (lambda x: ops.square(ops.max(x, 0)[0]), (np.array([1.0, 4.0, 3.0]),)),
+    "maximum": (lambda x, y: ops.square(ops.maximum(x, y)), (np.array([1.0, 4.0]), np.array([2.0, 3.0]))),
+}
+
+
+@pytest.mark.parametrize("name", SECOND)
+def test_second_derivatives(name: str) -> None:
+    """The gradient of a weighted sum of first derivatives is its slope."""
+    function, arrays = SECOND[name]
+
+    def first(*tensors: Any) -> Any:
+        positions = tuple(range(len(tensors)))
+        return ops.grad(lambda *x: ops.sum(ops.square(function(*x)) + function(*x)), positions)(*tensors)
+
+    assert_slopes(first, *arrays)
+    assert all(np.isfinite(g).all() for g in gradients(lambda *x: sum(map(ops.sum, leaves(first(*x)))), *arrays))
+
+
+@pytest.mark.parametrize("name", ["std", "norm", "hypot"])
+def test_second_derivatives_of_roots_at_0_are_finite(name: str) -> None:
+    function: Callable[[Any], Any] = {"hypot": lambda x: ops.hypot(x, x)}.get(name, getattr(ops, name))
+    (found,) = gradients(lambda x: ops.grad(lambda x: ops.sum(function(x)))(x), np.zeros(3))
+    np.testing.assert_array_equal(found, np.zeros(3))
