@@ -20,6 +20,7 @@ from graphls.nn.cell import Cell, Configuration, input_names
 from graphls.parameter import Parameter
 from graphls.sharing import COMPILING
 from graphls.source import checked, user_location, warn
+from graphls.storage import Clock
 from graphls.surroundings import Surroundings, is_cell
 from graphls.tensor import Tensor
 from graphls.trace.trace import Traced, fill_outputs, trace
@@ -176,6 +177,12 @@ class Compiled:
         for report in self._reports:
             report.look()
         return fill_outputs(self._outputs, [_tensor(r, t) for r, t in zip(results, self._types, strict=True)])
+
+    @property
+    def clock(self) -> Clock:
+        """What counts the steps that are complete."""
+        clock: Clock = self._session.clock
+        return clock
 
     @property
     def output_types(self) -> Any:
