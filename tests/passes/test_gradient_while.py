@@ -40,11 +40,10 @@ def close(found: Any, wanted: Any, tolerance: float) -> None:
         np.testing.assert_allclose(a.asnumpy(), b, rtol=tolerance, atol=tolerance * (1 + np.abs(b).max()))
 
 
-@pytest.mark.parametrize("passes", PASSES)
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda f: f.__name__)
-def test_the_gradient_is_the_slope(program: Program, passes: Any) -> None:
+def test_the_gradient_is_the_slope(program: Program) -> None:
     gradient = ops.value_and_grad(program, (0, 1))
-    step = graphls.compile(lambda *a: gradient(*a), X, W, backend="numpy", passes=passes)
+    step = graphls.compile(lambda *a: gradient(*a), X, W, backend="numpy")
     value, found = step(X, W)
     np.testing.assert_allclose(float(value), float(program(graphls.Tensor(X), graphls.Tensor(W))), rtol=1e-12)
     close(found, slopes(step), 1e-6)
