@@ -16,6 +16,7 @@ OPS = (
     "graphls.compat.collectives",
     "graphls.compat.debug",
     "graphls.compat.gradient_operators",
+    "graphls.compat.sparse_updates",
 )
 PRIMITIVE = ("graphls.ops.primitive", *OPS)
 MODEL = ("graphls.train", "graphls.compat.train")
