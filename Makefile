@@ -36,6 +36,7 @@ docs: $(VENV)/.installed-test
 
 fuzz: $(VENV)/.installed-test
 	$(RUN) -m tests.fuzz
+	$(RUN) -m tests.kills
 
 $(VENV)/.installed-demo: $(PACKAGES) | $(RUN)
 	$(FREE)

@@ -18,7 +18,7 @@ from graphls.ir.graph import Graph, Node, Value, Write, walk
 from graphls.ir.types import Type
 from graphls.sharing import holding
 from graphls.source import user_location
-from graphls.storage import Storage
+from graphls.storage import Clock, Storage
 from graphls.tensor import Tensor
 from graphls.tree import map_leaves
 
@@ -61,6 +61,12 @@ class RepeatedStep:
             for r, t in zip(results, self.types, strict=True)
         )
         return map_leaves(lambda leaf: next(tensors) if isinstance(leaf, Type) else leaf, self.output_types)
+
+    @property
+    def clock(self) -> Clock:
+        """What counts the calls that are complete."""
+        clock: Clock = self._session.clock
+        return clock
 
     def _run_on_drawn(self, draws: _Draws, arrays: list[Any]) -> list[Any]:
         """The results for inputs, with the random arrays that follow; no other thread draws these meanwhile."""

@@ -36,6 +36,7 @@ ROOT = ("graphls.compat.root",)
 STANDARD = ("graphls.compat.standard_method", "graphls.compat.functional", "graphls.ops")
 BOOST = ("graphls.compat.boost",)
 HAL = ("graphls.compat.hal",)
+OPTIM = ("graphls.compat.mint_optim",)
 CHECKS = ("graphls.compat.checkparam",)
 PROFILER = ("graphls.compat.profiler",)
 COMMUNICATION = ("graphls.communication", "graphls.compat.collectives")
@@ -140,6 +141,13 @@ PATHS: dict[str, tuple[str, ...]] = {
     "dataset.vision": VISION,
     **_below("dataset.vision", "c_transforms py_transforms transforms utils", VISION),
     "mint": ("graphls.compat.mint",),
+    "mint.nn": ("graphls.compat.mint_nn",),
+    "mint.nn.functional": ("graphls.compat.mint_functional",),
+    "mint.optim": OPTIM,
+    "experimental": OPTIM,
+    "experimental.optim": OPTIM,
+    **_below("experimental.optim", "adam adamw lr_scheduler optimizer sgd", OPTIM),
+    **_below("nn", "utils", INITIALIZER),
     "numpy": NUMPY,
     **_below("numpy", "array_creations array_ops dtypes logic_ops math_ops", NUMPY),
 }

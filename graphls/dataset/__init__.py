@@ -16,6 +16,7 @@ from graphls.dataset.readers import (
     FashionMnistDataset,
     ImageFolderDataset,
     MnistDataset,
+    TFRecordDataset,
 )
 from graphls.dataset.samplers import (
     IterSampler,
@@ -51,6 +52,7 @@ __all__ = [
     "Shuffle",
     "SubsetRandomSampler",
     "SubsetSampler",
+    "TFRecordDataset",
     "WeightedRandomSampler",
     "config",
     "text",

@@ -8,6 +8,7 @@ from graphls.dataset.generator import GeneratorDataset
 from graphls.dataset.readers_cifar import Cifar10Source, Cifar100Source
 from graphls.dataset.readers_folder import ImageFolderSource
 from graphls.dataset.readers_idx import IdxSource
+from graphls.dataset.readers_tfrecord import TFRecordSource
 from graphls.ir.errors import GraphValueError
 from graphls.source import user_location
 
@@ -123,4 +124,36 @@ class ImageFolderDataset(_Files):
             ImageFolderSource(dataset_dir, extensions, class_indexing, decode), ["image", "label"], cache,
             num_parallel_workers, num_samples=num_samples, shuffle=shuffle, sampler=sampler, num_shards=num_shards,
             shard_id=shard_id,
+        )  # fmt: skip
+
+
+class TFRecordDataset(_Files):
+    """The records of TFRecord files: the columns of `schema`, a Schema or a JSON file, else those of the first record.
+
+    `columns_list` chooses and orders columns. Rows are in the order of the files and, unless `shuffle` is False,
+    shuffled over all of them, whatever `Shuffle` says; shards have every `num_shards`-th row, so `shard_equal_rows`
+    changes nothing. Raises GraphValueError for files that are compressed; else what TFRecordSource does.
+    """
+
+    def __init__(
+        self,
+        dataset_files: Any,
+        schema: Any = None,
+        columns_list: list[str] | None = None,
+        num_samples: int | None = None,
+        num_parallel_workers: int | None = None,
+        shuffle: Any = True,
+        num_shards: int | None = None,
+        shard_id: int | None = None,
+        shard_equal_rows: bool = False,
+        cache: Any = None,
+        compression_type: str | None = None,
+    ) -> None:
+        if compression_type:
+            message = f"TFRecord files are read as they are, not with {compression_type!r}; decompress them first."
+            raise GraphValueError(message, user_location())
+        source = TFRecordSource(dataset_files, schema, columns_list)
+        super().__init__(
+            source, source.columns, cache, num_parallel_workers, num_samples=num_samples,
+            shuffle=shuffle is not False, num_shards=num_shards, shard_id=shard_id,
         )  # fmt: skip

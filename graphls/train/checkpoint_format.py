@@ -47,7 +47,7 @@ from graphls.ir.types import (
     uint32,
     uint64,
 )
-from graphls.train.wire import as_bytes, bytes_field, bytes_head, fields, number_field, numbers, signed
+from graphls.wire import as_bytes, bytes_field, bytes_head, fields, number_field, numbers, signed
 
 Entry = np.ndarray[Any, Any] | str
 """What a checkpoint holds under a name."""

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import chain, groupby, islice
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from graphls.api import CompileCache, Compiled, cache_of
+from graphls.api import Compiled
+from graphls.compile_cache import CompileCache, cache_of
 from graphls.ir.errors import GraphlsError
 from graphls.nn.cell import Cell
 from graphls.nn.optimizers import Optimizer
@@ -16,6 +18,7 @@ from graphls.nn.train_step import TrainOneStepWithLossScaleCell
 from graphls.repeated import RepeatedStep, drawn_nodes
 from graphls.sharing import COMPILING
 from graphls.source import warn
+from graphls.storage import Clock
 from graphls.tensor import Tensor
 from graphls.train.callbacks.outputs import is_flag
 from graphls.train.feeding import Row
@@ -62,11 +65,21 @@ class TrainRunner:
         self.network = network
         self.mode = ModeSwitch(network, True, backbone)
         self.cache = cache_of(network)
-        self.repeated: dict[Compiled, dict[int, RepeatedStep | None]] = {}
+        self.repeated: WeakKeyDictionary[Compiled, dict[int, RepeatedStep | None]] = WeakKeyDictionary()
         optimizer = getattr(network, "optimizer", None)
         self.optimizer = optimizer if isinstance(optimizer, Optimizer) else None
         self.skips = isinstance(network, TrainOneStepWithLossScaleCell)
         self.watch = OverflowWatch()
+        self._progress = 0, Clock(), 0, 1
+
+    def completed(self) -> int:
+        """How many steps are complete, also where a Ctrl-C has come between a step and whoever counts."""
+        before, clock, start, count = self._progress
+        return before + (clock.ticks - start) * count
+
+    def _follow(self, clock: Clock, count: int) -> None:
+        """Count by the clock of what runs next, a call of which is so many steps."""
+        self._progress = self.completed(), clock, clock.ticks, count
 
     def find(self, row: Row) -> Compiled:
         """The step for a row, compiled where there is none yet."""
@@ -77,6 +90,7 @@ class TrainRunner:
         step = self.find(row)
         if self.optimizer is not None:
             self.optimizer.warn_after_schedule()
+        self._follow(step.clock, 1)
         outputs = step(*row)
         self._watch(row, outputs)
         return outputs
@@ -103,6 +117,7 @@ class TrainRunner:
         if self.optimizer is not None:
             for _ in rows:
                 self.optimizer.warn_after_schedule()
+        self._follow(many.clock, many.count)
         outputs = many(*(np.stack(column) for column in zip(*rows, strict=True)))
         self._watch(rows[-1], outputs)
         return map_leaves(lambda leaf: leaf[-1] if isinstance(leaf, Tensor) else leaf, outputs)

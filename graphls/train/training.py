@@ -39,6 +39,7 @@ class Training:
 
     def run(self, epochs: range, feed: Feed, sink_size: int) -> None:
         """All epochs, step by step where `sink_size` is 0, else all steps of one (-1) or so many in one go."""
+        self._count_completed()
         self.callbacks.on_train_begin(self.context)
         rows = feed.endless() if sink_size > 0 else None
         for epoch in epochs:
@@ -53,6 +54,11 @@ class Training:
             if self.context.get_stop_requested():
                 break
         self.callbacks.on_train_end(self.context)
+
+    def _count_completed(self) -> None:
+        """Tell callbacks how many steps are complete, which `cur_step_num` does not say while one runs."""
+        before, completed = self.told.cur_step_num - self.runner.completed(), self.runner.completed
+        self.told.completed_steps = lambda: before + completed()
 
     def _step_by_step(self, feed: Feed) -> None:
         told, callbacks, context = self.told, self.callbacks, self.context

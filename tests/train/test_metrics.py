@@ -254,7 +254,7 @@ WRONG: Any = [
     (lambda: metrics.auc([1, 2], [1]), ValueError, "two rows"),
     (lambda: metrics.auc(1, 2), TypeError, "arrays or lists"),
     (lambda: metrics.auc([1, 0, 2], [1, 1, 3]), ValueError, "Reordering is not turned on"),
-    (lambda: metrics.Accuracy().set_indexes((1,)), ValueError, "list of integers"),
+    (lambda: metrics.Accuracy().set_indexes((1,)), ValueError, "should be a list and all its elements should be int"),
     (lambda: metrics.get_metric_fn("acuracy"), KeyError, "did you mean 'accuracy'"),
     (lambda: metrics.get_metrics({"a": 3}), TypeError, "names with metrics"),
     (lambda: metrics.get_metrics(3), TypeError, "must be a dict"),

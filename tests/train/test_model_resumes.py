@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,10 @@ from graphls.train.callbacks.callback import Callback
 from graphls.train.callbacks.checkpoint import CheckpointConfig, ModelCheckpoint
 from graphls.train.model import Model
 from graphls.train.serialization import load_checkpoint, load_param_into_net
+from tests.interrupting import interrupted_at, places_in
 
 EPOCHS, SIZE = 2, 4
+PLACES = 30
 
 
 class Batches:
@@ -91,3 +94,37 @@ def test_a_breakpoint_holds_the_steps_that_ran(tmp_path: Path, is_first: bool) -
     found = load_checkpoint(tmp_path / "net-2_2_breakpoint.ckpt")
     assert int(found["step_num"]) == 6
     assert {name: p.asnumpy().tobytes() for name, p in found.items() if name in state(broken)} == state(broken)
+
+
+def saved(folder: Path) -> dict[int, dict[str, bytes]]:
+    """The states in the checkpoints of a folder, by the numbers of their steps."""
+    found = {int(entries.pop("step_num")): entries for entries in map(load_checkpoint, folder.glob("*.ckpt"))}
+    return {step: {n: e.asnumpy().tobytes() for n, e in entries.items()} for step, entries in found.items()}
+
+
+@pytest.mark.parametrize("in_sink_mode", [False, True])
+def test_a_run_that_is_interrupted_anywhere_is_saved_with_the_number_of_its_last_step(
+    tmp_path: Path, in_sink_mode: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.fsync", lambda file: None)
+    every = CheckpointConfig(1, keep_checkpoint_max=99, append_info=["step_num"])
+    model(3).train(EPOCHS, Batches(), [ModelCheckpoint("net", str(tmp_path), every)])
+    known = saved(tmp_path)
+    trained, random = model(3), graphls.random.random_state()
+    first = [(p, p.asnumpy()) for p in (*trained.train_network.get_parameters(), random)]
+    last = CheckpointConfig(100, exception_save=True, append_info=["step_num"])
+    trained.train(EPOCHS, Batches(), dataset_sink_mode=in_sink_mode)
+
+    def run(folder: Path) -> None:
+        callbacks = [ModelCheckpoint("net", str(folder), last)]
+        trained.train(EPOCHS, Batches(), callbacks, dataset_sink_mode=in_sink_mode)
+
+    found, most = set[int](), places_in(lambda: run(tmp_path / "whole"))
+    for place in np.random.default_rng(5).integers(most, size=PLACES):
+        for parameter, value in first:
+            parameter.set_data(value)
+        interrupted_at(int(place), partial(run, folder := tmp_path / str(place)))
+        for step, states in saved(folder).items():
+            assert states == known[step], f"torn at place {place}"
+            found.add(step)
+    assert len(found) >= (2 if in_sink_mode else 6)

@@ -82,6 +82,8 @@ class _Loop:
         """A nest in which the leaves that are surely carried are marked; of containers and tensors, none are yet."""
         if isinstance(key, int):
             return nest
+        if key.startswith("@continued"):  # belongs to one time of the loop
+            return UNBOUND
         is_counter = key in self.growing
 
         def marked(leaf: Any) -> Any:

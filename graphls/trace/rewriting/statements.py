@@ -259,10 +259,11 @@ class Statements(Expressions):
     ) -> tuple[tuple[str, str], ast.FunctionDef]:
         self.count += 1
         names = own("broke", self.count), own("continued", self.count)
+        is_continued = "continue" in escapes(statement.body)
         self.loops.append(names)
         body = [*start, *self.block(statement.body)]
         self.loops.pop()
-        if "continue" in escapes(statement.body):
+        if is_continued:
             body.insert(0, self._assign(names[1], ast.Constant(False), statement))
         return names, self._function("body", body, statement, *parameters)
 
@@ -278,7 +279,7 @@ class Statements(Expressions):
     ) -> list[ast.stmt]:
         flags = [names[0]] * ("break" in jumps) + [RETURNED] * ("return" in jumps)
         stops = later(placed(ast.Tuple([_load(n) for n in flags], ast.Load()), statement))
-        state = self._variables([n for n in self._state([body]) if not n.startswith("@continued")], statement)
+        state = self._variables(self._state([body]), statement)
         counters = placed(ast.Tuple([ast.Constant(n) for n in growing], ast.Load()), statement)
         places = self._attributes(statement.body, statement)
         call = flow(kind, statement, *first, _load(body.name), state, stops, counters, places)

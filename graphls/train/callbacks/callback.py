@@ -104,6 +104,7 @@ class InternalCallbackParam(dict[str, Any]):
     Always there: `network`, `mode` ("train" or "eval"), `cur_step_num` (from 1), `batch_num` (steps of an epoch),
     `dataset_sink_mode`, `list_callback`, `net_outputs`. In training: `train_network`, `loss_fn`, `optimizer`,
     `parallel_mode`, `device_number`, `train_dataset`, `train_dataset_element`, `epoch_num`, `cur_epoch_num` (from 1),
+    `completed_steps` (a function that counts, also while a step runs, those that are complete),
     `last_save_ckpt_step`, `latest_ckpt_file`, `loss_scale_mananger` (spelt so) and, in `Model.fit`, `eval_results`. In
     evaluation: `eval_network`, `valid_dataset` and, at its end, `metrics`. An attribute that is not there raises
     GraphAttributeError.

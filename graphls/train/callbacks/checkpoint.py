@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from graphls.api import CompileCache
+from graphls.compile_cache import CompileCache
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.files import write_text
 from graphls.ir.text import dump
@@ -63,7 +63,7 @@ class ModelCheckpoint(Callback):
         if isinstance(prefix, str) and isinstance(self._directory, Path):
             self._prefix = unused_prefix(self._directory, prefix)
         self._saved: list[Saved] = []
-        self._last_saved_step = 0
+        self._first_step = self._last_saved_step = 0
         self._last_time = time.monotonic()
         self._latest: str = ""
         self._context: Any = None
@@ -78,7 +78,7 @@ class ModelCheckpoint(Callback):
 
     def on_train_begin(self, run_context: Any) -> None:
         """Count steps and time from here."""
-        self._last_saved_step = int(run_context.original_args().cur_step_num)
+        self._first_step = self._last_saved_step = int(run_context.original_args().cur_step_num)
         self._last_time = time.monotonic()
         self._context, self._place, self._outputs = run_context, None, None
 
@@ -106,11 +106,20 @@ class ModelCheckpoint(Callback):
         if self._context is None or not self._config.exception_save or not error or error[0] is None:
             return
         parameters = self._context.original_args()
-        has_run = parameters.get("net_outputs") is not self._outputs
-        place = _place(parameters) if has_run else self._place
+        place = self._place_of_state(parameters)
         if place is not None:
             self._save(parameters, place, "_breakpoint")
             self._clean()
+
+    def _place_of_state(self, parameters: Any) -> Place | None:
+        """The last step that ran: the one before, or the one that told of its outputs, or is known to be complete."""
+        completed = parameters.get("completed_steps")
+        if completed is None:
+            return _place(parameters) if parameters.get("net_outputs") is not self._outputs else self._place
+        step = completed()
+        if step == self._first_step or (self._place is not None and step == self._place.step_num):
+            return self._place
+        return _place({**parameters, "cur_step_num": step})
 
     def _is_time(self, step: int) -> bool:
         if self._config.save_checkpoint_steps:
@@ -179,8 +188,8 @@ class Place(NamedTuple):
 
 
 def _place(parameters: Any) -> Place:
-    step = int(parameters.cur_step_num)
-    return Place(int(parameters.cur_epoch_num), (step - 1) % int(parameters.batch_num) + 1, step)
+    step = int(parameters["cur_step_num"])
+    return Place(int(parameters["cur_epoch_num"]), (step - 1) % int(parameters["batch_num"]) + 1, step)
 
 
 def graph_text(network: Any) -> str:

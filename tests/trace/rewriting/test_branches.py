@@ -327,6 +327,22 @@ def test_cells_and_tuples_by_the_number_that_the_graph_computes(backend: str) ->
         np.testing.assert_allclose([float(v) for v in step(F32(x), np.int64(i))], wanted, rtol=1e-6)
 
 
+def test_a_jump_in_a_plain_condition() -> None:
+    def plain(x: Any, n: Any) -> Any:
+        for item in (1, None, "text", 4):
+            if item is None:
+                continue
+            if isinstance(item, str):
+                if x > n:
+                    continue
+                x = x * 10
+                continue
+            x = x + item
+        return x
+
+    assert_agrees(plain, [(1.0, 0), (1.0, 5)])
+
+
 def test_python_conditions_leave_no_trace() -> None:
     def plain(x: Any, flag: Any, items: Any) -> Any:
         if flag and x.ndim == 0:

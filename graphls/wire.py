@@ -1,4 +1,4 @@
-"""The wire format of protocol buffers, as far as checkpoints use it: numbers and bytes, by the number of their field.
+"""The wire format of protocol buffers, as far as it is used here: numbers and bytes, by the number of their field.
 
 The format is described at protobuf.dev/programming-guides/encoding.
 """
@@ -9,30 +9,30 @@ from collections.abc import Iterator
 
 from graphls.ir.errors import GraphValueError
 
-NUMBER, BYTES = 0, 2
-KINDS = {NUMBER: "a number", BYTES: "bytes"}
+NUMBER, BYTES, FOUR_BYTES = 0, 2, 5
 LONGEST = 10
 """Bytes of the longest number: 64 bits, seven in each."""
 
 Field = tuple[int, "int | memoryview"]
 
 
-def fields(message: memoryview) -> Iterator[Field]:
+def fields(message: memoryview, with_floats: bool = False) -> Iterator[Field]:
     """The fields of a message in order: (number, value).
 
-    Raises GraphValueError for what ends too early and for kinds of fields that checkpoints do not have.
+    Fields of four bytes are read where there may be floats, which are not packed. Raises GraphValueError for what ends
+    too early and for other kinds of fields.
     """
     position = 0
     while position < len(message):
         key, position = _number(message, position)
-        value, position = _value(message, position, key & 7)
+        value, position = _value(message, position, key & 7, with_floats)
         yield key >> 3, value
 
 
-def _value(message: memoryview, position: int, kind: int) -> tuple[int | memoryview, int]:
-    if kind not in KINDS:
-        raise GraphValueError(f"a field is of kind {kind}, which checkpoints do not have")
-    number, position = _number(message, position)
+def _value(message: memoryview, position: int, kind: int, with_floats: bool) -> tuple[int | memoryview, int]:
+    if kind not in (NUMBER, BYTES) and not (kind == FOUR_BYTES and with_floats):
+        raise GraphValueError(f"a field is of kind {kind}, which this format does not have")
+    number, position = (4, position) if kind == FOUR_BYTES else _number(message, position)
     if kind == NUMBER:
         return number, position
     if number > len(message) - position:

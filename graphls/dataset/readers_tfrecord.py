@@ -1,0 +1,165 @@
+"""TFRecord files: records with their lengths and checksums, each a protocol buffer tf.train.Example.
+
+A record is its length (uint64, little endian), the masked CRC-32C of these eight bytes, the content, and the masked
+CRC-32C of that. An Example maps names to lists of bytes, of float32 or of int64. The formats are described in
+TensorFlow's documentation (tensorflow.org/tutorials/load_data/tfrecord) and its file example.proto.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from glob import glob
+from typing import Any
+
+import numpy as np
+
+from graphls.dataset.readers_files import Bytes, corrupt, mapped
+from graphls.dataset.schema import as_schema
+from graphls.dataset.transforms.checks import type_error
+from graphls.ir.errors import GraphValueError
+from graphls.source import user_location
+from graphls.wire import fields, numbers, signed
+
+Feature = np.ndarray[Any, Any] | list[bytes]
+
+HEAD, TAIL = 12, 4
+
+
+class TFRecordSource:
+    """Rows of the columns that a schema has, else of all in the first record, in order of their names.
+
+    A list of int64 or float32 has one axis; bytes are uint8 of one axis, several of them padded with spaces to one
+    length. A column of a schema is brought into its dtype and shape, bytes also into strings. The lengths in the files
+    are checked, each with its checksum, when the source is made; contents are read when they are asked for. Raises
+    GraphValueError for files that are not there, GraphRuntimeError for those that are no TFRecord or lack a column.
+    """
+
+    def __init__(self, dataset_files: Any, schema: Any, columns_list: Any) -> None:
+        self._paths = _paths(dataset_files)
+        self._files = [mapped(path) for path in self._paths]
+        self._rows = [(f, *place) for f, data in enumerate(self._files) for place in _records(self._paths[f], data)]
+        if not self._rows:
+            raise corrupt(self._paths[0], "there is no record in it")
+        described = [] if schema is None else as_schema(schema).columns
+        self._schema = {column["name"]: column for column in described}
+        self.columns: list[str] = list(columns_list or self._schema or sorted(self._features(0)))
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, index: int) -> tuple[Any, ...]:
+        features, path = self._features(index), self._paths[self._rows[index][0]]
+        missing = [name for name in self.columns if name not in features]
+        if missing:
+            raise corrupt(path, f"record {index} has no feature {missing[0]!r} among {', '.join(sorted(features))}")
+        return tuple(self._column(path, name, features[name]) for name in self.columns)
+
+    def _features(self, index: int) -> dict[str, Feature]:
+        file, start, length = self._rows[index]
+        content = memoryview(bytes(self._files[file][start : start + length]))
+        try:
+            return dict(_features(content))
+        except (GraphValueError, UnicodeDecodeError) as error:
+            raise corrupt(self._paths[file], f"record {index} is no Example: {str(error).rstrip('.')}") from None
+
+    def _column(self, path: str, name: str, value: Feature) -> np.ndarray[Any, Any]:
+        wanted = self._schema.get(name, {"type": None, "shape": None})
+        if isinstance(value, list):
+            is_text = wanted["type"] is not None and wanted["type"].kind in "US"
+            array = np.array([v.decode("utf-8", "replace") for v in value]) if is_text else _padded(value)
+        else:
+            array = value
+        if wanted["type"] is not None and wanted["type"].kind not in "US":
+            array = array.astype(wanted["type"])
+        shape = wanted["shape"]
+        if shape is not None and not _fits(array, shape):
+            raise corrupt(path, f"the column {name!r} has {array.size} elements, which the shape {shape} does not take")
+        return array if shape is None else array.reshape(shape)
+
+
+def _paths(dataset_files: Any) -> list[str]:
+    """The files that names and patterns stand for; raises GraphTypeError or GraphValueError for those of none."""
+    patterns = [dataset_files] if isinstance(dataset_files, (str, os.PathLike)) else dataset_files
+    if not isinstance(patterns, (list, tuple)) or not all(isinstance(p, (str, os.PathLike)) for p in patterns):
+        raise type_error("dataset_files", dataset_files, "a path or a list of paths")
+    found = {str(p): [str(p)] if os.path.isfile(p) else sorted(filter(os.path.isfile, glob(str(p)))) for p in patterns}
+    unmatched = [pattern for pattern, paths in found.items() if not paths]
+    if unmatched or not found:
+        message = f"The following patterns did not match any files: {unmatched}."
+        raise GraphValueError(message, user_location())
+    return [path for pattern in patterns for path in found[str(pattern)]]
+
+
+def _records(path: str, data: Bytes) -> Iterator[tuple[int, int]]:
+    """Where the content of each record begins, and how long it is."""
+    position = 0
+    while position < len(data):
+        head = bytes(data[position : position + HEAD])
+        length = int.from_bytes(head[:8], "little")
+        if len(head) < HEAD or masked_crc(head[:8]) != int.from_bytes(head[8:], "little"):
+            raise corrupt(path, f"at byte {position} there is no length of a record with its checksum")
+        start = position + HEAD
+        position = start + length + TAIL
+        if position > len(data):
+            raise corrupt(path, f"a record of {length} bytes is announced where only {len(data) - start} are left")
+        yield start, length
+
+
+def masked_crc(content: bytes) -> int:
+    """The CRC-32C of some bytes, turned and moved, as TFRecord stores it."""
+    crc = 0xFFFFFFFF
+    for byte in content:
+        crc = _CRC[(crc ^ byte) & 0xFF] ^ crc >> 8
+    crc ^= 0xFFFFFFFF
+    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
+
+
+def _crc_of(byte: int) -> int:
+    """What a byte adds to a CRC-32C, by the reversed polynomial of Castagnoli."""
+    for _ in range(8):
+        byte = byte >> 1 ^ (0x82F63B78 if byte & 1 else 0)
+    return byte
+
+
+_CRC = [_crc_of(byte) for byte in range(256)]
+
+
+def _features(example: memoryview) -> Iterator[tuple[str, Feature]]:
+    """The features of an Example: field 1 holds a map, whose entries have the name in field 1, the lists in 2."""
+    for features in _parts(example, 1):
+        for entry in _parts(features, 1):
+            name = b"".join(map(bytes, _parts(entry, 1))).decode()
+            for kind, values in (found for feature in _parts(entry, 2) for found in fields(feature)):
+                yield name, _values(kind, values)
+
+
+def _parts(message: memoryview, wanted: int) -> list[memoryview]:
+    return [value for number, value in fields(message) if number == wanted and not isinstance(value, int)]
+
+
+def _values(kind: int, content: int | memoryview) -> Feature:
+    """The values of a BytesList (1), a FloatList (2) or an Int64List (3), packed or not."""
+    if isinstance(content, int) or kind not in (1, 2, 3):
+        raise GraphValueError(f"a feature has a field {kind} that is no list")
+    values = [value for number, value in fields(content, with_floats=kind == 2) if number == 1]
+    if kind == 3:
+        return np.array([signed(n) for value in values for n in numbers(value)], np.int64)
+    parts = [bytes(value) for value in values if not isinstance(value, int)]
+    if kind == 1:
+        return parts
+    packed = b"".join(parts)
+    if len(packed) % 4:
+        raise GraphValueError("a list of floats ends within one")
+    return np.frombuffer(packed, "<f4").astype(np.float32)
+
+
+def _padded(values: Sequence[bytes]) -> Bytes:
+    longest = max(map(len, values), default=0)
+    return np.frombuffer(b"".join(value.ljust(longest) for value in values), np.uint8).copy()
+
+
+def _fits(array: np.ndarray[Any, Any], shape: Sequence[int]) -> bool:
+    known = int(np.prod([n for n in shape if n >= 0], dtype=np.int64))
+    return array.size % max(known, 1) == 0 if -1 in shape else known == array.size
+

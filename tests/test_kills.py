@@ -1,0 +1,17 @@
+"""A training that is ended at random moments loses nothing; `python -m tests.kills` does it many times more."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the trainings are forked")
+def test_trainings_that_are_killed_interrupted_and_asked_to_end() -> None:
+    command = [sys.executable, "-m", "tests.kills", "--count", "8"]
+    result = subprocess.run(command, cwd=Path(__file__).parents[1], capture_output=True, text=True, timeout=300)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.count("8 times SIG") == 3
