@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from graphls.constants import constant_key
 from graphls.ir.errors import GraphTypeError, GraphValueError, TraceError
 from graphls.ir.graph import Graph, Node, Value
 from graphls.ir.types import Type, type_of
@@ -82,7 +83,7 @@ class InputCheck:
         for leaf, constant in zip(leaves(inputs), self.constants, strict=True):
             if constant is TENSOR:
                 arrays.append(_fitting(next(values), leaf))
-            elif type(leaf) is not type(constant) or (leaf is not constant and leaf != constant):
+            elif leaf is not constant and constant_key(leaf) != constant_key(constant):
                 raise GraphValueError(
                     f"This step was compiled for the constant {constant!r} and got {leaf!r}; compile it again for "
                     "that.",

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from graphls import dispatch
+from graphls.configuration import Configuration
 from graphls.ir.errors import GraphTypeError, GraphValueError, TraceError
 from graphls.ir.graph import Value
 from graphls.ir.types import DType, Type, as_dtype, float32, type_of
@@ -252,6 +253,7 @@ class Tensor(Operators):
                 user_location(),
             )
         self._array, self._buffer = other.array, None
+        Configuration.note_change()
 
     def __repr__(self) -> str:
         value = "not given" if isinstance(self._buffer, _Declared) else self.array

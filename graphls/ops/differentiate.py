@@ -165,7 +165,7 @@ def running_tracer() -> Any:
 
 def compiled_outside(function: Callable[..., Any], of: Callable[..., Any], key: tuple[Any, ...]) -> Callable[..., Any]:
     """The function inside a trace; outside of one, compiled once for each combination of input types."""
-    from graphls.api import kept_cache
+    from graphls.compile_cache import kept_cache
 
     cache = kept_cache(of, key, function)
 

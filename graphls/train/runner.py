@@ -9,7 +9,8 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from graphls.api import CompileCache, Compiled, cache_of
+from graphls.api import Compiled
+from graphls.compile_cache import CompileCache, cache_of
 from graphls.ir.errors import GraphlsError
 from graphls.nn.cell import Cell
 from graphls.nn.optimizers import Optimizer
