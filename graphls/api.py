@@ -161,6 +161,14 @@ class Compiled:
         self._types = [value.type for value in graph.outputs]
         self._diagnosis: Diagnosis | None = None
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What a copy takes over: everything but the session and what was made for a diagnosis."""
+        return {**self.__dict__, "_session": None, "_diagnosis": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._session = self._open_session(self.graph, self.parameters)
+
     def __call__(self, *inputs: Any, **named: Any) -> Any:
         """Run one step; tensors come back unread, and states stay in the session.
 

@@ -37,13 +37,17 @@ class CompileCache:
     """
 
     def __init__(self, function: Callable[..., Any], of: Callable[..., Any] | None = None) -> None:
-        self.function = function
+        self.function, self.of = function, of
         self.around = Surroundings(function if of is None else of)
         self.steps: dict[Any, list[Compiled]] = {}
         self.kept: dict[Any, list[Any]] = {}
         self.last: tuple[Any, int, Compiled] | None = None
         self.useless = 0
         self.has_warned = False
+
+    def __reduce__(self) -> Any:
+        """A copy compiles its own steps."""
+        return CompileCache, (self.function, self.of)
 
     def __call__(self, *inputs: Any) -> Any:
         return self.find(*inputs)(*inputs)

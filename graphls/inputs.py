@@ -20,7 +20,14 @@ from graphls.tree import leaves, map_leaves, structure
 Array = np.ndarray[Any, Any]
 
 
-TENSOR = object()
+class _Stand:
+    """An object that stays itself when what holds it is copied."""
+
+    def __reduce__(self) -> str:
+        return "TENSOR"
+
+
+TENSOR = _Stand()
 """Stands for a tensor among the constants that a step was compiled for."""
 
 

@@ -16,6 +16,7 @@ OPS = (
     "graphls.compat.collectives",
     "graphls.compat.debug",
     "graphls.compat.gradient_operators",
+    "graphls.compat.sparse_updates",
 )
 PRIMITIVE = ("graphls.ops.primitive", *OPS)
 MODEL = ("graphls.train", "graphls.compat.train")
@@ -36,6 +37,7 @@ ROOT = ("graphls.compat.root",)
 STANDARD = ("graphls.compat.standard_method", "graphls.compat.functional", "graphls.ops")
 BOOST = ("graphls.compat.boost",)
 HAL = ("graphls.compat.hal",)
+PROBABILITY = ("graphls.compat.probability",)
 OPTIM = ("graphls.compat.mint_optim",)
 CHECKS = ("graphls.compat.checkparam",)
 PROFILER = ("graphls.compat.profiler",)
@@ -147,7 +149,11 @@ PATHS: dict[str, tuple[str, ...]] = {
     "experimental": OPTIM,
     "experimental.optim": OPTIM,
     **_below("experimental.optim", "adam adamw lr_scheduler optimizer sgd", OPTIM),
-    **_below("nn", "utils", INITIALIZER),
+    "nn.utils": INITIALIZER,
+    **_below("nn", "probability", PROBABILITY),
+    "nn.probability.distribution": PROBABILITY,
+    **_below("nn.probability.distribution", "bernoulli cauchy distribution exponential gumbel", PROBABILITY),
+    **_below("nn.probability.distribution", "laplace log_normal logistic normal uniform", PROBABILITY),
     "numpy": NUMPY,
     **_below("numpy", "array_creations array_ops dtypes logic_ops math_ops", NUMPY),
 }

@@ -17,6 +17,7 @@ from graphls.ops.shapes import reshape
 from graphls.source import user_location
 from graphls.tensor import Tensor
 from graphls.trace.gradients import gradient
+from graphls.trace.rewriting.functions import in_trace
 from graphls.tree import leaves, rebuild
 
 __all__ = ["jacfwd", "jacrev"]
@@ -36,7 +37,7 @@ def jacrev(fn: Callable[..., Any], grad_position: Position = 0, has_aux: bool = 
 
     def jacobian(*args: Any) -> Any:
         _check(args, grad_position, positions)
-        outputs = fn(*args)
+        outputs = in_trace(fn)(*args)
         floats = _differentiated(outputs, has_aux)
         found = [_rows(fn, args, positions, floats, i, has_aux) for i in range(len(floats))]
         return _arranged(outputs, found, has_aux)
@@ -70,7 +71,7 @@ def jacfwd(fn: Callable[..., Any], grad_position: Position = 0, has_aux: bool = 
 
     def jacobian(*args: Any) -> Any:
         _check(args, grad_position, positions)
-        outputs = fn(*args)
+        outputs = in_trace(fn)(*args)
         _differentiated(outputs, has_aux)
         columns = [_columns(fn, args, positions, i, has_aux) for i in range(len(positions))]
         found = [list(of_output) for of_output in zip(*columns, strict=True)]
