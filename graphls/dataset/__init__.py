@@ -18,6 +18,8 @@ from graphls.dataset.readers import (
     MnistDataset,
     TFRecordDataset,
 )
+from graphls.dataset.readers_annotated import CelebADataset, CocoDataset, KITTIDataset, VOCDataset
+from graphls.dataset.readers_lines import PennTreebankDataset, TextFileDataset
 from graphls.dataset.samplers import (
     IterSampler,
     RandomSampler,
@@ -31,8 +33,10 @@ from graphls.dataset.schema import Schema
 
 __all__ = [
     "BatchInfo",
+    "CelebADataset",
     "Cifar10Dataset",
     "Cifar100Dataset",
+    "CocoDataset",
     "Dataset",
     "DatasetError",
     "DatasetIterator",
@@ -41,10 +45,12 @@ __all__ = [
     "GeneratorDataset",
     "ImageFolderDataset",
     "IterSampler",
+    "KITTIDataset",
     "MnistDataset",
     "NumpySlicesDataset",
     "PKSampler",
     "PaddedDataset",
+    "PennTreebankDataset",
     "RandomSampler",
     "Sampler",
     "Schema",
@@ -53,6 +59,8 @@ __all__ = [
     "SubsetRandomSampler",
     "SubsetSampler",
     "TFRecordDataset",
+    "TextFileDataset",
+    "VOCDataset",
     "WeightedRandomSampler",
     "config",
     "text",

@@ -13,7 +13,7 @@ from graphls.ir.errors import GraphValueError
 from graphls.source import user_location
 
 
-class _Files(GeneratorDataset):
+class Files(GeneratorDataset):
     """A data set of files; what all of them have is in the description of GeneratorDataset."""
 
     def __init__(self, source: Any, columns: list[str], cache: Any, num_parallel_workers: Any, **options: Any) -> None:
@@ -23,7 +23,7 @@ class _Files(GeneratorDataset):
         super().__init__(source, columns, num_parallel_workers=workers, python_multiprocessing=False, **options)
 
 
-class MnistDataset(_Files):
+class MnistDataset(Files):
     """The digits of MNIST: columns `image`, uint8 of (28, 28, 1), and `label`, uint32 of ().
 
     `usage` is "train", "test" or "all", the default; with "all" the test images are first. Raises what IdxSource does.
@@ -51,7 +51,7 @@ class FashionMnistDataset(MnistDataset):
     """The clothes of Fashion-MNIST, whose files and columns are those of MNIST."""
 
 
-class Cifar10Dataset(_Files):
+class Cifar10Dataset(Files):
     """The images of CIFAR-10: columns `image`, uint8 of (32, 32, 3), and `label`, uint32 of ().
 
     `usage` is "train", "test" or "all", the default. Raises what CifarSource does.
@@ -75,7 +75,7 @@ class Cifar10Dataset(_Files):
         )  # fmt: skip
 
 
-class Cifar100Dataset(_Files):
+class Cifar100Dataset(Files):
     """The images of CIFAR-100: columns `image`, uint8 of (32, 32, 3), `coarse_label` and `fine_label`, uint32 of ().
 
     `usage` is "train", "test" or "all", the default. Raises what CifarSource does.
@@ -99,7 +99,7 @@ class Cifar100Dataset(_Files):
         )  # fmt: skip
 
 
-class ImageFolderDataset(_Files):
+class ImageFolderDataset(Files):
     """Images in one folder for each class: columns `image` and `label`, int32 of ().
 
     `image` is the file's bytes, uint8 of (N,), or with `decode` its pixels, uint8 of (H, W, 3). `extensions` and
@@ -127,7 +127,7 @@ class ImageFolderDataset(_Files):
         )  # fmt: skip
 
 
-class TFRecordDataset(_Files):
+class TFRecordDataset(Files):
     """The records of TFRecord files: the columns of `schema`, a Schema or a JSON file, else those of the first record.
 
     `columns_list` chooses and orders columns. Rows are in the order of the files and, unless `shuffle` is False,

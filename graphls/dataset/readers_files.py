@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import os
 import zlib
+from glob import glob
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,8 @@ from graphls.ir.errors import GraphRuntimeError, GraphValueError
 from graphls.source import user_location
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
+
+LARGEST = float(np.finfo(np.float32).max)
 
 _GZIP_AT_MOST = 1032  # bytes out for one byte in, the limit of deflate
 
@@ -56,6 +59,45 @@ def mapped(path: str) -> Bytes:
         return np.memmap(path, np.uint8, "r")
     except OSError as error:
         raise corrupt(path, error.strerror or str(error)) from None
+
+
+def inside(directory: str, name: str, source: str) -> str:
+    """The path of a file that `source` names; raises GraphRuntimeError for names that lead out of the folder."""
+    if os.path.isabs(name) or "\0" in name or ".." in name.replace("\\", "/").split("/"):
+        raise corrupt(source, f"the file name {name!r} leads out of {directory}")
+    return os.path.join(directory, name)
+
+
+def text_of(path: str) -> str:
+    """The text of a small UTF-8 file; raises GraphRuntimeError for one that is not there, is empty or is no text."""
+    try:
+        return bytes(mapped(path)).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise corrupt(path, f"it is not UTF-8 text ({error})") from None
+
+
+def number_in(path: str, name: str, text: str, low: float = -LARGEST, high: float = LARGEST) -> float:
+    """The number that a text holds; raises GraphRuntimeError for other texts and for numbers beyond [low, high]."""
+    try:
+        number = float(text)
+    except ValueError:
+        raise corrupt(path, f"{name} is {text[:40]!r}, which is no number") from None
+    if not low <= number <= high:
+        raise corrupt(path, f"{name} is {text[:40]!r}, which is not within [{low:g}, {high:g}]")
+    return number
+
+
+def found_files(dataset_files: Any) -> list[str]:
+    """The files that names and patterns stand for; raises GraphTypeError or GraphValueError for those of none."""
+    patterns = [dataset_files] if isinstance(dataset_files, (str, os.PathLike)) else dataset_files
+    if not isinstance(patterns, (list, tuple)) or not all(isinstance(p, (str, os.PathLike)) for p in patterns):
+        raise type_error("dataset_files", dataset_files, "a path or a list of paths")
+    found = {str(p): [str(p)] if os.path.isfile(p) else sorted(filter(os.path.isfile, glob(str(p)))) for p in patterns}
+    unmatched = [pattern for pattern, paths in found.items() if not paths]
+    if unmatched or not found:
+        message = f"The following patterns did not match any files: {unmatched}."
+        raise GraphValueError(message, user_location())
+    return [path for pattern in patterns for path in found[str(pattern)]]
 
 
 class Compressed:

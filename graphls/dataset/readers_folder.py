@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from graphls.dataset.readers_files import corrupt, folder, mapped
-from graphls.dataset.transforms.checks import boolean, integer, string, type_error, value_error
-from graphls.ir.errors import GraphlsError, GraphRuntimeError
+from graphls.dataset.readers_files import folder
+from graphls.dataset.readers_images import IMAGES, Images, extensions_of
+from graphls.dataset.transforms.checks import integer, string, type_error, value_error
+from graphls.ir.errors import GraphRuntimeError
 from graphls.source import user_location
-
-_IMAGES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp")
 
 
 class ImageFolderSource:
@@ -28,8 +27,8 @@ class ImageFolderSource:
         self, dataset_dir: Any, extensions: Any = None, class_indexing: Any = None, decode: bool = False
     ) -> None:
         directory = folder(dataset_dir)
-        self._extensions = None if extensions is None else _extensions(extensions)
-        self._decode = boolean("decode", decode)
+        self._extensions = None if extensions is None else extensions_of(extensions)
+        self._image = Images(decode)
         classes = _classes(directory, class_indexing)
         self._rows = [(path, label) for name, label in classes.items() for path in self._files(directory, name)]
         if not self._rows:
@@ -41,7 +40,7 @@ class ImageFolderSource:
 
     def _is_image(self, name: str) -> bool:
         ending = os.path.splitext(name)[1]
-        return ending.lower() in _IMAGES if self._extensions is None else ending in self._extensions
+        return ending.lower() in IMAGES if self._extensions is None else ending in self._extensions
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -49,23 +48,6 @@ class ImageFolderSource:
     def __getitem__(self, index: int) -> tuple[Any, Any]:
         path, label = self._rows[index]
         return self._image(path), np.array(label, np.int32)
-
-    def _image(self, path: str) -> Any:
-        data = np.array(mapped(path))
-        if not self._decode:
-            return data
-        from graphls.dataset.vision.decoding import decoded
-
-        try:
-            return np.asarray(decoded(data))
-        except GraphlsError as error:
-            raise corrupt(path, str(error).rstrip(".")) from None
-
-
-def _extensions(value: Any) -> frozenset[str]:
-    if not isinstance(value, (list, tuple)):
-        raise type_error("extensions", value, "a list of strings")
-    return frozenset(string(f"extensions[{position}]", item) for position, item in enumerate(value))
 
 
 def _classes(directory: str, indexing: Any) -> dict[str, int]:

@@ -7,18 +7,14 @@ TensorFlow's documentation (tensorflow.org/tutorials/load_data/tfrecord) and its
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
-from glob import glob
 from typing import Any
 
 import numpy as np
 
-from graphls.dataset.readers_files import Bytes, corrupt, mapped
+from graphls.dataset.readers_files import Bytes, corrupt, found_files, mapped
 from graphls.dataset.schema import as_schema
-from graphls.dataset.transforms.checks import type_error
 from graphls.ir.errors import GraphValueError
-from graphls.source import user_location
 from graphls.wire import fields, numbers, signed
 
 Feature = np.ndarray[Any, Any] | list[bytes]
@@ -36,7 +32,7 @@ class TFRecordSource:
     """
 
     def __init__(self, dataset_files: Any, schema: Any, columns_list: Any) -> None:
-        self._paths = _paths(dataset_files)
+        self._paths = found_files(dataset_files)
         self._files = [mapped(path) for path in self._paths]
         self._rows = [(f, *place) for f, data in enumerate(self._files) for place in _records(self._paths[f], data)]
         if not self._rows:
@@ -76,19 +72,6 @@ class TFRecordSource:
         if shape is not None and not _fits(array, shape):
             raise corrupt(path, f"the column {name!r} has {array.size} elements, which the shape {shape} does not take")
         return array if shape is None else array.reshape(shape)
-
-
-def _paths(dataset_files: Any) -> list[str]:
-    """The files that names and patterns stand for; raises GraphTypeError or GraphValueError for those of none."""
-    patterns = [dataset_files] if isinstance(dataset_files, (str, os.PathLike)) else dataset_files
-    if not isinstance(patterns, (list, tuple)) or not all(isinstance(p, (str, os.PathLike)) for p in patterns):
-        raise type_error("dataset_files", dataset_files, "a path or a list of paths")
-    found = {str(p): [str(p)] if os.path.isfile(p) else sorted(filter(os.path.isfile, glob(str(p)))) for p in patterns}
-    unmatched = [pattern for pattern, paths in found.items() if not paths]
-    if unmatched or not found:
-        message = f"The following patterns did not match any files: {unmatched}."
-        raise GraphValueError(message, user_location())
-    return [path for pattern in patterns for path in found[str(pattern)]]
 
 
 def _records(path: str, data: Bytes) -> Iterator[tuple[int, int]]:
@@ -162,4 +145,3 @@ def _padded(values: Sequence[bytes]) -> Bytes:
 def _fits(array: np.ndarray[Any, Any], shape: Sequence[int]) -> bool:
     known = int(np.prod([n for n in shape if n >= 0], dtype=np.int64))
     return array.size % max(known, 1) == 0 if -1 in shape else known == array.size
-
