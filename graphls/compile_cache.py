@@ -156,7 +156,7 @@ def _constant_key(leaf: Any) -> Any:
 
 def call_cell(cell: Cell, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
     """Call a cell outside of a trace: compile it once for inputs like these, and run it."""
-    return call_compiled(cell, cell._compiled, inputs, options)
+    return call_compiled(cell, cell.__dict__["_compiled"], inputs, options)
 
 
 def call_compiled(
@@ -170,7 +170,7 @@ def call_compiled(
 def compile_cell(cell: Cell, inputs: tuple[Any, ...], options: dict[str, Any]) -> Compiled:
     """The step that a call of a cell outside of a trace runs, compiled where there is none for inputs like these."""
     names = tuple(sorted(options))
-    cache = _cache(cell, cell._compiled, names)
+    cache = _cache(cell, cell.__dict__["_compiled"], names)
     return cache.find(*inputs, *(options[name] for name in names))
 
 
@@ -185,7 +185,7 @@ def _cache(function: Callable[..., Any], caches: dict[Any, CompileCache], names:
 
 def cache_of(cell: Cell) -> CompileCache:
     """The compiled steps of a cell for inputs by position, which calls of the cell use as well."""
-    cache: CompileCache = cell._compiled.setdefault((), CompileCache(cell))
+    cache: CompileCache = cell.__dict__["_compiled"].setdefault((), CompileCache(cell))
     return cache
 
 
