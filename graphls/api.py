@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,20 +11,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphls import dispatch
-from graphls.context import default_device
-from graphls.inputs import InputCheck, is_input, static_inputs
+from graphls.inputs import InputCheck, static_inputs
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.graph import Graph
-from graphls.ir.types import as_dtype
-from graphls.nn.cell import Cell, Configuration, input_names
+from graphls.nn.cell import Cell, input_names
 from graphls.parameter import Parameter
 from graphls.sharing import COMPILING
-from graphls.source import checked, user_location, warn
+from graphls.source import checked, user_location
 from graphls.storage import Clock
-from graphls.surroundings import Surroundings, is_cell
 from graphls.tensor import Tensor
 from graphls.trace.trace import Traced, fill_outputs, trace
-from graphls.tree import leaves, structure
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -41,8 +37,6 @@ if TYPE_CHECKING:
 DEFAULT_PASSES = "gradient, overflow, fold, cse, merge, dce, order"
 CPU_PASSES = "gradient, overflow, fold, cse, merge, factor, dce, order"
 BACKENDS = ("onnxruntime", "numpy")
-MOST_SURROUNDINGS = 8
-"""For how many values of what a function reads from around it graphs are kept."""
 
 
 def compile(
@@ -154,7 +148,9 @@ class Compiled:
         self.graph = graph
         self.stages = result.stages
         self.parameters: dict[str, Parameter] = traced.parameters
-        self.cells = [(cell, cell.configuration()) for cell in traced.cells]
+        self.cells: list[tuple[Cell, Any]] = []
+        self.tensors: list[tuple[Tensor, Any]] = []
+        self.depend_on(traced.cells)
         self._traced = traced
         self._pipeline = pipeline
         self._open_session = open_session
@@ -164,6 +160,14 @@ class Compiled:
         self._inputs = InputCheck(graph, tuple(inputs))
         self._types = [value.type for value in graph.outputs]
         self._diagnosis: Diagnosis | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What a copy takes over: everything but the session and what was made for a diagnosis."""
+        return {**self.__dict__, "_session": None, "_diagnosis": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._session = self._open_session(self.graph, self.parameters)
 
     def __call__(self, *inputs: Any, **named: Any) -> Any:
         """Run one step; tensors come back unread, and states stay in the session.
@@ -293,7 +297,24 @@ class Compiled:
 
     def up_to_date(self) -> bool:
         """Whether every cell is configured as it was when the step was traced."""
+        if any(tensor._array is not array for tensor, array in self.tensors):
+            return False
         return all(cell.configuration() == configuration for cell, configuration in self.cells)
+
+    def depend_on(self, cells: Iterable[Cell], items: Iterable[Any] = ()) -> None:
+        """Be up to date only as long as these cells, and tensors among their attributes and `items`, do not change."""
+        for cell in cells:
+            self.cells.append((cell, cell.configuration()))
+            self.tensors += _read_tensors(vars(cell).values())
+        self.tensors += _read_tensors(items)
+
+    def outdated_by(self) -> str:
+        """What has changed since the step was traced so that it will never be up to date again; empty if nothing."""
+        for cell, configuration in self.cells:
+            if cell._version != configuration[-1]:
+                return f"{cell._last_changed or 'a part'!r} of {type(cell).__name__}"
+        changed = any(tensor._array is not array for tensor, array in self.tensors)
+        return "a tensor that is an attribute" if changed else ""
 
     def __repr__(self) -> str:
         return f"<Compiled {self.graph!r}>"
@@ -304,133 +325,12 @@ class Compiled:
         return page_of(self.graph, self._traced)
 
 
+def _read_tensors(items: Iterable[Any]) -> Iterator[tuple[Tensor, Any]]:
+    """The tensors that a graph may have as constants, among objects and in their lists and dicts, with their arrays."""
+    for item in items:
+        inner = item.values() if isinstance(item, dict) else item if isinstance(item, (list, tuple)) else (item,)
+        yield from ((leaf, leaf._array) for leaf in inner if type(leaf) is Tensor and leaf._array is not None)
+
+
 def _tensor(result: Any, type: Any) -> Tensor:
     return Tensor.on_host(result, type) if isinstance(result, np.ndarray) else Tensor.on_device(result, type)
-
-
-class CompileCache:
-    """The compiled steps of one cell or function, by the types of its inputs and by what it reads from around it.
-
-    `of` is the function of the user, where `function` is one that graphls has made of it.
-    """
-
-    def __init__(self, function: Callable[..., Any], of: Callable[..., Any] | None = None) -> None:
-        self.function = function
-        self.around = Surroundings(function if of is None else of)
-        self.steps: dict[Any, dict[Any, list[Compiled]]] = {}
-        self.kept: dict[Any, list[Any]] = {}
-        self.last: tuple[Any, int, Compiled] | None = None
-        self.has_warned = False
-
-    def __call__(self, *inputs: Any) -> Any:
-        return self.find(*inputs)(*inputs)
-
-    def find(self, *inputs: Any) -> Compiled:
-        """The step for inputs like these, compiled where there is none that is up to date."""
-        key = self.around.key(), _signature(inputs), default_device()
-        last = self.last
-        if last is not None and last[:2] == (key, Configuration.changes):
-            return last[2]
-        with COMPILING.lock:
-            changes = Configuration.changes
-            steps = self.steps.get(key[0], {}).get(key[1:], ())
-            step = next((s for s in steps if s.up_to_date()), None) or self._compiled(inputs, *key[1:])
-            self.last = key, changes, step
-        return step
-
-    def _compiled(self, inputs: tuple[Any, ...], signature: Any, device: str) -> Compiled:
-        self.around.look_again()
-        around, values = self.around.key(), self.around.values()
-        step = compile(self.function, *inputs, device=device)
-        step.cells += [(cell, cell.configuration()) for cell in filter(is_cell, values)]
-        self.kept[around] = values
-        self.steps.setdefault(around, {}).setdefault((signature, device), []).append(step)
-        if len(self.kept) > MOST_SURROUNDINGS:
-            self._forget()
-        return step
-
-    def _forget(self) -> None:
-        """Forget the steps for the oldest surroundings; the first time, say what has had so many values."""
-        oldest = next(iter(self.kept))
-        if not self.has_warned:
-            self.has_warned = True
-            name = getattr(self.around.function, "__name__", "This function")
-            warn(
-                f"{name} reads {self.around.changed(oldest) or 'what changes'} and is compiled again for each value of "
-                "that; make it a tensor among the arguments."
-            )
-        del self.kept[oldest], self.steps[oldest]
-
-
-def _signature(inputs: tuple[Any, ...]) -> Any:
-    if all(map(is_input, inputs)):
-        return tuple([(as_dtype(tensor.dtype), tensor.shape) for tensor in inputs])
-    types = (
-        (as_dtype(leaf.dtype), leaf.shape) if is_input(leaf) else _constant_key(leaf)
-        for leaf in leaves(inputs)
-    )
-    key = structure(inputs), tuple(types)
-    try:
-        hash(key)
-    except TypeError as error:
-        raise GraphTypeError(f"An argument that is no tensor must be hashable: {error}.", user_location()) from None
-    return key
-
-
-def _constant_key(leaf: Any) -> Any:
-    return (id(leaf),) if isinstance(leaf, Parameter) else (type(leaf), leaf)
-
-
-def call_cell(cell: Cell, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
-    """Call a cell outside of a trace: compile it once for inputs like these, and run it."""
-    return call_compiled(cell, cell.__dict__["_compiled"], inputs, options)
-
-
-def call_compiled(
-    function: Callable[..., Any], caches: dict[Any, CompileCache], inputs: tuple[Any, ...], options: dict[str, Any]
-) -> Any:
-    """Call a function, compiled once for inputs like these; `caches` are its caches by the names of the options."""
-    names = tuple(sorted(options))
-    return _cache(function, caches, names)(*inputs, *(options[name] for name in names))
-
-
-def compile_cell(cell: Cell, inputs: tuple[Any, ...], options: dict[str, Any]) -> Compiled:
-    """The step that a call of a cell outside of a trace runs, compiled where there is none for inputs like these."""
-    names = tuple(sorted(options))
-    cache = _cache(cell, cell.__dict__["_compiled"], names)
-    return cache.find(*inputs, *(options[name] for name in names))
-
-
-def _cache(function: Callable[..., Any], caches: dict[Any, CompileCache], names: tuple[str, ...]) -> CompileCache:
-    """The one of the caches of a function for calls with options of these names."""
-    if names not in caches:
-        caches[names] = CompileCache(_by_name(function, names) if names else function, function)
-    return caches[names]
-
-
-def cache_of(cell: Cell) -> CompileCache:
-    """The compiled steps of a cell for inputs by position, which calls of the cell use as well."""
-    cache: CompileCache = cell.__dict__["_compiled"].setdefault((), CompileCache(cell))
-    return cache
-
-
-def _by_name(called: Callable[..., Any], names: tuple[str, ...]) -> Callable[..., Any]:
-    """The same as a function of positional arguments only, of which the last are those of these names."""
-
-    def function(*args: Any) -> Any:
-        count = len(args) - len(names)
-        return called(*args[:count], **dict(zip(names, args[count:], strict=True)))
-
-    return function
-
-
-def kept_cache(of: Callable[..., Any], key: tuple[Any, ...], function: Callable[..., Any]) -> CompileCache:
-    """The cache for `function`, made of `of` as `key` says; for a cell or its method the one of an earlier call.
-
-    So a script may ask for the same gradient function in every step.
-    """
-    owner = getattr(of, "__self__", of)
-    if not isinstance(owner, Cell):
-        return CompileCache(function, of)
-    caches: dict[Any, CompileCache] = owner.__dict__["_compiled"]
-    return caches.setdefault(("made", getattr(of, "__func__", None), *key), CompileCache(function, of))

@@ -103,7 +103,7 @@ def evaluate(name: str, operands: tuple[Any, ...], attrs: dict[str, Any]) -> Any
     except MemoryError as error:
         raise GraphMemoryError(f"The memory is too small for {name}: {error}.", user_location()) from None
     tensors = tuple(
-        Tensor(np.asarray(r, dtype=t.dtype.numpy)) for r, t in zip(results, types, strict=True)
+        Tensor.on_host(np.asarray(r, dtype=t.dtype.numpy), t) for r, t in zip(results, types, strict=True)
     )
     return tensors[0] if len(tensors) == 1 else tensors
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from graphls.constants import constant_key
 from graphls.ir.errors import GraphTypeError, GraphValueError, TraceError
 from graphls.ir.graph import Graph, Node, Value
 from graphls.ir.types import Type, type_of
@@ -19,7 +20,14 @@ from graphls.tree import leaves, map_leaves, structure
 Array = np.ndarray[Any, Any]
 
 
-TENSOR = object()
+class _Stand:
+    """An object that stays itself when what holds it is copied."""
+
+    def __reduce__(self) -> str:
+        return "TENSOR"
+
+
+TENSOR = _Stand()
 """Stands for a tensor among the constants that a step was compiled for."""
 
 
@@ -30,7 +38,11 @@ def is_input(leaf: Any) -> bool:
 
 def static_inputs(item: Any) -> Any:
     """Inputs as tensors: arrays are wrapped, nests and constants stay as they are."""
-    return map_leaves(lambda leaf: Tensor(leaf) if is_tensor(leaf) and not isinstance(leaf, Tensor) else leaf, item)
+    return map_leaves(lambda leaf: Tensor.from_numpy(leaf) if _is_array(leaf) else leaf, item)
+
+
+def _is_array(leaf: Any) -> bool:
+    return is_tensor(leaf) and not isinstance(leaf, Tensor)
 
 
 class InputCheck:
@@ -78,7 +90,7 @@ class InputCheck:
         for leaf, constant in zip(leaves(inputs), self.constants, strict=True):
             if constant is TENSOR:
                 arrays.append(_fitting(next(values), leaf))
-            elif type(leaf) is not type(constant) or (leaf is not constant and leaf != constant):
+            elif leaf is not constant and constant_key(leaf) != constant_key(constant):
                 raise GraphValueError(
                     f"This step was compiled for the constant {constant!r} and got {leaf!r}; compile it again for "
                     "that.",

@@ -8,7 +8,7 @@ from functools import update_wrapper
 from typing import Any, TypeVar
 
 from graphls import dispatch
-from graphls.api import CompileCache, call_compiled
+from graphls.compile_cache import CompileCache, call_compiled
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.registry import nearest
 from graphls.nn.cell import Cell

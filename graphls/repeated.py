@@ -37,6 +37,7 @@ class RepeatedStep:
 
     def __init__(self, step: Compiled, count: int, open_session: Callable[[Graph, Mapping[str, Any]], Any]) -> None:
         self.count = count
+        self._step = step
         self.output_types = map_leaves(lambda t: _stacked(t, count) if isinstance(t, Type) else t, step.output_types)
         drawn = drawn_nodes(step.graph)
         self.graph = repeated(step.graph, count)
@@ -49,6 +50,10 @@ class RepeatedStep:
         )
         self._session = open_session(self.graph, step.parameters)
         self._reports = step._reports
+
+    def __reduce__(self) -> Any:
+        """A copy has a session of its own, on copies of the states."""
+        return RepeatedStep, (self._step, self.count, self._step._open_session)
 
     def __call__(self, *inputs: Any) -> Any:
         """Run the steps; raises as a call of the step does, before the first of them has run."""

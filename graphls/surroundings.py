@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
+from graphls.constants import constant_key
+
 PLAIN = (bool, int, float, str, bytes, type(None))
 FIXED_MODULES = ("graphls", "mindspore", "numpy")
 MOST_FUNCTIONS = 64
@@ -66,9 +68,8 @@ def is_cell(item: Any) -> bool:
 
 
 def _key(value: Any, attributes: tuple[str, ...]) -> Any:
-    kind = type(value)
-    if kind in PLAIN:
-        return kind, value
+    if type(value) in PLAIN:
+        return constant_key(value)
     if isinstance(value, (FunctionType, type)) or _is_fixed(value) or is_cell(value):
         return id(value)
     inner = getattr(value, "__dict__", None)

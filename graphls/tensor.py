@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from graphls import dispatch
+from graphls.configuration import Configuration
 from graphls.ir.errors import GraphTypeError, GraphValueError, TraceError
 from graphls.ir.graph import Value
 from graphls.ir.types import DType, Type, as_dtype, float32, type_of
@@ -60,9 +61,10 @@ class Tensor(Operators):
     """An array with a dtype and a static shape; inside `construct`, a value of the graph.
 
     `input_data` is a number, a nest of numbers, a NumPy array or a tensor. `dtype` converts it; without it
-    Python floats become float32 and ints int64, and arrays keep their dtype. Without data, `shape` is that of
-    zeros or of what `init` gives, a name or an Initializer; where a size is None, the tensor only declares what inputs
-    look like, and has no values. Raises GraphTypeError for data that is not numeric.
+    Python floats become float32 and ints int64, and arrays keep their dtype. An array is copied; `from_numpy`
+    shares its memory. Without data, `shape` is that of zeros or of what `init` gives, a name or an Initializer; where a
+    size is None, the tensor only declares what inputs look like, and has no values. Raises GraphTypeError for data that
+    is not numeric.
     """
 
     __slots__ = ("_array", "_buffer", "_type")
@@ -73,7 +75,8 @@ class Tensor(Operators):
         if input_data is None:
             self._declare(shape, checked(as_dtype, dtype or float32), init)
             return
-        self._array: Array | None = array_of(input_data, checked(as_dtype, dtype) if dtype is not None else None)
+        array = array_of(input_data, checked(as_dtype, dtype) if dtype is not None else None)
+        self._array: Array | None = array.copy() if array is input_data else array
         self._type = type_of(self._array)
 
     def _declare(self, shape: Any, dtype: DType, init: Any) -> None:
@@ -112,8 +115,9 @@ class Tensor(Operators):
 
     @staticmethod
     def from_numpy(array: Array) -> Tensor:
-        """A tensor of a NumPy array."""
-        return Tensor(array)
+        """A tensor of a NumPy array, whose memory it shares."""
+        data = array_of(array)
+        return Tensor.on_host(data, type_of(data))
 
     @property
     def array(self) -> Array:
@@ -249,6 +253,7 @@ class Tensor(Operators):
                 user_location(),
             )
         self._array, self._buffer = other.array, None
+        Configuration.note_change()
 
     def __repr__(self) -> str:
         value = "not given" if isinstance(self._buffer, _Declared) else self.array

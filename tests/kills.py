@@ -232,6 +232,7 @@ def main() -> None:
     parser.add_argument("--signals", nargs="+", choices=list(SIGNALS), default=list(SIGNALS))
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell takes from what runs in its background
     training = Training()
     for name in arguments.signals:
         begin = time.monotonic()

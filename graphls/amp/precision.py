@@ -12,9 +12,10 @@ from graphls.amp.lists import (
     O1_CELLS,
     O1_OPERATIONS,
 )
+from graphls.configuration import Configuration
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import DType, as_dtype, bfloat16, float16, float32
-from graphls.nn.cell import Cell, Configuration
+from graphls.nn.cell import Cell
 from graphls.source import user_location, warn
 from graphls.trace.casting import Casting
 

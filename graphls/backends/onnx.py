@@ -203,6 +203,8 @@ class Lowering:
 
     def lower_node(self, node: Node) -> None:
         primitive: Any = node.primitive
+        if not node.outputs:
+            return  # a loop or a condition whose results nothing needs
         if primitive.on_host:
             self.host.append((node, self.declare(node.output)))
         elif is_alias(node):
@@ -404,7 +406,7 @@ def _takes_or_gives_nothing(node: Node) -> bool:
     if node.regions or any(v.type == TOKEN for v in (*node.inputs, *node.outputs)):
         return False
     operands, results = ([v.type.size for v in values] for values in (node.inputs, node.outputs))
-    return bool(results) and (not any(results) or (bool(operands) and not any(operands)))
+    return not any(results) or (bool(operands) and not any(operands))
 
 
 def _evaluated(node: Node) -> list[Any]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from graphls.api import Compiled, compile_cell
+from graphls.api import Compiled
+from graphls.compile_cache import compile_cell
 from graphls.ir.errors import GraphTypeError
 from graphls.nn.cell import Cell
 from graphls.source import user_location

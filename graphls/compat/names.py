@@ -16,6 +16,7 @@ OPS = (
     "graphls.compat.collectives",
     "graphls.compat.debug",
     "graphls.compat.gradient_operators",
+    "graphls.compat.sparse_updates",
 )
 PRIMITIVE = ("graphls.ops.primitive", *OPS)
 MODEL = ("graphls.train", "graphls.compat.train")
@@ -36,6 +37,8 @@ ROOT = ("graphls.compat.root",)
 STANDARD = ("graphls.compat.standard_method", "graphls.compat.functional", "graphls.ops")
 BOOST = ("graphls.compat.boost",)
 HAL = ("graphls.compat.hal",)
+PROBABILITY = ("graphls.compat.probability",)
+OPTIM = ("graphls.compat.mint_optim",)
 CHECKS = ("graphls.compat.checkparam",)
 PROFILER = ("graphls.compat.profiler",)
 COMMUNICATION = ("graphls.communication", "graphls.compat.collectives")
@@ -140,6 +143,17 @@ PATHS: dict[str, tuple[str, ...]] = {
     "dataset.vision": VISION,
     **_below("dataset.vision", "c_transforms py_transforms transforms utils", VISION),
     "mint": ("graphls.compat.mint",),
+    "mint.nn": ("graphls.compat.mint_nn",),
+    "mint.nn.functional": ("graphls.compat.mint_functional",),
+    "mint.optim": OPTIM,
+    "experimental": OPTIM,
+    "experimental.optim": OPTIM,
+    **_below("experimental.optim", "adam adamw lr_scheduler optimizer sgd", OPTIM),
+    "nn.utils": INITIALIZER,
+    **_below("nn", "probability", PROBABILITY),
+    "nn.probability.distribution": PROBABILITY,
+    **_below("nn.probability.distribution", "bernoulli cauchy distribution exponential gumbel", PROBABILITY),
+    **_below("nn.probability.distribution", "laplace log_normal logistic normal uniform", PROBABILITY),
     "numpy": NUMPY,
     **_below("numpy", "array_creations array_ops dtypes logic_ops math_ops", NUMPY),
 }

@@ -124,7 +124,7 @@ def _answers(name: str, function: Any) -> list[str]:
     if function is None:
         return found
     classes = sorted(names("class") & OPERATORS.keys())
-    found += [f"ops.{c}" for c in classes if _stands_for(OPERATORS[c], name, function)]
+    found += [f"ops.{c}" for c in classes if c in OPERATORS and _stands_for(OPERATORS[c], name, function)]
     cells = sorted(names("nn").intersection(nn.__all__))
     return found + [f"nn.{cell}" for cell in cells if cell.lower() == name.replace("_", "")]
 

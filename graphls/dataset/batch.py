@@ -124,8 +124,8 @@ class BatchDataset(Dataset):
         length, size = self.child.length(), self.batch_size
         assert isinstance(size, int)
         members = (range(n * size, int(min(n * size + size, length))) for n in wanted)
-        columns = zip(numbers, self.child.sides(run, turn, members), strict=False)
-        return run.each(self, turn, ((n, (sides, BatchInfo(n, turn))) for n, sides in columns))
+        columns = zip(self.child.sides(run, turn, members), numbers, strict=False)
+        return run.each(self, turn, ((n, (sides, BatchInfo(n, turn))) for sides, n in columns))
 
     def stream(self, run: Run, turn: int, start: int = 0) -> Iterator[Row]:
         if self.is_indexed:

@@ -56,7 +56,9 @@ class Dataset(Operations):
         """For each group of rows of an indexed node its columns: the items of one side by side, or in one array."""
         sizes, numbers = tee(groups)
         rows = self.rows(run, turn, chain.from_iterable(numbers))
-        return (tuple(zip(*islice(rows, len(group)), strict=True)) for group in sizes)
+        for group in sizes:
+            yield tuple(zip(*islice(rows, len(group)), strict=True))
+        next(rows, None)  # their end, where the pools of workers are given back for the next pass
 
     def stream(self, run: Run, turn: int, start: int = 0) -> Iterator[Row]:
         """The rows of a pass from number `start` on."""
@@ -76,13 +78,17 @@ class Dataset(Operations):
         if self.is_indexed:
             return self.length()
         if self._counted is None:
-            self._counted = copy_context().run(self._count)
+            self._counted = self._rows_of(0)
         return self._counted
 
-    def _count(self) -> int:
+    def _rows_of(self, turn: int, most: int | None = None) -> int:
+        """How many rows a pass has, found by making them, as far as there are not more than `most`."""
+        return copy_context().run(self._count, turn, most)
+
+    def _count(self, turn: int, most: int | None) -> int:
         run = Run(self)
         try:
-            return sum(1 for _ in self.stream(run, 0))
+            return sum(1 for _ in islice(self.stream(run, turn), most))
         finally:
             run.close()
 
@@ -159,6 +165,7 @@ class Dataset(Operations):
     def set_init_step(self, init_step: int) -> None:
         """Let the next iterator start as if `init_step` of its rows had been taken: in a later pass, at a later row.
 
+        Where the number of rows depends on the data, as after `filter`, the passes before run once to be counted.
         Raises GraphTypeError or GraphValueError for anything but an integer of 0 or more.
         """
         if isinstance(init_step, bool) or not isinstance(init_step, int):
@@ -179,7 +186,16 @@ class Dataset(Operations):
         size = self.size()
         if size == 0:
             raise GraphValueError("A dataset without rows has no step to start at.", user_location())
-        return (0, step) if size == inf else divmod(step, int(size))
+        if size == inf:
+            return 0, step
+        return divmod(step, int(size)) if self.is_indexed else self._walked(step)
+
+    def _walked(self, step: int) -> tuple[int, int]:
+        """The pass and the row of a step of a node whose passes may differ in length: each is made to be counted."""
+        turn = 0
+        while (rows := self._rows_of(turn, step + 1)) <= step:
+            turn, step = turn + 1, step - rows
+        return turn, step
 
     def reset(self) -> None:
         """Let the next iterator start at the first row."""

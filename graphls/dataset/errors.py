@@ -27,7 +27,10 @@ class DatasetError(GraphRuntimeError):
 
 def described(error: BaseException) -> str:
     """The name of an error and its text, in one line; errors of graphls are sentences and need no name."""
-    text = " ".join(str(error).split()).rstrip(".")
+    try:
+        text = " ".join(str(error).split()).rstrip(".")
+    except BaseException as fault:  # by code of the user, whatever it is
+        return f"{type(error).__name__}, whose text cannot be made because of a {type(fault).__name__}"
     if isinstance(error, GraphlsError):
         return text
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -113,8 +113,8 @@ class GeneratorDataset(Dataset):
             return len(self.batches)
         return super().size()
 
-    def _count(self) -> int:
-        return len(Run(self).order(self, 0)) if self.kind == ITEMS else super()._count()
+    def _count(self, turn: int, most: int | None) -> int:
+        return len(Run(self).order(self, turn)) if self.kind == ITEMS else super()._count(turn, most)
 
     def order(self, draws: np.random.Generator) -> list[Any]:
         """The numbers of the rows of a pass, or lists of them."""

@@ -9,10 +9,11 @@ import signal
 import sys
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from multiprocessing.connection import Connection, wait
 from queue import SimpleQueue
-from threading import Thread
+from threading import Thread, current_thread, main_thread
 from typing import Any
 
 from graphls.dataset.errors import DatasetError, described, trace_of
@@ -77,6 +78,23 @@ def _serve_thread(
         answers.put(run_chunk(function, *chunk, alone=False))
 
 
+@contextmanager
+def interrupts_deferred() -> Iterator[None]:
+    """Hold a Ctrl-C back until the end: in the hooks that run around a fork, Python prints it and goes on."""
+    before = signal.getsignal(signal.SIGINT)
+    if current_thread() is not main_thread() or not callable(before):
+        yield
+        return
+    caught: list[tuple[int, Any]] = []
+    signal.signal(signal.SIGINT, lambda number, frame: caught.append((number, frame)))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if caught:
+            before(*caught[0])
+
+
 class ProcessWorker(Worker):
     """A process of its own, forked on Linux, so that any function will do; elsewhere it must pickle."""
 
@@ -94,7 +112,8 @@ class ProcessWorker(Worker):
             with warnings.catch_warnings():
                 # Python 3.12 warns of forks beside other threads, which the worker's code does not touch.
                 warnings.simplefilter("ignore", DeprecationWarning)
-                self._process.start()
+                with interrupts_deferred():
+                    self._process.start()
         except (pickle.PicklingError, AttributeError, TypeError) as error:
             raise DatasetError(
                 f"{job.what} cannot be sent to a worker process ({described(error)}); define it at the top of a "

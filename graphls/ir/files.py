@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from glob import escape
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from graphls.ir.errors import GraphFileError, GraphTypeError
 
@@ -101,9 +101,10 @@ def remove_leftovers(folder: Path, name: str, ending: str = "") -> None:
 
 def _write(path: Path, parts: Iterable[Part]) -> None:
     mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else None
-    handle, temporary = _open_temporary(path, NEW_FILE if mode is None else mode & 0o700)
+    begun: list[Path] = []
     try:
-        with os.fdopen(handle, "wb") as file:
+        with _open_temporary(path, NEW_FILE if mode is None else mode & 0o700, begun) as file:
+            temporary = begun[-1]
             if mode is not None:
                 os.chmod(temporary, mode)
             for part in parts:
@@ -115,19 +116,25 @@ def _write(path: Path, parts: Iterable[Part]) -> None:
         if fcntl is None:
             os.replace(temporary, path)
     except BaseException:
-        temporary.unlink(missing_ok=True)
+        for unfinished in begun:
+            unfinished.unlink(missing_ok=True)
         raise
     _sync_folder(path.parent)
 
 
-def _open_temporary(path: Path, mode: int) -> tuple[int, Path]:
-    """A new file beside this one, locked as long as this process writes it; the system takes its umask off the mode."""
+def _open_temporary(path: Path, mode: int, begun: list[Path]) -> BinaryIO:
+    """A new file beside this one, locked as long as this process writes it; the system takes its umask off the mode.
+
+    Its name is in `begun` before it is there, and the file is closed with the last that knows it, so that a Ctrl-C at
+    any moment leaves something to be removed by name only.
+    """
     while True:
-        temporary = path.parent / f"{_hidden(path.name)}.{secrets.token_hex(4)}.tmp"
-        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), mode)
-        if _lock(handle) and temporary.exists():
-            return handle, temporary
-        os.close(handle)
+        temporary = path.parent / f"{_hidden(path.name)}.{secrets.token_hex(16)}.tmp"
+        begun.append(temporary)
+        file = open(temporary, "xb", opener=lambda name, flags: os.open(name, flags, mode))  # noqa: SIM115
+        if _lock(file.fileno()) and temporary.exists():
+            return file
+        file.close()
 
 
 def _lock(handle: int) -> bool:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator
 from functools import lru_cache
-from itertools import count
 from typing import Any, TypeVar
 
 from graphls import dispatch, eager
+from graphls.configuration import Configuration
+from graphls.constants import constant_key
 from graphls.habits import CELL, KEYWORDS, instead
 from graphls.ir.errors import GraphAttributeError, GraphKeyError, GraphTypeError, GraphValueError
 from graphls.ir.types import as_dtype, bfloat16, float16, float32
@@ -18,23 +19,12 @@ from graphls.nn.cell_settings import Settings
 from graphls.nn.checks import boolean
 from graphls.parameter import Parameter, ParameterTuple
 from graphls.source import checked, user_location
+from graphls.surroundings import PLAIN
 from graphls.tensor import Tensor
 
 __all__ = ["Cell"]
 
 Made = TypeVar("Made", bound="Cell")
-
-
-class Configuration:
-    """Numbers changes of any cell, so that one comparison tells that no compiled step is out of date."""
-
-    changes = 0
-    _numbers = count(1)
-
-    @classmethod
-    def note_change(cls) -> None:
-        """Have a number that was never there before, whatever other threads do."""
-        cls.changes = next(cls._numbers)
 
 
 class _Signature:
@@ -79,6 +69,7 @@ class Cell(Settings, Hooks):
             "_phase": "",
             "_scope_name": "",
             "_version": 0,
+            "_last_changed": "",
             "_compiled": {},
             "training": False,
             "requires_grad": False,
@@ -125,15 +116,19 @@ class Cell(Settings, Hooks):
         assign(self._params[name], value)
 
     def _set_plain(self, name: str, value: Any) -> None:
+        if type(value) in PLAIN and name in self.__dict__ and constant_key(self.__dict__[name]) == constant_key(value):
+            return
         self._cells.pop(name, None)
         self._params.pop(name, None)
         if isinstance(value, ParameterTuple):
             self._params[name] = value
         self.__dict__[name] = value
-        self._changed()
+        self._changed(name)
 
-    def _changed(self) -> None:
+    def _changed(self, name: str = "") -> None:
+        """Take note that compiled steps are out of date, because of an attribute of some name."""
         self.__dict__["_version"] += 1
+        self.__dict__["_last_changed"] = name
         Configuration.note_change()
 
     def insert_param_to_cell(self, param_name: str, param: Parameter, check_name_contain_dot: bool = True) -> None:
@@ -144,7 +139,7 @@ class Cell(Settings, Hooks):
             param.name = param_name
         self._params[param_name] = param
         self.__dict__[param_name] = param
-        self._changed()
+        self._changed(param_name)
 
     def insert_child_to_cell(self, child_name: str, child_cell: Cell) -> None:
         """Make a cell part of this one under an attribute name."""
@@ -319,7 +314,7 @@ class Cell(Settings, Hooks):
             return tracer.call(self, args, options)
         if eager.runs(self):
             return eager.call(self, args, options)
-        from graphls.api import call_cell
+        from graphls.compile_cache import call_cell
 
         return call_cell(self, args, options)
 

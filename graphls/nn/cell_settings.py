@@ -26,13 +26,13 @@ class Settings:
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
         """Compile the cell for inputs like these, without running it; raises what compiling raises."""
-        from graphls.api import compile_cell
+        from graphls.compile_cache import compile_cell
 
         compile_cell(cast("Cell", self), args, kwargs)
 
     def compile_and_run(self, *args: Any, **kwargs: Any) -> Any:
         """Run the cell as a graph, in eager mode too."""
-        from graphls.api import call_cell
+        from graphls.compile_cache import call_cell
 
         return call_cell(cast("Cell", self), args, kwargs)
 

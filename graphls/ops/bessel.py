@@ -171,7 +171,7 @@ def _k0e(x: Tensor) -> Tensor:
 def _k1e(x: Tensor) -> Tensor:
     def near(x: Tensor) -> Tensor:
         first = mul(_log_above_zero(div(x, 2.0)), mul(_i1e(x), exp(x)))
-        return mul(add(div(_series(tables.K1_NEAR, sub(div(square(x), 2.0), 1.0)), x), first), exp(x))
+        return mul(add(div(_series(tables.K1_NEAR, sub(div(square(x), 2.0), 1.0)), abs(x)), first), exp(x))
 
     def far(x: Tensor) -> Tensor:
         return mul(rsqrt(x), _series(tables.K1_FAR, sub(div(4.0, x), 1.0)))
@@ -202,7 +202,7 @@ def _y0(x: Tensor) -> Tensor:
 def _y1(x: Tensor) -> Tensor:
     def near(x: Tensor) -> Tensor:
         first = mul(mul(_log_above_zero(x), 2 / math.pi), mul(x, _near(tables.J1_NEAR, x)))
-        return add(div(_near(tables.Y1_NEAR, x), x), first)
+        return add(div(_near(tables.Y1_NEAR, x), abs(x)), first)
 
     return _split(x, 8.0, near, lambda x: _wave(x, 1, _sine))
 

@@ -22,6 +22,7 @@ from graphls.ops.elementwise import clip_by_value
 from graphls.parameter import Parameter
 from graphls.source import user_location
 from graphls.tensor import Tensor
+from graphls.trace.rewriting.functions import in_trace
 
 __all__ = [
     "GradOperation",
@@ -114,7 +115,7 @@ class MultitypeFuncGraph:
                 f"{', '.join(map(_listed, self.entries)) or 'none'}.",
                 user_location(),
             )
-        return fitting[min(fitting)](*args)
+        return in_trace(fitting[min(fitting)])(*args)
 
     def __repr__(self) -> str:
         return f"MultitypeFuncGraph({self.name!r})"
@@ -179,7 +180,7 @@ class Map:
             raise GraphTypeError(f"{name} takes a function and the sequences to apply it to.", user_location())
         if _keys(nests[0]) is None and not self.nested:
             raise GraphTypeError(f"Map takes sequences, not {nests[0]!r}.", user_location())
-        return self._mapped(function, nests)
+        return self._mapped(in_trace(function), nests)
 
     def _mapped(self, function: Function, nests: tuple[Any, ...]) -> Any:
         keys = _keys(nests[0])

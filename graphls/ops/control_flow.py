@@ -19,6 +19,7 @@ from graphls.source import user_location
 from graphls.tensor import Tensor, is_tensor
 from graphls.trace.loops import as_pair, traced_scan, traced_while
 from graphls.trace.regions import once
+from graphls.trace.rewriting.functions import in_trace
 from graphls.tree import leaves, map_leaves, rebuild
 
 __all__ = ["cond", "fori_loop", "scan", "while_loop"]
@@ -33,7 +34,7 @@ def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], *
     _require_callable("cond", true_fn=true_fn, false_fn=false_fn)
 
     def chosen() -> Any:
-        return (true_fn if pred else false_fn)(*operands)
+        return in_trace(true_fn if pred else false_fn)(*operands)
 
     tracer = dispatch.current_tracer()
     return chosen() if tracer is None else once(tracer, "cond", chosen)
@@ -57,6 +58,7 @@ def scan(
     GraphValueError for a length below 1 or arrays that differ in theirs.
     """
     _require_callable("scan", f=f)
+    f = in_trace(f)
     init, xs = map_leaves(tensor_of, init), map_leaves(lambda x: tensor_of(x) if is_tensor(x) else x, xs)
     count = _length(xs, length)
     tracer = dispatch.current_tracer()
@@ -126,6 +128,7 @@ def while_loop(
     without `max_iterations`.
     """
     _require_callable("while_loop", cond_fn=cond_fn, body_fn=body_fn)
+    cond_fn, body_fn = in_trace(cond_fn), in_trace(body_fn)
     init = map_leaves(tensor_of, init)
     tracer = dispatch.current_tracer()
     if max_iterations is not None:
@@ -163,6 +166,7 @@ def fori_loop(
     while_loop. Both are differentiable. Raises as these do, and GraphTypeError for bounds that are no integers.
     """
     _require_callable("fori_loop", body_fn=body_fn)
+    body_fn = in_trace(body_fn)
     if isinstance(lower, int) and isinstance(upper, int):
         if upper <= lower:
             return map_leaves(tensor_of, init_val)

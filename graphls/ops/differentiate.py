@@ -83,7 +83,7 @@ def grad(
 ) -> Callable[..., Any]:
     """A function that gives the gradients of `fn` by inputs at `grad_position` and by `weights`.
 
-    A position gives a tensor, a tuple of positions a tuple; with weights too, a pair. With `has_aux` only the
+    One position gives a tensor, several a tuple; with weights too, a pair. With `has_aux` only the
     first output is differentiated, and the result is (gradients, the other outputs). With `return_ids` each gradient
     stands in a pair behind its position or the name of its weight; see `get_grad`.
     """
@@ -128,7 +128,7 @@ def value_and_grad(
         if return_ids:
             by_input = list(zip(positions, by_input, strict=True))
             by_weight = [(p.name, g) for p, g in zip(parameters, by_weight, strict=True)]
-        of_inputs = by_input[0] if isinstance(grad_position, int) else tuple(by_input)
+        of_inputs = by_input[0] if len(positions) == 1 else tuple(by_input)
         of_weights = by_weight[0] if isinstance(weights, Parameter) else tuple(by_weight)
         if weights is None:
             return value, of_inputs
@@ -170,7 +170,7 @@ def running_tracer() -> Any:
 
 def compiled_outside(function: Callable[..., Any], of: Callable[..., Any], key: tuple[Any, ...]) -> Callable[..., Any]:
     """The function inside a trace; outside of one, compiled once for each combination of input types."""
-    from graphls.api import kept_cache
+    from graphls.compile_cache import kept_cache
 
     cache = kept_cache(of, key, function)
 

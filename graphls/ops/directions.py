@@ -14,6 +14,7 @@ from graphls.parameter import Parameter
 from graphls.source import user_location
 from graphls.tensor import Tensor, is_tensor
 from graphls.trace.gradients import backward_of, forward_of, tangents_of
+from graphls.trace.rewriting.functions import in_trace
 from graphls.trace.states import copies
 from graphls.tree import leaves, map_leaves
 
@@ -100,7 +101,7 @@ def derivative(fn: Callable[..., Any], primals: Any, order: int) -> tuple[Any, A
         raise GraphValueError(f"The order of a derivative is 1 or more, not {order}.", user_location())
 
     def along(*args: Any) -> Any:
-        return fn(*args), _derivative(fn, order)(*args)
+        return in_trace(fn)(*args), _derivative(fn, order)(*args)
 
     outputs, series = compiled_outside(along, fn, ("derivative", order))(*map(float_of, args))
     return outputs, series

@@ -17,6 +17,7 @@ from graphls.ops.shapes import reshape
 from graphls.source import user_location
 from graphls.tensor import Tensor
 from graphls.trace.gradients import gradient
+from graphls.trace.rewriting.functions import in_trace
 from graphls.tree import leaves, rebuild
 
 __all__ = ["jacfwd", "jacrev"]
@@ -28,7 +29,7 @@ def jacrev(fn: Callable[..., Any], grad_position: Position = 0, has_aux: bool = 
     """A function that gives the Jacobian of `fn`, by as many gradients as the outputs have elements.
 
     It has the shape of the output, then that of the input: one for each output, in the structure of the outputs, and
-    where `grad_position` is a tuple a tuple for each of them. With `has_aux` only the first output is differentiated,
+    where there are several positions a tuple for each of them. With `has_aux` only the first output is differentiated,
     and the result is a pair with the others. In a graph the gradients are one loop. Raises GraphTypeError for what is
     no function, for positions that are not there, and where no output is a float.
     """
@@ -36,10 +37,10 @@ def jacrev(fn: Callable[..., Any], grad_position: Position = 0, has_aux: bool = 
 
     def jacobian(*args: Any) -> Any:
         _check(args, grad_position, positions)
-        outputs = fn(*args)
+        outputs = in_trace(fn)(*args)
         floats = _differentiated(outputs, has_aux)
         found = [_rows(fn, args, positions, floats, i, has_aux) for i in range(len(floats))]
-        return _arranged(outputs, found, grad_position, has_aux)
+        return _arranged(outputs, found, has_aux)
 
     return compiled_outside(jacobian, fn, ("jacrev", type(grad_position), positions, has_aux))
 
@@ -70,11 +71,11 @@ def jacfwd(fn: Callable[..., Any], grad_position: Position = 0, has_aux: bool = 
 
     def jacobian(*args: Any) -> Any:
         _check(args, grad_position, positions)
-        outputs = fn(*args)
+        outputs = in_trace(fn)(*args)
         _differentiated(outputs, has_aux)
         columns = [_columns(fn, args, positions, i, has_aux) for i in range(len(positions))]
         found = [list(of_output) for of_output in zip(*columns, strict=True)]
-        return _arranged(outputs, found, grad_position, has_aux)
+        return _arranged(outputs, found, has_aux)
 
     return compiled_outside(jacobian, fn, ("jacfwd", type(grad_position), positions, has_aux))
 
@@ -118,9 +119,9 @@ def _differentiated(outputs: Any, has_aux: bool) -> list[Tensor]:
     return floats
 
 
-def _arranged(outputs: Any, found: list[list[Tensor]], position: Any, has_aux: bool) -> Any:
+def _arranged(outputs: Any, found: list[list[Tensor]], has_aux: bool) -> Any:
     """The Jacobians of each output in the structure of the float outputs, with the other outputs where there are."""
-    each = [of_output[0] if isinstance(position, int) else tuple(of_output) for of_output in found]
+    each = [of_output[0] if len(of_output) == 1 else tuple(of_output) for of_output in found]
     of = outputs[0] if has_aux else outputs
     floats = _differentiated(outputs, has_aux)
     jacobians = rebuild(of, each) if len(floats) == len(leaves(of)) else tuple(each)

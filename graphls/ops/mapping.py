@@ -11,6 +11,7 @@ from graphls.ops.movement import moveaxis
 from graphls.ops.operands import tensor_of
 from graphls.source import user_location
 from graphls.tensor import Tensor, is_tensor
+from graphls.trace.rewriting.functions import in_trace
 from graphls.tree import map_leaves
 
 __all__ = ["vmap"]
@@ -36,7 +37,8 @@ def vmap(fn: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callabl
 
         def one(carry: Any, own: list[Any]) -> tuple[Any, Any]:
             given = iter(own)
-            return carry, fn(*(x if axis is None else next(given) for x, axis in zip(args, axes, strict=True)))
+            arguments = (x if axis is None else next(given) for x, axis in zip(args, axes, strict=True))
+            return carry, in_trace(fn)(*arguments)
 
         results = scan(one, (), slices)[1]
         if not isinstance(results, (tuple, list)):

@@ -9,7 +9,7 @@ from typing import Any
 
 import graphls.ops
 from graphls.ir.types import bfloat16, bool_, float16, float32, float64, int8, int16, int32, int64, uint8
-from graphls.ops import creation, logic, lu_factors, reductions, shapes
+from graphls.ops import creation, inplace_methods, logic, lu_factors, reductions, shapes
 from graphls.ops.elementwise import cast
 from graphls.tensor import Tensor
 
@@ -26,7 +26,8 @@ _REDUCTIONS = ("all", "any", "sum", "mean", "prod", "max", "min", "std", "var")
 def methods() -> dict[str, Method]:
     """Every method by its name."""
     functions = {name: getattr(graphls.ops, name) for name in graphls.ops.__all__}
-    found = {name: f for name, f in functions.items() if inspect.isfunction(f) and _takes_tensor(f)} | _OTHERS
+    found: dict[str, Method] = {n: f for n, f in functions.items() if inspect.isfunction(f) and _takes_tensor(f)}
+    found |= _OTHERS | inplace_methods.METHODS
     return found | {name: _as_numpy_calls(found[name]) for name in _REDUCTIONS}
 
 

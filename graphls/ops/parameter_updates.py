@@ -1,18 +1,19 @@
 """What operators that update parameters share.
 
-A parameter is read in its own dtype and written in place, where the new value is cast to that; what is no parameter is
-only computed with.
+A parameter is read in its own dtype and written in place, where the new value is cast to that.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from graphls.ir.errors import GraphTypeError
 from graphls.ops.elementwise import abs, add, div, mul, sign, sub
 from graphls.ops.network import relu
 from graphls.ops.operands import float_of, state_of, tensor_of
 from graphls.ops.state import assign
 from graphls.parameter import Parameter
+from graphls.source import user_location
 from graphls.tensor import Symbol, Tensor
 
 
@@ -29,8 +30,14 @@ def value_of(x: Any) -> Tensor:
 
 
 def written(x: Any, value: Tensor) -> Tensor:
-    """A new value, which a parameter takes."""
-    return value if _parameter(x) is None else assign(x, value)
+    """A new value, which a parameter takes; raises GraphTypeError for what is no parameter, such as a slice of one."""
+    if _parameter(x) is None:
+        message = (
+            f"What an operator updates is a Parameter, not {tensor_of(x).type}, whose value nothing would keep; give "
+            "a Parameter itself (inside vmap there are slices only)."
+        )
+        raise GraphTypeError(message, user_location())
+    return assign(x, value)
 
 
 def moved(x: Any, step: Tensor) -> Tensor:

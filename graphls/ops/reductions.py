@@ -12,7 +12,7 @@ from graphls.ops.logic import bool_of
 from graphls.ops.logic import where as chosen
 from graphls.ops.operands import Axis, apply, axes_of, axis_of, float_of, in_single, tensor_of
 from graphls.ops.roots import root
-from graphls.ops.shapes import gather_elements, reshape, squeeze
+from graphls.ops.shapes import reshape
 from graphls.ops.spellings import with_spellings
 from graphls.source import user_location
 from graphls.tensor import Tensor
@@ -110,12 +110,9 @@ def _with_position(
         return extreme(x, initial=initial), position(x)
     if not isinstance(axis, int):
         raise GraphTypeError(f"{name} takes one axis, not {axis!r}; use a{name} for several.", user_location())
-    if not x.ndim:
-        return extreme(x, axis, keepdims, initial=initial), position(x, axis, keepdims)
-    place = position(x, axis, keepdims=True)
-    found = gather_elements(x, axis, place)
-    found = found if initial is None else _LARGER[name](found, cast(initial, x.dtype))
-    return (found, place) if keepdims else (squeeze(found, axis), squeeze(place, axis))
+    at = axis_of(axis, x.ndim)
+    found = apply(name, x, axis=(at,), keepdims=bool(keepdims), ties="first")
+    return found if initial is None else _LARGER[name](found, cast(initial, x.dtype)), position(x, at, keepdims)
 
 
 _LARGER: dict[str, Callable[[Any, Any], Tensor]] = {"max": maximum, "min": minimum}

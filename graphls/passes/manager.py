@@ -8,7 +8,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
+from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -124,7 +124,18 @@ def _timed(name: str, each: Pass, graph: Graph) -> Stage:
     made = each.run(graph)
     if not isinstance(made, Graph):
         raise GraphTypeError(f"The pass {each.name!r} returned {type(made).__name__} and must return a Graph.")
+    if not getattr(each, "proves_writes", False):
+        made = _with_proven_marks(graph, made)
     return Stage(name, made, time.perf_counter() - start)
+
+
+def _with_proven_marks(before: Graph, after: Graph) -> Graph:
+    """The graph without marks `in place` that a pass took over though it has changed the nodes they were proven for."""
+    marked = {write.state for write in before.writes if write.in_place}
+    if not marked or before.nodes == after.nodes:
+        return after
+    writes = (replace(w, in_place=w.in_place and w.state not in marked) for w in after.writes)
+    return after.replace(writes=tuple(writes))
 
 
 def _verify(graph: Graph, maker: str, typed: set[Node]) -> None:

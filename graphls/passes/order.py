@@ -39,6 +39,7 @@ class Order:
     """
 
     name = "order"
+    proves_writes = True
 
     def run(self, graph: Graph) -> Graph:
         """The graph with its remaining edges and its writes marked."""

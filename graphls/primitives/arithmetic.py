@@ -92,13 +92,17 @@ class Pow(FloatElementwise):
         return np.power(x, y)
 
     def vjp(self, e: Builder, g: Value, x: Value, y: Value, out: Value) -> Any:
-        """The slope of x ** 0 is 0 at x = 0, too, and that of 0 ** y by y is 0 for every y from 0 on."""
-        zero = e.constant(0.0, x.type.dtype)
+        """The slope of x ** 0 is 0 at x = 0, too, and that of 0 ** y by y is 0 for every y from 0 on.
+
+        Other numbers in place of 0 come by arithmetic, as an exponent that stays one number has a quicker kernel, and a
+        selection would take longer than both. The difference keeps the sign of -0.0.
+        """
+        dtype = x.type.dtype
+        zero = e.constant(0.0, dtype)
         is_zero = e.equal(x, zero)
-        lower = e.where(e.logical_and(is_zero, e.equal(y, zero)), zero, e.sub(y, 1.0))
-        gx = e.mul(g, e.mul(y, e.pow(x, lower)))
-        is_flat = e.logical_and(is_zero, e.greater_equal(y, zero))
-        safe = e.where(is_flat, e.constant(1.0, x.type.dtype), x)
+        no_pole = e.sub(x, e.cast(e.logical_and(is_zero, e.equal(y, zero)), dtype=dtype))
+        gx = e.mul(g, e.mul(y, e.pow(no_pole, e.sub(y, 1.0))))
+        safe = e.add(x, e.cast(e.logical_and(is_zero, e.greater_equal(y, zero)), dtype=dtype))
         return gx, e.mul(g, e.mul(out, e.log(safe)))
 
 

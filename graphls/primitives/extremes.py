@@ -1,4 +1,4 @@
-"""The larger and the smaller of two."""
+"""The larger and the smaller of two, and the largest and the smallest along axes."""
 
 from __future__ import annotations
 
@@ -9,11 +9,24 @@ import numpy as np
 from graphls.ir.build import Builder
 from graphls.ir.errors import GraphValueError
 from graphls.ir.graph import Value
-from graphls.ir.types import Type
+from graphls.ir.types import Type, int32, int64
 from graphls.primitives.arithmetic import INTEGERS, PAIRS
-from graphls.primitives.primitive import Array, Elementwise, f32, sample
+from graphls.primitives.primitive import Array, Elementwise, f32, normalise_axes, of, sample
+from graphls.primitives.reduction import (
+    FULL,
+    Axes,
+    Reduction,
+    any_true,
+    reduce,
+    require_elements,
+    require_numbers,
+    restored,
+)
 
-TIES = ("shared", "first")
+
+def _check_ties(name: str, ties: str) -> None:
+    if ties not in ("shared", "first"):
+        raise GraphValueError(f"The 'ties' of {name} are 'shared' or 'first', not {ties!r}.")
 
 
 class OneOfTwo(Elementwise, abstract=True):
@@ -27,8 +40,7 @@ class OneOfTwo(Elementwise, abstract=True):
     samples = (*PAIRS, *INTEGERS, sample(f32(2, 3), f32(3), ties="first"))
 
     def infer(self, *types: Type, ties: str = "shared") -> Type:
-        if ties not in TIES:
-            raise GraphValueError(f"The 'ties' of {self.name} are 'shared' or 'first', not {ties!r}.")
+        _check_ties(self.name, ties)
         return super().infer(*types)
 
 
@@ -71,3 +83,73 @@ def _shared(e: Builder, g: Value, x: Value, y: Value, x_loses: str, y_loses: str
 def _to_first(e: Builder, g: Value, x: Value, y: Value, first_wins: str) -> tuple[Value, Value]:
     zero = e.constant(0.0, g.type.dtype)
     return e.where(getattr(e, f"{first_wins}_equal")(x, y), g, zero), e.where(getattr(e, first_wins)(y, x), g, zero)
+
+
+class Extreme(Reduction, abstract=True):
+    """The largest or smallest element along axes, nan where one is.
+
+    `ties` says who gets the gradient of equal ones: "shared" gives an even share to each, and nan where one is nan;
+    "first" gives it to the first of them along one axis, or to the first nan.
+    """
+
+    half = "exact"
+    samples = (
+        *FULL,
+        sample(f32(2, 3, 4), axis=(1,), ties="first"),
+        sample(f32(3, 4), axis=(-1,), keepdims=True, ties="first"),
+        sample(of(int32, 2, 3), axis=(0,)),
+        sample(of(int64, 5)),
+    )
+
+    def infer(self, x: Type, axis: Axes = None, keepdims: bool = False, ties: str = "shared") -> Type:
+        require_numbers(self.name, x)
+        require_elements(self.name, x, axis)
+        _check_ties(self.name, ties)
+        if ties == "first" and len(normalise_axes(axis, x.rank)) != 1:
+            raise GraphValueError(f"{self.name} finds the first of equal elements along one axis, not {axis}.")
+        return super().infer(x, axis, keepdims)
+
+    def vjp(
+        self, e: Builder, g: Value, x: Value, y: Value, axis: Axes = None, keepdims: bool = False, ties: str = "shared"
+    ) -> Any:
+        wide = restored(e, g, x, axis)
+        if ties == "first":
+            return e.mul(wide, e.cast(_is_first(e, self.name, x, axis), dtype=g.type.dtype))
+        found = e.cast(e.equal(x, restored(e, y, x, axis)), dtype=g.type.dtype)
+        return e.mul(e.div(wide, e.sum(found, axis=axis, keepdims=True)), found)
+
+
+def _is_first(e: Builder, name: str, x: Value, axis: Axes) -> Any:
+    """Whether an element is the one at the position of the extreme: cheaper than to scatter the gradient there."""
+    (at,) = normalise_axes(axis, x.type.rank)
+    places = np.arange(x.type.shape[at]).reshape([-1 if i == at else 1 for i in range(x.type.rank)])
+    return e.equal(getattr(e, f"arg{name}")(x, axis=at, keepdims=True), e.constant(places))
+
+
+class Max(Extreme):
+    """The largest number along axes, nan where one is; see `Extreme` for ties."""
+
+    def numpy(self, x: Array, axis: Axes = None, keepdims: bool = False, ties: str = "shared") -> Array:
+        return np.asarray(np.max(x, axis=axis, keepdims=keepdims))
+
+    def onnx(self, e: Any, x: str, axis: Axes = None, keepdims: bool = False, ties: str = "shared") -> Any:
+        return _with_nans(e, "ReduceMax", x, axis, keepdims)
+
+
+class Min(Extreme):
+    """The smallest number along axes, nan where one is; see `Extreme` for ties."""
+
+    def numpy(self, x: Array, axis: Axes = None, keepdims: bool = False, ties: str = "shared") -> Array:
+        return np.asarray(np.min(x, axis=axis, keepdims=keepdims))
+
+    def onnx(self, e: Any, x: str, axis: Axes = None, keepdims: bool = False, ties: str = "shared") -> Any:
+        return _with_nans(e, "ReduceMin", x, axis, keepdims)
+
+
+def _with_nans(e: Any, operator: str, x: str, axis: Axes, keepdims: bool) -> str:
+    """An extreme that is nan where an element is, of which the CPU's kernels lose most."""
+    found = reduce(e, operator, x, axis, keepdims)
+    if not e.in_types[0].dtype.is_float or not normalise_axes(axis, e.in_types[0].rank):
+        return found
+    is_nan = any_true(e, e.IsNaN(x), axis, keepdims)
+    return str(e.Where(is_nan, e.scalar(np.nan), found))

@@ -11,7 +11,7 @@ from graphls.ir.build import Builder
 from graphls.ir.graph import Value
 from graphls.ir.types import Type, float32, int32, int64, uint8
 from graphls.primitives.primitive import Array, Primitive, f32, float_elements, normalise_axis, of, sample
-from graphls.primitives.reduction import any_true, reduce, reduced_shape, require_elements, require_numbers
+from graphls.primitives.reduction import reduce, reduced_shape, require_elements, require_numbers
 
 
 class Position(Primitive, abstract=True):
@@ -51,8 +51,11 @@ def _position(e: Any, operator: str, x: str, axis: int, keepdims: bool) -> str:
     if not dtype.is_float:
         return str(found)
     is_nan = e.IsNaN(x)
-    first_nan = e.ArgMax(e.cast(is_nan, float32), **options)
-    return str(e.Where(any_true(e, is_nan, (axis,), keepdims), first_nan, found))
+    first_nan = e.ArgMax(e.cast(is_nan, float32), axis=axis, keepdims=1)
+    has_nan = e.GatherElements(is_nan, first_nan, axis=axis)
+    if not keepdims:
+        first_nan, has_nan = (e.Squeeze(name, e.ints([axis])) for name in (first_nan, has_nan))
+    return str(e.Where(has_nan, first_nan, found))
 
 
 class Argmax(Position):

@@ -25,7 +25,7 @@ from graphls.primitives.primitive import (
 
 Axes = tuple[int, ...] | None
 
-_FULL = (
+FULL = (
     sample(f32(2, 3, 4)),
     sample(f32(2, 3, 4), axis=(1,)),
     sample(f32(2, 3, 4), axis=(-1, 0), keepdims=True),
@@ -83,7 +83,7 @@ def require_numbers(name: str, x: Type) -> None:
 class Sum(Reduction):
     """The sum along axes, 0 over none; any numbers, integers wrap."""
 
-    samples = _FULL + EMPTY + INTEGERS
+    samples = FULL + EMPTY + INTEGERS
 
     def infer(self, x: Type, axis: Axes = None, keepdims: bool = False) -> Type:
         require_numbers(self.name, x)
@@ -102,7 +102,7 @@ class Sum(Reduction):
 class Mean(Reduction):
     """The mean of floats along axes, nan over none."""
 
-    samples = _FULL + EMPTY
+    samples = FULL + EMPTY
 
     def infer(self, x: Type, axis: Axes = None, keepdims: bool = False) -> Type:
         require_float(self.name, x)
@@ -126,52 +126,6 @@ def _scaled(e: Builder, g: Value, factor: float) -> Any:
     if not dtype.is_half:
         return e.mul(g, factor)
     return e.cast(e.mul(e.cast(g, dtype=float32), factor), dtype=dtype)
-
-
-class Extreme(Reduction, abstract=True):
-    """The largest or smallest element along axes."""
-
-    half = "exact"
-    samples = (*_FULL, sample(of(int32, 2, 3), axis=(0,)), sample(of(int64, 5)))
-
-    def infer(self, x: Type, axis: Axes = None, keepdims: bool = False) -> Type:
-        require_numbers(self.name, x)
-        require_elements(self.name, x, axis)
-        return super().infer(x, axis, keepdims)
-
-    def vjp(self, e: Builder, g: Value, x: Value, y: Value, axis: Axes = None, keepdims: bool = False) -> Any:
-        found = e.cast(e.equal(x, restored(e, y, x, axis)), dtype=g.type.dtype)
-        share = e.div(restored(e, g, x, axis), e.sum(found, axis=axis, keepdims=True))
-        return e.mul(share, found)
-
-
-class Max(Extreme):
-    """The largest number along axes, nan where one is; equal ones share the gradient."""
-
-    def numpy(self, x: Array, axis: Axes = None, keepdims: bool = False) -> Array:
-        return np.asarray(np.max(x, axis=axis, keepdims=keepdims))
-
-    def onnx(self, e: Any, x: str, axis: Axes = None, keepdims: bool = False) -> Any:
-        return _with_nans(e, "ReduceMax", x, axis, keepdims)
-
-
-class Min(Extreme):
-    """The smallest number along axes, nan where one is; equal ones share the gradient."""
-
-    def numpy(self, x: Array, axis: Axes = None, keepdims: bool = False) -> Array:
-        return np.asarray(np.min(x, axis=axis, keepdims=keepdims))
-
-    def onnx(self, e: Any, x: str, axis: Axes = None, keepdims: bool = False) -> Any:
-        return _with_nans(e, "ReduceMin", x, axis, keepdims)
-
-
-def _with_nans(e: Any, operator: str, x: str, axis: Axes, keepdims: bool) -> str:
-    """An extreme that is nan where an element is, of which the CPU's kernels lose most."""
-    found = reduce(e, operator, x, axis, keepdims)
-    if not e.in_types[0].dtype.is_float or not normalise_axes(axis, e.in_types[0].rank):
-        return found
-    is_nan = any_true(e, e.IsNaN(x), axis, keepdims)
-    return str(e.Where(is_nan, e.scalar(np.nan), found))
 
 
 def any_true(e: Any, x: str, axis: Axes, keepdims: bool) -> str:

@@ -106,7 +106,7 @@ class Atan2(FloatElementwise):
 
     def vjp(self, e: Builder, g: Value, y: Value, x: Value, out: Value) -> Any:
         """x and -y over x ** 2 + y ** 2, whose squares are of numbers of 1 at most; 0 at (0, 0)."""
-        scale = _scale(e, e.maximum(e.abs(x), e.abs(y)))
+        scale = _scale(e, _safe(e, e.maximum(e.abs(x), e.abs(y))))
         wide, high = e.div(x, scale), e.div(y, scale)
         share = e.div(e.div(g, scale), _safe(e, e.add(e.square(wide), e.square(high))))
         return e.mul(share, wide), e.neg(e.mul(share, high))
@@ -123,10 +123,9 @@ class Atan2(FloatElementwise):
 
 
 def _scale(e: Builder, size: Value) -> Any:
-    """A size as a finite number that is not 0, of which second derivatives take no notice."""
+    """A size as a finite number, of which second derivatives take no notice."""
     dtype = size.type.dtype
-    largest = e.constant(6e4 if dtype is float16 else 1e30, dtype)
-    return e.stop_gradient(_safe(e, e.minimum(size, largest)))
+    return e.stop_gradient(e.minimum(size, e.constant(6e4 if dtype is float16 else 1e30, dtype)))
 
 
 def _safe(e: Builder, x: Value) -> Any:

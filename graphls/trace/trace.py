@@ -125,7 +125,10 @@ STRANGER = (
 
 
 class _Place:
-    """Marks where a tensor stands in the outputs of a traced function."""
+    """Marks where a tensor stands in the outputs of a traced function, and stays itself when these are copied."""
+
+    def __reduce__(self) -> str:
+        return "_PLACE"
 
     def __repr__(self) -> str:
         return "<tensor>"

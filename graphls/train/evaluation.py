@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from graphls.api import Compiled, cache_of
+from graphls.api import Compiled
+from graphls.compile_cache import cache_of
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.nn.cell import Cell
 from graphls.nn.wrappers import WithEvalCell

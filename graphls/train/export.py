@@ -8,8 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from graphls.configuration import Configuration
 from graphls.ir.errors import GraphTypeError, GraphValueError
-from graphls.nn.cell import Cell, Configuration
+from graphls.nn.cell import Cell
 from graphls.sharing import COMPILING
 from graphls.source import checked, user_location
 

@@ -9,7 +9,8 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from graphls.api import CompileCache, Compiled, cache_of
+from graphls.api import Compiled
+from graphls.compile_cache import CompileCache, cache_of
 from graphls.ir.errors import GraphlsError
 from graphls.nn.cell import Cell
 from graphls.nn.optimizers import Optimizer
@@ -70,6 +71,14 @@ class TrainRunner:
         self.skips = isinstance(network, TrainOneStepWithLossScaleCell)
         self.watch = OverflowWatch()
         self._progress = 0, Clock(), 0, 1
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What a copy takes over: everything but steps and how far they are."""
+        return {**self.__dict__, "repeated": None, "_progress": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.repeated, self._progress = WeakKeyDictionary(), (0, Clock(), 0, 1)
 
     def completed(self) -> int:
         """How many steps are complete, also where a Ctrl-C has come between a step and whoever counts."""

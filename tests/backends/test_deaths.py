@@ -122,3 +122,13 @@ def test_gradients_of_a_convolution_that_only_an_update_reads_have_no_fence() ->
 
     alone, updated = graphls.compile(gradient, X, W), graphls.compile(update, X, W, Tensor(P))
     assert operators(alone).count("Reshape") == operators(updated).count("Reshape")
+
+
+def test_a_loop_whose_results_nothing_needs_is_left_out() -> None:
+    def step(x: Any) -> Any:
+        ops.scan(lambda carry, row: (carry, None), ops.zeros((), x.dtype), x)
+        return ops.vmap(lambda row: row * 2)(x) + 1
+
+    x = np.ones((2, 3), np.float32)
+    for passes in ("gradient", "gradient, fold, order", "gradient, merge, cse, order, fold, order, factor"):
+        np.testing.assert_array_equal(graphls.compile(step, x, passes=passes)(x).asnumpy(), x * 2 + 1)

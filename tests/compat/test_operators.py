@@ -293,3 +293,55 @@ def test_a_tensor_in_a_loop_is_a_warning(eager: None) -> None:
     gl.context.set_context(mode=gl.context.GRAPH_MODE)
     with pytest.warns(UserWarning, match="in the function of a loop is not shown"):
         assert Net()(Tensor([1.0, 2.0])).tolist() == 4.0
+
+
+def test_updates_of_rows() -> None:
+    from graphls.compat import sparse_updates as sparse
+
+    rows, grad = np.array([2, 0, 2]), np.array([[1.0, 2.0], [3.0, -1.0], [0.5, 0.5]], np.float32)
+    dense = np.zeros((4, 2), np.float32)
+    np.add.at(dense, rows, grad)
+    touched = np.array([True, False, True, False])[:, None]
+    start = RANDOM.normal(size=(4, 2)).astype(np.float32)
+
+    def states(*values: Any) -> list[gl.Parameter]:
+        return [gl.Parameter(np.array(value), name=f"p{i}") for i, value in enumerate(values)]
+
+    def run(operator: Any, *inputs: Any, held: int) -> list[Any]:
+        class Net(nn.Cell):
+            def __init__(self) -> None:
+                super().__init__()
+                self.states = gl.ParameterTuple(inputs[:held])
+
+            def construct(self, grad: Any, rows: Any) -> Any:
+                return operator(*self.states, *inputs[held:], grad, rows)
+
+        given = Net()(Tensor(grad), Tensor(rows))
+        for one, state in zip(given, inputs, strict=False):
+            np.testing.assert_array_equal(one.asnumpy(), state.asnumpy())
+        return [state.asnumpy() for state in inputs[:held]]
+
+    ones = np.ones((4, 2), np.float32)
+    squares = ones + dense**2
+    found = run(sparse.SparseApplyAdagrad(0.1), *states(start, ones), held=2)
+    np.testing.assert_allclose(found[0], start - 0.1 * dense / np.sqrt(squares), rtol=1e-5)
+    np.testing.assert_allclose(found[1], squares, rtol=1e-5)
+    found = run(sparse.SparseApplyAdagradV2(0.1, 0.5, update_slots=False), *states(start, ones), held=2)
+    np.testing.assert_allclose(found[0], start - 0.1 * dense / 1.5, rtol=1e-5)
+    found = run(sparse.FusedSparseFtrl(0.1, 0.01, 0.02, -0.5), *states(start, ones, 0 * ones), held=3)
+    linear = dense - (np.sqrt(squares) - 1) / 0.1 * start
+    solved = np.sign(linear) * np.maximum(np.abs(linear) - 0.01, 0) / -(np.sqrt(squares) / 0.1 + 0.04)
+    np.testing.assert_allclose(found[0], np.where(touched, solved, start), rtol=1e-4, atol=1e-6)
+    found = run(sparse.SparseApplyProximalAdagrad(), *states(start, ones), 0.1, 0.01, 0.02, held=2)
+    rate = 0.1 / np.sqrt(squares)
+    stepped = start - rate * dense
+    stepped = np.sign(stepped) * np.maximum(np.abs(stepped) - rate * 0.01, 0) / (1 + rate * 0.02)
+    np.testing.assert_allclose(found[0], np.where(touched, stepped, start), rtol=1e-4, atol=1e-6)
+    settings = (Tensor(0.9), Tensor(0.999), 0.1, 0.9, 0.999, 1e-8)
+    m, v = 0.9 * ones + 0.1 * dense, 0.999 * ones + 0.001 * dense**2
+    moved = start - 0.1 * np.sqrt(1 - 0.999) / (1 - 0.9) * m / (np.sqrt(v) + 1e-8)
+    found = run(sparse.FusedSparseAdam(), *states(start, ones, ones), *settings, held=3)
+    np.testing.assert_allclose(found[0], moved, rtol=1e-3, atol=1e-5)
+    found = run(sparse.FusedSparseLazyAdam(), *states(start, ones, ones), *settings, held=3)
+    np.testing.assert_allclose(found[0], np.where(touched, moved, start), rtol=1e-3, atol=1e-5)
+    np.testing.assert_allclose(found[1], np.where(touched, m, ones), rtol=1e-5)

@@ -76,7 +76,8 @@ def compared(
     suspects = [i for i, e in enumerate(exact.results) if not (_agree(found[i], e) and _agree(expected[i], e))]
     if not suspects:
         return ""
-    noisy = [Wide(graph, inputs, states, np.random.default_rng(i)) for i in range(NOISES)]
+    noisy = [Wide(graph, inputs, states, rounds=True)]
+    noisy += [Wide(graph, inputs, states, np.random.default_rng(i)) for i in range(NOISES)]
     shaky = unreliable(graph, exact, noisy)
     values = [*graph.outputs, *(w.value for w in graph.writes)]
     sure = [i for i in suspects if values[i] not in shaky]

@@ -138,14 +138,21 @@ def _product_of_matrices(rng: Random, x: Any, y: Any) -> Any:
     return ops.matmul(rows, ops.reshape(ops.cast(columns, x.dtype), (count, 2))) * 0.3
 
 
+def _some(size: int) -> int:
+    """A number of elements; raises ValueError for none, as there is then no index either."""
+    if not size:
+        raise ValueError("no elements")
+    return size
+
+
 def _taken(rng: Random, x: Any, indices: Any) -> Any:
     axis = axis_of(rng, x)
-    return ops.gather(x, ops.abs(indices) % max(1, x.shape[axis]), axis % len(x.shape))
+    return ops.gather(x, ops.abs(indices) % _some(x.shape[axis]), axis % len(x.shape))
 
 
 def _scattered(rng: Random, x: Any, indices: Any) -> Any:
     rows = ops.reshape(indices, (-1,))
-    rows = ops.abs(rows) % max(1, x.shape[0])
+    rows = ops.abs(rows) % _some(x.shape[0])
     updates = ops.cast(ops.ones((rows.shape[0], *x.shape[1:]), x.dtype), x.dtype) * 0.5
     name = rng.choice(("add", "sub", "max", "min", "mul"))
     return getattr(ops, f"tensor_scatter_{name}")(x, ops.reshape(rows, (-1, 1)), updates)
@@ -159,7 +166,7 @@ def _segments(rng: Random, x: Any, indices: Any) -> Any:
 
 def _embedded(rng: Random, x: Any, indices: Any) -> Any:
     table = ops.reshape(x, (x.shape[0], -1))
-    return ops.embedding(ops.abs(indices) % max(1, x.shape[0]), table)
+    return ops.embedding(ops.abs(indices) % _some(x.shape[0]), table)
 
 
 def _lost(rng: Random, x: Any, y: Any) -> Any:

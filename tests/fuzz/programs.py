@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from graphls import GraphlsError, Parameter, Tensor, nn, ops
+from graphls.tree import leaves
 from tests.fuzz import operations as tables
 
 LARGEST, RANK = 400, 5
@@ -82,11 +83,12 @@ class RandomCell(nn.Cell):
             return Growing(Random(seed), values).grow(steps).scalar()
 
         def slope(*values: Any) -> Any:
-            return sum((ops.sum(ops.cast(g, "float32") ** 2) for g in ops.grad(loss, positions)(*values)), start=0.0)
+            gradients = leaves(ops.grad(loss, positions)(*values))
+            return sum((ops.sum(ops.cast(g, "float32") ** 2) for g in gradients), start=0.0)
 
         value, gradients = ops.value_and_grad(slope if self.kind == "second" else loss, positions)(*given)
-        made = Growing(rng, [*given, value, *gradients]).grow(3)
-        made.wanted = [value, *gradients]
+        made = Growing(rng, [*given, value, *leaves(gradients)]).grow(3)
+        made.wanted = [value, *leaves(gradients)]
         return made
 
 

@@ -23,9 +23,10 @@ RANGE = {float16: (6e-8, 65000.0), bfloat16: (1e-37, 3e38)}
 class Wide:
     """One run of a graph in which every float is a float64.
 
-    `noise` draws the error of each result, as large as one rounding in the dtype that the graph has there.
-    `results` are the outputs and then the written states. `decisions` are, by value, all integers and truth values
-    that it had, and `lost` the values that do not fit their dtype, so that rounding may change them by any factor.
+    `noise` draws the error of each result, as large as one rounding in the dtype that the graph has there; with
+    `rounds` each result is rounded to that dtype, which may make it zero. `results` are the outputs and then the
+    written states. `decisions` are, by value, all integers and truth values that it had, and `lost` the values that do
+    not fit their dtype, so that rounding may change them by any factor.
     """
 
     def __init__(
@@ -34,8 +35,10 @@ class Wide:
         inputs: Sequence[Array],
         states: Mapping[str, Array],
         noise: np.random.Generator | None = None,
+        rounds: bool = False,
     ) -> None:
         self.noise = noise
+        self.rounds = rounds
         self.decisions: dict[Value, list[Array]] = {}
         self.lost: set[Value] = set()
         self.env: dict[Value, Array] = {}
@@ -63,6 +66,8 @@ class Wide:
         self.env[value] = array
 
     def rounded(self, array: Array, dtype: DType) -> Array:
+        if self.rounds:
+            return array.astype(dtype.numpy).astype(np.float64)
         if self.noise is None:
             return array
         smallest = 6e-8 if dtype is float16 else 0.0

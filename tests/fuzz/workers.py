@@ -21,6 +21,7 @@ from typing import Any
 from graphls.ir.text import dump
 from tests.fuzz.judge import FAULTS, judge
 from tests.fuzz.programs import program
+from tests.fuzz.reduce import reduce_program
 
 PATIENCE = 120.0
 """Seconds after which a program counts as hung."""
@@ -125,10 +126,9 @@ def run(seed: int, count: int, jobs: int, reduces: bool) -> int:
 
 
 def reduced(found: Found) -> str:
-    """The smallest graph that ends as the program did, as text."""
-    from tests.fuzz.reduce import reduce_program
-
-    return dump(reduce_program(found.seed, found.outcome))
+    """The smallest graph that ends as the program did, as text with the passes that it still goes through."""
+    graph, passes = reduce_program(found.seed, found.outcome)
+    return f"{dump(graph)}// passes: {passes}\n"
 
 
 def main(arguments: list[str] | None = None) -> int:

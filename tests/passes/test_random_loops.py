@@ -52,16 +52,16 @@ def check(seed: int, order: int, backend: str, passes: Any = None) -> None:
         np.testing.assert_allclose(found.asnumpy() / size, wanted.asnumpy() / size, rtol=0, atol=1e-9)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(3))
 def test_a_program_and_its_derivatives_are_those_of_the_unrolled_one(seed: int) -> None:
     check(seed, order=2, backend="numpy")
 
 
-@pytest.mark.parametrize("seed", range(9, 12))
+@pytest.mark.parametrize("seed", range(9, 11))
 def test_no_pass_is_needed_for_it(seed: int) -> None:
     check(seed, order=2, backend="numpy", passes="gradient")
 
 
-@pytest.mark.parametrize("seed", range(12, 16))
+@pytest.mark.parametrize("seed", range(12, 14))
 def test_the_same_holds_on_onnx_runtime(seed: int) -> None:
     check(seed, order=1, backend="onnxruntime")

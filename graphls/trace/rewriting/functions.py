@@ -78,7 +78,8 @@ def _code(function: FunctionType) -> CodeType | None:
         return known[1]
     new = None if _is_foreign(code.co_filename) or "@flow" in code.co_freevars else _new_code(function)
     key = id(code)
-    _codes[key] = weakref.ref(code, lambda _: _codes.pop(key, None)), new
+    codes = _codes  # at the end of the process the module's own names are gone
+    codes[key] = weakref.ref(code, lambda _: codes.pop(key, None)), new
     return new
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from graphls.api import CompileCache
+from graphls.compile_cache import CompileCache
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.files import write_text
 from graphls.ir.text import dump
