@@ -33,7 +33,7 @@ PAIRS = ds.GeneratorDataset([(1, 2)], ["a", "b"])
         (lambda: ds.GeneratorDataset(ITEMS, schema="none.json"), OSError, "'none.json' cannot be read"),
         (lambda: ds.GeneratorDataset(ITEMS, "x", num_samples=-1), ValueError, "Input num_samples is not within"),
         (lambda: ds.GeneratorDataset(ITEMS, "x", num_samples=2.0), TypeError, "Argument num_samples with value"),
-        (lambda: ds.GeneratorDataset(ITEMS, "x", num_parallel_workers=0), ValueError, "exceeds the boundary|is not within"),
+        (lambda: ds.GeneratorDataset(ITEMS, "x", num_parallel_workers=0), ValueError, "exceeds the boundary"),
         (lambda: ds.GeneratorDataset(ITEMS, "x", shuffle="yes"), TypeError, "Argument shuffle with value"),
         (
             lambda: ds.GeneratorDataset(ITEMS, "x", shuffle=True, sampler=[1]),
