@@ -9,7 +9,7 @@ FREE = $(RUN) -m pip uninstall --quiet --quiet --yes onnxruntime onnxruntime-tra
 # PIP_CONSTRAINT pins what builds the package, too.
 INSTALL = PIP_CONSTRAINT=constraints.txt $(RUN) -m pip install --quiet --disable-pip-version-check --editable
 
-.PHONY: demo test test-training lint bench docs fuzz clean
+.PHONY: demo test test-training lint bench docs fuzz neighbours clean
 
 demo: $(VENV)/.installed-demo
 	$(RUN) examples/digits.py
@@ -36,6 +36,12 @@ docs: $(VENV)/.installed-test
 
 fuzz: $(VENV)/.installed-test
 	$(RUN) -m tests.fuzz
+	$(RUN) -m tests.fuzz programs --count 10000
+
+# Which operators have met, so that models in which others meet are tried first.
+neighbours: $(VENV)/.installed-test
+	$(RUN) -m pytest -q -p tests.neighbours
+	$(RUN) -m tests.neighbours --count 1000
 	$(RUN) -m tests.kills
 
 $(VENV)/.installed-demo: $(PACKAGES) | $(RUN)

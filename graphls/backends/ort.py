@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from graphls.backends.failures import Torn, failed_node, states_before_an_index, states_behind
+from graphls.backends.guard import first_line, open_guarded
 from graphls.backends.host import HostValues
 from graphls.backends.kernel_checks import is_right
 from graphls.backends.onnx import Lowered, exchanged, lower, trust_kernels
@@ -119,27 +120,21 @@ class OrtSession(Session):
         self.session = self._session(serialised(self.lowered.model))
 
     def _session(self, model: bytes) -> Any:
-        try:
-            session = self.runtime.InferenceSession(model, self._options(), providers=[PROVIDERS[self.device]])
-        except Exception as error:
-            raise GraphRuntimeError(f"ONNX Runtime refused the step: {_first_line(error)}") from error
+        session = open_guarded(self.runtime, self.lowered.model, self.device, lambda level: self._opened(model, level))
         check_provider(session, self.device)
         return session
+
+    def _opened(self, model: bytes, level: Any) -> Any:
+        options = self._options()
+        options.graph_optimization_level = level
+        return self.runtime.InferenceSession(model, options, providers=[PROVIDERS[self.device]])
 
     def _options(self) -> Any:
         options = self.runtime.SessionOptions()
         options.log_severity_level = 4  # what is worth telling is raised
         if self.outside:
             options.add_external_initializers(list(self.outside), list(self.outside.values()))
-        options.graph_optimization_level = self._optimization_level(len(self.lowered.model.graph.node))
         return options
-
-    def _optimization_level(self, nodes: int) -> Any:
-        """All of the runtime's own optimizations; fewer for large graphs, on which they take quadratic time."""
-        level = self.runtime.GraphOptimizationLevel
-        if nodes > 10_000:
-            return level.ORT_DISABLE_ALL
-        return level.ORT_ENABLE_BASIC if nodes > 4000 else level.ORT_ENABLE_ALL
 
     def step(self, inputs: Inputs) -> list[Any]:
         """One step; the outputs as arrays on the CPU, as DeviceBuffers elsewhere."""
@@ -171,14 +166,14 @@ class OrtSession(Session):
             self.complete(self.session._sess.run_with_iobinding, (binding._iobinding, None))
         except Exception as error:
             self._mark_torn(error)
-            raise GraphRuntimeError(f"ONNX Runtime could not run the step: {_first_line(error)}") from error
+            raise GraphRuntimeError(f"ONNX Runtime could not run the step: {first_line(error)}") from error
 
     def _mark_torn(self, error: Exception) -> None:
         """Let no step go on from states that this one may have written before it failed."""
         node = failed_node(error, self.lowered.origins)
         intact = set() if node is None else states_behind(self.graph, node)
         for name in self.in_place - intact:
-            self.parameters[name].storage.replace(Torn(name, _first_line(error)))
+            self.parameters[name].storage.replace(Torn(name, first_line(error)))
 
     def _bind_input(self, binding: Any, name: str, dtype: Any, array: Any) -> None:
         if isinstance(array, DeviceBuffer):
@@ -254,7 +249,3 @@ def _wider(value: Value) -> Any:
     """The NumPy dtype in which a value crosses the border of the model, or None where that is its own."""
     kind = exchanged(value.type)
     return None if kind == value.type else kind.dtype.numpy
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().splitlines()[0]

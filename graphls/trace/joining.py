@@ -15,7 +15,7 @@ from graphls.ir.types import DType
 from graphls.parameter import Parameter
 from graphls.tensor import Symbol, Tensor, array_of, is_tensor
 from graphls.trace.states import Scratch, StateSymbol
-from graphls.tree import structure
+from graphls.tree import leaves, structure
 
 if TYPE_CHECKING:
     from graphls.trace.tracer import Tracer
@@ -136,6 +136,7 @@ class _Join:
         """Two nests of one structure; raises Unjoinable for others."""
         if a is b:
             return lambda _: a
+        a, b = _as_flag(a, b), _as_flag(b, a)
         if isinstance(a, (tuple, list, dict)) or isinstance(b, (tuple, list, dict)):
             if type(a) is not type(b) or structure(a) != structure(b):
                 raise Unjoinable("Both answers of a condition must give{name} results of the same structure.")
@@ -235,6 +236,12 @@ def _resolved(leaf: Any) -> Any:
     if not isinstance(leaf, StateSymbol):
         return leaf
     return leaf.parameter if not isinstance(leaf.parameter, Scratch) else leaf
+
+
+def _as_flag(given: Any, other: Any) -> Any:
+    """Beside a bool, what an optimizer gives, a tuple of bools, is whether all of these are true."""
+    flags = leaves(given) if isinstance(given, tuple) and isinstance(other, bool) else []
+    return all(flags) if flags and all(isinstance(flag, bool) for flag in flags) else given
 
 
 def _is_number(item: Any) -> bool:

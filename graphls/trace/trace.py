@@ -22,7 +22,7 @@ from graphls.trace.branches import explore
 from graphls.trace.frames import Frame
 from graphls.trace.results import check_results
 from graphls.trace.rewriting.functions import rewritten
-from graphls.trace.states import copies
+from graphls.trace.states import StateSymbol, copies
 from graphls.trace.tracer import CellCall, Tracer
 from graphls.tree import leaves, map_leaves
 
@@ -88,7 +88,8 @@ def _finished(tracer: Tracer, inputs: tuple[Value, ...], results: Any) -> Traced
     frame = Frame()
     tracer.frames.append(frame)
     tensors = [leaf for leaf in leaves(results) if is_tensor(leaf)]
-    outputs = tuple(tracer.value(leaf) for leaf in tensors)
+    # what a parameter had to wait for orders nothing any more
+    outputs = tuple(tracer.value(leaf.parameter if isinstance(leaf, StateSymbol) else leaf) for leaf in tensors)
     if tracer.random_state is not None:
         state = tracer.state(tracer.random_state)
         one = tracer.constant(np.array([0, 1], int64.numpy))

@@ -14,7 +14,7 @@ from graphls.ir.interpret import interpret
 from graphls.passes import Pipeline, as_pipeline
 from graphls.storage import Storage
 from graphls.testing import Ending, random_inputs, reduce_graph, run_apart
-from tests.fuzz.judge import compared
+from tests.fuzz.judge import compared, unguarded
 from tests.fuzz.programs import program
 
 
@@ -53,7 +53,9 @@ def run_graph(passes: Pipeline, graph: Graph) -> list[Any]:
     graph = passes.run(graph, keep=False).graph
     inputs, states = random_inputs(graph)
     parameters = {name: State(array) for name, array in states.items()}
-    found = [np.asarray(x) for x in OrtSession(graph, parameters).run(inputs)]
+    with unguarded():
+        session = OrtSession(graph, parameters)
+    found = [np.asarray(x) for x in session.run(inputs)]
     return found + [parameters[w.state.name].storage.read() for w in graph.writes]
 
 

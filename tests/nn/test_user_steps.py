@@ -306,3 +306,35 @@ def test_accumulation_in_three_cells(backend: str) -> None:
         check((net.weight, net.bias), reference.weights)
         check(grad_sum, [np.zeros((4, 3)), np.zeros(3)])
     assert optimizer.global_step.tolist() == [3]
+
+
+@pytest.mark.parametrize("as_statement", [False, True])
+def test_what_an_optimizer_gives_joins_with_a_bool(as_statement: bool) -> None:
+    """`succ = False if overflow else self.optimizer(grads)`, as the train steps of MindSpore 1 have it."""
+
+    class Step(nn.Cell):
+        def __init__(self) -> None:
+            super().__init__()
+            self.net = nn.Dense(4, 3)
+            self.optimizer = nn.Momentum(self.net.trainable_params(), 0.1, 0.9)
+
+        def construct(self, x: Any) -> Any:
+            loss = ops.sum(self.net(x))
+            grads = ops.grad(self.net, None, self.optimizer.parameters)(x)
+            overflow = ops.sum(grads[0]) > 100
+            if as_statement:
+                if overflow:
+                    succ = False
+                else:
+                    succ = self.optimizer(grads)
+            else:
+                succ = False if overflow else self.optimizer(grads)
+            return ops.depend(loss, succ), succ
+
+    cell = Step()
+    step = graphls.compile(cell, np.ones((2, 4), np.float32), backend="numpy")
+    before = cell.net.weight.asnumpy()
+    assert not bool(step(np.full((2, 4), 100, np.float32))[1])
+    np.testing.assert_array_equal(cell.net.weight.asnumpy(), before)
+    assert bool(step(np.ones((2, 4), np.float32))[1])
+    assert (cell.net.weight.asnumpy() != before).all()

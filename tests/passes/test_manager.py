@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import graphls
+import graphls.diagnosis  # which registers its passes
 from graphls import Parameter, nn, ops
 from graphls.ir import Graph, dump, parse
 from graphls.ir.errors import GraphKeyError, GraphTypeError, GraphValueError, VerifyError

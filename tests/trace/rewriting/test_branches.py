@@ -362,3 +362,24 @@ def test_python_conditions_leave_no_trace() -> None:
     step = graphls.compile(plain, F32(1), True, (1, 2, 3, 4, 5), backend="numpy")
     assert float(step(F32(1), True, (1, 2, 3, 4, 5))) == 5
     assert {n.primitive.name for n in step.graph.nodes} <= {"add", "constant"}
+
+
+def test_an_update_under_a_flag_is_one_condition_and_nothing_else() -> None:
+    class Guarded(nn.Cell):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = graphls.Parameter(np.ones(2, F32), name="weight")
+            self.scale = graphls.Parameter(np.ones((), F32), name="scale")
+
+        def construct(self, x: Any, overflow: Any) -> Any:
+            loss = ops.sum(x * self.weight)
+            scale = ops.depend(self.scale, loss)
+            if not overflow:
+                loss = ops.depend(loss, ops.assign(self.weight, self.weight - x))
+            return loss, overflow, scale
+
+    step = graphls.compile(Guarded(), np.ones(2, F32), np.array(False), backend="numpy")
+    names = [node.primitive.name for node in step.graph.nodes]
+    assert sorted(names) == ["cond", "mul", "sum"]
+    assert [float(v) for v in step(np.ones(2, F32), np.array(True))] == [2, 1, 1]
+    assert [float(step(np.ones(2, F32), np.array(False))[0]) for _ in range(2)] == [2, 0]

@@ -1,0 +1,36 @@
+"""A process that opens a model and runs it once on zeros, and may die of that; it imports nothing of graphls.
+
+It is called with the folder of the packages and the level of optimizations, and reads the model from its input.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+DTYPES = {"float": "float32", "double": "float64"}
+
+
+def main(packages: str, level: str) -> None:
+    """Any exception is no death, and the business of who opens the session in earnest."""
+    sys.path.append(packages)
+    import numpy as np
+    import onnxruntime as runtime
+
+    options = runtime.SessionOptions()
+    options.log_severity_level = 4
+    options.graph_optimization_level = getattr(runtime.GraphOptimizationLevel, level)
+    try:
+        session = runtime.InferenceSession(sys.stdin.buffer.read(), options, providers=["CPUExecutionProvider"])
+        session.run(None, {i.name: np.zeros(i.shape, _dtype(i)) for i in session.get_inputs()})
+    except Exception as error:
+        print(error, file=sys.stderr)
+
+
+def _dtype(info: Any) -> str:
+    name: str = info.type.removeprefix("tensor(").removesuffix(")")
+    return DTYPES.get(name, name)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
