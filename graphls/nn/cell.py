@@ -96,9 +96,13 @@ class Cell(Settings, Hooks):
     def _set_early(self, name: str, value: Any) -> None:
         """What is set before `super().__init__()`: plain values only, as what is part of the cell needs its fields."""
         if isinstance(value, (Cell, Parameter, ParameterTuple)):
-            message = f"Call super().__init__() first in the __init__ of {type(self).__name__}."
-            raise GraphAttributeError(message, user_location())
+            raise self._unmade()
         self.__dict__[name] = value
+
+    def _unmade(self) -> GraphAttributeError:
+        """The error for a cell that lacks what `super().__init__()` makes."""
+        message = f"Call super().__init__() first in the __init__ of {type(self).__name__}."
+        return GraphAttributeError(message, user_location())
 
     def _holds(self, name: str) -> bool:
         return isinstance(self._params.get(name), Parameter)
@@ -308,6 +312,8 @@ class Cell(Settings, Hooks):
         raise GraphAttributeError(message, user_location())
 
     def __call__(self, *args: Any, **options: Any) -> Any:
+        if "_auto_prefix" not in self.__dict__:
+            raise self._unmade()
         args, options = _bound_arguments(self, args, options)
         tracer = dispatch.current_tracer()
         if tracer is not None:

@@ -224,13 +224,17 @@ def test_wrong_argument_counts_are_told() -> None:
         Net()(graphls.Tensor(X), graphls.Tensor(X))
 
 
-def test_a_cell_without_super_init_says_so() -> None:
+@pytest.mark.parametrize("run", [lambda cell: cell(graphls.Tensor(X)), lambda cell: graphls.compile(cell, X)])
+def test_a_cell_without_super_init_says_so(run: Any) -> None:
     class Forgot(nn.Cell):
         def __init__(self) -> None:
             self.x = 1
 
-    with pytest.raises(AttributeError, match=r"super\(\).__init__\(\)"):
-        Forgot()
+        def construct(self, x: Any) -> Any:
+            return x * self.x
+
+    with pytest.raises(AttributeError, match=r"super\(\).__init__\(\) first in the __init__ of Forgot.*test_trace"):
+        run(Forgot())
 
 
 def test_a_cell_is_compiled_once_per_signature() -> None:
