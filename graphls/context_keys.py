@@ -149,5 +149,6 @@ def require_known(caller: str, name: str, known: Iterable[str]) -> None:
     """Raise GraphValueError for a key that is none of those that are known."""
     if name not in known:
         hint = nearest(name, known).replace(";", "")
-        text = f"For {caller!r}, the keyword argument {name} is not recognized!{hint}"
+        what = "argument" if caller.startswith("get_") else "keyword argument"
+        text = f"For 'context.{caller}', the {what} {name} is not recognized!{hint}"
         raise GraphValueError(text, user_location())

@@ -29,7 +29,9 @@ class Parameter(Tensor):
         self, default_input: Any, name: str | None = None, requires_grad: bool = True, layerwise_parallel: bool = False
     ) -> None:
         if name is not None and not isinstance(name, str):
-            raise GraphTypeError(f"The name of a parameter is a string, not {name!r}.", user_location())
+            message = f"The type of the Parameter's name should be 'string' or 'None', but got {type(name)}."
+            raise GraphValueError(message, user_location())
+        _check(default_input, requires_grad=requires_grad, layerwise_parallel=layerwise_parallel)
         array = array_of(default_input)
         self._type = type_of(array)
         self._array, self._buffer = None, None
@@ -107,6 +109,19 @@ class Parameter(Tensor):
 
     def __str__(self) -> str:
         return repr(self)
+
+
+def _check(default_input: Any, **flags: Any) -> None:
+    """Raise GraphTypeError or GraphValueError for what is no parameter in MindSpore, and for flags that are none."""
+    if isinstance(default_input, tuple):
+        kinds = "['Tensor', 'int', 'float', 'numpy.ndarray', 'list']"
+        message = f"The type of the argument 'default_input' must be in {kinds}. But got type {type(default_input)}."
+        raise GraphTypeError(message, user_location())
+    if isinstance(default_input, bool):
+        raise GraphValueError("Parameter data can not be `bool`; give a tensor of it.", user_location())
+    for name, value in flags.items():
+        if not isinstance(value, bool):
+            raise GraphTypeError(f"The argument `{name}` must be bool type, not {value!r}.", user_location())
 
 
 class ParameterTuple(tuple[Parameter, ...]):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from graphls.ir.errors import GraphValueError
+from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import int64
 from graphls.parameter import Parameter
 from graphls.source import user_location
@@ -17,11 +17,15 @@ _draws = np.random.default_rng(0)
 def set_seed(seed: int) -> None:
     """Start all random numbers anew: initial weights, shuffles, dropout; the same seed gives the same run.
 
-    Raises GraphValueError for a negative seed.
+    Raises GraphTypeError for what is no integer, GraphValueError for a negative seed.
     """
     global _draws, _seed
-    if not isinstance(seed, int) or seed < 0:
-        raise GraphValueError(f"A seed is an integer of 0 or more, not {seed!r}.", user_location())
+    if isinstance(seed, bool) or not isinstance(seed, int):
+        message = f"The argument 'seed' must be type of int, but got {type(seed)}."
+        raise GraphTypeError(message, user_location())
+    if seed < 0:
+        message = f"For 'global_seed', the 'seed' must be int and must >= 0, but got {seed}."
+        raise GraphValueError(message, user_location())
     _seed = seed
     _draws = np.random.default_rng(seed)
     _state.set_data(np.array([seed, 0], int64.numpy))

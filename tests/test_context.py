@@ -41,11 +41,11 @@ def test_a_mode_that_is_none(mode: int) -> None:
 
 
 def test_an_unknown_key_names_the_nearest() -> None:
-    with pytest.raises(ValueError, match="the keyword argument foo is not recognized!"):
+    with pytest.raises(ValueError, match="argument foo is not recognized!"):
         context.set_context(foo=1)
     with pytest.raises(GraphlsError, match="save_graph is not recognized! did you mean 'save_graphs'"):
         context.set_context(save_graph=1)
-    with pytest.raises(ValueError, match="the keyword argument foo is not recognized!"):
+    with pytest.raises(ValueError, match="argument foo is not recognized!"):
         context.get_context("foo")
 
 

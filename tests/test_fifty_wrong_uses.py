@@ -99,7 +99,7 @@ WRONG: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: ops.max(ops.zeros((0, 2)), 0), ValueError, "no elements"),
     # cells, optimizers and training steps
     (lambda: nn.Dense(0, 3), ValueError, "'in_channels' must be int and must > 0"),
-    (lambda: nn.Dense(3, 3, activation="rulu"), ValueError, "did you mean 'relu'"),
+    (lambda: nn.Dense(3, 3, activation="rulu"), KeyError, "did you mean 'relu'"),
     (lambda: nn.Dropout(p=1.5), ValueError, "between 0 and 1"),
     (lambda: nn.SequentialCell(nn.ReLU(), "relu"), TypeError, "relu"),
     (lambda: net()(X, X), TypeError, "requires 1 positional"),

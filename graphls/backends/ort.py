@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from graphls.backends.failures import Torn, failed_node, states_before_an_index, states_behind
 from graphls.backends.guard import first_line, open_guarded
 from graphls.backends.host import HostValues
 from graphls.backends.kernel_checks import is_right
@@ -85,8 +86,11 @@ class OrtSession(Session):
         self.outputs = [(n, exchanged(v.type)) for n, v in zip(self.lowered.outputs, graph.outputs, strict=True)]
         self.narrowed = {i: v.type.dtype.numpy for i, v in enumerate(graph.outputs) if _wider(v) and device == "cpu"}
         self.types = {state.name: exchanged(state.type) for state in graph.states}
-        self.in_place = {w.state.name for w in graph.writes if w.in_place}
-        self.swapped = [w.state.name for w in graph.writes if not w.in_place]
+        self.graph = graph
+        # A small state that an index out of range might find written already is swapped, so that it stays as it was.
+        early = {s.name for s in graph.states if s.type.nbytes <= SMALL} & states_before_an_index(graph)
+        self.in_place = {w.state.name for w in graph.writes if w.in_place and w.state.name not in early}
+        self.swapped = [w.state.name for w in graph.writes if w.state.name not in self.in_place]
         self.host = HostValues(graph, [node for node, _ in self.lowered.host])
         random_states = [node.inputs[0].name for node, _ in self.lowered.host]
         self.random_state = self.parameters[random_states[0]].storage if random_states else None
@@ -161,7 +165,15 @@ class OrtSession(Session):
         try:
             self.complete(self.session._sess.run_with_iobinding, (binding._iobinding, None))
         except Exception as error:
+            self._mark_torn(error)
             raise GraphRuntimeError(f"ONNX Runtime could not run the step: {first_line(error)}") from error
+
+    def _mark_torn(self, error: Exception) -> None:
+        """Let no step go on from states that this one may have written before it failed."""
+        node = failed_node(error, self.lowered.origins)
+        intact = set() if node is None else states_behind(self.graph, node)
+        for name in self.in_place - intact:
+            self.parameters[name].storage.replace(Torn(name, first_line(error)))
 
     def _bind_input(self, binding: Any, name: str, dtype: Any, array: Any) -> None:
         if isinstance(array, DeviceBuffer):

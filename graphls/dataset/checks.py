@@ -13,19 +13,26 @@ MOST_WORKERS = 1024
 """More threads or processes than this help no machine, and would take minutes to start."""
 
 
+def wrong_type(name: str, value: Any, wanted: str) -> GraphTypeError:
+    """The error for an argument of another type than those wanted, with the phrases that tests of scripts look for."""
+    message = f"Argument {name} with value {value!r} is not of type [{wanted}], but got {type(value)}."
+    return GraphTypeError(message, user_location())
+
+
 def flag(name: str, value: Any) -> bool:
     """A bool; raises GraphTypeError otherwise."""
     if not isinstance(value, bool):
-        raise GraphTypeError(f"{name} is True or False, not {value!r}.", user_location())
+        raise wrong_type(name, value, "<class 'bool'>")
     return value
 
 
 def integer(name: str, value: Any, low: int) -> int:
     """An integer of `low` or more; raises GraphTypeError or GraphValueError otherwise."""
     if isinstance(value, bool) or not isinstance(value, int):
-        raise GraphTypeError(f"{name} is an integer, not {value!r}.", user_location())
+        raise wrong_type(name, value, "<class 'int'>")
     if value < low:
-        raise GraphValueError(f"{name} is {low} or more, not {value}.", user_location())
+        message = f"Input {name} is not within the required interval of [{low}, 2147483647], but {value}."
+        raise GraphValueError(message, user_location())
     return value
 
 
@@ -36,17 +43,19 @@ def optional_integer(name: str, value: Any, low: int) -> int | None:
 
 def workers(value: Any) -> int | None:
     """None or a number of workers from 1 to MOST_WORKERS; raises GraphTypeError or GraphValueError otherwise."""
-    count = optional_integer("num_parallel_workers", value, 1)
-    if count is not None and count > MOST_WORKERS:
-        raise GraphValueError(f"num_parallel_workers is {MOST_WORKERS} at most, not {count}.", user_location())
-    return count
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
+        raise wrong_type("num_parallel_workers", value, "<class 'int'>")
+    if value is not None and not 1 <= value <= MOST_WORKERS:
+        message = f"num_parallel_workers exceeds the boundary between 1 and {MOST_WORKERS}! It is {value}."
+        raise GraphValueError(message, user_location())
+    return value
 
 
 def names(name: str, value: Any) -> tuple[str, ...]:
     """Names of columns, or one; raises GraphTypeError for other things, GraphValueError for none and for doubles."""
     found = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, (list, tuple)) else None
     if found is None or not all(isinstance(item, str) for item in found):
-        raise GraphTypeError(f"{name} is a name or a list of names, not {value!r}.", user_location())
+        raise wrong_type(name, value, "<class 'list'>, <class 'str'>")
     if not found or not all(found):
         raise GraphValueError(f"{name} should not be empty, but got {value!r}.", user_location())
     if len(set(found)) < len(found):

@@ -8,12 +8,13 @@ from math import isclose
 from typing import Any
 
 from graphls.dataset import checks
+from graphls.dataset.checks import wrong_type
 from graphls.dataset.columns import SameRows
 from graphls.dataset.dataset import Dataset
 from graphls.dataset.randomness import Key
 from graphls.dataset.run import Run
 from graphls.dataset.values import Row
-from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ir.errors import GraphRuntimeError, GraphValueError
 from graphls.source import user_location
 
 DEAL = 2**32 - 1
@@ -62,7 +63,7 @@ def split(dataset: Dataset, sizes: Sequence[Any], randomize: bool) -> list[Datas
     """The parts of a dataset; see `Dataset.split`."""
     checks.flag("randomize", randomize)
     if not isinstance(sizes, (list, tuple)) or not sizes:
-        raise GraphTypeError(f"sizes is a list of numbers, not {sizes!r}.", user_location())
+        raise wrong_type("sizes", sizes, "<class 'list'>")
     total = dataset.get_dataset_size()
     counts = _counts(sizes, total)
     firsts = [sum(counts[:place]) for place in range(len(counts))]
@@ -73,14 +74,15 @@ def _counts(sizes: Sequence[Any], total: int) -> list[int]:
     if all(isinstance(size, int) and not isinstance(size, bool) for size in sizes):
         counts = [checks.integer("Each of sizes", size, 1) for size in sizes]
         if sum(counts) != total:
-            raise GraphValueError(
-                f"The sizes of a split add up to its {total} rows, not to {sum(counts)}.", user_location()
+            raise GraphRuntimeError(
+                f"Sum of split sizes {sum(counts)} is not equal to dataset size {total}.", user_location()
             )
         return counts
     if not all(isinstance(size, float) and 0 < size < 1 for size in sizes):
         raise GraphValueError(f"sizes are row counts, or fractions between 0 and 1, not {sizes!r}.", user_location())
     if not isclose(sum(sizes), 1):
-        raise GraphValueError(f"The fractions of a split add up to 1, not to {sum(sizes)}.", user_location())
+        message = f"sizes is a list of float, but the percentages do not sum up to 1: {sizes}."
+        raise GraphValueError(message, user_location())
     return _rounded(sizes, total)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from graphls import ops
-from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ir.errors import GraphKeyError, GraphTypeError
 from graphls.ir.registry import nearest
 from graphls.nn.activations_hard import (
     Hardtanh,
@@ -136,7 +136,7 @@ def get_activation(activation: Any) -> Cell | None:
     """
     if isinstance(activation, str):
         if activation not in _BY_NAME:
-            raise GraphValueError(
+            raise GraphKeyError(
                 f"There is no activation {activation!r}{nearest(activation, _BY_NAME)}.", user_location()
             )
         return _BY_NAME[activation]()

@@ -8,10 +8,12 @@ import numpy as np
 
 from graphls import ops
 from graphls.initializer import initializer
+from graphls.ir.errors import GraphTypeError
 from graphls.nn.cell import Cell
 from graphls.nn.checks import positive_int
 from graphls.ops.activations import check_slopes
 from graphls.parameter import Parameter
+from graphls.source import user_location
 from graphls.tensor import Tensor
 
 __all__ = [
@@ -47,6 +49,9 @@ class PReLU(Cell):
     def __init__(self, channel: int = 1, w: Any = 0.25) -> None:
         super().__init__()
         shape = (positive_int("PReLU", "channel", channel),)
+        if isinstance(w, str):
+            message = "For 'PReLU', the 'w' only supported float, list and tensor, but got str."
+            raise GraphTypeError(message, user_location())
         self.w = Parameter(initializer(np.asarray(w) if isinstance(w, list) else w, shape), name="a")
 
     def construct(self, x: Any) -> Tensor:

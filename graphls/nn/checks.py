@@ -17,6 +17,14 @@ def _described(value: Any) -> str:
     return f"{str(value)!r} with type {type(value).__name__!r}"
 
 
+def _no_number(cell: str, name: str, value: Any) -> GraphTypeError:
+    kind = type(value).__name__
+    return GraphTypeError(
+        f"For {cell!r}, the type of {name!r} should be 'float', but got type {kind!r}: {value!r} is no number.",
+        user_location(),
+    )
+
+
 def positive_int(cell: str, name: str, value: Any) -> int:
     """An integer of 1 or more; raises GraphTypeError or GraphValueError otherwise."""
     text = f"For {cell!r}, the {name!r} must be int and must > 0, but got {_described(value)}."
@@ -40,7 +48,7 @@ def not_negative(cell: str, name: str, value: Any) -> float:
 def positive(cell: str, name: str, value: Any) -> float:
     """A number above 0 as a float; raises GraphTypeError or GraphValueError otherwise."""
     if not _is_number(value):
-        raise GraphTypeError(f"For {cell!r}, the {name!r} must be a number, but got {value!r}.", user_location())
+        raise _no_number(cell, name, value)
     if not 0 < value < math.inf:
         raise GraphValueError(f"For {cell!r}, the {name!r} must be greater than 0, but got {value!r}.", user_location())
     return float(value)
@@ -67,7 +75,7 @@ def _float_with(cell: str, name: str, value: Any, bound: str, fits: bool) -> flo
 def fraction(cell: str, name: str, value: Any) -> float:
     """A number between 0 and 1, without both; raises GraphTypeError or GraphValueError otherwise."""
     if not _is_number(value):
-        raise GraphTypeError(f"For {cell!r}, the {name!r} must be a number, but got {value!r}.", user_location())
+        raise _no_number(cell, name, value)
     if not 0 < value < 1:
         raise GraphValueError(f"For {cell!r}, the {name!r} must be in (0, 1), but got {value!r}.", user_location())
     return float(value)
@@ -93,5 +101,15 @@ def not_negative_int(cell: str, name: str, value: Any) -> int:
 def number(cell: str, name: str, value: Any) -> float:
     """A number as a float; raises GraphTypeError otherwise."""
     if not _is_number(value):
-        raise GraphTypeError(f"For {cell!r}, the {name!r} must be a number, but got {value!r}.", user_location())
+        raise _no_number(cell, name, value)
     return float(value)
+
+
+def float_number(cell: str, name: str, value: Any) -> float:
+    """A float; raises GraphTypeError otherwise, also for an integer, where MindSpore takes no other."""
+    if not isinstance(value, float):
+        raise GraphTypeError(
+            f"For {cell!r}, the type of {name!r} should be 'float', but got type {type(value).__name__!r}.",
+            user_location(),
+        )
+    return value

@@ -50,6 +50,12 @@ class BatchNorm2d(Cell):
         self.num_features = positive_int(name, "num_features", num_features)
         self.eps = positive(name, "eps", eps)
         self.momentum = _momentum(name, momentum)
+        if use_batch_statistics is not None and not isinstance(use_batch_statistics, bool):
+            raise GraphValueError(
+                f"For {name!r}, the 'use_batch_statistics' must be a boolean value or None, but got "
+                f"{use_batch_statistics!r}.",
+                user_location(),
+            )
         self.use_batch_statistics = use_batch_statistics
         check_format(name, data_format or self.formats, self.formats)
         affine, shape = boolean(name, "affine", affine), (num_features,)

@@ -67,6 +67,9 @@ def learning_rate_of(optimizer: str, rate: Any, name: str) -> Parameter | Cell:
     if isinstance(rate, Cell):
         return rate
     if is_tensor(rate):
+        if len(rate.shape) > 1:
+            message = "For 'Optimizer', if 'learning_rate' is Tensor type, then the dimension of it should be 0 or 1, "
+            raise GraphValueError(f"{message}but got {len(rate.shape)}.", user_location())
         rate = rate.tolist()
     elif isinstance(rate, Iterable) and not isinstance(rate, (str, dict)):
         rate = list(rate)

@@ -80,6 +80,7 @@ class Optimizer(Cell):
         """The learning rate of each group, all of them cells where one is."""
         default = list(default) if isinstance(default, Iterator) else default
         given = [default if group.learning_rate is None else group.learning_rate for group in self.groups]
+        _check_lengths(default, [group.learning_rate for group in self.groups])
         rates = [learning_rate_of(name, rate, f"learning_rate_group_{i}") for i, rate in enumerate(given)]
         if any(isinstance(rate, Cell) for rate in rates):
             rates = [FixedLearningRate(rate) if isinstance(rate, Parameter) else rate for rate in rates]
@@ -230,6 +231,17 @@ class Optimizer(Cell):
         step = state_of(self.global_step)
         decays = [rate_now(d, step) if isinstance(d, Cell) else d for d in (g.weight_decay for g in self.groups)]
         return tuple(decays[i] for i in self.group_numbers) if self.is_group else decays[0]
+
+
+def _check_lengths(default: Any, of_groups: list[Any]) -> None:
+    """Raise GraphValueError where the learning rates of groups, one for each step, are not as many as the others."""
+    lengths = {len(rates) for rates in (default, *of_groups) if isinstance(rates, (list, tuple))}
+    if len(lengths) > 1:
+        raise GraphValueError(
+            "For 'Optimizer', the Tensor type dynamic learning rate in group must be the same size as the argument "
+            f"'learning_rate'; the lists have the lengths {', '.join(map(str, sorted(lengths)))}.",
+            user_location(),
+        )
 
 
 def wide_dtype(parameter: Parameter) -> DType:

@@ -68,22 +68,27 @@ def grouping(optimizer: str, parameters: Any, weight_decay: Any) -> Grouping:
 
 def _listed(optimizer: str, parameters: Any) -> list[Any]:
     if parameters is None:
-        raise GraphValueError(f"For {optimizer!r}, the parameters must not be None.", user_location())
+        raise GraphValueError("For 'Optimizer', the argument parameters can not be None.", user_location())
     if isinstance(parameters, (Parameter, dict)) or not isinstance(parameters, Iterable):
         raise GraphTypeError(
-            f"For {optimizer!r}, the parameters must be a list of Parameters or of groups, not {parameters!r}.",
+            f"For 'Optimizer', the argument parameters must be Iterable type, but got {type(parameters)}; give a list "
+            "of Parameters or of groups.",
             user_location(),
         )
     items = list(parameters)
     if not items:
-        raise GraphValueError(f"For {optimizer!r}, the parameters must not be empty.", user_location())
+        raise GraphValueError("For 'Optimizer', the argument parameters must not be empty.", user_location())
     return items
 
 
 def _check_parameters(optimizer: str, items: Iterable[Any]) -> None:
     for item in items:
         if not isinstance(item, Parameter):
-            raise GraphTypeError(f"{optimizer} updates Parameters, not {item!r}.", user_location())
+            raise GraphTypeError(
+                "For 'Optimizer', all elements of the argument 'parameters' must be 'Parameter' or 'dict', but "
+                f"{optimizer} got {item!r}.",
+                user_location(),
+            )
 
 
 def _check_keys(optimizer: str, item: Any) -> None:
@@ -92,7 +97,8 @@ def _check_keys(optimizer: str, item: Any) -> None:
     unknown = [key for key in item if key not in KEYS]
     if unknown:
         raise GraphKeyError(
-            f"A group of parameters has no {unknown[0]!r}; the keys are {', '.join(KEYS)}.", user_location()
+            f"For 'Optimizer', the key in group params must be one of in {list(KEYS)}, but got {unknown}.",
+            user_location(),
         )
     if "order_params" in item and len(item) > 1:
         raise GraphValueError("The 'order_params' stand alone in their group.", user_location())

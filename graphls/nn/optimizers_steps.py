@@ -7,7 +7,7 @@ from typing import Any
 from graphls import ops
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import float32
-from graphls.nn.checks import fraction
+from graphls.nn.checks import float_number, fraction
 from graphls.nn.optimizers import Optimizer, Tensors, states_like
 from graphls.ops.operands import state_of
 from graphls.ops.settings import number
@@ -37,8 +37,9 @@ class ASGD(Optimizer):
         weight_decay: Any = 0.0,
     ) -> None:
         super().__init__(learning_rate, params, weight_decay)
-        self.lambd, self.alpha = number("ASGD", "lambd", lambd), number("ASGD", "alpha", alpha)
-        self.t0 = number("ASGD", "t0", t0)
+        self.lambd, self.alpha, self.t0 = (
+            float_number("ASGD", name, value) for name, value in (("lambd", lambd), ("alpha", alpha), ("t0", t0))
+        )
         self.ax = states_like(self.parameters, "ax_")
 
     def update(self, gradients: Tensors, rates: Tensors) -> None:
@@ -78,7 +79,8 @@ class Rprop(Optimizer):
         self.step_size_min, self.step_size_max = _pair("step_sizes", step_sizes)
         fraction("Rprop", "etaminus", self.etaminus)
         if self.etaplus <= 1 or self.step_size_min > self.step_size_max:
-            text = f"Rprop takes a second of 'etas' above 1 and rising 'step_sizes', not {etas} and {step_sizes}."
+            text = "For Rprop, etas[1] is above 1 and maximal step size should not be less than minimal step size, "
+            text += f"but got {etas} and {step_sizes}."
             raise GraphValueError(text, user_location())
         self.prev = states_like(self.parameters, "prev")
         self.step_size = states_like(self.parameters, "step_size")
@@ -104,5 +106,5 @@ def _count(global_step: Parameter) -> Tensor:
 def _pair(setting: str, pair: Any) -> tuple[float, float]:
     if not isinstance(pair, tuple) or len(pair) != 2:
         error = GraphValueError if isinstance(pair, tuple) else GraphTypeError
-        raise error(f"For 'Rprop', the {setting!r} must be a tuple of two numbers, but got {pair!r}.", user_location())
+        raise error(f"For Rprop, {setting} must be a tuple with the size of 2, but got {pair!r}.", user_location())
     return number("Rprop", setting, pair[0]), number("Rprop", setting, pair[1])

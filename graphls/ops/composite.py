@@ -87,6 +87,8 @@ class MultitypeFuncGraph:
     """
 
     def __init__(self, name: str, read_value: bool = False, doc_url: str = "") -> None:
+        if not isinstance(name, str):
+            raise GraphTypeError(f"The name of a MultitypeFuncGraph is a string, not {name!r}.", user_location())
         self.name = name
         self.entries: dict[tuple[Any, ...], Function] = {}
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from graphls import dispatch
-from graphls.ir.errors import GraphTypeError
+from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.parameter import Parameter
 from graphls.source import user_location
 from graphls.tensor import is_tensor
@@ -105,13 +105,18 @@ def value_and_grad(
 ) -> Callable[..., Any]:
     """A function that gives (the outputs of `fn`, its gradients); see `grad`.
 
-    Raises GraphTypeError where there is neither a position nor a weight, or nothing to call.
+    Raises GraphValueError where there is neither a position nor a weight, GraphTypeError where there is nothing to
+    call and for a `has_aux` that is no bool.
     """
     if not callable(fn):
         raise GraphTypeError(f"A gradient is taken of a cell or a function, not of {fn!r}.", user_location())
+    if not isinstance(has_aux, bool):
+        message = f"For '_Grad', the 'has_aux' should be bool, but got {type(has_aux).__name__}."
+        raise GraphTypeError(message, user_location())
     parameters = parameters_of(weights) if weights is not None else ()
     if grad_position is None and weights is None:
-        raise GraphTypeError("Give grad_position, weights, or both.", user_location())
+        message = "`grad_position` and `weight` can not be None at the same time; give grad_position, weights, or both."
+        raise GraphValueError(message, user_location())
     positions = positions_of(grad_position)
 
     def value_and_gradients(*inputs: Any) -> Any:

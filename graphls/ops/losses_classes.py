@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphls.ir.errors import GraphValueError
+from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import DType, int32
 from graphls.ops.creation import arange, one_hot
 from graphls.ops.elementwise import add, cast, div, mul, neg, pow, sub
@@ -49,6 +49,9 @@ def cross_entropy(
     much of the probability evenly to all classes (Szegedy et al., 2016).
     """
     require_tensors("cross_entropy", input, target)
+    if not tensor_of(input).dtype.is_float:
+        kind = tensor_of(input).type
+        raise GraphTypeError(f"cross_entropy takes scores that are floats, not {kind}; cast them.", user_location())
     if not tensor_of(target).dtype.is_float:
         dtype, (x,) = operands("cross_entropy", input)
         smoothing = number("cross_entropy", "label_smoothing", label_smoothing, 0, 1)

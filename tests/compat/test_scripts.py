@@ -127,3 +127,19 @@ def test_a_script_that_is_not_there(tmp_path: Path) -> None:
     done = run(Path("-h"), folder=tmp_path)
     assert done.returncode == 0
     assert "every import of mindspore resolved to graphls" in " ".join(done.stdout.split())
+
+
+def test_loss_scaling_with_cells_tensors_and_managers(tmp_path: Path) -> None:
+    done = run(SCRIPTS / "loss_scale.py", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    lines = [line.split() for line in done.stdout.splitlines()]
+    steps = {line[0]: (float(line[1]), line[2], float(line[3])) for line in lines[:4]}
+    losses = {round(loss, 4) for loss, _, _ in steps.values()}
+    assert len(losses) == 1
+    assert {name: rest[1:] for name, rest in steps.items()} == {
+        "cell": ("False", 4096.0 * 4), "fixed": ("False", 4096.0), "tensor": ("False", 4096.0), "set": ("False", 1024.0)
+    }  # fmt: skip
+    moved = {(level, name): float(by) for _, level, name, by in lines[4:]}
+    assert len(moved) == 12
+    for by in moved.values():
+        assert abs(by - moved["O0", "fixed"]) < 0.02 * by

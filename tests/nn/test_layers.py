@@ -125,7 +125,7 @@ WRONG: list[Any] = [
     (lambda: nn.Dense(3, 2, weight_init="onez"), ValueError, "did you mean 'one"),
     (lambda: nn.Dense(3, 2, weight_init=graphls.Tensor(np.ones((3, 2)))), ValueError, r"must have \(2, 3\)"),
     (lambda: nn.Dense(3, 2, weight_init=[1]), TypeError, "Initializer"),
-    (lambda: nn.Dense(3, 2, activation="rel"), ValueError, "did you mean 'relu'"),
+    (lambda: nn.Dense(3, 2, activation="rel"), KeyError, "did you mean 'relu'"),
     (lambda: nn.Dense(3, 2, activation=3), TypeError, "name or a cell"),
     (lambda: nn.Dense(4, 2)(X), ValueError, "inner sizes 3 and 4 differ"),
     (lambda: nn.Conv2d(2, 3, 3, group=2), ValueError, "divisible"),

@@ -15,11 +15,11 @@ TWIN = graphls.Parameter(np.ones(2, np.float32), name="a")
 ONES = np.ones(2, np.float32)
 
 WRONG: list[Any] = [
-    (lambda: nn.SGD(None), ValueError, "must not be None"),
+    (lambda: nn.SGD(None), ValueError, "can not be None"),
     (lambda: nn.SGD([]), ValueError, "must not be empty"),
     (lambda: nn.SGD(A), TypeError, "list of Parameters"),
     (lambda: nn.SGD(3), TypeError, "list of Parameters"),
-    (lambda: nn.SGD([A, 3]), TypeError, "updates Parameters"),
+    (lambda: nn.SGD([A, 3]), TypeError, "must be .Parameter. or .dict."),
     (lambda: nn.SGD([A, A]), ValueError, "already exists"),
     (lambda: nn.SGD([A, TWIN]), ValueError, "name 'a' already exists"),
     (lambda: nn.SGD([A], -0.1), ValueError,
@@ -57,7 +57,7 @@ WRONG: list[Any] = [
     (lambda: nn.AdamW([A], betas=(0.9, 1.5)), ValueError, "For 'AdamW', the 'beta2'"),
     (lambda: nn.AdamW([A], amsgrad=1), TypeError, "'amsgrad'"),
     (lambda: nn.Lamb([A], -0.1), ValueError, "For 'Lamb', the 'learning rate'"),
-    (lambda: nn.Lamb([A], 0.1, beta1=True), TypeError, "For 'Lamb', the 'beta1'"),
+    (lambda: nn.Lamb([A], 0.1, beta1=True), TypeError, "For 'Lamb', the type of 'beta1'"),
     (lambda: nn.RMSProp([A], decay=1.5), ValueError, r"'decay' must be in \[0, 1\]"),
     (lambda: nn.RMSProp([A], decay=-0.5), ValueError, "'decay'"),
     (lambda: nn.RMSProp([A], momentum=-1.0), ValueError, "'momentum'"),
@@ -77,7 +77,7 @@ WRONG: list[Any] = [
     (lambda: nn.LARS(nn.SGD([A]), lars_filter=True), TypeError, "'lars_filter' of LARS is a function"),
     (lambda: nn.LARS(nn.SGD([A]))((ONES, ONES)), ValueError, "gradients of 1 parameters"),
     (lambda: nn.AdamW([A])(ONES), TypeError, "in a tuple"),
-    (lambda: nn.SGD([{"params": [A], "rate": 1}]), KeyError, "no 'rate'"),
+    (lambda: nn.SGD([{"params": [A], "rate": 1}]), KeyError, "but got ..rate"),
     (lambda: nn.SGD([{"lr": 1}]), KeyError, "needs 'params'"),
     (lambda: nn.SGD([{"params": []}]), ValueError, "must not be empty"),
     (lambda: nn.SGD([{"params": [A]}, B]), TypeError, "groups only or parameters only"),

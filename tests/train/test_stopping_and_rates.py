@@ -170,7 +170,7 @@ def test_a_schedule_cannot_be_set_by_a_callback(rate: Any, callback: Any) -> Non
         (lambda: train.EarlyStopping(patience=-1), ValueError, "'patience' must be int and must >= 0"),
         (lambda: train.EarlyStopping(patience=1.5), TypeError, "'patience' must be int"),
         (lambda: train.EarlyStopping(verbose=1), TypeError, "'verbose' must be bool"),
-        (lambda: train.EarlyStopping(baseline="1"), TypeError, "'baseline' must be a number"),
+        (lambda: train.EarlyStopping(baseline="1"), TypeError, "the type of 'baseline' should be 'float'"),
         (lambda: train.EarlyStopping(restore_best_weights=0), TypeError, "'restore_best_weights' must be bool"),
         (lambda: train.ReduceLROnPlateau(factor=1.0), ValueError, r"'factor' must be in \(0, 1\)"),
         (lambda: train.ReduceLROnPlateau(cooldown=-1), ValueError, "'cooldown' must be int"),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 import linecache
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from types import CodeType, FunctionType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from graphls.trace.rewriting.names import FUNCTIONS
 
@@ -26,10 +26,33 @@ _files: dict[str, tuple[list[str], Index]] = {}
 
 
 def definition_of(function: FunctionType) -> Found | None:
-    """The definition of a function; None where its source is not at hand or several could be meant."""
+    """The definition of a function; None where its source is not at hand or it is not clear which is meant."""
     code = function.__code__
     found = [f for f in _index(function).get((code.co_firstlineno, code.co_name), ()) if _fits(f.node, code)]
-    return found[0] if len(found) == 1 else None
+    return found[0] if len(found) == 1 else _innermost(found, code)
+
+
+def _innermost(found: list[Found], code: CodeType) -> Found | None:
+    """Of several lambdas of one line, the smallest that holds every column of the code; None before Python 3.11."""
+    positions: Iterable[tuple[Any, ...]] = getattr(code, "co_positions", tuple)()
+    places = [
+        ((line, start), (last, end))
+        for line, last, start, end in positions
+        if None not in (line, last, start, end) and end
+    ]
+    holding = [f for f in found if all(_start(f.node) <= first and last <= _end(f.node) for first, last in places)]
+    if not places or not holding:
+        return None
+    innermost = max(holding, key=lambda f: _start(f.node))
+    return innermost if all(_end(innermost.node) <= _end(f.node) for f in holding) else None
+
+
+def _start(node: Definition) -> tuple[int, int]:
+    return node.lineno, node.col_offset
+
+
+def _end(node: Definition) -> tuple[int, int]:
+    return node.end_lineno or 0, node.end_col_offset or 0
 
 
 def _index(function: FunctionType) -> Index:

@@ -25,6 +25,9 @@ class Monitored:
         if not isinstance(monitor, str):
             text = f"For {owner!r}, the 'monitor' must be a string, but got {monitor!r}."
             raise GraphTypeError(text, user_location())
+        if not isinstance(mode, str):
+            text = f"The type of 'mode' should be 'str', but got type {type(mode).__name__!r}."
+            raise GraphTypeError(text, user_location())
         if mode not in MODES:
             known = ", ".join(map(repr, MODES))
             text = f"For {owner!r}, the 'mode' must be one of {known}, but got {mode!r}."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import gc
+import sys
 import weakref
 from typing import Any
 
@@ -170,3 +171,18 @@ def test_eager_mode_runs_what_stands_there() -> None:
     graphls.set_context(mode=graphls.PYNATIVE_MODE)
     Plain()(graphls.Tensor(1.0))
     assert seen[0] == "construct" and "rewriting" not in seen[1]
+
+
+def doubled(x: Any) -> Any:
+    while ops.sum(x) < 100:
+        x = x * 2
+    return x
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="code says no columns")
+def test_lambdas_of_lambdas_on_one_line_are_told_apart_by_their_columns() -> None:
+    x = np.float32(3)
+    slope = graphls.compile(lambda x: ops.grad(lambda x: ops.sum(doubled(x)))(x), x)
+    assert float(slope(x)) == 64
+    pair = lambda x: doubled(x), lambda x: -doubled(x)
+    assert [float(graphls.compile(function, x)(x)) for function in pair] == [192, -192]
