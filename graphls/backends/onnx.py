@@ -13,7 +13,7 @@ import numpy as np
 import onnx
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto
 
-from graphls.backends.fences import fenced, is_alias
+from graphls.backends.fences import captured, fenced, is_alias
 from graphls.backends.finite import any_not_finite, only_checked
 from graphls.backends.loops import if_rounds, lower_scan, lower_while
 from graphls.backends.onnx_names import TensorNames, clean
@@ -132,7 +132,9 @@ class Lowering:
         self.domains: set[str] = set()
         self.definer: dict[Value, Node] = {}
         self.delayed: dict[Value, Node] = {}
+        self.captured: set[Value] = set()
         self.fenced: set[Value] = set()
+        self.casts: set[str] = set()
         self.origins: dict[str, Node] = {}
 
     def lower(self) -> Lowered:
@@ -185,7 +187,9 @@ class Lowering:
         """Lower a block that yields `kept`, but for what only its overflow checks may need."""
         waiting = {} if self.native_half else only_checked(nodes, kept)
         self.delayed.update(waiting)
-        self.fenced |= fenced(nodes)
+        read = captured(nodes, waiting)
+        self.captured |= read
+        self.fenced |= fenced(nodes, read)
         for node in nodes:
             self.definer.update((value, node) for value in node.outputs)
             if not (node.outputs and node.outputs[0] in waiting):
@@ -222,8 +226,6 @@ class Lowering:
                 operands = [self.form(v, t.dtype) for v, t in zip(node.inputs, self.in_types, strict=True)]
             results = self.apply(primitive, operands, node)
             for value, kind, name in zip(node.outputs, out_types, results, strict=True):
-                if value in self.fenced:
-                    name = self.Reshape(name, self.ints(value.type.shape))
                 self.keep(value, kind.dtype, name, rounds=primitive.half == "rounded")
 
     def apply(self, primitive: Any, operands: list[Any], node: Node) -> tuple[str, ...]:
@@ -241,6 +243,8 @@ class Lowering:
     def keep(self, value: Value, dtype: DType, name: str, rounds: bool) -> None:
         if dtype is not value.type.dtype and (rounds or not dtype.is_float):
             name, dtype = self.cast(name, value.type.dtype), value.type.dtype
+        if value in self.fenced or (value in self.captured and name in self.casts):
+            name = self.Reshape(name, self.ints((0,) * value.type.stacked + value.type.shape))  # 0 is as many as there are
         self.forms[value] = {dtype: name}
 
     def form(self, value: Value, dtype: DType) -> str:
@@ -299,6 +303,8 @@ class Lowering:
         proto = self.body.node.add(op_type=kind, name=self._node_name(names[0], kind), domain=domain)
         proto.input.extend(inputs)
         proto.output.extend(names)
+        if kind == "Cast":
+            self.casts.update(names)
         _set_attributes(proto, attrs or {})
         if self.node is not None:
             self.origins[proto.name] = self.node
