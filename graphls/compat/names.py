@@ -47,6 +47,7 @@ SAMPLERS = ("graphls.dataset.samplers",)
 VISION = ("graphls.dataset.vision",)
 TRANSFORMS = ("graphls.dataset.transforms",)
 TEXT = ("graphls.dataset.text",)
+MINDRECORD = ("graphls.dataset.mindrecord",)
 NUMPY = ("graphls.compat.numpy", "graphls.dtypes")
 
 
@@ -134,6 +135,8 @@ PATHS: dict[str, tuple[str, ...]] = {
     "dataset.engine.datasets_text": DATASET,
     "dataset.engine.iterators": ("graphls.compat.iterators", *DATASET),
     "dataset.engine.samplers": (*SAMPLERS, *DATASET),
+    "mindrecord": MINDRECORD,
+    "mindrecord.filereader": MINDRECORD,
     "dataset.samplers": (*SAMPLERS, *DATASET),
     "dataset.text": TEXT,
     **_below("dataset.text", "transforms utils", TEXT),
