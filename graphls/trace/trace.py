@@ -50,8 +50,8 @@ def trace(
     try:
         return _traced(Tracer(name), function, args, names)
     except Escaped:
-        # An object of the user's has carried a value out of a branch that was joined at once. Run as it stands, once for
-        # each answer, the code makes an object anew for each.
+        # An object of the user's has carried a value out of a branch that was joined at once. Run as it stands, once
+        # for each answer, the code makes an object anew for each.
         return _traced(Tracer(name, rewrites=False), function, args, names)
 
 
@@ -129,7 +129,7 @@ def _refuse_strangers(graph: Graph) -> None:
 
 
 def _refuse_leaks(graph: Graph, visible: set[Value]) -> None:
-    """Raise Escaped for a value of a region that is used outside of it; `visible` is what is defined around the graph."""
+    """Raise Escaped for a value of a region that is used outside of it; `visible` is defined around the graph."""
     own = [*graph.inputs]
     visible.update(own)
     for node in graph.nodes:
