@@ -30,7 +30,6 @@ CELL = {
     "named_children": "use cell.name_cells()", "state_dict": _SAVE, "load_state_dict": _LOAD, "zero_grad": _NO_ZERO,
     "cuda": _DEVICE, "cpu": _DEVICE, "to": f"{_FLOAT}; {_DEVICE}", "half": _FLOAT, "float": _FLOAT, "double": _FLOAT,
     "bfloat16": _FLOAT, "requires_grad_": "set requires_grad of the parameters, or give weights to value_and_grad",
-    "register_buffer": "a buffer is a Parameter(..., requires_grad=False)",
     "register_parameter": "assign a Parameter to an attribute of the cell",
 }  # fmt: skip
 OPTIMIZER = {

@@ -7,7 +7,8 @@ from weakref import WeakKeyDictionary
 
 from graphls.api import Compiled
 from graphls.compile_cache import compile_cell
-from graphls.ir.errors import GraphTypeError
+from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ir.text import dump
 from graphls.nn.cell import Cell
 from graphls.source import user_location
 
@@ -42,6 +43,19 @@ class _CellGraphExecutor:
     def has_compiled(self, phase: str = "predict") -> bool:
         """Whether there is a graph of this name."""
         return phase.rpartition(".")[2] in map(str, self._numbers.values())
+
+    def _get_func_graph_proto(
+        self, obj: Any, exec_id: str, ir_type: str = "onnx_ir", use_prefix: bool = False, incremental: bool = False
+    ) -> Any:
+        """A compiled graph by its name: the bytes of its ONNX model, or for "anf_ir" its text.
+
+        `obj`, `use_prefix` and `incremental` change nothing. Raises GraphValueError for other names and formats.
+        """
+        step = next((step for step, number in self._numbers.items() if str(number) == exec_id.rpartition(".")[2]), None)
+        if step is None or ir_type not in ("onnx_ir", "anf_ir"):
+            text = f"There is no graph {exec_id!r} as {ir_type!r}; compile gives names, for 'onnx_ir' and 'anf_ir'."
+            raise GraphValueError(text, user_location())
+        return step.onnx.SerializeToString() if ir_type == "onnx_ir" else dump(step.graph)
 
     def set_jit_config(self, jit_config: Any) -> None:
         """Nothing: how MindSpore compiles changes nothing here."""

@@ -37,7 +37,7 @@ ROOT = ("graphls.compat.root",)
 STANDARD = ("graphls.compat.standard_method", "graphls.compat.functional", "graphls.ops")
 BOOST = ("graphls.compat.boost",)
 HAL = ("graphls.compat.hal",)
-PROBABILITY = ("graphls.compat.probability",)
+PROBABILITY = ("graphls.compat.probability", "graphls.compat.probability_counts")
 OPTIM = ("graphls.compat.mint_optim",)
 CHECKS = ("graphls.compat.checkparam",)
 PROFILER = ("graphls.compat.profiler",)
@@ -47,6 +47,7 @@ SAMPLERS = ("graphls.dataset.samplers",)
 VISION = ("graphls.dataset.vision",)
 TRANSFORMS = ("graphls.dataset.transforms",)
 TEXT = ("graphls.dataset.text",)
+MINDRECORD = ("graphls.dataset.mindrecord",)
 NUMPY = ("graphls.compat.numpy", "graphls.dtypes")
 
 
@@ -134,6 +135,8 @@ PATHS: dict[str, tuple[str, ...]] = {
     "dataset.engine.datasets_text": DATASET,
     "dataset.engine.iterators": ("graphls.compat.iterators", *DATASET),
     "dataset.engine.samplers": (*SAMPLERS, *DATASET),
+    "mindrecord": MINDRECORD,
+    "mindrecord.filereader": MINDRECORD,
     "dataset.samplers": (*SAMPLERS, *DATASET),
     "dataset.text": TEXT,
     **_below("dataset.text", "transforms utils", TEXT),
@@ -152,8 +155,9 @@ PATHS: dict[str, tuple[str, ...]] = {
     "nn.utils": INITIALIZER,
     **_below("nn", "probability", PROBABILITY),
     "nn.probability.distribution": PROBABILITY,
-    **_below("nn.probability.distribution", "bernoulli cauchy distribution exponential gumbel", PROBABILITY),
-    **_below("nn.probability.distribution", "laplace log_normal logistic normal uniform", PROBABILITY),
+    **_below("nn.probability.distribution", "bernoulli beta categorical cauchy distribution", PROBABILITY),
+    **_below("nn.probability.distribution", "exponential gamma gumbel laplace log_normal", PROBABILITY),
+    **_below("nn.probability.distribution", "logistic normal poisson uniform", PROBABILITY),
     "numpy": NUMPY,
     **_below("numpy", "array_creations array_ops dtypes logic_ops math_ops", NUMPY),
 }

@@ -9,6 +9,7 @@ from graphls.dataset.errors import DatasetError
 from graphls.dataset.generator import GeneratorDataset
 from graphls.dataset.iterators import DatasetIterator
 from graphls.dataset.joins import ZipDataset
+from graphls.dataset.mindrecord import MindDataset
 from graphls.dataset.numpy_slices import NumpySlicesDataset, PaddedDataset
 from graphls.dataset.readers import (
     Cifar10Dataset,
@@ -46,6 +47,7 @@ __all__ = [
     "ImageFolderDataset",
     "IterSampler",
     "KITTIDataset",
+    "MindDataset",
     "MnistDataset",
     "NumpySlicesDataset",
     "PKSampler",

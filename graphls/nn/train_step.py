@@ -49,6 +49,7 @@ class TrainOneStepCell(Cell):
         self.sens = sens
         self.return_grad = return_grad
         self.reducer_flag = False
+        self.use_graceful_exit = False  # read by subclasses of scripts; OnRequestExit ends a run without it
         self.grad_reducer = Identity()
 
     def __call__(self, *args: Any, **options: Any) -> Any:

@@ -47,7 +47,15 @@ def trace(
     `names` are the wished names of the positional arguments. Raises TraceError, with the user's line, for what
     cannot become part of a static graph.
     """
-    tracer = Tracer(name)
+    try:
+        return _traced(Tracer(name), function, args, names)
+    except Escaped:
+        # An object of the user's has carried a value out of a branch that was joined at once. Run as it stands, once
+        # for each answer, the code makes an object anew for each.
+        return _traced(Tracer(name, rewrites=False), function, args, names)
+
+
+def _traced(tracer: Tracer, function: Callable[..., Any], args: tuple[Any, ...], names: Sequence[str]) -> Traced:
     inputs: list[Value] = []
 
     def symbol(path: str, leaf: Any) -> Any:
@@ -108,15 +116,42 @@ def _finished(tracer: Tracer, inputs: tuple[Value, ...], results: Any) -> Traced
 
 
 def _refuse_strangers(graph: Graph) -> None:
-    """Raise TraceError for a tensor of another trace, kept from there by an attribute or a variable."""
+    """Raise Escaped for a tensor of another trace, or of a region of this one, kept from there by an object."""
     nodes = list(walk(graph))
     known = {*graph.inputs, *graph.states, *(v for n in nodes for v in n.outputs)}
     known.update(v for n in nodes for region in n.regions for v in region.inputs)
     for node in nodes:
         if not known.issuperset(needs(node)):
-            raise TraceError(STRANGER, node.loc)
+            raise Escaped(STRANGER, node.loc)
     if not known.issuperset((*graph.outputs, *(w.value for w in graph.writes))):
-        raise TraceError(STRANGER, user_location())
+        raise Escaped(STRANGER, user_location())
+    _refuse_leaks(graph, {*graph.inputs, *graph.states})
+
+
+def _refuse_leaks(graph: Graph, visible: set[Value]) -> None:
+    """Raise Escaped for a value of a region that is used outside of it; `visible` is defined around the graph."""
+    own = [*graph.inputs]
+    visible.update(own)
+    for node in graph.nodes:
+        if not visible.issuperset((*node.inputs, *node.after)):
+            raise Escaped(KEPT, node.loc)
+        for region in node.regions:
+            _refuse_leaks(region, visible)
+        visible.update(node.outputs)
+        own += node.outputs
+    if not visible.issuperset(graph.outputs):
+        raise Escaped(KEPT, user_location())
+    visible.difference_update(own)
+
+
+class Escaped(TraceError):
+    """A tensor is used where nothing makes it."""
+
+
+KEPT = (
+    "This uses a tensor that was made in one branch of a condition on a tensor, or in the body of a loop, and was kept "
+    "by an object from there; give it to a variable in both branches."
+)
 
 
 STRANGER = (

@@ -86,6 +86,8 @@ class Tracer:
     made: dict[Value, int] = field(default_factory=dict)
     windows: dict[Any, Value] = field(default_factory=dict)
     reports: list[Report] = field(default_factory=list)
+    rewrites: bool = True
+    """Whether functions of users run in their rewritten form."""
     loops: int = 0
 
     # -- values -----------------------------------------------------------------------------------------------

@@ -226,7 +226,7 @@ WRONG: list[tuple[Any, type[Exception], str]] = [
         TypeError,
         "The key_padding_mask holds bools, or floats that are added, not i32",
     ),
-    (lambda: nn.TransformerEncoderLayer(4, 2, activation="rely"), ValueError, "There is no activation 'rely'; did you"),
+    (lambda: nn.TransformerEncoderLayer(4, 2, activation="rely"), KeyError, "There is no activation 'rely'; did you"),
     (lambda: nn.TransformerEncoderLayer(4, 2, activation=None), TypeError, "The activation of a transformer layer is"),
     (lambda: nn.TransformerEncoder("layer", 2), TypeError, "The encoder_layer is a cell, not 'layer'"),
     (lambda: nn.TransformerDecoder(nn.Dense(2, 2), 0), ValueError, "the 'num_layers' must be int and must > 0"),

@@ -144,7 +144,7 @@ def test_groups_with_the_same_rate() -> None:
         ({"gradient_accumulation_steps": 0}, ValueError, "'gradient_accumulation_steps' must be int and must > 0"),
         ({"gradient_accumulation_steps": 2.0}, TypeError, "'gradient_accumulation_steps' must be int and must > 0"),
         ({"ema_decay": 1.0}, ValueError, r"'ema_decay' must be in \(0, 1\), but got 1.0"),
-        ({"ema_decay": "0.9"}, TypeError, "'ema_decay' must be a number, but got '0.9'"),
+        ({"ema_decay": "0.9"}, TypeError, "the type of 'ema_decay' should be 'float', but got type 'str'"),
     ],
 )
 def test_arguments_that_do_not_fit(settings: Any, error: Any, text: str) -> None:

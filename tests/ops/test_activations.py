@@ -194,7 +194,7 @@ WRONG: list[Any] = [
     (lambda: ops.leaky_relu(X, "a"), TypeError, "'a' is neither"),
     (lambda: nn.PReLU(0), ValueError, "'channel' must be int and must > 0"),
     (lambda: nn.PReLU(2, [1.0]), ValueError, "must have"),
-    (lambda: nn.get_activation("hswich"), ValueError, "did you mean 'hswish'"),
+    (lambda: nn.get_activation("hswich"), KeyError, "did you mean 'hswish'"),
 ]
 
 

@@ -36,6 +36,9 @@ def rewritten(function: Any) -> Any:
 
     Anything else, and what has no source at hand or none that can be rewritten, is returned as it is.
     """
+    tracer = dispatch.current_tracer()
+    if tracer is not None and not tracer.rewrites:
+        return function
     if isinstance(function, FunctionType):
         return _function(function)
     if isinstance(function, MethodType):

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import graphls
-from graphls import nn, ops
+from graphls import GraphlsError, nn, ops
 from graphls.trace.rewriting.functions import rewritten
 from tests.trace.rewriting.agree import compiled, tensor
 
@@ -169,7 +169,10 @@ def test_eager_mode_runs_what_stands_there() -> None:
             return x
 
     graphls.set_context(mode=graphls.PYNATIVE_MODE)
-    Plain()(graphls.Tensor(1.0))
+    try:
+        Plain()(graphls.Tensor(1.0))
+    finally:
+        graphls.set_context(mode=graphls.GRAPH_MODE)
     assert seen[0] == "construct" and "rewriting" not in seen[1]
 
 
@@ -186,3 +189,36 @@ def test_lambdas_of_lambdas_on_one_line_are_told_apart_by_their_columns() -> Non
     assert float(slope(x)) == 64
     pair = lambda x: doubled(x), lambda x: -doubled(x)
     assert [float(graphls.compile(function, x)(x)) for function in pair] == [192, -192]
+
+
+class History:
+    def __init__(self, value: Any) -> None:
+        self.values = [value]
+
+    def push(self, value: Any) -> None:
+        self.values.append(value)
+
+
+def test_objects_that_carry_a_value_out_of_a_branch_are_traced_once_for_each_answer() -> None:
+    def last(x: Any, flag: Any) -> Any:
+        history = History(x)
+        if flag:
+            history.push(x * 2)
+        else:
+            history.push(x + 5)
+        return history.values[-1] * 10
+
+    step = graphls.compile(last, np.float32(3), np.bool_(True))
+    assert [float(step(np.float32(3), flag)) for flag in (np.bool_(True), np.bool_(False))] == [60, 80]
+
+
+KEPT = History(0)
+
+
+def test_values_that_outlive_a_loop_in_an_object_are_refused() -> None:
+    def run(x: Any) -> Any:
+        ops.while_loop(lambda x: x < 100, lambda x: (KEPT.push(x * 2), x * 2)[1], x)
+        return KEPT.values[-1]
+
+    with pytest.raises(GraphlsError, match="was kept by an object from there"):
+        graphls.compile(run, np.float32(3))

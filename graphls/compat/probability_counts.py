@@ -1,0 +1,165 @@
+"""Distributions of `mindspore.nn.probability.distribution` with gamma functions in their formulas, and of classes."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from graphls import ops
+from graphls.compat.probability import Distribution
+from graphls.ir.types import float32, int32
+from graphls.ops.operands import tensor_of
+from graphls.tensor import Tensor
+
+__all__ = ["Beta", "Categorical", "Gamma", "Poisson"]
+
+
+def _at_or_above(bound: float, x: Any, density: Any, otherwise: float) -> Any:
+    return ops.where(x >= bound, density, ops.full_like(density, otherwise))
+
+
+class Gamma(Distribution):
+    """Sums of times between events of a rate; its mode is nan for a concentration of 1 or less."""
+
+    names = ("concentration", "rate")
+
+    def sample(self, shape: Any = (), *parameters: Any) -> Tensor:
+        concentration, rate = self._all(parameters)
+        wide = (concentration + rate).shape
+        return ops.cast(ops.gamma((*shape, *wide), concentration, rate, seed=self.seed), self.dtype)
+
+    def _log_prob(self, x: Any, a: Any, rate: Any) -> Any:
+        density = ops.xlogy(a - 1, x) + a * ops.log(rate) - rate * x - ops.lgamma(a)
+        return _at_or_above(0.0, x, density, math.nan)
+
+    def _mean(self, a: Any, rate: Any) -> Any:
+        return a / rate
+
+    def _mode(self, a: Any, rate: Any) -> Any:
+        mode = (a - 1) / rate
+        return ops.where(a > 1, mode, ops.full_like(mode, math.nan))
+
+    def _var(self, a: Any, rate: Any) -> Any:
+        return a / ops.square(rate)
+
+    def _entropy(self, a: Any, rate: Any) -> Any:
+        return a - ops.log(rate) + ops.lgamma(a) + (1 - a) * ops.digamma(a)
+
+    def _kl(self, a: Any, rate: Any, b: Any, other: Any) -> Any:
+        shapes = (a - b) * ops.digamma(a) - ops.lgamma(a) + ops.lgamma(b)
+        return shapes + b * ops.log(rate / other) + a * (other / rate - 1)
+
+
+def _log_beta(a: Any, b: Any) -> Any:
+    return ops.lgamma(a) + ops.lgamma(b) - ops.lgamma(a + b)
+
+
+class Beta(Distribution):
+    """Numbers between 0 and 1; the mode is nan unless both concentrations are above 1."""
+
+    names = ("concentration1", "concentration0")
+
+    def sample(self, shape: Any = (), *parameters: Any) -> Tensor:
+        a, b = self._all(parameters)
+        wide = (*shape, *(a + b).shape)
+        first = ops.gamma(wide, a, ops.ones_like(a), seed=self.seed)
+        second = ops.gamma(wide, b, ops.ones_like(b), seed=None if self.seed is None else self.seed + 1)
+        return ops.cast(first / (first + second), self.dtype)
+
+    def _log_prob(self, x: Any, a: Any, b: Any) -> Any:
+        density = ops.xlogy(a - 1, x) + ops.xlogy(b - 1, 1 - x) - _log_beta(a, b)
+        return _at_or_above(0.0, x, _at_or_above(0.0, 1 - x, density, math.nan), math.nan)
+
+    def _mean(self, a: Any, b: Any) -> Any:
+        return a / (a + b)
+
+    def _mode(self, a: Any, b: Any) -> Any:
+        mode = (a - 1) / (a + b - 2)
+        return ops.where(ops.minimum(a, b) > 1, mode, ops.full_like(mode, math.nan))
+
+    def _var(self, a: Any, b: Any) -> Any:
+        both = a + b
+        return a * b / (ops.square(both) * (both + 1))
+
+    def _entropy(self, a: Any, b: Any) -> Any:
+        both = a + b
+        digammas = (a - 1) * ops.digamma(a) + (b - 1) * ops.digamma(b) - (both - 2) * ops.digamma(both)
+        return _log_beta(a, b) - digammas
+
+    def _kl(self, a: Any, b: Any, c: Any, d: Any) -> Any:
+        digammas = (a - c) * ops.digamma(a) + (b - d) * ops.digamma(b) + (c + d - a - b) * ops.digamma(a + b)
+        return _log_beta(c, d) - _log_beta(a, b) + digammas
+
+
+class Poisson(Distribution):
+    """How many events of a rate there are."""
+
+    names = ("rate",)
+
+    def sample(self, shape: Any = (), *parameters: Any) -> Tensor:
+        (rate,) = self._all(parameters)
+        return ops.cast(ops.random_poisson(shape, rate, seed=self.seed), self.dtype)
+
+    def _log_prob(self, x: Any, rate: Any) -> Any:
+        count = ops.maximum(x, 0.0)
+        return _at_or_above(0.0, x, ops.xlogy(count, rate) - rate - ops.lgamma(count + 1), -math.inf)
+
+    def _mean(self, rate: Any) -> Any:
+        return rate
+
+    _var = _mean
+
+    def _mode(self, rate: Any) -> Any:
+        return ops.floor(rate)
+
+
+class Categorical(Distribution):
+    """The number of a class, by the probabilities of all, along their last axis.
+
+    Values outside of the classes have the logarithm nan. `mean` and `var` keep the axis of the classes, with one
+    element. The numbers that `sample` draws have `dtype`, int32 by default.
+    """
+
+    names = ("probs",)
+
+    def __init__(self, probs: Any = None, seed: int | None = None, dtype: Any = int32, name: str = "") -> None:
+        super().__init__(probs, seed=seed, dtype=float32, name=name)
+        self.kind = dtype
+
+    @property
+    def probs(self) -> Any:
+        """The probabilities of the classes."""
+        return self.parameters.get("probs")
+
+    def sample(self, shape: Any = (), *parameters: Any) -> Tensor:
+        (probs,) = self._all(parameters)
+        uniform = ops.clamp(ops.rand(*shape, *probs.shape, seed=self.seed), 1e-7, 1 - 1e-7)
+        return ops.cast(ops.argmax(ops.log(probs) - ops.log(-ops.log(uniform)), -1), self.kind)
+
+    def _log_prob(self, x: Any, probs: Any) -> Any:
+        classes, is_one = probs.shape[-1], x.expand_dims(-1) == _numbers(probs)
+        chosen = ops.log(ops.where(is_one, probs, ops.zeros_like(probs)).sum(-1))
+        return _at_or_above(0.0, x, _at_or_above(0.0, classes - 1 - x, chosen, math.nan), math.nan)
+
+    def _cdf(self, x: Any, probs: Any) -> Any:
+        return ops.where(_numbers(probs) <= x.expand_dims(-1), probs, ops.zeros_like(probs)).sum(-1)
+
+    def _mean(self, probs: Any) -> Any:
+        return (probs * _numbers(probs)).sum(-1, keepdims=True)
+
+    def _var(self, probs: Any) -> Any:
+        return (probs * ops.square(_numbers(probs) - self._mean(probs))).sum(-1, keepdims=True)
+
+    def _mode(self, probs: Any) -> Any:
+        return ops.cast(ops.argmax(probs, -1), self.kind)
+
+    def _entropy(self, probs: Any) -> Any:
+        return -ops.xlogy(probs, probs).sum(-1)
+
+    def _kl(self, probs: Any, other: Any) -> Any:
+        return (ops.xlogy(probs, probs) - ops.xlogy(probs, other)).sum(-1)
+
+
+def _numbers(probs: Any) -> Tensor:
+    """The numbers of the classes, as floats."""
+    return ops.cast(tensor_of(list(range(probs.shape[-1]))), probs.dtype)
