@@ -244,7 +244,8 @@ class Lowering:
         if dtype is not value.type.dtype and (rounds or not dtype.is_float):
             name, dtype = self.cast(name, value.type.dtype), value.type.dtype
         if value in self.fenced or (value in self.captured and name in self.casts):
-            name = self.Reshape(name, self.ints((0,) * value.type.stacked + value.type.shape))  # 0 is as many as there are
+            rounds_as_they_are = (0,) * value.type.stacked
+            name = self.Reshape(name, self.ints(rounds_as_they_are + value.type.shape))
         self.forms[value] = {dtype: name}
 
     def form(self, value: Value, dtype: DType) -> str:
