@@ -262,6 +262,10 @@ class Tensor(Operators):
     def __str__(self) -> str:
         return repr(self) if isinstance(self._buffer, _Declared) else str(self.array)
 
+    def value(self) -> Tensor:
+        """The tensor itself, as `Parameter.value` gives the value of a parameter."""
+        return self
+
     def __format__(self, specification: str) -> str:
         """The text, or the only element as a number in a format: `f"{loss:.4f}"`; raises as `item`."""
         return format(self.item(), specification) if specification else str(self)
@@ -294,13 +298,13 @@ class Symbol(Tensor):
         self._value = value
 
     @property
-    def value(self) -> Value:
+    def graph_value(self) -> Value:
         """The value in the IR."""
         return self._value
 
     @property
     def type(self) -> Type:
-        return self.value.type
+        return self.graph_value.type
 
     def _become(self, other: Tensor) -> None:
         tracer = dispatch.current_tracer()

@@ -173,7 +173,7 @@ def _xavier(name: str, shape: tuple[int, ...]) -> Parameter:
 
 
 def _is_same(a: Tensor, b: Tensor) -> bool:
-    return a is b or (isinstance(a, Symbol) and isinstance(b, Symbol) and a.value is b.value)
+    return a is b or (isinstance(a, Symbol) and isinstance(b, Symbol) and a.graph_value is b.graph_value)
 
 
 def _with_row(x: Tensor, row: Any) -> Tensor:

@@ -70,7 +70,7 @@ class Flag(Symbol):
         self.checked = checked
 
     @property
-    def value(self) -> Value:
+    def graph_value(self) -> Value:
         return _tracer("FloatStatus").value(_flag(self.checked))
 
     @property

@@ -31,7 +31,7 @@ def tensor_of(x: Any) -> Tensor:
     if isinstance(x, Parameter):
         return _read(x) if tracer is None else Symbol(tracer.read(x))
     if isinstance(x, Symbol):
-        return Symbol(x.value)
+        return Symbol(x.graph_value)
     return x.twin() if isinstance(x, Tensor) else Tensor(x)
 
 

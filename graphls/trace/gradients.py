@@ -73,7 +73,7 @@ def tangents_of(
         zeros = [tracer.zeros(v.type) for v in floats]
         variables = [tracer.emit("depend", (v,), {})[0] for v in zeros]
         slopes = emit_gradient(tracer, list(zip(floats, variables, strict=True)), inputs, record)
-        given = [(g.value, seed(tracer, g.value, along)) for g, along in zip(slopes, vectors, strict=True)]
+        given = [(g.graph_value, seed(tracer, g.graph_value, along)) for g, along in zip(slopes, vectors, strict=True)]
         inner = CallRecord(None, tuple(map(Symbol, variables)), (), record.start, record.end)
         return emit_gradient(tracer, given, variables, inner)
 

@@ -76,7 +76,7 @@ def joined(tracer: Tracer, condition: Value, loc: Location | None, first: Ending
     states = [join.output(*(e.states.get(p) or tracer.current(p) for e in join.endings)) for p in written]
     outputs = join.emitted(condition)
     for parameter, state in zip(written, states, strict=True):
-        tracer.set_written(parameter, state(outputs).value)
+        tracer.set_written(parameter, state(outputs).graph_value)
     return template(outputs)
 
 
@@ -185,7 +185,7 @@ class _Join:
         if isinstance(item, Parameter):
             return ending.states.get(item) or self.tracer.current(item)
         if isinstance(item, Symbol):
-            return item.value
+            return item.graph_value
         return ending.builder.constant(array_of(item, dtype))
 
     # -- the cond ---------------------------------------------------------------------------------------------
@@ -195,7 +195,7 @@ class _Join:
         if a is b:
             return lambda _: Symbol(a)
         index = self.differing.setdefault((a, b), len(self.differing))
-        return lambda outputs: Symbol(outputs[index].value)
+        return lambda outputs: Symbol(outputs[index].graph_value)
 
     def emitted(self, condition: Value) -> list[Symbol]:
         """The outputs of the cond, which is made if there is something to choose."""

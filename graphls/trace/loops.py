@@ -42,7 +42,7 @@ def traced_while(tracer: Tracer, condition: Callable[[Any], Any], function: Call
         text = "The condition of while_loop cannot write parameters; write them in its body."
         raise TraceError(text, user_location())
     test.hoist(tracer, own)
-    regions = _region(own, test, (test.result.value,)), _region(body.carried, body.run, body.yields)
+    regions = _region(own, test, (test.result.graph_value,)), _region(body.carried, body.run, body.yields)
     if any(is_drawn(node) for region in regions for node in walk(region)):
         text = "while_loop draws no random numbers, as it does not know how often it runs; give max_iterations."
         raise TraceError(text, user_location())
@@ -80,8 +80,8 @@ class _Body:
             if run.states.keys() <= states.keys():
                 run.hoist(tracer, (*carried, *elements))
                 carry, others = run.result
-                yields = [*(leaf.value for leaf in leaves(carry)), *(run.states[p] for p in parameters)]
-                results = [leaf.value for leaf in leaves(others) if is_tensor(leaf)]
+                yields = [*(leaf.graph_value for leaf in leaves(carry)), *(run.states[p] for p in parameters)]
+                results = [leaf.graph_value for leaf in leaves(others) if is_tensor(leaf)]
                 return cls(run, init, parameters, starts, carried, yields, others, results)
             parameters = tuple(dict.fromkeys((*parameters, *run.states)))
 

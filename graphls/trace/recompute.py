@@ -21,7 +21,8 @@ def recomputed(tracer: Tracer, nodes: Sequence[Node], outputs: Any) -> Any:
     and no runtime knows, so that nobody finds out that its values were there before.
     """
     made = {value for node in nodes for value in node.outputs}
-    floats = (leaf.value for leaf in leaves(outputs) if type(leaf) is Symbol and leaf.dtype.is_float and leaf.size)
+    symbols = (leaf for leaf in leaves(outputs) if type(leaf) is Symbol)
+    floats = (symbol.graph_value for symbol in symbols if symbol.dtype.is_float and symbol.size)
     results = list(dict.fromkeys(value for value in floats if value in made))
     outside = dict.fromkeys(value for node in nodes for value in uses(node) if value not in made)
     sources = [value for value in outside if value.type.dtype.is_float]
@@ -30,7 +31,7 @@ def recomputed(tracer: Tracer, nodes: Sequence[Node], outputs: Any) -> Any:
     region = _backward(tracer.builder.names, nodes, results, sources)
     values = tracer.emit("custom_gradient", (*results, *sources), {"outputs": len(results)}, regions=(region,))
     found = dict(zip(results, map(Symbol, values), strict=True))
-    return map_leaves(lambda leaf: found.get(leaf.value, leaf) if type(leaf) is Symbol else leaf, outputs)
+    return map_leaves(lambda leaf: found.get(leaf.graph_value, leaf) if type(leaf) is Symbol else leaf, outputs)
 
 
 def _backward(names: Any, nodes: Sequence[Node], results: Sequence[Value], sources: Sequence[Value]) -> Graph:

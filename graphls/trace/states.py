@@ -30,7 +30,7 @@ class StateSymbol(Symbol):
         self.tracer, self.parameter, self.after = tracer, parameter, after
 
     @property
-    def value(self) -> Value:
+    def graph_value(self) -> Value:
         now = self.tracer.read(self.parameter)
         if not self.after:
             return now
@@ -46,4 +46,4 @@ class StateSymbol(Symbol):
 
 def copies(tree: Any) -> Any:
     """The same nest with new symbols of the same values."""
-    return map_leaves(lambda leaf: Symbol(leaf.value) if type(leaf) is Symbol else leaf, tree)
+    return map_leaves(lambda leaf: Symbol(leaf.graph_value) if type(leaf) is Symbol else leaf, tree)

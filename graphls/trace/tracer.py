@@ -142,7 +142,7 @@ class Tracer:
     def value(self, operand: Any, dtype: DType | None = None) -> Value:
         """The value of an operand in the graph: a symbol's own, a parameter's current one, or a constant."""
         if isinstance(operand, Symbol):
-            return operand.value
+            return operand.graph_value
         if isinstance(operand, Parameter):
             return self.read(operand)
         if isinstance(operand, (Tensor, np.ndarray, np.generic)) or dtype is None:
@@ -320,7 +320,7 @@ class Tracer:
         """Remember that a cell with a name has run, for those who ask what each cell does."""
         if scope or not self.scopes:
             path = ".".join(filter(None, (*self.scopes, scope)))
-            values = tuple(leaf.value for leaf in leaves(outputs) if type(leaf) is Symbol)
+            values = tuple(leaf.graph_value for leaf in leaves(outputs) if type(leaf) is Symbol)
             self.cell_calls.append(CellCall(path, type(cell).__name__, values))
 
     def note_owner(self, method: Any) -> None:
@@ -375,7 +375,7 @@ class Tracer:
         scope = cell._scope_name
         if not isinstance(outputs, Symbol) or isinstance(outputs, StateSymbol) or not scope or not self.scopes:
             return
-        value = outputs.value
+        value = outputs.graph_value
         made_here = self.builder.nodes and value in self.builder.nodes[-1].outputs
         if made_here and re.fullmatch(rf"{self.builder.nodes[-1].primitive.name}(_\d+)?", value.name):
             self.builder.names.taken.discard(value.name)
@@ -385,7 +385,7 @@ class Tracer:
 
     def decide(self, symbol: Symbol) -> bool:
         """The answer to `if symbol` on the path that is being traced."""
-        value, negated = self.canonical(symbol.value)
+        value, negated = self.canonical(symbol.graph_value)
         if value not in self.decided:
             self.fork = Fork(self.frames[-1], value, user_location())
             raise self.fork
@@ -423,7 +423,7 @@ class Tracer:
             return item.parameter
         if not isinstance(item, Symbol):
             return item
-        value = item.value
+        value = item.graph_value
         while value in self.depends:
             value = self.depends[value]
         return value

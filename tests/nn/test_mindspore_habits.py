@@ -114,3 +114,10 @@ def test_reductions_of_numpy_take_tensors(name: str) -> None:
                                rtol=1e-6)  # fmt: skip
     traced = graphls.compile(lambda x: function(x, axis=0), X)
     np.testing.assert_allclose(traced(X).asnumpy(), function(X, axis=0), rtol=1e-6)
+
+
+def test_tensors_and_parameters_have_their_value() -> None:
+    weight = Parameter(Tensor([2.0]), name="weight")
+    assert Tensor([1.0]).value().asnumpy().tolist() == [1] and weight.value().asnumpy().tolist() == [2]
+    step = graphls.compile(lambda x: x.value() * weight.value(), X)
+    assert step(X).asnumpy().tolist() == (2 * X).tolist()

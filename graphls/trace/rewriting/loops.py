@@ -88,7 +88,7 @@ class _Loop:
 
         def marked(leaf: Any) -> Any:
             if type(leaf) is Symbol:
-                return Carried(leaf.value)
+                return Carried(leaf.graph_value)
             return self._number(leaf) if is_counter and _is_number(leaf) else leaf
 
         return map_leaves(marked, nest)
@@ -144,7 +144,7 @@ class _Loop:
 
     def _fixed(self, start: Any, after: Any) -> Any:
         """A leaf that was the same each time so far."""
-        if after is start or (type(start) is type(after) is Symbol and start.value is after.value):
+        if after is start or (type(start) is type(after) is Symbol and start.graph_value is after.graph_value):
             return start
         if not is_tensor(after) and type(after) is type(start) and after == start:
             return start
@@ -192,7 +192,7 @@ class _Loop:
             raise TraceError("The condition of a loop cannot write parameters; write them in its body.", self.loc)
         yields = self._yields(starts, body)
         body.run.hoist(tracer, body.own)
-        answer = test.run.result.result.value
+        answer = test.run.result.result.graph_value
         test.run.hoist(tracer, test.own)
         if not test.run.nodes and answer not in test.own:
             text = "This loop does not end once it begins: its body changes nothing that its condition depends on."

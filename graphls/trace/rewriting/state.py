@@ -116,13 +116,13 @@ def _mutable(items: Iterable[Any]) -> Iterator[Any]:
 
 def _copied(item: Any) -> Any:
     if isinstance(item, Symbol):
-        return Symbol(item.value)
+        return Symbol(item.graph_value)
     return dict(item) if isinstance(item, dict) else list(item)
 
 
 def _fill(item: Any, content: Any) -> None:
     if isinstance(item, Symbol):
-        item._value = content.value
+        item._value = content.graph_value
     elif isinstance(item, dict):
         item.clear()
         item.update(content)
@@ -135,7 +135,7 @@ def _is_same(before: Any, after: Any) -> bool:
     if before is after:
         return True
     if type(before) is Symbol and type(after) is Symbol:
-        return before.value is after.value
+        return before.graph_value is after.graph_value
     if type(before) is not type(after) or not isinstance(before, (list, dict)) or len(before) != len(after):
         return False
     if isinstance(before, dict):
