@@ -37,12 +37,12 @@ docs: $(VENV)/.installed-test
 fuzz: $(VENV)/.installed-test
 	$(RUN) -m tests.fuzz
 	$(RUN) -m tests.fuzz programs --count 10000
+	$(RUN) -m tests.kills
 
 # Which operators have met, so that models in which others meet are tried first.
 neighbours: $(VENV)/.installed-test
 	$(RUN) -m pytest -q -p tests.neighbours
 	$(RUN) -m tests.neighbours --count 1000
-	$(RUN) -m tests.kills
 
 $(VENV)/.installed-demo: $(PACKAGES) | $(RUN)
 	$(FREE)
