@@ -90,7 +90,7 @@ def test_the_details_of_a_node(page: Page) -> None:
 
 def test_the_details_of_a_group(page: Page) -> None:
     choose(box(page, "phase backward"))
-    expect(fact(page, "holds")).to_contain_text("43 nodes")
+    expect(fact(page, "holds")).to_contain_text("44 nodes")
     expect(fact(page, "gives")).to_contain_text("f32[16,1,3,3] · 576 B")
     choose(box(page, "phase update"))
     expect(fact(page, "reads")).to_contain_text("@scale_sense f32[] · 4 B")
