@@ -12,7 +12,7 @@ import numpy as np
 
 from graphls import dispatch
 from graphls.ir.errors import GraphlsError, GraphValueError, TraceError
-from graphls.ir.graph import Graph, Value, Write, needs, walk
+from graphls.ir.graph import Graph, Location, Value, Write, walk
 from graphls.ir.types import int64, type_of
 from graphls.parameter import Parameter
 from graphls.reports import Report
@@ -117,31 +117,31 @@ def _finished(tracer: Tracer, inputs: tuple[Value, ...], results: Any) -> Traced
 
 def _refuse_strangers(graph: Graph) -> None:
     """Raise Escaped for a tensor of another trace, or of a region of this one, kept from there by an object."""
-    nodes = list(walk(graph))
-    known = {*graph.inputs, *graph.states, *(v for n in nodes for v in n.outputs)}
-    known.update(v for n in nodes for region in n.regions for v in region.inputs)
-    for node in nodes:
-        if not known.issuperset(needs(node)):
-            raise Escaped(STRANGER, node.loc)
-    if not known.issuperset((*graph.outputs, *(w.value for w in graph.writes))):
-        raise Escaped(STRANGER, user_location())
-    _refuse_leaks(graph, {*graph.inputs, *graph.states})
+    fault = _first_unmade(graph, {*graph.inputs, *graph.states})
+    if fault is not None:
+        value, loc = fault
+        made = (v for n in walk(graph) for v in (*n.outputs, *(i for region in n.regions for i in region.inputs)))
+        raise Escaped(KEPT if value in made else STRANGER, loc or user_location())
 
 
-def _refuse_leaks(graph: Graph, visible: set[Value]) -> None:
-    """Raise Escaped for a value of a region that is used outside of it; `visible` is defined around the graph."""
+def _first_unmade(graph: Graph, visible: set[Value]) -> tuple[Value, Location | None] | None:
+    """The first value that is used where nothing makes it, and the line; `visible` is defined around the graph."""
     own = [*graph.inputs]
     visible.update(own)
     for node in graph.nodes:
-        if not visible.issuperset((*node.inputs, *node.after)):
-            raise Escaped(KEPT, node.loc)
+        for value in (*node.inputs, *node.after):
+            if value not in visible:
+                return value, node.loc
         for region in node.regions:
-            _refuse_leaks(region, visible)
+            fault = _first_unmade(region, visible)
+            if fault is not None:
+                return fault
         visible.update(node.outputs)
         own += node.outputs
-    if not visible.issuperset(graph.outputs):
-        raise Escaped(KEPT, user_location())
+    unmade = (v for v in (*graph.outputs, *(w.value for w in graph.writes)) if v not in visible)
+    found = next(unmade, None)
     visible.difference_update(own)
+    return None if found is None else (found, None)
 
 
 class Escaped(TraceError):
