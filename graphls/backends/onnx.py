@@ -142,6 +142,8 @@ class Lowering:
         states = {v.name: self.declare(v) for v in self.graph.states}
         self.nodes(self.graph.nodes, (*self.graph.outputs, *(w.value for w in self.graph.writes)))
         fixed = {*inputs, *states.values()}
+        if self.native_half:
+            fixed.update(self._read_on_the_host())
         outputs = tuple(self.given(v, fixed) for v in self.graph.outputs)
         writes = {w.state.name: self.given(w.value, fixed) for w in self.graph.writes}
         host, outside = tuple(self.host), self.weights.outside
@@ -177,6 +179,16 @@ class Lowering:
         taken.add(name)
         _describe(self.body.output.add(), name, kind)
         return name
+
+    def _read_on_the_host(self) -> set[str]:
+        """The tensors that an operator of a GPU may read in host memory: conditions and indices.
+
+        ONNX Runtime (1.31.1) writes an output into the buffer that is bound for it, in the memory of the GPU, and an If
+        that has it as its condition ends the process; so such an output is a copy.
+        """
+        made = (v for node in self.graph.nodes for v in node.outputs if v.type.dtype.kind in ("bool", "int"))
+        names = {name for value in made for name in self.forms.get(value, {}).values()}
+        return names.intersection(_read(self.main))
 
     def _made_here(self) -> set[str]:
         if self.__dict__.get("_made_for") is not self.body:
@@ -237,7 +249,7 @@ class Lowering:
     def computed(self, kind: Type) -> Type:
         """The type in which a value takes part in computation: narrow integers have hardly any kernels."""
         if kind.dtype.is_half:
-            return kind if self.native_half else kind.with_dtype(float32)
+            return kind if self.native_half and kind.dtype is float16 else kind.with_dtype(float32)
         return kind.with_dtype(COMPUTED.get(kind.dtype, kind.dtype))
 
     def keep(self, value: Value, dtype: DType, name: str, rounds: bool) -> None:
@@ -428,6 +440,16 @@ def _evaluated(node: Node) -> list[Any]:
 def exchanged(kind: Type) -> Type:
     """The type in which a value enters or leaves a model."""
     return kind.with_dtype(EXCHANGED.get(kind.dtype, kind.dtype))
+
+
+def _read(graph: GraphProto) -> Iterator[str]:
+    """The names that the operators of a graph read, those of their branches and bodies included."""
+    for node in graph.node:
+        yield from node.input
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                yield from _read(attribute.g)
+                yield from (info.name for info in attribute.g.output)
 
 
 def _describe(info: Any, name: str, kind: Type) -> None:
