@@ -142,8 +142,6 @@ class Lowering:
         states = {v.name: self.declare(v) for v in self.graph.states}
         self.nodes(self.graph.nodes, (*self.graph.outputs, *(w.value for w in self.graph.writes)))
         fixed = {*inputs, *states.values()}
-        if self.native_half:
-            fixed.update(self._read_on_the_host())
         outputs = tuple(self.given(v, fixed) for v in self.graph.outputs)
         writes = {w.state.name: self.given(w.value, fixed) for w in self.graph.writes}
         host, outside = tuple(self.host), self.weights.outside
@@ -174,21 +172,24 @@ class Lowering:
 
     def yielded(self, name: str, kind: Type, taken: set[str]) -> str:
         """Make a tensor an output of the current graph, or a copy of it where it is one of `taken` or from outside."""
-        if name in taken or name not in self._made_here():
+        if name in taken or name not in self._made_here() or self._is_read_on_the_host(name, kind):
             name = self.Identity(name)
         taken.add(name)
         _describe(self.body.output.add(), name, kind)
         return name
 
-    def _read_on_the_host(self) -> set[str]:
-        """The tensors that an operator of a GPU may read in host memory: conditions and indices.
+    def _is_read_on_the_host(self, name: str, kind: Type) -> bool:
+        """Whether an operator of a GPU may read a tensor in host memory, as conditions and indices are.
 
         ONNX Runtime (1.31.1) writes an output into the buffer that is bound for it, in the memory of the GPU, and an If
-        that has it as its condition ends the process; so such an output is a copy.
+        that has it as its condition ends the process; so such an output of a graph or a body is a copy.
         """
-        made = (v for node in self.graph.nodes for v in node.outputs if v.type.dtype.kind in ("bool", "int"))
-        names = {name for value in made for name in self.forms.get(value, {}).values()}
-        return names.intersection(_read(self.main))
+        return self.native_half and kind.dtype.kind in ("bool", "int") and name in self._read_here()
+
+    def _read_here(self) -> set[str]:
+        if self.__dict__.get("_read_for") is not self.body:
+            self._read_for, self._names_read = self.body, set(_read(self.body))
+        return self._names_read
 
     def _made_here(self) -> set[str]:
         if self.__dict__.get("_made_for") is not self.body:

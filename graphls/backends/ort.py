@@ -12,7 +12,7 @@ from graphls.backends.failures import Torn, failed_node, states_before_an_index,
 from graphls.backends.guard import first_line, open_guarded
 from graphls.backends.host import HostValues
 from graphls.backends.kernel_checks import is_right
-from graphls.backends.onnx import Lowered, exchanged, lower, trust_kernels
+from graphls.backends.onnx import Lowered, exchanged, lower
 from graphls.backends.runtime import load_runtime
 from graphls.backends.session import Inputs, Session
 from graphls.backends.states import HasStorage
@@ -81,7 +81,7 @@ class OrtSession(Session):
         self.runtime = load_runtime()
         self.device = device
         on_cpu = device == "cpu"
-        check = is_right if on_cpu else trust_kernels
+        check = partial(is_right, provider=PROVIDERS[device])
         self.lowered: Lowered = lower(graph, native_half=not on_cpu, kernel_is_right=check)
         of_array = self.runtime.OrtValue.ortvalue_from_numpy
         self.outside = {name: of_array(array) for name, array in self.lowered.outside.items()}
