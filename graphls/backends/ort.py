@@ -223,7 +223,7 @@ class OrtSession(Session):
         """Bring a state to this device, into one buffer or, where it is swapped, into two."""
         storage, dtype = self.parameters[name].storage, self.types[name].dtype.numpy
         buffer = storage.current
-        here = isinstance(buffer, np.ndarray) == (self.device == "cpu")
+        here = isinstance(buffer, np.ndarray if self.device == "cpu" else DeviceBuffer)
         if not here or (isinstance(buffer, np.ndarray) and buffer.dtype != dtype):
             buffer = storage.read().astype(dtype, copy=False)
             storage.move(buffer if self.device == "cpu" else DeviceBuffer(self._value(buffer)))
