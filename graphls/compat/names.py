@@ -48,7 +48,13 @@ VISION = ("graphls.dataset.vision",)
 TRANSFORMS = ("graphls.dataset.transforms",)
 TEXT = ("graphls.dataset.text",)
 MINDRECORD_ERRORS = ("graphls.dataset.mindrecord_errors",)
-MINDRECORD = ("graphls.dataset.mindrecord", "graphls.dataset.mindrecord_writer", *MINDRECORD_ERRORS)
+MINDRECORD = (
+    "graphls.dataset.mindrecord",
+    "graphls.dataset.mindrecord_writer",
+    "graphls.dataset.mindrecord_page",
+    "graphls.dataset.mindrecord_convert",
+    *MINDRECORD_ERRORS,
+)
 NUMPY = ("graphls.compat.numpy", "graphls.dtypes")
 
 

@@ -14,7 +14,9 @@ from graphls.dataset.readers_mindrecord import MindRecordFile
 from graphls.ir.errors import GraphFileError
 from graphls.ir.files import write_parts
 
-_KINDS = {"string": "TEXT", "int32": "INTEGER", "int64": "INTEGER", "float32": "REAL", "float64": "REAL"}
+KINDS = {"string": "TEXT", "int32": "INTEGER", "int64": "INTEGER", "float32": "REAL", "float64": "REAL"}
+"""The types of columns of the database, by those of the file."""
+
 _PLACES = "ROW_ID PAGE_ID_RAW PAGE_OFFSET_RAW PAGE_OFFSET_RAW_END ROW_GROUP_ID PAGE_ID_BLOB PAGE_OFFSET_BLOB"
 _CHUNK = 1 << 20
 
@@ -40,7 +42,7 @@ def write_index(path: str, indexes: list[str]) -> None:
 def _fill(database: str, file: MindRecordFile, name: str, indexes: list[str]) -> None:
     columns = [f"{place} INT NOT NULL" for place in (*_PLACES.split(), "PAGE_OFFSET_BLOB_END")]
     for number, column in enumerate(indexes):
-        columns += f"INC_{number} INT", f"{column}_0 {_KINDS[file.schema[column]['type']]}"
+        columns += f"INC_{number} INT", f"{column}_0 {KINDS[file.schema[column]['type']]}"
     keys = ",".join(["ROW_ID", *(f"INC_{number}" for number in range(len(indexes)))])
     marks = ",".join("?" * len(columns))
     with closing(sqlite3.connect(database)) as connection, connection:

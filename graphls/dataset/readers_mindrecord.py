@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -97,18 +98,27 @@ class MindRecordFile:
 
     def row(self, index: int) -> dict[str, Any]:
         """The numbers, texts and arrays of a row by name; bytes are uint8 of (N,)."""
-        try:
-            raw = unpacked(self._content(self._raw[index]))
-            row = {name: self._number(name, raw.get(name)) for name in self.schema.keys() - set(self._blobs)}
-            if self._blobs:
-                row |= self._arrays(self._content(self._blob_rows[index]))
-        except (GraphValueError, OverflowError) as error:
-            raise corrupt(self.path, f"row {index} is damaged: {str(error).rstrip('.')}") from None
-        return row
+        with self._damage(index):
+            numbers = self._numbers(index)
+            row = {name: v if isinstance(v, str) else self._typed(name, v) for name, v in numbers.items()}
+            return row | self._arrays(self._content(self._blob_rows[index])) if self._blobs else row
 
     def numbers(self, index: int) -> dict[str, Any]:
         """The numbers and texts of a row, as they were packed."""
-        return unpacked(self._content(self._raw[index]))
+        with self._damage(index):
+            return self._numbers(index)
+
+    @contextmanager
+    def _damage(self, index: int) -> Iterator[None]:
+        """Makes errors those of a damaged row."""
+        try:
+            yield
+        except (GraphValueError, OverflowError) as error:
+            raise corrupt(self.path, f"row {index} is damaged: {str(error).rstrip('.')}") from None
+
+    def _numbers(self, index: int) -> dict[str, Any]:
+        raw = unpacked(self._content(self._raw[index]))
+        return {name: self._number(name, raw.get(name)) for name in self.schema.keys() - set(self._blobs)}
 
     def places(self, index: int) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
         """The page of a row, where it begins there and where it ends: of its numbers, and of its arrays."""
@@ -119,6 +129,9 @@ class MindRecordFile:
         page, offset = divmod(start - _LENGTH - self._pages_from, self._page_size)
         return page, offset, offset + _LENGTH + length
 
+    def _typed(self, name: str, value: float) -> Any:
+        return np.array(value, _TYPES[self.schema[name]["type"]])[()]
+
     def _content(self, place: Place) -> bytes:
         start, length = place
         return bytes(self._data[start : start + length])
@@ -128,7 +141,7 @@ class MindRecordFile:
         kinds: dict[str, Any] = {"string": str, "int32": int, "int64": int}
         if not isinstance(value, kinds.get(wanted, (int, float))):
             raise GraphValueError(f"the column {name!r} has {str(value)[:40]!r}, which is no {wanted}")
-        return value if wanted == "string" else np.array(value, _TYPES[wanted])[()]
+        return value
 
     def _arrays(self, content: bytes) -> dict[str, Array]:
         parts = [content] if len(self._blobs) == 1 else list(_parts(content))
@@ -189,6 +202,11 @@ class MindRecordSource:
         file, number = self._rows[index]
         row = file.row(number)
         return {name: row[name] for name in self.columns}
+
+    def numbers(self, index: int) -> dict[str, Any]:
+        """The numbers and texts of a row, as they were packed."""
+        file, number = self._rows[index]
+        return file.numbers(number)
 
     def __getitem__(self, index: int) -> tuple[Any, ...]:
         return tuple(map(np.asarray, self.row(index).values()))

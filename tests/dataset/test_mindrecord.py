@@ -81,8 +81,6 @@ def test_columns_are_chosen_and_rows_shuffled_and_divided(tmp_path: Path) -> Non
     assert [column.tolist() for column in rows(shard)[0]] == ["n1", 3]
     with pytest.raises(GraphValueError, match="no column 'y'"):
         ds.MindDataset(path, ["y"])
-    with pytest.raises(GraphValueError, match="padded"):
-        ds.MindDataset(path, num_padded=2)
 
 
 @pytest.mark.parametrize("saved", [17, 0, -3])  # MindSpore decompresses whatever its header says was saved

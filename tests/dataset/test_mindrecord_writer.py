@@ -191,6 +191,13 @@ def test_rows_that_do_not_fit_are_left_out(tmp_path: Path, caplog: pytest.LogCap
         writer(tmp_path / "b").write_raw_data([{"name": "a"}])
 
 
+def test_texts_come_back(tmp_path: Path) -> None:
+    rows = [{"text": text} for text in ("", "é\0", "a'b;--", "\U0001f600" * 99)]
+    write(tmp_path / "a", rows, {"text": {"type": "string"}})
+    assert read(tmp_path / "a") == rows
+    assert query(tmp_path / "a", "SELECT ROW_ID FROM INDEXES WHERE text_0 = 'a''b;--'") == [(2,)]
+
+
 def test_numbers_of_numpy_and_columns_that_are_not_in_the_schema(tmp_path: Path) -> None:
     schema = {"a": {"type": "int32"}, "b": {"type": "float32"}}
     write(tmp_path / "a", [{"a": np.int32(3), "b": np.float32(0.1), "c": object()}], schema)
