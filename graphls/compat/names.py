@@ -37,7 +37,13 @@ ROOT = ("graphls.compat.root",)
 STANDARD = ("graphls.compat.standard_method", "graphls.compat.functional", "graphls.ops")
 BOOST = ("graphls.compat.boost",)
 HAL = ("graphls.compat.hal",)
-PROBABILITY = ("graphls.compat.probability", "graphls.compat.probability_counts")
+BIJECTORS = ("graphls.compat.bijector", "graphls.compat.bijectors")
+PROBABILITY = (
+    "graphls.compat.probability",
+    "graphls.compat.probability_counts",
+    "graphls.compat.probability_tails",
+    *BIJECTORS,
+)
 OPTIM = ("graphls.compat.mint_optim",)
 CHECKS = ("graphls.compat.checkparam",)
 PROFILER = ("graphls.compat.profiler",)
@@ -166,6 +172,10 @@ PATHS: dict[str, tuple[str, ...]] = {
     **_below("nn.probability.distribution", "bernoulli beta categorical cauchy distribution", PROBABILITY),
     **_below("nn.probability.distribution", "exponential gamma gumbel laplace log_normal", PROBABILITY),
     **_below("nn.probability.distribution", "logistic normal poisson uniform", PROBABILITY),
+    **_below("nn.probability.distribution", "geometric half_normal student_t transformed_distribution", PROBABILITY),
+    "nn.probability.bijector": BIJECTORS,
+    **_below("nn.probability.bijector", "bijector exp gumbel_cdf invert power_transform", BIJECTORS),
+    **_below("nn.probability.bijector", "scalar_affine softplus", BIJECTORS),
     "numpy": NUMPY,
     **_below("numpy", "array_creations array_ops dtypes logic_ops math_ops", NUMPY),
 }
