@@ -47,7 +47,14 @@ SAMPLERS = ("graphls.dataset.samplers",)
 VISION = ("graphls.dataset.vision",)
 TRANSFORMS = ("graphls.dataset.transforms",)
 TEXT = ("graphls.dataset.text",)
-MINDRECORD = ("graphls.dataset.mindrecord",)
+MINDRECORD_ERRORS = ("graphls.dataset.mindrecord_errors",)
+MINDRECORD = (
+    "graphls.dataset.mindrecord",
+    "graphls.dataset.mindrecord_writer",
+    "graphls.dataset.mindrecord_page",
+    "graphls.dataset.mindrecord_convert",
+    *MINDRECORD_ERRORS,
+)
 NUMPY = ("graphls.compat.numpy", "graphls.dtypes")
 
 
@@ -136,7 +143,8 @@ PATHS: dict[str, tuple[str, ...]] = {
     "dataset.engine.iterators": ("graphls.compat.iterators", *DATASET),
     "dataset.engine.samplers": (*SAMPLERS, *DATASET),
     "mindrecord": MINDRECORD,
-    "mindrecord.filereader": MINDRECORD,
+    **_below("mindrecord", "filereader filewriter mindpage", MINDRECORD),
+    **_below("mindrecord", "common common.exceptions", MINDRECORD_ERRORS),
     "dataset.samplers": (*SAMPLERS, *DATASET),
     "dataset.text": TEXT,
     **_below("dataset.text", "transforms utils", TEXT),
