@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from graphls import ops
+from graphls.lazy import offering
 from graphls.ops import operations
 from graphls.ops.directions import vjp
 from graphls.ops.operator import REQUIRED, Operator, operator
@@ -200,12 +201,4 @@ _made: dict[str, type[Operator]] = {
     **{name: operator(name, *found, __name__) for name, found in {**CONFIGURED, **OTHERS}.items()},
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name in _made:
-        return _made[name]
-    raise AttributeError(name)
-
-
-def __dir__() -> list[str]:
-    return sorted(_made)
+__getattr__, __dir__ = offering(_made)
