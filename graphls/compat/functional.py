@@ -233,4 +233,5 @@ def _class(name: str, function: Callable[..., Any]) -> type[Primitive]:
     fields = {"function": staticmethod(function), "__doc__": getattr(function, "__doc__", None), "__module__": __name__}
     return type(name, (_OfPython,), fields)
 
+
 __getattr__, __dir__ = offering(FUNCTIONS)

@@ -190,11 +190,8 @@ def _resize_bilinear(x: Any, size: Any, align_corners: bool = False, half_pixel_
 
 OTHERS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "ResizeBilinear": (_resize_bilinear, {"size": REQUIRED, "align_corners": False, "half_pixel_centers": False}),
-    "ConvertToDynamic": (ops.identity, {"is_dynamic_rank": False}),
-    "GpuConvertToDynamicShape": (ops.identity, {}),
-    "ErrorOnDynamicShapeInput": (ops.identity, {}),
 }
-"""Operators of MindSpore 1 that are not gradients, and those of `_inner_ops`."""
+"""Operators of MindSpore 1 that are not gradients."""
 
 _made: dict[str, type[Operator]] = {
     **{name: operator(name, function, {}, __name__) for name, function in PLAIN.items()},
