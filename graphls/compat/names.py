@@ -38,7 +38,13 @@ ROOT = ("graphls.compat.root",)
 STANDARD = ("graphls.compat.standard_method", "graphls.compat.functional", "graphls.ops")
 BOOST = ("graphls.compat.boost", "graphls.compat.less_batch_normalization")
 HAL = ("graphls.compat.hal",)
-PROBABILITY = ("graphls.compat.probability", "graphls.compat.probability_counts")
+BIJECTORS = ("graphls.compat.bijector", "graphls.compat.bijectors")
+PROBABILITY = (
+    "graphls.compat.probability",
+    "graphls.compat.probability_counts",
+    "graphls.compat.probability_tails",
+    *BIJECTORS,
+)
 OPTIM = ("graphls.compat.mint_optim",)
 CHECKS = ("graphls.compat.checkparam",)
 PROFILER = ("graphls.compat.profiler",)
@@ -48,7 +54,14 @@ SAMPLERS = ("graphls.dataset.samplers",)
 VISION = ("graphls.dataset.vision",)
 TRANSFORMS = ("graphls.dataset.transforms",)
 TEXT = ("graphls.dataset.text",)
-MINDRECORD = ("graphls.dataset.mindrecord",)
+MINDRECORD_ERRORS = ("graphls.dataset.mindrecord_errors",)
+MINDRECORD = (
+    "graphls.dataset.mindrecord",
+    "graphls.dataset.mindrecord_writer",
+    "graphls.dataset.mindrecord_page",
+    "graphls.dataset.mindrecord_convert",
+    *MINDRECORD_ERRORS,
+)
 NUMPY = ("graphls.compat.numpy", "graphls.dtypes")
 
 
@@ -141,7 +154,8 @@ PATHS: dict[str, tuple[str, ...]] = {
     "dataset.engine.iterators": ("graphls.compat.iterators", *DATASET),
     "dataset.engine.samplers": (*SAMPLERS, *DATASET),
     "mindrecord": MINDRECORD,
-    "mindrecord.filereader": MINDRECORD,
+    **_below("mindrecord", "filereader filewriter mindpage", MINDRECORD),
+    **_below("mindrecord", "common common.exceptions", MINDRECORD_ERRORS),
     "dataset.samplers": (*SAMPLERS, *DATASET),
     "dataset.text": TEXT,
     **_below("dataset.text", "transforms utils", TEXT),
@@ -163,6 +177,10 @@ PATHS: dict[str, tuple[str, ...]] = {
     **_below("nn.probability.distribution", "bernoulli beta categorical cauchy distribution", PROBABILITY),
     **_below("nn.probability.distribution", "exponential gamma gumbel laplace log_normal", PROBABILITY),
     **_below("nn.probability.distribution", "logistic normal poisson uniform", PROBABILITY),
+    **_below("nn.probability.distribution", "geometric half_normal student_t transformed_distribution", PROBABILITY),
+    "nn.probability.bijector": BIJECTORS,
+    **_below("nn.probability.bijector", "bijector exp gumbel_cdf invert power_transform", BIJECTORS),
+    **_below("nn.probability.bijector", "scalar_affine softplus", BIJECTORS),
     "numpy": NUMPY,
     **_below("numpy", "array_creations array_ops dtypes logic_ops math_ops", NUMPY),
 }
