@@ -6,7 +6,7 @@ Modules are looked through in order. A path that is not here cannot be imported.
 from __future__ import annotations
 
 VERSION = ("graphls.compat.version",)
-NN = ("graphls.nn", "graphls.compat.nn", "graphls.compat.optim")
+NN = ("graphls.nn", "graphls.compat.nn", "graphls.compat.optim", "graphls.compat.micro_batches")
 OPS = (
     "graphls.ops",
     "graphls.ops.operations",
@@ -18,24 +18,25 @@ OPS = (
     "graphls.compat.gradient_operators",
     "graphls.compat.sparse_updates",
 )
+SEQUENCES = ("graphls.compat.sequence_ops", *OPS)
 PRIMITIVE = ("graphls.ops.primitive", *OPS)
 MODEL = ("graphls.train", "graphls.compat.train")
 CALLBACKS = ("graphls.train.callbacks", "graphls.compat.callbacks")
 METRICS = ("graphls.train.metrics",)
 SERIALIZATION = ("graphls.train.serialization", "graphls.train")
-AMP = ("graphls.amp",)
+AMP = ("graphls.amp", "graphls.compat.amp")
 TRAIN = (*MODEL, *CALLBACKS, *METRICS, *SERIALIZATION, *AMP)
 CONTEXT = ("graphls.context", "graphls.compat.settings")
 DTYPE = ("graphls.dtypes", "graphls.compat.kinds")
 JIT = ("graphls.jitted",)
 PARAMETER = ("graphls.parameter",)
 TENSOR = ("graphls.tensor",)
-INITIALIZER = ("graphls.initializer",)
+INITIALIZER = ("graphls.initializer", "graphls.compat.initializers")
 RANDOM = ("graphls.random",)
 PARALLEL = ("graphls.context_parallel", "graphls.compat.parallel")
 ROOT = ("graphls.compat.root",)
 STANDARD = ("graphls.compat.standard_method", "graphls.compat.functional", "graphls.ops")
-BOOST = ("graphls.compat.boost",)
+BOOST = ("graphls.compat.boost", "graphls.compat.less_batch_normalization")
 HAL = ("graphls.compat.hal",)
 BIJECTORS = ("graphls.compat.bijector", "graphls.compat.bijectors")
 PROBABILITY = (
@@ -76,7 +77,8 @@ PATHS: dict[str, tuple[str, ...]] = {
     "_extends.parse": STANDARD,
     "_extends.parse.standard_method": STANDARD,
     "boost": BOOST,
-    **_below("boost", "boost boost_cell_wrapper grad_accumulation base", BOOST),
+    **_below("boost", "boost grad_accumulation base less_batch_normalization", BOOST),
+    "boost.boost_cell_wrapper": (*BOOST, "graphls.compat.loss_scale"),
     **_below("", "hal runtime", HAL),
     **_below("hal", "device event memory stream", HAL),
     **_below("runtime", "device event executor memory stream", HAL),
@@ -112,12 +114,14 @@ PATHS: dict[str, tuple[str, ...]] = {
     **_below("nn.grad", "cell_grad", NN),
     **_below("nn.optim", "ada_grad adadelta adafactor adam adamax adasum asgd ftrl lamb lars lazyadam momentum", NN),
     **_below("nn.optim", "optimizer proximal_ada_grad rmsprop rprop sgd thor", NN),
-    **_below("nn.wrap", "cell_wrapper grad_reducer loss_scale", NN),
+    **_below("nn.wrap", "cell_wrapper grad_reducer", NN),
+    "nn.wrap.loss_scale": (*NN, "graphls.compat.loss_scale"),
     "ops": OPS,
     **_below("ops", "auto_generate composite function functional operations", OPS),
     **_below("ops", "primitive _primitive_cache", PRIMITIVE),
-    **_below("ops.operations", "_sequence_ops _inner_ops _scalar_ops", ("graphls.compat.sequence_ops", *OPS)),
-    "ops.operations._grad_ops": ("graphls.compat.gradient_operators", *OPS),
+    **_below("ops.operations", "_sequence_ops _scalar_ops", SEQUENCES),
+    "ops.operations._inner_ops": ("graphls.compat.inner_operators", *SEQUENCES),
+    "ops.operations._grad_ops": ("graphls.compat.gradient_operators", "graphls.compat.shape_gradients", *OPS),
     "ops.composite.base": OPS,
     **_below("ops.operations", "array_ops comm_ops control_ops debug_ops image_ops inner_ops linalg_ops", OPS),
     **_below("ops.operations", "math_ops nn_ops other_ops random_ops sparse_ops", OPS),
@@ -127,6 +131,7 @@ PATHS: dict[str, tuple[str, ...]] = {
     "ops.function.grad.grad_func": OPS,
     "train": TRAIN,
     "train.amp": AMP,
+    "train._utils": ("graphls.compat.train_utils",),
     "train.callback": (*CALLBACKS, *MODEL),
     **_below("train.callback", "_callback _checkpoint _early_stop _history _lambda_callback _loss_monitor", CALLBACKS),
     **_below("train.callback", "_lr_scheduler_callback _on_request_exit _reduce_lr_on_plateau", CALLBACKS),
