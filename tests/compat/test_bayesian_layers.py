@@ -29,7 +29,8 @@ def test_dense_layers_are_close_to_their_means(made: Any) -> None:
 
 
 def test_convolutions_are_close_to_their_means() -> None:
-    layer = b.ConvReparam(4, 6, 3, stride=2, group=2, has_bias=True, weight_posterior_fn=narrow)
+    given: dict[str, Any] = {"weight_posterior_fn": narrow, "bias_posterior_fn": narrow}
+    layer = b.ConvReparam(4, 6, 3, stride=2, group=2, has_bias=True, **given)
     x = Tensor(np.random.default_rng(0).normal(size=(2, 4, 8, 8)).astype(np.float32))
     same = nn.Conv2d(4, 6, 3, 2, group=2, weight_init=layer.weight_posterior.mean.value())
     found = layer(x) - layer.bias_posterior.mean.reshape((1, 6, 1, 1))
