@@ -14,9 +14,24 @@ from graphls.ir.types import float64
 from graphls.ops.control_flow import while_loop
 from graphls.ops.creation import ones_like, zeros_like
 from graphls.ops.custom_gradients import with_gradient
-from graphls.ops.elementwise import abs, add, cast, div, exp, log, log1p, mul, neg, pow, reciprocal, sqrt, sub
-from graphls.ops.exponentials import erfc, xlogy
-from graphls.ops.gamma_functions import lgamma
+from graphls.ops.elementwise import (
+    abs,
+    add,
+    cast,
+    div,
+    exp,
+    log,
+    log1p,
+    minimum,
+    mul,
+    neg,
+    pow,
+    reciprocal,
+    sqrt,
+    sub,
+)
+from graphls.ops.exponentials import erfc
+from graphls.ops.gamma_functions import STIRLING, inverse_powers, lgamma
 from graphls.ops.logic import equal, greater, isfinite, less, logical_and, logical_not, logical_or, where
 from graphls.ops.operands import floats
 from graphls.tensor import Tensor
@@ -28,8 +43,10 @@ _CLOSE = 1e-14
 
 _ROUNDS = 20_000
 _LARGE = 1e6
-"""A parameter above which the gamma function's integral is taken for that of Wilson and Hilferty's normal number."""
+"""Parameters above which integrals are those of a normal number (Wilson and Hilferty's), right to 1e-8."""
 
+_FAR = 12.0
+_HALF_LOG_TURN = math.log(2 * math.pi) / 2
 _TINY = 1e-300
 _STEP = 1e-4
 
@@ -99,15 +116,48 @@ def _difference(function: Function, at: list[Tensor], number: int) -> Tensor:
 
 
 def _density_of_gamma(a: Tensor, x: Tensor) -> Tensor:
-    return exp(sub(sub(xlogy(sub(a, 1.0), x), x), lgamma(a)))
+    """x ** (a - 1) * exp(-x) over the gamma function, which at 0 has one of three limits."""
+    at_zero = where(less(a, 1.0), math.inf, where(equal(a, 1.0), 1.0, 0.0))
+    is_zero = equal(x, 0.0)
+    return where(is_zero, at_zero, exp(_gamma_term(a, where(is_zero, 1.0, x))))
 
 
 def _density_of_beta(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
-    return exp(sub(add(xlogy(sub(a, 1.0), x), xlogy(sub(b, 1.0), sub(1.0, x))), _log_beta(a, b)))
+    """x ** (a - 1) * (1 - x) ** (b - 1) over the beta function, which at 0 and 1 has limits."""
+    is_end = logical_or(equal(x, 0.0), equal(x, 1.0))
+    y = where(is_end, 0.5, x)
+    inside = exp(sub(_beta_term(a, b, y), add(log(y), log1p(neg(y)))))
+    near, far = where(equal(x, 0.0), a, b), where(equal(x, 0.0), b, a)
+    at_end = where(less(near, 1.0), math.inf, where(equal(near, 1.0), far, 0.0))
+    return where(is_end, at_end, inside)
 
 
-def _log_beta(a: Tensor, b: Tensor) -> Tensor:
-    return sub(add(lgamma(a), lgamma(b)), lgamma(add(a, b)))
+def _gamma_term(a: Tensor, x: Tensor) -> Tensor:
+    """(a - 1) log(x) - x - lgamma(a) without the large numbers whose difference it is."""
+    return sub(sub(add(mul(a, _excess(x, a)), mul(log(a), 0.5)), log(x)), add(_stirling(a), _HALF_LOG_TURN))
+
+
+def _excess(x: Tensor, a: Tensor) -> Tensor:
+    """log(x / a) - (x - a) / a."""
+    distance = div(sub(x, a), a)
+    is_far = less(distance, -0.5)
+    return sub(where(is_far, log(div(x, a)), log1p(where(is_far, 0.0, distance))), distance)
+
+
+def _stirling(a: Tensor) -> Tensor:
+    """What lgamma(a) is more than (a - 1 / 2) log(a) - a + log(2 pi) / 2."""
+    is_far = greater(a, _FAR)
+    near, far = where(is_far, 1.0, a), where(is_far, a, _FAR)
+    direct = sub(lgamma(near), sub(sub(mul(sub(near, 0.5), log(near)), near), -_HALF_LOG_TURN))
+    return where(is_far, inverse_powers(far, 1, STIRLING), direct)
+
+
+def _beta_term(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
+    """a log(x) + b log(1 - x) - log B(a, b), again without large numbers."""
+    both = add(a, b)
+    parts = add(mul(a, _excess(mul(x, both), a)), mul(b, _excess(mul(sub(1.0, x), both), b)))
+    corrections = sub(_stirling(both), add(_stirling(a), _stirling(b)))
+    return add(add(parts, mul(sub(add(log(a), log(b)), log(both)), 0.5)), sub(corrections, _HALF_LOG_TURN))
 
 
 def _lower(a: Tensor, x: Tensor) -> Tensor:
@@ -132,7 +182,7 @@ def _gamma(a: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
 
 def _usual_gamma(a: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
     is_low = less(x, add(a, 1.0))
-    factor = exp(sub(sub(mul(a, log(x)), x), lgamma(a)))
+    factor = exp(add(_gamma_term(a, x), log(x)))
     series = mul(factor, _series(a, where(is_low, x, 0.0)))
     fraction = mul(factor, _fraction(where(is_low, 1.0, a), where(is_low, 3.0, x)))
     return where(is_low, series, sub(1.0, fraction)), where(is_low, sub(1.0, series), fraction)
@@ -187,17 +237,29 @@ def _fraction(a: Tensor, x: Tensor) -> Tensor:
 def _beta(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
     is_valid = logical_and(greater(a, 0.0), greater(b, 0.0))
     is_inside = logical_and(logical_and(greater(x, 0.0), less(x, 1.0)), logical_and(isfinite(a), isfinite(b)))
-    is_usual = logical_and(is_valid, is_inside)
-    p, q, y = (where(is_usual, value, 0.5) for value in (a, b, x))
+    is_inside = logical_and(is_valid, is_inside)
+    is_large = logical_and(is_inside, greater(minimum(a, b), _LARGE))
+    normal = _beta_deviation(*(where(is_large, value, 0.5) for value in (a, b, x)))
+    is_usual = logical_and(is_inside, logical_not(is_large))
+    inside = where(is_large, mul(erfc(neg(normal)), 0.5), _usual_beta(*(where(is_usual, v, 0.5) for v in (a, b, x))))
+    is_limit = logical_and(is_valid, logical_or(equal(x, 0.0), equal(x, 1.0)))
+    return where(is_inside, inside, where(is_limit, x, math.nan))
+
+
+def _beta_deviation(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
+    """Abramowitz and Stegun's 26.5.22: how far x is out, in standard deviations times the square root of 2."""
+    first, second = pow(mul(b, x), 1.0 / 3.0), pow(mul(a, sub(1.0, x)), 1.0 / 3.0)
+    distance = sub(mul(first, sub(1.0, div(1.0 / 9.0, b))), mul(second, sub(1.0, div(1.0 / 9.0, a))))
+    spread = add(div(mul(first, first), b), div(mul(second, second), a))
+    return div(mul(distance, 3.0), sqrt(mul(spread, 2.0)))
+
+
+def _usual_beta(p: Tensor, q: Tensor, y: Tensor) -> Tensor:
     is_low = less(y, div(add(p, 1.0), add(add(p, q), 2.0)))
     first, second = where(is_low, p, q), where(is_low, q, p)
     place = where(is_low, y, sub(1.0, y))
-    factor = exp(sub(add(mul(p, log(y)), mul(q, log1p(neg(y)))), _log_beta(p, q)))
-    part = div(mul(factor, _beta_fraction(first, second, place)), first)
-    limits = where(
-        logical_and(is_valid, equal(x, 0.0)), 0.0, where(logical_and(is_valid, equal(x, 1.0)), 1.0, math.nan)
-    )
-    return where(is_usual, where(is_low, part, sub(1.0, part)), limits)
+    part = div(mul(exp(_beta_term(p, q, y)), _beta_fraction(first, second, place)), first)
+    return where(is_low, part, sub(1.0, part))
 
 
 def _beta_fraction(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
