@@ -46,6 +46,7 @@ PROBABILITY = (
     "graphls.compat.probability_tails",
     *BIJECTORS,
 )
+BAYESIAN = ("graphls.compat.bayesian_layers",)
 OPTIM = ("graphls.compat.mint_optim",)
 CHECKS = ("graphls.compat.checkparam",)
 PROFILER = ("graphls.compat.profiler",)
@@ -181,6 +182,9 @@ PATHS: dict[str, tuple[str, ...]] = {
     **_below("nn.probability.distribution", "exponential gamma gumbel laplace log_normal", PROBABILITY),
     **_below("nn.probability.distribution", "logistic normal poisson uniform", PROBABILITY),
     **_below("nn.probability.distribution", "geometric half_normal student_t transformed_distribution", PROBABILITY),
+    "nn.probability.bnn_layers": BAYESIAN,
+    **_below("nn.probability.bnn_layers", "bnn_cell_wrapper conv_variational dense_variational", BAYESIAN),
+    "nn.probability.bnn_layers.layer_distribution": BAYESIAN,
     "nn.probability.bijector": BIJECTORS,
     **_below("nn.probability.bijector", "bijector exp gumbel_cdf invert power_transform", BIJECTORS),
     **_below("nn.probability.bijector", "scalar_affine softplus", BIJECTORS),
