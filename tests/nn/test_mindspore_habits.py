@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from typing import Any
 
 import numpy as np
@@ -153,3 +155,14 @@ def test_the_dtype_of_an_embedding_comes_before_its_padding() -> None:
     layer = nn.Embedding(5, 2, False, "ones", graphls.float16, 1)
     assert layer(Tensor([0, 1])).tolist() == [[1.0, 1.0], [0.0, 0.0]]
     assert layer.embedding_table.dtype == graphls.float16
+
+
+def test_settings_of_a_parameter_that_are_about_devices() -> None:
+    parameter = Parameter(Tensor([1.0]), name="weight")
+    assert (parameter.parallel_optimizer, parameter.comm_fusion, parameter.sliced) == (True, 1, False)
+    parameter.parallel_optimizer, parameter.comm_fusion = False, 3
+    for other in (parameter, parameter.clone(), copy.deepcopy(parameter), pickle.loads(pickle.dumps(parameter))):
+        assert (other.parallel_optimizer, other.comm_fusion) == (False, 3)
+    assert Parameter(Tensor([1.0])).comm_fusion == 1
+    with pytest.raises(AttributeError):
+        parameter.require_grad = False
