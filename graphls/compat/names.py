@@ -18,6 +18,7 @@ OPS = (
     "graphls.compat.gradient_operators",
     "graphls.compat.sparse_updates",
 )
+TRANSFORMER = ("graphls.compat.transformer", *NN)
 SEQUENCES = ("graphls.compat.sequence_ops", *OPS)
 PRIMITIVE = ("graphls.ops.primitive", *OPS)
 MODEL = ("graphls.train", "graphls.compat.train")
@@ -45,6 +46,7 @@ PROBABILITY = (
     "graphls.compat.probability_tails",
     *BIJECTORS,
 )
+BAYESIAN = ("graphls.compat.bayesian_layers",)
 OPTIM = ("graphls.compat.mint_optim",)
 CHECKS = ("graphls.compat.checkparam",)
 PROFILER = ("graphls.compat.profiler",)
@@ -107,7 +109,7 @@ PATHS: dict[str, tuple[str, ...]] = {
     **_below("parallel", "auto_parallel parameter_broadcast", PARALLEL),
     "nn": (*NN, *METRICS),
     "nn.metrics": METRICS,
-    **_below("nn", "cell dynamic_lr grad learning_rate_schedule layer loss optim sparse transformer wrap", NN),
+    **_below("nn", "cell dynamic_lr grad learning_rate_schedule layer loss optim sparse wrap", NN),
     **_below("nn.layer", "activation basic combined container conv dense embedding image math normalization", NN),
     **_below("nn.layer", "padding pooling rnn_cells rnns timedistributed transformer", NN),
     **_below("nn.loss", "loss", NN),
@@ -115,6 +117,8 @@ PATHS: dict[str, tuple[str, ...]] = {
     **_below("nn.optim", "ada_grad adadelta adafactor adam adamax adasum asgd ftrl lamb lars lazyadam momentum", NN),
     **_below("nn.optim", "optimizer proximal_ada_grad rmsprop rprop sgd thor", NN),
     **_below("nn.wrap", "cell_wrapper grad_reducer", NN),
+    "nn.transformer": TRANSFORMER,
+    **_below("nn.transformer", "layers loss moe op_parallel_config transformer", TRANSFORMER),
     "nn.wrap.loss_scale": (*NN, "graphls.compat.loss_scale"),
     "ops": OPS,
     **_below("ops", "auto_generate composite function functional operations", OPS),
@@ -178,6 +182,9 @@ PATHS: dict[str, tuple[str, ...]] = {
     **_below("nn.probability.distribution", "exponential gamma gumbel laplace log_normal", PROBABILITY),
     **_below("nn.probability.distribution", "logistic normal poisson uniform", PROBABILITY),
     **_below("nn.probability.distribution", "geometric half_normal student_t transformed_distribution", PROBABILITY),
+    "nn.probability.bnn_layers": BAYESIAN,
+    **_below("nn.probability.bnn_layers", "bnn_cell_wrapper conv_variational dense_variational", BAYESIAN),
+    "nn.probability.bnn_layers.layer_distribution": BAYESIAN,
     "nn.probability.bijector": BIJECTORS,
     **_below("nn.probability.bijector", "bijector exp gumbel_cdf invert power_transform", BIJECTORS),
     **_below("nn.probability.bijector", "scalar_affine softplus", BIJECTORS),

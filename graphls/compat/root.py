@@ -9,7 +9,8 @@ import numpy as np
 
 from graphls.compat.functional import typeof
 from graphls.compat.parallel import parameter_broadcast, set_algo_parameters
-from graphls.ir.errors import GraphValueError
+from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.nn.cell import Cell
 from graphls.ops.directions import jvp, vjp
 from graphls.ops.jacobians import jacfwd, jacrev
 from graphls.ops.mapping import vmap
@@ -34,6 +35,7 @@ __all__ = [
     "manual_seed",
     "no_inline",
     "parameter_broadcast",
+    "recompute",
     "reset_ps_context",
     "run_check",
     "security",
@@ -46,6 +48,9 @@ __all__ = [
     "vjp",
     "vmap",
 ]
+
+RECOMPUTING = ("context_fn", "early_stop", "output_recompute", "use_reentrant")
+"""Options of `recompute` that say how MindSpore does it."""
 
 STRICT, COMPATIBLE, LAX = 0, 1, 2
 """Levels of what MindSpore's compiler takes of Python; graphls runs construct as Python."""
@@ -81,6 +86,21 @@ def run_check() -> None:
 def no_inline(fn: Any = None) -> Any:
     """The function itself: it says how MindSpore compiles."""
     return fn if fn is not None else (lambda function: function)
+
+
+def recompute(block: Cell, *args: Any, **kwargs: Any) -> Any:
+    """What a cell gives, which for gradients is computed again instead of kept; options of how change nothing.
+
+    Raises GraphTypeError for what is no cell.
+    """
+    if not isinstance(block, Cell):
+        raise GraphTypeError(f"recompute takes a Cell, not {block!r}.", user_location())
+    given = {name: value for name, value in kwargs.items() if name not in RECOMPUTING}
+    was, block.__dict__["_is_recomputed"] = block._is_recomputed, True
+    try:
+        return block(*args, **given)
+    finally:
+        block.__dict__["_is_recomputed"] = was
 
 
 def set_dump(target: Any, enabled: bool = True) -> None:

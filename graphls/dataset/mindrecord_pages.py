@@ -128,7 +128,7 @@ class Pages:
         page["page_size"] += len(data)
 
     def _go_on(self, file: MindRecordFile) -> None:
-        self._pages, self.count = list(file.header["page"] or []), len(file)
+        self._pages, self.count = [_page(page) for page in file.header["page"] or []], len(file)
         self._saved = int(file.header.get("compression_size", 0))
         with open(self.path, "rb") as data:
             data.seek(self._layout.header_size)
@@ -183,6 +183,14 @@ class Pages:
     def close(self) -> None:
         """Let go of the pages."""
         self._file.close()
+
+
+def _page(page: dict[str, Any]) -> dict[str, Any]:
+    """The description of a page in a header, all of it; raises KeyError, TypeError or ValueError otherwise."""
+    numbers = ("end_row_id", "page_id", "page_size", "page_type_id", "shard_id", "start_row_id")
+    groups = [{"id": int(group["id"]), "offset": int(group["offset"])} for group in page["row_group_ids"]]
+    known = {"page_type": str(page["page_type"]), "row_group_ids": groups}
+    return dict(sorted(({name: int(page[name]) for name in numbers} | known).items()))
 
 
 def _groups(page: dict[str, Any]) -> list[dict[str, Any]]:

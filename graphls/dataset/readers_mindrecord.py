@@ -20,6 +20,7 @@ import numpy as np
 from graphls.dataset.packed import unpacked
 from graphls.dataset.packed_integers import decompressed
 from graphls.dataset.readers_files import corrupt, found_files, inside, mapped
+from graphls.dataset.transforms.checks import type_error
 from graphls.ir.errors import GraphValueError
 from graphls.source import user_location
 
@@ -177,7 +178,8 @@ class MindRecordSource:
 
     One path stands for all files that were written with it; a list, for just these. Numbers have the dtypes of the
     schema and the shape (), as strings do; arrays have its dtypes and shapes, and bytes are uint8 of (N,). Raises
-    GraphValueError for files and columns that are not there, GraphRuntimeError for files that are damaged.
+    GraphTypeError for what are no names, GraphValueError for files and columns that are not there, GraphRuntimeError
+    for files that are damaged.
     """
 
     def __init__(self, dataset_files: Any, columns_list: Any) -> None:
@@ -188,10 +190,7 @@ class MindRecordSource:
         schema = self.files[0].schema
         if any(file.schema != schema for file in self.files):
             raise GraphValueError(f"The files {paths} have different schemas.", user_location())
-        self.columns: list[str] = sorted(schema) if columns_list is None else list(columns_list)
-        for name in set(self.columns) - schema.keys():
-            text = f"There is no column {name!r} in {paths[0]}, which has {', '.join(sorted(schema))}."
-            raise GraphValueError(text, user_location())
+        self.columns = sorted(schema) if columns_list is None else _chosen(columns_list, schema, paths[0])
         self._rows = [(file, row) for file in self.files for row in range(len(file))]
 
     def __len__(self) -> int:
@@ -210,6 +209,19 @@ class MindRecordSource:
 
     def __getitem__(self, index: int) -> tuple[Any, ...]:
         return tuple(map(np.asarray, self.row(index).values()))
+
+
+def _chosen(columns_list: Any, schema: dict[str, Any], path: str) -> list[str]:
+    if not isinstance(columns_list, (list, tuple)) or not all(isinstance(name, str) for name in columns_list):
+        raise type_error("columns_list", columns_list, "a list of names")
+    for number, name in enumerate(columns_list):
+        if name not in schema:
+            text = f"There is no column {name!r} in {path}, which has {', '.join(sorted(schema))}."
+            raise GraphValueError(text, user_location())
+        if name in columns_list[:number]:
+            text = f"'columns_list': Invalid parameter, duplicate column names are not allowed: {name}."
+            raise GraphValueError(text, user_location())
+    return list(columns_list)
 
 
 def _together(path: str, file: MindRecordFile) -> list[MindRecordFile]:

@@ -225,3 +225,77 @@ def test_gradients_of_layers_and_losses() -> None:
     target = np.full((2, 2), 0.25, np.float32)
     found = gradient("KLDivLossGrad", "sum")(Tensor(1.0), Tensor(target), Tensor(target)).asnumpy()
     np.testing.assert_allclose(found, -target)
+
+
+# -- version 1, settings and memory -------------------------------------------------------------------------------
+
+
+def test_parts_of_transformers_of_version_1() -> None:
+    names = module("nn.transformer")
+    mask = names.AttentionMask(3)(Tensor([[1.0, 1.0, 0.0]]))
+    assert mask.tolist() == [[[1.0, 0.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 0.0]]]
+    found, table = names.VocabEmbedding(5, 4)(Tensor([[1, 3]], gl.int32))
+    np.testing.assert_array_equal(found.asnumpy(), table.asnumpy()[[[1, 3]]])
+    logits, label = np.random.default_rng(1).normal(size=(4, 3)).astype(np.float32), np.array([0, 2, 1, 1])
+    losses = np.log(np.exp(logits).sum(1)) - logits[range(4), label]
+    loss = names.CrossEntropyLoss()(Tensor(logits), Tensor(label, gl.int32), Tensor([1.0, 0.0, 1.0, 0.0]))
+    assert float(loss) == pytest.approx((losses[0] + losses[2]) / 2, rel=1e-4)
+    layer = names.FeedForward(4, 8, 0.1, "relu", parallel_config=names.default_dpmp_config)
+    x = np.ones((2, 3, 4), np.float32)
+    hidden = np.maximum(x @ layer.mapping.weight.asnumpy(), 0)
+    wanted = hidden @ layer.projection.weight.asnumpy()
+    assert layer.mapping.weight.shape == (4, 8) and layer.projection.weight.name == "projection.weight"
+    np.testing.assert_allclose(layer(Tensor(x)).asnumpy(), wanted, rtol=1e-5, atol=1e-6)
+    with pytest.raises(TypeError, match="one expert"):
+        names.FeedForward(4, 8, 0.1, expert_num=2)
+
+
+def test_settings_of_transformers_of_version_1() -> None:
+    names = module("nn.transformer")
+    config = names.TransformerOpParallelConfig(2, model_parallel=4, vocab_emb_dp=False)
+    assert (config.data_parallel, config.model_parallel, config.recompute.recompute) == (2, 4, False)
+    assert config.dp_mp_config.model_parallel == 4 and not config.embedding_dp_mp_config.vocab_emb_dp
+    assert module("nn.transformer.moe").default_moe_config.expert_num == 1
+    with pytest.raises(TypeError, match="TransformerOpParallelConfig has no 'data'; it has data_parallel"):
+        names.TransformerOpParallelConfig(data=2)
+
+
+def test_a_block_that_is_computed_again() -> None:
+    recompute = module("common.recompute").recompute
+    block, x = nn.SequentialCell(nn.Dense(2, 3), nn.Tanh()), Tensor(np.ones((1, 2), np.float32))
+
+    class Net(nn.Cell):
+        def __init__(self, again: bool) -> None:
+            super().__init__()
+            self.block, self.again = block, again
+
+        def construct(self, x: Any) -> Any:
+            return recompute(self.block, x, use_reentrant=False) if self.again else self.block(x)
+
+    def training(again: bool) -> Any:
+        return gl.compile(lambda x: gl.value_and_grad(Net(again))(x), x)
+
+    kept, again = training(False), training(True)
+    for one, other in zip(kept(x), again(x), strict=True):
+        np.testing.assert_array_equal(one.asnumpy(), other.asnumpy())
+    counts = [sum(node.primitive.name == "matmul" for node in step.graph.nodes) for step in (kept, again)]
+    assert counts[1] > counts[0]
+    assert recompute(block, x).shape == (1, 3) and not block._is_recomputed
+    with pytest.raises(TypeError, match="recompute takes a Cell"):
+        recompute(np.tanh, x)
+
+
+def test_settings_of_datasets() -> None:
+    config = module("dataset.config")
+    config.set_error_samples_mode(config.ErrorSamplesMode.RETURN)
+    assert config.get_error_samples_mode() == 0
+    with pytest.raises(ValueError, match="SKIP is not offered"):
+        config.set_error_samples_mode(config.ErrorSamplesMode.SKIP)
+    with pytest.raises(TypeError, match="An ErrorSamplesMode is wanted"):
+        config.set_error_samples_mode("SKIP")
+    config.set_multiprocessing_start_method("spawn")
+    assert config.get_multiprocessing_start_method() == "spawn"
+    config.set_multiprocessing_start_method()
+    with pytest.raises(ValueError, match='"fork" or "spawn"'):
+        config.set_multiprocessing_start_method("threads")
+    config.set_sending_batches(3)

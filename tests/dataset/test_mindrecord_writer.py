@@ -314,6 +314,22 @@ def test_damaged_headers_are_errors_when_rows_are_added(tmp_path: Path) -> None:
             FileWriter.open_for_append(str(tmp_path / "a"))
 
 
+def test_every_changed_header_takes_rows_or_gives_one_error(tmp_path: Path) -> None:
+    write(tmp_path / "a", [row(0)])
+    whole = (tmp_path / "a").read_bytes()
+    length, draws = int.from_bytes(whole[:8], "little"), np.random.default_rng(0)
+    for position in draws.integers(8, 8 + length, 150):
+        data = bytearray(whole)
+        data[position] = draws.choice(list(b'09-"{}[],x'))
+        (tmp_path / "a").write_bytes(data)
+        try:
+            more = FileWriter.open_for_append(str(tmp_path / "a"))
+            more.write_raw_data([row(1)])
+            more.commit()
+        except GraphlsError as error:
+            assert "\n" not in str(error)
+
+
 def test_integers_and_maps_come_back() -> None:
     for power in range(63):
         numbers = np.array([1 << power, -(1 << power), (1 << power) - 1, 1 - (1 << power), power], np.int64)
