@@ -8,6 +8,8 @@ from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
 from graphls.source import user_location
 
 __all__ = [
+    "HCCL_WORLD_COMM_GROUP",
+    "NCCL_WORLD_COMM_GROUP",
     "GlobalComm",
     "get_group_size",
     "get_local_rank",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 from types import ModuleType
 from typing import Any
@@ -63,6 +63,17 @@ def _offers(module: ModuleType, name: str) -> bool:
 def _is_own(module: ModuleType, value: Any) -> bool:
     """Whether a value of a module is defined in it, rather than imported."""
     return not isinstance(value, ModuleType) and getattr(value, "__module__", module.__name__) == module.__name__
+
+
+def offering(found: Mapping[str, Any]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """`__getattr__` and `__dir__` of a module that offers the items of a mapping, and nothing else."""
+
+    def get(name: str) -> Any:
+        if name in found:
+            return found[name]
+        raise AttributeError(name)
+
+    return get, lambda: sorted(found)
 
 
 def is_missing(found: Any) -> bool:

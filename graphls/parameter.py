@@ -10,12 +10,13 @@ import numpy as np
 from graphls import dispatch
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import type_of
+from graphls.parameter_settings import DeviceSettings
 from graphls.source import checked, user_location
 from graphls.storage import Storage
 from graphls.tensor import Array, Symbol, Tensor, array_of
 
 
-class Parameter(Tensor):
+class Parameter(DeviceSettings, Tensor):
     """A tensor that outlives a step: a weight, a moment, a counter.
 
     `name` is the name in the graph; a cell that the parameter becomes part of sets it to the path of its
@@ -23,7 +24,7 @@ class Parameter(Tensor):
     by using it and written by `ops.assign` or by assigning to the cell's attribute.
     """
 
-    __slots__ = ("__weakref__", "layerwise_parallel", "name", "requires_grad", "storage")
+    __slots__ = ("__weakref__", "device_settings", "layerwise_parallel", "name", "requires_grad", "storage")
 
     def __init__(
         self, default_input: Any, name: str | None = None, requires_grad: bool = True, layerwise_parallel: bool = False
@@ -39,6 +40,7 @@ class Parameter(Tensor):
         self.name = name or "Parameter"
         self.requires_grad = requires_grad
         self.layerwise_parallel = layerwise_parallel
+        self.device_settings = {}
 
     @classmethod
     def holding(cls, array: Array, name: str) -> Parameter:
@@ -101,7 +103,9 @@ class Parameter(Tensor):
         else:
             number = array_of({"zeros": 0, "ones": 1}.get(init, init) if isinstance(init, str) else init, self.dtype)
             data = np.full(self.shape, number, self.dtype.numpy)
-        return Parameter(data, self.name, self.requires_grad, self.layerwise_parallel)
+        made = Parameter(data, self.name, self.requires_grad, self.layerwise_parallel)
+        made.device_settings.update(self.device_settings)
+        return made
 
     def __repr__(self) -> str:
         flag = f"requires_grad={self.requires_grad}"

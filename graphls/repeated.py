@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphls.backends.host import HostValues, background, known
+from graphls.backends.host import AHEAD, HostValues, known
 from graphls.forks import renew_after_fork
 from graphls.inputs import InputCheck
 from graphls.ir.build import Builder, Names, substitute
@@ -20,6 +19,7 @@ from graphls.sharing import holding
 from graphls.source import user_location
 from graphls.storage import Clock, Storage
 from graphls.tensor import Tensor
+from graphls.threads import Task
 from graphls.tree import map_leaves
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ class _Draws:
             )
         self.count = count
         self.storage: Storage = parameters[nodes[0].inputs[0].name].storage
-        self.ahead: tuple[tuple[int, ...], Future[list[Array]]] | None = None
+        self.ahead: tuple[tuple[int, ...], Task[list[Array]]] | None = None
         renew_after_fork(self)
 
     def renew(self) -> None:
@@ -150,7 +150,7 @@ class _Draws:
         begun, arrays = self.ahead or (None, None)
         drawn = arrays.result() if arrays is not None and begun == state else self.compute(state)
         following = self.state_after(state, self.count)
-        self.ahead = following, background().submit(self.compute, following)
+        self.ahead = following, AHEAD.do(self.compute, following)
         return drawn
 
     def state_after(self, state: Sequence[int], steps: int) -> tuple[int, ...]:

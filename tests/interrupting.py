@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -51,3 +52,32 @@ def _places_passed(most: int, function: Callable[[], Any]) -> int:
     finally:
         sys.setprofile(None)
     return passed
+
+
+def signalled_at(place: int, function: Callable[[], Any]) -> bool:
+    """Call a function, and press Ctrl-C at a place in any Python code that it runs, that of Python's library included.
+
+    Gives whether it got that far, and raises AssertionError where the Ctrl-C has not arrived behind the call.
+    """
+    passed = 0
+
+    def profile(frame: FrameType, event: str, argument: Any) -> None:
+        nonlocal passed
+        if event in ("call", "c_return"):
+            passed += 1
+            if passed > place:
+                sys.setprofile(None)
+                signal.raise_signal(signal.SIGINT)
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell takes from what it runs behind it
+    arrived = False
+    sys.setprofile(profile)
+    try:
+        function()
+    except KeyboardInterrupt:
+        arrived = True
+    finally:
+        sys.setprofile(None)
+        signal.signal(signal.SIGINT, before)
+    assert arrived is (passed > place), f"the Ctrl-C at place {place} is lost"
+    return arrived

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import multiprocessing
+import subprocess
 import sys
 import threading
 from collections.abc import Callable
@@ -59,6 +61,35 @@ def test_a_step_with_dropout_goes_on_in_both_processes(backend: str) -> None:
     in_the_child = in_child(lambda: losses(3))
     assert losses(3) == in_the_child
     assert in_child(lambda: in_child(lambda: losses(1))) == losses(1)
+
+
+BARE = """
+import ctypes, os, sys
+import numpy as np
+import graphls
+x = np.ones((64, 128), np.float32)
+step = graphls.compile(graphls.nn.Dense(128, 256), x)
+step(x)
+process = os.fork()
+if process == 0:
+    if "use" in sys.argv:
+        step(x)
+    ctypes.CDLL(None).printf(b"of C\\n")
+    print("of Python")
+    sys.exit(7)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]))
+"""
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux" or not hasattr(ctypes.CDLL(None), "on_exit"), reason="other C libraries have no on_exit"
+)
+@pytest.mark.parametrize("use", ["use", "idle"])
+def test_a_child_of_a_bare_fork_ends_by_itself(use: str) -> None:
+    command = [sys.executable, "-c", BARE, use]
+    root = Path(__file__).parents[1]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=LONGEST_WAIT, check=False)
+    assert (done.returncode, sorted(done.stdout.split("\n"))) == (7, ["", "of C", "of Python"]), done.stderr
 
 
 def test_repeated_steps_go_on_in_a_child() -> None:

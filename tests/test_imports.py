@@ -23,7 +23,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "graphls.passes": ("graphls.ir", "graphls.primitives", "graphls.passes"),
     "graphls.backends": (
         "graphls.ir", "graphls.primitives", "graphls.backends", "graphls.storage", "graphls.source", "graphls.plain",
-        "graphls.version", "graphls.sharing", "graphls.forks",
+        "graphls.version", "graphls.sharing", "graphls.forks", "graphls.threads",
     ),
 }
 RUNTIMES = ("onnx", "onnxruntime")

@@ -107,12 +107,12 @@ class DynamicLossScaler(StaticLossScaler):
         return True
 
 
-def all_finite(inputs: Any) -> Tensor:
+def all_finite(inputs: Any, status: Any = None) -> Tensor:
     """Whether every float in a tuple or list of tensors is neither an infinity nor nan: bool of shape ().
 
     Lists may nest; integers and bools count as finite. In a traced function this closes an overflow window, so the
-    compiler places it around the backward that made `inputs` and proves that. Raises GraphTypeError for a bare tensor
-    and for anything but tensors, GraphValueError where there is none.
+    compiler places it around the backward that made `inputs` and proves that. `status` is MindSpore 2.0's and changes
+    nothing. Raises GraphTypeError for a bare tensor and for anything but tensors, GraphValueError where there is none.
     """
     if not isinstance(inputs, (tuple, list)):
         raise GraphTypeError(f"all_finite takes a tuple or list of tensors, not {inputs!r}.", user_location())

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 
-from graphls.forks import call_after_fork
 from graphls.ir.errors import GraphMemoryError
 from graphls.ir.graph import Graph, Node, Value
 from graphls.storage import Storage
+from graphls.threads import Line, Task
 
 Array = np.ndarray[Any, Any]
-_pool: ThreadPoolExecutor | None = None
+AHEAD = Line("graphls-random")
+"""The thread that draws ahead, one for all sessions."""
 
 
 class HostValues:
@@ -26,7 +26,7 @@ class HostValues:
     def __init__(self, graph: Graph, nodes: Sequence[Node]) -> None:
         self.nodes = nodes
         self.growth = growth(graph, nodes[0].inputs[0]) if nodes else None
-        self.ahead: tuple[tuple[int, ...], Future[list[Array]]] | None = None
+        self.ahead: tuple[tuple[int, ...], Task[list[Array]]] | None = None
 
     def draw(self, storage: Storage) -> list[Array]:
         """The arrays for the state in a storage; those for the next step are begun in the background."""
@@ -35,7 +35,7 @@ class HostValues:
             arrays = self.ahead[1].result()
         else:
             arrays = self.compute(seed, step)
-        self.ahead = (seed, step + 1), background().submit(self.compute, seed, step + 1)
+        self.ahead = (seed, step + 1), AHEAD.do(self.compute, seed, step + 1)
         return arrays
 
     def count(self, storage: Storage, step: Callable[[], None], steps: int = 1) -> None:
@@ -82,17 +82,3 @@ def growth(graph: Graph, state: Value) -> tuple[int, ...] | None:
     added = definer.get(made.inputs[1])
     is_known = added is not None and added.primitive.name == "constant"
     return tuple(map(int, added.attrs["value"])) if added is not None and is_known else None
-
-
-def background() -> ThreadPoolExecutor:
-    """The thread that draws ahead, one for all sessions."""
-    global _pool
-    if _pool is None:
-        _pool = ThreadPoolExecutor(1, thread_name_prefix="graphls-random")
-    return _pool
-
-
-@call_after_fork
-def _forget_thread() -> None:
-    global _pool
-    _pool = None

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+from graphls.forks import call_after_fork
 from graphls.ir.errors import GraphRuntimeError
 from graphls.source import warn
 
@@ -29,6 +31,7 @@ def load_runtime() -> Any:
     except ImportError as error:
         raise GraphRuntimeError(f"ONNX Runtime is not installed ({error}); run {INSTALL}.") from None
     _warn_of_several()
+    _let_children_end()
     found = getattr(onnxruntime, "__version__", None)
     if found is None:  # what is left of two packages when one of them was uninstalled
         text = "The package of ONNX Runtime is damaged: a part of it is not installed"
@@ -64,3 +67,22 @@ def _installed_text() -> str:
 def _warn_of_several() -> None:
     if text := conflict():
         warn(text)
+
+
+@cache
+def _let_children_end() -> None:
+    """Let a forked process end as soon as Python has ended there, and what C has buffered is written.
+
+    What ONNX Runtime 1.31 registers for the end of a process would wait for threads of the first process for ever.
+    """
+    import ctypes
+
+    library: Any = ctypes.CDLL(None) if hasattr(os, "register_at_fork") else None
+    if not hasattr(library, "on_exit"):  # which is glibc's
+        return
+
+    @call_after_fork
+    def end_early() -> None:
+        # The last function that is registered is called first; `_exit` gets the exit code from `on_exit`.
+        library.on_exit(library._exit, None)
+        library["__cxa_atexit"](library.fflush, None, None)

@@ -24,6 +24,8 @@ __all__ = [
     "GradientAccumulation",
     "OptimizerProcess",
     "ParameterProcess",
+    "gradient_accumulation_op",
+    "gradient_clear_op",
 ]
 
 LEVELS = ("O0", "O1", "O2")
@@ -35,6 +37,22 @@ class BoostTrainOneStepCell(TrainOneStepCell):
 
 class BoostTrainOneStepWithLossScaleCell(TrainOneStepWithLossScaleCell):
     """A TrainOneStepWithLossScaleCell: of what MindSpore's boost does beyond it, nothing changes what is computed."""
+
+
+gradient_accumulation_op = ops.MultitypeFuncGraph("gradient_accumulation_op")
+gradient_clear_op = ops.MultitypeFuncGraph("gradient_clear_op")
+
+
+@gradient_accumulation_op.register("Int64", "Tensor", "Tensor")
+def _accumulated(accumulation_step: int, cumulative_grad: Any, grad: Any) -> Any:
+    """Add a part of a gradient to a parameter."""
+    return ops.assign_add(cumulative_grad, ops.cast(grad / accumulation_step, cumulative_grad.dtype))
+
+
+@gradient_clear_op.register("Tensor")
+def _cleared(cumulative_grad: Any) -> Any:
+    """Set a parameter to zeros."""
+    return ops.assign(cumulative_grad, ops.zeros_like(cumulative_grad))
 
 
 class GradientAccumulation(Cell):
@@ -58,14 +76,14 @@ class GradientAccumulation(Cell):
 
     def construct(self, loss: Any, grads: Any) -> Any:
         sums = [
-            ops.assign_add(held, ops.cast(grad / self.max_accumulation_step, held.dtype))
+            gradient_accumulation_op(self.max_accumulation_step, held, grad)
             for held, grad in zip(self.accumulated, grads, strict=True)
         ]
         count = ops.assign_add(self.accumulation_step, Tensor(1, int32))
         if count >= self.max_accumulation_step:
             loss = ops.depend(loss, self.optimizer(tuple(sums)))
             for held in self.accumulated:
-                ops.assign(held, ops.zeros_like(held))
+                gradient_clear_op(held)
             ops.assign(self.accumulation_step, Tensor(0, int32))
         return loss
 

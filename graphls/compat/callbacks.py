@@ -7,17 +7,25 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from graphls.nn.cell import Cell
-from graphls.train.callbacks.callback import CallbackManager, InternalCallbackParam
+from graphls.tensor import is_tensor
+from graphls.train.callbacks.callback import Callback, CallbackManager, InternalCallbackParam
 from graphls.train.callbacks.checkpoint_files import remove_file, unused_prefix
 
 _CallbackManager, _InternalCallbackParam = CallbackManager, InternalCallbackParam
 
 __all__ = [
+    "CallbackManager",
+    "CheckpointManager",
+    "InternalCallbackParam",
     "_CallbackManager",
     "_CheckpointManager",
     "_InternalCallbackParam",
+    "_StepSync",
     "_chg_ckpt_file_name_if_same_exist",
+    "_handle_loss",
     "_set_cur_net",
     "set_cur_net",
 ]
@@ -75,3 +83,14 @@ def set_cur_net(net: Cell | None) -> None:
 
 
 _set_cur_net = set_cur_net
+
+
+class _StepSync(Callback):
+    """Does nothing: what a step computes is there when it ends."""
+
+
+def _handle_loss(loss: Any) -> Any:
+    """The first of several results; of one tensor the mean of its elements as a number."""
+    if isinstance(loss, (tuple, list)):
+        return loss[0] if is_tensor(loss[0]) else loss
+    return float(np.mean(loss.asnumpy())) if is_tensor(loss) else loss

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from graphls import ops
+from graphls.lazy import offering
 from graphls.ops.operands import tensor_of
 from graphls.ops.operator import Operator
 from graphls.ops.primitive import Primitive
@@ -233,11 +234,4 @@ def _class(name: str, function: Callable[..., Any]) -> type[Primitive]:
     return type(name, (_OfPython,), fields)
 
 
-def __getattr__(name: str) -> Any:
-    if name in FUNCTIONS:
-        return FUNCTIONS[name]
-    raise AttributeError(name)
-
-
-def __dir__() -> list[str]:
-    return sorted(FUNCTIONS)
+__getattr__, __dir__ = offering(FUNCTIONS)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from graphls import ops
+from graphls.lazy import offering
 from graphls.ops import operations
 from graphls.ops.directions import vjp
 from graphls.ops.operator import REQUIRED, Operator, operator
@@ -189,23 +190,12 @@ def _resize_bilinear(x: Any, size: Any, align_corners: bool = False, half_pixel_
 
 OTHERS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "ResizeBilinear": (_resize_bilinear, {"size": REQUIRED, "align_corners": False, "half_pixel_centers": False}),
-    "ConvertToDynamic": (ops.identity, {"is_dynamic_rank": False}),
-    "GpuConvertToDynamicShape": (ops.identity, {}),
-    "ErrorOnDynamicShapeInput": (ops.identity, {}),
 }
-"""Operators of MindSpore 1 that are not gradients, and those of `_inner_ops`."""
+"""Operators of MindSpore 1 that are not gradients."""
 
 _made: dict[str, type[Operator]] = {
     **{name: operator(name, function, {}, __name__) for name, function in PLAIN.items()},
     **{name: operator(name, *found, __name__) for name, found in {**CONFIGURED, **OTHERS}.items()},
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name in _made:
-        return _made[name]
-    raise AttributeError(name)
-
-
-def __dir__() -> list[str]:
-    return sorted(_made)
+__getattr__, __dir__ = offering(_made)

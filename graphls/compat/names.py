@@ -6,7 +6,7 @@ Modules are looked through in order. A path that is not here cannot be imported.
 from __future__ import annotations
 
 VERSION = ("graphls.compat.version",)
-NN = ("graphls.nn", "graphls.compat.nn", "graphls.compat.optim")
+NN = ("graphls.nn", "graphls.compat.nn", "graphls.compat.optim", "graphls.compat.micro_batches")
 OPS = (
     "graphls.ops",
     "graphls.ops.operations",
@@ -18,26 +18,35 @@ OPS = (
     "graphls.compat.gradient_operators",
     "graphls.compat.sparse_updates",
 )
+TRANSFORMER = ("graphls.compat.transformer", *NN)
+SEQUENCES = ("graphls.compat.sequence_ops", *OPS)
 PRIMITIVE = ("graphls.ops.primitive", *OPS)
 MODEL = ("graphls.train", "graphls.compat.train")
 CALLBACKS = ("graphls.train.callbacks", "graphls.compat.callbacks")
 METRICS = ("graphls.train.metrics",)
 SERIALIZATION = ("graphls.train.serialization", "graphls.train")
-AMP = ("graphls.amp",)
+AMP = ("graphls.amp", "graphls.compat.amp")
 TRAIN = (*MODEL, *CALLBACKS, *METRICS, *SERIALIZATION, *AMP)
 CONTEXT = ("graphls.context", "graphls.compat.settings")
 DTYPE = ("graphls.dtypes", "graphls.compat.kinds")
 JIT = ("graphls.jitted",)
 PARAMETER = ("graphls.parameter",)
 TENSOR = ("graphls.tensor",)
-INITIALIZER = ("graphls.initializer",)
+INITIALIZER = ("graphls.initializer", "graphls.compat.initializers")
 RANDOM = ("graphls.random",)
 PARALLEL = ("graphls.context_parallel", "graphls.compat.parallel")
 ROOT = ("graphls.compat.root",)
 STANDARD = ("graphls.compat.standard_method", "graphls.compat.functional", "graphls.ops")
-BOOST = ("graphls.compat.boost",)
+BOOST = ("graphls.compat.boost", "graphls.compat.less_batch_normalization")
 HAL = ("graphls.compat.hal",)
-PROBABILITY = ("graphls.compat.probability", "graphls.compat.probability_counts")
+BIJECTORS = ("graphls.compat.bijector", "graphls.compat.bijectors")
+PROBABILITY = (
+    "graphls.compat.probability",
+    "graphls.compat.probability_counts",
+    "graphls.compat.probability_tails",
+    *BIJECTORS,
+)
+BAYESIAN = ("graphls.compat.bayesian_layers",)
 OPTIM = ("graphls.compat.mint_optim",)
 CHECKS = ("graphls.compat.checkparam",)
 PROFILER = ("graphls.compat.profiler",)
@@ -47,7 +56,14 @@ SAMPLERS = ("graphls.dataset.samplers",)
 VISION = ("graphls.dataset.vision",)
 TRANSFORMS = ("graphls.dataset.transforms",)
 TEXT = ("graphls.dataset.text",)
-MINDRECORD = ("graphls.dataset.mindrecord",)
+MINDRECORD_ERRORS = ("graphls.dataset.mindrecord_errors",)
+MINDRECORD = (
+    "graphls.dataset.mindrecord",
+    "graphls.dataset.mindrecord_writer",
+    "graphls.dataset.mindrecord_page",
+    "graphls.dataset.mindrecord_convert",
+    *MINDRECORD_ERRORS,
+)
 NUMPY = ("graphls.compat.numpy", "graphls.dtypes")
 
 
@@ -63,7 +79,8 @@ PATHS: dict[str, tuple[str, ...]] = {
     "_extends.parse": STANDARD,
     "_extends.parse.standard_method": STANDARD,
     "boost": BOOST,
-    **_below("boost", "boost boost_cell_wrapper grad_accumulation base", BOOST),
+    **_below("boost", "boost grad_accumulation base less_batch_normalization", BOOST),
+    "boost.boost_cell_wrapper": (*BOOST, "graphls.compat.loss_scale"),
     **_below("", "hal runtime", HAL),
     **_below("hal", "device event memory stream", HAL),
     **_below("runtime", "device event executor memory stream", HAL),
@@ -92,19 +109,23 @@ PATHS: dict[str, tuple[str, ...]] = {
     **_below("parallel", "auto_parallel parameter_broadcast", PARALLEL),
     "nn": (*NN, *METRICS),
     "nn.metrics": METRICS,
-    **_below("nn", "cell dynamic_lr grad learning_rate_schedule layer loss optim sparse transformer wrap", NN),
+    **_below("nn", "cell dynamic_lr grad learning_rate_schedule layer loss optim sparse wrap", NN),
     **_below("nn.layer", "activation basic combined container conv dense embedding image math normalization", NN),
     **_below("nn.layer", "padding pooling rnn_cells rnns timedistributed transformer", NN),
     **_below("nn.loss", "loss", NN),
     **_below("nn.grad", "cell_grad", NN),
     **_below("nn.optim", "ada_grad adadelta adafactor adam adamax adasum asgd ftrl lamb lars lazyadam momentum", NN),
     **_below("nn.optim", "optimizer proximal_ada_grad rmsprop rprop sgd thor", NN),
-    **_below("nn.wrap", "cell_wrapper grad_reducer loss_scale", NN),
+    **_below("nn.wrap", "cell_wrapper grad_reducer", NN),
+    "nn.transformer": TRANSFORMER,
+    **_below("nn.transformer", "layers loss moe op_parallel_config transformer", TRANSFORMER),
+    "nn.wrap.loss_scale": (*NN, "graphls.compat.loss_scale"),
     "ops": OPS,
     **_below("ops", "auto_generate composite function functional operations", OPS),
     **_below("ops", "primitive _primitive_cache", PRIMITIVE),
-    **_below("ops.operations", "_sequence_ops _inner_ops _scalar_ops", ("graphls.compat.sequence_ops", *OPS)),
-    "ops.operations._grad_ops": ("graphls.compat.gradient_operators", *OPS),
+    **_below("ops.operations", "_sequence_ops _scalar_ops", SEQUENCES),
+    "ops.operations._inner_ops": ("graphls.compat.inner_operators", *SEQUENCES),
+    "ops.operations._grad_ops": ("graphls.compat.gradient_operators", "graphls.compat.shape_gradients", *OPS),
     "ops.composite.base": OPS,
     **_below("ops.operations", "array_ops comm_ops control_ops debug_ops image_ops inner_ops linalg_ops", OPS),
     **_below("ops.operations", "math_ops nn_ops other_ops random_ops sparse_ops", OPS),
@@ -114,6 +135,7 @@ PATHS: dict[str, tuple[str, ...]] = {
     "ops.function.grad.grad_func": OPS,
     "train": TRAIN,
     "train.amp": AMP,
+    "train._utils": ("graphls.compat.train_utils",),
     "train.callback": (*CALLBACKS, *MODEL),
     **_below("train.callback", "_callback _checkpoint _early_stop _history _lambda_callback _loss_monitor", CALLBACKS),
     **_below("train.callback", "_lr_scheduler_callback _on_request_exit _reduce_lr_on_plateau", CALLBACKS),
@@ -136,7 +158,8 @@ PATHS: dict[str, tuple[str, ...]] = {
     "dataset.engine.iterators": ("graphls.compat.iterators", *DATASET),
     "dataset.engine.samplers": (*SAMPLERS, *DATASET),
     "mindrecord": MINDRECORD,
-    "mindrecord.filereader": MINDRECORD,
+    **_below("mindrecord", "filereader filewriter mindpage", MINDRECORD),
+    **_below("mindrecord", "common common.exceptions", MINDRECORD_ERRORS),
     "dataset.samplers": (*SAMPLERS, *DATASET),
     "dataset.text": TEXT,
     **_below("dataset.text", "transforms utils", TEXT),
@@ -158,6 +181,13 @@ PATHS: dict[str, tuple[str, ...]] = {
     **_below("nn.probability.distribution", "bernoulli beta categorical cauchy distribution", PROBABILITY),
     **_below("nn.probability.distribution", "exponential gamma gumbel laplace log_normal", PROBABILITY),
     **_below("nn.probability.distribution", "logistic normal poisson uniform", PROBABILITY),
+    **_below("nn.probability.distribution", "geometric half_normal student_t transformed_distribution", PROBABILITY),
+    "nn.probability.bnn_layers": BAYESIAN,
+    **_below("nn.probability.bnn_layers", "bnn_cell_wrapper conv_variational dense_variational", BAYESIAN),
+    "nn.probability.bnn_layers.layer_distribution": BAYESIAN,
+    "nn.probability.bijector": BIJECTORS,
+    **_below("nn.probability.bijector", "bijector exp gumbel_cdf invert power_transform", BIJECTORS),
+    **_below("nn.probability.bijector", "scalar_affine softplus", BIJECTORS),
     "numpy": NUMPY,
     **_below("numpy", "array_creations array_ops dtypes logic_ops math_ops", NUMPY),
 }

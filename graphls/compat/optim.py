@@ -8,10 +8,21 @@ from functools import wraps
 from typing import Any
 
 from graphls.nn.losses import LossBase
+from graphls.nn.optimizers_adam import Adam
 
 _Loss = LossBase
 
-__all__ = ["_Loss", "opt_init_args_register"]
+__all__ = ["AdamOffload", "_Loss", "opt_init_args_register"]
+
+
+class AdamOffload(Adam):
+    """Adam; MindSpore computes its moments on the CPU, here they are where the parameters are. Raises as Adam does."""
+
+    def __init__(
+        self, params: Any, learning_rate: Any = 1e-3, beta1: float = 0.9, beta2: float = 0.999, eps: float = 1e-8,
+        use_locking: bool = False, use_nesterov: bool = False, weight_decay: Any = 0.0, loss_scale: float = 1.0,
+    ) -> None:  # fmt: skip
+        super().__init__(params, learning_rate, beta1, beta2, eps, use_locking, use_nesterov, weight_decay, loss_scale)
 
 
 def opt_init_args_register(fn: Callable[..., None]) -> Callable[..., None]:

@@ -71,6 +71,8 @@ class Distribution(Cell):
 
     def survival_function(self, value: Any, *parameters: Any) -> Tensor:
         """The probability of more than this value."""
+        if hasattr(self, "_survival_function"):
+            return self._formula("survival_function", value, *self._all(parameters))
         return 1.0 - self.cdf(value, *parameters)
 
     def log_survival(self, value: Any, *parameters: Any) -> Tensor:

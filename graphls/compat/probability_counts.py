@@ -8,6 +8,7 @@ from typing import Any
 from graphls import ops
 from graphls.compat.probability import Distribution
 from graphls.ir.types import float32, int32
+from graphls.ops.incomplete_beta import betainc
 from graphls.ops.operands import tensor_of
 from graphls.tensor import Tensor
 
@@ -31,6 +32,12 @@ class Gamma(Distribution):
     def _log_prob(self, x: Any, a: Any, rate: Any) -> Any:
         density = ops.xlogy(a - 1, x) + a * ops.log(rate) - rate * x - ops.lgamma(a)
         return _at_or_above(0.0, x, density, math.nan)
+
+    def _cdf(self, x: Any, a: Any, rate: Any) -> Any:
+        return ops.igamma(a, rate * ops.maximum(x, 0.0))
+
+    def _survival_function(self, x: Any, a: Any, rate: Any) -> Any:
+        return ops.igammac(a, rate * ops.maximum(x, 0.0))
 
     def _mean(self, a: Any, rate: Any) -> Any:
         return a / rate
@@ -70,6 +77,12 @@ class Beta(Distribution):
         density = ops.xlogy(a - 1, x) + ops.xlogy(b - 1, 1 - x) - _log_beta(a, b)
         return _at_or_above(0.0, x, _at_or_above(0.0, 1 - x, density, math.nan), math.nan)
 
+    def _cdf(self, x: Any, a: Any, b: Any) -> Any:
+        return betainc(a, b, ops.clamp(x, 0.0, 1.0))
+
+    def _survival_function(self, x: Any, a: Any, b: Any) -> Any:
+        return betainc(b, a, ops.clamp(1.0 - x, 0.0, 1.0))
+
     def _mean(self, a: Any, b: Any) -> Any:
         return a / (a + b)
 
@@ -103,6 +116,14 @@ class Poisson(Distribution):
     def _log_prob(self, x: Any, rate: Any) -> Any:
         count = ops.maximum(x, 0.0)
         return _at_or_above(0.0, x, ops.xlogy(count, rate) - rate - ops.lgamma(count + 1), -math.inf)
+
+    def _cdf(self, x: Any, rate: Any) -> Any:
+        found = ops.igammac(ops.maximum(x, 0.0) + 1, rate)
+        return ops.where(x < 0, ops.zeros_like(found), found)
+
+    def _survival_function(self, x: Any, rate: Any) -> Any:
+        found = ops.igamma(ops.maximum(x, 0.0) + 1, rate)
+        return ops.where(x < 0, ops.ones_like(found), found)
 
     def _mean(self, rate: Any) -> Any:
         return rate

@@ -10,10 +10,11 @@ import numpy as np
 from graphls.compat.functional import typeof
 from graphls.compat.parallel import parameter_broadcast, set_algo_parameters
 from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.nn.cell import Cell
 from graphls.ops.directions import jvp, vjp
 from graphls.ops.jacobians import jacfwd, jacrev
 from graphls.ops.mapping import vmap
-from graphls.ops.operands import tensor_of
+from graphls.ops.row_tensor import RowTensor
 from graphls.random import get_seed, set_seed
 from graphls.source import user_location
 from graphls.tensor import Tensor
@@ -34,6 +35,7 @@ __all__ = [
     "manual_seed",
     "no_inline",
     "parameter_broadcast",
+    "recompute",
     "reset_ps_context",
     "run_check",
     "security",
@@ -47,40 +49,11 @@ __all__ = [
     "vmap",
 ]
 
+RECOMPUTING = ("context_fn", "early_stop", "output_recompute", "use_reentrant")
+"""Options of `recompute` that say how MindSpore does it."""
+
 STRICT, COMPATIBLE, LAX = 0, 1, 2
 """Levels of what MindSpore's compiler takes of Python; graphls runs construct as Python."""
-
-
-class RowTensor:
-    """Rows of a tensor of another size: their numbers along the first axis, and their values.
-
-    Raises GraphTypeError and GraphValueError where the parts do not fit.
-    """
-
-    def __init__(self, indices: Any = None, values: Any = None, shape: Any = None, row_tensor: Any = None) -> None:
-        if isinstance(row_tensor, RowTensor):
-            indices, values, shape = row_tensor.indices, row_tensor.values, row_tensor.dense_shape
-        if not isinstance(shape, (tuple, list)):
-            raise GraphTypeError(f"The shape of a RowTensor is a tuple, not {shape!r}.", user_location())
-        self.indices: Tensor = tensor_of(indices)
-        self.values: Tensor = tensor_of(values)
-        self.dense_shape: tuple[int, ...] = tuple(shape)
-        if self.indices.ndim != 1 or self.values.shape != (self.indices.size, *self.dense_shape[1:]):
-            text = f"The rows {self.values.type} at {self.indices.type} are none of a tensor of {self.dense_shape}."
-            raise GraphValueError(text, user_location())
-
-    @property
-    def dtype(self) -> Any:
-        """The dtype of the values."""
-        return self.values.dtype
-
-    def to_dense(self) -> Tensor:
-        """The whole tensor, zero in other rows; rows with one number are added."""
-        from graphls import ops
-
-        zeros = ops.zeros(self.dense_shape, self.dtype)
-        dense: Tensor = ops.index_add(zeros, self.indices, self.values, 0)
-        return dense
 
 
 RowTensorInner = RowTensor
@@ -113,6 +86,21 @@ def run_check() -> None:
 def no_inline(fn: Any = None) -> Any:
     """The function itself: it says how MindSpore compiles."""
     return fn if fn is not None else (lambda function: function)
+
+
+def recompute(block: Cell, *args: Any, **kwargs: Any) -> Any:
+    """What a cell gives, which for gradients is computed again instead of kept; options of how change nothing.
+
+    Raises GraphTypeError for what is no cell.
+    """
+    if not isinstance(block, Cell):
+        raise GraphTypeError(f"recompute takes a Cell, not {block!r}.", user_location())
+    given = {name: value for name, value in kwargs.items() if name not in RECOMPUTING}
+    was, block.__dict__["_is_recomputed"] = block._is_recomputed, True
+    try:
+        return block(*args, **given)
+    finally:
+        block.__dict__["_is_recomputed"] = was
 
 
 def set_dump(target: Any, enabled: bool = True) -> None:

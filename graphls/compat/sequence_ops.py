@@ -5,15 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from graphls.compat.functional import CLASSES, _class
+from graphls.lazy import offering
 
 _made: dict[str, Any] = {name: _class(name, function) for name, function in CLASSES.items()}
 
-
-def __getattr__(name: str) -> Any:
-    if name in _made:
-        return _made[name]
-    raise AttributeError(name)
-
-
-def __dir__() -> list[str]:
-    return sorted(_made)
+__getattr__, __dir__ = offering(_made)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from graphls import ops
+from graphls.lazy import offering
 from graphls.ops.operator import REQUIRED, Operator, operator
 from graphls.ops.parameter_updates import shrunk, value_of, written
 from graphls.tensor import Tensor
@@ -111,12 +112,4 @@ CONFIGURED: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
 
 _made: dict[str, type[Operator]] = {name: operator(name, *found, __name__) for name, found in CONFIGURED.items()}
 
-
-def __getattr__(name: str) -> Any:
-    if name in _made:
-        return _made[name]
-    raise AttributeError(name)
-
-
-def __dir__() -> list[str]:
-    return sorted(_made)
+__getattr__, __dir__ = offering(_made)

@@ -14,7 +14,14 @@ from graphls.tensor import Tensor
 from graphls.train.callbacks.callback import RunContext
 from graphls.train.feeding import Feed, first_row, steps_of_epoch, tensors_of
 
-__all__ = ["DatasetHelper", "ParallelMode", "RunContext", "connect_network_with_dataset", "data_sink"]
+__all__ = [
+    "DatasetHelper",
+    "ParallelMode",
+    "RunContext",
+    "_transfer_tensor_to_tuple",
+    "connect_network_with_dataset",
+    "data_sink",
+]
 
 
 class DatasetHelper:
@@ -93,3 +100,8 @@ def data_sink(
         return output
 
     return sink_process
+
+
+def _transfer_tensor_to_tuple(inputs: Any) -> Any:
+    """A tensor as a tuple of one; anything else itself."""
+    return (inputs,) if isinstance(inputs, Tensor) else inputs

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import IntEnum
 from typing import Any
 
 from graphls.dataset.checks import MOST_WORKERS
@@ -36,6 +37,8 @@ _hints: dict[str, Any] = {
     "multiprocessing_timeout_interval": 300,
     "numa_enable": False,
     "parallel_convert": False,
+    "sending_batches": 0,
+    "start_method": "fork",
 }
 
 
@@ -219,3 +222,43 @@ def set_autotune_interval(interval: int) -> None:
 def get_autotune_interval() -> int:
     """What `set_autotune_interval` was given; 0 at first."""
     return int(_hints["autotune_interval"])
+
+
+def set_sending_batches(batch_num: int) -> None:
+    """Accepted and remembered; batches are made when they are asked for, and ahead."""
+    _remember("sending_batches", batch_num, int)
+
+
+class ErrorSamplesMode(IntEnum):
+    """What becomes of a row that cannot be made."""
+
+    RETURN, REPLACE, SKIP = range(3)
+
+
+def set_error_samples_mode(error_samples_mode: ErrorSamplesMode) -> None:
+    """What becomes of a row that cannot be made: its error ends the pass (RETURN), the only mode there is.
+
+    Raises GraphTypeError for what is no mode, GraphValueError for one of the others.
+    """
+    if not isinstance(error_samples_mode, ErrorSamplesMode):
+        raise GraphTypeError(f"An ErrorSamplesMode is wanted, not {error_samples_mode!r}.", user_location())
+    if error_samples_mode is not ErrorSamplesMode.RETURN:
+        text = f"A row that fails ends the pass; {error_samples_mode.name} is not offered, filter such rows out before."
+        raise GraphValueError(text, user_location())
+
+
+def get_error_samples_mode() -> ErrorSamplesMode:
+    """RETURN: the error of a row ends the pass."""
+    return ErrorSamplesMode.RETURN
+
+
+def set_multiprocessing_start_method(start_method: str = "fork") -> None:
+    """Accepted and remembered; raises GraphValueError for anything but "fork" and "spawn"."""
+    if start_method not in ("fork", "spawn"):
+        raise GraphValueError(f'A start_method is "fork" or "spawn", not {start_method!r}.', user_location())
+    _remember("start_method", start_method, str)
+
+
+def get_multiprocessing_start_method() -> str:
+    """What `set_multiprocessing_start_method` was given; "fork" at first."""
+    return str(_hints["start_method"])

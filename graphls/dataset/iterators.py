@@ -36,7 +36,7 @@ class Feed:
         self._dataset, self._finish, self._limit = dataset, finish, limit
         self._prefetcher: Prefetcher | None = None
         self._process = os.getpid()
-        _feeds.add(self)
+        _feeds.add(weakref.ref(self, _feeds.discard))
 
     def open(self, turn: int, start: int) -> None:
         """Begin a pass at a row; the workers start first, while no other thread of this iterator runs."""
@@ -71,12 +71,13 @@ class Feed:
             self._prefetcher.join(seconds)
 
 
-_feeds: weakref.WeakSet[Feed] = weakref.WeakSet()
+# Not a WeakSet, which is written in Python: a Ctrl-C would be lost in it while a feed is freed.
+_feeds: set[weakref.ref[Feed]] = set()
 
 
 @atexit.register
 def _close_all() -> None:
-    feeds = list(_feeds)
+    feeds = [feed for reference in list(_feeds) if (feed := reference()) is not None]
     for feed in feeds:
         feed.close()
     for feed in feeds:

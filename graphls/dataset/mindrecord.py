@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from graphls.dataset.mindrecord_padding import PaddedRows, check_padding
 from graphls.dataset.readers import Files
 from graphls.dataset.readers_mindrecord import MindRecordSource
 from graphls.ir.errors import GraphValueError
@@ -27,8 +28,7 @@ class FileReader:
         """Each row as a dict of Python numbers, strings, bytes and arrays."""
         schema = self.schema()
         for index in range(len(self._source)):
-            row = self._source.row(index)
-            yield {name: _plain(value, schema[name]["type"]) for name, value in row.items()}
+            yield plain_row(self._source.row(index), schema)
 
     def schema(self) -> dict[str, dict[str, Any]]:
         """The type of each column, and the shapes of arrays."""
@@ -42,6 +42,11 @@ class FileReader:
         """Nothing is to be done; files are closed when they are no longer used."""
 
 
+def plain_row(row: dict[str, Any], schema: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """A row with Python's numbers, strings and bytes, and arrays."""
+    return {name: _plain(value, schema[name]["type"]) for name, value in row.items()}
+
+
 def _plain(value: Any, kind: str) -> Any:
     if kind == "bytes":
         return value.tobytes()
@@ -52,7 +57,8 @@ class MindDataset(Files):
     """The rows of MindRecord files, in the columns that they have, or in those of `columns_list`.
 
     One path stands for all files that were written with it. `shuffle` is True by default, and whatever `Shuffle` says,
-    all rows are shuffled. There are no padded samples. Raises what MindRecordSource does.
+    all rows are shuffled. `num_padded` rows of `padded_sample`, a dict of the columns of `columns_list`, follow those
+    of the files, so that shards are equally long. Raises what MindRecordSource and PaddedRows do.
     """
 
     def __init__(
@@ -69,10 +75,10 @@ class MindDataset(Files):
         num_samples: int | None = None,
         cache: Any = None,
     ) -> None:
-        if padded_sample is not None or num_padded is not None:
-            text = "MindDataset has no padded samples; shards are made equally long without them."
-            raise GraphValueError(text, user_location())
-        source = MindRecordSource(dataset_files, columns_list)
+        check_padding(columns_list, padded_sample, num_padded)
+        source: Any = MindRecordSource(dataset_files, columns_list)
+        if padded_sample is not None and num_padded is not None:
+            source = PaddedRows(source, padded_sample, num_padded, num_shards)
         super().__init__(
             source, source.columns, cache, num_parallel_workers, num_samples=num_samples,
             shuffle=None if shuffle is None else shuffle is not False, sampler=sampler, num_shards=num_shards,

@@ -140,5 +140,7 @@ class TakeDataset(SameRows):
         return min(super().size(), self.count)
 
     def stream(self, run: Run, turn: int, start: int = 0) -> Iterator[Row]:
+        if self.is_indexed:
+            return Dataset.stream(self, run, turn, start)  # which asks for no row that it does not give
         rows = self.child.stream(run, turn, start)
         return rows if self.count == inf else islice(rows, max(int(self.count) - start, 0))

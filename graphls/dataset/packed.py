@@ -63,3 +63,45 @@ def _value(data: bytes, position: int) -> tuple[Any, int]:
         number, after = _taken(data, after, struct.calcsize(_NUMBERS[first]))
         return struct.unpack(_NUMBERS[first], number)[0], after
     return _text(data, position)
+
+
+def packed(entries: dict[str, Any]) -> bytes:
+    """Names with numbers and texts as a map, each in the fewest bytes; floats in 4 bytes where these are exact."""
+    parts = [_headed(len(entries), 0x80, 16, ((0xDE, 2), (0xDF, 4)))]
+    for name, value in entries.items():
+        parts += _packed_text(name), _packed_value(value)
+    return b"".join(parts)
+
+
+def _headed(count: int, fixed: int, below: int, wide: tuple[tuple[int, int], ...]) -> bytes:
+    """A length in the first byte where it is below a bound, else behind it, in as many bytes as it needs."""
+    if count < below:
+        return bytes([fixed | count])
+    first, size = next((first, size) for first, size in wide if count < 1 << 8 * size)
+    return bytes([first]) + count.to_bytes(size, "big")
+
+
+def _packed_text(text: str) -> bytes:
+    data = text.encode("utf-8")
+    return _headed(len(data), 0xA0, 32, ((0xD9, 1), (0xDA, 2), (0xDB, 4))) + data
+
+
+def _packed_value(value: float | str) -> bytes:
+    if isinstance(value, str):
+        return _packed_text(value)
+    if isinstance(value, float):
+        return _packed_float(value)
+    if -32 <= value < 128:
+        return value.to_bytes(1, "big", signed=value < 0)
+    size = next(size for size in (1, 2, 4, 8) if -(1 << 8 * size - 1) <= value < 1 << 8 * size)
+    first = (0xD0 if value < 0 else 0xCC) + size.bit_length() - 1
+    return bytes([first]) + value.to_bytes(size, "big", signed=value < 0)
+
+
+def _packed_float(value: float) -> bytes:
+    try:
+        short = struct.pack(">f", value)
+    except OverflowError:
+        short = b""
+    is_exact = short and struct.unpack(">f", short)[0] == value
+    return b"\xca" + short if is_exact else b"\xcb" + struct.pack(">d", value)

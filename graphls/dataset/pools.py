@@ -26,6 +26,7 @@ class Pool:
     def __init__(self, job: Job) -> None:
         self.job = job
         self._workers: list[Worker] = []
+        self._busy: deque[Worker] = deque()
         try:
             for _ in range(job.workers):
                 self._workers.append(ProcessWorker(job) if job.processes else ThreadWorker(job))
@@ -41,8 +42,13 @@ class Pool:
             ) from error
 
     def run(self, key: Key, tasks: Iterator[Task]) -> Iterator[Any]:
-        """The results of tasks; a task that fails, or cannot be had, ends them after those of all tasks before it."""
-        source, idle, busy = _Chunks(key, tasks), deque(self._workers), deque[Worker]()
+        """The results of tasks; a task that fails, or cannot be had, ends them after those of all tasks before it.
+
+        Who leaves it before the end may run the pool again: it first takes the answers that nobody has read.
+        """
+        source, idle, busy = _Chunks(key, tasks), deque(self._workers), self._busy
+        while busy:
+            busy.popleft().receive()
         while True:
             while idle and (chunk := source.next()):
                 busy.append(idle.popleft())

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from queue import SimpleQueue
-from threading import Thread, current_thread
 from typing import Any
+
+from graphls.threads import Task, start
 
 END = object()
 """What comes after the last row."""
@@ -20,8 +21,8 @@ class Prefetcher:
 
     def __init__(self, rows: Callable[[], Iterator[Any]], size: int) -> None:
         self._channel = _Channel(size)
-        self._thread = Thread(target=_fill, args=(rows, self._channel), name="graphls-dataset", daemon=True)
-        self._thread.start()
+        self._thread = Task(_fill, rows, self._channel)
+        start("graphls-dataset", self._thread)
 
     def take(self) -> Any:
         """The next row, or END; raises what the thread raised."""
@@ -38,8 +39,8 @@ class Prefetcher:
 
     def join(self, seconds: float | None = None) -> None:
         """Wait until the thread has ended, since its code and what runs next may share objects."""
-        if self._thread is not current_thread() and self._channel.process == os.getpid():
-            self._thread.join(seconds)
+        if self._channel.process == os.getpid():
+            self._thread.wait(seconds)
 
 
 class _Channel:

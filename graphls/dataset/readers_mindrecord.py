@@ -3,7 +3,8 @@
 The file begins with the length of the header (uint64, little endian) and the header, whose `header_size` says where the
 pages begin, `page_size` bytes apart. A RAW_DATA page has for each row the numbers and texts, as a map of MessagePack; a
 BLOB_DATA page has the arrays and bytes. A row of either is its length (uint64, little endian) and that many bytes.
-Where there are several blobs, each has its length (uint64, big endian) before it.
+Where there are several blobs, each has its length (uint64, big endian) before it. Arrays of integers are compressed,
+whatever `compression_size` says, which is the number of bytes that this has saved.
 """
 
 from __future__ import annotations
@@ -11,12 +12,15 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from graphls.dataset.packed import unpacked
+from graphls.dataset.packed_integers import decompressed
 from graphls.dataset.readers_files import corrupt, found_files, inside, mapped
+from graphls.dataset.transforms.checks import type_error
 from graphls.ir.errors import GraphValueError
 from graphls.source import user_location
 
@@ -31,16 +35,15 @@ class MindRecordFile:
     """One file: its schema, and its rows, whose lengths are checked when the file is opened."""
 
     def __init__(self, path: str) -> None:
-        self._path, self._data = path, mapped(path)
-        header = self._header()
+        self.path, self._data = path, mapped(path)
+        self.header = header = self._read_header()
         try:
             self._pages_from, self._page_size = int(header["header_size"]), int(header["page_size"])
             (schema,) = header["schema"]
             self.schema: dict[str, dict[str, Any]] = dict(schema["schema"])
             self._blobs: list[str] = list(schema["blob_fields"])
             self.shards = [str(name) for name in header["shard_addresses"]]
-            self._compressed = bool(header.get("compression_size"))
-            pages = [(str(p["page_type"]), int(p["page_id"]), int(p["page_size"])) for p in header["page"]]
+            pages = [(str(p["page_type"]), int(p["page_id"]), int(p["page_size"])) for p in header["page"] or []]
             self._check_types()
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise corrupt(path, f"its header is not that of a MindRecord file ({error!r})") from None
@@ -49,16 +52,16 @@ class MindRecordFile:
             raise corrupt(path, f"it has {len(self._raw)} rows of numbers, but {len(blobs)} of arrays")
         self._blob_rows = blobs
 
-    def _header(self) -> dict[str, Any]:
+    def _read_header(self) -> dict[str, Any]:
         length = int.from_bytes(bytes(self._data[:_LENGTH]), "little")
         if length > len(self._data) - _LENGTH:
-            raise corrupt(self._path, f"a header of {length} bytes is announced, more than the file has")
+            raise corrupt(self.path, f"a header of {length} bytes is announced, more than the file has")
         try:
             header = json.loads(bytes(self._data[_LENGTH : _LENGTH + length]).decode("utf-8"))
         except (ValueError, RecursionError) as error:
-            raise corrupt(self._path, f"its header is not JSON ({error})") from None
+            raise corrupt(self.path, f"its header is not JSON ({error})") from None
         if not isinstance(header, dict):
-            raise corrupt(self._path, "its header is no object of JSON")
+            raise corrupt(self.path, "its header is no object of JSON")
         return header
 
     def _check_types(self) -> None:
@@ -74,7 +77,7 @@ class MindRecordFile:
     def _rows(self, pages: list[tuple[str, int, int]], wanted: str) -> list[Place]:
         numbers = sorted((number, used) for kind, number, used in pages if kind == wanted)
         if len({number for number, _ in numbers}) != len(numbers):
-            raise corrupt(self._path, f"a page of {wanted} stands twice in its header")
+            raise corrupt(self.path, f"a page of {wanted} stands twice in its header")
         return [place for number, used in numbers for place in self._page(number, used)]
 
     def _page(self, number: int, used: int) -> Iterator[Place]:
@@ -82,12 +85,12 @@ class MindRecordFile:
         position = self._pages_from + number * self._page_size
         end = position + used
         if min(number, used, self._pages_from, self._page_size) < 0 or used > self._page_size or end > len(self._data):
-            raise corrupt(self._path, f"its header speaks of {used} bytes in page {number}, which are not there")
+            raise corrupt(self.path, f"its header speaks of {used} bytes in page {number}, which are not there")
         while position < end:
             start = position + _LENGTH
             length = int.from_bytes(bytes(self._data[position:start]), "little")
             if start + length > end:
-                raise corrupt(self._path, f"a row of {length} bytes is announced in page {number}, which has less left")
+                raise corrupt(self.path, f"a row of {length} bytes is announced in page {number}, which has less left")
             yield start, length
             position = start + length
 
@@ -96,14 +99,39 @@ class MindRecordFile:
 
     def row(self, index: int) -> dict[str, Any]:
         """The numbers, texts and arrays of a row by name; bytes are uint8 of (N,)."""
+        with self._damage(index):
+            numbers = self._numbers(index)
+            row = {name: v if isinstance(v, str) else self._typed(name, v) for name, v in numbers.items()}
+            return row | self._arrays(self._content(self._blob_rows[index])) if self._blobs else row
+
+    def numbers(self, index: int) -> dict[str, Any]:
+        """The numbers and texts of a row, as they were packed."""
+        with self._damage(index):
+            return self._numbers(index)
+
+    @contextmanager
+    def _damage(self, index: int) -> Iterator[None]:
+        """Makes errors those of a damaged row."""
         try:
-            raw = unpacked(self._content(self._raw[index]))
-            row = {name: self._number(name, raw.get(name)) for name in self.schema.keys() - set(self._blobs)}
-            if self._blobs:
-                row |= self._arrays(self._content(self._blob_rows[index]))
+            yield
         except (GraphValueError, OverflowError) as error:
-            raise corrupt(self._path, f"row {index} is damaged: {str(error).rstrip('.')}") from None
-        return row
+            raise corrupt(self.path, f"row {index} is damaged: {str(error).rstrip('.')}") from None
+
+    def _numbers(self, index: int) -> dict[str, Any]:
+        raw = unpacked(self._content(self._raw[index]))
+        return {name: self._number(name, raw.get(name)) for name in self.schema.keys() - set(self._blobs)}
+
+    def places(self, index: int) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
+        """The page of a row, where it begins there and where it ends: of its numbers, and of its arrays."""
+        return self._place(self._raw[index]), self._place(self._blob_rows[index])
+
+    def _place(self, place: Place) -> tuple[int, int, int]:
+        start, length = place
+        page, offset = divmod(start - _LENGTH - self._pages_from, self._page_size)
+        return page, offset, offset + _LENGTH + length
+
+    def _typed(self, name: str, value: float) -> Any:
+        return np.array(value, _TYPES[self.schema[name]["type"]])[()]
 
     def _content(self, place: Place) -> bytes:
         start, length = place
@@ -114,7 +142,7 @@ class MindRecordFile:
         kinds: dict[str, Any] = {"string": str, "int32": int, "int64": int}
         if not isinstance(value, kinds.get(wanted, (int, float))):
             raise GraphValueError(f"the column {name!r} has {str(value)[:40]!r}, which is no {wanted}")
-        return value if wanted == "string" else np.array(value, _TYPES[wanted])[()]
+        return value
 
     def _arrays(self, content: bytes) -> dict[str, Array]:
         parts = [content] if len(self._blobs) == 1 else list(_parts(content))
@@ -128,8 +156,8 @@ class MindRecordFile:
             return np.frombuffer(content, np.uint8).copy()
         dtype = _TYPES[field["type"]]
         try:
-            if self._compressed and dtype.kind == "i":
-                return _decompressed(content, dtype).reshape(field["shape"])
+            if dtype.kind == "i":
+                return decompressed(content, dtype).reshape(field["shape"])
             return np.frombuffer(content, dtype).reshape(field["shape"]).copy()
         except ValueError as error:
             raise GraphValueError(f"the column {name!r} does not fit {field!r} ({error})") from None
@@ -145,33 +173,13 @@ def _parts(content: bytes) -> Iterator[bytes]:
         yield content[start:position]
 
 
-def _decompressed(content: bytes, dtype: np.dtype[Any]) -> Array:
-    """Integers of 1, 2, 4 or 8 bytes: how many, the power of two of each (four in a byte), then they themselves.
-
-    Raises ValueError where the bytes are more or fewer.
-    """
-    count = int.from_bytes(content[:4], "big")
-    start = 4 + (count + 3) // 4
-    if start > len(content):
-        raise ValueError(f"{count} integers in {len(content)} bytes")
-    codes = np.frombuffer(content[4:start], np.uint8)[:, None] >> np.array([6, 4, 2, 0], np.uint8) & 3
-    sizes = 1 << codes.reshape(-1)[:count].astype(np.int64)
-    places = start + np.cumsum(sizes) - sizes
-    if start + sizes.sum() != len(content) or sizes.max(initial=0) > dtype.itemsize:
-        raise ValueError(f"{count} integers in {len(content)} bytes")
-    values, data = np.zeros(count, dtype), np.frombuffer(content, np.uint8)
-    for size in (1, 2, 4, 8):
-        found = np.flatnonzero(sizes == size)
-        values[found] = data[places[found, None] + np.arange(size)].view(f"<i{size}").reshape(-1)
-    return values
-
-
 class MindRecordSource:
     """Rows of MindRecord files in order: columns by name, or those of `columns_list`.
 
     One path stands for all files that were written with it; a list, for just these. Numbers have the dtypes of the
     schema and the shape (), as strings do; arrays have its dtypes and shapes, and bytes are uint8 of (N,). Raises
-    GraphValueError for files and columns that are not there, GraphRuntimeError for files that are damaged.
+    GraphTypeError for what are no names, GraphValueError for files and columns that are not there, GraphRuntimeError
+    for files that are damaged.
     """
 
     def __init__(self, dataset_files: Any, columns_list: Any) -> None:
@@ -182,10 +190,7 @@ class MindRecordSource:
         schema = self.files[0].schema
         if any(file.schema != schema for file in self.files):
             raise GraphValueError(f"The files {paths} have different schemas.", user_location())
-        self.columns: list[str] = sorted(schema) if columns_list is None else list(columns_list)
-        for name in set(self.columns) - schema.keys():
-            text = f"There is no column {name!r} in {paths[0]}, which has {', '.join(sorted(schema))}."
-            raise GraphValueError(text, user_location())
+        self.columns = sorted(schema) if columns_list is None else _chosen(columns_list, schema, paths[0])
         self._rows = [(file, row) for file in self.files for row in range(len(file))]
 
     def __len__(self) -> int:
@@ -197,8 +202,26 @@ class MindRecordSource:
         row = file.row(number)
         return {name: row[name] for name in self.columns}
 
+    def numbers(self, index: int) -> dict[str, Any]:
+        """The numbers and texts of a row, as they were packed."""
+        file, number = self._rows[index]
+        return file.numbers(number)
+
     def __getitem__(self, index: int) -> tuple[Any, ...]:
         return tuple(map(np.asarray, self.row(index).values()))
+
+
+def _chosen(columns_list: Any, schema: dict[str, Any], path: str) -> list[str]:
+    if not isinstance(columns_list, (list, tuple)) or not all(isinstance(name, str) for name in columns_list):
+        raise type_error("columns_list", columns_list, "a list of names")
+    for number, name in enumerate(columns_list):
+        if name not in schema:
+            text = f"There is no column {name!r} in {path}, which has {', '.join(sorted(schema))}."
+            raise GraphValueError(text, user_location())
+        if name in columns_list[:number]:
+            text = f"'columns_list': Invalid parameter, duplicate column names are not allowed: {name}."
+            raise GraphValueError(text, user_location())
+    return list(columns_list)
 
 
 def _together(path: str, file: MindRecordFile) -> list[MindRecordFile]:

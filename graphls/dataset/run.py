@@ -66,12 +66,15 @@ class Run:
 
     def _run_by_pool(self, node: Dataset, job: Job, key: Key, tasks: Iterator[Task]) -> Iterator[Any]:
         pool = self._take(node, job)
-        finished = False
+        usable = False
         try:
             yield from pool.run(key, tasks)
-            finished = True
+            usable = True
+        except GeneratorExit:  # of who wants no more rows, as `take` does
+            usable = True
+            raise
         finally:
-            self._give_back(node, pool, finished)
+            self._give_back(node, pool, usable)
 
     def start(self) -> None:
         """See that every node with workers has them, once for every way to it, before another thread runs."""
@@ -96,9 +99,9 @@ class Run:
             raise Closed
         return pool
 
-    def _give_back(self, node: Dataset, pool: Pool, finished: bool) -> None:
+    def _give_back(self, node: Dataset, pool: Pool, usable: bool) -> None:
         with self._lock:
-            if finished and not self._closed:
+            if usable and pool in self._pools:
                 self._idle[node].append(pool)
                 return
             self._pools.discard(pool)

@@ -9,16 +9,16 @@ import signal
 import sys
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from multiprocessing.connection import Connection, wait
 from queue import SimpleQueue
-from threading import Thread, current_thread, main_thread
 from typing import Any
 
+from graphls import threads
 from graphls.dataset.errors import DatasetError, described, trace_of
 from graphls.dataset.jobs import Answer, Failure, Job, Task, run_chunk
 from graphls.dataset.randomness import Key
+from graphls.threads import interrupts_deferred
 
 Chunk = tuple[Key, list[Task]]
 
@@ -54,7 +54,7 @@ class ThreadWorker(Worker):
         self._tasks: SimpleQueue[Chunk | None] = SimpleQueue()
         self._answers: SimpleQueue[Answer | None] = SimpleQueue()
         arguments = (job.function, self._tasks, self._answers)
-        Thread(target=_serve_thread, args=arguments, name="graphls-dataset-worker", daemon=True).start()
+        threads.start("graphls-dataset-worker", threads.Task(_serve_thread, *arguments))
 
     def send(self, chunk: Chunk) -> None:
         self._tasks.put(chunk)
@@ -78,23 +78,6 @@ def _serve_thread(
         answers.put(run_chunk(function, *chunk, alone=False))
 
 
-@contextmanager
-def interrupts_deferred() -> Iterator[None]:
-    """Hold a Ctrl-C back until the end: in the hooks that run around a fork, Python prints it and goes on."""
-    before = signal.getsignal(signal.SIGINT)
-    if current_thread() is not main_thread() or not callable(before):
-        yield
-        return
-    caught: list[tuple[int, Any]] = []
-    signal.signal(signal.SIGINT, lambda number, frame: caught.append((number, frame)))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-        if caught:
-            before(*caught[0])
-
-
 class ProcessWorker(Worker):
     """A process of its own, forked on Linux, so that any function will do; elsewhere it must pickle."""
 
@@ -112,7 +95,7 @@ class ProcessWorker(Worker):
             with warnings.catch_warnings():
                 # Python 3.12 warns of forks beside other threads, which the worker's code does not touch.
                 warnings.simplefilter("ignore", DeprecationWarning)
-                with interrupts_deferred():
+                with interrupts_deferred():  # in the hooks that run around a fork, Python prints them and goes on
                     self._process.start()
         except (pickle.PicklingError, AttributeError, TypeError) as error:
             raise DatasetError(

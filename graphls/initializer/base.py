@@ -15,10 +15,22 @@ Shape = tuple[int, ...]
 
 
 class Initializer:
-    """How the values of a new parameter follow from its shape; calling it gives them."""
+    """How the values of a new parameter follow from its shape; calling it gives them.
+
+    One of a user's own defines `__call__(shape)`, or `_initialize(array)`, which fills an array, as in MindSpore.
+    """
+
+    def __init__(self, **kwargs: Any) -> None:
+        self.__dict__.update(kwargs)
 
     def __call__(self, shape: Shape) -> Array:
-        raise NotImplementedError
+        array = np.zeros(shape, np.float32)
+        self._initialize(array)
+        return array
+
+    def _initialize(self, arr: Array) -> None:
+        message = f"{type(self).__name__} defines neither _initialize(array) nor __call__(shape); add one of them."
+        raise GraphTypeError(message, user_location())
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in vars(self).items())})"

@@ -8,6 +8,7 @@ from typing import Any
 from graphls import ops
 from graphls.initializer import Normal, XavierUniform, initializer
 from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ir.types import float32
 from graphls.nn.attention_masks import joined_masks
 from graphls.nn.cell import Cell
 from graphls.nn.checks import boolean, positive_int
@@ -43,6 +44,7 @@ class MultiheadAttention(Cell):
         kdim: int | None = None,
         vdim: int | None = None,
         batch_first: bool = False,
+        dtype: Any = float32,
     ) -> None:
         super().__init__()
         name = "MultiheadAttention"
@@ -59,25 +61,25 @@ class MultiheadAttention(Cell):
         self.add_zero_attn = boolean(name, "add_zero_attn", add_zero_attn)
         self.batch_first = boolean(name, "batch_first", batch_first)
         self.add_bias_kv = boolean(name, "add_bias_kv", add_bias_kv)
-        self._add_parameters()
+        self._add_parameters(dtype)
 
-    def _add_parameters(self) -> None:
+    def _add_parameters(self, dtype: Any) -> None:
         size = self.embed_dim
         self.is_packed = self.kdim == self.vdim == size
         if self.is_packed:
-            self.in_proj_weight = _xavier("in_proj_weight", (3 * size, size))
+            self.in_proj_weight = _xavier("in_proj_weight", (3 * size, size), dtype)
         else:
-            self.q_proj_weight = _xavier("q_proj_weight", (size, size))
-            self.k_proj_weight = _xavier("k_proj_weight", (size, self.kdim))
-            self.v_proj_weight = _xavier("v_proj_weight", (size, self.vdim))
+            self.q_proj_weight = _xavier("q_proj_weight", (size, size), dtype)
+            self.k_proj_weight = _xavier("k_proj_weight", (size, self.kdim), dtype)
+            self.v_proj_weight = _xavier("v_proj_weight", (size, self.vdim), dtype)
         self.in_proj_bias = None
         if self.has_bias:
-            self.in_proj_bias = Parameter(initializer("zeros", (3 * size,)), name="in_proj_bias")
-        self.out_proj = Dense(size, size, has_bias=self.has_bias, bias_init="zeros")
+            self.in_proj_bias = Parameter(initializer("zeros", (3 * size,), dtype), name="in_proj_bias")
+        self.out_proj = Dense(size, size, has_bias=self.has_bias, bias_init="zeros", dtype=dtype)
         if self.add_bias_kv:
             spread = Normal(math.sqrt(1 / size))
-            self.bias_k = Parameter(initializer(spread, (1, 1, size)), name="bias_k")
-            self.bias_v = Parameter(initializer(spread, (1, 1, size)), name="bias_v")
+            self.bias_k = Parameter(initializer(spread, (1, 1, size), dtype), name="bias_k")
+            self.bias_v = Parameter(initializer(spread, (1, 1, size), dtype), name="bias_v")
 
     def construct(
         self,
@@ -168,8 +170,8 @@ class MultiheadAttention(Cell):
         return f"embed_dim={self.embed_dim}, num_heads={self.num_heads}, dropout={self.dropout}"
 
 
-def _xavier(name: str, shape: tuple[int, ...]) -> Parameter:
-    return Parameter(initializer(XavierUniform(), shape), name=name)
+def _xavier(name: str, shape: tuple[int, ...], dtype: Any) -> Parameter:
+    return Parameter(initializer(XavierUniform(), shape, dtype), name=name)
 
 
 def _is_same(a: Tensor, b: Tensor) -> bool:

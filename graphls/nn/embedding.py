@@ -25,9 +25,9 @@ __all__ = ["Embedding", "EmbeddingLookup"]
 class Embedding(Cell):
     """The rows of `embedding_table`, (vocab_size, embedding_size), that integers name: (...) to (..., embedding_size).
 
-    The row `padding_idx` begins as zeros. With `use_one_hot` rows are picked by a product with one-hot vectors, where
-    an integer outside of range(vocab_size) gives zeros. Raises GraphTypeError and GraphValueError for arguments and
-    inputs that do not fit.
+    The table has the `dtype`; its row `padding_idx` begins as zeros. With `use_one_hot` rows are picked by a product
+    with one-hot vectors, where an integer outside of range(vocab_size) gives zeros. Raises GraphTypeError and
+    GraphValueError for arguments and inputs that do not fit.
     """
 
     def __init__(
@@ -36,6 +36,7 @@ class Embedding(Cell):
         embedding_size: int,
         use_one_hot: bool = False,
         embedding_table: Any = "normal",
+        dtype: Any = float32,
         padding_idx: int | None = None,
     ) -> None:
         super().__init__()
@@ -43,7 +44,7 @@ class Embedding(Cell):
         self.embedding_size = positive_int("Embedding", "embedding_size", embedding_size)
         self.use_one_hot = boolean("Embedding", "use_one_hot", use_one_hot)
         self.padding_idx = _padding(padding_idx, vocab_size)
-        table = initializer(embedding_table, (vocab_size, embedding_size))
+        table = initializer(embedding_table, (vocab_size, embedding_size), dtype)
         if padding_idx is not None:
             rows = np.array(table.asnumpy())
             rows[padding_idx] = 0

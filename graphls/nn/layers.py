@@ -42,8 +42,9 @@ def new_bias(
 class Dense(Cell):
     """x @ weight.T + bias, then an activation: (..., in_channels) to (..., out_channels).
 
-    `weight` has shape (out_channels, in_channels). Without `weight_init` and `bias_init` both are spread evenly up
-    to 1 / sqrt(in_channels). Raises GraphTypeError and GraphValueError for arguments that do not fit.
+    `weight` has shape (out_channels, in_channels) and the `dtype`, as `bias` has. Without `weight_init` and `bias_init`
+    both are spread evenly up to 1 / sqrt(in_channels). Raises GraphTypeError and GraphValueError for arguments that do
+    not fit.
     """
 
     def __init__(
@@ -54,14 +55,15 @@ class Dense(Cell):
         bias_init: Any = None,
         has_bias: bool = True,
         activation: Any = None,
+        dtype: Any = float32,
     ) -> None:
         super().__init__()
         self.in_channels = positive_int("Dense", "in_channels", in_channels)
         self.out_channels = positive_int("Dense", "out_channels", out_channels)
         self.has_bias = boolean("Dense", "has_bias", has_bias)
         shape = (self.out_channels, self.in_channels)
-        self.weight = new_weight(weight_init, shape)
-        self.bias = new_bias(bias_init, shape) if has_bias else None
+        self.weight = new_weight(weight_init, shape, dtype=dtype)
+        self.bias = new_bias(bias_init, shape, dtype=dtype) if has_bias else None
         self.activation = get_activation(activation)
 
     def construct(self, x: Any) -> Tensor:
@@ -118,11 +120,11 @@ class Identity(Cell):
 class Dropout(Cell):
     """In training, elements set to 0 with probability `p` and the others divided by 1 - p; else x itself.
 
-    `keep_prob`, the older argument, is 1 - p. Raises GraphTypeError for what is no number, GraphValueError unless
-    some elements are kept.
+    `keep_prob`, the older argument, is 1 - p, and `dtype` changes nothing. Raises GraphTypeError for what is no number,
+    GraphValueError unless some elements are kept.
     """
 
-    def __init__(self, keep_prob: float = 0.5, p: float | None = None) -> None:
+    def __init__(self, keep_prob: float = 0.5, p: float | None = None, dtype: Any = float32) -> None:
         super().__init__()
         if p is None:
             check_probability("Dropout", keep_prob)

@@ -13,8 +13,8 @@ from graphls.ops.patches import image_patches
 from graphls.tensor import Tensor
 
 __all__ = [
-    "ChannelShuffle", "DiGamma", "L1Regularizer", "LGamma", "MatMul", "MatrixDiag", "MatrixDiagPart", "MatrixSetDiag",
-    "OneHot", "Range", "Roll", "Tril", "Triu", "Unfold",
+    "ChannelShuffle", "DiGamma", "IGamma", "L1Regularizer", "LBeta", "LGamma", "MatMul", "MatrixDiag", "MatrixDiagPart",
+    "MatrixSetDiag", "OneHot", "Range", "Roll", "Tril", "Triu", "Unfold",
 ]  # fmt: skip
 
 
@@ -37,6 +37,20 @@ class DiGamma(Cell):
 
     def construct(self, x: Any) -> Tensor:
         return ops.digamma(x)
+
+
+class IGamma(Cell):
+    """The incomplete gamma function: `ops.igamma`."""
+
+    def construct(self, a: Any, x: Any) -> Tensor:
+        return ops.igamma(a, x)
+
+
+class LBeta(Cell):
+    """The logarithm of the beta function."""
+
+    def construct(self, x: Any, y: Any) -> Tensor:
+        return ops.lgamma(x) + ops.lgamma(y) - ops.lgamma(x + y)
 
 
 class LGamma(Cell):

@@ -6,6 +6,7 @@ from typing import Any
 
 from graphls import ops
 from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ir.types import float32
 from graphls.nn.cell import Cell
 from graphls.nn.checks import boolean, positive_int
 from graphls.nn.layers import Dropout
@@ -13,7 +14,7 @@ from graphls.nn.recurrent_cells import float_input, new_parameter, state_of_shap
 from graphls.nn.recurrent_gates import GRU_GATES, LSTM_GATES, Gates, State, linear, plain_gates
 from graphls.ops.operands import tensor_of
 from graphls.ops.random import check_probability
-from graphls.parameter import ParameterTuple
+from graphls.parameter import Parameter, ParameterTuple
 from graphls.source import user_location, warn
 from graphls.tensor import Tensor
 
@@ -38,6 +39,7 @@ class RecurrentLayer(Cell):
         batch_first: bool = False,
         dropout: float = 0.0,
         bidirectional: bool = False,
+        dtype: Any = float32,
     ) -> None:
         super().__init__()
         name = type(self).__name__
@@ -49,18 +51,21 @@ class RecurrentLayer(Cell):
         self.batch_first = boolean(name, "batch_first", batch_first)
         self.bidirectional = boolean(name, "bidirectional", bidirectional)
         self.dropout_op = Dropout(p=_dropout(name, dropout, num_layers))
-        self._add_parameters()
+        self._add_parameters(dtype)
 
-    def _add_parameters(self) -> None:
+    def _add_parameters(self, dtype: Any) -> None:
         rows, hidden = self.gates.rows * self.hidden_size, self.hidden_size
         suffixes = [f"l{k}{end}" for k in range(self.num_layers) for end in ("", "_reverse")[: self.directions]]
         sizes = [self.input_size if s.startswith("l0") else hidden * self.directions for s in suffixes]
-        pairs = list(zip(suffixes, sizes, strict=True))
-        self.w_ih_list = ParameterTuple(new_parameter(f"weight_ih_{s}", (rows, n), hidden) for s, n in pairs)
-        self.w_hh_list = ParameterTuple(new_parameter(f"weight_hh_{s}", (rows, hidden), hidden) for s in suffixes)
+
+        def made(name: str, suffix: str, *shape: int) -> Parameter:
+            return new_parameter(f"{name}_{suffix}", shape, hidden, dtype)
+
+        self.w_ih_list = ParameterTuple(made("weight_ih", s, rows, n) for s, n in zip(suffixes, sizes, strict=True))
+        self.w_hh_list = ParameterTuple(made("weight_hh", s, rows, hidden) for s in suffixes)
         biased = suffixes if self.has_bias else []
-        self.b_ih_list = ParameterTuple(new_parameter(f"bias_ih_{s}", (rows,), hidden) for s in biased)
-        self.b_hh_list = ParameterTuple(new_parameter(f"bias_hh_{s}", (rows,), hidden) for s in biased)
+        self.b_ih_list = ParameterTuple(made("bias_ih", s, rows) for s in biased)
+        self.b_hh_list = ParameterTuple(made("bias_hh", s, rows) for s in biased)
 
     @property
     def directions(self) -> int:

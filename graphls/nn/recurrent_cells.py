@@ -7,6 +7,7 @@ from typing import Any
 
 from graphls.initializer import Uniform, initializer
 from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ir.types import float32
 from graphls.nn.cell import Cell
 from graphls.nn.checks import boolean, positive_int
 from graphls.nn.recurrent_gates import GRU_GATES, LSTM_GATES, Gates, linear, plain_gates
@@ -24,7 +25,7 @@ class RecurrentCell(Cell):
     The rows of all of them belong to the gates in order. They begin evenly spread up to 1 / sqrt(hidden_size).
     """
 
-    def __init__(self, input_size: int, hidden_size: int, has_bias: bool, gates: Gates) -> None:
+    def __init__(self, input_size: int, hidden_size: int, has_bias: bool, gates: Gates, dtype: Any) -> None:
         super().__init__()
         name = type(self).__name__
         self.input_size = positive_int(name, "input_size", input_size)
@@ -32,11 +33,11 @@ class RecurrentCell(Cell):
         self.has_bias = boolean(name, "has_bias", has_bias)
         self.gates = gates
         rows = gates.rows * hidden_size
-        self.weight_ih = new_parameter("weight_ih", (rows, input_size), hidden_size)
-        self.weight_hh = new_parameter("weight_hh", (rows, hidden_size), hidden_size)
+        self.weight_ih = new_parameter("weight_ih", (rows, input_size), hidden_size, dtype)
+        self.weight_hh = new_parameter("weight_hh", (rows, hidden_size), hidden_size, dtype)
         if has_bias:
-            self.bias_ih = new_parameter("bias_ih", (rows,), hidden_size)
-            self.bias_hh = new_parameter("bias_hh", (rows,), hidden_size)
+            self.bias_ih = new_parameter("bias_ih", (rows,), hidden_size, dtype)
+            self.bias_hh = new_parameter("bias_hh", (rows,), hidden_size, dtype)
 
     def next_state(self, x: Any, hx: Any) -> tuple[Tensor, ...]:
         """The state after the input x."""
@@ -57,8 +58,10 @@ class RNNCell(RecurrentCell):
     GraphValueError for arguments and inputs that do not fit.
     """
 
-    def __init__(self, input_size: int, hidden_size: int, has_bias: bool = True, nonlinearity: str = "tanh") -> None:
-        super().__init__(input_size, hidden_size, has_bias, plain_gates("RNNCell", nonlinearity))
+    def __init__(
+        self, input_size: int, hidden_size: int, has_bias: bool = True, nonlinearity: str = "tanh", dtype: Any = float32
+    ) -> None:
+        super().__init__(input_size, hidden_size, has_bias, plain_gates("RNNCell", nonlinearity), dtype)
 
     def construct(self, x: Any, hx: Any) -> Tensor:
         return self.next_state(x, hx)[0]
@@ -71,8 +74,8 @@ class LSTMCell(RecurrentCell):
     `cell(x, (h, c))`, which gives (h', c'). Raises GraphTypeError and GraphValueError for what does not fit.
     """
 
-    def __init__(self, input_size: int, hidden_size: int, has_bias: bool = True) -> None:
-        super().__init__(input_size, hidden_size, has_bias, LSTM_GATES)
+    def __init__(self, input_size: int, hidden_size: int, has_bias: bool = True, dtype: Any = float32) -> None:
+        super().__init__(input_size, hidden_size, has_bias, LSTM_GATES, dtype)
 
     def construct(self, x: Any, hx: Any) -> tuple[Tensor, ...]:
         return self.next_state(x, hx)
@@ -85,16 +88,16 @@ class GRUCell(RecurrentCell):
     Called as `cell(x, h)`. Raises GraphTypeError and GraphValueError for arguments and inputs that do not fit.
     """
 
-    def __init__(self, input_size: int, hidden_size: int, has_bias: bool = True) -> None:
-        super().__init__(input_size, hidden_size, has_bias, GRU_GATES)
+    def __init__(self, input_size: int, hidden_size: int, has_bias: bool = True, dtype: Any = float32) -> None:
+        super().__init__(input_size, hidden_size, has_bias, GRU_GATES, dtype)
 
     def construct(self, x: Any, hx: Any) -> Tensor:
         return self.next_state(x, hx)[0]
 
 
-def new_parameter(name: str, shape: tuple[int, ...], hidden_size: int) -> Parameter:
+def new_parameter(name: str, shape: tuple[int, ...], hidden_size: int, dtype: Any) -> Parameter:
     """A weight or bias of a recurrent layer."""
-    return Parameter(initializer(Uniform(1 / math.sqrt(hidden_size)), shape), name=name)
+    return Parameter(initializer(Uniform(1 / math.sqrt(hidden_size)), shape, dtype), name=name)
 
 
 def float_input(name: str, x: Any, rank: int, size: int) -> Tensor:

@@ -7,8 +7,10 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from graphls import dispatch, ops
+from graphls.context import get_context
+from graphls.context_parallel import get_auto_parallel_context
 from graphls.ir.errors import GraphTypeError, GraphValueError
-from graphls.ir.types import float32, float64
+from graphls.ir.types import float32, float64, int32
 from graphls.nn.cell import Cell
 from graphls.nn.layers import Identity
 from graphls.nn.optimizers import Optimizer
@@ -46,9 +48,10 @@ class TrainOneStepCell(Cell):
         self.weights = optimizer.parameters
         self.grad = GradOperation(get_by_list=True, sens_param=True)
         self.grad_no_sens = GradOperation(get_by_list=True)
-        self.sens = sens
+        self.sense_flag, self.sens = sens is not None, 1.0 if sens is None else sens
+        self.parallel_mode = get_auto_parallel_context("parallel_mode")
         self.return_grad = return_grad
-        self.reducer_flag = False
+        self.reducer_flag, self.degree = False, 1
         self.use_graceful_exit = False  # read by subclasses of scripts; OnRequestExit ends a run without it
         self.grad_reducer = Identity()
 
@@ -64,10 +67,10 @@ class TrainOneStepCell(Cell):
 
     def construct(self, *inputs: Any) -> Any:
         loss = self.network(*inputs)
-        if self.sens is None:
-            grads = self.grad_no_sens(self.network, self.weights)(*inputs)
-        else:
+        if self.sense_flag:
             grads = self.grad(self.network, self.weights)(*inputs, sensitivity_like(loss, self.sens))
+        else:
+            grads = self.grad_no_sens(self.network, self.weights)(*inputs)
         grads = self.grad_reducer(grads)
         loss = ops.depend(loss, self.optimizer(grads))
         if self.return_grad:
@@ -105,10 +108,16 @@ class TrainOneStepWithLossScaleCell(TrainOneStepCell):
                 user_location(),
             )
         self.scale_sense = Parameter(scale_sense, name="scale_sense", requires_grad=False)
-        self.hyper_map = ops.HyperMap()
-        self.reduce_sum = ops.ReduceSum(keep_dims=False)
-        self.less_equal = ops.LessEqual()
-        self.base = Tensor(1, float32)
+        self._make_tools()
+
+    def _make_tools(self) -> None:
+        """What steps of scripts that derive from this one compute with, under MindSpore's names."""
+        self.hyper_map, self.allreduce = ops.HyperMap(), ops.identity
+        self.reduce_sum, self.reduce_all = ops.ReduceSum(keep_dims=False), ops.ReduceAll(keep_dims=False)
+        self.less_equal, self.equal, self.logic_not = ops.LessEqual(), ops.Equal(), ops.LogicalNot()
+        self.base, self.base0 = Tensor(1, float32), Tensor(0, int32)
+        self.is_distributed, self.gpu_target = False, get_context("device_target") == "GPU"
+        self.ascend_910a_target = self.ascend_910b_target = False
 
     def construct(self, *inputs: Any) -> Any:
         loss = self.network(*inputs)

@@ -7,6 +7,7 @@ from typing import Any
 
 from graphls.initializer import XavierUniform, initializer
 from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ir.types import float32
 from graphls.nn.cell import Cell
 from graphls.nn.checks import positive_int
 from graphls.nn.containers import CellList
@@ -87,16 +88,18 @@ class Transformer(Cell):
         layer_norm_eps: float = 1e-5,
         batch_first: bool = False,
         norm_first: bool = False,
+        dtype: Any = float32,
     ) -> None:
         super().__init__()
         self.d_model = positive_int("Transformer", "d_model", d_model)
         self.batch_first = batch_first
-        setting = (d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first, norm_first)
+        setting = (d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first, norm_first, dtype)
+        norms = [LayerNorm((d_model,), epsilon=layer_norm_eps, dtype=dtype) for _ in range(2)]
         self.encoder = custom_encoder or TransformerEncoder(
-            TransformerEncoderLayer(*setting), num_encoder_layers, LayerNorm((d_model,), epsilon=layer_norm_eps)
+            TransformerEncoderLayer(*setting), num_encoder_layers, norms[0]
         )
         self.decoder = custom_decoder or TransformerDecoder(
-            TransformerDecoderLayer(*setting), num_decoder_layers, LayerNorm((d_model,), epsilon=layer_norm_eps)
+            TransformerDecoderLayer(*setting), num_decoder_layers, norms[1]
         )
         for parameter in self.get_parameters():
             if parameter.ndim > 1:
@@ -119,9 +122,7 @@ class Transformer(Cell):
             text = f"Transformer takes src and tgt of one rank and one batch, not {src.type} and {tgt.type}."
             raise GraphValueError(text, user_location())
         memory = self.encoder(src, src_mask, src_key_padding_mask)
-        result: Tensor = self.decoder(
-            tgt, memory, tgt_mask, memory_mask, tgt_key_padding_mask, memory_key_padding_mask
-        )
+        result: Tensor = self.decoder(tgt, memory, tgt_mask, memory_mask, tgt_key_padding_mask, memory_key_padding_mask)
         return result
 
 

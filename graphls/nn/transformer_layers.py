@@ -7,6 +7,7 @@ from typing import Any
 
 from graphls import ops
 from graphls.ir.errors import GraphTypeError
+from graphls.ir.types import float32
 from graphls.nn.activations import get_activation
 from graphls.nn.attention import MultiheadAttention
 from graphls.nn.cell import Cell
@@ -38,19 +39,22 @@ class TransformerLayer(Cell):
         layer_norm_eps: float = 1e-5,
         batch_first: bool = False,
         norm_first: bool = False,
+        dtype: Any = float32,
     ) -> None:
         super().__init__()
         name = type(self).__name__
         positive_int(name, "dim_feedforward", dim_feedforward)
         self.norm_first = boolean(name, "norm_first", norm_first)
-        self.self_attn = MultiheadAttention(d_model, nhead, dropout=dropout, batch_first=batch_first)
+        self.self_attn = MultiheadAttention(d_model, nhead, dropout=dropout, batch_first=batch_first, dtype=dtype)
         if self.parts == 3:
-            self.multihead_attn = MultiheadAttention(d_model, nhead, dropout=dropout, batch_first=batch_first)
-        self.dense1 = Dense(d_model, dim_feedforward)
+            self.multihead_attn = MultiheadAttention(
+                d_model, nhead, dropout=dropout, batch_first=batch_first, dtype=dtype
+            )
+        self.dense1 = Dense(d_model, dim_feedforward, dtype=dtype)
         self.dropout = Dropout(p=dropout)
-        self.dense2 = Dense(dim_feedforward, d_model)
+        self.dense2 = Dense(dim_feedforward, d_model, dtype=dtype)
         for i in range(1, self.parts + 1):
-            setattr(self, f"norm{i}", LayerNorm((d_model,), epsilon=layer_norm_eps))
+            setattr(self, f"norm{i}", LayerNorm((d_model,), epsilon=layer_norm_eps, dtype=dtype))
             setattr(self, f"dropout{i}", Dropout(p=dropout))
         self.activation = _activation(activation)
 

@@ -45,6 +45,7 @@ from graphls.ops.gamma_functions import *
 from graphls.ops.gumbel import *
 from graphls.ops.histograms import *
 from graphls.ops.householder import *
+from graphls.ops.incomplete_functions import *
 from graphls.ops.indexing import *
 from graphls.ops.inplace import *
 from graphls.ops.jacobians import *

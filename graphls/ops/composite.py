@@ -19,6 +19,7 @@ from graphls.ops.clipping import clip_by_global_norm, clip_by_norm
 from graphls.ops.creation import ones_like, zeros_like
 from graphls.ops.differentiate import GradOperation
 from graphls.ops.elementwise import clip_by_value
+from graphls.ops.row_tensor import RowTensor
 from graphls.parameter import Parameter
 from graphls.source import user_location
 from graphls.tensor import Tensor
@@ -66,7 +67,7 @@ KINDS: dict[str, Kind] = {
     "Float32": float,
     **dict.fromkeys(("Int8", "Int16", "Int32", "UInt8", "UInt16", "UInt32", "UInt64"), _Absent),
     **dict.fromkeys(("Float16", "BFloat16", "Float64"), _Absent),
-    "RowTensor": _Absent,
+    "RowTensor": RowTensor,
     "COOTensor": _Absent,
     "CSRTensor": _Absent,
     "MapTensor": _Absent,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from graphls.ops.cofactors import cofactors
 from graphls.ops.contractions import diagonal_of
 from graphls.ops.creation import arange, ones, zeros
 from graphls.ops.custom_gradients import with_gradient
@@ -19,7 +20,7 @@ __all__ = ["det", "log_matrix_determinant", "logdet", "matrix_determinant", "slo
 
 
 def det(input: Any) -> Tensor:
-    """The determinants of square matrices; their gradient is nan or infinite where a matrix is singular.
+    """The determinants of square matrices, with their first and second gradients at singular ones, too.
 
     Raises GraphValueError for matrices that are not square.
     """
@@ -50,11 +51,7 @@ def _pivots_and_flips(x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _gradient(x: Tensor, found: Tensor, sensitivity: Tensor) -> tuple[Tensor]:
-    return (mul(_inverse_transposed(x), as_column(as_column(mul(found, sensitivity)))),)
-
-
-def _inverse_transposed(x: Tensor) -> Tensor:
-    return solved(transposed(x), unit_matrices(x))
+    return (mul(cofactors(x), as_column(as_column(sensitivity))),)
 
 
 def slogdet(input: Any) -> tuple[Tensor, Tensor]:
@@ -82,7 +79,8 @@ def _sign_and_logarithm(x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _gradient_of_logarithm(x: Tensor, found: Any, sensitivity: Any) -> tuple[Tensor]:
-    return (mul(_inverse_transposed(x), as_column(as_column(sensitivity[1]))),)
+    inverses = solved(transposed(x), unit_matrices(x))
+    return (mul(inverses, as_column(as_column(sensitivity[1]))),)
 
 
 def logdet(input: Any) -> Tensor:

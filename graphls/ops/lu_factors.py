@@ -47,14 +47,14 @@ def factors_of(x: Tensor) -> Factors:
     def step(matrix: Tensor, i: Tensor) -> tuple[Tensor, Tensor]:
         column = abs(gather(matrix, i, -1))
         pivot = argmax(where(greater_equal(places, i), column, -1.0), -1)
-        matrix = _exchanged(matrix, i, pivot)
-        return _eliminated(matrix, i, places), pivot
+        matrix = exchanged(matrix, i, pivot)
+        return eliminated(matrix, i, places), pivot
 
     packed, pivots = scan(step, x, arange(size))
     return Factors(packed, movedim(pivots, 0, -1))
 
 
-def _eliminated(matrix: Tensor, i: Tensor, places: Tensor) -> Tensor:
+def eliminated(matrix: Tensor, i: Tensor, places: Tensor) -> Tensor:
     """The matrices after the multiples of row i that make column i zero are subtracted; those stand in column i."""
     row, column = gather(matrix, i, -2), gather(matrix, i, -1)
     pivot = as_column(gather(row, i, -1))
@@ -64,7 +64,7 @@ def _eliminated(matrix: Tensor, i: Tensor, places: Tensor) -> Tensor:
     return where(is_factor, as_column(factors), sub(matrix, mul(as_column(factors), as_row(later))))
 
 
-def _exchanged(x: Tensor, i: Tensor, pivot: Tensor) -> Tensor:
+def exchanged(x: Tensor, i: Tensor, pivot: Tensor) -> Tensor:
     """The matrices with two of their rows in each other's place."""
     places, other = numbered(x.shape[-2]), as_column(pivot)
     order = where(equal(places, i), other, where(equal(places, other), i, places))
@@ -74,7 +74,7 @@ def _exchanged(x: Tensor, i: Tensor, pivot: Tensor) -> Tensor:
 def permuted(x: Tensor, pivots: Tensor, reverse: bool = False) -> Tensor:
     """The rows exchanged as the pivots say, one after the other, or with `reverse` put back."""
     steps = (movedim(pivots, -1, 0), arange(pivots.shape[-1]))
-    found, _ = scan(lambda rows, step: (_exchanged(rows, step[1], step[0]), None), x, steps, reverse=reverse)
+    found, _ = scan(lambda rows, step: (exchanged(rows, step[1], step[0]), None), x, steps, reverse=reverse)
     result: Tensor = found
     return result
 

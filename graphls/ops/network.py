@@ -7,8 +7,8 @@ from typing import Any
 
 from graphls import dispatch
 from graphls.ir.errors import GraphValueError
-from graphls.ops.elementwise import add, erf, mul, tanh
-from graphls.ops.operands import apply, axis_of, float_of, in_single, operand_of
+from graphls.ops.elementwise import add, erf, mul
+from graphls.ops.operands import apply, axis_of, float_of, in_single, numbers, operand_of
 from graphls.ops.random import check_probability, kept_or_zero
 from graphls.ops.shapes import reshape
 from graphls.source import user_location
@@ -52,16 +52,20 @@ def gelu(x: Any, approximate: str = "none") -> Tensor:
     """
     if approximate not in ("none", "tanh"):
         raise GraphValueError(f"'approximate' is 'none' or 'tanh', not {approximate!r}.", user_location())
-    normal = _erf_of_normal if approximate == "none" else _approximate_erf
-    return in_single(lambda x: mul(mul(x, 0.5), add(normal(x), 1.0)), float_of(x))
+    return in_single(_gelu if approximate == "none" else _approximate_gelu, float_of(x))
 
 
-def _erf_of_normal(x: Tensor) -> Tensor:
-    return erf(mul(x, math.sqrt(0.5)))
+def _gelu(x: Tensor) -> Tensor:
+    return mul(mul(x, 0.5), add(erf(mul(x, math.sqrt(0.5))), 1.0))
 
 
-def _approximate_erf(x: Tensor) -> Tensor:
-    return tanh(mul(add(x, mul(mul(mul(x, x), x), 0.044715)), math.sqrt(2 / math.pi)))
+def _approximate_gelu(x: Tensor) -> Tensor:
+    """(1 + tanh(u)) / 2 is the logistic function of 2 * u, which stays exact far below 0.
+
+    It is 0 or 1 from 12 on, so that the square may be bounded, where that of a large x would make the slope nan.
+    """
+    square = apply("minimum", *numbers(mul(x, x), 144.0), ties="first")
+    return mul(x, sigmoid(mul(mul(x, add(mul(square, 0.044715), 1.0)), math.sqrt(8 / math.pi))))
 
 
 def silu(x: Any) -> Tensor:

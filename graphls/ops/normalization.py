@@ -109,10 +109,15 @@ def batch_norm(
 
 
 def _by_batch(x: Tensor, running_mean: Any, running_var: Any, momentum: float) -> tuple[Tensor, Tensor]:
-    """The centred batch and its variance; the running statistics move."""
+    """The centred batch and its variance; the running statistics move.
+
+    What rounding leaves of the mean is subtracted as well, since it is all that there is of a feature that is constant:
+    beside a large number it is larger than eps.
+    """
     axes = (0, *range(2, x.ndim))
     average = mean(x, axes, keepdims=True)
     centred = sub(x, average)
+    centred = sub(centred, stop_gradient(mean(centred, axes, keepdims=True)))
     variance = mean(square(centred), axes, keepdims=True)
     count = prod(x.shape[i] for i in axes)
     _move(running_mean, average, momentum)

@@ -73,7 +73,7 @@ class Minimum(OneOfTwo):
 def _shared(e: Builder, g: Value, x: Value, y: Value, x_loses: str, y_loses: str) -> tuple[Value, Value]:
     """Equal ones get a half; a comparison with nan is false, so nobody loses then."""
     zero, dtype = e.constant(0.0, g.type.dtype), g.type.dtype
-    share = e.mul(g, e.sub(1.0, e.mul(e.cast(e.equal(x, y), dtype=dtype), 0.5)))
+    share = e.div(g, e.add(e.cast(e.equal(x, y), dtype=dtype), 1.0))
     return (
         e.where(getattr(e, x_loses)(x, y), zero, share),
         e.where(getattr(e, y_loses)(x, y), zero, share),

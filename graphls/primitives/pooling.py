@@ -53,8 +53,8 @@ def _seen(y: Type, kernel: Shape) -> int:
 class MaxPool(Primitive):
     """The largest element of each window of images (N, C, sizes...), nan where one is, and its position.
 
-    The positions are int64 and count the elements of x in row-major order; the first of equal ones is taken.
-    That of a window with nan, or with nothing but -inf, is not said. Padding is never the largest.
+    The positions are int64 and count the elements of x in row-major order; the first of equal ones is taken, and of a
+    window with nan the first nan or infinity. That of nothing but -inf is not said. Padding is never the largest.
     """
 
     half = "exact"
@@ -69,9 +69,9 @@ class MaxPool(Primitive):
         seen = windows(x, kernel, at, fill=-np.inf)
         places = windows(np.arange(x.size).reshape(x.shape), kernel, at, fill=0)
         flat = (*seen.shape[: x.ndim], prod(kernel))
-        found = np.argmax(seen.reshape(flat), axis=-1)[..., None]
-        y, indices = (np.take_along_axis(a.reshape(flat), found, -1)[..., 0] for a in (seen, places))
-        return y, indices
+        seen = seen.reshape(flat)
+        found = np.argmax(np.where(np.isnan(seen), np.inf, seen), axis=-1)[..., None]
+        return seen.max(axis=-1), np.take_along_axis(places.reshape(flat), found, -1)[..., 0]
 
     def vjp(self, e: Builder, g: Any, x: Value, y: Value, indices: Value, kernel: Shape, **geometry: Any) -> Any:
         if g[0] is None:
@@ -88,7 +88,8 @@ class MaxPool(Primitive):
         y = e.Max(*seen)
         steps = _steps(kind.shape[2:])
         offsets = [int(np.dot(np.multiply(place, at.dilations), steps)) for place in np.ndindex(*kernel)]
-        first = e.Add(_first_equal(e, seen, y, offsets), e.const(_corners(steps, counts, at)))
+        bound = e.Where(e.IsNaN(y), e.const(np.inf, kind.dtype), y)
+        first = e.Add(_first_equal(e, seen, bound, offsets), e.const(_corners(steps, counts, at)))
         images = prod(kind.shape[2:]) * np.arange(prod(kind.shape[:2])).reshape(*kind.shape[:2], *[1] * len(kernel))
         return y, e.Max(e.Add(first, e.const(images)), e.ints([0]))
 
@@ -112,7 +113,7 @@ def _corners(steps: Shape, counts: Shape, at: Geometry) -> Array:
 
 
 def _first_equal(e: Any, seen: list[str], y: str, offsets: list[int]) -> str:
-    """The int64 offset of the first element that is not less than y, computed in floats, which hold it exactly.
+    """The int64 offset of the first element that is nan or not less than y, in floats, which hold it exactly.
 
     It is d1 * (x0 < y) + d2 * (x0 < y and x1 < y) + ... for the differences d of the offsets, from the inside out.
     """

@@ -102,21 +102,29 @@ class ScatterMin(ScatterExtreme):
 class ScatterMul(Scatter):
     """The product of the element of x and of the updates for its place.
 
-    The gradient is right where updates are 0; a second derivative needs all of them to differ from 0.
+    First and second derivatives are right where updates are 0; a third one needs all of them to differ from 0.
     """
 
     reduction, ufunc = "mul", np.multiply
 
     def vjp(self, e: Builder, g: Value, x: Value, indices: Value, updates: Value, y: Value, axis: int) -> Any:
-        """The product of the other factors: that of the nonzero updates, or 0 where another update is 0."""
+        """The product of the other factors: that of the nonzero updates, times the others that are 0.
+
+        Of one other that is 0, the product keeps the slope by taking it as a sum; that of two has the slope 0 as well.
+        """
         dtype, size = g.type.dtype, x.type.shape[axis]
         zero, one = e.constant(0.0, dtype), e.constant(1.0, dtype)
         ones = e.broadcast_to(one, shape=x.type.shape)
         is_zero = e.equal(updates, zero)
-        nonzero, zeros = e.where(is_zero, one, updates), e.cast(is_zero, dtype=dtype)
-        count = e.gather_elements_gradient(zeros, indices, axis=axis, size=size)
-        others = e.sub(e.gather_elements(count, indices, axis=axis), zeros)
+        nonzero, zero_updates = e.where(is_zero, one, updates), e.where(is_zero, updates, zero)
+        zeros = e.cast(is_zero, dtype=dtype)
+        sums = (e.gather_elements_gradient(v, indices, axis=axis, size=size) for v in (zeros, zero_updates))
+        others, other = (
+            e.sub(e.gather_elements(v, indices, axis=axis), own)
+            for v, own in zip(sums, (zeros, zero_updates), strict=True)
+        )
         product = e.mul(g, e.scatter_mul(x, indices, nonzero, axis=axis))
         rest = e.div(e.gather_elements(product, indices, axis=axis), nonzero)
         factors = e.scatter_mul(ones, indices, updates, axis=axis)
-        return e.mul(g, factors), None, e.where(e.equal(others, zero), rest, zero)
+        of_zeros = e.where(e.equal(others, zero), one, e.where(e.equal(others, one), other, zero))
+        return e.mul(g, factors), None, e.mul(rest, of_zeros)

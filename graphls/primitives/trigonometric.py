@@ -106,9 +106,11 @@ class Atan2(FloatElementwise):
 
     def vjp(self, e: Builder, g: Value, y: Value, x: Value, out: Value) -> Any:
         """x and -y over x ** 2 + y ** 2, whose squares are of numbers of 1 at most; 0 at (0, 0)."""
-        scale = _scale(e, _safe(e, e.maximum(e.abs(x), e.abs(y))))
+        size = e.maximum(e.abs(x), e.abs(y))
+        is_zero = e.cast(e.equal(size, e.constant(0.0, size.type.dtype)), dtype=size.type.dtype)
+        scale = _scale(e, e.add(size, is_zero))
         wide, high = e.div(x, scale), e.div(y, scale)
-        share = e.div(e.div(g, scale), _safe(e, e.add(e.square(wide), e.square(high))))
+        share = e.div(e.div(g, scale), e.add(e.add(e.square(wide), e.square(high)), is_zero))
         return e.mul(share, wide), e.neg(e.mul(share, high))
 
     def onnx(self, e: Any, y: str, x: str) -> Any:
@@ -126,12 +128,6 @@ def _scale(e: Builder, size: Value) -> Any:
     """A size as a finite number, of which second derivatives take no notice."""
     dtype = size.type.dtype
     return e.stop_gradient(e.minimum(size, e.constant(6e4 if dtype is float16 else 1e30, dtype)))
-
-
-def _safe(e: Builder, x: Value) -> Any:
-    """x, and 1 where it is 0."""
-    dtype = x.type.dtype
-    return e.where(e.equal(x, e.constant(0.0, dtype)), e.constant(1.0, dtype), x)
 
 
 class Sinh(Composed):

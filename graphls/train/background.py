@@ -4,41 +4,46 @@ from __future__ import annotations
 
 import atexit
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
 from threading import Lock
 
+from graphls import threads
 from graphls.forks import call_after_fork
+from graphls.threads import Task, interrupts_deferred
 
 _lock = Lock()
-_pool: ThreadPoolExecutor | None = None
-_pending: Future[None] | None = None
+_pending: Task[None] | None = None
 
 
 @call_after_fork
 def _forget_thread() -> None:
     """In a forked process, wait for nothing: the thread and the file that it writes belong to the first one."""
-    global _lock, _pool, _pending
-    _lock, _pool, _pending = Lock(), None, None
+    global _lock, _pending
+    _lock, _pending = Lock(), None
 
 
-def start(task: Callable[[], None]) -> None:
-    """Run a task on the thread, after waiting for the one before; raises what that raised."""
-    global _pool, _pending
-    settle()
+def start(save: Callable[[], None]) -> None:
+    """Save on a thread, for which a process waits before it ends, after the save before; raises what that raised."""
+    global _pending
     with _lock:
-        if _pool is None:
-            _pool = ThreadPoolExecutor(1, thread_name_prefix="graphls-checkpoint")
-            atexit.unregister(settle)
-            atexit.register(settle)
-        _pending = _pool.submit(task)
+        _settle()
+        with interrupts_deferred():
+            task = Task(save)
+            threads.start("graphls-checkpoint", task, daemon=False)
+            _pending = task
 
 
 def settle() -> None:
     """Wait until what was started is done; raises what it raised, once."""
-    global _pending
     with _lock:
-        task, _pending = _pending, None
+        _settle()
+
+
+def _settle() -> None:
+    global _pending
+    task = _pending
     if task is not None:
+        task.wait()  # from which a Ctrl-C leads to another wait, at the end of the process at the latest
+        _pending = None
         task.result()
 
 
@@ -46,4 +51,7 @@ def wait() -> None:
     """Wait until what was started is done; its error is left to the next save."""
     task = _pending
     if task is not None:
-        task.exception()
+        task.wait()
+
+
+atexit.register(settle)

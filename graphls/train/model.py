@@ -152,11 +152,14 @@ class Model:
         evaluate = self._evaluation_in_fit(self._evaluation, told, valid_dataset_sink_mode)
         self._train(epochs, told, sink_size, callbacks, lambda run: evaluate(run) if follows(run) else None)
 
-    def build(self, train_dataset: Any = None, valid_dataset: Any = None, sink_size: int = -1, epoch: int = 1) -> None:
+    def build(
+        self, train_dataset: Any = None, valid_dataset: Any = None, sink_size: int = -1, epoch: int = 1,
+        sink_mode: bool = True,
+    ) -> None:  # fmt: skip
         """Compile for the first row of a dataset what `train`, and of another what `eval` needs.
 
-        `sink_size` and `epoch` change nothing: steps that run in one call are compiled when it is known how many they
-        are. Raises as `train` and `eval` do, and GraphValueError without any dataset.
+        `sink_size`, `epoch` and `sink_mode` change nothing: steps that run in one call are compiled when it is known
+        how many they are. Raises as `train` and `eval` do, and GraphValueError without any dataset.
         """
         if train_dataset is None and valid_dataset is None:
             raise GraphValueError("Model.build takes a 'train_dataset', a 'valid_dataset' or both.", user_location())

@@ -58,6 +58,26 @@ PROGRAMS: dict[str, tuple[Any, tuple[Tensor, ...]]] = {
 }
 
 
+I32, I64, BOOL = (Tensor(np.array([[1, -2, 3], [0, 5, -6]]), dtype) for dtype in ("int32", "int64", "bool"))
+TRANSPOSED: dict[str, Tensor] = {
+    **{name: I32 for name in ("abs", "neg", "sign", "square", "bitwise_not")},
+    **{name: Tensor(I32, "float32") for name in ("isnan", "isinf", "isfinite", "signbit")},
+    "logical_not": BOOL,
+}
+
+
+def by_transposed(name: str) -> Any:
+    def step(x: Any, p: Any) -> Any:
+        y = getattr(ops, name)(ops.transpose(x, (1, 0)))
+        return ops.cond(p > 0, lambda: ops.cast(y, "float32") + 1, lambda: ops.cast(y, "float32") * 2)
+
+    return step
+
+
+PROGRAMS.update({f"{name} of what was transposed": (by_transposed(name), (x, P)) for name, x in TRANSPOSED.items()})
+PROGRAMS["int64 of what was transposed"] = by_transposed("abs"), (I64, P)
+
+
 @pytest.mark.parametrize("passes", [None, "gradient"])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_what_is_cast_there_and_back_is_found_by_those_who_capture_it(name: str, passes: str | None) -> None:

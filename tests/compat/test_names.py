@@ -20,21 +20,29 @@ from mindspore._c_expression import security
 from mindspore._checkparam import Rel, Validator, check_positive_int, GE, twice, args_type_check
 from mindspore._extends.parse.standard_method import while_cond, ms_len
 from mindspore.boost import AutoBoost, BoostTrainOneStepCell, GradientAccumulation
-from mindspore.boost.boost_cell_wrapper import BoostTrainOneStepWithLossScaleCell
+from mindspore.boost.boost_cell_wrapper import BoostTrainOneStepWithLossScaleCell, grad_overflow, reciprocal
+from mindspore.boost.grad_accumulation import GradientAccumulation, gradient_accumulation_op, gradient_clear_op
+from mindspore.boost.less_batch_normalization import CommonHeadLastFN, LessBN
 from mindspore.common import RowTensor, lazy_inline, mutable
 from mindspore.common.api import _cell_graph_executor, _executor, _pynative_executor
+from mindspore.common.initializer import _assignment, _calculate_fan_in_and_fan_out, _calculate_gain, _register
 from mindspore.common.dtype import tensor_type, number, string, tuple_, list_, type_none, issubclass_, float_type
 from mindspore.common.sparse_tensor import RowTensor
-from mindspore.communication._comm_helper import GlobalComm
+from mindspore.communication._comm_helper import GlobalComm, HCCL_WORLD_COMM_GROUP, NCCL_WORLD_COMM_GROUP
 from mindspore.communication.comm_func import all_reduce
 from mindspore.communication.management import GlobalComm, get_process_group_ranks
 from mindspore.dataset.engine.iterators import _cleanup, _unset_iterator_cleanup, ITERATORS_LIST
 from mindspore.nn.loss.loss import _Loss, LossBase
+from mindspore.nn.optim import AdamOffload
+from mindspore.nn.wrap.cell_wrapper import MicroBatchInterleaved, PipelineCell, _BroadCastCell, _VirtualDatasetCell
+from mindspore.nn.wrap.loss_scale import _grad_overflow, _grad_scale, tensor_grad_scale, tensor_grad_scale_row_tensor
 from mindspore.nn.optim.optimizer import Optimizer, opt_init_args_register
 from mindspore.ops import Primitive, PrimitiveWithCheck, PrimitiveWithInfer, prim_attr_register, constexpr, _primexpr
 from mindspore.ops.composite.base import add_flags, core
 from mindspore.ops.functional import make_range, shape_mul, tuple_getitem, tuple_len
 from mindspore.ops.operations import ImageSummary, Print, ResizeBilinear, ScalarSummary, TensorSummary
+from mindspore.ops.operations._grad_ops import Conv2DBackpropFilter, SliceGrad, StridedSliceGrad
+from mindspore.ops.operations._inner_ops import Centralization, ConvertToDynamic, DynamicBroadcastTo, Format
 from mindspore.ops.operations._inner_ops import IsConstant, MixedPrecisionCast
 from mindspore.ops.operations._grad_ops import ReluGrad, SqrtGrad
 from mindspore.ops.operations._sequence_ops import TupleToTensor, shape_mul
@@ -44,12 +52,14 @@ from mindspore.parallel import Layout, set_algo_parameters, shard
 from mindspore.parallel._auto_parallel_context import auto_parallel_context, _set_auto_parallel_context
 from mindspore.parallel._utils import _is_in_auto_parallel_mode, _get_pipeline_stages
 from mindspore.profiler import Profiler, ProfilerActivity, ProfilerLevel, schedule
+from mindspore.train._utils import _make_directory, _to_tensor, check_value_type
+from mindspore.train.amp import AMP_BLACK_LIST, AMP_WHITE_LIST, _OutputTo16, _OutputTo32
 from mindspore.train.amp import custom_mixed_precision, get_black_list, get_white_list
 from mindspore.train.callback import _CallbackManager, _CheckpointManager, _InternalCallbackParam, _set_cur_net
-from mindspore.train.callback._callback import set_cur_net
+from mindspore.train.callback._callback import CallbackManager, InternalCallbackParam, _handle_loss, set_cur_net
 from mindspore.train.callback._checkpoint import CheckpointConfig, _chg_ckpt_file_name_if_same_exist
 from mindspore.train.dataset_helper import DatasetHelper, connect_network_with_dataset
-from mindspore.train.model import Model, ParallelMode
+from mindspore.train.model import Model, ParallelMode, _transfer_tensor_to_tuple
 """
 
 

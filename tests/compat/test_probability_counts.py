@@ -39,6 +39,24 @@ def test_densities_and_moments(name: str) -> None:
         near(own.entropy(), wanted.entropy())
 
 
+@pytest.mark.parametrize("name", KINDS)
+def test_probabilities_of_at_most_and_of_more(name: str) -> None:
+    own, wanted, x = KINDS[name]
+    near(own.cdf(Tensor(x)), wanted.cdf(x))
+    near(own.log_cdf(Tensor(x)), wanted.logcdf(x))
+    near(own.survival_function(Tensor(x)), wanted.sf(x))
+    near(own.log_survival(Tensor(x)), wanted.logsf(x))
+    near(own.cdf(Tensor(x - 9)), [0, 0, 0])
+    near(own.survival_function(Tensor(x - 9)), [1, 1, 1])
+
+
+def test_small_probabilities_of_more_are_not_lost() -> None:
+    far = {"Gamma": np.float32([40, 90, 30]), "Beta": np.float32([0.25, 0.5, 0.99999]), "Poisson": np.float32([15] * 3)}
+    for name, x in far.items():
+        own, wanted, _ = KINDS[name]
+        np.testing.assert_allclose(own.survival_function(Tensor(x)).asnumpy(), wanted.sf(x), rtol=2e-5)
+
+
 def test_modes_are_those_of_mindspore() -> None:
     near(KINDS["Gamma"][0].mode(), [np.nan, 2, 1])
     near(KINDS["Beta"][0].mode(), [np.nan, np.nan, 2 / 3])

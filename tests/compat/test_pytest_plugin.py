@@ -26,7 +26,10 @@ def run(folder: Path, *files: str, options: tuple[str, ...] = ("-p", "graphls.co
     return done.returncode, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("file", ["loss_scale", "networks"])
+SUITES = ("entries", "loss_scale", "loss_scale_amp", "loss_scale_forms", "loss_scale_steps", "networks")
+
+
+@pytest.mark.parametrize("file", SUITES)
 def test_a_suite_passes(file: str, tmp_path: Path) -> None:
     code, text = run(tmp_path, file)
     assert code == 0 and re.search(r"\d+ passed", text), text

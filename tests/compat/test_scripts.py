@@ -143,3 +143,12 @@ def test_loss_scaling_with_cells_tensors_and_managers(tmp_path: Path) -> None:
     assert len(moved) == 12
     for by in moved.values():
         assert abs(by - moved["O0", "fixed"]) < 0.02 * by
+
+
+@pytest.mark.parametrize("name", ["loss_scale_amp", "loss_scale_forms", "loss_scale_steps"])
+def test_tests_of_loss_scaling_run_as_scripts(name: str, tmp_path: Path) -> None:
+    file = Path(__file__).parent / "suite" / f"{name}.py"
+    done = run(file, folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    names = re.findall(r"^def (test_\w+)", file.read_text(), re.MULTILINE)
+    assert re.findall(r"^test_\w+$", done.stdout, re.MULTILINE) == sorted(names)

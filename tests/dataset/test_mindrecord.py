@@ -12,7 +12,7 @@ import pytest
 from graphls import dataset as ds
 from graphls.dataset.mindrecord import FileReader
 from graphls.dataset.packed import unpacked
-from graphls.ir.errors import GraphlsError, GraphRuntimeError, GraphValueError
+from graphls.ir.errors import GraphlsError, GraphRuntimeError, GraphTypeError, GraphValueError
 
 # The pages that MindSpore 2.10 wrote for three rows of these columns.
 SCHEMA = {
@@ -81,13 +81,18 @@ def test_columns_are_chosen_and_rows_shuffled_and_divided(tmp_path: Path) -> Non
     assert [column.tolist() for column in rows(shard)[0]] == ["n1", 3]
     with pytest.raises(GraphValueError, match="no column 'y'"):
         ds.MindDataset(path, ["y"])
-    with pytest.raises(GraphValueError, match="padded"):
-        ds.MindDataset(path, num_padded=2)
+    with pytest.raises(GraphValueError, match="duplicate column names are not allowed: f"):
+        ds.MindDataset(path, ["f", "label", "f"])
+    for names in ("label", [3]):
+        with pytest.raises(GraphTypeError, match="columns_list"):
+            ds.MindDataset(path, names)  # type: ignore[arg-type]
 
 
-def test_integers_are_stored_in_as_few_bytes_as_each_needs(tmp_path: Path) -> None:
+@pytest.mark.parametrize("saved", [17, 0, -3])  # MindSpore decompresses whatever its header says was saved
+def test_integers_are_stored_in_as_few_bytes_as_each_needs(tmp_path: Path, saved: int) -> None:
     raw = NO_NUMBERS * 2
-    path = write(tmp_path / "a", header(INTEGERS_BLOB, raw, INTEGERS, ["a", "b"], ["a"]), INTEGERS_BLOB, raw)
+    head = header(INTEGERS_BLOB, raw, INTEGERS, ["a", "b"], ["a"]) | {"compression_size": saved}
+    path = write(tmp_path / "a", head, INTEGERS_BLOB, raw)
     first, second = rows(ds.MindDataset(path, shuffle=False))
     assert [column.dtype for column in first] == [np.int32, np.int64]
     assert [column.tolist() for column in first] == [[1, -300], [1, 2**40, -5]]

@@ -15,7 +15,9 @@ import pytest
 
 from graphls.dataset import NumpySlicesDataset
 from graphls.dataset.errors import DatasetError
-from graphls.dataset.workers import interrupts_deferred
+from graphls.threads import interrupts_deferred
+
+HAS_FORK = sys.platform == "linux"
 
 
 def rows_of(dataset: Any, passes: int) -> list[Any]:
@@ -53,12 +55,15 @@ def workers() -> set[int | None]:
     return {process.pid for process in multiprocessing.active_children() if process.name == "graphls-dataset-worker"}
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="the processes are forked")
-@pytest.mark.parametrize("kind", ["rows", "rows that do not fit", "function of batch", "filtered"])
+@pytest.mark.skipif(not HAS_FORK, reason="the processes are forked")
+@pytest.mark.parametrize(
+    "kind", ["rows", "rows that do not fit", "function of batch", "filtered", "taken", "filtered and taken"]
+)
 def test_the_processes_of_an_iterator_live_from_pass_to_pass(kind: str) -> None:
     source = NumpySlicesDataset(np.arange(32 if kind == "rows" else 30), ["x"])
     mapped = source.map(np.negative, ["x"], num_parallel_workers=2, python_multiprocessing=True)
-    mapped = mapped.filter(lambda x: x < -3, ["x"]) if kind == "filtered" else mapped
+    mapped = mapped.filter(lambda x: x < -3, ["x"]) if "filtered" in kind else mapped
+    mapped = mapped.take(7) if "taken" in kind else mapped
     if kind == "function of batch":
         batched = mapped.batch(
             4, per_batch_map=lambda x, info: (np.stack(x),), num_parallel_workers=2, python_multiprocessing=True
@@ -95,6 +100,14 @@ class Mute(Exception):
 class Unreadable(Exception):
     def __str__(self) -> str:
         raise SystemExit(3)
+
+
+@pytest.mark.parametrize("processes", [False, True])
+def test_answers_that_nobody_has_read_are_no_rows_of_the_next_pass(processes: bool) -> None:
+    source = NumpySlicesDataset(np.arange(200), ["x"], shuffle=True).filter(lambda x: x % 2 == 1, ["x"])
+    slow = source.map(np.negative, ["x"], num_parallel_workers=3, python_multiprocessing=processes and HAS_FORK)
+    plain = source.map(np.negative, ["x"])
+    assert rows_of(slow.take(7), 5) == rows_of(plain.take(7), 5)
 
 
 @pytest.mark.parametrize("processes", [False, True])

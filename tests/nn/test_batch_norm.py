@@ -115,3 +115,19 @@ def test_the_moving_mean_moves_once_in_a_training_step() -> None:
     ).set_train()
     graphls.compile(cell, X, np.zeros((5, 2), np.float32))(X, np.zeros((5, 2), np.float32))
     np.testing.assert_allclose(net[0].moving_mean.asnumpy(), 0.1 * X.mean(AXES), rtol=1e-5)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("constant", [3.1, 1e3 / 3, 1e5 / 7, -7e6 / 9])
+def test_a_constant_feature_has_the_gradient_of_its_formula(constant: float, backend: str) -> None:
+    """Also beside a large number, where what rounding leaves of the mean would be larger than eps."""
+    x, weights = np.full((7, 2), constant, np.float32), RNG.normal(size=(7, 2)).astype(np.float32)
+    cell = nn.BatchNorm1d(2).set_train()
+
+    def step(x: Any) -> Any:
+        return cell(x), graphls.grad(lambda x: ops.sum(cell(x) * weights))(x)
+
+    y, by_x = graphls.compile(step, x, backend=backend)(x)
+    np.testing.assert_array_equal(y.asnumpy(), np.zeros_like(x))
+    centred = weights - weights.mean(0, dtype=np.float64)
+    np.testing.assert_allclose(by_x.asnumpy(), centred / np.sqrt(1e-5), rtol=1e-5, atol=1e-3)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import graphls
-from graphls import nn
+from graphls import nn, ops
 
 X = np.ones((2, 3), np.float32)
 
@@ -108,6 +108,28 @@ def test_containers_run() -> None:
             return x
 
     np.testing.assert_allclose(Holder()(X).asnumpy(), np.maximum(expected, 0), rtol=1e-5)
+
+
+@pytest.mark.parametrize("backend", ["numpy", "onnxruntime"])
+@pytest.mark.parametrize("flag", [1.0, -1.0])
+def test_a_flag_of_the_graph_chooses_among_cells_of_a_dict(flag: float, backend: str) -> None:
+    class Chooses(nn.Cell):
+        def __init__(self) -> None:
+            super().__init__()
+            self.cells = nn.CellDict({"a": dense(), "b": nn.SequentialCell(dense(), nn.ReLU())})
+
+        def construct(self, x: Any, flag: Any) -> Any:
+            if flag > 0:
+                first = self.cells["a"](x)
+            else:
+                first = self.cells["b"](x)
+            second = ops.cond(flag > 0, lambda: self.cells["a"](x), lambda: self.cells["b"](x))
+            return first, second
+
+    cell, p = Chooses(), graphls.Tensor(flag)
+    expected = cell.cells["a" if flag > 0 else "b"](X).asnumpy()
+    for found in graphls.compile(cell, X, p, backend=backend)(X, p):
+        np.testing.assert_allclose(found.asnumpy(), expected, rtol=1e-5, atol=1e-6)
 
 
 def test_a_container_that_changed_is_compiled_again() -> None:

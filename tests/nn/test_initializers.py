@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -80,6 +82,16 @@ def test_identity_and_sparse() -> None:
     assert ((values == 0).sum(axis=0) == 12).all()
     assert len({tuple(np.flatnonzero(c)) for c in values.T}) > 490, "each column has zeros of its own"
     np.testing.assert_allclose(values[values != 0].std(), 2.0, rtol=0.05)
+
+
+def test_the_seed_of_numpy_changes_nothing() -> None:
+    """Other libraries draw from there; without `set_seed`, too, every process starts with the same numbers."""
+
+    def drawn(seed: int) -> Any:
+        code = f"import numpy, graphls; numpy.random.seed({seed}); print(graphls.nn.Dense(3, 2).weight.asnumpy())"
+        return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+
+    assert drawn(1) == drawn(2)
 
 
 @pytest.mark.parametrize("groups", [1, 2])

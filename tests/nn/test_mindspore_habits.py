@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from typing import Any
 
 import numpy as np
@@ -121,3 +123,46 @@ def test_tensors_and_parameters_have_their_value() -> None:
     assert Tensor([1.0]).value().asnumpy().tolist() == [1] and weight.value().asnumpy().tolist() == [2]
     step = graphls.compile(lambda x: x.value() * weight.value(), X)
     assert step(X).asnumpy().tolist() == (2 * X).tolist()
+
+
+LAYERS_WITH_A_DTYPE: dict[str, tuple[Any, tuple[tuple[int, ...], ...]]] = {
+    "Dense": (lambda dtype: nn.Dense(2, 3, dtype=dtype), ((1, 2),)),
+    "Dropout": (lambda dtype: nn.Dropout(0.5, None, dtype), ((1, 2),)),
+    "GRU": (lambda dtype: nn.GRU(2, 3, dtype=dtype), ((4, 1, 2),)),
+    "GRUCell": (lambda dtype: nn.GRUCell(2, 3, True, dtype), ((1, 2), (1, 3))),
+    "LSTM": (lambda dtype: nn.LSTM(2, 3, dtype=dtype), ((4, 1, 2),)),
+    "MultiheadAttention": (lambda dtype: nn.MultiheadAttention(4, 2, dtype=dtype), ((3, 1, 4),) * 3),
+    "MultiheadAttention of other keys": (
+        lambda dtype: nn.MultiheadAttention(4, 2, kdim=3, vdim=3, dtype=dtype), ((3, 1, 4), (3, 1, 3), (3, 1, 3))),
+    "RNN": (lambda dtype: nn.RNN(2, 3, dtype=dtype), ((4, 1, 2),)),
+    "RNNCell": (lambda dtype: nn.RNNCell(2, 3, True, "relu", dtype), ((1, 2), (1, 3))),
+    "Transformer": (lambda dtype: nn.Transformer(4, 2, 1, 1, 8, dtype=dtype), ((3, 1, 4), (2, 1, 4))),
+    "TransformerDecoderLayer": (lambda dtype: nn.TransformerDecoderLayer(4, 2, 8, dtype=dtype), ((3, 1, 4),) * 2),
+    "TransformerEncoderLayer": (lambda dtype: nn.TransformerEncoderLayer(4, 2, 8, dtype=dtype), ((3, 1, 4),)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LAYERS_WITH_A_DTYPE)
+def test_layers_whose_weights_have_a_dtype(name: str) -> None:
+    make, shapes = LAYERS_WITH_A_DTYPE[name]
+    layer = make(graphls.float16)
+    found = layer(*(Tensor(np.ones(shape, np.float16)) for shape in shapes))
+    assert (found[0] if isinstance(found, tuple) else found).dtype == graphls.float16
+    assert {p.dtype for p in layer.get_parameters()} <= {graphls.float16}
+
+
+def test_the_dtype_of_an_embedding_comes_before_its_padding() -> None:
+    layer = nn.Embedding(5, 2, False, "ones", graphls.float16, 1)
+    assert layer(Tensor([0, 1])).tolist() == [[1.0, 1.0], [0.0, 0.0]]
+    assert layer.embedding_table.dtype == graphls.float16
+
+
+def test_settings_of_a_parameter_that_are_about_devices() -> None:
+    parameter = Parameter(Tensor([1.0]), name="weight")
+    assert (parameter.parallel_optimizer, parameter.comm_fusion, parameter.sliced) == (True, 1, False)
+    parameter.parallel_optimizer, parameter.comm_fusion = False, 3
+    for other in (parameter, parameter.clone(), copy.deepcopy(parameter), pickle.loads(pickle.dumps(parameter))):
+        assert (other.parallel_optimizer, other.comm_fusion) == (False, 3)
+    assert Parameter(Tensor([1.0])).comm_fusion == 1
+    with pytest.raises(AttributeError):
+        parameter.require_grad = False

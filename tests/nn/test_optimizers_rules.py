@@ -143,6 +143,7 @@ def test_zeros_stay_numbers() -> None:
 W = [graphls.Parameter(np.zeros(2, np.float32), name="w")]
 WRONG: list[Any] = [
     (lambda: nn.FTRL(W, learning_rate=[0.1, 0.2]), TypeError, "the type of 'learning_rate' should be 'float'"),
+    (lambda: nn.FTRL(W, learning_rate=Decay()), TypeError, "the type of 'learning_rate' should be 'float'"),
     (lambda: nn.FTRL(W, learning_rate=0.0), ValueError, "must be greater than 0"),
     (lambda: nn.FTRL([{"params": W, "lr": 0.1}]), ValueError, "FTRL takes one learning rate"),
     (lambda: nn.FTRL(W, lr_power=0.5), ValueError, "'lr_power' must be at most 0"),

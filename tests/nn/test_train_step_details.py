@@ -37,7 +37,7 @@ def test_what_a_step_is_made_of() -> None:
         "fc.weight", "fc.bias", "global_step", "learning_rate", "momentum", "moments.fc.weight", "moments.fc.bias",
     ]  # fmt: skip
     assert loss.requires_grad and not net.requires_grad
-    assert not step.training and step.sens is None and not step.reducer_flag
+    assert not step.training and (step.sense_flag, step.sens, step.reducer_flag) == (False, 1.0, False)
     assert isinstance(step.grad, ops.GradOperation) and step.grad.sens_param and not step.grad_no_sens.sens_param
 
 

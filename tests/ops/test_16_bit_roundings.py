@@ -88,4 +88,5 @@ def test_results_that_were_lost_between_two_roundings(backend: str) -> None:
     rows = np.array([300.0, 909.0] * 8)
     np.testing.assert_allclose(run(lambda x: ops.std(x, ddof=0), "float16", rows), 304.5, rtol=1e-3)
     np.testing.assert_allclose(run(ops.lerp, "bfloat16", [1.0], [1.0078125], [0.25]), [1.0], rtol=0)
-    np.testing.assert_allclose(run(ops.addcmul, "bfloat16", [-1.0], [1.0078125], [1.0078125]), [0.0156861], rtol=4e-3)
+    np.testing.assert_allclose(run(ops.lerp, "bfloat16", [-1.0], [1.0078125], [0.5]), [0.00390625], rtol=0)
+    np.testing.assert_allclose(run(ops.addcmul, "bfloat16", [-1.0], [1.0234375], [1.0234375]), [0.0474243], rtol=4e-3)

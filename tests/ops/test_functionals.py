@@ -190,6 +190,12 @@ def test_functions_of_one_sample() -> None:
     agree(lambda x: ops.vmap(lambda nest: nest[0] * nest["a"])({0: x, "a": x}), BATCH**2, BATCH)
 
 
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_vmap_of_a_function_that_takes_tensors_apart(axis: int) -> None:
+    rows = [np.take(BATCH, i, axis + 1 if axis >= 0 else axis) for i in range(BATCH.shape[1:][axis])]
+    agree(lambda x: ops.vmap(lambda x: ops.unbind(x, axis))(x), tuple(rows), BATCH)
+
+
 def test_vmap_among_other_functions() -> None:
     def cubes(row: Any) -> Any:
         return ops.sum(row**3)

@@ -90,6 +90,28 @@ def test_the_first_of_equal_ones_gets_the_gradient_of_each_window_that_overlaps(
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
+def test_a_window_with_nan_gives_the_gradient_to_its_first_nan_or_infinity(backend: str) -> None:
+    x = np.array([[[1.0, math.nan, 3.0, math.nan, 2.0, 1.0, math.inf, math.nan, 0.0]]], np.float32)
+    weights = graphls.Tensor(np.arange(1, 8, dtype=np.float32))
+    (found,) = gradients(lambda x: ops.mul(ops.max_pool1d(x, 3, 1), weights), x, backend=backend)
+    np.testing.assert_array_equal(found, [[[0, 1 + 2, 0, 3 + 4, 0, 0, 5 + 6 + 7, 0, 0]]])
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_the_approximate_gelu_far_out(dtype: str, backend: str) -> None:
+    """Its third power overflows from 7e12 on; below -5 it is x * exp(2 * u) for the argument u of the tanh."""
+    far = np.array([15.0, 7e12, 1e20, 3e38, -7e12, -1e20, -3e38], dtype)
+    (slope,) = gradients(lambda x: ops.gelu(x, "tanh"), far, backend=backend)
+    np.testing.assert_array_equal(slope, [1, 1, 1, 1, 0, 0, 0])
+    x = np.array([-5.0, -6.0, -8.0], dtype)
+    wide = x.astype(np.float64)
+    expected = wide * np.exp(math.sqrt(8 / math.pi) * (wide + 0.044715 * wide**3))
+    found = graphls.compile(lambda x: ops.gelu(x, "tanh"), x, backend=backend)(x).asnumpy()
+    np.testing.assert_allclose(found, expected, rtol=2e-5)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_what_returns_a_position_gives_the_gradient_to_it(backend: str) -> None:
     """One element of each row gets all of it, also where another one is equal, or nan."""
     x = np.array([[2.0, 5.0, 5.0, 2.0], [1.0, math.nan, 3.0, math.nan], [math.inf, 0.0, math.nan, 1.0]], np.float32)
@@ -104,6 +126,7 @@ def test_what_returns_a_position_gives_the_gradient_to_it(backend: str) -> None:
         np.testing.assert_array_equal(found, np.eye(4)[places], err_msg=name)
 
 
+SEGMENTS = graphls.Tensor(np.array([0, 0, 0, 1, 1, 2, 2, 2, 3]))
 ZEROS = np.array([[0.0, 2.0, 3.0], [0.0, 0.0, 3.0], [1.5, 2.0, -3.0]])
 SECOND: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "pow at 0": (lambda x: ops.pow(x, graphls.Tensor(np.array([2.0, 3.0, 1.0, 0.0]))), (np.zeros(4),)),
@@ -113,6 +136,14 @@ SECOND: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "prod of columns": (lambda x: ops.prod(x, 0), (ZEROS,)),
     "prod of all": (ops.prod, (ZEROS[2:],)),
     "cumprod": (lambda x: ops.cumprod(x, 1), (ZEROS,)),
+    "unsorted_segment_prod": (
+        lambda x: ops.unsorted_segment_prod(x, SEGMENTS, 4),
+        (np.array([0.0, 2.0, 3.0, 0.0, 5.0, 0.0, 0.0, 3.0, 2.0]),),
+    ),
+    "tensor_scatter_mul": (
+        lambda x, y: ops.tensor_scatter_mul(x, ops.reshape(SEGMENTS, (-1, 1)), y),
+        (np.array([2.0, 0.0, -1.5, 0.0]), np.array([0.0, 2.0, 3.0, 0.0, 5.0, 0.0, 0.0, 3.0, 0.0])),
+    ),
     "logaddexp": (ops.logaddexp, (np.array([1.0, -2.0, 30.0]), np.array([1.0, 3.0, -30.0]))),
     "logcumsumexp": (lambda x: ops.logcumsumexp(x, 0), (np.array([1.0, 1.0, -2.0]),)),
     "atan2": (ops.atan2, (np.array([0.0, 2.0, -3.0, 1e-1]), np.array([1.0, -2.0, 0.0, 1e-1]))),
@@ -122,6 +153,7 @@ SECOND: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "norm": (lambda x: ops.norm(x, 3, 0), (np.array([1.0, -2.0, 0.5]),)),
     "fmod": (lambda x, y: ops.square(ops.fmod(x, y)), (np.array([2.3, -2.3, 0.3]), np.array([0.9, 0.9, -1.0]))),
     "mod": (lambda x, y: ops.square(ops.mod(x, y)), (np.array([2.3, -2.3, 0.3]), np.array([0.9, 0.9, -1.0]))),
+    "gelu": (lambda x: ops.gelu(x, "tanh"), (np.array([0.0, -1.0, 2.0, 13.0, -13.0]),)),
     "elu": (lambda x: ops.elu(x, 0.5), (np.array([-1.0, 2.0, -30.0]),)),
     "huber_loss": (ops.huber_loss, (np.array([0.5, 3.0]), np.array([0.0, 0.0]))),
     "median": (lambda x: ops.square(ops.median(x)[0]), (np.array([1.0, 4.0, 3.0]),)),

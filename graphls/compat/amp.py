@@ -1,0 +1,45 @@
+"""Names of `mindspore.amp` and `mindspore.train.amp` that are older, or not public."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from graphls import ops
+from graphls.amp.custom import get_black_list, get_white_list
+from graphls.compat.functional import mixed_precision_cast
+from graphls.ir.types import float16, float32
+from graphls.nn.cell import Cell
+from graphls.tensor import Tensor
+
+__all__ = ["AMP_BLACK_LIST", "AMP_WHITE_LIST", "_OutputTo16", "_OutputTo32", "init_status"]
+
+AMP_WHITE_LIST, AMP_BLACK_LIST = get_white_list(), get_black_list()
+
+
+def init_status() -> Tensor:
+    """What `all_finite` took as its second argument in MindSpore 2.0: float32 of shape (8,), which changes nothing."""
+    return Tensor(np.zeros(8, np.float32))
+
+
+class _OutputTo16(Cell):
+    """A cell whose result is cast to 16 bits."""
+
+    def __init__(self, backbone: Any, dtype: Any = float16) -> None:
+        super().__init__(auto_prefix=False)
+        self._backbone, self.dtype = backbone, dtype
+
+    def construct(self, *args: Any, **kwargs: Any) -> Any:
+        return ops.cast(self._backbone(*args, **kwargs), self.dtype)
+
+
+class _OutputTo32(Cell):
+    """A cell whose float results are cast to float32."""
+
+    def __init__(self, backbone: Any) -> None:
+        super().__init__(auto_prefix=False)
+        self._backbone = backbone
+
+    def construct(self, *args: Any, **kwargs: Any) -> Any:
+        return mixed_precision_cast(float32, self._backbone(*args, **kwargs))

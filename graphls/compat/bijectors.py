@@ -1,0 +1,166 @@
+"""`mindspore.nn.probability.bijector`: the functions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from graphls import ops
+from graphls.compat.bijector import Bijector
+from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ops.operands import tensor_of
+from graphls.source import user_location
+from graphls.tensor import Symbol, Tensor
+
+__all__ = ["Exp", "GumbelCDF", "Invert", "PowerTransform", "ScalarAffine", "Softplus"]
+
+
+def _parameter(name: str, value: Any, least: float | None = None, may_be_least: bool = False) -> Tensor:
+    """A parameter as a tensor of floats; raises GraphTypeError, and GraphValueError for numbers below their least."""
+    if value is None or isinstance(value, bool):
+        raise GraphTypeError(f"{name} cannot be type {type(value)}", user_location())
+    tensor = tensor_of(value)
+    if not tensor.dtype.is_float:
+        raise GraphTypeError(f"{name} takes floats, not {tensor.dtype}.", user_location())
+    if least is not None and not isinstance(tensor, Symbol):
+        numbers = np.asarray(tensor.asnumpy(), np.float64)
+        if not (numbers >= least if may_be_least else numbers > least).all():
+            relation = "greater than or equal to" if may_be_least else "greater than"
+            raise GraphValueError(f"{name} must be {relation} zero.", user_location())
+    return tensor
+
+
+class PowerTransform(Bijector):
+    """(1 + c x) ** (1 / c) for a power c of 0 or more, and exp(x) for 0."""
+
+    def __init__(self, power: Any = 0.0, name: str = "PowerTransform") -> None:
+        super().__init__(name=name)
+        self.power = _parameter("Power", power, 0.0, may_be_least=True)
+
+    def _powers(self, like: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The power, whether it is 0, and one that is not."""
+        power = ops.cast(self.power, like.dtype) + ops.zeros_like(like)
+        is_zero = power == 0
+        return power, is_zero, ops.where(is_zero, ops.ones_like(power), power)
+
+    def _forward(self, x: Tensor) -> Tensor:
+        _, is_zero, power = self._powers(x)
+        return ops.where(is_zero, ops.exp(x), ops.exp(ops.log1p(x * power) / power))
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        _, is_zero, power = self._powers(y)
+        return ops.where(is_zero, ops.log(y), ops.expm1(ops.log(y) * power) / power)
+
+    def _forward_log_jacobian(self, x: Tensor) -> Tensor:
+        _, is_zero, power = self._powers(x)
+        return ops.where(is_zero, x + ops.zeros_like(power), (1 / power - 1) * ops.log1p(x * power))
+
+    def _inverse_log_jacobian(self, y: Tensor) -> Tensor:
+        return (self._powers(y)[0] - 1) * ops.log(y)
+
+
+class Exp(PowerTransform):
+    """exp(x)."""
+
+    def __init__(self, name: str = "Exp") -> None:
+        super().__init__(name=name)
+
+
+class ScalarAffine(Bijector):
+    """scale * x + shift."""
+
+    def __init__(self, scale: Any = 1.0, shift: Any = 0.0, name: str = "ScalarAffine") -> None:
+        super().__init__(is_constant_jacobian=True, name=name)
+        self.scale, self.shift = _parameter("scale", scale), _parameter("shift", shift)
+
+    def _forward(self, x: Tensor) -> Tensor:
+        return ops.cast(self.scale, x.dtype) * x + ops.cast(self.shift, x.dtype)
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        return (y - ops.cast(self.shift, y.dtype)) / ops.cast(self.scale, y.dtype)
+
+    def _forward_log_jacobian(self, x: Tensor) -> Tensor:
+        return ops.log(ops.abs(ops.cast(self.scale, x.dtype)))
+
+    def _inverse_log_jacobian(self, y: Tensor) -> Tensor:
+        return -self._forward_log_jacobian(y)
+
+    def is_falling(self) -> Any:
+        return self.scale < 0
+
+
+class Softplus(Bijector):
+    """log(1 + exp(k x)) / k for a sharpness k."""
+
+    def __init__(self, sharpness: Any = 1.0, name: str = "Softplus") -> None:
+        super().__init__(name=name)
+        self.sharpness = _parameter("sharpness", sharpness)
+
+    def _scaled(self, value: Tensor) -> tuple[Tensor, Tensor]:
+        sharpness = ops.cast(self.sharpness, value.dtype)
+        return sharpness, sharpness * value
+
+    def _forward(self, x: Tensor) -> Tensor:
+        sharpness, scaled = self._scaled(x)
+        return ops.softplus(scaled) / sharpness
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        sharpness, scaled = self._scaled(y)
+        return (scaled + ops.log(-ops.expm1(-scaled))) / sharpness
+
+    def _forward_log_jacobian(self, x: Tensor) -> Tensor:
+        return -ops.softplus(-self._scaled(x)[1])
+
+    def _inverse_log_jacobian(self, y: Tensor) -> Tensor:
+        return -ops.log(-ops.expm1(-self._scaled(y)[1]))
+
+
+class GumbelCDF(Bijector):
+    """exp(-exp(-(x - loc) / scale)), the distribution function of Gumbel."""
+
+    def __init__(self, loc: Any = 0.0, scale: Any = 1.0, name: str = "GumbelCDF") -> None:
+        super().__init__(name=name)
+        self.loc, self.scale = _parameter("loc", loc), _parameter("scale", scale, 0.0)
+
+    def _standard(self, x: Tensor) -> Tensor:
+        return (x - ops.cast(self.loc, x.dtype)) / ops.cast(self.scale, x.dtype)
+
+    def _forward(self, x: Tensor) -> Tensor:
+        return ops.exp(-ops.exp(-self._standard(x)))
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        return ops.cast(self.loc, y.dtype) - ops.cast(self.scale, y.dtype) * ops.log(-ops.log(y))
+
+    def _forward_log_jacobian(self, x: Tensor) -> Tensor:
+        z = self._standard(x)
+        return -z - ops.exp(-z) - ops.log(ops.cast(self.scale, x.dtype))
+
+    def _inverse_log_jacobian(self, y: Tensor) -> Tensor:
+        return ops.log(ops.cast(self.scale, y.dtype) / (-y * ops.log(y)))
+
+
+class Invert(Bijector):
+    """The inverse of a bijector."""
+
+    def __init__(self, bijector: Bijector, name: str = "") -> None:
+        if not isinstance(bijector, Bijector):
+            text = f"For 'Invert', the type of 'bijector' should be 'Bijector', but got type {type(bijector).__name__}."
+            raise GraphTypeError(text, user_location())
+        super().__init__(bijector.is_constant_jacobian, bijector.is_injective, name or f"Invert{bijector.name}")
+        self.bijector = bijector
+
+    def _forward(self, x: Tensor) -> Tensor:
+        return self.bijector.inverse(x)
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        return self.bijector.forward(y)
+
+    def _forward_log_jacobian(self, x: Tensor) -> Tensor:
+        return self.bijector.inverse_log_jacobian(x)
+
+    def _inverse_log_jacobian(self, y: Tensor) -> Tensor:
+        return self.bijector.forward_log_jacobian(y)
+
+    def is_falling(self) -> Any:
+        return self.bijector.is_falling()

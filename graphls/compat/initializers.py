@@ -1,0 +1,82 @@
+"""Names of `mindspore.common.initializer` that networks of others import to compute their own initial values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from graphls.initializer.base import Array, fans, number, one_of
+from graphls.initializer.distributions import Normal, TruncatedNormal, Uniform
+
+__all__ = [
+    "_assignment",
+    "_calculate_correct_fan",
+    "_calculate_fan_in_and_fan_out",
+    "_calculate_gain",
+    "_calculate_in_and_out",
+    "_init_random_normal",
+    "_init_random_uniform",
+    "_init_truncated_normal",
+    "_register",
+]
+
+GAINS = {"sigmoid": 1.0, "tanh": 5 / 3, "relu": math.sqrt(2)}
+LINEAR = ("linear", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d")
+
+_calculate_fan_in_and_fan_out = fans
+
+
+def _calculate_in_and_out(arr: Any) -> tuple[int, int]:
+    """How many inputs an output has and how many outputs an input, for an array of a weight."""
+    return fans(arr.shape)
+
+
+def _calculate_correct_fan(shape: tuple[int, ...], mode: str) -> int:
+    """The inputs of an output for the mode "fan_in", the outputs of an input for "fan_out"."""
+    one_of("_calculate_correct_fan", "mode", mode.lower(), ("fan_in", "fan_out"))
+    return fans(shape)[mode.lower() == "fan_out"]
+
+
+def _calculate_gain(nonlinearity: str, param: Any = None) -> float:
+    """By how much weights before this activation are larger; `param` is the slope of a leaky relu, 0.01 if None."""
+    one_of("_calculate_gain", "nonlinearity", nonlinearity, (*GAINS, "leaky_relu", *LINEAR))
+    if nonlinearity == "leaky_relu":
+        slope = 0.01 if param is None else number("_calculate_gain", "param", param)
+        return math.sqrt(2 / (1 + slope**2))
+    return GAINS.get(nonlinearity, 1.0)
+
+
+def _assignment(arr: Array, num: Any) -> Array:
+    """The array, filled with a number or with the numbers of another one of its shape."""
+    arr[...] = num
+    return arr
+
+
+def _init_random_normal(mean: float, sigma: float, shape: Any) -> Array:
+    """Normally distributed numbers."""
+    return Normal(sigma, mean)(tuple(shape))
+
+
+def _init_random_uniform(a: float, b: float, shape: Any) -> Array:
+    """Numbers that are evenly spread between two."""
+    return np.asarray((a + b) / 2 + Uniform((b - a) / 2)(tuple(shape)))
+
+
+def _init_truncated_normal(a: float, b: float, mean: float, sigma: float, shape: Any) -> Array:
+    """Normally distributed numbers between a and b standard deviations from the mean."""
+    return TruncatedNormal(sigma, mean, a, b)(tuple(shape))
+
+
+def _register(*aliases: str) -> Callable[[type], type]:
+    """A decorator of initializers that gives them further names."""
+    from graphls import initializer
+
+    def name(cls: type) -> type:
+        for alias in (cls.__name__.lower(), *aliases):
+            initializer._BY_NAME.setdefault(alias, cls)
+        return cls
+
+    return name

@@ -1,0 +1,182 @@
+"""Names of `mindspore.nn.transformer` of version 1: settings, masks, embeddings, a loss and a feed-forward layer."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from graphls import nn, ops
+from graphls.initializer import initializer
+from graphls.ir.errors import GraphTypeError
+from graphls.ir.types import float32
+from graphls.nn.cell import Cell
+from graphls.parameter import Parameter
+from graphls.source import user_location
+from graphls.tensor import Tensor
+
+__all__ = [
+    "AttentionMask",
+    "CrossEntropyLoss",
+    "EmbeddingOpParallelConfig",
+    "FeedForward",
+    "MoEConfig",
+    "OpParallelConfig",
+    "TransformerOpParallelConfig",
+    "TransformerRecomputeConfig",
+    "VocabEmbedding",
+    "default_dpmp_config",
+    "default_embedding_parallel_config",
+    "default_moe_config",
+    "default_transformer_config",
+    "default_transformer_recompute_config",
+]
+
+
+class _Settings:
+    """Settings by name; raises GraphTypeError for one that there is not."""
+
+    defaults: ClassVar[dict[str, Any]] = {}
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        given = {**dict(zip(self.defaults, args, strict=False)), **options}
+        for name in given.keys() - self.defaults.keys():
+            known = ", ".join(self.defaults)
+            raise GraphTypeError(f"{type(self).__name__} has no {name!r}; it has {known}.", user_location())
+        self.__dict__.update({**self.defaults, **given})
+
+
+class OpParallelConfig(_Settings):
+    """How layers are cut among devices, which changes nothing on one."""
+
+    defaults: ClassVar[dict[str, Any]] = {
+        "data_parallel": 1, "model_parallel": 1, "use_seq_parallel": False, "select_recompute": False
+    }  # fmt: skip
+
+
+class EmbeddingOpParallelConfig(_Settings):
+    """How an embedding is cut among devices, which changes nothing on one."""
+
+    defaults: ClassVar[dict[str, Any]] = {"data_parallel": 1, "model_parallel": 1, "vocab_emb_dp": True}
+
+
+class TransformerRecomputeConfig(_Settings):
+    """What is computed again for gradients; cells here are told by `recompute`."""
+
+    defaults: ClassVar[dict[str, Any]] = {
+        "recompute": False, "parallel_optimizer_comm_recompute": False, "mp_comm_recompute": True,
+        "recompute_slice_activation": False,
+    }  # fmt: skip
+
+
+class MoEConfig(_Settings):
+    """How inputs are divided among experts."""
+
+    defaults: ClassVar[dict[str, Any]] = {
+        "expert_num": 1, "capacity_factor": 1.1, "aux_loss_factor": 0.05, "num_experts_chosen": 1,
+        "expert_group_size": None, "group_wise_a2a": False, "comp_comm_parallel": False, "comp_comm_parallel_degree": 2,
+    }  # fmt: skip
+
+
+default_dpmp_config, default_embedding_parallel_config = OpParallelConfig(), EmbeddingOpParallelConfig()
+default_moe_config, default_transformer_recompute_config = MoEConfig(), TransformerRecomputeConfig()
+
+
+class TransformerOpParallelConfig(_Settings):
+    """How a transformer is cut among devices, which changes nothing on one."""
+
+    defaults: ClassVar[dict[str, Any]] = {
+        "data_parallel": 1, "model_parallel": 1, "expert_parallel": 1, "pipeline_stage": 1, "micro_batch_num": 1,
+        "recompute": default_transformer_recompute_config, "use_seq_parallel": False, "optimizer_shard": False,
+        "gradient_aggregation_group": 4, "vocab_emb_dp": True,
+    }  # fmt: skip
+
+    @property
+    def dp_mp_config(self) -> OpParallelConfig:
+        """The part that layers take."""
+        return OpParallelConfig(self.__dict__["data_parallel"], self.__dict__["model_parallel"])
+
+    @property
+    def embedding_dp_mp_config(self) -> EmbeddingOpParallelConfig:
+        """The part that embeddings take."""
+        return EmbeddingOpParallelConfig(*map(self.__dict__.get, EmbeddingOpParallelConfig.defaults))
+
+
+default_transformer_config = TransformerOpParallelConfig()
+
+
+class AttentionMask(Cell):
+    """For a mask (N, S) of 1 and 0, a mask (N, S, S): 1 where both are, and the second is no later than the first."""
+
+    def __init__(self, seq_length: int, parallel_config: Any = default_dpmp_config, **options: Any) -> None:
+        super().__init__()
+        self.seq_length = seq_length
+        self.lower_triangle_mask = Tensor(np.tril(np.ones((seq_length, seq_length), np.float32)))
+
+    def construct(self, input_mask: Any) -> Any:
+        mask = ops.cast(input_mask, float32)
+        return ops.expand_dims(mask, 2) * ops.expand_dims(mask, 1) * self.lower_triangle_mask
+
+
+class VocabEmbedding(Cell):
+    """For numbers of words (N, S), their rows of a table (N, S, embedding_size), and the table."""
+
+    def __init__(
+        self, vocab_size: int, embedding_size: int, parallel_config: Any = default_embedding_parallel_config,
+        param_init: Any = "normal",
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self.vocab_size, self.embedding_size = vocab_size, embedding_size
+        values = initializer(param_init, [vocab_size, embedding_size])
+        self.embedding_table = Parameter(values, name="embedding_table")
+
+    def construct(self, input_ids: Any) -> Any:
+        return ops.gather(self.embedding_table, input_ids, 0), self.embedding_table.value()
+
+
+class CrossEntropyLoss(Cell):
+    """The mean loss of scores (N, C) for labels (N,) where a mask (N,) of 1 and 0 is 1."""
+
+    def __init__(self, parallel_config: Any = default_dpmp_config, **options: Any) -> None:
+        super().__init__()
+
+    def construct(self, logits: Any, label: Any, input_mask: Any) -> Any:
+        losses = ops.cross_entropy(ops.cast(logits, float32), ops.reshape(label, (-1,)), reduction="none")
+        mask = ops.cast(ops.reshape(input_mask, (-1,)), float32)
+        return ops.sum(losses * mask) / (ops.sum(mask) + 1e-5)
+
+
+class _Linear(Cell):
+    """x @ weight + bias and an activation, for x (..., in_channels) and a weight (in_channels, out_channels)."""
+
+    def __init__(self, in_channels: int, out_channels: int, activation: Any = None, dtype: Any = float32) -> None:
+        super().__init__()
+        self.weight = Parameter(initializer("normal", [in_channels, out_channels], dtype), name="weight")
+        self.bias = Parameter(initializer("zeros", [out_channels], dtype), name="bias")
+        self.activation = nn.get_activation(activation) if isinstance(activation, str) else activation
+
+    def construct(self, x: Any) -> Any:
+        found = ops.matmul(x, ops.cast(self.weight, x.dtype)) + ops.cast(self.bias, x.dtype)
+        return found if self.activation is None else self.activation(found)
+
+
+class FeedForward(Cell):
+    """Two linear layers, an activation between them and dropout behind them: (..., hidden_size) as before.
+
+    Raises GraphTypeError for more experts than one, and what its layers raise.
+    """
+
+    def __init__(
+        self, hidden_size: int, ffn_hidden_size: int, dropout_rate: float, hidden_act: Any = "gelu",
+        expert_num: int = 1, expert_group_size: Any = None, param_init_type: Any = float32,
+        parallel_config: Any = default_dpmp_config,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        if expert_num != 1:
+            raise GraphTypeError(f"FeedForward has one expert here, not {expert_num!r}.", user_location())
+        self.mapping = _Linear(hidden_size, ffn_hidden_size, hidden_act, param_init_type)
+        self.projection = _Linear(ffn_hidden_size, hidden_size, dtype=param_init_type)
+        self.dropout = nn.Dropout(p=dropout_rate)
+
+    def construct(self, x: Any) -> Any:
+        return self.dropout(self.projection(self.mapping(x)))
