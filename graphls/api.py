@@ -17,7 +17,7 @@ from graphls.ir.graph import Graph
 from graphls.nn.cell import Cell, input_names
 from graphls.parameter import Parameter
 from graphls.sharing import COMPILING
-from graphls.source import checked, user_location
+from graphls.source import checked
 from graphls.storage import Clock
 from graphls.tensor import Tensor
 from graphls.trace.trace import Traced, fill_outputs, trace
@@ -58,7 +58,7 @@ def compile(
     Raises GraphlsError with the user's line for code that cannot be traced and for shapes and dtypes that do not
     fit, GraphRuntimeError where a runtime or device is missing.
     """
-    checked(_check_target, backend, device)
+    _check_target(backend, device)
     with COMPILING.lock:
         return _compiled(cell, inputs, device, passes, backend, overflow_mode)
 
@@ -77,7 +77,7 @@ def _compiled(
     traced = trace_graph(cell, *inputs)
     if passes is None:
         passes = CPU_PASSES if (backend, device) == ("onnxruntime", "cpu") else DEFAULT_PASSES
-    pipeline = checked(_pipeline, passes, overflow_mode)
+    pipeline = _pipeline(passes, overflow_mode)
     result = pipeline.run(traced.graph, source="trace")
     verify_windows(result.graph)
     warn_of_idle_scaling(traced, result.graph)
@@ -107,9 +107,9 @@ def _pipeline(passes: Any, overflow_mode: str | None) -> Pipeline:
 def trace_graph(cell: Callable[..., Any], *inputs: Any) -> Traced:
     """Trace a cell or function on inputs like these; the graph has no backward yet."""
     if dispatch.current_tracer() is not None:
-        raise GraphTypeError("A step is compiled outside of construct; call the cell instead.", user_location())
+        raise GraphTypeError("A step is compiled outside of construct; call the cell instead.")
     if not callable(cell):
-        raise GraphTypeError(f"compile takes a cell or a function, not {type(cell).__name__}.", user_location())
+        raise GraphTypeError(f"compile takes a cell or a function, not {type(cell).__name__}.")
     names = input_names(cell, len(inputs)) if isinstance(cell, Cell) else []
     return trace(cell, tuple(map(static_inputs, inputs)), names, _graph_name(cell))
 
@@ -176,7 +176,7 @@ class Compiled:
         """
         if named:
             text = f"A compiled step takes its inputs by position, not by name ({', '.join(named)})."
-            raise GraphTypeError(text, user_location())
+            raise GraphTypeError(text)
         results = self._session.run(self._inputs(inputs))
         for report in self._reports:
             report.look()
@@ -220,7 +220,7 @@ class Compiled:
         from graphls.ir.files import as_path
 
         lowered = self._lowered()
-        checked(write_model, checked(as_path, path), described(lowered, self.graph), lowered.outside)
+        checked(write_model, as_path(path), described(lowered, self.graph), lowered.outside)
 
     def show(self, path: str | os.PathLike[str], profile: Profile | None = None) -> Path:
         """Write a page that shows every stage of this step, as one HTML file, and return its path.
@@ -241,7 +241,7 @@ class Compiled:
         from graphls.ir.text import dump
         from graphls.viz.dot import to_dot
 
-        folder = checked(as_path, directory)
+        folder = as_path(directory)
         for name, graph in self.stages.items():
             checked(write_text, folder / f"{name}.ir", dump(graph))
             checked(write_text, folder / f"{name}.dot", to_dot(graph))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 
 from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
-from graphls.source import user_location
 
 __all__ = [
     "HCCL_WORLD_COMM_GROUP",
@@ -41,16 +40,15 @@ def init(backend_name: str | None = None) -> None:
     launcher has started several processes.
     """
     if backend_name is not None and not isinstance(backend_name, str):
-        raise GraphTypeError(f"The backend_name of init is a string, not {backend_name!r}.", user_location())
+        raise GraphTypeError(f"The backend_name of init is a string, not {backend_name!r}.")
     if backend_name not in (None, "hccl", "nccl", "mccl"):
         message = f"The backend_name of init is 'hccl', 'nccl' or 'mccl', not {backend_name!r}."
-        raise GraphValueError(message, user_location())
+        raise GraphValueError(message)
     for variable in WORLD_SIZES:
         if os.environ.get(variable, "1") not in ("", "0", "1"):
             raise GraphRuntimeError(
                 f"{variable} says that {os.environ[variable]} processes train together, and graphls trains in one; "
                 "start the script alone.",
-                user_location(),
             )
     GlobalComm.BACKEND = backend_name or ""
     GlobalComm.INITED = True
@@ -83,8 +81,8 @@ def get_local_rank_size(group: str | None = None) -> int:
 
 def _of_world(caller: str, group: str | None, value: int) -> int:
     if not GlobalComm.INITED:
-        raise GraphRuntimeError(f"{caller} needs communication to be set up; call init() first.", user_location())
+        raise GraphRuntimeError(f"{caller} needs communication to be set up; call init() first.")
     worlds = (None, GlobalComm.WORLD_COMM_GROUP, HCCL_WORLD_COMM_GROUP, NCCL_WORLD_COMM_GROUP)
     if group not in worlds:
-        raise GraphValueError(f"There is no group {group!r}; the only one is that of all ranks.", user_location())
+        raise GraphValueError(f"There is no group {group!r}; the only one is that of all ranks.")
     return value

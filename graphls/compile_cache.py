@@ -16,7 +16,7 @@ from graphls.ir.types import DType, as_dtype
 from graphls.nn.cell import Cell
 from graphls.parameter import Parameter
 from graphls.sharing import COMPILING
-from graphls.source import user_location, warn
+from graphls.source import warn
 from graphls.surroundings import Surroundings, is_cell
 from graphls.tree import leaves, structure
 
@@ -146,7 +146,7 @@ def _signature(inputs: tuple[Any, ...]) -> Any:
     try:
         hash(key)
     except TypeError as error:
-        raise GraphTypeError(f"An argument that is no tensor must be hashable: {error}.", user_location()) from None
+        raise GraphTypeError(f"An argument that is no tensor must be hashable: {error}.") from None
     return key
 
 

@@ -15,7 +15,8 @@ from graphls.context_parallel import (
     set_auto_parallel_context,
 )
 from graphls.ir.errors import GraphRuntimeError
-from graphls.source import located, warn
+from graphls.ir.location import user_location
+from graphls.source import warn
 
 __all__ = [
     "GRAPH_MODE",
@@ -119,7 +120,7 @@ def _find_device(target: str) -> None:
     if fault is None or not Replacement.is_allowed:
         Replacement.devices.pop(target, None)
         if fault is not None:
-            raise located(fault)
+            raise fault.at(user_location())
         return
     device = "CPU" if DEVICES[target] == "cuda" or _fault_of("GPU") else "GPU"
     Replacement.devices[target] = str(DEVICES[device])

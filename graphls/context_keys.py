@@ -9,7 +9,6 @@ from typing import Any
 
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.registry import nearest
-from graphls.source import user_location
 
 GRAPH_MODE = 0
 """Calling a cell compiles it and runs the graph."""
@@ -36,11 +35,11 @@ class Key:
         if not isinstance(value, self.kinds) or (isinstance(value, bool) and bool not in self.kinds):
             kinds = " or ".join(kind.__name__ for kind in self.kinds)
             text = f"For {caller!r}, the argument {name!r} must be {kinds}, but got {value!r}."
-            raise GraphTypeError(text, user_location())
+            raise GraphTypeError(text)
         wrong = self._fault(value)
         if wrong:
             text = f"For {caller!r}, the argument {name!r} must be {wrong}, but got {value!r}."
-            raise GraphValueError(text, user_location())
+            raise GraphValueError(text)
 
     def _fault(self, value: Any) -> str:
         if self.choices and value not in self.choices:
@@ -151,4 +150,4 @@ def require_known(caller: str, name: str, known: Iterable[str]) -> None:
         hint = nearest(name, known).replace(";", "")
         what = "argument" if caller.startswith("get_") else "keyword argument"
         text = f"For 'context.{caller}', the {what} {name} is not recognized!{hint}"
-        raise GraphValueError(text, user_location())
+        raise GraphValueError(text)

@@ -8,7 +8,7 @@ from typing import Any
 
 from graphls.context_keys import require_known
 from graphls.ir.errors import GraphRuntimeError, GraphValueError
-from graphls.source import user_location, warn
+from graphls.source import warn
 
 
 class ParallelMode:
@@ -83,7 +83,7 @@ def set_auto_parallel_context(**kwargs: Any) -> None:
         require_known("set_auto_parallel_context", name, DEFAULTS)
         if name == "parallel_mode" and value not in ParallelMode.MODE_LIST:
             known = ", ".join(map(repr, ParallelMode.MODE_LIST))
-            raise GraphValueError(f"The parallel_mode is one of {known}, not {value!r}.", user_location())
+            raise GraphValueError(f"The parallel_mode is one of {known}, not {value!r}.")
         if not _needs_several(name, value):
             wanted[name] = value
         elif OneRank.is_forced:
@@ -91,7 +91,6 @@ def set_auto_parallel_context(**kwargs: Any) -> None:
         else:
             raise GraphRuntimeError(
                 f"graphls trains on one device in one process, where {name} is {DEFAULTS[name]!r}, not {value!r}.",
-                user_location(),
             )
     _given.update(wanted)
 

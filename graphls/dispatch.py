@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import graphls.primitives  # noqa: F401  (registers what `apply` looks up)
-from graphls.ir.errors import GraphlsError, GraphMemoryError, GraphTypeError, GraphValueError
+from graphls.ir.errors import GraphMemoryError, GraphTypeError, GraphValueError
 from graphls.ir.registry import lookup
 from graphls.ir.types import DType, as_dtype, bool_, float32, int64, type_of
-from graphls.source import located, user_location
 
 if TYPE_CHECKING:
     from graphls.eager import Running
@@ -98,10 +97,8 @@ def evaluate(name: str, operands: tuple[Any, ...], attrs: dict[str, Any]) -> Any
         types = operation.result_types(tuple(map(type_of, arrays)), attrs, ())
         with np.errstate(all="ignore"):
             results = operation.evaluate(arrays, attrs, types)
-    except GraphlsError as error:
-        raise located(error) from None
     except MemoryError as error:
-        raise GraphMemoryError(f"The memory is too small for {name}: {error}.", user_location()) from None
+        raise GraphMemoryError(f"The memory is too small for {name}: {error}.") from None
     tensors = tuple(
         Tensor.on_host(np.asarray(r, dtype=t.dtype.numpy), t) for r, t in zip(results, types, strict=True)
     )
@@ -127,7 +124,7 @@ def as_array(operand: Any, dtype: DType | None = None) -> np.ndarray[Any, Any]:
         return np.asarray(operand, dtype=dtype.numpy)
     except OverflowError:
         message = f"The number {operand} does not fit {dtype.long_name}; cast the tensor first."
-        raise GraphValueError(message, user_location()) from None
+        raise GraphValueError(message) from None
 
 
 def promoted(*operands: Any) -> tuple[Tensor, ...]:
@@ -187,7 +184,7 @@ def _number_dtype(number: Any) -> DType:
         return as_dtype(number.dtype)
     if isinstance(number, (bool, int, float)):
         return {bool: bool_, int: int64, float: float32}[type(number) if type(number) is not np.float64 else float]
-    raise GraphTypeError(f"{number!r} is neither a tensor nor a number.", user_location())
+    raise GraphTypeError(f"{number!r} is neither a tensor nor a number.")
 
 
 def _meet(dtypes: list[DType]) -> DType:

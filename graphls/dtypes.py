@@ -24,7 +24,6 @@ from graphls.ir.types import (
     uint32,
     uint64,
 )
-from graphls.source import checked, user_location
 
 __all__ = [
     "Type",
@@ -70,12 +69,12 @@ _PYTHON: dict[str, type] = {"bool": bool, "int": int, "uint": int, "float": floa
 
 def dtype_to_nptype(type_: DType) -> Any:
     """The NumPy class of numbers of a dtype, such as `numpy.float32`."""
-    return checked(as_dtype, type_).numpy.type
+    return as_dtype(type_).numpy.type
 
 
 def dtype_to_pytype(type_: DType) -> type:
     """The class of Python numbers of a dtype: bool, int or float."""
-    return _PYTHON[checked(as_dtype, type_).kind]
+    return _PYTHON[as_dtype(type_).kind]
 
 
 def pytype_to_dtype(obj: Any) -> DType:
@@ -84,5 +83,5 @@ def pytype_to_dtype(obj: Any) -> DType:
     if obj in python:
         return python[obj]
     if isinstance(obj, type) and issubclass(obj, np.generic):
-        return checked(as_dtype, obj)
-    raise GraphTypeError(f"{obj!r} is no class of numbers that a dtype belongs to.", user_location())
+        return as_dtype(obj)
+    raise GraphTypeError(f"{obj!r} is no class of numbers that a dtype belongs to.")

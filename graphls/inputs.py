@@ -12,7 +12,6 @@ from graphls.ir.errors import GraphTypeError, GraphValueError, TraceError
 from graphls.ir.graph import Graph, Node, Value
 from graphls.ir.types import Type, type_of
 from graphls.parameter import Parameter
-from graphls.source import user_location
 from graphls.storage import array_in
 from graphls.tensor import Symbol, Tensor, array_of, is_tensor
 from graphls.tree import leaves, map_leaves, structure
@@ -83,7 +82,6 @@ class InputCheck:
             raise GraphTypeError(
                 f"This step was compiled for {len(self.graph.inputs)} tensors ({_listed(self.graph)}) and got "
                 f"{len(inputs)} arguments of another number or nesting; call it as it was compiled.",
-                user_location(),
             )
         values = iter(self.graph.inputs)
         arrays = []
@@ -94,7 +92,6 @@ class InputCheck:
                 raise GraphValueError(
                     f"This step was compiled for the constant {constant!r} and got {leaf!r}; compile it again for "
                     "that.",
-                    user_location(),
                 )
         return arrays
 
@@ -108,11 +105,10 @@ def _fitting(value: Value, leaf: Any) -> Any:
         raise TraceError(
             f"A compiled step takes numbers for {value.name!r}, not a tensor of a graph that is being traced; call the "
             "cell itself instead.",
-            user_location(),
         )
     if not is_input(leaf):
         raise GraphTypeError(
-            f"The input {value.name!r} of this step is a tensor, {value.type}, and cannot be {leaf!r}.", user_location()
+            f"The input {value.name!r} of this step is a tensor, {value.type}, and cannot be {leaf!r}."
         )
     given = leaf.type if isinstance(leaf, Tensor) else type_of(leaf)
     if given != value.type:
@@ -125,8 +121,8 @@ def _fitting(value: Value, leaf: Any) -> Any:
 def _misfit(value: Value, given: Type) -> Exception:
     text = f"The input {value.name!r} of this step is {value.type}, not {given}; "
     if given.dtype is not value.type.dtype:
-        return GraphTypeError(f"{text}cast it with astype({value.type.dtype.long_name!r}).", user_location())
-    return GraphValueError(f"{text}shapes are static, so compile the step again for another shape.", user_location())
+        return GraphTypeError(f"{text}cast it with astype({value.type.dtype.long_name!r}).")
+    return GraphValueError(f"{text}shapes are static, so compile the step again for another shape.")
 
 
 _TRANSPARENT = {"depend", "reshape", "cast", "stop_gradient"}
@@ -165,4 +161,4 @@ def _check_content(value: Value, array: Any, node: Node) -> None:
     try:
         node.primitive.evaluate((array_in(array),), node.attrs, (value.type,))
     except GraphValueError as error:
-        raise GraphValueError(f"The input {value.name!r} cannot be used: {error}", node.loc) from None
+        raise GraphValueError(f"The input {value.name!r} cannot be used: {error.message}", node.loc) from None

@@ -12,7 +12,6 @@ from graphls.compile_cache import CompileCache, call_compiled
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.registry import nearest
 from graphls.nn.cell import Cell
-from graphls.source import user_location
 from graphls.tensor import Tensor, is_tensor
 from graphls.trace.rewriting.functions import rewritten
 from graphls.tree import map_leaves
@@ -56,7 +55,7 @@ class Jit:
             bound = inspect.signature(self.function).bind(*args, **options)
         except TypeError as error:
             name = getattr(self, "__name__", "the function")
-            raise GraphTypeError(f"{name} cannot be called like this: {error}.", user_location()) from None
+            raise GraphTypeError(f"{name} cannot be called like this: {error}.") from None
         return bound.args, bound.kwargs
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
@@ -78,21 +77,21 @@ def jit(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     function = options.pop("fn", function)
     for name in options:
         if name not in OPTIONS:
-            raise GraphValueError(f"jit has no option {name!r}{nearest(name, OPTIONS)}.", user_location())
+            raise GraphValueError(f"jit has no option {name!r}{nearest(name, OPTIONS)}.")
     return _compiled if function is None else _compiled(function)
 
 
 def _compiled(function: Callable[..., Any]) -> Jit:
     """The compiled form of a function."""
     if not callable(function):
-        raise GraphTypeError(f"jit takes a function, a method or a cell, not {function!r}.", user_location())
+        raise GraphTypeError(f"jit takes a function, a method or a cell, not {function!r}.")
     return function if isinstance(function, Jit) else Jit(function)
 
 
 def jit_class(cls: Class) -> Class:
     """The class itself: graphs use objects of any class. Raises GraphTypeError for cells and for what is no class."""
     if not isinstance(cls, type) or issubclass(cls, Cell):
-        raise GraphTypeError(f"jit_class decorates a class that is no Cell, not {cls!r}.", user_location())
+        raise GraphTypeError(f"jit_class decorates a class that is no Cell, not {cls!r}.")
     return cls
 
 
@@ -109,7 +108,7 @@ def mutable(input_data: Any, dynamic_len: bool = False) -> Any:
 
     def as_input(leaf: Any) -> Any:
         if not is_tensor(leaf) and not isinstance(leaf, (bool, int, float)):
-            raise GraphTypeError(f"mutable takes numbers and tensors, or nests of them, not {leaf!r}.", user_location())
+            raise GraphTypeError(f"mutable takes numbers and tensors, or nests of them, not {leaf!r}.")
         return leaf if isinstance(leaf, Tensor) else Tensor(leaf)
 
     return map_leaves(as_input, input_data)

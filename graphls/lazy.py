@@ -9,7 +9,6 @@ from typing import Any
 
 from graphls.habits import PACKAGE, instead
 from graphls.ir.errors import GraphAttributeError
-from graphls.source import user_location
 
 ROOMS = (
     "graphls.context",
@@ -36,7 +35,7 @@ def attribute(name: str, own: Iterable[str]) -> Any:
     found = find(name, ROOMS) if not name.startswith("_") else _MISSING
     if found is _MISSING:
         known = [*own, *MODULES, *public_names(ROOMS)] if not name.startswith("__") else []
-        raise GraphAttributeError(f"graphls has no {name!r}{instead(name, PACKAGE, known)}.", user_location())
+        raise GraphAttributeError(f"graphls has no {name!r}{instead(name, PACKAGE, known)}.")
     return found
 
 

@@ -11,7 +11,7 @@ from graphls import dispatch
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import type_of
 from graphls.parameter_settings import DeviceSettings
-from graphls.source import checked, user_location
+from graphls.source import checked
 from graphls.storage import Storage
 from graphls.tensor import Array, Symbol, Tensor, array_of
 
@@ -31,7 +31,7 @@ class Parameter(DeviceSettings, Tensor):
     ) -> None:
         if name is not None and not isinstance(name, str):
             message = f"The type of the Parameter's name should be 'string' or 'None', but got {type(name)}."
-            raise GraphValueError(message, user_location())
+            raise GraphValueError(message)
         _check(default_input, requires_grad=requires_grad, layerwise_parallel=layerwise_parallel)
         array = array_of(default_input)
         self._type = type_of(array)
@@ -87,7 +87,7 @@ class Parameter(DeviceSettings, Tensor):
         array = array_of(data, self.dtype)
         if array.shape != self.shape:
             message = f"Parameter {self.name!r} holds {self.type} and cannot take the shape {array.shape}."
-            raise GraphValueError(message, user_location())
+            raise GraphValueError(message)
         self.storage.replace(np.array(array))
         return self
 
@@ -120,12 +120,12 @@ def _check(default_input: Any, **flags: Any) -> None:
     if isinstance(default_input, tuple):
         kinds = "['Tensor', 'int', 'float', 'numpy.ndarray', 'list']"
         message = f"The type of the argument 'default_input' must be in {kinds}. But got type {type(default_input)}."
-        raise GraphTypeError(message, user_location())
+        raise GraphTypeError(message)
     if isinstance(default_input, bool):
-        raise GraphValueError("Parameter data can not be `bool`; give a tensor of it.", user_location())
+        raise GraphValueError("Parameter data can not be `bool`; give a tensor of it.")
     for name, value in flags.items():
         if not isinstance(value, bool):
-            raise GraphTypeError(f"The argument `{name}` must be bool type, not {value!r}.", user_location())
+            raise GraphTypeError(f"The argument `{name}` must be bool type, not {value!r}.")
 
 
 class ParameterTuple(tuple[Parameter, ...]):
@@ -133,16 +133,14 @@ class ParameterTuple(tuple[Parameter, ...]):
 
     def __new__(cls, parameters: Iterable[Parameter]) -> ParameterTuple:
         if not isinstance(parameters, Iterable):
-            raise GraphTypeError(f"A ParameterTuple holds parameters, not {parameters!r}.", user_location())
+            raise GraphTypeError(f"A ParameterTuple holds parameters, not {parameters!r}.")
         items = tuple(parameters)
         seen: set[str] = set()
         for item in items:
             if not isinstance(item, Parameter):
-                raise GraphTypeError(f"A ParameterTuple holds parameters, not {item!r}.", user_location())
+                raise GraphTypeError(f"A ParameterTuple holds parameters, not {item!r}.")
             if item.name in seen:
-                raise GraphValueError(
-                    f"The name {item.name!r} already exists; give every parameter a name of its own.", user_location()
-                )
+                raise GraphValueError(f"The name {item.name!r} already exists; give every parameter a name of its own.")
             seen.add(item.name)
         return super().__new__(cls, items)
 

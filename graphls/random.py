@@ -7,7 +7,6 @@ import numpy as np
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import int64
 from graphls.parameter import Parameter
-from graphls.source import user_location
 
 _state = Parameter(np.zeros(2, np.int64), name="random_state", requires_grad=False)
 _seed: int | None = None
@@ -22,10 +21,10 @@ def set_seed(seed: int) -> None:
     global _draws, _seed
     if isinstance(seed, bool) or not isinstance(seed, int):
         message = f"The argument 'seed' must be type of int, but got {type(seed)}."
-        raise GraphTypeError(message, user_location())
+        raise GraphTypeError(message)
     if seed < 0:
         message = f"For 'global_seed', the 'seed' must be int and must >= 0, but got {seed}."
-        raise GraphValueError(message, user_location())
+        raise GraphValueError(message)
     _seed = seed
     _draws = np.random.default_rng(seed)
     _state.set_data(np.array([seed, 0], int64.numpy))

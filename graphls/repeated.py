@@ -16,7 +16,6 @@ from graphls.ir.errors import GraphValueError
 from graphls.ir.graph import Graph, Node, Value, Write, walk
 from graphls.ir.types import Type
 from graphls.sharing import holding
-from graphls.source import user_location
 from graphls.storage import Clock, Storage
 from graphls.tensor import Tensor
 from graphls.threads import Task
@@ -133,7 +132,6 @@ class _Draws:
         if self.values.growth is None:
             raise GraphValueError(
                 "These steps cannot run in one call, because the step sets the random state to something of its own.",
-                user_location(),
             )
         self.count = count
         self.storage: Storage = parameters[nodes[0].inputs[0].name].storage

@@ -13,7 +13,6 @@ from graphls.configuration import Configuration
 from graphls.ir.errors import GraphTypeError, GraphValueError, TraceError
 from graphls.ir.graph import Value
 from graphls.ir.types import DType, Type, as_dtype, float32, type_of
-from graphls.source import checked, user_location
 from graphls.tensor_operators import Operators
 
 Array = np.ndarray[Any, Any]
@@ -31,7 +30,7 @@ def array_of(data: Any, dtype: DType | None = None) -> Array:
     else:
         array = _array_of_numbers(data)
         array = _in_dtype(array, float32) if array.dtype == np.float64 and dtype is None else array
-    checked(as_dtype, array.dtype)
+    as_dtype(array.dtype)
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
     return array if dtype is None else _in_dtype(array, dtype)
@@ -51,9 +50,9 @@ def _array_of_numbers(data: Any) -> Array:
     try:
         array = np.array(data)
     except ValueError:
-        raise GraphValueError("The rows of a tensor must have the same length.", user_location()) from None
+        raise GraphValueError("The rows of a tensor must have the same length.") from None
     if array.dtype.kind not in "biufV":
-        raise GraphTypeError(f"A tensor is made of numbers, not of {type(data).__name__}.", user_location())
+        raise GraphTypeError(f"A tensor is made of numbers, not of {type(data).__name__}.")
     return array
 
 
@@ -73,16 +72,16 @@ class Tensor(Operators):
     def __init__(self, input_data: Any = None, dtype: Any = None, shape: Any = None, init: Any = None) -> None:
         self._buffer: Any = None
         if input_data is None:
-            self._declare(shape, checked(as_dtype, dtype or float32), init)
+            self._declare(shape, as_dtype(dtype or float32), init)
             return
-        array = array_of(input_data, checked(as_dtype, dtype) if dtype is not None else None)
+        array = array_of(input_data, as_dtype(dtype) if dtype is not None else None)
         self._array: Array | None = array.copy() if array is input_data else array
         self._type = type_of(self._array)
 
     def _declare(self, shape: Any, dtype: DType, init: Any) -> None:
         """Be of a shape: with the values of `init`, else zeros, or with none where a size is None, as for inputs."""
         if shape is None:
-            raise GraphTypeError("A tensor is made of numbers, not of None; give data or a shape.", user_location())
+            raise GraphTypeError("A tensor is made of numbers, not of None; give data or a shape.")
         sizes = (shape,) if isinstance(shape, int) else tuple(shape)
         if None in sizes or -1 in sizes:
             self._type = Type(dtype, tuple(-1 if size is None else size for size in sizes))
@@ -182,7 +181,7 @@ class Tensor(Operators):
         """The only element as a Python number; raises GraphValueError where there are more."""
         array = self.array
         if array.size != 1:
-            raise GraphValueError(f"item() takes a tensor of one element, not {self.type}.", user_location())
+            raise GraphValueError(f"item() takes a tensor of one element, not {self.type}.")
         return array.item()
 
     def tolist(self) -> Any:
@@ -191,7 +190,7 @@ class Tensor(Operators):
 
     def astype(self, dtype: Any) -> Tensor:
         """The tensor in another dtype."""
-        return dispatch.cast(self, checked(as_dtype, dtype))
+        return dispatch.cast(self, as_dtype(dtype))
 
     to = astype
 
@@ -216,19 +215,17 @@ class Tensor(Operators):
 
     def __index__(self) -> int:
         if self.dtype.kind not in ("int", "uint"):
-            raise GraphTypeError(f"An index is an integer, not {self.type}.", user_location())
+            raise GraphTypeError(f"An index is an integer, not {self.type}.")
         return int(self.item())
 
     def __bool__(self) -> bool:
         if self.size != 1:
-            raise GraphValueError(
-                f"Only a tensor of shape () or (1,) is true or false, not {self.type}.", user_location()
-            )
+            raise GraphValueError(f"Only a tensor of shape () or (1,) is true or false, not {self.type}.")
         return bool(self.array.item())
 
     def __len__(self) -> int:
         if not self.shape:
-            raise GraphTypeError("A tensor without axes has no length.", user_location())
+            raise GraphTypeError("A tensor without axes has no length.")
         return self.shape[0]
 
     def __iter__(self) -> Iterator[Tensor]:
@@ -250,7 +247,6 @@ class Tensor(Operators):
             raise TraceError(
                 "In a trace only what the graph computes takes elements in place, and this tensor is known; "
                 "use ops.setitem(tensor, index, value), or start from ops.zeros.",
-                user_location(),
             )
         self._array, self._buffer = other.array, None
         Configuration.note_change()
@@ -285,7 +281,7 @@ class Tensor(Operators):
             from graphls.ir.errors import GraphAttributeError
 
             advice = instead(name, TENSOR, methods())
-            raise GraphAttributeError(f"A tensor has no {name!r}{advice}.", user_location())
+            raise GraphAttributeError(f"A tensor has no {name!r}{advice}.")
         return partial(function, self)
 
 
@@ -324,9 +320,7 @@ class Symbol(Tensor):
 
     def __bool__(self) -> bool:
         if self.size != 1:
-            raise GraphValueError(
-                f"Only a tensor of shape () or (1,) is true or false, not {self.type}.", user_location()
-            )
+            raise GraphValueError(f"Only a tensor of shape () or (1,) is true or false, not {self.type}.")
         tracer = dispatch.current_tracer()
         if tracer is None:
             raise _not_static(self, "used after its trace has ended", "return it from construct")
@@ -347,14 +341,11 @@ class _Declared:
     def numpy(self) -> Array:
         """Raise GraphValueError."""
         text = f"This tensor only declares inputs of the shape {self.type.shape} and has no values."
-        raise GraphValueError(text, user_location())
+        raise GraphValueError(text)
 
 
 def _not_static(symbol: Tensor, what: str, instead: str) -> TraceError:
-    return TraceError(
-        f"A {symbol.type} that the graph computes cannot be {what} while the cell is traced; {instead}.",
-        user_location(),
-    )
+    return TraceError(f"A {symbol.type} that the graph computes cannot be {what} while the cell is traced; {instead}.")
 
 
 def is_tensor(item: Any) -> bool:

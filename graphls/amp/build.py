@@ -14,7 +14,7 @@ from graphls.nn.cell import Cell
 from graphls.nn.losses import WithLossCell
 from graphls.nn.optimizers import Optimizer
 from graphls.nn.train_step import TrainOneStepCell, TrainOneStepWithLossScaleCell
-from graphls.source import user_location, warn
+from graphls.source import warn
 from graphls.trace.casting import in_dtype
 from graphls.tree import map_leaves
 
@@ -103,42 +103,37 @@ def _step(network: Cell, optimizer: Optimizer, manager: LossScaleManager | None)
 
 def _check_parts(network: Any, optimizer: Any, loss_fn: Any) -> None:
     if not isinstance(network, Cell):
-        raise GraphTypeError(f"The argument 'network' must be a Cell, but got {network!r}.", user_location())
+        raise GraphTypeError(f"The argument 'network' must be a Cell, but got {network!r}.")
     if not isinstance(optimizer, Optimizer):
-        raise GraphTypeError(f"The argument 'optimizer' must be an Optimizer, but got {optimizer!r}.", user_location())
+        raise GraphTypeError(f"The argument 'optimizer' must be an Optimizer, but got {optimizer!r}.")
     if loss_fn is not None and not isinstance(loss_fn, Cell):
-        raise GraphTypeError(f"The argument 'loss_fn' must be a Cell, but got {loss_fn!r}.", user_location())
+        raise GraphTypeError(f"The argument 'loss_fn' must be a Cell, but got {loss_fn!r}.")
 
 
 def _check_levels(level: Any, boost_level: Any) -> None:
     if not isinstance(level, str):
         raise GraphTypeError(
             f"The argument `level` must be a string in ['O0','O1','O2','O3','auto'],but got type {type(level)}.",
-            user_location(),
         )
     if level not in LEVELS:
-        raise GraphValueError(f"The 'level' should be in : {list(LEVELS)}, but got {level!r}.", user_location())
+        raise GraphValueError(f"The 'level' should be in : {list(LEVELS)}, but got {level!r}.")
     if boost_level != "O0":
-        raise GraphValueError(f"There is no boost, so 'boost_level' is 'O0', not {boost_level!r}.", user_location())
+        raise GraphValueError(f"There is no boost, so 'boost_level' is 'O0', not {boost_level!r}.")
 
 
 def _check_settings(settings: dict[str, Any]) -> None:
     for name in settings:
         if name not in SETTINGS:
-            raise GraphValueError(f"Unsupported arg {name!r}; those known are {', '.join(SETTINGS)}.", user_location())
+            raise GraphValueError(f"Unsupported arg {name!r}; those known are {', '.join(SETTINGS)}.")
     dtype = settings.get("cast_model_type", float32)
     if not _is_known(dtype):
-        raise GraphTypeError(
-            f"The argument 'cast_model_type' must be one of {DTYPES}, but got {dtype!r}.", user_location()
-        )
+        raise GraphTypeError(f"The argument 'cast_model_type' must be one of {DTYPES}, but got {dtype!r}.")
     keeps = settings.get("keep_batchnorm_fp32", False)
     if not isinstance(keeps, bool):
-        raise GraphTypeError(f"The argument 'keep_batchnorm_fp32' must be bool, but got {keeps!r}.", user_location())
+        raise GraphTypeError(f"The argument 'keep_batchnorm_fp32' must be bool, but got {keeps!r}.")
     manager = settings.get("loss_scale_manager")
     if manager and not isinstance(manager, LossScaleManager):
-        raise GraphTypeError(
-            f"The argument 'loss_scale_manager' must be a LossScaleManager, but got {manager!r}.", user_location()
-        )
+        raise GraphTypeError(f"The argument 'loss_scale_manager' must be a LossScaleManager, but got {manager!r}.")
 
 
 def _is_known(dtype: Any) -> bool:

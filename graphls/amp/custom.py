@@ -13,7 +13,6 @@ from graphls.ir.types import float16, float32
 from graphls.nn.cell import Cell
 from graphls.ops.operations import OPERATORS
 from graphls.ops.primitive import Primitive
-from graphls.source import user_location
 from graphls.trace.casting import Casting
 
 PRIMITIVES: dict[str, tuple[str, ...]] = {
@@ -49,10 +48,10 @@ def custom_mixed_precision(
     cell and for lists of anything else, GraphValueError for both lists, for none, and for another dtype.
     """
     if not isinstance(network, Cell):
-        raise GraphTypeError(f"custom_mixed_precision takes a Cell, not {network!r}.", user_location())
+        raise GraphTypeError(f"custom_mixed_precision takes a Cell, not {network!r}.")
     if (white_list is None) == (black_list is None):
         text = "custom_mixed_precision takes a white_list or a black_list, and not both."
-        raise GraphValueError(text, user_location())
+        raise GraphValueError(text)
     low = _half(dtype)
     cells, names = _parts("white_list" if black_list is None else "black_list", white_list or black_list or ())
     inside = [cell for _, cell in network.cells_and_names() if isinstance(cell, cells)]
@@ -79,5 +78,5 @@ def _parts(which: str, classes: Sequence[Any]) -> tuple[tuple[type[Cell], ...], 
             names |= {*PRIMITIVES.get(kind.__name__, (kind.__name__.lower(),))} & known
         else:
             what = "cells and operators" if which == "white_list" else "cells"
-            raise GraphTypeError(f"The {which} is of classes of {what}, not {kind!r}.", user_location())
+            raise GraphTypeError(f"The {which} is of classes of {what}, not {kind!r}.")
     return tuple(cells), frozenset(names)

@@ -9,7 +9,6 @@ from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
 from graphls.nn.cell import Cell
 from graphls.nn.checks import positive_int
 from graphls.nn.loss_scale import DynamicLossScaleUpdateCell, FixedLossScaleUpdateCell
-from graphls.source import user_location
 
 MOST_OVERFLOWS = 1000
 
@@ -37,7 +36,7 @@ class FixedLossScaleManager(LossScaleManager):
 
     def __init__(self, loss_scale: float = 128.0, drop_overflow_update: bool = True) -> None:
         if not _number("loss_scale", loss_scale) >= 1:
-            raise GraphValueError(f"The argument 'loss_scale' must be >= 1, but got {loss_scale}", user_location())
+            raise GraphValueError(f"The argument 'loss_scale' must be >= 1, but got {loss_scale}")
         self._loss_scale = loss_scale
         self._drop_overflow_update = drop_overflow_update
 
@@ -65,13 +64,11 @@ class DynamicLossScaleManager(LossScaleManager):
 
     def __init__(self, init_loss_scale: float = 2**24, scale_factor: float = 2, scale_window: int = 2000) -> None:
         if not _number("init_loss_scale", init_loss_scale) >= 1.0:
-            raise GraphValueError(
-                f"The argument 'init_loss_scale' must be > 1, but got {init_loss_scale}", user_location()
-            )
+            raise GraphValueError(f"The argument 'init_loss_scale' must be > 1, but got {init_loss_scale}")
         self.loss_scale = init_loss_scale
         self.scale_window = positive_int("DynamicLossScaleManager", "scale_window", scale_window)
         if not _number("scale_factor", scale_factor) > 0:
-            raise GraphValueError(f"The argument 'scale_factor' must be > 0, but got {scale_factor}", user_location())
+            raise GraphValueError(f"The argument 'scale_factor' must be > 0, but got {scale_factor}")
         self.scale_factor = scale_factor
         self.cur_iter = 1
         self.last_overflow_iter = 0
@@ -105,7 +102,6 @@ class DynamicLossScaleManager(LossScaleManager):
         if self.bad_step > MOST_OVERFLOWS:
             raise GraphRuntimeError(
                 f"Dynamic loss scale Continuous overflow {self.bad_step} times, has exceeded maximum threshold.",
-                user_location(),
             )
         self.cur_iter += 1
 
@@ -115,6 +111,5 @@ def _number(name: str, value: Any) -> Any:
     if isinstance(value, bool) or not isinstance(value, Real):
         raise GraphTypeError(
             f"The argument {name!r} must be a number, but got {value!r} with type {type(value).__name__!r}.",
-            user_location(),
         )
     return value

@@ -16,7 +16,7 @@ from graphls.configuration import Configuration
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import DType, as_dtype, bfloat16, float16, float32
 from graphls.nn.cell import Cell
-from graphls.source import user_location, warn
+from graphls.source import warn
 from graphls.trace.casting import Casting
 
 LEVELS = ("O0", "O1", "O2", "O3", "auto")
@@ -36,10 +36,10 @@ def auto_mixed_precision(network: Cell, amp_level: str = "O0", dtype: Any = floa
     keeps it, with a warning. Raises GraphTypeError for what is no cell, GraphValueError for another dtype or level.
     """
     if not isinstance(network, Cell):
-        raise GraphTypeError(f"For amp_level {amp_level!r}, the network type should be Cell.", user_location())
+        raise GraphTypeError(f"For amp_level {amp_level!r}, the network type should be Cell.")
     low = _half(dtype)
     if amp_level not in LEVELS:
-        raise GraphValueError(f"The amp level {amp_level} is not supported; use one of {_listed()}.", user_location())
+        raise GraphValueError(f"The amp level {amp_level} is not supported; use one of {_listed()}.")
     if amp_level == "O0":
         return network
     if level_of(network) != "O0":
@@ -101,9 +101,7 @@ def _half(dtype: Any) -> DType:
     except GraphTypeError:
         found = None
     if found is None or not found.is_half:
-        raise GraphValueError(
-            f"The dtype of mixed precision is {float16!r} or {bfloat16!r}, but got {dtype!r}.", user_location()
-        )
+        raise GraphValueError(f"The dtype of mixed precision is {float16!r} or {bfloat16!r}, but got {dtype!r}.")
     return found
 
 

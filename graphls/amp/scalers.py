@@ -14,7 +14,6 @@ from graphls.nn.checks import positive_int
 from graphls.ops.operands import state_of, tensor_of
 from graphls.ops.overflow import overflow_get
 from graphls.parameter import Parameter
-from graphls.source import user_location
 from graphls.tensor import Tensor, is_tensor
 from graphls.tree import leaves, map_leaves
 
@@ -49,10 +48,9 @@ class StaticLossScaler(LossScaler):
             raise GraphTypeError(
                 "The type of 'scale_value' should be one of '['float','int']', but got type "
                 f"{type(scale_value).__name__!r}.",
-                user_location(),
             )
         if not scale_value >= 1:
-            raise GraphValueError(f"The argument 'scale_value' must be > 1, but got {scale_value}", user_location())
+            raise GraphValueError(f"The argument 'scale_value' must be > 1, but got {scale_value}")
         self.scale_value = Parameter(np.array(scale_value, np.float32), name="scale_value", requires_grad=False)
 
     def scale(self, inputs: Any) -> Any:
@@ -115,11 +113,11 @@ def all_finite(inputs: Any, status: Any = None) -> Tensor:
     nothing. Raises GraphTypeError for a bare tensor and for anything but tensors, GraphValueError where there is none.
     """
     if not isinstance(inputs, (tuple, list)):
-        raise GraphTypeError(f"all_finite takes a tuple or list of tensors, not {inputs!r}.", user_location())
+        raise GraphTypeError(f"all_finite takes a tuple or list of tensors, not {inputs!r}.")
     tensors = leaves(inputs)
     if not all(map(is_tensor, tensors)):
-        raise GraphTypeError("all_finite takes tensors in a tuple or list, and nothing else there.", user_location())
+        raise GraphTypeError("all_finite takes tensors in a tuple or list, and nothing else there.")
     if not tensors:
-        raise GraphValueError("all_finite takes one tensor or more.", user_location())
+        raise GraphValueError("all_finite takes one tensor or more.")
     floats = [x for x in map(tensor_of, tensors) if x.dtype.is_float]
     return ops.logical_not(overflow_get(None, floats)) if floats else Tensor(True)

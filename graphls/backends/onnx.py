@@ -150,9 +150,7 @@ class Lowering:
     def model(self) -> ModelProto:
         opsets = [onnx.helper.make_opsetid("", OPSET)]
         opsets += [onnx.helper.make_opsetid(domain, 1) for domain in sorted(self.domains)]
-        return onnx.helper.make_model(
-            self.main, opset_imports=opsets, ir_version=IR_VERSION, producer_name="graphls"
-        )
+        return onnx.helper.make_model(self.main, opset_imports=opsets, ir_version=IR_VERSION, producer_name="graphls")
 
     def declare(self, value: Value) -> str:
         """Make a value an input of the model."""
@@ -214,9 +212,7 @@ class Lowering:
             try:
                 self.lower_node(node)
             except GraphlsError as error:
-                if error.location is None and node.loc is not None:
-                    raise type(error)(str(error), node.loc) from None
-                raise
+                raise error.at(node.loc) from None
 
     def lower_node(self, node: Node) -> None:
         primitive: Any = node.primitive

@@ -10,7 +10,8 @@ from onnx import NodeProto
 
 from graphls.backends.onnx_metadata import LOCATION, NAMESPACE, PHASE, SCOPE
 from graphls.backends.onnx_types import text_of
-from graphls.ir.graph import PHASES, Location
+from graphls.ir.graph import PHASES
+from graphls.ir.location import Location
 
 _LOCATION = re.compile(r"(.+):(-?\d{1,18})", re.DOTALL | re.ASCII)
 _FRAME = re.compile(r'File "([^"\n]+)", line (\d{1,18})', re.ASCII)

@@ -57,7 +57,7 @@ def read_onnx(source: Source, infer_types: bool = True) -> Graph:
     try:
         return _Reader(functions).main(typed.graph)
     except GraphValueError as error:
-        raise GraphValueError(f"{origin}{error}") from None
+        raise GraphValueError(f"{origin}{error.message}", error.location) from None
 
 
 class _Reader:

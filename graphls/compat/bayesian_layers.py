@@ -13,7 +13,6 @@ from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import float32
 from graphls.nn.cell import Cell
 from graphls.parameter import Parameter
-from graphls.source import user_location
 from graphls.tensor import Tensor
 
 __all__ = [
@@ -50,9 +49,9 @@ class NormalPosterior(Cell):
     ) -> None:  # fmt: skip
         super().__init__()
         if not isinstance(name, str):
-            raise GraphTypeError("The type of `name` must be `str`", user_location())
+            raise GraphTypeError("The type of `name` must be `str`")
         if not isinstance(shape, (tuple, list)):
-            raise GraphTypeError("The type of `shape` must be `tuple` or `list`", user_location())
+            raise GraphTypeError("The type of `shape` must be `tuple` or `list`")
         for key, number in (("loc_mean", loc_mean), ("untransformed_scale_mean", untransformed_scale_mean)):
             _check_number(key, number)
         for key, number in (("loc_std", loc_std), ("untransformed_scale_std", untransformed_scale_std)):
@@ -77,9 +76,9 @@ class NormalPosterior(Cell):
 def _check_number(name: str, number: Any, error: type[Exception] | None = None) -> None:
     """Raise GraphTypeError for what is no number, and an error, where there is one, for numbers below 0."""
     if isinstance(number, bool) or not isinstance(number, (int, float)):
-        raise GraphTypeError(f"The type of `{name}` must be `int` or `float`", user_location())
+        raise GraphTypeError(f"The type of `{name}` must be `int` or `float`")
     if error is not None and number < 0:
-        raise error(f"The value of `{name}` must be >= 0", user_location())
+        raise error(f"The value of `{name}` must be >= 0")
 
 
 def normal_post_fn(name: str, shape: Any) -> NormalPosterior:
@@ -103,7 +102,7 @@ class _Variational:
         for key, cell in (("prior", guess), ("posterior", found)):
             if not isinstance(getattr(cell, "normal", None), Normal):
                 text = f"The type of distribution of `{part}_{key}_fn` must be `normal`"
-                raise GraphTypeError(text, user_location())
+                raise GraphTypeError(text)
         setattr(self, f"{part}_prior", guess)
         setattr(self, f"{part}_posterior", found)
 
@@ -129,7 +128,7 @@ class _DenseVariational(_Variational, Cell):
             self._make("bias", [out_channels], bias_prior_fn, bias_posterior_fn)
         self.activation = nn.get_activation(activation) if isinstance(activation, str) else activation
         if self.activation is not None and not isinstance(self.activation, Cell):
-            raise GraphValueError("The type of `activation` is wrong.", user_location())
+            raise GraphValueError("The type of `activation` is wrong.")
 
     def construct(self, x: Tensor) -> Tensor:
         found = self._weighted(x)

@@ -15,7 +15,6 @@ from graphls.ir.errors import GraphAttributeError, GraphTypeError, GraphValueErr
 from graphls.ir.types import as_dtype
 from graphls.nn.cell import Cell
 from graphls.ops.operands import tensor_of
-from graphls.source import user_location
 from graphls.tensor import Tensor, is_tensor
 
 __all__ = ["Bijector", "TransformedDistribution"]
@@ -44,7 +43,7 @@ class Bijector(Cell):
 
     def construct(self, name: str, *args: Any, **options: Any) -> Any:
         if name not in _METHODS:
-            raise GraphValueError(f"A bijector has the methods {', '.join(_METHODS)}, not {name!r}.", user_location())
+            raise GraphValueError(f"A bijector has the methods {', '.join(_METHODS)}, not {name!r}.")
         return getattr(self, name)(*args, **options)
 
     def forward(self, value: Any, *args: Any, **options: Any) -> Tensor:
@@ -70,10 +69,10 @@ class Bijector(Cell):
     def _formula(self, name: str, value: Any, *args: Any, **options: Any) -> Tensor:
         formula = getattr(self, f"_{name}", None)
         if formula is None:
-            raise GraphAttributeError(f"{type(self).__name__} has no {name}.", user_location())
+            raise GraphAttributeError(f"{type(self).__name__} has no {name}.")
         if not is_tensor(value) or not value.dtype.is_float:
             text = f"{type(self).__name__}.{name} takes a tensor of floats, not {getattr(value, 'type', value)!r}."
-            raise GraphTypeError(text, user_location())
+            raise GraphTypeError(text)
         return tensor_of(formula(value, *args, **options))
 
 
@@ -91,13 +90,13 @@ class TransformedDistribution(Distribution):
         for key, value, kind in (("bijector", bijector, Bijector), ("distribution", distribution, Distribution)):
             if not isinstance(value, kind):
                 text = f"For 'TransformedDistribution', the type of {key!r} should be {kind.__name__!r}, but got type"
-                raise GraphTypeError(f"{text} {type(value).__name__!r}.", user_location())
+                raise GraphTypeError(f"{text} {type(value).__name__!r}.")
         super().__init__(seed=seed, dtype=distribution.dtype, name=name)
         self.bijector, self.distribution = bijector, distribution
         self.is_linear_transformation = bijector.is_constant_jacobian
         if not as_dtype(self.dtype).is_float:
             text = f"TransformedDistribution takes a distribution of floats, not of {self.dtype}."
-            raise GraphTypeError(text, user_location())
+            raise GraphTypeError(text)
 
     def log_prob(self, value: Any, *parameters: Any) -> Tensor:
         value = self._tensor(value)
@@ -112,7 +111,7 @@ class TransformedDistribution(Distribution):
     def mean(self, *parameters: Any) -> Tensor:
         if not self.is_linear_transformation:
             text = "The mean of a TransformedDistribution is known where its bijector is linear only."
-            raise GraphAttributeError(text, user_location())
+            raise GraphAttributeError(text)
         return self.bijector.forward(self.distribution.mean(*parameters))
 
     def sample(self, shape: Any = (), *parameters: Any) -> Tensor:

@@ -10,7 +10,6 @@ from graphls import ops
 from graphls.compat.bijector import Bijector
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ops.operands import tensor_of
-from graphls.source import user_location
 from graphls.tensor import Symbol, Tensor
 
 __all__ = ["Exp", "GumbelCDF", "Invert", "PowerTransform", "ScalarAffine", "Softplus"]
@@ -19,15 +18,15 @@ __all__ = ["Exp", "GumbelCDF", "Invert", "PowerTransform", "ScalarAffine", "Soft
 def _parameter(name: str, value: Any, least: float | None = None, may_be_least: bool = False) -> Tensor:
     """A parameter as a tensor of floats; raises GraphTypeError, and GraphValueError for numbers below their least."""
     if value is None or isinstance(value, bool):
-        raise GraphTypeError(f"{name} cannot be type {type(value)}", user_location())
+        raise GraphTypeError(f"{name} cannot be type {type(value)}")
     tensor = tensor_of(value)
     if not tensor.dtype.is_float:
-        raise GraphTypeError(f"{name} takes floats, not {tensor.dtype}.", user_location())
+        raise GraphTypeError(f"{name} takes floats, not {tensor.dtype}.")
     if least is not None and not isinstance(tensor, Symbol):
         numbers = np.asarray(tensor.asnumpy(), np.float64)
         if not (numbers >= least if may_be_least else numbers > least).all():
             relation = "greater than or equal to" if may_be_least else "greater than"
-            raise GraphValueError(f"{name} must be {relation} zero.", user_location())
+            raise GraphValueError(f"{name} must be {relation} zero.")
     return tensor
 
 
@@ -146,7 +145,7 @@ class Invert(Bijector):
     def __init__(self, bijector: Bijector, name: str = "") -> None:
         if not isinstance(bijector, Bijector):
             text = f"For 'Invert', the type of 'bijector' should be 'Bijector', but got type {type(bijector).__name__}."
-            raise GraphTypeError(text, user_location())
+            raise GraphTypeError(text)
         super().__init__(bijector.is_constant_jacobian, bijector.is_injective, name or f"Invert{bijector.name}")
         self.bijector = bijector
 

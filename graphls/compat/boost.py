@@ -14,7 +14,7 @@ from graphls.nn.checks import positive_int
 from graphls.nn.optimizers import Optimizer
 from graphls.nn.train_step import TrainOneStepCell, TrainOneStepWithLossScaleCell
 from graphls.parameter import Parameter, ParameterTuple
-from graphls.source import user_location, warn
+from graphls.source import warn
 from graphls.tensor import Tensor
 
 __all__ = [
@@ -65,7 +65,7 @@ class GradientAccumulation(Cell):
     def __init__(self, max_accumulation_step: int, optimizer: Optimizer) -> None:
         super().__init__(auto_prefix=False)
         if not isinstance(optimizer, Optimizer):
-            raise GraphTypeError(f"GradientAccumulation takes an Optimizer, not {optimizer!r}.", user_location())
+            raise GraphTypeError(f"GradientAccumulation takes an Optimizer, not {optimizer!r}.")
         name = type(self).__name__
         self.max_accumulation_step = positive_int(name, "max_accumulation_step", max_accumulation_step)
         self.optimizer = optimizer
@@ -97,7 +97,7 @@ class AutoBoost:
     def __init__(self, level: str = "O0", boost_config_dict: Any = "") -> None:
         if level not in LEVELS:
             known = ", ".join(LEVELS)
-            raise GraphValueError(f"A level of boost is one of {known}, not {level!r}.", user_location())
+            raise GraphValueError(f"A level of boost is one of {known}, not {level!r}.")
         if level != "O0":
             warn(f"There is no boost, so the level {level} changes nothing.")
         self.level, self.boost_config_dict = level, boost_config_dict

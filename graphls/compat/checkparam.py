@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 
 from graphls.ir.errors import GraphTypeError, GraphValueError
-from graphls.source import user_location
 
 
 class Rel(Enum):
@@ -69,11 +68,11 @@ def _owner(prim_name: Any) -> str:
 def _wrong_type(name: Any, value: Any, wanted: str, owner: Any) -> GraphTypeError:
     kind = type(value).__name__
     text = f"{_owner(owner)} {name or 'value'!r} must be {wanted}, but got {value!r} of {kind!r}."
-    return GraphTypeError(text, user_location())
+    return GraphTypeError(text)
 
 
 def _wrong_value(name: Any, value: Any, wanted: str, owner: Any) -> GraphValueError:
-    return GraphValueError(f"{_owner(owner)} {name or 'value'!r} must be {wanted}, but got {value!r}.", user_location())
+    return GraphValueError(f"{_owner(owner)} {name or 'value'!r} must be {wanted}, but got {value!r}.")
 
 
 def _is_number(value: Any, kind: type) -> bool:
@@ -149,7 +148,7 @@ def check(
     if not HOLDS[rel](arg_value, value):
         text = Rel.get_strs(rel).format(f"{value_name}: {value}")
         kind = GraphTypeError if issubclass(excp_cls, TypeError) else GraphValueError
-        raise kind(f"{_owner(prim_name)} {arg_name!r} should be {text}, but got {arg_value!r}.", user_location())
+        raise kind(f"{_owner(prim_name)} {arg_name!r} should be {text}, but got {arg_value!r}.")
     return arg_value
 
 
@@ -227,7 +226,6 @@ def check_subclass(
         wanted = f"one of {', '.join(map(str, kinds))}"
         raise GraphTypeError(
             f"{_owner(prim_name)} {arg_name!r} must be {wanted}, but got {type_}{addition_error_info or ''}.",
-            user_location(),
         )
     return type_
 
@@ -255,7 +253,7 @@ def check_types_same_and_valid(args: dict[str, Any], valid_values: Any, prim_nam
         check_type_name(name, dtype, valid_values, prim_name)
     if len({str(dtype) for dtype in args.values()}) > 1:
         shown = ", ".join(f"{name}: {dtype}" for name, dtype in args.items())
-        raise GraphTypeError(f"{_owner(prim_name)} dtypes must be the same, but got {shown}.", user_location())
+        raise GraphTypeError(f"{_owner(prim_name)} dtypes must be the same, but got {shown}.")
 
 
 check_tensors_dtypes_same_and_valid = check_scalar_or_tensor_types_same = check_types_same_and_valid

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
+from graphls.ir.location import user_location
 from graphls.ops.operands import tensor_of
 from graphls.ops.operator import Operator
 from graphls.reports import report
-from graphls.source import user_location
 from graphls.tensor import Tensor, is_tensor
 
 __all__ = [
@@ -57,10 +57,10 @@ class Summary(Operator):
 
     def __call__(self, name: str, value: Any) -> Any:
         if not isinstance(name, str) or not name:
-            raise GraphTypeError(f"{type(self).__name__} takes a name, not {name!r}.", user_location())
+            raise GraphTypeError(f"{type(self).__name__} takes a name, not {name!r}.")
         tensor = tensor_of(value)
         if (self.ranks and tensor.ndim not in self.ranks) or (self.plugin == "scalar" and tensor.size != 1):
-            raise GraphValueError(f"{type(self).__name__} cannot write {tensor.type}.", user_location())
+            raise GraphValueError(f"{type(self).__name__} cannot write {tensor.type}.")
         report([tensor], lambda arrays: self._write(name, arrays[0]))
         return tensor
 

@@ -10,7 +10,6 @@ from graphls.compile_cache import compile_cell
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.text import dump
 from graphls.nn.cell import Cell
-from graphls.source import user_location
 
 __all__ = ["_CellGraphExecutor", "_PyNativeExecutor", "_cell_graph_executor", "_executor", "_pynative_executor"]
 
@@ -31,7 +30,7 @@ class _CellGraphExecutor:
         The name begins with `phase`. Raises GraphTypeError for what is no cell, and what compiling raises.
         """
         if not isinstance(obj, Cell):
-            raise GraphTypeError(f"compile takes a Cell, not {obj!r}.", user_location())
+            raise GraphTypeError(f"compile takes a Cell, not {obj!r}.")
         inputs = {name: value for name, value in options.items() if name not in OPTIONS}
         step = compile_cell(obj, args, inputs)
         is_new = step not in self._numbers
@@ -54,7 +53,7 @@ class _CellGraphExecutor:
         step = next((step for step, number in self._numbers.items() if str(number) == exec_id.rpartition(".")[2]), None)
         if step is None or ir_type not in ("onnx_ir", "anf_ir"):
             text = f"There is no graph {exec_id!r} as {ir_type!r}; compile gives names, for 'onnx_ir' and 'anf_ir'."
-            raise GraphValueError(text, user_location())
+            raise GraphValueError(text)
         return step.onnx.SerializeToString() if ir_type == "onnx_ir" else dump(step.graph)
 
     def set_jit_config(self, jit_config: Any) -> None:

@@ -30,7 +30,6 @@ from graphls.context import PYNATIVE_MODE, replace_missing_devices, set_context
 from graphls.context_parallel import force_one_rank
 from graphls.ir.errors import GraphAttributeError, GraphImportError, GraphRuntimeError, GraphTypeError
 from graphls.lazy import find, is_missing, public_names
-from graphls.source import user_location
 
 PACKAGE = "mindspore"
 OFFERED_DUNDERS = ("__all__", "__version__")
@@ -59,16 +58,16 @@ class Mirror(ModuleType):
         """What stands in for a name; raises where code asks whether it is there."""
         message = not_offered(self.__name__, name)
         if is_import_from(frame) and is_guarded(frame, IMPORT_ERRORS):
-            raise GraphImportError(message, user_location())
+            raise GraphImportError(message)
         if not is_statement(frame) or (not is_import_from(frame) and is_guarded(frame, ATTRIBUTE_ERRORS)):
-            raise GraphAttributeError(message, user_location())
+            raise GraphAttributeError(message)
         return self._stand_ins.setdefault(name, StandIn(f"{self.__name__}.{name}", message))
 
     def __call__(self, *args: Any, **options: Any) -> Any:
         """Call the function that has the name of the module, as `mindspore.parallel.shard` does."""
         found = find(self.__name__.rpartition(".")[2], PATHS.get(_inner(self.__name__), ()))
         if is_missing(found):
-            raise GraphTypeError(f"{self.__name__} is a module, and cannot be called.", user_location())
+            raise GraphTypeError(f"{self.__name__} is a module, and cannot be called.")
         return found(*args, **options)
 
     def __dir__(self) -> list[str]:
@@ -91,7 +90,7 @@ class Finder(MetaPathFinder, Loader):
         if _inner(fullname) not in PATHS and not _may_stand_in(fullname):
             if _asks_only(sys._getframe(1)):
                 return None
-            raise GraphImportError(not_offered(*fullname.rpartition(".")[::2]), user_location())
+            raise GraphImportError(not_offered(*fullname.rpartition(".")[::2]))
         return ModuleSpec(fullname, self, is_package=True)
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
@@ -169,7 +168,7 @@ def install() -> None:
     """
     imported = sys.modules.get(PACKAGE)
     if imported is not None and not isinstance(imported, Mirror):
-        raise GraphRuntimeError("MindSpore itself is imported already; install graphls.compat before.", user_location())
+        raise GraphRuntimeError("MindSpore itself is imported already; install graphls.compat before.")
     if not is_installed():
         sys.meta_path.insert(0, _finder)
         set_context(mode=PYNATIVE_MODE)

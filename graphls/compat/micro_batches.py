@@ -7,7 +7,6 @@ from typing import Any
 from graphls.ir.errors import GraphValueError
 from graphls.nn.cell import Cell
 from graphls.nn.checks import positive_int
-from graphls.source import user_location
 
 __all__ = ["MicroBatchInterleaved", "PipelineCell", "_BroadCastCell", "_MicroBatch", "_VirtualDatasetCell"]
 
@@ -26,7 +25,7 @@ class _MicroBatch(Cell):
         for x in inputs:
             if x.shape[0] % self.micro_size:
                 message = f"{x.shape[0]} rows are no {self.micro_size} equal parts; give a batch of another size."
-                raise GraphValueError(message, user_location())
+                raise GraphValueError(message)
         sizes = [x.shape[0] // self.micro_size for x in inputs]
         return tuple(x[i * size : (i + 1) * size] for x, size in zip(inputs, sizes, strict=True))
 

@@ -10,7 +10,6 @@ from graphls.compat.torch_names import with_torch_names
 from graphls.ir.errors import GraphAttributeError
 from graphls.ir.registry import nearest
 from graphls.ops.operands import tensor_of
-from graphls.source import user_location
 from graphls.tensor import Tensor
 
 _NAMES = """
@@ -135,5 +134,5 @@ def __getattr__(name: str) -> Any:
         return _spelt(name)
     if name not in SAME:
         hint = "" if name.startswith("__") else nearest(name, __all__)
-        raise GraphAttributeError(f"graphls does not offer mindspore.mint.{name}{hint}.", user_location())
+        raise GraphAttributeError(f"graphls does not offer mindspore.mint.{name}{hint}.")
     return getattr(ops, name)

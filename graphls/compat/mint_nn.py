@@ -8,7 +8,6 @@ from graphls import nn, ops
 from graphls.ir.errors import GraphAttributeError
 from graphls.ir.registry import nearest
 from graphls.nn.cell import Cell
-from graphls.source import user_location
 from graphls.tensor import Tensor
 
 _NAMES = """
@@ -181,5 +180,5 @@ __all__ = [*SAME, *_NAMES.split()]
 def __getattr__(name: str) -> Any:
     if name not in SAME:
         hint = "" if name.startswith("__") else nearest(name, __all__)
-        raise GraphAttributeError(f"graphls does not offer mindspore.mint.nn.{name}{hint}.", user_location())
+        raise GraphAttributeError(f"graphls does not offer mindspore.mint.nn.{name}{hint}.")
     return getattr(nn, name)

@@ -12,7 +12,6 @@ from graphls import nn
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.nn.optimizers import Optimizer
 from graphls.parameter import Parameter
-from graphls.source import user_location
 
 __all__ = [
     "SGD",
@@ -33,7 +32,7 @@ __all__ = [
 
 def _refuse_maximize(name: str, maximize: bool) -> None:
     if maximize:
-        raise GraphValueError(f"{name} minimises; give it the negative loss instead of 'maximize'.", user_location())
+        raise GraphValueError(f"{name} minimises; give it the negative loss instead of 'maximize'.")
 
 
 class Adam(nn.Adam):
@@ -81,12 +80,12 @@ class LRScheduler:
 
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
         if not isinstance(optimizer, Optimizer):
-            raise GraphTypeError(f"A schedule takes an Optimizer, not {optimizer!r}.", user_location())
+            raise GraphTypeError(f"A schedule takes an Optimizer, not {optimizer!r}.")
         self.optimizer, self.last_epoch = optimizer, last_epoch
         rates = [rate for rate in optimizer.group_rates if isinstance(rate, Parameter)]
         if len(rates) < len(optimizer.group_rates):
             text = "A schedule changes learning rates that are numbers, and this optimizer has a schedule of its own."
-            raise GraphTypeError(text, user_location())
+            raise GraphTypeError(text)
         self._rates: list[Parameter] = list({id(rate): rate for rate in rates}.values())
         self.base_lrs = [float(rate.asnumpy()) for rate in self._rates]
         self.step()

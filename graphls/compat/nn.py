@@ -9,7 +9,6 @@ from graphls.context_parallel import get_auto_parallel_context
 from graphls.ir.errors import GraphRuntimeError, GraphValueError
 from graphls.nn.cell import Cell
 from graphls.parameter import Parameter
-from graphls.source import user_location
 
 __all__ = ["DistributedGradReducer"]
 
@@ -33,10 +32,10 @@ class DistributedGradReducer(Cell):
         degree = 1 if degree is None else degree
         if isinstance(degree, bool) or not isinstance(degree, int) or degree < 1:
             message = f"The degree of DistributedGradReducer is an integer of 1 or more, not {degree!r}."
-            raise GraphValueError(message, user_location())
+            raise GraphValueError(message)
         if degree > 1:
             message = f"graphls trains on one device, where the degree is 1, not {degree}."
-            raise GraphRuntimeError(message, user_location())
+            raise GraphRuntimeError(message)
         self.mean = get_auto_parallel_context("gradients_mean") if mean is None else mean
         self.degree = degree
 

@@ -12,7 +12,6 @@ from graphls.ir.errors import GraphAttributeError
 from graphls.ir.registry import nearest
 from graphls.ir.types import as_dtype, float32
 from graphls.ops.operands import tensor_of
-from graphls.source import checked, user_location
 from graphls.tensor import Tensor
 
 pi, e, inf, nan, newaxis = math.pi, math.e, math.inf, math.nan, None
@@ -100,7 +99,7 @@ def linspace(start: float, stop: float, num: int = 50, endpoint: bool = True, dt
 
 def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = float32) -> Tensor:
     """Ones on the k-th diagonal of an N by M matrix, zeros elsewhere."""
-    return Tensor(np.eye(N, M, k, checked(as_dtype, dtype).numpy))
+    return Tensor(np.eye(N, M, k, as_dtype(dtype).numpy))
 
 
 def identity(n: int, dtype: Any = float32) -> Tensor:
@@ -136,7 +135,7 @@ def size(a: Any) -> int:
 def __getattr__(name: str) -> Any:
     if name not in RENAMED and name not in SAME:
         hint = "" if name.startswith("__") else nearest(name, __dir__())
-        raise GraphAttributeError(f"graphls does not offer mindspore.numpy.{name}{hint}.", user_location())
+        raise GraphAttributeError(f"graphls does not offer mindspore.numpy.{name}{hint}.")
     return getattr(ops, RENAMED.get(name, name))
 
 

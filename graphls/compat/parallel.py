@@ -20,7 +20,6 @@ from graphls.context_parallel import (
 from graphls.ir.errors import GraphValueError
 from graphls.ir.registry import nearest
 from graphls.nn.cell import Cell
-from graphls.source import user_location
 
 __all__ = [
     "AutoParallel",
@@ -90,7 +89,7 @@ def reset_algo_parameters() -> None:
 def _require_algorithm(name: str) -> None:
     if name not in ALGORITHM:
         text = f"The search for strategies has no parameter {name!r}{nearest(name, ALGORITHM)}."
-        raise GraphValueError(text, user_location())
+        raise GraphValueError(text)
 
 
 def set_cost_model_context(**kwargs: Any) -> None:
@@ -126,7 +125,7 @@ class Layout:
     ) -> None:  # fmt: skip
         if len(device_matrix) != len(alias_name) or len(set(alias_name)) != len(alias_name):
             text = f"A Layout has one name for each of the {len(device_matrix)} axes, not {alias_name!r}."
-            raise GraphValueError(text, user_location())
+            raise GraphValueError(text)
         self._device_matrix, self._alias_name, self._rank_list = device_matrix, alias_name, rank_list or []
         self._tensor_map: list[Any] = []
 
@@ -135,7 +134,7 @@ class Layout:
             for name in item if isinstance(item, tuple) else (item,):
                 if name != "None" and name not in self._alias_name:
                     text = f"The Layout has the axes {self._alias_name!r}, and {name!r} is none of them."
-                    raise GraphValueError(text, user_location())
+                    raise GraphValueError(text)
         found = Layout(self._device_matrix, self._alias_name, self._rank_list)
         found._tensor_map = list(tensor_map)
         return found
@@ -190,7 +189,7 @@ class _AutoParallelContext:
     def __getattr__(self, name: str) -> Any:
         verb, _, key = name.partition("_")
         if verb not in ("set", "get") or key not in DEFAULTS:
-            raise GraphValueError(f"The settings of parallel training have no {name!r}.", user_location())
+            raise GraphValueError(f"The settings of parallel training have no {name!r}.")
         if verb == "get":
             return lambda: get_auto_parallel_context(key)
         return lambda value: set_auto_parallel_context(**{key: value})

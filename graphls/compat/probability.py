@@ -14,7 +14,6 @@ from graphls.ir.errors import GraphAttributeError, GraphTypeError, GraphValueErr
 from graphls.ir.types import float32
 from graphls.nn.cell import Cell
 from graphls.ops.operands import tensor_of
-from graphls.source import user_location
 from graphls.tensor import Tensor, is_tensor
 
 __all__ = [
@@ -46,7 +45,7 @@ class Distribution(Cell):
         given = {**dict(zip(self.names, parameters, strict=False)), **options}
         for key in given:
             if key not in self.names:
-                raise GraphTypeError(f"{type(self).__name__} has no parameter {key!r}.", user_location())
+                raise GraphTypeError(f"{type(self).__name__} has no parameter {key!r}.")
         self.dtype, self.seed = dtype, seed
         self.parameters = {key: self._tensor(value) for key, value in given.items() if value is not None}
 
@@ -102,7 +101,7 @@ class Distribution(Cell):
     def kl_loss(self, dist: str, *parameters: Any) -> Tensor:
         """The divergence from this distribution to one of the same class with other parameters."""
         if dist != type(self).__name__:
-            raise GraphValueError(f"kl_loss knows {type(self).__name__!r} only, not {dist!r}.", user_location())
+            raise GraphValueError(f"kl_loss knows {type(self).__name__!r} only, not {dist!r}.")
         count = len(self.names)
         others = tuple(map(self._tensor, parameters[:count]))
         return self._formula("kl", *self._all(parameters[count:]), *others)
@@ -121,7 +120,7 @@ class Distribution(Cell):
     def _formula(self, name: str, *args: Any) -> Tensor:
         formula = getattr(self, f"_{name}", None)
         if formula is None:
-            raise GraphAttributeError(f"{type(self).__name__} has no {name}.", user_location())
+            raise GraphAttributeError(f"{type(self).__name__} has no {name}.")
         return tensor_of(formula(*(arg if is_tensor(arg) else self._tensor(arg) for arg in args)))
 
     def _tensor(self, value: Any) -> Tensor:
@@ -134,7 +133,7 @@ class Distribution(Cell):
             value = given[i] if i < len(given) and given[i] is not None else self.parameters.get(name)
             if value is None:
                 text = f"{type(self).__name__} needs its parameter {name!r}, when it is made or called."
-                raise GraphValueError(text, user_location())
+                raise GraphValueError(text)
             found.append(self._tensor(value))
         return found
 

@@ -16,7 +16,6 @@ from graphls.ops.jacobians import jacfwd, jacrev
 from graphls.ops.mapping import vmap
 from graphls.ops.row_tensor import RowTensor
 from graphls.random import get_seed, set_seed
-from graphls.source import user_location
 from graphls.tensor import Tensor
 
 __all__ = [
@@ -94,7 +93,7 @@ def recompute(block: Cell, *args: Any, **kwargs: Any) -> Any:
     Raises GraphTypeError for what is no cell.
     """
     if not isinstance(block, Cell):
-        raise GraphTypeError(f"recompute takes a Cell, not {block!r}.", user_location())
+        raise GraphTypeError(f"recompute takes a Cell, not {block!r}.")
     given = {name: value for name, value in kwargs.items() if name not in RECOMPUTING}
     was, block.__dict__["_is_recomputed"] = block._is_recomputed, True
     try:
@@ -142,7 +141,7 @@ def get_offload_context() -> dict[str, Any]:
 def set_ps_context(**kwargs: Any) -> None:
     """Keep settings of parameter servers; raises GraphValueError for one that turns them on."""
     if kwargs.get("enable_ps"):
-        raise GraphValueError("graphls trains in one process, without parameter servers.", user_location())
+        raise GraphValueError("graphls trains in one process, without parameter servers.")
     _servers.update(kwargs)
 
 

@@ -7,7 +7,6 @@ from typing import Any, NoReturn, Union
 
 from graphls.compat.asking import ATTRIBUTE_ERRORS, is_decorator, is_guarded, is_statement
 from graphls.ir.errors import GraphAttributeError
-from graphls.source import user_location
 
 USES = """
 abs add aenter aexit aiter and anext await bool bytes complex contains delitem divmod enter exit float floordiv ge
@@ -32,7 +31,7 @@ class StandIn:
     def __getattr__(self, name: str) -> Any:
         frame = sys._getframe(1)
         if name.startswith("__") or not is_statement(frame) or is_guarded(frame, ATTRIBUTE_ERRORS):
-            raise GraphAttributeError(self._message, user_location())
+            raise GraphAttributeError(self._message)
         return StandIn(f"{self.__qualname__}.{name}", self._message)
 
     def __call__(self, *args: Any, **options: Any) -> Any:
@@ -41,7 +40,7 @@ class StandIn:
         self._fail()
 
     def _fail(self) -> NoReturn:
-        raise GraphAttributeError(self._message, user_location())
+        raise GraphAttributeError(self._message)
 
     def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[type, ...]:
         if self._base is None:

@@ -9,7 +9,6 @@ from graphls.context_parallel import ParallelMode
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import as_dtype
 from graphls.nn.cell import Cell
-from graphls.source import user_location
 from graphls.tensor import Tensor
 from graphls.train.callbacks.callback import RunContext
 from graphls.train.feeding import Feed, first_row, steps_of_epoch, tensors_of
@@ -34,9 +33,9 @@ class DatasetHelper:
 
     def __init__(self, dataset: Any, dataset_sink_mode: bool = True, sink_size: int = -1, epoch_num: int = 1) -> None:
         if not isinstance(dataset_sink_mode, bool):
-            raise GraphTypeError(f"dataset_sink_mode must be bool, but got {dataset_sink_mode!r}.", user_location())
+            raise GraphTypeError(f"dataset_sink_mode must be bool, but got {dataset_sink_mode!r}.")
         if not isinstance(sink_size, int) or (sink_size != -1 and sink_size <= 0):
-            raise GraphValueError(f"sink_size must be -1 or above 0, but got {sink_size!r}.", user_location())
+            raise GraphValueError(f"sink_size must be -1 or above 0, but got {sink_size!r}.")
         self._steps = steps_of_epoch("DatasetHelper", dataset)
         self._dataset, self._is_sink, self._sink_size, self._epochs = dataset, dataset_sink_mode, sink_size, epoch_num
         self._feed: Feed | None = None
@@ -80,7 +79,7 @@ def connect_network_with_dataset(network: Cell, dataset_helper: DatasetHelper) -
     """The network itself, which takes rows of the helper as its inputs. Raises GraphTypeError for other classes."""
     if not isinstance(network, Cell) or not isinstance(dataset_helper, DatasetHelper):
         message = f"connect_network_with_dataset takes a Cell and a DatasetHelper, not {network!r}, {dataset_helper!r}."
-        raise GraphTypeError(message, user_location())
+        raise GraphTypeError(message)
     return network
 
 

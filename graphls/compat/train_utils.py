@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from graphls.ir.errors import GraphTypeError
-from graphls.source import checked, user_location
+from graphls.source import checked
 from graphls.tensor import Tensor
 
 __all__ = ["_make_directory", "_to_tensor", "check_value_type"]
@@ -19,7 +19,7 @@ __all__ = ["_make_directory", "_to_tensor", "check_value_type"]
 def _make_directory(path: Any, arg_name: str = "path") -> str:
     """The absolute path of a folder, which is made. Raises GraphTypeError for what is no text."""
     if not isinstance(path, str) or not path.strip():
-        raise GraphTypeError(f"The {arg_name!r} must be the path of a folder, but got {path!r}.", user_location())
+        raise GraphTypeError(f"The {arg_name!r} must be the path of a folder, but got {path!r}.")
     folder = Path(os.path.realpath(path))
     checked(lambda: folder.mkdir(parents=True, exist_ok=True))
     return str(folder)
@@ -32,7 +32,7 @@ def check_value_type(arg_name: str, arg_value: Any, valid_types: Any) -> None:
         names = [kind.__name__ for kind in kinds]
         got = type(arg_value).__name__
         message = f"For `{arg_name}` the type should be a valid type of {names}, but got {got}."
-        raise GraphTypeError(message, user_location())
+        raise GraphTypeError(message)
 
 
 def _to_tensor(elem: Any, scaling_sens: Any = None) -> Any:

@@ -12,7 +12,6 @@ from graphls.ir.errors import GraphTypeError
 from graphls.ir.types import float32
 from graphls.nn.cell import Cell
 from graphls.parameter import Parameter
-from graphls.source import user_location
 from graphls.tensor import Tensor
 
 __all__ = [
@@ -42,7 +41,7 @@ class _Settings:
         given = {**dict(zip(self.defaults, args, strict=False)), **options}
         for name in given.keys() - self.defaults.keys():
             known = ", ".join(self.defaults)
-            raise GraphTypeError(f"{type(self).__name__} has no {name!r}; it has {known}.", user_location())
+            raise GraphTypeError(f"{type(self).__name__} has no {name!r}; it has {known}.")
         self.__dict__.update({**self.defaults, **given})
 
 
@@ -173,7 +172,7 @@ class FeedForward(Cell):
     ) -> None:  # fmt: skip
         super().__init__()
         if expert_num != 1:
-            raise GraphTypeError(f"FeedForward has one expert here, not {expert_num!r}.", user_location())
+            raise GraphTypeError(f"FeedForward has one expert here, not {expert_num!r}.")
         self.mapping = _Linear(hidden_size, ffn_hidden_size, hidden_act, param_init_type)
         self.projection = _Linear(ffn_hidden_size, hidden_size, dtype=param_init_type)
         self.dropout = nn.Dropout(p=dropout_rate)

@@ -17,7 +17,6 @@ from graphls.dataset.padding import Padding
 from graphls.dataset.run import Run
 from graphls.dataset.values import Array, Row, as_array, stacked
 from graphls.ir.errors import GraphValueError
-from graphls.source import user_location
 
 Sides = tuple[Any, ...]
 """The columns of some rows: the items of each side by side."""
@@ -159,7 +158,7 @@ def _replacement(
 ) -> Replacement | None:
     if function is None:
         if output_columns is not None:
-            raise GraphValueError("output_columns of batch goes with per_batch_map only.", user_location())
+            raise GraphValueError("output_columns of batch goes with per_batch_map only.")
         return None
     checks.function("per_batch_map", function)
     inputs = child.columns if input_columns is None else checks.names("input_columns", input_columns)

@@ -15,7 +15,6 @@ from graphls.dataset.padding import Padding
 from graphls.dataset.run import Run
 from graphls.dataset.values import Row
 from graphls.ir.errors import GraphTypeError, GraphValueError
-from graphls.source import user_location
 
 
 class BucketBatchDataset(Dataset):
@@ -44,12 +43,11 @@ class BucketBatchDataset(Dataset):
 
     def _check_buckets(self) -> None:
         if any(low >= high for low, high in zip(self.boundaries, self.boundaries[1:], strict=False)):
-            raise GraphValueError(f"bucket_boundaries grow, not {self.boundaries}.", user_location())
+            raise GraphValueError(f"bucket_boundaries grow, not {self.boundaries}.")
         if len(self.batch_sizes) != len(self.boundaries) + 1:
             raise GraphValueError(
                 f"bucket_batch_sizes has one number more than bucket_boundaries, not {len(self.batch_sizes)} for "
                 f"{len(self.boundaries)}.",
-                user_location(),
             )
 
     def job(self) -> Job:
@@ -84,7 +82,7 @@ class BucketBatchDataset(Dataset):
 
 def _integers(name: str, values: Sequence[int]) -> list[int]:
     if not isinstance(values, (list, tuple)) or not values:
-        raise GraphTypeError(f"{name} is a list of integers, not {values!r}.", user_location())
+        raise GraphTypeError(f"{name} is a list of integers, not {values!r}.")
     return [checks.integer(f"Each of {name}", value, 1) for value in values]
 
 
@@ -95,6 +93,5 @@ def _measure(function: Callable[..., int] | None, places: tuple[int, ...]) -> Ca
     if len(places) > 1:
         raise GraphValueError(
             "Rows of several columns have the length that element_length_function gives; it is missing.",
-            user_location(),
         )
     return lambda row: len(row[places[0]])

@@ -7,7 +7,6 @@ from typing import Any
 
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.registry import nearest
-from graphls.source import user_location
 
 MOST_WORKERS = 1024
 """More threads or processes than this help no machine, and would take minutes to start."""
@@ -16,7 +15,7 @@ MOST_WORKERS = 1024
 def wrong_type(name: str, value: Any, wanted: str) -> GraphTypeError:
     """The error for an argument of another type than those wanted, with the phrases that tests of scripts look for."""
     message = f"Argument {name} with value {value!r} is not of type [{wanted}], but got {type(value)}."
-    return GraphTypeError(message, user_location())
+    return GraphTypeError(message)
 
 
 def flag(name: str, value: Any) -> bool:
@@ -32,7 +31,7 @@ def integer(name: str, value: Any, low: int) -> int:
         raise wrong_type(name, value, "<class 'int'>")
     if value < low:
         message = f"Input {name} is not within the required interval of [{low}, 2147483647], but {value}."
-        raise GraphValueError(message, user_location())
+        raise GraphValueError(message)
     return value
 
 
@@ -47,7 +46,7 @@ def workers(value: Any) -> int | None:
         raise wrong_type("num_parallel_workers", value, "<class 'int'>")
     if value is not None and not 1 <= value <= MOST_WORKERS:
         message = f"num_parallel_workers exceeds the boundary between 1 and {MOST_WORKERS}! It is {value}."
-        raise GraphValueError(message, user_location())
+        raise GraphValueError(message)
     return value
 
 
@@ -57,9 +56,9 @@ def names(name: str, value: Any) -> tuple[str, ...]:
     if found is None or not all(isinstance(item, str) for item in found):
         raise wrong_type(name, value, "<class 'list'>, <class 'str'>")
     if not found or not all(found):
-        raise GraphValueError(f"{name} should not be empty, but got {value!r}.", user_location())
+        raise GraphValueError(f"{name} should not be empty, but got {value!r}.")
     if len(set(found)) < len(found):
-        raise GraphValueError(f"{name} has a name twice: {list(found)}.", user_location())
+        raise GraphValueError(f"{name} has a name twice: {list(found)}.")
     return found
 
 
@@ -68,7 +67,7 @@ def names_among(wanted: Sequence[str], known: Sequence[str], what: str) -> tuple
     for name in wanted:
         if name not in known:
             raise GraphValueError(
-                f"{what} names {name!r}, and the columns here are {list(known)}{nearest(name, known)}.", user_location()
+                f"{what} names {name!r}, and the columns here are {list(known)}{nearest(name, known)}."
             )
     return tuple(known.index(name) for name in wanted)
 
@@ -76,5 +75,5 @@ def names_among(wanted: Sequence[str], known: Sequence[str], what: str) -> tuple
 def function(name: str, value: Any) -> Any:
     """Something callable; raises GraphTypeError otherwise."""
     if not callable(value):
-        raise GraphTypeError(f"{name} is a function, not {value!r}.", user_location())
+        raise GraphTypeError(f"{name} is a function, not {value!r}.")
     return value

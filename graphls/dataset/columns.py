@@ -9,7 +9,6 @@ from graphls.dataset.dataset import Dataset
 from graphls.dataset.run import Run
 from graphls.dataset.values import Row
 from graphls.ir.errors import GraphValueError
-from graphls.source import user_location
 
 
 class SameRows(Dataset):
@@ -48,7 +47,7 @@ class RenameDataset(SameRows):
         old, new = checks.names("input_columns", input_columns), checks.names("output_columns", output_columns)
         if len(old) != len(new):
             raise GraphValueError(
-                f"rename takes as many output_columns as input_columns, not {len(new)} for {len(old)}.", user_location()
+                f"rename takes as many output_columns as input_columns, not {len(new)} for {len(old)}."
             )
         self.need(old, "rename")
         given = dict(zip(old, new, strict=True))

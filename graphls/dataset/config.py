@@ -8,7 +8,6 @@ from typing import Any
 from graphls.dataset.checks import MOST_WORKERS
 from graphls.dataset.randomness import global_seed
 from graphls.ir.errors import GraphTypeError, GraphValueError
-from graphls.source import user_location
 
 MAXIMUM_SEED = 2**32 - 1
 
@@ -44,9 +43,9 @@ _hints: dict[str, Any] = {
 
 def _integer(name: str, value: Any, low: int, high: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
-        raise GraphTypeError(f"{name} is an integer, not {value!r}.", user_location())
+        raise GraphTypeError(f"{name} is an integer, not {value!r}.")
     if not low <= value <= high:
-        raise GraphValueError(f"{name} given is not within the required range [{low}, {high}].", user_location())
+        raise GraphValueError(f"{name} given is not within the required range [{low}, {high}].")
     return value
 
 
@@ -159,7 +158,7 @@ def get_numa_enable() -> bool:
 
 def _remember(name: str, value: Any, kind: type) -> None:
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-        raise GraphTypeError(f"{name} is of type {kind.__name__}, not {value!r}.", user_location())
+        raise GraphTypeError(f"{name} is of type {kind.__name__}, not {value!r}.")
     _hints[name] = value
 
 
@@ -241,10 +240,10 @@ def set_error_samples_mode(error_samples_mode: ErrorSamplesMode) -> None:
     Raises GraphTypeError for what is no mode, GraphValueError for one of the others.
     """
     if not isinstance(error_samples_mode, ErrorSamplesMode):
-        raise GraphTypeError(f"An ErrorSamplesMode is wanted, not {error_samples_mode!r}.", user_location())
+        raise GraphTypeError(f"An ErrorSamplesMode is wanted, not {error_samples_mode!r}.")
     if error_samples_mode is not ErrorSamplesMode.RETURN:
         text = f"A row that fails ends the pass; {error_samples_mode.name} is not offered, filter such rows out before."
-        raise GraphValueError(text, user_location())
+        raise GraphValueError(text)
 
 
 def get_error_samples_mode() -> ErrorSamplesMode:
@@ -255,7 +254,7 @@ def get_error_samples_mode() -> ErrorSamplesMode:
 def set_multiprocessing_start_method(start_method: str = "fork") -> None:
     """Accepted and remembered; raises GraphValueError for anything but "fork" and "spawn"."""
     if start_method not in ("fork", "spawn"):
-        raise GraphValueError(f'A start_method is "fork" or "spawn", not {start_method!r}.', user_location())
+        raise GraphValueError(f'A start_method is "fork" or "spawn", not {start_method!r}.')
     _remember("start_method", start_method, str)
 
 

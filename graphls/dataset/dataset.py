@@ -17,8 +17,8 @@ from graphls.dataset.operations import Operations
 from graphls.dataset.run import Run
 from graphls.dataset.values import Row
 from graphls.ir.errors import GraphAttributeError, GraphIndexError, GraphTypeError, GraphValueError
+from graphls.ir.location import user_location
 from graphls.ir.registry import nearest
-from graphls.source import user_location
 
 
 class Dataset(Operations):
@@ -169,9 +169,9 @@ class Dataset(Operations):
         Raises GraphTypeError or GraphValueError for anything but an integer of 0 or more.
         """
         if isinstance(init_step, bool) or not isinstance(init_step, int):
-            raise GraphTypeError(f"init_step is an integer, not {init_step!r}.", user_location())
+            raise GraphTypeError(f"init_step is an integer, not {init_step!r}.")
         if init_step < 0:
-            raise GraphValueError(f"init_step is 0 or more, not {init_step}.", user_location())
+            raise GraphValueError(f"init_step is 0 or more, not {init_step}.")
         self._init_step = init_step
 
     def get_init_step(self) -> int:
@@ -185,7 +185,7 @@ class Dataset(Operations):
             return 0, 0
         size = self.size()
         if size == 0:
-            raise GraphValueError("A dataset without rows has no step to start at.", user_location())
+            raise GraphValueError("A dataset without rows has no step to start at.")
         if size == inf:
             return 0, step
         return divmod(step, int(size)) if self.is_indexed else self._walked(step)
@@ -213,16 +213,16 @@ class Dataset(Operations):
         Raises GraphIndexError outside of the rows.
         """
         if isinstance(index, bool) or not isinstance(index, (int, np.integer)):
-            raise GraphTypeError(f"The rows of a dataset have integers as numbers, not {index!r}.", user_location())
+            raise GraphTypeError(f"The rows of a dataset have integers as numbers, not {index!r}.")
         size = self.get_dataset_size()
         if not -size <= index < size:
-            raise GraphIndexError(f"Row {index} is outside of the {size} rows of this dataset.", user_location())
+            raise GraphIndexError(f"Row {index} is outside of the {size} rows of this dataset.")
         return self._row(int(index) % size, list_finisher(False, False))
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
-        raise GraphAttributeError(f"A dataset has no {name!r}{nearest(name, dir(type(self)))}.", user_location())
+        raise GraphAttributeError(f"A dataset has no {name!r}{nearest(name, dir(type(self)))}.")
 
     def __add__(self, other: Dataset) -> Dataset:
         return self.concat(other)
@@ -234,7 +234,7 @@ class Dataset(Operations):
 
 def _passes(num_epochs: Any) -> int:
     if isinstance(num_epochs, bool) or not isinstance(num_epochs, int):
-        raise GraphTypeError(f"num_epochs is an integer, not {num_epochs!r}.", user_location())
+        raise GraphTypeError(f"num_epochs is an integer, not {num_epochs!r}.")
     if num_epochs < 1 and num_epochs != -1:
-        raise GraphValueError(f"num_epochs is 1 or more, or -1 for any number, not {num_epochs}.", user_location())
+        raise GraphValueError(f"num_epochs is 1 or more, or -1 for any number, not {num_epochs}.")
     return num_epochs

@@ -6,8 +6,7 @@ import traceback
 from types import TracebackType
 
 from graphls.ir.errors import GraphlsError, GraphRuntimeError
-from graphls.ir.graph import Location
-from graphls.source import is_own
+from graphls.ir.location import Location, is_own
 
 
 class DatasetError(GraphRuntimeError):
@@ -20,9 +19,8 @@ class DatasetError(GraphRuntimeError):
     has_text = True
 
     def __init__(self, message: str, location: Location | None = None, trace: str = "") -> None:
-        message = f"{message} ({location})" if location else message
-        super().__init__(f"{message}\n\n{trace.rstrip()}" if trace else message)
-        self.location = location
+        super().__init__(message, location)
+        self.args = (f"{self.args[0]}\n\n{trace.rstrip()}" if trace else self.args[0],)
 
 
 def described(error: BaseException) -> str:

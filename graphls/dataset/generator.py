@@ -20,7 +20,6 @@ from graphls.dataset.samplers import Sampler, as_sampler
 from graphls.dataset.sources import FUNCTION, ITEMS, BatchReader, Columns, Kept, Reader, is_read_once, kind_of
 from graphls.dataset.values import Row
 from graphls.ir.errors import GraphValueError
-from graphls.source import user_location
 
 
 class GeneratorDataset(Dataset):
@@ -85,7 +84,7 @@ class GeneratorDataset(Dataset):
 
     def _need_items(self) -> None:
         if self.kind != ITEMS or self.batches is not None:
-            raise GraphValueError("A sampler needs a source with __getitem__, and no batch_sampler.", user_location())
+            raise GraphValueError("A sampler needs a source with __getitem__, and no batch_sampler.")
 
     @property
     def is_indexed(self) -> bool:

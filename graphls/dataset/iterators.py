@@ -17,8 +17,8 @@ from graphls.dataset.prefetch import END, Prefetcher
 from graphls.dataset.run import Run
 from graphls.dataset.values import Array, Row
 from graphls.ir.errors import GraphlsError
+from graphls.ir.location import user_location
 from graphls.ir.types import Type, as_dtype
-from graphls.source import located
 from graphls.tensor import Tensor, array_of
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ class DatasetIterator:
             row = self._feed.take()
         except GraphlsError as error:
             self.stop()
-            raise located(error) from error.__cause__
+            raise (error if error.location else error.at(user_location())) from error.__cause__
         except Exception:
             self.stop()
             raise

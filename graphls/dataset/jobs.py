@@ -9,7 +9,7 @@ from typing import Any
 
 from graphls.dataset.errors import DatasetError, described, trace_of
 from graphls.dataset.randomness import Key, RowDraws
-from graphls.ir.graph import Location
+from graphls.ir.location import Location
 
 Task = tuple[int, Any]
 """The number of a row, which its random numbers depend on, and what the function takes."""

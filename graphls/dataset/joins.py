@@ -10,13 +10,12 @@ from graphls.dataset.dataset import Dataset
 from graphls.dataset.run import Run
 from graphls.dataset.values import Row
 from graphls.ir.errors import GraphTypeError, GraphValueError
-from graphls.source import user_location
 
 
 def _checked(datasets: Sequence[Dataset], what: str) -> tuple[Dataset, ...]:
     for dataset in datasets:
         if not isinstance(dataset, Dataset):
-            raise GraphTypeError(f"{what} takes datasets, not {type(dataset).__name__}.", user_location())
+            raise GraphTypeError(f"{what} takes datasets, not {type(dataset).__name__}.")
     return tuple(datasets)
 
 
@@ -61,7 +60,6 @@ class ConcatDataset(Dataset):
             if child.columns != self.columns:
                 raise GraphValueError(
                     f"concat takes datasets of the same columns, not {list(self.columns)} and {list(child.columns)}.",
-                    user_location(),
                 )
 
     @property

@@ -14,7 +14,6 @@ from graphls.dataset.jobs import Job
 from graphls.dataset.run import Run
 from graphls.dataset.values import Row, as_array
 from graphls.ir.errors import GraphTypeError, GraphValueError
-from graphls.source import user_location
 
 
 class Replacement:
@@ -100,8 +99,8 @@ class MapDataset(SameRows):
 def _operations(operations: Any) -> tuple[Callable[..., Any], ...]:
     found = tuple(operations) if isinstance(operations, (list, tuple)) else (operations,)
     if not found:
-        raise GraphValueError("operations has no function.", user_location())
+        raise GraphValueError("operations has no function.")
     for operation in found:
         if not callable(operation):
-            raise GraphTypeError(f"operations are functions, or one, not {operation!r}.", user_location())
+            raise GraphTypeError(f"operations are functions, or one, not {operation!r}.")
     return found

@@ -11,7 +11,6 @@ from graphls.dataset.mindrecord_padding import PaddedRows, check_padding
 from graphls.dataset.readers import Files
 from graphls.dataset.readers_mindrecord import MindRecordSource
 from graphls.ir.errors import GraphValueError
-from graphls.source import user_location
 
 __all__ = ["FileReader", "MindDataset"]
 
@@ -21,7 +20,7 @@ class FileReader:
 
     def __init__(self, file_name: Any, num_consumer: int = 4, columns: Any = None, operator: Any = None) -> None:
         if operator is not None:
-            raise GraphValueError("FileReader has no operators; leave out the argument.", user_location())
+            raise GraphValueError("FileReader has no operators; leave out the argument.")
         self._source = MindRecordSource(file_name, columns or None)
 
     def get_next(self) -> Iterator[dict[str, Any]]:

@@ -9,7 +9,6 @@ from graphls.dataset.mindrecord_errors import MRMDefineIndexError, ParamTypeErro
 from graphls.dataset.mindrecord_schema import Schema, blob_fields, fault
 from graphls.ir.errors import GraphRuntimeError
 from graphls.log import warning
-from graphls.source import user_location
 
 _SHARDS = 1000
 _FORBIDDEN = set("\\/:*?\"<>|`&';")
@@ -50,10 +49,10 @@ def check_index(field: Any, schema: Schema, chosen: list[str]) -> None:
         raise MRMDefineIndexError(f"Failed to set field {field} since it's not primitive type.")
     if field not in schema:
         text = f"Invalid input, 'index_fields': {field} can not found in schema: {schema}. Please use 'add_index' "
-        raise GraphRuntimeError(f"{text}function to add proper 'index_fields'.", user_location())
+        raise GraphRuntimeError(f"{text}function to add proper 'index_fields'.")
     if field in chosen:
         text = f"The 'index_fields': {field} is added repeatedly. Please remove the redundant 'add_index' function."
-        raise GraphRuntimeError(text, user_location())
+        raise GraphRuntimeError(text)
 
 
 def check_size(what: str, size: Any, limits: tuple[int, int]) -> None:
@@ -61,9 +60,9 @@ def check_size(what: str, size: Any, limits: tuple[int, int]) -> None:
     low, high = limits
     if type(size) is not int or not low <= size <= high:
         text = f"Invalid data, {what} size: {size} should be in range [{low} bytes, {high} bytes]."
-        raise GraphRuntimeError(text, user_location())
+        raise GraphRuntimeError(text)
     if size % 4:
-        raise GraphRuntimeError(f"Invalid data, {what} size {size} should be divided by four.", user_location())
+        raise GraphRuntimeError(f"Invalid data, {what} size {size} should be divided by four.")
 
 
 def check_path(path: str, overwrite: bool) -> None:
@@ -71,11 +70,11 @@ def check_path(path: str, overwrite: bool) -> None:
     folder = os.path.dirname(path)
     if folder and not os.path.isdir(folder):
         text = f"Invalid dir, failed to get the realpath of mindrecord file dir. Please check path: {folder}"
-        raise GraphRuntimeError(text, user_location())
+        raise GraphRuntimeError(text)
     if not overwrite and (os.path.exists(path) or os.path.exists(f"{path}.db")):
         text = f"Invalid file, mindrecord files already exist. Please check file path: {os.path.realpath(path)}."
         text += " If you do not want to keep the files, set the 'overwrite' parameter to True and try again."
-        raise GraphRuntimeError(text, user_location())
+        raise GraphRuntimeError(text)
 
 
 def keep_fitting(raw_data: Any, schema: Schema) -> None:
@@ -92,4 +91,4 @@ def keep_fitting(raw_data: Any, schema: Schema) -> None:
     if not raw_data:
         text = "There is no valid data which can be written by 'write_raw_data' to mindrecord file. Please check "
         text += "the abnormal input data indicated in the warning log above."
-        raise GraphRuntimeError(text, user_location())
+        raise GraphRuntimeError(text)

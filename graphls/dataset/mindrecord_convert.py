@@ -18,7 +18,6 @@ from graphls.dataset.readers_idx import IdxSource
 from graphls.dataset.vision.image import pillow
 from graphls.ir.errors import GraphFileError, GraphRuntimeError, GraphValueError
 from graphls.log import warning
-from graphls.source import user_location
 
 __all__ = ["Cifar10ToMR", "Cifar100ToMR", "CsvToMR", "ImageNetToMR", "MnistToMR"]
 
@@ -38,7 +37,7 @@ def _write(rows: Iterable[Row], path: str, schema: Schema, indexes: list[str] | 
 
 def _checked_count(partition_number: Any) -> int:
     if type(partition_number) is not int:
-        raise GraphValueError("The parameter partition_number must be int", user_location())
+        raise GraphValueError("The parameter partition_number must be int")
     return partition_number
 
 
@@ -60,11 +59,11 @@ class CsvToMR:
     ) -> None:
         for name, path in (("source", source), ("destination", destination)):
             if not isinstance(path, str):
-                raise GraphValueError(f"The parameter {name} must be str.", user_location())
+                raise GraphValueError(f"The parameter {name} must be str.")
             check_filename(path)
         names = [] if columns_list is None else columns_list
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-            raise GraphValueError("The parameter columns_list must be list of str.", user_location())
+            raise GraphValueError("The parameter columns_list must be list of str.")
         self._source, self._destination, self._columns = source, destination, names
         self._count = _checked_count(partition_number)
 
@@ -75,10 +74,10 @@ class CsvToMR:
         for name in columns:
             if name not in names:
                 text = f"The parameter columns_list is illegal, column {name} does not exist."
-                raise GraphRuntimeError(text, user_location())
+                raise GraphRuntimeError(text)
             if name.isdigit():
                 text = f"The first line content: {name} of the CSV file is used as a column name and does not allow "
-                raise GraphValueError(f"{text}starting with a number.", user_location())
+                raise GraphValueError(f"{text}starting with a number.")
         kinds = {name: _kind([row[names.index(name)] for row in rows]) for name in columns}
         schema = {name: {"type": kind} for name, (kind, _) in kinds.items()}
         made = ({name: kinds[name][1](row[names.index(name)]) for name in columns} for row in rows)
@@ -89,13 +88,13 @@ class CsvToMR:
             with open(self._source, encoding="utf-8-sig", newline="") as file:
                 names, *rows = [line for line in csv.reader(file) if line] or [[]]
         except FileNotFoundError:
-            raise GraphFileError(f"Csv file {self._source} do not exist.", user_location()) from None
+            raise GraphFileError(f"Csv file {self._source} do not exist.") from None
         except (OSError, UnicodeDecodeError, csv.Error) as error:
-            raise GraphFileError(f"{self._source} cannot be read: {error}.", user_location()) from None
+            raise GraphFileError(f"{self._source} cannot be read: {error}.") from None
         for number, row in enumerate(rows):
             if len(row) != len(names):
                 text = f"Row {number} of {self._source} has {len(row)} values for {len(names)} columns."
-                raise GraphRuntimeError(text, user_location())
+                raise GraphRuntimeError(text)
         return names, rows
 
 
@@ -152,9 +151,9 @@ class ImageNetToMR:
                     name, label = line.split()[:2]
                     yield name, int(label)
         except FileNotFoundError:
-            raise GraphFileError(f"map file {self._map} not exists", user_location()) from None
+            raise GraphFileError(f"map file {self._map} not exists") from None
         except (OSError, ValueError) as error:
-            raise GraphFileError(f"{self._map} cannot be read: {error}.", user_location()) from None
+            raise GraphFileError(f"{self._map} cannot be read: {error}.") from None
 
 
 def _image(path: str, label: int) -> Iterator[Row]:
@@ -205,7 +204,7 @@ class _CifarToMR:
     def transform(self, fields: list[str] | None = None) -> None:
         """Write the files, by whose columns `fields` rows can be found; raises what FileWriter does."""
         if fields and not isinstance(fields, list):
-            raise GraphValueError("The parameter fields should be None or list", user_location())
+            raise GraphValueError("The parameter fields should be None or list")
         kinds = {"id": "int64", **dict.fromkeys(self.labels, "int64"), "data": "bytes"}
         schema = {name: {"type": kind} for name, kind in kinds.items()}
         for source, path in self._parts:

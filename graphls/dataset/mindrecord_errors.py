@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import ClassVar
 
 from graphls.ir.errors import GraphlsError, GraphRuntimeError, GraphTypeError, GraphValueError
-from graphls.source import user_location
 
 __all__ = [
     "MRMAddSchemaError",
@@ -28,7 +27,7 @@ class MindRecordException(GraphlsError):
 
     def __init__(self, detail: str = "") -> None:
         text = f"[{type(self).__name__}]: {self.beginning} {detail}".rstrip()
-        super().__init__(text, user_location())
+        super().__init__(text)
 
 
 class ParamTypeError(MindRecordException, GraphTypeError):

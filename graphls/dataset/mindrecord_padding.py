@@ -10,26 +10,25 @@ from graphls.dataset.mindrecord_schema import fault
 from graphls.dataset.readers_mindrecord import MindRecordSource
 from graphls.dataset.transforms.checks import type_error
 from graphls.ir.errors import GraphRuntimeError, GraphValueError
-from graphls.source import user_location
 
 
 def check_padding(columns_list: Any, padded_sample: Any, num_padded: Any) -> None:
     """Raise GraphRuntimeError for arguments without those that belong to them, GraphTypeError, GraphValueError."""
     if padded_sample is None:
         if num_padded is not None:
-            raise GraphRuntimeError("num_padded is specified but padded_sample is not.", user_location())
+            raise GraphRuntimeError("num_padded is specified but padded_sample is not.")
         return
     if not isinstance(padded_sample, dict):
         raise type_error("padded_sample", padded_sample, "a dict")
     for name, value in (("columns_list", columns_list), ("num_padded", num_padded)):
         if not value and value != 0:
-            raise GraphRuntimeError(f"padded_sample is specified and requires {name} as well.", user_location())
+            raise GraphRuntimeError(f"padded_sample is specified and requires {name} as well.")
     if type(num_padded) is not int:
         raise type_error("num_padded", num_padded, "an integer")
     if num_padded < 0:
-        raise GraphValueError(f"num_padded is invalid, num_padded={num_padded}.", user_location())
+        raise GraphValueError(f"num_padded is invalid, num_padded={num_padded}.")
     if not set(columns_list) <= padded_sample.keys():
-        raise GraphValueError("padded_sample cannot match columns_list.", user_location())
+        raise GraphValueError("padded_sample cannot match columns_list.")
 
 
 class PaddedRows:
@@ -44,7 +43,7 @@ class PaddedRows:
         schema = {name: source.files[0].schema[name] for name in self.columns}
         found = fault(schema, sample)
         if found:
-            raise GraphValueError(f"padded_sample does not fit the files: {found}", user_location())
+            raise GraphValueError(f"padded_sample does not fit the files: {found}")
         if num_shards and len(self) % num_shards:
             text = f"Invalid data, the size of dataset and padded samples: {len(self)} can not be divisible by the "
             raise GraphRuntimeError(f"{text}value of 'num_shards'. Please adjust the value of 'num_padded'.")

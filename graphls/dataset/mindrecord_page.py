@@ -14,7 +14,6 @@ from graphls.dataset.mindrecord_index import KINDS
 from graphls.dataset.mindrecord_pages import layout_of
 from graphls.dataset.readers_mindrecord import MindRecordSource
 from graphls.ir.errors import GraphRuntimeError
-from graphls.source import user_location
 
 __all__ = ["MindPage"]
 
@@ -80,7 +79,7 @@ class MindPage:
         self._check_field()
         if category_id >= len(self._groups):
             text = f"Invalid data, category_id: {category_id} must be in the range [0, {len(self._groups)})."
-            raise GraphRuntimeError(text, user_location())
+            raise GraphRuntimeError(text)
         return self._page(list(self._groups.values())[category_id], page, num_row)
 
     def read_at_page_by_name(self, category_name: str, page: int, num_row: int) -> list[dict[str, Any]]:
@@ -89,12 +88,12 @@ class MindPage:
             raise ParamValueError("Category name should be str.")
         self._check_field()
         if category_name not in self._groups:
-            raise GraphRuntimeError(f"category_name: {category_name} could not found.", user_location())
+            raise GraphRuntimeError(f"category_name: {category_name} could not found.")
         return self._page(self._groups[category_name], page, num_row)
 
     def _check_field(self) -> None:
         if self._field is None:
-            raise GraphRuntimeError("Invalid data, field: is invalid; set category_field first.", user_location())
+            raise GraphRuntimeError("Invalid data, field: is invalid; set category_field first.")
 
     def _page(self, rows: list[int], page: int, num_row: int) -> list[dict[str, Any]]:
         if type(page) is not int or page < 0:
@@ -104,5 +103,5 @@ class MindPage:
         chosen = rows[page * num_row : (page + 1) * num_row]
         if not chosen:
             text = f"Invalid data, page no: {page} or page size: {num_row} is invalid."
-            raise GraphRuntimeError(text, user_location())
+            raise GraphRuntimeError(text)
         return [plain_row(self._source.row(row), self._source.files[0].schema) for row in chosen]

@@ -19,7 +19,6 @@ from graphls.dataset.readers_files import corrupt
 from graphls.dataset.readers_mindrecord import MindRecordFile
 from graphls.ir.errors import GraphRuntimeError
 from graphls.ir.files import write_parts
-from graphls.source import user_location
 
 _CHUNK = 1 << 20
 _LENGTH = 8
@@ -95,7 +94,7 @@ class Pages:
                 "use the mindrecord api 'set_page_size(value)' to enable larger page size, and the value range is in "
                 "[32768 bytes, 268435456 bytes]."
             )
-            raise GraphRuntimeError(text, user_location())
+            raise GraphRuntimeError(text)
 
     def _begin(self, kind: str) -> int:
         """The number of a new page."""
@@ -169,7 +168,7 @@ class Pages:
         header = json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode("utf-8")
         if len(header) + _LENGTH > layout.header_size:
             text = f"shard header is too big: it has {len(header)} bytes; give set_header_size a larger number."
-            raise GraphRuntimeError(text, user_location())
+            raise GraphRuntimeError(text)
         return len(header).to_bytes(_LENGTH, "little") + header
 
     def _parts(self, header: bytes) -> Iterator[bytes]:

@@ -25,7 +25,6 @@ from graphls.dataset.packed import packed
 from graphls.dataset.packed_integers import compressed
 from graphls.dataset.readers_mindrecord import MindRecordFile
 from graphls.ir.errors import GraphRuntimeError, GraphTypeError
-from graphls.source import user_location
 
 __all__ = ["FAILED", "SUCCESS", "FileWriter"]
 
@@ -58,7 +57,7 @@ class FileWriter:
         """A writer that adds rows to a file; raises GraphRuntimeError for one that is not there or is damaged."""
         check_filename(file_name)
         if not os.path.isfile(file_name):
-            raise GraphRuntimeError(f"The input: {file_name} is not exists.", user_location())
+            raise GraphRuntimeError(f"The input: {file_name} is not exists.")
         file = MindRecordFile(file_name)
         writer = cls(file_name)
         writer._layout = layout_of(file)
@@ -102,7 +101,7 @@ class FileWriter:
     def _check_size(self, what: str, size: Any, limits: tuple[int, int]) -> None:
         check_size(what, size, limits)
         if self._files:
-            raise GraphRuntimeError(f"The {what} size is to be set before rows are written.", user_location())
+            raise GraphRuntimeError(f"The {what} size is to be set before rows are written.")
 
     def open_and_set_header(self) -> None:
         """Check the files and the schema before the first row, as older versions of MindSpore ask for."""
@@ -115,12 +114,12 @@ class FileWriter:
         GraphRuntimeError where none fits, where a file is there already, and after `commit`.
         """
         if not isinstance(parallel_writer, bool):
-            raise GraphTypeError("The parameter `parallel_writer` must be bool.", user_location())
+            raise GraphTypeError("The parameter `parallel_writer` must be bool.")
         if self._parallel not in (None, parallel_writer):
-            raise GraphRuntimeError("The parameter `parallel_writer` must be consistent during use.", user_location())
+            raise GraphRuntimeError("The parameter `parallel_writer` must be consistent during use.")
         self._parallel = parallel_writer
         if self._is_flushed:
-            raise GraphRuntimeError(_FLUSHED, user_location())
+            raise GraphRuntimeError(_FLUSHED)
         self._open()
         keep_fitting(raw_data, self._layout.schema)
         rows = [(packed(raw_entries(self._layout.schema, row)), self._blob(row)) for row in raw_data]
@@ -138,7 +137,7 @@ class FileWriter:
         layout = self._layout
         if not layout.schema:
             text = "Invalid data, schema is not found in header, please use 'add_schema' to add a schema for new"
-            raise GraphRuntimeError(f"{text} mindrecord files.", user_location())
+            raise GraphRuntimeError(f"{text} mindrecord files.")
         layout.indexes = layout.indexes or [name for name in layout.schema if name not in blob_fields(layout.schema)]
         names = [os.path.basename(path) for path in self._paths]
         self._files = [Pages(path, layout, names, number) for number, path in enumerate(self._paths)]

@@ -10,7 +10,6 @@ import numpy as np
 from graphls.dataset import checks
 from graphls.dataset.generator import GeneratorDataset
 from graphls.ir.errors import GraphTypeError, GraphValueError
-from graphls.source import user_location
 from graphls.tensor import Tensor
 
 
@@ -49,14 +48,12 @@ class NumpySlicesDataset(GeneratorDataset):
         columns = tuple(data.values()) if isinstance(data, dict) else data if isinstance(data, tuple) else (data,)
         arrays = tuple(map(_array, columns))
         if len({len(array) for array in arrays}) != 1:
-            raise GraphValueError(
-                f"Data length in each column is not equal: {[len(array) for array in arrays]}.", user_location()
-            )
+            raise GraphValueError(f"Data length in each column is not equal: {[len(array) for array in arrays]}.")
         names = column_names
         if names is None:
             names = list(data) if isinstance(data, dict) else [f"column_{place}" for place in range(len(arrays))]
         if len(checks.names("column_names", names)) != len(arrays):
-            raise GraphValueError(f"column_names has {len(names)} names for {len(arrays)} columns.", user_location())
+            raise GraphValueError(f"column_names has {len(names)} names for {len(arrays)} columns.")
         super().__init__(
             Slices(arrays), names, None, None, num_samples, num_parallel_workers, shuffle, sampler, num_shards,
             shard_id, python_multiprocessing=False,
@@ -67,9 +64,9 @@ def _array(data: Any) -> np.ndarray[Any, Any]:
     try:
         array = data.asnumpy() if isinstance(data, Tensor) else np.asarray(data)
     except ValueError:
-        raise GraphValueError("The rows of a column must have the same shape.", user_location()) from None
+        raise GraphValueError("The rows of a column must have the same shape.") from None
     if array.ndim == 0 or array.dtype.kind == "O":
-        raise GraphTypeError(f"The data of a column are an array or a list, not {data!r}.", user_location())
+        raise GraphTypeError(f"The data of a column are an array or a list, not {data!r}.")
     return array
 
 
@@ -78,13 +75,11 @@ class PaddedDataset(GeneratorDataset):
 
     def __init__(self, padded_samples: list[dict[str, Any]]) -> None:
         if not isinstance(padded_samples, list) or not all(isinstance(row, dict) for row in padded_samples):
-            raise GraphTypeError(f"padded_samples is a list of dicts, not {padded_samples!r}.", user_location())
+            raise GraphTypeError(f"padded_samples is a list of dicts, not {padded_samples!r}.")
         if not padded_samples:
-            raise GraphValueError("padded_samples has no rows.", user_location())
+            raise GraphValueError("padded_samples has no rows.")
         names = list(padded_samples[0])
         for row in padded_samples:
             if list(row) != names:
-                raise GraphValueError(
-                    f"All of padded_samples have the same columns, not {names} and {list(row)}.", user_location()
-                )
+                raise GraphValueError(f"All of padded_samples have the same columns, not {names} and {list(row)}.")
         super().__init__([tuple(row.values()) for row in padded_samples], names, shuffle=False)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 from graphls.dataset import checks
 from graphls.ir.errors import GraphTypeError
-from graphls.source import user_location
 
 if TYPE_CHECKING:
     from graphls.dataset.dataset import Dataset
@@ -88,7 +87,7 @@ class Operations:
 
         for name, value in (("cache", cache), ("callbacks", callbacks)):
             if value is not None:
-                raise GraphTypeError(f"{name} is not offered by map; leave it out.", user_location())
+                raise GraphTypeError(f"{name} is not offered by map; leave it out.")
         node = MapDataset(
             self._node, operations, input_columns, output_columns, num_parallel_workers, python_multiprocessing
         )
@@ -191,7 +190,7 @@ class Operations:
 
         result = checks.function("apply_func", apply_func)(self)
         if not isinstance(result, Dataset):
-            raise GraphTypeError(f"apply_func gives a dataset, not {result!r}.", user_location())
+            raise GraphTypeError(f"apply_func gives a dataset, not {result!r}.")
         return result
 
     @property

@@ -10,7 +10,6 @@ import numpy as np
 from graphls.dataset import checks
 from graphls.dataset.values import Array, as_array
 from graphls.ir.errors import GraphTypeError, GraphValueError
-from graphls.source import user_location
 
 Shape = tuple[int | None, ...]
 
@@ -24,7 +23,7 @@ class Padding:
 
     def __init__(self, columns: tuple[str, ...], info: dict[str, Any]) -> None:
         if not isinstance(info, dict):
-            raise GraphTypeError(f"pad_info is a dict of column names, not {info!r}.", user_location())
+            raise GraphTypeError(f"pad_info is a dict of column names, not {info!r}.")
         places = checks.names_among(tuple(info), columns, "pad_info")
         entries = [_entry(name, entry) for name, entry in info.items()]
         self.columns = columns
@@ -56,12 +55,12 @@ def _entry(name: str, entry: Any) -> tuple[Shape | None, Any]:
     if entry is None:
         return None, None
     if not isinstance(entry, (tuple, list)) or len(entry) != 2:
-        raise GraphTypeError(f"pad_info gives (shape, value) for {name!r}, not {entry!r}.", user_location())
+        raise GraphTypeError(f"pad_info gives (shape, value) for {name!r}, not {entry!r}.")
     shape, value = entry
     if shape is None:
         return None, value
     if not isinstance(shape, (tuple, list)) or not all(size is None or isinstance(size, int) for size in shape):
-        raise GraphTypeError(f"The shape that pad_info gives for {name!r} cannot be {shape!r}.", user_location())
+        raise GraphTypeError(f"The shape that pad_info gives for {name!r} cannot be {shape!r}.")
     return tuple(None if size == -1 else size for size in shape), value
 
 

@@ -10,7 +10,6 @@ from graphls.dataset.readers_folder import ImageFolderSource
 from graphls.dataset.readers_idx import IdxSource
 from graphls.dataset.readers_tfrecord import TFRecordSource
 from graphls.ir.errors import GraphValueError
-from graphls.source import user_location
 
 
 class Files(GeneratorDataset):
@@ -18,7 +17,7 @@ class Files(GeneratorDataset):
 
     def __init__(self, source: Any, columns: list[str], cache: Any, num_parallel_workers: Any, **options: Any) -> None:
         if cache is not None:
-            raise GraphValueError("There is no cache for data sets of files; leave out the argument.", user_location())
+            raise GraphValueError("There is no cache for data sets of files; leave out the argument.")
         workers = 1 if num_parallel_workers is None else num_parallel_workers
         super().__init__(source, columns, num_parallel_workers=workers, python_multiprocessing=False, **options)
 
@@ -151,7 +150,7 @@ class TFRecordDataset(Files):
     ) -> None:
         if compression_type:
             message = f"TFRecord files are read as they are, not with {compression_type!r}; decompress them first."
-            raise GraphValueError(message, user_location())
+            raise GraphValueError(message)
         source = TFRecordSource(dataset_files, schema, columns_list)
         super().__init__(
             source, source.columns, cache, num_parallel_workers, num_samples=num_samples,

@@ -11,7 +11,6 @@ from graphls.dataset.readers_coco import CocoSource
 from graphls.dataset.readers_kitti import KITTISource
 from graphls.dataset.readers_voc import VOCSource
 from graphls.ir.errors import GraphRuntimeError
-from graphls.source import user_location
 
 
 class CelebADataset(Files):
@@ -77,7 +76,7 @@ class VOCDataset(Files):
         """The numbers of the classes; raises GraphRuntimeError in other tasks."""
         if "bbox" not in self.source.columns:
             text = "Only 'Detection' tasks support get_class_indexing."
-            raise GraphRuntimeError(text, user_location())
+            raise GraphRuntimeError(text)
         return dict(self.source.classes)
 
 
@@ -114,7 +113,7 @@ class CocoDataset(Files):
         """The number of each category, in Panoptic with 1 for a thing; raises GraphRuntimeError in other tasks."""
         if not self.source.classes:
             text = "Only 'Detection' and 'Panoptic' tasks support get_class_indexing."
-            raise GraphRuntimeError(text, user_location())
+            raise GraphRuntimeError(text)
         return dict(self.source.classes)
 
 

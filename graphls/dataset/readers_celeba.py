@@ -10,7 +10,6 @@ import numpy as np
 from graphls.dataset.readers_files import corrupt, folder, inside, text_of, usage
 from graphls.dataset.readers_images import Images, extensions_of
 from graphls.ir.errors import GraphRuntimeError
-from graphls.source import user_location
 
 _ATTRIBUTES, _PARTITION = "list_attr_celeba.txt", "list_eval_partition.txt"
 _PARTS = {"train": "0", "valid": "1", "test": "2"}
@@ -37,7 +36,7 @@ class CelebASource:
             if (wanted is None or name in wanted) and (endings is None or os.path.splitext(name)[1] in endings)
         ]
         if not self._rows:
-            raise GraphRuntimeError(f"{self._list} has no image for usage {part!r} and extensions.", user_location())
+            raise GraphRuntimeError(f"{self._list} has no image for usage {part!r} and extensions.")
 
     def __len__(self) -> int:
         return len(self._rows)

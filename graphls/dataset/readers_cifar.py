@@ -10,7 +10,6 @@ import numpy as np
 
 from graphls.dataset.readers_files import Bytes, corrupt, folder, mapped, usage
 from graphls.ir.errors import GraphRuntimeError
-from graphls.source import user_location
 
 _SHAPE = (3, 32, 32)
 _PIXELS = 3072
@@ -38,7 +37,7 @@ class CifarSource:
         found = [[name for name in names if re.fullmatch(self.files[part], name)] for part in parts]
         if not any(found):
             patterns = ", ".join(self.files[part].replace("\\", "") for part in parts)
-            raise GraphRuntimeError(f"There are no CIFAR files ({patterns}) in {directory}.", user_location())
+            raise GraphRuntimeError(f"There are no CIFAR files ({patterns}) in {directory}.")
         return [os.path.join(directory, name) for group in found for name in group]
 
     def _records(self, path: str) -> Bytes:

@@ -13,7 +13,6 @@ from graphls.dataset.readers_files import LARGEST, corrupt, folder, inside
 from graphls.dataset.readers_images import Images
 from graphls.dataset.transforms.checks import boolean, instance, value_error
 from graphls.ir.errors import GraphRuntimeError
-from graphls.source import user_location
 
 Array = np.ndarray[Any, Any]
 
@@ -188,6 +187,6 @@ def _content(annotation_file: Any) -> Entry:
         with open(path, encoding="utf-8") as file:
             return Entry(path, json.load(file), "the file")
     except OSError as error:
-        raise GraphRuntimeError(f"{path} cannot be read: {error.strerror}.", user_location()) from None
+        raise GraphRuntimeError(f"{path} cannot be read: {error.strerror}.") from None
     except (ValueError, RecursionError) as error:
         raise corrupt(path, f"it is not JSON ({error})") from None

@@ -12,7 +12,6 @@ import numpy as np
 
 from graphls.dataset.transforms.checks import type_error
 from graphls.ir.errors import GraphRuntimeError, GraphValueError
-from graphls.source import user_location
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 
@@ -27,7 +26,7 @@ def folder(dataset_dir: Any) -> str:
         raise type_error("dataset_dir", dataset_dir, "a path")
     path = os.fspath(dataset_dir)
     if not os.path.isdir(path):
-        raise GraphValueError(f"The folder {path} does not exist, or it is not a folder.", user_location())
+        raise GraphValueError(f"The folder {path} does not exist, or it is not a folder.")
     return str(path)
 
 
@@ -36,13 +35,13 @@ def usage(value: Any, *known: str) -> str:
     if value is not None and not isinstance(value, str):
         raise type_error("usage", value, "a string")
     if value is not None and value not in known:
-        raise GraphValueError(f"usage is one of {', '.join(known)}, not {value!r}.", user_location())
+        raise GraphValueError(f"usage is one of {', '.join(known)}, not {value!r}.")
     return value or "all"
 
 
 def corrupt(path: str, fault: str) -> GraphRuntimeError:
     """The error for a file that is not what its format says."""
-    return GraphRuntimeError(f"{path} cannot be read: {fault}.", user_location())
+    return GraphRuntimeError(f"{path} cannot be read: {fault}.")
 
 
 def first_of(directory: str, *names: str) -> str | None:
@@ -96,7 +95,7 @@ def found_files(dataset_files: Any) -> list[str]:
     unmatched = [pattern for pattern, paths in found.items() if not paths]
     if unmatched or not found:
         message = f"The following patterns did not match any files: {unmatched}."
-        raise GraphValueError(message, user_location())
+        raise GraphValueError(message)
     return [path for pattern in patterns for path in found[str(pattern)]]
 
 

@@ -11,7 +11,6 @@ from graphls.dataset.readers_files import folder
 from graphls.dataset.readers_images import IMAGES, Images, extensions_of
 from graphls.dataset.transforms.checks import integer, string, type_error, value_error
 from graphls.ir.errors import GraphRuntimeError
-from graphls.source import user_location
 
 
 class ImageFolderSource:
@@ -32,7 +31,7 @@ class ImageFolderSource:
         classes = _classes(directory, class_indexing)
         self._rows = [(path, label) for name, label in classes.items() for path in self._files(directory, name)]
         if not self._rows:
-            raise GraphRuntimeError(f"There are no images in the folders of {directory}.", user_location())
+            raise GraphRuntimeError(f"There are no images in the folders of {directory}.")
 
     def _files(self, directory: str, name: str) -> list[str]:
         with os.scandir(os.path.join(directory, name)) as entries:

@@ -9,7 +9,6 @@ import numpy as np
 
 from graphls.dataset.readers_files import Bytes, Compressed, corrupt, first_of, folder, mapped, usage
 from graphls.ir.errors import GraphRuntimeError
-from graphls.source import user_location
 
 _SIDE = 28
 _CLASSES = 10
@@ -56,7 +55,7 @@ class IdxSource:
         found = [pair for pair in (_paths(directory, prefix) for prefix in wanted) if pair]
         if not found or (part is not None and len(found) < len(wanted)):
             names = " and ".join(f"{prefix}-images-idx3-ubyte" for prefix in wanted)
-            raise GraphRuntimeError(f"There are no MNIST files ({names}) in {directory}.", user_location())
+            raise GraphRuntimeError(f"There are no MNIST files ({names}) in {directory}.")
         self._parts = [_read(*paths) for paths in found]
         self._ends = np.cumsum([len(labels) for _, labels in self._parts])
 
@@ -78,7 +77,7 @@ def _paths(directory: str, prefix: str) -> tuple[str, str] | None:
     if images is None and labels is None:
         return None
     if images is None or labels is None:
-        raise GraphRuntimeError(f"{directory} has no {prefix} {'labels' if images else 'images'}.", user_location())
+        raise GraphRuntimeError(f"{directory} has no {prefix} {'labels' if images else 'images'}.")
     return images, labels
 
 

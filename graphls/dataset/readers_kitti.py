@@ -10,7 +10,6 @@ import numpy as np
 from graphls.dataset.readers_files import corrupt, folder, number_in, text_of, usage
 from graphls.dataset.readers_images import IMAGES, Images
 from graphls.ir.errors import GraphRuntimeError
-from graphls.source import user_location
 
 _FIELDS = 15  # the kind and 14 numbers; results of detectors have a score behind them
 _MOST_OCCLUDED = 255
@@ -60,7 +59,7 @@ def _images(directory: str) -> list[str]:
     names = sorted(os.listdir(directory)) if os.path.isdir(directory) else []
     paths = [os.path.join(directory, name) for name in names if os.path.splitext(name)[1].lower() in IMAGES]
     if not paths:
-        raise GraphRuntimeError(f"There are no images in {directory}.", user_location())
+        raise GraphRuntimeError(f"There are no images in {directory}.")
     return paths
 
 

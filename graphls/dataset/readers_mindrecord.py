@@ -22,7 +22,6 @@ from graphls.dataset.packed_integers import decompressed
 from graphls.dataset.readers_files import corrupt, found_files, inside, mapped
 from graphls.dataset.transforms.checks import type_error
 from graphls.ir.errors import GraphValueError
-from graphls.source import user_location
 
 Array = np.ndarray[Any, Any]
 Place = tuple[int, int]
@@ -189,7 +188,7 @@ class MindRecordSource:
             self.files = _together(paths[0], self.files[0])
         schema = self.files[0].schema
         if any(file.schema != schema for file in self.files):
-            raise GraphValueError(f"The files {paths} have different schemas.", user_location())
+            raise GraphValueError(f"The files {paths} have different schemas.")
         self.columns = sorted(schema) if columns_list is None else _chosen(columns_list, schema, paths[0])
         self._rows = [(file, row) for file in self.files for row in range(len(file))]
 
@@ -217,10 +216,10 @@ def _chosen(columns_list: Any, schema: dict[str, Any], path: str) -> list[str]:
     for number, name in enumerate(columns_list):
         if name not in schema:
             text = f"There is no column {name!r} in {path}, which has {', '.join(sorted(schema))}."
-            raise GraphValueError(text, user_location())
+            raise GraphValueError(text)
         if name in columns_list[:number]:
             text = f"'columns_list': Invalid parameter, duplicate column names are not allowed: {name}."
-            raise GraphValueError(text, user_location())
+            raise GraphValueError(text)
     return list(columns_list)
 
 

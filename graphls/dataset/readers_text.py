@@ -10,7 +10,6 @@ import numpy as np
 
 from graphls.dataset.readers_files import Bytes, corrupt, folder, found_files, mapped, usage
 from graphls.ir.errors import GraphRuntimeError
-from graphls.source import user_location
 
 _NEWLINE = 10
 
@@ -28,7 +27,7 @@ class TextFileSource:
         self._lines = [_lines(data) for data in self._files]
         self._ends = np.cumsum([len(lines) for lines in self._lines], dtype=np.int64).tolist()
         if not len(self):
-            raise GraphRuntimeError(f"There is no line in {dataset_files!r}.", user_location())
+            raise GraphRuntimeError(f"There is no line in {dataset_files!r}.")
 
     def __len__(self) -> int:
         return self._ends[-1] if self._ends else 0

@@ -57,7 +57,8 @@ class TFRecordSource:
         try:
             return dict(_features(content))
         except (GraphValueError, UnicodeDecodeError) as error:
-            raise corrupt(self._paths[file], f"record {index} is no Example: {str(error).rstrip('.')}") from None
+            fault = error.message.rstrip(".") if isinstance(error, GraphValueError) else str(error)
+            raise corrupt(self._paths[file], f"record {index} is no Example: {fault}") from None
 
     def _column(self, path: str, name: str, value: Feature) -> np.ndarray[Any, Any]:
         wanted = self._schema.get(name, {"type": None, "shape": None})

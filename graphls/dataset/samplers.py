@@ -10,7 +10,6 @@ import numpy as np
 
 from graphls.dataset import checks
 from graphls.ir.errors import GraphlsError, GraphTypeError, GraphValueError
-from graphls.source import user_location
 
 Indices = list[int]
 
@@ -30,12 +29,12 @@ class Sampler:
         self.num_samples = checks.optional_integer("num_samples", num_samples, 0) or None
 
     def __iter__(self) -> Iterator[int]:
-        raise GraphTypeError(f"{type(self).__name__} needs a method __iter__ that gives row numbers.", user_location())
+        raise GraphTypeError(f"{type(self).__name__} needs a method __iter__ that gives row numbers.")
 
     def add_child(self, sampler: Any) -> None:
         """Sample from what another sampler chooses; raises GraphValueError where there is a child already."""
         if self.child_sampler is not None:
-            raise GraphValueError("A sampler has one child, and this one has one already.", user_location())
+            raise GraphValueError("A sampler has one child, and this one has one already.")
         self.child_sampler = as_sampler(sampler)
 
     def get_child(self) -> Sampler | None:
@@ -127,7 +126,7 @@ class SubsetSampler(BuiltinSampler):
         super().__init__(num_samples)
         found = [indices] if isinstance(indices, int) else list(indices) if isinstance(indices, Iterable) else None
         if found is None or not all(isinstance(item, (int, np.integer)) and item is not True for item in found):
-            raise GraphTypeError(f"indices are integers, not {indices!r}.", user_location())
+            raise GraphTypeError(f"indices are integers, not {indices!r}.")
         self.indices = [int(item) for item in found]
 
     def available(self, size: int) -> int:
@@ -150,7 +149,7 @@ class IterSampler(Sampler):
     def __init__(self, sampler: Iterable[int], num_samples: int | None = None) -> None:
         super().__init__(num_samples)
         if not isinstance(sampler, Iterable):
-            raise GraphTypeError(f"A sampler is an iterable of row numbers, not {sampler!r}.", user_location())
+            raise GraphTypeError(f"A sampler is an iterable of row numbers, not {sampler!r}.")
         self.sampler = sampler
 
     def __iter__(self) -> Iterator[int]:

@@ -11,7 +11,6 @@ import numpy as np
 from graphls.dataset import checks
 from graphls.dataset.samplers import BuiltinSampler
 from graphls.ir.errors import GraphlsError, GraphTypeError, GraphValueError
-from graphls.source import user_location
 
 
 class DistributedSampler(BuiltinSampler):
@@ -30,9 +29,9 @@ class DistributedSampler(BuiltinSampler):
         self.shuffle = checks.flag("shuffle", shuffle)
         self.offset = checks.integer("offset", offset, -1)
         if shard_id >= num_shards:
-            raise GraphValueError(f"shard_id is below num_shards ({num_shards}), not {shard_id}.", user_location())
+            raise GraphValueError(f"shard_id is below num_shards ({num_shards}), not {shard_id}.")
         if offset > num_shards:
-            raise GraphValueError(f"offset is num_shards ({num_shards}) at most, not {offset}.", user_location())
+            raise GraphValueError(f"offset is num_shards ({num_shards}) at most, not {offset}.")
 
     def _places(self, size: int) -> range:
         """The places of this shard in the shuffled rows, before they begin again."""
@@ -59,12 +58,10 @@ class WeightedRandomSampler(BuiltinSampler):
         try:
             self.weights = np.array(weights, np.float64)
         except (TypeError, ValueError):
-            raise GraphTypeError(f"weights are numbers, not {weights!r}.", user_location()) from None
+            raise GraphTypeError(f"weights are numbers, not {weights!r}.") from None
         total = self.weights.sum()
         if self.weights.ndim != 1 or (self.weights < 0).any() or not (isfinite(total) and total > 0):
-            raise GraphValueError(
-                "weights is a list of numbers of 0 or more, of which one at least is positive.", user_location()
-            )
+            raise GraphValueError("weights is a list of numbers of 0 or more, of which one at least is positive.")
 
     def available(self, size: int) -> int:
         return size if self.replacement else int(np.count_nonzero(self.weights))

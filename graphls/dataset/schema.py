@@ -10,7 +10,6 @@ import numpy as np
 
 from graphls.ir.errors import GraphFileError, GraphlsError, GraphTypeError, GraphValueError
 from graphls.ir.types import as_dtype
-from graphls.source import user_location
 
 
 def column_dtype(value: Any) -> np.dtype[Any] | None:
@@ -24,7 +23,7 @@ def column_dtype(value: Any) -> np.dtype[Any] | None:
     try:
         return as_dtype(value).numpy
     except GraphlsError as error:
-        raise GraphTypeError(str(error), user_location()) from None
+        raise GraphTypeError(error.message) from None
 
 
 class Schema:
@@ -40,7 +39,7 @@ class Schema:
     def add_column(self, name: str, de_type: Any, shape: list[int] | None = None) -> None:
         """Add a column; raises GraphTypeError for a name or a dtype of another kind."""
         if not isinstance(name, str):
-            raise GraphTypeError(f"The name of a column is a string, not {name!r}.", user_location())
+            raise GraphTypeError(f"The name of a column is a string, not {name!r}.")
         self.columns.append({"name": name, "type": column_dtype(de_type), "shape": shape})
 
     def parse_columns(self, columns: Any) -> None:
@@ -48,18 +47,16 @@ class Schema:
         if isinstance(columns, dict):
             columns = [{"name": name, **entry} for name, entry in columns.items()]
         if not isinstance(columns, list):
-            raise GraphTypeError(f"columns is a list or a dict, not {columns!r}.", user_location())
+            raise GraphTypeError(f"columns is a list or a dict, not {columns!r}.")
         for entry in columns:
             if not isinstance(entry, dict) or "name" not in entry or "type" not in entry:
-                raise GraphValueError(
-                    f"A column of a schema has a name and a type, and {entry!r} has not.", user_location()
-                )
+                raise GraphValueError(f"A column of a schema has a name and a type, and {entry!r} has not.")
             self.add_column(entry["name"], entry["type"], entry.get("shape"))
 
     def from_json(self, json_obj: dict[str, Any]) -> None:
         """Read `columns`, and `datasetType` and `numRows` where they are."""
         if not isinstance(json_obj, dict) or "columns" not in json_obj:
-            raise GraphValueError("A schema has the key 'columns'.", user_location())
+            raise GraphValueError("A schema has the key 'columns'.")
         self.dataset_type = json_obj.get("datasetType", "")
         self.num_rows = json_obj.get("numRows")
         self.parse_columns(json_obj["columns"])
@@ -99,13 +96,13 @@ def as_schema(schema: Any) -> Schema:
         return schema
     if isinstance(schema, (str, Path)):
         return Schema(str(schema))
-    raise GraphTypeError(f"schema is a Schema or the path of one, not {schema!r}.", user_location())
+    raise GraphTypeError(f"schema is a Schema or the path of one, not {schema!r}.")
 
 
 def _read(path: str) -> Any:
     try:
         return json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
-        raise GraphFileError(f"The schema file {path!r} cannot be read: {error}.", user_location()) from None
+        raise GraphFileError(f"The schema file {path!r} cannot be read: {error}.") from None
     except (ValueError, RecursionError) as error:
-        raise GraphValueError(f"The schema file {path!r} is not JSON: {error}.", user_location()) from None
+        raise GraphValueError(f"The schema file {path!r} is not JSON: {error}.") from None

@@ -12,7 +12,6 @@ import numpy as np
 
 from graphls.dataset.values import NUMBERS, Array, Row, as_array, row_of, stacked
 from graphls.ir.errors import GraphlsError, GraphTypeError
-from graphls.source import user_location
 
 Plain = np.ndarray
 ITEMS, FUNCTION, ITERABLE = "random access", "generator function", "iterable"
@@ -29,7 +28,6 @@ def kind_of(source: Any) -> str:
     raise GraphTypeError(
         "The source of GeneratorDataset has __getitem__ and __len__, or is a generator function or an iterable, and is "
         f"of type {type(source).__name__}.",
-        user_location(),
     )
 
 

@@ -15,7 +15,6 @@ from graphls.dataset.randomness import Key
 from graphls.dataset.run import Run
 from graphls.dataset.values import Row
 from graphls.ir.errors import GraphRuntimeError, GraphValueError
-from graphls.source import user_location
 
 DEAL = 2**32 - 1
 """The number of the node that deals rows out: the same for every pipeline that reads a part."""
@@ -74,15 +73,13 @@ def _counts(sizes: Sequence[Any], total: int) -> list[int]:
     if all(isinstance(size, int) and not isinstance(size, bool) for size in sizes):
         counts = [checks.integer("Each of sizes", size, 1) for size in sizes]
         if sum(counts) != total:
-            raise GraphRuntimeError(
-                f"Sum of split sizes {sum(counts)} is not equal to dataset size {total}.", user_location()
-            )
+            raise GraphRuntimeError(f"Sum of split sizes {sum(counts)} is not equal to dataset size {total}.")
         return counts
     if not all(isinstance(size, float) and 0 < size < 1 for size in sizes):
-        raise GraphValueError(f"sizes are row counts, or fractions between 0 and 1, not {sizes!r}.", user_location())
+        raise GraphValueError(f"sizes are row counts, or fractions between 0 and 1, not {sizes!r}.")
     if not isclose(sum(sizes), 1):
         message = f"sizes is a list of float, but the percentages do not sum up to 1: {sizes}."
-        raise GraphValueError(message, user_location())
+        raise GraphValueError(message)
     return _rounded(sizes, total)
 
 
@@ -95,7 +92,5 @@ def _rounded(fractions: Sequence[float], total: int) -> list[int]:
             counts[place] += rest
             rest = 0
     if rest or 0 in counts:
-        raise GraphValueError(
-            f"A split of {total} rows into {list(fractions)} has a part without rows.", user_location()
-        )
+        raise GraphValueError(f"A split of {total} rows into {list(fractions)} has a part without rows.")
     return counts

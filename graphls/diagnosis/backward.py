@@ -17,7 +17,6 @@ from graphls.passes.dce import Dce
 from graphls.passes.rescale import Rescale, outer_gradients
 from graphls.passes.rewrite import definers
 from graphls.passes.widen import Widen
-from graphls.source import user_location
 
 SUMS = ("add", "depend", "reshape")
 """What gradients of several uses are joined by, after their casts."""
@@ -48,7 +47,7 @@ class Backward:
         found = gradients(traced)
         if not found:
             message = "This step takes no gradients of parameters, or only inside of branches."
-            raise GraphValueError(message, user_location())
+            raise GraphValueError(message)
         wanted = tuple(v for values in found.values() for v in values)
         named = traced.replace(name=f"{traced.name}_gradients", outputs=wanted)
         made = Pipeline((Rescale(), *pipeline.passes)).run(named, keep=False, source="trace").graph

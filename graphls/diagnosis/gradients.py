@@ -15,7 +15,6 @@ from graphls.ir.errors import GraphKeyError
 from graphls.ir.registry import nearest
 from graphls.ir.types import DType
 from graphls.plain import shown
-from graphls.source import user_location
 from graphls.tables import Table
 
 Array = np.ndarray[Any, Any]
@@ -76,7 +75,7 @@ class GradientRanges(Sequence[GradientRange]):
         found = [r for r in self.ranges if r.name == index]
         if not found:
             near = nearest(index, (r.name for r in self.ranges))
-            raise GraphKeyError(f"There is no gradient of {index!r}{near}.", user_location())
+            raise GraphKeyError(f"There is no gradient of {index!r}{near}.")
         return found[0]
 
     def __len__(self) -> int:

@@ -9,7 +9,6 @@ from typing import Any
 from graphls.diagnosis.regimes import RegimeChange, Regimes
 from graphls.diagnosis.report import History, StepReport, is_loss_scale_tuple
 from graphls.ir.errors import GraphTypeError, GraphValueError
-from graphls.source import user_location
 
 
 class LossScaleMonitor:
@@ -45,13 +44,12 @@ class LossScaleMonitor:
     ) -> None:
         for name, count in {"look_every": look_every, "settled_after": settled_after, "patience": patience}.items():
             if not isinstance(count, int) or count < 1:
-                raise GraphValueError(f"{name!r} is an integer of 1 or more, not {count!r}.", user_location())
+                raise GraphValueError(f"{name!r} is an integer of 1 or more, not {count!r}.")
         types = getattr(step, "output_types", None)
         if types is None or not is_loss_scale_tuple(types):
             raise GraphTypeError(
                 "A LossScaleMonitor takes a compiled step that returns (loss, overflow, scale, ...): give it what "
                 "graphls.compile makes of a TrainOneStepWithLossScaleCell.",
-                user_location(),
             )
         self.compiled = step
         self.look_every, self.tell = look_every, tell

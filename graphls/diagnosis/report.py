@@ -9,7 +9,6 @@ from graphls.diagnosis.ranges import power
 from graphls.html import Page
 from graphls.ir.errors import GraphTypeError
 from graphls.ir.types import bool_
-from graphls.source import user_location
 
 
 class History:
@@ -46,7 +45,6 @@ class StepReport:
             raise GraphTypeError(
                 "A StepReport takes what a step with loss scaling returns, a tuple: the loss, a bool for the overflow "
                 "and the scale, then anything.",
-                user_location(),
             )
         self.outputs = outputs
         self._history = history or History()

@@ -23,7 +23,7 @@ from graphls.ir.errors import GraphMemoryError, GraphTypeError, GraphValueError
 from graphls.ir.registry import nearest
 from graphls.ir.types import as_dtype, float32
 from graphls.primitives.primitive import MOST_ELEMENTS
-from graphls.source import checked, user_location
+from graphls.source import checked
 from graphls.tensor import Tensor
 
 __all__ = [
@@ -84,24 +84,22 @@ def initializer(init: Any, shape: Any = None, dtype: Any = float32) -> Tensor:
     if isinstance(init, (int, float)):
         init = Constant(init)
     if not isinstance(init, Initializer):
-        raise GraphTypeError(f"{init!r} is not a name, number, tensor or Initializer.", user_location())
+        raise GraphTypeError(f"{init!r} is not a name, number, tensor or Initializer.")
     sizes = (shape,) if isinstance(shape, int) else tuple(shape)
     if math.prod(sizes) >= MOST_ELEMENTS:
-        raise GraphMemoryError(f"No memory holds a tensor of the shape {sizes}; give smaller sizes.", user_location())
+        raise GraphMemoryError(f"No memory holds a tensor of the shape {sizes}; give smaller sizes.")
     return checked(lambda: Tensor(init(sizes).astype(as_dtype(dtype).numpy)))
 
 
 def _given(init: Any, shape: Any, dtype: Any) -> Tensor:
     tensor = Tensor(np.array(init), dtype)
     if shape is not None and tensor.shape != tuple(shape):
-        raise GraphValueError(
-            f"The initial values have the shape {tensor.shape} and must have {tuple(shape)}.", user_location()
-        )
+        raise GraphValueError(f"The initial values have the shape {tensor.shape} and must have {tuple(shape)}.")
     return tensor
 
 
 def _named(name: str) -> Initializer:
     found = _BY_NAME.get(name.lower())
     if found is None:
-        raise GraphValueError(f"There is no initializer {name!r}{nearest(name, _BY_NAME)}.", user_location())
+        raise GraphValueError(f"There is no initializer {name!r}{nearest(name, _BY_NAME)}.")
     return found()

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from graphls.ir.errors import GraphTypeError, GraphValueError
-from graphls.source import user_location
 
 Array = np.ndarray[Any, Any]
 Shape = tuple[int, ...]
@@ -30,7 +29,7 @@ class Initializer:
 
     def _initialize(self, arr: Array) -> None:
         message = f"{type(self).__name__} defines neither _initialize(array) nor __call__(shape); add one of them."
-        raise GraphTypeError(message, user_location())
+        raise GraphTypeError(message)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in vars(self).items())})"
@@ -47,7 +46,7 @@ def fans(shape: Shape) -> tuple[int, int]:
 def number(name: str, argument: str, value: Any) -> float:
     """A number; raises GraphTypeError otherwise."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise GraphTypeError(f"For {name!r}, the {argument!r} must be a number, but got {value!r}.", user_location())
+        raise GraphTypeError(f"For {name!r}, the {argument!r} must be a number, but got {value!r}.")
     return value
 
 
@@ -55,8 +54,7 @@ def one_of(name: str, argument: str, value: Any, known: tuple[str, ...]) -> str:
     """One of some words; raises GraphValueError otherwise."""
     if value not in known:
         listed = ", ".join(map(repr, known))
-        raise GraphValueError(f"For {name!r}, the {argument!r} must be one of {listed}, but got {value!r}.",
-                              user_location())  # fmt: skip
+        raise GraphValueError(f"For {name!r}, the {argument!r} must be one of {listed}, but got {value!r}.")
     return str(value)
 
 
@@ -64,4 +62,4 @@ def require_rank(name: str, shape: Shape, ranks: tuple[int, ...]) -> None:
     """Raise GraphValueError for a shape of another rank."""
     if len(shape) not in ranks:
         listed = " or ".join(map(str, ranks))
-        raise GraphValueError(f"The initializer {name} takes a shape of rank {listed}, not {shape}.", user_location())
+        raise GraphValueError(f"The initializer {name} takes a shape of rank {listed}, not {shape}.")

@@ -9,7 +9,6 @@ import numpy as np
 from graphls.initializer.base import Array, Initializer, Shape, fans, number, one_of
 from graphls.ir.errors import GraphValueError
 from graphls.random import generator
-from graphls.source import user_location
 
 
 class Normal(Initializer):
@@ -33,7 +32,7 @@ class TruncatedNormal(Initializer):
             number("TruncatedNormal", name, value)
         if b - a < 0.1 or a > 3 or b < -3:
             raise GraphValueError(
-                f"For 'TruncatedNormal', [a, b] must hold numbers that are drawn, but got [{a}, {b}].", user_location()
+                f"For 'TruncatedNormal', [a, b] must hold numbers that are drawn, but got [{a}, {b}]."
             )
         self.sigma, self.mean, self.a, self.b = sigma, mean, a, b
 
@@ -113,7 +112,7 @@ class VarianceScaling(Initializer):
         self, scale: float = 1.0, mode: str = "fan_in", distribution: str = "truncated_normal"
     ) -> None:
         if number("VarianceScaling", "scale", scale) <= 0:
-            raise GraphValueError(f"For 'VarianceScaling', the 'scale' must be > 0, but got {scale}.", user_location())
+            raise GraphValueError(f"For 'VarianceScaling', the 'scale' must be > 0, but got {scale}.")
         known = ("truncated_normal", "untruncated_normal", "normal", "uniform")
         self.scale = scale
         self.mode = one_of("VarianceScaling", "mode", mode, ("fan_in", "fan_out", "fan_avg"))

@@ -10,7 +10,6 @@ import numpy as np
 from graphls.initializer.base import Array, Initializer, Shape, number, require_rank
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.random import generator
-from graphls.source import user_location
 
 
 class Constant(Initializer):
@@ -71,8 +70,7 @@ class Sparse(Initializer):
 
     def __init__(self, sparsity: float, sigma: float = 0.01) -> None:
         if not 0 <= number("Sparse", "sparsity", sparsity) <= 1:
-            raise GraphValueError(f"For 'Sparse', the 'sparsity' must be in [0, 1], but got {sparsity}.",
-                                  user_location())  # fmt: skip
+            raise GraphValueError(f"For 'Sparse', the 'sparsity' must be in [0, 1], but got {sparsity}.")  # fmt: skip
         self.sparsity, self.sigma = sparsity, number("Sparse", "sigma", sigma)
 
     def __call__(self, shape: Shape) -> Array:
@@ -91,15 +89,15 @@ class Dirac(Initializer):
 
     def __init__(self, groups: int = 1) -> None:
         if isinstance(groups, bool) or not isinstance(groups, int):
-            raise GraphTypeError(f"For 'Dirac', the 'groups' must be int, but got {groups!r}.", user_location())
+            raise GraphTypeError(f"For 'Dirac', the 'groups' must be int, but got {groups!r}.")
         if groups < 1:
-            raise GraphValueError(f"For 'Dirac', the 'groups' must be > 0, but got {groups}.", user_location())
+            raise GraphValueError(f"For 'Dirac', the 'groups' must be > 0, but got {groups}.")
         self.groups = groups
 
     def __call__(self, shape: Shape) -> Array:
         require_rank("Dirac", shape, (3, 4, 5))
         if shape[0] % self.groups:
-            raise GraphValueError(f"{shape[0]} outputs do not make {self.groups} groups.", user_location())
+            raise GraphValueError(f"{shape[0]} outputs do not make {self.groups} groups.")
         values, centre = np.zeros(shape), tuple(n // 2 for n in shape[2:])
         each = shape[0] // self.groups
         for group in range(self.groups):

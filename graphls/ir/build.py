@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from graphls.ir.errors import GraphAttributeError, GraphKeyError, GraphlsError
-from graphls.ir.graph import Graph, Location, Node, Value, walk
+from graphls.ir.graph import Graph, Node, Value, walk
+from graphls.ir.location import Location
 from graphls.ir.registry import Operation, lookup
 from graphls.ir.types import DType, Type, as_dtype, type_of
 
@@ -89,9 +90,7 @@ class Builder:
         try:
             return operation.result_types(tuple(v.type for v in inputs), attrs, regions)
         except GraphlsError as error:
-            if error.location is None and self.loc is not None:
-                raise type(error)(str(error), self.loc) from None
-            raise
+            raise error.at(self.loc) from None
 
     def append(self, node: Node) -> None:
         """Append a finished node as it is."""

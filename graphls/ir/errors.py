@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import Any, ClassVar, TypeVar
 
-if TYPE_CHECKING:
-    from graphls.ir.graph import Location
+from graphls.ir.location import Location, user_location
+
+Self = TypeVar("Self", bound="GraphlsError")
 
 
 def visible(text: str) -> str:
@@ -18,16 +19,33 @@ def visible(text: str) -> str:
 class GraphlsError(Exception):
     """One sentence about a fault, the user's file and line where there is one, and what to do.
 
-    `location` is the user's line the fault belongs to, or None. What a message shows of an object, such as an array,
-    is brought into one line, and characters that a terminal would obey are shown as their escapes.
+    `location` is the user's line that the fault belongs to: the one that is given, or the one that is running, or None
+    where no code of a user runs. What a message shows of an object, such as an array, is brought into one line, and
+    characters that a terminal would obey are shown as their escapes. `has_text` is for messages of several lines, which
+    say themselves where the fault is.
     """
 
     has_text: ClassVar[bool] = False
 
     def __init__(self, message: str, location: Location | None = None) -> None:
-        self.location = location
-        message = message if self.has_text else " ".join(message.split())
-        super().__init__(visible(f"{message} ({location})" if location else message))
+        self.is_found = location is None
+        self.location = location if location or self.has_text else user_location()
+        self.message = message if self.has_text else " ".join(message.split())
+        super().__init__(visible(f"{self.message} ({self.location})" if self.location else self.message))
+
+    def at(self: Self, location: Location | None) -> Self:
+        """The same error at another line, unless it was given one or there is no other."""
+        return type(self)(self.message, location) if self.is_found and location is not None else self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """In another process the line stays what it is here."""
+        return _restored, (type(self), self.args, self.__dict__)
+
+
+def _restored(kind: type[GraphlsError], args: tuple[Any, ...], state: dict[str, Any]) -> GraphlsError:
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(state)
+    return error
 
 
 class GraphTypeError(GraphlsError, TypeError):

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from graphls.ir.errors import GraphKeyError
+from graphls.ir.location import Location
 from graphls.ir.registry import Operation, nearest
 from graphls.ir.types import Type
 
@@ -18,17 +19,6 @@ if TYPE_CHECKING:
     from graphls.ir.diff import Difference
 
 PHASES = ("forward", "backward", "check", "update")
-
-
-@dataclass(frozen=True, slots=True)
-class Location:
-    """A line of a user's file."""
-
-    file: str
-    line: int
-
-    def __str__(self) -> str:
-        return f"{self.file}:{self.line}"
 
 
 class Value:

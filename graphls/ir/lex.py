@@ -6,7 +6,7 @@ import re
 from typing import NamedTuple
 
 from graphls.ir.errors import GraphSyntaxError, visible
-from graphls.ir.graph import Location
+from graphls.ir.location import Location
 from graphls.ir.text import parse_metadata
 
 _TOKENS = re.compile(

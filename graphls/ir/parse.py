@@ -126,7 +126,7 @@ class _Parser(Cursor):
         try:
             return parse_type(token.text)
         except GraphValueError as error:
-            raise self.error(str(error).rstrip("."), token.position) from None
+            raise self.error(error.message.rstrip("."), token.position) from None
 
     def use(self) -> Value:
         written = self.token("value")
@@ -176,7 +176,7 @@ class _Parser(Cursor):
         try:
             return lookup(word.text)
         except GraphKeyError as error:
-            raise self.error(str(error).rstrip("."), word.position) from None
+            raise self.error(error.message.rstrip("."), word.position) from None
 
     def after(self) -> tuple[Value, ...]:
         if not self.take("after"):
@@ -269,7 +269,7 @@ class _Parser(Cursor):
         try:
             return build_array(kind, content)
         except GraphValueError as error:
-            raise self.error(str(error).rstrip("."), position) from None
+            raise self.error(error.message.rstrip("."), position) from None
 
 
 _HIDDEN = Value("", TOKEN)

@@ -11,7 +11,8 @@ import numpy as np
 
 from graphls.ir.arrays import dump_array
 from graphls.ir.errors import GraphTypeError
-from graphls.ir.graph import Graph, Location, Node, Value, Write
+from graphls.ir.graph import Graph, Node, Value, Write
+from graphls.ir.location import Location
 from graphls.ir.types import DType
 
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_.]+")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from itertools import chain
 
 from graphls.ir.errors import GraphlsError, VerifyError
-from graphls.ir.graph import PHASES, Graph, Location, Node, Value, needs, walk
+from graphls.ir.graph import PHASES, Graph, Node, Value, needs, walk
+from graphls.ir.location import Location
 from graphls.ir.text import lines, reference
 from graphls.ir.types import TOKEN
 
@@ -152,7 +153,7 @@ class _Verifier:
         try:
             inferred = node.primitive.result_types(tuple(v.type for v in node.inputs), node.attrs, node.regions)
         except GraphlsError as error:
-            raise fault(self.graph, node, str(error).rstrip(".")) from None
+            raise fault(self.graph, node, error.message.rstrip(".")) from None
         except Exception as error:  # a type rule may fail in any way on attributes that it does not expect
             text = f"{node.primitive.name} does not take these operands and attributes ({error!r})"
             raise fault(self.graph, node, text) from error

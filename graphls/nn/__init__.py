@@ -66,6 +66,5 @@ def __getattr__(name: str) -> _Any:
         raise AttributeError(name)
     from graphls.habits import PACKAGE, instead
     from graphls.ir.errors import GraphAttributeError
-    from graphls.source import user_location
 
-    raise GraphAttributeError(f"graphls.nn has no {name!r}{instead(name, PACKAGE, __all__)}.", user_location())
+    raise GraphAttributeError(f"graphls.nn has no {name!r}{instead(name, PACKAGE, __all__)}.")

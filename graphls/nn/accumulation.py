@@ -14,7 +14,6 @@ from graphls.nn.checks import positive_int
 from graphls.nn.optimizers import states_like
 from graphls.ops.operands import state_of
 from graphls.parameter import Parameter
-from graphls.source import user_location
 from graphls.tensor import Tensor, is_tensor
 from graphls.tree import leaves, map_leaves, rebuild, structure
 
@@ -32,7 +31,7 @@ class GradAccumulationCell(Cell):
     def __init__(self, network: Cell, micro_size: int) -> None:
         super().__init__(auto_prefix=False)
         if not isinstance(network, Cell):
-            raise GraphTypeError(f"GradAccumulationCell takes a cell, not {network!r}.", user_location())
+            raise GraphTypeError(f"GradAccumulationCell takes a cell, not {network!r}.")
         self.network = network
         self.micro_size = positive_int("GradAccumulationCell", "micro_size", micro_size)
 
@@ -51,7 +50,6 @@ class GradAccumulationCell(Cell):
             raise GraphValueError(
                 f"For 'GradAccumulationCell', an input of shape {x.shape} cannot be split into {self.micro_size} parts "
                 "along its first axis; take a batch that the micro_size divides.",
-                user_location(),
             )
         size = x.shape[0] // self.micro_size
         return x[number * size : (number + 1) * size]
@@ -60,7 +58,7 @@ class GradAccumulationCell(Cell):
 def _sum(first: Any, second: Any) -> Any:
     """Two nests of outputs as one, whose tensors are added."""
     if structure(first) != structure(second):
-        raise GraphValueError("A network must give every part of a batch as many outputs.", user_location())
+        raise GraphValueError("A network must give every part of a batch as many outputs.")
     pairs = zip(leaves(first), leaves(second), strict=True)
     return rebuild(first, [ops.add(a, b) if is_tensor(a) else a for a, b in pairs])
 

@@ -33,7 +33,6 @@ from graphls.nn.activations_smooth import (
     Tanhshrink,
 )
 from graphls.nn.cell import Cell
-from graphls.source import user_location
 from graphls.tensor import Tensor
 
 __all__ = ["GELU", "LogSoftmax", "ReLU", "SiLU", "Sigmoid", "Softmax", "Tanh", "get_activation"]
@@ -136,10 +135,8 @@ def get_activation(activation: Any) -> Cell | None:
     """
     if isinstance(activation, str):
         if activation not in _BY_NAME:
-            raise GraphKeyError(
-                f"There is no activation {activation!r}{nearest(activation, _BY_NAME)}.", user_location()
-            )
+            raise GraphKeyError(f"There is no activation {activation!r}{nearest(activation, _BY_NAME)}.")
         return _BY_NAME[activation]()
     if activation is not None and not isinstance(activation, Cell):
-        raise GraphTypeError(f"An activation is a name or a cell, not {activation!r}.", user_location())
+        raise GraphTypeError(f"An activation is a name or a cell, not {activation!r}.")
     return activation

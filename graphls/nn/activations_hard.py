@@ -13,7 +13,6 @@ from graphls.nn.cell import Cell
 from graphls.nn.checks import positive_int
 from graphls.ops.activations import check_slopes
 from graphls.parameter import Parameter
-from graphls.source import user_location
 from graphls.tensor import Tensor
 
 __all__ = [
@@ -51,7 +50,7 @@ class PReLU(Cell):
         shape = (positive_int("PReLU", "channel", channel),)
         if isinstance(w, str):
             message = "For 'PReLU', the 'w' only supported float, list and tensor, but got str."
-            raise GraphTypeError(message, user_location())
+            raise GraphTypeError(message)
         self.w = Parameter(initializer(np.asarray(w) if isinstance(w, list) else w, shape), name="a")
 
     def construct(self, x: Any) -> Tensor:

@@ -17,7 +17,6 @@ from graphls.nn.recurrent_gates import linear
 from graphls.ops.operands import apply, tensor_of
 from graphls.ops.random import check_probability
 from graphls.parameter import Parameter
-from graphls.source import user_location
 from graphls.tensor import Symbol, Tensor
 
 __all__ = ["MultiheadAttention"]
@@ -52,7 +51,7 @@ class MultiheadAttention(Cell):
         self.num_heads = positive_int(name, "num_heads", num_heads)
         if embed_dim % num_heads:
             text = f"For {name!r}, the 'embed_dim' {embed_dim} must be divisible by the 'num_heads' {num_heads}."
-            raise GraphValueError(text, user_location())
+            raise GraphValueError(text)
         check_probability(name, dropout)
         self.dropout = float(dropout)
         self.kdim = positive_int(name, "kdim", embed_dim if kdim is None else kdim)
@@ -113,15 +112,15 @@ class MultiheadAttention(Cell):
         sizes = {"query": (query, self.embed_dim), "key": (key, self.kdim), "value": (value, self.vdim)}
         for name, (x, size) in sizes.items():
             if not x.dtype.is_float:
-                raise GraphTypeError(f"The {name} of MultiheadAttention holds floats, not {x.type}.", user_location())
+                raise GraphTypeError(f"The {name} of MultiheadAttention holds floats, not {x.type}.")
             if x.ndim not in (2, 3) or x.ndim != query.ndim or x.shape[-1] != size:
                 text = f"The {name} of MultiheadAttention has rank 2 or 3, as all, and {size} features, not {x.type}."
-                raise GraphValueError(text, user_location())
+                raise GraphValueError(text)
         batch = 0 if self.batch_first else 1
         if key.shape[:-1] != value.shape[:-1] or (query.ndim == 3 and key.shape[batch] != query.shape[batch]):
             types = f"{query.type}, {key.type} and {value.type}"
             text = f"MultiheadAttention takes a value for each key, and one batch for all, not {types}."
-            raise GraphValueError(text, user_location())
+            raise GraphValueError(text)
 
     def _projected(self, *given: Tensor) -> tuple[Tensor, ...]:
         """Query, key and value in (N, length, embed_dim) behind their weights; one product where they are the same."""

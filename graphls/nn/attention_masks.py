@@ -9,7 +9,6 @@ from graphls import ops
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import DType
 from graphls.ops.operands import tensor_of
-from graphls.source import user_location
 from graphls.tensor import Tensor
 
 Shapes = dict[tuple[int, ...], tuple[int, ...]]
@@ -37,13 +36,11 @@ def _as_added(mask: Tensor, name: str, dtype: DType) -> Tensor:
     if mask.dtype.kind == "bool":
         return ops.where(mask, ops.full((), -math.inf, dtype=dtype), ops.zeros((), dtype))
     if not mask.dtype.is_float:
-        raise GraphTypeError(f"The {name} holds bools, or floats that are added, not {mask.type}.", user_location())
+        raise GraphTypeError(f"The {name} holds bools, or floats that are added, not {mask.type}.")
     return ops.cast(mask, dtype)
 
 
 def _reshaped(mask: Tensor, name: str, shapes: Shapes) -> Tensor:
     if mask.shape not in shapes:
-        raise GraphValueError(
-            f"The {name} has shape {' or '.join(map(str, shapes))} here, not {mask.shape}.", user_location()
-        )
+        raise GraphValueError(f"The {name} has shape {' or '.join(map(str, shapes))} here, not {mask.shape}.")
     return ops.reshape(mask, shapes[mask.shape])

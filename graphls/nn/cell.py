@@ -18,7 +18,6 @@ from graphls.nn.cell_hooks import Hooks
 from graphls.nn.cell_settings import Settings
 from graphls.nn.checks import boolean
 from graphls.parameter import Parameter, ParameterTuple
-from graphls.source import checked, user_location
 from graphls.surroundings import PLAIN
 from graphls.tensor import Tensor
 
@@ -102,7 +101,7 @@ class Cell(Settings, Hooks):
     def _unmade(self) -> GraphAttributeError:
         """The error for a cell that lacks what `super().__init__()` makes."""
         message = f"Call super().__init__() first in the __init__ of {type(self).__name__}."
-        return GraphAttributeError(message, user_location())
+        return GraphAttributeError(message)
 
     def _holds(self, name: str) -> bool:
         return isinstance(self._params.get(name), Parameter)
@@ -113,7 +112,6 @@ class Cell(Settings, Hooks):
             raise GraphTypeError(
                 f"Parameter {name!r} already exists in network, can not assign this type: {type(value).__name__}; "
                 "use set_data.",
-                user_location(),
             )
         from graphls.ops.state import assign
 
@@ -148,7 +146,7 @@ class Cell(Settings, Hooks):
     def insert_child_to_cell(self, child_name: str, child_cell: Cell) -> None:
         """Make a cell part of this one under an attribute name."""
         if not isinstance(child_cell, Cell):
-            raise GraphTypeError(f"{child_name!r} must be a Cell, not {type(child_cell).__name__}.", user_location())
+            raise GraphTypeError(f"{child_name!r} must be a Cell, not {type(child_cell).__name__}.")
         self._cells[child_name] = child_cell
         self.__dict__[child_name] = child_cell
         child_cell.__dict__["_scope_name"] = child_name
@@ -158,7 +156,7 @@ class Cell(Settings, Hooks):
 
     def __delattr__(self, name: str) -> None:
         if name not in self.__dict__:
-            raise GraphAttributeError(f"The {type(self).__name__!r} object has no attribute {name!r}.", user_location())
+            raise GraphAttributeError(f"The {type(self).__name__!r} object has no attribute {name!r}.")
         self._params.pop(name, None)
         self._cells.pop(name, None)
         del self.__dict__[name]
@@ -167,9 +165,7 @@ class Cell(Settings, Hooks):
     def __getattr__(self, name: str) -> Any:
         is_made = "_auto_prefix" in self.__dict__
         advice = instead(name, self._habits, ()) if is_made else "; call super().__init__() first"
-        raise GraphAttributeError(
-            f"The {type(self).__name__!r} object has no attribute {name!r}{advice}.", user_location()
-        )
+        raise GraphAttributeError(f"The {type(self).__name__!r} object has no attribute {name!r}{advice}.")
 
     def __getstate__(self) -> dict[str, Any]:
         """What a copy takes over: everything but the compiled steps."""
@@ -268,9 +264,9 @@ class Cell(Settings, Hooks):
         Float inputs and parameters are cast where the cell uses them; parameters keep their dtype, and the
         result is not cast back. Raises GraphValueError for any other dtype.
         """
-        dtype = checked(as_dtype, dst_type)
+        dtype = as_dtype(dst_type)
         if dtype not in (float16, bfloat16, float32):
-            raise GraphValueError(f"to_float takes float16, bfloat16 or float32, not {dtype!r}.", user_location())
+            raise GraphValueError(f"to_float takes float16, bfloat16 or float32, not {dtype!r}.")
         for _, cell in self.cells_and_names():
             cell.__dict__["_float_type"] = dtype
         Configuration.note_change()
@@ -309,7 +305,7 @@ class Cell(Settings, Hooks):
         """What the cell computes; every cell defines it."""
         advice = "; rename its forward" if hasattr(type(self), "forward") else ""
         message = f"The 'construct' method of {type(self).__name__} is not defined{advice}."
-        raise GraphAttributeError(message, user_location())
+        raise GraphAttributeError(message)
 
     def __call__(self, *args: Any, **options: Any) -> Any:
         if "_auto_prefix" not in self.__dict__:
@@ -353,7 +349,7 @@ def _check_keyword(cls: type[Cell], name: str) -> None:
     parameters = inspect.signature(cls.__init__).parameters
     if name not in parameters and all(p.kind is not p.VAR_KEYWORD for p in parameters.values()):
         message = f"{cls.__name__} takes no argument {name!r}: {KEYWORDS[name]}."
-        raise GraphTypeError(message, user_location())
+        raise GraphTypeError(message)
 
 
 @lru_cache(maxsize=4096)
@@ -388,6 +384,5 @@ def _bound_arguments(
             f"For 'Cell', the function construct requires {required} positional argument and {optional} default "
             f"argument, total {len(parameters)}, but got {len(args) + len(options)}; "
             f"it is {type(cell).__name__}.construct{signature}.",
-            user_location(),
         ) from None
     return bound.args[1:], bound.kwargs

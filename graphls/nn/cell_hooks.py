@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from graphls import dispatch
 from graphls.ir.errors import GraphTypeError, GraphValueError
-from graphls.source import user_location
 from graphls.tensor import is_tensor
 from graphls.tree import leaves, rebuild
 
@@ -82,7 +81,6 @@ class _Unread(tuple[Any, ...]):
         raise GraphValueError(
             "A backward hook has the gradients of the inputs; read those of the outputs in a "
             "register_backward_pre_hook.",
-            user_location(),
         )
 
     __iter__ = __getitem__  # type: ignore[assignment]
@@ -90,7 +88,7 @@ class _Unread(tuple[Any, ...]):
 
 def _registered(cell: Any, kind: str, hook: Any, is_first: bool, with_options: bool) -> HookHandle:
     if not callable(hook):
-        raise GraphTypeError(f"A hook of a cell is a function, not {hook!r}.", user_location())
+        raise GraphTypeError(f"A hook of a cell is a function, not {hook!r}.")
     table: dict[str, dict[int, Any]] = cell.__dict__.setdefault("_hooks", {kind: {} for kind in KINDS})
     hooks = table[kind]
     key = max((*hooks, *hooks), default=0) + 1

@@ -6,7 +6,6 @@ import math
 from typing import Any
 
 from graphls.ir.errors import GraphTypeError, GraphValueError
-from graphls.source import user_location
 
 
 def _is_number(value: Any) -> bool:
@@ -21,7 +20,6 @@ def _no_number(cell: str, name: str, value: Any) -> GraphTypeError:
     kind = type(value).__name__
     return GraphTypeError(
         f"For {cell!r}, the type of {name!r} should be 'float', but got type {kind!r}: {value!r} is no number.",
-        user_location(),
     )
 
 
@@ -29,9 +27,9 @@ def positive_int(cell: str, name: str, value: Any) -> int:
     """An integer of 1 or more; raises GraphTypeError or GraphValueError otherwise."""
     text = f"For {cell!r}, the {name!r} must be int and must > 0, but got {_described(value)}."
     if isinstance(value, bool) or not isinstance(value, int):
-        raise GraphTypeError(text, user_location())
+        raise GraphTypeError(text)
     if value < 1:
-        raise GraphValueError(text, user_location())
+        raise GraphValueError(text)
     return value
 
 
@@ -39,9 +37,9 @@ def not_negative(cell: str, name: str, value: Any) -> float:
     """A number of 0 or more as a float; raises GraphTypeError or GraphValueError otherwise."""
     text = f"For {cell!r}, the {name!r} must be float and must >= 0, but got {_described(value)}."
     if not _is_number(value):
-        raise GraphTypeError(text, user_location())
+        raise GraphTypeError(text)
     if not value >= 0 or math.isinf(value):
-        raise GraphValueError(text, user_location())
+        raise GraphValueError(text)
     return float(value)
 
 
@@ -50,7 +48,7 @@ def positive(cell: str, name: str, value: Any) -> float:
     if not _is_number(value):
         raise _no_number(cell, name, value)
     if not 0 < value < math.inf:
-        raise GraphValueError(f"For {cell!r}, the {name!r} must be greater than 0, but got {value!r}.", user_location())
+        raise GraphValueError(f"For {cell!r}, the {name!r} must be greater than 0, but got {value!r}.")
     return float(value)
 
 
@@ -68,7 +66,7 @@ def _float_with(cell: str, name: str, value: Any, bound: str, fits: bool) -> flo
     if not fits:
         error = GraphValueError if isinstance(value, float) else GraphTypeError
         text = f"For {cell!r}, the {name!r} must be float and must {bound}, but got {_described(value)}."
-        raise error(text, user_location())
+        raise error(text)
     return float(value)
 
 
@@ -77,14 +75,14 @@ def fraction(cell: str, name: str, value: Any) -> float:
     if not _is_number(value):
         raise _no_number(cell, name, value)
     if not 0 < value < 1:
-        raise GraphValueError(f"For {cell!r}, the {name!r} must be in (0, 1), but got {value!r}.", user_location())
+        raise GraphValueError(f"For {cell!r}, the {name!r} must be in (0, 1), but got {value!r}.")
     return float(value)
 
 
 def boolean(cell: str, name: str, value: Any) -> bool:
     """A bool; raises GraphTypeError otherwise."""
     if not isinstance(value, bool):
-        raise GraphTypeError(f"For {cell!r}, the {name!r} must be bool, but got {value!r}.", user_location())
+        raise GraphTypeError(f"For {cell!r}, the {name!r} must be bool, but got {value!r}.")
     return value
 
 
@@ -92,9 +90,9 @@ def not_negative_int(cell: str, name: str, value: Any) -> int:
     """An integer of 0 or more; raises GraphTypeError or GraphValueError otherwise."""
     text = f"For {cell!r}, the {name!r} must be int and must >= 0, but got {_described(value)}."
     if isinstance(value, bool) or not isinstance(value, int):
-        raise GraphTypeError(text, user_location())
+        raise GraphTypeError(text)
     if value < 0:
-        raise GraphValueError(text, user_location())
+        raise GraphValueError(text)
     return value
 
 
@@ -110,6 +108,5 @@ def float_number(cell: str, name: str, value: Any) -> float:
     if not isinstance(value, float):
         raise GraphTypeError(
             f"For {cell!r}, the type of {name!r} should be 'float', but got type {type(value).__name__!r}.",
-            user_location(),
         )
     return value

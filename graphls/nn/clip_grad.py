@@ -10,7 +10,6 @@ from graphls import ops
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import float32
 from graphls.nn.cell import Cell
-from graphls.source import user_location
 from graphls.tensor import Tensor
 
 
@@ -27,13 +26,11 @@ class ClipGradNorm(Cell):
         super().__init__()
         if isinstance(max_norm, bool) or not isinstance(max_norm, (int, float)):
             raise GraphTypeError(
-                f"For 'ClipGradNorm', the argument 'clip_norm' must be a number, but got {max_norm!r}.", user_location()
+                f"For 'ClipGradNorm', the argument 'clip_norm' must be a number, but got {max_norm!r}."
             )
         if not max_norm > 0 or math.isinf(max_norm):
             rule = "must be finite" if max_norm > 0 else "must > 0.0"
-            raise GraphValueError(
-                f"For 'ClipGradNorm', the argument 'clip_norm' {rule}, but got {max_norm}.", user_location()
-            )
+            raise GraphValueError(f"For 'ClipGradNorm', the argument 'clip_norm' {rule}, but got {max_norm}.")
         self.max_norm = float(max_norm)
 
     def construct(self, grads: Any) -> tuple[Any, Tensor]:

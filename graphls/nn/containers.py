@@ -8,7 +8,6 @@ from typing import Any, TypeVar, overload
 
 from graphls.ir.errors import GraphIndexError, GraphKeyError, GraphTypeError
 from graphls.nn.cell import Cell
-from graphls.source import user_location
 from graphls.tensor import Tensor
 
 __all__ = ["CellDict", "CellList", "SequentialCell"]
@@ -58,9 +57,9 @@ class CellSequence(Cell):
         Raises GraphIndexError for a place that is not there, GraphTypeError for what is no cell.
         """
         if not isinstance(index, int):
-            raise GraphTypeError(f"A place among cells is an integer, not {index!r}.", user_location())
+            raise GraphTypeError(f"A place among cells is an integer, not {index!r}.")
         if not -len(self) <= index <= len(self):
-            raise GraphIndexError(f"There is no place {index} among {len(self)} cells.", user_location())
+            raise GraphIndexError(f"There is no place {index} among {len(self)} cells.")
         cells = list(self._cells.values())
         cells.insert(index, _checked(cell))
         self._rebuild(cells)
@@ -69,9 +68,9 @@ class CellSequence(Cell):
         if isinstance(index, Tensor) and index.dtype.kind in ("int", "uint"):
             index = int(index)
         if isinstance(index, bool) or not isinstance(index, int):
-            raise GraphTypeError(f"Cells are indexed by integers and slices, not by {index!r}.", user_location())
+            raise GraphTypeError(f"Cells are indexed by integers and slices, not by {index!r}.")
         if not -len(self) <= index < len(self):
-            raise GraphIndexError(f"There is no cell {index} among {len(self)}.", user_location())
+            raise GraphIndexError(f"There is no cell {index} among {len(self)}.")
         keys: list[str] = list(self._cells)
         return keys[index]
 
@@ -129,7 +128,7 @@ class CellList(CellSequence):
     def extend(self, cells: Iterable[Cell]) -> CellList:
         """Add cells at the end; returns the list. Raises GraphTypeError for what is no iterable of cells."""
         if not isinstance(cells, Iterable):
-            raise GraphTypeError(f"extend takes cells in an iterable, not {cells!r}.", user_location())
+            raise GraphTypeError(f"extend takes cells in an iterable, not {cells!r}.")
         for cell in list(cells):
             self.append(cell)
         return self
@@ -148,7 +147,7 @@ class CellDict(Cell):
     def __init__(self, *args: Any) -> None:
         super().__init__()
         if len(args) > 1:
-            raise GraphTypeError(f"CellDict takes one mapping or iterable of pairs, not {len(args)}.", user_location())
+            raise GraphTypeError(f"CellDict takes one mapping or iterable of pairs, not {len(args)}.")
         if args:
             self.update(args[0])
 
@@ -158,7 +157,7 @@ class CellDict(Cell):
             pairs = list(cells.items() if isinstance(cells, (Mapping, CellDict)) else cells)
             pairs = [(key, cell) for key, cell in pairs]
         except (TypeError, ValueError):
-            raise GraphTypeError(f"CellDict takes a mapping or pairs, not {cells!r}.", user_location()) from None
+            raise GraphTypeError(f"CellDict takes a mapping or pairs, not {cells!r}.") from None
         for key, cell in pairs:
             self[key] = cell
 
@@ -168,15 +167,15 @@ class CellDict(Cell):
 
     def _check_key(self, key: Any) -> None:
         if not isinstance(key, str):
-            raise GraphTypeError(f"The key of a cell is a string, not {key!r}.", user_location())
+            raise GraphTypeError(f"The key of a cell is a string, not {key!r}.")
         if not key or "." in key:
-            raise GraphKeyError(f"The key of a cell is not empty and has no dot, as {key!r}.", user_location())
+            raise GraphKeyError(f"The key of a cell is not empty and has no dot, as {key!r}.")
         if key not in self._cells and hasattr(self, key):
-            raise GraphKeyError(f"The key {key!r} is an attribute of every cell; take another.", user_location())
+            raise GraphKeyError(f"The key {key!r} is an attribute of every cell; take another.")
 
     def __getitem__(self, key: str) -> Cell:
         if key not in self._cells:
-            raise GraphKeyError(f"There is no cell {key!r} among {', '.join(self._cells) or 'none'}.", user_location())
+            raise GraphKeyError(f"There is no cell {key!r} among {', '.join(self._cells) or 'none'}.")
         return self._cells[key]  # type: ignore[no-any-return]
 
     def __delitem__(self, key: str) -> None:
@@ -221,7 +220,7 @@ class CellDict(Cell):
 
 def _checked(cell: Any) -> Cell:
     if not isinstance(cell, Cell):
-        raise GraphTypeError(f"A container of cells holds cells, not {cell!r}.", user_location())
+        raise GraphTypeError(f"A container of cells holds cells, not {cell!r}.")
     return cell
 
 

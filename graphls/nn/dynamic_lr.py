@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.nn.checks import boolean, not_negative_float, positive_float, positive_int
 from graphls.nn.learning_rate_schedule import rising
-from graphls.source import user_location
 
 __all__ = [
     "cosine_decay_lr", "exponential_decay_lr", "inverse_decay_lr", "natural_exp_decay_lr", "piecewise_constant_lr",
@@ -29,19 +28,17 @@ def piecewise_constant_lr(milestone: Sequence[int], learning_rates: Sequence[flo
     name = "piecewise_constant_lr"
     for what, given in (("milestone", milestone), ("learning_rates", learning_rates)):
         if not isinstance(given, (tuple, list)):
-            raise GraphTypeError(f"For {name!r}, the {what!r} must be a list or tuple, not {given!r}.", user_location())
+            raise GraphTypeError(f"For {name!r}, the {what!r} must be a list or tuple, not {given!r}.")
     if len(milestone) != len(learning_rates):
         raise GraphValueError(
             f"For {name!r}, the size of 'milestone' must be same with the size of 'learning_rates', but got "
             f"'milestone' size: {len(milestone)}, 'learning_rates' size: {len(learning_rates)}.",
-            user_location(),
         )
     rates: list[float] = []
     for i, (end, rate) in enumerate(zip(milestone, learning_rates, strict=True)):
         if positive_int(name, f"milestone[{i}]", end) < len(rates):
             raise GraphValueError(
                 f"For {name!r}, the milestones must rise, but milestone[{i}] is {end} after {len(rates)}.",
-                user_location(),
             )
         rates += [not_negative_float(name, f"learning_rates[{i}]", rate)] * (end - len(rates))
     return rates

@@ -16,7 +16,6 @@ from graphls.nn.layers_reduce import ClipByNorm
 from graphls.ops.operands import tensor_of
 from graphls.ops.operations_layers import embedding_lookup
 from graphls.parameter import Parameter
-from graphls.source import user_location
 from graphls.tensor import Tensor
 
 __all__ = ["Embedding", "EmbeddingLookup"]
@@ -54,7 +53,7 @@ class Embedding(Cell):
     def construct(self, ids: Any) -> Tensor:
         ids = tensor_of(ids)
         if ids.dtype.kind not in ("int", "uint"):
-            raise GraphTypeError(f"Embedding takes integers, not {ids.type}.", user_location())
+            raise GraphTypeError(f"Embedding takes integers, not {ids.type}.")
         table = tensor_of(self.embedding_table)
         if not self.use_one_hot:
             return ops.gather(table, ids, 0)
@@ -72,10 +71,10 @@ def _padding(index: Any, vocab_size: int) -> int | None:
     if index is None:
         return None
     if isinstance(index, bool) or not isinstance(index, int):
-        raise GraphTypeError(f"For 'Embedding', the 'padding_idx' must be int, but got {index!r}.", user_location())
+        raise GraphTypeError(f"For 'Embedding', the 'padding_idx' must be int, but got {index!r}.")
     if not 0 <= index < vocab_size:
         text = f"For 'Embedding', the 'padding_idx' must be in [0, {vocab_size}), but got {index}."
-        raise GraphValueError(text, user_location())
+        raise GraphValueError(text)
     return index
 
 
@@ -104,7 +103,7 @@ class EmbeddingLookup(Cell):
         self.embedding_size = positive_int("EmbeddingLookup", "embedding_size", embedding_size)
         if target not in ("CPU", "DEVICE"):
             text = f"For 'EmbeddingLookup', the 'target' must be in ['CPU', 'DEVICE'], but got {target!r}."
-            raise GraphValueError(text, user_location())
+            raise GraphValueError(text)
         self.max_norm = None if max_norm is None else positive("EmbeddingLookup", "max_norm", max_norm)
         table = initializer(param_init, (vocab_size, embedding_size), dtype)
         self.embedding_table = Parameter(table, name="embedding_table")

@@ -13,7 +13,6 @@ from graphls.nn.cell import Cell
 from graphls.nn.checks import positive, positive_int
 from graphls.ops.operands import tensor_of
 from graphls.ops.settings import number
-from graphls.source import user_location
 from graphls.tensor import Tensor
 
 __all__ = ["MSSSIM", "PSNR", "SSIM", "CentralCrop", "ImageGradients"]
@@ -41,16 +40,16 @@ class CentralCrop(Cell):
         super().__init__()
         if not isinstance(central_fraction, float):
             message = f"For 'CentralCrop', the 'central_fraction' must be float, but got {central_fraction!r}."
-            raise GraphTypeError(message, user_location())
+            raise GraphTypeError(message)
         if not 0 < central_fraction <= 1:
             message = f"For 'CentralCrop', the 'central_fraction' must be in (0, 1], but got {central_fraction}."
-            raise GraphValueError(message, user_location())
+            raise GraphValueError(message)
         self.central_fraction = central_fraction
 
     def construct(self, image: Any) -> Tensor:
         x = tensor_of(image)
         if x.ndim not in (3, 4):
-            raise GraphValueError(f"CentralCrop takes images of rank 3 or 4, not {x.type}.", user_location())
+            raise GraphValueError(f"CentralCrop takes images of rank 3 or 4, not {x.type}.")
         for axis in (-2, -1):
             start = int((x.shape[axis] - x.shape[axis] * self.central_fraction) / 2)
             x = ops.narrow(x, axis, start, x.shape[axis] - 2 * start)
@@ -63,7 +62,7 @@ class CentralCrop(Cell):
 def _images(name: str, images: Any) -> Tensor:
     x = tensor_of(images)
     if x.ndim != 4 or 0 in x.shape:
-        raise GraphValueError(f"{name} takes images with pixels of shape (N, C, H, W), not {x.type}.", user_location())
+        raise GraphValueError(f"{name} takes images with pixels of shape (N, C, H, W), not {x.type}.")
     return x
 
 
@@ -71,7 +70,7 @@ def _two_images(name: str, first: Any, second: Any, largest: float) -> tuple[Ten
     """Images and the largest value as float32; those of integers are shares of the largest integer."""
     x, y = _images(name, first), _images(name, second)
     if x.type != y.type:
-        raise GraphTypeError(f"{name} takes images of one dtype and shape, not {x.type}, {y.type}.", user_location())
+        raise GraphTypeError(f"{name} takes images of one dtype and shape, not {x.type}, {y.type}.")
     share = 1.0 if x.dtype.is_float else 1 / float(np.iinfo(x.dtype.numpy).max)
     return ops.mul(ops.cast(x, float32), share), ops.mul(ops.cast(y, float32), share), largest * share
 
@@ -126,7 +125,7 @@ class SSIM(Cell):
         """The similarity of each channel (N, C), and its part that compares contrast and structure."""
         if min(x.shape[2:]) < self.filter_size:
             message = f"{type(self).__name__} with windows of {self.filter_size} takes larger images than {x.type}."
-            raise GraphValueError(message, user_location())
+            raise GraphValueError(message)
         c1, c2 = (self.k1 * largest) ** 2, (self.k2 * largest) ** 2
         mean_x, mean_y = self._blurred(x), self._blurred(y)
         product, squares = ops.mul(mean_x, mean_y), ops.add(ops.square(mean_x), ops.square(mean_y))
@@ -168,7 +167,7 @@ class MSSSIM(SSIM):
         super().__init__(max_val, filter_size, filter_sigma, k1, k2)
         if not isinstance(power_factors, (tuple, list)) or not power_factors:
             message = f"For 'MSSSIM', the 'power_factors' must be numbers in a tuple, but got {power_factors!r}."
-            raise GraphTypeError(message, user_location())
+            raise GraphTypeError(message)
         self.power_factors = tuple(number("MSSSIM", "power_factors", factor) for factor in power_factors)
 
     def construct(self, img1: Any, img2: Any) -> Tensor:

@@ -13,7 +13,6 @@ from graphls.nn.checks import positive, positive_int
 from graphls.ops.normalization import normalised_from
 from graphls.ops.operands import axis_of, state_of, tensor_of
 from graphls.parameter import Parameter
-from graphls.source import user_location
 from graphls.tensor import Tensor
 
 __all__ = ["LayerNorm", "RMSNorm"]
@@ -22,11 +21,9 @@ __all__ = ["LayerNorm", "RMSNorm"]
 def _sizes(name: str, shape: Any) -> tuple[int, ...]:
     """One size or more; raises GraphTypeError or GraphValueError otherwise."""
     if not isinstance(shape, (tuple, list)):
-        raise GraphTypeError(
-            f"For {name!r}, the 'normalized_shape' must be tuple or list, but got {shape!r}.", user_location()
-        )
+        raise GraphTypeError(f"For {name!r}, the 'normalized_shape' must be tuple or list, but got {shape!r}.")
     if not shape:
-        raise GraphValueError(f"For {name!r}, the 'normalized_shape' must have an axis.", user_location())
+        raise GraphValueError(f"For {name!r}, the 'normalized_shape' must have an axis.")
     return tuple(positive_int(name, "normalized_shape", n) for n in shape)
 
 
@@ -58,12 +55,11 @@ class LayerNorm(Cell):
     def construct(self, x: Any) -> Tensor:
         x = tensor_of(x)
         if not x.dtype.is_float:
-            raise GraphTypeError(f"LayerNorm takes floats, not {x.type}.", user_location())
+            raise GraphTypeError(f"LayerNorm takes floats, not {x.type}.")
         axis, first = axis_of(self.begin_norm_axis, x.ndim), axis_of(self.begin_params_axis, x.ndim)
         if x.shape[first:] != self.normalized_shape:
             shape, start = self.normalized_shape, self.begin_params_axis
-            raise GraphValueError(f"LayerNorm of shape {shape} from axis {start} on does not fit {x.type}.",
-                                  user_location())  # fmt: skip
+            raise GraphValueError(f"LayerNorm of shape {shape} from axis {start} on does not fit {x.type}.")
         return normalised_from(x, axis, state_of(self.gamma), state_of(self.beta), self.epsilon)
 
     def extend_repr(self) -> str:

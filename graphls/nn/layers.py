@@ -16,7 +16,6 @@ from graphls.nn.checks import boolean, positive_int
 from graphls.ops.operands import apply, axis_of, operand_of, shape_of, tensor_of
 from graphls.ops.random import check_probability
 from graphls.parameter import Parameter
-from graphls.source import user_location
 from graphls.tensor import Tensor
 
 __all__ = ["Dense", "Dropout", "Flatten", "Identity", "Unflatten"]
@@ -102,7 +101,6 @@ class Unflatten(Cell):
         if math.prod(sizes) != x.shape[at] or min(sizes, default=0) < 0:
             raise GraphValueError(
                 f"Unflatten cannot give an axis of size {x.shape[at]} the sizes {self.unflattened_size}.",
-                user_location(),
             )
         return ops.reshape(x, (*x.shape[:at], *sizes, *x.shape[at + 1 :]))
 
@@ -131,7 +129,7 @@ class Dropout(Cell):
             p = 1.0 - keep_prob
         check_probability("Dropout", p)
         if p == 1:
-            raise GraphValueError("For 'Dropout', the 'p' must be in [0, 1), but got 1.", user_location())
+            raise GraphValueError("For 'Dropout', the 'p' must be in [0, 1), but got 1.")
         self.p = float(p)
 
     def construct(self, x: Any) -> Any:

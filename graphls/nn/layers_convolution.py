@@ -12,7 +12,6 @@ from graphls.nn.cell import Cell
 from graphls.nn.checks import boolean, positive_int
 from graphls.nn.layers import new_bias, new_weight
 from graphls.ops.windows import check_padding, sizes_of
-from graphls.source import user_location
 from graphls.tensor import Tensor, is_tensor
 
 __all__ = ["Conv1d", "Conv2d", "Conv3d"]
@@ -52,7 +51,6 @@ class Convolution(Cell):
         if in_channels % group or out_channels % group:
             raise GraphValueError(
                 f"For {name!r}, {in_channels} and {out_channels} channels must be divisible by the 'group' {group}.",
-                user_location(),
             )
 
     def _make(self, weight_init: Any, bias_init: Any, channels: tuple[int, int], dtype: Any) -> None:
@@ -82,7 +80,6 @@ def check_format(name: str, data_format: Any, known: str) -> None:
     if data_format != known:
         raise GraphValueError(
             f"For {name!r}, the 'data_format' must be {known!r}, but got {data_format!r}; transpose the input.",
-            user_location(),
         )
 
 

@@ -13,7 +13,6 @@ from graphls.nn.checks import boolean, positive, positive_int
 from graphls.nn.layers_convolution import check_format
 from graphls.ops.operands import state_of, tensor_of
 from graphls.parameter import Parameter
-from graphls.source import user_location
 from graphls.tensor import Tensor
 
 __all__ = ["BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "SyncBatchNorm"]
@@ -54,7 +53,6 @@ class BatchNorm2d(Cell):
             raise GraphValueError(
                 f"For {name!r}, the 'use_batch_statistics' must be a boolean value or None, but got "
                 f"{use_batch_statistics!r}.",
-                user_location(),
             )
         self.use_batch_statistics = use_batch_statistics
         check_format(name, data_format or self.formats, self.formats)
@@ -76,13 +74,12 @@ class BatchNorm2d(Cell):
 
     def _check(self, x: Tensor) -> None:
         if not x.dtype.is_float:
-            raise GraphTypeError(f"{type(self).__name__} takes floats, not {x.type}.", user_location())
+            raise GraphTypeError(f"{type(self).__name__} takes floats, not {x.type}.")
         if x.ndim not in self.ranks or x.shape[1] != self.num_features:
             ranks = " or ".join(map(str, self.ranks))
             raise GraphValueError(
                 f"{type(self).__name__} of {self.num_features} features takes an input of rank {ranks} with that many "
                 f"channels, not {x.type}.",
-                user_location(),
             )
 
     def extend_repr(self) -> str:
@@ -126,7 +123,6 @@ class SyncBatchNorm(BatchNorm2d):
         if process_groups is not None and [list(group) for group in process_groups] != [[0]]:
             raise GraphValueError(
                 f"For 'SyncBatchNorm', the 'process_groups' of one rank are [[0]], but got {process_groups!r}.",
-                user_location(),
             )
         super().__init__(
             num_features, eps, momentum, affine, gamma_init, beta_init, moving_mean_init, moving_var_init,
@@ -136,9 +132,7 @@ class SyncBatchNorm(BatchNorm2d):
 
 def _momentum(name: str, momentum: Any) -> float:
     if isinstance(momentum, bool) or not isinstance(momentum, (int, float)):
-        raise GraphTypeError(f"For {name!r}, the 'momentum' must be a number, but got {momentum!r}.", user_location())
+        raise GraphTypeError(f"For {name!r}, the 'momentum' must be a number, but got {momentum!r}.")
     if not 0 <= momentum <= 1:
-        raise GraphValueError(
-            f"For {name!r}, the 'momentum' must be a number in [0, 1], but got {momentum}.", user_location()
-        )
+        raise GraphValueError(f"For {name!r}, the 'momentum' must be a number in [0, 1], but got {momentum}.")
     return float(momentum)

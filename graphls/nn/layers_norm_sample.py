@@ -12,7 +12,6 @@ from graphls.nn.cell import Cell
 from graphls.nn.checks import boolean, fraction, positive, positive_int
 from graphls.ops.operands import state_of, tensor_of
 from graphls.parameter import Parameter
-from graphls.source import user_location
 from graphls.tensor import Tensor
 
 __all__ = ["LRN", "GroupNorm", "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d"]
@@ -39,9 +38,7 @@ class GroupNorm(Cell):
         self.num_groups = positive_int("GroupNorm", "num_groups", num_groups)
         self.num_channels = positive_int("GroupNorm", "num_channels", num_channels)
         if num_channels % num_groups:
-            raise GraphValueError(
-                f"For 'GroupNorm', {num_channels} channels do not make {num_groups} groups.", user_location()
-            )
+            raise GraphValueError(f"For 'GroupNorm', {num_channels} channels do not make {num_groups} groups.")
         self.eps = positive("GroupNorm", "eps", eps)
         affine, shape = boolean("GroupNorm", "affine", affine), (num_channels,)
         self.gamma = Parameter(initializer(gamma_init, shape, dtype), name="gamma", requires_grad=affine)
@@ -85,12 +82,11 @@ class InstanceNorm2d(Cell):
     def construct(self, x: Any) -> Tensor:
         x = tensor_of(x)
         if not x.dtype.is_float:
-            raise GraphTypeError(f"{type(self).__name__} takes floats, not {x.type}.", user_location())
+            raise GraphTypeError(f"{type(self).__name__} takes floats, not {x.type}.")
         if x.ndim != self.rank or x.shape[1] != self.num_features:
             raise GraphValueError(
                 f"{type(self).__name__} of {self.num_features} features takes an input of rank {self.rank} with that "
                 f"many channels, not {x.type}.",
-                user_location(),
             )
         return ops.group_norm(x, self.num_features, state_of(self.gamma), state_of(self.beta), self.eps)
 

@@ -8,7 +8,6 @@ from graphls import ops
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.nn.cell import Cell
 from graphls.ops.operands import tensor_of
-from graphls.source import user_location
 from graphls.tensor import Tensor
 
 __all__ = [
@@ -31,21 +30,17 @@ class Pad(Cell):
         if not isinstance(paddings, (tuple, list)) or any(
             not isinstance(pair, (tuple, list)) or len(pair) != 2 for pair in paddings
         ):
-            raise GraphTypeError(
-                f"For 'Pad', the 'paddings' must be a pair for each axis, but got {paddings!r}.", user_location()
-            )
+            raise GraphTypeError(f"For 'Pad', the 'paddings' must be a pair for each axis, but got {paddings!r}.")
         if mode not in _MODES:
             raise GraphValueError(
                 f"For 'Pad', the 'mode' must be one of {', '.join(map(repr, _MODES))}, but got {mode!r}.",
-                user_location(),
             )
         self.paddings, self.mode = tuple((first, last) for first, last in paddings), mode
 
     def construct(self, x: Any) -> Tensor:
         x = tensor_of(x)
         if x.ndim != len(self.paddings):
-            raise GraphValueError(f"Pad with {len(self.paddings)} pairs takes as many axes, not {x.type}.",
-                                  user_location())  # fmt: skip
+            raise GraphValueError(f"Pad with {len(self.paddings)} pairs takes as many axes, not {x.type}.")  # fmt: skip
         return ops.pad(x, tuple(n for pair in self.paddings[::-1] for n in pair), _MODES[self.mode])
 
     def extend_repr(self) -> str:
@@ -64,17 +59,14 @@ class _ImagePad(Cell):
         name, count = type(self).__name__, 2 * self.axes
         sides = tuple(padding) if isinstance(padding, (tuple, list)) else (padding,) * count
         if len(sides) != count or any(isinstance(n, bool) or not isinstance(n, int) for n in sides):
-            raise GraphTypeError(
-                f"For {name!r}, the 'padding' must be an integer or {count}, but got {padding!r}.", user_location()
-            )
+            raise GraphTypeError(f"For {name!r}, the 'padding' must be an integer or {count}, but got {padding!r}.")
         self.padding = sides
 
     def construct(self, x: Any) -> Tensor:
         x = tensor_of(x)
         if x.ndim not in self._ranks():
             ranks = " or ".join(map(str, self._ranks()))
-            raise GraphValueError(f"{type(self).__name__} takes an input of rank {ranks}, not {x.type}.",
-                                  user_location())  # fmt: skip
+            raise GraphValueError(f"{type(self).__name__} takes an input of rank {ranks}, not {x.type}.")  # fmt: skip
         return ops.pad(x, self.padding, self.mode, self.value)
 
     def _ranks(self) -> tuple[int, ...]:
@@ -95,9 +87,7 @@ class ConstantPad2d(_ImagePad):
     def __init__(self, padding: Any, value: float) -> None:
         super().__init__(padding)
         if isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise GraphTypeError(
-                f"For {type(self).__name__!r}, the 'value' must be a number, but got {value!r}.", user_location()
-            )
+            raise GraphTypeError(f"For {type(self).__name__!r}, the 'value' must be a number, but got {value!r}.")
         self.value = value
 
     def _ranks(self) -> tuple[int, ...]:

@@ -10,7 +10,6 @@ from graphls.ir.types import float32
 from graphls.nn.cell import Cell
 from graphls.nn.checks import boolean
 from graphls.ops.operands import float_of
-from graphls.source import user_location
 from graphls.tensor import Tensor
 
 __all__ = ["ClipByNorm", "Moments", "Norm", "ReduceLogSumExp"]
@@ -19,7 +18,7 @@ __all__ = ["ClipByNorm", "Moments", "Norm", "ReduceLogSumExp"]
 def _check_axis(name: str, axis: Any) -> Any:
     axes = axis if isinstance(axis, (tuple, list)) else () if axis is None else (axis,)
     if any(isinstance(a, bool) or not isinstance(a, int) for a in axes):
-        raise GraphTypeError(f"For {name!r}, the 'axis' must be integers, but got {axis!r}.", user_location())
+        raise GraphTypeError(f"For {name!r}, the 'axis' must be integers, but got {axis!r}.")
     return axis
 
 

@@ -10,7 +10,6 @@ from graphls.nn.cell import Cell
 from graphls.nn.checks import boolean, positive_int
 from graphls.ops.operands import float_of
 from graphls.ops.resize import linear, scaled_positions, weighted
-from graphls.source import user_location
 from graphls.tensor import Tensor
 
 __all__ = ["PixelShuffle", "PixelUnshuffle", "ResizeBilinear", "Upsample"]
@@ -54,11 +53,9 @@ class ResizeBilinear(Cell):
     def construct(self, input: Any, size: Any = None, scale_factor: Any = None, align_corners: bool = False) -> Tensor:
         x = float_of(input)
         if x.ndim != 4 or 0 in x.shape[2:]:
-            raise GraphValueError(f"ResizeBilinear takes images with pixels of rank 4, not {x.type}.", user_location())
+            raise GraphValueError(f"ResizeBilinear takes images with pixels of rank 4, not {x.type}.")
         if self.half_pixel_centers and align_corners:
-            raise GraphValueError(
-                "ResizeBilinear with half_pixel_centers takes no 'align_corners'.", user_location()
-            )
+            raise GraphValueError("ResizeBilinear with half_pixel_centers takes no 'align_corners'.")
         y = x
         for axis, count in enumerate(_sizes(x, size, scale_factor), 2):
             where = scaled_positions(x.shape[axis], count, align_corners, self.half_pixel_centers)
@@ -68,12 +65,12 @@ class ResizeBilinear(Cell):
 
 def _sizes(x: Tensor, size: Any, scale_factor: Any) -> tuple[int, int]:
     if (size is None) == (scale_factor is None):
-        raise GraphValueError("ResizeBilinear takes either a 'size' or a 'scale_factor'.", user_location())
+        raise GraphValueError("ResizeBilinear takes either a 'size' or a 'scale_factor'.")
     if size is None:
         factor = positive_int("ResizeBilinear", "scale_factor", scale_factor)
         return x.shape[2] * factor, x.shape[3] * factor
     if not isinstance(size, (tuple, list)) or len(size) != 2:
-        raise GraphTypeError(f"The 'size' of ResizeBilinear is two integers, not {size!r}.", user_location())
+        raise GraphTypeError(f"The 'size' of ResizeBilinear is two integers, not {size!r}.")
     return positive_int("ResizeBilinear", "size", size[0]), positive_int("ResizeBilinear", "size", size[1])
 
 

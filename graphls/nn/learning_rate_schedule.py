@@ -15,7 +15,6 @@ from graphls.ir.errors import GraphValueError
 from graphls.ir.types import float32
 from graphls.nn.cell import Cell
 from graphls.nn.checks import boolean, not_negative_float, positive_float, positive_int
-from graphls.source import user_location
 from graphls.tensor import Tensor
 
 __all__ = [
@@ -159,6 +158,5 @@ def rising(name: str, min_lr: Any, max_lr: Any) -> tuple[float, float]:
         raise GraphValueError(
             f"For {name!r}, the 'max_lr' must be greater than the 'min_lr', but got 'max_lr' value: {most}, "
             f"'min_lr' value: {least}.",
-            user_location(),
         )
     return least, most

@@ -16,7 +16,7 @@ from graphls.nn.cell import Cell
 from graphls.nn.learning_rate_schedule import LearningRateSchedule
 from graphls.ops.operands import state_of
 from graphls.parameter import Parameter
-from graphls.source import user_location, warn
+from graphls.source import warn
 from graphls.tensor import Tensor, is_tensor
 
 
@@ -69,14 +69,14 @@ def learning_rate_of(optimizer: str, rate: Any, name: str) -> Parameter | Cell:
     if is_tensor(rate):
         if len(rate.shape) > 1:
             message = "For 'Optimizer', if 'learning_rate' is Tensor type, then the dimension of it should be 0 or 1, "
-            raise GraphValueError(f"{message}but got {len(rate.shape)}.", user_location())
+            raise GraphValueError(f"{message}but got {len(rate.shape)}.")
         rate = rate.tolist()
     elif isinstance(rate, Iterable) and not isinstance(rate, (str, dict)):
         rate = list(rate)
     if not isinstance(rate, list):
         return Parameter(np.float32(_checked(optimizer, rate)), name=name, requires_grad=False)
     if not rate:
-        raise GraphValueError(f"For {optimizer!r}, the list of learning rates is empty.", user_location())
+        raise GraphValueError(f"For {optimizer!r}, the list of learning rates is empty.")
     return ListedLearningRate([_checked(optimizer, item) for item in rate], name)
 
 
@@ -86,9 +86,9 @@ def _checked(optimizer: str, rate: Any) -> float:
         f"but got {str(rate)!r} with type {type(rate).__name__!r}."
     )
     if isinstance(rate, bool) or not isinstance(rate, numbers.Real):
-        raise GraphTypeError(text, user_location())
+        raise GraphTypeError(text)
     if not 0 <= float(rate) < math.inf:
-        raise GraphValueError(text, user_location())
+        raise GraphValueError(text)
     return float(rate)
 
 

@@ -14,7 +14,6 @@ from graphls.nn.checks import positive_int
 from graphls.ops.operands import state_of
 from graphls.ops.state import parameter_of
 from graphls.parameter import Parameter
-from graphls.source import user_location
 from graphls.tensor import Tensor
 
 __all__ = ["AdaptiveLossScaleUpdateCell", "DynamicLossScaleUpdateCell", "FixedLossScaleUpdateCell"]
@@ -93,7 +92,6 @@ class AdaptiveLossScaleUpdateCell(DynamicLossScaleUpdateCell):
             raise GraphValueError(
                 f"For {name!r}, the 'max_scale_window' must not be less than the 'min_scale_window', but got "
                 f"{max_scale_window} and {min_scale_window}.",
-                user_location(),
             )
         self.scale_window_list = window_list(max_scale_window, min_scale_window)
         self.scale_window = _counter(scale_window, "scale_window")

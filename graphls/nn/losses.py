@@ -12,7 +12,6 @@ from graphls.nn.cell import Cell
 from graphls.nn.checks import boolean
 from graphls.ops.loss_operands import require_tensors
 from graphls.ops.operands import apply, tensor_of
-from graphls.source import user_location
 from graphls.tensor import Tensor
 
 __all__ = ["LossBase", "MSELoss", "SoftmaxCrossEntropyWithLogits", "WithLossCell"]
@@ -32,7 +31,6 @@ class LossBase(Cell):
             raise GraphValueError(
                 f"For {type(self).__name__!r}, the 'reduction' must be in {list(self.reductions)}, "
                 f"but got {reduction!r}.",
-                user_location(),
             )
         self.reduction = reduction
 
@@ -72,19 +70,18 @@ class SoftmaxCrossEntropyWithLogits(LossBase):
         require_tensors("SoftmaxCrossEntropyWithLogits", logits, labels)
         logits, labels = tensor_of(logits), tensor_of(labels)
         if logits.ndim != 2:
-            raise GraphValueError(f"The logits have the shape (N, C), not that of {logits.type}.", user_location())
+            raise GraphValueError(f"The logits have the shape (N, C), not that of {logits.type}.")
         return self.get_loss(_sparse(logits, labels) if self.sparse else _dense(logits, labels))
 
 
 def _sparse(logits: Tensor, labels: Tensor) -> Tensor:
     if labels.dtype not in (int32, int64):
         advice = "use sparse=False for one-hot labels" if labels.shape == logits.shape else "cast them"
-        raise GraphTypeError(f"Sparse labels are int32 or int64, not {labels.type}; {advice}.", user_location())
+        raise GraphTypeError(f"Sparse labels are int32 or int64, not {labels.type}; {advice}.")
     if labels.shape != logits.shape[:1]:
         raise GraphValueError(
             f"Sparse labels for logits {logits.type} have the shape ({logits.shape[0]},), not {labels.shape}; "
             "reshape them.",
-            user_location(),
         )
     labels = apply("check_labels", labels, classes=logits.shape[1])
     picked = ops.gather_elements(ops.log_softmax(logits), 1, ops.expand_dims(labels, 1))
@@ -95,10 +92,9 @@ def _dense(logits: Tensor, labels: Tensor) -> Tensor:
     if not labels.dtype.is_float:
         raise GraphTypeError(
             f"Labels that are probabilities are floats, not {labels.type}; cast them, or use sparse=True.",
-            user_location(),
         )
     if labels.shape != logits.shape:
-        raise GraphValueError(f"The labels {labels.type} must have the shape of {logits.type}.", user_location())
+        raise GraphValueError(f"The labels {labels.type} must have the shape of {logits.type}.")
     labels = apply("check_labels", labels)
     logits, labels = promoted(logits, labels)
     return ops.neg(ops.sum(ops.mul(labels, ops.log_softmax(logits)), axis=1))
@@ -120,7 +116,7 @@ class WithLossCell(Cell):
         super().__init__(auto_prefix=False)
         for part in (backbone, loss_fn):
             if not isinstance(part, Cell):
-                raise GraphTypeError(f"WithLossCell takes cells, not {type(part).__name__}.", user_location())
+                raise GraphTypeError(f"WithLossCell takes cells, not {type(part).__name__}.")
         self._backbone = backbone
         self._loss_fn = loss_fn
 

@@ -19,7 +19,6 @@ from graphls.ops.loss_operands import (
 )
 from graphls.ops.operands import tensor_of
 from graphls.ops.settings import integer, number
-from graphls.source import user_location
 from graphls.tensor import Symbol, Tensor
 
 __all__ = [
@@ -91,7 +90,7 @@ def _padded_rows(labels: Tensor, counts: Tensor) -> Tensor:
     if not isinstance(counts, Symbol):
         if int(counts.array.sum()) != size:
             message = f"CTCLoss takes as many labels as the 'target_lengths' {counts.tolist()} say, not {size}."
-            raise GraphValueError(message, user_location())
+            raise GraphValueError(message)
         size = int(counts.array.max(initial=0))
     starts = ops.expand_dims(ops.cumsum(counts, 0, exclusive=True), 1)
     places = ops.minimum(ops.add(starts, ops.arange(size)), labels.size - 1)
@@ -104,7 +103,7 @@ class MultiMarginLoss(LossBase):
     def __init__(self, p: int = 1, margin: float = 1.0, reduction: str = "mean", weight: Any = None) -> None:
         super().__init__(reduction)
         if p not in (1, 2):
-            raise GraphValueError(f"For 'MultiMarginLoss', the 'p' must be 1 or 2, but got {p!r}.", user_location())
+            raise GraphValueError(f"For 'MultiMarginLoss', the 'p' must be 1 or 2, but got {p!r}.")
         self.p = p
         self.margin = number("MultiMarginLoss", "margin", margin)
         self.weight = _weight("MultiMarginLoss", weight)
@@ -149,7 +148,7 @@ class FocalLoss(LossBase):
         require_tensors("FocalLoss", logits, labels)
         dtype, (x,) = operands("FocalLoss", logits)
         if x.ndim < 2:
-            raise GraphValueError(f"FocalLoss takes scores (N, C) or (N, C, ...), not {x.type}.", user_location())
+            raise GraphValueError(f"FocalLoss takes scores (N, C) or (N, C, ...), not {x.type}.")
         flat = (*x.shape[:2], prod(x.shape[2:]))
         losses = self._of_classes(ops.log_softmax(ops.reshape(x, flat), 1))
         if tensor_of(labels).dtype.is_float:

@@ -18,7 +18,6 @@ from graphls.ops.loss_operands import (
 from graphls.ops.operands import float_of
 from graphls.ops.roots import root
 from graphls.ops.settings import integer, number
-from graphls.source import user_location
 from graphls.tensor import Tensor
 
 __all__ = [
@@ -95,7 +94,7 @@ class MultiClassDiceLoss(LossBase):
         dtype, (x, y) = operands("MultiClassDiceLoss", logits, finite_labels("MultiClassDiceLoss", label))
         require_same_shape("MultiClassDiceLoss", x, y)
         if x.ndim < 2:
-            raise GraphValueError(f"MultiClassDiceLoss takes scores (N, C, ...), not {x.type}.", user_location())
+            raise GraphValueError(f"MultiClassDiceLoss takes scores (N, C, ...), not {x.type}.")
         x = x if self.activation is None else self.activation(x)
         losses = _dice(x, y, 1e-5, (0, *range(2, x.ndim)))
         if self.ignore_indiex is not None:
@@ -110,7 +109,6 @@ class MultiClassDiceLoss(LossBase):
             raise GraphValueError(
                 f"The weights of MultiClassDiceLoss have the shape ({losses.size},) or ({losses.size}, n), not "
                 f"{weights.shape}.",
-                user_location(),
             )
         return ops.mul(ops.reshape(losses, (-1, *(1,) * (weights.ndim - 1))), weights)
 
@@ -135,7 +133,7 @@ class TripletMarginWithDistanceLoss(LossBase):
         super().__init__(reduction)
         if distance_function is not None and not callable(distance_function):
             message = f"The 'distance_function' is a function of two tensors, not {distance_function!r}."
-            raise GraphTypeError(message, user_location())
+            raise GraphTypeError(message)
         self.distance_function = distance_function or _along_first
         self.swap = boolean("TripletMarginWithDistanceLoss", "swap", swap)
         self.margin = number("TripletMarginWithDistanceLoss", "margin", margin, 0)
@@ -151,5 +149,5 @@ def _along_first(x: Any, other: Any) -> Tensor:
     difference = ops.sub(float_of(x), float_of(other))
     if difference.ndim < 2:
         message = f"TripletMarginWithDistanceLoss takes rows of vectors, not {difference.type}."
-        raise GraphValueError(message, user_location())
+        raise GraphValueError(message)
     return root(ops.sum(ops.square(difference), 1))

@@ -17,7 +17,6 @@ from graphls.nn.learning_rates import FixedLearningRate, ListedLearningRate, lea
 from graphls.nn.optimizers_groups import grouping
 from graphls.ops.operands import state_of, tensor_of
 from graphls.parameter import Parameter, ParameterTuple
-from graphls.source import user_location
 from graphls.tensor import Tensor
 
 __all__ = ["Optimizer"]
@@ -63,7 +62,7 @@ class Optimizer(Cell):
     def __setattr__(self, name: str, value: Any) -> None:
         if name == "target" and value not in ("CPU", "Ascend", "GPU"):
             text = f"The target of an optimizer is 'CPU', 'Ascend' or 'GPU', not {value!r}."
-            raise (GraphValueError if isinstance(value, str) else GraphTypeError)(text, user_location())
+            raise (GraphValueError if isinstance(value, str) else GraphTypeError)(text)
         super().__setattr__(name, value)
 
     def _set_learning_rates(self, name: str, default: Any) -> None:
@@ -123,13 +122,12 @@ class Optimizer(Cell):
         Raises GraphTypeError for no tuple or list, GraphValueError for another number or shape than the parameters'.
         """
         if not isinstance(gradients, (tuple, list)):
-            raise GraphTypeError(f"An optimizer takes gradients in a tuple, not {gradients!r}.", user_location())
+            raise GraphTypeError(f"An optimizer takes gradients in a tuple, not {gradients!r}.")
         tensors = tuple(map(tensor_of, gradients))
         given, wanted = [t.shape for t in tensors], [p.shape for p in self.parameters]
         if given != wanted:
             raise GraphValueError(
                 f"The gradients of {len(wanted)} parameters have the shapes {given} and must have {wanted}.",
-                user_location(),
             )
         return tuple(ops.cast(t, wide_dtype(p)) for t, p in zip(tensors, self.parameters, strict=True))
 
@@ -220,10 +218,10 @@ class Optimizer(Cell):
         if isinstance(param, (tuple, list)):
             return [self.get_lr_parameter(p) for p in param]
         if not isinstance(param, Parameter):
-            raise GraphTypeError(f"get_lr_parameter takes a Parameter, not {param!r}.", user_location())
+            raise GraphTypeError(f"get_lr_parameter takes a Parameter, not {param!r}.")
         places = [i for p, i in zip(self.parameters, self.group_numbers, strict=True) if p is param]
         if not places:
-            raise GraphValueError(f"The optimizer does not update {param.name!r}.", user_location())
+            raise GraphValueError(f"The optimizer does not update {param.name!r}.")
         return self.group_rates[places[0] if self.is_group_lr else 0]
 
     def get_weight_decay(self) -> Any:
@@ -240,7 +238,6 @@ def _check_lengths(default: Any, of_groups: list[Any]) -> None:
         raise GraphValueError(
             "For 'Optimizer', the Tensor type dynamic learning rate in group must be the same size as the argument "
             f"'learning_rate'; the lists have the lengths {', '.join(map(str, sorted(lengths)))}.",
-            user_location(),
         )
 
 

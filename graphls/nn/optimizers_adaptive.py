@@ -12,7 +12,6 @@ from graphls.nn.checks import boolean, not_negative, positive
 from graphls.nn.optimizers import Optimizer, Tensors, states_like
 from graphls.nn.optimizers_averages import FLOAT32, averaged, averaged_squares
 from graphls.ops.operands import state_of
-from graphls.source import user_location
 from graphls.tensor import Tensor
 
 __all__ = ["Adadelta", "Adagrad", "RMSProp"]
@@ -86,9 +85,7 @@ class Adagrad(Optimizer):
         start = not_negative("Adagrad", "accum", accum)
         self.update_slots = boolean("Adagrad", "update_slots", update_slots)
         if not start and not update_slots:
-            raise GraphValueError(
-                "For 'Adagrad', the 'accum' must be above 0 where 'update_slots' is False.", user_location()
-            )
+            raise GraphValueError("For 'Adagrad', the 'accum' must be above 0 where 'update_slots' is False.")
         self.starts_at_zero = np.float32(start) == 0
         self.accum = states_like(self.parameters, "accum", start)
 
@@ -137,7 +134,5 @@ class Adadelta(Optimizer):
 def _share(optimizer: str, name: str, value: Any) -> float:
     """A number from 0 to 1; raises GraphTypeError or GraphValueError otherwise."""
     if not_negative(optimizer, name, value) > 1:
-        raise GraphValueError(
-            f"For {optimizer!r}, the {name!r} must be in [0, 1], but got {value!r}.", user_location()
-        )
+        raise GraphValueError(f"For {optimizer!r}, the {name!r} must be in [0, 1], but got {value!r}.")
     return float(value)

@@ -11,7 +11,6 @@ from graphls.nn.checks import boolean, fraction, positive
 from graphls.nn.optimizers import Optimizer, Tensors, states_like
 from graphls.nn.optimizers_averages import averaged, averaged_squares, bias_correction
 from graphls.ops.operands import state_of
-from graphls.source import user_location
 from graphls.tensor import Tensor
 
 __all__ = ["AdamW", "AdamWeightDecay"]
@@ -126,7 +125,7 @@ class AdamW(DecoupledOptimizer):
 
 def _pair(betas: Any) -> tuple[float, float]:
     if not isinstance(betas, (tuple, list)):
-        raise GraphTypeError(f"For 'AdamW', the 'betas' must be a tuple or list, but got {betas!r}.", user_location())
+        raise GraphTypeError(f"For 'AdamW', the 'betas' must be a tuple or list, but got {betas!r}.")
     if len(betas) != 2:
-        raise GraphValueError(f"For 'AdamW', the 'betas' must be two numbers, but got {betas!r}.", user_location())
+        raise GraphValueError(f"For 'AdamW', the 'betas' must be two numbers, but got {betas!r}.")
     return betas[0], betas[1]

@@ -15,7 +15,6 @@ from graphls.nn.optimizers import Tensors, states_like, wide_dtype
 from graphls.nn.optimizers_decoupled import WithDecay
 from graphls.ops.operands import state_of
 from graphls.parameter import Parameter, ParameterTuple
-from graphls.source import user_location
 from graphls.tensor import Tensor
 
 __all__ = ["AdaFactor"]
@@ -64,9 +63,9 @@ class AdaFactor(WithDecay):
         boolean("AdaFactor", "warmup_init", warmup_init)
         if (learning_rate is None) != relative_step:
             text = "AdaFactor takes a 'learning_rate' where 'relative_step' is False, and only there."
-            raise GraphValueError(text, user_location())
+            raise GraphValueError(text)
         if warmup_init and not relative_step:
-            raise GraphValueError("The 'warmup_init' of AdaFactor needs 'relative_step'.", user_location())
+            raise GraphValueError("The 'warmup_init' of AdaFactor needs 'relative_step'.")
 
     def _set_states(self, compression: bool) -> None:
         if self.beta1:
@@ -142,7 +141,7 @@ def _rms(x: Tensor) -> Tensor:
 
 def _eps(eps: Any) -> tuple[float, float]:
     if not isinstance(eps, (tuple, list)):
-        raise GraphTypeError(f"For 'AdaFactor', the 'eps' must be a tuple or list, but got {eps!r}.", user_location())
+        raise GraphTypeError(f"For 'AdaFactor', the 'eps' must be a tuple or list, but got {eps!r}.")
     if len(eps) != 2:
-        raise GraphValueError(f"For 'AdaFactor', the 'eps' must be two numbers, but got {eps!r}.", user_location())
+        raise GraphValueError(f"For 'AdaFactor', the 'eps' must be two numbers, but got {eps!r}.")
     return not_negative("AdaFactor", "eps", eps[0]), not_negative("AdaFactor", "eps", eps[1])

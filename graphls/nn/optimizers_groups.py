@@ -10,7 +10,6 @@ from graphls.ir.errors import GraphKeyError, GraphRuntimeError, GraphTypeError, 
 from graphls.nn.cell import Cell
 from graphls.nn.checks import boolean, not_negative
 from graphls.parameter import Parameter
-from graphls.source import user_location
 
 KEYS = ("params", "lr", "weight_decay", "grad_centralization", "order_params")
 
@@ -68,16 +67,15 @@ def grouping(optimizer: str, parameters: Any, weight_decay: Any) -> Grouping:
 
 def _listed(optimizer: str, parameters: Any) -> list[Any]:
     if parameters is None:
-        raise GraphValueError("For 'Optimizer', the argument parameters can not be None.", user_location())
+        raise GraphValueError("For 'Optimizer', the argument parameters can not be None.")
     if isinstance(parameters, (Parameter, dict)) or not isinstance(parameters, Iterable):
         raise GraphTypeError(
             f"For 'Optimizer', the argument parameters must be Iterable type, but got {type(parameters)}; give a list "
             "of Parameters or of groups.",
-            user_location(),
         )
     items = list(parameters)
     if not items:
-        raise GraphValueError("For 'Optimizer', the argument parameters must not be empty.", user_location())
+        raise GraphValueError("For 'Optimizer', the argument parameters must not be empty.")
     return items
 
 
@@ -87,23 +85,21 @@ def _check_parameters(optimizer: str, items: Iterable[Any]) -> None:
             raise GraphTypeError(
                 "For 'Optimizer', all elements of the argument 'parameters' must be 'Parameter' or 'dict', but "
                 f"{optimizer} got {item!r}.",
-                user_location(),
             )
 
 
 def _check_keys(optimizer: str, item: Any) -> None:
     if not isinstance(item, dict):
-        raise GraphTypeError(f"{optimizer} takes groups only or parameters only, not {item!r} too.", user_location())
+        raise GraphTypeError(f"{optimizer} takes groups only or parameters only, not {item!r} too.")
     unknown = [key for key in item if key not in KEYS]
     if unknown:
         raise GraphKeyError(
             f"For 'Optimizer', the key in group params must be one of in {list(KEYS)}, but got {unknown}.",
-            user_location(),
         )
     if "order_params" in item and len(item) > 1:
-        raise GraphValueError("The 'order_params' stand alone in their group.", user_location())
+        raise GraphValueError("The 'order_params' stand alone in their group.")
     if "order_params" not in item and "params" not in item:
-        raise GraphKeyError("A group of parameters needs 'params'.", user_location())
+        raise GraphKeyError("A group of parameters needs 'params'.")
 
 
 def _group(optimizer: str, item: dict[str, Any], decay: float | Cell) -> Group:
@@ -121,7 +117,6 @@ def _distinct(optimizer: str, groups: tuple[Group, ...]) -> tuple[Parameter, ...
         if id(parameter) in seen:
             raise GraphRuntimeError(
                 f"For {optimizer!r}, the {parameter!r} already exists, it does not support repeated setting.",
-                user_location(),
             )
         seen.add(id(parameter))
     return every
@@ -133,7 +128,6 @@ def _ordered(optimizer: str, every: tuple[Parameter, ...], order: Any) -> tuple[
         raise GraphValueError(
             f"The 'order_params' name {len(items)} parameters and must name each of the {len(every)} in the groups "
             "once.",
-            user_location(),
         )
     return tuple(items)
 

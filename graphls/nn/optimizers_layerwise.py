@@ -14,7 +14,6 @@ from graphls.nn.optimizers import Optimizer, Tensors
 from graphls.nn.optimizers_averages import FLOAT32, bias_correction, square_sum
 from graphls.nn.optimizers_decoupled import DecoupledOptimizer
 from graphls.parameter import Parameter
-from graphls.source import user_location
 from graphls.tensor import Tensor
 
 __all__ = ["LARS", "Lamb"]
@@ -96,9 +95,9 @@ class LARS(Optimizer):
         Cell.__init__(self, auto_prefix=False)
         self.__dict__["_phase"] = "update"
         if not isinstance(optimizer, Optimizer):
-            raise GraphTypeError(f"LARS takes an Optimizer, not {optimizer!r}.", user_location())
+            raise GraphTypeError(f"LARS takes an Optimizer, not {optimizer!r}.")
         if not callable(lars_filter):
-            raise GraphTypeError(f"The 'lars_filter' of LARS is a function, not {lars_filter!r}.", user_location())
+            raise GraphTypeError(f"The 'lars_filter' of LARS is a function, not {lars_filter!r}.")
         self.epsilon = positive("LARS", "epsilon", epsilon)
         self.coefficient = positive("LARS", "coefficient", coefficient)
         self.use_clip = boolean("LARS", "use_clip", use_clip)

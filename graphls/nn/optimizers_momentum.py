@@ -13,7 +13,6 @@ from graphls.nn.checks import boolean, not_negative
 from graphls.nn.optimizers import Optimizer, Tensors, states_like
 from graphls.ops.operands import state_of
 from graphls.parameter import Parameter
-from graphls.source import user_location
 from graphls.tensor import Tensor
 
 __all__ = ["SGD", "Momentum"]
@@ -37,7 +36,7 @@ class Momentum(Optimizer):
     ) -> None:
         super().__init__(learning_rate, params, weight_decay, loss_scale)
         if not isinstance(momentum, float):
-            raise GraphTypeError(f"For 'Momentum', the 'momentum' must be float, not {momentum!r}.", user_location())
+            raise GraphTypeError(f"For 'Momentum', the 'momentum' must be float, not {momentum!r}.")
         not_negative("Momentum", "momentum", momentum)
         self.use_nesterov = boolean("Momentum", "use_nesterov", use_nesterov)
         self.momentum = Parameter(np.float32(momentum), name="momentum", requires_grad=False)
@@ -71,12 +70,12 @@ class SGD(Optimizer):
     ) -> None:
         super().__init__(learning_rate, params, weight_decay, loss_scale)
         if any(isinstance(group.weight_decay, Cell) for group in self.groups):
-            raise GraphTypeError("For 'SGD', the 'weight_decay' must be a number, not a cell.", user_location())
+            raise GraphTypeError("For 'SGD', the 'weight_decay' must be a number, not a cell.")
         self.has_momentum = not_negative("SGD", "momentum", momentum) > 0
         self.dampening = not_negative("SGD", "dampening", dampening)
         self.nesterov = boolean("SGD", "nesterov", nesterov)
         if nesterov and (not momentum or dampening):
-            raise GraphValueError("For 'SGD', 'nesterov' needs a momentum and zero dampening.", user_location())
+            raise GraphValueError("For 'SGD', 'nesterov' needs a momentum and zero dampening.")
         self.momentum = Parameter(np.float32(momentum), name="momentum", requires_grad=False)
         self.accum = states_like(self.parameters, "accum")
         self.stat = states_like(self.parameters, "stat", 1.0)

@@ -12,7 +12,6 @@ from graphls.nn.checks import boolean, not_negative, positive
 from graphls.nn.optimizers import Optimizer, Tensors, states_like
 from graphls.nn.optimizers_averages import FLOAT32
 from graphls.ops.operands import state_of
-from graphls.source import user_location
 from graphls.tensor import Tensor
 
 __all__ = ["FTRL", "ProximalAdagrad"]
@@ -42,7 +41,7 @@ class FTRL(Optimizer):
     ) -> None:
         super().__init__(positive("FTRL", "learning_rate", learning_rate), params, weight_decay, loss_scale)
         if self.is_group_lr:
-            raise GraphValueError("FTRL takes one learning rate, not one for each group.", user_location())
+            raise GraphValueError("FTRL takes one learning rate, not one for each group.")
         start = not_negative("FTRL", "initial_accum", initial_accum)
         self.lr_power = _power(lr_power)
         self.l1, self.l2 = not_negative("FTRL", "l1", l1), not_negative("FTRL", "l2", l2)
@@ -75,9 +74,9 @@ class FTRL(Optimizer):
 
 def _power(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise GraphTypeError(f"For 'FTRL', the 'lr_power' must be a number, but got {value!r}.", user_location())
+        raise GraphTypeError(f"For 'FTRL', the 'lr_power' must be a number, but got {value!r}.")
     if not -float("inf") < value <= 0:
-        raise GraphValueError(f"For 'FTRL', the 'lr_power' must be at most 0, but got {value!r}.", user_location())
+        raise GraphValueError(f"For 'FTRL', the 'lr_power' must be at most 0, but got {value!r}.")
     return float(value)
 
 

@@ -12,7 +12,6 @@ from graphls.nn.optimizers import Optimizer, Tensors, states_like
 from graphls.ops.operands import state_of
 from graphls.ops.settings import number
 from graphls.parameter import Parameter
-from graphls.source import user_location
 from graphls.tensor import Tensor
 
 __all__ = ["ASGD", "Rprop"]
@@ -81,7 +80,7 @@ class Rprop(Optimizer):
         if self.etaplus <= 1 or self.step_size_min > self.step_size_max:
             text = "For Rprop, etas[1] is above 1 and maximal step size should not be less than minimal step size, "
             text += f"but got {etas} and {step_sizes}."
-            raise GraphValueError(text, user_location())
+            raise GraphValueError(text)
         self.prev = states_like(self.parameters, "prev")
         self.step_size = states_like(self.parameters, "step_size")
 
@@ -106,5 +105,5 @@ def _count(global_step: Parameter) -> Tensor:
 def _pair(setting: str, pair: Any) -> tuple[float, float]:
     if not isinstance(pair, tuple) or len(pair) != 2:
         error = GraphValueError if isinstance(pair, tuple) else GraphTypeError
-        raise error(f"For Rprop, {setting} must be a tuple with the size of 2, but got {pair!r}.", user_location())
+        raise error(f"For Rprop, {setting} must be a tuple with the size of 2, but got {pair!r}.")
     return number("Rprop", setting, pair[0]), number("Rprop", setting, pair[1])

@@ -15,7 +15,7 @@ from graphls.nn.recurrent_gates import GRU_GATES, LSTM_GATES, Gates, State, line
 from graphls.ops.operands import tensor_of
 from graphls.ops.random import check_probability
 from graphls.parameter import Parameter, ParameterTuple
-from graphls.source import user_location, warn
+from graphls.source import warn
 from graphls.tensor import Tensor
 
 __all__ = ["GRU", "LSTM", "RNN"]
@@ -97,10 +97,10 @@ class RecurrentLayer(Cell):
         lengths = tensor_of(seq_length)
         name, count = type(self).__name__, x.shape[1]
         if lengths.dtype.kind not in ("int", "uint"):
-            raise GraphTypeError(f"The seq_length of {name} holds integers, not {lengths.type}.", user_location())
+            raise GraphTypeError(f"The seq_length of {name} holds integers, not {lengths.type}.")
         if lengths.shape != (count,):
             text = f"The seq_length of {name} has a length for each of {count} sequences, not {lengths.type}."
-            raise GraphValueError(text, user_location())
+            raise GraphValueError(text)
         times = ops.reshape(ops.arange(x.shape[0]), (-1, 1, 1))
         return ops.less(times, ops.reshape(lengths, (1, -1, 1)))
 
@@ -169,7 +169,7 @@ class GRU(RecurrentLayer):
 def _dropout(name: str, dropout: Any, num_layers: int) -> float:
     check_probability(name, dropout)
     if dropout == 1:
-        raise GraphValueError(f"For {name!r}, the 'dropout' must be in [0, 1), but got 1.", user_location())
+        raise GraphValueError(f"For {name!r}, the 'dropout' must be in [0, 1), but got 1.")
     if dropout and num_layers == 1:
         warn(f"The dropout of {name} acts between layers, and there is one layer only.")
     return float(dropout)

@@ -13,7 +13,6 @@ from graphls.nn.checks import boolean, positive_int
 from graphls.nn.recurrent_gates import GRU_GATES, LSTM_GATES, Gates, linear, plain_gates
 from graphls.ops.operands import tensor_of
 from graphls.parameter import Parameter
-from graphls.source import user_location
 from graphls.tensor import Tensor, is_tensor
 
 __all__ = ["GRUCell", "LSTMCell", "RNNCell"]
@@ -104,10 +103,10 @@ def float_input(name: str, x: Any, rank: int, size: int) -> Tensor:
     """A float tensor of that rank with `size` numbers along the last axis; raises where it is another."""
     tensor = tensor_of(x)
     if not tensor.dtype.is_float:
-        raise GraphTypeError(f"{name} takes floats, not {tensor.type}.", user_location())
+        raise GraphTypeError(f"{name} takes floats, not {tensor.type}.")
     if tensor.ndim != rank or tensor.shape[-1] != size:
         text = f"{name} takes an input of rank {rank} with {size} features, not {tensor.type}."
-        raise GraphValueError(text, user_location())
+        raise GraphValueError(text)
     return tensor
 
 
@@ -116,9 +115,9 @@ def state_of_shape(name: str, hx: Any, count: int, shape: tuple[int, ...]) -> tu
     given = hx if isinstance(hx, (tuple, list)) else (hx,)
     if len(given) != count or not all(map(is_tensor, given)):
         wanted = "one tensor" if count == 1 else "a tuple of two tensors, hidden and cell state"
-        raise GraphTypeError(f"The state of {name} is {wanted}, not {type(hx).__name__}.", user_location())
+        raise GraphTypeError(f"The state of {name} is {wanted}, not {type(hx).__name__}.")
     tensors = tuple(map(tensor_of, given))
     for tensor in tensors:
         if tensor.shape != shape:
-            raise GraphValueError(f"A state of {name} has shape {shape} here, not {tensor.shape}.", user_location())
+            raise GraphValueError(f"A state of {name} has shape {shape} here, not {tensor.shape}.")
     return tensors

@@ -11,7 +11,6 @@ from graphls.dispatch import promoted
 from graphls.ir.errors import GraphValueError
 from graphls.ops.operands import apply, operand_of
 from graphls.ops.recurrence import lstm_step
-from graphls.source import user_location
 from graphls.tensor import Tensor
 
 State = tuple[Tensor, ...]
@@ -59,7 +58,7 @@ def plain_gates(cell: str, nonlinearity: Any) -> Gates:
     """The gates for a nonlinearity; raises GraphValueError for any but "tanh" and "relu"."""
     if not isinstance(nonlinearity, str) or nonlinearity not in PLAIN_GATES:
         text = f"For {cell!r}, the 'nonlinearity' must be 'tanh' or 'relu', but got {nonlinearity!r}."
-        raise GraphValueError(text, user_location())
+        raise GraphValueError(text)
     return PLAIN_GATES[nonlinearity]
 
 

@@ -9,7 +9,6 @@ from graphls.ir.errors import GraphTypeError
 from graphls.nn.cell import Cell
 from graphls.ops.operands import axis_of, tensor_of
 from graphls.ops.settings import integer
-from graphls.source import user_location
 from graphls.tensor import Tensor
 
 __all__ = ["TimeDistributed"]
@@ -27,7 +26,7 @@ class TimeDistributed(Cell):
         super().__init__()
         if not callable(layer):
             message = f"For 'TimeDistributed', the 'layer' must be a cell or an operator, but got {layer!r}."
-            raise GraphTypeError(message, user_location())
+            raise GraphTypeError(message)
         self.layer = layer
         self.time_axis = integer("TimeDistributed", "time_axis", time_axis)
         self.reshape_with_axis = (

@@ -17,7 +17,6 @@ from graphls.nn.optimizers import Optimizer
 from graphls.ops.differentiate import GradOperation
 from graphls.ops.overflow import overflow_get, overflow_start
 from graphls.parameter import Parameter
-from graphls.source import user_location
 from graphls.tensor import Tensor, is_tensor
 from graphls.tree import map_leaves
 
@@ -40,7 +39,7 @@ class TrainOneStepCell(Cell):
         super().__init__(auto_prefix=False)
         for part in (network, optimizer):
             if not isinstance(part, Cell):
-                raise GraphTypeError(f"A training step takes cells, not {part!r}.", user_location())
+                raise GraphTypeError(f"A training step takes cells, not {part!r}.")
         _check_sens(sens)
         self.network = network
         self.network.set_grad()
@@ -99,13 +98,11 @@ class TrainOneStepWithLossScaleCell(TrainOneStepCell):
             raise GraphTypeError(
                 "For 'TrainOneStepWithLossScaleCell', the 'scale_sense' must be Cell or Tensor, but got 'scale_sense' "
                 f"type: {type(scale_sense)}.",
-                user_location(),
             )
         if scale_sense.shape not in ((), (1,)):
             raise GraphValueError(
                 "For 'TrainOneStepWithLossScaleCell', the shape of 'scale_sense' must be (1,) or (), but got "
                 f"{scale_sense.shape}.",
-                user_location(),
             )
         self.scale_sense = Parameter(scale_sense, name="scale_sense", requires_grad=False)
         self._make_tools()
@@ -161,14 +158,11 @@ class TrainOneStepWithLossScaleCell(TrainOneStepCell):
         if not isinstance(sens, Tensor):
             raise GraphTypeError(
                 f"For 'TrainOneStepWithLossScaleCell', the type of 'sens' must be Tensor, but got {type(sens)}.",
-                user_location(),
             )
         if sens.dtype is not scale.dtype:
-            raise GraphTypeError(f"The scale is {scale.dtype!r}, so 'sens' cannot be {sens.dtype!r}.", user_location())
+            raise GraphTypeError(f"The scale is {scale.dtype!r}, so 'sens' cannot be {sens.dtype!r}.")
         if sens.shape != scale.shape:
-            raise GraphValueError(
-                f"The scale has the shape {scale.shape}, so 'sens' cannot have {sens.shape}.", user_location()
-            )
+            raise GraphValueError(f"The scale has the shape {scale.shape}, so 'sens' cannot have {sens.shape}.")
         scale.set_data(sens)
 
 
@@ -176,11 +170,11 @@ def _check_sens(sens: Any) -> None:
     if sens is None:
         return
     if not isinstance(sens, (numbers.Real, Tensor)):
-        raise GraphTypeError(f"The 'sens' of a training step is a number, not {sens!r}.", user_location())
+        raise GraphTypeError(f"The 'sens' of a training step is a number, not {sens!r}.")
     if isinstance(sens, Tensor) and sens.size != 1:
-        raise GraphValueError(f"The 'sens' of a training step is one number, not {sens.type}.", user_location())
+        raise GraphValueError(f"The 'sens' of a training step is one number, not {sens.type}.")
     if sens == 0:
-        raise GraphValueError("The input argument of 'sens' can not be 0.", user_location())
+        raise GraphValueError("The input argument of 'sens' can not be 0.")
 
 
 def sensitivity_like(loss: Any, scale: Any) -> Any:

@@ -16,7 +16,6 @@ from graphls.nn.learning_rates import rate_now
 from graphls.nn.moving_average import MovingAverage
 from graphls.nn.train_step import TrainOneStepWithLossScaleCell, in_phase, sensitivity_like, unscaled
 from graphls.ops.operands import state_of
-from graphls.source import user_location
 from graphls.tensor import Tensor
 
 __all__ = ["MFTrainOneStepCell"]
@@ -66,7 +65,6 @@ class MFTrainOneStepCell(TrainOneStepWithLossScaleCell):
             raise GraphTypeError(
                 f"MFTrainOneStepCell has no argument {next(iter(kwargs))!r}; the further keyword arguments are "
                 f"{', '.join(KNOWN)}.",
-                user_location(),
             )
         if isinstance(scale_sense, (int, float)) and not isinstance(scale_sense, bool):
             scale_sense = Tensor(scale_sense)
@@ -141,7 +139,7 @@ class MFTrainOneStepCell(TrainOneStepWithLossScaleCell):
         Do not train or save in between. Raises GraphValueError where there are no averages.
         """
         if self.ema is None:
-            raise GraphValueError("There are no moving averages; make the step with an ema_decay.", user_location())
+            raise GraphValueError("There are no moving averages; make the step with an ema_decay.")
         self.ema.swap()
 
     @contextmanager

@@ -14,7 +14,6 @@ from graphls.nn.containers import CellList
 from graphls.nn.layer_norm import LayerNorm
 from graphls.nn.transformer_layers import TransformerDecoderLayer, TransformerEncoderLayer
 from graphls.ops.operands import tensor_of
-from graphls.source import user_location
 from graphls.tensor import Tensor
 
 __all__ = ["Transformer", "TransformerDecoder", "TransformerEncoder"]
@@ -120,7 +119,7 @@ class Transformer(Cell):
         batch = 0 if self.batch_first else 1
         if src.ndim != tgt.ndim or (src.ndim == 3 and src.shape[batch] != tgt.shape[batch]):
             text = f"Transformer takes src and tgt of one rank and one batch, not {src.type} and {tgt.type}."
-            raise GraphValueError(text, user_location())
+            raise GraphValueError(text)
         memory = self.encoder(src, src_mask, src_key_padding_mask)
         result: Tensor = self.decoder(tgt, memory, tgt_mask, memory_mask, tgt_key_padding_mask, memory_key_padding_mask)
         return result
@@ -128,5 +127,5 @@ class Transformer(Cell):
 
 def _copies(name: str, layer: Any, count: int) -> CellList:
     if not isinstance(layer, Cell):
-        raise GraphTypeError(f"The {name} is a cell, not {layer!r}.", user_location())
+        raise GraphTypeError(f"The {name} is a cell, not {layer!r}.")
     return CellList([copy.deepcopy(layer) for _ in range(count)])

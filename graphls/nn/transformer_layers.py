@@ -15,7 +15,6 @@ from graphls.nn.checks import boolean, positive_int
 from graphls.nn.layer_norm import LayerNorm
 from graphls.nn.layers import Dense, Dropout
 from graphls.ops.operands import tensor_of
-from graphls.source import user_location
 from graphls.tensor import Tensor
 
 __all__ = ["TransformerDecoderLayer", "TransformerEncoderLayer"]
@@ -125,5 +124,5 @@ def _activation(activation: Any) -> Callable[[Any], Tensor]:
     is_function = callable(activation) and not isinstance(activation, Cell)
     found: Callable[[Any], Tensor] | None = activation if is_function else get_activation(activation)
     if found is None:
-        raise GraphTypeError("The activation of a transformer layer is a name, a cell or a function.", user_location())
+        raise GraphTypeError("The activation of a transformer layer is a name, a cell or a function.")
     return found

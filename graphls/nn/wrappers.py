@@ -13,7 +13,6 @@ from graphls.nn.losses import WithLossCell
 from graphls.ops.differentiate import GradOperation
 from graphls.ops.operands import tensor_of
 from graphls.parameter import Parameter, ParameterTuple
-from graphls.source import user_location
 from graphls.tensor import is_tensor
 from graphls.tree import map_leaves
 
@@ -31,7 +30,7 @@ class WithEvalCell(Cell):
         super().__init__(auto_prefix=False)
         for part in (network, loss_fn):
             if not isinstance(part, Cell):
-                raise GraphTypeError(f"WithEvalCell takes cells, not {part!r}.", user_location())
+                raise GraphTypeError(f"WithEvalCell takes cells, not {part!r}.")
         _check_flag("WithEvalCell", "add_cast_fp32", add_cast_fp32)
         self._network = network
         self._loss_fn = loss_fn
@@ -65,7 +64,6 @@ class ForwardValueAndGrad(Cell):
             raise GraphTypeError(
                 "For 'ForwardValueAndGrad', the argument 'network' must be cell, function type or method type, but got "
                 f"'{type(network)}'.",
-                user_location(),
             )
         for name, flag in {"get_all": get_all, "get_by_list": get_by_list, "sens_param": sens_param}.items():
             _check_flag("ForwardValueAndGrad", name, flag)
@@ -73,7 +71,6 @@ class ForwardValueAndGrad(Cell):
             raise GraphTypeError(
                 "For 'ForwardValueAndGrad', when 'get_by_list' is set to True, the argument 'weights' must be "
                 f"Parameters array, but got '{type(weights)}'.",
-                user_location(),
             )
         self.network = network if isinstance(network, Cell) else _Called(network)
         self.weights = ParameterTuple(weights) if get_by_list else weights
@@ -98,7 +95,7 @@ class WithGradCell(Cell):
     def __init__(self, network: Cell, loss_fn: Cell | None = None, sens: Any = None) -> None:
         super().__init__(auto_prefix=False)
         if not isinstance(network, Cell):
-            raise GraphTypeError(f"WithGradCell takes a cell, not {network!r}.", user_location())
+            raise GraphTypeError(f"WithGradCell takes a cell, not {network!r}.")
         self.network = network
         self.loss_fn = loss_fn
         self.weights = ParameterTuple(network.trainable_params())
@@ -121,9 +118,7 @@ class ParameterUpdate(Cell):
     def __init__(self, param: Parameter) -> None:
         super().__init__(auto_prefix=False)
         if not isinstance(param, Parameter):
-            raise GraphTypeError(
-                f"For 'ParameterUpdate', 'param' must be 'Parameter', but got {type(param)}.", user_location()
-            )
+            raise GraphTypeError(f"For 'ParameterUpdate', 'param' must be 'Parameter', but got {type(param)}.")
         self._param = param
 
     def construct(self, x: Any) -> Any:
@@ -145,7 +140,6 @@ def _check_flag(cell: str, name: str, flag: Any) -> None:
     if not isinstance(flag, bool):
         raise GraphTypeError(
             f"For '{cell}', the type of '{name}' should be 'bool', but got type '{type(flag).__name__}'.",
-            user_location(),
         )
 
 

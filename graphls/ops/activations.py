@@ -12,7 +12,6 @@ from graphls.ops.network import relu, sigmoid, silu, softmax
 from graphls.ops.operands import apply, axis_of, float_of, in_single, numbers, tensor_of
 from graphls.ops.settings import number
 from graphls.ops.shapes import cut, reshape
-from graphls.source import user_location
 from graphls.tensor import Tensor
 
 __all__ = [
@@ -42,9 +41,7 @@ def prelu(x: Any, weight: Any) -> Tensor:
     x, weight = float_of(x), float_of(weight)
     channels = x.shape[1] if x.ndim > 1 else 1
     if weight.shape not in ((1,), (channels,)):
-        raise GraphValueError(
-            f"prelu of {x.type} takes a weight of shape (1,) or ({channels},), not {weight.shape}.", user_location()
-        )
+        raise GraphValueError(f"prelu of {x.type} takes a weight of shape (1,) or ({channels},), not {weight.shape}.")
     sizes = (1, -1, *(1,) * (x.ndim - 2)) if x.ndim > 1 else (1,) * x.ndim
     return leaky_relu(x, dispatch.cast(reshape(weight, sizes), x.dtype))
 
@@ -66,7 +63,7 @@ def rrelu(input: Any, lower: float = 1 / 8, upper: float = 1 / 3, training: bool
 def check_slopes(name: str, lower: Any, upper: Any) -> None:
     """Raise GraphTypeError for what are no numbers, GraphValueError unless 0 <= lower <= upper <= 1."""
     if not 0 <= number(name, "lower", lower) <= number(name, "upper", upper) <= 1:
-        raise GraphValueError(f"For {name!r}, 0 <= lower <= upper <= 1, but got {lower} and {upper}.", user_location())
+        raise GraphValueError(f"For {name!r}, 0 <= lower <= upper <= 1, but got {lower} and {upper}.")
 
 
 def _uniform(shape: tuple[int, ...]) -> Tensor:
@@ -100,7 +97,7 @@ def _not_positive(x: Tensor) -> Tensor:
 def celu(x: Any, alpha: float = 1.0) -> Tensor:
     """x where it is positive and alpha * (exp(x / alpha) - 1) elsewhere; raises GraphValueError for an alpha of 0."""
     if number("celu", "alpha", alpha) == 0:
-        raise GraphValueError("For 'celu', the 'alpha' must not be 0.", user_location())
+        raise GraphValueError("For 'celu', the 'alpha' must not be 0.")
     x = float_of(x)
     return where(greater(x, 0.0), x, mul(expm1(div(_not_positive(x), alpha)), alpha))
 
@@ -132,9 +129,7 @@ def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
     Raises GraphValueError unless the one is the smaller.
     """
     if not number("hardtanh", "min_val", min_val) < number("hardtanh", "max_val", max_val):
-        raise GraphValueError(
-            f"For 'hardtanh', 'min_val' must be below 'max_val', but got {min_val} and {max_val}.", user_location()
-        )
+        raise GraphValueError(f"For 'hardtanh', 'min_val' must be below 'max_val', but got {min_val} and {max_val}.")
     x = float_of(input)
     return where(less_equal(x, min_val), min_val, where(greater_equal(x, max_val), max_val, x))
 
@@ -168,7 +163,7 @@ def softplus(input: Any, beta: float = 1, threshold: float = 20) -> Tensor:
     Raises GraphValueError for a beta of 0.
     """
     if number("softplus", "beta", beta) == 0:
-        raise GraphValueError("For 'softplus', the 'beta' must not be 0.", user_location())
+        raise GraphValueError("For 'softplus', the 'beta' must not be 0.")
     x = float_of(input)
     scaled = x if beta == 1 else mul(x, beta)
     soft = apply("softplus", scaled)
@@ -195,7 +190,7 @@ def softmax2d(x: Any) -> Tensor:
     """The softmax over the channels of images (N, C, H, W) or (C, H, W); raises GraphValueError for another rank."""
     x = tensor_of(x)
     if x.ndim not in (3, 4):
-        raise GraphValueError(f"softmax2d takes (N, C, H, W) or (C, H, W), not {x.type}.", user_location())
+        raise GraphValueError(f"softmax2d takes (N, C, H, W) or (C, H, W), not {x.type}.")
     return softmax(x, -3)
 
 
@@ -205,7 +200,7 @@ def glu(x: Any, axis: int = -1) -> Tensor:
     at = axis_of(axis, x.ndim)
     size = x.shape[at]
     if size % 2:
-        raise GraphValueError(f"glu takes an axis of an even size, not axis {axis} of {x.type}.", user_location())
+        raise GraphValueError(f"glu takes an axis of an even size, not axis {axis} of {x.type}.")
     halves = cut(x, at, 0, size // 2), cut(x, at, size // 2, size)
     return in_single(lambda a, b: mul(a, sigmoid(b)), *halves)
 

@@ -19,7 +19,6 @@ from graphls.ops.operands import apply
 from graphls.ops.pooling import batched
 from graphls.ops.reductions import mean, sum
 from graphls.ops.shapes import gather
-from graphls.source import user_location
 from graphls.tensor import Tensor
 
 __all__ = [
@@ -37,9 +36,9 @@ def check_output_size(output_size: Any, axes: int) -> tuple[int | None, ...]:
     """
     sizes = tuple(output_size) if isinstance(output_size, (tuple, list)) else (output_size,) * axes
     if len(sizes) != axes or any(isinstance(n, bool) or not isinstance(n, (int, type(None))) for n in sizes):
-        raise GraphTypeError(f"The 'output_size' is an integer, or {axes}, not {output_size!r}.", user_location())
+        raise GraphTypeError(f"The 'output_size' is an integer, or {axes}, not {output_size!r}.")
     if any(n is not None and n < 1 for n in sizes):
-        raise GraphValueError(f"The 'output_size' is 1 or more, not {output_size!r}.", user_location())
+        raise GraphValueError(f"The 'output_size' is 1 or more, not {output_size!r}.")
     return sizes
 
 
@@ -81,7 +80,7 @@ def _average(name: str, axes: int, x: Any, output_size: Any) -> Tensor:
 
 def _wanted(name: str, x: Tensor, sizes: Sequence[int | None]) -> tuple[int, ...]:
     if 0 in x.shape[2:]:
-        raise GraphValueError(f"{name} takes images with elements, not {x.type}.", user_location())
+        raise GraphValueError(f"{name} takes images with elements, not {x.type}.")
     return tuple(m if n is None else n for m, n in zip(x.shape[2:], sizes, strict=True))
 
 

@@ -14,7 +14,6 @@ from graphls.ops.elementwise import abs, add, floor, floor_div, mod, mul, neg, r
 from graphls.ops.logic import equal, greater, isnan, less, logical_or, where
 from graphls.ops.operands import apply, float_of, floats, in_single, numbers, tensor_of
 from graphls.ops.reductions import sum
-from graphls.source import user_location
 from graphls.tensor import Tensor
 
 __all__ = [
@@ -41,7 +40,7 @@ def positive(x: Any) -> Tensor:
     """x itself; raises GraphTypeError for bools."""
     tensor = tensor_of(x)
     if tensor.dtype.kind == "bool":
-        raise GraphTypeError(f"positive takes numbers, not {tensor.type}; cast it first.", user_location())
+        raise GraphTypeError(f"positive takes numbers, not {tensor.type}; cast it first.")
     return tensor
 
 
@@ -166,5 +165,5 @@ def bias_add(x: Any, bias: Any) -> Tensor:
     x, bias = dispatch.promoted(tensor_of(x), tensor_of(bias))
     if x.ndim < 2 or bias.shape != x.shape[1:2]:
         message = f"bias_add takes a bias for each position along axis 1, not {bias.type} for {x.type}."
-        raise GraphValueError(message, user_location())
+        raise GraphValueError(message)
     return add(x, bias.reshape((-1, *[1] * (x.ndim - 2))))

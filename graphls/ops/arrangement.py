@@ -16,7 +16,6 @@ from graphls.ops.creation import zeros
 from graphls.ops.operands import axis_of, operand_of, shape_of, tensor_of
 from graphls.ops.settings import integer
 from graphls.ops.shapes import broadcast_to, concat, cut, expand_dims, gather, reshape, sequence_of, split, squeeze
-from graphls.source import checked, user_location
 from graphls.tensor import Symbol, Tensor
 
 __all__ = [
@@ -43,7 +42,7 @@ def chunk(x: Any, chunks: int, axis: int = 0) -> tuple[Tensor, ...]:
     """
     x = tensor_of(x)
     if integer("chunk", "chunks", chunks) < 1:
-        raise GraphValueError(f"chunk makes 1 piece or more, not {chunks}.", user_location())
+        raise GraphValueError(f"chunk makes 1 piece or more, not {chunks}.")
     size = x.shape[axis_of(axis, x.ndim)]
     return split(x, -(-size // chunks), axis) if size else (x,)
 
@@ -59,7 +58,7 @@ def tensor_split(x: Any, indices_or_sections: int | Sequence[int], axis: int = 0
     if isinstance(indices_or_sections, int):
         count = indices_or_sections
         if count < 1:
-            raise GraphValueError(f"tensor_split makes 1 piece or more, not {count}.", user_location())
+            raise GraphValueError(f"tensor_split makes 1 piece or more, not {count}.")
         ends = [size // count * i + builtins.min(i, size % count) for i in range(count + 1)]
     else:
         ends = [0, *(slice(n).indices(size)[1] for n in shape_of(indices_or_sections)), size]
@@ -73,7 +72,7 @@ def tile(x: Any, multiples: Any) -> Tensor:
     """
     x, times = tensor_of(x), shape_of(multiples)
     if builtins.min(times, default=0) < 0:
-        raise GraphValueError(f"tile repeats 0 times or more, not {times}.", user_location())
+        raise GraphValueError(f"tile repeats 0 times or more, not {times}.")
     rank = builtins.max(x.ndim, len(times))
     times = (*(1 for _ in range(rank - len(times))), *times)
     shape = (*(1 for _ in range(rank - x.ndim)), *x.shape)
@@ -98,10 +97,10 @@ def repeat_interleave(x: Any, repeats: Any, axis: int | None = None) -> Tensor:
         x, axis = reshape(x, (-1,)), 0
     at = axis_of(axis, x.ndim)
     if isinstance(repeats, Symbol):
-        raise GraphTypeError("The shape of repeat_interleave by a computed tensor is not static.", user_location())
+        raise GraphTypeError("The shape of repeat_interleave by a computed tensor is not static.")
     counts = shape_of(repeats.tolist() if isinstance(repeats, (Tensor, np.ndarray)) else repeats)
     if not counts or len(counts) not in (1, x.shape[at]) or builtins.min(counts, default=0) < 0:
-        raise GraphValueError(f"repeat_interleave cannot repeat {x.shape[at]} slices {repeats} times.", user_location())
+        raise GraphValueError(f"repeat_interleave cannot repeat {x.shape[at]} slices {repeats} times.")
     if len(counts) > 1:
         return gather(x, np.repeat(np.arange(len(counts)), counts), at)
     before, after = x.shape[: at + 1], x.shape[at + 1 :]
@@ -122,7 +121,7 @@ def expand_as(x: Any, other: Any) -> Tensor:
 def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
     """Tensors, each repeated to the shape in which all meet."""
     made = [tensor_of(t) for t in tensors]
-    shape = checked(broadcast_shapes, *(t.shape for t in made))
+    shape = broadcast_shapes(*(t.shape for t in made))
     return tuple(broadcast_to(t, shape) for t in made)
 
 
@@ -173,7 +172,7 @@ def block_diag(*tensors: Any) -> Tensor:
     """
     blocks = [atleast_2d(t) for t in dispatch.promoted(*map(operand_of, tensors))] if tensors else []
     if any(block.ndim > 2 for block in blocks):
-        raise GraphValueError("block_diag takes tensors of two axes at most.", user_location())
+        raise GraphValueError("block_diag takes tensors of two axes at most.")
     width, left, rows = builtins.sum(block.shape[1] for block in blocks), 0, []
     for block in blocks:
         height, own = block.shape
@@ -190,10 +189,10 @@ def meshgrid(*inputs: Any, indexing: str = "xy") -> tuple[Tensor, ...]:
     for another `indexing` and for what is no vector.
     """
     if indexing not in ("xy", "ij"):
-        raise GraphValueError(f"'indexing' is 'xy' or 'ij', not {indexing!r}.", user_location())
+        raise GraphValueError(f"'indexing' is 'xy' or 'ij', not {indexing!r}.")
     vectors = [tensor_of(x) for x in (inputs[0] if inputs and isinstance(inputs[0], (tuple, list)) else inputs)]
     if any(v.ndim > 1 for v in vectors):
-        raise GraphValueError("meshgrid takes vectors.", user_location())
+        raise GraphValueError("meshgrid takes vectors.")
     places = list(range(len(vectors)))
     if indexing == "xy":
         places[:2] = places[:2][::-1]

@@ -13,7 +13,6 @@ from graphls.ops.logic import less, less_equal, logical_and, logical_or, where
 from graphls.ops.operands import in_graph, shape_of, tensor_of
 from graphls.ops.settings import integer
 from graphls.ops.shapes import gather, reshape
-from graphls.source import user_location
 from graphls.tensor import Tensor
 
 __all__ = ["diagflat", "matrix_band_part", "matrix_diag", "matrix_diag_part", "matrix_set_diag"]
@@ -53,17 +52,17 @@ def _band(name: str, k: Any, rows: int, columns: int, align: Any) -> Band:
     low, high = _bounds(name, k)
     if align not in ALIGNMENTS:
         listed = ", ".join(map(repr, ALIGNMENTS))
-        raise GraphValueError(f"The 'align' of {name} is one of {listed}, not {align!r}.", user_location())
+        raise GraphValueError(f"The 'align' of {name} is one of {listed}, not {align!r}.")
     if not (-rows < low <= high < columns or low == high == 0):
         message = f"A matrix of {rows} rows and {columns} columns has no diagonals {k}, as {name} takes them."
-        raise GraphValueError(message, user_location())
+        raise GraphValueError(message)
     return Band(low, high, rows, columns, align)
 
 
 def _bounds(name: str, k: Any) -> tuple[int, int]:
     bounds = shape_of(k.tolist() if isinstance(k, Tensor) else k)
     if len(bounds) not in (1, 2) or bounds[0] > bounds[-1]:
-        raise GraphValueError(f"The 'k' of {name} is one integer or two rising ones, not {k!r}.", user_location())
+        raise GraphValueError(f"The 'k' of {name} is one integer or two rising ones, not {k!r}.")
     return bounds[0], bounds[-1]
 
 
@@ -99,12 +98,12 @@ def matrix_diag(
     outer = x.ndim - (2 if low < high else 1)
     if outer < 0 or (low < high and x.shape[-2] != high - low + 1):
         message = f"matrix_diag takes {high - low + 1} diagonals as rows for k = {k}, not {x.type}."
-        raise GraphValueError(message, user_location())
+        raise GraphValueError(message)
     rows, columns = _sizes(x.shape[-1], low, high, _count("num_rows", num_rows), _count("num_cols", num_cols))
     band = _band("matrix_diag", k, rows, columns, align)
     if band.longest != x.shape[-1]:
         message = f"Diagonals of {x.shape[-1]} elements do not fit into {rows} rows and {columns} columns."
-        raise GraphValueError(message, user_location())
+        raise GraphValueError(message)
     return _set(cast(padding_value, x.dtype), x, band)
 
 
@@ -130,7 +129,7 @@ def matrix_set_diag(x: Any, diagonal: Any, k: Any = 0, align: str = "RIGHT_LEFT"
     wanted = (*x.shape[:-2], *((band.height,) if band.height > 1 else ()), band.longest)
     if values.shape != wanted:
         message = f"matrix_set_diag of {x.type} for k = {k} takes diagonals of shape {wanted}, not {values.type}."
-        raise GraphValueError(message, user_location())
+        raise GraphValueError(message)
     return _set(x, values, band)
 
 
@@ -161,7 +160,7 @@ def matrix_band_part(x: Any, lower: Any, upper: Any) -> Tensor:
 def _within(distances: Tensor, bound: Any) -> Tensor:
     most = tensor_of(bound)
     if most.dtype.kind not in ("int", "uint") or most.ndim:
-        raise GraphTypeError(f"matrix_band_part takes integers as bounds, not {most.type}.", user_location())
+        raise GraphTypeError(f"matrix_band_part takes integers as bounds, not {most.type}.")
     return logical_or(less(most, 0), less_equal(distances, most))
 
 

@@ -11,7 +11,6 @@ from graphls.ops.blocks import fold
 from graphls.ops.operands import shape_of, tensor_of
 from graphls.ops.pads import pad
 from graphls.ops.shapes import reshape, transpose
-from graphls.source import user_location
 from graphls.tensor import Tensor
 
 __all__ = ["batch_to_space_nd", "col2im", "space_to_batch_nd"]
@@ -31,7 +30,7 @@ def space_to_batch_nd(input_x: Any, block_size: Any, paddings: Any) -> Tensor:
     x = _padded(x, sides)
     outer, sizes = x.shape[: -len(blocks)], x.shape[-len(blocks) :]
     if any(n % b for n, b in zip(sizes, blocks, strict=True)):
-        raise GraphValueError(f"{name} cannot cut the sizes {sizes} into blocks of {blocks}.", user_location())
+        raise GraphValueError(f"{name} cannot cut the sizes {sizes} into blocks of {blocks}.")
     counts = [n // b for n, b in zip(sizes, blocks, strict=True)]
     spread = reshape(x, (*outer, *chain(*zip(counts, blocks, strict=True))))
     first = len(outer)
@@ -51,7 +50,7 @@ def batch_to_space_nd(input_x: Any, block_shape: Any, crops: Any) -> Tensor:
     whole = tuple(n * b for n, b in zip(sizes, blocks, strict=True))
     if outer[0] % count or any(n <= sum(side) for n, side in zip(whole, sides, strict=True)):
         message = f"{name} cannot make blocks of {blocks}, cropped by {sides}, of {x.type}."
-        raise GraphValueError(message, user_location())
+        raise GraphValueError(message)
     batch = (outer[0] // count, *outer[1:])
     spread = reshape(x, (*blocks, *batch, *sizes))
     first, axes = len(blocks), len(batch)
@@ -67,13 +66,13 @@ def _padded(x: Tensor, sides: Sides) -> Tensor:
 def _arguments(name: str, x: Tensor, block: Any, sides: Any) -> tuple[tuple[int, ...], Sides]:
     """The size of a block and both sides for each of the last axes."""
     if not isinstance(sides, (tuple, list)) or any(not isinstance(pair, (tuple, list)) for pair in sides):
-        raise GraphTypeError(f"{name} takes a pair of integers for each axis, not {sides!r}.", user_location())
+        raise GraphTypeError(f"{name} takes a pair of integers for each axis, not {sides!r}.")
     pairs = tuple(shape_of(pair) for pair in sides)
     blocks = (block,) * len(pairs) if isinstance(block, int) else shape_of(block)
     is_pairs = len(pairs) == len(blocks) and all(len(p) == 2 and min(p) >= 0 for p in pairs)
     if not pairs or not is_pairs or min(blocks) < 1 or len(blocks) >= x.ndim:
         message = f"{name} cannot use blocks of {block} with {sides} at the edges of {x.type}."
-        raise GraphValueError(message, user_location())
+        raise GraphValueError(message)
     return blocks, tuple((before, behind) for before, behind in pairs)
 
 
@@ -86,11 +85,11 @@ def col2im(
     """
     x = tensor_of(input_x)
     if x.ndim != 4:
-        raise GraphValueError(f"col2im takes columns of shape (N, C, kernel, windows), not {x.type}.", user_location())
+        raise GraphValueError(f"col2im takes columns of shape (N, C, kernel, windows), not {x.type}.")
     columns = reshape(x, (x.shape[0], x.shape[1] * x.shape[2], x.shape[3]))
     sizes = shape_of(output_size)
     images = fold(columns, sizes[0] if len(sizes) == 1 else sizes, kernel_size, dilation, padding_value, stride)
     if images.shape[1] != x.shape[1]:
         message = f"A kernel of {kernel_size} has not the {x.shape[2]} elements of {x.type}."
-        raise GraphValueError(message, user_location())
+        raise GraphValueError(message)
     return images

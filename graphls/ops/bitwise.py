@@ -13,7 +13,6 @@ from graphls.ir.types import bool_, float64, int64, uint8
 from graphls.ops.elementwise import addn, cast, floor_div, mul, pow, round, sub
 from graphls.ops.logic import greater_equal, less, logical_and, logical_not, logical_or, logical_xor, where
 from graphls.ops.operands import apply, operand_of, tensor_of
-from graphls.source import user_location
 from graphls.tensor import Tensor
 
 __all__ = [
@@ -91,7 +90,7 @@ def population_count(x: Any) -> Tensor:
 
 def _require_integers(name: str, x: Tensor) -> None:
     if x.dtype.kind not in ("int", "uint"):
-        raise GraphTypeError(f"{name} takes integers, not {x.type}; cast it first.", user_location())
+        raise GraphTypeError(f"{name} takes integers, not {x.type}; cast it first.")
 
 
 def _power_of_two(x: Tensor) -> Tensor:

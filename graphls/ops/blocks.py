@@ -10,7 +10,6 @@ from graphls.ops.elementwise import addn
 from graphls.ops.operands import apply, tensor_of
 from graphls.ops.pads import pad
 from graphls.ops.shapes import cut, reshape, stack, transpose
-from graphls.source import user_location
 from graphls.tensor import Tensor
 
 __all__ = ["depth_to_space", "fold", "space_to_depth", "unfold"]
@@ -23,17 +22,15 @@ Settings = tuple[Pair, Pair, Pair, Pair]
 def _image(name: str, x: Any) -> Tensor:
     images = tensor_of(x)
     if images.ndim != 4:
-        raise GraphValueError(f"{name} takes images of shape (N, C, H, W), not {images.type}.", user_location())
+        raise GraphValueError(f"{name} takes images of shape (N, C, H, W), not {images.type}.")
     return images
 
 
 def _block(name: str, block_size: Any, *sizes: int) -> int:
     if isinstance(block_size, bool) or not isinstance(block_size, int):
-        raise GraphTypeError(f"{name} takes an integer as 'block_size', not {block_size!r}.", user_location())
+        raise GraphTypeError(f"{name} takes an integer as 'block_size', not {block_size!r}.")
     if block_size < 2 or any(n % (block_size if len(sizes) > 1 else block_size**2) for n in sizes):
-        raise GraphValueError(
-            f"{name} cannot make blocks of {block_size} times {block_size} from sizes {sizes}.", user_location()
-        )
+        raise GraphValueError(f"{name} cannot make blocks of {block_size} times {block_size} from sizes {sizes}.")
     return block_size
 
 
@@ -91,7 +88,7 @@ def fold(
     count = kernel[0] * kernel[1]
     if x.ndim != 3 or x.shape[1] % count or x.shape[2] != rows * columns:
         wanted = f"(N, C * {count}, {rows * columns})"
-        raise GraphValueError(f"fold takes columns of shape {wanted} for these sizes, not {x.type}.", user_location())
+        raise GraphValueError(f"fold takes columns of shape {wanted} for these sizes, not {x.type}.")
     n, c = x.shape[0], x.shape[1] // count
     windows, shape = reshape(x, (n, c, count, rows, columns)), (n, c, height, width)
     placed = [
@@ -114,9 +111,9 @@ def _pair(name: str, argument: str, value: Any, least: int) -> Pair:
     pair = (value, value) if isinstance(value, int) else value
     is_pair = isinstance(pair, (tuple, list)) and len(pair) == 2
     if not is_pair or any(isinstance(n, bool) or not isinstance(n, int) for n in pair):
-        raise GraphTypeError(f"{name} takes one integer or two as {argument!r}, not {value!r}.", user_location())
+        raise GraphTypeError(f"{name} takes one integer or two as {argument!r}, not {value!r}.")
     if min(pair) < least:
-        raise GraphValueError(f"{name} takes {argument!r} of {least} or more, not {value}.", user_location())
+        raise GraphValueError(f"{name} takes {argument!r} of {least} or more, not {value}.")
     return pair[0], pair[1]
 
 
@@ -127,7 +124,7 @@ def _windows(name: str, sizes: tuple[int, ...], settings: Settings) -> Pair:
         (n - d * (k - 1) - 1) // s + 1 for n, k, d, s in zip(sizes, kernel, dilation, stride, strict=True)
     )
     if rows < 1 or columns < 1:
-        raise GraphValueError(f"{name}: no window of {kernel} fits into {sizes}.", user_location())
+        raise GraphValueError(f"{name}: no window of {kernel} fits into {sizes}.")
     return rows, columns
 
 

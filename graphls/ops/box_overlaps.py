@@ -9,7 +9,6 @@ from graphls.ops.arithmetic import div_no_nan
 from graphls.ops.elementwise import add, maximum, minimum, mul, sub
 from graphls.ops.operands import floats, in_single
 from graphls.ops.shapes import cut, expand_dims, squeeze
-from graphls.source import user_location
 from graphls.tensor import Tensor
 
 __all__ = ["iou"]
@@ -23,9 +22,9 @@ def iou(anchor_boxes: Any, gt_boxes: Any, mode: str = "iou") -> Tensor:
     """
     anchors, truths = floats(anchor_boxes, gt_boxes)
     if any(boxes.ndim != 2 or boxes.shape[-1] != 4 for boxes in (anchors, truths)):
-        raise GraphValueError(f"iou takes rows of four numbers, not {anchors.type} and {truths.type}.", user_location())
+        raise GraphValueError(f"iou takes rows of four numbers, not {anchors.type} and {truths.type}.")
     if mode not in ("iou", "iof"):
-        raise GraphValueError(f"The mode of iou is 'iou' or 'iof', not {mode!r}.", user_location())
+        raise GraphValueError(f"The mode of iou is 'iou' or 'iof', not {mode!r}.")
     return in_single(lambda a, t: _shared(expand_dims(a, 0), expand_dims(t, 1), mode), anchors, truths)
 
 

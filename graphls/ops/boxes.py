@@ -13,7 +13,6 @@ from graphls.ops.logic import greater_equal, less_equal, logical_and, where
 from graphls.ops.operands import float_of, floats, in_graph, in_single, shape_of, tensor_of
 from graphls.ops.settings import number
 from graphls.ops.shapes import check_range, cut, expand_dims, gather, reshape, squeeze, stack
-from graphls.source import user_location
 from graphls.tensor import Tensor
 
 __all__ = ["bounding_box_decode", "bounding_box_encode", "check_valid", "crop_and_resize"]
@@ -59,7 +58,7 @@ def bounding_box_decode(
     codes = _four(name, "stds", stds), _four(name, "means", means)
     limits = _numbers(name, "max_shape", max_shape, 2)
     if number(name, "wh_ratio_clip", wh_ratio_clip) <= 0:
-        raise GraphValueError(f"The 'wh_ratio_clip' is above 0, not {wh_ratio_clip}.", user_location())
+        raise GraphValueError(f"The 'wh_ratio_clip' is above 0, not {wh_ratio_clip}.")
     most = abs(math.log(wh_ratio_clip))
 
     def decoded(anchors: Tensor, deltas: Tensor) -> Tensor:
@@ -83,7 +82,7 @@ def check_valid(bboxes: Any, img_metas: Any) -> Tensor:
     boxes, metas = (cast(t, float32) if t.dtype.is_half else t for t in floats(bboxes, img_metas))
     if boxes.ndim != 2 or boxes.shape[1] != 4 or metas.shape != (3,):
         message = f"check_valid takes boxes (N, 4) and three numbers, not {boxes.type} and {metas.type}."
-        raise GraphValueError(message, user_location())
+        raise GraphValueError(message)
     x0, y0, x1, y1 = _columns(boxes)
     bottom, right = (sub(mul(metas[i], metas[2]), 1.0) for i in range(2))
     starts = logical_and(greater_equal(x0, 0.0), greater_equal(y0, 0.0))
@@ -94,7 +93,7 @@ def _boxes(name: str, first: Any, second: Any) -> tuple[Tensor, ...]:
     made = floats(first, second)
     if made[0].ndim != 2 or made[0].shape[1] != 4 or made[1].shape != made[0].shape:
         message = f"{name} takes boxes (N, 4) of one shape, not {made[0].type} and {made[1].type}."
-        raise GraphValueError(message, user_location())
+        raise GraphValueError(message)
     return made
 
 
@@ -116,7 +115,7 @@ def _four(name: str, argument: str, values: Any) -> list[float]:
 def _numbers(name: str, argument: str, values: Any, count: int) -> list[float]:
     if not isinstance(values, (tuple, list)) or len(values) != count:
         text = f"For {name!r}, the {argument!r} must be a tuple of {count} numbers, but got {values!r}."
-        raise GraphTypeError(text, user_location())
+        raise GraphTypeError(text)
     return [number(name, argument, value) for value in values]
 
 
@@ -151,14 +150,14 @@ def crop_and_resize(
 
 def _crop_sizes(name: str, x: Tensor, boxes: Tensor, numbers: Tensor, crop_size: Any, method: Any) -> tuple[int, int]:
     if method not in METHODS:
-        raise GraphValueError(f"The 'method' of {name} is 'bilinear' or 'nearest', not {method!r}.", user_location())
+        raise GraphValueError(f"The 'method' of {name} is 'bilinear' or 'nearest', not {method!r}.")
     sizes = shape_of(crop_size)
     if numbers.dtype not in (int32, int64):
-        raise GraphTypeError(f"{name} takes int32 or int64 numbers of images, not {numbers.type}.", user_location())
+        raise GraphTypeError(f"{name} takes int32 or int64 numbers of images, not {numbers.type}.")
     fits = x.ndim == 4 and boxes.ndim == 2 and boxes.shape[1:] == (4,) and numbers.shape == boxes.shape[:1]
     if not fits or len(sizes) != 2 or min(sizes) < 1 or 0 in x.shape[1:3]:
         message = f"{name} cannot make crops of {crop_size} of {x.type} by {boxes.type} and {numbers.type}."
-        raise GraphValueError(message, user_location())
+        raise GraphValueError(message)
     return sizes[0], sizes[1]
 
 

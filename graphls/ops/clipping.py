@@ -15,7 +15,6 @@ from graphls.ops.operands import float_of
 from graphls.ops.reductions import amax, sum
 from graphls.ops.roots import root
 from graphls.ops.shapes import stack
-from graphls.source import user_location
 from graphls.tensor import Tensor, is_tensor
 from graphls.tree import leaves, map_leaves
 
@@ -31,7 +30,7 @@ def clip_by_global_norm(x: Any, clip_norm: float = 1.0, use_norm: Any = None) ->
     """
     _check_tensors("clip_by_global_norm", x)
     if use_norm is not None:
-        raise GraphValueError("clip_by_global_norm computes the norm itself; leave use_norm None.", user_location())
+        raise GraphValueError("clip_by_global_norm computes the norm itself; leave use_norm None.")
     limit = _positive("clip_by_global_norm", "clip_norm", clip_norm)
     norm = root(addn([sum(e.square(_wide(t))) for t in leaves(x)]))
     coefficient = e.div(limit, where(greater_equal(norm, limit), norm, limit))
@@ -69,10 +68,9 @@ def _check_finite(norm: Tensor) -> None:
         raise TraceError(
             "A step cannot raise by what it computes; leave error_if_nonfinite False and look at ops.isfinite of the "
             "result.",
-            user_location(),
         )
     if not isfinite(norm):
-        raise GraphRuntimeError(f"The norm of what clip_by_norm got is {norm}.", user_location())
+        raise GraphRuntimeError(f"The norm of what clip_by_norm got is {norm}.")
 
 
 def _wide(t: Any) -> Tensor:
@@ -87,12 +85,12 @@ def _scaled(t: Any, coefficient: Tensor) -> Tensor:
 
 def _check_tensors(name: str, x: Any) -> None:
     if not isinstance(x, (tuple, list)) or not leaves(x) or not all(map(is_tensor, leaves(x))):
-        raise GraphTypeError(f"{name} takes a tuple or list of tensors, not {x!r}.", user_location())
+        raise GraphTypeError(f"{name} takes a tuple or list of tensors, not {x!r}.")
 
 
 def _positive(name: str, argument: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise GraphTypeError(f"For {name!r}, the {argument!r} must be a number, but got {value!r}.", user_location())
+        raise GraphTypeError(f"For {name!r}, the {argument!r} must be a number, but got {value!r}.")
     if not 0 < value < math.inf:
-        raise GraphValueError(f"For {name!r}, the {argument!r} must be > 0, but got {value!r}.", user_location())
+        raise GraphValueError(f"For {name!r}, the {argument!r} must be > 0, but got {value!r}.")
     return float(value)

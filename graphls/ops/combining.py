@@ -14,7 +14,6 @@ from graphls.ops.elementwise import mul
 from graphls.ops.operands import tensor_of
 from graphls.ops.settings import integer
 from graphls.ops.shapes import gather, reshape, sequence_of, stack
-from graphls.source import user_location
 from graphls.tensor import Tensor
 
 __all__ = ["cartesian_prod", "combinations", "vander"]
@@ -40,7 +39,7 @@ def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Tens
     x, count = tensor_of(input), integer("combinations", "r", r)
     _require_vector("combinations", x)
     if count < 0:
-        raise GraphValueError(f"combinations takes 0 elements or more, not {count}.", user_location())
+        raise GraphValueError(f"combinations takes 0 elements or more, not {count}.")
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
     rows = list(choose(range(x.size), count))
     places = np.array(rows, np.int64).reshape(len(rows), count)
@@ -56,11 +55,11 @@ def vander(x: Any, N: int | None = None) -> Tensor:
     _require_vector("vander", x)
     count = x.size if N is None else integer("vander", "N", N)
     if count < 0:
-        raise GraphValueError(f"vander makes 0 columns or more, not {count}.", user_location())
+        raise GraphValueError(f"vander makes 0 columns or more, not {count}.")
     powers = list(itertools.accumulate([x] * (count - 1), mul, initial=ones_like(x)))[:count]
     return stack(powers[::-1], -1) if powers else zeros((x.size, 0), x.dtype)
 
 
 def _require_vector(name: str, x: Tensor) -> None:
     if x.ndim != 1:
-        raise GraphValueError(f"{name} takes vectors, not {x.type}.", user_location())
+        raise GraphValueError(f"{name} takes vectors, not {x.type}.")

@@ -21,7 +21,6 @@ from graphls.ops.differentiate import GradOperation
 from graphls.ops.elementwise import clip_by_value
 from graphls.ops.row_tensor import RowTensor
 from graphls.parameter import Parameter
-from graphls.source import user_location
 from graphls.tensor import Tensor
 from graphls.trace.rewriting.functions import in_trace
 
@@ -89,7 +88,7 @@ class MultitypeFuncGraph:
 
     def __init__(self, name: str, read_value: bool = False, doc_url: str = "") -> None:
         if not isinstance(name, str):
-            raise GraphTypeError(f"The name of a MultitypeFuncGraph is a string, not {name!r}.", user_location())
+            raise GraphTypeError(f"The name of a MultitypeFuncGraph is a string, not {name!r}.")
         self.name = name
         self.entries: dict[tuple[Any, ...], Function] = {}
 
@@ -114,7 +113,6 @@ class MultitypeFuncGraph:
             raise GraphTypeError(
                 f"{self.name!r} has no function for {_listed(map(_kind_of, args))}; registered are "
                 f"{', '.join(map(_listed, self.entries)) or 'none'}.",
-                user_location(),
             )
         return in_trace(fitting[min(fitting)])(*args)
 
@@ -125,9 +123,9 @@ class MultitypeFuncGraph:
 def _check_kind(kind: Any) -> None:
     if isinstance(kind, str) and kind not in KINDS:
         message = f"There is no kind {kind!r}{nearest(kind, KINDS)}; the kinds are {', '.join(KINDS)}."
-        raise GraphKeyError(message, user_location())
+        raise GraphKeyError(message)
     if not isinstance(kind, (str, type)):
-        raise GraphTypeError(f"A function is registered for names of kinds and classes, not {kind!r}.", user_location())
+        raise GraphTypeError(f"A function is registered for names of kinds and classes, not {kind!r}.")
 
 
 def _distances(kinds: tuple[Any, ...], args: tuple[Any, ...]) -> tuple[int, ...] | None:
@@ -170,7 +168,7 @@ class Map:
 
     def __init__(self, ops: Function | None = None, reverse: bool = False) -> None:
         if ops is not None and not callable(ops):
-            raise GraphTypeError(f"{type(self).__name__} takes a function, not {ops!r}.", user_location())
+            raise GraphTypeError(f"{type(self).__name__} takes a function, not {ops!r}.")
         self.ops = ops
         self.reverse = reverse
 
@@ -178,15 +176,15 @@ class Map:
         function, nests = (self.ops, args) if self.ops is not None else (args[0] if args else None, args[1:])
         if not callable(function) or not nests:
             name = type(self).__name__
-            raise GraphTypeError(f"{name} takes a function and the sequences to apply it to.", user_location())
+            raise GraphTypeError(f"{name} takes a function and the sequences to apply it to.")
         if _keys(nests[0]) is None and not self.nested:
-            raise GraphTypeError(f"Map takes sequences, not {nests[0]!r}.", user_location())
+            raise GraphTypeError(f"Map takes sequences, not {nests[0]!r}.")
         return self._mapped(in_trace(function), nests)
 
     def _mapped(self, function: Function, nests: tuple[Any, ...]) -> Any:
         keys = _keys(nests[0])
         if any(_keys(nest) != keys for nest in nests):
-            raise GraphValueError(_differing(type(self).__name__, nests), user_location())
+            raise GraphValueError(_differing(type(self).__name__, nests))
         if keys is None:
             return function(*nests)
         inner = partial(self._mapped, function) if self.nested else lambda items: function(*items)
@@ -240,5 +238,5 @@ class Partial:
 def partial(func: Any, *args: Any, **options: Any) -> Any:
     """The function with its first arguments given; raises GraphTypeError for what cannot be called."""
     if not callable(func):
-        raise GraphTypeError(f"partial takes a function and its first arguments, not {func!r}.", user_location())
+        raise GraphTypeError(f"partial takes a function and its first arguments, not {func!r}.")
     return bound(func, *args, **options)

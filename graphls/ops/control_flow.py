@@ -15,7 +15,6 @@ from graphls.ops.indexing import getitem
 from graphls.ops.logic import less, logical_and
 from graphls.ops.operands import tensor_of
 from graphls.ops.shapes import reshape, stack
-from graphls.source import user_location
 from graphls.tensor import Tensor, is_tensor
 from graphls.trace.loops import as_pair, traced_scan, traced_while
 from graphls.trace.regions import once
@@ -72,15 +71,15 @@ def _length(xs: Any, length: int | None) -> int:
     arrays = [leaf for leaf in leaves(xs) if is_tensor(leaf)]
     flat = next((a for a in arrays if not a.ndim), None)
     if flat is not None:
-        raise GraphValueError(f"scan runs along the first axis of arrays, and a {flat.type} has none.", user_location())
+        raise GraphValueError(f"scan runs along the first axis of arrays, and a {flat.type} has none.")
     if length is not None and (isinstance(length, bool) or not isinstance(length, int)):
-        raise GraphTypeError(f"The length of scan is an integer, not {length!r}.", user_location())
+        raise GraphTypeError(f"The length of scan is an integer, not {length!r}.")
     counts = sorted({a.shape[0] for a in arrays} | ({length} if length is not None else set()))
     if not counts:
-        raise GraphValueError("scan takes arrays to run along, or a length.", user_location())
+        raise GraphValueError("scan takes arrays to run along, or a length.")
     if len(counts) > 1 or counts[0] < 1:
         listed = " and ".join(map(str, counts))
-        raise GraphValueError(f"scan takes one length of 1 or more for all arrays, not {listed}.", user_location())
+        raise GraphValueError(f"scan takes one length of 1 or more for all arrays, not {listed}.")
     return counts[0]
 
 
@@ -144,7 +143,7 @@ def _at_most(cond_fn: Callable[[Any], Any], body_fn: Callable[[Any], Any], init:
     """A scan that no longer changes the carry once the condition is false."""
     if isinstance(count, bool) or not isinstance(count, int) or count < 1:
         text = f"The max_iterations of while_loop is an integer of 1 or more, not {count!r}."
-        raise GraphValueError(text, user_location())
+        raise GraphValueError(text)
 
     def body(carry: Any) -> Any:
         return as_pair("while_loop", carry, (body_fn(carry), None))[0]
@@ -174,7 +173,7 @@ def fori_loop(
         return scan(lambda value, i: (body_fn(i, value), None), init_val, steps, unroll=unroll)[0]
     for bound in (lower, upper):
         if not isinstance(bound, (int, Tensor)) or tensor_of(bound).dtype.kind not in ("int", "uint"):
-            raise GraphTypeError(f"The bounds of fori_loop are integers, not {bound!r}.", user_location())
+            raise GraphTypeError(f"The bounds of fori_loop are integers, not {bound!r}.")
     start = tensor_of(lower)
     state = while_loop(
         lambda state: less(state[0], upper), lambda state: (add(state[0], 1), body_fn(*state)), (start, init_val)
@@ -186,11 +185,11 @@ def _truth(answer: Any) -> Any:
     """A condition as a bool of shape ()."""
     tensor = tensor_of(answer)
     if tensor.size != 1:
-        raise GraphValueError(f"A condition is a bool of one element, not {tensor.type}.", user_location())
+        raise GraphValueError(f"A condition is a bool of one element, not {tensor.type}.")
     return reshape(cast(tensor, np.bool_), ())
 
 
 def _require_callable(name: str, **functions: Any) -> None:
     for argument, function in functions.items():
         if not callable(function):
-            raise GraphTypeError(f"The {argument} of {name} is a function, not {function!r}.", user_location())
+            raise GraphTypeError(f"The {argument} of {name} is a function, not {function!r}.")

@@ -9,7 +9,6 @@ from graphls.ir.types import as_dtype, bool_, float32, float64, int32, int64
 from graphls.ops.creation import full_like
 from graphls.ops.elementwise import cast
 from graphls.ops.operands import tensor_of
-from graphls.source import checked, user_location
 from graphls.tensor import Tensor
 
 __all__ = [
@@ -50,9 +49,9 @@ def scalar_cast(input_x: Any, input_y: Any) -> Any:
     and bool.
     """
     kinds: dict[Any, Any] = {int32: int, int64: int, float32: float, float64: float, bool_: bool}
-    dtype = checked(as_dtype, input_y)
+    dtype = as_dtype(input_y)
     if dtype not in kinds:
-        raise GraphValueError(f"scalar_cast makes no {dtype.long_name}.", user_location())
+        raise GraphValueError(f"scalar_cast makes no {dtype.long_name}.")
     return kinds[dtype](_number("scalar_cast", input_x))
 
 
@@ -67,16 +66,16 @@ def tuple_to_array(input_x: Any) -> Tensor:
     Raises GraphTypeError for anything else, GraphValueError for an empty tuple.
     """
     if not isinstance(input_x, (tuple, list)):
-        raise GraphTypeError(f"tuple_to_array takes a tuple of numbers, not {input_x!r}.", user_location())
+        raise GraphTypeError(f"tuple_to_array takes a tuple of numbers, not {input_x!r}.")
     if not input_x:
-        raise GraphValueError("tuple_to_array takes one number or more.", user_location())
+        raise GraphValueError("tuple_to_array takes one number or more.")
     numbers = [_number("tuple_to_array", n) for n in input_x]
     return Tensor(numbers, _dtype_of(numbers[0]))
 
 
 def _number(name: str, value: Any) -> Any:
     if not isinstance(value, (bool, int, float)):
-        raise GraphTypeError(f"{name} takes Python numbers, not {value!r}.", user_location())
+        raise GraphTypeError(f"{name} takes Python numbers, not {value!r}.")
     return value
 
 

@@ -10,7 +10,6 @@ from graphls.ops.elementwise import add
 from graphls.ops.operands import apply, operand_of, tensor_of
 from graphls.ops.shapes import reshape
 from graphls.ops.windows import Sizes, check_axes, check_padding, pads_of, sizes_of
-from graphls.source import user_location
 from graphls.tensor import Tensor
 
 __all__ = ["conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"]
@@ -90,13 +89,13 @@ def _operands(name: str, axes: int, x: Any, weight: Any) -> tuple[Tensor, Tensor
     x, weight = dispatch.promoted(operand_of(x), operand_of(weight))
     check_axes(name, x, axes)
     if weight.ndim != axes + 2:
-        raise GraphValueError(f"{name} takes kernels of rank {axes + 2}, not {weight.type}.", user_location())
+        raise GraphValueError(f"{name} takes kernels of rank {axes + 2}, not {weight.type}.")
     return x, weight
 
 
 def _groups(groups: Any) -> int:
     if isinstance(groups, bool) or not isinstance(groups, int):
-        raise GraphTypeError(f"The 'groups' is an integer, not {groups!r}.", user_location())
+        raise GraphTypeError(f"The 'groups' is an integer, not {groups!r}.")
     return groups
 
 
@@ -105,8 +104,7 @@ def _with_bias(y: Tensor, bias: Any) -> Tensor:
         return y
     bias = tensor_of(bias)
     if bias.shape != y.shape[1:2]:
-        raise GraphValueError(f"The bias of {y.shape[1]} channels is {bias.type}; it must have one number for each.",
-                              user_location())  # fmt: skip
+        raise GraphValueError(f"The bias of {y.shape[1]} channels is {bias.type}; it must have one number for each.")
     return add(y, reshape(bias, (1, -1, *[1] * (y.ndim - 2))))
 
 
@@ -192,7 +190,7 @@ def _transposed(
     pads = pads_of(shape, weight.shape[2:], strides, pad_mode, padding, dilations)
     geometry = {"strides": strides, "pads": pads, "dilations": dilations, "groups": groups}
     if weight.shape[0] != x.shape[1]:
-        raise GraphValueError(f"{name} cannot apply kernels {weight.type} to images {x.type}.", user_location())
+        raise GraphValueError(f"{name} cannot apply kernels {weight.type} to images {x.type}.")
     return _with_bias(apply("convolution_input_gradient", x, weight, shape=shape, **geometry), bias)
 
 
@@ -206,7 +204,7 @@ def _sizes(
         whole = {"same": n * s, "valid": n * s + max(reach - s, 0), "pad": (n - 1) * s + reach + extra[i]}
         sizes.append(whole[pad_mode] - sides[i] - sides[len(strides) + i])
     if min(sizes) < 1:
-        raise GraphValueError(f"The padding {sides} leaves nothing of a transposed {shape}.", user_location())
+        raise GraphValueError(f"The padding {sides} leaves nothing of a transposed {shape}.")
     return tuple(sizes)
 
 
@@ -215,13 +213,10 @@ def check_output_padding(output_padding: Any, strides: Sizes, pad_mode: str) -> 
     axes = len(strides)
     values = tuple(output_padding) if isinstance(output_padding, (tuple, list)) else (output_padding,) * axes
     if len(values) != axes or not all(isinstance(v, int) and not isinstance(v, bool) for v in values):
-        raise GraphTypeError(
-            f"The 'output_padding' is one integer or {axes}, not {output_padding!r}.", user_location()
-        )
+        raise GraphTypeError(f"The 'output_padding' is one integer or {axes}, not {output_padding!r}.")
     if any(not 0 <= v < s for v, s in zip(values, strides, strict=True)) or (any(values) and pad_mode != "pad"):
         raise GraphValueError(
             f"The 'output_padding' is 0, or with the pad_mode 'pad' less than the stride {strides}, "
             f"not {output_padding!r}.",
-            user_location(),
         )
     return values

@@ -13,7 +13,6 @@ from graphls.ops.operands import float_of, tensor_of
 from graphls.ops.reductions import sum
 from graphls.ops.settings import integer
 from graphls.ops.shapes import reshape, squeeze
-from graphls.source import user_location
 from graphls.tensor import Tensor
 
 __all__ = ["cov"]
@@ -28,11 +27,11 @@ def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any 
     """
     x = float_of(input)
     if x.ndim > 2:
-        raise GraphValueError(f"cov takes a matrix of variables and observations, not {x.type}.", user_location())
+        raise GraphValueError(f"cov takes a matrix of variables and observations, not {x.type}.")
     rows = reshape(x, (1, -1)) if x.ndim < 2 else x
     often, weighty = (_weights(name, w, rows) for name, w in (("fweights", fweights), ("aweights", aweights)))
     if often is not None and often.dtype.is_float:
-        raise GraphTypeError(f"The fweights of cov are integers, not {often.type}.", user_location())
+        raise GraphTypeError(f"The fweights of cov are integers, not {often.type}.")
     found = as_one(lambda x: _covariance(x, often, weighty, integer("cov", "correction", correction)), rows)
     return found if x.ndim == 2 else squeeze(found)
 
@@ -41,7 +40,7 @@ def _weights(name: str, weights: Any, rows: Tensor) -> Tensor | None:
     given = None if weights is None else tensor_of(weights)
     if given is not None and given.shape != rows.shape[1:]:
         message = f"The {name} of cov are one for each of {rows.shape[1]} observations, not {given.type}."
-        raise GraphValueError(message, user_location())
+        raise GraphValueError(message)
     return given
 
 

@@ -14,7 +14,6 @@ from graphls.ops.logic import where
 from graphls.ops.operands import apply, shape_of, tensor_of
 from graphls.ops.settings import integer
 from graphls.ops.shapes import broadcast_to
-from graphls.source import checked, user_location
 from graphls.tensor import Symbol, Tensor
 
 __all__ = [
@@ -28,7 +27,7 @@ def full(size: Any, fill_value: Any, *, dtype: Any = None) -> Tensor:
     value = tensor_of(fill_value) if dtype is None else cast(fill_value, dtype)
     shape = shape_of(size)
     if min(shape, default=0) < 0:
-        raise GraphValueError(f"The sizes of a tensor are 0 or more, not {shape}.", user_location())
+        raise GraphValueError(f"The sizes of a tensor are 0 or more, not {shape}.")
     tracer = dispatch.current_tracer()
     if tracer is None or isinstance(value, Symbol) or value.shape == shape:
         return broadcast_to(value, shape)
@@ -79,11 +78,11 @@ def arange(start: Any = 0, end: Any = None, step: Any = 1, *, dtype: Any = None)
     start, end = (0, start) if end is None else (start, end)
     given = _number_dtype(start, end, step)
     if _number(step) == 0:
-        raise GraphValueError("arange takes a step that is not 0.", user_location())
+        raise GraphValueError("arange takes a step that is not 0.")
     try:
         return Tensor(np.arange(*map(_number, (start, end, step))), dtype or given)
     except (ValueError, MemoryError, OverflowError):
-        raise GraphValueError(f"arange from {start} to {end} by {step} has no end.", user_location()) from None
+        raise GraphValueError(f"arange from {start} to {end} by {step} has no end.") from None
 
 
 def _number(x: Any) -> Any:
@@ -104,7 +103,7 @@ def one_hot(indices: Any, depth: int, on_value: Any = 1, off_value: Any = 0, axi
     on, off = dispatch.promoted(on_value, off_value)
     if _is(on_value, 1) and _is(off_value, 0):
         return apply("one_hot", tensor_of(indices), depth=depth, dtype=on.dtype, axis=axis)
-    found = apply("one_hot", tensor_of(indices), depth=depth, dtype=checked(as_dtype, bool), axis=axis)
+    found = apply("one_hot", tensor_of(indices), depth=depth, dtype=as_dtype(bool), axis=axis)
     return where(found, on, off)
 
 

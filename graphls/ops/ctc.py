@@ -19,7 +19,6 @@ from graphls.ops.operands import in_graph, tensor_of
 from graphls.ops.selection import known
 from graphls.ops.settings import integer
 from graphls.ops.shapes import broadcast_to, concat, cut, expand_dims, gather_elements, reshape, transpose
-from graphls.source import user_location
 from graphls.tensor import Symbol, Tensor
 
 __all__ = ["ctc_greedy_decoder", "ctc_loss"]
@@ -67,16 +66,16 @@ def _check(
     for tensor in (labels, times, counts):
         if tensor.dtype not in (int32, int64):
             message = f"{name} takes targets and lengths in int32 or int64, not {tensor.type}; cast them."
-            raise GraphTypeError(message, user_location())
+            raise GraphTypeError(message)
     if not isinstance(zero_infinity, bool):
-        raise GraphTypeError(f"The 'zero_infinity' of {name} is a bool, not {zero_infinity!r}.", user_location())
+        raise GraphTypeError(f"The 'zero_infinity' of {name} is a bool, not {zero_infinity!r}.")
     fits = x.ndim == 3 and labels.ndim == 2 and times.shape == counts.shape == labels.shape[:1] == x.shape[1:2]
     if not fits or not x.shape[0]:
         text = ", ".join(str(t.type) for t in (x, labels, times, counts))
         message = f"{name} takes log_probs (T, N, C), targets (N, S) and lengths (N,), (N,), not {text}."
-        raise GraphValueError(message, user_location())
+        raise GraphValueError(message)
     if not 0 <= integer(name, "blank", blank) < x.shape[2]:
-        raise GraphValueError(f"The 'blank' of {name} is one of {x.shape[2]} classes, not {blank}.", user_location())
+        raise GraphValueError(f"The 'blank' of {name} is one of {x.shape[2]} classes, not {blank}.")
     for setting, lengths, most in (("input_lengths", times, x.shape[0]), ("target_lengths", counts, labels.shape[1])):
         check_lengths(name, setting, lengths, most)
 
@@ -85,7 +84,7 @@ def check_lengths(name: str, setting: str, lengths: Tensor, most: int) -> None:
     """Raise GraphRuntimeError for lengths that are known and below 0 or above the most."""
     if not isinstance(lengths, Symbol) and any(not 0 <= n <= most for n in lengths.array.reshape(-1)):
         message = f"The {setting!r} of {name} are 0 to {most}, not {lengths.tolist()}."
-        raise GraphRuntimeError(message, user_location())
+        raise GraphRuntimeError(message)
 
 
 def _between_blanks(labels: Tensor, blank: int, classes: int) -> Tensor:
@@ -149,13 +148,13 @@ def ctc_greedy_decoder(
     name = "ctc_greedy_decoder"
     x, lengths = known(name, inputs), known(name, sequence_length)
     if not isinstance(merge_repeated, bool):
-        raise GraphTypeError(f"The 'merge_repeated' of {name} is a bool, not {merge_repeated!r}.", user_location())
+        raise GraphTypeError(f"The 'merge_repeated' of {name} is a bool, not {merge_repeated!r}.")
     if x.ndim != 3 or lengths.shape != x.shape[1:2] or 0 in x.shape or not (lengths.array >= 0).all():
         message = f"{name} takes scores (T, N, C) and lengths (N,), not {x.type} and {lengths.type}."
-        raise GraphValueError(message, user_location())
+        raise GraphValueError(message)
     if lengths.array.max() > x.shape[0]:
         message = f"The 'sequence_length' of {name} is at most {x.shape[0]}, not {lengths.tolist()}."
-        raise GraphValueError(message, user_location())
+        raise GraphValueError(message)
     return _decoded(x, lengths.array, merge_repeated)
 
 

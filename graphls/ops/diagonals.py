@@ -16,7 +16,7 @@ from graphls.ops.movement import movedim
 from graphls.ops.operands import apply, axis_of, in_graph, shape_of, tensor_of
 from graphls.ops.settings import integer
 from graphls.ops.shapes import concat, expand_dims, reshape
-from graphls.source import checked, user_location
+from graphls.source import checked
 from graphls.tensor import Tensor
 
 __all__ = ["diag", "diag_embed", "diagonal", "eye", "tril", "tril_indices", "triu", "triu_indices"]
@@ -57,7 +57,7 @@ def matrices_of(name: str, x: Any) -> Tensor:
     """A tensor of two axes or more; raises GraphValueError for fewer."""
     matrices = tensor_of(x)
     if matrices.ndim < 2:
-        raise GraphValueError(f"{name} takes a tensor of two axes or more, not {matrices.type}.", user_location())
+        raise GraphValueError(f"{name} takes a tensor of two axes or more, not {matrices.type}.")
     return matrices
 
 
@@ -106,7 +106,7 @@ def two_axes(dim1: int, dim2: int, rank: int) -> tuple[int, int]:
     """Two axes counted from the front; raises GraphValueError where they are one."""
     first, second = axis_of(dim1, rank), axis_of(dim2, rank)
     if first == second:
-        raise GraphValueError(f"A diagonal is of two different axes, not of {dim1} and {dim2}.", user_location())
+        raise GraphValueError(f"A diagonal is of two different axes, not of {dim1} and {dim2}.")
     return first, second
 
 
@@ -118,7 +118,7 @@ def diag_embed(x: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tenso
     x = tensor_of(x)
     axes = two_axes(dim1, dim2, x.ndim + 1)
     if not x.ndim:
-        raise GraphValueError("diag_embed takes a tensor with axes, not a number.", user_location())
+        raise GraphValueError("diag_embed takes a tensor with axes, not a number.")
     size = x.shape[-1] + builtins.abs(integer("diag_embed", "offset", offset))
     rows, columns = positions(size, size)
     before, after = (zeros((*x.shape[:-1], n), x.dtype) for n in (builtins.max(offset, 0), builtins.max(-offset, 0)))
@@ -134,5 +134,5 @@ def diag(x: Any) -> Tensor:
     """
     x = tensor_of(x)
     if not x.ndim:
-        raise GraphValueError("diag takes a tensor with axes, not a number.", user_location())
+        raise GraphValueError("diag takes a tensor with axes, not a number.")
     return reshape(diag_embed(reshape(x, (-1,))), (*x.shape, *x.shape))

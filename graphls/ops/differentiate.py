@@ -8,7 +8,6 @@ from typing import Any
 from graphls import dispatch
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.parameter import Parameter
-from graphls.source import user_location
 from graphls.tensor import is_tensor
 from graphls.trace.gradients import gradient
 
@@ -31,7 +30,7 @@ class GradOperation:
         for name, flag in flags.items():
             if not isinstance(flag, bool):
                 message = f"For 'GradOperation', the '{name}' should be bool, but got {type(flag).__name__}"
-                raise GraphTypeError(message, user_location())
+                raise GraphTypeError(message)
         self.get_all = get_all
         self.get_by_list = get_by_list
         self.sens_param = sens_param
@@ -42,7 +41,7 @@ class GradOperation:
         Where `get_by_list` is given no weights, they are the trainable parameters of the cell.
         """
         if not callable(fn):
-            raise GraphTypeError(f"GradOperation takes a cell or a function, not {fn!r}.", user_location())
+            raise GraphTypeError(f"GradOperation takes a cell or a function, not {fn!r}.")
         if self.get_by_list and weights is None:
             weights = _trainable(fn)
         parameters = parameters_of(weights) if self.get_by_list else ()
@@ -50,7 +49,7 @@ class GradOperation:
         def gradients(*inputs: Any) -> Any:
             args, sensitivity = (inputs[:-1], inputs[-1]) if self.sens_param and inputs else (inputs, None)
             if self.sens_param and not inputs:
-                raise GraphTypeError("The sensitivity is missing: it is the last argument.", user_location())
+                raise GraphTypeError("The sensitivity is missing: it is the last argument.")
             positions = [i for i, arg in enumerate(args) if is_tensor(arg)]
             if not self.get_all:
                 positions = [] if self.get_by_list else positions[:1]
@@ -70,7 +69,7 @@ def _trainable(fn: Any) -> tuple[Parameter, ...]:
     cell = getattr(fn, "__self__", fn)
     if not hasattr(cell, "trainable_params"):
         message = f"get_by_list without weights takes those of a cell; give the weights of {fn!r}."
-        raise GraphTypeError(message, user_location())
+        raise GraphTypeError(message)
     return tuple(cell.trainable_params())
 
 
@@ -109,21 +108,19 @@ def value_and_grad(
     call and for a `has_aux` that is no bool.
     """
     if not callable(fn):
-        raise GraphTypeError(f"A gradient is taken of a cell or a function, not of {fn!r}.", user_location())
+        raise GraphTypeError(f"A gradient is taken of a cell or a function, not of {fn!r}.")
     if not isinstance(has_aux, bool):
         message = f"For '_Grad', the 'has_aux' should be bool, but got {type(has_aux).__name__}."
-        raise GraphTypeError(message, user_location())
+        raise GraphTypeError(message)
     parameters = parameters_of(weights) if weights is not None else ()
     if grad_position is None and weights is None:
         message = "`grad_position` and `weight` can not be None at the same time; give grad_position, weights, or both."
-        raise GraphValueError(message, user_location())
+        raise GraphValueError(message)
     positions = positions_of(grad_position)
 
     def value_and_gradients(*inputs: Any) -> Any:
         if any(not -len(inputs) <= i < len(inputs) for i in positions):
-            raise GraphTypeError(
-                f"grad_position {grad_position} needs more than the {len(inputs)} inputs given.", user_location()
-            )
+            raise GraphTypeError(f"grad_position {grad_position} needs more than the {len(inputs)} inputs given.")
         value, by_input, by_weight = gradient(running_tracer(), fn, inputs, positions, parameters, has_aux=has_aux)
         if return_ids:
             by_input = list(zip(positions, by_input, strict=True))
@@ -149,7 +146,7 @@ def positions_of(position: int | tuple[int, ...] | None) -> tuple[int, ...]:
     """The positions of inputs; raises GraphTypeError for anything but integers."""
     items = () if position is None else position if isinstance(position, (tuple, list)) else (position,)
     if not all(isinstance(i, int) and not isinstance(i, bool) for i in items):
-        raise GraphTypeError(f"grad_position is an integer or a tuple of them, not {position!r}.", user_location())
+        raise GraphTypeError(f"grad_position is an integer or a tuple of them, not {position!r}.")
     return tuple(items)
 
 
@@ -157,7 +154,7 @@ def parameters_of(weights: Any) -> Sequence[Parameter]:
     """Weights as a tuple; raises GraphTypeError for anything but Parameters."""
     items = (weights,) if isinstance(weights, Parameter) else weights
     if not isinstance(items, (tuple, list)) or not all(isinstance(item, Parameter) for item in items):
-        raise GraphTypeError("The weights of a gradient are a Parameter or a tuple of them.", user_location())
+        raise GraphTypeError("The weights of a gradient are a Parameter or a tuple of them.")
     return tuple(items)
 
 

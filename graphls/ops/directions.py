@@ -11,7 +11,6 @@ from graphls.ops.creation import ones_like, zeros_like
 from graphls.ops.differentiate import compiled_outside, parameters_of, running_tracer
 from graphls.ops.operands import float_of
 from graphls.parameter import Parameter
-from graphls.source import user_location
 from graphls.tensor import Tensor, is_tensor
 from graphls.trace.gradients import backward_of, forward_of, tangents_of
 from graphls.trace.rewriting.functions import in_trace
@@ -60,7 +59,7 @@ def jvp(fn: Callable[..., Any], inputs: Any, v: Any, has_aux: bool = False) -> A
     _check("jvp", fn, (*args, *vectors))
     if [_shape(x) for x in args] != [_shape(x) for x in vectors]:
         message = f"jvp takes vectors in the shapes of the inputs, {[_shape(x) for x in args]}."
-        raise GraphValueError(message, user_location())
+        raise GraphValueError(message)
 
     def pushed(args: tuple[Any, ...], vectors: tuple[Any, ...]) -> Any:
         outputs, tangents = moved(fn, args, range(len(args)), vectors, has_aux)
@@ -96,9 +95,9 @@ def derivative(fn: Callable[..., Any], primals: Any, order: int) -> tuple[Any, A
     args = tuple(primals) if isinstance(primals, (tuple, list)) else (primals,)
     _check("derivative", fn, args)
     if isinstance(order, bool) or not isinstance(order, int):
-        raise GraphTypeError(f"The order of a derivative is an integer, not {order!r}.", user_location())
+        raise GraphTypeError(f"The order of a derivative is an integer, not {order!r}.")
     if order < 1:
-        raise GraphValueError(f"The order of a derivative is 1 or more, not {order}.", user_location())
+        raise GraphValueError(f"The order of a derivative is 1 or more, not {order}.")
 
     def along(*args: Any) -> Any:
         return in_trace(fn)(*args), _derivative(fn, order)(*args)
@@ -123,21 +122,21 @@ def get_grad(gradients: Any, identifier: Any) -> Tensor:
     Raises GraphTypeError for another identifier, GraphRuntimeError where its gradient is not there.
     """
     if isinstance(identifier, bool) or not isinstance(identifier, (int, Parameter)):
-        raise GraphTypeError(f"A gradient is found by a position or a Parameter, not {identifier!r}.", user_location())
+        raise GraphTypeError(f"A gradient is found by a position or a Parameter, not {identifier!r}.")
     wanted = identifier.name if isinstance(identifier, Parameter) else identifier
     flat = leaves(gradients)
     for name, found in zip(flat[::2], flat[1::2], strict=False):
         if type(name) is type(wanted) and name == wanted:
             result: Tensor = found
             return result
-    raise GraphRuntimeError(f"There is no gradient by {wanted!r} among these.", user_location())
+    raise GraphRuntimeError(f"There is no gradient by {wanted!r} among these.")
 
 
 def _check(name: str, fn: Any, inputs: tuple[Any, ...]) -> None:
     if not callable(fn):
-        raise GraphTypeError(f"{name} takes a cell or a function, not {fn!r}.", user_location())
+        raise GraphTypeError(f"{name} takes a cell or a function, not {fn!r}.")
     if not inputs or not all(is_tensor(x) or isinstance(x, Parameter) for x in inputs):
-        raise GraphTypeError(f"{name} takes one tensor or more, not {inputs!r}.", user_location())
+        raise GraphTypeError(f"{name} takes one tensor or more, not {inputs!r}.")
 
 
 def _shape(x: Any) -> tuple[int, ...]:

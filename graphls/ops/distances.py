@@ -13,7 +13,6 @@ from graphls.ops.operands import float_of, floats, in_single
 from graphls.ops.reductions import sum
 from graphls.ops.settings import number
 from graphls.ops.shapes import expand_dims, gather
-from graphls.source import user_location
 from graphls.tensor import Tensor
 
 __all__ = ["cdist", "cosine_similarity", "pdist"]
@@ -29,7 +28,7 @@ def cdist(x1: Any, x2: Any, p: float = 2.0) -> Tensor:
     x1, x2 = floats(x1, x2)
     if x1.ndim < 2 or x2.ndim < 2 or x1.shape[-1] != x2.shape[-1]:
         message = f"cdist takes lists of vectors of one size, (..., m, k) and (..., n, k), not {x1.type} and {x2.type}."
-        raise GraphValueError(message, user_location())
+        raise GraphValueError(message)
     return in_single(lambda a, b: vector_norm(sub(expand_dims(a, -2), expand_dims(b, -3)), p, -1), x1, x2)
 
 
@@ -41,7 +40,7 @@ def pdist(input: Any, p: float = 2.0) -> Tensor:
     number("pdist", "p", p, least=0)
     x = float_of(input)
     if x.ndim < 2:
-        raise GraphValueError(f"pdist takes a list of vectors, (..., n, k), not {x.type}.", user_location())
+        raise GraphValueError(f"pdist takes a list of vectors, (..., n, k), not {x.type}.")
     first, second = (Tensor(places) for places in np.triu_indices(x.shape[-2], 1))
     return in_single(lambda x: vector_norm(sub(gather(x, first, -2), gather(x, second, -2)), p, -1), x)
 

@@ -50,7 +50,6 @@ from graphls.ops.settings import integer
 from graphls.ops.shapes import broadcast_to, concat, gather_elements, reshape, stack
 from graphls.ops.sorting import topk
 from graphls.ops.state import stop_gradient
-from graphls.source import checked, user_location
 from graphls.tensor import Tensor
 
 __all__ = [
@@ -81,7 +80,7 @@ def standard_laplace(shape: Any, seed: int | None = None) -> Tensor:
 def laplace(shape: Any, mean: Any, lambda_param: Any, seed: int | None = None) -> Tensor:
     """Numbers of a Laplace distribution, in the shape in which `shape`, mean and scale meet."""
     middle, scale = float_of(mean), float_of(lambda_param)
-    wide = checked(broadcast_shapes, sizes_of_draw(shape), middle.shape, scale.shape)
+    wide = broadcast_shapes(sizes_of_draw(shape), middle.shape, scale.shape)
     return add(mul(standard_laplace(wide, seed), scale), middle)
 
 
@@ -91,7 +90,7 @@ def gamma(shape: Any, alpha: Any, beta: Any, seed: int | None = None) -> Tensor:
     There is a gradient by beta, and none by alpha. nan where alpha is not above 0.
     """
     a, b = float_of(alpha), float_of(beta)
-    wide = checked(broadcast_shapes, sizes_of_draw(shape), a.shape, b.shape)
+    wide = broadcast_shapes(sizes_of_draw(shape), a.shape, b.shape)
     return div(_gamma(broadcast_to(a, wide), seed), b)
 
 
@@ -141,7 +140,7 @@ def poisson(shape: Any, mean: Any, seed: int | None = None) -> Tensor:
     nan where the mean is below 0. There is no gradient.
     """
     rate = float_of(mean)
-    wide = checked(broadcast_shapes, sizes_of_draw(shape), rate.shape)
+    wide = broadcast_shapes(sizes_of_draw(shape), rate.shape)
     return cast(_poisson(broadcast_to(rate, wide), seed), float32)
 
 
@@ -151,7 +150,7 @@ def random_poisson(shape: Any, rate: Any, seed: int | None = None, dtype: Any = 
     The shape is `shape`, then that of the rate. nan where the rate is below 0. There is no gradient.
     """
     mean = float_of(rate)
-    return cast(_poisson(broadcast_to(mean, (*sizes_of_draw(shape), *mean.shape)), seed), checked(as_dtype, dtype))
+    return cast(_poisson(broadcast_to(mean, (*sizes_of_draw(shape), *mean.shape)), seed), as_dtype(dtype))
 
 
 def _poisson(rate: Tensor, seed: int | None) -> Tensor:
@@ -201,11 +200,11 @@ def random_categorical(logits: Any, num_sample: int, seed: int = 0, dtype: Any =
     shapes.
     """
     x, count = float_of(logits), integer("random_categorical", "num_sample", num_sample)
-    kind = checked(as_dtype, dtype)
+    kind = as_dtype(dtype)
     if kind not in (int16, int32, int64):
-        raise GraphTypeError(f"random_categorical gives int16, int32 or int64, not {kind!r}.", user_location())
+        raise GraphTypeError(f"random_categorical gives int16, int32 or int64, not {kind!r}.")
     if x.ndim != 2 or count < 1 or not x.shape[1]:
-        raise GraphValueError(f"random_categorical cannot draw {count} samples from {x.type}.", user_location())
+        raise GraphValueError(f"random_categorical cannot draw {count} samples from {x.type}.")
     return cast(drawn_by_scores(cast(x, float32), count, True, seed or None), kind)
 
 
@@ -229,9 +228,9 @@ def choice_with_mask(input_x: Any, count: int = 256, seed: int | None = None) ->
     """
     x, wanted = tensor_of(input_x), integer("choice_with_mask", "count", count)
     if x.dtype is not bool_:
-        raise GraphTypeError(f"choice_with_mask takes bools, not {x.type}.", user_location())
+        raise GraphTypeError(f"choice_with_mask takes bools, not {x.type}.")
     if not x.ndim or wanted < 1:
-        raise GraphValueError(f"choice_with_mask cannot choose {wanted} of {x.type}.", user_location())
+        raise GraphValueError(f"choice_with_mask cannot choose {wanted} of {x.type}.")
     flat = reshape(x, (-1,))
     found = builtins.min(wanted, x.size)
     order = topk(where(flat, standard_uniform(flat.shape, seed), -1.0), found)[1]

@@ -13,7 +13,6 @@ from graphls.ops.logic import equal, not_equal, where
 from graphls.ops.operands import operand_of
 from graphls.ops.reductions import any
 from graphls.ops.shapes import broadcast_to
-from graphls.source import checked, user_location
 from graphls.tensor import Tensor
 
 __all__ = ["gcd", "lcm"]
@@ -37,8 +36,8 @@ def lcm(input: Any, other: Any) -> Tensor:
 def _integers(name: str, *operands: Any) -> tuple[Tensor, ...]:
     tensors = dispatch.promoted(*map(operand_of, operands))
     if tensors[0].dtype.kind not in ("int", "uint"):
-        raise GraphTypeError(f"{name} takes integers, not {tensors[0].type}; cast it first.", user_location())
-    shape = checked(broadcast_shapes, *(t.shape for t in tensors))
+        raise GraphTypeError(f"{name} takes integers, not {tensors[0].type}; cast it first.")
+    shape = broadcast_shapes(*(t.shape for t in tensors))
     return tuple(broadcast_to(t, shape) for t in tensors)
 
 

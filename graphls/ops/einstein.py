@@ -12,7 +12,6 @@ from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ops.contractions import Label, Labelled, contract, diagonal_of
 from graphls.ops.operands import operand_of
 from graphls.ops.shapes import reshape
-from graphls.source import user_location
 from graphls.tensor import Tensor, is_tensor
 
 __all__ = ["einsum"]
@@ -32,7 +31,7 @@ def einsum(equation: Any, *operands: Any) -> Tensor:
     if is_tensor(equation):
         equation, operands = _from_lists((equation, *operands))
     if not isinstance(equation, str):
-        raise GraphTypeError(f"einsum takes an equation like 'ij,jk->ik', not {equation!r}.", user_location())
+        raise GraphTypeError(f"einsum takes an equation like 'ij,jk->ik', not {equation!r}.")
     tensors = dispatch.promoted(*map(operand_of, dispatch.cast_operands("einsum", *operands))) if operands else ()
     terms, wanted = _parsed(equation, [t.ndim for t in tensors])
     sizes = _sizes(equation, terms, tensors)
@@ -53,7 +52,7 @@ def _from_lists(arguments: Sequence[Any]) -> tuple[str, tuple[Any, ...]]:
 def _letters(axes: Any) -> str:
     letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
     if not isinstance(axes, (tuple, list)) or any(a is not Ellipsis and a not in range(52) for a in axes):
-        raise GraphTypeError(f"einsum takes lists of numbers below 52 and of ..., not {axes!r}.", user_location())
+        raise GraphTypeError(f"einsum takes lists of numbers below 52 and of ..., not {axes!r}.")
     return "".join("..." if a is Ellipsis else letters[a] for a in axes)
 
 
@@ -114,4 +113,4 @@ def _simplified(tensor: Tensor, term: Sequence[Label], sizes: dict[Label, int]) 
 
 
 def _fault(equation: str, what: str) -> GraphValueError:
-    return GraphValueError(f"The equation {equation!r} of einsum {what}.", user_location())
+    return GraphValueError(f"The equation {equation!r} of einsum {what}.")

@@ -10,7 +10,6 @@ from graphls import dispatch
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import as_dtype, bool_, float64
 from graphls.ops.operands import apply, float_of, floats, numbers, tensor_in, tensor_of
-from graphls.source import checked, user_location
 from graphls.tensor import Tensor, is_tensor
 from graphls.tree import leaves, map_leaves
 
@@ -32,10 +31,10 @@ def addn(x: Any) -> Tensor:
     Raises GraphTypeError for anything else, GraphValueError where their shapes differ.
     """
     if not isinstance(x, (tuple, list)) or not x or not all(map(is_tensor, x)):
-        raise GraphTypeError(f"addn takes a tuple or list of one tensor or more, not {x!r}.", user_location())
+        raise GraphTypeError(f"addn takes a tuple or list of one tensor or more, not {x!r}.")
     shapes = list(dict.fromkeys(str(tensor.shape) for tensor in x))
     if len(shapes) > 1:
-        raise GraphValueError(f"addn takes tensors of one shape, not of {', '.join(shapes)}.", user_location())
+        raise GraphValueError(f"addn takes tensors of one shape, not of {', '.join(shapes)}.")
     return tensor_of(reduce(operator.add, x))
 
 
@@ -60,7 +59,7 @@ def div(x: Any, y: Any, *, rounding_mode: str | None = None) -> Tensor:
         return floor_div(x, y)
     if rounding_mode == "trunc":
         return truncate_div(x, y)
-    raise GraphValueError(f"The rounding mode is None, 'floor' or 'trunc', not {rounding_mode!r}.", user_location())
+    raise GraphValueError(f"The rounding mode is None, 'floor' or 'trunc', not {rounding_mode!r}.")
 
 
 def floor_div(x: Any, y: Any) -> Tensor:
@@ -186,7 +185,7 @@ def ceil(x: Any) -> Tensor:
 def round(x: Any, *, decimals: int = 0) -> Tensor:
     """The nearest number with so many decimals, the even one of two; a negative count rounds to tens, hundreds, ..."""
     if isinstance(decimals, bool) or not isinstance(decimals, int):
-        raise GraphTypeError(f"round takes a whole number of decimals, not {decimals!r}.", user_location())
+        raise GraphTypeError(f"round takes a whole number of decimals, not {decimals!r}.")
     if not decimals:
         return apply("round", float_of(x))
     return apply("round", float_of(mul(x, 10.0**decimals))) / 10.0**decimals
@@ -194,7 +193,7 @@ def round(x: Any, *, decimals: int = 0) -> Tensor:
 
 def cast(x: Any, dtype: Any) -> Tensor:
     """The tensor in another dtype; raises GraphTypeError for what is no dtype."""
-    return tensor_in(x, checked(as_dtype, dtype))
+    return tensor_in(x, as_dtype(dtype))
 
 
 def clip_by_value(x: Any, clip_value_min: Any = None, clip_value_max: Any = None) -> Any:
@@ -203,7 +202,7 @@ def clip_by_value(x: Any, clip_value_min: Any = None, clip_value_max: Any = None
     The slope is 1 on both bounds. Raises GraphValueError where both are None.
     """
     if clip_value_min is None and clip_value_max is None:
-        raise GraphValueError("clip takes a least or a largest value, or both.", user_location())
+        raise GraphValueError("clip takes a least or a largest value, or both.")
 
     def clipped(tensor: Any) -> Tensor:
         if clip_value_min is not None:

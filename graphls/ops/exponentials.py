@@ -9,7 +9,6 @@ from graphls.ir.errors import GraphTypeError
 from graphls.ops.elementwise import cast, clip_by_value, div, log, mul, pow, sub
 from graphls.ops.logic import equal, less_equal, logical_and, logical_or, where
 from graphls.ops.operands import apply, float_of, floats, in_single
-from graphls.source import user_location
 from graphls.tensor import Tensor
 
 __all__ = [
@@ -60,7 +59,7 @@ def logit(x: Any, eps: float | None = None) -> Tensor:
     Raises GraphTypeError for an `eps` that is no number.
     """
     if eps is not None and not isinstance(eps, (int, float)):
-        raise GraphTypeError(f"The 'eps' of logit is a number, not {eps!r}.", user_location())
+        raise GraphTypeError(f"The 'eps' of logit is a number, not {eps!r}.")
 
     def computed(x: Tensor) -> Tensor:
         inside = x if eps is None else clip_by_value(x, eps, 1 - eps)

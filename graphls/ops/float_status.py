@@ -12,7 +12,6 @@ from graphls.ops.elementwise import add, cast
 from graphls.ops.operands import tensor_of
 from graphls.ops.overflow import clear_status, get_status, new_status, overflow_get
 from graphls.ops.shapes import broadcast_to, reshape
-from graphls.source import user_location
 from graphls.tensor import Symbol, Tensor, is_tensor
 from graphls.trace.states import Scratch, StateSymbol
 from graphls.trace.tracer import Tracer
@@ -43,7 +42,7 @@ def get(input_x: Any) -> Tensor:
     tracer = _tracer("NPUGetFloatStatus", input_x)
     if not _is_allocated(input_x):
         message = f"NPUGetFloatStatus fills what NPUAllocFloatStatus gave in the same step, not {input_x!r}."
-        raise GraphTypeError(message, user_location())
+        raise GraphTypeError(message)
     raised = get_status(tracer, input_x)
     with tracer.phase("check"):
         tracer.set_written(input_x.parameter, tracer.value(_filled(raised, float32)))
@@ -100,9 +99,9 @@ def _flag(checked: tuple[Tensor, ...]) -> Tensor:
 def _tracer(name: str, *status: Any) -> Tracer:
     tracer = dispatch.current_tracer()
     if tracer is None:
-        raise GraphRuntimeError(f"{name} is a part of a step; call it in the construct of a cell.", user_location())
+        raise GraphRuntimeError(f"{name} is a part of a step; call it in the construct of a cell.")
     if not all(map(is_tensor, status)):
-        raise GraphTypeError(f"{name} takes a status, which is a tensor, not {status[0]!r}.", user_location())
+        raise GraphTypeError(f"{name} takes a status, which is a tensor, not {status[0]!r}.")
     return tracer
 
 

@@ -14,7 +14,6 @@ from graphls.ops.custom_gradients import with_gradient
 from graphls.ops.elementwise import abs, add, cast, cos, div, log, mul, reciprocal, round, sin, sub
 from graphls.ops.logic import equal, greater_equal, isinf, less, logical_and, where
 from graphls.ops.operands import float_of
-from graphls.source import user_location
 from graphls.tensor import Tensor
 
 __all__ = ["digamma", "lgamma", "mvlgamma", "polygamma"]
@@ -42,7 +41,7 @@ def digamma(x: Any) -> Tensor:
 def polygamma(n: int, x: Any) -> Tensor:
     """The derivative of order n of `digamma`; raises GraphValueError unless n is an integer of 0 or more."""
     if isinstance(n, bool) or not isinstance(n, int) or n < 0:
-        raise GraphValueError(f"polygamma takes an order of 0 or more, not {n!r}.", user_location())
+        raise GraphValueError(f"polygamma takes an order of 0 or more, not {n!r}.")
     return _in_double(lambda x: with_gradient(lambda x: _polygamma(n, x), _slope(n + 1), x), x)
 
 
@@ -54,7 +53,7 @@ def _slope(n: int) -> Callable[..., tuple[Tensor]]:
 def mvlgamma(x: Any, p: int) -> Tensor:
     """The logarithm of the gamma function of p dimensions; raises GraphValueError unless p is 1 or more."""
     if isinstance(p, bool) or not isinstance(p, int) or p < 1:
-        raise GraphValueError(f"mvlgamma takes 1 dimension or more, not {p!r}.", user_location())
+        raise GraphValueError(f"mvlgamma takes 1 dimension or more, not {p!r}.")
 
     def computed(x: Tensor) -> Tensor:
         return _total([lgamma(sub(x, i / 2)) for i in range(p)]) + p * (p - 1) / 4 * math.log(math.pi)

@@ -13,7 +13,6 @@ from graphls.ops.operands import apply, float_of, tensor_in, tensor_of
 from graphls.ops.reductions import amax, amin
 from graphls.ops.settings import integer, number
 from graphls.ops.shapes import reshape
-from graphls.source import user_location
 from graphls.tensor import Tensor
 
 __all__ = ["histc"]
@@ -28,7 +27,7 @@ def histc(input: Any, bins: int = 100, min: float = 0.0, max: float = 0.0) -> Te
     x, count = tensor_of(input), _bins("histc", bins)
     low, high = number("histc", "min", min), number("histc", "max", max)
     if low > high:
-        raise GraphValueError(f"histc takes a 'min' up to its 'max', not {min} and {max}.", user_location())
+        raise GraphValueError(f"histc takes a 'min' up to its 'max', not {min} and {max}.")
     values = reshape(float_of(x), (-1,))
     values = cast(values, float32) if values.dtype.is_half else values
     bounds = [cast(b, values.dtype) for b in (low, high)]
@@ -49,7 +48,7 @@ def histogram_fixed_width(x: Any, range: Any, nbins: int, dtype: Any = int32) ->
     values = cast(values, float32) if values.dtype.is_half else values
     count, bounds = _bins("histogram_fixed_width", nbins), tensor_in(range, values.dtype)
     if bounds.shape != (2,):
-        raise GraphValueError(f"histogram_fixed_width takes two bounds, not {bounds.type}.", user_location())
+        raise GraphValueError(f"histogram_fixed_width takes two bounds, not {bounds.type}.")
     low, high = bounds
     return cast(_counts(values, [low, high], count, ones(values.shape, bool_)), dtype)
 
@@ -57,7 +56,7 @@ def histogram_fixed_width(x: Any, range: Any, nbins: int, dtype: Any = int32) ->
 def _bins(name: str, bins: Any) -> int:
     count = integer(name, "bins", bins)
     if count < 1:
-        raise GraphValueError(f"{name} takes 1 part or more, not {count}.", user_location())
+        raise GraphValueError(f"{name} takes 1 part or more, not {count}.")
     return count
 
 

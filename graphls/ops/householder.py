@@ -18,7 +18,6 @@ from graphls.ops.operands import tensor_of
 from graphls.ops.reductions import sum
 from graphls.ops.shapes import broadcast_to, concat, cut, gather, squeeze
 from graphls.ops.triangular import substituted
-from graphls.source import user_location
 from graphls.tensor import Tensor
 
 __all__ = ["geqrf", "orgqr", "ormqr", "qr"]
@@ -31,7 +30,7 @@ def qr(input: Any, mode: str = "reduced") -> tuple[Tensor, Tensor]:
     of LAPACK. Raises GraphValueError for another mode and for fewer than two axes.
     """
     if mode not in ("reduced", "complete"):
-        raise GraphValueError(f"The mode of qr is 'reduced' or 'complete', not {mode!r}.", user_location())
+        raise GraphValueError(f"The mode of qr is 'reduced' or 'complete', not {mode!r}.")
     factors = thin_factors if mode == "reduced" else _full_factors
     result: tuple[Tensor, Tensor] = as_one(factors, require_matrices("qr", tensor_of(input)))
     return result
@@ -140,7 +139,7 @@ def orgqr(input: Any, input2: Any) -> Tensor:
     def computed(packed: Tensor, scales: Tensor) -> Tensor:
         _require_reflections("orgqr", packed, scales)
         if packed.shape[-1] > packed.shape[-2]:
-            raise GraphValueError(f"orgqr takes no more columns than rows, not {packed.type}.", user_location())
+            raise GraphValueError(f"orgqr takes no more columns than rows, not {packed.type}.")
         return _orthogonal(packed, scales, packed.shape[-1])
 
     result: Tensor = as_one(computed, input, input2)
@@ -158,7 +157,7 @@ def ormqr(input: Any, tau: Any, other: Any, left: bool = True, transpose: bool =
         columns = require_matrices("ormqr", other) if left else transposed(require_matrices("ormqr", other))
         if columns.shape[:-1] != packed.shape[:-1]:
             message = f"ormqr with reflections {packed.type} takes as many rows to reflect, not {other.type}."
-            raise GraphValueError(message, user_location())
+            raise GraphValueError(message)
         found = _product(packed, scales, columns, reverse=bool(left) is not bool(transpose))
         return found if left else transposed(found)
 
@@ -170,4 +169,4 @@ def _require_reflections(name: str, packed: Tensor, scales: Tensor) -> None:
     require_matrices(name, packed)
     if scales.shape[:-1] != packed.shape[:-2] or not scales.ndim or scales.shape[-1] > min(packed.shape[-2:]):
         message = f"{name} of {packed.type} takes a factor for each reflection, not {scales.type}."
-        raise GraphValueError(message, user_location())
+        raise GraphValueError(message)

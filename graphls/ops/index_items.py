@@ -15,7 +15,6 @@ from graphls.ir.types import broadcast_shapes, int32, int64
 from graphls.ops.logic import where
 from graphls.ops.operands import tensor_of
 from graphls.ops.shapes import broadcast_to
-from graphls.source import user_location
 from graphls.tensor import Symbol, Tensor, is_tensor
 
 Item = int | range | Tensor | None
@@ -49,9 +48,9 @@ def items_of(index: Any, x: Tensor) -> Items:
     given = [i for item in (index if isinstance(index, tuple) else (index,)) for i in _plain(item)]
     used = sum(_used(i) for i in given)
     if used > x.ndim:
-        raise GraphIndexError(f"{x.type} has {x.ndim} axes and takes no {used} indices.", user_location())
+        raise GraphIndexError(f"{x.type} has {x.ndim} axes and takes no {used} indices.")
     if sum(i is Ellipsis for i in given) > 1:
-        raise GraphIndexError("An index has one Ellipsis at most.", user_location())
+        raise GraphIndexError("An index has one Ellipsis at most.")
     if not any(i is Ellipsis for i in given):
         given.append(Ellipsis)
     sizes = iter(x.shape)
@@ -81,7 +80,7 @@ def _plain(item: Any) -> list[Any]:
         return [item]
     if isinstance(item, (bool, np.bool_)):
         if not item:
-            raise GraphIndexError("A tensor can be indexed by True, for a new axis, but not by False.", user_location())
+            raise GraphIndexError("A tensor can be indexed by True, for a new axis, but not by False.")
         return [None]
     if isinstance(item, int):
         return [item]
@@ -92,19 +91,17 @@ def _plain(item: Any) -> list[Any]:
         return _plain(bool(indices)) if isinstance(indices, np.ndarray) and not indices.ndim else [indices]
     raise GraphTypeError(
         f"A tensor is indexed by integers, slices, None, ... and tensors of integers or bools, not by {item!r}.",
-        user_location(),
     )
 
 
 def _indices(item: Tensor) -> Any:
     kind = item.dtype.kind
     if kind == "float":
-        raise GraphTypeError(f"An index is of integers or bools, not {item.type}; cast it first.", user_location())
+        raise GraphTypeError(f"An index is of integers or bools, not {item.type}; cast it first.")
     if isinstance(item, Symbol):
         if kind == "bool":
             raise GraphTypeError(
                 "The shape of x[mask] is not static where the graph computes the mask; use ops.where(mask, x, ...).",
-                user_location(),
             )
         return item if item.dtype in (int32, int64) else dispatch.cast(item, int64)
     if kind == "bool":
@@ -132,14 +129,12 @@ def _bounded(item: Any, sizes: Any) -> list[Item]:
 def _check_range(indices: Any, size: int) -> None:
     wrong = indices[(indices < -size) | (indices >= size)]
     if wrong.size:
-        raise GraphIndexError(
-            f"The index {wrong.flat[0]} is out of range for an axis of size {size}.", user_location()
-        )
+        raise GraphIndexError(f"The index {wrong.flat[0]} is out of range for an axis of size {size}.")
 
 
 def _places(mask: Any, shape: tuple[int, ...]) -> tuple[Tensor, ...]:
     if mask.shape != shape:
-        raise GraphIndexError(f"A mask of shape {mask.shape} does not fit axes of sizes {shape}.", user_location())
+        raise GraphIndexError(f"A mask of shape {mask.shape} does not fit axes of sizes {shape}.")
     return tuple(map(Tensor, np.nonzero(mask)))
 
 
@@ -147,9 +142,9 @@ def _range(item: slice, size: int) -> range:
     try:
         return range(*item.indices(size))
     except TypeError as error:
-        raise GraphTypeError(f"The slice {item} cannot be taken: {error}.", user_location()) from None
+        raise GraphTypeError(f"The slice {item} cannot be taken: {error}.") from None
     except ValueError:
-        raise GraphValueError(f"The slice {item} cannot be taken: its step is 0.", user_location()) from None
+        raise GraphValueError(f"The slice {item} cannot be taken: its step is 0.") from None
 
 
 def together(tensors: list[Tensor], sizes: list[int]) -> Tensor:
@@ -160,7 +155,7 @@ def together(tensors: list[Tensor], sizes: list[int]) -> Tensor:
     try:
         shape = broadcast_shapes(*(t.shape for t in tensors))
     except GraphValueError as error:
-        raise GraphIndexError(str(error), user_location()) from None
+        raise GraphIndexError(str(error)) from None
     if len(tensors) == 1:
         return tensors[0]
     position, outside = Tensor(0), Tensor(False)

@@ -12,7 +12,6 @@ from graphls.ops.joins import Join, replaced
 from graphls.ops.logic import where
 from graphls.ops.operands import tensor_in, tensor_of
 from graphls.ops.shapes import broadcast_to, reshape
-from graphls.source import user_location
 from graphls.tensor import Symbol, Tensor
 
 __all__ = ["getitem", "setitem"]
@@ -71,7 +70,7 @@ def fitting(value: Tensor, shape: Shape) -> Tensor:
     extra, own = given[: len(given) - len(shape)], given[len(given) - len(shape) :]
     if any(n != 1 for n in extra) or any(n not in (1, m) for n, m in zip(own, shape, strict=True)):
         message = f"A value of shape {value.shape} does not fit elements of shape {shape}."
-        raise GraphValueError(message, user_location())
+        raise GraphValueError(message)
     return reshape(value, own)
 
 
@@ -81,6 +80,5 @@ def _masked(x: Tensor, mask: Tensor, value: Tensor) -> Tensor:
         raise GraphTypeError(
             f"Where the graph computes a mask, x[mask] = value takes a mask that fits the first axes of {x.type}, and "
             f"one value for all that is not masked, not {mask.type} and {value.type}; use ops.where.",
-            user_location(),
         )
     return where(reshape(mask, (*mask.shape, *(1 for _ in rest))), fitting(value, rest), x)

@@ -9,7 +9,6 @@ from typing import Any
 from graphls.ir.errors import GraphValueError
 from graphls.ops import creation, elementwise, logic, network, random, scattering, selection, shapes
 from graphls.ops.operands import tensor_of
-from graphls.source import user_location
 from graphls.tensor import Tensor
 
 Method = Callable[..., Any]
@@ -26,7 +25,7 @@ def in_place(name: str, compute: Method) -> Method:
         made = tensor_of(compute(x, *args, **options))
         if made.shape != x.shape:
             text = f"{name} gives {made.type}, and a tensor of the shape {x.shape} keeps its shape."
-            raise GraphValueError(text, user_location())
+            raise GraphValueError(text)
         x._become(made if made.dtype is x.dtype else elementwise.cast(made, x.dtype))
         return x
 

@@ -14,7 +14,6 @@ from graphls.ops.directions import moved
 from graphls.ops.movement import moveaxis
 from graphls.ops.operands import tensor_of
 from graphls.ops.shapes import reshape
-from graphls.source import user_location
 from graphls.tensor import Tensor
 from graphls.trace.gradients import gradient
 from graphls.trace.rewriting.functions import in_trace
@@ -100,14 +99,14 @@ def _columns(
 
 def _positions(name: str, fn: Any, position: Any) -> tuple[int, ...]:
     if not callable(fn):
-        raise GraphTypeError(f"{name} takes a cell or a function, not {fn!r}.", user_location())
+        raise GraphTypeError(f"{name} takes a cell or a function, not {fn!r}.")
     return positions_of(position)
 
 
 def _check(args: tuple[Any, ...], position: Any, positions: tuple[int, ...]) -> None:
     if not positions or any(not -len(args) <= i < len(args) for i in positions):
         message = f"grad_position {position} does not name some of the {len(args)} inputs given."
-        raise GraphTypeError(message, user_location())
+        raise GraphTypeError(message)
 
 
 def _differentiated(outputs: Any, has_aux: bool) -> list[Tensor]:
@@ -115,7 +114,7 @@ def _differentiated(outputs: Any, has_aux: bool) -> list[Tensor]:
     floats = [leaf for leaf in leaves(of) if isinstance(leaf, Tensor) and leaf.dtype.is_float]
     if not floats:
         text = "A Jacobian is that of floats, and the function gives none; cast its output to a float."
-        raise GraphTypeError(text, user_location())
+        raise GraphTypeError(text)
     return floats
 
 

@@ -12,7 +12,6 @@ from graphls.ops.elementwise import abs, add, div, floor_div, maximum, mul, sign
 from graphls.ops.logic import greater_equal, where
 from graphls.ops.operands import apply
 from graphls.ops.shapes import broadcast_to, gather, gather_elements, reshape
-from graphls.source import user_location
 from graphls.tensor import Tensor
 
 Join = Callable[[Tensor, Tensor, Tensor, int], Tensor]
@@ -54,7 +53,7 @@ def _subtracted(sums: Join, x: Tensor, indices: Tensor, updates: Tensor, axis: i
 
 def _numbers(x: Tensor) -> Tensor:
     if x.dtype is bool_:
-        raise GraphTypeError(f"Numbers can be added by index, and {x.type} holds none; cast it first.", user_location())
+        raise GraphTypeError(f"Numbers can be added by index, and {x.type} holds none; cast it first.")
     return x
 
 

@@ -22,7 +22,6 @@ from graphls.ops.settings import integer, positive
 from graphls.ops.shapes import cut, expand_dims, gather, gather_elements, reshape, transpose
 from graphls.ops.state import assign, stop_gradient
 from graphls.parameter import Parameter
-from graphls.source import user_location
 from graphls.tensor import Tensor
 
 __all__ = [
@@ -48,7 +47,7 @@ def dense(input: Any, weight: Any, bias: Any = None) -> Tensor:
     """
     x, weights = dispatch.promoted(operand_of(input), operand_of(weight))
     if weights.ndim not in (1, 2) or not x.ndim or x.shape[-1] != weights.shape[-1]:
-        raise GraphValueError(f"dense cannot apply a weight {weights.type} to {x.type}.", user_location())
+        raise GraphValueError(f"dense cannot apply a weight {weights.type} to {x.type}.")
     if weights.ndim == 1 or x.ndim == 1:
         y = matmul(x, weights if weights.ndim == 1 else transpose(weights))
     else:
@@ -65,7 +64,7 @@ def bidense(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Tensor:
     fits = x1.ndim and x2.ndim and x1.shape[:-1] == x2.shape[:-1]
     if not fits or weights.shape[1:] != (x1.shape[-1], x2.shape[-1]):
         message = f"bidense cannot apply a weight {weights.type} to {x1.type} and {x2.type}."
-        raise GraphValueError(message, user_location())
+        raise GraphValueError(message)
     count, n, m = weights.shape
     first = matmul(reshape(x1, (-1, n)), reshape(transpose(weights, (1, 0, 2)), (n, count * m)))
     both = matmul(reshape(first, (-1, count, m)), reshape(x2, (-1, m, 1)))
@@ -77,7 +76,7 @@ def _with_bias(name: str, y: Tensor, bias: Any, shape: tuple[int, ...]) -> Tenso
         return y
     shift = tensor_of(bias)
     if shift.shape not in (shape, ()):
-        raise GraphValueError(f"The bias of {name} has the shape {shape} here, not {shift.shape}.", user_location())
+        raise GraphValueError(f"The bias of {name} has the shape {shape} here, not {shift.shape}.")
     return add(y, shift)
 
 
@@ -98,9 +97,9 @@ def embedding(
     """
     ids, table = tensor_of(input), tensor_of(weight)
     if ids.dtype.kind not in ("int", "uint"):
-        raise GraphTypeError(f"embedding takes integers, not {ids.type}.", user_location())
+        raise GraphTypeError(f"embedding takes integers, not {ids.type}.")
     if table.ndim != 2:
-        raise GraphValueError(f"embedding takes a matrix as weight, not {table.type}.", user_location())
+        raise GraphValueError(f"embedding takes a matrix as weight, not {table.type}.")
     if max_norm is not None:
         table = _limited(weight, table, ids, positive("embedding", "max_norm", max_norm), norm_type)
     rows = gather(table, ids)
@@ -115,7 +114,7 @@ def embedding(
 def _row(padding_idx: Any, count: int) -> int:
     row = integer("embedding", "padding_idx", padding_idx)
     if not -count <= row < count:
-        raise GraphIndexError(f"The 'padding_idx' {row} is out of range for {count} rows.", user_location())
+        raise GraphIndexError(f"The 'padding_idx' {row} is out of range for {count} rows.")
     return row % count
 
 
@@ -149,7 +148,7 @@ def swiglu(input: Any, dim: int = -1) -> Tensor:
     at = axis_of(dim, x.ndim)
     size = x.shape[at]
     if size % 2:
-        raise GraphValueError(f"swiglu cannot halve the axis {dim} of {x.type}.", user_location())
+        raise GraphValueError(f"swiglu cannot halve the axis {dim} of {x.type}.")
     return in_single(lambda x: mul(silu(cut(x, at, 0, size // 2)), cut(x, at, size // 2, size)), x)
 
 
@@ -160,10 +159,10 @@ def intopk(x1: Any, x2: Any, k: int) -> Tensor:
     """
     (scores,), labels = floats(x1), tensor_of(x2)
     if labels.dtype.kind not in ("int", "uint"):
-        raise GraphTypeError(f"intopk takes integers as labels, not {labels.type}.", user_location())
+        raise GraphTypeError(f"intopk takes integers as labels, not {labels.type}.")
     if scores.ndim != 2 or labels.shape != scores.shape[:1]:
         message = f"intopk takes scores (N, C) and labels (N,), not {scores.type} and {labels.type}."
-        raise GraphValueError(message, user_location())
+        raise GraphValueError(message)
     own = gather_elements(scores, 1, expand_dims(labels, 1))
     above = sum(greater(scores, own), 1)
     return logical_and(less(above, integer("intopk", "k", k)), isfinite(reshape(own, (-1,))))
@@ -176,7 +175,7 @@ def channel_shuffle(x: Any, groups: int) -> Tensor:
     """
     x, count = tensor_of(x), integer("channel_shuffle", "groups", groups)
     if x.ndim < 3 or count < 1 or x.shape[-3] % count:
-        raise GraphValueError(f"channel_shuffle cannot make {count} groups of {x.type}.", user_location())
+        raise GraphValueError(f"channel_shuffle cannot make {count} groups of {x.type}.")
     *outer, channels, height, width = x.shape
     grouped = reshape(x, (*outer, count, channels // count, height * width))
     rank = len(outer)
@@ -194,6 +193,4 @@ def conv3d_transpose(
     output_padding: Any = 0,
 ) -> Tensor:
     """The transposed convolution of (N, C, D, H, W) with kernels (C, O / group, ...); see `conv_transpose3d`."""
-    return conv_transpose3d(
-        inputs, weight, None, stride, padding, output_padding, group, dilation, pad_mode=pad_mode
-    )
+    return conv_transpose3d(inputs, weight, None, stride, padding, output_padding, group, dilation, pad_mode=pad_mode)

@@ -14,7 +14,6 @@ from graphls.ops.network import matmul
 from graphls.ops.operands import apply, axis_of, in_single, operand_of, tensor_of
 from graphls.ops.reductions import sum
 from graphls.ops.shapes import broadcast_to, concat, cut, reshape
-from graphls.source import checked, user_location
 from graphls.tensor import Tensor
 
 __all__ = [
@@ -28,7 +27,7 @@ def _of_ranks(name: str, ranks: tuple[int, ...], *operands: Any) -> tuple[Tensor
     tensors = dispatch.promoted(*map(operand_of, operands))
     if tuple(t.ndim for t in tensors) != ranks:
         wanted, given = " and ".join(map(str, ranks)), " and ".join(str(t.type) for t in tensors)
-        raise GraphValueError(f"{name} takes operands with {wanted} axes, not {given}.", user_location())
+        raise GraphValueError(f"{name} takes operands with {wanted} axes, not {given}.")
     return tensors
 
 
@@ -42,7 +41,7 @@ def bmm(x: Any, mat2: Any) -> Tensor:
     x, mat2 = _of_ranks("bmm", (3, 3), x, mat2)
     if x.shape[0] != mat2.shape[0]:
         message = f"bmm takes batches of one size, not {x.shape[0]} and {mat2.shape[0]} matrices."
-        raise GraphValueError(message, user_location())
+        raise GraphValueError(message)
     return matmul(x, mat2)
 
 
@@ -113,10 +112,10 @@ def tensor_dot(x1: Any, x2: Any, axes: Any) -> Tensor:
     x1, x2 = dispatch.promoted(operand_of(x1), operand_of(x2))
     first, second = _pairs(axes, x1, x2)
     if len({*first}) != len(first) or len({*second}) != len(second):
-        raise GraphValueError(f"tensor_dot takes each axis once, not {axes!r}.", user_location())
+        raise GraphValueError(f"tensor_dot takes each axis once, not {axes!r}.")
     if [x1.shape[i] for i in first] != [x2.shape[i] for i in second]:
         message = f"tensor_dot of {x1.type} and {x2.type} takes axes of the same sizes, not {axes!r}."
-        raise GraphValueError(message, user_location())
+        raise GraphValueError(message)
     labels = [("second", i) for i in range(x2.ndim)]
     for i, j in zip(first, second, strict=True):
         labels[j] = ("first", i)
@@ -131,14 +130,14 @@ tensordot = tensor_dot
 def _pairs(axes: Any, x1: Tensor, x2: Tensor) -> tuple[list[int], list[int]]:
     if isinstance(axes, int) and not isinstance(axes, bool):
         if not 0 <= axes <= min(x1.ndim, x2.ndim):
-            raise GraphValueError(f"tensor_dot of {x1.type} and {x2.type} has no {axes} axes.", user_location())
+            raise GraphValueError(f"tensor_dot of {x1.type} and {x2.type} has no {axes} axes.")
         return list(range(x1.ndim - axes, x1.ndim)), list(range(axes))
     if not isinstance(axes, (tuple, list)) or len(axes) != 2:
-        raise GraphTypeError(f"tensor_dot takes an integer or a pair for its axes, not {axes!r}.", user_location())
+        raise GraphTypeError(f"tensor_dot takes an integer or a pair for its axes, not {axes!r}.")
     listed = [list(a) if isinstance(a, (tuple, list)) else [a] for a in axes]
     first, second = ([axis_of(a, t.ndim) for a in given] for given, t in zip(listed, (x1, x2), strict=True))
     if len(first) != len(second):
-        raise GraphValueError(f"tensor_dot takes as many axes of one as of the other, not {axes!r}.", user_location())
+        raise GraphValueError(f"tensor_dot takes as many axes of one as of the other, not {axes!r}.")
     return first, second
 
 
@@ -172,11 +171,11 @@ def cross(x: Any, other: Any, dim: int | None = None) -> Tensor:
     Raises GraphValueError for an axis of another size.
     """
     x, other = dispatch.promoted(operand_of(x), operand_of(other))
-    shape = checked(broadcast_shapes, x.shape, other.shape)
+    shape = broadcast_shapes(x.shape, other.shape)
     axis = (shape.index(3) if 3 in shape else -1) if dim is None else dim
     if not shape or shape[axis_of(axis, len(shape))] != 3:
         message = f"cross takes an axis of size 3, which {x.type} and {other.type} lack."
-        raise GraphValueError(message, user_location())
+        raise GraphValueError(message)
     x, other, at = broadcast_to(x, shape), broadcast_to(other, shape), axis_of(axis, len(shape))
     turns = (_rolled(x, at, 1), _rolled(other, at, 2), _rolled(x, at, 2), _rolled(other, at, 1))
     return in_single(lambda a, b, c, d: sub(mul(a, b), mul(c, d)), *turns)
@@ -199,9 +198,9 @@ def matrix_power(x: Any, n: int) -> Tensor:
     """
     tensor = tensor_of(x)
     if tensor.ndim < 2 or tensor.shape[-1] != tensor.shape[-2]:
-        raise GraphValueError(f"matrix_power takes square matrices, not {tensor.type}.", user_location())
+        raise GraphValueError(f"matrix_power takes square matrices, not {tensor.type}.")
     if isinstance(n, bool) or not isinstance(n, int) or n < 0:
-        raise GraphValueError(f"matrix_power takes an integer of 0 or more, not {n!r}.", user_location())
+        raise GraphValueError(f"matrix_power takes an integer of 0 or more, not {n!r}.")
     if n == 0:
         unit = apply("one_hot", arange(tensor.shape[-1]), depth=tensor.shape[-1], dtype=tensor.dtype)
         return broadcast_to(unit, tensor.shape)

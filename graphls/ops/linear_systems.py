@@ -22,7 +22,6 @@ from graphls.ops.network import matmul
 from graphls.ops.operands import tensor_of
 from graphls.ops.shapes import squeeze
 from graphls.ops.triangular import substituted
-from graphls.source import user_location
 from graphls.tensor import Tensor
 
 __all__ = ["inverse", "lstsq", "matrix_solve", "pinv"]
@@ -99,7 +98,7 @@ def lstsq(input: Any, A: Any) -> Tensor:
     def computed(x: Tensor, right: Tensor) -> Tensor:
         if x.ndim != 2 or right.ndim not in (1, 2) or right.shape[0] != x.shape[0]:
             message = f"lstsq takes a matrix and right-hand sides with as many rows, not {x.type} and {right.type}."
-            raise GraphValueError(message, user_location())
+            raise GraphValueError(message)
         columns = right if right.ndim == 2 else as_column(right)
         found = _least_squares(x, columns) if columns.size else matmul(transposed(x), columns)
         return found if right.ndim == 2 else squeeze(found, -1)

@@ -14,7 +14,6 @@ from graphls.ops.elementwise import add, cast, mul, sub
 from graphls.ops.logic import not_equal, where
 from graphls.ops.operands import apply, floats, tensor_of
 from graphls.ops.reductions import mean, sum
-from graphls.source import user_location
 from graphls.tensor import Tensor, is_tensor
 
 REDUCTIONS = ("none", "mean", "sum")
@@ -35,16 +34,14 @@ def require_tensors(name: str, *tensors: Any) -> None:
     """Raise GraphTypeError for what is no tensor."""
     for tensor in tensors:
         if not is_tensor(tensor):
-            raise GraphTypeError(
-                f"{name} takes tensors for logits and labels, not {type(tensor).__name__}.", user_location()
-            )
+            raise GraphTypeError(f"{name} takes tensors for logits and labels, not {type(tensor).__name__}.")
 
 
 def require_same_shape(name: str, first: Tensor, second: Tensor) -> None:
     """Raise GraphValueError where the shapes of predictions and labels differ."""
     if first.shape != second.shape:
         raise GraphValueError(
-            f"{name} takes labels in the shape of the predictions, {first.shape}, not {second.shape}.", user_location()
+            f"{name} takes labels in the shape of the predictions, {first.shape}, not {second.shape}."
         )
 
 
@@ -57,11 +54,11 @@ def class_numbers(name: str, target: Any, shape: tuple[int, ...], classes: int, 
     require_tensors(name, target)
     labels = tensor_of(target)
     if labels.dtype not in (int32, int64):
-        raise GraphTypeError(f"{name} takes int32 or int64 labels, not {labels.type}; cast them.", user_location())
+        raise GraphTypeError(f"{name} takes int32 or int64 labels, not {labels.type}; cast them.")
     if labels.shape != shape:
         advice = "; those of one-hot labels are ops.argmax(labels, 1)" if len(labels.shape) == len(shape) + 1 else ""
         message = f"{name} takes labels of the shape {shape} here, not {labels.shape}{advice}."
-        raise GraphValueError(message, user_location())
+        raise GraphValueError(message)
     return apply("check_labels", labels, classes=classes, ignored=ignored)
 
 
@@ -88,7 +85,7 @@ def class_weights(name: str, weight: Any, classes: int, dtype: DType) -> Tensor 
     require_tensors(f"The weight of {name}", weight)
     weights = tensor_of(weight)
     if weights.shape != (classes,):
-        raise GraphValueError(f"The weight of {name} has the shape ({classes},), not {weights.shape}.", user_location())
+        raise GraphValueError(f"The weight of {name} has the shape ({classes},), not {weights.shape}.")
     return cast(weights, dtype)
 
 
@@ -103,6 +100,4 @@ def reduced(name: str, losses: Tensor, reduction: Any, dtype: DType) -> Tensor:
 def check_reduction(name: str, reduction: Any, allowed: tuple[str, ...] = REDUCTIONS) -> None:
     """Raise GraphValueError for an unknown reduction."""
     if reduction not in allowed:
-        raise GraphValueError(
-            f"For {name!r}, the 'reduction' must be in {sorted(allowed)}, but got {reduction!r}.", user_location()
-        )
+        raise GraphValueError(f"For {name!r}, the 'reduction' must be in {sorted(allowed)}, but got {reduction!r}.")

@@ -27,7 +27,6 @@ from graphls.ops.reductions import any as any_of
 from graphls.ops.reductions import argmax, sum
 from graphls.ops.settings import integer, number
 from graphls.ops.shapes import expand_dims, gather, gather_elements, reshape
-from graphls.source import user_location
 from graphls.tensor import Tensor
 
 __all__ = ["cross_entropy", "multi_margin_loss", "multilabel_margin_loss", "multilabel_soft_margin_loss", "nll_loss"]
@@ -51,7 +50,7 @@ def cross_entropy(
     require_tensors("cross_entropy", input, target)
     if not tensor_of(input).dtype.is_float:
         kind = tensor_of(input).type
-        raise GraphTypeError(f"cross_entropy takes scores that are floats, not {kind}; cast them.", user_location())
+        raise GraphTypeError(f"cross_entropy takes scores that are floats, not {kind}; cast them.")
     if not tensor_of(target).dtype.is_float:
         dtype, (x,) = operands("cross_entropy", input)
         smoothing = number("cross_entropy", "label_smoothing", label_smoothing, 0, 1)
@@ -77,7 +76,7 @@ def nll_loss(
 
 def _class_axis(name: str, x: Tensor) -> int:
     if not x.ndim:
-        raise GraphValueError(f"{name} takes scores of the shape (N, C), (N, C, ...) or (C,).", user_location())
+        raise GraphValueError(f"{name} takes scores of the shape (N, C), (N, C, ...) or (C,).")
     return 1 if x.ndim > 1 else 0
 
 
@@ -132,7 +131,7 @@ def multi_margin_loss(
     name = "multi_margin_loss"
     dtype, (x,) = operands(name, input)
     if p not in (1, 2):
-        raise GraphValueError(f"For {name!r}, the 'p' must be 1 or 2, but got {p!r}.", user_location())
+        raise GraphValueError(f"For {name!r}, the 'p' must be 1 or 2, but got {p!r}.")
     _require_rows(name, x)
     labels = class_numbers(name, target, x.shape[:1], x.shape[1])
     weights = class_weights(name, weight, x.shape[1], x.dtype)
@@ -150,7 +149,7 @@ def multilabel_margin_loss(input: Any, target: Any, reduction: str = "mean") -> 
     name = "multilabel_margin_loss"
     dtype, (x,) = operands(name, input)
     if x.ndim not in (1, 2):
-        raise GraphValueError(f"{name} takes scores of the shape (N, C) or (C,), not {x.type}.", user_location())
+        raise GraphValueError(f"{name} takes scores of the shape (N, C) or (C,), not {x.type}.")
     classes = x.shape[-1]
     valid, labels = counted(class_numbers(name, target, x.shape, classes, -1), -1)
     counts = _before_the_end(valid)
@@ -191,4 +190,4 @@ def multilabel_soft_margin_loss(input: Any, target: Any, weight: Any = None, red
 
 def _require_rows(name: str, x: Tensor) -> None:
     if x.ndim != 2:
-        raise GraphValueError(f"{name} takes scores of the shape (N, C), not {x.type}.", user_location())
+        raise GraphValueError(f"{name} takes scores of the shape (N, C), not {x.type}.")

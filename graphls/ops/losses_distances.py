@@ -16,7 +16,6 @@ from graphls.ops.loss_operands import (
 )
 from graphls.ops.reductions import amax, sum
 from graphls.ops.roots import root
-from graphls.source import user_location
 from graphls.tensor import Tensor
 
 __all__ = ["cosine_embedding_loss", "triplet_margin_loss"]
@@ -35,7 +34,7 @@ def cosine_embedding_loss(
     require_same_shape(name, x, other)
     axis = 1 if x.ndim > 1 else 0
     if not x.ndim or y.shape != x.shape[:axis] + x.shape[axis + 1 :]:
-        raise GraphValueError(f"{name} of vectors {x.type} does not fit a target {y.type}.", user_location())
+        raise GraphValueError(f"{name} of vectors {x.type} does not fit a target {y.type}.")
     margin = settings.number(name, "margin", margin, -1, 1)
     lengths = [sqrt(add(sum(square(v), axis), 1e-12)) for v in (x, other)]
     cosine = div(sum(mul(x, other), axis), mul(*lengths))
@@ -69,7 +68,7 @@ def triplet_margin_loss(
 
 def _distance(x: Tensor, other: Tensor, p: float, eps: float) -> Tensor:
     if not x.ndim or not other.ndim:
-        raise GraphValueError(f"triplet_margin_loss takes vectors, not {x.type} and {other.type}.", user_location())
+        raise GraphValueError(f"triplet_margin_loss takes vectors, not {x.type} and {other.type}.")
     difference = abs(add(sub(x, other), eps))
     if p == 1:
         return sum(difference, -1)

@@ -26,7 +26,6 @@ from graphls.ops.operands import tensor_of
 from graphls.ops.reductions import argmax
 from graphls.ops.shapes import broadcast_to, gather, gather_elements
 from graphls.ops.triangular import substituted
-from graphls.source import user_location
 from graphls.tensor import Tensor
 
 __all__ = ["lu_solve", "lu_unpack"]
@@ -121,8 +120,8 @@ def _pivots(name: str, packed: Tensor, given: Any) -> Tensor:
     """Pivots counted from 0; raises GraphTypeError for floats, GraphValueError unless there is one for each row."""
     pivots = tensor_of(given)
     if pivots.dtype.kind not in ("int", "uint"):
-        raise GraphTypeError(f"The pivots of {name} are integers, not {pivots.type}.", user_location())
+        raise GraphTypeError(f"The pivots of {name} are integers, not {pivots.type}.")
     if pivots.shape != packed.shape[:-1]:
         message = f"{name} of {packed.type} takes pivots of shape {packed.shape[:-1]}, not {pivots.type}."
-        raise GraphValueError(message, user_location())
+        raise GraphValueError(message)
     return sub(cast(pivots, int64), 1)

@@ -9,7 +9,6 @@ from graphls.ir.errors import GraphRuntimeError, GraphTypeError
 from graphls.ops.control_flow import scan
 from graphls.ops.movement import moveaxis
 from graphls.ops.operands import tensor_of
-from graphls.source import user_location
 from graphls.tensor import Tensor, is_tensor
 from graphls.trace.rewriting.functions import in_trace
 from graphls.tree import map_leaves
@@ -26,7 +25,7 @@ def vmap(fn: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callabl
     function, and GraphRuntimeError for axes that are no integers or do not fit, and for slices that differ in number.
     """
     if not callable(fn):
-        raise GraphTypeError(f"vmap takes a cell or a function, not {fn!r}.", user_location())
+        raise GraphTypeError(f"vmap takes a cell or a function, not {fn!r}.")
     _check_axes("in_axes", in_axes)
     _check_axes("out_axes", out_axes)
 
@@ -53,16 +52,16 @@ def vmap(fn: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callabl
 def _check_axes(name: str, axes: Any) -> None:
     items = axes if isinstance(axes, (tuple, list)) else (axes,)
     if any(isinstance(a, bool) or not isinstance(a, (int, type(None))) for a in items):
-        raise GraphRuntimeError(f"The {name!r} of vmap are integers and None, not {axes!r}.", user_location())
+        raise GraphRuntimeError(f"The {name!r} of vmap are integers and None, not {axes!r}.")
     if all(a is None for a in items):
-        raise GraphRuntimeError(f"One of the {name!r} of vmap is an axis, not {axes!r}.", user_location())
+        raise GraphRuntimeError(f"One of the {name!r} of vmap is an axis, not {axes!r}.")
 
 
 def _for_each(name: str, axes: Any, count: int) -> list[int | None]:
     if not isinstance(axes, (tuple, list)):
         return [axes] * count
     if len(axes) != count:
-        raise GraphRuntimeError(f"The {name!r} of vmap are {count} here, not {axes!r}.", user_location())
+        raise GraphRuntimeError(f"The {name!r} of vmap are {count} here, not {axes!r}.")
     return list(axes)
 
 
@@ -74,7 +73,7 @@ def _in_front(x: Any, axis: int) -> Any:
             return leaf
         tensor = tensor_of(leaf)
         if not -tensor.ndim <= axis < tensor.ndim:
-            raise GraphRuntimeError(f"There is no axis {axis} in {tensor.type} for vmap.", user_location())
+            raise GraphRuntimeError(f"There is no axis {axis} in {tensor.type} for vmap.")
         return moveaxis(tensor, axis, 0)
 
     return map_leaves(moved, x)
@@ -85,7 +84,7 @@ def _check_counts(slices: list[Any]) -> None:
     map_leaves(lambda leaf: counts.add(leaf.shape[0]) if isinstance(leaf, Tensor) else None, slices)
     if len(counts) != 1:
         listed = " and ".join(map(str, sorted(counts))) or "none"
-        raise GraphRuntimeError(f"vmap takes as many slices of each argument, not {listed}.", user_location())
+        raise GraphRuntimeError(f"vmap takes as many slices of each argument, not {listed}.")
 
 
 def _moved(results: Any, axis: int | None) -> Any:
@@ -93,7 +92,7 @@ def _moved(results: Any, axis: int | None) -> Any:
         if not isinstance(leaf, Tensor):
             return leaf
         if axis is not None and not -leaf.ndim <= axis < leaf.ndim:
-            raise GraphRuntimeError(f"There is no axis {axis} for the results of vmap.", user_location())
+            raise GraphRuntimeError(f"There is no axis {axis} for the results of vmap.")
         return leaf[0] if axis is None else moveaxis(leaf, 0, axis)
 
     return map_leaves(moved, results)

@@ -14,7 +14,6 @@ from graphls.ops.diagonals import eye
 from graphls.ops.elementwise import cast
 from graphls.ops.operands import floats, in_graph
 from graphls.ops.shapes import broadcast_to, reshape, swapaxes
-from graphls.source import checked, user_location
 from graphls.tensor import Tensor
 from graphls.tree import map_leaves
 
@@ -47,14 +46,14 @@ def _without_casts() -> Iterator[None]:
 def require_matrices(name: str, x: Tensor) -> Tensor:
     """x itself; raises GraphValueError for fewer than two axes."""
     if x.ndim < 2:
-        raise GraphValueError(f"{name} takes matrices or batches of them, not {x.type}.", user_location())
+        raise GraphValueError(f"{name} takes matrices or batches of them, not {x.type}.")
     return x
 
 
 def require_square(name: str, x: Tensor) -> Tensor:
     """x itself; raises GraphValueError unless its last two axes have one size."""
     if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
-        raise GraphValueError(f"{name} takes square matrices, not {x.type}.", user_location())
+        raise GraphValueError(f"{name} takes square matrices, not {x.type}.")
     return x
 
 
@@ -63,8 +62,8 @@ def require_system(name: str, matrix: Tensor, rhs: Tensor) -> tuple[Tensor, Tens
     require_square(name, matrix)
     if rhs.ndim < 2 or rhs.shape[-2] != matrix.shape[-1]:
         message = f"{name} with {matrix.type} takes right-hand sides with {matrix.shape[-1]} rows, not {rhs.type}."
-        raise GraphValueError(message, user_location())
-    batch = checked(broadcast_shapes, matrix.shape[:-2], rhs.shape[:-2])
+        raise GraphValueError(message)
+    batch = broadcast_shapes(matrix.shape[:-2], rhs.shape[:-2])
     return broadcast_to(matrix, (*batch, *matrix.shape[-2:])), broadcast_to(rhs, (*batch, *rhs.shape[-2:]))
 
 

@@ -13,7 +13,6 @@ from graphls.ops.operands import apply, axis_of, shape_of, tensor_of
 from graphls.ops.settings import integer
 from graphls.ops.shapes import broadcast_to, concat, cut, expand_dims, gather_elements, reshape, swapaxes, transpose
 from graphls.primitives.primitive import normalise_axes
-from graphls.source import checked, user_location
 from graphls.tensor import Tensor
 
 __all__ = [
@@ -33,7 +32,7 @@ def movedim(x: Any, source: Axes, destination: Axes) -> Tensor:
     sources, places = (tuple(axis_of(a, x.ndim) for a in shape_of(axes)) for axes in (source, destination))
     if len(sources) != len(places) or len(set(sources)) < len(sources) or len(set(places)) < len(places):
         message = f"movedim cannot move the axes {source} to {destination}: they must be as many, and each named once."
-        raise GraphValueError(message, user_location())
+        raise GraphValueError(message)
     order = [i for i in range(x.ndim) if i not in sources]
     for place, axis in sorted(zip(places, sources, strict=True)):
         order.insert(place, axis)
@@ -46,7 +45,7 @@ moveaxis = movedim
 def flip(x: Any, dims: Axes) -> Tensor:
     """x with its elements in the opposite order along some axes; raises GraphValueError for an axis named twice."""
     x = tensor_of(x)
-    axes = checked(normalise_axes, tuple(axis_of(a, x.ndim) for a in shape_of(dims)), x.ndim)
+    axes = normalise_axes(tuple(axis_of(a, x.ndim) for a in shape_of(dims)), x.ndim)
     return apply("reverse", x, axes=axes) if axes else tensor_of(x)
 
 
@@ -77,7 +76,7 @@ def roll(x: Any, shifts: Axes, dims: Axes | None = None) -> Tensor:
     axes = shape_of(dims)
     by = by * len(axes) if len(by) == 1 else by
     if len(by) != len(axes):
-        raise GraphValueError(f"roll takes a shift for each axis, not {shifts} for {dims}.", user_location())
+        raise GraphValueError(f"roll takes a shift for each axis, not {shifts} for {dims}.")
     for shift, axis in zip(by, axes, strict=True):
         x = _rolled(x, shift, axis_of(axis, x.ndim))
     return tensor_of(x)
@@ -97,7 +96,7 @@ def rot90(x: Any, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
     x = tensor_of(x)
     plane = tuple(axis_of(a, x.ndim) for a in shape_of(dims))
     if len(set(plane)) != 2 or len(plane) != 2:
-        raise GraphValueError(f"rot90 turns in the plane of two different axes, not of {dims}.", user_location())
+        raise GraphValueError(f"rot90 turns in the plane of two different axes, not of {dims}.")
     first, second = plane
     flipped = flip(x, ((), (second,), plane, (first,))[integer("rot90", "k", k) % 4])
     return swapaxes(flipped, first, second) if k % 2 else flipped
@@ -123,7 +122,6 @@ def reverse_sequence(x: Any, seq_lengths: Any, seq_dim: int, batch_dim: int = 0)
     if along == batch or lengths.shape != (x.shape[batch],):
         raise GraphValueError(
             f"reverse_sequence of {x.type} takes two different axes and {x.shape[batch]} lengths, not {lengths.type}.",
-            user_location(),
         )
     lengths = reshape(lengths, [-1 if i == batch else 1 for i in range(x.ndim)])
     places = reshape(arange(x.shape[along]), [-1 if i == along else 1 for i in range(x.ndim)])

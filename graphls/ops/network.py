@@ -11,7 +11,6 @@ from graphls.ops.elementwise import add, erf, mul
 from graphls.ops.operands import apply, axis_of, float_of, in_single, numbers, operand_of
 from graphls.ops.random import check_probability, kept_or_zero
 from graphls.ops.shapes import reshape
-from graphls.source import user_location
 from graphls.tensor import Tensor
 
 __all__ = ["dropout", "gelu", "log_softmax", "matmul", "relu", "sigmoid", "silu", "softmax"]
@@ -25,7 +24,7 @@ def matmul(x: Any, other: Any) -> Tensor:
     """
     x, other = dispatch.promoted(operand_of(x), operand_of(other))
     if not x.ndim or not other.ndim:
-        raise GraphValueError(f"matmul takes vectors and matrices, not {x.type} and {other.type}.", user_location())
+        raise GraphValueError(f"matmul takes vectors and matrices, not {x.type} and {other.type}.")
     a = reshape(x, (1, -1)) if x.ndim == 1 else x
     b = reshape(other, (-1, 1)) if other.ndim == 1 else other
     y = apply("matmul", a, b)
@@ -51,7 +50,7 @@ def gelu(x: Any, approximate: str = "none") -> Tensor:
     Raises GraphValueError for another `approximate`.
     """
     if approximate not in ("none", "tanh"):
-        raise GraphValueError(f"'approximate' is 'none' or 'tanh', not {approximate!r}.", user_location())
+        raise GraphValueError(f"'approximate' is 'none' or 'tanh', not {approximate!r}.")
     return in_single(_gelu if approximate == "none" else _approximate_gelu, float_of(x))
 
 

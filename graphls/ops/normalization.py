@@ -17,7 +17,6 @@ from graphls.ops.reductions import mean
 from graphls.ops.shapes import reshape
 from graphls.ops.state import assign, stop_gradient
 from graphls.parameter import Parameter
-from graphls.source import user_location
 from graphls.tensor import Tensor
 
 __all__ = ["batch_norm", "group_norm", "layer_norm", "lrn", "rms_norm"]
@@ -31,7 +30,7 @@ def layer_norm(input: Any, normalized_shape: Any, weight: Any = None, bias: Any 
     shape = shape_of(normalized_shape)
     x, weight, bias = dispatch.cast_operands("layer_norm", float_of(input), weight, bias)
     if not shape or x.shape[-len(shape) :] != shape:
-        raise GraphValueError(f"layer_norm over the shape {shape} does not fit {x.type}.", user_location())
+        raise GraphValueError(f"layer_norm over the shape {shape} does not fit {x.type}.")
     _check_shape("layer_norm", shape, weight=weight, bias=bias)
     return normalised_from(x, -len(shape), weight, bias, eps)
 
@@ -51,7 +50,7 @@ def rms_norm(x: Any, gamma: Any, epsilon: float = 1e-6) -> tuple[Tensor, Tensor]
     """
     x, gamma = float_of(x), kept(gamma)
     if not gamma.ndim or x.shape[-gamma.ndim :] != gamma.shape:
-        raise GraphValueError(f"rms_norm with gamma {gamma.type} does not fit {x.type}.", user_location())
+        raise GraphValueError(f"rms_norm with gamma {gamma.type} does not fit {x.type}.")
     wide = _wide(x)
     axes = tuple(range(x.ndim - gamma.ndim, x.ndim))
     inverse = rsqrt(add(mean(square(wide), axes, keepdims=True), epsilon))
@@ -66,10 +65,9 @@ def group_norm(input: Any, num_groups: int, weight: Any = None, bias: Any = None
     """
     x, weight, bias = dispatch.cast_operands("group_norm", float_of(input), weight, bias)
     if isinstance(num_groups, bool) or not isinstance(num_groups, int):
-        raise GraphTypeError(f"The 'num_groups' is an integer, not {num_groups!r}.", user_location())
+        raise GraphTypeError(f"The 'num_groups' is an integer, not {num_groups!r}.")
     if x.ndim < 2 or num_groups < 1 or x.shape[1] % num_groups:
-        raise GraphValueError(f"group_norm cannot make {num_groups} groups of the channels of {x.type}.",
-                              user_location())  # fmt: skip
+        raise GraphValueError(f"group_norm cannot make {num_groups} groups of the channels of {x.type}.")  # fmt: skip
     _check_shape("group_norm", x.shape[1:2], weight=weight, bias=bias)
     wide = _wide(x)
     grouped = reshape(wide, (x.shape[0], num_groups, prod(x.shape[1:]) // num_groups))
@@ -96,7 +94,7 @@ def batch_norm(
     """
     x, weight, bias = dispatch.cast_operands("batch_norm", float_of(input_x), weight, bias)
     if x.ndim < 2:
-        raise GraphValueError(f"batch_norm takes a batch with channels, not {x.type}.", user_location())
+        raise GraphValueError(f"batch_norm takes a batch with channels, not {x.type}.")
     _check_shape("batch_norm", x.shape[1:2], running_mean=running_mean, running_var=running_var, weight=weight,
                  bias=bias)  # fmt: skip
     wide = _wide(x)
@@ -167,9 +165,7 @@ def _per_channel(x: Any, like: Tensor) -> Tensor:
 def _check_shape(name: str, shape: tuple[int, ...], **operands: Any) -> None:
     for key, operand in operands.items():
         if operand is not None and tensor_of(operand).shape != shape:
-            raise GraphValueError(
-                f"The {key!r} of {name} has the shape {shape}, not {tensor_of(operand).shape}.", user_location()
-            )
+            raise GraphValueError(f"The {key!r} of {name} has the shape {shape}, not {tensor_of(operand).shape}.")
 
 
 def lrn(
@@ -187,12 +183,11 @@ def lrn(
     """
     x = float_of(x)
     if isinstance(depth_radius, bool) or not isinstance(depth_radius, int):
-        raise GraphTypeError(f"The 'depth_radius' is an integer, not {depth_radius!r}.", user_location())
+        raise GraphTypeError(f"The 'depth_radius' is an integer, not {depth_radius!r}.")
     if x.ndim != 4 or depth_radius < 0 or norm_region != "ACROSS_CHANNELS":
         raise GraphValueError(
             f"lrn takes images of rank 4, a 'depth_radius' of 0 or more and the 'norm_region' 'ACROSS_CHANNELS', not "
             f"{x.type}, {depth_radius} and {norm_region!r}.",
-            user_location(),
         )
     wide, (batch, channels, height, width) = _wide(x), x.shape
     squares = reshape(square(wide), (batch, 1, channels, height * width))

@@ -13,7 +13,6 @@ from graphls.ops.reductions import amax, amin, sum
 from graphls.ops.roots import root
 from graphls.ops.settings import number, positive
 from graphls.ops.spellings import with_spellings
-from graphls.source import user_location
 from graphls.tensor import Tensor
 
 __all__ = ["dist", "l2_normalize", "matrix_norm", "norm", "renorm", "vector_norm"]
@@ -34,7 +33,7 @@ def norm(x: Any, ord: Any = None, axis: Axis = None, keepdims: bool = False, *, 
         return matrix_norm(x, ord, axes, keepdims)
     if len(axes) == 1:
         return vector_norm(x, ord, axes, keepdims)
-    raise GraphValueError(f"norm with an 'ord' takes one axis or two, not {len(axes)} of {x.type}.", user_location())
+    raise GraphValueError(f"norm with an 'ord' takes one axis or two, not {len(axes)} of {x.type}.")
 
 
 @with_spellings
@@ -45,7 +44,7 @@ def vector_norm(x: Any, ord: Any = 2, axis: Axis = None, keepdims: bool = False,
     GraphValueError for an `ord` that is no number.
     """
     if isinstance(ord, bool) or not isinstance(ord, (int, float)):
-        raise GraphValueError(f"The 'ord' of the norm of a vector is a number, not {ord!r}.", user_location())
+        raise GraphValueError(f"The 'ord' of the norm of a vector is a number, not {ord!r}.")
     return in_single(lambda x: _vector_norm(x, ord, axis, keepdims), float_of(x if dtype is None else cast(x, dtype)))
 
 
@@ -83,12 +82,12 @@ def matrix_norm(
     x = float_of(x if dtype is None else cast(x, dtype))
     axes = axes_of(axis, x.ndim) or ()
     if len(axes) != 2 or axes[0] == axes[1]:
-        raise GraphValueError(f"The norm of a matrix is one along two axes, not {axis!r}.", user_location())
+        raise GraphValueError(f"The norm of a matrix is one along two axes, not {axis!r}.")
     if ord == "fro":
         return vector_norm(x, 2, axes, keepdims)
     if ord not in (1, -1, math.inf, -math.inf):
         message = f"The 'ord' of the norm of a matrix is 'fro', 1, -1, inf or -inf, not {ord!r}."
-        raise GraphValueError(message, user_location())
+        raise GraphValueError(message)
     return in_single(lambda x: _extreme_sum(x, ord, axes, keepdims), x)
 
 

@@ -10,7 +10,6 @@ from graphls.ir.errors import GraphTypeError
 from graphls.ir.types import DType, bool_, float32, int32
 from graphls.parameter import Parameter
 from graphls.primitives.primitive import normalise_axis
-from graphls.source import checked, user_location
 from graphls.tensor import Symbol, Tensor
 
 Axis = int | tuple[int, ...] | list[int] | None
@@ -94,8 +93,8 @@ def operand_of(x: Any) -> Any:
 def axis_of(axis: int, rank: int) -> int:
     """The axis counted from the front; raises GraphTypeError for another object, GraphValueError out of range."""
     if isinstance(axis, bool) or not isinstance(axis, int):
-        raise GraphTypeError(f"An axis is an integer, not {axis!r}.", user_location())
-    return checked(normalise_axis, axis, rank)
+        raise GraphTypeError(f"An axis is an integer, not {axis!r}.")
+    return normalise_axis(axis, rank)
 
 
 def axes_of(axis: Axis, rank: int) -> tuple[int, ...] | None:
@@ -112,11 +111,11 @@ def shape_of(shape: Any) -> tuple[int, ...]:
     if isinstance(sizes, Tensor):
         sizes = sizes.tolist()
     if not isinstance(sizes, Iterable) or isinstance(sizes, str):
-        raise GraphTypeError(f"A shape is made of integers, not {shape!r}.", user_location())
+        raise GraphTypeError(f"A shape is made of integers, not {shape!r}.")
     return tuple(map(_size, sizes))
 
 
 def _size(size: Any) -> int:
     if isinstance(size, (bool, float)) or not hasattr(size, "__index__"):
-        raise GraphTypeError(f"A size is an integer, not {size!r}.", user_location())
+        raise GraphTypeError(f"A size is an integer, not {size!r}.")
     return int(size.__index__())

@@ -29,7 +29,6 @@ from graphls.ops import (
 from graphls.ops.composite import Partial
 from graphls.ops.operands import axis_of, tensor_of
 from graphls.ops.operator import REQUIRED, Operator, described_as, operator
-from graphls.source import user_location
 
 
 def _matmul(x: Any, other: Any, transpose_a: bool = False, transpose_b: bool = False) -> Any:
@@ -64,7 +63,7 @@ def _split(x: Any, axis: int = 0, output_num: int = 1) -> Any:
     x = tensor_of(x)
     size = x.shape[axis_of(axis, x.ndim)]
     if output_num not in range(1, size + 1) or size % output_num:
-        raise GraphValueError(f"Split cannot cut {size} elements into {output_num} equal pieces.", user_location())
+        raise GraphValueError(f"Split cannot cut {size} elements into {output_num} equal pieces.")
     return shapes.split(x, size // output_num, axis)
 
 
@@ -197,7 +196,7 @@ def __getattr__(name: str) -> Any:
     if name in OPERATORS:
         return OPERATORS[name]
     known = [*OPERATORS, *vars(graphls.ops).get("__all__", ())]
-    raise GraphAttributeError(f"graphls.ops has no {name!r}{instead(name, PACKAGE, known)}.", user_location())
+    raise GraphAttributeError(f"graphls.ops has no {name!r}{instead(name, PACKAGE, known)}.")
 
 
 def __dir__() -> list[str]:

@@ -11,14 +11,13 @@ from graphls.ops import arrangement, blocks, diagonals, movement, pads, random, 
 from graphls.ops import sorting as order
 from graphls.ops.elementwise import cast
 from graphls.ops.operator import REQUIRED, described_as
-from graphls.source import user_location
 
 
 def _unstack(x: Any, axis: int = 0, num: int | None = None) -> Any:
     """The slices along an axis; raises GraphValueError where there are not `num` of them."""
     slices = arrangement.unstack(x, axis)
     if num is not None and num != len(slices):
-        raise GraphValueError(f"Unstack finds {len(slices)} slices, not {num}.", user_location())
+        raise GraphValueError(f"Unstack finds {len(slices)} slices, not {num}.")
     return slices
 
 
@@ -26,7 +25,7 @@ def _range(start: Any, limit: Any, delta: Any, maxlen: int = 1000000) -> Any:
     """The numbers from `start` up to `limit`; raises GraphValueError for more than `maxlen`."""
     numbers = ranges.range(start, limit, delta)
     if numbers.size > maxlen:
-        raise GraphValueError(f"Range has {numbers.size} numbers, more than its maxlen of {maxlen}.", user_location())
+        raise GraphValueError(f"Range has {numbers.size} numbers, more than its maxlen of {maxlen}.")
     return numbers
 
 

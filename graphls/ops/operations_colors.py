@@ -11,7 +11,6 @@ from graphls.ops.elementwise import add, clip_by_value, div, floor, maximum, min
 from graphls.ops.logic import equal, greater, where
 from graphls.ops.operands import in_single
 from graphls.ops.shapes import gather, stack
-from graphls.source import user_location
 from graphls.tensor import Tensor
 
 Colour = tuple[Tensor, Tensor, Tensor]
@@ -19,7 +18,7 @@ Colour = tuple[Tensor, Tensor, Tensor]
 
 def _parts(x: Tensor) -> Colour:
     if not x.ndim or x.shape[-1] != 3 or not x.dtype.is_float:
-        raise GraphValueError(f"Colours are three floats along the last axis, not {x.type}.", user_location())
+        raise GraphValueError(f"Colours are three floats along the last axis, not {x.type}.")
     return gather(x, 0, -1), gather(x, 1, -1), gather(x, 2, -1)
 
 

@@ -15,7 +15,6 @@ from graphls.ops.operands import apply, shape_of, tensor_of
 from graphls.ops.operator import REQUIRED, described_as
 from graphls.ops.shapes import reshape, swapaxes
 from graphls.ops.windows import pads_of, sizes_of
-from graphls.source import user_location
 from graphls.tensor import Tensor
 
 FORMATS = {2: ("NCHW", "NHWC"), 3: ("NCDHW", "NDHWC")}
@@ -39,7 +38,7 @@ def are_last(data_format: Any, axes: int) -> bool:
     """Whether channels are last; raises GraphValueError for an unknown format."""
     if data_format not in FORMATS[axes]:
         known = " or ".join(map(repr, FORMATS[axes]))
-        raise GraphValueError(f"The 'data_format' is {known}, not {data_format!r}.", user_location())
+        raise GraphValueError(f"The 'data_format' is {known}, not {data_format!r}.")
     return bool(data_format == FORMATS[axes][1])
 
 
@@ -52,11 +51,11 @@ def spatial(sizes: Any, axes: int) -> Any:
 def _check_kernels(name: str, weight: Tensor, count: Any, kernel_size: Any, mode: Any, axes: int) -> None:
     """Raise GraphValueError unless there are `count` kernels of that size."""
     if mode != 1:
-        raise GraphValueError(f"The 'mode' of {name} is 1, a cross-correlation, not {mode!r}.", user_location())
+        raise GraphValueError(f"The 'mode' of {name} is 1, a cross-correlation, not {mode!r}.")
     sizes = sizes_of("kernel_size", kernel_size, axes)
     if weight.ndim != axes + 2 or weight.shape[2:] != sizes or weight.shape[0] != count:
         message = f"{name} of {count!r} channels and kernels of size {sizes} does not fit kernels {weight.type}."
-        raise GraphValueError(message, user_location())
+        raise GraphValueError(message)
 
 
 def _convolution(name: str, function: Callable[..., Any], axes: int) -> Callable[..., Any]:
@@ -101,7 +100,7 @@ def _depthwise(
     """
     x, weight = tensor_of(x), tensor_of(weight)
     if mode != 3:
-        raise GraphValueError(f"The 'mode' of DepthwiseConv2dNative is 3, not {mode!r}.", user_location())
+        raise GraphValueError(f"The 'mode' of DepthwiseConv2dNative is 3, not {mode!r}.")
     _check_kernels("DepthwiseConv2dNative", weight, channel_multiplier, kernel_size, 1, 2)
     kernels = reshape(swapaxes(weight, 0, 1), (-1, 1, *weight.shape[2:]))
     return convolution.conv2d(
@@ -133,7 +132,7 @@ def _input_gradient(
     _check_kernels("Conv2DTranspose", weight, out_channel, kernel_size, mode, 2)
     shape = shape_of(input_size)
     if len(shape) != 4:
-        raise GraphTypeError(f"The 'input_size' is the four sizes of the images, not {shape}.", user_location())
+        raise GraphTypeError(f"The 'input_size' is the four sizes of the images, not {shape}.")
     shape = (shape[0], shape[3], *shape[1:3]) if are_last(data_format, 2) else shape
     strides, dilations = (
         sizes_of(n, spatial(v, 2), 2) for n, v in (("stride", stride), ("dilation", dilation))
@@ -164,7 +163,7 @@ def _transposed_volumes(
     _check_kernels("Conv3DTranspose", weight, in_channel, kernel_size, mode, 3)
     if weight.shape[1] * group != out_channel:
         message = f"Conv3DTranspose to {out_channel} channels in {group} groups does not fit kernels {weight.type}."
-        raise GraphValueError(message, user_location())
+        raise GraphValueError(message)
     y = convolution.conv_transpose3d(
         x, weight, None, spatial(stride, 3), pad, spatial(output_padding, 3), group, spatial(dilation, 3),
         pad_mode=pad_mode,

@@ -17,7 +17,6 @@ from graphls.ops.reductions import sum
 from graphls.ops.selection import known
 from graphls.ops.settings import integer
 from graphls.ops.shapes import reshape
-from graphls.source import checked, user_location
 from graphls.tensor import Tensor
 
 Joined = Callable[[Any, Any, Any], Tensor]
@@ -33,7 +32,7 @@ def _sorted_numbers(name: str, segment_ids: Any) -> tuple[Tensor, int]:
     is_vector = rising.ndim == 1 and rising.size and numbers.dtype.kind in ("int", "uint")
     if not is_vector or rising[0] < 0 or (rising[1:] < rising[:-1]).any():
         message = f"{name} takes a vector of rising integers of 0 or more as segments, not {numbers.type}."
-        raise GraphValueError(message, user_location())
+        raise GraphValueError(message)
     return numbers, int(rising[-1]) + 1
 
 
@@ -78,11 +77,11 @@ def _confusion_matrix(
     """
     count = integer("ConfusionMatrix", "num_classes", num_classes)
     rows, columns = tensor_of(labels), tensor_of(predictions)
-    kind: DType = checked(as_dtype, dtype)
+    kind: DType = as_dtype(dtype)
     counted = ones(rows.shape, kind) if weights is None else cast(weights, kind)
     if rows.ndim != 1 or columns.shape != rows.shape or counted.shape != rows.shape or count < 1:
         message = f"ConfusionMatrix takes vectors of one size, not {rows.type}, {columns.type} and {counted.type}."
-        raise GraphValueError(message, user_location())
+        raise GraphValueError(message)
     inside = logical_and(greater_equal(columns, 0), less_equal(columns, count - 1))
     places = where(inside, add(mul(rows, count), columns), -1)
     return reshape(segments.unsorted_segment_sum(counted, places, count * count), (count, count))
@@ -98,7 +97,7 @@ def _equal_count(x: Any, y: Any) -> Tensor:
     first, second = tensor_of(x), tensor_of(y)
     if first.shape != second.shape:
         message = f"EqualCount takes tensors of one shape, not {first.type} and {second.type}."
-        raise GraphValueError(message, user_location())
+        raise GraphValueError(message)
     return reshape(sum(cast(equal(first, second), int32)), (1,))
 
 

@@ -18,7 +18,6 @@ from graphls.ops.operator import REQUIRED, described_as
 from graphls.ops.scans import cumsum
 from graphls.ops.settings import integer
 from graphls.ops.sorting import sort
-from graphls.source import user_location
 from graphls.tensor import Tensor
 
 
@@ -35,7 +34,7 @@ def _split(input_x: Any, size_splits: Any, split_dim: int, num_split: int) -> tu
     x, sizes = tensor_of(input_x), list(shape_of(size_splits))
     if len(sizes) != num_split or sizes.count(-1) > 1:
         message = f"SplitV takes {num_split} sizes, of which one may be -1, not {sizes}."
-        raise GraphValueError(message, user_location())
+        raise GraphValueError(message)
     rest = x.shape[axis_of(split_dim, x.ndim)] - sum(size for size in sizes if size != -1)
     return shapes.split(x, [rest if size == -1 else size for size in sizes], split_dim)
 
@@ -76,7 +75,7 @@ def _masked_scatter(x: Any, mask: Any, updates: Any) -> Tensor:
     target, source = tensor_of(x), shapes.reshape(tensor_of(updates), (-1,))
     if source.dtype is not target.dtype:
         message = f"MaskedScatter takes updates of the dtype of {target.type}, not {source.type}; cast them."
-        raise GraphTypeError(message, user_location())
+        raise GraphTypeError(message)
     chosen = shapes.broadcast_to(bool_of(mask), target.shape)
     numbers = sub(cumsum(cast(shapes.reshape(chosen, (-1,)), int32), 0), 1)
     taken = shapes.gather(source, mod(numbers, max(source.size, 1)))
@@ -91,7 +90,7 @@ def _nth_element(input: Any, n: Any, reverse: bool = False) -> Tensor:
     x = tensor_of(input)
     place = integer("NthElement", "n", tensor_of(n).item())
     if not x.ndim or not 0 <= place < x.shape[-1]:
-        raise GraphValueError(f"NthElement has no element {place} along the last axis of {x.type}.", user_location())
+        raise GraphValueError(f"NthElement has no element {place} along the last axis of {x.type}.")
     return shapes.gather(sort(x, -1, bool(reverse))[0], place, -1)
 
 

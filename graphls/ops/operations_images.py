@@ -15,7 +15,6 @@ from graphls.ops.operands import float_of, shape_of, tensor_of
 from graphls.ops.operator import REQUIRED, described_as
 from graphls.ops.resize import cubic, interpolate, linear, picked, scaled_positions, weighted
 from graphls.ops.shapes import reshape
-from graphls.source import user_location
 from graphls.tensor import Tensor
 
 Array = np.ndarray[Any, Any]
@@ -27,7 +26,7 @@ def _resized(name: str, images: Any, size: Any, along: Along, first_axis: int = 
     x, sizes = float_of(images), shape_of(size)
     if x.ndim != 4 or 0 in x.shape or len(sizes) != 2 or min(sizes) < 1:
         message = f"{name} takes images with pixels of rank 4 and two sizes of 1 or more, not {x.type} and {sizes}."
-        raise GraphValueError(message, user_location())
+        raise GraphValueError(message)
     for axis, count in enumerate(sizes, first_axis):
         x = along(x, axis, count)
     return x
@@ -35,7 +34,7 @@ def _resized(name: str, images: Any, size: Any, along: Along, first_axis: int = 
 
 def _check_alignment(name: str, align_corners: bool, half_pixel_centers: bool) -> None:
     if align_corners and half_pixel_centers:
-        raise GraphValueError(f"{name} takes 'align_corners' or 'half_pixel_centers', not both.", user_location())
+        raise GraphValueError(f"{name} takes 'align_corners' or 'half_pixel_centers', not both.")
 
 
 def _bilinear(image: Any, size: Any, align_corners: bool = False, half_pixel_centers: bool = False) -> Tensor:
@@ -112,7 +111,7 @@ def _linear(x: Any, size: Any, coordinate_transformation_mode: str = "align_corn
     mode = coordinate_transformation_mode
     if mode not in ("align_corners", "half_pixel"):
         message = f"'coordinate_transformation_mode' is 'align_corners' or 'half_pixel', not {mode!r}."
-        raise GraphValueError(message, user_location())
+        raise GraphValueError(message)
     return interpolate(x, shape_of(size), None, "linear", mode == "align_corners")
 
 

@@ -20,7 +20,6 @@ from graphls.ops.reductions import mean
 from graphls.ops.settings import number
 from graphls.ops.shapes import broadcast_to, gather, reshape
 from graphls.ops.state import stop_gradient
-from graphls.source import user_location
 from graphls.tensor import Tensor
 
 
@@ -72,7 +71,7 @@ def _layer_norm(
     gamma, beta = normalization.kept(gamma), normalization.kept(beta)
     if gamma.shape != wanted or beta.shape != wanted:
         message = f"LayerNorm of {x.type} takes gamma and beta of the shape {wanted}, not {gamma.type} and {beta.type}."
-        raise GraphValueError(message, user_location())
+        raise GraphValueError(message)
     wide = cast(x, float32) if x.dtype.is_half else x
     axes = tuple(range(first, x.ndim))
     average = mean(wide, axes, keepdims=True)
@@ -107,7 +106,7 @@ def _channel_dropout(name: str, axes: int) -> Callable[..., Any]:
     def dropped(x: Any, keep_prob: float = 0.5) -> tuple[Tensor, Tensor]:
         x, kept = float_of(x), _kept_share(name, keep_prob)
         if x.ndim != axes + 2:
-            raise GraphValueError(f"{name} takes a tensor of {axes + 2} axes, not {x.type}.", user_location())
+            raise GraphValueError(f"{name} takes a tensor of {axes + 2} axes, not {x.type}.")
         if kept == 1:
             return x, ones(x.shape, bool_)
         mask = drawn("random_bernoulli", shape=(*x.shape[:2], *(1 for _ in range(axes))), probability=kept)
@@ -124,7 +123,7 @@ def embedding_lookup(input_params: Any, input_indices: Any, offset: int) -> Tens
     """
     table, indices = tensor_of(input_params), tensor_of(input_indices)
     if indices.dtype.kind not in ("int", "uint"):
-        raise GraphTypeError(f"EmbeddingLookup takes integers, not {indices.type}.", user_location())
+        raise GraphTypeError(f"EmbeddingLookup takes integers, not {indices.type}.")
     places = sub(indices, offset)
     inside = logical_and(greater_equal(places, 0), less(places, table.shape[0]))
     found = gather(table, where(inside, places, 0), 0)
@@ -146,7 +145,7 @@ def _lstm(
     proj_size: int = 0,
 ) -> tuple[Tensor, ...]:
     if proj_size:
-        raise GraphValueError(f"LSTM has no projection: 'proj_size' is 0, not {proj_size!r}.", user_location())
+        raise GraphValueError(f"LSTM has no projection: 'proj_size' is 0, not {proj_size!r}.")
     found = recurrence.lstm(input, h, c, w, hidden_size, num_layers, bool(bidirectional), dropout)
     kept = zeros((1, 1), found[0].dtype)
     return (*found, kept, kept)

@@ -16,7 +16,6 @@ from graphls.ops.operands import apply, float_of, tensor_of
 from graphls.ops.operator import REQUIRED, described_as
 from graphls.ops.reductions import mean, sum
 from graphls.ops.shapes import expand_dims, gather, gather_elements
-from graphls.source import user_location
 from graphls.tensor import Tensor
 
 
@@ -50,7 +49,7 @@ def _sparse_softmax_cross_entropy(features: Any, labels: Any, is_grad: bool = Fa
 
 def _require_rows(name: str, x: Tensor) -> None:
     if x.ndim != 2 or 0 in x.shape:
-        raise GraphValueError(f"{name} takes scores of the shape (N, C), not {x.type}.", user_location())
+        raise GraphValueError(f"{name} takes scores of the shape (N, C), not {x.type}.")
 
 
 def _sigmoid_cross_entropy(logits: Any, label: Any) -> Tensor:

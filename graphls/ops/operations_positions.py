@@ -18,7 +18,6 @@ from graphls.ops.operands import shape_of, tensor_of
 from graphls.ops.operator import REQUIRED
 from graphls.ops.pads import pad
 from graphls.ops.reductions import sum as total
-from graphls.source import user_location
 from graphls.tensor import Tensor
 
 
@@ -27,7 +26,7 @@ def _diagonal_part(x: Any) -> Tensor:
     tensor = tensor_of(x)
     half = tensor.shape[: tensor.ndim // 2]
     if not half or tensor.shape != half * 2:
-        raise GraphValueError(f"DiagPart takes sizes that come twice, not {tensor.type}.", user_location())
+        raise GraphValueError(f"DiagPart takes sizes that come twice, not {tensor.type}.")
     return shapes.reshape(diagonals.diagonal(shapes.reshape(tensor, (prod(half), prod(half)))), half)
 
 
@@ -38,7 +37,7 @@ def _fill_diagonal(input_x: Any, fill_value: float, wrap: bool = False) -> Tenso
     """
     x = tensor_of(input_x)
     if x.ndim < 2 or (x.ndim > 2 and len(set(x.shape)) > 1):
-        raise GraphValueError(f"FillDiagonal takes a matrix, or axes of one size, not {x.type}.", user_location())
+        raise GraphValueError(f"FillDiagonal takes a matrix, or axes of one size, not {x.type}.")
     step = sum(prod(x.shape[i + 1 :]) for i in range(x.ndim))
     stop = x.size if wrap or x.ndim > 2 else min(x.size, x.shape[1] ** 2)
     places = np.arange(0, stop, step)
@@ -50,7 +49,7 @@ def _inverted(x: Any) -> tuple[int, ...]:
     """The permutation that undoes another, as a tuple; raises GraphValueError for what is none."""
     order = shape_of(x)
     if sorted(order) != list(range(len(order))):
-        raise GraphValueError(f"{order} is no permutation of the numbers from 0.", user_location())
+        raise GraphValueError(f"{order} is no permutation of the numbers from 0.")
     return tuple(int(i) for i in np.argsort(order))
 
 
@@ -74,7 +73,7 @@ def _format_order(input_x: Any, src_format: str = "NHWC", dst_format: str = "NCH
 
 def _order(source: str, target: str) -> list[int]:
     if sorted(source) != sorted(target) or sorted(source) != sorted("NHWC"):
-        raise GraphValueError(f"Formats are orders of the letters NCHW, not {source!r}, {target!r}.", user_location())
+        raise GraphValueError(f"Formats are orders of the letters NCHW, not {source!r}, {target!r}.")
     return [source.index(letter) for letter in target]
 
 
@@ -83,7 +82,7 @@ def _bitpacked(x: Any, threshold: Any) -> Tensor:
     values = tensor_of(x)
     if not values.ndim or values.shape[-1] % 8:
         message = f"CompareAndBitpack takes a last axis of eights, not {values.type}."
-        raise GraphValueError(message, user_location())
+        raise GraphValueError(message)
     bits = cast(less(threshold, values), int32)
     eights = shapes.reshape(bits, (*values.shape[:-1], values.shape[-1] // 8, 8))
     return cast(total(mul(eights, Tensor([128, 64, 32, 16, 8, 4, 2, 1], int32)), -1), uint8)

@@ -16,7 +16,6 @@ from graphls.ops.operands import float_of, shape_of, tensor_of
 from graphls.ops.operator import REQUIRED, described_as
 from graphls.ops.settings import integer
 from graphls.ops.shapes import concat, reshape
-from graphls.source import checked, user_location
 from graphls.tensor import Tensor
 
 
@@ -54,7 +53,7 @@ def _permutation(n: Any, max_length: int = 1, pad: int = -1, dtype: Any = int32)
     """
     count = _count("Randperm", n)
     if count > max_length:
-        raise GraphValueError(f"Randperm has place for {max_length} numbers, not for {count}.", user_location())
+        raise GraphValueError(f"Randperm has place for {max_length} numbers, not for {count}.")
     numbers = random.randperm(count, dtype=dtype)
     return concat((numbers, full((max_length - count,), pad, dtype=dtype)), 0)
 
@@ -73,9 +72,9 @@ def _truncated_normal(shape: Any, dtype: Any = float32, seed: int = 0, seed2: in
 
     Raises GraphTypeError for a dtype that is no float.
     """
-    kind = checked(as_dtype, dtype)
+    kind = as_dtype(dtype)
     if not kind.is_float:
-        raise GraphTypeError(f"TruncatedNormal draws floating point numbers, not {kind!r}.", user_location())
+        raise GraphTypeError(f"TruncatedNormal draws floating point numbers, not {kind!r}.")
     return cast(_normal_between(shape_of(shape), -2.0, 2.0, joined_seed(seed, seed2)), kind)
 
 

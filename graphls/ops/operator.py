@@ -8,7 +8,6 @@ from typing import Any, ClassVar, TypeVar
 
 from graphls.ir.errors import GraphTypeError
 from graphls.ops.primitive import Primitive
-from graphls.source import user_location
 from graphls.tensor import Tensor
 
 REQUIRED = inspect.Parameter.empty
@@ -41,7 +40,7 @@ class Operator(Primitive):
         name = type(self).__name__
         if any(isinstance(arg, Tensor) for arg in args):
             text = f"{name} is made with its settings first, and then called with tensors: ops.{name}()(x)."
-            raise GraphTypeError(text, user_location())
+            raise GraphTypeError(text)
         bound = _bound(f"The operator {name}", self.defaults, args, options)
         bound.apply_defaults()
         self.settings = dict(bound.arguments)
@@ -77,4 +76,4 @@ def _bound(
         return signature.bind(*args, **options)
     except TypeError as error:
         taken = ", ".join(signature.parameters) or "nothing"
-        raise GraphTypeError(f"{what} takes {taken}: {error}.", user_location()) from None
+        raise GraphTypeError(f"{what} takes {taken}: {error}.") from None

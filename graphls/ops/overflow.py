@@ -14,7 +14,6 @@ from graphls import dispatch
 from graphls.ir.errors import GraphValueError
 from graphls.ir.types import Type, float32
 from graphls.ops.operands import tensor_of
-from graphls.source import user_location
 from graphls.tensor import Symbol, Tensor, is_tensor
 from graphls.trace.tracer import Tracer
 from graphls.tree import leaves
@@ -39,7 +38,7 @@ def overflow_get(status: Any, compute_output: Any) -> Tensor:
     """
     floats = [t for t in map(tensor_of, _tensors(compute_output)) if t.dtype.is_float]
     if not floats:
-        raise GraphValueError("There is no float tensor to look at; give the gradients.", user_location())
+        raise GraphValueError("There is no float tensor to look at; give the gradients.")
     tracer = dispatch.current_tracer()
     if tracer is None:
         return Tensor(not all(np.isfinite(t.array).all() for t in floats))
@@ -75,7 +74,6 @@ def get_status(tracer: Tracer, status: Any) -> Tensor:
         raise GraphValueError(
             "The status depends on no float tensor made since it was cleared, so it says nothing; write "
             "`status = ops.depend(status, grads)` before you read it.",
-            user_location(),
         )
     return overflow_get(status, inside)
 

@@ -11,7 +11,6 @@ from graphls.ops.creation import full
 from graphls.ops.movement import flip
 from graphls.ops.operands import apply, tensor_of
 from graphls.ops.shapes import broadcast_to, concat, cut
-from graphls.source import user_location
 from graphls.tensor import Tensor
 
 __all__ = ["mirror_pad", "pad"]
@@ -32,9 +31,9 @@ def pad(input_x: Any, padding: Sequence[int], mode: str = "constant", value: Any
     x, given = tensor_of(input_x), _integers(padding)
     if len(given) % 2 or len(given) > 2 * x.ndim:
         message = f"pad takes a pair of numbers for each axis, {2 * x.ndim} at most for {x.type}, not {len(given)}."
-        raise GraphValueError(message, user_location())
+        raise GraphValueError(message)
     if value is not None and mode != "constant":
-        raise GraphValueError(f"pad takes a 'value' in the mode 'constant', not in {mode!r}.", user_location())
+        raise GraphValueError(f"pad takes a 'value' in the mode 'constant', not in {mode!r}.")
     pairs = list(zip(given[0::2], given[1::2], strict=True))[::-1]
     return _padded(x, [(0, 0)] * (x.ndim - len(pairs)) + pairs, mode, value)
 
@@ -46,7 +45,7 @@ def mirror_pad(input_x: Any, paddings: Any, mode: str = "REFLECT") -> Tensor:
     for numbers that do not fit.
     """
     if mode not in ("REFLECT", "SYMMETRIC"):
-        raise GraphValueError(f"'mode' is 'REFLECT' or 'SYMMETRIC', not {mode!r}.", user_location())
+        raise GraphValueError(f"'mode' is 'REFLECT' or 'SYMMETRIC', not {mode!r}.")
     return _padded(tensor_of(input_x), _pairs(input_x, paddings), mode.lower(), None)
 
 
@@ -59,25 +58,25 @@ def _integers(numbers: Any) -> tuple[int, ...]:
     numbers = numbers.tolist() if hasattr(numbers, "tolist") else numbers
     is_sequence = isinstance(numbers, (tuple, list))
     if not is_sequence or any(isinstance(n, bool) or not isinstance(n, int) for n in numbers):
-        raise GraphTypeError(f"A padding is a tuple of integers, not {numbers!r}.", user_location())
+        raise GraphTypeError(f"A padding is a tuple of integers, not {numbers!r}.")
     return tuple(numbers)
 
 
 def _pairs(x: Any, paddings: Any) -> list[tuple[int, int]]:
     given = paddings.tolist() if hasattr(paddings, "tolist") else paddings
     if not isinstance(given, (tuple, list)):
-        raise GraphTypeError(f"The paddings are a pair for each axis, not {paddings!r}.", user_location())
+        raise GraphTypeError(f"The paddings are a pair for each axis, not {paddings!r}.")
     pairs = [_integers(pair) for pair in given]
     rank = tensor_of(x).ndim
     if len(pairs) != rank or any(len(pair) != 2 for pair in pairs):
-        raise GraphValueError(f"The paddings are a pair for each of {rank} axes, not {paddings}.", user_location())
+        raise GraphValueError(f"The paddings are a pair for each of {rank} axes, not {paddings}.")
     return [(pair[0], pair[1]) for pair in pairs]
 
 
 def _padded(x: Tensor, pairs: Sequence[tuple[int, int]], mode: str, value: Any) -> Tensor:
     if mode != "constant" and (not isinstance(mode, str) or mode not in _SIDES):
         known = ", ".join(map(repr, ("constant", *_SIDES)))
-        raise GraphValueError(f"pad has the modes {known}, not {mode!r}.", user_location())
+        raise GraphValueError(f"pad has the modes {known}, not {mode!r}.")
     for axis, pair in enumerate(pairs):
         x = _shortened(x, axis, *pair)
     widths = [tuple(builtins.max(n, 0) for n in pair) for pair in pairs]
@@ -93,7 +92,7 @@ def _shortened(x: Tensor, axis: int, before: int, behind: int) -> Tensor:
     """x without as many elements as negative numbers say."""
     start, stop = builtins.max(0, -before), x.shape[axis] + builtins.min(0, behind)
     if start > stop:
-        raise GraphValueError(f"pad cannot take {-before} and {-behind} elements of {x.shape[axis]}.", user_location())
+        raise GraphValueError(f"pad cannot take {-before} and {-behind} elements of {x.shape[axis]}.")
     return cut(x, axis, start, stop) if stop - start < x.shape[axis] else x
 
 
@@ -116,7 +115,7 @@ def _widened(x: Tensor, axis: int, before: int, behind: int, mode: str, value: A
     wide = builtins.max(before, behind)
     if (mode == "replicate" and not x.shape[axis]) or (mode != "replicate" and wide > room):
         message = f"pad in the mode {mode!r} cannot add {wide} elements to {x.shape[axis]} along axis {axis}."
-        raise GraphValueError(message, user_location())
+        raise GraphValueError(message)
     pieces = [first_side(x, axis, before)] if before else []
     pieces += [x, last_side(x, axis, behind)] if behind else [x]
     return concat(pieces, axis)

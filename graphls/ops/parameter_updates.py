@@ -13,7 +13,6 @@ from graphls.ops.network import relu
 from graphls.ops.operands import float_of, state_of, tensor_of
 from graphls.ops.state import assign
 from graphls.parameter import Parameter
-from graphls.source import user_location
 from graphls.tensor import Symbol, Tensor
 
 
@@ -36,7 +35,7 @@ def written(x: Any, value: Tensor) -> Tensor:
             f"What an operator updates is a Parameter, not {tensor_of(x).type}, whose value nothing would keep; give "
             "a Parameter itself (inside vmap there are slices only)."
         )
-        raise GraphTypeError(message, user_location())
+        raise GraphTypeError(message)
     return assign(x, value)
 
 

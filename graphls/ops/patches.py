@@ -17,7 +17,6 @@ from graphls.ops.operations_convolution import are_last, as_given, channels_firs
 from graphls.ops.pads import pad
 from graphls.ops.shapes import concat, gather, reshape
 from graphls.ops.windows import Sizes, pads_of, sizes_of
-from graphls.source import user_location
 from graphls.tensor import Tensor
 
 
@@ -56,7 +55,7 @@ def dilation(
     weights = moveaxis(weights, -1, 0) if are_last(data_format, 2) else weights
     if weights.ndim != 3 or weights.shape[0] != images.shape[1]:
         message = f"Dilation2D of images {images.type} takes a filter for each channel, not {weights.type}."
-        raise GraphValueError(message, user_location())
+        raise GraphValueError(message)
     steps, distances = sizes_of("stride", spatial(stride, 2), 2), sizes_of("dilation", spatial(dilation, 2), 2)
     found = _patches("Dilation2D", images, weights.shape[1:], steps, distances, pad_mode, -np.inf)
     flat = reshape(weights, (weights.shape[0], 1, 1, -1))
@@ -69,16 +68,16 @@ def _patches(
 ) -> Iterator[Tensor]:
     """Images (N, C, windows...) for each place in a window, in row-major order; `fill` stands in the padding."""
     if x.ndim != len(kernel) + 2:
-        raise GraphValueError(f"{name} takes images of rank {len(kernel) + 2}, not {x.type}.", user_location())
+        raise GraphValueError(f"{name} takes images of rank {len(kernel) + 2}, not {x.type}.")
     if not isinstance(padding, str) or padding.lower() not in ("valid", "same"):
-        raise GraphTypeError(f"The padding of {name} is 'VALID' or 'SAME', not {padding!r}.", user_location())
+        raise GraphTypeError(f"The padding of {name} is 'VALID' or 'SAME', not {padding!r}.")
     pads = pads_of(x.shape, kernel, strides, padding.lower(), 0, dilations)
     sides = [*zip(pads[: len(kernel)], pads[len(kernel) :], strict=True)]
     x = pad(x, [n for pair in sides[::-1] for n in pair], value=fill) if any(pads) else x
     reaches = [d * (k - 1) + 1 for k, d in zip(kernel, dilations, strict=True)]
     counts = [(n - r) // s + 1 for n, r, s in zip(x.shape[2:], reaches, strides, strict=True)]
     if min(counts) < 1:
-        raise GraphValueError(f"{name}: no window of {kernel} fits into {x.type}.", user_location())
+        raise GraphValueError(f"{name}: no window of {kernel} fits into {x.type}.")
     for place in product(*map(range, kernel)):
         starts = [p * d for p, d in zip(place, dilations, strict=True)]
         stops = [a + s * (n - 1) + 1 for a, s, n in zip(starts, strides, counts, strict=True)]

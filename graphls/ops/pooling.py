@@ -13,7 +13,6 @@ from graphls.ops.operands import apply, float_of
 from graphls.ops.roots import root
 from graphls.ops.shapes import reshape
 from graphls.ops.windows import Sizes, Windows, check_axes, check_padding, zero_padded
-from graphls.source import user_location
 from graphls.tensor import Tensor
 from graphls.tree import map_leaves
 
@@ -174,9 +173,9 @@ def _with_counted_zeros(x: Tensor, geometry: dict[str, Any], counted: Sizes) -> 
 def check_divisor(divisor: Any) -> int:
     """A divisor of 1 or more, or 0 for none; raises GraphTypeError or GraphValueError otherwise."""
     if divisor is not None and (isinstance(divisor, bool) or not isinstance(divisor, int)):
-        raise GraphTypeError(f"The 'divisor_override' is an integer, not {divisor!r}.", user_location())
+        raise GraphTypeError(f"The 'divisor_override' is an integer, not {divisor!r}.")
     if divisor is not None and divisor < 0:
-        raise GraphValueError(f"The 'divisor_override' is not negative, as {divisor} is.", user_location())
+        raise GraphValueError(f"The 'divisor_override' is not negative, as {divisor} is.")
     return divisor or 0
 
 
@@ -196,9 +195,9 @@ def lp_pool2d(x: Any, norm_type: float, kernel_size: Any, stride: Any = None, ce
 
 def _lp_pool(name: str, axes: int, x: Any, norm_type: Any, kernel_size: Any, stride: Any, ceil_mode: bool) -> Tensor:
     if isinstance(norm_type, bool) or not isinstance(norm_type, (int, float)):
-        raise GraphTypeError(f"The 'norm_type' is a number, not {norm_type!r}.", user_location())
+        raise GraphTypeError(f"The 'norm_type' is a number, not {norm_type!r}.")
     if norm_type <= 0:
-        raise GraphValueError(f"The 'norm_type' is positive, not {norm_type!r}.", user_location())
+        raise GraphValueError(f"The 'norm_type' is positive, not {norm_type!r}.")
     windows = Windows(kernel_size, stride, 0, "valid", ceil_mode=ceil_mode)
     sums = _avg_pool(name, axes, pow(float_of(x), norm_type), windows, False, 1)
     return root(sums, norm_type)

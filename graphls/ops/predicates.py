@@ -12,7 +12,6 @@ from graphls.ops.creation import full_like, ones
 from graphls.ops.logic import bool_of
 from graphls.ops.operands import tensor_of
 from graphls.ops.shapes import reshape
-from graphls.source import user_location
 from graphls.tensor import Tensor
 
 __all__ = ["eps", "is_complex", "is_floating_point", "is_nonzero", "is_tensor", "isreal", "numel"]
@@ -43,7 +42,7 @@ def is_nonzero(input: Any) -> Tensor:
     """Whether the only element is not 0, as a bool without axes; raises GraphValueError where there is not just one."""
     x = tensor_of(input)
     if x.size != 1:
-        raise GraphValueError(f"is_nonzero takes a tensor of one element, not {x.type}.", user_location())
+        raise GraphValueError(f"is_nonzero takes a tensor of one element, not {x.type}.")
     return reshape(bool_of(x), ())
 
 
@@ -56,5 +55,5 @@ def eps(x: Any) -> Tensor:
     """The distance from 1 to the next number in the dtype of x, everywhere; raises GraphTypeError for integers."""
     x = tensor_of(x)
     if not x.dtype.is_float:
-        raise GraphTypeError(f"eps takes floating point numbers, not {x.type}.", user_location())
+        raise GraphTypeError(f"eps takes floating point numbers, not {x.type}.")
     return full_like(x, 2.0**-7 if x.dtype is bfloat16 else float(np.finfo(x.dtype.numpy).eps))

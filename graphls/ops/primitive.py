@@ -8,7 +8,6 @@ from functools import wraps
 from typing import Any, TypeVar
 
 from graphls.ir.errors import GraphAttributeError, GraphRuntimeError
-from graphls.source import user_location
 
 Self = TypeVar("Self", bound="Primitive")
 
@@ -82,7 +81,7 @@ class Primitive:
         if construct is not None:
             return construct(*inputs)
         text = f"There is no kernel for the operator {self.name or type(self).__name__}; give its class a __call__."
-        raise GraphRuntimeError(text, user_location())
+        raise GraphRuntimeError(text)
 
     def __repr__(self) -> str:
         return f"Prim[{self.name or type(self).__name__}]{self.attrs or ''}"
@@ -104,7 +103,7 @@ class PrimitiveWithInfer(Primitive):
         return None
 
     def _not_there(self, name: str) -> Any:
-        raise GraphAttributeError(f"The operator {type(self).__name__} has no {name}.", user_location())
+        raise GraphAttributeError(f"The operator {type(self).__name__} has no {name}.")
 
 
 class PrimitiveWithCheck(Primitive):

@@ -18,7 +18,6 @@ from graphls.ops.operands import axis_of, float_of, in_single, tensor_in, tensor
 from graphls.ops.reductions import any, sum
 from graphls.ops.shapes import gather_elements, reshape
 from graphls.ops.spellings import with_spellings
-from graphls.source import user_location
 from graphls.tensor import Symbol, Tensor
 
 __all__ = ["nanquantile", "quantile"]
@@ -46,7 +45,7 @@ def _quantile(name: str, input: Any, q: Any, axis: int | None, keepdims: bool) -
     at = None if axis is None else axis_of(axis, x.ndim)
     moved = reshape(x, (-1,)) if at is None else movedim(x, at, -1)
     if not moved.shape[-1]:
-        raise GraphValueError(f"{name} over no elements is not defined: {x.type} is empty.", user_location())
+        raise GraphValueError(f"{name} over no elements is not defined: {x.type} is empty.")
     parts = _parts(name, q, x.dtype)
     found = in_single(lambda x: _interpolated(x, cast(parts, x.dtype), name == "nanquantile"), moved)
     found = found if parts.ndim else reshape(found, found.shape[1:])
@@ -58,7 +57,7 @@ def _quantile(name: str, input: Any, q: Any, axis: int | None, keepdims: bool) -
 def _parts(name: str, q: Any, dtype: DType) -> Tensor:
     parts = tensor_of(q) if isinstance(q, Tensor) or dtype.is_half else tensor_in(q, dtype)
     if parts.ndim > 1 or not (isinstance(parts, Symbol) or np.all((parts.array >= 0) & (parts.array <= 1))):
-        raise GraphValueError(f"The q of {name} is a number from 0 to 1 or a vector of such, not {q}.", user_location())
+        raise GraphValueError(f"The q of {name} is a number from 0 to 1 or a vector of such, not {q}.")
     return parts
 
 

@@ -20,7 +20,6 @@ from graphls.ops.reductions import argmax
 from graphls.ops.settings import integer
 from graphls.ops.shapes import expand_dims, gather
 from graphls.ops.sorting import topk
-from graphls.source import checked, user_location
 from graphls.tensor import Tensor
 
 __all__ = [
@@ -37,7 +36,7 @@ def drawn(primitive: str, seed: int | None = None, **attrs: Any) -> Tensor:
     from graphls.random import generator
 
     if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int)):
-        raise GraphTypeError(f"A seed is an integer or None, not {seed!r}.", user_location())
+        raise GraphTypeError(f"A seed is an integer or None, not {seed!r}.")
     tracer = dispatch.current_tracer()
     if tracer is not None:
         return tracer.random(primitive, attrs)
@@ -54,14 +53,14 @@ def sizes_of_draw(shape: Any) -> tuple[int, ...]:
     """The shape of a random tensor; raises GraphValueError for negative sizes."""
     sizes = shape_of(shape)
     if min(sizes, default=0) < 0:
-        raise GraphValueError(f"The sizes of a random tensor are 0 or more, not {sizes}.", user_location())
+        raise GraphValueError(f"The sizes of a random tensor are 0 or more, not {sizes}.")
     return sizes
 
 
 def _float_type(name: str, dtype: Any) -> DType:
-    found = checked(as_dtype, dtype or float32)
+    found = as_dtype(dtype or float32)
     if not found.is_float:
-        raise GraphTypeError(f"{name} draws floating point numbers, not {found!r}.", user_location())
+        raise GraphTypeError(f"{name} draws floating point numbers, not {found!r}.")
     return found
 
 
@@ -97,7 +96,7 @@ def standard_normal(shape: Any, seed: int | None = None) -> Tensor:
 def normal(shape: Any, mean: Any, stddev: Any, seed: int | None = None) -> Tensor:
     """Numbers of a normal distribution, in the shape in which `shape`, mean and deviation meet."""
     mean, stddev = float_of(mean), float_of(stddev)
-    wide = checked(broadcast_shapes, sizes_of_draw(shape), mean.shape, stddev.shape)
+    wide = broadcast_shapes(sizes_of_draw(shape), mean.shape, stddev.shape)
     return add(mul(standard_normal(wide, seed), stddev), mean)
 
 
@@ -106,12 +105,12 @@ def uniform(shape: Any, minval: Any, maxval: Any, seed: int | None = None, dtype
 
     For an integer dtype both are integers without axes (see `randint`).
     """
-    kind = checked(as_dtype, dtype)
+    kind = as_dtype(dtype)
     if not kind.is_float:
         bounds = integer("uniform", "minval", minval), integer("uniform", "maxval", maxval)
         return randint(*bounds, shape, seed, dtype=kind)
     low, high = float_of(minval), float_of(maxval)
-    wide = checked(broadcast_shapes, sizes_of_draw(shape), low.shape, high.shape)
+    wide = broadcast_shapes(sizes_of_draw(shape), low.shape, high.shape)
     return cast(add(mul(standard_uniform(wide, seed), sub(high, low)), low), kind)
 
 
@@ -121,9 +120,9 @@ def randint(low: int, high: int, size: Any, seed: int | None = None, *, dtype: A
     Raises GraphTypeError for bounds that are no integers, GraphValueError unless low is below high.
     """
     if any(isinstance(n, bool) or not isinstance(n, int) for n in (low, high)):
-        raise GraphTypeError(f"randint takes integers as bounds, not {low!r} and {high!r}.", user_location())
+        raise GraphTypeError(f"randint takes integers as bounds, not {low!r} and {high!r}.")
     if low >= high:
-        raise GraphValueError(f"randint draws from {low} up to a higher number, not {high}.", user_location())
+        raise GraphValueError(f"randint draws from {low} up to a higher number, not {high}.")
     return cast(drawn("random_integers", seed, shape=sizes_of_draw(size), start=low, stop=high), dtype or int64)
 
 
@@ -146,7 +145,7 @@ def shuffle(x: Any, seed: int | None = None) -> Tensor:
     """The slices along the first axis in random order; raises GraphValueError for a number."""
     x = tensor_of(x)
     if not x.ndim:
-        raise GraphValueError("shuffle takes a tensor with axes, not a number.", user_location())
+        raise GraphValueError("shuffle takes a tensor with axes, not a number.")
     return gather(x, drawn("random_permutation", seed, size=x.shape[0]))
 
 
@@ -157,7 +156,7 @@ def bernoulli(input: Any, p: Any = 0.5, seed: int | None = None) -> Tensor:
     """
     x = tensor_of(input)
     if isinstance(p, (int, float)) and not 0 <= p <= 1:
-        raise GraphValueError(f"bernoulli takes a probability from 0 to 1, not {p}.", user_location())
+        raise GraphValueError(f"bernoulli takes a probability from 0 to 1, not {p}.")
     return cast(less(standard_uniform(x.shape, seed), p), x.dtype)
 
 
@@ -172,7 +171,7 @@ def multinomial(input: Any, num_samples: int, replacement: bool = True, seed: in
     if weights.ndim not in (1, 2) or num_samples < 1 or (not replacement and num_samples > weights.shape[-1]):
         how = "with" if replacement else "without"
         message = f"multinomial cannot draw {num_samples} samples {how} replacement from {weights.type}."
-        raise GraphValueError(message, user_location())
+        raise GraphValueError(message)
     return drawn_by_scores(log(cast(weights, float32)), num_samples, replacement, seed)
 
 
@@ -225,7 +224,7 @@ def _channels_dropped(name: str, input: Any, p: float, training: bool, axes: int
     ranks = (2, 3) if axes == 1 else (axes + 2,)
     if x.ndim not in ranks:
         message = f"{name} takes a tensor of {' or '.join(map(str, ranks))} axes, not {x.type}."
-        raise GraphValueError(message, user_location())
+        raise GraphValueError(message)
     if not training or p == 0:
         return x
     return kept_or_zero(x, p, (*x.shape[:-axes], *(1 for _ in range(axes))))
@@ -234,6 +233,6 @@ def _channels_dropped(name: str, input: Any, p: float, training: bool, axes: int
 def check_probability(name: str, p: Any) -> None:
     """Raise GraphTypeError or GraphValueError for what is no probability."""
     if isinstance(p, bool) or not isinstance(p, (int, float)):
-        raise GraphTypeError(f"For {name!r}, the 'p' must be a number, not {p!r}.", user_location())
+        raise GraphTypeError(f"For {name!r}, the 'p' must be a number, not {p!r}.")
     if not 0 <= p <= 1:
-        raise GraphValueError(f"For {name!r}, the 'p' must be between 0 and 1, but got {p}.", user_location())
+        raise GraphValueError(f"For {name!r}, the 'p' must be between 0 and 1, but got {p}.")

@@ -14,7 +14,7 @@ from graphls.ops.elementwise import add, cast, mul, pow
 from graphls.ops.operands import float_of, in_graph, operand_of
 from graphls.ops.settings import number
 from graphls.ops.shapes import expand_dims
-from graphls.source import checked, user_location
+from graphls.source import checked
 from graphls.tensor import Tensor
 
 __all__ = ["empty", "empty_like", "linspace", "logspace", "range"]
@@ -37,9 +37,9 @@ def _linspace(start: Any, end: Any, steps: int, dtype: DType | None) -> Tensor:
     bounds = map(float_of, dispatch.promoted(operand_of(start), operand_of(end)))
     first, last = bounds if dtype is None else (cast(start, dtype), cast(end, dtype))
     if isinstance(steps, bool) or not isinstance(steps, int):
-        raise GraphTypeError(f"linspace takes an integer as 'steps', not {steps!r}.", user_location())
+        raise GraphTypeError(f"linspace takes an integer as 'steps', not {steps!r}.")
     if steps < 1:
-        raise GraphValueError(f"linspace makes 1 number or more, not {steps}.", user_location())
+        raise GraphValueError(f"linspace makes 1 number or more, not {steps}.")
     fractions = checked(np.arange, steps) / max(steps - 1, 1)
     rising, falling = (in_graph(Tensor(f, first.dtype)) for f in (fractions, 1 - fractions))
     return add(mul(expand_dims(first, -1), falling), mul(expand_dims(last, -1), rising))
@@ -47,7 +47,7 @@ def _linspace(start: Any, end: Any, steps: int, dtype: DType | None) -> Tensor:
 
 def logspace(start: Any, end: Any, steps: int, base: float = 10, *, dtype: Any = float32) -> Tensor:
     """The powers of a base whose exponents are `linspace(start, end, steps)`; float32 unless another dtype is given."""
-    wanted = checked(as_dtype, dtype)
+    wanted = as_dtype(dtype)
     exponents = _linspace(start, end, steps, float64 if wanted is float64 else None)
     return cast(pow(number("logspace", "base", base), exponents), wanted)
 

@@ -12,7 +12,6 @@ from graphls.ops.pads import pad
 from graphls.ops.selection import slice
 from graphls.ops.shapes import gather, reshape, swapaxes
 from graphls.ops.sorting import topk
-from graphls.source import user_location
 from graphls.tensor import Tensor
 
 __all__ = [
@@ -53,7 +52,7 @@ def dsplit(input: Any, indices_or_sections: int | Sequence[int]) -> tuple[Tensor
 def _with_axes(name: str, x: Any, least: int) -> Tensor:
     tensor = tensor_of(x)
     if tensor.ndim < least:
-        raise GraphValueError(f"{name} takes a tensor of rank {least} or more, not {tensor.type}.", user_location())
+        raise GraphValueError(f"{name} takes a tensor of rank {least} or more, not {tensor.type}.")
     return tensor
 
 
@@ -93,8 +92,8 @@ def padding(x: Any, pad_dim_size: int = 8) -> Tensor:
     """
     x = tensor_of(x)
     if isinstance(pad_dim_size, bool) or not isinstance(pad_dim_size, int):
-        raise GraphTypeError(f"The 'pad_dim_size' of padding is an integer, not {pad_dim_size!r}.", user_location())
+        raise GraphTypeError(f"The 'pad_dim_size' of padding is an integer, not {pad_dim_size!r}.")
     if x.ndim < 2 or x.shape[-1] != 1 or pad_dim_size < 1:
         message = f"padding cannot make a last axis of {pad_dim_size} elements from that of {x.type}."
-        raise GraphValueError(message, user_location())
+        raise GraphValueError(message)
     return pad(x, (0, pad_dim_size - 1))

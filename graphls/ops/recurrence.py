@@ -12,7 +12,6 @@ from graphls.ops.network import dropout as dropped
 from graphls.ops.network import matmul, sigmoid
 from graphls.ops.operands import float_of, tensor_of
 from graphls.ops.shapes import concat, cut, reshape, split, stack, swapaxes
-from graphls.source import user_location
 from graphls.tensor import Tensor
 
 Layer = tuple[Tensor, Tensor, list[Tensor]]
@@ -40,7 +39,7 @@ def lstm(
     count = directions * num_layers
     if x.ndim != 3 or not hidden.shape == cell.shape == (count, x.shape[1], hidden_size):
         message = f"LSTM of {x.type} takes {count} states of {hidden_size} numbers, not {hidden.type}, {cell.type}."
-        raise GraphValueError(message, user_location())
+        raise GraphValueError(message)
     layers = _layers(reshape(tensor_of(w), (-1,)), x.shape[2], hidden_size, num_layers, directions)
     states: list[tuple[Tensor, Tensor]] = []
     for layer in range(num_layers):
@@ -61,7 +60,7 @@ def _layers(flat: Tensor, inputs: int, hidden: int, num_layers: int, directions:
     biases = (flat.size - total) / (rows * len(sizes))
     if biases not in (0, 1, 2):
         message = f"LSTM takes {total} weights and one bias or two of {rows} for each layer, not {flat.type}."
-        raise GraphValueError(message, user_location())
+        raise GraphValueError(message)
     at, behind = 0, total
     for size in sizes:
         middle, end = at + rows * size, at + rows * (size + hidden)

@@ -14,7 +14,6 @@ from graphls.ops.operands import Axis, apply, axes_of, axis_of, float_of, in_sin
 from graphls.ops.roots import root
 from graphls.ops.shapes import reshape
 from graphls.ops.spellings import with_spellings
-from graphls.source import user_location
 from graphls.tensor import Tensor
 
 __all__ = [
@@ -77,7 +76,7 @@ def _selected(name: str, x: Any, initial: Any, where: Any) -> Tensor:
     if where is None:
         return tensor
     if initial is None:
-        raise GraphValueError(f"{name} takes 'where' only with an 'initial' number.", user_location())
+        raise GraphValueError(f"{name} takes 'where' only with an 'initial' number.")
     return chosen(where, tensor, cast(initial, tensor.dtype))
 
 
@@ -109,7 +108,7 @@ def _with_position(
     if axis is None:
         return extreme(x, initial=initial), position(x)
     if not isinstance(axis, int):
-        raise GraphTypeError(f"{name} takes one axis, not {axis!r}; use a{name} for several.", user_location())
+        raise GraphTypeError(f"{name} takes one axis, not {axis!r}; use a{name} for several.")
     at = axis_of(axis, x.ndim)
     found = apply(name, x, axis=(at,), keepdims=bool(keepdims), ties="first")
     return found if initial is None else _LARGER[name](found, cast(initial, x.dtype)), position(x, at, keepdims)
@@ -147,12 +146,12 @@ def var(x: Any, axis: Axis = None, ddof: int = 0, keepdims: bool = False) -> Ten
 
 def _variance(x: Tensor, axis: Axis, ddof: int, keepdims: bool) -> Tensor:
     if not isinstance(ddof, int):
-        raise GraphTypeError(f"The ddof of a variance is an integer, not {ddof!r}.", user_location())
+        raise GraphTypeError(f"The ddof of a variance is an integer, not {ddof!r}.")
     squares = square(sub(x, mean(x, axis, keepdims=True)))
     result = mean(squares, axis, keepdims)
     count = x.size // (result.size or 1)
     if ddof and count <= ddof:
-        raise GraphValueError(f"The variance of {count} elements has no ddof of {ddof}.", user_location())
+        raise GraphValueError(f"The variance of {count} elements has no ddof of {ddof}.")
     return mul(result, count / (count - ddof)) if ddof else result
 
 

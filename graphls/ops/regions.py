@@ -12,7 +12,6 @@ from graphls.ops.indexing import getitem, setitem
 from graphls.ops.movement import movedim
 from graphls.ops.operands import axis_of, tensor_of
 from graphls.ops.settings import integer
-from graphls.source import user_location
 from graphls.tensor import Tensor
 
 __all__ = ["diagonal_scatter", "select_scatter", "slice_scatter"]
@@ -42,7 +41,7 @@ def _with_part(name: str, input: Any, src: Any, axis: int, part: Any) -> Tensor:
     wanted = getitem(x, index).shape
     if values.shape != wanted:
         message = f"{name} takes a source of shape {wanted} for what it replaces, not {values.type}."
-        raise GraphValueError(message, user_location())
+        raise GraphValueError(message)
     return setitem(x, index, values)
 
 

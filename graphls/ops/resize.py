@@ -12,7 +12,6 @@ from graphls.ops.adaptive import adaptive_avg_pool1d, adaptive_avg_pool2d, adapt
 from graphls.ops.elementwise import add, mul
 from graphls.ops.operands import float_of, tensor_of
 from graphls.ops.shapes import broadcast_to, gather, reshape, transpose
-from graphls.source import user_location
 from graphls.tensor import Tensor
 
 __all__ = ["interpolate", "pixel_shuffle", "pixel_unshuffle"]
@@ -62,32 +61,31 @@ def interpolate(
 def _check(x: Tensor, mode: Any, align_corners: bool | None) -> None:
     if not isinstance(mode, str) or mode not in _RANKS:
         known = ", ".join(map(repr, _RANKS))
-        raise GraphValueError(f"The 'mode' of interpolate is one of {known}, not {mode!r}.", user_location())
+        raise GraphValueError(f"The 'mode' of interpolate is one of {known}, not {mode!r}.")
     if x.ndim not in _RANKS[mode] or 0 in x.shape[2:]:
         ranks = " or ".join(map(str, _RANKS[mode]))
         raise GraphValueError(
             f"interpolate with the mode {mode!r} takes images with elements of rank {ranks}, not {x.type}.",
-            user_location(),
         )
     if align_corners is not None and mode not in _ALIGNED:
-        raise GraphValueError(f"interpolate takes no 'align_corners' with the mode {mode!r}.", user_location())
+        raise GraphValueError(f"interpolate takes no 'align_corners' with the mode {mode!r}.")
 
 
 def _sizes(x: Tensor, size: Any, factor: Any, recompute: bool) -> tuple[list[int], list[float]]:
     """The size along each axis, and how many old elements a new one covers."""
     if (size is None) == (factor is None):
-        raise GraphValueError("interpolate takes either a 'size' or a 'scale_factor'.", user_location())
+        raise GraphValueError("interpolate takes either a 'size' or a 'scale_factor'.")
     if size is not None and recompute:
-        raise GraphValueError("interpolate takes 'recompute_scale_factor' with a 'scale_factor' only.", user_location())
+        raise GraphValueError("interpolate takes 'recompute_scale_factor' with a 'scale_factor' only.")
     old = x.shape[2:]
     name, given = ("size", size) if factor is None else ("scale_factor", factor)
     values = list(given) if isinstance(given, (tuple, list)) else [given] * len(old)
     kinds = (int,) if factor is None else (int, float)
     if len(values) != len(old) or any(isinstance(v, bool) or not isinstance(v, kinds) for v in values):
-        raise GraphTypeError(f"The {name!r} is one number, or {len(old)}, not {given!r}.", user_location())
+        raise GraphTypeError(f"The {name!r} is one number, or {len(old)}, not {given!r}.")
     sizes = [int(v) if factor is None else math.floor(n * v) for n, v in zip(old, values, strict=True)]
     if min(sizes) < 1:
-        raise GraphValueError(f"interpolate cannot make {x.type} so small: {name!r} is {given!r}.", user_location())
+        raise GraphValueError(f"interpolate cannot make {x.type} so small: {name!r} is {given!r}.")
     by_factor = factor is not None and not recompute
     return sizes, [1 / v if by_factor else n / m for n, m, v in zip(old, sizes, values, strict=True)]
 
@@ -166,7 +164,7 @@ def pixel_shuffle(input: Any, upscale_factor: int) -> Tensor:
     x, r = _shuffled("pixel_shuffle", input, upscale_factor)
     *batch, channels, height, width = x.shape
     if channels % (r * r):
-        raise GraphValueError(f"pixel_shuffle cannot make {r} x {r} pixels of {channels} channels.", user_location())
+        raise GraphValueError(f"pixel_shuffle cannot make {r} x {r} pixels of {channels} channels.")
     x = reshape(x, (math.prod(batch), channels // (r * r), r, r, height, width))
     return reshape(transpose(x, (0, 1, 4, 2, 5, 3)), (*batch, channels // (r * r), height * r, width * r))
 
@@ -179,7 +177,7 @@ def pixel_unshuffle(input: Any, downscale_factor: int) -> Tensor:
     x, r = _shuffled("pixel_unshuffle", input, downscale_factor)
     *batch, channels, height, width = x.shape
     if height % r or width % r:
-        raise GraphValueError(f"pixel_unshuffle cannot cut {height} x {width} pixels by {r}.", user_location())
+        raise GraphValueError(f"pixel_unshuffle cannot cut {height} x {width} pixels by {r}.")
     x = reshape(x, (math.prod(batch), channels, height // r, r, width // r, r))
     return reshape(transpose(x, (0, 1, 3, 5, 2, 4)), (*batch, channels * r * r, height // r, width // r))
 
@@ -187,8 +185,8 @@ def pixel_unshuffle(input: Any, downscale_factor: int) -> Tensor:
 def _shuffled(name: str, x: Any, factor: Any) -> tuple[Tensor, int]:
     x = tensor_of(x)
     if isinstance(factor, bool) or not isinstance(factor, int):
-        raise GraphTypeError(f"{name} takes an integer factor, not {factor!r}.", user_location())
+        raise GraphTypeError(f"{name} takes an integer factor, not {factor!r}.")
     if factor < 1 or x.ndim < 3:
         raise GraphValueError(f"{name} takes images of rank 3 or more and a factor of 1 or more, not {x.type} "
-                              f"and {factor}.", user_location())  # fmt: skip
+                              f"and {factor}.")  # fmt: skip
     return x, factor

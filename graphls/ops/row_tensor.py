@@ -8,7 +8,6 @@ from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ops.creation import zeros
 from graphls.ops.operands import tensor_of
 from graphls.ops.scattering import index_add
-from graphls.source import user_location
 from graphls.tensor import Tensor
 
 
@@ -22,13 +21,13 @@ class RowTensor:
         if isinstance(row_tensor, RowTensor):
             indices, values, shape = row_tensor.indices, row_tensor.values, row_tensor.dense_shape
         if not isinstance(shape, (tuple, list)):
-            raise GraphTypeError(f"The shape of a RowTensor is a tuple, not {shape!r}.", user_location())
+            raise GraphTypeError(f"The shape of a RowTensor is a tuple, not {shape!r}.")
         self.indices: Tensor = tensor_of(indices)
         self.values: Tensor = tensor_of(values)
         self.dense_shape: tuple[int, ...] = tuple(shape)
         if self.indices.ndim != 1 or self.values.shape != (self.indices.size, *self.dense_shape[1:]):
             text = f"The rows {self.values.type} at {self.indices.type} are none of a tensor of {self.dense_shape}."
-            raise GraphValueError(text, user_location())
+            raise GraphValueError(text)
 
     @property
     def dtype(self) -> Any:

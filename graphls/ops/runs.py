@@ -17,7 +17,6 @@ from graphls.ops.scans import cumsum
 from graphls.ops.selection import known
 from graphls.ops.shapes import concat, cut
 from graphls.ops.sorting import sort
-from graphls.source import user_location
 from graphls.tensor import Tensor
 
 __all__ = ["unique_consecutive", "unique_with_pad"]
@@ -52,9 +51,9 @@ def unique_with_pad(x: Any, pad_num: int) -> tuple[Tensor, Tensor]:
     """
     x = tensor_of(x)
     if x.dtype.kind != "int" or x.dtype.itemsize < 4:
-        raise GraphTypeError(f"unique_with_pad takes int32 or int64, not {x.type}; cast it first.", user_location())
+        raise GraphTypeError(f"unique_with_pad takes int32 or int64, not {x.type}; cast it first.")
     if x.ndim != 1:
-        raise GraphValueError(f"unique_with_pad takes a vector, not {x.type}.", user_location())
+        raise GraphValueError(f"unique_with_pad takes a vector, not {x.type}.")
     size = x.shape[0]
     rising, order = sort(x)
     differs = not_equal(cut(rising, 0, min(1, size), size), cut(rising, 0, 0, max(size - 1, 0)))

@@ -13,7 +13,6 @@ from graphls.ops.elementwise import abs, add, addn, cast, floor, maximum, minimu
 from graphls.ops.logic import greater, greater_equal, less, less_equal, logical_and, where
 from graphls.ops.operands import float_of, floats, in_graph, in_single, shape_of
 from graphls.ops.shapes import cut, expand_dims, gather, reshape, transpose
-from graphls.source import user_location
 from graphls.tensor import Tensor
 
 __all__ = ["affine_grid", "grid_sample"]
@@ -32,7 +31,7 @@ def affine_grid(theta: Any, size: Any, align_corners: bool = False) -> Tensor:
     axes = len(sizes) - 2
     if axes not in (2, 3) or matrices.shape != (sizes[0], axes, axes + 1) or min(sizes) < 1:
         message = f"affine_grid cannot map points of {sizes} by {matrices.type}."
-        raise GraphValueError(message, user_location())
+        raise GraphValueError(message)
     return in_single(lambda m: _mapped(m, sizes[2:], bool(align_corners)), matrices)
 
 
@@ -65,15 +64,15 @@ def grid_sample(
     for name, value, known in (("mode", mode, MODES), ("padding_mode", padding_mode, PADDINGS)):
         if value not in known:
             listed = ", ".join(map(repr, known))
-            raise GraphValueError(f"The {name!r} of grid_sample is one of {listed}, not {value!r}.", user_location())
+            raise GraphValueError(f"The {name!r} of grid_sample is one of {listed}, not {value!r}.")
     if align_corners is not None and not isinstance(align_corners, bool):
-        raise GraphTypeError(f"'align_corners' is a bool or None, not {align_corners!r}.", user_location())
+        raise GraphTypeError(f"'align_corners' is a bool or None, not {align_corners!r}.")
     axes = x.ndim - 2
     if axes not in (2, 3) or points.shape != (x.shape[0], *points.shape[1:-1], axes) or points.ndim != x.ndim:
         message = f"grid_sample cannot sample {x.type} at points {points.type}."
-        raise GraphValueError(message, user_location())
+        raise GraphValueError(message)
     if 0 in x.shape[2:]:
-        raise GraphValueError(f"grid_sample takes images with elements, not {x.type}.", user_location())
+        raise GraphValueError(f"grid_sample takes images with elements, not {x.type}.")
     return in_single(lambda x, p: _sampled(x, p, mode, padding_mode, bool(align_corners)), x, points)
 
 

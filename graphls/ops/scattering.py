@@ -15,7 +15,6 @@ from graphls.ops.operands import axis_of, operand_of, shape_of, state_of, tensor
 from graphls.ops.shapes import broadcast_to, check_range, reshape
 from graphls.ops.state import assign, parameter_of
 from graphls.parameter import Parameter
-from graphls.source import user_location
 from graphls.tensor import Tensor
 
 __all__ = [
@@ -45,7 +44,6 @@ def _coordinates(name: str, x: Tensor, indices: Tensor) -> tuple[Tensor, ...]:
     if not indices.ndim or not 1 <= indices.shape[-1] <= x.ndim:
         raise GraphValueError(
             f"{name} takes indices whose last axis has one to {x.ndim} coordinates of {x.type}, not {indices.type}.",
-            user_location(),
         )
     return tuple(getitem(indices, (..., i)) for i in range(indices.shape[-1]))
 
@@ -53,14 +51,14 @@ def _coordinates(name: str, x: Tensor, indices: Tensor) -> tuple[Tensor, ...]:
 def _require_integers(name: str, indices: Tensor) -> None:
     if indices.dtype.kind not in ("int", "uint"):
         message = f"{name} takes indices that are integers, not {indices.type}; cast them first."
-        raise GraphTypeError(message, user_location())
+        raise GraphTypeError(message)
 
 
 def _rows(name: str, x: Tensor, indices: Tensor) -> tuple[Tensor, ...]:
     """Indices of slices along the first axis as an index."""
     _require_integers(name, indices)
     if not x.ndim:
-        raise GraphValueError(f"{name} takes a tensor with axes, not {x.type}.", user_location())
+        raise GraphValueError(f"{name} takes a tensor with axes, not {x.type}.")
     return (indices,)
 
 
@@ -73,7 +71,7 @@ def _joining(name: str, join: str, index_of: Callable[[str, Tensor, Tensor], tup
         wanted = (*places.shape[: places.ndim - (index_of is _coordinates)], *rest)
         if values.shape != wanted:
             message = f"{name} of {x.type} by {places.type} takes updates of shape {wanted}, not {values.type}."
-            raise GraphValueError(message, user_location())
+            raise GraphValueError(message)
         items = items_of(tuple(reshape(i, (-1,)) for i in index), x)
         return written(x, items, reshape(values, (index[0].size, *rest)), OF_SLICES[join])
 
@@ -165,7 +163,7 @@ def tensor_scatter_elements(input_x: Any, indices: Any, updates: Any, axis: int 
     """
     if reduction not in [*OF_ELEMENTS]:
         known = ", ".join(map(repr, OF_ELEMENTS))
-        raise GraphValueError(f"A reduction is one of {known}, not {reduction!r}.", user_location())
+        raise GraphValueError(f"A reduction is one of {known}, not {reduction!r}.")
     x, values = dispatch.promoted(operand_of(input_x), tensor_of(updates))
     places, at = tensor_of(indices), axis_of(axis, x.ndim)
     corner = _corner(x, places, values, at)
@@ -183,7 +181,6 @@ def _corner(x: Tensor, indices: Tensor, updates: Tensor, axis: int) -> tuple[sli
         raise GraphValueError(
             f"By elements of {updates.type} and indices {indices.type} nothing can be written along axis {axis} of "
             f"{x.type}: their shapes do not fit.",
-            user_location(),
         )
     return tuple(slice(size) for size in sizes)
 
@@ -213,11 +210,10 @@ def index_add(
         raise GraphValueError(
             f"index_add of {target.type} by a vector of indices, {places.type}, along axis {axis} takes {wanted}, not "
             f"{values.type}.",
-            user_location(),
         )
     if values.dtype is not target.dtype:
         message = f"index_add takes tensors of one dtype, not {target.type} and {values.type}; cast one of them."
-        raise GraphTypeError(message, user_location())
+        raise GraphTypeError(message)
     items = items_of((*(slice(None) for _ in range(at)), places), target)
     result = written(target, items, values, OF_SLICES["add"])
     return assign(x, result) if isinstance(x, Parameter) else result

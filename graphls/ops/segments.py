@@ -17,7 +17,6 @@ from graphls.ops.logic import greater_equal, less, logical_or, where
 from graphls.ops.operands import tensor_of
 from graphls.ops.settings import integer
 from graphls.ops.shapes import cut, reshape
-from graphls.source import user_location
 from graphls.tensor import Tensor
 
 __all__ = ["unsorted_segment_max", "unsorted_segment_min", "unsorted_segment_prod", "unsorted_segment_sum"]
@@ -76,7 +75,7 @@ def _joined(
 def _check(name: str, x: Tensor, numbers: Tensor, count: int) -> None:
     if numbers.dtype.kind not in ("int", "uint") or x.dtype is bool_:
         message = f"{name} takes numbers and integers that name segments, not {x.type} and {numbers.type}."
-        raise GraphTypeError(message, user_location())
+        raise GraphTypeError(message)
     if not numbers.ndim or x.shape[: numbers.ndim] != numbers.shape or count < 1:
         message = f"{name} cannot make {count} segments of {x.type} by numbers {numbers.type}."
-        raise GraphValueError(message, user_location())
+        raise GraphValueError(message)

@@ -19,7 +19,6 @@ from graphls.ops.operands import apply, axis_of, operand_of, shape_of, tensor_of
 from graphls.ops.reductions import sum
 from graphls.ops.settings import integer
 from graphls.ops.shapes import broadcast_to, cut, expand_dims, gather, gather_elements, reshape
-from graphls.source import checked, user_location
 from graphls.tensor import Symbol, Tensor
 
 __all__ = [
@@ -32,7 +31,7 @@ def index_select(input: Any, axis: int, index: Any) -> Tensor:
     """The slices along an axis that a vector of integers names; raises GraphValueError for more axes of that."""
     places = tensor_of(index)
     if places.ndim > 1:
-        raise GraphValueError(f"index_select takes a vector of integers, not {places.type}.", user_location())
+        raise GraphValueError(f"index_select takes a vector of integers, not {places.type}.")
     return gather(input, reshape(places, (-1,)), axis)
 
 
@@ -42,13 +41,13 @@ def take_along_axis(x: Any, indices: Any, axis: int) -> Tensor:
     at = axis_of(axis, x.ndim)
     if places.ndim != x.ndim:
         message = f"take_along_axis takes indices with the {x.ndim} axes of {x.type}, not {places.type}."
-        raise GraphValueError(message, user_location())
+        raise GraphValueError(message)
     along = (x.shape[at], places.shape[at])
     shapes = [tuple(1 if i == at else n for i, n in enumerate(t.shape)) for t in (x, places)]
     common = np.broadcast_shapes(*shapes) if _broadcast(*shapes) else None
     if common is None:
         message = f"take_along_axis of {x.type} cannot take indices {places.type} along axis {axis}."
-        raise GraphValueError(message, user_location())
+        raise GraphValueError(message)
     wide = [tuple(n if i == at else m for i, m in enumerate(common)) for n in along]
     return gather_elements(broadcast_to(x, wide[0]), at, broadcast_to(places, wide[1]))
 
@@ -65,7 +64,7 @@ def masked_fill(input_x: Any, mask: Any, value: Any) -> Tensor:
     x = tensor_of(input_x)
     number = cast(value, x.dtype)
     if number.ndim:
-        raise GraphValueError(f"masked_fill fills in one number, not {number.type}.", user_location())
+        raise GraphValueError(f"masked_fill fills in one number, not {number.type}.")
     return where(mask, number, x)
 
 
@@ -75,7 +74,7 @@ def masked_select(input: Any, mask: Any) -> Tensor:
     Raises GraphTypeError for a mask that the graph computes, because the shape would not be static.
     """
     x, chosen = tensor_of(input), known("masked_select", bool_of(mask))
-    shape = checked(broadcast_shapes, x.shape, chosen.shape) or (1,)
+    shape = broadcast_shapes(x.shape, chosen.shape) or (1,)
     return getitem(broadcast_to(x, shape), np.broadcast_to(chosen.array, shape))
 
 
@@ -106,7 +105,6 @@ def known(name: str, x: Any) -> Tensor:
     if isinstance(tensor, Symbol):
         raise GraphTypeError(
             f"The shape of {name} is not static for a {tensor.type} that the graph computes; use ops.where.",
-            user_location(),
         )
     return tensor
 
@@ -121,14 +119,14 @@ def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Tensor:
     counted = ones(x.shape, int64) if weights is None else tensor_of(weights)
     if x.ndim != 1 or counted.shape != x.shape or x.dtype.kind not in ("int", "uint"):
         message = f"bincount takes a vector of integers and weights of its size, not {x.type} and {counted.type}."
-        raise GraphValueError(message, user_location())
+        raise GraphValueError(message)
     if isinstance(x, Symbol):
         if minlength < 1:
-            raise GraphValueError("bincount of a tensor that the graph computes takes a 'minlength'.", user_location())
+            raise GraphValueError("bincount of a tensor that the graph computes takes a 'minlength'.")
     elif x.size:
         minlength = builtins.max(minlength, int(x.array.max()) + 1)
         if x.array.min() < 0:
-            raise GraphValueError(f"bincount takes integers of 0 or more, not {x.array.min()}.", user_location())
+            raise GraphValueError(f"bincount takes integers of 0 or more, not {x.array.min()}.")
     return apply("gather_gradient", counted, cast(x, int64), axis=0, size=minlength)
 
 
@@ -141,7 +139,7 @@ def searchsorted(sorted_sequence: Any, values: Any, *, out_int32: bool = False, 
     rising, wanted = dispatch.promoted(operand_of(sorted_sequence), operand_of(values))
     if not rising.ndim or (rising.ndim > 1 and rising.shape[:-1] != wanted.shape[:-1]):
         message = f"searchsorted takes a vector, or one for each vector of {wanted.type}, not {rising.type}."
-        raise GraphValueError(message, user_location())
+        raise GraphValueError(message)
     rows = rising if rising.ndim == 1 else expand_dims(rising, -2)
     is_before = (less_equal if right else less)(rows, expand_dims(wanted, -1))
     return sum(cast(is_before, int32 if out_int32 else int64), -1)
@@ -166,7 +164,7 @@ def narrow(input: Any, axis: int, start: int, length: int) -> Tensor:
     first = first + size if first < 0 else first
     if not 0 <= first <= first + count <= size:
         message = f"narrow cannot take {length} elements from {start} on along axis {axis} of {x.type}."
-        raise GraphIndexError(message, user_location())
+        raise GraphIndexError(message)
     return cut(x, at, first, first + count)
 
 
@@ -178,7 +176,7 @@ def slice(input_x: Any, begin: Any, size: Any) -> Tensor:
     x, starts, counts = tensor_of(input_x), shape_of(begin), shape_of(size)
     if not len(starts) == len(counts) == x.ndim:
         message = f"slice takes a start and a size for each axis of {x.type}, not {starts} and {counts}."
-        raise GraphValueError(message, user_location())
+        raise GraphValueError(message)
     for axis, (start, count) in enumerate(zip(starts, counts, strict=True)):
         x = narrow(x, axis, start, x.shape[axis] - start if count == -1 else count)
     return tensor_of(x)
@@ -210,7 +208,7 @@ def strided_slice(
     steps = shape_of(strides) if strides is not None else tuple(1 for _ in starts)
     if not len(starts) == len(stops) == len(steps):
         message = f"strided_slice takes as many ends and strides as begins, not {starts}, {stops} and {steps}."
-        raise GraphValueError(message, user_location())
+        raise GraphValueError(message)
     index: list[Any] = []
     for i, (start, stop, step) in enumerate(zip(starts, stops, steps, strict=True)):
         bit = 1 << i

@@ -11,7 +11,6 @@ from graphls import dispatch
 from graphls.ir.errors import GraphIndexError, GraphTypeError, GraphValueError
 from graphls.ir.types import int32, int64
 from graphls.ops.operands import apply, axis_of, operand_of, shape_of, tensor_of
-from graphls.source import user_location
 from graphls.tensor import Symbol, Tensor
 
 __all__ = [
@@ -69,7 +68,7 @@ def squeeze(x: Any, axis: int | tuple[int, ...] | None = None) -> Tensor:
     given = every if axis is None else axis if isinstance(axis, (tuple, list)) else (axis,)
     axes = {axis_of(a, x.ndim) for a in given}
     if not axes.issubset(every):
-        raise GraphValueError(f"squeeze takes axes of size 1, and {x.type} has another at {axis}.", user_location())
+        raise GraphValueError(f"squeeze takes axes of size 1, and {x.type} has another at {axis}.")
     return reshape(x, tuple(n for i, n in enumerate(x.shape) if i not in axes))
 
 
@@ -80,7 +79,7 @@ def flatten(x: Any, order: str = "C", *, start_dim: int = 1, end_dim: int = -1) 
     """
     x = tensor_of(x)
     if order != "C":
-        raise GraphValueError(f"flatten takes the order 'C', not {order!r}.", user_location())
+        raise GraphValueError(f"flatten takes the order 'C', not {order!r}.")
     if x.ndim < 2:
         return reshape(x, (x.size,))
     first, last = axis_of(start_dim, x.ndim), axis_of(end_dim, x.ndim)
@@ -114,7 +113,7 @@ def stack(tensors: Sequence[Any], axis: int = 0) -> Tensor:
 def sequence_of(name: str, tensors: Any) -> tuple[Tensor, ...]:
     """Tensors of one dtype; raises GraphTypeError for what is no tuple or list of them, or an empty one."""
     if not isinstance(tensors, (tuple, list)) or not tensors:
-        raise GraphTypeError(f"{name} takes a tuple or list of one tensor or more, not {tensors!r}.", user_location())
+        raise GraphTypeError(f"{name} takes a tuple or list of one tensor or more, not {tensors!r}.")
     return dispatch.promoted(*map(operand_of, tensors))
 
 
@@ -128,7 +127,7 @@ def split(x: Any, split_size_or_sections: int | Sequence[int], axis: int = 0) ->
     size = x.shape[at]
     sizes = _piece_sizes(size, split_size_or_sections)
     if builtins.sum(sizes) != size or builtins.min(sizes, default=0) < 0:
-        raise GraphValueError(f"split cannot cut {size} elements into {split_size_or_sections}.", user_location())
+        raise GraphValueError(f"split cannot cut {size} elements into {split_size_or_sections}.")
     ends = list(accumulate(sizes))
     return tuple(cut(x, at, end - n, end) for n, end in zip(sizes, ends, strict=True))
 
@@ -137,7 +136,7 @@ def _piece_sizes(size: int, wanted: int | Sequence[int]) -> list[int]:
     if not isinstance(wanted, int):
         return list(shape_of(wanted))
     if wanted < 1:
-        raise GraphValueError(f"split takes pieces of 1 element or more, not {wanted}.", user_location())
+        raise GraphValueError(f"split takes pieces of 1 element or more, not {wanted}.")
     return [builtins.min(wanted, size - start) for start in range(0, size, wanted)]
 
 
@@ -182,4 +181,4 @@ def check_range(x: Tensor, indices: Tensor, axis: int) -> None:
     size, array = x.shape[axis], indices.array
     wrong = array[(array < -size) | (array >= size)]
     if wrong.size:
-        raise GraphIndexError(f"The index {wrong[0]} is out of range for an axis of size {size}.", user_location())
+        raise GraphIndexError(f"The index {wrong[0]} is out of range for an axis of size {size}.")

@@ -10,7 +10,6 @@ import numpy as np
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import as_dtype, float32
 from graphls.ops.settings import integer, number
-from graphls.source import checked, user_location
 from graphls.tensor import Tensor
 
 __all__ = ["bartlett_window", "blackman_window", "hamming_window", "hann_window", "kaiser_window"]
@@ -23,11 +22,11 @@ def _window(name: str, length: Any, periodic: bool, dtype: Any, weights: Callabl
 
     Raises GraphValueError for a negative length, GraphTypeError for a dtype that is not one of floats.
     """
-    count, kind = integer(name, "window_length", length), checked(as_dtype, dtype or float32)
+    count, kind = integer(name, "window_length", length), as_dtype(dtype or float32)
     if count < 0:
-        raise GraphValueError(f"{name} has a length of 0 or more, not {count}.", user_location())
+        raise GraphValueError(f"{name} has a length of 0 or more, not {count}.")
     if not kind.is_float:
-        raise GraphTypeError(f"{name} is made of floating point numbers, not {kind!r}.", user_location())
+        raise GraphTypeError(f"{name} is made of floating point numbers, not {kind!r}.")
     if count == 1:
         return Tensor(np.ones(1), kind)
     places = np.arange(count) / (count if periodic else count - 1)

@@ -14,7 +14,6 @@ from graphls.ir.types import bool_, int32
 from graphls.ops.elementwise import cast
 from graphls.ops.operands import axis_of, tensor_of
 from graphls.ops.shapes import cut, squeeze
-from graphls.source import user_location
 from graphls.tensor import Tensor
 
 __all__ = ["argsort", "kthvalue", "msort", "sort", "topk"]
@@ -30,13 +29,13 @@ def topk(
     """
     x = tensor_of(input)
     if isinstance(k, bool) or not isinstance(k, int):
-        raise GraphTypeError(f"topk takes an integer as 'k', not {k!r}.", user_location())
+        raise GraphTypeError(f"topk takes an integer as 'k', not {k!r}.")
     return _ordered(x, k, -1 if dim is None else dim, largest)
 
 
 def _ordered(x: Tensor, k: int | None, axis: int, largest: bool) -> tuple[Tensor, Tensor]:
     if not x.ndim:
-        raise GraphValueError("There is no order in a number; sort a tensor with axes.", user_location())
+        raise GraphValueError("There is no order in a number; sort a tensor with axes.")
     at = axis_of(axis, x.ndim)
     numbers = cast(x, int32) if x.dtype is bool_ else x
     count = x.shape[at] if k is None else k
@@ -68,7 +67,7 @@ def kthvalue(input: Any, k: int, axis: int = -1, keepdims: bool = False) -> tupl
     at = axis_of(axis, x.ndim)
     if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= x.shape[at]:
         message = f"kthvalue takes a 'k' from 1 to the {x.shape[at]} elements along axis {axis}, not {k!r}."
-        raise GraphValueError(message, user_location())
+        raise GraphValueError(message)
     found = [cut(t, at, k - 1, k) for t in _ordered(x, k, axis, False)]
     values, positions = found if keepdims else (squeeze(t, at) for t in found)
     return values, positions

@@ -12,7 +12,6 @@ from graphls.ops.elementwise import div
 from graphls.ops.operands import float_of, in_single, tensor_of
 from graphls.ops.scattering import tensor_scatter_add
 from graphls.ops.shapes import gather
-from graphls.source import user_location
 from graphls.tensor import Symbol, Tensor
 
 __all__ = ["sparse_segment_mean"]
@@ -26,13 +25,13 @@ def sparse_segment_mean(x: Any, indices: Any, segment_ids: Any) -> Tensor:
     """
     x, places, segments = float_of(x), tensor_of(indices), tensor_of(segment_ids)
     if isinstance(segments, Symbol):
-        raise GraphTypeError("The segment ids of sparse_segment_mean must be known.", user_location())
+        raise GraphTypeError("The segment ids of sparse_segment_mean must be known.")
     ids = segments.array
     if ids.ndim != 1 or places.shape != ids.shape or np.any(np.diff(ids, prepend=0) < 0):
         message = f"sparse_segment_mean takes a rising segment id for each of the indices {places.type}, not {ids}."
-        raise GraphValueError(message, user_location())
+        raise GraphValueError(message)
     if not x.ndim:
-        raise GraphValueError(f"sparse_segment_mean takes slices of a tensor, not {x.type}.", user_location())
+        raise GraphValueError(f"sparse_segment_mean takes slices of a tensor, not {x.type}.")
     return in_single(lambda x: _means(x, places, ids), x)
 
 

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from graphls.ir.errors import GraphTypeError
-from graphls.source import user_location
 
 Result = TypeVar("Result")
 
@@ -31,7 +30,7 @@ def with_spellings(function: Callable[..., Result]) -> Callable[..., Result]:
                 raise TypeError("one argument has two names")
         except TypeError as error:
             message = f"{function.__name__} takes {', '.join(signature.parameters)}: {error}."
-            raise GraphTypeError(message, user_location()) from None
+            raise GraphTypeError(message) from None
         return function(*args, **named)
 
     return called

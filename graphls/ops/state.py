@@ -9,7 +9,6 @@ from graphls.ir.errors import GraphTypeError
 from graphls.ops.elementwise import add, sub
 from graphls.ops.operands import apply, state_of, tensor_of
 from graphls.parameter import Parameter
-from graphls.source import user_location
 from graphls.tensor import Symbol, Tensor, is_tensor
 from graphls.tree import map_leaves
 
@@ -47,7 +46,7 @@ def parameter_of(variable: Any) -> Parameter:
     """The parameter itself, also behind `depend`."""
     parameter = getattr(variable, "parameter", None) if isinstance(variable, Symbol) else variable
     if not isinstance(parameter, Parameter):
-        raise GraphTypeError(f"assign takes a Parameter to write to, not {variable!r}.", user_location())
+        raise GraphTypeError(f"assign takes a Parameter to write to, not {variable!r}.")
     return parameter
 
 

@@ -14,7 +14,6 @@ from graphls.ops.reductions import amax, amin, any, argmax, counted, mean, std, 
 from graphls.ops.shapes import concat, cut, gather_elements, reshape, squeeze
 from graphls.ops.spellings import with_spellings
 from graphls.ops.state import stop_gradient
-from graphls.source import user_location
 from graphls.tensor import Tensor
 
 __all__ = [
@@ -90,7 +89,7 @@ def diff(x: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
     `prepend` and `append` are joined to x first. Raises GraphValueError for a negative `n`.
     """
     if isinstance(n, bool) or not isinstance(n, int) or n < 0:
-        raise GraphValueError(f"diff is taken 0 times or more, not {n!r}.", user_location())
+        raise GraphValueError(f"diff is taken 0 times or more, not {n!r}.")
     pieces = [t for t in (prepend, x, append) if t is not None]
     joined = concat(pieces, axis) if len(pieces) > 1 else tensor_of(x)
     at = axis_of(axis, joined.ndim)
@@ -128,7 +127,7 @@ def _widths(x: Tensor, y: Tensor, axis: int) -> Tensor:
     if x.ndim != 1:
         return diff(x, axis=axis - y.ndim)
     if x.size != y.shape[axis]:
-        raise GraphValueError(f"trapz takes one place for each element along axis {axis} of {y.type}.", user_location())
+        raise GraphValueError(f"trapz takes one place for each element along axis {axis} of {y.type}.")
     return reshape(diff(x), [-1 if i == axis else 1 for i in range(y.ndim)])
 
 
@@ -164,7 +163,7 @@ def _sorted(name: str, x: Any, axis: int | None) -> tuple[Tensor, Tensor, int]:
     tensor = tensor_of(x) if axis is not None else reshape(tensor_of(x), (-1,))
     at = axis_of(axis or 0, tensor.ndim)
     if not tensor.shape[at]:
-        raise GraphValueError(f"{name} over no elements is not defined: {tensor.type} is empty.", user_location())
+        raise GraphValueError(f"{name} over no elements is not defined: {tensor.type} is empty.")
     values, positions = dispatch.apply("top_k", tensor, k=tensor.shape[at], axis=at, largest=False)
     return values, positions, at
 

@@ -12,7 +12,6 @@ from graphls.ops.operands import floats, in_single
 from graphls.ops.reductions import mean
 from graphls.ops.settings import positive
 from graphls.ops.shapes import concat, cut, reshape, stack
-from graphls.source import user_location
 from graphls.tensor import Tensor
 
 __all__ = ["add_layer_norm", "add_rms_norm", "rotary_position_embedding"]
@@ -35,7 +34,7 @@ def add_layer_norm(
     x, scale, shift = _total("add_layer_norm", x1, x2), kept(gamma), kept(beta)
     if not x.ndim or {scale.shape, shift.shape} != {x.shape[-1:]}:
         message = f"add_layer_norm takes gamma and beta of the last axis of {x.type}, not {scale.type}, {shift.type}."
-        raise GraphValueError(message, user_location())
+        raise GraphValueError(message)
     wide = cast(x, float32) if x.dtype.is_half else x
     average = mean(wide, -1, keepdims=True)
     centred = sub(wide, average)
@@ -47,7 +46,7 @@ def add_layer_norm(
 def _total(name: str, x1: Any, x2: Any) -> Tensor:
     first, second = floats(x1, x2)
     if first.shape != second.shape:
-        raise GraphValueError(f"{name} adds tensors of one shape, not {first.type}, {second.type}.", user_location())
+        raise GraphValueError(f"{name} adds tensors of one shape, not {first.type}, {second.type}.")
     return add(first, second)
 
 
@@ -61,11 +60,11 @@ def rotary_position_embedding(x: Any, cos: Any, sin: Any, mode: int = 0) -> Tens
     x, cos, sin = floats(x, cos, sin)
     if mode not in (0, 1) or not x.ndim or x.shape[-1] % 2:
         message = f"rotary_position_embedding takes an even last axis and the mode 0 or 1, not {x.type} and {mode!r}."
-        raise GraphValueError(message, user_location())
+        raise GraphValueError(message)
     y = in_single(lambda x, c, s: add(mul(x, c), mul(_turned(x, mode), s)), x, cos, sin)
     if y.shape != x.shape:
         message = f"The shapes of cos {cos.type} and sin {sin.type} do not broadcast to {x.type}."
-        raise GraphValueError(message, user_location())
+        raise GraphValueError(message)
     return y
 
 

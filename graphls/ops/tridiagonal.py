@@ -10,7 +10,6 @@ from graphls.ops.elementwise import addn, mul
 from graphls.ops.matrices import transposed
 from graphls.ops.operands import floats, in_single
 from graphls.ops.shapes import concat, cut
-from graphls.source import user_location
 from graphls.tensor import Tensor
 
 
@@ -25,7 +24,7 @@ def tridiagonal_product(superdiag: Any, maindiag: Any, subdiag: Any, rhs: Any) -
     if right.ndim < 2 or any(diagonal.shape != wanted for diagonal in diagonals):
         given = ", ".join(str(diagonal.type) for diagonal in diagonals)
         message = f"TridiagonalMatMul with {right.type} takes diagonals of shape {wanted}, not {given}."
-        raise GraphValueError(message, user_location())
+        raise GraphValueError(message)
     return in_single(_product, *diagonals, right)
 
 

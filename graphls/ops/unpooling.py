@@ -12,7 +12,6 @@ from graphls.ops.joins import replaced_elements
 from graphls.ops.operands import shape_of, tensor_of
 from graphls.ops.shapes import check_range, reshape
 from graphls.ops.windows import Sizes, check_axes, sizes_of
-from graphls.source import user_location
 from graphls.tensor import Tensor
 
 __all__ = ["max_unpool1d", "max_unpool2d", "max_unpool3d"]
@@ -51,9 +50,9 @@ def _unpooled(
     x, places = tensor_of(x), tensor_of(indices)
     check_axes(name, x, axes, unbatched=True)
     if places.dtype not in (int32, int64):
-        raise GraphTypeError(f"{name} takes int32 or int64 indices, not {places.type}.", user_location())
+        raise GraphTypeError(f"{name} takes int32 or int64 indices, not {places.type}.")
     if places.shape != x.shape:
-        raise GraphValueError(f"{name} takes indices of the shape {x.shape}, not {places.type}.", user_location())
+        raise GraphValueError(f"{name} takes indices of the shape {x.shape}, not {places.type}.")
     kernel, strides, pads = window_sizes(kernel_size, stride, padding, axes)
     outer, sizes = x.shape[:-axes], _sizes(name, x.shape, kernel, strides, pads, output_size)
     rows = prod(outer)
@@ -73,9 +72,9 @@ def window_sizes(kernel_size: Any, stride: Any, padding: Any, axes: int) -> tupl
     is_kernel = stride is None or stride in (0, (0,) * axes, [0] * axes)
     pads = tuple(padding) if isinstance(padding, (tuple, list)) else (padding,) * axes
     if len(pads) != axes or any(isinstance(n, bool) or not isinstance(n, int) for n in pads):
-        raise GraphTypeError(f"The 'padding' is one integer or {axes}, not {padding!r}.", user_location())
+        raise GraphTypeError(f"The 'padding' is one integer or {axes}, not {padding!r}.")
     if min(pads) < 0:
-        raise GraphValueError(f"The 'padding' is 0 or more, not {padding!r}.", user_location())
+        raise GraphValueError(f"The 'padding' is 0 or more, not {padding!r}.")
     return kernel, kernel if is_kernel else sizes_of("stride", stride, axes), pads
 
 
@@ -87,5 +86,5 @@ def _sizes(name: str, shape: Sizes, kernel: Sizes, strides: Sizes, pads: Sizes, 
     is_near = len(sizes) == axes and all(abs(n - u) <= s for n, u, s in zip(sizes, usual, strides, strict=True))
     if not is_near or given[:-axes] not in ((), shape[:-axes]) or min(sizes) < 1:
         message = f"{name} makes the sizes {usual} of {shape}, or others a stride away at most, not {output_size}."
-        raise GraphValueError(message, user_location())
+        raise GraphValueError(message)
     return sizes

@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ops.operands import apply
-from graphls.source import user_location
 from graphls.tensor import Tensor
 
 Sizes = tuple[int, ...]
@@ -20,9 +19,9 @@ def sizes_of(name: str, value: Any, axes: int) -> Sizes:
     """
     values = value if isinstance(value, (tuple, list)) else (value,) * axes
     if len(values) != axes or not all(map(_is_int, values)):
-        raise GraphTypeError(f"The {name!r} is {_COUNTS[axes]}, not {value!r}.", user_location())
+        raise GraphTypeError(f"The {name!r} is {_COUNTS[axes]}, not {value!r}.")
     if min(values) < 1:
-        raise GraphValueError(f"The {name!r} is 1 or more, not {value!r}.", user_location())
+        raise GraphValueError(f"The {name!r} is 1 or more, not {value!r}.")
     return tuple(values)
 
 
@@ -53,9 +52,9 @@ def check_padding(pad_mode: Any, padding: Any, axes: int) -> Sizes:
     """
     sides = _sides_of(padding, axes)
     if pad_mode not in ("same", "valid", "pad"):
-        raise GraphValueError(f"The 'pad_mode' is 'same', 'valid' or 'pad', not {pad_mode!r}.", user_location())
+        raise GraphValueError(f"The 'pad_mode' is 'same', 'valid' or 'pad', not {pad_mode!r}.")
     if pad_mode != "pad" and any(sides):
-        raise GraphValueError(f"With the pad_mode {pad_mode!r}, 'padding' is 0, not {padding!r}.", user_location())
+        raise GraphValueError(f"With the pad_mode {pad_mode!r}, 'padding' is 0, not {padding!r}.")
     return sides
 
 
@@ -64,9 +63,9 @@ def _sides_of(padding: Any, axes: int) -> Sizes:
     sides = tuple(padding) if isinstance(padding, (tuple, list)) else (padding,) * axes
     if len(sides) not in (axes, 2 * axes) or not all(map(_is_int, sides)):
         counts = {1: "or two", 2: "two or four", 3: "three or six"}[axes]
-        raise GraphTypeError(f"The 'padding' is one integer, {counts}, not {padding!r}.", user_location())
+        raise GraphTypeError(f"The 'padding' is one integer, {counts}, not {padding!r}.")
     if min(sides) < 0:
-        raise GraphValueError(f"The 'padding' is made of integers of 0 or more, not {padding!r}.", user_location())
+        raise GraphValueError(f"The 'padding' is made of integers of 0 or more, not {padding!r}.")
     return sides + sides if len(sides) == axes else (*sides[::2], *sides[1::2])
 
 
@@ -75,7 +74,7 @@ def check_axes(name: str, x: Tensor, axes: int, unbatched: bool = False) -> None
     if x.ndim != axes + 2 and not (unbatched and x.ndim == axes + 1):
         sizes = {1: "C, L", 2: "C, H, W", 3: "C, D, H, W"}[axes]
         shapes = f"(N, {sizes}) or ({sizes})" if unbatched else f"(N, {sizes})"
-        raise GraphValueError(f"{name} takes images of shape {shapes}, not {x.type}.", user_location())
+        raise GraphValueError(f"{name} takes images of shape {shapes}, not {x.type}.")
 
 
 class Windows(NamedTuple):
@@ -104,7 +103,7 @@ class Windows(NamedTuple):
 def check_ceil_mode(pad_mode: str) -> None:
     """Raise GraphValueError for "same", which says by itself how many windows there are."""
     if pad_mode == "same":
-        raise GraphValueError("With the pad_mode 'same', 'ceil_mode' must be False.", user_location())
+        raise GraphValueError("With the pad_mode 'same', 'ceil_mode' must be False.")
 
 
 def _ceiled(shape: Sizes, reach: Sizes, strides: Sizes, pads: Sizes) -> Sizes:

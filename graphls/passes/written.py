@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from graphls.ir.graph import Graph, Location, Node, Value, Write
+from graphls.ir.graph import Graph, Node, Value, Write
+from graphls.ir.location import Location
 from graphls.passes.rewrite import LOOPS, definers
 
 

@@ -12,7 +12,6 @@ from graphls.ir.errors import GraphKeyError
 from graphls.ir.registry import nearest
 from graphls.ir.types import Type
 from graphls.plain import short, shown, size
-from graphls.source import user_location
 from graphls.tables import Table
 
 WIDTH = 100
@@ -99,7 +98,7 @@ class Summary(Sequence[CellSummary]):
         found = next((cell for cell in self.cells if cell.path == index), None)
         if found is None:
             near = nearest(index, (cell.path for cell in self.cells))
-            raise GraphKeyError(f"No cell {index!r} has run{near}.", user_location())
+            raise GraphKeyError(f"No cell {index!r} has run{near}.")
         return found
 
     def __len__(self) -> int:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from graphls.ir.build import Builder
 from graphls.ir.errors import GraphlsError, TraceError
-from graphls.ir.graph import Location, Value
-from graphls.source import is_own
+from graphls.ir.graph import Value
+from graphls.ir.location import Location, is_own
 from graphls.trace.frames import Frame
 from graphls.trace.joining import Ending, joined
 

@@ -9,7 +9,6 @@ from graphls import dispatch
 from graphls.ir.build import Builder
 from graphls.ir.errors import TraceError
 from graphls.ir.graph import Graph, Value
-from graphls.source import user_location
 from graphls.tensor import Symbol, is_tensor
 from graphls.trace.branches import explore
 from graphls.trace.rewriting.functions import rewritten
@@ -68,7 +67,6 @@ def _check_arguments(cell: Any, arguments: tuple[Any, ...]) -> None:
         raise TraceError(
             f"The bprop of {type(cell).__name__} takes {taken} and must take the inputs of construct, its result and "
             f"the gradient of that: {len(arguments)} arguments.",
-            user_location(),
         ) from None
 
 
@@ -78,5 +76,4 @@ def _check(cell: Any, yields: list[Value], inputs: list[Value]) -> None:
         raise TraceError(
             f"The bprop of {type(cell).__name__} gives gradients of types {given} and must give {wanted}, "
             "one for each tensor input.",
-            user_location(),
         )

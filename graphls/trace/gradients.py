@@ -8,7 +8,6 @@ from typing import Any
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.graph import Value
 from graphls.parameter import Parameter
-from graphls.source import user_location
 from graphls.tensor import Symbol, Tensor, is_tensor
 from graphls.trace.rewriting.functions import rewritten
 from graphls.trace.states import copies
@@ -86,7 +85,7 @@ def tensor_results(tracer: Tracer, record: CallRecord, has_aux: bool = False) ->
 
 def _without_aux(outputs: Any) -> Any:
     if not isinstance(outputs, tuple) or not outputs:
-        raise GraphTypeError("With has_aux, a function gives a tuple and the first is differentiated.", user_location())
+        raise GraphTypeError("With has_aux, a function gives a tuple and the first is differentiated.")
     return outputs[0]
 
 
@@ -122,7 +121,6 @@ def seeds(tracer: Tracer, results: Sequence[Value], sensitivity: Any) -> list[tu
     if takers is None:
         raise GraphValueError(
             f"The function has {len(results)} outputs and got {len(given)} sensitivities; give one for each.",
-            user_location(),
         )
     return [(v, seed(tracer, v, s)) for v, s in zip(takers, given, strict=True) if v in numbers]
 

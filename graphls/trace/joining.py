@@ -10,7 +10,8 @@ import numpy as np
 
 from graphls.ir.build import Builder
 from graphls.ir.errors import GraphlsError, GraphNameError, TraceError
-from graphls.ir.graph import Graph, Location, Value
+from graphls.ir.graph import Graph, Value
+from graphls.ir.location import Location
 from graphls.ir.types import DType
 from graphls.parameter import Parameter
 from graphls.tensor import Symbol, Tensor, array_of, is_tensor

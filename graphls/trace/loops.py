@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from graphls.ir.errors import GraphTypeError, TraceError
 from graphls.ir.graph import Graph, Value, walk
 from graphls.parameter import Parameter
-from graphls.source import user_location
 from graphls.tensor import Symbol, Tensor, is_tensor
 from graphls.trace.regions import Run, is_drawn
 from graphls.tree import leaves, map_leaves, rebuild, structure
@@ -40,12 +39,12 @@ def traced_while(tracer: Tracer, condition: Callable[[Any], Any], function: Call
     test = Run.of(tracer, lambda: condition(_with_tensors(init, own)), states)
     if any(test.states[p] is not v for p, v in states.items()) or len(test.states) > len(states):
         text = "The condition of while_loop cannot write parameters; write them in its body."
-        raise TraceError(text, user_location())
+        raise TraceError(text)
     test.hoist(tracer, own)
     regions = _region(own, test, (test.result.graph_value,)), _region(body.carried, body.run, body.yields)
     if any(is_drawn(node) for region in regions for node in walk(region)):
         text = "while_loop draws no random numbers, as it does not know how often it runs; give max_iterations."
-        raise TraceError(text, user_location())
+        raise TraceError(text)
     return body.carry(tracer, tracer.emit("while_loop", body.starts, {}, regions=regions))
 
 
@@ -105,10 +104,10 @@ def as_pair(name: str, init: Any, given: Any) -> tuple[Any, Any]:
     """
     if not isinstance(given, tuple) or len(given) != 2:
         text = f"The function of {name} gives a pair of a carry and results, not {type(given).__name__}."
-        raise GraphTypeError(text, user_location())
+        raise GraphTypeError(text)
     if structure(init) != structure(given[0]):
         text = f"The function of {name} must give a carry that nests as the one that it takes."
-        raise GraphTypeError(text, user_location())
+        raise GraphTypeError(text)
     pairs = zip(leaves(init), leaves(given[0]), strict=True)
     results = map_leaves(partial(_result, name), given[1])
     return rebuild(given[0], [_carried_on(name, *pair) for pair in pairs]), results
@@ -119,7 +118,7 @@ def _result(name: str, leaf: Any) -> Tensor | None:
         return leaf
     if not isinstance(leaf, (bool, int, float)) and not is_tensor(leaf):
         text = f"The results of the function of {name} are tensors, numbers and None, not {leaf!r}."
-        raise GraphTypeError(text, user_location())
+        raise GraphTypeError(text)
     return Tensor(leaf)
 
 
@@ -130,7 +129,6 @@ def _carried_on(name: str, before: Tensor, after: Any) -> Tensor:
         given = after.type if isinstance(after, Tensor) else repr(after)
         raise GraphTypeError(
             f"The function of {name} takes {before.type} in its carry and gives {given}; keep its type.",
-            user_location(),
         )
     return after
 

@@ -7,8 +7,7 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from typing import Any
 
 from graphls.ir.errors import TraceError
-from graphls.ir.graph import Location
-from graphls.source import location_of
+from graphls.ir.location import Location, location_of
 from graphls.tree import leaves
 
 

@@ -13,11 +13,12 @@ import numpy as np
 
 from graphls import dispatch
 from graphls.ir.errors import GraphlsError, GraphValueError, TraceError
-from graphls.ir.graph import Graph, Location, Value, Write, walk
+from graphls.ir.graph import Graph, Value, Write, walk
+from graphls.ir.location import Location, user_location
 from graphls.ir.types import int64, type_of
 from graphls.parameter import Parameter
 from graphls.reports import Report
-from graphls.source import too_deep, user_location
+from graphls.source import too_deep
 from graphls.tensor import Symbol, Tensor, is_tensor
 from graphls.trace.branches import explore
 from graphls.trace.frames import Frame
@@ -71,7 +72,7 @@ def _traced(tracer: Tracer, function: Callable[..., Any], args: tuple[Any, ...],
         kind = leaf.type if isinstance(leaf, Tensor) else type_of(leaf)
         if min(kind.shape, default=0) < 0:
             message = f"A graph has static shapes, and {kind.shape} only declares one; give an example of the input."
-            raise GraphValueError(message, user_location())
+            raise GraphValueError(message)
         inputs.append(Value(tracer.builder.names.fresh(path), kind))
         return Symbol(inputs[-1])
 

@@ -15,11 +15,11 @@ from graphls import dispatch
 from graphls.ir.build import Builder
 from graphls.ir.errors import GraphlsError, GraphValueError, TraceError
 from graphls.ir.graph import Graph, Value
+from graphls.ir.location import user_location
 from graphls.ir.registry import lookup
 from graphls.ir.types import DType, Type, type_of
 from graphls.parameter import Parameter
 from graphls.reports import Report
-from graphls.source import user_location
 from graphls.tensor import Symbol, Tensor, array_of, is_tensor
 from graphls.trace.branches import Fork, explore
 from graphls.trace.casting import Casting, in_dtype
@@ -216,7 +216,7 @@ class Tracer:
         value = self.value(operand, parameter.dtype)
         if value.type.shape != parameter.shape:
             message = f"Parameter {parameter.name!r} holds {parameter.type} and cannot take a {value.type}."
-            raise GraphValueError(message, user_location())
+            raise GraphValueError(message)
         if value.type.dtype is not parameter.dtype:
             (value,) = self.emit("cast", (value,), {"dtype": parameter.dtype})
         self.state(parameter)
@@ -395,7 +395,7 @@ class Tracer:
                 f"This condition has been asked {MOST_ANSWERS} times and nothing has changed it; in a loop the body "
                 "must give the tensor another value."
             )
-            raise TraceError(text, user_location())
+            raise TraceError(text)
         return self.decided[value] is not negated
 
     def note_choice(self, value: Value, pair: tuple[Value, Value]) -> None:

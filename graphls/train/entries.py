@@ -11,7 +11,7 @@ from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.nn.cell import Cell
 from graphls.parameter import Parameter
 from graphls.sharing import holding_all
-from graphls.source import user_location, warn
+from graphls.source import warn
 from graphls.tensor import array_of, is_tensor
 from graphls.train.checkpoint_format import Entry
 
@@ -37,7 +37,7 @@ def _copied(
     entries: dict[str, Entry] = {}
     for name, value in named(save_obj):
         if not isinstance(name, str):
-            raise GraphTypeError(f"The name of what is saved is a string, not {name!r}.", user_location())
+            raise GraphTypeError(f"The name of what is saved is a string, not {name!r}.")
         if choice_func is not None and choice_func(name) is False:
             continue
         entry = entry_of(name, value)
@@ -61,14 +61,12 @@ def named(save_obj: Any) -> Named:
         raise GraphTypeError(
             "For 'save_checkpoint', the parameter 'save_obj' must be nn.Cell, list or dict, "
             f"but got {type(save_obj)}.",
-            user_location(),
         )
     for item in save_obj:
         if not isinstance(item, dict) or not {"name", "data"} <= item.keys():
             raise GraphValueError(
                 "For 'save_checkpoint', each element of the list 'save_obj' must be a dict {'name': str, 'data': "
                 f"Parameter or Tensor}}, but got {item!r}.",
-                user_location(),
             )
     return [(item["name"], item["data"]) for item in save_obj]
 
@@ -81,9 +79,7 @@ def entry_of(name: str, value: Any) -> Entry:
     if isinstance(value, str):
         return value
     if not is_tensor(value) and not isinstance(value, (bool, int, float)):
-        raise GraphTypeError(
-            f"A checkpoint holds tensors, numbers and strings; {name!r} is a {type(value).__name__}.", user_location()
-        )
+        raise GraphTypeError(f"A checkpoint holds tensors, numbers and strings; {name!r} is a {type(value).__name__}.")
     return np.array(array_of(value))
 
 
@@ -97,7 +93,6 @@ def _check_text(name: str, entry: Entry) -> None:
         raise GraphValueError(
             f"A checkpoint holds Unicode only, and {name!r} has the single surrogate {error.object[error.start]!r} in "
             "its name or text; replace that.",
-            user_location(),
         ) from None
 
 
@@ -107,13 +102,10 @@ def _checked_appendix(append_dict: Any) -> dict[str, Any]:
     if not isinstance(append_dict, dict):
         raise GraphTypeError(
             f"For 'save_checkpoint', the argument 'append_dict' must be dict, but got {type(append_dict)}.",
-            user_location(),
         )
     for name in append_dict:
         if not isinstance(name, str):
-            raise GraphTypeError(
-                f"For 'save_checkpoint', the keys of 'append_dict' must be string, but got {name!r}.", user_location()
-            )
+            raise GraphTypeError(f"For 'save_checkpoint', the keys of 'append_dict' must be string, but got {name!r}.")
     return append_dict
 
 

@@ -11,7 +11,6 @@ from graphls.compile_cache import cache_of
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.nn.cell import Cell
 from graphls.nn.wrappers import WithEvalCell
-from graphls.source import user_location
 from graphls.tensor import Tensor
 from graphls.train.callbacks.callback import CallbackManager, RunContext
 from graphls.train.callbacks.outputs import loss_of
@@ -72,7 +71,7 @@ class Evaluation:
                 if context.get_stop_requested():
                     break
         if not losses:
-            raise GraphValueError(NO_DATA, user_location())
+            raise GraphValueError(NO_DATA)
         return losses
 
     def _step(self, row: Row, callbacks: CallbackManager, context: RunContext) -> float | None:
@@ -91,10 +90,10 @@ class Evaluation:
     def _check(self, outputs: Any) -> None:
         if not isinstance(outputs, tuple):
             text = f"An eval_network returns a tensor or a tuple, not {type(outputs).__name__}."
-            raise GraphTypeError(text, user_location())
+            raise GraphTypeError(text)
         if self.indexes is not None and len(outputs) < 3:
             text = f"The length of 'outputs' of the eval_network must be >= 3, but got {len(outputs)}."
-            raise GraphValueError(text, user_location())
+            raise GraphValueError(text)
 
     def _seen_by(self, metric: Any, outputs: Any) -> Any:
         """The outputs that a metric is updated with; one with indexes of its own chooses among all."""
@@ -116,11 +115,11 @@ def metrics_of(metrics: Any) -> dict[str, Any]:
         return {name: get_metric_fn(name) for name in names}
     if not isinstance(metrics, dict):
         text = f"The argument 'metrics' is a dict of metrics or a set of names, but got {metrics!r}."
-        raise GraphTypeError(text, user_location())
+        raise GraphTypeError(text)
     for name, metric in metrics.items():
         if not all(callable(getattr(metric, method, None)) for method in METRIC_METHODS):
             text = f"The metric {name!r} has clear, update and eval, and {metric!r} has not."
-            raise GraphTypeError(text, user_location())
+            raise GraphTypeError(text)
     return dict(metrics)
 
 
@@ -135,16 +134,14 @@ def evaluation_of(
         if loss_fn is None:
             raise GraphValueError(
                 "If 'metrics' is set, 'eval_network' or 'loss_fn' must not be None: they tell what to evaluate.",
-                user_location(),
             )
         return Evaluation(WithEvalCell(network, loss_fn, is_mixed), network, found, [0, 1, 2], columns=2)
     if not isinstance(eval_network, Cell):
         text = f"The argument 'eval_network' must be a Cell, but got {eval_network!r}."
-        raise GraphTypeError(text, user_location())
+        raise GraphTypeError(text)
     if indexes is not None and not (isinstance(indexes, list) and len(indexes) == 3):
         raise GraphValueError(
             "The argument 'eval_indexes' must be a list or None. If 'eval_indexes' is a list, length of it must be "
             f"three. But got 'eval_indexes' {indexes}.",
-            user_location(),
         )
     return Evaluation(eval_network, network, found, indexes)

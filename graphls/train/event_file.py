@@ -12,7 +12,6 @@ import numpy as np
 
 from graphls.ir.errors import GraphFileError, GraphRuntimeError, GraphTypeError, GraphValueError
 from graphls.ir.files import as_path
-from graphls.source import checked, user_location
 
 KINDS = ("scalar", "histogram", "image")
 CHANNELS = (1, 3, 4)
@@ -28,7 +27,7 @@ class EventFile:
 
     def __init__(self, directory: Any) -> None:
         self._package = _package()
-        self.directory = checked(as_path, directory)
+        self.directory = as_path(directory)
         self.path = str(self.directory)
         self._writer: Any = self._tried(self._open)
 
@@ -41,7 +40,7 @@ class EventFile:
     def write(self, kind: str, name: str, value: np.ndarray[Any, Any], step: int) -> None:
         """Write a value that `checked_value` gave; raises GraphRuntimeError where the file is closed."""
         if self._writer is None:
-            raise GraphRuntimeError(f"The summary record of {self.path} is closed; open another.", user_location())
+            raise GraphRuntimeError(f"The summary record of {self.path} is closed; open another.")
         event = self._package.proto.event_pb2.Event(wall_time=time.time(), step=step)
         event.summary.CopyFrom(self._summary(kind, name, value))
         self._tried(self._writer.write_event, event)
@@ -73,31 +72,31 @@ class EventFile:
             self._writer = None  # what comes behind half an event could not be read
             reason = getattr(error, "strerror", None) or error
             text = f"The event file in {self.path} cannot be written: {reason}."
-            raise GraphFileError(text, user_location()) from None
+            raise GraphFileError(text) from None
 
 
 def checked_value(kind: Any, name: Any, value: Any) -> np.ndarray[Any, Any]:
     """The value as an array of numbers that its kind can show; raises GraphTypeError or GraphValueError otherwise."""
     if kind not in KINDS:
         known = ", ".join(map(repr, KINDS))
-        raise GraphValueError(f"The plugin of a summary is one of {known}, not {kind!r}.", user_location())
+        raise GraphValueError(f"The plugin of a summary is one of {known}, not {kind!r}.")
     if not isinstance(name, str) or not name:
-        raise GraphTypeError(f"The name of a summary is a text that is not empty, not {name!r}.", user_location())
+        raise GraphTypeError(f"The name of a summary is a text that is not empty, not {name!r}.")
     array = _numbers_of(value)
     if array is None:
-        raise GraphTypeError(f"The {kind} {name!r} is made of numbers, not of {type(value).__name__}.", user_location())
+        raise GraphTypeError(f"The {kind} {name!r} is made of numbers, not of {type(value).__name__}.")
     fault = _fault(kind, array.shape, array.size)
     if fault:
-        raise GraphValueError(f"The {kind} {name!r} {fault}, not the shape {array.shape}.", user_location())
+        raise GraphValueError(f"The {kind} {name!r} {fault}, not the shape {array.shape}.")
     return array.reshape(()) if kind == "scalar" else array
 
 
 def checked_step(step: Any) -> int:
     """A step as the file holds it; raises GraphTypeError or GraphValueError otherwise."""
     if isinstance(step, bool) or not isinstance(step, (int, np.integer)):
-        raise GraphTypeError(f"The step of a summary is an integer, not {step!r}.", user_location())
+        raise GraphTypeError(f"The step of a summary is an integer, not {step!r}.")
     if not 0 <= step < 2**63:
-        raise GraphValueError(f"The step of a summary is from 0 to 2^63 - 1, not {step}.", user_location())
+        raise GraphValueError(f"The step of a summary is from 0 to 2^63 - 1, not {step}.")
     return int(step)
 
 
@@ -133,5 +132,5 @@ def _package() -> Any:
         import tensorboardX.summary
     except ImportError as error:
         text = 'Event files need tensorboardX, which is not installed: pip install "graphls[train]".'
-        raise GraphRuntimeError(text, user_location()) from error
+        raise GraphRuntimeError(text) from error
     return tensorboardX

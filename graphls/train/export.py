@@ -12,7 +12,7 @@ from graphls.configuration import Configuration
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.nn.cell import Cell
 from graphls.sharing import COMPILING
-from graphls.source import checked, user_location
+from graphls.source import checked
 
 FORMATS = ("AIR", "ONNX", "MINDIR")
 
@@ -50,21 +50,18 @@ def export(
 
 def _check(net: Any, file_name: Any, file_format: Any, options: dict[str, Any]) -> None:
     if not callable(net):
-        raise GraphTypeError(f"For 'export', 'net' must be a Cell or a function, but got {net!r}.", user_location())
+        raise GraphTypeError(f"For 'export', 'net' must be a Cell or a function, but got {net!r}.")
     if not isinstance(file_name, (str, os.PathLike)):
-        raise GraphTypeError(f"For 'export', 'file_name' must be a string, but got {file_name!r}.", user_location())
+        raise GraphTypeError(f"For 'export', 'file_name' must be a string, but got {file_name!r}.")
     for name in options:
         advice = "; an ONNX file is not encrypted, leave it out" if name in ("enc_key", "enc_mode") else ""
-        raise GraphTypeError(f"export to ONNX has no argument {name!r}{advice}.", user_location())
+        raise GraphTypeError(f"export to ONNX has no argument {name!r}{advice}.")
     if file_format not in FORMATS:
-        raise GraphValueError(
-            f"For 'export', 'file_format' must be one of {list(FORMATS)}, but got {file_format!r}.", user_location()
-        )
+        raise GraphValueError(f"For 'export', 'file_format' must be one of {list(FORMATS)}, but got {file_format!r}.")
     if file_format != "ONNX":
         raise GraphValueError(
             f"The format {file_format} is MindSpore's own and not offered; use file_format=\"ONNX\", which MindSpore "
             "Lite converts, or save_checkpoint for the weights alone.",
-            user_location(),
         )
 
 

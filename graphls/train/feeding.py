@@ -11,7 +11,6 @@ import numpy as np
 
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import Type, as_dtype
-from graphls.source import user_location
 from graphls.tensor import Tensor, array_of
 
 Row = tuple[np.ndarray[Any, Any], ...]
@@ -27,10 +26,10 @@ def steps_of_epoch(owner: str, dataset: Any) -> int:
     for name in REQUIRED:
         if not callable(getattr(dataset, name, None)):
             text = f"{owner} takes a dataset, and {type(dataset).__name__} has no {name}()."
-            raise GraphTypeError(text, user_location())
+            raise GraphTypeError(text)
     size = int(dataset.get_dataset_size())
     if size <= 0:
-        raise GraphValueError(NO_DATA, user_location())
+        raise GraphValueError(NO_DATA)
     return size
 
 
@@ -85,14 +84,13 @@ class Feed:
                 is_empty = False
                 yield row
             if is_empty:
-                raise GraphValueError(NO_DATA, user_location())
+                raise GraphValueError(NO_DATA)
 
     def _row(self, row: Any) -> Row:
         if self.columns is not None and len(row) != self.columns:
             raise GraphValueError(
                 f"When 'loss_fn' is not None, '{self.name}' should return two elements, but got {len(row)}, please "
                 f"check the number of elements returned by '{self.name}'.",
-                user_location(),
             )
         return tuple(item if type(item) is np.ndarray else array_of(item) for item in row)
 
@@ -133,5 +131,5 @@ def first_row(owner: str, dataset: Any, name: str, columns: int | None) -> Row:
     if step:
         dataset.set_init_step(step)
     if row is None:
-        raise GraphValueError(NO_DATA, user_location())
+        raise GraphValueError(NO_DATA)
     return row

@@ -10,7 +10,7 @@ from graphls.ir.types import DType
 from graphls.nn.cell import Cell
 from graphls.nn.checks import boolean
 from graphls.parameter import Parameter
-from graphls.source import user_location, warn
+from graphls.source import warn
 from graphls.tensor import Array, Tensor
 
 RANDOM_STATE, COUNTER = "random_state", "global_step"
@@ -53,20 +53,16 @@ def load_param_into_net(
 def _check_arguments(net: Any, parameter_dict: Any) -> None:
     function = "load_param_into_net"
     if not isinstance(net, Cell):
-        raise GraphTypeError(
-            f"For {function!r}, the argument 'net' should be a Cell, but got {type(net)}.", user_location()
-        )
+        raise GraphTypeError(f"For {function!r}, the argument 'net' should be a Cell, but got {type(net)}.")
     if not isinstance(parameter_dict, dict):
         raise GraphTypeError(
             f"For {function!r}, the argument 'parameter_dict' should be a dict, but got {type(parameter_dict)}.",
-            user_location(),
         )
     for name, value in parameter_dict.items():
         if not isinstance(name, str) or not isinstance(value, (Tensor, str)):
             raise GraphTypeError(
                 "For 'parameter_dict', the element in the argument 'parameter_dict' should be a 'str' and 'Parameter' "
                 f", but got {type(name)} and {type(value)}.",
-                user_location(),
             )
 
 
@@ -90,7 +86,7 @@ def _has_shape(value: Any, parameter: Parameter) -> bool:
 def _fitting(parameter: Parameter, value: Any, strict: bool) -> Array:
     """The array of a value that a parameter can take."""
     if isinstance(value, str):
-        raise GraphRuntimeError(f"{parameter.name} is a string in the checkpoint, not a tensor.", user_location())
+        raise GraphRuntimeError(f"{parameter.name} is a string in the checkpoint, not a tensor.")
     shape, wanted = value.shape, parameter.shape
     if shape != wanted and (shape[: len(wanted)] != wanted or set(shape[len(wanted) :]) != {1}):
         raise _misfit(parameter, "shape", wanted, shape)
@@ -110,5 +106,4 @@ def _misfit(parameter: Parameter, what: str, wanted: object, found: object) -> G
         f"For 'load_param_into_net', {parameter.name} in the argument 'net' should have the same {what} as "
         f"{parameter.name} in the argument 'parameter_dict', but got its {what} {wanted} in the argument 'net' and "
         f"{found} in the argument 'parameter_dict'; check that the checkpoint belongs to this network.",
-        user_location(),
     )

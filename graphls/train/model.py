@@ -9,7 +9,6 @@ from graphls.compile_cache import cache_of
 from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
 from graphls.nn.cell import Cell
 from graphls.nn.checks import boolean
-from graphls.source import user_location
 from graphls.train.callbacks.callback import CallbackManager, InternalCallbackParam, RunContext, callback_list
 from graphls.train.evaluation import Evaluation, evaluation_of
 from graphls.train.feeding import Feed, first_row, steps_of_epoch
@@ -55,7 +54,7 @@ class Model:
         **kwargs: Any,
     ) -> None:
         if not isinstance(network, Cell):
-            raise GraphTypeError(f"The argument 'network' must be a Cell, but got {network!r}.", user_location())
+            raise GraphTypeError(f"The argument 'network' must be a Cell, but got {network!r}.")
         check_settings(optimizer, amp_level, boost_level, kwargs)
         self._network = network
         self._loss_fn = loss_fn
@@ -147,7 +146,7 @@ class Model:
             return
         if self._evaluation is None:
             text = "If 'valid_dataset' is given, the argument 'metrics' of Model can not be None or empty."
-            raise GraphRuntimeError(text, user_location())
+            raise GraphRuntimeError(text)
         told.update(eval_network=self.eval_network, valid_dataset=valid_dataset)
         evaluate = self._evaluation_in_fit(self._evaluation, told, valid_dataset_sink_mode)
         self._train(epochs, told, sink_size, callbacks, lambda run: evaluate(run) if follows(run) else None)
@@ -162,7 +161,7 @@ class Model:
         how many they are. Raises as `train` and `eval` do, and GraphValueError without any dataset.
         """
         if train_dataset is None and valid_dataset is None:
-            raise GraphValueError("Model.build takes a 'train_dataset', a 'valid_dataset' or both.", user_location())
+            raise GraphValueError("Model.build takes a 'train_dataset', a 'valid_dataset' or both.")
         if train_dataset is not None:
             self._runner.find(first_row("Model.build", train_dataset, "train_dataset", self._columns))
         if valid_dataset is not None:
@@ -201,7 +200,7 @@ class Model:
         """
         if backend is not None:
             message = f"predict runs where the network does, so the backend is None, not {backend!r}."
-            raise GraphValueError(message, user_location())
+            raise GraphValueError(message)
         return self._predicting.find(self._predictions, predict_data)(*predict_data)
 
     # -- inside -----------------------------------------------------------------------------------------------
@@ -276,5 +275,5 @@ class Model:
     def _required_evaluation(self, owner: str) -> Evaluation:
         if self._evaluation is None:
             text = f"For {owner}, the argument 'metrics' of Model can not be None or empty."
-            raise GraphValueError(text, user_location())
+            raise GraphValueError(text)
         return self._evaluation

@@ -10,7 +10,6 @@ import numpy as np
 
 from graphls.amp.managers import MOST_OVERFLOWS
 from graphls.ir.errors import GraphRuntimeError
-from graphls.source import user_location
 from graphls.tensor import Tensor
 
 
@@ -34,7 +33,6 @@ class OverflowWatch:
             raise GraphRuntimeError(
                 f"Dynamic loss scale Continuous overflow {self.count} times, has exceeded maximum threshold. "
                 f"{explain()}",
-                user_location(),
             )
 
     def _look(self) -> None:

@@ -25,7 +25,6 @@ from graphls.ir.types import (
     uint32,
     uint64,
 )
-from graphls.source import user_location
 from graphls.train.checkpoint_format import Entry, array_of_bytes
 
 TYPES: dict[str, DType] = {
@@ -40,7 +39,7 @@ def encode(entries: Mapping[str, Entry]) -> bytes:
     arrays = {name: _dense(entry) for name, entry in entries.items() if not isinstance(entry, str)}
     texts = {OURS + name: entry for name, entry in entries.items() if isinstance(entry, str)}
     if METADATA in arrays:
-        raise GraphValueError(f"A file of safetensors cannot hold a tensor called {METADATA!r}.", user_location())
+        raise GraphValueError(f"A file of safetensors cannot hold a tensor called {METADATA!r}.")
     return bytes(_package().numpy.save(arrays, metadata=texts or None))
 
 
@@ -98,5 +97,5 @@ def _package() -> Any:
         import safetensors.numpy
     except ImportError:
         text = 'The format safetensors needs a package of that name; run pip install "graphls[train]".'
-        raise GraphRuntimeError(text, user_location()) from None
+        raise GraphRuntimeError(text) from None
     return safetensors

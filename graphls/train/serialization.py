@@ -12,7 +12,7 @@ from graphls.ir.errors import GraphlsError, GraphTypeError, GraphValueError
 from graphls.ir.files import write_parts
 from graphls.nn.checks import boolean
 from graphls.parameter import Parameter
-from graphls.source import checked, user_location, warn
+from graphls.source import checked, warn
 from graphls.train import background, checkpoint_format, safetensors_format
 from graphls.train.checkpoint_format import Entry
 from graphls.train.entries import entries_of
@@ -57,9 +57,9 @@ def save_checkpoint(
         boolean("save_checkpoint", name, value)
     _refuse_encryption("save_checkpoint", enc_key)
     if format == "safetensors" and crc_check:
-        raise GraphValueError("Only a file of the format 'ckpt' has a crc_check.", user_location())
+        raise GraphValueError("Only a file of the format 'ckpt' has a crc_check.")
     for name in kwargs.keys() - set(IGNORED):
-        raise GraphTypeError(f"save_checkpoint has no argument {name!r}.", user_location())
+        raise GraphTypeError(f"save_checkpoint has no argument {name!r}.")
     entries = entries_of(save_obj, append_dict, choice_func)
     if boolean("save_checkpoint", "async_save", async_save):
         background.start(lambda: _write(path, entries, format, crc_check))
@@ -107,7 +107,6 @@ def load_checkpoint(
         raise GraphValueError(
             "The loaded parameter dict is empty after filter or specify, please check whether 'filter_prefix' or "
             f"'specify_prefix' are set correctly; the file is {path}.",
-            user_location(),
         )
     parameters = {n: e if isinstance(e, str) else Parameter.holding(e, n) for n, e in entries.items()}
     if net is not None:
@@ -141,7 +140,7 @@ def _read(path: Path, crc_check: bool) -> dict[str, Entry]:
         return checkpoint_format.decode(data, crc_check)
     except (OSError, GraphValueError) as error:
         reason = error if isinstance(error, GraphlsError) else error.strerror
-        raise GraphValueError(f"Failed to read the checkpoint file {path}: {reason}.", user_location()) from None
+        raise GraphValueError(f"Failed to read the checkpoint file {path}: {reason}.") from None
 
 
 def _named(name: Any, format: Any) -> Path:
@@ -158,44 +157,37 @@ def _existing(name: Any) -> Path:
         raise GraphValueError(
             "For 'load_checkpoint', the checkpoint file should end with '.ckpt' or '.safetensors', please input the "
             f"correct 'ckpt_file_name', not {text!r}.",
-            user_location(),
         )
     background.wait()
     if not path.is_file():
         raise GraphValueError(
             f"For 'load_checkpoint', the checkpoint file: {text} does not exist, please check whether the "
             "'ckpt_file_name' is correct.",
-            user_location(),
         )
     return path
 
 
 def _text(function: str, name: Any) -> str:
     if not isinstance(name, (str, os.PathLike)):
-        raise GraphTypeError(
-            f"For {function!r}, the argument 'ckpt_file_name' must be string, but got {type(name)}.", user_location()
-        )
+        raise GraphTypeError(f"For {function!r}, the argument 'ckpt_file_name' must be string, but got {type(name)}.")
     text = os.fsdecode(name)
     if "\0" in text or not os.path.basename(text):
-        raise GraphValueError(f"For {function!r}, {text!r} is not the name of a file.", user_location())
+        raise GraphValueError(f"For {function!r}, {text!r} is not the name of a file.")
     return text
 
 
 def _check_format(function: str, format: Any) -> None:
     if format not in FORMATS:
-        raise GraphValueError(
-            f"For {function!r}, the format must be one of {list(FORMATS)}, but got {format!r}.", user_location()
-        )
+        raise GraphValueError(f"For {function!r}, the format must be one of {list(FORMATS)}, but got {format!r}.")
 
 
 def _refuse_encryption(function: str, key: Any) -> None:
     if key is None:
         return
     if not isinstance(key, bytes):
-        raise GraphTypeError(f"For {function!r}, a key is bytes or None, but got {type(key)}.", user_location())
+        raise GraphTypeError(f"For {function!r}, a key is bytes or None, but got {type(key)}.")
     raise GraphValueError(
         f"For {function!r}, encryption is not offered; leave the key out, and encrypt the file or its disk instead.",
-        user_location(),
     )
 
 
@@ -206,8 +198,7 @@ def _prefixes(name: str, prefix: Any) -> tuple[str, ...] | None:
     if not isinstance(prefixes, (list, tuple)) or not all(isinstance(item, str) for item in prefixes):
         raise GraphTypeError(
             f"For 'load_checkpoint', the type of {name!r} must be str, list[str] or tuple[str], but got {prefix!r}.",
-            user_location(),
         )
     if not prefixes or "" in prefixes:
-        raise GraphValueError(f"For 'load_checkpoint', the value of {name!r} can't be or include ''.", user_location())
+        raise GraphValueError(f"For 'load_checkpoint', the value of {name!r} can't be or include ''.")
     return tuple(prefixes)

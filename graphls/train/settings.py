@@ -12,7 +12,6 @@ from graphls.nn.cell import Cell
 from graphls.nn.checks import not_negative_int, positive_int
 from graphls.nn.losses import WithLossCell
 from graphls.nn.train_step import TrainOneStepWithLossScaleCell
-from graphls.source import user_location
 from graphls.train.feeding import first_step
 from graphls.train.training import Training
 
@@ -26,17 +25,17 @@ def check_settings(optimizer: Any, amp_level: Any, boost_level: Any, settings: d
         if name not in SETTINGS:
             known = ", ".join(map(repr, SETTINGS))
             text = f"The arguments of Model in 'kwargs' are {known}, but got {name!r}."
-            raise GraphValueError(text, user_location())
+            raise GraphValueError(text)
     for name, level in {"boost_level": boost_level, "acc_level": settings.get("acc_level", "O0")}.items():
         if level != "O0":
-            raise GraphValueError(f"There is no boost, so {name!r} is 'O0', not {level!r}.", user_location())
+            raise GraphValueError(f"There is no boost, so {name!r} is 'O0', not {level!r}.")
     if settings.get("boost_config_dict"):
-        raise GraphValueError("There is no boost, so 'boost_config_dict' is empty.", user_location())
+        raise GraphValueError("There is no boost, so 'boost_config_dict' is empty.")
     needing = {"loss_scale_manager": settings.get("loss_scale_manager"), "amp_level": amp_level != "O0"}
     for name, is_set in needing.items():
         if is_set and optimizer is None:
             text = f"The argument 'optimizer' can not be None when set {name!r}."
-            raise GraphValueError(text, user_location())
+            raise GraphValueError(text)
 
 
 def train_network_of(
@@ -61,10 +60,10 @@ def check_sink_size(owner: str, sink_size: Any) -> None:
     """Raise GraphTypeError for what is no integer, GraphValueError for 0 and what is below -1."""
     if isinstance(sink_size, bool) or not isinstance(sink_size, int):
         text = f"For {owner!r}, the argument 'sink_size' must be int, but got {sink_size!r}."
-        raise GraphTypeError(text, user_location())
+        raise GraphTypeError(text)
     if sink_size < -1 or sink_size == 0:
         text = f"For {owner!r}, the argument 'sink_size' must be -1 or positive, but got {sink_size}."
-        raise GraphValueError(text, user_location())
+        raise GraphValueError(text)
 
 
 def epochs_to_train(owner: str, epoch: Any, initial_epoch: Any, told: Any) -> range:
@@ -80,13 +79,11 @@ def epochs_to_train(owner: str, epoch: Any, initial_epoch: Any, told: Any) -> ra
         raise GraphValueError(
             f"For {owner!r}, the dataset goes on after step {step}, which is in the epoch that 'initial_epoch' "
             f"{first} begins with, but got {initial_epoch}.",
-            user_location(),
         )
     if first >= epoch:
         raise GraphValueError(
             f"For {owner!r}, the parameter 'epoch' must bigger than parameter 'initial_epoch', but got the parameter "
             f"'epoch' is {epoch}, 'initial_epoch' is {first}.",
-            user_location(),
         )
     told.epoch_num = epoch - first
     told.cur_step_num = step or first * told.batch_num

@@ -9,7 +9,6 @@ import numpy as np
 
 from graphls.amp.managers import LossScaleManager
 from graphls.ir.errors import GraphValueError
-from graphls.source import user_location
 from graphls.train.callbacks.callback import CallbackManager, InternalCallbackParam, RunContext
 from graphls.train.feeding import NO_DATA, Feed, Row, tensors_of
 from graphls.train.runner import TrainRunner
@@ -74,7 +73,7 @@ class Training:
             if context.get_stop_requested():
                 break
         if row is None:
-            raise GraphValueError(NO_DATA, user_location())
+            raise GraphValueError(NO_DATA)
 
     def _sink(self, rows: Iterator[Row]) -> None:
         """All rows between the hooks of one step, in as few calls of the runtime as there can be."""
@@ -85,7 +84,7 @@ class Training:
         for count, told.net_outputs in self.runner.run_through(rows, self._rest()):
             told.cur_step_num += count
         if told.cur_step_num == before:
-            raise GraphValueError(NO_DATA, user_location())
+            raise GraphValueError(NO_DATA)
         self.callbacks.on_train_step_end(self.context)
 
     def _rest(self) -> int:

@@ -18,7 +18,8 @@ import pytest
 import graphls
 from graphls import nn
 from graphls.ir.errors import GraphFileError, GraphValueError
-from graphls.ir.graph import Graph, Location, walk
+from graphls.ir.graph import Graph, walk
+from graphls.ir.location import Location
 from graphls.ir.parse import parse
 from graphls.viz.html import page, write_page
 

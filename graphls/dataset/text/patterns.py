@@ -8,7 +8,6 @@ from typing import Any
 from graphls.dataset.text.strings import EachString
 from graphls.dataset.transforms.checks import boolean, string
 from graphls.ir.errors import GraphValueError
-from graphls.source import user_location
 
 HAN = "\u2e80-\u2fd5\u3005\u3007\u3021-\u3029\u3038-\u303b\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003134f"
 
@@ -19,7 +18,7 @@ def compiled(name: str, value: Any) -> re.Pattern[str]:
     try:
         return re.compile(text)
     except re.error as error:
-        raise GraphValueError(f"{name} {value!r} is no regular expression: {error}.", user_location()) from None
+        raise GraphValueError(f"{name} {value!r} is no regular expression: {error}.") from None
 
 
 class RegexReplace(EachString):
@@ -37,4 +36,4 @@ class RegexReplace(EachString):
         try:
             return self._pattern.sub(self._replacement, text, 0 if self.replace_all else 1)
         except re.error as error:
-            raise GraphValueError(f"The replacement does not fit the pattern: {error}.", user_location()) from None
+            raise GraphValueError(f"The replacement does not fit the pattern: {error}.") from None

@@ -11,7 +11,6 @@ from graphls.dataset.transforms.arrays import does_not_fit
 from graphls.dataset.transforms.checks import boolean, string
 from graphls.dataset.transforms.operation import TensorOperation
 from graphls.ir.errors import GraphTypeError, GraphValueError
-from graphls.source import user_location
 
 Strings = np.ndarray[Any, Any]
 Span = tuple[int, int]  # of characters, the second one excluded
@@ -93,9 +92,9 @@ def to_bytes(array: Any, encoding: str = "utf8") -> Strings:
 
 def _coded(array: Any, encoding: str, kind: str, convert: Any) -> Strings:
     if not isinstance(array, np.ndarray) or array.dtype.kind not in "SU":
-        raise GraphTypeError("to_str and to_bytes take an array of strings or bytes.", user_location())
+        raise GraphTypeError("to_str and to_bytes take an array of strings or bytes.")
     string("encoding", encoding)
     try:
         return np.asarray(array if array.dtype.kind == kind else convert(array, encoding))
     except (UnicodeError, LookupError) as error:
-        raise GraphValueError(f"The text cannot be converted: {error}.", user_location()) from None
+        raise GraphValueError(f"The text cannot be converted: {error}.") from None

@@ -13,7 +13,6 @@ from graphls.dataset.text.strings import TextOperation
 from graphls.dataset.transforms.checks import boolean, dtype, instance, integer, string, type_error, value_error
 from graphls.ir.errors import GraphRuntimeError, GraphTypeError
 from graphls.ir.types import int32
-from graphls.source import user_location
 
 
 class Vocab:
@@ -67,7 +66,7 @@ class Vocab:
             with open(path, encoding="utf-8") as file:
                 lines = [line.rstrip("\r\n") for line, _ in zip(file, range(size or 2**31), strict=False)]
         except (OSError, UnicodeError) as error:
-            raise GraphRuntimeError(f"{path} cannot be read: {error}.", user_location()) from None
+            raise GraphRuntimeError(f"{path} cannot be read: {error}.") from None
         words = [line.split(delimiter)[0] if delimiter else line for line in lines]
         return cls.from_list(words, special_tokens, special_first)
 
@@ -162,7 +161,7 @@ def _words_of(row: Any, columns: list[str] | None) -> list[str]:
     parts = row if isinstance(row, (list, tuple)) else [row]
     words = [word for part in parts for word in np.asarray(part).reshape(-1)]
     if any(not isinstance(word, str) for word in words):
-        raise GraphTypeError("A vocabulary is made of strings; name its columns of strings.", user_location())
+        raise GraphTypeError("A vocabulary is made of strings; name its columns of strings.")
     return [str(word) for word in words]
 
 
@@ -192,5 +191,5 @@ class Lookup(TextOperation):
             number = self.vocab.number(self.unknown_token)
         if number is None:
             text = f"The word {word!r} is not in the vocabulary; give Lookup an unknown_token."
-            raise GraphRuntimeError(text, user_location())
+            raise GraphRuntimeError(text)
         return int(number)

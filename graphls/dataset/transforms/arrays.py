@@ -9,14 +9,13 @@ import numpy as np
 from graphls.dataset.transforms.checks import integer, type_error, value_error
 from graphls.dataset.transforms.operation import TensorOperation, as_column
 from graphls.ir.errors import GraphRuntimeError
-from graphls.source import user_location
 
 Array = np.ndarray[Any, Any]
 
 
 def does_not_fit(operation: object, text: str) -> GraphRuntimeError:
     """The error for a column that an operation cannot take."""
-    return GraphRuntimeError(f"{type(operation).__name__} {text}.", user_location())
+    return GraphRuntimeError(f"{type(operation).__name__} {text}.")
 
 
 def is_text(dtype: np.dtype[Any]) -> bool:

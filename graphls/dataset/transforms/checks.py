@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 import numpy as np
 
 from graphls.ir.errors import GraphTypeError, GraphValueError
-from graphls.source import user_location
 
 Choice = TypeVar("Choice", bound=enum.Enum)
 Item = TypeVar("Item")
@@ -21,14 +20,12 @@ LARGEST_SIZE = 2**24
 
 def type_error(name: str, value: Any, wanted: str) -> GraphTypeError:
     """The error for an argument of the wrong kind."""
-    return GraphTypeError(
-        f"Argument {name} with value {value!r} is not {wanted}, but {type(value).__name__}.", user_location()
-    )
+    return GraphTypeError(f"Argument {name} with value {value!r} is not {wanted}, but {type(value).__name__}.")
 
 
 def value_error(text: str) -> GraphValueError:
     """A GraphValueError at the user's line."""
-    return GraphValueError(text, user_location())
+    return GraphValueError(text)
 
 
 def instance(name: str, value: Any, kind: type | tuple[type, ...], wanted: str) -> Any:

@@ -9,7 +9,6 @@ import numpy as np
 from graphls.dataset.transforms.checks import dtype
 from graphls.dataset.transforms.operation import TensorOperation
 from graphls.ir.errors import GraphRuntimeError
-from graphls.source import user_location
 
 
 class TypeCast(TensorOperation):
@@ -24,7 +23,7 @@ class TypeCast(TensorOperation):
     def apply(self, column: Any) -> Any:
         if (column.dtype.kind in "SU") != (self.data_type.kind in "SU"):
             text = f"{type(self).__name__} makes no {self.data_type} of {column.dtype}; use text.ToNumber for strings."
-            raise GraphRuntimeError(text, user_location())
+            raise GraphRuntimeError(text)
         with np.errstate(invalid="ignore", over="ignore"):
             if column.dtype.kind == "f" and self.data_type.kind in "iu" and self.data_type.itemsize < 8:
                 column = column.astype(np.int64)

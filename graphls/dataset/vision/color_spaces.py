@@ -11,7 +11,6 @@ from graphls.dataset.transforms.checks import boolean, choice, integer, probabil
 from graphls.dataset.vision.image import Array, ImageOperation, PilOperation, check_image, saturated, wrong_shape
 from graphls.dataset.vision.utils import ConvertMode
 from graphls.ir.errors import GraphTypeError
-from graphls.source import user_location
 
 _SHARES = (0.299, 0.587, 0.114)  # of red, green and blue in gray, ITU-R BT.601
 
@@ -105,13 +104,13 @@ class _OfThreeChannels(ImageOperation):
         axis = -1 if self.is_hwc else -3
         if image.ndim not in (3, 4) or image.shape[axis] != 3:
             text = f"{type(self).__name__} takes three channels on the axis {axis}, not an array of {image.shape}."
-            raise GraphTypeError(text, user_location())
+            raise GraphTypeError(text)
         channels = np.moveaxis(image, axis, 0)
         result = np.stack(self.convert(*channels), axis)
         return result.astype(image.dtype) if image.dtype.kind == "f" else result
 
     def on_pil(self, image: Any) -> Any:
-        raise GraphTypeError(f"{type(self).__name__} takes an array, not a PIL image.", user_location())
+        raise GraphTypeError(f"{type(self).__name__} takes an array, not a PIL image.")
 
     def convert(self, first: Array, second: Array, third: Array) -> list[Array]:
         """The three new channels."""

@@ -13,7 +13,6 @@ from graphls.dataset.vision.image import Array, ImageOperation, PilOperation, ch
 from graphls.dataset.vision.padding import checked_fill, checked_sides, padded, padded_pil
 from graphls.dataset.vision.utils import Border
 from graphls.ir.errors import GraphValueError
-from graphls.source import user_location
 
 
 class CenterCrop(ImageOperation):
@@ -113,7 +112,7 @@ class RandomCrop(ImageOperation):
         if image.size[1] < height or image.size[0] < width:
             found = f"{image.size[1]} x {image.size[0]}"
             text = f"RandomCrop takes an image of {height} x {width} pixels or more, not {found}."
-            raise GraphValueError(text, user_location())
+            raise GraphValueError(text)
         top, left = _place(image.size[1] - height, image.size[0] - width)
         return image.crop((left, top, left + width, top + height))
 
@@ -145,7 +144,7 @@ class FiveCrop(PilOperation):
         (width, height), (new_height, new_width) = image.size, self.size
         if new_height > height or new_width > width:
             text = f"{type(self).__name__} of {new_height} x {new_width} takes a larger image than {height} x {width}."
-            raise GraphValueError(text, user_location())
+            raise GraphValueError(text)
         right, bottom = width - new_width, height - new_height
         middle = round(right / 2), round(bottom / 2)
         corners = [(0, 0), (right, 0), (0, bottom), (right, bottom), middle]

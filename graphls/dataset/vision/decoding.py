@@ -13,7 +13,6 @@ from graphls.dataset.transforms.operation import TensorOperation
 from graphls.dataset.vision.image import Array, is_pil, pillow
 from graphls.dataset.vision.utils import ImageReadMode
 from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
-from graphls.source import user_location
 
 FEW_PIXELS = 2**24
 """Pixels that an image may have in any number of bytes: 64 MiB in memory."""
@@ -37,11 +36,11 @@ def decoded(data: Any, mode: str | None = "RGB") -> Any:
         image.load()
         return image if mode is None else image.convert(mode)
     except pillow().DecompressionBombError as error:
-        raise GraphRuntimeError(f"The image is too large: {error}", user_location()) from None
+        raise GraphRuntimeError(f"The image is too large: {error}") from None
     except (OSError, ValueError, SyntaxError) as error:
         unknown = isinstance(error, pillow().UnidentifiedImageError)
         fault = f"they are in none of the formats {', '.join(_FORMATS)}" if unknown else error
-        raise GraphRuntimeError(f"The bytes are no image that can be decoded: {fault}.", user_location()) from None
+        raise GraphRuntimeError(f"The bytes are no image that can be decoded: {fault}.") from None
 
 
 def _check_size(size: tuple[int, int], bytes_given: int) -> None:
@@ -49,7 +48,7 @@ def _check_size(size: tuple[int, int], bytes_given: int) -> None:
     pixels = size[0] * size[1]
     if pixels > max(FEW_PIXELS, MOST_PIXELS_PER_BYTE * bytes_given):
         text = f"The image is too large: {size[0]} x {size[1]} pixels in {bytes_given} bytes."
-        raise GraphRuntimeError(text, user_location())
+        raise GraphRuntimeError(text)
 
 
 class Decode(TensorOperation):
@@ -80,14 +79,14 @@ def encoded(column: Any) -> Array:
         return np.frombuffer(column.item(), np.uint8)
     if column.ndim != 1 or column.dtype.kind not in "iu" or column.dtype.itemsize != 1:
         text = f"The bytes of an image are uint8 of one axis, not {column.dtype} of shape {column.shape}."
-        raise GraphTypeError(text, user_location())
+        raise GraphTypeError(text)
     return column
 
 
 def read_file(filename: str) -> Array:
     """The bytes of a file, uint8 of (N,); raises GraphValueError for a file that is not there."""
     if not os.path.isfile(string("filename", filename)):
-        raise GraphValueError(f"{filename} does not exist, or it is not a file.", user_location())
+        raise GraphValueError(f"{filename} does not exist, or it is not a file.")
     return np.fromfile(filename, np.uint8)
 
 

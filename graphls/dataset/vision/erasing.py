@@ -21,7 +21,6 @@ from graphls.dataset.transforms.checks import (
 )  # fmt: skip
 from graphls.dataset.vision.image import Array, ImageOperation, check_color, saturated, wrong_shape
 from graphls.ir.errors import GraphTypeError
-from graphls.source import user_location
 
 
 def _value(name: str, value: Any) -> float:
@@ -108,7 +107,7 @@ class RandomErasing(ImageOperation):
             return column
         if not isinstance(column, np.ndarray) or column.ndim != 3:
             text = "RandomErasing takes an array of (C, H, W); put ToTensor() before it."
-            raise GraphTypeError(text, user_location())
+            raise GraphTypeError(text)
         channels, height, width = column.shape
         box = self._box(height, width)
         if box is None:
@@ -132,7 +131,7 @@ class RandomErasing(ImageOperation):
             return generator().standard_normal((channels, down, across))
         if isinstance(self.value, tuple) and channels != 3:
             text = f"RandomErasing has a value for each of three channels, and the image has {channels}."
-            raise GraphTypeError(text, user_location())
+            raise GraphTypeError(text)
         return np.array(self.value)[..., None, None] if isinstance(self.value, tuple) else self.value
 
 

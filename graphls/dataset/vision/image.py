@@ -10,7 +10,6 @@ import numpy as np
 from graphls.dataset.transforms.checks import type_error
 from graphls.dataset.transforms.operation import TensorOperation, as_column
 from graphls.ir.errors import GraphRuntimeError, GraphTypeError
-from graphls.source import user_location
 
 Array = np.ndarray[Any, Any]
 
@@ -46,7 +45,7 @@ class PilOperation(ImageOperation):
 
     def on_array(self, image: Array) -> Any:
         text = f"{type(self).__name__} takes a PIL image, not an array; put Decode(to_pil=True) or ToPIL() before it."
-        raise GraphTypeError(text, user_location())
+        raise GraphTypeError(text)
 
 
 def pillow(name: str = "Image") -> ModuleType:
@@ -57,7 +56,7 @@ def pillow(name: str = "Image") -> ModuleType:
         return import_module(f"PIL.{name}")
     except ImportError:
         text = 'Images are read and changed by Pillow, which is not installed; run pip install "graphls[train]".'
-        raise GraphRuntimeError(text, user_location()) from None
+        raise GraphRuntimeError(text) from None
 
 
 def is_pil(image: Any) -> bool:
@@ -68,7 +67,7 @@ def is_pil(image: Any) -> bool:
 def wrong_shape(operation: object, image: Array, wanted: str) -> GraphRuntimeError:
     """The error for an image of another shape or dtype than an operation takes."""
     found = f"an array of {image.dtype} and shape {image.shape}"
-    return GraphRuntimeError(f"{type(operation).__name__} takes {wanted}, not {found}.", user_location())
+    return GraphRuntimeError(f"{type(operation).__name__} takes {wanted}, not {found}.")
 
 
 def check_image(operation: object, image: Array, more: bool = False) -> int:

@@ -13,7 +13,6 @@ from graphls.dataset.transforms.operation import as_column
 from graphls.dataset.vision.image import Array
 from graphls.dataset.vision.utils import ImageBatchFormat
 from graphls.ir.errors import GraphRuntimeError
-from graphls.source import user_location
 
 Batch = tuple[Array, Array]
 
@@ -22,7 +21,7 @@ def _checked(operation: object, image: Any, label: Any) -> Batch:
     image, label = as_column(image), as_column(label)
     if image.ndim != 4 or label.ndim not in (2, 3) or len(image) != len(label):
         text = f"{type(operation).__name__} takes images (N, H, W, C) or (N, C, H, W) and one-hot labels (N, classes)"
-        raise GraphRuntimeError(f"{text}, not {image.shape} and {label.shape}.", user_location())
+        raise GraphRuntimeError(f"{text}, not {image.shape} and {label.shape}.")
     return image, label
 
 
@@ -116,7 +115,7 @@ class MixUp:
         image, label = as_column(image), as_column(label)
         if len(image) != self.batch_size or len(label) != self.batch_size:
             text = f"MixUp of {self.batch_size} takes as many images and labels, not {len(image)} and {len(label)}."
-            raise GraphRuntimeError(text, user_location())
+            raise GraphRuntimeError(text)
         if self.is_single:
             shares, order = generator().beta(self.alpha, self.alpha, len(image)), generator().permutation(len(image))
             return _mixture(image, image[order], shares), _mixture(label, label[order], shares)

@@ -13,7 +13,6 @@ from graphls.dataset.vision.resizing import pillow_filter
 from graphls.dataset.vision.utils import Inter
 from graphls.dataset.vision.warping import warped_perspective
 from graphls.ir.errors import GraphTypeError, GraphValueError
-from graphls.source import user_location
 
 Points = Any  # four (x, y)
 
@@ -27,14 +26,14 @@ def perspective_matrix(old: Points, new: Points) -> Array:
         values = np.linalg.solve(np.array(rows, np.float64), np.array(new, np.float64).reshape(-1))
     except np.linalg.LinAlgError:
         text = "There is no perspective between these points: three of them are on one line."
-        raise GraphValueError(text, user_location()) from None
+        raise GraphValueError(text) from None
     return np.append(values, 1).reshape(3, 3)
 
 
 def _of_pil(image: Any, old: Points, new: Points, interpolation: Inter) -> Any:
     method = pillow_filter(interpolation)
     if interpolation == Inter.ANTIALIAS:
-        raise GraphValueError("There is no perspective by Inter.ANTIALIAS; use BILINEAR or BICUBIC.", user_location())
+        raise GraphValueError("There is no perspective by Inter.ANTIALIAS; use BILINEAR or BICUBIC.")
     inverse = perspective_matrix(new, old).reshape(-1)[:8].tolist()
     return image.transform(image.size, pillow().Transform.PERSPECTIVE, inverse, method)
 
@@ -52,7 +51,7 @@ class Perspective(ImageOperation):
     def on_array(self, image: Array) -> Array:
         check_image(self, image)
         if self.interpolation == Inter.ANTIALIAS:
-            raise GraphTypeError("Perspective has Inter.ANTIALIAS for PIL images only.", user_location())
+            raise GraphTypeError("Perspective has Inter.ANTIALIAS for PIL images only.")
         matrix = perspective_matrix(self.start_points, self.end_points)
         return warped_perspective(image, matrix, self.interpolation)
 

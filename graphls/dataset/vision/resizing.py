@@ -13,7 +13,6 @@ from graphls.dataset.vision.image import Array, ImageOperation, check_image, pil
 from graphls.dataset.vision.resampling import resized
 from graphls.dataset.vision.utils import Inter
 from graphls.ir.errors import GraphTypeError
-from graphls.source import user_location
 
 
 def wanted_size(size: int | tuple[int, int], height: int, width: int) -> tuple[int, int]:
@@ -36,7 +35,7 @@ def check_interpolation(operation: object, image: Array, interpolation: Inter) -
     """Raises GraphTypeError for ANTIALIAS, GraphRuntimeError where an interpolation does not fit an array."""
     if interpolation == Inter.ANTIALIAS:
         text = f"{type(operation).__name__} has Inter.ANTIALIAS for PIL images only; put ToPIL() before it."
-        raise GraphTypeError(text, user_location())
+        raise GraphTypeError(text)
     if interpolation == Inter.PILCUBIC and (image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3):
         raise wrong_shape(operation, image, "an image of uint8 and (H, W, 3) for Inter.PILCUBIC")
     if interpolation != Inter.NEAREST and image.dtype.kind != "f" and image.dtype not in (np.uint8, np.uint16):
@@ -47,7 +46,7 @@ def pillow_filter(interpolation: Inter) -> Any:
     """Pillow's name of an interpolation; raises GraphTypeError for those it does not have."""
     if interpolation in (Inter.AREA, Inter.PILCUBIC):
         text = f"Inter.{interpolation.name} is for arrays; a PIL image has no such interpolation."
-        raise GraphTypeError(text, user_location())
+        raise GraphTypeError(text)
     return pillow().Resampling(int(interpolation))
 
 

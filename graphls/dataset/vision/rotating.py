@@ -15,7 +15,6 @@ from graphls.dataset.vision.resizing import pillow_filter
 from graphls.dataset.vision.utils import Inter
 from graphls.dataset.vision.warping import warped_affine
 from graphls.ir.errors import GraphTypeError
-from graphls.source import user_location
 
 Point = tuple[float, float]
 
@@ -54,7 +53,7 @@ def check_warp(operation: object, interpolation: Inter) -> None:
     """Raises GraphTypeError for an interpolation that does not warp arrays."""
     if interpolation in (Inter.ANTIALIAS, Inter.PILCUBIC):
         text = f"{type(operation).__name__} has no Inter.{interpolation.name} for arrays; use BILINEAR or BICUBIC."
-        raise GraphTypeError(text, user_location())
+        raise GraphTypeError(text)
 
 
 def rotation(degrees: float, center: Point) -> Array:

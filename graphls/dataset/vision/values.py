@@ -10,7 +10,6 @@ from graphls.dataset.transforms.checks import boolean, dtype, number, sequence, 
 from graphls.dataset.transforms.type_cast import TypeCast
 from graphls.dataset.vision.image import Array, ImageOperation, check_image, is_pil, pillow, wrong_shape
 from graphls.ir.errors import GraphTypeError, GraphValueError
-from graphls.source import user_location
 
 
 class Rescale(ImageOperation):
@@ -116,14 +115,14 @@ class ToPIL(ImageOperation):
     def on_array(self, image: Array) -> Any:
         if image.ndim not in (2, 3) or (image.ndim == 3 and not 1 <= image.shape[2] <= 4):
             text = f"A PIL image is made of (H, W) or (H, W, 1 to 4), not of {image.shape}."
-            raise GraphValueError(text, user_location())
+            raise GraphValueError(text)
         image = image[:, :, 0] if image.ndim == 3 and image.shape[2] == 1 else image
         if image.ndim == 3 and image.dtype != np.uint8:
-            raise GraphTypeError(f"A PIL image of colors is made of uint8, not of {image.dtype}.", user_location())
+            raise GraphTypeError(f"A PIL image of colors is made of uint8, not of {image.dtype}.")
         try:
             return pillow().fromarray(np.ascontiguousarray(image))
         except TypeError:
-            raise GraphTypeError(f"There is no PIL image of {image.dtype}.", user_location()) from None
+            raise GraphTypeError(f"There is no PIL image of {image.dtype}.") from None
 
     def on_pil(self, image: Any) -> Any:
         return image
@@ -156,5 +155,5 @@ class LinearTransformation(ImageOperation):
     def on_array(self, image: Array) -> Array:
         if image.size != len(self.mean_vector):
             text = f"LinearTransformation of {len(self.mean_vector)} elements takes no image of {image.shape}."
-            raise GraphValueError(text, user_location())
+            raise GraphValueError(text)
         return np.asarray((image.reshape(-1) - self.mean_vector) @ self.transformation_matrix).reshape(image.shape)

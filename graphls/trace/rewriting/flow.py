@@ -11,7 +11,7 @@ from typing import Any
 
 from graphls import dispatch
 from graphls.ir.graph import Value
-from graphls.source import user_location
+from graphls.ir.location import user_location
 from graphls.trace.branches import ending, explore
 from graphls.trace.frames import Recorded
 from graphls.trace.joining import Outcome, joined

@@ -13,7 +13,7 @@ from types import CellType, CodeType, FunctionType, MethodType
 from typing import Any
 
 from graphls import dispatch
-from graphls.source import is_own
+from graphls.ir.location import is_own
 from graphls.trace.rewriting import flow
 from graphls.trace.rewriting.expressions import Declined, Expressions, new_function
 from graphls.trace.rewriting.mangling import mangled

@@ -10,10 +10,10 @@ import numpy as np
 
 from graphls import dispatch
 from graphls.ir.errors import GraphlsError, GraphNameError, TraceError
-from graphls.ir.graph import Graph, Location, Value, walk
+from graphls.ir.graph import Graph, Value, walk
+from graphls.ir.location import Location, user_location
 from graphls.ir.types import DType
 from graphls.parameter import Parameter
-from graphls.source import user_location
 from graphls.tensor import Symbol, Tensor, array_of, is_tensor
 from graphls.trace.joining import KINDS, UNBOUND, Outcome, Unjoinable
 from graphls.trace.regions import Run, is_drawn

@@ -10,7 +10,6 @@ import numpy as np
 from graphls import dispatch
 from graphls.ir.errors import TraceError
 from graphls.parameter import Parameter
-from graphls.source import user_location
 from graphls.tensor import Symbol, Tensor, array_of, is_tensor
 from graphls.tree import leaves, rebuild, structure
 
@@ -28,7 +27,7 @@ def element(items: Any, index: Any) -> Any:
         return items[index]
     elements = list(items)
     if not elements:
-        raise TraceError("A tuple or a list without elements has none at the place of a tensor.", user_location())
+        raise TraceError("A tuple or a list without elements has none at the place of a tensor.")
     place = index.reshape(())
     if all(callable(item) and not is_tensor(item) for item in elements):
         return Choice(elements, place)
@@ -44,7 +43,7 @@ def _is_sequence(items: Any) -> bool:
 def _chosen(elements: Sequence[Any], place: Any) -> Any:
     """One of several nests of the same structure."""
     if len({structure(item) for item in elements}) > 1:
-        raise TraceError(_DIFFERENT.format("results of different structure"), user_location())
+        raise TraceError(_DIFFERENT.format("results of different structure"))
     columns = [_picked(column, place) for column in zip(*map(leaves, elements), strict=True)]
     return rebuild(elements[0], columns)
 
@@ -57,13 +56,13 @@ def _picked(column: Sequence[Any], place: Any) -> Any:
         return first
     if not all(isinstance(item, (bool, int, float)) or is_tensor(item) for item in column):
         strange = next(i for i in column if not isinstance(i, (bool, int, float)) and not is_tensor(i))
-        raise TraceError(_DIFFERENT.format(repr(strange)), user_location())
+        raise TraceError(_DIFFERENT.format(repr(strange)))
     if not any(isinstance(item, Tensor) for item in column):
         return Tensor(array_of(np.array(column)))[place]
     tensors = [item if isinstance(item, Tensor) else Tensor(item) for item in column]
     types = list(dict.fromkeys(tensor.type for tensor in tensors))
     if len(types) > 1:
-        raise TraceError(_DIFFERENT.format(" and ".join(map(str, types))), user_location())
+        raise TraceError(_DIFFERENT.format(" and ".join(map(str, types))))
     return stack(tensors)[place]
 
 

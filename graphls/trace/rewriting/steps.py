@@ -9,7 +9,6 @@ from typing import Any
 
 from graphls import dispatch
 from graphls.ir.errors import GraphTypeError, GraphValueError
-from graphls.source import user_location
 from graphls.tensor import Symbol, Tensor
 from graphls.trace.rewriting.loops import Function, looped
 from graphls.trace.rewriting.state import State
@@ -30,9 +29,9 @@ class Steps:
         for bound in bounds:
             kind = bound.dtype.kind if isinstance(bound, Tensor) else type(bound).__name__
             if kind not in ("int", "uint"):
-                raise GraphTypeError(f"The bounds of a range are integers, not {bound!r}.", user_location())
+                raise GraphTypeError(f"The bounds of a range are integers, not {bound!r}.")
         if len(bounds) > 2 and isinstance(bounds[2], int) and not bounds[2]:
-            raise GraphValueError("The step of a range is not 0.", user_location())
+            raise GraphValueError("The step of a range is not 0.")
         given = [bound.reshape(()) if isinstance(bound, Tensor) else bound for bound in bounds]
         start, stop = (0, given[0]) if len(given) == 1 else given[:2]
         dtype = next(b.dtype for b in given if isinstance(b, Tensor))

@@ -9,8 +9,8 @@ from typing import Any
 from graphls import dispatch
 from graphls.ir.errors import GraphValueError
 from graphls.ir.graph import Value
+from graphls.ir.location import user_location
 from graphls.parameter import Parameter
-from graphls.source import user_location
 from graphls.tensor import Symbol, Tensor
 from graphls.trace.branches import ending, explore
 from graphls.trace.joining import Ending, joined
@@ -28,7 +28,7 @@ def condition_of(item: Any) -> Value | None:
     if not isinstance(item, (Symbol, Parameter)) or dispatch.current_tracer() is None:
         return None
     if item.size != 1:
-        raise GraphValueError(f"Only a tensor of shape () or (1,) is true or false, not {item.type}.", user_location())
+        raise GraphValueError(f"Only a tensor of shape () or (1,) is true or false, not {item.type}.")
     value: Value = (item.data if isinstance(item, Parameter) else item).graph_value  # type: ignore[assignment]
     return value
 

@@ -9,7 +9,7 @@ from weakref import WeakSet
 
 from graphls.ir.errors import GraphAttributeError, GraphTypeError
 from graphls.ir.registry import nearest
-from graphls.source import user_location, warn
+from graphls.source import warn
 
 OLD_HOOKS = ("begin", "epoch_begin", "epoch_end", "step_begin", "step_end", "end")
 NEW_HOOKS = tuple(f"on_{mode}_{hook}" for mode in ("train", "eval") for hook in OLD_HOOKS)
@@ -113,7 +113,7 @@ class InternalCallbackParam(dict[str, Any]):
     def __getattr__(self, name: str) -> Any:
         if name in self:
             return self[name]
-        raise GraphAttributeError(f"Callbacks are told no {name!r} here{nearest(name, self)}.", user_location())
+        raise GraphAttributeError(f"Callbacks are told no {name!r} here{nearest(name, self)}.")
 
     def __setattr__(self, name: str, value: Any) -> None:
         self[name] = value
@@ -132,7 +132,6 @@ class RunContext:
         if not isinstance(original_args, dict):
             raise GraphTypeError(
                 f"The argument 'original_args' of RunContext should be dict type, but got {type(original_args)}.",
-                user_location(),
             )
         self._original_args = original_args
         self._stop_requested = False
@@ -195,7 +194,7 @@ def callback_list(callbacks: Any) -> list[Callback]:
     for callback in found:
         if not isinstance(callback, Callback):
             text = f"The 'callbacks' are a Callback, a list of them or None, and {callback!r} is no Callback."
-            raise GraphTypeError(text, user_location())
+            raise GraphTypeError(text)
     return found
 
 

@@ -14,7 +14,6 @@ from graphls.ir.files import write_text
 from graphls.ir.text import dump
 from graphls.nn.cell import Cell
 from graphls.random import random_state
-from graphls.source import user_location
 from graphls.train import background
 from graphls.train.callbacks.callback import Callback
 from graphls.train.callbacks.checkpoint_config import COUNTS, RANDOM_STATE, CheckpointConfig
@@ -49,13 +48,11 @@ class ModelCheckpoint(Callback):
             raise GraphValueError(
                 "For 'ModelCheckpoint', the argument 'prefix' for checkpoint file name is invalid, it must be string "
                 f"and does not contain '/', but got {prefix!r}.",
-                user_location(),
             )
         if config is not None and not isinstance(config, CheckpointConfig):
             raise GraphTypeError(
                 "For 'ModelCheckpoint', the type of argument 'config' should be 'CheckpointConfig', but got "
                 f"{type(config)}.",
-                user_location(),
             )
         self._config = config if config is not None else CheckpointConfig()
         self._directory = directory if callable(directory) else made_folder(directory)

@@ -7,7 +7,6 @@ from typing import Any
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.nn.cell import Cell
 from graphls.nn.checks import boolean
-from graphls.source import user_location
 from graphls.tensor import Tensor
 from graphls.train.serialization import FORMATS
 
@@ -90,7 +89,7 @@ class CheckpointConfig:
 
 
 def _wrong(kind: type[Exception], text: str) -> Exception:
-    return kind(f"For 'CheckpointConfig', {text}.", user_location())
+    return kind(f"For 'CheckpointConfig', {text}.")
 
 
 def _flag(name: str, value: Any) -> bool:

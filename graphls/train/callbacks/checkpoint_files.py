@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from graphls.ir.errors import GraphFileError, GraphTypeError
 from graphls.ir.files import remove_leftovers
-from graphls.source import user_location, warn
+from graphls.source import warn
 from graphls.train.callbacks.checkpoint_config import CheckpointConfig
 
 
@@ -47,16 +47,14 @@ def kept_files(saved: list[Saved], config: CheckpointConfig) -> list[Saved]:
 def made_folder(directory: Any) -> Path:
     """A directory, made where it is missing."""
     if directory is not None and (not isinstance(directory, (str, os.PathLike)) or not os.fsdecode(directory)):
-        raise GraphTypeError(
-            f"For 'ModelCheckpoint', the 'directory' must be a string, but got {directory!r}.", user_location()
-        )
+        raise GraphTypeError(f"For 'ModelCheckpoint', the 'directory' must be a string, but got {directory!r}.")
     path = Path(".") if directory is None else Path(os.fsdecode(directory))
     try:
         path = Path(os.path.abspath(path))
         path.mkdir(parents=True, exist_ok=True)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise GraphFileError(f"The directory {path} cannot be made: {reason}.", user_location()) from None
+        raise GraphFileError(f"The directory {path} cannot be made: {reason}.") from None
     return path
 
 

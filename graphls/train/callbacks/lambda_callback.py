@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 from graphls.ir.errors import GraphTypeError
-from graphls.source import user_location
 from graphls.train.callbacks.callback import Callback
 
 Hook = Callable[[Any], Any]
@@ -36,5 +35,5 @@ class LambdaCallback(Callback):
         given = {name: hook for name, hook in locals().items() if name.startswith("on_") and hook is not None}
         for name, hook in given.items():
             if not callable(hook):
-                raise GraphTypeError(f"The {name!r} of LambdaCallback is a function, not {hook!r}.", user_location())
+                raise GraphTypeError(f"The {name!r} of LambdaCallback is a function, not {hook!r}.")
         self.__dict__.update(given)

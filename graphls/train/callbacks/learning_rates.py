@@ -9,7 +9,6 @@ from typing import Any
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.nn.checks import boolean, fraction, not_negative, not_negative_int
 from graphls.parameter import Parameter
-from graphls.source import user_location
 from graphls.tensor import Tensor
 from graphls.train.callbacks.callback import Callback, RunContext
 from graphls.train.callbacks.monitored import Monitored
@@ -26,7 +25,7 @@ class LearningRateScheduler(Callback):
     def __init__(self, learning_rate_function: Callable[[float, int], float]) -> None:
         if not callable(learning_rate_function):
             text = f"The 'learning_rate_function' must be a function, but got {learning_rate_function!r}."
-            raise GraphTypeError(text, user_location())
+            raise GraphTypeError(text)
         self.learning_rate_function = learning_rate_function
 
     def on_train_step_end(self, run_context: RunContext) -> None:
@@ -111,7 +110,7 @@ def rate_parameter(owner: str, told: Any) -> Parameter:
     rate = getattr(optimizer, "learning_rate", None)
     if not isinstance(rate, Parameter):
         text = f"{owner} changes one learning rate that is a number, and that of this run is {rate!r}."
-        raise GraphValueError(text, user_location())
+        raise GraphValueError(text)
     return rate
 
 

@@ -7,7 +7,6 @@ from typing import Any
 
 from graphls.ir.errors import GraphValueError
 from graphls.nn.checks import not_negative_int
-from graphls.source import user_location
 from graphls.tensor import Tensor
 from graphls.train.callbacks.callback import Callback, RunContext
 from graphls.train.callbacks.outputs import first_output, loss_of, was_skipped
@@ -39,7 +38,6 @@ class LossMonitor(Callback):
             raise GraphValueError(
                 f"In epoch: {epoch} step: {step}, loss is NAN or INF, training process cannot continue, "
                 "terminating training.",
-                user_location(),
             )
         if self._per_print_times and told.cur_step_num - self._last_print_time >= self._per_print_times:
             self._last_print_time = told.cur_step_num

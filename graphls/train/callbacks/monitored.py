@@ -7,7 +7,7 @@ from typing import Any
 
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.nn.checks import not_negative
-from graphls.source import user_location, warn
+from graphls.source import warn
 from graphls.train.callbacks.outputs import loss_of
 
 MODES = ("auto", "min", "max")
@@ -24,14 +24,14 @@ class Monitored:
     def __init__(self, owner: str, monitor: str, mode: str, min_delta: float) -> None:
         if not isinstance(monitor, str):
             text = f"For {owner!r}, the 'monitor' must be a string, but got {monitor!r}."
-            raise GraphTypeError(text, user_location())
+            raise GraphTypeError(text)
         if not isinstance(mode, str):
             text = f"The type of 'mode' should be 'str', but got type {type(mode).__name__!r}."
-            raise GraphTypeError(text, user_location())
+            raise GraphTypeError(text)
         if mode not in MODES:
             known = ", ".join(map(repr, MODES))
             text = f"For {owner!r}, the 'mode' must be one of {known}, but got {mode!r}."
-            raise GraphValueError(text, user_location())
+            raise GraphValueError(text)
         self.owner = owner
         self.monitor = monitor
         self.min_delta = not_negative(owner, "min_delta", min_delta)

@@ -7,7 +7,6 @@ import time
 from typing import Any
 
 from graphls.ir.errors import GraphRuntimeError
-from graphls.source import user_location
 from graphls.tensor import Tensor
 from graphls.train.callbacks.callback import Callback, RunContext
 from graphls.train.callbacks.outputs import is_flag, loss_of
@@ -96,7 +95,7 @@ class _Bar:
             from rich.console import Console
         except ImportError as error:
             text = 'A bar on a terminal needs rich, which is not installed: pip install "graphls[train]".'
-            raise GraphRuntimeError(text, user_location()) from error
+            raise GraphRuntimeError(text) from error
         self.console = Console(file=file)
         self.progress: Any = None
         self.due = 0.0

@@ -12,7 +12,6 @@ from typing import Any
 from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
 from graphls.nn.checks import boolean
 from graphls.random import random_state
-from graphls.source import user_location
 from graphls.train.callbacks.callback import Callback, RunContext
 
 
@@ -41,9 +40,9 @@ class OnRequestExit(Callback):
         self.save_ckpt = boolean(name, "save_ckpt", save_ckpt)
         self.save_mindir = boolean(name, "save_mindir", save_mindir)
         if not isinstance(file_name, str) or not file_name:
-            raise GraphTypeError(f"The 'file_name' of {name} is a string, not {file_name!r}.", user_location())
+            raise GraphTypeError(f"The 'file_name' of {name} is a string, not {file_name!r}.")
         if sig not in (signal.SIGTERM, signal.SIGINT):
-            raise GraphValueError(f"The 'sig' of {name} is SIGTERM or SIGINT, not {sig!r}.", user_location())
+            raise GraphValueError(f"The 'sig' of {name} is SIGTERM or SIGINT, not {sig!r}.")
         self.file_name = file_name
         self.directory = Path(directory)
         self.config_file = None if config_file is None else Path(config_file)
@@ -54,7 +53,7 @@ class OnRequestExit(Callback):
     def __enter__(self) -> OnRequestExit:
         if threading.current_thread() is not threading.main_thread():
             text = "Only the main thread gets signals, so OnRequestExit works only there."
-            raise GraphRuntimeError(text, user_location())
+            raise GraphRuntimeError(text)
         self.is_requested = False
         self._before = signal.signal(self.sig, self._request)
         return self

@@ -12,7 +12,6 @@ import numpy as np
 from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
 from graphls.nn.checks import boolean, positive_int
 from graphls.parameter import Parameter
-from graphls.source import user_location
 from graphls.train.callbacks.callback import Callback, RunContext
 from graphls.train.callbacks.outputs import loss_of
 from graphls.train.event_file import EventFile, checked_step, checked_value
@@ -152,7 +151,7 @@ class SummaryCollector(Callback):
     def _write(self, plugin: str, step: int, values: dict[str, Any]) -> None:
         if self._record is None:
             text = "SummaryCollector writes between its __enter__ and __exit__; give it to a Model as a callback."
-            raise GraphRuntimeError(text, user_location())
+            raise GraphRuntimeError(text)
         for name, value in values.items():
             self._record.add_value(plugin, name, value)
         self._record.record(step)
@@ -170,24 +169,24 @@ def _scalars(told: Any) -> dict[str, Any]:
 
 def _wanted(given: Any) -> dict[str, Any]:
     if not isinstance(given, dict):
-        raise GraphTypeError(f"The 'collect_specified_data' is a dict, not {given!r}.", user_location())
+        raise GraphTypeError(f"The 'collect_specified_data' is a dict, not {given!r}.")
     for name, value in given.items():
         if name not in (*COLLECTED, *NOT_COLLECTED):
             known = ", ".join(map(repr, COLLECTED))
             text = f"SummaryCollector collects {known}, and no {name!r}."
-            raise GraphValueError(text, user_location())
+            raise GraphValueError(text)
         if name in NOT_COLLECTED and value:
-            raise GraphValueError(f"SummaryCollector cannot collect {name!r}; leave it out.", user_location())
+            raise GraphValueError(f"SummaryCollector cannot collect {name!r}; leave it out.")
     return given
 
 
 def _pattern(text: Any) -> str | None:
     """A regular expression, or None; raises GraphTypeError or GraphValueError for anything else."""
     if text is not None and not isinstance(text, str):
-        raise GraphTypeError(f"The 'histogram_regular' is a regular expression, not {text!r}.", user_location())
+        raise GraphTypeError(f"The 'histogram_regular' is a regular expression, not {text!r}.")
     try:
         re.compile(text or "")
     except re.error as error:
         message = f"The 'histogram_regular' {text!r} is no regular expression: {error}."
-        raise GraphValueError(message, user_location()) from None
+        raise GraphValueError(message) from None
     return text

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from graphls.ir.errors import GraphTypeError, GraphValueError
-from graphls.source import user_location
 from graphls.train.metrics.classification import EvaluationBase
 from graphls.train.metrics.metric import Metric, is_one_hot, rearrange_inputs
 
@@ -48,11 +47,9 @@ class TopKCategoricalAccuracy(Metric):
     def __init__(self, k: int) -> None:
         super().__init__()
         if isinstance(k, bool) or not isinstance(k, int):
-            raise GraphTypeError(f"For '{type(self).__name__}', the argument 'k' must be int, not {k!r}.",
-                                 user_location())  # fmt: skip
+            raise GraphTypeError(f"For '{type(self).__name__}', the argument 'k' must be int, not {k!r}.")
         if k < 1:
-            raise GraphValueError(f"For '{type(self).__name__}', the argument 'k' must be at least 1, not {k}.",
-                                  user_location())  # fmt: skip
+            raise GraphValueError(f"For '{type(self).__name__}', the argument 'k' must be at least 1, not {k}.")
         self.k = k
         self.clear()
 
@@ -68,7 +65,6 @@ class TopKCategoricalAccuracy(Metric):
         if scores.ndim != 2 or labels.shape != scores.shape[:1]:
             raise GraphValueError(
                 f"{type(self).__name__} takes scores (N, C) and labels (N,), not {scores.shape} and {labels.shape}.",
-                user_location(),
             )
         best = np.argsort(-scores, axis=1, kind="stable")[:, : self.k]
         self._correct_num += (best == labels[:, None]).any(axis=1).sum()

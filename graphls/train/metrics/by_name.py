@@ -7,7 +7,6 @@ from typing import Any
 
 from graphls.ir.errors import GraphKeyError, GraphTypeError
 from graphls.ir.registry import nearest
-from graphls.source import user_location
 from graphls.train.metrics.accuracy import (
     Accuracy,
     Top1CategoricalAccuracy,
@@ -48,7 +47,7 @@ def names() -> list[str]:
 def get_metric_fn(name: str, *args: Any, **kwargs: Any) -> Any:
     """The metric of a name, made with these arguments; raises GraphKeyError, with what is near, for another name."""
     if name not in _METRICS:
-        raise GraphKeyError(f"There is no metric {name!r}{nearest(str(name), _METRICS)}.", user_location())
+        raise GraphKeyError(f"There is no metric {name!r}{nearest(str(name), _METRICS)}.")
     return _METRICS[name](*args, **kwargs)
 
 
@@ -62,10 +61,8 @@ def get_metrics(metrics: Any) -> dict[str, Metric]:
     if isinstance(metrics, dict):
         for name, metric in metrics.items():
             if not isinstance(name, str) or not isinstance(metric, Metric):
-                raise GraphTypeError(
-                    f"The metrics are names with metrics, not {name!r} with {metric!r}.", user_location()
-                )
+                raise GraphTypeError(f"The metrics are names with metrics, not {name!r} with {metric!r}.")
         return dict(metrics)
     if isinstance(metrics, (set, list, tuple)):
         return {str(name): get_metric_fn(name) for name in metrics}
-    raise GraphTypeError(f"The metrics must be a dict, a set, a list or None, not {metrics!r}.", user_location())
+    raise GraphTypeError(f"The metrics must be a dict, a set, a list or None, not {metrics!r}.")

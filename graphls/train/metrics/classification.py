@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from graphls.ir.errors import GraphTypeError, GraphValueError
-from graphls.source import user_location
 from graphls.train.metrics.metric import Array, Metric, is_one_hot
 
 _KINDS = ("classification", "multilabel")
@@ -23,7 +22,7 @@ class EvaluationBase(Metric):
     def __init__(self, eval_type: str = "classification") -> None:
         super().__init__()
         if eval_type not in _KINDS:
-            raise GraphTypeError(f"The 'eval_type' must be in {_KINDS}, but got {eval_type!r}.", user_location())
+            raise GraphTypeError(f"The 'eval_type' must be in {_KINDS}, but got {eval_type!r}.")
         self._type = eval_type
         self._class_num = 0
 
@@ -43,7 +42,6 @@ class EvaluationBase(Metric):
             raise GraphValueError(
                 f"Class number not match, last input predicted data contain {self._class_num} classes, "
                 f"but current predicted data contain {count} classes.",
-                user_location(),
             )
         self._class_num = count
 
@@ -57,7 +55,6 @@ class EvaluationBase(Metric):
         if labels.size and (labels.max() >= count or labels.min() < 0):
             raise GraphValueError(
                 f"The labels reach from {labels.min()} to {labels.max()}, but the predictions have {count} classes.",
-                user_location(),
             )
         identity = np.eye(count)
         return identity[predicted.argmax(axis=1).reshape(-1)], identity[labels.astype(np.int64).reshape(-1)]
@@ -68,13 +65,11 @@ def _check_classes(predicted: Array, labels: Array) -> None:
         raise GraphValueError(
             f"Classification case, dims of y_pred equal dims of y add 1, but got y_pred: {predicted.ndim} dims and "
             f"y: {labels.ndim} dims.",
-            user_location(),
         )
     if labels.shape != (predicted.shape[0], *predicted.shape[2:]):
         raise GraphValueError(
             f"Classification case, y_pred shape and y shape can not match. y_pred: {predicted.shape}, "
             f"y: {labels.shape}.",
-            user_location(),
         )
 
 
@@ -83,7 +78,6 @@ def _check_labels(predicted: Array, labels: Array) -> None:
         raise GraphValueError(
             f"For multilabel case, the shapes of y_pred and y are the same, (N, C, ...), but got {predicted.shape} "
             f"and {labels.shape}.",
-            user_location(),
         )
     if not (np.isin(predicted, (0, 1)).all() and np.isin(labels, (0, 1)).all()):
-        raise GraphValueError("For multilabel case, input value must be 1 or 0.", user_location())
+        raise GraphValueError("For multilabel case, input value must be 1 or 0.")

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from graphls.ir.errors import GraphTypeError, GraphValueError
-from graphls.source import user_location
 from graphls.train.metrics.metric import Array, Metric, rearrange_inputs
 
 NO_NORM, TARGET, PREDICTION, ALL_NORM = "no_norm", "target", "prediction", "all"
@@ -25,15 +24,13 @@ class ConfusionMatrix(Metric):
     def __init__(self, num_classes: int, normalize: str = NO_NORM, threshold: float = 0.5) -> None:
         super().__init__()
         if type(num_classes) is not int or num_classes < 1:
-            raise GraphTypeError(f"The 'num_classes' must be an int of 1 or more, not {num_classes!r}.",
-                                 user_location())  # fmt: skip
+            raise GraphTypeError(f"The 'num_classes' must be an int of 1 or more, not {num_classes!r}.")  # fmt: skip
         if normalize not in (NO_NORM, *_AXES):
             raise GraphValueError(
                 f"The 'normalize' must be 'no_norm', 'target', 'prediction' or 'all', not {normalize!r}.",
-                user_location(),
             )
         if isinstance(threshold, bool) or not isinstance(threshold, float):
-            raise GraphTypeError(f"The 'threshold' must be float, not {threshold!r}.", user_location())
+            raise GraphTypeError(f"The 'threshold' must be float, not {threshold!r}.")
         self.num_classes, self.normalize, self.threshold = num_classes, normalize, threshold
         self.clear()
 
@@ -52,11 +49,10 @@ class ConfusionMatrix(Metric):
         if predicted.shape != labels.shape:
             raise GraphValueError(
                 f"The shapes of predictions and classes do not fit: {predicted.shape} and {labels.shape}.",
-                user_location(),
             )
         classes = [a.reshape(-1).astype(np.int64) for a in (labels, predicted)]
         if any(a.size and (a.min() < 0 or a.max() >= self.num_classes) for a in classes):
-            raise GraphValueError(f"A class is not below the 'num_classes', {self.num_classes}.", user_location())
+            raise GraphValueError(f"A class is not below the 'num_classes', {self.num_classes}.")
         np.add.at(self.confusion_matrix, tuple(classes), 1)
         self._is_update = True
 

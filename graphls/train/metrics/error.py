@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from graphls.ir.errors import GraphTypeError, GraphValueError
-from graphls.source import user_location
 from graphls.train.metrics.metric import Array, Metric, rearrange_inputs
 
 
@@ -38,7 +37,6 @@ class _Error(_Mean):
             raise GraphValueError(
                 f"{type(self).__name__} takes two arrays of as many elements, not {predicted.shape} and "
                 f"{labels.shape}.",
-                user_location(),
             )
         difference = labels.reshape(predicted.shape).astype(np.float64) - predicted
         self._sum += float(self._error(difference).sum())
@@ -75,7 +73,7 @@ class Loss(_Mean):
         """Take in a loss without axes, or a row of them."""
         (loss,) = self._arrays(inputs)
         if loss.ndim > 1 or not loss.size:
-            raise GraphValueError(f"The dimension of loss must be 1, but got {loss.shape}.", user_location())
+            raise GraphValueError(f"The dimension of loss must be 1, but got {loss.shape}.")
         self._sum += float(loss.mean())
         self._samples_num += 1
 
@@ -90,7 +88,7 @@ class Perplexity(_Mean):
 
     def __init__(self, ignore_label: int | None = None) -> None:
         if ignore_label is not None and type(ignore_label) is not int:
-            raise GraphTypeError(f"The 'ignore_label' must be int or None, not {ignore_label!r}.", user_location())
+            raise GraphTypeError(f"The 'ignore_label' must be int or None, not {ignore_label!r}.")
         super().__init__()
         self.ignore_label = ignore_label
 
@@ -101,13 +99,12 @@ class Perplexity(_Mean):
         if predicted.ndim < 1 or labels.shape != predicted.shape[:-1]:
             raise GraphValueError(
                 f"Perplexity takes probabilities (..., C) and labels (...), not {predicted.shape} and {labels.shape}.",
-                user_location(),
             )
         labels, predicted = labels.reshape(-1).astype(np.int64), predicted.reshape(-1, predicted.shape[-1])
         kept = np.ones(labels.shape, bool) if self.ignore_label is None else labels != self.ignore_label
         wrong = kept & ((labels < 0) | (labels >= predicted.shape[1]))
         if wrong.any():
-            raise GraphValueError(f"The label {labels[wrong][0]} is not below {predicted.shape[1]}.", user_location())
+            raise GraphValueError(f"The label {labels[wrong][0]} is not below {predicted.shape[1]}.")
         self._sum -= float(np.log(np.maximum(1e-10, predicted[kept, labels[kept]])).sum())
         self._samples_num += int(kept.sum())
 
@@ -120,9 +117,9 @@ class Dice(_Mean):
 
     def __init__(self, smooth: float = 1e-5) -> None:
         if isinstance(smooth, bool) or not isinstance(smooth, float):
-            raise GraphTypeError(f"For 'Dice', the argument 'smooth' must be float, not {smooth!r}.", user_location())
+            raise GraphTypeError(f"For 'Dice', the argument 'smooth' must be float, not {smooth!r}.")
         if not smooth > 0:
-            raise GraphValueError(f"For 'Dice', the argument 'smooth' must be above 0, not {smooth}.", user_location())
+            raise GraphValueError(f"For 'Dice', the argument 'smooth' must be above 0, not {smooth}.")
         super().__init__()
         self.smooth = smooth
 
@@ -131,7 +128,7 @@ class Dice(_Mean):
         """Take in two arrays of the same shape, the samples along the first axis."""
         x, y = self._arrays(inputs)
         if x.shape != y.shape or not x.ndim:
-            raise GraphValueError(f"Dice takes two arrays of one shape, not {x.shape} and {y.shape}.", user_location())
+            raise GraphValueError(f"Dice takes two arrays of one shape, not {x.shape} and {y.shape}.")
         a, b = x.reshape(-1).astype(np.float64), y.reshape(-1).astype(np.float64)
         self._sum += float(2 * (a @ b) / (a @ a + b @ b + self.smooth))
         self._samples_num += x.shape[0]

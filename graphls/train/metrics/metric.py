@@ -10,7 +10,6 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 
 from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
-from graphls.source import user_location
 from graphls.tensor import Tensor
 
 Array = np.ndarray[Any, Any]
@@ -38,7 +37,7 @@ class Metric(ABC):
         """Take these outputs of the evaluation network, such as [0, 2]; returns the metric."""
         if not isinstance(indexes, list) or not all(type(i) is int for i in indexes):
             message = "For 'set_indexes', the argument 'indexes' should be a list and all its elements should be int, "
-            raise GraphValueError(f"{message}but got {indexes!r}.", user_location())
+            raise GraphValueError(f"{message}but got {indexes!r}.")
         self._indexes = indexes
         return self
 
@@ -66,7 +65,6 @@ class Metric(ABC):
             raise GraphValueError(
                 f"For '{type(self).__name__}.update', it needs {len(self.inputs)} inputs "
                 f"({', '.join(self.inputs)}), but got {len(inputs)}.",
-                user_location(),
             )
         return [as_array(x) for x in inputs]
 
@@ -76,7 +74,6 @@ class Metric(ABC):
             raise GraphRuntimeError(
                 f"The '{name}' can not be calculated, because the number of samples is 0; call update before eval, "
                 "with inputs that are not empty.",
-                user_location(),
             )
 
 
@@ -97,7 +94,7 @@ def as_array(x: Any) -> Array:
         return x.asnumpy()
     if isinstance(x, (list, np.ndarray)):
         return np.asarray(x)
-    raise GraphTypeError(f"A metric takes tensors, lists and arrays, not {type(x).__name__}.", user_location())
+    raise GraphTypeError(f"A metric takes tensors, lists and arrays, not {type(x).__name__}.")
 
 
 def is_one_hot(x: Array) -> bool:

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from graphls.ir.errors import GraphTypeError, GraphValueError
-from graphls.source import user_location
 from graphls.train.metrics.classification import EvaluationBase
 from graphls.train.metrics.metric import Array, rearrange_inputs
 
@@ -40,7 +39,7 @@ class Retrieval(EvaluationBase):
         """One number for each class (for each sample, of several labels), or their mean with `average`."""
         self._check_some(self._class_num)
         if not isinstance(average, bool):
-            raise GraphTypeError(f"The argument 'average' must be bool, but got {average!r}.", user_location())
+            raise GraphTypeError(f"The argument 'average' must be bool, but got {average!r}.")
         scores = self._scores(*self._counts)
         return scores.mean() if average else scores
 
@@ -70,9 +69,9 @@ class Fbeta(Retrieval):
 
     def __init__(self, beta: float) -> None:
         if isinstance(beta, bool) or not isinstance(beta, (int, float)):
-            raise GraphTypeError(f"For 'Fbeta', the argument 'beta' must be a number, not {beta!r}.", user_location())
+            raise GraphTypeError(f"For 'Fbeta', the argument 'beta' must be a number, not {beta!r}.")
         if not beta > 0:
-            raise GraphValueError(f"For 'Fbeta', the argument 'beta' must be above 0, not {beta}.", user_location())
+            raise GraphValueError(f"For 'Fbeta', the argument 'beta' must be above 0, not {beta}.")
         super().__init__()
         self.beta = beta
 

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
-from graphls.source import user_location
 from graphls.train.metrics.metric import Array, Metric, rearrange_inputs
 
 
@@ -22,7 +21,7 @@ class ROC(Metric):
         super().__init__()
         for name, value in (("class_num", class_num), ("pos_label", pos_label)):
             if value is not None and type(value) is not int:
-                raise GraphTypeError(f"For 'ROC', the argument {name!r} must be int, not {value!r}.", user_location())
+                raise GraphTypeError(f"For 'ROC', the argument {name!r} must be int, not {value!r}.")
         self.class_num, self.pos_label = class_num, pos_label
         self.clear()
 
@@ -36,18 +35,14 @@ class ROC(Metric):
         scores, labels = self._arrays(inputs)
         several = self.class_num not in (None, 1)
         if several and self.pos_label is not None:
-            raise GraphValueError("For 'ROC', 'pos_label' must be None when there are several classes.",
-                                  user_location())  # fmt: skip
+            raise GraphValueError("For 'ROC', 'pos_label' must be None when there are several classes.")  # fmt: skip
         if several and (scores.ndim < 2 or scores.shape[1] != self.class_num):
             raise GraphValueError(
                 f"For 'ROC' of {self.class_num} classes, scores are (N, {self.class_num}, ...), not {scores.shape}.",
-                user_location(),
             )
         columns = np.moveaxis(scores, 1, -1) if several else scores[..., None]
         if columns.shape[:-1] != labels.shape:
-            raise GraphValueError(
-                f"For 'ROC', scores {scores.shape} and labels {labels.shape} do not fit.", user_location()
-            )
+            raise GraphValueError(f"For 'ROC', scores {scores.shape} and labels {labels.shape} do not fit.")
         self._scores.append(columns.reshape(-1, columns.shape[-1]))
         self._labels.append(labels.reshape(-1))
 
@@ -57,7 +52,7 @@ class ROC(Metric):
         Raises GraphRuntimeError without samples, and GraphValueError where a class has all samples or none.
         """
         if not self._labels:
-            raise GraphRuntimeError("The 'ROC' must be updated before it is evaluated.", user_location())
+            raise GraphRuntimeError("The 'ROC' must be updated before it is evaluated.")
         scores, labels = np.concatenate(self._scores), np.concatenate(self._labels)
         if self.class_num in (None, 1):
             return _curve(scores[:, 0], labels == (1 if self.pos_label is None else self.pos_label))
@@ -74,7 +69,7 @@ def _curve(scores: Array, positive: Array) -> tuple[Array, Array, Array]:
     thresholds = np.append(scores[0] + 1, scores[last])
     for counts, what in ((wrong, "negative"), (right, "positive")):
         if counts[-1] <= 0:
-            raise GraphValueError(f"No {what} samples in true value, so the curve has no meaning.", user_location())
+            raise GraphValueError(f"No {what} samples in true value, so the curve has no meaning.")
     return wrong / wrong[-1], right / right[-1], thresholds
 
 
@@ -85,11 +80,10 @@ def auc(x: Any, y: Any, reorder: bool = False) -> Any:
     GraphValueError for rows of different lengths, and for an x that does neither.
     """
     if not all(isinstance(a, (np.ndarray, list)) for a in (x, y)):
-        raise GraphTypeError("auc takes arrays or lists.", user_location())
+        raise GraphTypeError("auc takes arrays or lists.")
     x, y = np.asarray(x), np.asarray(y)
     if x.ndim != 1 or x.shape != y.shape or x.size < 2:
-        raise GraphValueError(f"auc takes two rows of two or more numbers, not {x.shape} and {y.shape}.",
-                              user_location())  # fmt: skip
+        raise GraphValueError(f"auc takes two rows of two or more numbers, not {x.shape} and {y.shape}.")  # fmt: skip
     if reorder:
         order = np.lexsort((y, x))
         x, y = x[order], y[order]
@@ -97,7 +91,6 @@ def auc(x: Any, y: Any, reorder: bool = False) -> Any:
     if (steps < 0).any() and (steps > 0).any():
         raise GraphValueError(
             "Reordering is not turned on, and the x array is neither rising nor falling; sort it, or use reorder=True.",
-            user_location(),
         )
     area = np.sum(steps * (y[1:] + y[:-1]) / 2)
     return -area if (steps < 0).any() else area

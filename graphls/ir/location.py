@@ -1,0 +1,74 @@
+"""The line of the user's file that is running."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from functools import lru_cache
+from types import CodeType
+from typing import Any
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_CALLERS = ("contextlib.py", "functools.py", "threading.py", "graphls", "graphls.exe")
+"""Files that only call others, the command's script among them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """A line of a user's file."""
+
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+def user_location() -> Location | None:
+    """The innermost line on the stack that is not graphls's own; None where there is none."""
+    frame: Any = sys._getframe(1)
+    while frame is not None:
+        if not _is_own_frame(frame):
+            return _location(frame.f_code.co_filename, frame.f_lineno)
+        frame = frame.f_back
+    return None
+
+
+def location_of(code: CodeType) -> Location:
+    """The line on which a function begins."""
+    return _location(code.co_filename, code.co_firstlineno)
+
+
+def line_of(error: BaseException) -> Location | None:
+    """The user's innermost line that an error went through; None where there is none."""
+    traceback, found = error.__traceback__, None
+    while traceback is not None:
+        found = found if _is_own_frame(traceback.tb_frame) else traceback
+        traceback = traceback.tb_next
+    return None if found is None else _location(found.tb_frame.f_code.co_filename, found.tb_lineno)
+
+
+@lru_cache(maxsize=4096)
+def is_own(file: str) -> bool:
+    """Whether a file is graphls's own, or one that only calls others."""
+    return (
+        file.startswith((_PACKAGE, "<frozen"))
+        or os.path.basename(file) in _CALLERS
+        or os.path.basename(os.path.dirname(file)) in ("importlib", "multiprocessing")
+    )
+
+
+def _is_own_frame(frame: Any) -> bool:
+    file = frame.f_code.co_filename
+    made = file == "<string>" and str(frame.f_globals.get("__name__")).startswith("graphls.")  # by a dataclass
+    return made or is_own(file)
+
+
+@lru_cache(maxsize=65536)
+def _location(file: str, line: int) -> Location:
+    try:
+        folder = os.getcwd() + os.sep
+    except FileNotFoundError:  # somebody has deleted it
+        return Location(file, line)
+    return Location(file.removeprefix(folder), line)
