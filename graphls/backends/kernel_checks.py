@@ -13,43 +13,85 @@ from graphls.backends.onnx import ELEMENT_TYPES, IR_VERSION, OPSET
 from graphls.ir.types import DType, as_dtype
 
 Array = np.ndarray[Any, Any]
+Run = Callable[..., Array]
+"""`run(operator, *inputs, **attributes)` gives the last output of one operator."""
 
 _LANES = 64
 """How often a number is repeated, so that the vector unit computes it, whose kernels are the ones that go wrong."""
 
+_LARGE = 1 << 60
+"""float64, by way of which a GPU compares int64, has neither this number and one nor this number less one."""
+
 
 @cache
-def is_right(operator: str, dtype: DType) -> bool:
-    """Whether the CPU's kernel of an operator gives what NumPy gives, at the numbers that are known to need care."""
-    function, places = _PLACES[operator]
-    tiny = np.finfo(dtype.numpy).tiny / 1024
-    x = np.repeat(np.array([*places, tiny, -tiny], dtype.numpy), _LANES)
-    with np.errstate(all="ignore"):
-        expected = function(x)
-    return _agree(_run(operator, x), expected)
+def is_right(operator: str, dtype: DType, provider: str = "CPUExecutionProvider") -> bool:
+    """Whether a provider's kernel of an operator gives what NumPy gives, at the numbers that are known to need care."""
+    return _CHECKS[operator](dtype, lambda kind, *inputs, **attributes: _run(provider, kind, *inputs, **attributes))
 
 
-_PLACES: dict[str, tuple[Callable[[Array], Array], tuple[float, ...]]] = {
-    "Ceil": (np.ceil, (-0.5, -0.0, 0.5)),
-    "Exp": (np.exp, (-np.inf, 1.0)),
-    "Floor": (np.floor, (-0.0, 0.5)),
-    "Log": (np.log, (1.5, np.inf)),
-    "Sqrt": (np.sqrt, (np.inf, -0.0, 1.5)),
+def _elementwise(operator: str, function: Callable[[Array], Array], *places: float) -> Callable[[DType, Run], bool]:
+    """A check at these places and at numbers that are denormal."""
+
+    def check(dtype: DType, run: Run) -> bool:
+        tiny = np.finfo(dtype.numpy).tiny / 1024
+        x = np.repeat(np.array([*places, tiny, -tiny], dtype.numpy), _LANES)
+        with np.errstate(all="ignore"):
+            expected = function(x)
+        return _agree(run(operator, x), expected)
+
+    return check
+
+
+def _logistic(x: Array) -> Array:
+    return np.asarray(1 / (1 + np.exp(-x.astype(np.float64))), x.dtype)
+
+
+def _reduction(operator: str, sign: int) -> Callable[[DType, Run], bool]:
+    """A check of the worst infinities, or of integers that float64 does not tell apart."""
+
+    def check(dtype: DType, run: Run) -> bool:
+        x = sign * (np.array([-np.inf, -np.inf]) if dtype.is_float else np.array([_LARGE - 1, _LARGE - 2]))
+        return bool(run(operator, x.astype(dtype.numpy), keepdims=0) == x[0].astype(dtype.numpy))
+
+    return check
+
+
+def _order(dtype: DType, run: Run) -> bool:
+    """A check of TopK: infinities have positions as other numbers have."""
+    x = np.array([np.inf, 1, -np.inf, np.inf, 2], dtype.numpy)
+    return bool(np.array_equal(run("TopK", x, np.array([5]), largest=0, outputs=2), [2, 1, 4, 0, 3]))
+
+
+_CHECKS: dict[str, Callable[[DType, Run], bool]] = {
+    "Ceil": _elementwise("Ceil", np.ceil, -0.5, -0.0, 0.5),
+    "Exp": _elementwise("Exp", np.exp, -np.inf, 1.0),
+    "Floor": _elementwise("Floor", np.floor, -0.0, 0.5),
+    "Log": _elementwise("Log", np.log, 1.5, np.inf),
+    "ReduceMax": _reduction("ReduceMax", 1),
+    "ReduceMin": _reduction("ReduceMin", -1),
+    "Sigmoid": _elementwise("Sigmoid", _logistic, -17.0, -15.3, 2.0),
+    "Sign": _elementwise("Sign", np.sign, np.nan, 2.0),
+    "Sqrt": _elementwise("Sqrt", np.sqrt, np.inf, -0.0, 1.5),
+    "TopK": _order,
 }
 
 
-def _run(operator: str, x: Array) -> Array:
+def _run(provider: str, operator: str, *inputs: Array, outputs: int = 1, **attributes: Any) -> Array:
     import onnxruntime
 
-    kind = ELEMENT_TYPES[as_dtype(x.dtype)]
-    names = [helper.make_tensor_value_info(name, kind, x.shape) for name in "xy"]
-    graph = helper.make_graph([helper.make_node(operator, ["x"], ["y"])], operator, names[:1], names[1:])
+    names = [f"x{i}" for i in range(len(inputs))]
+    kinds = [ELEMENT_TYPES[as_dtype(array.dtype)] for array in inputs]
+    given = [helper.make_tensor_value_info(n, k, a.shape) for n, k, a in zip(names, kinds, inputs, strict=True)]
+    results = [f"y{i}" for i in range(outputs)]
+    last = helper.make_empty_tensor_value_info(results[-1])
+    graph = helper.make_graph([helper.make_node(operator, names, results, **attributes)], operator, given, [last])
     opsets = [helper.make_opsetid("", OPSET)]
     model = helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
-    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    return np.asarray(session.run(None, {"x": x})[0])
+    options.log_severity_level = 4
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=[provider])
+    return np.asarray(session.run(None, dict(zip(names, inputs, strict=True)))[0])
 
 
 def _agree(found: Array, expected: Array) -> bool:

@@ -101,7 +101,7 @@ def _condition(e: Lowering, test: Graph, names: Sequence[str]) -> str:
 def _widen(e: Lowering, regions: Sequence[Graph]) -> None:
     """Make the float32 twins of captured 16-bit floats once and not each time."""
     for value in (v for region in regions for v in captures(region)):
-        if value.type.dtype.is_half and not e.native_half:
+        if e.computed(value.type) != value.type and value.type.dtype.is_half:
             e.form(value, float32)
 
 

@@ -172,11 +172,24 @@ class Lowering:
 
     def yielded(self, name: str, kind: Type, taken: set[str]) -> str:
         """Make a tensor an output of the current graph, or a copy of it where it is one of `taken` or from outside."""
-        if name in taken or name not in self._made_here():
+        if name in taken or name not in self._made_here() or self._is_read_on_the_host(name, kind):
             name = self.Identity(name)
         taken.add(name)
         _describe(self.body.output.add(), name, kind)
         return name
+
+    def _is_read_on_the_host(self, name: str, kind: Type) -> bool:
+        """Whether an operator of a GPU may read a tensor in host memory, as conditions and indices are.
+
+        ONNX Runtime (1.31.1) writes an output into the buffer that is bound for it, in the memory of the GPU, and an If
+        that has it as its condition ends the process; so such an output of a graph or a body is a copy.
+        """
+        return self.native_half and kind.dtype.kind in ("bool", "int") and name in self._read_here()
+
+    def _read_here(self) -> set[str]:
+        if self.__dict__.get("_read_for") is not self.body:
+            self._read_for, self._names_read = self.body, set(_read(self.body))
+        return self._names_read
 
     def _made_here(self) -> set[str]:
         if self.__dict__.get("_made_for") is not self.body:
@@ -237,7 +250,7 @@ class Lowering:
     def computed(self, kind: Type) -> Type:
         """The type in which a value takes part in computation: narrow integers have hardly any kernels."""
         if kind.dtype.is_half:
-            return kind if self.native_half else kind.with_dtype(float32)
+            return kind if self.native_half and kind.dtype is float16 else kind.with_dtype(float32)
         return kind.with_dtype(COMPUTED.get(kind.dtype, kind.dtype))
 
     def keep(self, value: Value, dtype: DType, name: str, rounds: bool) -> None:
@@ -428,6 +441,16 @@ def _evaluated(node: Node) -> list[Any]:
 def exchanged(kind: Type) -> Type:
     """The type in which a value enters or leaves a model."""
     return kind.with_dtype(EXCHANGED.get(kind.dtype, kind.dtype))
+
+
+def _read(graph: GraphProto) -> Iterator[str]:
+    """The names that the operators of a graph read, those of their branches and bodies included."""
+    for node in graph.node:
+        yield from node.input
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                yield from _read(attribute.g)
+                yield from (info.name for info in attribute.g.output)
 
 
 def _describe(info: Any, name: str, kind: Type) -> None:

@@ -27,7 +27,10 @@ from graphls.dataset.readers_mindrecord import MindRecordFile
 from graphls.ir.errors import GraphRuntimeError, GraphTypeError
 from graphls.source import user_location
 
-__all__ = ["FileWriter"]
+__all__ = ["FAILED", "SUCCESS", "FileWriter"]
+
+SUCCESS, FAILED = 0, 1
+"""What older scripts compare with; methods that fail raise."""
 
 
 class FileWriter:

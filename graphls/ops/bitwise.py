@@ -10,7 +10,7 @@ import numpy as np
 from graphls import dispatch
 from graphls.ir.errors import GraphTypeError
 from graphls.ir.types import bool_, float64, int64, uint8
-from graphls.ops.elementwise import addn, cast, floor_div, mul, pow, sub
+from graphls.ops.elementwise import addn, cast, floor_div, mul, pow, round, sub
 from graphls.ops.logic import greater_equal, less, logical_and, logical_not, logical_or, logical_xor, where
 from graphls.ops.operands import apply, operand_of, tensor_of
 from graphls.source import user_location
@@ -95,5 +95,5 @@ def _require_integers(name: str, x: Tensor) -> None:
 
 
 def _power_of_two(x: Tensor) -> Tensor:
-    """2 ** x, of which float64 holds each one exactly."""
-    return cast(pow(2.0, cast(x, float64)), int64)
+    """2 ** x, of which float64 holds each one exactly; a GPU's power may be a little less."""
+    return cast(round(pow(2.0, cast(x, float64))), int64)

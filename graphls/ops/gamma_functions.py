@@ -22,6 +22,9 @@ __all__ = ["digamma", "lgamma", "mvlgamma", "polygamma"]
 BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510)
 """Bernoulli's numbers of the orders 2, 4, 6, ..."""
 
+STIRLING = [b / (2 * k * (2 * k - 1)) for k, b in enumerate(BERNOULLI, start=1)]
+"""The coefficients of Stirling's series, of 1 / x, 1 / x ** 3, ..."""
+
 _SHIFT = 12
 """How far an argument is moved up before the asymptotic series, which are Abramowitz and Stegun's 6.1.40 and 6.4.11."""
 
@@ -76,7 +79,7 @@ def _log_gamma(x: Tensor) -> Tensor:
     at = where(is_low, sub(1.0, x), x)
     far = add(at, float(_SHIFT))
     series = mul(sub(far, 0.5), sub(log(far), 1.0)) + (math.log(2 * math.pi) - 1) / 2
-    corrections = _powers(far, 1, [b / (2 * k * (2 * k - 1)) for k, b in enumerate(BERNOULLI, start=1)])
+    corrections = inverse_powers(far, 1, STIRLING)
     high = sub(add(series, corrections), _total([log(add(at, float(k))) for k in range(_SHIFT)]))
     sine = abs(sin(_angle(where(is_low, x, 0.5))))
     result = where(is_low, sub(math.log(math.pi), add(log(sine), high)), high)
@@ -88,7 +91,7 @@ def _angle(x: Tensor) -> Tensor:
     return mul(where(greater_equal(abs(x), 0.5), sub(x, round(x)), x), math.pi)
 
 
-def _powers(x: Tensor, first: int, coefficients: list[float]) -> Tensor:
+def inverse_powers(x: Tensor, first: int, coefficients: list[float]) -> Tensor:
     """The sum of coefficients / x ** (first + 2 i)."""
     inverse = reciprocal(x)
     square, result = mul(inverse, inverse), mul(inverse, 0.0)
@@ -103,7 +106,7 @@ def _polygamma(n: int, x: Tensor) -> Tensor:
     is_low = less(x, 0.5)
     at = where(is_low, sub(1.0, x), x)
     sign, factorial = (-1) ** (n + 1), math.factorial(n)
-    near = _total([_powers(add(at, float(k)), n + 1, [factorial]) for k in range(_SHIFT)])
+    near = _total([inverse_powers(add(at, float(k)), n + 1, [factorial]) for k in range(_SHIFT)])
     high = mul(add(_asymptotic(n, add(at, float(_SHIFT))), near), float(sign))
     angle = _angle(where(greater_equal(x, 0.5), 0.25, x))
     reflected = mul(_derivative_of_cotangent(n, div(cos(angle), sin(angle))), math.pi ** (n + 1))
@@ -115,9 +118,9 @@ def _polygamma(n: int, x: Tensor) -> Tensor:
 
 def _asymptotic(n: int, x: Tensor) -> Tensor:
     """(-1) ** (n + 1) times the polygamma function far out."""
-    leading = mul(log(x), -1.0) if n == 0 else _powers(x, n, [math.factorial(n - 1)])
+    leading = mul(log(x), -1.0) if n == 0 else inverse_powers(x, n, [math.factorial(n - 1)])
     corrections = [b * math.factorial(2 * k + n - 1) / math.factorial(2 * k) for k, b in enumerate(BERNOULLI, start=1)]
-    return add(add(leading, _powers(x, n + 1, [math.factorial(n) / 2])), _powers(x, n + 2, corrections))
+    return add(add(leading, inverse_powers(x, n + 1, [math.factorial(n) / 2])), inverse_powers(x, n + 2, corrections))
 
 
 def _derivative_of_cotangent(n: int, cotangent: Tensor) -> Tensor:

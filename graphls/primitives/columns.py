@@ -13,13 +13,15 @@ import numpy as np
 from graphls.ir.types import float64
 from graphls.primitives.primitive import Array
 from graphls.primitives.shape import reshaped
-from graphls.primitives.windows import Geometry, Shape, attributes, windows
+from graphls.primitives.windows import Geometry, Shape, attributes, padded, windows
 
 
 def convolved(e: Any, x: str, w: str, shape: Shape, kernels: Shape, at: Geometry) -> str:
     """The convolution of images of a shape with kernels of a shape, in the dtype of the current node."""
     kernel = kernels[2:]
     if e.in_types[0].dtype is not float64:
+        if e.native_half and at.is_uneven():
+            x, at = _framed(e, x, shape, at), at.without_pads()
         return str(e.Conv(x, w, **attributes(kernel, at), group=at.groups))
     seen = columns(e, x, shape, _seen(shape, kernel, at), at.groups)
     rows = _kernel_rows(e, w, kernels, at.groups, (0, 3, 2, 1))
@@ -31,12 +33,33 @@ def transposed(e: Any, g: str, w: str, shape: Shape, kernels: Shape, at: Geometr
     kernel = kernels[2:]
     if e.in_types[0].dtype is not float64:
         left_over = [n % s for n, s in zip(at.room(shape, kernel), at.strides, strict=True)]
-        return str(e.ConvTranspose(g, w, output_padding=left_over, **attributes(kernel, at), group=at.groups))
+        options = {"output_padding": left_over, "group": at.groups}
+        if e.native_half and at.is_uneven():
+            wide = e.ConvTranspose(g, w, **attributes(kernel, at.without_pads()), **options)
+            return _within_frame(e, wide, shape, at)
+        return str(e.ConvTranspose(g, w, **attributes(kernel, at), **options))
     seen = columns(
         e, g, (shape[0], kernels[0], *at.counts(shape, kernel)), _seen_by(_seen(shape, kernel, at), shape), at.groups
     )
     rows = _kernel_rows(e, w, kernels, at.groups, (0, 3, 1, 2))
     return _as_images(e, e.MatMul(seen, rows), shape, at.groups)
+
+
+def _framed(e: Any, x: str, shape: Shape, at: Geometry) -> str:
+    """Images padded by a node of its own, for ONNX Runtime on CUDA.
+
+    Its kernels of convolutions with uneven padding write to a buffer of an earlier step (1.31.1). The Reshape keeps
+    the runtime from fusing the padding into them.
+    """
+    sizes = [n + sum(pads) for n, pads in zip(shape[2:], at.sides(), strict=True)]
+    return reshaped(e, padded(e, x, at), (*shape[:2], *sizes))
+
+
+def _within_frame(e: Any, x: str, shape: Shape, at: Geometry) -> str:
+    """What lies within the padding of images of a shape."""
+    starts = [before for before, _ in at.sides()]
+    stops = [start + n for start, n in zip(starts, shape[2:], strict=True)]
+    return str(e.Slice(x, e.ints(starts), e.ints(stops), e.ints(range(2, len(shape)))))
 
 
 def weight_gradient(e: Any, x: str, g: str, shape: Shape, kernels: Shape, at: Geometry) -> str:

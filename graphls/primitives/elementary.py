@@ -59,13 +59,18 @@ def exponential_minus_one(e: Any, x: str) -> str:
 def logistic(e: Any, x: str) -> str:
     """u / (1 + u) with u = exp(x), exact where it is tiny, as kernels that have 1 - something there are not.
 
-    Beyond the largest x that is looked at, the result is 1 in every dtype. In 16 bits the kernel itself is as exact.
+    Beyond the largest x that is looked at, the result is 1 in every dtype. In 16 bits the CPU's kernel is as exact.
     """
     dtype = e.in_types[0].dtype
     if dtype.is_half:
-        return str(e.Sigmoid(x))
+        return str(e.Sigmoid(x)) if e.is_right("Sigmoid") else _logistic_in_single(e, x)
     u = exponential(e, e.Min(x, e.scalar(40.0)))
     return str(e.Softsign(u) if dtype is float32 else e.Div(u, e.Add(u, e.scalar(1.0))))
+
+
+def _logistic_in_single(e: Any, x: str) -> str:
+    u = e.Exp(e.Min(e.cast(x, float32), e.const(40.0, float32)))
+    return str(e.cast(e.Softsign(u), e.in_types[0].dtype))
 
 
 def floor(e: Any, x: str) -> str:

@@ -148,8 +148,30 @@ class Min(Extreme):
 
 def _with_nans(e: Any, operator: str, x: str, axis: Axes, keepdims: bool) -> str:
     """An extreme that is nan where an element is, of which the CPU's kernels lose most."""
-    found = reduce(e, operator, x, axis, keepdims)
+    found = extreme_along(e, operator, x, axis, keepdims)
     if not e.in_types[0].dtype.is_float or not normalise_axes(axis, e.in_types[0].rank):
         return found
     is_nan = any_true(e, e.IsNaN(x), axis, keepdims)
     return str(e.Where(is_nan, e.scalar(np.nan), found))
+
+
+def extreme_along(e: Any, operator: str, x: str, axis: Axes, keepdims: bool) -> str:
+    """The extreme by the operator itself where its kernel is right.
+
+    A GPU's gives the finite number nearest to an infinity where all elements are that infinity, and compares int64 by
+    way of float64.
+    """
+    dtype, axes = e.in_types[0].dtype, normalise_axes(axis, e.in_types[0].rank)
+    if not axes or not (dtype.is_float or dtype is int64) or e.is_right(operator):
+        return reduce(e, operator, x, axis, keepdims)
+    if dtype is int64:
+        return _first_in_order(e, x, axes, operator == "ReduceMax", keepdims)
+    worst = e.scalar(-np.inf if operator == "ReduceMax" else np.inf)
+    is_better = any_true(e, e.Not(e.Equal(x, worst)), axis, keepdims)
+    return str(e.Where(is_better, reduce(e, operator, x, axis, keepdims), worst))
+
+
+def _first_in_order(e: Any, x: str, axes: tuple[int, ...], largest: bool, keepdims: bool) -> str:
+    for axis in axes:
+        x, _ = e.TopK(x, e.ints([1]), axis=axis, largest=int(largest), outputs=2)
+    return x if keepdims else str(e.Squeeze(x, e.ints(axes)))

@@ -10,7 +10,7 @@ import numpy as np
 from graphls.ir.build import Builder
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.graph import Value
-from graphls.ir.types import Type, bool_, float32, int32, int64, uint8
+from graphls.ir.types import Type, bool_, float32, float64, int32, int64, uint8
 from graphls.primitives.primitive import (
     Array,
     Primitive,
@@ -103,6 +103,8 @@ class TopK(Primitive):
             return e.TopK(x, e.ints([k]), **options)
         key, key_dtype = (e.cast(x, float32), float32) if dtype.is_half else (x, dtype)
         key = e.Where(e.IsNaN(key), e.const(np.inf, key_dtype), key)
+        if not e.kernel_is_right("TopK", key_dtype):
+            key = _finite(e, key)
         _, positions = e.TopK(key, e.ints([k]), **options)
         return e.GatherElements(x, positions, axis=axis), positions
 
@@ -115,3 +117,9 @@ def _falling(x: Array, axis: int) -> Array:
     """The order from the largest to the smallest, in which equal ones stay as they were."""
     from_behind = np.argsort(np.flip(x, axis), axis, kind="stable")
     return np.flip(x.shape[axis] - 1 - from_behind, axis)
+
+
+def _finite(e: Any, key: str) -> str:
+    """The same order without infinities, of which a GPU's kernel loses the positions; float64 has larger numbers."""
+    least, most = (e.const(sign * float(np.finfo(np.float64).max), float64) for sign in (-1, 1))
+    return str(e.Max(e.Min(e.cast(key, float64), most), least))

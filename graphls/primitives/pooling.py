@@ -19,7 +19,7 @@ from graphls.ir.types import Type, float32, float64, int64
 from graphls.primitives.columns import convolved, transposed
 from graphls.primitives.primitive import Array, Primitive, f32, require_float, sample
 from graphls.primitives.shape import reshaped
-from graphls.primitives.windows import Geometry, Shape, attributes, fold, require_windows, slices, windows
+from graphls.primitives.windows import Geometry, Shape, attributes, fold, padded, require_windows, slices, windows
 
 _CASES: tuple[tuple[Shape, Shape, dict[str, Any]], ...] = (
     ((2, 3, 4, 6), (2, 3, 2, 3), {"kernel": (2, 2), "strides": (2, 2)}),
@@ -144,10 +144,9 @@ class AvgPool(Primitive):
 
     def onnx(self, e: Any, x: str, kernel: Shape, count_include_pad: bool = False, **geometry: Any) -> Any:
         at = Geometry.over(kernel, **geometry)
-        even = at.pads[: len(kernel)] == at.pads[len(kernel) :]
         if e.in_types[0].dtype is float64:
             return _summed(e, x, kernel, at, count_include_pad)
-        if not even or (count_include_pad and any(at.pads)):
+        if at.is_uneven() or (count_include_pad and any(at.pads)):
             return _padded_first(e, x, kernel, at, count_include_pad)
         return e.AveragePool(x, **_pool_attributes(kernel, at), count_include_pad=int(count_include_pad))
 
@@ -171,9 +170,8 @@ def _pool_attributes(kernel: Shape, at: Geometry) -> dict[str, Any]:
 
 def _padded_first(e: Any, x: str, kernel: Shape, at: Geometry, count_include_pad: bool) -> str:
     """Zeros around first, because newer runtimes miscount padding that is counted or that is uneven."""
-    axes = len(kernel)
-    wide = e.Pad(x, e.ints([0, 0, *at.pads[:axes], 0, 0, *at.pads[axes:]]))
-    means = e.AveragePool(wide, **_pool_attributes(kernel, at._replace(pads=(0, 0) * axes)))
+    wide = padded(e, x, at)
+    means = e.AveragePool(wide, **_pool_attributes(kernel, at.without_pads()))
     share = prod(kernel) / _sizes(e.in_types[0].shape, kernel, at, count_include_pad)
     return str(e.Mul(means, e.const(share, e.in_types[0].dtype)))
 

@@ -10,8 +10,9 @@ import numpy as np
 from graphls.ir.build import Builder
 from graphls.ir.graph import Value
 from graphls.ir.types import Type, float32, int32, int64, uint8
+from graphls.primitives.extremes import extreme_along
 from graphls.primitives.primitive import Array, Primitive, f32, float_elements, normalise_axis, of, sample
-from graphls.primitives.reduction import reduce, reduced_shape, require_elements, require_numbers
+from graphls.primitives.reduction import reduced_shape, require_elements, require_numbers
 
 
 class Position(Primitive, abstract=True):
@@ -45,7 +46,7 @@ def _position(e: Any, operator: str, x: str, axis: int, keepdims: bool) -> str:
     """The runtime has no kernel for int64, but one for its extremes."""
     dtype, options = e.in_types[0].dtype, {"axis": axis, "keepdims": int(keepdims)}
     if dtype is int64:
-        extreme = reduce(e, operator.replace("Arg", "Reduce"), x, (axis,), True)
+        extreme = extreme_along(e, operator.replace("Arg", "Reduce"), x, (axis,), True)
         return str(e.ArgMax(e.cast(e.Equal(x, extreme), float32), **options))
     found = e.operator(operator, [x], options)
     if not dtype.is_float:

@@ -32,6 +32,14 @@ class Geometry(NamedTuple):
         ones = (1,) * len(kernel)
         return cls(strides or ones, pads or (0, 0) * len(kernel), dilations or ones, groups)
 
+    def is_uneven(self) -> bool:
+        """Whether an axis is padded more on one side than on the other."""
+        return any(before != after for before, after in self.sides())
+
+    def without_pads(self) -> Geometry:
+        """The same on images that are padded already."""
+        return self._replace(pads=(0,) * len(self.pads))
+
     def sides(self) -> list[tuple[int, int]]:
         """The padding before and after each axis."""
         axes = len(self.strides)
@@ -105,13 +113,18 @@ def _spans(place: Shape, counts: Shape, at: Geometry) -> list[tuple[int, int, in
 def slices(e: Any, x: str, kernel: Shape, counts: Shape, at: Geometry, fill: float = 0.0) -> list[str]:
     """For each place in the kernel, what it sees in all windows of the ONNX tensor x, along its axes from 2 on."""
     axes = len(kernel)
-    if any(at.pads):
-        x = e.Pad(x, e.ints((0, 0, *at.pads[:axes], 0, 0, *at.pads[axes:])), e.scalar(fill))
+    x = padded(e, x, at, fill)
     seen = []
     for place in np.ndindex(*kernel):
         starts, stops, steps = zip(*_spans(place, counts, at), strict=True)
         seen.append(str(e.Slice(x, e.ints(starts), e.ints(stops), e.ints(range(2, 2 + axes)), e.ints(steps))))
     return seen
+
+
+def padded(e: Any, x: str, at: Geometry, fill: float = 0.0) -> str:
+    """The ONNX tensor x with the padding of its images."""
+    axes = len(at.strides)
+    return str(e.Pad(x, e.ints((0, 0, *at.pads[:axes], 0, 0, *at.pads[axes:])), e.scalar(fill))) if any(at.pads) else x
 
 
 def attributes(kernel: Shape, at: Geometry) -> dict[str, Any]:

@@ -40,6 +40,10 @@ class Unjoinable(Exception):
     """Two objects that are no outputs of one cond; the text says why, with a place for a name."""
 
 
+class NotJoined(TraceError):
+    """The answers of one condition have results that no cond has; without a join each may be gone on with alone."""
+
+
 @dataclass(frozen=True)
 class Outcome:
     """What a branch or a loop of a function leads to: its result, and what variables and containers hold then.
@@ -71,7 +75,7 @@ def joined(tracer: Tracer, condition: Value, loc: Location | None, first: Ending
         else:
             template = join.pair(first.results, second.results)
     except Unjoinable as error:
-        raise TraceError(str(error).format(name=""), loc) from None
+        raise NotJoined(str(error).format(name=""), loc) from None
     written = list(dict.fromkeys((*first.states, *second.states)))
     states = [join.output(*(e.states.get(p) or tracer.current(p) for e in join.endings)) for p in written]
     outputs = join.emitted(condition)
@@ -129,7 +133,7 @@ class _Join:
         except Unjoinable as error:
             if is_own:
                 raise
-            unbound[key] = TraceError(str(error).format(name=f" {key!r}"), self.loc)
+            unbound[key] = NotJoined(str(error).format(name=f" {key!r}"), self.loc)
             return lambda _: UNBOUND
 
     def pair(self, a: Any, b: Any) -> Template:

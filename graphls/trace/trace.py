@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -20,6 +21,7 @@ from graphls.source import too_deep, user_location
 from graphls.tensor import Symbol, Tensor, is_tensor
 from graphls.trace.branches import explore
 from graphls.trace.frames import Frame
+from graphls.trace.joining import NotJoined
 from graphls.trace.results import check_results
 from graphls.trace.rewriting.functions import rewritten
 from graphls.trace.states import StateSymbol, copies
@@ -53,6 +55,11 @@ def trace(
         # An object of the user's has carried a value out of a branch that was joined at once. Run as it stands, once
         # for each answer, the code makes an object anew for each.
         return _traced(Tracer(name, rewrites=False), function, args, names)
+    except NotJoined as error:
+        # One answer gives a text or a cell and the other another one, which what follows may make tensors of.
+        with suppress(TraceError):
+            return _traced(Tracer(name, rewrites=False), function, args, names)
+        raise error
 
 
 def _traced(tracer: Tracer, function: Callable[..., Any], args: tuple[Any, ...], names: Sequence[str]) -> Traced:

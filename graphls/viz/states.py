@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from itertools import islice
+from typing import Any
+
+import numpy as np
 
 from graphls.ir.graph import Graph, Node, Value
+
+ROWS = 1024
+"""So many masks at once become bits that take a byte each; a multiple of 8."""
+FEW = 8
+"""So many writes of a mask are looked at one by one."""
 
 
 def reached(graph: Graph) -> dict[Node, int]:
@@ -61,23 +71,51 @@ def served(nodes: Iterable[Node], reached: Mapping[Node, int]) -> dict[Node, int
     works for the parameter. What several parameters share, such as a learning rate, is not there.
     """
     nodes = [node for node in nodes if reached[node]]
-    always: dict[int, int] = {}
-    for node in nodes:
-        for bit in _bits(reached[node]):
-            always[bit] = always.get(bit, -1) & reached[node]
-    found = {}
-    for node in nodes:
-        common = reached[node]
-        for bit in _bits(reached[node]):
-            common &= always[bit]
-            if not common:
-                break
-        if common:
-            found[node] = common.bit_length() - 1
-    return found
+    masks = list({reached[node] for node in nodes})
+    chosen = dict(zip(masks, _chosen(masks), strict=True))
+    return {node: write for node in nodes if (write := chosen[reached[node]]) is not None}
 
 
-def _bits(mask: int) -> Iterable[int]:
+def _chosen(masks: Sequence[int]) -> Iterator[int | None]:
+    """For each mask the last write that is in every mask which has a write of this one; None where there is no such.
+
+    That write is in more masks than others, or in as many as those that are in the same ones. So writes get numbers by
+    the masks that they are in, which makes the write in question the highest bit. In deep networks most masks are
+    long: that a write of theirs stands somewhere else is seen from the first few.
+    """
+    columns = _transposed(masks, max((mask.bit_length() for mask in masks), default=0))
+    order = sorted(range(len(columns)), key=lambda write: (columns[write].bit_count(), write))
+    columns = [columns[write] for write in order]
+
+    @cache
+    def within(top: int) -> int:
+        """The writes that are in no mask without `top`."""
+        return _as_number(np.packbits([not column & ~columns[top] for column in columns], bitorder="little"))
+
+    for mask in _transposed(columns, len(masks)):
+        top = mask.bit_length() - 1
+        is_chosen = not any(columns[write] & ~columns[top] for write in islice(_bits(mask), FEW))
+        if is_chosen and mask.bit_count() > FEW:
+            is_chosen = not mask & ~within(top)
+        yield order[top] if is_chosen else None
+
+
+def _transposed(rows: Sequence[int], width: int) -> list[int]:
+    """For each bit the rows that have it, as bits of a number."""
+    size = -(-width // 8)
+    parts: list[np.ndarray[Any, Any]] = [np.zeros((8 * size, 0), np.uint8)]
+    for start in range(0, len(rows), ROWS):
+        data = b"".join(row.to_bytes(size, "little") for row in rows[start : start + ROWS])
+        bits = np.unpackbits(np.frombuffer(data, np.uint8).reshape(-1, size), axis=1, bitorder="little")
+        parts.append(np.packbits(bits.T, axis=1, bitorder="little"))
+    return [_as_number(row) for row in np.concatenate(parts, axis=1)[:width]]
+
+
+def _as_number(row: np.ndarray[Any, Any]) -> int:
+    return int.from_bytes(row.tobytes(), "little")
+
+
+def _bits(mask: int) -> Iterator[int]:
     while mask:
         low = mask & -mask
         yield low.bit_length() - 1

@@ -14,6 +14,7 @@ import pytest
 import graphls
 from graphls import nn, ops
 from graphls.backends import ort
+from graphls.backends.onnx import lower
 
 F32 = np.float32
 X, Y = np.ones((2, 4), F32), np.zeros((2, 3), F32)
@@ -276,3 +277,17 @@ def test_a_copy_of_an_output_belongs_to_the_node_that_defines_it() -> None:
     copies = [node for node in lowered.model.graph.node if node.op_type == "Identity"]
     made = [lowered.origins.get(node.name) for node in copies]
     assert [node and node.output.name for node in made] == ["a", None]
+
+
+def test_a_condition_that_is_an_output_as_well_is_copied_for_a_gpu() -> None:
+    """ONNX Runtime 1.31.1 reads a condition that is bound to the memory of the GPU as if it lay in that of the host."""
+    step = graphls.compile(lambda x: (ops.cond(ops.sum(x) > 0, ops.sin, ops.cos, x), ops.sum(x) > 0), X)
+    for native_half in (False, True):
+        model = lower(step.graph, native_half=native_half).model
+        conditions = {node.input[0] for node in model.graph.node if node.op_type == "If"}
+        assert conditions and native_half != bool(conditions & {info.name for info in model.graph.output})
+        onnx.checker.check_model(model, full_check=True)
+
+
+def test_float32_products_on_a_gpu_keep_their_bits() -> None:
+    assert ort.OPTIONS["cuda"] == {"use_tf32": "0"}

@@ -343,7 +343,7 @@ def test_integers_and_maps_come_back() -> None:
 
 def test_scripts_write_through_mindspore(tmp_path: Path) -> None:
     code = (
-        "from mindspore.mindrecord import FileWriter, FileReader, ParamValueError\n"
+        "from mindspore.mindrecord import FAILED, SUCCESS, FileWriter, FileReader, MindPage, ParamValueError\n"
         "from mindspore.mindrecord.filewriter import FileWriter as Same\n"
         "from mindspore.mindrecord.common.exceptions import ParamTypeError\n"
         f"writer = FileWriter(file_name={str(tmp_path / 'a')!r}, shard_num=1)\n"

@@ -9,7 +9,6 @@ import pytest
 
 import graphls
 from graphls import Tensor, ops
-from tests.ops.agree import BACKENDS
 from tests.ops.slopes import assert_slopes
 
 Array = np.ndarray[Any, Any]
@@ -23,17 +22,13 @@ def of_rank(size: int, rank: int) -> Array:
 SINGULAR: dict[str, Array] = {
     "zeros of 1": np.zeros((1, 1)),
     "zeros of 2": np.zeros((2, 2)),
-    "zeros of 4": np.zeros((4, 4)),
     "rows of whole numbers": np.arange(1.0, 10.0).reshape(3, 3),
     "first column": np.array([[0.0, 1.0], [0.0, 2.0]]),
     "first pivot": np.diag([0.0, 2.0, 3.0]),
     "two pivots": np.diag([2.0, 0.0, 3.0, 0.0]),
-    "three pivots": np.diag([2.0, 0.0, 0.0, 0.0]),
-    "rank 1 of 2": of_rank(2, 1),
     "rank 2 of 3": of_rank(3, 2),
-    "rank 1 of 3": of_rank(3, 1),
-    "rank 3 of 5": of_rank(5, 3),
-    "rank 2 of 5": of_rank(5, 2),
+    "rank 3 of 4": of_rank(4, 3),
+    "rank 1 of 4": of_rank(4, 1),
     "batch": np.stack([np.zeros((3, 3)), np.eye(3)[[1, 0, 2]], of_rank(3, 3), of_rank(3, 2)]).reshape(2, 2, 3, 3),
 }
 
@@ -52,8 +47,7 @@ def gradient(x: Any) -> Any:
     return ops.grad(lambda x: ops.sum(ops.det(x)))(x)
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("dtype", "backend"), [(np.float32, "onnxruntime"), (np.float64, "numpy")])
 @pytest.mark.parametrize("name", SINGULAR)
 def test_the_gradient_of_a_determinant(name: str, dtype: Any, backend: str) -> None:
     x = SINGULAR[name].astype(dtype)

@@ -10,7 +10,7 @@ from scipy import special
 
 import graphls as gl
 from graphls import Tensor, nn, ops
-from graphls.ops.incomplete_functions import betainc
+from graphls.ops.incomplete_beta import betainc
 from tests.ops.agree import agree
 from tests.ops.slopes import assert_slopes
 
@@ -41,6 +41,9 @@ def test_large_parameters() -> None:
     x = a + np.array([0, 3e3, -2e4, 1e5])
     agree(ops.igamma, special.gammainc(a, x), a, x, atol=1e-8)
     agree(ops.igammac, special.gammaincc(a, x), a, x, atol=1e-8)
+    a, b = np.array([2e6, 1e9, 3.0, 1e30, 1e-6]), np.array([2e6, 1e7, 1e12, 2.0, 1e-6])
+    x = np.array([0.5001, 0.9901, 1e-12, 0.3, 0.3])
+    agree(betainc, special.betainc(a, b, x), a, b, x, atol=1e-8)
 
 
 def test_bounds() -> None:
@@ -61,6 +64,15 @@ def test_gradients_of_gamma(function: Any) -> None:
 
 def test_gradients_of_beta() -> None:
     assert_slopes(betainc, np.array([0.3, 2.0, 20.0]), np.array([2.5, 1.0, 15.0]), np.array([0.4, 0.1, 0.6]))
+
+
+def test_gradients_at_ends() -> None:
+    a, b = Tensor(np.array([0.5, 1, 2])), Tensor(np.array([2.0, 3, 4]))
+    slope = gl.grad(lambda x: ops.igamma(a, x).sum())(Tensor(np.zeros(3)))
+    np.testing.assert_allclose(slope.asnumpy(), [np.inf, 1, 0])
+    for end, first, second in ((0.0, a, b), (1.0, b, a)):
+        slope = gl.grad(lambda x, f=first, s=second: betainc(f, s, x).sum())(Tensor(np.full(3, end)))
+        np.testing.assert_allclose(slope.asnumpy(), [np.inf, 3, 0])
 
 
 def test_gradients_of_mindspore() -> None:

@@ -191,9 +191,23 @@ def matched(x: Any) -> Any:
     return x * y
 
 
+def other_objects(x: Any) -> Any:
+    kind = "up" if x > 0 else "down"
+    return {"up": x * x, "down": x * 5}[kind]
+
+
+def objects_of_branches(x: Any) -> Any:
+    if x > 1:
+        kind = "up"
+    else:
+        kind = "down" if x > 0 else "level"
+    return x if kind == "up" else {"down": -x, "level": x * 3}[kind]
+
+
 FORMS = [
     one_of_four, early_returns, early_return_from_within, one_sided, nothing_but_pass, several_names, expressions,
     logic, correlated, closures, lists, names_deleted, inner_functions, comprehensions, with_and_try, matched,
+    other_objects, objects_of_branches,
 ]  # fmt: skip
 
 

@@ -42,19 +42,6 @@ def another_type_each_time(x: Any, n: Any) -> Any:
     return x
 
 
-def other_objects(x: Any, n: Any) -> Any:
-    kind = "up" if x > 0 else "down"
-    return x if kind == "up" else -x
-
-
-def objects_of_branches(x: Any, n: Any) -> Any:
-    if x > 0:
-        kind = "up"
-    else:
-        kind = "down"
-    return x if kind == "up" else -x
-
-
 def types_of_branches(x: Any, n: Any) -> Any:
     if x > 0:
         y = x
@@ -152,8 +139,6 @@ FAULTS: list[tuple[Callable[..., Any], type[Exception], str]] = [
     (value_in_a_loop, UnboundLocalError, "'y' gets a value only in this loop, which may not run"),
     (another_type_in_a_loop, TypeError, r"must keep the type of 'total', i64\[\], and gives f32\[2\]"),
     (another_type_each_time, TypeError, r"must keep the type of 'x', f32\[\], and gives f32\[2\]"),
-    (other_objects, TypeError, "must give the same, not 'up' and 'down'"),
-    (objects_of_branches, TypeError, "must give 'kind' the same, not 'up' and 'down'"),
     (types_of_branches, TypeError, r"must give 'y' the same type, not f32\[\] and f32\[2\]"),
     (raising, TypeError, r"ValueError \(too large\) is raised only where this condition on a tensor is True"),
     (raising_in_a_try, TypeError, "ValueError is raised only where this condition on a tensor is True"),
