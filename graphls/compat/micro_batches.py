@@ -8,7 +8,14 @@ from graphls.ir.errors import GraphValueError
 from graphls.nn.cell import Cell
 from graphls.nn.checks import positive_int
 
-__all__ = ["MicroBatchInterleaved", "PipelineCell", "_BroadCastCell", "_MicroBatch", "_VirtualDatasetCell"]
+__all__ = [
+    "MicroBatchInterleaved",
+    "PipelineCell",
+    "VirtualDatasetCellTriple",
+    "_BroadCastCell",
+    "_MicroBatch",
+    "_VirtualDatasetCell",
+]
 
 
 class _MicroBatch(Cell):
@@ -67,6 +74,10 @@ class _VirtualDatasetCell(Cell):
 
     def construct(self, *inputs: Any) -> Any:
         return self._backbone(*inputs)
+
+
+class VirtualDatasetCellTriple(_VirtualDatasetCell):
+    """The network itself: one device takes the whole batch."""
 
 
 class _BroadCastCell(Cell):

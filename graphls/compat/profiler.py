@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from graphls.api import Compiled
-from graphls.ir.errors import GraphlsError
+from graphls.ir.errors import GraphlsError, GraphRuntimeError
+from graphls.ir.graph import walk
 from graphls.source import warn
 from graphls.train.callbacks.callback import Callback
 
@@ -71,8 +72,8 @@ class Profiler:
     """Writes where the time of every compiled step goes to `output_path`, one file for each, when it is analysed.
 
     `analyse` (and the end of a `with`) measures steps again, on zeros and on a copy of their state, as `step.profile`
-    does; nothing is recorded while the script runs, and nothing changes. Options of MindSpore change nothing. No method
-    raises: what cannot be measured or written is a warning.
+    does, but for those with a loop that inputs end; nothing is recorded while the script runs, and nothing changes.
+    Options of MindSpore change nothing. No method raises: what cannot be measured or written is a warning.
     """
 
     def __init__(self, output_path: str = "./data", start_profile: bool = True, **options: Any) -> None:
@@ -205,7 +206,10 @@ def _compiled_steps() -> list[Compiled]:
 
 
 def _measured(step: Compiled) -> str:
+    """What a step takes, on zeros; raises GraphRuntimeError for one with a loop, which may have no end on zeros."""
     from graphls.profile.measure import measure
 
+    if any(node.primitive.name == "while_loop" for node in walk(step.graph)):
+        raise GraphRuntimeError("It has a loop that inputs end; call `step.profile` with inputs that do.")
     inputs = [np.zeros(value.type.shape, value.type.dtype.numpy) for value in step.graph.inputs]
     return f"{step!r}{os.linesep}{measure(step, inputs, 5)}"

@@ -35,6 +35,7 @@ from mindspore.dataset.engine.iterators import _cleanup, _unset_iterator_cleanup
 from mindspore.nn.loss.loss import _Loss, LossBase
 from mindspore.nn.optim import AdamOffload
 from mindspore.nn.wrap.cell_wrapper import MicroBatchInterleaved, PipelineCell, _BroadCastCell, _VirtualDatasetCell
+from mindspore.nn.wrap.cell_wrapper import VirtualDatasetCellTriple
 from mindspore.nn.wrap.loss_scale import _grad_overflow, _grad_scale, tensor_grad_scale, tensor_grad_scale_row_tensor
 from mindspore.nn.optim.optimizer import Optimizer, opt_init_args_register
 from mindspore.ops import Primitive, PrimitiveWithCheck, PrimitiveWithInfer, prim_attr_register, constexpr, _primexpr

@@ -98,6 +98,9 @@ def test_parts_of_a_batch() -> None:
     wanted = float(net(x[:2], y[:2])) + float(net(x[2:], y[2:]))
     for cell in (cells.PipelineCell(net, 2), cells.MicroBatchInterleaved(net, 2), cells.MicroBatchInterleaved(net)):
         assert float(cell(x, y)) == pytest.approx(wanted)
+    assert float(cells.VirtualDatasetCellTriple(net)(x, y)) == float(net(x, y))
+    weights = module("nn.wrap.cell_wrapper")._BroadCastCell(net.trainable_params())()
+    assert [w.tolist() for w in weights] == [p.tolist() for p in net.trainable_params()]
     with pytest.raises(ValueError, match="4 rows are no 3 equal parts"):
         cells.PipelineCell(net, 3)(x, y)
     for wrong, error in ((0, ValueError), (1.5, TypeError)):
@@ -299,3 +302,17 @@ def test_settings_of_datasets() -> None:
     with pytest.raises(ValueError, match='"fork" or "spawn"'):
         config.set_multiprocessing_start_method("threads")
     config.set_sending_batches(3)
+
+
+def test_the_profiler_runs_no_loop_on_inputs_that_are_not_the_scripts(tmp_path: Path) -> None:
+    class Doubled(nn.Cell):
+        def construct(self, x: Any) -> Any:
+            while x < 100:
+                x = x * 2
+            return x
+
+    step = gl.compile(Doubled(), Tensor(3.0))  # on zeros it would run for ever
+    profiler = module("profiler").Profiler(output_path=str(tmp_path))
+    with pytest.warns(UserWarning, match="could not be profiled: It has a loop that inputs end"):
+        profiler.analyse()
+    assert float(step(Tensor(3.0))) == 192.0

@@ -55,6 +55,42 @@ def test_a_step_with_the_tools_of_its_base():
         assert bool((net.backbone_network.weight.asnumpy() == before).all()) == wanted
 
 
+class Product(nn.Cell):
+    def __init__(self, in_features, out_features):
+        super(Product, self).__init__()
+        self.weight = Parameter(Tensor(np.ones([in_features, out_features]).astype(np.float32)), name="weight")
+        self.matmul = ops.MatMul()
+
+    def construct(self, x):
+        return self.matmul(x, self.weight)
+
+
+def test_the_examples_of_the_page_on_the_step():
+    size, in_features, out_features = 16, 16, 10
+    net = Product(in_features, out_features)
+    optimizer = nn.Momentum(net.trainable_params(), learning_rate=0.1, momentum=0.9)
+    net_with_loss = nn.WithLossCell(net, nn.MSELoss())
+    inputs = Tensor(np.ones([out_features, in_features]), ms.float32)
+    labels = Tensor(np.ones([out_features]), ms.float32)
+    loss = net_with_loss(inputs, labels)
+    manager = nn.DynamicLossScaleUpdateCell(loss_scale_value=2**12, scale_factor=2, scale_window=1000)
+    train_network = nn.TrainOneStepWithLossScaleCell(net_with_loss, optimizer, scale_sense=manager)
+    status = Tensor([0] * 8, ms.int32)
+    scaling_sens = train_network.scale_sense
+    scaling_sens_filled = ops.ones_like(loss) * ops.cast(scaling_sens, ops.dtype(loss))
+    grads = train_network.grad(train_network.network, train_network.weights)(inputs, labels, scaling_sens_filled)
+    grads = train_network.grad_reducer(grads)
+    cond = train_network.get_overflow_status(status, grads)
+    assert not train_network.process_loss_scale(cond)
+
+    scaled = nn.TrainOneStepWithLossScaleCell(net_with_loss, optimizer, scale_sense=Tensor([1024], dtype=ms.float32))
+    inputs = Tensor(np.ones([size, in_features]).astype(np.float32))
+    label = Tensor(np.zeros([size, out_features]).astype(np.float32))
+    for value in (1, 2):
+        scaled.set_sense_scale(Tensor([value], dtype=ms.float32))
+        assert scaled(inputs, label)[2].asnumpy().tolist() == [value]
+
+
 class OwnSens(nn.TrainOneStepCell):
     """The step of the page, as a class that derives."""
 
