@@ -114,7 +114,8 @@ class MindRecordFile:
         try:
             yield
         except (GraphValueError, OverflowError) as error:
-            raise corrupt(self.path, f"row {index} is damaged: {str(error).rstrip('.')}") from None
+            fault = error.message.rstrip(".") if isinstance(error, GraphValueError) else str(error)
+            raise corrupt(self.path, f"row {index} is damaged: {fault}") from None
 
     def _numbers(self, index: int) -> dict[str, Any]:
         raw = unpacked(self._content(self._raw[index]))

@@ -10,8 +10,9 @@ from types import CodeType
 from typing import Any
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-_CALLERS = ("contextlib.py", "functools.py", "threading.py", "graphls", "graphls.exe")
-"""Files that only call others, the command's script among them."""
+_STANDARD_LIBRARY = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
+_INSTALLED = tuple(f"{os.sep}{folder}{os.sep}" for folder in ("site-packages", "dist-packages"))
+_COMMANDS = ("graphls", "graphls.exe")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +52,10 @@ def line_of(error: BaseException) -> Location | None:
 
 @lru_cache(maxsize=4096)
 def is_own(file: str) -> bool:
-    """Whether a file is graphls's own, or one that only calls others."""
-    return (
-        file.startswith((_PACKAGE, "<frozen"))
-        or os.path.basename(file) in _CALLERS
-        or os.path.basename(os.path.dirname(file)) in ("importlib", "multiprocessing")
-    )
+    """Whether a file is graphls's own, or one that only calls others: the standard library's, or the command's script."""
+    if file.startswith((_PACKAGE, "<frozen")) or os.path.basename(file) in _COMMANDS:
+        return True
+    return file.startswith(_STANDARD_LIBRARY) and not any(folder in file for folder in _INSTALLED)
 
 
 def _is_own_frame(frame: Any) -> bool:
