@@ -52,7 +52,7 @@ def line_of(error: BaseException) -> Location | None:
 
 @lru_cache(maxsize=4096)
 def is_own(file: str) -> bool:
-    """Whether a file is graphls's own, or one that only calls others: the standard library's, or the command's script."""
+    """Whether a file is graphls's own, or one that only calls others: the standard library's or the command's."""
     if file.startswith((_PACKAGE, "<frozen")) or os.path.basename(file) in _COMMANDS:
         return True
     return file.startswith(_STANDARD_LIBRARY) and not any(folder in file for folder in _INSTALLED)
