@@ -9,7 +9,7 @@ FREE = $(RUN) -m pip uninstall --quiet --quiet --yes onnxruntime onnxruntime-tra
 # PIP_CONSTRAINT pins what builds the package, too.
 INSTALL = PIP_CONSTRAINT=constraints.txt $(RUN) -m pip install --quiet --disable-pip-version-check --editable
 
-.PHONY: demo test test-training lint bench docs fuzz neighbours clean
+.PHONY: stubs demo test test-training lint bench docs fuzz neighbours clean
 
 demo: $(VENV)/.installed-demo
 	$(RUN) examples/digits.py
@@ -29,6 +29,9 @@ lint: $(VENV)/.installed-test
 
 bench: $(VENV)/.installed-demo
 	$(RUN) benchmarks/step_time.py
+
+stubs: $(VENV)/.installed-test
+	$(RUN) -m tools.stubs
 
 docs: $(VENV)/.installed-test
 	$(RUN) -m graphls operators --output docs/operators.md

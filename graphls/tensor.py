@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from graphls import dispatch
 from graphls.configuration import Configuration
-from graphls.ir.errors import GraphTypeError, GraphValueError, TraceError
+from graphls.ir.errors import GraphAttributeError, GraphTypeError, GraphValueError, TraceError
 from graphls.ir.graph import Value
 from graphls.ir.types import DType, Type, as_dtype, float32, type_of
-from graphls.tensor_operators import Operators
+from graphls.tensor_methods import Methods
 
 Array = np.ndarray[Any, Any]
 
@@ -56,7 +55,7 @@ def _array_of_numbers(data: Any) -> Array:
     return array
 
 
-class Tensor(Operators):
+class Tensor(Methods):
     """An array with a dtype and a static shape; inside `construct`, a value of the graph.
 
     `input_data` is a number, a nest of numbers, a NumPy array or a tensor. `dtype` converts it; without it
@@ -269,20 +268,14 @@ class Tensor(Operators):
     def __hash__(self) -> int:
         return id(self)
 
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        """Functions of `graphls.ops` that take the tensor first are its methods."""
+    def __getattr__(self, name: str) -> Any:
+        """Raise GraphAttributeError, which names what is near: methods are functions of `graphls.ops` (`Methods`)."""
         if name.startswith("__"):  # what NumPy and copying ask every object for
             raise AttributeError(name)
-        from graphls.ops.methods import methods
+        from graphls.habits import TENSOR, instead
+        from graphls.ops.record import METHODS
 
-        function = methods().get(name)
-        if function is None:
-            from graphls.habits import TENSOR, instead
-            from graphls.ir.errors import GraphAttributeError
-
-            advice = instead(name, TENSOR, methods())
-            raise GraphAttributeError(f"A tensor has no {name!r}{advice}.")
-        return partial(function, self)
+        raise GraphAttributeError(f"A tensor has no {name!r}{instead(name, TENSOR, METHODS)}.")
 
 
 class Symbol(Tensor):

@@ -7,13 +7,13 @@ from typing import Any
 
 from graphls import dispatch
 from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ops.record import operation
 from graphls.parameter import Parameter
 from graphls.tensor import is_tensor
 from graphls.trace.gradients import gradient
 
-__all__ = ["GradOperation", "grad", "value_and_grad"]
 
-
+@operation
 class GradOperation:
     """A function that makes gradient functions, with MindSpore's flags.
 
@@ -73,6 +73,7 @@ def _trainable(fn: Any) -> tuple[Parameter, ...]:
     return tuple(cell.trainable_params())
 
 
+@operation
 def grad(
     fn: Callable[..., Any],
     grad_position: int | tuple[int, ...] | None = 0,
@@ -95,6 +96,7 @@ def grad(
     return compiled_outside(gradients, fn, ("grad", *_settings(grad_position, weights, has_aux, return_ids)))
 
 
+@operation
 def value_and_grad(
     fn: Callable[..., Any],
     grad_position: int | tuple[int, ...] | None = 0,
