@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-import threading
+from _thread import get_ident
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar, Token
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,46 +21,47 @@ if TYPE_CHECKING:
     from graphls.trace.tracer import Tracer
 
 
-class _Here(threading.local):
-    """What is traced and what runs in this thread: a trace is none of the business of other threads."""
-
-    def __init__(self) -> None:
-        self.tracers: list[Tracer] = []
-        self.running: list[Running] = []
+_place: ContextVar[tuple[int, Tracer | Running] | None] = ContextVar("graphls_place", default=None)
+# With the thread that it belongs to: contexts are copied to other threads, by `asyncio.to_thread` for one, and there a
+# trace is nobody's business.
 
 
-_here = _Here()
+def place() -> Tracer | Running | None:
+    """What decides about operations in this thread: a trace, or else a cell that runs step by step."""
+    here = _place.get()
+    return here[1] if here is not None and here[0] == get_ident() else None
+
+
+def enter(place: Tracer | Running) -> Token[Any]:
+    """Let a trace, or a cell that runs, decide about the operations of this thread; the token is for `leave`."""
+    return _place.set((get_ident(), place))
+
+
+def leave(token: Token[Any]) -> None:
+    """Let decide again what did before `enter`."""
+    _place.reset(token)
+
+
+@contextmanager
+def inside(place: Tracer | Running) -> Iterator[None]:
+    """A block in which a trace, or a cell that runs, decides about the operations of this thread."""
+    token = enter(place)
+    try:
+        yield
+    finally:
+        leave(token)
 
 
 def current_tracer() -> Tracer | None:
     """The tracer that is running in this thread, if one is."""
-    tracers = _here.tracers
-    return tracers[-1] if tracers else None
-
-
-def push_tracer(tracer: Tracer) -> None:
-    """Make a tracer the current one of this thread."""
-    _here.tracers.append(tracer)
-
-
-def pop_tracer() -> None:
-    """Leave the current tracer."""
-    _here.tracers.pop()
+    here = place()
+    return here if here is not None and here.is_trace is True else None
 
 
 def running() -> Running | None:
     """The cell that runs step by step in this thread, if one does and nothing is traced in it."""
-    return _here.running[-1] if _here.running and not _here.tracers else None
-
-
-def push_running(cell: Running) -> None:
-    """Make a cell the one that runs."""
-    _here.running.append(cell)
-
-
-def pop_running() -> None:
-    """Leave the cell that runs."""
-    _here.running.pop()
+    here = place()
+    return here if here is not None and here.is_trace is False else None
 
 
 def apply(name: str, *operands: Any, **attrs: Any) -> Any:
@@ -66,17 +70,22 @@ def apply(name: str, *operands: Any, **attrs: Any) -> Any:
     Returns a Tensor, or a tuple of them. Operands that are all known are computed at once, also while a
     cell is traced. Raises GraphlsError, with the user's line, where the operands do not fit.
     """
-    tracer = current_tracer()
-    if tracer is not None and not all(map(_is_known, operands)):
-        return tracer.apply(name, operands, attrs)
-    cell = running()
-    return evaluate(name, operands, attrs) if cell is None else cell.apply(name, operands, attrs)
+    here = place()
+    if here is None or (here.is_trace and all(map(_is_known, operands))):
+        return evaluate(name, operands, attrs)
+    return here.apply(name, operands, attrs)
 
 
 def cast_operands(name: str, *operands: Any) -> tuple[Any, ...]:
     """The operands as a network with mixed precision casts them for an operation that is made of other primitives."""
-    place = current_tracer() or running()
-    return operands if place is None else place.cast_operands(name, operands)
+    here = place()
+    return operands if here is None else here.cast_operands(name, operands)
+
+
+def without_casts() -> AbstractContextManager[Any]:
+    """A block in which no network with mixed precision casts operands."""
+    here = place()
+    return nullcontext() if here is None else here.without_casts()
 
 
 def _is_known(operand: Any) -> bool:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from graphls import dispatch
 from graphls.context import is_eager
@@ -33,7 +34,7 @@ def needs_graph(cell: Cell) -> bool:
 
 def in_construct() -> bool:
     """Whether a construct is running, in a trace or step by step."""
-    return dispatch.current_tracer() is not None or dispatch.running() is not None
+    return dispatch.place() is not None
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,8 @@ class Running:
 
     float_type: DType | None
     casting: Casting | None
+
+    is_trace: ClassVar[Literal[False]] = False
 
     def apply(self, name: str, operands: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
         """Compute a primitive at once, in the dtypes of the cell."""
@@ -58,6 +61,10 @@ class Running:
     def cast_operands(self, name: str, operands: tuple[Any, ...]) -> tuple[Any, ...]:
         """The operands in the dtype that the network computes this operation in."""
         return operands if self.casting is None else self.casting.operands(name, operands)
+
+    def without_casts(self) -> AbstractContextManager[Any]:
+        """A block in which no operand is cast."""
+        return dispatch.inside(replace(self, casting=None))
 
     def read(self, parameter: Parameter) -> Tensor:
         """The value of a parameter as the cell sees it: cast where the cell has `to_float`."""
@@ -84,7 +91,7 @@ def call(cell: Cell, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
     outer = dispatch.running()
     inherited = None if outer is None else outer.casting
     running = Running(cell._float_type, None if cell._float_type else cell._casting or inherited)
-    dispatch.push_running(running)
+    token = dispatch.enter(running)
     try:
         args, options = _given(running, (args, options))
         hooked = "_hooks" in cell.__dict__
@@ -96,7 +103,7 @@ def call(cell: Cell, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
             raise
         raise too_deep(error) from None
     finally:
-        dispatch.pop_running()
+        dispatch.leave(token)
 
 
 def _with_hooks(cell: Cell, args: tuple[Any, ...], options: dict[str, Any]) -> Any:

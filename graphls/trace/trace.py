@@ -78,7 +78,7 @@ def _traced(tracer: Tracer, function: Callable[..., Any], args: tuple[Any, ...],
 
     wished = [*names, *(f"x{i}" for i in range(len(names), len(args)))]
     symbols = tuple(map_leaves(partial(symbol, wish), arg) for wish, arg in zip(wished, args, strict=False))
-    dispatch.push_tracer(tracer)
+    token = dispatch.enter(tracer)
     try:
         called = rewritten(function)
         results = explore(tracer, lambda: called(*copies(symbols)))
@@ -91,7 +91,7 @@ def _traced(tracer: Tracer, function: Callable[..., Any], args: tuple[Any, ...],
     except RecursionError as error:
         raise too_deep(error) from None
     finally:
-        dispatch.pop_tracer()
+        dispatch.leave(token)
 
 
 def _without_value(tracer: Tracer, error: NameError) -> Exception:
