@@ -48,7 +48,7 @@ def report(tensors: Sequence[Tensor], show: Show) -> None:
     if tracer is None:
         show([tensor.asnumpy() for tensor in tensors])
         return
-    if tracer.loops:
+    if tracer.here.in_loop:
         warn("A tensor in the function of a loop is not shown; give it as a result of the loop.")
         return
     made: Report = tracer.kept("report", lambda: _new(tensors, show))

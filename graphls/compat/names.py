@@ -56,12 +56,12 @@ SAMPLERS = ("graphls.dataset.samplers",)
 VISION = ("graphls.dataset.vision",)
 TRANSFORMS = ("graphls.dataset.transforms",)
 TEXT = ("graphls.dataset.text",)
-MINDRECORD_ERRORS = ("graphls.dataset.mindrecord_errors",)
+MINDRECORD_ERRORS = ("graphls.dataset.mindrecord.errors",)
 MINDRECORD = (
     "graphls.dataset.mindrecord",
-    "graphls.dataset.mindrecord_writer",
-    "graphls.dataset.mindrecord_page",
-    "graphls.dataset.mindrecord_convert",
+    "graphls.dataset.mindrecord.writer",
+    "graphls.dataset.mindrecord.index",
+    "graphls.dataset.mindrecord.convert",
     *MINDRECORD_ERRORS,
 )
 NUMPY = ("graphls.compat.numpy", "graphls.dtypes")

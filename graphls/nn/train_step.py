@@ -197,7 +197,7 @@ def unscaled(grads: Any, scale: Tensor) -> Any:
         return map_leaves(lambda g: ops.mul(g if g.dtype is float64 else ops.cast(g, float32), inverse), grads)
 
 
-def in_phase(name: str) -> AbstractContextManager[None]:
+def in_phase(name: str) -> AbstractContextManager[Any]:
     """What is traced inside belongs to a phase of the step."""
     tracer = dispatch.current_tracer()
     return tracer.phase(name) if tracer is not None else nullcontext()

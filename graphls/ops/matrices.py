@@ -36,11 +36,8 @@ def _without_casts() -> Iterator[None]:
     if tracer is None:
         yield
         return
-    tracer.castings.append(None)
-    try:
+    with tracer.inside(casting=None):
         yield
-    finally:
-        tracer.castings.pop()
 
 
 def require_matrices(name: str, x: Tensor) -> Tensor:

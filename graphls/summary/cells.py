@@ -13,8 +13,8 @@ from graphls.parameter import Parameter
 from graphls.plain import shown
 from graphls.summary.measure import Measures, measure
 from graphls.summary.summary import CellSummary, PhaseSummary, Summary
+from graphls.trace.calls import CellCall
 from graphls.trace.trace import Traced
-from graphls.trace.tracer import CellCall
 
 
 def summarise(graph: Graph, traced: Traced) -> Summary:

@@ -74,7 +74,7 @@ class _Body:
             starts = [*map(tracer.value, leaves(init)), *map(tracer.current, parameters)]
             carried = [_fresh(tracer, v, v.type.shape) for v in starts]
             states = dict(zip(parameters, carried[len(leaves(init)) :], strict=True))
-            with tracer.inside_loop():
+            with tracer.inside(in_loop=True):
                 run = Run.of(tracer, partial(_one_time, name, init, function, _with_tensors(init, carried)), states)
             if run.states.keys() <= states.keys():
                 run.hoist(tracer, (*carried, *elements))
