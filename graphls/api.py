@@ -199,8 +199,8 @@ class Compiled:
 
         Its operators tell viewers such as Netron the phase, the cell and the user's line that they come from.
         """
-        from graphls.backends.onnx_metadata import described
-        from graphls.backends.weights import complete
+        from graphls.backends.onnx.metadata import described
+        from graphls.backends.onnx.weights import complete
 
         lowered = self._lowered()
         return complete(described(lowered, self.graph), lowered.outside)
@@ -215,8 +215,8 @@ class Compiled:
 
         Constants that a file of 2 GiB does not hold are written beside it, to a file with `.data` behind the name.
         """
-        from graphls.backends.onnx_metadata import described
-        from graphls.backends.weights import write_model
+        from graphls.backends.onnx.metadata import described
+        from graphls.backends.onnx.weights import write_model
         from graphls.files.files import as_path
 
         lowered = self._lowered()

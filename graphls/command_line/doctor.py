@@ -61,7 +61,7 @@ def _fault(runtime: Any, device: str, provider: str) -> str:
     from graphls.backends.onnx import lower
     from graphls.backends.ort import check_device, check_provider
 
-    lowered = lower(parse(_PRODUCT), native_half=device == "cuda")
+    lowered = lower(parse(_PRODUCT), device=device)
     check_device(device)
     session = runtime.InferenceSession(lowered.model.SerializeToString(), providers=[provider])
     check_provider(session, device)

@@ -147,14 +147,14 @@ def _finding(function: Callable[..., Any], arguments: Any) -> Finding:
     dtypes = tuple(d for d in DATA if _traced(function, arguments, d) is not None) if floats else (int32,)
     graph = _traced(function, arguments, float32).graph
     gradient = floats and _has_gradient(function, arguments)
-    return Finding(dtypes if slots else (), gradient, _lowers(graph), _lowers(graph, True))
+    return Finding(dtypes if slots else (), gradient, _lowers(graph, "cpu"), _lowers(graph, "cuda"))
 
 
-def _lowers(graph: Any, native_half: bool = False) -> bool:
+def _lowers(graph: Any, device: str) -> bool:
     from graphls.backends.onnx import lower
 
     try:
-        lower(graph, native_half=native_half)
+        lower(graph, device=device)
     except graphls.GraphlsError:
         return False
     return True

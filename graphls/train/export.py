@@ -36,7 +36,7 @@ def export(
     _check(net, file_name, file_format, kwargs)
     from graphls.api import DEFAULT_PASSES, trace_graph
     from graphls.backends.inference import inference_model
-    from graphls.backends.weights import write_model
+    from graphls.backends.onnx.weights import write_model
     from graphls.passes import as_pipeline
 
     with COMPILING.lock, _evaluating(net):

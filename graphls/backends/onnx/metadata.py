@@ -12,8 +12,8 @@ from typing import Any
 from onnx import ModelProto, NodeProto
 
 from graphls.backends.onnx import Lowered
-from graphls.backends.onnx_names import clean
-from graphls.backends.onnx_shapes import graphs, with_types
+from graphls.backends.onnx.names import clean
+from graphls.backends.onnx.shapes import graphs, with_types
 from graphls.ir.graph import Graph, Node
 from graphls.ir.text import declarations, lines
 from graphls.text.plain import clipped

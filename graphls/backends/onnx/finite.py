@@ -12,7 +12,7 @@ from graphls.ir.graph import Node, Value, uses
 from graphls.ir.types import Type, bool_, float32
 
 if TYPE_CHECKING:
-    from graphls.backends.onnx import Lowering
+    from graphls.backends.onnx.lowering import Lowering
 
 PART = 64
 """How many tensors share one exact test, because loading an If takes quadratic time."""
@@ -35,7 +35,7 @@ def any_not_finite(e: Lowering, values: Sequence[Value]) -> str:
     nothing else runs; else an If looks at every element. An If would wait for a GPU, which looks at once.
     """
     values = [v for v in values if v.type.size]
-    if e.native_half:
+    if e.is_gpu:
         return _exactly(e, values) if values else e.const(False)
     found = [_part(e, values[i : i + PART]) for i in range(0, len(values), PART)] or [e.const(False)]
     while len(found) > 1:
@@ -52,20 +52,29 @@ def _part(e: Lowering, values: Sequence[Value]) -> str:
     with e.branch_body(finite):
         e.yield_from_branch(e.Identity(e.const(False)), Type(bool_))
     with e.branch_body(exact):
-        e.compute_delayed(values)
+        _compute_delayed(e, values)
         e.yield_from_branch(_exactly(e, values), Type(bool_))
-    return str(e.If(is_finite, then_branch=finite, else_branch=exact))
+    return e.operator("If", [is_finite], {"then_branch": finite, "else_branch": exact})
+
+
+def _compute_delayed(e: Lowering, values: Iterable[Value]) -> None:
+    """Compute in this branch what of these values has been left for the check."""
+    check = e.node
+    e.each(dict.fromkeys(node for value in values for node in _delayed_before(e, value)))
+    e.node = check
+
+
+def _delayed_before(e: Lowering, value: Value) -> list[Node]:
+    """The node of a value, if it has been left, behind those of its operands."""
+    node = e.delayed.get(value)
+    return [] if node is None else [*(n for v in node.inputs for n in _delayed_before(e, v)), node]
 
 
 def _exactly(e: Lowering, values: Sequence[Value]) -> str:
     """x - x is nan where x is an infinity or nan, and so is a sum that holds one."""
-    names = [(e.form(v, _computed(e, v).dtype), _computed(e, v)) for v in values]
+    names = [(e.form(v, e.computed(v.type).dtype), e.computed(v.type)) for v in values]
     zeros = [e.as_single(e.ReduceSum(e.Sub(name, name), keepdims=0), kind) for name, kind in names]
-    return str(e.IsNaN(e.total(zeros)))
-
-
-def _computed(e: Lowering, value: Value) -> Type:
-    return e.computed(value.type)
+    return e.IsNaN(e.total(zeros))
 
 
 class Bounds:
@@ -87,11 +96,11 @@ class Bounds:
     def _made(self, value: Value) -> str:
         node, e = self.e.definer.get(value), self.e
         if node is not None and node.primitive.name == "matmul" and self._is_cheap(node):
-            return str(e.Mul(self.norm(node.inputs[0]), self.norm(node.inputs[1])))
+            return e.Mul(self.norm(node.inputs[0]), self.norm(node.inputs[1]))
         if node is not None and value in e.delayed:
             factor, other = scalar_first(node)
-            return str(e.Mul(self.of(other), self.norm(factor)))
-        kind = _computed(e, value)
+            return e.Mul(self.of(other), self.norm(factor))
+        kind = e.computed(value.type)
         return e.as_single(e.ReduceL1(e.form(value, kind.dtype), keepdims=0), kind)
 
     def _is_cheap(self, node: Node) -> bool:

@@ -12,7 +12,7 @@ from graphls.ir.graph import Graph, Node, captures
 from graphls.ir.types import Type, bool_, float32, int64
 
 if TYPE_CHECKING:
-    from graphls.backends.onnx import Lowering
+    from graphls.backends.onnx.lowering import Lowering
 
 Lower = Callable[[], Sequence[str]]
 """Appends operators to the body that is current and returns the names of their results."""
@@ -37,8 +37,7 @@ def if_rounds(e: Lowering, stack: str, some: Lower, none: Lower, types: Sequence
             for name, kind in zip(lowered(), types, strict=True):
                 e.yield_from_branch(name, kind)
     e.node = node
-    result = e.operator("If", [is_some], {"then_branch": bodies[0], "else_branch": bodies[1]}, len(types))
-    return result if isinstance(result, tuple) else (result,)
+    return e.results("If", [is_some], {"then_branch": bodies[0], "else_branch": bodies[1]}, len(types))
 
 
 def _nothing(e: Lowering, node: Node, names: Sequence[str]) -> tuple[str, ...]:
@@ -67,7 +66,7 @@ def _scan(e: Lowering, node: Node, names: Sequence[str]) -> tuple[str, ...]:
     if node.attrs.get("reverse"):
         attrs["scan_input_directions"] = [1] * len(arrays)
         attrs["scan_output_directions"] = [1] * (len(node.outputs) - len(carries))
-    return _results(e, "Scan", [*carries, *arrays], attrs, node)
+    return e.results("Scan", [*carries, *arrays], attrs, len(node.outputs))
 
 
 def lower_while(e: Lowering, node: Node, names: Sequence[str]) -> tuple[str, ...]:
@@ -86,7 +85,7 @@ def lower_while(e: Lowering, node: Node, names: Sequence[str]) -> tuple[str, ...
         for value in region.outputs:
             e.result(value, value.type, taken)
     e.node = node
-    return _results(e, "Loop", ["", first, *names], {"body": body}, node)
+    return e.results("Loop", ["", first, *names], {"body": body}, len(node.outputs))
 
 
 def _condition(e: Lowering, test: Graph, names: Sequence[str]) -> str:
@@ -99,12 +98,7 @@ def _condition(e: Lowering, test: Graph, names: Sequence[str]) -> str:
 
 
 def _widen(e: Lowering, regions: Sequence[Graph]) -> None:
-    """Make the float32 twins of captured 16-bit floats once and not each time."""
+    """Make the float32 copies of captured 16-bit floats once and not each time."""
     for value in (v for region in regions for v in captures(region)):
         if e.computed(value.type) != value.type and value.type.dtype.is_half:
             e.form(value, float32)
-
-
-def _results(e: Lowering, operator: str, inputs: list[str], attrs: dict[str, Any], node: Node) -> tuple[str, ...]:
-    result = e.operator(operator, inputs, attrs, len(node.outputs))
-    return result if isinstance(result, tuple) else (result,)
