@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 import graphls
-from graphls import Tensor, eager, nn, ops
+from graphls import Tensor, nn, ops
+from graphls.nn import eager
 from graphls.train import Model
 
 F32 = np.float32
