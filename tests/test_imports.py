@@ -20,12 +20,12 @@ MODULES = {
 ALLOWED: dict[str, tuple[str, ...]] = {
     "graphls.ir": ("graphls.ir",),
     "graphls.primitives": ("graphls.ir", "graphls.primitives"),
-    "graphls.passes": ("graphls.ir", "graphls.primitives", "graphls.passes"),
+    "graphls.passes": ("graphls.ir", "graphls.files", "graphls.primitives", "graphls.passes"),
     "graphls.backends": (
-        "graphls.ir", "graphls.primitives", "graphls.backends", "graphls.storage", "graphls.source", "graphls.plain",
-        "graphls.version", "graphls.sharing", "graphls.forks", "graphls.threads",
+        "graphls.ir", "graphls.files", "graphls.primitives", "graphls.backends", "graphls.sharing", "graphls.text",
+        "graphls.version",
     ),
-    "graphls.importing": ("graphls.ir", "graphls.backends.onnx", "graphls.importing", "graphls.plain"),
+    "graphls.importing": ("graphls.ir", "graphls.backends.onnx", "graphls.importing", "graphls.text"),
 }
 RUNTIMES = ("onnx", "onnxruntime")
 OF_ONNX = ("graphls.backends", "graphls.importing")

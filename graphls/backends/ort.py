@@ -18,11 +18,11 @@ from graphls.backends.onnx.weights import serialised
 from graphls.backends.runtime import load_runtime
 from graphls.backends.session import Inputs, Session
 from graphls.backends.states import HasStorage
-from graphls.forks import keep_for_ever, renew_after_fork
 from graphls.ir.errors import GraphRuntimeError, GraphValueError
 from graphls.ir.graph import Graph, Value
 from graphls.ir.types import Type
-from graphls.storage import Clock, Storage
+from graphls.sharing.forks import keep_for_ever, renew_after_fork
+from graphls.sharing.storage import Clock, Storage
 
 PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
 OPTIONS: dict[str, dict[str, str]] = {"cpu": {}, "cuda": {"use_tf32": "0"}}

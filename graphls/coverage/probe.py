@@ -14,9 +14,9 @@ import graphls
 from graphls import ops
 from graphls.ir.types import DTYPES, DType, bool_, float32, float64, int32
 from graphls.nn.cell import Cell
-from graphls.parameter import Parameter
-from graphls.tensor import Tensor
-from graphls.tree import leaves, map_leaves
+from graphls.tensors.parameter import Parameter
+from graphls.tensors.pytree import leaves, map_leaves
+from graphls.tensors.tensor import Tensor
 
 SHAPES = ((2, 4), (4, 4), (2, 4, 6), (2, 4, 6, 6), (4, 4, 4), (4, 4, 4, 4), (2, 4, 6, 6, 6), (4,), (2, 3), ())
 ATTEMPTS = 40

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from graphls import dispatch
-from graphls.tensor import Symbol
+from graphls.tensors import dispatch
+from graphls.tensors.tensor import Symbol
 from graphls.trace.custom import with_custom_gradient
 from graphls.trace.regions import once
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from graphls.tensor import Symbol
+from graphls.tensors.pytree import leaves, map_leaves
+from graphls.tensors.tensor import Symbol
 from graphls.trace.branches import explore
 from graphls.trace.calls import CallRecord, CellCall
 from graphls.trace.casting import in_dtype
 from graphls.trace.frames import Recorded
 from graphls.trace.recompute import recomputed
 from graphls.trace.states import StateSymbol, copies
-from graphls.tree import leaves, map_leaves
 
 if TYPE_CHECKING:
     from graphls.trace.tracer import Tracer

@@ -5,14 +5,14 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-from graphls import dispatch
 from graphls.ir.errors import TraceError
 from graphls.ir.graph import Graph, Value
-from graphls.tensor import Symbol, is_tensor
+from graphls.tensors import dispatch
+from graphls.tensors.pytree import leaves, map_leaves
+from graphls.tensors.tensor import Symbol, is_tensor
 from graphls.trace.branches import explore
 from graphls.trace.rewriting.functions import rewritten
 from graphls.trace.states import copies
-from graphls.tree import leaves, map_leaves
 
 
 def with_custom_gradient(cell: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 
 from graphls.ir.errors import TraceError
 from graphls.ir.graph import Value
-from graphls.parameter import Parameter
+from graphls.tensors.parameter import Parameter
 
 
 @dataclass(frozen=True)

@@ -7,13 +7,13 @@ from typing import Any
 
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.graph import Value
-from graphls.parameter import Parameter
-from graphls.tensor import Symbol, Tensor, is_tensor
+from graphls.tensors.parameter import Parameter
+from graphls.tensors.pytree import leaves, structure
+from graphls.tensors.tensor import Symbol, Tensor, is_tensor
 from graphls.trace.calls import CallRecord
 from graphls.trace.rewriting.functions import rewritten
 from graphls.trace.states import copies
 from graphls.trace.tracer import Tracer
-from graphls.tree import leaves, structure
 
 
 def gradient(

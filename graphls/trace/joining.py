@@ -13,10 +13,10 @@ from graphls.ir.errors import GraphlsError, GraphNameError, TraceError
 from graphls.ir.graph import Graph, Value
 from graphls.ir.location import Location
 from graphls.ir.types import DType
-from graphls.parameter import Parameter
-from graphls.tensor import Symbol, Tensor, array_of, is_tensor
+from graphls.tensors.parameter import Parameter
+from graphls.tensors.pytree import leaves, structure
+from graphls.tensors.tensor import Symbol, Tensor, array_of, is_tensor
 from graphls.trace.states import Scratch, StateSymbol, copies
-from graphls.tree import leaves, structure
 
 if TYPE_CHECKING:
     from graphls.trace.tracer import Tracer

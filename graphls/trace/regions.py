@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from graphls.ir.graph import Node, Value, needs
 from graphls.ir.types import TOKEN
-from graphls.parameter import Parameter
-from graphls.tensor import Symbol, is_tensor
+from graphls.tensors.parameter import Parameter
+from graphls.tensors.pytree import map_leaves
+from graphls.tensors.tensor import Symbol, is_tensor
 from graphls.trace.branches import explore
 from graphls.trace.frames import Recorded
 from graphls.trace.states import copies
-from graphls.tree import map_leaves
 
 if TYPE_CHECKING:
     from graphls.trace.tracer import Tracer

@@ -11,24 +11,24 @@ from typing import Any
 
 import numpy as np
 
-from graphls import dispatch
 from graphls.ir.build import Builder
 from graphls.ir.errors import GraphlsError, GraphValueError, TraceError
 from graphls.ir.graph import Graph, Value
 from graphls.ir.location import user_location
 from graphls.ir.registry import lookup
 from graphls.ir.types import DType, Type, type_of
-from graphls.parameter import Parameter
-from graphls.reports import Report
-from graphls.tensor import Symbol, Tensor, array_of, is_tensor
+from graphls.tensors import dispatch
+from graphls.tensors.parameter import Parameter
+from graphls.tensors.pytree import leaves, map_leaves
+from graphls.tensors.tensor import Symbol, Tensor, array_of, is_tensor
 from graphls.trace.aliases import Aliases
 from graphls.trace.branches import Fork
 from graphls.trace.calls import Call, CellCall
 from graphls.trace.casting import in_dtype
 from graphls.trace.cells import call_cell
 from graphls.trace.frames import Frame, Recorded
+from graphls.trace.reports import Report
 from graphls.trace.states import Scratch, StateSymbol
-from graphls.tree import leaves, map_leaves
 
 MOST_ANSWERS = 10_000
 
@@ -263,7 +263,7 @@ class Tracer:
 
     def random(self, primitive: str, attrs: dict[str, Any]) -> Symbol:
         """A random tensor that this call site draws anew in every step."""
-        from graphls.random import random_state
+        from graphls.tensors.random import random_state
 
         if self.random_state is None:
             self.random_state = random_state()

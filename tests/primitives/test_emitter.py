@@ -10,11 +10,11 @@ import onnx
 import pytest
 
 import graphls
-from graphls import dispatch
 from graphls.backends.onnx.types import OPSET
 from graphls.ir import registry
 from graphls.primitives.emitter import Emitter, Operator
 from graphls.primitives.primitive import FloatElementwise, f32, sample
+from graphls.tensors import dispatch
 
 
 @pytest.mark.parametrize("name", [name for name, member in vars(Emitter).items() if isinstance(member, Operator)])

@@ -16,7 +16,7 @@ from graphls.backends.onnx.names import clean
 from graphls.backends.onnx.shapes import graphs, with_types
 from graphls.ir.graph import Graph, Node
 from graphls.ir.text import declarations, lines
-from graphls.plain import clipped
+from graphls.text.plain import clipped
 from graphls.version import __version__
 
 NAMESPACE = "namespace"

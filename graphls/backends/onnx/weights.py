@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from onnx import ModelProto, TensorProto
 
+from graphls.files.files import write_bytes, write_parts
 from graphls.ir.errors import GraphValueError
-from graphls.ir.files import write_bytes, write_parts
 
 INSIDE = 2**30
 """Bytes of arrays that a model has in itself; the rest of 2 GiB is for operators and what they tell."""

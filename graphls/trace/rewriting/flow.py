@@ -9,9 +9,9 @@ from functools import partial
 from types import CellType
 from typing import Any
 
-from graphls import dispatch
 from graphls.ir.graph import Value
 from graphls.ir.location import user_location
+from graphls.tensors import dispatch
 from graphls.trace.branches import ending, explore
 from graphls.trace.joining import Outcome, joined
 from graphls.trace.regions import once

@@ -8,19 +8,19 @@ from typing import Any
 
 import numpy as np
 
-from graphls import dispatch
 from graphls.ir.errors import GraphlsError, GraphNameError, TraceError
 from graphls.ir.graph import Graph, Value, walk
 from graphls.ir.location import Location, user_location
 from graphls.ir.types import DType
-from graphls.parameter import Parameter
-from graphls.tensor import Symbol, Tensor, array_of, is_tensor
+from graphls.tensors import dispatch
+from graphls.tensors.parameter import Parameter
+from graphls.tensors.pytree import leaves, map_leaves, rebuild, structure
+from graphls.tensors.tensor import Symbol, Tensor, array_of, is_tensor
 from graphls.trace.joining import KINDS, UNBOUND, Outcome, Unjoinable
 from graphls.trace.regions import Run, is_drawn, once
 from graphls.trace.rewriting.state import State
 from graphls.trace.rewriting.truth import boolean
 from graphls.trace.states import StateSymbol
-from graphls.tree import leaves, map_leaves, rebuild, structure
 
 Function = Callable[..., Any]
 MOST_ROUNDS = 50

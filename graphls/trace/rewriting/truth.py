@@ -6,12 +6,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from graphls import dispatch
 from graphls.ir.errors import GraphValueError
 from graphls.ir.graph import Value
 from graphls.ir.location import user_location
-from graphls.parameter import Parameter
-from graphls.tensor import Symbol, Tensor
+from graphls.tensors import dispatch
+from graphls.tensors.parameter import Parameter
+from graphls.tensors.tensor import Symbol, Tensor
 from graphls.trace.branches import ending, explore
 from graphls.trace.joining import Ending, joined
 from graphls.trace.regions import once
