@@ -11,7 +11,7 @@ import numpy as np
 
 from graphls.ir.errors import GraphFileError, GraphlsError, GraphTypeError, GraphValueError
 from graphls.ir.types import as_dtype
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 Array = np.ndarray[Any, Any]
 Row = tuple[Array, ...]

@@ -12,7 +12,7 @@ from graphls.compat.finder import offered
 from graphls.compat.names import PATHS
 from graphls.dataset import Dataset, GeneratorDataset, Sampler
 from graphls.dataset.transforms import TensorOperation
-from graphls.lazy import public_names
+from graphls.names.lazy import public_names
 
 BASES = (Dataset, GeneratorDataset, Sampler, TensorOperation)
 LIST = Path(__file__).parent / "public_names.txt"

@@ -19,8 +19,8 @@ from graphls.dataset.mindrecord.file import MindRecordFile, MindRecordSource
 from graphls.dataset.mindrecord.pages import layout_of
 from graphls.dataset.mindrecord.reader import plain_row
 from graphls.dataset.mindrecord.schema import check_filename
+from graphls.files.files import write_parts
 from graphls.ir.errors import GraphFileError, GraphRuntimeError
-from graphls.ir.files import write_parts
 
 __all__ = ["MindPage"]
 

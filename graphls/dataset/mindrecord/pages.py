@@ -17,8 +17,8 @@ from typing import Any
 from graphls.dataset.mindrecord.file import MindRecordFile
 from graphls.dataset.mindrecord.schema import Schema, blob_fields
 from graphls.dataset.readers.files import corrupt
+from graphls.files.files import write_parts
 from graphls.ir.errors import GraphRuntimeError
-from graphls.ir.files import write_parts
 
 _CHUNK = 1 << 20
 _LENGTH = 8

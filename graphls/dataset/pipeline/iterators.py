@@ -19,8 +19,8 @@ from graphls.dataset.pipeline.run import Run
 from graphls.ir.errors import GraphlsError
 from graphls.ir.location import user_location
 from graphls.ir.types import Type, as_dtype
-from graphls.tensor import Tensor, array_of
-from graphls.threads import Task, start
+from graphls.sharing.threads import Task, start
+from graphls.tensors.tensor import Tensor, array_of
 
 if TYPE_CHECKING:
     from graphls.dataset.pipeline.dataset import Dataset

@@ -18,11 +18,11 @@ from multiprocessing.connection import Connection, wait
 from queue import SimpleQueue
 from typing import Any
 
-from graphls import threads
 from graphls.dataset.errors import DatasetError, described, trace_of
 from graphls.dataset.randomness import Key, RowDraws
 from graphls.ir.location import Location
-from graphls.threads import interrupts_deferred
+from graphls.sharing import threads
+from graphls.sharing.threads import interrupts_deferred
 
 Task = tuple[int, Any]
 """The number of a row, which its random numbers depend on, and what the function takes."""

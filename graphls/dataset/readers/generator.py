@@ -31,7 +31,7 @@ from graphls.dataset.readers.sources import (
 )
 from graphls.dataset.samplers import Sampler, as_sampler
 from graphls.ir.errors import GraphTypeError, GraphValueError
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 
 class GeneratorDataset(Dataset):

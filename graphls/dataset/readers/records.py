@@ -17,8 +17,8 @@ import numpy as np
 
 from graphls.dataset.columns import as_schema
 from graphls.dataset.readers.files import Bytes, corrupt, folder, found_files, mapped, usage
+from graphls.files.wire import fields, numbers, signed
 from graphls.ir.errors import GraphRuntimeError, GraphValueError
-from graphls.wire import fields, numbers, signed
 
 _NEWLINE = 10
 

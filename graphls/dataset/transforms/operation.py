@@ -52,7 +52,7 @@ class PyTensorOperation(TensorOperation):
 
 def as_column(column: Any) -> Any:
     """An array of a column's value."""
-    from graphls.tensor import Tensor
+    from graphls.tensors.tensor import Tensor
 
     return column.asnumpy() if isinstance(column, Tensor) else np.asarray(column)
 

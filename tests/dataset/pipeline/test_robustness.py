@@ -15,7 +15,7 @@ import pytest
 
 from graphls.dataset import NumpySlicesDataset
 from graphls.dataset.errors import DatasetError
-from graphls.threads import interrupts_deferred
+from graphls.sharing.threads import interrupts_deferred
 
 HAS_FORK = sys.platform == "linux"
 

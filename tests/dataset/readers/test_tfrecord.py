@@ -12,8 +12,8 @@ import pytest
 import graphls
 from graphls import dataset as ds
 from graphls.dataset.readers.records import masked_crc
+from graphls.files.wire import bytes_field, number
 from graphls.ir.errors import GraphlsError
-from graphls.wire import bytes_field, number
 
 Row = dict[str, list[Any]]
 ROWS: list[Row] = [
