@@ -8,7 +8,7 @@ from heapq import heapify, heappop, heappush
 from onnx import GraphProto, NodeProto
 
 from graphls.backends.onnx.shapes import subgraphs
-from graphls.backends.onnx_types import plain, text_of
+from graphls.importing.types import plain, text_of
 from graphls.ir.errors import GraphValueError
 
 
