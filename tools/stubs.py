@@ -10,7 +10,7 @@ from typing import Any
 
 import graphls
 from graphls.ops.record import FUNCTIONS, OPERATIONS, OPERATORS, Operation
-from graphls.tensor_methods import COMPARISONS, UNARY
+from graphls.tensors.methods import COMPARISONS, UNARY
 
 PACKAGE = Path(graphls.__file__).parent
 IMPORTS = """\
@@ -19,7 +19,7 @@ from collections.abc import Callable
 from typing import Any
 
 from graphls.ops.operands import Axis
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 """
 KNOWN = {"Any", "Axis", "Callable", "Tensor", "None"}
 BUILTINS = {"bool", "int", "float", "str", "tuple", "list", "dict", "object"}
@@ -30,14 +30,14 @@ EMPTY = inspect.Parameter.empty
 def stubs() -> dict[Path, str]:
     """The text of each stub by its path."""
     return {
-        PACKAGE / "tensor_methods.pyi": _methods(),
+        PACKAGE / "tensors" / "methods.pyi": _methods(),
         PACKAGE / "ops" / "__init__.pyi": _functions(),
         PACKAGE / "ops" / "operations.pyi": _classes(),
     }
 
 
 def _methods() -> str:
-    lines = ["UNARY: tuple[str, ...]", "COMPARISONS: tuple[str, ...]", ""]
+    lines = ["UNARY: tuple[str, ...]", "COMPARISONS: tuple[str, ...]", "METHODS: dict[str, Callable[..., Any]]", ""]
     lines += ["def give_operator(symbol: str, function: Callable[..., Any]) -> None: ...", "", "class Methods:"]
     lines += ["    __slots__ = ()", ""]
     for record in OPERATIONS:

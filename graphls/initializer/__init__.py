@@ -21,10 +21,11 @@ from graphls.initializer.distributions import (
 from graphls.initializer.structures import Constant, Dirac, Identity, One, Orthogonal, Sparse, Zero
 from graphls.ir.errors import GraphMemoryError, GraphTypeError, GraphValueError
 from graphls.ir.registry import nearest
+from graphls.ir.reporting import checked
 from graphls.ir.types import as_dtype, float32
 from graphls.primitives.primitive import MOST_ELEMENTS
-from graphls.source import checked
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
+from graphls.tensors.vocabulary import register
 
 __all__ = [
     "Constant",
@@ -103,3 +104,6 @@ def _named(name: str) -> Initializer:
     if found is None:
         raise GraphValueError(f"There is no initializer {name!r}{nearest(name, _BY_NAME)}.")
     return found()
+
+
+register(initializer=initializer)

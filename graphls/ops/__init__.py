@@ -109,7 +109,9 @@ from graphls.ops import (  # noqa: F401
 )
 from graphls.ops.operations import __getattr__ as __getattr__  # operator classes, and what is declared later
 from graphls.ops.record import FUNCTIONS, OPERATORS
+from graphls.tensors import vocabulary as _vocabulary
 
+_vocabulary.register(**FUNCTIONS)
 globals().update(FUNCTIONS)
 __all__ = sorted(FUNCTIONS)
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from graphls.ops.operands import Axis
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 from graphls.ops.activations import celu as celu
 from graphls.ops.activations import elu as elu
 from graphls.ops.activations import fast_gelu as fast_gelu

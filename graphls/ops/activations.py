@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphls import dispatch
 from graphls.ir.errors import GraphValueError
 from graphls.ops.elementwise import abs, add, div, expm1, maximum, mul, neg, sign, sub, tanh
 from graphls.ops.logic import greater, greater_equal, less_equal, where
@@ -13,7 +12,8 @@ from graphls.ops.operands import apply, axis_of, float_of, in_single, numbers, t
 from graphls.ops.record import operation
 from graphls.ops.settings import number
 from graphls.ops.shapes import cut, reshape
-from graphls.tensor import Tensor
+from graphls.tensors import dispatch
+from graphls.tensors.tensor import Tensor
 
 
 @operation(classes="ReLU6")
@@ -66,7 +66,7 @@ def check_slopes(name: str, lower: Any, upper: Any) -> None:
 
 
 def _uniform(shape: tuple[int, ...]) -> Tensor:
-    from graphls.random import generator
+    from graphls.tensors.random import generator
 
     tracer = dispatch.current_tracer()
     if tracer is not None:

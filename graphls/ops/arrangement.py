@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from graphls import dispatch
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import broadcast_shapes
 from graphls.ops.creation import zeros
@@ -17,7 +16,8 @@ from graphls.ops.operands import axis_of, operand_of, shape_of, tensor_of
 from graphls.ops.record import operation
 from graphls.ops.settings import integer
 from graphls.ops.shapes import broadcast_to, concat, cut, expand_dims, gather, reshape, sequence_of, split, squeeze
-from graphls.tensor import Symbol, Tensor
+from graphls.tensors import dispatch
+from graphls.tensors.tensor import Symbol, Tensor
 
 
 @operation(names="unbind")

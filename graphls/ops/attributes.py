@@ -7,7 +7,7 @@ from typing import Any
 from graphls.ir.types import DType
 from graphls.ops.operands import tensor_of
 from graphls.ops.record import operation, tensor_method
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 
 @operation(classes="Shape", method=False)

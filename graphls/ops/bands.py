@@ -14,7 +14,7 @@ from graphls.ops.operands import in_graph, shape_of, tensor_of
 from graphls.ops.record import operation
 from graphls.ops.settings import integer
 from graphls.ops.shapes import gather, reshape
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 ALIGNMENTS = ("RIGHT_LEFT", "LEFT_RIGHT", "LEFT_LEFT", "RIGHT_RIGHT")
 

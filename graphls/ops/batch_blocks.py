@@ -12,7 +12,7 @@ from graphls.ops.operands import shape_of, tensor_of
 from graphls.ops.pads import pad
 from graphls.ops.record import operation, operator_class
 from graphls.ops.shapes import reshape, transpose
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 Sides = tuple[tuple[int, int], ...]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphls import dispatch
 from graphls.ir.errors import GraphValueError
 from graphls.ir.types import broadcast_shapes
 from graphls.ops.contractions import Labelled, contract
@@ -14,7 +13,8 @@ from graphls.ops.operands import axis_of, in_single, operand_of, tensor_of
 from graphls.ops.record import operation
 from graphls.ops.reductions import sum
 from graphls.ops.shapes import broadcast_to, expand_dims, transpose
-from graphls.tensor import Tensor
+from graphls.tensors import dispatch
+from graphls.tensors.tensor import Tensor
 
 
 @operation

@@ -34,7 +34,7 @@ from graphls.ops.elementwise import (
 from graphls.ops.logic import equal, greater, isinf, where
 from graphls.ops.operands import float_of
 from graphls.ops.record import operation
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 _FARTHEST = 1e150
 """What takes the place of larger numbers: its square is finite."""

@@ -11,7 +11,7 @@ from graphls.ops.operands import apply, tensor_of
 from graphls.ops.pads import pad
 from graphls.ops.record import operation
 from graphls.ops.shapes import cut, reshape, stack, transpose
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 Pair = tuple[int, int]
 Settings = tuple[Pair, Pair, Pair, Pair]

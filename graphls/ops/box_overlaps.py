@@ -10,7 +10,7 @@ from graphls.ops.elementwise import add, maximum, minimum, mul, sub
 from graphls.ops.operands import floats, in_single
 from graphls.ops.record import operation
 from graphls.ops.shapes import cut, expand_dims, squeeze
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 
 @operation(classes="IOU", settings="mode")

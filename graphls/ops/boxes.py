@@ -14,7 +14,7 @@ from graphls.ops.operands import float_of, floats, in_graph, in_single, shape_of
 from graphls.ops.record import operation
 from graphls.ops.settings import number
 from graphls.ops.shapes import check_range, cut, expand_dims, gather, reshape, squeeze, stack
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 METHODS = ("bilinear", "nearest")
 

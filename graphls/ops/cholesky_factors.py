@@ -24,7 +24,7 @@ from graphls.ops.network import matmul
 from graphls.ops.record import operation
 from graphls.ops.shapes import gather, squeeze
 from graphls.ops.triangular import substituted
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 
 @operation(classes="Cholesky", settings="upper")

@@ -15,7 +15,7 @@ from graphls.ops.operands import tensor_of
 from graphls.ops.record import operation
 from graphls.ops.settings import integer
 from graphls.ops.shapes import gather, reshape, sequence_of, stack
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 
 @operation

@@ -18,7 +18,7 @@ from graphls.ops.logic import (
 from graphls.ops.operands import float_of, numbers
 from graphls.ops.record import operation
 from graphls.ops.reductions import all
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 
 @operation(classes="IsClose", settings="rtol atol equal_nan")

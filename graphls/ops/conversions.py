@@ -10,7 +10,7 @@ from graphls.ops.creation import full_like
 from graphls.ops.elementwise import cast
 from graphls.ops.operands import tensor_of
 from graphls.ops.record import operation
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 
 @operation

@@ -14,7 +14,7 @@ from graphls.ops.record import operation
 from graphls.ops.reductions import sum
 from graphls.ops.settings import integer
 from graphls.ops.shapes import reshape, squeeze
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 
 @operation

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from graphls import dispatch
 from graphls.ir.errors import GraphValueError
 from graphls.ir.types import DType, as_dtype, float32
 from graphls.ops.elementwise import cast
@@ -15,7 +14,8 @@ from graphls.ops.operands import apply, shape_of, tensor_of
 from graphls.ops.record import in_place, operation, tensor_method
 from graphls.ops.settings import integer
 from graphls.ops.shapes import broadcast_to
-from graphls.tensor import Symbol, Tensor
+from graphls.tensors import dispatch
+from graphls.tensors.tensor import Symbol, Tensor
 
 
 @operation

@@ -20,7 +20,7 @@ from graphls.ops.record import operation
 from graphls.ops.selection import known
 from graphls.ops.settings import integer
 from graphls.ops.shapes import broadcast_to, concat, cut, expand_dims, gather_elements, reshape, transpose
-from graphls.tensor import Symbol, Tensor
+from graphls.tensors.tensor import Symbol, Tensor
 
 IMPOSSIBLE = -1e30
 """The logarithm of a probability of 0: finite, so that gradients are numbers."""

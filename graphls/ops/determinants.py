@@ -15,7 +15,7 @@ from graphls.ops.lu_factors import factors_of
 from graphls.ops.matrices import as_column, as_one, require_square, transposed, unit_matrices
 from graphls.ops.record import operation
 from graphls.ops.reductions import prod, sum
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 
 @operation(names="matrix_determinant", classes="MatrixDeterminant")

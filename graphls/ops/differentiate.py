@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from graphls import dispatch
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ops.record import operation
-from graphls.parameter import Parameter
-from graphls.tensor import is_tensor
+from graphls.tensors import dispatch
+from graphls.tensors.parameter import Parameter
+from graphls.tensors.tensor import is_tensor
+from graphls.trace.compiler import compiler
 from graphls.trace.gradients import gradient
 
 
@@ -169,9 +170,7 @@ def running_tracer() -> Any:
 
 def compiled_outside(function: Callable[..., Any], of: Callable[..., Any], key: tuple[Any, ...]) -> Callable[..., Any]:
     """The function inside a trace; outside of one, compiled once for each combination of input types."""
-    from graphls.compile_cache import kept_cache
-
-    cache = kept_cache(of, key, function)
+    cache = compiler().kept_cache(of, key, function)
 
     def call(*inputs: Any) -> Any:
         return function(*inputs) if dispatch.current_tracer() is not None else cache(*inputs)

@@ -14,7 +14,7 @@ from graphls.ops.record import operation
 from graphls.ops.reductions import sum
 from graphls.ops.settings import number
 from graphls.ops.shapes import expand_dims, gather
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 
 @operation(classes="Cdist", settings="p")

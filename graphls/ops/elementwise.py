@@ -7,7 +7,6 @@ from collections.abc import Callable
 from functools import reduce
 from typing import Any
 
-from graphls import dispatch
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import (
     DType,
@@ -25,8 +24,9 @@ from graphls.ir.types import (
 )
 from graphls.ops.operands import apply, float_of, floats, numbers, tensor_in, tensor_of
 from graphls.ops.record import operation, tensor_method
-from graphls.tensor import Tensor, is_tensor
-from graphls.tree import leaves, map_leaves
+from graphls.tensors import dispatch
+from graphls.tensors.pytree import leaves, map_leaves
+from graphls.tensors.tensor import Tensor, is_tensor
 
 
 @operation(names="tensor_add", classes="Add TensorAdd", symbol="add")

@@ -15,7 +15,7 @@ from graphls.ops.elementwise import abs, add, cast, cos, div, log, mul, reciproc
 from graphls.ops.logic import equal, greater_equal, isinf, less, logical_and, where
 from graphls.ops.operands import float_of
 from graphls.ops.record import operation
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510)
 """Bernoulli's numbers of the orders 2, 4, 6, ..."""

@@ -15,7 +15,7 @@ from graphls.ops.record import operation
 from graphls.ops.reductions import argmax
 from graphls.ops.settings import positive
 from graphls.ops.state import stop_gradient
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 _LEAST = float(np.finfo(np.float32).tiny)
 

@@ -14,7 +14,7 @@ from graphls.ops.record import operation, operator_class
 from graphls.ops.reductions import amax, amin
 from graphls.ops.settings import integer, number
 from graphls.ops.shapes import reshape
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 
 @operation(classes="Histogram", settings="bins min max")

@@ -19,7 +19,7 @@ from graphls.ops.record import operation
 from graphls.ops.reductions import sum
 from graphls.ops.shapes import broadcast_to, concat, cut, gather, squeeze
 from graphls.ops.triangular import substituted
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 
 @operation

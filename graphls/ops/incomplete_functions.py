@@ -29,7 +29,7 @@ from graphls.ops.incomplete_parts import (
 )
 from graphls.ops.logic import equal, greater, isfinite, less, logical_and, logical_not, logical_or, where
 from graphls.ops.record import operation
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 
 @operation(classes="Igamma")

@@ -14,7 +14,7 @@ from graphls.ops.logic import where
 from graphls.ops.operands import tensor_in, tensor_of
 from graphls.ops.record import in_place, operation
 from graphls.ops.shapes import broadcast_to, reshape
-from graphls.tensor import Symbol, Tensor
+from graphls.tensors.tensor import Symbol, Tensor
 
 Shape = tuple[int, ...]
 

@@ -8,7 +8,7 @@ from graphls.ops.operands import tensor_of
 from graphls.ops.record import operation
 from graphls.ops.scattering import index_add, tensor_scatter_add, tensor_scatter_sub, tensor_scatter_update
 from graphls.ops.shapes import reshape
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 
 @operation(classes="InplaceAdd", settings="indices")

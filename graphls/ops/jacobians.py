@@ -15,10 +15,10 @@ from graphls.ops.movement import movedim
 from graphls.ops.operands import tensor_of
 from graphls.ops.record import operation
 from graphls.ops.shapes import reshape
-from graphls.tensor import Tensor
+from graphls.tensors.pytree import leaves, rebuild
+from graphls.tensors.tensor import Tensor
 from graphls.trace.gradients import gradient
 from graphls.trace.rewriting.functions import in_trace
-from graphls.tree import leaves, rebuild
 
 Position = int | tuple[int, ...]
 

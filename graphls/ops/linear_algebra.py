@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphls import dispatch
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import broadcast_shapes
 from graphls.ops.contractions import Labelled, contract, diagonal_of
@@ -15,7 +14,8 @@ from graphls.ops.operands import apply, axis_of, in_single, operand_of, tensor_o
 from graphls.ops.record import operation
 from graphls.ops.reductions import sum
 from graphls.ops.shapes import broadcast_to, concat, cut, reshape
-from graphls.tensor import Tensor
+from graphls.tensors import dispatch
+from graphls.tensors.tensor import Tensor
 
 
 def _of_ranks(name: str, ranks: tuple[int, ...], *operands: Any) -> tuple[Tensor, ...]:

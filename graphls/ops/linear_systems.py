@@ -23,7 +23,7 @@ from graphls.ops.operands import tensor_of
 from graphls.ops.record import operation
 from graphls.ops.shapes import squeeze
 from graphls.ops.triangular import substituted
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 
 @operation(classes="MatrixSolve", settings="adjoint")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from graphls import dispatch
 from graphls.ir.types import bool_
 from graphls.ops.operands import apply, float_of, numbers, operand_of, tensor_of
 from graphls.ops.record import operation, tensor_method
-from graphls.tensor import Tensor
+from graphls.tensors import dispatch
+from graphls.tensors.tensor import Tensor
 
 
 @operation(names="eq", classes="Equal", symbol="eq")

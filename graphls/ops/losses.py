@@ -24,7 +24,7 @@ from graphls.ops.operands import apply
 from graphls.ops.record import operation
 from graphls.ops.reductions import sum
 from graphls.ops.settings import number, positive
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 
 @operation

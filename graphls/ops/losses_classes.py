@@ -28,7 +28,7 @@ from graphls.ops.reductions import any as any_of
 from graphls.ops.reductions import argmax, sum
 from graphls.ops.settings import integer, number
 from graphls.ops.shapes import expand_dims, gather, gather_elements, reshape
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 
 @operation

@@ -17,7 +17,7 @@ from graphls.ops.loss_operands import (
 from graphls.ops.record import operation
 from graphls.ops.reductions import amax, sum
 from graphls.ops.roots import root
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 
 @operation

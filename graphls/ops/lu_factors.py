@@ -27,7 +27,7 @@ from graphls.ops.record import operation
 from graphls.ops.reductions import argmax
 from graphls.ops.shapes import broadcast_to, gather, gather_elements
 from graphls.ops.triangular import substituted
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 
 class Factors(NamedTuple):

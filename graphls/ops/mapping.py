@@ -10,9 +10,9 @@ from graphls.ops.control_flow import scan
 from graphls.ops.movement import movedim
 from graphls.ops.operands import tensor_of
 from graphls.ops.record import operation
-from graphls.tensor import Tensor, is_tensor
+from graphls.tensors.pytree import map_leaves
+from graphls.tensors.tensor import Tensor, is_tensor
 from graphls.trace.rewriting.functions import in_trace
-from graphls.tree import map_leaves
 
 
 @operation

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
-from graphls import dispatch
 from graphls.ir.errors import GraphValueError
 from graphls.ir.types import broadcast_shapes, float32
 from graphls.ops.creation import arange
@@ -14,8 +12,9 @@ from graphls.ops.diagonals import eye
 from graphls.ops.elementwise import cast
 from graphls.ops.operands import floats, in_graph
 from graphls.ops.shapes import broadcast_to, reshape, swapaxes
-from graphls.tensor import Tensor
-from graphls.tree import map_leaves
+from graphls.tensors import dispatch
+from graphls.tensors.pytree import map_leaves
+from graphls.tensors.tensor import Tensor
 
 
 def as_one(function: Callable[..., Any], *operands: Any) -> Any:
@@ -25,22 +24,9 @@ def as_one(function: Callable[..., Any], *operands: Any) -> Any:
     """
     tensors = floats(*operands)
     dtype = tensors[0].dtype
-    with _without_casts():
+    with dispatch.without_casts():
         results = function(*(cast(t, float32) if dtype.is_half else t for t in tensors))
     return map_leaves(lambda t: cast(t, dtype) if dtype.is_half and t.dtype is float32 else t, results)
-
-
-@contextmanager
-def _without_casts() -> Iterator[None]:
-    tracer = dispatch.current_tracer()
-    if tracer is None:
-        yield
-        return
-    tracer.castings.append(None)
-    try:
-        yield
-    finally:
-        tracer.castings.pop()
 
 
 def require_matrices(name: str, x: Tensor) -> Tensor:

@@ -18,7 +18,7 @@ from graphls.ops.network import matmul
 from graphls.ops.record import operation
 from graphls.ops.reductions import amax, sum
 from graphls.ops.state import stop_gradient
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 _DEGREE = 13
 _COEFFICIENTS = [

@@ -14,7 +14,7 @@ from graphls.ops.record import operation
 from graphls.ops.settings import integer
 from graphls.ops.shapes import broadcast_to, concat, cut, expand_dims, gather_elements, reshape, swapaxes, transpose
 from graphls.primitives.primitive import normalise_axes
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 Axes = int | Sequence[int]
 

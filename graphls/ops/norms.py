@@ -13,7 +13,7 @@ from graphls.ops.record import operation
 from graphls.ops.reductions import amax, amin, sum
 from graphls.ops.roots import root
 from graphls.ops.settings import number, positive
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 
 @operation(spelled=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from graphls.habits import PACKAGE, instead
 from graphls.ir.errors import GraphAttributeError
+from graphls.names.habits import PACKAGE, instead
 from graphls.ops.operator import REQUIRED, Operator, operator
 from graphls.ops.record import FUNCTIONS, OPERATORS, operator_class
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from graphls.ops.operands import Axis
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 from graphls.ops.composite import Partial as Partial
 from graphls.ops.operator import Operator as Operator
 from graphls.ops.operator import REQUIRED as REQUIRED

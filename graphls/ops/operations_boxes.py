@@ -6,7 +6,7 @@ from typing import Any
 
 from graphls.ops import sampling
 from graphls.ops.record import operator_class
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 
 @operator_class(

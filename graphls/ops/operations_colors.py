@@ -11,7 +11,7 @@ from graphls.ops.logic import equal, greater, where
 from graphls.ops.operands import in_single
 from graphls.ops.record import operator_class
 from graphls.ops.shapes import gather, stack
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 Colour = tuple[Tensor, Tensor, Tensor]
 

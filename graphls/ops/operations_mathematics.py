@@ -10,7 +10,7 @@ from graphls.ops import (
     quantiles,
 )
 from graphls.ops.record import operator_class
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 
 @operator_class("Quantile", "dim keep_dims ignore_nan")

@@ -15,7 +15,7 @@ from graphls.ops.operands import apply, float_of, tensor_of
 from graphls.ops.record import operator_class
 from graphls.ops.reductions import mean, sum
 from graphls.ops.shapes import expand_dims, gather, gather_elements
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 
 @operator_class("L2Loss")

@@ -17,7 +17,7 @@ from graphls.ops.operands import shape_of, tensor_of
 from graphls.ops.pads import pad
 from graphls.ops.record import operator_class
 from graphls.ops.reductions import sum as total
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 
 @operator_class("DiagPart")

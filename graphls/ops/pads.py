@@ -12,7 +12,7 @@ from graphls.ops.movement import flip
 from graphls.ops.operands import apply, tensor_of
 from graphls.ops.record import operation, operator_class
 from graphls.ops.shapes import broadcast_to, concat, cut
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 Side = Callable[[Tensor, int, int], Tensor]
 """What stands before or behind a tensor along an axis, so many elements of it."""

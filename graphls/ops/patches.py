@@ -18,7 +18,7 @@ from graphls.ops.pads import pad
 from graphls.ops.record import operator_class
 from graphls.ops.shapes import concat, gather, reshape
 from graphls.ops.windows import Sizes, pads_of, sizes_of
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 
 @operator_class("ExtractImagePatches", "ksizes strides rates padding")

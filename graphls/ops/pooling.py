@@ -6,7 +6,6 @@ from collections.abc import Callable
 from math import prod
 from typing import Any, TypeVar
 
-from graphls import dispatch
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ops.elementwise import mod, mul, pow
 from graphls.ops.operands import apply, float_of
@@ -14,8 +13,9 @@ from graphls.ops.record import operation
 from graphls.ops.roots import root
 from graphls.ops.shapes import reshape
 from graphls.ops.windows import Sizes, Windows, check_axes, check_padding, zero_padded
-from graphls.tensor import Tensor
-from graphls.tree import map_leaves
+from graphls.tensors import dispatch
+from graphls.tensors.pytree import map_leaves
+from graphls.tensors.tensor import Tensor
 
 Result = TypeVar("Result")
 

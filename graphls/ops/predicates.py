@@ -13,7 +13,7 @@ from graphls.ops.logic import bool_of
 from graphls.ops.operands import tensor_of
 from graphls.ops.record import operation
 from graphls.ops.shapes import reshape
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 
 @operation

@@ -17,12 +17,12 @@ from dataclasses import dataclass, field
 from functools import wraps
 from typing import Any, TypeVar, overload
 
-from graphls import dispatch
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ops.operands import tensor_of
 from graphls.ops.operator import operator
-from graphls.tensor import Tensor
-from graphls.tensor_methods import Methods, give_operator
+from graphls.tensors import dispatch
+from graphls.tensors.methods import METHODS, Methods, give_operator
+from graphls.tensors.tensor import Tensor
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Wrapper = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -50,9 +50,6 @@ OPERATIONS: list[Operation] = []
 
 FUNCTIONS: dict[str, Any] = {}
 """What `graphls.ops` has by each public name."""
-
-METHODS: dict[str, Callable[..., Any]] = {}
-"""The methods of tensors by their names."""
 
 OPERATORS: dict[str, type[Any]] = {}
 """The operator classes by their names."""

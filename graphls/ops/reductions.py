@@ -16,7 +16,7 @@ from graphls.ops.operands import Axis, apply, axes_of, axis_of, float_of, in_sin
 from graphls.ops.record import operation, tensor_method
 from graphls.ops.roots import root
 from graphls.ops.shapes import reshape
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 
 def as_numpy_calls(function: Callable[..., Any]) -> Callable[..., Any]:

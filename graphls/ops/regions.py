@@ -13,7 +13,7 @@ from graphls.ops.movement import movedim
 from graphls.ops.operands import axis_of, tensor_of
 from graphls.ops.record import operation
 from graphls.ops.settings import integer
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 
 @operation

@@ -13,7 +13,7 @@ from graphls.ops.elementwise import add, mul
 from graphls.ops.operands import float_of, tensor_of
 from graphls.ops.record import operation
 from graphls.ops.shapes import broadcast_to, gather, reshape, transpose
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 Array = np.ndarray[Any, Any]
 Taps = list[tuple[Array, Array]]

@@ -14,7 +14,7 @@ from graphls.ops.logic import greater, greater_equal, less, less_equal, logical_
 from graphls.ops.operands import float_of, floats, in_graph, in_single, shape_of
 from graphls.ops.record import operation
 from graphls.ops.shapes import cut, expand_dims, gather, reshape, transpose
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 MODES = ("bilinear", "nearest")
 PADDINGS = ("zeros", "border", "reflection")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from graphls import dispatch
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ops.creation import full, zeros
 from graphls.ops.elementwise import mul
@@ -16,8 +15,9 @@ from graphls.ops.operands import axis_of, operand_of, shape_of, state_of, tensor
 from graphls.ops.record import in_place, operation, operator_class
 from graphls.ops.shapes import broadcast_to, check_range, reshape
 from graphls.ops.state import assign, parameter_of
-from graphls.parameter import Parameter
-from graphls.tensor import Tensor
+from graphls.tensors import dispatch
+from graphls.tensors.parameter import Parameter
+from graphls.tensors.tensor import Tensor
 
 Scatter = Callable[[Any, Any, Any], Tensor]
 

@@ -18,7 +18,7 @@ from graphls.ops.operands import tensor_of
 from graphls.ops.record import operation
 from graphls.ops.settings import integer
 from graphls.ops.shapes import cut, reshape
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 
 @operation(classes="UnsortedSegmentSum")

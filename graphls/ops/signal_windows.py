@@ -11,7 +11,7 @@ from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import as_dtype, float32
 from graphls.ops.record import operation
 from graphls.ops.settings import integer, number
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 Array = np.ndarray[Any, Any]
 

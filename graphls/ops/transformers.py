@@ -13,7 +13,7 @@ from graphls.ops.record import operation
 from graphls.ops.reductions import mean
 from graphls.ops.settings import positive
 from graphls.ops.shapes import concat, cut, reshape, stack
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 
 @operation

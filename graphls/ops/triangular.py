@@ -15,7 +15,7 @@ from graphls.ops.movement import movedim
 from graphls.ops.network import matmul
 from graphls.ops.record import operator_class
 from graphls.ops.shapes import gather, squeeze
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 
 @operator_class("MatrixTriangularSolve", "lower adjoint")

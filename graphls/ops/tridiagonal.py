@@ -11,7 +11,7 @@ from graphls.ops.matrices import transposed
 from graphls.ops.operands import floats, in_single
 from graphls.ops.record import operator_class
 from graphls.ops.shapes import concat, cut
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 
 @operator_class("TridiagonalMatMul")

@@ -11,7 +11,7 @@ from graphls.ops.operands import apply, float_of, floats, in_single
 from graphls.ops.record import operation
 from graphls.ops.roots import root
 from graphls.ops.state import stop_gradient
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 
 @operation(classes="Tan")

@@ -13,7 +13,7 @@ from graphls.ops.operands import shape_of, tensor_of
 from graphls.ops.record import operation
 from graphls.ops.shapes import check_range, reshape
 from graphls.ops.windows import Sizes, check_axes, sizes_of
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 
 @operation

@@ -12,7 +12,7 @@ from graphls.ops.gamma_functions import BERNOULLI
 from graphls.ops.logic import equal, greater, logical_and, logical_or, where
 from graphls.ops.operands import floats
 from graphls.ops.record import operation
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 _TERMS = 12
 """How many terms are added up before the formula of Euler and Maclaurin takes the rest."""

@@ -19,6 +19,7 @@ from graphls.primitives.elementary import (
     logistic,
     square_root,
 )
+from graphls.primitives.emitter import Emitter
 from graphls.primitives.in_double import cosine, error_function
 from graphls.primitives.primitive import Array, FloatElementwise, f32, of, sample
 
@@ -38,7 +39,7 @@ class Exp(FloatElementwise):
     def vjp(self, e: Builder, g: Value, x: Value, y: Value) -> Any:
         return e.mul(g, y)
 
-    def onnx(self, e: Any, x: str) -> Any:
+    def onnx(self, e: Emitter, x: str) -> str:
         return exponential(e, x)
 
 
@@ -53,7 +54,7 @@ class Log(FloatElementwise):
     def vjp(self, e: Builder, g: Value, x: Value, y: Value) -> Any:
         return e.div(g, x)
 
-    def onnx(self, e: Any, x: str) -> Any:
+    def onnx(self, e: Emitter, x: str) -> str:
         return logarithm(e, x)
 
 
@@ -68,7 +69,7 @@ class Log1p(FloatElementwise):
     def vjp(self, e: Builder, g: Value, x: Value, y: Value) -> Any:
         return e.div(g, e.add(x, 1.0))
 
-    def onnx(self, e: Any, x: str) -> Any:
+    def onnx(self, e: Emitter, x: str) -> str:
         return log_of_one_plus(e, x)
 
 
@@ -97,7 +98,7 @@ class Sigmoid(FloatElementwise):
     def vjp(self, e: Builder, g: Value, x: Value, y: Value) -> Any:
         return e.mul(g, e.mul(y, e.sub(1.0, y)))
 
-    def onnx(self, e: Any, x: str) -> Any:
+    def onnx(self, e: Emitter, x: str) -> str:
         return logistic(e, x)
 
 
@@ -113,7 +114,7 @@ class Erf(FloatElementwise):
         slope = e.mul(e.exp(e.neg(e.square(x))), 2 / math.sqrt(math.pi))
         return e.mul(g, slope)
 
-    def onnx(self, e: Any, x: str) -> Any:
+    def onnx(self, e: Emitter, x: str) -> str:
         """The CPU's kernel makes 1 of a nan, which the smaller of x and -1 keeps."""
         if e.in_types[0].dtype is float64:
             return error_function(e, x)
@@ -147,7 +148,7 @@ class Cos(FloatElementwise):
     def vjp(self, e: Builder, g: Value, x: Value, y: Value) -> Any:
         return e.neg(e.mul(g, e.sin(x)))
 
-    def onnx(self, e: Any, x: str) -> Any:
+    def onnx(self, e: Emitter, x: str) -> str:
         return cosine(e, x) if e.in_types[0].dtype is float64 else e.Cos(x)
 
 
@@ -162,7 +163,7 @@ class Rsqrt(FloatElementwise):
     def vjp(self, e: Builder, g: Value, x: Value, y: Value) -> Any:
         return e.mul(e.mul(g, -0.5), e.mul(y, e.square(y)))
 
-    def onnx(self, e: Any, x: str) -> Any:
+    def onnx(self, e: Emitter, x: str) -> str:
         return e.Reciprocal(square_root(e, x))
 
 
@@ -178,7 +179,7 @@ class Floor(FloatElementwise):
     def vjp(self, e: Builder, g: Value, x: Value, y: Value) -> Any:
         return None
 
-    def onnx(self, e: Any, x: str) -> Any:
+    def onnx(self, e: Emitter, x: str) -> str:
         return floor(e, x)
 
 
@@ -194,7 +195,7 @@ class Ceil(FloatElementwise):
     def vjp(self, e: Builder, g: Value, x: Value, y: Value) -> Any:
         return None
 
-    def onnx(self, e: Any, x: str) -> Any:
+    def onnx(self, e: Emitter, x: str) -> str:
         return ceiling(e, x)
 
 
@@ -238,5 +239,5 @@ class ReluGradient(FloatElementwise):
     def vjp(self, e: Builder, gg: Value, g: Value, y: Value, out: Value) -> Any:
         return e.relu_gradient(gg, y), None
 
-    def onnx(self, e: Any, g: str, y: str) -> Any:
+    def onnx(self, e: Emitter, g: str, y: str) -> str:
         return e.Mul(g, e.cast(e.Greater(y, e.scalar(0.0)), e.in_types[0].dtype))

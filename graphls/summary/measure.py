@@ -53,7 +53,7 @@ def measure(graph: Graph) -> Measures:
 
 def not_computed(graph: Graph) -> set[Node]:
     """The products that only an overflow check would read, which are made where bounds say too little."""
-    from graphls.backends.finite import only_checked
+    from graphls.backends.onnx.finite import only_checked
 
     found = set(only_checked(graph.nodes, (*graph.outputs, *(w.value for w in graph.writes))).values())
     for node in graph.nodes:

@@ -1,4 +1,4 @@
-"""Random brightness, contrast, saturation, hue, sharpness and light."""
+"""Colors and tones changed by chance: by factors drawn at random, or with a probability."""
 
 from __future__ import annotations
 
@@ -7,10 +7,27 @@ from typing import Any
 
 import numpy as np
 
+from graphls.dataset.checks import (
+    LARGEST_SIZE,
+    byte,
+    integer,
+    interval,
+    magnitude,
+    number,
+    type_error,
+)
 from graphls.dataset.randomness import generator
-from graphls.dataset.transforms.checks import LARGEST_SIZE, interval, number, probability, value_error
 from graphls.dataset.vision import colors
-from graphls.dataset.vision.image import Array, ImageOperation, check_color, check_image, pillow, saturated
+from graphls.dataset.vision.image import (
+    Array,
+    ImageOperation,
+    WithProbability,
+    check_color,
+    pillow,
+    saturated,
+)
+from graphls.dataset.vision.tones import AutoContrast, Equalize, Invert, Posterize, Solarize
+from graphls.ir.errors import GraphValueError
 
 Bounds = tuple[float, float]
 
@@ -21,7 +38,7 @@ def _bounds(name: str, value: Any, center: float, low: float, high: float) -> Bo
         return interval(name, value, lambda place, item: number(place, item, low, high))
     distance = number(name, value, 0)
     if center + distance > high:
-        raise value_error(f"Input {name} is not within the required interval of [0, {high - center}], but {value}.")
+        raise GraphValueError(f"Input {name} is not within the required interval of [0, {high - center}], but {value}.")
     return max(low, center - distance), center + distance
 
 
@@ -57,7 +74,7 @@ class RandomColorAdjust(ImageOperation):
 
 
 def _degrees(value: Any) -> Bounds:
-    return interval("degrees", value, lambda name, item: number(name, item, 0, LARGEST_SIZE))
+    return interval("degrees", value, magnitude)
 
 
 class RandomColor(ImageOperation):
@@ -83,16 +100,12 @@ class RandomSharpness(ImageOperation):
         return pillow("ImageEnhance").Sharpness(image).enhance(generator().uniform(*self.degrees))
 
 
-class RandomAdjustSharpness(ImageOperation):
+class RandomAdjustSharpness(WithProbability):
     """`AdjustSharpness` by the factor `degree`, with a probability; gives an array."""
 
     def __init__(self, degree: float, prob: float = 0.5) -> None:
-        self.degree = colors.AdjustSharpness(number("degree", degree, 0, LARGEST_SIZE))
-        self.prob = probability("prob", prob)
-
-    def on_array(self, image: Array) -> Any:
-        check_image(self, image)
-        return self.degree.on_array(image) if generator().random() < self.prob else image
+        self.operation = colors.AdjustSharpness(magnitude("degree", degree))
+        super().__init__(prob)
 
 
 class RandomLighting(ImageOperation):
@@ -103,7 +116,7 @@ class RandomLighting(ImageOperation):
     """
 
     def __init__(self, alpha: float = 0.05) -> None:
-        self.alpha = number("alpha", alpha, 0, LARGEST_SIZE)
+        self.alpha = magnitude("alpha", alpha)
 
     def on_array(self, image: Array) -> Array:
         noise = _PRINCIPAL @ generator().normal(0, self.alpha, 3)
@@ -114,6 +127,56 @@ class RandomLighting(ImageOperation):
         return lit.convert(image.mode)
 
 
-_PRINCIPAL = np.array(
-    [[-0.5675, 0.7192, 0.4009], [-0.5808, -0.0045, -0.8140], [-0.5836, -0.6948, 0.4203]]
-) * np.array([0.2175, 0.0188, 0.0045]) * 255  # eigenvectors times eigenvalues of RGB in [0, 1]
+_PRINCIPAL = (
+    np.array([[-0.5675, 0.7192, 0.4009], [-0.5808, -0.0045, -0.8140], [-0.5836, -0.6948, 0.4203]])
+    * np.array([0.2175, 0.0188, 0.0045])
+    * 255
+)  # eigenvectors times eigenvalues of RGB in [0, 1]
+
+
+class RandomInvert(WithProbability):
+    """`Invert` with a probability; takes (H, W, 3)."""
+
+    operation = Invert()
+
+    def check(self, image: Array) -> None:
+        check_color(self, image)
+
+
+class RandomEqualize(WithProbability):
+    """`Equalize` with a probability."""
+
+    operation = Equalize()
+
+
+class RandomAutoContrast(WithProbability):
+    """`AutoContrast` with a probability."""
+
+    def __init__(self, cutoff: float = 0.0, ignore: Any = None, prob: float = 0.5) -> None:
+        self.operation = AutoContrast(cutoff, ignore)
+        super().__init__(prob)
+
+
+class RandomPosterize(ImageOperation):
+    """`Posterize` to a number of bits drawn from a (min, max) pair of 1 to 8, or to one number."""
+
+    def __init__(self, bits: Any = (8, 8)) -> None:
+        pair = bits if isinstance(bits, (list, tuple)) else (bits, bits)
+        self.bits = interval("bits", pair, lambda name, item: integer(name, item, 1, 8))
+
+    def on_array(self, image: Array) -> Array:
+        low, high = self.bits
+        return Posterize(int(generator().integers(low, high + 1))).on_array(image)
+
+
+class RandomSolarize(ImageOperation):
+    """The image with values between two numbers drawn from a (min, max) tuple inverted."""
+
+    def __init__(self, threshold: tuple[int, int] = (0, 255)) -> None:
+        if not isinstance(threshold, tuple):
+            raise type_error("threshold", threshold, "a tuple (min, max)")
+        self.threshold = interval("threshold", threshold, byte)
+
+    def on_array(self, image: Array) -> Array:
+        low, high = self.threshold
+        return Solarize(sorted(generator().integers(low, high + 1, 2).tolist())).on_array(image)
