@@ -27,6 +27,8 @@ class Scan(Primitive):
 
     half = "native"
     flops_per_element = 0
+    is_loop = True
+    region_names = ("body",)
 
     def result_types(
         self, types: tuple[Type, ...], attrs: Mapping[str, Any], regions: tuple[Any, ...] = ()
@@ -72,6 +74,8 @@ class WhileLoop(Primitive):
 
     half = "native"
     flops_per_element = 0
+    is_loop = True
+    region_names = ("while", "body")
 
     def result_types(
         self, types: tuple[Type, ...], attrs: Mapping[str, Any], regions: tuple[Any, ...] = ()
