@@ -25,15 +25,15 @@ from graphls.ir.types import (
     uint64,
 )
 from graphls.ops.differentiate import GradOperation, grad, value_and_grad
-from graphls.parameter import Parameter, ParameterTuple
-from graphls.random import get_seed, set_seed
-from graphls.tensor import Tensor, from_numpy, tensor
+from graphls.tensors.parameter import Parameter, ParameterTuple
+from graphls.tensors.random import get_seed, set_seed
+from graphls.tensors.tensor import Tensor, from_numpy, tensor
 from graphls.version import __version__ as __version__
 
 
 def __getattr__(name: str) -> Any:
     """Names of the training flow and of a script's settings, which are imported when they are asked for."""
-    from graphls.lazy import attribute
+    from graphls.names.lazy import attribute
 
     return attribute(name, __all__)
 

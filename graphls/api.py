@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphls import dispatch
-from graphls.inputs import InputCheck, static_inputs
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.graph import Graph
+from graphls.ir.reporting import checked
 from graphls.nn.cell import Cell, input_names
-from graphls.parameter import Parameter
-from graphls.sharing import COMPILING
-from graphls.source import checked
-from graphls.storage import Clock
-from graphls.tensor import Tensor
+from graphls.sharing.locks import COMPILING
+from graphls.sharing.storage import Clock
+from graphls.tensors import dispatch
+from graphls.tensors.parameter import Parameter
+from graphls.tensors.tensor import Tensor
+from graphls.trace.inputs import InputCheck, static_inputs
 from graphls.trace.trace import Traced, fill_outputs, trace
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from graphls.diagnosis.gradients import GradientRanges
     from graphls.passes import Pipeline, PipelineResult
     from graphls.profile import Profile
-    from graphls.repeated import RepeatedStep
+    from graphls.steps.repeated import RepeatedStep
     from graphls.summary import Summary
 
 DEFAULT_PASSES = "gradient, overflow, fold, cse, merge, dce, order"
@@ -72,7 +72,7 @@ def _compiled(
     overflow_mode: str | None,
 ) -> Compiled:
     from graphls.passes.windows import verify_windows
-    from graphls.scaling import warn_of_idle_scaling
+    from graphls.steps.scaling import warn_of_idle_scaling
 
     traced = trace_graph(cell, *inputs)
     if passes is None:
@@ -199,8 +199,8 @@ class Compiled:
 
         Its operators tell viewers such as Netron the phase, the cell and the user's line that they come from.
         """
-        from graphls.backends.onnx_metadata import described
-        from graphls.backends.weights import complete
+        from graphls.backends.onnx.metadata import described
+        from graphls.backends.onnx.weights import complete
 
         lowered = self._lowered()
         return complete(described(lowered, self.graph), lowered.outside)
@@ -215,9 +215,9 @@ class Compiled:
 
         Constants that a file of 2 GiB does not hold are written beside it, to a file with `.data` behind the name.
         """
-        from graphls.backends.onnx_metadata import described
-        from graphls.backends.weights import write_model
-        from graphls.ir.files import as_path
+        from graphls.backends.onnx.metadata import described
+        from graphls.backends.onnx.weights import write_model
+        from graphls.files.files import as_path
 
         lowered = self._lowered()
         checked(write_model, as_path(path), described(lowered, self.graph), lowered.outside)
@@ -237,7 +237,7 @@ class Compiled:
 
         Each file is written at once or not at all; raises GraphFileError for the first that cannot be written.
         """
-        from graphls.ir.files import as_path, write_text
+        from graphls.files.files import as_path, write_text
         from graphls.ir.text import dump
         from graphls.viz.dot import to_dot
 
@@ -253,7 +253,7 @@ class Compiled:
 
         Raises GraphValueError for a count below 1 and where the step sets the state of its random numbers itself.
         """
-        from graphls.repeated import RepeatedStep
+        from graphls.steps.repeated import RepeatedStep
 
         return checked(RepeatedStep, self, count, self._open_session)
 

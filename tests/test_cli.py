@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from graphls.cli import main
+from graphls.command_line.main import main
 from graphls.ir import dump, parse
 from graphls.passes import parse_pipeline
 
@@ -173,7 +173,8 @@ def test_the_module_runs(file: str) -> None:
 
 
 def test_imports_are_lazy() -> None:
-    code = "import sys, graphls.cli; print([m for m in ('numpy', 'onnx', 'onnxruntime') if m in sys.modules])"
+    names = "('numpy', 'onnx', 'onnxruntime')"
+    code = f"import sys, graphls.command_line.main; print([m for m in {names} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert "onnx" not in done.stdout
 

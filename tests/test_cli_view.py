@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from graphls.cli import main
+from graphls.command_line.main import main
 from graphls.ir import Graph, dump
 from tests.backends import onnx_models as models
 

@@ -11,8 +11,8 @@ import pytest
 import graphls as gl
 from graphls import context, nn
 from graphls.communication import GlobalComm, get_group_size, get_rank, init, release
-from graphls.context_keys import KEYS
-from graphls.context_parallel import _get_device_num, _get_gradients_mean, _get_parallel_mode
+from graphls.context.keys import KEYS
+from graphls.context.parallel import _get_device_num, _get_gradients_mean, _get_parallel_mode
 from graphls.ir.errors import GraphlsError
 
 

@@ -14,7 +14,7 @@ from graphls.compat.finder import lookup
 from graphls.coverage import page
 from graphls.coverage.names import names, sections
 from graphls.coverage.probe import Finding, probe, probe_cell
-from graphls.lazy import is_missing
+from graphls.names.lazy import is_missing
 from graphls.ops.operations import OPERATORS
 
 PAGE = Path(__file__).parent.parent / "docs" / "operators.md"
@@ -57,7 +57,7 @@ FLOATS = ("float16", "bfloat16", "float32", "float64")
         (ops.floor, None, False),
         (ops.argmax, None, False),
         (ops.cross_entropy, None, True),
-        (lambda x: graphls.dispatch.apply("exp", x), FLOATS, True),
+        (lambda x: graphls.tensors.dispatch.apply("exp", x), FLOATS, True),
         (ops.zeros, (), False),
     ],
 )

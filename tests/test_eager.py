@@ -10,7 +10,7 @@ import pytest
 
 import graphls as gl
 from graphls import Parameter, Tensor, amp, nn, ops
-from graphls.compile_cache import CompileCache
+from graphls.calling.cache import CompileCache
 from graphls.context import GRAPH_MODE, PYNATIVE_MODE, set_context
 
 pytestmark = pytest.mark.usefixtures("eager")

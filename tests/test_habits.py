@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import graphls
-from graphls import GraphlsError, Tensor, habits, nn, ops
+from graphls import GraphlsError, Tensor, nn, ops
+from graphls.names import habits
 
 X = Tensor(np.ones((4, 3), np.float32))
 NETWORK = nn.Dense(3, 2)

@@ -20,10 +20,10 @@ MODULES = {
 ALLOWED: dict[str, tuple[str, ...]] = {
     "graphls.ir": ("graphls.ir",),
     "graphls.primitives": ("graphls.ir", "graphls.primitives"),
-    "graphls.passes": ("graphls.ir", "graphls.primitives", "graphls.passes"),
+    "graphls.passes": ("graphls.ir", "graphls.files", "graphls.primitives", "graphls.passes"),
     "graphls.backends": (
-        "graphls.ir", "graphls.primitives", "graphls.backends", "graphls.storage", "graphls.source", "graphls.plain",
-        "graphls.version", "graphls.sharing", "graphls.forks", "graphls.threads",
+        "graphls.ir", "graphls.files", "graphls.primitives", "graphls.backends", "graphls.sharing", "graphls.text",
+        "graphls.version",
     ),
 }
 RUNTIMES = ("onnx", "onnxruntime")

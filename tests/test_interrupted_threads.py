@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from graphls.dataset import NumpySlicesDataset
-from graphls.threads import Line
+from graphls.sharing.threads import Line
 from graphls.train import background, load_checkpoint, save_checkpoint
 from tests.interrupting import signalled_at
 

@@ -107,7 +107,7 @@ def test_more_workers_than_there_can_be(monkeypatch: pytest.MonkeyPatch, process
     def refuse(*ignored: Any) -> None:
         raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr(f"graphls.dataset.pools.{'Process' if processes else 'Thread'}Worker", refuse)
+    monkeypatch.setattr(f"graphls.dataset.pipeline.workers.{'Process' if processes else 'Thread'}Worker", refuse)
     with pytest.raises(GraphlsError, match=r"the system started 0 .*; give a smaller num_parallel_workers"):
         list(rows.map(abs, num_parallel_workers=8, python_multiprocessing=processes))
 

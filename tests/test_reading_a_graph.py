@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from graphls.cli import main
+from graphls.command_line.main import main
 
 DOCS = Path(__file__).parent.parent / "docs"
 FILLING: dict[str, Any] = run_path(str(DOCS / "fill_blocks.py"))

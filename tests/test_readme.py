@@ -59,9 +59,9 @@ def test_the_training_learns() -> None:
 
 
 def test_the_primitive_has_its_rules() -> None:
-    from graphls import dispatch
     from graphls.ir.registry import _operations
     from graphls.primitives.primitive import FloatElementwise, f32, sample
+    from graphls.tensors import dispatch
 
     try:
         exec(PRIMITIVE, {"FloatElementwise": FloatElementwise, "f32": f32, "sample": sample, "np": np})

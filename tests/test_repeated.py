@@ -13,7 +13,7 @@ from graphls.ir.build import Builder, Names
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.graph import Graph, Write
 from graphls.ir.verify import verify
-from graphls.random import random_state
+from graphls.tensors.random import random_state
 
 BACKENDS = ["numpy", "onnxruntime"]
 GENERATOR = np.random.default_rng(0)

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 import graphls as gl
-from graphls import Parameter, Tensor, dtypes, nn
+from graphls import Parameter, Tensor, nn
 from graphls.compat.nn import DistributedGradReducer
 from graphls.initializer import initializer
+from graphls.tensors import dtypes
 
 
 def test_dtypes_print_as_in_mindspore() -> None:

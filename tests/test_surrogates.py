@@ -11,9 +11,9 @@ import pytest
 
 import graphls
 from graphls import nn
+from graphls.files.files import write_text
 from graphls.ir.compare import same
 from graphls.ir.errors import GraphlsError
-from graphls.ir.files import write_text
 from graphls.ir.text import dump
 from graphls.train import export, load_checkpoint, save_checkpoint
 

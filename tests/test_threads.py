@@ -212,7 +212,7 @@ def a_random_tensor() -> Any:
 
 
 def an_eager_cell() -> Any:
-    from graphls import eager
+    from graphls.nn import eager
 
     return eager.call(nn.ReLU(), (Tensor(np.array([-1, 1], F32)),), {}).asnumpy().tolist() == [0, 1]
 

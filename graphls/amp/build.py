@@ -8,15 +8,15 @@ from typing import Any
 from graphls.amp.managers import DynamicLossScaleManager, LossScaleManager
 from graphls.amp.precision import LEVELS, auto_mixed_precision, keep_normalisation, level_of
 from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ir.reporting import warn
 from graphls.ir.types import DType, as_dtype, bfloat16, float16, float32
 from graphls.nn.accumulation import GradAccumulationCell
 from graphls.nn.cell import Cell
 from graphls.nn.losses import WithLossCell
 from graphls.nn.optimizers import Optimizer
 from graphls.nn.train_step import TrainOneStepCell, TrainOneStepWithLossScaleCell
-from graphls.source import warn
+from graphls.tensors.pytree import map_leaves
 from graphls.trace.casting import in_dtype
-from graphls.tree import map_leaves
 
 DTYPES = (float16, bfloat16, float32)
 SETTINGS = ("cast_model_type", "keep_batchnorm_fp32", "loss_scale_manager")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from graphls.amp.lists import AUTO_WIDE_CELLS, NORMALISATIONS, O1_CELLS, lowered, widened
-from graphls.configuration import Configuration
 from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ir.reporting import warn
 from graphls.ir.types import DType, as_dtype, bfloat16, float16, float32
 from graphls.nn.cell import Cell
-from graphls.source import warn
+from graphls.tensors.configuration import Configuration
 from graphls.trace.casting import Casting
 
 LEVELS = ("O0", "O1", "O2", "O3", "auto")

@@ -13,9 +13,9 @@ from graphls.ir.types import float32, float64
 from graphls.nn.checks import positive_int
 from graphls.ops.operands import state_of, tensor_of
 from graphls.ops.overflow import overflow_get
-from graphls.parameter import Parameter
-from graphls.tensor import Tensor, is_tensor
-from graphls.tree import leaves, map_leaves
+from graphls.tensors.parameter import Parameter
+from graphls.tensors.pytree import leaves, map_leaves
+from graphls.tensors.tensor import Tensor, is_tensor
 
 
 class LossScaler(ABC):

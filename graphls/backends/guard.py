@@ -19,7 +19,7 @@ from typing import Any
 from onnx import GraphProto, ModelProto, NodeProto
 
 from graphls.ir.errors import GraphRuntimeError
-from graphls.source import warn
+from graphls.ir.reporting import warn
 
 TRIED = Path(__file__).with_name("tried_neighbours.txt")
 TRIAL = Path(__file__).with_name("trial.py")

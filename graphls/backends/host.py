@@ -9,8 +9,8 @@ import numpy as np
 
 from graphls.ir.errors import GraphMemoryError
 from graphls.ir.graph import Graph, Node, Value, definers
-from graphls.storage import Storage
-from graphls.threads import Line, Task
+from graphls.sharing.storage import Storage
+from graphls.sharing.threads import Line, Task
 
 Array = np.ndarray[Any, Any]
 AHEAD = Line("graphls-random")

@@ -9,9 +9,10 @@ import numpy as np
 import onnx
 from onnx import GraphProto, ModelProto, ValueInfoProto
 
-from graphls.backends.onnx import ELEMENT_TYPES, exchanged, lower
-from graphls.backends.onnx_metadata import described
-from graphls.backends.weights import Weights
+from graphls.backends.onnx.lowering import lower
+from graphls.backends.onnx.metadata import described
+from graphls.backends.onnx.types import ELEMENT_TYPES, exchanged
+from graphls.backends.onnx.weights import Weights
 from graphls.ir.build import Names
 from graphls.ir.errors import GraphValueError
 from graphls.ir.graph import Graph

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from onnx import helper
 
-from graphls.backends.onnx import ELEMENT_TYPES, IR_VERSION, OPSET
+from graphls.backends.onnx.types import ELEMENT_TYPES, IR_VERSION, OPSET
 from graphls.ir.types import DType, as_dtype
 
 Array = np.ndarray[Any, Any]

@@ -11,7 +11,7 @@ from onnx import AttributeProto, NodeProto, SparseTensorProto, TensorProto, nump
 
 from graphls.backends.onnx_types import plain, sizes_of, sparse, tensor_type, text_of, type_of_proto, type_of_tensor
 from graphls.ir.types import DTYPES, Type
-from graphls.plain import clipped
+from graphls.text.plain import clipped
 
 MOST_ELEMENTS = 16
 LONGEST_TEXT = 1000

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from onnx import FunctionProto, ModelProto, NodeProto
 
-from graphls.backends.onnx_shapes import operators
+from graphls.backends.onnx.shapes import operators
 
 DEEPEST = 20
 MOST_OPERATORS = 100_000

@@ -9,7 +9,7 @@ from functools import cache
 
 from onnx import TensorProto, TensorShapeProto, TypeProto
 
-from graphls.backends.onnx import ELEMENT_TYPES
+from graphls.backends.onnx.types import ELEMENT_TYPES
 from graphls.ir.text import quoted
 from graphls.ir.types import DType, Type
 

@@ -12,16 +12,17 @@ from graphls.backends.failures import Torn, failed_node, states_before_an_index,
 from graphls.backends.guard import first_line, open_guarded
 from graphls.backends.host import HostValues
 from graphls.backends.kernel_checks import is_right
-from graphls.backends.onnx import Lowered, exchanged, lower
+from graphls.backends.onnx.lowering import Lowered, lower
+from graphls.backends.onnx.types import exchanged
+from graphls.backends.onnx.weights import serialised
 from graphls.backends.runtime import load_runtime
 from graphls.backends.session import Inputs, Session
 from graphls.backends.states import HasStorage
-from graphls.backends.weights import serialised
-from graphls.forks import keep_for_ever, renew_after_fork
 from graphls.ir.errors import GraphRuntimeError, GraphValueError
 from graphls.ir.graph import Graph, Value
 from graphls.ir.types import Type
-from graphls.storage import Clock, Storage
+from graphls.sharing.forks import keep_for_ever, renew_after_fork
+from graphls.sharing.storage import Clock, Storage
 
 PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
 OPTIONS: dict[str, dict[str, str]] = {"cpu": {}, "cuda": {"use_tf32": "0"}}
@@ -80,9 +81,8 @@ class OrtSession(Session):
         super().__init__(parameters)
         self.runtime = load_runtime()
         self.device = device
-        on_cpu = device == "cpu"
         check = partial(is_right, provider=PROVIDERS[device])
-        self.lowered: Lowered = lower(graph, native_half=not on_cpu, kernel_is_right=check)
+        self.lowered: Lowered = lower(graph, device=device, kernel_is_right=check)
         of_array = self.runtime.OrtValue.ortvalue_from_numpy
         self.outside = {name: of_array(array) for name, array in self.lowered.outside.items()}
         self.inputs = list(zip(self.lowered.inputs, map(_wider, graph.inputs), strict=True))

@@ -8,9 +8,9 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from graphls.forks import call_after_fork
 from graphls.ir.errors import GraphRuntimeError
-from graphls.source import warn
+from graphls.ir.reporting import warn
+from graphls.sharing.forks import call_after_fork
 
 OLDEST = (1, 18)
 INSTALL = 'pip install "graphls[cpu]" (or "graphls[cuda]" for an NVIDIA GPU)'

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from graphls.backends.states import HasStorage
-from graphls.sharing import Group, joined
-from graphls.storage import Clock
+from graphls.sharing.locks import Group, joined
+from graphls.sharing.storage import Clock
 
 Inputs = Sequence[np.ndarray[Any, Any]]
 Arguments = tuple[Any, ...]

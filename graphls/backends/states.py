@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from graphls.storage import Storage
+from graphls.sharing.storage import Storage
 
 
 class HasStorage(Protocol):

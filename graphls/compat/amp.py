@@ -11,7 +11,7 @@ from graphls.amp.custom import get_black_list, get_white_list
 from graphls.compat.functional import mixed_precision_cast
 from graphls.ir.types import float16, float32
 from graphls.nn.cell import Cell
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 __all__ = ["AMP_BLACK_LIST", "AMP_WHITE_LIST", "_OutputTo16", "_OutputTo32", "init_status"]
 

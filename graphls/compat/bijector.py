@@ -15,7 +15,7 @@ from graphls.ir.errors import GraphAttributeError, GraphTypeError, GraphValueErr
 from graphls.ir.types import as_dtype
 from graphls.nn.cell import Cell
 from graphls.ops.operands import tensor_of
-from graphls.tensor import Tensor, is_tensor
+from graphls.tensors.tensor import Tensor, is_tensor
 
 __all__ = ["Bijector", "TransformedDistribution"]
 

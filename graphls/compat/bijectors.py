@@ -10,7 +10,7 @@ from graphls import ops
 from graphls.compat.bijector import Bijector
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ops.operands import tensor_of
-from graphls.tensor import Symbol, Tensor
+from graphls.tensors.tensor import Symbol, Tensor
 
 __all__ = ["Exp", "GumbelCDF", "Invert", "PowerTransform", "ScalarAffine", "Softplus"]
 

@@ -8,14 +8,14 @@ import numpy as np
 
 from graphls import ops
 from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ir.reporting import warn
 from graphls.ir.types import int32
 from graphls.nn.cell import Cell
 from graphls.nn.checks import positive_int
 from graphls.nn.optimizers import Optimizer
 from graphls.nn.train_step import TrainOneStepCell, TrainOneStepWithLossScaleCell
-from graphls.parameter import Parameter, ParameterTuple
-from graphls.source import warn
-from graphls.tensor import Tensor
+from graphls.tensors.parameter import Parameter, ParameterTuple
+from graphls.tensors.tensor import Tensor
 
 __all__ = [
     "AutoBoost",

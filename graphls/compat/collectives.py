@@ -7,7 +7,7 @@ from typing import Any
 from graphls.communication import get_rank
 from graphls.ops.operator import Operator
 from graphls.ops.state import identity
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 __all__ = [
     "AllGather",

@@ -10,8 +10,8 @@ from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
 from graphls.ir.location import user_location
 from graphls.ops.operands import tensor_of
 from graphls.ops.operator import Operator
-from graphls.reports import report
-from graphls.tensor import Tensor, is_tensor
+from graphls.tensors.tensor import Tensor, is_tensor
+from graphls.trace.reports import report
 
 __all__ = [
     "Assert",

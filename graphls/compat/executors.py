@@ -6,7 +6,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from graphls.api import Compiled
-from graphls.compile_cache import compile_cell
+from graphls.calling.cache import compile_cell
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.text import dump
 from graphls.nn.cell import Cell

@@ -27,9 +27,9 @@ from graphls.compat.children import tell_children, tell_children_no_more
 from graphls.compat.names import PATHS
 from graphls.compat.stand_in import StandIn
 from graphls.context import PYNATIVE_MODE, replace_missing_devices, set_context
-from graphls.context_parallel import force_one_rank
+from graphls.context.parallel import force_one_rank
 from graphls.ir.errors import GraphAttributeError, GraphImportError, GraphRuntimeError, GraphTypeError
-from graphls.lazy import find, is_missing, public_names
+from graphls.names.lazy import find, is_missing, public_names
 
 PACKAGE = "mindspore"
 OFFERED_DUNDERS = ("__all__", "__version__")

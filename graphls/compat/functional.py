@@ -13,12 +13,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from graphls import ops
-from graphls.lazy import offering
+from graphls.names.lazy import offering
 from graphls.ops.operands import tensor_of
 from graphls.ops.operator import Operator
 from graphls.ops.primitive import Primitive
-from graphls.tensor import Tensor, is_tensor
-from graphls.tree import map_leaves
+from graphls.tensors.pytree import map_leaves
+from graphls.tensors.tensor import Tensor, is_tensor
 
 
 def make_range(start: int, stop: int | None = None, step: int = 1) -> tuple[int, ...]:
@@ -101,7 +101,7 @@ def hastype(x: Any, kind: Any) -> bool:
 
 def isconstant(x: Any) -> bool:
     """Whether something is known before the graph runs: a Python value, or a tensor that no input leads to."""
-    from graphls.tensor import Symbol
+    from graphls.tensors.tensor import Symbol
 
     return not isinstance(x, Symbol)
 

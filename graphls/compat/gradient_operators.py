@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from graphls import ops
-from graphls.lazy import offering
+from graphls.names.lazy import offering
 from graphls.ops import operations
 from graphls.ops.directions import vjp
 from graphls.ops.operator import REQUIRED, Operator, operator

@@ -8,9 +8,9 @@ from typing import Any
 from graphls import ops
 from graphls.compat.functional import typeof
 from graphls.compat.kinds import issubclass_
-from graphls.lazy import offering
+from graphls.names.lazy import offering
 from graphls.ops.operator import Operator, operator
-from graphls.parameter import Parameter
+from graphls.tensors.parameter import Parameter
 
 
 def _nearest(input_x: Any, size: Any, align_corners: bool = False) -> Any:

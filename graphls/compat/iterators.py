@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphls.dataset.iterators import DatasetIterator, _close_all
+from graphls.dataset.pipeline.iterators import DatasetIterator, _close_all
 
 Iterator = DictIterator = TupleIterator = DatasetIterator
 ITERATORS_LIST: list[Any] = []

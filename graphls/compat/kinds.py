@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphls import dtypes
 from graphls.ir.types import (
     DType,
     bfloat16,
@@ -21,7 +20,8 @@ from graphls.ir.types import (
     uint32,
     uint64,
 )
-from graphls.tensor import Tensor, is_tensor
+from graphls.tensors import dtypes
+from graphls.tensors.tensor import Tensor, is_tensor
 
 __all__ = [
     "all_types",

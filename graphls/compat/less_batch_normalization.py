@@ -10,7 +10,7 @@ from graphls import ops
 from graphls.initializer import initializer
 from graphls.nn.cell import Cell
 from graphls.nn.layers import Dense
-from graphls.parameter import Parameter
+from graphls.tensors.parameter import Parameter
 
 __all__ = ["CommonHeadLastFN", "LessBN"]
 

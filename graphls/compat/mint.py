@@ -10,7 +10,7 @@ from graphls.compat.torch_names import with_torch_names
 from graphls.ir.errors import GraphAttributeError
 from graphls.ir.registry import nearest
 from graphls.ops.operands import tensor_of
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 _NAMES = """
 abs acos acosh add asin asinh atan atan2 atanh bmm broadcast_to ceil clamp cos cosh div einsum eq erf exp expm1 floor

@@ -10,7 +10,7 @@ from graphls.compat.torch_names import with_torch_names
 from graphls.ir.errors import GraphAttributeError
 from graphls.ir.registry import nearest
 from graphls.ops.operands import tensor_of
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 _NAMES = """
 adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d binary_cross_entropy cosine_embedding_loss cross_entropy elu

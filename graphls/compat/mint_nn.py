@@ -8,7 +8,7 @@ from graphls import nn, ops
 from graphls.ir.errors import GraphAttributeError
 from graphls.ir.registry import nearest
 from graphls.nn.cell import Cell
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 _NAMES = """
 AdaptiveAvgPool1d AdaptiveAvgPool2d AdaptiveAvgPool3d AdaptiveMaxPool1d BCELoss BCEWithLogitsLoss Cell CellList

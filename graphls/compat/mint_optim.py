@@ -11,7 +11,7 @@ import numpy as np
 from graphls import nn
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.nn.optimizers import Optimizer
-from graphls.parameter import Parameter
+from graphls.tensors.parameter import Parameter
 
 __all__ = [
     "SGD",

@@ -28,13 +28,13 @@ SERIALIZATION = ("graphls.train.serialization", "graphls.train")
 AMP = ("graphls.amp", "graphls.compat.amp")
 TRAIN = (*MODEL, *CALLBACKS, *METRICS, *SERIALIZATION, *AMP)
 CONTEXT = ("graphls.context", "graphls.compat.settings")
-DTYPE = ("graphls.dtypes", "graphls.compat.kinds")
-JIT = ("graphls.jitted",)
-PARAMETER = ("graphls.parameter",)
-TENSOR = ("graphls.tensor",)
+DTYPE = ("graphls.tensors.dtypes", "graphls.compat.kinds")
+JIT = ("graphls.calling.jit",)
+PARAMETER = ("graphls.tensors.parameter",)
+TENSOR = ("graphls.tensors.tensor",)
 INITIALIZER = ("graphls.initializer", "graphls.compat.initializers")
-RANDOM = ("graphls.random",)
-PARALLEL = ("graphls.context_parallel", "graphls.compat.parallel")
+RANDOM = ("graphls.tensors.random",)
+PARALLEL = ("graphls.context.parallel", "graphls.compat.parallel")
 ROOT = ("graphls.compat.root",)
 STANDARD = ("graphls.compat.standard_method", "graphls.compat.functional", "graphls.ops")
 BOOST = ("graphls.compat.boost", "graphls.compat.less_batch_normalization")
@@ -56,15 +56,15 @@ SAMPLERS = ("graphls.dataset.samplers",)
 VISION = ("graphls.dataset.vision",)
 TRANSFORMS = ("graphls.dataset.transforms",)
 TEXT = ("graphls.dataset.text",)
-MINDRECORD_ERRORS = ("graphls.dataset.mindrecord_errors",)
+MINDRECORD_ERRORS = ("graphls.dataset.mindrecord.errors",)
 MINDRECORD = (
     "graphls.dataset.mindrecord",
-    "graphls.dataset.mindrecord_writer",
-    "graphls.dataset.mindrecord_page",
-    "graphls.dataset.mindrecord_convert",
+    "graphls.dataset.mindrecord.writer",
+    "graphls.dataset.mindrecord.index",
+    "graphls.dataset.mindrecord.convert",
     *MINDRECORD_ERRORS,
 )
-NUMPY = ("graphls.compat.numpy", "graphls.dtypes")
+NUMPY = ("graphls.compat.numpy", "graphls.tensors.dtypes")
 
 
 def _below(path: str, names: str, modules: tuple[str, ...]) -> dict[str, tuple[str, ...]]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from graphls.context_parallel import get_auto_parallel_context
+from graphls.context.parallel import get_auto_parallel_context
 from graphls.ir.errors import GraphRuntimeError, GraphValueError
 from graphls.nn.cell import Cell
-from graphls.parameter import Parameter
+from graphls.tensors.parameter import Parameter
 
 __all__ = ["DistributedGradReducer"]
 

@@ -12,7 +12,7 @@ from graphls.ir.errors import GraphAttributeError
 from graphls.ir.registry import nearest
 from graphls.ir.types import as_dtype, float32
 from graphls.ops.operands import tensor_of
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 pi, e, inf, nan, newaxis = math.pi, math.e, math.inf, math.nan, None
 

@@ -13,7 +13,7 @@ from graphls.ops.primitive import (
     prim_arg_register,
     prim_attr_register,
 )
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 RENAMED = {
     "FastGelu": "FastGeLU",

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import contextmanager
 from typing import Any
 
-from graphls.context_parallel import (
+from graphls.context.parallel import (
     DEFAULTS,
     _get_device_num,
     _get_global_rank,

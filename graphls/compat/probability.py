@@ -14,7 +14,7 @@ from graphls.ir.errors import GraphAttributeError, GraphTypeError, GraphValueErr
 from graphls.ir.types import float32
 from graphls.nn.cell import Cell
 from graphls.ops.operands import tensor_of
-from graphls.tensor import Tensor, is_tensor
+from graphls.tensors.tensor import Tensor, is_tensor
 
 __all__ = [
     "Bernoulli",

@@ -10,7 +10,7 @@ from graphls.compat.probability import Distribution
 from graphls.ir.types import float32, int32
 from graphls.ops.incomplete_beta import betainc
 from graphls.ops.operands import tensor_of
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 __all__ = ["Beta", "Categorical", "Gamma", "Poisson"]
 

@@ -16,7 +16,7 @@ import numpy as np
 from graphls.api import Compiled
 from graphls.ir.errors import GraphlsError, GraphRuntimeError
 from graphls.ir.graph import walk
-from graphls.source import warn
+from graphls.ir.reporting import warn
 from graphls.train.callbacks.callback import Callback
 
 __all__ = [

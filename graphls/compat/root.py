@@ -15,8 +15,8 @@ from graphls.ops.directions import jvp, vjp
 from graphls.ops.jacobians import jacfwd, jacrev
 from graphls.ops.mapping import vmap
 from graphls.ops.row_tensor import RowTensor
-from graphls.random import get_seed, set_seed
-from graphls.tensor import Tensor
+from graphls.tensors.random import get_seed, set_seed
+from graphls.tensors.tensor import Tensor
 
 __all__ = [
     "COMPATIBLE",

@@ -11,7 +11,7 @@ from types import ModuleType, TracebackType
 
 from graphls.compat.finder import install, is_installed, uninstall
 from graphls.context import kept_context
-from graphls.context_parallel import kept_parallel_context
+from graphls.context.parallel import kept_parallel_context
 
 
 def run_script(path: str, arguments: Sequence[str] = ()) -> int:

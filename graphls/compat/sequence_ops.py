@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from graphls.compat.functional import CLASSES, _class
-from graphls.lazy import offering
+from graphls.names.lazy import offering
 
 _made: dict[str, Any] = {name: _class(name, function) for name, function in CLASSES.items()}
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from graphls import ops
 from graphls.compat.gradient_operators import _pulled
-from graphls.lazy import offering
+from graphls.names.lazy import offering
 from graphls.ops.operator import REQUIRED, Operator, operator
 
 

@@ -10,10 +10,10 @@ from collections.abc import Callable
 from typing import Any
 
 from graphls import ops
-from graphls.lazy import offering
+from graphls.names.lazy import offering
 from graphls.ops.operator import REQUIRED, Operator, operator
 from graphls.ops.parameter_updates import shrunk, value_of, written
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 
 def _dense(var: Any, grad: Any, indices: Any) -> tuple[Tensor, Tensor]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from graphls.ops.operands import tensor_of
-from graphls.tensor import is_tensor
+from graphls.tensors.tensor import is_tensor
 
 __all__ = ["bool_", "enumerate_", "hasnext", "ms_len", "ms_max", "ms_min", "ms_sum", "size_", "while_cond"]
 

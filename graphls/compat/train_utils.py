@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from graphls.ir.errors import GraphTypeError
-from graphls.source import checked
-from graphls.tensor import Tensor
+from graphls.ir.reporting import checked
+from graphls.tensors.tensor import Tensor
 
 __all__ = ["_make_directory", "_to_tensor", "check_value_type"]
 

@@ -11,8 +11,8 @@ from graphls.initializer import initializer
 from graphls.ir.errors import GraphTypeError
 from graphls.ir.types import float32
 from graphls.nn.cell import Cell
-from graphls.parameter import Parameter
-from graphls.tensor import Tensor
+from graphls.tensors.parameter import Parameter
+from graphls.tensors.tensor import Tensor
 
 __all__ = [
     "AttentionMask",

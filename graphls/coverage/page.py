@@ -13,7 +13,7 @@ from graphls import nn, ops
 from graphls.compat.names import PATHS
 from graphls.coverage.names import names, sections
 from graphls.coverage.probe import DATA, Finding, probe, probe_cell
-from graphls.lazy import find, is_missing
+from graphls.names.lazy import find, is_missing
 from graphls.nn.cell import Cell
 from graphls.ops.operations import OPERATORS
 

@@ -14,9 +14,9 @@ import graphls
 from graphls import ops
 from graphls.ir.types import DTYPES, DType, bool_, float32, float64, int32
 from graphls.nn.cell import Cell
-from graphls.parameter import Parameter
-from graphls.tensor import Tensor
-from graphls.tree import leaves, map_leaves
+from graphls.tensors.parameter import Parameter
+from graphls.tensors.pytree import leaves, map_leaves
+from graphls.tensors.tensor import Tensor
 
 SHAPES = ((2, 4), (4, 4), (2, 4, 6), (2, 4, 6, 6), (4, 4, 4), (4, 4, 4, 4), (2, 4, 6, 6, 6), (4,), (2, 3), ())
 ATTEMPTS = 40
@@ -147,14 +147,14 @@ def _finding(function: Callable[..., Any], arguments: Any) -> Finding:
     dtypes = tuple(d for d in DATA if _traced(function, arguments, d) is not None) if floats else (int32,)
     graph = _traced(function, arguments, float32).graph
     gradient = floats and _has_gradient(function, arguments)
-    return Finding(dtypes if slots else (), gradient, _lowers(graph), _lowers(graph, True))
+    return Finding(dtypes if slots else (), gradient, _lowers(graph, "cpu"), _lowers(graph, "cuda"))
 
 
-def _lowers(graph: Any, native_half: bool = False) -> bool:
+def _lowers(graph: Any, device: str) -> bool:
     from graphls.backends.onnx import lower
 
     try:
-        lower(graph, native_half=native_half)
+        lower(graph, device=device)
     except graphls.GraphlsError:
         return False
     return True

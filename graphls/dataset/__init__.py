@@ -3,34 +3,39 @@
 from enum import Enum
 
 from graphls.dataset import config, text, transforms, vision
-from graphls.dataset.batch import BatchInfo
-from graphls.dataset.dataset import Dataset
+from graphls.dataset.columns import Schema
 from graphls.dataset.errors import DatasetError
-from graphls.dataset.generator import GeneratorDataset
-from graphls.dataset.iterators import DatasetIterator
-from graphls.dataset.joins import ZipDataset
-from graphls.dataset.mindrecord import MindDataset
-from graphls.dataset.numpy_slices import NumpySlicesDataset, PaddedDataset
-from graphls.dataset.readers import (
+from graphls.dataset.mindrecord.reader import MindDataset
+from graphls.dataset.pipeline.batch import BatchInfo
+from graphls.dataset.pipeline.dataset import Dataset
+from graphls.dataset.pipeline.iterators import DatasetIterator
+from graphls.dataset.pipeline.joins import ZipDataset
+from graphls.dataset.readers.datasets import (
+    CelebADataset,
     Cifar10Dataset,
     Cifar100Dataset,
+    CocoDataset,
     FashionMnistDataset,
     ImageFolderDataset,
+    KITTIDataset,
     MnistDataset,
+    PennTreebankDataset,
+    TextFileDataset,
     TFRecordDataset,
+    VOCDataset,
 )
-from graphls.dataset.readers_annotated import CelebADataset, CocoDataset, KITTIDataset, VOCDataset
-from graphls.dataset.readers_lines import PennTreebankDataset, TextFileDataset
+from graphls.dataset.readers.generator import GeneratorDataset, NumpySlicesDataset, PaddedDataset
 from graphls.dataset.samplers import (
+    DistributedSampler,
     IterSampler,
+    PKSampler,
     RandomSampler,
     Sampler,
     SequentialSampler,
     SubsetRandomSampler,
     SubsetSampler,
+    WeightedRandomSampler,
 )
-from graphls.dataset.samplers_classes import DistributedSampler, PKSampler, WeightedRandomSampler
-from graphls.dataset.schema import Schema
 
 __all__ = [
     "BatchInfo",

@@ -1,68 +1,183 @@
-"""Nodes that rename columns and pick some."""
+"""Columns: what they hold, as arrays and stacked into batches, and how they are announced by name, dtype and shape."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
 
-from graphls.dataset import checks
-from graphls.dataset.dataset import Dataset
-from graphls.dataset.run import Run
-from graphls.dataset.values import Row
-from graphls.ir.errors import GraphValueError
+import numpy as np
 
+from graphls.ir.errors import GraphFileError, GraphlsError, GraphTypeError, GraphValueError
+from graphls.ir.types import as_dtype
+from graphls.tensors.tensor import Tensor
 
-class SameRows(Dataset):
-    """A node with as many rows as its child; which `finish` makes of those."""
-
-    def __init__(self, child: Dataset) -> None:
-        super().__init__(child)
-        self.child = child
-
-    def finish(self, rows: Iterator[Row]) -> Iterator[Row]:
-        """The rows of this node."""
-        return rows
-
-    @property
-    def is_indexed(self) -> bool:
-        return self.child.is_indexed
-
-    def length(self) -> float:
-        return self.child.length()
-
-    def size(self) -> float:
-        return self.child.size()
-
-    def rows(self, run: Run, turn: int, indices: Iterable[int]) -> Iterator[Row]:
-        return self.finish(self.child.rows(run, turn, indices))
-
-    def stream(self, run: Run, turn: int, start: int = 0) -> Iterator[Row]:
-        return self.finish(self.child.stream(run, turn, start))
+Array = np.ndarray[Any, Any]
+Row = tuple[Array, ...]
+NUMBERS = frozenset((bool, int, float))
 
 
-class RenameDataset(SameRows):
-    """See `Dataset.rename`."""
+def as_array(item: Any) -> Array:
+    """An item of a row: a number, text, bytes, a nest of numbers, an array or a tensor, which is not copied.
 
-    def __init__(self, child: Dataset, input_columns: Sequence[str] | str, output_columns: Sequence[str] | str) -> None:
-        super().__init__(child)
-        old, new = checks.names("input_columns", input_columns), checks.names("output_columns", output_columns)
-        if len(old) != len(new):
-            raise GraphValueError(
-                f"rename takes as many output_columns as input_columns, not {len(new)} for {len(old)}."
-            )
-        self.need(old, "rename")
-        given = dict(zip(old, new, strict=True))
-        self.columns = checks.names("The columns after rename", tuple(given.get(name, name) for name in self.columns))
+    Numbers become what NumPy makes of them: int64, float64, bool. Raises GraphTypeError for other objects,
+    GraphValueError for nests whose rows differ in length.
+    """
+    kind = type(item)
+    if kind is np.ndarray:
+        return item  # type: ignore[no-any-return]
+    if kind in NUMBERS or isinstance(item, np.generic):
+        return np.asarray(item)
+    if isinstance(item, Tensor):
+        return item.asnumpy()
+    array = _made(item)
+    if array.dtype.kind == "O":
+        raise GraphTypeError(f"a column holds numbers, text or bytes, not {type(item).__name__} objects")
+    return array
 
 
-class ProjectDataset(SameRows):
-    """See `Dataset.project`."""
+def _made(item: Any) -> Array:
+    if isinstance(item, (list, tuple)):
+        item = [as_array(part) if isinstance(part, Tensor) else part for part in item]
+    try:
+        return np.asarray(item)
+    except ValueError:
+        raise GraphValueError("the rows of a nested list must have the same length") from None
 
-    def __init__(self, child: Dataset, columns: Sequence[str] | str) -> None:
-        super().__init__(child)
-        wanted = checks.names("columns", columns)
-        self.places = self.need(wanted, "project")
-        self.columns = wanted
 
-    def finish(self, rows: Iterator[Row]) -> Iterator[Row]:
-        places = self.places
-        return (tuple([row[place] for place in places]) for row in rows)
+def row_of(item: Any, width: int) -> Row:
+    """The columns of an item: those of a tuple or a list, or the item itself where there is one column.
+
+    A list is one value where one column is wanted, unless an array is all it holds. Raises GraphValueError where the
+    number of columns is not `width`.
+    """
+    kind = type(item)
+    if kind is not tuple and not (isinstance(item, (tuple, list)) and not _is_value(item, width)):
+        item = (item,)
+    if len(item) != width:
+        raise GraphValueError(f"it gave {len(item)} columns where column_names has {width}")
+    return tuple([as_array(value) for value in item])
+
+
+def _is_value(item: Any, width: int) -> bool:
+    if width != 1 or isinstance(item, tuple):
+        return False
+    return not (len(item) == 1 and isinstance(item[0], (np.ndarray, Tensor)))
+
+
+def stacked(arrays: Sequence[Array], place: int, name: str) -> Array:
+    """The arrays of a column of one shape and dtype as one, with a new first axis; texts may differ in length.
+
+    Raises GraphValueError where shapes or dtypes differ, GraphTypeError for arrays of objects.
+    """
+    kinds = {array.dtype for array in arrays}
+    if np.dtype(object) in kinds:
+        raise GraphTypeError(f"column {name!r} holds numbers, text or bytes, not objects")
+    if len(kinds) > 1 and not ({kind.kind for kind in kinds} <= {"U"} or {kind.kind for kind in kinds} <= {"S"}):
+        raise _unlike("types", map(str, kinds), place, name)
+    try:
+        return np.array(arrays)
+    except ValueError:
+        raise _unlike("shapes", (str(array.shape) for array in arrays), place, name) from None
+
+
+def _unlike(what: str, found: Iterable[str], place: int, name: str) -> GraphValueError:
+    listed = " and ".join(sorted(set(found)))
+    return GraphValueError(f"Cannot batch tensors with different {what} in column {place} ({name!r}): {listed}")
+
+
+def column_dtype(value: Any) -> np.dtype[Any] | None:
+    """The NumPy dtype of a dtype of graphls or NumPy, or of a name; raises GraphTypeError for anything else."""
+    if value is None:
+        return None
+    if value is str or value in ("string", "str"):
+        return np.dtype(np.str_)
+    if isinstance(value, np.dtype) and value.kind in "US":
+        return value
+    try:
+        return as_dtype(value).numpy
+    except GraphlsError as error:
+        raise GraphTypeError(error.message) from None
+
+
+class Schema:
+    """The columns of a dataset: added one by one, or read from a JSON file with the keys `columns`, `type`, `shape`."""
+
+    def __init__(self, schema_file: str | None = None) -> None:
+        self.num_rows: int | None = None
+        self.dataset_type = ""
+        self.columns: list[dict[str, Any]] = []
+        if schema_file is not None:
+            self.from_json(_read(schema_file))
+
+    def add_column(self, name: str, de_type: Any, shape: list[int] | None = None) -> None:
+        """Add a column; raises GraphTypeError for a name or a dtype of another kind."""
+        if not isinstance(name, str):
+            raise GraphTypeError(f"The name of a column is a string, not {name!r}.")
+        self.columns.append({"name": name, "type": column_dtype(de_type), "shape": shape})
+
+    def parse_columns(self, columns: Any) -> None:
+        """Add columns from a list of dicts with `name`, `type` and `shape`, or from a dict of such dicts by name."""
+        if isinstance(columns, dict):
+            columns = [{"name": name, **entry} for name, entry in columns.items()]
+        if not isinstance(columns, list):
+            raise GraphTypeError(f"columns is a list or a dict, not {columns!r}.")
+        for entry in columns:
+            if not isinstance(entry, dict) or "name" not in entry or "type" not in entry:
+                raise GraphValueError(f"A column of a schema has a name and a type, and {entry!r} has not.")
+            self.add_column(entry["name"], entry["type"], entry.get("shape"))
+
+    def from_json(self, json_obj: dict[str, Any]) -> None:
+        """Read `columns`, and `datasetType` and `numRows` where they are."""
+        if not isinstance(json_obj, dict) or "columns" not in json_obj:
+            raise GraphValueError("A schema has the key 'columns'.")
+        self.dataset_type = json_obj.get("datasetType", "")
+        self.num_rows = json_obj.get("numRows")
+        self.parse_columns(json_obj["columns"])
+
+    def to_json(self) -> str:
+        """The schema as JSON text."""
+        content: dict[str, Any] = {"columns": {c["name"]: _entry(c) for c in self.columns}}
+        if self.dataset_type:
+            content["datasetType"] = self.dataset_type
+        if self.num_rows is not None:
+            content["numRows"] = self.num_rows
+        return json.dumps(content, indent=2)
+
+    def names(self) -> list[str]:
+        """The names of the columns."""
+        return [column["name"] for column in self.columns]
+
+    def dtypes(self) -> tuple[np.dtype[Any] | None, ...]:
+        """The NumPy dtypes of the columns."""
+        return tuple(column["type"] for column in self.columns)
+
+    def __str__(self) -> str:
+        return self.to_json()
+
+
+def _entry(column: dict[str, Any]) -> dict[str, Any]:
+    dtype = column["type"]
+    entry: dict[str, Any] = {"type": "string" if dtype.kind in "US" else dtype.name}
+    if column["shape"] is not None:
+        entry["shape"] = column["shape"]
+    return entry
+
+
+def as_schema(schema: Any) -> Schema:
+    """A schema, or the one that a file holds; raises GraphTypeError for anything else."""
+    if isinstance(schema, Schema):
+        return schema
+    if isinstance(schema, (str, Path)):
+        return Schema(str(schema))
+    raise GraphTypeError(f"schema is a Schema or the path of one, not {schema!r}.")
+
+
+def _read(path: str) -> Any:
+    try:
+        return json.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise GraphFileError(f"The schema file {path!r} cannot be read: {error}.") from None
+    except (ValueError, RecursionError) as error:
+        raise GraphValueError(f"The schema file {path!r} is not JSON: {error}.") from None

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from graphls.random import generator as random_of_set_seed
-from graphls.random import random_state
+from graphls.tensors.random import generator as random_of_set_seed
+from graphls.tensors.random import random_state
 
 MAXIMUM = 2**64 - 1
 DATASETS = 0x67726170686C73

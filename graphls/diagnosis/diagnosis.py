@@ -13,9 +13,9 @@ from graphls.diagnosis.fitting import HIGHEST, largest_fitting
 from graphls.diagnosis.gradients import GradientRanges
 from graphls.diagnosis.probe import OpenSession, Probe
 from graphls.diagnosis.watched import WatchedStep
-from graphls.inputs import InputCheck
 from graphls.ir.graph import Graph, walk
 from graphls.passes import Pipeline
+from graphls.trace.inputs import InputCheck
 
 USUAL_FACTOR = 2.0
 """By how much a scale is lowered after an overflow where the step does not say it."""

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from graphls.diagnosis.ranges import Range, number, power
-from graphls.html import Page
-from graphls.plain import shown
+from graphls.text.html import Page
+from graphls.text.plain import shown
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from graphls.diagnosis.ranges import number, power
-from graphls.html import Page
 from graphls.ir.errors import GraphKeyError
 from graphls.ir.registry import nearest
 from graphls.ir.types import DType
-from graphls.plain import shown
-from graphls.tables import Table
+from graphls.text.html import Page
+from graphls.text.plain import shown
+from graphls.text.tables import Table
 
 Array = np.ndarray[Any, Any]
 HEADER = ("parameter", "dtype", "least", "largest", "in float32", "flushed", "subnormal", "not finite", "head room")

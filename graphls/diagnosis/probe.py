@@ -11,7 +11,7 @@ from graphls.backends.host import growth
 from graphls.backends.states import HasStorage, copied
 from graphls.ir.errors import GraphValueError
 from graphls.ir.graph import Graph, walk
-from graphls.storage import array_in
+from graphls.sharing.storage import array_in
 
 Array = np.ndarray[Any, Any]
 OpenSession = Callable[[Graph, Mapping[str, Any]], Any]

@@ -6,9 +6,9 @@ from collections import deque
 from typing import Any
 
 from graphls.diagnosis.ranges import power
-from graphls.html import Page
 from graphls.ir.errors import GraphTypeError
 from graphls.ir.types import bool_
+from graphls.text.html import Page
 
 
 class History:

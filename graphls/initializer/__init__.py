@@ -21,10 +21,10 @@ from graphls.initializer.distributions import (
 from graphls.initializer.structures import Constant, Dirac, Identity, One, Orthogonal, Sparse, Zero
 from graphls.ir.errors import GraphMemoryError, GraphTypeError, GraphValueError
 from graphls.ir.registry import nearest
+from graphls.ir.reporting import checked
 from graphls.ir.types import as_dtype, float32
 from graphls.primitives.primitive import MOST_ELEMENTS
-from graphls.source import checked
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 __all__ = [
     "Constant",

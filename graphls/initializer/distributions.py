@@ -8,7 +8,7 @@ import numpy as np
 
 from graphls.initializer.base import Array, Initializer, Shape, fans, number, one_of
 from graphls.ir.errors import GraphValueError
-from graphls.random import generator
+from graphls.tensors.random import generator
 
 
 class Normal(Initializer):

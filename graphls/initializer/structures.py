@@ -9,7 +9,7 @@ import numpy as np
 
 from graphls.initializer.base import Array, Initializer, Shape, number, require_rank
 from graphls.ir.errors import GraphTypeError, GraphValueError
-from graphls.random import generator
+from graphls.tensors.random import generator
 
 
 class Constant(Initializer):

@@ -64,7 +64,7 @@ def __getattr__(name: str) -> _Any:
     """Raise GraphAttributeError, which says what to write instead or what is near."""
     if name.startswith("__"):
         raise AttributeError(name)
-    from graphls.habits import PACKAGE, instead
     from graphls.ir.errors import GraphAttributeError
+    from graphls.names.habits import PACKAGE, instead
 
     raise GraphAttributeError(f"graphls.nn has no {name!r}{instead(name, PACKAGE, __all__)}.")

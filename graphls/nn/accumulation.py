@@ -13,9 +13,9 @@ from graphls.nn.cell import Cell
 from graphls.nn.checks import positive_int
 from graphls.nn.optimizers import states_like
 from graphls.ops.operands import state_of
-from graphls.parameter import Parameter
-from graphls.tensor import Tensor, is_tensor
-from graphls.tree import leaves, map_leaves, rebuild, structure
+from graphls.tensors.parameter import Parameter
+from graphls.tensors.pytree import leaves, map_leaves, rebuild, structure
+from graphls.tensors.tensor import Tensor, is_tensor
 
 __all__ = ["GradAccumulationCell"]
 

@@ -33,7 +33,7 @@ from graphls.nn.activations_smooth import (
     Tanhshrink,
 )
 from graphls.nn.cell import Cell
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 __all__ = ["GELU", "LogSoftmax", "ReLU", "SiLU", "Sigmoid", "Softmax", "Tanh", "get_activation"]
 

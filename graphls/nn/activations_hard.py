@@ -12,8 +12,8 @@ from graphls.ir.errors import GraphTypeError
 from graphls.nn.cell import Cell
 from graphls.nn.checks import positive_int
 from graphls.ops.activations import check_slopes
-from graphls.parameter import Parameter
-from graphls.tensor import Tensor
+from graphls.tensors.parameter import Parameter
+from graphls.tensors.tensor import Tensor
 
 __all__ = [
     "HShrink", "HSigmoid", "HSwish", "Hardtanh", "LeakyReLU", "PReLU", "RReLU", "ReLU6", "SoftShrink", "Threshold",

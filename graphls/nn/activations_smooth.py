@@ -6,7 +6,7 @@ from typing import Any
 
 from graphls import ops
 from graphls.nn.cell import Cell
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 __all__ = [
     "CELU", "ELU", "GLU", "FastGelu", "LogSigmoid", "Mish", "SeLU", "Softmax2d", "Softmin", "Softplus", "Softsign",

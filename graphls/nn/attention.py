@@ -16,8 +16,8 @@ from graphls.nn.layers import Dense
 from graphls.nn.recurrent_gates import linear
 from graphls.ops.operands import apply, tensor_of
 from graphls.ops.random import check_probability
-from graphls.parameter import Parameter
-from graphls.tensor import Symbol, Tensor
+from graphls.tensors.parameter import Parameter
+from graphls.tensors.tensor import Symbol, Tensor
 
 __all__ = ["MultiheadAttention"]
 

@@ -9,7 +9,7 @@ from graphls import ops
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import DType
 from graphls.ops.operands import tensor_of
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 Shapes = dict[tuple[int, ...], tuple[int, ...]]
 """The shapes that a mask may have, and those that they become."""

@@ -7,19 +7,19 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, TypeVar
 
-from graphls import dispatch, eager
-from graphls.configuration import Configuration
-from graphls.constants import constant_key
-from graphls.habits import CELL, KEYWORDS, instead
 from graphls.ir.errors import GraphAttributeError, GraphKeyError, GraphTypeError, GraphValueError
 from graphls.ir.types import as_dtype, bfloat16, float16, float32
-from graphls.nn import cell_hooks
+from graphls.names.habits import CELL, KEYWORDS, instead
+from graphls.nn import cell_hooks, eager
 from graphls.nn.cell_hooks import Hooks
 from graphls.nn.cell_settings import Settings
 from graphls.nn.checks import boolean
-from graphls.parameter import Parameter, ParameterTuple
-from graphls.surroundings import PLAIN
-from graphls.tensor import Tensor
+from graphls.tensors import dispatch
+from graphls.tensors.configuration import Configuration
+from graphls.tensors.parameter import Parameter, ParameterTuple
+from graphls.tensors.tensor import Tensor
+from graphls.trace.closure_variables import PLAIN
+from graphls.trace.constants import constant_key
 
 __all__ = ["Cell"]
 
@@ -316,7 +316,7 @@ class Cell(Settings, Hooks):
             return tracer.call(self, args, options)
         if eager.runs(self):
             return eager.call(self, args, options)
-        from graphls.compile_cache import call_cell
+        from graphls.calling.cache import call_cell
 
         return call_cell(self, args, options)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from graphls import dispatch
 from graphls.ir.errors import GraphTypeError, GraphValueError
-from graphls.tensor import is_tensor
-from graphls.tree import leaves, rebuild
+from graphls.tensors import dispatch
+from graphls.tensors.pytree import leaves, rebuild
+from graphls.tensors.tensor import is_tensor
 
 if TYPE_CHECKING:
     from graphls.nn.cell import Cell

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 if TYPE_CHECKING:
     from graphls.nn.cell import Cell
-    from graphls.parameter import Parameter
+    from graphls.tensors.parameter import Parameter
 
 Self = TypeVar("Self", bound="Settings")
 
@@ -26,13 +26,13 @@ class Settings:
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
         """Compile the cell for inputs like these, without running it; raises what compiling raises."""
-        from graphls.compile_cache import compile_cell
+        from graphls.calling.cache import compile_cell
 
         compile_cell(cast("Cell", self), args, kwargs)
 
     def compile_and_run(self, *args: Any, **kwargs: Any) -> Any:
         """Run the cell as a graph, in eager mode too."""
-        from graphls.compile_cache import call_cell
+        from graphls.calling.cache import call_cell
 
         return call_cell(cast("Cell", self), args, kwargs)
 
@@ -98,7 +98,7 @@ class Settings:
 
     def register_buffer(self, name: str, tensor: Any, persistent: bool = True) -> None:
         """Keep a tensor as an attribute that is not trained, and save it with the parameters if it is persistent."""
-        from graphls.parameter import Parameter
+        from graphls.tensors.parameter import Parameter
 
         held = Parameter(tensor, name=name, requires_grad=False) if persistent and tensor is not None else tensor
         setattr(self, name, held)

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from graphls.html import Page
 from graphls.nn.cell import Cell
-from graphls.parameter import Parameter, ParameterTuple
-from graphls.plain import shown
+from graphls.tensors.parameter import Parameter, ParameterTuple
+from graphls.text.html import Page
+from graphls.text.plain import shown
 
 MOST_LISTED = 4
 """Parameters of a tuple whose types are shown one by one."""

@@ -10,7 +10,7 @@ from graphls import ops
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import float32
 from graphls.nn.cell import Cell
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 
 class ClipGradNorm(Cell):

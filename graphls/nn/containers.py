@@ -8,7 +8,7 @@ from typing import Any, TypeVar, overload
 
 from graphls.ir.errors import GraphIndexError, GraphKeyError, GraphTypeError
 from graphls.nn.cell import Cell
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 __all__ = ["CellDict", "CellList", "SequentialCell"]
 

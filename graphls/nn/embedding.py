@@ -15,8 +15,8 @@ from graphls.nn.checks import boolean, positive, positive_int
 from graphls.nn.layers_reduce import ClipByNorm
 from graphls.ops.operands import tensor_of
 from graphls.ops.operations_layers import embedding_lookup
-from graphls.parameter import Parameter
-from graphls.tensor import Tensor
+from graphls.tensors.parameter import Parameter
+from graphls.tensors.tensor import Tensor
 
 __all__ = ["Embedding", "EmbeddingLookup"]
 

@@ -13,7 +13,7 @@ from graphls.nn.cell import Cell
 from graphls.nn.checks import positive, positive_int
 from graphls.ops.operands import tensor_of
 from graphls.ops.settings import number
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 __all__ = ["MSSSIM", "PSNR", "SSIM", "CentralCrop", "ImageGradients"]
 

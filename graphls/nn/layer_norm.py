@@ -12,8 +12,8 @@ from graphls.nn.cell import Cell
 from graphls.nn.checks import positive, positive_int
 from graphls.ops.normalization import normalised_from
 from graphls.ops.operands import axis_of, state_of, tensor_of
-from graphls.parameter import Parameter
-from graphls.tensor import Tensor
+from graphls.tensors.parameter import Parameter
+from graphls.tensors.tensor import Tensor
 
 __all__ = ["LayerNorm", "RMSNorm"]
 

@@ -6,7 +6,6 @@ import math
 from typing import Any
 
 from graphls import ops
-from graphls.dispatch import promoted
 from graphls.initializer import HeUniform, Uniform, fans, initializer
 from graphls.ir.errors import GraphValueError
 from graphls.ir.types import float32
@@ -15,8 +14,9 @@ from graphls.nn.cell import Cell
 from graphls.nn.checks import boolean, positive_int
 from graphls.ops.operands import apply, axis_of, operand_of, shape_of, tensor_of
 from graphls.ops.random import check_probability
-from graphls.parameter import Parameter
-from graphls.tensor import Tensor
+from graphls.tensors.dispatch import promoted
+from graphls.tensors.parameter import Parameter
+from graphls.tensors.tensor import Tensor
 
 __all__ = ["Dense", "Dropout", "Flatten", "Identity", "Unflatten"]
 

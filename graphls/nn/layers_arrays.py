@@ -10,7 +10,7 @@ from graphls.nn.cell import Cell
 from graphls.nn.checks import boolean, positive, positive_int
 from graphls.ops.operands import float_of
 from graphls.ops.patches import image_patches
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 __all__ = [
     "ChannelShuffle", "DiGamma", "IGamma", "L1Regularizer", "LBeta", "LGamma", "MatMul", "MatrixDiag", "MatrixDiagPart",

@@ -6,7 +6,6 @@ import math
 from typing import Any
 
 from graphls import ops
-from graphls.dispatch import promoted
 from graphls.initializer import Uniform, initializer
 from graphls.ir.types import float32
 from graphls.nn.activations import get_activation
@@ -17,8 +16,9 @@ from graphls.nn.layers import Dense, new_bias, new_weight
 from graphls.nn.layers_convolution import Conv2d
 from graphls.nn.layers_norm import BatchNorm1d, BatchNorm2d
 from graphls.ops.operands import apply, operand_of
-from graphls.parameter import Parameter
-from graphls.tensor import Tensor
+from graphls.tensors.dispatch import promoted
+from graphls.tensors.parameter import Parameter
+from graphls.tensors.tensor import Tensor
 
 __all__ = ["BiDense", "Conv2dBnAct", "DenseBnAct", "Linear"]
 

@@ -12,7 +12,7 @@ from graphls.nn.cell import Cell
 from graphls.nn.checks import boolean, positive_int
 from graphls.nn.layers import new_bias, new_weight
 from graphls.ops.windows import check_padding, sizes_of
-from graphls.tensor import Tensor, is_tensor
+from graphls.tensors.tensor import Tensor, is_tensor
 
 __all__ = ["Conv1d", "Conv2d", "Conv3d"]
 

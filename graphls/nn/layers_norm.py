@@ -12,8 +12,8 @@ from graphls.nn.cell import Cell
 from graphls.nn.checks import boolean, positive, positive_int
 from graphls.nn.layers_convolution import check_format
 from graphls.ops.operands import state_of, tensor_of
-from graphls.parameter import Parameter
-from graphls.tensor import Tensor
+from graphls.tensors.parameter import Parameter
+from graphls.tensors.tensor import Tensor
 
 __all__ = ["BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "SyncBatchNorm"]
 

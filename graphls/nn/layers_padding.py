@@ -8,7 +8,7 @@ from graphls import ops
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.nn.cell import Cell
 from graphls.ops.operands import tensor_of
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 __all__ = [
     "ConstantPad1d", "ConstantPad2d", "ConstantPad3d", "Pad", "ReflectionPad1d", "ReflectionPad2d",

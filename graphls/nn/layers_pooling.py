@@ -10,7 +10,7 @@ from graphls.nn.checks import boolean, positive
 from graphls.nn.layers_convolution import check_format
 from graphls.ops.pooling import check_divisor
 from graphls.ops.windows import check_ceil_mode, check_padding, sizes_of
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 __all__ = ["AvgPool1d", "AvgPool2d", "AvgPool3d", "LPPool1d", "LPPool2d", "MaxPool1d", "MaxPool2d", "MaxPool3d"]
 

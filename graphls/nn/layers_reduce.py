@@ -10,7 +10,7 @@ from graphls.ir.types import float32
 from graphls.nn.cell import Cell
 from graphls.nn.checks import boolean
 from graphls.ops.operands import float_of
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 __all__ = ["ClipByNorm", "Moments", "Norm", "ReduceLogSumExp"]
 

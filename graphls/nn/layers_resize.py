@@ -10,7 +10,7 @@ from graphls.nn.cell import Cell
 from graphls.nn.checks import boolean, positive_int
 from graphls.ops.operands import float_of
 from graphls.ops.resize import linear, scaled_positions, weighted
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 __all__ = ["PixelShuffle", "PixelUnshuffle", "ResizeBilinear", "Upsample"]
 

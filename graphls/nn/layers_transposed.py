@@ -8,7 +8,7 @@ from graphls import ops
 from graphls.ir.types import float32
 from graphls.nn.layers_convolution import Convolution, check_format
 from graphls.ops.convolution import check_output_padding
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 __all__ = ["Conv1dTranspose", "Conv2dTranspose", "Conv3dTranspose"]
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from graphls import ops
 from graphls.nn.cell import Cell
 from graphls.ops.unpooling import window_sizes
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 __all__ = ["MaxUnpool1d", "MaxUnpool2d", "MaxUnpool3d"]
 

@@ -11,13 +11,13 @@ import numpy as np
 
 from graphls import ops
 from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ir.reporting import warn
 from graphls.ir.types import float32, int64
 from graphls.nn.cell import Cell
 from graphls.nn.learning_rate_schedule import LearningRateSchedule
 from graphls.ops.operands import state_of
-from graphls.parameter import Parameter
-from graphls.source import warn
-from graphls.tensor import Tensor, is_tensor
+from graphls.tensors.parameter import Parameter
+from graphls.tensors.tensor import Tensor, is_tensor
 
 
 class ListedLearningRate(LearningRateSchedule):

@@ -13,8 +13,8 @@ from graphls.nn.cell import Cell
 from graphls.nn.checks import positive_int
 from graphls.ops.operands import state_of
 from graphls.ops.state import parameter_of
-from graphls.parameter import Parameter
-from graphls.tensor import Tensor
+from graphls.tensors.parameter import Parameter
+from graphls.tensors.tensor import Tensor
 
 __all__ = ["AdaptiveLossScaleUpdateCell", "DynamicLossScaleUpdateCell", "FixedLossScaleUpdateCell"]
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from graphls import ops
-from graphls.dispatch import promoted
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import int32, int64
 from graphls.nn.cell import Cell
 from graphls.nn.checks import boolean
 from graphls.ops.loss_operands import require_tensors
 from graphls.ops.operands import apply, tensor_of
-from graphls.tensor import Tensor
+from graphls.tensors.dispatch import promoted
+from graphls.tensors.tensor import Tensor
 
 __all__ = ["LossBase", "MSELoss", "SoftmaxCrossEntropyWithLogits", "WithLossCell"]
 

@@ -19,7 +19,7 @@ from graphls.ops.loss_operands import (
 )
 from graphls.ops.operands import tensor_of
 from graphls.ops.settings import integer, number
-from graphls.tensor import Symbol, Tensor
+from graphls.tensors.tensor import Symbol, Tensor
 
 __all__ = [
     "CTCLoss", "CrossEntropyLoss", "FocalLoss", "MultiLabelSoftMarginLoss", "MultiMarginLoss", "MultilabelMarginLoss",

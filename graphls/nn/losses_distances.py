@@ -18,7 +18,7 @@ from graphls.ops.loss_operands import (
 from graphls.ops.operands import float_of
 from graphls.ops.roots import root
 from graphls.ops.settings import integer, number
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 __all__ = [
     "CosineEmbeddingLoss", "DiceLoss", "MultiClassDiceLoss", "TripletMarginLoss", "TripletMarginWithDistanceLoss"

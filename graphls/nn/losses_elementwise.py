@@ -11,7 +11,7 @@ from graphls.ops.loss_operands import (
     operands,
 )
 from graphls.ops.roots import root
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 __all__ = [
     "BCELoss", "BCEWithLogitsLoss", "GaussianNLLLoss", "HingeEmbeddingLoss", "HuberLoss", "KLDivLoss", "L1Loss",

@@ -9,8 +9,8 @@ from graphls.nn.cell import Cell
 from graphls.nn.checks import fraction
 from graphls.nn.optimizers import wide_dtype
 from graphls.ops.operands import state_of
-from graphls.parameter import Parameter, ParameterTuple
-from graphls.tensor import Array
+from graphls.tensors.parameter import Parameter, ParameterTuple
+from graphls.tensors.tensor import Array
 
 
 class MovingAverage(Cell):

@@ -11,8 +11,8 @@ from graphls.nn.checks import boolean, fraction, positive
 from graphls.nn.optimizers import Optimizer, Tensors, states_like
 from graphls.nn.optimizers_averages import averaged, averaged_squares, rest_of
 from graphls.ops.operands import state_of
-from graphls.parameter import Parameter
-from graphls.tensor import Tensor
+from graphls.tensors.parameter import Parameter
+from graphls.tensors.tensor import Tensor
 
 __all__ = ["AdaMax", "Adam", "LazyAdam"]
 

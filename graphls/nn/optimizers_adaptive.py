@@ -12,7 +12,7 @@ from graphls.nn.checks import boolean, not_negative, positive
 from graphls.nn.optimizers import Optimizer, Tensors, states_like
 from graphls.nn.optimizers_averages import FLOAT32, averaged, averaged_squares
 from graphls.ops.operands import state_of
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 __all__ = ["Adadelta", "Adagrad", "RMSProp"]
 

@@ -7,8 +7,8 @@ import numpy as np
 from graphls import ops
 from graphls.ir.types import float32
 from graphls.ops.operands import state_of
-from graphls.parameter import Parameter
-from graphls.tensor import Tensor
+from graphls.tensors.parameter import Parameter
+from graphls.tensors.tensor import Tensor
 
 FLOAT32 = np.finfo(np.float32)
 """The limits of float32."""

@@ -11,7 +11,7 @@ from graphls.nn.checks import boolean, fraction, positive
 from graphls.nn.optimizers import Optimizer, Tensors, states_like
 from graphls.nn.optimizers_averages import averaged, averaged_squares, bias_correction
 from graphls.ops.operands import state_of
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 __all__ = ["AdamW", "AdamWeightDecay"]
 

@@ -14,8 +14,8 @@ from graphls.nn.checks import boolean, fraction, not_negative, positive
 from graphls.nn.optimizers import Tensors, states_like, wide_dtype
 from graphls.nn.optimizers_decoupled import WithDecay
 from graphls.ops.operands import state_of
-from graphls.parameter import Parameter, ParameterTuple
-from graphls.tensor import Tensor
+from graphls.tensors.parameter import Parameter, ParameterTuple
+from graphls.tensors.tensor import Tensor
 
 __all__ = ["AdaFactor"]
 

@@ -9,7 +9,7 @@ from typing import Any
 from graphls.ir.errors import GraphKeyError, GraphRuntimeError, GraphTypeError, GraphValueError
 from graphls.nn.cell import Cell
 from graphls.nn.checks import boolean, not_negative
-from graphls.parameter import Parameter
+from graphls.tensors.parameter import Parameter
 
 KEYS = ("params", "lr", "weight_decay", "grad_centralization", "order_params")
 

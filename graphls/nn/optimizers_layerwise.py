@@ -13,8 +13,8 @@ from graphls.nn.checks import boolean, positive
 from graphls.nn.optimizers import Optimizer, Tensors
 from graphls.nn.optimizers_averages import FLOAT32, bias_correction, square_sum
 from graphls.nn.optimizers_decoupled import DecoupledOptimizer
-from graphls.parameter import Parameter
-from graphls.tensor import Tensor
+from graphls.tensors.parameter import Parameter
+from graphls.tensors.tensor import Tensor
 
 __all__ = ["LARS", "Lamb"]
 

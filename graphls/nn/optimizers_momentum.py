@@ -12,8 +12,8 @@ from graphls.nn.cell import Cell
 from graphls.nn.checks import boolean, not_negative
 from graphls.nn.optimizers import Optimizer, Tensors, states_like
 from graphls.ops.operands import state_of
-from graphls.parameter import Parameter
-from graphls.tensor import Tensor
+from graphls.tensors.parameter import Parameter
+from graphls.tensors.tensor import Tensor
 
 __all__ = ["SGD", "Momentum"]
 

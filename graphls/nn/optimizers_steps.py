@@ -11,8 +11,8 @@ from graphls.nn.checks import float_number, fraction
 from graphls.nn.optimizers import Optimizer, Tensors, states_like
 from graphls.ops.operands import state_of
 from graphls.ops.settings import number
-from graphls.parameter import Parameter
-from graphls.tensor import Tensor
+from graphls.tensors.parameter import Parameter
+from graphls.tensors.tensor import Tensor
 
 __all__ = ["ASGD", "Rprop"]
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from graphls import ops
 from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ir.reporting import warn
 from graphls.ir.types import float32
 from graphls.nn.cell import Cell
 from graphls.nn.checks import boolean, positive_int
@@ -14,9 +15,8 @@ from graphls.nn.recurrent_cells import float_input, new_parameter, state_of_shap
 from graphls.nn.recurrent_gates import GRU_GATES, LSTM_GATES, Gates, State, linear, plain_gates
 from graphls.ops.operands import tensor_of
 from graphls.ops.random import check_probability
-from graphls.parameter import Parameter, ParameterTuple
-from graphls.source import warn
-from graphls.tensor import Tensor
+from graphls.tensors.parameter import Parameter, ParameterTuple
+from graphls.tensors.tensor import Tensor
 
 __all__ = ["GRU", "LSTM", "RNN"]
 

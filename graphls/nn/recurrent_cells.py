@@ -12,8 +12,8 @@ from graphls.nn.cell import Cell
 from graphls.nn.checks import boolean, positive_int
 from graphls.nn.recurrent_gates import GRU_GATES, LSTM_GATES, Gates, linear, plain_gates
 from graphls.ops.operands import tensor_of
-from graphls.parameter import Parameter
-from graphls.tensor import Tensor, is_tensor
+from graphls.tensors.parameter import Parameter
+from graphls.tensors.tensor import Tensor, is_tensor
 
 __all__ = ["GRUCell", "LSTMCell", "RNNCell"]
 

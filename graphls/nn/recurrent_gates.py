@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from graphls import ops
-from graphls.dispatch import promoted
 from graphls.ir.errors import GraphValueError
 from graphls.ops.operands import apply, operand_of
 from graphls.ops.recurrence import lstm_step
-from graphls.tensor import Tensor
+from graphls.tensors.dispatch import promoted
+from graphls.tensors.tensor import Tensor
 
 State = tuple[Tensor, ...]
 

@@ -9,7 +9,7 @@ from graphls.ir.errors import GraphTypeError
 from graphls.nn.cell import Cell
 from graphls.ops.operands import axis_of, tensor_of
 from graphls.ops.settings import integer
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 __all__ = ["TimeDistributed"]
 

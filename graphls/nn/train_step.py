@@ -6,9 +6,9 @@ import numbers
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from graphls import dispatch, ops
+from graphls import ops
 from graphls.context import get_context
-from graphls.context_parallel import get_auto_parallel_context
+from graphls.context.parallel import get_auto_parallel_context
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import float32, float64, int32
 from graphls.nn.cell import Cell
@@ -16,9 +16,10 @@ from graphls.nn.layers import Identity
 from graphls.nn.optimizers import Optimizer
 from graphls.ops.differentiate import GradOperation
 from graphls.ops.overflow import overflow_get, overflow_start
-from graphls.parameter import Parameter
-from graphls.tensor import Tensor, is_tensor
-from graphls.tree import map_leaves
+from graphls.tensors import dispatch
+from graphls.tensors.parameter import Parameter
+from graphls.tensors.pytree import map_leaves
+from graphls.tensors.tensor import Tensor, is_tensor
 
 __all__ = ["TrainOneStepCell", "TrainOneStepWithLossScaleCell"]
 
@@ -197,7 +198,7 @@ def unscaled(grads: Any, scale: Tensor) -> Any:
         return map_leaves(lambda g: ops.mul(g if g.dtype is float64 else ops.cast(g, float32), inverse), grads)
 
 
-def in_phase(name: str) -> AbstractContextManager[None]:
+def in_phase(name: str) -> AbstractContextManager[Any]:
     """What is traced inside belongs to a phase of the step."""
     tracer = dispatch.current_tracer()
     return tracer.phase(name) if tracer is not None else nullcontext()

@@ -16,7 +16,7 @@ from graphls.nn.learning_rates import rate_now
 from graphls.nn.moving_average import MovingAverage
 from graphls.nn.train_step import TrainOneStepWithLossScaleCell, in_phase, sensitivity_like, unscaled
 from graphls.ops.operands import state_of
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 __all__ = ["MFTrainOneStepCell"]
 

@@ -14,7 +14,7 @@ from graphls.nn.containers import CellList
 from graphls.nn.layer_norm import LayerNorm
 from graphls.nn.transformer_layers import TransformerDecoderLayer, TransformerEncoderLayer
 from graphls.ops.operands import tensor_of
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 __all__ = ["Transformer", "TransformerDecoder", "TransformerEncoder"]
 

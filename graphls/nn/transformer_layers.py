@@ -15,7 +15,7 @@ from graphls.nn.checks import boolean, positive_int
 from graphls.nn.layer_norm import LayerNorm
 from graphls.nn.layers import Dense, Dropout
 from graphls.ops.operands import tensor_of
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 __all__ = ["TransformerDecoderLayer", "TransformerEncoderLayer"]
 

@@ -12,9 +12,9 @@ from graphls.nn.cell import Cell
 from graphls.nn.losses import WithLossCell
 from graphls.ops.differentiate import GradOperation
 from graphls.ops.operands import tensor_of
-from graphls.parameter import Parameter, ParameterTuple
-from graphls.tensor import is_tensor
-from graphls.tree import map_leaves
+from graphls.tensors.parameter import Parameter, ParameterTuple
+from graphls.tensors.pytree import map_leaves
+from graphls.tensors.tensor import is_tensor
 
 __all__ = ["ForwardValueAndGrad", "ParameterUpdate", "WithEvalCell", "WithGradCell"]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphls import dispatch
 from graphls.ir.errors import GraphValueError
 from graphls.ops.elementwise import abs, add, div, expm1, maximum, mul, neg, sign, sub, tanh
 from graphls.ops.logic import greater, greater_equal, less_equal, where
@@ -12,7 +11,8 @@ from graphls.ops.network import relu, sigmoid, silu, softmax
 from graphls.ops.operands import apply, axis_of, float_of, in_single, numbers, tensor_of
 from graphls.ops.settings import number
 from graphls.ops.shapes import cut, reshape
-from graphls.tensor import Tensor
+from graphls.tensors import dispatch
+from graphls.tensors.tensor import Tensor
 
 __all__ = [
     "celu", "elu", "fast_gelu", "glu", "hardshrink", "hardsigmoid", "hardswish", "hardtanh", "hsigmoid", "hswish",
@@ -67,7 +67,7 @@ def check_slopes(name: str, lower: Any, upper: Any) -> None:
 
 
 def _uniform(shape: tuple[int, ...]) -> Tensor:
-    from graphls.random import generator
+    from graphls.tensors.random import generator
 
     tracer = dispatch.current_tracer()
     if tracer is not None:

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from graphls import dispatch
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ops.elementwise import mod, mul
 from graphls.ops.logic import where
@@ -19,7 +18,8 @@ from graphls.ops.operands import apply
 from graphls.ops.pooling import batched
 from graphls.ops.reductions import mean, sum
 from graphls.ops.shapes import gather
-from graphls.tensor import Tensor
+from graphls.tensors import dispatch
+from graphls.tensors.tensor import Tensor
 
 __all__ = [
     "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d",

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from graphls import dispatch
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import DType, bfloat16
 from graphls.ops import elementwise
@@ -14,7 +13,8 @@ from graphls.ops.elementwise import abs, add, floor, floor_div, mod, mul, neg, r
 from graphls.ops.logic import equal, greater, isnan, less, logical_or, where
 from graphls.ops.operands import apply, float_of, floats, in_single, numbers, tensor_of
 from graphls.ops.reductions import sum
-from graphls.tensor import Tensor
+from graphls.tensors import dispatch
+from graphls.tensors.tensor import Tensor
 
 __all__ = [
     "absolute", "accumulate_n", "addcdiv", "addcmul", "bias_add", "copysign", "divide", "floor_divide",

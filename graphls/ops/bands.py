@@ -13,7 +13,7 @@ from graphls.ops.logic import less, less_equal, logical_and, logical_or, where
 from graphls.ops.operands import in_graph, shape_of, tensor_of
 from graphls.ops.settings import integer
 from graphls.ops.shapes import gather, reshape
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 __all__ = ["diagflat", "matrix_band_part", "matrix_diag", "matrix_diag_part", "matrix_set_diag"]
 

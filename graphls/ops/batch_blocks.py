@@ -11,7 +11,7 @@ from graphls.ops.blocks import fold
 from graphls.ops.operands import shape_of, tensor_of
 from graphls.ops.pads import pad
 from graphls.ops.shapes import reshape, transpose
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 __all__ = ["batch_to_space_nd", "col2im", "space_to_batch_nd"]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphls import dispatch
 from graphls.ir.errors import GraphValueError
 from graphls.ir.types import broadcast_shapes
 from graphls.ops.contractions import Labelled, contract
@@ -13,7 +12,8 @@ from graphls.ops.matrices import require_matrices, transposed
 from graphls.ops.operands import axis_of, in_single, operand_of, tensor_of
 from graphls.ops.reductions import sum
 from graphls.ops.shapes import broadcast_to, expand_dims, transpose
-from graphls.tensor import Tensor
+from graphls.tensors import dispatch
+from graphls.tensors.tensor import Tensor
 
 __all__ = ["adjoint", "batch_dot", "t", "vecdot"]
 

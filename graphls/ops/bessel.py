@@ -33,7 +33,7 @@ from graphls.ops.elementwise import (
 )
 from graphls.ops.logic import equal, greater, isinf, where
 from graphls.ops.operands import float_of
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 __all__ = [
     "bessel_i0", "bessel_i0e", "bessel_i1", "bessel_i1e", "bessel_j0", "bessel_j1", "bessel_k0", "bessel_k0e",

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from graphls import dispatch
 from graphls.ir.errors import GraphTypeError
 from graphls.ir.types import bool_, float64, int64, uint8
 from graphls.ops.elementwise import addn, cast, floor_div, mul, pow, round, sub
 from graphls.ops.logic import greater_equal, less, logical_and, logical_not, logical_or, logical_xor, where
 from graphls.ops.operands import apply, operand_of, tensor_of
-from graphls.tensor import Tensor
+from graphls.tensors import dispatch
+from graphls.tensors.tensor import Tensor
 
 __all__ = [
     "bitwise_and", "bitwise_left_shift", "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "invert",

@@ -10,7 +10,7 @@ from graphls.ops.elementwise import addn
 from graphls.ops.operands import apply, tensor_of
 from graphls.ops.pads import pad
 from graphls.ops.shapes import cut, reshape, stack, transpose
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 __all__ = ["depth_to_space", "fold", "space_to_depth", "unfold"]
 

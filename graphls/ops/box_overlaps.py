@@ -9,7 +9,7 @@ from graphls.ops.arithmetic import div_no_nan
 from graphls.ops.elementwise import add, maximum, minimum, mul, sub
 from graphls.ops.operands import floats, in_single
 from graphls.ops.shapes import cut, expand_dims, squeeze
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 __all__ = ["iou"]
 

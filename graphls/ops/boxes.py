@@ -13,7 +13,7 @@ from graphls.ops.logic import greater_equal, less_equal, logical_and, where
 from graphls.ops.operands import float_of, floats, in_graph, in_single, shape_of, tensor_of
 from graphls.ops.settings import number
 from graphls.ops.shapes import check_range, cut, expand_dims, gather, reshape, squeeze, stack
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 __all__ = ["bounding_box_decode", "bounding_box_encode", "check_valid", "crop_and_resize"]
 

@@ -23,7 +23,7 @@ from graphls.ops.movement import movedim
 from graphls.ops.network import matmul
 from graphls.ops.shapes import gather, squeeze
 from graphls.ops.triangular import substituted
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 __all__ = ["cholesky", "cholesky_inverse", "cholesky_solve"]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from graphls import dispatch
 from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError, TraceError
 from graphls.ir.types import float32
 from graphls.ops import elementwise as e
@@ -15,8 +14,9 @@ from graphls.ops.operands import float_of
 from graphls.ops.reductions import amax, sum
 from graphls.ops.roots import root
 from graphls.ops.shapes import stack
-from graphls.tensor import Tensor, is_tensor
-from graphls.tree import leaves, map_leaves
+from graphls.tensors import dispatch
+from graphls.tensors.pytree import leaves, map_leaves
+from graphls.tensors.tensor import Tensor, is_tensor
 
 __all__ = ["clip_by_global_norm", "clip_by_norm"]
 

@@ -18,7 +18,7 @@ from graphls.ops.pads import pad
 from graphls.ops.reductions import argmax, prod
 from graphls.ops.shapes import concat, cut, reshape
 from graphls.ops.triangular import substituted
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 
 def cofactors(x: Tensor) -> Tensor:

@@ -14,7 +14,7 @@ from graphls.ops.elementwise import mul
 from graphls.ops.operands import tensor_of
 from graphls.ops.settings import integer
 from graphls.ops.shapes import gather, reshape, sequence_of, stack
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 __all__ = ["cartesian_prod", "combinations", "vander"]
 

@@ -20,7 +20,7 @@ from graphls.ops.logic import (
 )
 from graphls.ops.operands import float_of, numbers
 from graphls.ops.reductions import all
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 __all__ = ["allclose", "approximate_equal", "eq", "ge", "gt", "isclose", "isneginf", "isposinf", "le", "lt", "ne"]
 

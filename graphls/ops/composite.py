@@ -20,8 +20,8 @@ from graphls.ops.creation import ones_like, zeros_like
 from graphls.ops.differentiate import GradOperation
 from graphls.ops.elementwise import clip_by_value
 from graphls.ops.row_tensor import RowTensor
-from graphls.parameter import Parameter
-from graphls.tensor import Tensor
+from graphls.tensors.parameter import Parameter
+from graphls.tensors.tensor import Tensor
 from graphls.trace.rewriting.functions import in_trace
 
 __all__ = [

@@ -10,7 +10,7 @@ from graphls.ops.elementwise import mul
 from graphls.ops.operands import apply
 from graphls.ops.reductions import sum
 from graphls.ops.shapes import reshape, transpose
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 Label = Hashable
 

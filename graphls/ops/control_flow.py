@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from graphls import dispatch
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ops.creation import arange
 from graphls.ops.elementwise import add, cast
@@ -15,11 +14,12 @@ from graphls.ops.indexing import getitem
 from graphls.ops.logic import less, logical_and
 from graphls.ops.operands import tensor_of
 from graphls.ops.shapes import reshape, stack
-from graphls.tensor import Tensor, is_tensor
+from graphls.tensors import dispatch
+from graphls.tensors.pytree import leaves, map_leaves, rebuild
+from graphls.tensors.tensor import Tensor, is_tensor
 from graphls.trace.loops import as_pair, traced_scan, traced_while
 from graphls.trace.regions import once
 from graphls.trace.rewriting.functions import in_trace
-from graphls.tree import leaves, map_leaves, rebuild
 
 __all__ = ["cond", "fori_loop", "scan", "while_loop"]
 

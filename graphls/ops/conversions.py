@@ -9,7 +9,7 @@ from graphls.ir.types import as_dtype, bool_, float32, float64, int32, int64
 from graphls.ops.creation import full_like
 from graphls.ops.elementwise import cast
 from graphls.ops.operands import tensor_of
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 __all__ = [
     "deepcopy",

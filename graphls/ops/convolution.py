@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphls import dispatch
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ops.elementwise import add
 from graphls.ops.operands import apply, operand_of, tensor_of
 from graphls.ops.shapes import reshape
 from graphls.ops.windows import Sizes, check_axes, check_padding, pads_of, sizes_of
-from graphls.tensor import Tensor
+from graphls.tensors import dispatch
+from graphls.tensors.tensor import Tensor
 
 __all__ = ["conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"]
 

@@ -13,7 +13,7 @@ from graphls.ops.operands import float_of, tensor_of
 from graphls.ops.reductions import sum
 from graphls.ops.settings import integer
 from graphls.ops.shapes import reshape, squeeze
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 __all__ = ["cov"]
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from graphls import dispatch
 from graphls.ir.errors import GraphValueError
 from graphls.ir.types import DType, as_dtype, float32
 from graphls.ops.elementwise import cast
@@ -14,7 +13,8 @@ from graphls.ops.logic import where
 from graphls.ops.operands import apply, shape_of, tensor_of
 from graphls.ops.settings import integer
 from graphls.ops.shapes import broadcast_to
-from graphls.tensor import Symbol, Tensor
+from graphls.tensors import dispatch
+from graphls.tensors.tensor import Symbol, Tensor
 
 __all__ = [
     "arange", "fill", "full", "full_like", "one_hot", "ones", "ones_like", "scalar_to_tensor", "zeros",

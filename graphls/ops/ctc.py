@@ -19,7 +19,7 @@ from graphls.ops.operands import in_graph, tensor_of
 from graphls.ops.selection import known
 from graphls.ops.settings import integer
 from graphls.ops.shapes import broadcast_to, concat, cut, expand_dims, gather_elements, reshape, transpose
-from graphls.tensor import Symbol, Tensor
+from graphls.tensors.tensor import Symbol, Tensor
 
 __all__ = ["ctc_greedy_decoder", "ctc_loss"]
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from graphls import dispatch
-from graphls.tensor import Symbol
+from graphls.tensors import dispatch
+from graphls.tensors.tensor import Symbol
 from graphls.trace.custom import with_custom_gradient
 from graphls.trace.regions import once
 
@@ -27,7 +27,7 @@ def with_gradient(function: Callable[..., Any], gradient: Callable[..., Any], *t
     the function have their own: else a formula that calls the function again would have no end.
     """
     tracer = dispatch.current_tracer()
-    if tracer is None or tracer.phases[-1] == "backward" or not any(isinstance(t, Symbol) for t in tensors):
+    if tracer is None or tracer.here.phase == "backward" or not any(isinstance(t, Symbol) for t in tensors):
         return function(*tensors)
     formula = _Formula(function, gradient)
     return once(tracer, "custom_gradient", lambda: with_custom_gradient(formula, tensors, {}))

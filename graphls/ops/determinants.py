@@ -14,7 +14,7 @@ from graphls.ops.logic import equal, where
 from graphls.ops.lu_factors import factors_of
 from graphls.ops.matrices import as_column, as_one, require_square, transposed, unit_matrices
 from graphls.ops.reductions import prod, sum
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 __all__ = ["det", "log_matrix_determinant", "logdet", "matrix_determinant", "slogdet"]
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from graphls.ir.errors import GraphValueError
+from graphls.ir.reporting import checked
 from graphls.ir.types import float32, int64
 from graphls.ops.creation import arange, zeros
 from graphls.ops.elementwise import cast
@@ -16,8 +17,7 @@ from graphls.ops.movement import movedim
 from graphls.ops.operands import apply, axis_of, in_graph, shape_of, tensor_of
 from graphls.ops.settings import integer
 from graphls.ops.shapes import concat, expand_dims, reshape
-from graphls.source import checked
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 __all__ = ["diag", "diag_embed", "diagonal", "eye", "tril", "tril_indices", "triu", "triu_indices"]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from graphls import dispatch
 from graphls.ir.errors import GraphTypeError, GraphValueError
-from graphls.parameter import Parameter
-from graphls.tensor import is_tensor
+from graphls.tensors import dispatch
+from graphls.tensors.parameter import Parameter
+from graphls.tensors.tensor import is_tensor
 from graphls.trace.gradients import gradient
 
 __all__ = ["GradOperation", "grad", "value_and_grad"]
@@ -167,7 +167,7 @@ def running_tracer() -> Any:
 
 def compiled_outside(function: Callable[..., Any], of: Callable[..., Any], key: tuple[Any, ...]) -> Callable[..., Any]:
     """The function inside a trace; outside of one, compiled once for each combination of input types."""
-    from graphls.compile_cache import kept_cache
+    from graphls.calling.cache import kept_cache
 
     cache = kept_cache(of, key, function)
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from graphls import dispatch
 from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
 from graphls.ops.creation import ones_like, zeros_like
 from graphls.ops.differentiate import compiled_outside, parameters_of, running_tracer
 from graphls.ops.operands import float_of
-from graphls.parameter import Parameter
-from graphls.tensor import Tensor, is_tensor
+from graphls.tensors import dispatch
+from graphls.tensors.parameter import Parameter
+from graphls.tensors.pytree import leaves, map_leaves
+from graphls.tensors.tensor import Tensor, is_tensor
 from graphls.trace.gradients import backward_of, forward_of, tangents_of
 from graphls.trace.rewriting.functions import in_trace
 from graphls.trace.states import copies
-from graphls.tree import leaves, map_leaves
 
 __all__ = ["derivative", "get_grad", "jvp", "vjp"]
 

@@ -13,7 +13,7 @@ from graphls.ops.operands import float_of, floats, in_single
 from graphls.ops.reductions import sum
 from graphls.ops.settings import number
 from graphls.ops.shapes import expand_dims, gather
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 __all__ = ["cdist", "cosine_similarity", "pdist"]
 

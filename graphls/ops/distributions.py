@@ -50,7 +50,7 @@ from graphls.ops.settings import integer
 from graphls.ops.shapes import broadcast_to, concat, gather_elements, reshape, stack
 from graphls.ops.sorting import topk
 from graphls.ops.state import stop_gradient
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 __all__ = [
     "choice_with_mask",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphls import dispatch
 from graphls.ir.errors import GraphTypeError
 from graphls.ir.types import broadcast_shapes
 from graphls.ops.control_flow import while_loop
@@ -13,7 +12,8 @@ from graphls.ops.logic import equal, not_equal, where
 from graphls.ops.operands import operand_of
 from graphls.ops.reductions import any
 from graphls.ops.shapes import broadcast_to
-from graphls.tensor import Tensor
+from graphls.tensors import dispatch
+from graphls.tensors.tensor import Tensor
 
 __all__ = ["gcd", "lcm"]
 

@@ -7,12 +7,12 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from graphls import dispatch
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ops.contractions import Label, Labelled, contract, diagonal_of
 from graphls.ops.operands import operand_of
 from graphls.ops.shapes import reshape
-from graphls.tensor import Tensor, is_tensor
+from graphls.tensors import dispatch
+from graphls.tensors.tensor import Tensor, is_tensor
 
 __all__ = ["einsum"]
 

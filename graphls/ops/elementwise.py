@@ -6,12 +6,12 @@ import operator
 from functools import reduce
 from typing import Any
 
-from graphls import dispatch
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import as_dtype, bool_, float64
 from graphls.ops.operands import apply, float_of, floats, numbers, tensor_in, tensor_of
-from graphls.tensor import Tensor, is_tensor
-from graphls.tree import leaves, map_leaves
+from graphls.tensors import dispatch
+from graphls.tensors.pytree import leaves, map_leaves
+from graphls.tensors.tensor import Tensor, is_tensor
 
 __all__ = [
     "abs", "add", "addn", "cast", "ceil", "clamp", "clip", "clip_by_value", "cos", "div", "erf", "exp", "expm1",

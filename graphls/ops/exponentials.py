@@ -9,7 +9,7 @@ from graphls.ir.errors import GraphTypeError
 from graphls.ops.elementwise import cast, clip_by_value, div, log, mul, pow, sub
 from graphls.ops.logic import equal, less_equal, logical_and, logical_or, where
 from graphls.ops.operands import apply, float_of, floats, in_single
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 __all__ = [
     "erfc",

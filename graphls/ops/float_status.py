@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphls import dispatch
 from graphls.ir.errors import GraphRuntimeError, GraphTypeError
 from graphls.ir.graph import Value
 from graphls.ir.types import Type, float32, int32
@@ -12,7 +11,8 @@ from graphls.ops.elementwise import add, cast
 from graphls.ops.operands import tensor_of
 from graphls.ops.overflow import clear_status, get_status, new_status, overflow_get
 from graphls.ops.shapes import broadcast_to, reshape
-from graphls.tensor import Symbol, Tensor, is_tensor
+from graphls.tensors import dispatch
+from graphls.tensors.tensor import Symbol, Tensor, is_tensor
 from graphls.trace.states import Scratch, StateSymbol
 from graphls.trace.tracer import Tracer
 

@@ -14,7 +14,7 @@ from graphls.ops.random import rand
 from graphls.ops.reductions import argmax
 from graphls.ops.settings import positive
 from graphls.ops.state import stop_gradient
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 __all__ = ["gumbel_softmax"]
 

@@ -13,7 +13,7 @@ from graphls.ops.operands import apply, float_of, tensor_in, tensor_of
 from graphls.ops.reductions import amax, amin
 from graphls.ops.settings import integer, number
 from graphls.ops.shapes import reshape
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 __all__ = ["histc"]
 

@@ -18,7 +18,7 @@ from graphls.ops.operands import tensor_of
 from graphls.ops.reductions import sum
 from graphls.ops.shapes import broadcast_to, concat, cut, gather, squeeze
 from graphls.ops.triangular import substituted
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 __all__ = ["geqrf", "orgqr", "ormqr", "qr"]
 

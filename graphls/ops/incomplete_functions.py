@@ -28,7 +28,7 @@ from graphls.ops.incomplete_parts import (
     with_slopes,
 )
 from graphls.ops.logic import equal, greater, isfinite, less, logical_and, logical_not, logical_or, where
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 __all__ = ["igamma", "igammac"]
 

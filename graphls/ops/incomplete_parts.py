@@ -14,7 +14,7 @@ from graphls.ops.elementwise import abs, add, cast, div, log, log1p, mul, sqrt, 
 from graphls.ops.gamma_functions import STIRLING, inverse_powers, lgamma
 from graphls.ops.logic import greater, less, logical_and, where
 from graphls.ops.operands import floats
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 CLOSE = 1e-14
 """The relative change below which a further term changes nothing."""

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from graphls import dispatch
 from graphls.ir.errors import GraphIndexError, GraphTypeError, GraphValueError
 from graphls.ir.types import broadcast_shapes, int32, int64
 from graphls.ops.logic import where
 from graphls.ops.operands import tensor_of
 from graphls.ops.shapes import broadcast_to
-from graphls.tensor import Symbol, Tensor, is_tensor
+from graphls.tensors import dispatch
+from graphls.tensors.tensor import Symbol, Tensor, is_tensor
 
 Item = int | range | Tensor | None
 """One position, or several, of an axis; None for a new axis."""

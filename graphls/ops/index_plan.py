@@ -12,7 +12,7 @@ from graphls.ops.index_items import Items, together
 from graphls.ops.logic import logical_and, where
 from graphls.ops.operands import apply, in_graph
 from graphls.ops.shapes import broadcast_to, gather, reshape, transpose
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 Shape = tuple[int, ...]
 

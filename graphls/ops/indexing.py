@@ -12,7 +12,7 @@ from graphls.ops.joins import Join, replaced
 from graphls.ops.logic import where
 from graphls.ops.operands import tensor_in, tensor_of
 from graphls.ops.shapes import broadcast_to, reshape
-from graphls.tensor import Symbol, Tensor
+from graphls.tensors.tensor import Symbol, Tensor
 
 __all__ = ["getitem", "setitem"]
 

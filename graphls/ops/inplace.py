@@ -7,7 +7,7 @@ from typing import Any
 from graphls.ops.operands import tensor_of
 from graphls.ops.scattering import index_add, tensor_scatter_add, tensor_scatter_sub, tensor_scatter_update
 from graphls.ops.shapes import reshape
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 __all__ = ["inplace_add", "inplace_index_add", "inplace_sub", "inplace_update"]
 

@@ -9,7 +9,7 @@ from typing import Any
 from graphls.ir.errors import GraphValueError
 from graphls.ops import creation, elementwise, logic, network, random, scattering, selection, shapes
 from graphls.ops.operands import tensor_of
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 Method = Callable[..., Any]
 

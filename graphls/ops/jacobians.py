@@ -14,10 +14,10 @@ from graphls.ops.directions import moved
 from graphls.ops.movement import moveaxis
 from graphls.ops.operands import tensor_of
 from graphls.ops.shapes import reshape
-from graphls.tensor import Tensor
+from graphls.tensors.pytree import leaves, rebuild
+from graphls.tensors.tensor import Tensor
 from graphls.trace.gradients import gradient
 from graphls.trace.rewriting.functions import in_trace
-from graphls.tree import leaves, rebuild
 
 __all__ = ["jacfwd", "jacrev"]
 

@@ -12,7 +12,7 @@ from graphls.ops.elementwise import abs, add, div, floor_div, maximum, mul, sign
 from graphls.ops.logic import greater_equal, where
 from graphls.ops.operands import apply
 from graphls.ops.shapes import broadcast_to, gather, gather_elements, reshape
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 Join = Callable[[Tensor, Tensor, Tensor, int], Tensor]
 """x, indices along an axis, what they name the places of, and the axis; gives another x."""

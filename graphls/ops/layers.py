@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphls import dispatch
 from graphls.ir.errors import GraphIndexError, GraphTypeError, GraphValueError
 from graphls.ir.types import float32
 from graphls.ops.activations import softshrink
@@ -21,8 +20,9 @@ from graphls.ops.scattering import index_add
 from graphls.ops.settings import integer, positive
 from graphls.ops.shapes import cut, expand_dims, gather, gather_elements, reshape, transpose
 from graphls.ops.state import assign, stop_gradient
-from graphls.parameter import Parameter
-from graphls.tensor import Tensor
+from graphls.tensors import dispatch
+from graphls.tensors.parameter import Parameter
+from graphls.tensors.tensor import Tensor
 
 __all__ = [
     "bidense",

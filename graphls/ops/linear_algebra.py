@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphls import dispatch
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import broadcast_shapes
 from graphls.ops.contractions import Labelled, contract, diagonal_of
@@ -14,7 +13,8 @@ from graphls.ops.network import matmul
 from graphls.ops.operands import apply, axis_of, in_single, operand_of, tensor_of
 from graphls.ops.reductions import sum
 from graphls.ops.shapes import broadcast_to, concat, cut, reshape
-from graphls.tensor import Tensor
+from graphls.tensors import dispatch
+from graphls.tensors.tensor import Tensor
 
 __all__ = [
     "addbmm", "addmm", "addmv", "addr", "baddbmm", "bmm", "cross", "dot", "ger", "inner", "kron", "matrix_power", "mm",

@@ -22,7 +22,7 @@ from graphls.ops.network import matmul
 from graphls.ops.operands import tensor_of
 from graphls.ops.shapes import squeeze
 from graphls.ops.triangular import substituted
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 __all__ = ["inverse", "lstsq", "matrix_solve", "pinv"]
 

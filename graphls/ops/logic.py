@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from graphls import dispatch
 from graphls.ir.types import bool_
 from graphls.ops.operands import apply, float_of, numbers, operand_of, tensor_of
-from graphls.tensor import Tensor
+from graphls.tensors import dispatch
+from graphls.tensors.tensor import Tensor
 
 __all__ = [
     "equal", "greater", "greater_equal", "isfinite", "isinf", "isnan", "less", "less_equal", "logical_and",

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphls import dispatch
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import DType, float32, int32, int64
 from graphls.ops.elementwise import add, cast, mul, sub
 from graphls.ops.logic import not_equal, where
 from graphls.ops.operands import apply, floats, tensor_of
 from graphls.ops.reductions import mean, sum
-from graphls.tensor import Tensor, is_tensor
+from graphls.tensors import dispatch
+from graphls.tensors.tensor import Tensor, is_tensor
 
 REDUCTIONS = ("none", "mean", "sum")
 

@@ -23,7 +23,7 @@ from graphls.ops.loss_operands import (
 from graphls.ops.operands import apply
 from graphls.ops.reductions import sum
 from graphls.ops.settings import number, positive
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 __all__ = [
     "binary_cross_entropy", "binary_cross_entropy_with_logits", "gaussian_nll_loss", "hinge_embedding_loss",

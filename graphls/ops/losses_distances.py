@@ -16,7 +16,7 @@ from graphls.ops.loss_operands import (
 )
 from graphls.ops.reductions import amax, sum
 from graphls.ops.roots import root
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 __all__ = ["cosine_embedding_loss", "triplet_margin_loss"]
 

@@ -26,7 +26,7 @@ from graphls.ops.operands import tensor_of
 from graphls.ops.reductions import argmax
 from graphls.ops.shapes import broadcast_to, gather, gather_elements
 from graphls.ops.triangular import substituted
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 __all__ = ["lu_solve", "lu_unpack"]
 

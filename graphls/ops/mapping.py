@@ -9,9 +9,9 @@ from graphls.ir.errors import GraphRuntimeError, GraphTypeError
 from graphls.ops.control_flow import scan
 from graphls.ops.movement import moveaxis
 from graphls.ops.operands import tensor_of
-from graphls.tensor import Tensor, is_tensor
+from graphls.tensors.pytree import map_leaves
+from graphls.tensors.tensor import Tensor, is_tensor
 from graphls.trace.rewriting.functions import in_trace
-from graphls.tree import map_leaves
 
 __all__ = ["vmap"]
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from graphls import dispatch
 from graphls.ir.errors import GraphValueError
 from graphls.ir.types import broadcast_shapes, float32
 from graphls.ops.creation import arange
@@ -14,8 +13,9 @@ from graphls.ops.diagonals import eye
 from graphls.ops.elementwise import cast
 from graphls.ops.operands import floats, in_graph
 from graphls.ops.shapes import broadcast_to, reshape, swapaxes
-from graphls.tensor import Tensor
-from graphls.tree import map_leaves
+from graphls.tensors import dispatch
+from graphls.tensors.pytree import map_leaves
+from graphls.tensors.tensor import Tensor
 
 
 def as_one(function: Callable[..., Any], *operands: Any) -> Any:
@@ -36,11 +36,8 @@ def _without_casts() -> Iterator[None]:
     if tracer is None:
         yield
         return
-    tracer.castings.append(None)
-    try:
+    with tracer.inside(casting=None):
         yield
-    finally:
-        tracer.castings.pop()
 
 
 def require_matrices(name: str, x: Tensor) -> Tensor:

@@ -17,7 +17,7 @@ from graphls.ops.matrices import as_one, require_square, unit_matrices
 from graphls.ops.network import matmul
 from graphls.ops.reductions import amax, sum
 from graphls.ops.state import stop_gradient
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 __all__ = ["matrix_exp"]
 

@@ -11,7 +11,7 @@ import graphls.ops
 from graphls.ir.types import bfloat16, bool_, float16, float32, float64, int8, int16, int32, int64, uint8
 from graphls.ops import creation, inplace_methods, logic, lu_factors, reductions, shapes
 from graphls.ops.elementwise import cast
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 Method = Callable[..., Any]
 

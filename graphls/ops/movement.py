@@ -13,7 +13,7 @@ from graphls.ops.operands import apply, axis_of, shape_of, tensor_of
 from graphls.ops.settings import integer
 from graphls.ops.shapes import broadcast_to, concat, cut, expand_dims, gather_elements, reshape, swapaxes, transpose
 from graphls.primitives.primitive import normalise_axes
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 __all__ = [
     "flip", "fliplr", "flipud", "moveaxis", "movedim", "reverse", "reverse_sequence", "roll", "rot90",

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from graphls import dispatch
 from graphls.ir.errors import GraphValueError
 from graphls.ops.elementwise import add, erf, mul
 from graphls.ops.operands import apply, axis_of, float_of, in_single, numbers, operand_of
 from graphls.ops.random import check_probability, kept_or_zero
 from graphls.ops.shapes import reshape
-from graphls.tensor import Tensor
+from graphls.tensors import dispatch
+from graphls.tensors.tensor import Tensor
 
 __all__ = ["dropout", "gelu", "log_softmax", "matmul", "relu", "sigmoid", "silu", "softmax"]
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from graphls import dispatch
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import float32
 from graphls.ops.elementwise import add, cast, div, mul, pow, rsqrt, square, sub
@@ -16,8 +15,9 @@ from graphls.ops.operands import apply, float_of, shape_of, state_of, tensor_of
 from graphls.ops.reductions import mean
 from graphls.ops.shapes import reshape
 from graphls.ops.state import assign, stop_gradient
-from graphls.parameter import Parameter
-from graphls.tensor import Tensor
+from graphls.tensors import dispatch
+from graphls.tensors.parameter import Parameter
+from graphls.tensors.tensor import Tensor
 
 __all__ = ["batch_norm", "group_norm", "layer_norm", "lrn", "rms_norm"]
 

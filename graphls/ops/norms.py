@@ -13,7 +13,7 @@ from graphls.ops.reductions import amax, amin, sum
 from graphls.ops.roots import root
 from graphls.ops.settings import number, positive
 from graphls.ops.spellings import with_spellings
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 __all__ = ["dist", "l2_normalize", "matrix_norm", "norm", "renorm", "vector_norm"]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from graphls import dispatch
 from graphls.ir.errors import GraphTypeError
 from graphls.ir.types import DType, bool_, float32, int32
-from graphls.parameter import Parameter
 from graphls.primitives.primitive import normalise_axis
-from graphls.tensor import Symbol, Tensor
+from graphls.tensors import dispatch
+from graphls.tensors.parameter import Parameter
+from graphls.tensors.tensor import Symbol, Tensor
 
 Axis = int | tuple[int, ...] | list[int] | None
 

@@ -11,9 +11,9 @@ from importlib import import_module
 from typing import Any
 
 import graphls.ops
-from graphls.habits import PACKAGE, instead
 from graphls.ir.errors import GraphAttributeError, GraphValueError
 from graphls.ir.types import int32
+from graphls.names.habits import PACKAGE, instead
 from graphls.ops import (
     attributes,
     control_flow,

@@ -9,7 +9,7 @@ from graphls.ops.elementwise import abs, add, cast, div, maximum, mul, sqrt, squ
 from graphls.ops.operands import float_of
 from graphls.ops.operator import described_as
 from graphls.ops.parameter_updates import averaged, moved, value_of, written
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 
 def _adam_rate(lr: Any, beta1_power: Any, beta2_power: Any) -> Tensor:

@@ -9,7 +9,7 @@ from graphls.ops.elementwise import add, cast, div, mul, pow, sqrt, square, sub
 from graphls.ops.operands import float_of
 from graphls.ops.operator import REQUIRED
 from graphls.ops.parameter_updates import averaged, moved, proximal_step, shrunk, value_of, written
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 
 def _adadelta(

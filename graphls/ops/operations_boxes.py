@@ -7,7 +7,7 @@ from typing import Any
 
 from graphls.ops import boxes, ctc, sampling
 from graphls.ops.operator import REQUIRED
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 
 def _sampled(input_x: Any, grid: Any, interpolation_mode: Any, padding_mode: Any, align_corners: Any) -> Tensor:

@@ -11,7 +11,7 @@ from graphls.ops.elementwise import add, clip_by_value, div, floor, maximum, min
 from graphls.ops.logic import equal, greater, where
 from graphls.ops.operands import in_single
 from graphls.ops.shapes import gather, stack
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 Colour = tuple[Tensor, Tensor, Tensor]
 

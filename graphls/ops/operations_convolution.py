@@ -15,7 +15,7 @@ from graphls.ops.operands import apply, shape_of, tensor_of
 from graphls.ops.operator import REQUIRED, described_as
 from graphls.ops.shapes import reshape, swapaxes
 from graphls.ops.windows import pads_of, sizes_of
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 FORMATS = {2: ("NCHW", "NHWC"), 3: ("NCDHW", "NDHWC")}
 

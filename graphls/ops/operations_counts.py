@@ -17,7 +17,7 @@ from graphls.ops.reductions import sum
 from graphls.ops.selection import known
 from graphls.ops.settings import integer
 from graphls.ops.shapes import reshape
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 Joined = Callable[[Any, Any, Any], Tensor]
 

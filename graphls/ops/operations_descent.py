@@ -9,7 +9,7 @@ from graphls.ops.elementwise import add, div, exp, minimum, mul, sign, sqrt, sub
 from graphls.ops.logic import greater, logical_and, where
 from graphls.ops.operands import float_of
 from graphls.ops.parameter_updates import averaged, moved, proximal_step, value_of, written
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 
 def _gradient_descent(var: Any, alpha: Any, delta: Any) -> Tensor:

@@ -18,7 +18,7 @@ from graphls.ops.operator import REQUIRED, described_as
 from graphls.ops.scans import cumsum
 from graphls.ops.settings import integer
 from graphls.ops.sorting import sort
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 
 def _identities(x: Any) -> tuple[Tensor, ...]:

@@ -15,7 +15,7 @@ from graphls.ops.operands import float_of, shape_of, tensor_of
 from graphls.ops.operator import REQUIRED, described_as
 from graphls.ops.resize import cubic, interpolate, linear, picked, scaled_positions, weighted
 from graphls.ops.shapes import reshape
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 Array = np.ndarray[Any, Any]
 Along = Callable[[Tensor, int, int], Tensor]

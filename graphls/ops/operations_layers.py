@@ -20,7 +20,7 @@ from graphls.ops.reductions import mean
 from graphls.ops.settings import number
 from graphls.ops.shapes import broadcast_to, gather, reshape
 from graphls.ops.state import stop_gradient
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 
 def _batch_norm(

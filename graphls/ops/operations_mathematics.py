@@ -23,7 +23,7 @@ from graphls.ops import (
     zeta_function,
 )
 from graphls.ops.operator import REQUIRED, described_as
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 
 def _quantile(x: Any, q: Any, dim: Any = None, keep_dims: bool = False, ignore_nan: bool = False) -> Tensor:

@@ -16,7 +16,7 @@ from graphls.ops.operands import apply, float_of, tensor_of
 from graphls.ops.operator import REQUIRED, described_as
 from graphls.ops.reductions import mean, sum
 from graphls.ops.shapes import expand_dims, gather, gather_elements
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 
 def _l2_loss(input_x: Any) -> Tensor:

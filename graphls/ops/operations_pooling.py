@@ -15,8 +15,8 @@ from graphls.ops.operations_convolution import FORMATS, are_last, as_given, chan
 from graphls.ops.operator import REQUIRED, described_as
 from graphls.ops.shapes import reshape
 from graphls.ops.windows import pads_of, sizes_of
-from graphls.tensor import Tensor
-from graphls.tree import map_leaves
+from graphls.tensors.pytree import map_leaves
+from graphls.tensors.tensor import Tensor
 
 
 def _lower(pad_mode: Any) -> Any:

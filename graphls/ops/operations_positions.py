@@ -18,7 +18,7 @@ from graphls.ops.operands import shape_of, tensor_of
 from graphls.ops.operator import REQUIRED
 from graphls.ops.pads import pad
 from graphls.ops.reductions import sum as total
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 
 def _diagonal_part(x: Any) -> Tensor:

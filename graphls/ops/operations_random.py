@@ -16,7 +16,7 @@ from graphls.ops.operands import float_of, shape_of, tensor_of
 from graphls.ops.operator import REQUIRED, described_as
 from graphls.ops.settings import integer
 from graphls.ops.shapes import concat, reshape
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 
 def joined_seed(seed: int, seed2: int) -> int | None:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, TypeVar
 
 from graphls.ir.errors import GraphTypeError
 from graphls.ops.primitive import Primitive
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 REQUIRED = inspect.Parameter.empty
 """The default of a setting that has none."""

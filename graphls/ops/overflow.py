@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from graphls import dispatch
 from graphls.ir.errors import GraphValueError
 from graphls.ir.types import Type, float32
 from graphls.ops.operands import tensor_of
-from graphls.tensor import Symbol, Tensor, is_tensor
+from graphls.tensors import dispatch
+from graphls.tensors.pytree import leaves
+from graphls.tensors.tensor import Symbol, Tensor, is_tensor
 from graphls.trace.tracer import Tracer
-from graphls.tree import leaves
 
 
 def overflow_start(pre_cond: Any, compute_input: Any) -> tuple[Any, Any]:

@@ -11,7 +11,7 @@ from graphls.ops.creation import full
 from graphls.ops.movement import flip
 from graphls.ops.operands import apply, tensor_of
 from graphls.ops.shapes import broadcast_to, concat, cut
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 __all__ = ["mirror_pad", "pad"]
 

@@ -12,8 +12,8 @@ from graphls.ops.elementwise import abs, add, div, mul, sign, sub
 from graphls.ops.network import relu
 from graphls.ops.operands import float_of, state_of, tensor_of
 from graphls.ops.state import assign
-from graphls.parameter import Parameter
-from graphls.tensor import Symbol, Tensor
+from graphls.tensors.parameter import Parameter
+from graphls.tensors.tensor import Symbol, Tensor
 
 
 def _parameter(x: Any) -> Parameter | None:

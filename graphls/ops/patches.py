@@ -17,7 +17,7 @@ from graphls.ops.operations_convolution import are_last, as_given, channels_firs
 from graphls.ops.pads import pad
 from graphls.ops.shapes import concat, gather, reshape
 from graphls.ops.windows import Sizes, pads_of, sizes_of
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 
 def image_patches(input_x: Any, ksizes: Any, strides: Any, rates: Any, padding: str = "VALID") -> Tensor:

@@ -6,15 +6,15 @@ from collections.abc import Callable
 from math import prod
 from typing import Any, TypeVar
 
-from graphls import dispatch
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ops.elementwise import mod, mul, pow
 from graphls.ops.operands import apply, float_of
 from graphls.ops.roots import root
 from graphls.ops.shapes import reshape
 from graphls.ops.windows import Sizes, Windows, check_axes, check_padding, zero_padded
-from graphls.tensor import Tensor
-from graphls.tree import map_leaves
+from graphls.tensors import dispatch
+from graphls.tensors.pytree import map_leaves
+from graphls.tensors.tensor import Tensor
 
 __all__ = ["avg_pool1d", "avg_pool2d", "avg_pool3d", "lp_pool1d", "lp_pool2d", "max_pool1d", "max_pool2d", "max_pool3d"]
 

@@ -12,7 +12,7 @@ from graphls.ops.creation import full_like, ones
 from graphls.ops.logic import bool_of
 from graphls.ops.operands import tensor_of
 from graphls.ops.shapes import reshape
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 __all__ = ["eps", "is_complex", "is_floating_point", "is_nonzero", "is_tensor", "isreal", "numel"]
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from graphls import dispatch
 from graphls.ir.errors import GraphValueError
 from graphls.ir.types import DType, int64
 from graphls.ops.creation import full_like
@@ -18,7 +17,8 @@ from graphls.ops.operands import axis_of, float_of, in_single, tensor_in, tensor
 from graphls.ops.reductions import any, sum
 from graphls.ops.shapes import gather_elements, reshape
 from graphls.ops.spellings import with_spellings
-from graphls.tensor import Symbol, Tensor
+from graphls.tensors import dispatch
+from graphls.tensors.tensor import Symbol, Tensor
 
 __all__ = ["nanquantile", "quantile"]
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from graphls import dispatch
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import DType, as_dtype, broadcast_shapes, float32, int32, int64
 from graphls.ops.elementwise import add, cast, log, mul, neg, sub
@@ -20,7 +19,8 @@ from graphls.ops.reductions import argmax
 from graphls.ops.settings import integer
 from graphls.ops.shapes import expand_dims, gather
 from graphls.ops.sorting import topk
-from graphls.tensor import Tensor
+from graphls.tensors import dispatch
+from graphls.tensors.tensor import Tensor
 
 __all__ = [
     "bernoulli", "dropout1d", "dropout2d", "dropout3d", "multinomial", "normal", "rand", "rand_like", "randint",
@@ -33,7 +33,7 @@ def drawn(primitive: str, seed: int | None = None, **attrs: Any) -> Tensor:
 
     Raises GraphTypeError for a seed that is no integer.
     """
-    from graphls.random import generator
+    from graphls.tensors.random import generator
 
     if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int)):
         raise GraphTypeError(f"A seed is an integer or None, not {seed!r}.")

@@ -12,7 +12,7 @@ from graphls.ops.pads import pad
 from graphls.ops.selection import slice
 from graphls.ops.shapes import gather, reshape, swapaxes
 from graphls.ops.sorting import topk
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 __all__ = [
     "dsplit",

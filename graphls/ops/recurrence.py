@@ -12,7 +12,7 @@ from graphls.ops.network import dropout as dropped
 from graphls.ops.network import matmul, sigmoid
 from graphls.ops.operands import float_of, tensor_of
 from graphls.ops.shapes import concat, cut, reshape, split, stack, swapaxes
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 Layer = tuple[Tensor, Tensor, list[Tensor]]
 """Weights of the input and of the hidden state, and biases."""

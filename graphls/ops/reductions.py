@@ -14,7 +14,7 @@ from graphls.ops.operands import Axis, apply, axes_of, axis_of, float_of, in_sin
 from graphls.ops.roots import root
 from graphls.ops.shapes import reshape
 from graphls.ops.spellings import with_spellings
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 __all__ = [
     "all", "amax", "amin", "any", "argmax", "argmin", "max", "mean", "min", "prod", "reduce_all", "reduce_any",

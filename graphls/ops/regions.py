@@ -12,7 +12,7 @@ from graphls.ops.indexing import getitem, setitem
 from graphls.ops.movement import movedim
 from graphls.ops.operands import axis_of, tensor_of
 from graphls.ops.settings import integer
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 __all__ = ["diagonal_scatter", "select_scatter", "slice_scatter"]
 

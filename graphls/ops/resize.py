@@ -12,7 +12,7 @@ from graphls.ops.adaptive import adaptive_avg_pool1d, adaptive_avg_pool2d, adapt
 from graphls.ops.elementwise import add, mul
 from graphls.ops.operands import float_of, tensor_of
 from graphls.ops.shapes import broadcast_to, gather, reshape, transpose
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 __all__ = ["interpolate", "pixel_shuffle", "pixel_unshuffle"]
 

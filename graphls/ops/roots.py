@@ -6,7 +6,7 @@ import math
 
 from graphls.ops.elementwise import pow, sqrt
 from graphls.ops.logic import equal, where
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 __all__: list[str] = []
 

@@ -8,7 +8,7 @@ from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ops.creation import zeros
 from graphls.ops.operands import tensor_of
 from graphls.ops.scattering import index_add
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 
 class RowTensor:

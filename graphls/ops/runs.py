@@ -17,7 +17,7 @@ from graphls.ops.scans import cumsum
 from graphls.ops.selection import known
 from graphls.ops.shapes import concat, cut
 from graphls.ops.sorting import sort
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 __all__ = ["unique_consecutive", "unique_with_pad"]
 

@@ -13,7 +13,7 @@ from graphls.ops.elementwise import abs, add, addn, cast, floor, maximum, minimu
 from graphls.ops.logic import greater, greater_equal, less, less_equal, logical_and, where
 from graphls.ops.operands import float_of, floats, in_graph, in_single, shape_of
 from graphls.ops.shapes import cut, expand_dims, gather, reshape, transpose
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 __all__ = ["affine_grid", "grid_sample"]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from graphls import dispatch
 from graphls.ops.creation import arange, ones_like
 from graphls.ops.elementwise import cast, mul
 from graphls.ops.exponentials import logaddexp
@@ -14,7 +13,8 @@ from graphls.ops.operands import apply, axis_of, float_of, in_single, tensor_of
 from graphls.ops.reductions import counted
 from graphls.ops.shapes import broadcast_to, concat, cut, gather_elements, reshape
 from graphls.ops.spellings import with_spellings
-from graphls.tensor import Tensor
+from graphls.tensors import dispatch
+from graphls.tensors.tensor import Tensor
 
 __all__ = ["cummax", "cummin", "cumprod", "cumsum", "logcumsumexp"]
 

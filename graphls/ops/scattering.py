@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from graphls import dispatch
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ops.creation import zeros
 from graphls.ops.index_items import items_of
@@ -14,8 +13,9 @@ from graphls.ops.joins import OF_ELEMENTS, OF_SLICES
 from graphls.ops.operands import axis_of, operand_of, shape_of, state_of, tensor_in, tensor_of
 from graphls.ops.shapes import broadcast_to, check_range, reshape
 from graphls.ops.state import assign, parameter_of
-from graphls.parameter import Parameter
-from graphls.tensor import Tensor
+from graphls.tensors import dispatch
+from graphls.tensors.parameter import Parameter
+from graphls.tensors.tensor import Tensor
 
 __all__ = [
     "gather_nd", "index_add", "index_fill", "scatter", "scatter_add", "scatter_div", "scatter_max", "scatter_min",

@@ -17,7 +17,7 @@ from graphls.ops.logic import greater_equal, less, logical_or, where
 from graphls.ops.operands import tensor_of
 from graphls.ops.settings import integer
 from graphls.ops.shapes import cut, reshape
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 __all__ = ["unsorted_segment_max", "unsorted_segment_min", "unsorted_segment_prod", "unsorted_segment_sum"]
 

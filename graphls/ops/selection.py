@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from graphls import dispatch
 from graphls.ir.errors import GraphIndexError, GraphTypeError, GraphValueError
 from graphls.ir.types import broadcast_shapes, float64, int32, int64
 from graphls.ops.creation import ones
@@ -19,7 +18,8 @@ from graphls.ops.operands import apply, axis_of, operand_of, shape_of, tensor_of
 from graphls.ops.reductions import sum
 from graphls.ops.settings import integer
 from graphls.ops.shapes import broadcast_to, cut, expand_dims, gather, gather_elements, reshape
-from graphls.tensor import Symbol, Tensor
+from graphls.tensors import dispatch
+from graphls.tensors.tensor import Symbol, Tensor
 
 __all__ = [
     "argwhere", "bincount", "bucketize", "index_select", "masked_fill", "masked_select", "narrow", "nonzero",

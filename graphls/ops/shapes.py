@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any
 
-from graphls import dispatch
 from graphls.ir.errors import GraphIndexError, GraphTypeError, GraphValueError
 from graphls.ir.types import int32, int64
 from graphls.ops.operands import apply, axis_of, operand_of, shape_of, tensor_of
-from graphls.tensor import Symbol, Tensor
+from graphls.tensors import dispatch
+from graphls.tensors.tensor import Symbol, Tensor
 
 __all__ = [
     "broadcast_to", "cat", "concat", "expand_dims", "flatten", "gather", "gather_d", "gather_elements", "permute",

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphls import dispatch
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import bool_, int32
 from graphls.ops.elementwise import cast
 from graphls.ops.operands import axis_of, tensor_of
 from graphls.ops.shapes import cut, squeeze
-from graphls.tensor import Tensor
+from graphls.tensors import dispatch
+from graphls.tensors.tensor import Tensor
 
 __all__ = ["argsort", "kthvalue", "msort", "sort", "topk"]
 

@@ -12,7 +12,7 @@ from graphls.ops.elementwise import div
 from graphls.ops.operands import float_of, in_single, tensor_of
 from graphls.ops.scattering import tensor_scatter_add
 from graphls.ops.shapes import gather
-from graphls.tensor import Symbol, Tensor
+from graphls.tensors.tensor import Symbol, Tensor
 
 __all__ = ["sparse_segment_mean"]
 

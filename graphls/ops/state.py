@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphls import dispatch
 from graphls.ir.errors import GraphTypeError
 from graphls.ops.elementwise import add, sub
 from graphls.ops.operands import apply, state_of, tensor_of
-from graphls.parameter import Parameter
-from graphls.tensor import Symbol, Tensor, is_tensor
-from graphls.tree import map_leaves
+from graphls.tensors import dispatch
+from graphls.tensors.parameter import Parameter
+from graphls.tensors.pytree import map_leaves
+from graphls.tensors.tensor import Symbol, Tensor, is_tensor
 
 __all__ = ["assign", "assign_add", "assign_sub", "depend", "identity", "stop_gradient"]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphls import dispatch
 from graphls.ir.errors import GraphValueError
 from graphls.ir.types import int32, int64
 from graphls.ops.elementwise import cast, div, exp, floor_div, log, maximum, mul, sub
@@ -14,7 +13,8 @@ from graphls.ops.reductions import amax, amin, any, argmax, counted, mean, std, 
 from graphls.ops.shapes import concat, cut, gather_elements, reshape, squeeze
 from graphls.ops.spellings import with_spellings
 from graphls.ops.state import stop_gradient
-from graphls.tensor import Tensor
+from graphls.tensors import dispatch
+from graphls.tensors.tensor import Tensor
 
 __all__ = [
     "aminmax", "count_nonzero", "diff", "logsumexp", "median", "nanmean", "nanmedian", "nansum", "std_mean", "trapz",

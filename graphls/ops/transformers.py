@@ -12,7 +12,7 @@ from graphls.ops.operands import floats, in_single
 from graphls.ops.reductions import mean
 from graphls.ops.settings import positive
 from graphls.ops.shapes import concat, cut, reshape, stack
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 __all__ = ["add_layer_norm", "add_rms_norm", "rotary_position_embedding"]
 

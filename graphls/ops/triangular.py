@@ -14,7 +14,7 @@ from graphls.ops.matrices import as_column, as_one, as_row, numbered, require_sy
 from graphls.ops.movement import movedim
 from graphls.ops.network import matmul
 from graphls.ops.shapes import gather, squeeze
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 
 def solve_triangular(matrix: Any, rhs: Any, lower: bool = True, adjoint: bool = False) -> Tensor:

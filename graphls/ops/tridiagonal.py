@@ -10,7 +10,7 @@ from graphls.ops.elementwise import addn, mul
 from graphls.ops.matrices import transposed
 from graphls.ops.operands import floats, in_single
 from graphls.ops.shapes import concat, cut
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 
 def tridiagonal_product(superdiag: Any, maindiag: Any, subdiag: Any, rhs: Any) -> Tensor:

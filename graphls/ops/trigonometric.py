@@ -10,7 +10,7 @@ from graphls.ops.logic import equal, isfinite, logical_and, where
 from graphls.ops.operands import apply, float_of, floats, in_single
 from graphls.ops.roots import root
 from graphls.ops.state import stop_gradient
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 __all__ = [
     "acos", "acosh", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "asin", "asinh", "atan",

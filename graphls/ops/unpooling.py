@@ -12,7 +12,7 @@ from graphls.ops.joins import replaced_elements
 from graphls.ops.operands import shape_of, tensor_of
 from graphls.ops.shapes import check_range, reshape
 from graphls.ops.windows import Sizes, check_axes, sizes_of
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 __all__ = ["max_unpool1d", "max_unpool2d", "max_unpool3d"]
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ops.operands import apply
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 Sizes = tuple[int, ...]
 _COUNTS = {1: "one integer", 2: "one integer or two", 3: "one integer or three"}

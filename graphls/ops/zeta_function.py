@@ -11,7 +11,7 @@ from graphls.ops.elementwise import add, addn, cast, clip_by_value, div, floor, 
 from graphls.ops.gamma_functions import BERNOULLI
 from graphls.ops.logic import equal, greater, logical_and, logical_or, where
 from graphls.ops.operands import floats
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 __all__ = ["zeta"]
 

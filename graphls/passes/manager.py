@@ -12,8 +12,8 @@ from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass, 
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
+from graphls.files.files import write_text
 from graphls.ir.errors import GraphKeyError, GraphTypeError, GraphValueError, VerifyError
-from graphls.ir.files import write_text
 from graphls.ir.graph import Graph, Node
 from graphls.ir.registry import nearest
 from graphls.ir.text import dump

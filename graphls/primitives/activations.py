@@ -10,6 +10,7 @@ from graphls.ir.build import Builder
 from graphls.ir.graph import Value
 from graphls.ir.types import float64
 from graphls.primitives.elementary import exponential, log_of_one_plus
+from graphls.primitives.emitter import Emitter
 from graphls.primitives.primitive import Array, FloatElementwise, f32, of, sample
 
 
@@ -30,6 +31,6 @@ class Softplus(FloatElementwise):
     def vjp(self, e: Builder, g: Value, x: Value, y: Value) -> Any:
         return e.mul(g, e.sigmoid(x))
 
-    def onnx(self, e: Any, x: str) -> Any:
+    def onnx(self, e: Emitter, x: str) -> str:
         """max(x, 0) + log1p(exp(-abs(x))): the runtime's own kernel is 0 below -17."""
         return e.Add(e.Relu(x), log_of_one_plus(e, exponential(e, e.Neg(e.Abs(x)))))

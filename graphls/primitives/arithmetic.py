@@ -10,6 +10,7 @@ from graphls.ir.build import Builder
 from graphls.ir.graph import Value
 from graphls.ir.types import Type, float64, int16, int32, uint8
 from graphls.primitives.elementary import square_root
+from graphls.primitives.emitter import Emitter
 from graphls.primitives.primitive import Array, Elementwise, FloatElementwise, f32, sample
 
 PAIRS = (
@@ -149,7 +150,7 @@ class Sign(Elementwise):
     def numpy(self, x: Array) -> Array:
         return np.sign(x)
 
-    def onnx(self, e: Any, x: str) -> Any:
+    def onnx(self, e: Emitter, x: str) -> str:
         """A GPU's kernel makes 0 of a nan."""
         if not e.in_types[0].dtype.is_float or e.is_right("Sign"):
             return e.Sign(x)
@@ -171,7 +172,7 @@ class Square(Elementwise):
     def vjp(self, e: Builder, g: Value, x: Value, out: Value) -> Any:
         return e.mul(g, e.mul(x, 2.0))
 
-    def onnx(self, e: Any, x: str) -> Any:
+    def onnx(self, e: Emitter, x: str) -> str:
         return e.Mul(x, x)
 
 
@@ -200,5 +201,5 @@ class Sqrt(FloatElementwise):
     def vjp(self, e: Builder, g: Value, x: Value, out: Value) -> Any:
         return e.div(e.mul(g, 0.5), out)
 
-    def onnx(self, e: Any, x: str) -> Any:
+    def onnx(self, e: Emitter, x: str) -> str:
         return square_root(e, x)

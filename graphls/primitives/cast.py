@@ -8,6 +8,7 @@ from graphls.ir.build import Builder
 from graphls.ir.errors import GraphTypeError
 from graphls.ir.graph import Value
 from graphls.ir.types import TOKEN, DType, Type, bool_, float16, float32, float64, int32, int64
+from graphls.primitives.emitter import Emitter
 from graphls.primitives.primitive import Array, Primitive, f32, of, sample
 
 
@@ -44,13 +45,13 @@ class Cast(Primitive):
     def vjp(self, e: Builder, g: Value, x: Value, y: Value, dtype: DType) -> Any:
         return None if bool_ in (dtype, x.type.dtype) else e.cast(g, dtype=x.type.dtype)
 
-    def onnx(self, e: Any, x: str, dtype: DType) -> Any:
+    def onnx(self, e: Emitter, x: str, dtype: DType) -> str:
         if e.in_types[0].dtype is float64 and dtype is float16:
             return _rounded_once(e, x)
         return e.cast(x, dtype)
 
 
-def _rounded_once(e: Any, x: str) -> Any:
+def _rounded_once(e: Emitter, x: str) -> str:
     """A float64 as a float16, where the runtime goes through float32 and so rounds twice.
 
     Where the float32 lies halfway between two float16, the rest that float32 lost says to which side

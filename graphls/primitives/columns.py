@@ -6,38 +6,38 @@ The latter computes a float64 as such, of which the runtime has no convolution, 
 from __future__ import annotations
 
 from math import prod
-from typing import Any
 
 import numpy as np
 
 from graphls.ir.types import float64
+from graphls.primitives.emitter import Attribute, Emitter
 from graphls.primitives.primitive import Array
 from graphls.primitives.shape import reshaped
 from graphls.primitives.windows import Geometry, Shape, attributes, padded, windows
 
 
-def convolved(e: Any, x: str, w: str, shape: Shape, kernels: Shape, at: Geometry) -> str:
+def convolved(e: Emitter, x: str, w: str, shape: Shape, kernels: Shape, at: Geometry) -> str:
     """The convolution of images of a shape with kernels of a shape, in the dtype of the current node."""
     kernel = kernels[2:]
     if e.in_types[0].dtype is not float64:
-        if e.native_half and at.is_uneven():
+        if e.is_gpu and at.is_uneven():
             x, at = _framed(e, x, shape, at), at.without_pads()
-        return str(e.Conv(x, w, **attributes(kernel, at), group=at.groups))
+        return e.Conv(x, w, **attributes(kernel, at), group=at.groups)
     seen = columns(e, x, shape, _seen(shape, kernel, at), at.groups)
     rows = _kernel_rows(e, w, kernels, at.groups, (0, 3, 2, 1))
     return _as_images(e, e.MatMul(seen, rows), (shape[0], kernels[0], *at.counts(shape, kernel)), at.groups)
 
 
-def transposed(e: Any, g: str, w: str, shape: Shape, kernels: Shape, at: Geometry) -> str:
+def transposed(e: Emitter, g: str, w: str, shape: Shape, kernels: Shape, at: Geometry) -> str:
     """The adjoint in the images, which have a shape and of which the last rows may lie outside of all windows."""
     kernel = kernels[2:]
     if e.in_types[0].dtype is not float64:
         left_over = [n % s for n, s in zip(at.room(shape, kernel), at.strides, strict=True)]
-        options = {"output_padding": left_over, "group": at.groups}
-        if e.native_half and at.is_uneven():
+        options: dict[str, Attribute] = {"output_padding": left_over, "group": at.groups}
+        if e.is_gpu and at.is_uneven():
             wide = e.ConvTranspose(g, w, **attributes(kernel, at.without_pads()), **options)
             return _within_frame(e, wide, shape, at)
-        return str(e.ConvTranspose(g, w, **attributes(kernel, at), **options))
+        return e.ConvTranspose(g, w, **attributes(kernel, at), **options)
     seen = columns(
         e, g, (shape[0], kernels[0], *at.counts(shape, kernel)), _seen_by(_seen(shape, kernel, at), shape), at.groups
     )
@@ -45,7 +45,7 @@ def transposed(e: Any, g: str, w: str, shape: Shape, kernels: Shape, at: Geometr
     return _as_images(e, e.MatMul(seen, rows), shape, at.groups)
 
 
-def _framed(e: Any, x: str, shape: Shape, at: Geometry) -> str:
+def _framed(e: Emitter, x: str, shape: Shape, at: Geometry) -> str:
     """Images padded by a node of its own, for ONNX Runtime on CUDA.
 
     Its kernels of convolutions with uneven padding write to a buffer of an earlier step (1.31.1). The Reshape keeps
@@ -55,14 +55,14 @@ def _framed(e: Any, x: str, shape: Shape, at: Geometry) -> str:
     return reshaped(e, padded(e, x, at), (*shape[:2], *sizes))
 
 
-def _within_frame(e: Any, x: str, shape: Shape, at: Geometry) -> str:
+def _within_frame(e: Emitter, x: str, shape: Shape, at: Geometry) -> str:
     """What lies within the padding of images of a shape."""
     starts = [before for before, _ in at.sides()]
     stops = [start + n for start, n in zip(starts, shape[2:], strict=True)]
-    return str(e.Slice(x, e.ints(starts), e.ints(stops), e.ints(range(2, len(shape)))))
+    return e.Slice(x, e.ints(starts), e.ints(stops), e.ints(range(2, len(shape))))
 
 
-def weight_gradient(e: Any, x: str, g: str, shape: Shape, kernels: Shape, at: Geometry) -> str:
+def weight_gradient(e: Emitter, x: str, g: str, shape: Shape, kernels: Shape, at: Geometry) -> str:
     """The adjoint in the kernels, from images of a shape and the gradient of their convolution."""
     (batch, _), groups, kernel = shape[:2], at.groups, kernels[2:]
     places = prod(at.counts(shape, kernel))
@@ -72,7 +72,7 @@ def weight_gradient(e: Any, x: str, g: str, shape: Shape, kernels: Shape, at: Ge
     return _moved(e, e.MatMul(rows, seen), (kernels[0], prod(kernel), kernels[1]), (0, 2, 1), kernels)
 
 
-def columns(e: Any, x: str, shape: Shape, places: Array, groups: int) -> str:
+def columns(e: Emitter, x: str, shape: Shape, places: Array, groups: int) -> str:
     """What windows see, as (groups, images * windows, places * channels of a group).
 
     `places` has a row for each window, of positions in the flat image; one past the end is a zero.
@@ -100,7 +100,7 @@ def _seen_by(seen: Array, shape: Shape) -> Array:
     return found[:-1]
 
 
-def _kernel_rows(e: Any, w: str, kernels: Shape, groups: int, order: Shape) -> str:
+def _kernel_rows(e: Emitter, w: str, kernels: Shape, groups: int, order: Shape) -> str:
     """Kernels (group, output, input, place) in another order, of which the middle two count the rows of a matrix.
 
     The transposition keeps four axes: one of two that meets the product of float64 is fused into an operator that the
@@ -111,12 +111,12 @@ def _kernel_rows(e: Any, w: str, kernels: Shape, groups: int, order: Shape) -> s
     return reshaped(e, moved, (groups, sizes[order[1]] * sizes[order[2]], sizes[order[3]]))
 
 
-def _as_images(e: Any, rows: str, shape: Shape, groups: int) -> str:
+def _as_images(e: Emitter, rows: str, shape: Shape, groups: int) -> str:
     """Rows (groups, images * positions, channels of a group) as images of a shape."""
     return _moved(e, rows, (groups, shape[0], prod(shape[2:]), shape[1] // groups), (1, 0, 3, 2), shape)
 
 
-def _moved(e: Any, x: str, shape: Shape, order: Shape, result: Shape) -> str:
+def _moved(e: Emitter, x: str, shape: Shape, order: Shape, result: Shape) -> str:
     """A tensor taken as one of a shape, its axes in another order, as one of another shape.
 
     The runtime is not given axes of size 1, with which its transposition took thirty times as long.

@@ -11,6 +11,7 @@ from graphls.ir.build import Builder
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.graph import Graph, Value
 from graphls.ir.types import TOKEN, Type, bool_, int32, type_of
+from graphls.primitives.emitter import Emitter
 from graphls.primitives.primitive import Array, Primitive, f32, float_elements, sample
 
 
@@ -35,7 +36,7 @@ class Constant(Primitive):
     def vjp(self, e: Builder, g: Value, out: Value, value: Array) -> Any:
         return ()
 
-    def onnx(self, e: Any, value: Array) -> Any:
+    def onnx(self, e: Emitter, value: Array) -> str:
         return e.const(value)
 
 
@@ -133,8 +134,8 @@ class OverflowStart(Primitive):
     def numpy(self, *status: Array) -> Array:
         return np.zeros((), np.int32)
 
-    def onnx(self, e: Any, *status: str) -> Any:
-        return None
+    def onnx(self, e: Emitter, *status: str) -> str:
+        return ""
 
 
 class OverflowGet(Primitive):
@@ -176,7 +177,7 @@ class OverflowGet(Primitive):
     def vjp(self, e: Builder, g: Value, *operands: Any, mode: str = "outputs") -> Any:
         return (None,) * (len(operands) - 1)
 
-    def onnx(self, e: Any, *values: Value, mode: str = "outputs") -> Any:
+    def onnx(self, e: Emitter, *values: Value, mode: str = "outputs") -> str:
         result = e.any_not_finite([v for v in values if v.type.dtype.is_float and v.type.size])
         for value in (v for v in values if v.type == Type(bool_)):
             result = e.Or(result, e.form(value, bool_))
@@ -221,7 +222,7 @@ class Cond(Primitive):
     def vjp(self, e: Builder, g: Any, condition: Value, *outputs: Value) -> Any:
         raise AssertionError("the gradient pass differentiates the regions of cond itself")
 
-    def onnx(self, e: Any, condition: str) -> Any:
+    def onnx(self, e: Emitter, condition: str) -> tuple[str, ...]:
         return e.branch(condition)
 
     def region_runs(self, attrs: Mapping[str, Any], flops: tuple[int, ...]) -> tuple[int, ...]:
@@ -262,7 +263,7 @@ class CustomGradient(Primitive):
     def vjp(self, e: Builder, g: Any, *values: Value) -> Any:
         raise AssertionError("the gradient pass inlines the region of custom_gradient itself")
 
-    def onnx(self, e: Any, *names: str, outputs: int) -> Any:
+    def onnx(self, e: Emitter, *names: str, outputs: int) -> tuple[str, ...]:
         return tuple(e.Identity(name) for name in names[:outputs])
 
     def region_runs(self, attrs: Mapping[str, Any], flops: tuple[int, ...]) -> tuple[int, ...]:
@@ -294,7 +295,7 @@ class Gradient(Primitive):
     ) -> tuple[Any, ...]:
         raise GraphValueError("A graph with gradient nodes cannot run; apply the gradient pass first.")
 
-    def onnx(self, e: Any, *names: str, of: int, wrt: int) -> Any:
+    def onnx(self, e: Emitter, *names: str, of: int, wrt: int) -> str:
         raise GraphValueError("A graph with gradient nodes cannot be lowered; apply the gradient pass first.")
 
 

@@ -16,6 +16,7 @@ from graphls.ir.errors import GraphValueError
 from graphls.ir.graph import Value
 from graphls.ir.types import Type, float64
 from graphls.primitives.columns import convolved, transposed, weight_gradient
+from graphls.primitives.emitter import Emitter
 from graphls.primitives.primitive import Array, Primitive, f32, require_float, sample
 from graphls.primitives.shape import reshaped
 from graphls.primitives.windows import Geometry, Shape, fold, require_windows, slices, windows
@@ -99,7 +100,7 @@ class Convolution(Primitive):
         gx = e.convolution_input_gradient(g, w, shape=x.type.shape, **geometry)
         return gx, e.convolution_weight_gradient(x, g, shape=w.type.shape, **geometry)
 
-    def onnx(self, e: Any, x: str, w: str, **geometry: Any) -> Any:
+    def onnx(self, e: Emitter, x: str, w: str, **geometry: Any) -> str:
         shape, kernels = (t.shape for t in e.in_types)
         return convolved(e, x, w, shape, kernels, Geometry.over(kernels[2:], **geometry))
 
@@ -132,7 +133,7 @@ class ConvolutionInputGradient(Primitive):
         gw = e.convolution_weight_gradient(gg, g, shape=w.type.shape, **geometry)
         return e.convolution(gg, w, **geometry), gw
 
-    def onnx(self, e: Any, g: str, w: str, shape: Shape, **geometry: Any) -> Any:
+    def onnx(self, e: Emitter, g: str, w: str, shape: Shape, **geometry: Any) -> str:
         kernels = e.in_types[1].shape
         return transposed(e, g, w, shape, kernels, Geometry.over(kernels[2:], **geometry))
 
@@ -163,7 +164,7 @@ class ConvolutionWeightGradient(Primitive):
         gx = e.convolution_input_gradient(g, gg, shape=x.type.shape, **geometry)
         return gx, e.convolution(x, gg, **geometry)
 
-    def onnx(self, e: Any, x: str, g: str, shape: Shape, **geometry: Any) -> Any:
+    def onnx(self, e: Emitter, x: str, g: str, shape: Shape, **geometry: Any) -> str:
         at = Geometry.over(shape[2:], **geometry)
         if not e.in_types[1].size:
             return e.const(np.zeros(shape), e.out_types[0].dtype)
@@ -176,7 +177,7 @@ class ConvolutionWeightGradient(Primitive):
         return _products(inputs[1], attrs["shape"])
 
 
-def _by_slices(e: Any, x: str, g: str, shape: Shape, at: Geometry) -> str:
+def _by_slices(e: Emitter, x: str, g: str, shape: Shape, at: Geometry) -> str:
     """The matrix product where windows have few channels: what each place of the kernel sees is a row for each."""
     outputs, inputs = shape[:2]
     batch, _, *counts = e.in_types[1].shape

@@ -10,6 +10,7 @@ from graphls.ir.build import Builder
 from graphls.ir.graph import Value
 from graphls.ir.types import int32, int64
 from graphls.primitives.elementary import floor, with_sign_of
+from graphls.primitives.emitter import Emitter
 from graphls.primitives.primitive import Array, Elementwise, f32, of, sample
 
 _SAMPLES = (
@@ -31,7 +32,7 @@ class FloorDiv(Elementwise):
     def vjp(self, e: Builder, g: Value, x: Value, y: Value, out: Value) -> Any:
         return None, None
 
-    def onnx(self, e: Any, x: str, y: str) -> Any:
+    def onnx(self, e: Emitter, x: str, y: str) -> str:
         if e.in_types[0].dtype.is_float:
             return floor(e, e.Div(x, y))
         zero, divisor = e.scalar(0), _safe(e, y)
@@ -57,7 +58,7 @@ class TruncateDiv(Elementwise):
     def vjp(self, e: Builder, g: Value, x: Value, y: Value, out: Value) -> Any:
         return None, None
 
-    def onnx(self, e: Any, x: str, y: str) -> Any:
+    def onnx(self, e: Emitter, x: str, y: str) -> str:
         if not e.in_types[0].dtype.is_float:
             return _of_integers(e, x, y, e.Div(x, _safe(e, y)))
         quotient = e.Div(x, y)
@@ -81,7 +82,7 @@ class Mod(Elementwise):
             quotient = e.where(is_infinite, e.constant(-1.0, x.type.dtype), quotient)
         return g, e.neg(e.mul(g, quotient))
 
-    def onnx(self, e: Any, x: str, y: str) -> Any:
+    def onnx(self, e: Emitter, x: str, y: str) -> str:
         if not e.in_types[0].dtype.is_float:
             divisor = _safe(e, y)
             return e.Where(e.Equal(divisor, y), e.Mod(x, divisor), e.scalar(0))
@@ -108,7 +109,7 @@ class Fmod(Elementwise):
         whole = e.mul(e.sign(quotient), e.floor(e.abs(quotient)))
         return g, e.neg(e.mul(g, whole))
 
-    def onnx(self, e: Any, x: str, y: str) -> Any:
+    def onnx(self, e: Emitter, x: str, y: str) -> str:
         if e.in_types[0].dtype.is_float:
             return e.Mod(x, y, fmod=1)
         divisor = _safe(e, y)
@@ -116,13 +117,13 @@ class Fmod(Elementwise):
         return e.Where(e.Equal(divisor, y), rest, e.scalar(0))
 
 
-def _of_integers(e: Any, x: str, y: str, quotient: str) -> str:
+def _of_integers(e: Emitter, x: str, y: str, quotient: str) -> str:
     """A quotient by the safe divisor, and what it is by -1 and by 0."""
     zero, minus_one = e.scalar(0), e.scalar(-1)
-    return str(e.Where(e.Equal(y, zero), zero, e.Where(e.Equal(y, minus_one), e.Neg(x), quotient)))
+    return e.Where(e.Equal(y, zero), zero, e.Where(e.Equal(y, minus_one), e.Neg(x), quotient))
 
 
-def _safe(e: Any, y: str) -> str:
+def _safe(e: Emitter, y: str) -> str:
     """An integer divisor, and 1 for 0 and -1: a processor stops the program at x / 0 and at the least integer by -1."""
     one = e.scalar(1)
-    return str(e.Where(e.Or(e.Equal(y, e.scalar(0)), e.Equal(y, e.scalar(-1))), one, y))
+    return e.Where(e.Or(e.Equal(y, e.scalar(0)), e.Equal(y, e.scalar(-1))), one, y)

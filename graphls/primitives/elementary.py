@@ -4,100 +4,100 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 
 from graphls.ir.types import float32, float64
+from graphls.primitives.emitter import Emitter
 
 
-def square_root(e: Any, x: str) -> str:
+def square_root(e: Emitter, x: str) -> str:
     """The square root; by way of float64, where a root has another kernel, if that of float32 is not right."""
     if e.in_types[0].dtype is float64 or e.is_right("Sqrt"):
-        return str(e.Sqrt(x))
-    return str(e.cast(e.Sqrt(e.cast(x, float64)), float32))
+        return e.Sqrt(x)
+    return e.cast(e.Sqrt(e.cast(x, float64)), float32)
 
 
-def exponential(e: Any, x: str) -> str:
+def exponential(e: Emitter, x: str) -> str:
     """e ** x; where the kernel of float64 does not reach 0, the square of half the way."""
     if e.is_right("Exp"):
-        return str(e.Exp(x))
+        return e.Exp(x)
     half = e.Exp(e.Mul(x, e.scalar(0.5)))
-    return str(e.Where(e.Less(x, e.scalar(-700.0)), e.Mul(half, half), e.Exp(x)))
+    return e.Where(e.Less(x, e.scalar(-700.0)), e.Mul(half, half), e.Exp(x))
 
 
-def logarithm(e: Any, x: str) -> str:
+def logarithm(e: Emitter, x: str) -> str:
     """The natural logarithm; where the kernel takes denormal numbers for larger ones, of a multiple of them.
 
     Without a Where, which is ten times as slow where tensors have to be selected from.
     """
     if e.is_right("Log"):
-        return str(e.Log(x))
+        return e.Log(x)
     dtype, powers = e.in_types[0].dtype, 64
     is_tiny = e.cast(e.Less(x, e.scalar(float(np.finfo(dtype.numpy).tiny))), dtype)
     multiple = e.Mul(x, e.Add(e.Mul(is_tiny, e.scalar(2.0**powers)), e.scalar(1.0)))
-    return str(e.Sub(e.Log(multiple), e.Mul(is_tiny, e.scalar(powers * math.log(2)))))
+    return e.Sub(e.Log(multiple), e.Mul(is_tiny, e.scalar(powers * math.log(2))))
 
 
-def log_of_one_plus(e: Any, x: str) -> str:
+def log_of_one_plus(e: Emitter, x: str) -> str:
     """The ONNX log1p: x * log(u) / (u - 1) with u = 1 + x corrects the rounding of u (W. Kahan)."""
     one = e.scalar(1.0)
     u = e.Add(x, one)
     is_itself = e.Or(e.Equal(u, one), e.Equal(x, e.scalar(math.inf)))
-    return str(e.Mul(x, e.Where(is_itself, one, e.Div(e.Log(u), e.Sub(u, one)))))
+    return e.Mul(x, e.Where(is_itself, one, e.Div(e.Log(u), e.Sub(u, one))))
 
 
-def exponential_minus_one(e: Any, x: str) -> str:
+def exponential_minus_one(e: Emitter, x: str) -> str:
     """The ONNX expm1: x * (u - 1) / log(u) with u = exp(x) corrects the rounding of u (W. Kahan)."""
     one, u = e.scalar(1.0), exponential(e, x)
     less = e.Sub(u, one)
     near = e.Mul(x, e.Where(e.Equal(u, one), one, e.Div(less, e.Log(u))))
     is_far = e.Or(e.Equal(less, e.scalar(-1.0)), e.Greater(u, e.scalar(1e4)))
-    return str(e.Where(is_far, less, near))
+    return e.Where(is_far, less, near)
 
 
-def logistic(e: Any, x: str) -> str:
+def logistic(e: Emitter, x: str) -> str:
     """u / (1 + u) with u = exp(x), exact where it is tiny, as kernels that have 1 - something there are not.
 
     Beyond the largest x that is looked at, the result is 1 in every dtype. In 16 bits the CPU's kernel is as exact.
     """
     dtype = e.in_types[0].dtype
     if dtype.is_half:
-        return str(e.Sigmoid(x)) if e.is_right("Sigmoid") else _logistic_in_single(e, x)
+        return e.Sigmoid(x) if e.is_right("Sigmoid") else _logistic_in_single(e, x)
     u = exponential(e, e.Min(x, e.scalar(40.0)))
-    return str(e.Softsign(u) if dtype is float32 else e.Div(u, e.Add(u, e.scalar(1.0))))
+    return e.Softsign(u) if dtype is float32 else e.Div(u, e.Add(u, e.scalar(1.0)))
 
 
-def _logistic_in_single(e: Any, x: str) -> str:
+def _logistic_in_single(e: Emitter, x: str) -> str:
     u = e.Exp(e.Min(e.cast(x, float32), e.const(40.0, float32)))
-    return str(e.cast(e.Softsign(u), e.in_types[0].dtype))
+    return e.cast(e.Softsign(u), e.in_types[0].dtype)
 
 
-def floor(e: Any, x: str) -> str:
+def floor(e: Emitter, x: str) -> str:
     """The whole number below; where the kernel loses the sign of zero, by the nearest one, whose kernel does not."""
     if e.is_right("Floor"):
-        return str(e.Floor(x))
+        return e.Floor(x)
     nearest = e.Round(x)
-    return str(e.Sub(nearest, e.cast(e.Greater(nearest, x), e.in_types[0].dtype)))
+    return e.Sub(nearest, e.cast(e.Greater(nearest, x), e.in_types[0].dtype))
 
 
-def ceiling(e: Any, x: str) -> str:
+def ceiling(e: Emitter, x: str) -> str:
     """The whole number above, with the sign of x where it is zero."""
-    return str(e.Ceil(x) if e.is_right("Ceil") else e.Neg(floor(e, e.Neg(x))))
+    return e.Ceil(x) if e.is_right("Ceil") else e.Neg(floor(e, e.Neg(x)))
 
 
-def with_sign_of(e: Any, x: str, size: str) -> str:
+def with_sign_of(e: Emitter, x: str, size: str) -> str:
     """A number of 0 or more with the sign of x, for a function that is odd."""
-    return str(e.Mul(size, e.Where(is_negative(e, x), e.scalar(-1.0), e.scalar(1.0))))
+    return e.Mul(size, e.Where(is_negative(e, x), e.scalar(-1.0), e.scalar(1.0)))
 
 
-def is_negative(e: Any, x: str) -> str:
+def is_negative(e: Emitter, x: str) -> str:
     """Whether the sign is minus, also that of -0.0."""
     zero = e.scalar(0.0)
-    return str(e.Or(e.Less(x, zero), e.Less(e.Reciprocal(x), zero)))
+    return e.Or(e.Less(x, zero), e.Less(e.Reciprocal(x), zero))
 
 
-def polynomial(e: Any, x: str, coefficients: Iterable[float]) -> str:
+def polynomial(e: Emitter, x: str, coefficients: Iterable[float]) -> str:
     """A polynomial by Horner's rule; the coefficient of the highest power comes first."""
     first, *others = coefficients
     result = e.scalar(first)

@@ -11,6 +11,7 @@ from graphls.ir.errors import GraphValueError
 from graphls.ir.graph import Value
 from graphls.ir.types import Type, int32, int64
 from graphls.primitives.arithmetic import INTEGERS, PAIRS
+from graphls.primitives.emitter import Emitter
 from graphls.primitives.primitive import Array, Elementwise, f32, normalise_axes, of, sample
 from graphls.primitives.reduction import (
     FULL,
@@ -54,7 +55,7 @@ class Maximum(OneOfTwo):
     def vjp(self, e: Builder, g: Value, x: Value, y: Value, out: Value, ties: str = "shared") -> Any:
         return _to_first(e, g, x, y, "greater") if ties == "first" else _shared(e, g, x, y, "less", "greater")
 
-    def onnx(self, e: Any, x: str, y: str, ties: str = "shared") -> Any:
+    def onnx(self, e: Emitter, x: str, y: str, ties: str = "shared") -> str:
         return e.Max(x, y)
 
 
@@ -67,7 +68,7 @@ class Minimum(OneOfTwo):
     def vjp(self, e: Builder, g: Value, x: Value, y: Value, out: Value, ties: str = "shared") -> Any:
         return _to_first(e, g, x, y, "less") if ties == "first" else _shared(e, g, x, y, "greater", "less")
 
-    def onnx(self, e: Any, x: str, y: str, ties: str = "shared") -> Any:
+    def onnx(self, e: Emitter, x: str, y: str, ties: str = "shared") -> str:
         return e.Min(x, y)
 
 
@@ -134,7 +135,7 @@ class Max(Extreme):
     def numpy(self, x: Array, axis: Axes = None, keepdims: bool = False, ties: str = "shared") -> Array:
         return np.asarray(np.max(x, axis=axis, keepdims=keepdims))
 
-    def onnx(self, e: Any, x: str, axis: Axes = None, keepdims: bool = False, ties: str = "shared") -> Any:
+    def onnx(self, e: Emitter, x: str, axis: Axes = None, keepdims: bool = False, ties: str = "shared") -> str:
         return _with_nans(e, "ReduceMax", x, axis, keepdims)
 
 
@@ -144,20 +145,20 @@ class Min(Extreme):
     def numpy(self, x: Array, axis: Axes = None, keepdims: bool = False, ties: str = "shared") -> Array:
         return np.asarray(np.min(x, axis=axis, keepdims=keepdims))
 
-    def onnx(self, e: Any, x: str, axis: Axes = None, keepdims: bool = False, ties: str = "shared") -> Any:
+    def onnx(self, e: Emitter, x: str, axis: Axes = None, keepdims: bool = False, ties: str = "shared") -> str:
         return _with_nans(e, "ReduceMin", x, axis, keepdims)
 
 
-def _with_nans(e: Any, operator: str, x: str, axis: Axes, keepdims: bool) -> str:
+def _with_nans(e: Emitter, operator: str, x: str, axis: Axes, keepdims: bool) -> str:
     """An extreme that is nan where an element is, of which the CPU's kernels lose most."""
     found = extreme_along(e, operator, x, axis, keepdims)
     if not e.in_types[0].dtype.is_float or not normalise_axes(axis, e.in_types[0].rank):
         return found
     is_nan = any_true(e, e.IsNaN(x), axis, keepdims)
-    return str(e.Where(is_nan, e.scalar(np.nan), found))
+    return e.Where(is_nan, e.scalar(np.nan), found)
 
 
-def extreme_along(e: Any, operator: str, x: str, axis: Axes, keepdims: bool) -> str:
+def extreme_along(e: Emitter, operator: str, x: str, axis: Axes, keepdims: bool) -> str:
     """The extreme by the operator itself where its kernel is right.
 
     A GPU's gives the finite number nearest to an infinity where all elements are that infinity, and compares int64 by
@@ -170,10 +171,10 @@ def extreme_along(e: Any, operator: str, x: str, axis: Axes, keepdims: bool) -> 
         return _first_in_order(e, x, axes, operator == "ReduceMax", keepdims)
     worst = e.scalar(-np.inf if operator == "ReduceMax" else np.inf)
     is_better = any_true(e, e.Not(e.Equal(x, worst)), axis, keepdims)
-    return str(e.Where(is_better, reduce(e, operator, x, axis, keepdims), worst))
+    return e.Where(is_better, reduce(e, operator, x, axis, keepdims), worst)
 
 
-def _first_in_order(e: Any, x: str, axes: tuple[int, ...], largest: bool, keepdims: bool) -> str:
+def _first_in_order(e: Emitter, x: str, axes: tuple[int, ...], largest: bool, keepdims: bool) -> str:
     for axis in axes:
-        x, _ = e.TopK(x, e.ints([1]), axis=axis, largest=int(largest), outputs=2)
-    return x if keepdims else str(e.Squeeze(x, e.ints(axes)))
+        x, _ = e.results("TopK", [x, e.ints([1])], {"axis": axis, "largest": int(largest)}, 2)
+    return x if keepdims else e.Squeeze(x, e.ints(axes))

@@ -19,6 +19,7 @@ from graphls.primitives.elementary import (
     logistic,
     square_root,
 )
+from graphls.primitives.emitter import Emitter
 from graphls.primitives.in_double import cosine, error_function
 from graphls.primitives.primitive import Array, FloatElementwise, f32, of, sample
 
@@ -39,7 +40,7 @@ class Exp(FloatElementwise):
     def vjp(self, e: Builder, g: Value, x: Value, y: Value) -> Any:
         return e.mul(g, y)
 
-    def onnx(self, e: Any, x: str) -> Any:
+    def onnx(self, e: Emitter, x: str) -> str:
         return exponential(e, x)
 
 
@@ -55,7 +56,7 @@ class Log(FloatElementwise):
     def vjp(self, e: Builder, g: Value, x: Value, y: Value) -> Any:
         return e.div(g, x)
 
-    def onnx(self, e: Any, x: str) -> Any:
+    def onnx(self, e: Emitter, x: str) -> str:
         return logarithm(e, x)
 
 
@@ -71,7 +72,7 @@ class Log1p(FloatElementwise):
     def vjp(self, e: Builder, g: Value, x: Value, y: Value) -> Any:
         return e.div(g, e.add(x, 1.0))
 
-    def onnx(self, e: Any, x: str) -> Any:
+    def onnx(self, e: Emitter, x: str) -> str:
         return log_of_one_plus(e, x)
 
 
@@ -100,7 +101,7 @@ class Sigmoid(FloatElementwise):
     def vjp(self, e: Builder, g: Value, x: Value, y: Value) -> Any:
         return e.mul(g, e.mul(y, e.sub(1.0, y)))
 
-    def onnx(self, e: Any, x: str) -> Any:
+    def onnx(self, e: Emitter, x: str) -> str:
         return logistic(e, x)
 
 
@@ -116,7 +117,7 @@ class Erf(FloatElementwise):
         slope = e.mul(e.exp(e.neg(e.square(x))), 2 / math.sqrt(math.pi))
         return e.mul(g, slope)
 
-    def onnx(self, e: Any, x: str) -> Any:
+    def onnx(self, e: Emitter, x: str) -> str:
         """The CPU's kernel makes 1 of a nan, which the smaller of x and -1 keeps."""
         if e.in_types[0].dtype is float64:
             return error_function(e, x)
@@ -150,7 +151,7 @@ class Cos(FloatElementwise):
     def vjp(self, e: Builder, g: Value, x: Value, y: Value) -> Any:
         return e.neg(e.mul(g, e.sin(x)))
 
-    def onnx(self, e: Any, x: str) -> Any:
+    def onnx(self, e: Emitter, x: str) -> str:
         return cosine(e, x) if e.in_types[0].dtype is float64 else e.Cos(x)
 
 
@@ -166,7 +167,7 @@ class Rsqrt(FloatElementwise):
     def vjp(self, e: Builder, g: Value, x: Value, y: Value) -> Any:
         return e.mul(e.mul(g, -0.5), e.mul(y, e.square(y)))
 
-    def onnx(self, e: Any, x: str) -> Any:
+    def onnx(self, e: Emitter, x: str) -> str:
         return e.Reciprocal(square_root(e, x))
 
 
@@ -182,7 +183,7 @@ class Floor(FloatElementwise):
     def vjp(self, e: Builder, g: Value, x: Value, y: Value) -> Any:
         return None
 
-    def onnx(self, e: Any, x: str) -> Any:
+    def onnx(self, e: Emitter, x: str) -> str:
         return floor(e, x)
 
 
@@ -198,7 +199,7 @@ class Ceil(FloatElementwise):
     def vjp(self, e: Builder, g: Value, x: Value, y: Value) -> Any:
         return None
 
-    def onnx(self, e: Any, x: str) -> Any:
+    def onnx(self, e: Emitter, x: str) -> str:
         return ceiling(e, x)
 
 
@@ -243,5 +244,5 @@ class ReluGradient(FloatElementwise):
     def vjp(self, e: Builder, gg: Value, g: Value, y: Value, out: Value) -> Any:
         return e.relu_gradient(gg, y), None
 
-    def onnx(self, e: Any, g: str, y: str) -> Any:
+    def onnx(self, e: Emitter, g: str, y: str) -> str:
         return e.Mul(g, e.cast(e.Greater(y, e.scalar(0.0)), e.in_types[0].dtype))

@@ -6,7 +6,6 @@ They are made of what every runtime has in float64: Exp, Log, Sin, Sqrt and arit
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -18,30 +17,31 @@ from graphls.primitives.elementary import (
     polynomial,
     with_sign_of,
 )
+from graphls.primitives.emitter import Emitter
 
 _LARGE = 2.0**28
 """From here on, 1 is lost beside the square of a number."""
 
 
-def cosine(e: Any, x: str) -> str:
+def cosine(e: Emitter, x: str) -> str:
     """sin(2 x) / (2 sin(x)) where the sine is large, else 1 - 2 sin(x / 2) ** 2: no angle is rounded."""
     one, two, sine = e.scalar(1.0), e.scalar(2.0), e.Sin(x)
     half = e.Sin(e.Mul(x, e.scalar(0.5)))
     is_large = e.And(e.Greater(e.Abs(sine), e.scalar(0.5)), e.Less(e.Abs(x), e.scalar(2.0**1022)))
     by_double = e.Div(e.Sin(e.Mul(x, two)), e.Mul(sine, two))
-    return str(e.Where(is_large, by_double, e.Sub(one, e.Mul(e.Mul(half, half), two))))
+    return e.Where(is_large, by_double, e.Sub(one, e.Mul(e.Mul(half, half), two)))
 
 
-def tangent(e: Any, x: str) -> str:
+def tangent(e: Emitter, x: str) -> str:
     """The sine divided by the cosine."""
-    return str(e.Div(e.Sin(x), cosine(e, x)))
+    return e.Div(e.Sin(x), cosine(e, x))
 
 
 _ATAN = tuple((-1) ** n / (2 * n + 1) for n in reversed(range(22)))
 """atan(x) / x in powers of x ** 2, its Taylor series, which needs no more up to tan(pi / 8)."""
 
 
-def arctangent(e: Any, x: str) -> str:
+def arctangent(e: Emitter, x: str) -> str:
     """By the angle of 0, pi / 4 or pi / 2 that is near, and the series for the rest."""
     one, size = e.scalar(1.0), e.Abs(x)
     is_far, is_near = e.Greater(size, e.scalar(math.sqrt(2) + 1)), e.Less(size, e.scalar(math.sqrt(2) - 1))
@@ -52,21 +52,21 @@ def arctangent(e: Any, x: str) -> str:
     return with_sign_of(e, x, e.Add(start, angle))
 
 
-def arcsine(e: Any, x: str) -> str:
+def arcsine(e: Emitter, x: str) -> str:
     """2 atan(x / (1 + sqrt(1 - x ** 2)))."""
     one = e.scalar(1.0)
     width = e.Sqrt(e.Mul(e.Sub(one, x), e.Add(one, x)))
-    return str(e.Mul(arctangent(e, e.Div(x, e.Add(width, one))), e.scalar(2.0)))
+    return e.Mul(arctangent(e, e.Div(x, e.Add(width, one))), e.scalar(2.0))
 
 
-def arccosine(e: Any, x: str) -> str:
+def arccosine(e: Emitter, x: str) -> str:
     """2 atan(sqrt((1 - x) / (1 + x)))."""
     one = e.scalar(1.0)
     half = arctangent(e, e.Sqrt(e.Div(e.Sub(one, x), e.Add(one, x))))
-    return str(e.Mul(half, e.scalar(2.0)))
+    return e.Mul(half, e.scalar(2.0))
 
 
-def hyperbolic_sine(e: Any, x: str) -> str:
+def hyperbolic_sine(e: Emitter, x: str) -> str:
     """(t + t / (t + 1)) / 2 with t = exp(|x|) - 1, and exp(|x| / 2) ** 2 / 2 where the square would overflow."""
     size, half = e.Abs(x), e.scalar(0.5)
     t = exponential_minus_one(e, size)
@@ -76,14 +76,14 @@ def hyperbolic_sine(e: Any, x: str) -> str:
     return with_sign_of(e, x, e.Where(e.Less(size, e.scalar(22.0)), near, far))
 
 
-def hyperbolic_cosine(e: Any, x: str) -> str:
+def hyperbolic_cosine(e: Emitter, x: str) -> str:
     """(r ** 2 + 1 / r ** 2) / 2 with r = exp(|x| / 2), which does not overflow before the result."""
     half = e.scalar(0.5)
     root = exponential(e, e.Mul(e.Abs(x), half))
-    return str(e.Add(e.Mul(e.Mul(root, half), root), e.Div(e.Div(half, root), root)))
+    return e.Add(e.Mul(e.Mul(root, half), root), e.Div(e.Div(half, root), root))
 
 
-def area_hyperbolic_sine(e: Any, x: str) -> str:
+def area_hyperbolic_sine(e: Emitter, x: str) -> str:
     """log1p(|x| + x ** 2 / (1 + sqrt(1 + x ** 2)))."""
     one, size = e.scalar(1.0), e.Abs(x)
     square = e.Mul(size, size)
@@ -91,19 +91,19 @@ def area_hyperbolic_sine(e: Any, x: str) -> str:
     return with_sign_of(e, x, _log_if_large(e, size, near))
 
 
-def area_hyperbolic_cosine(e: Any, x: str) -> str:
+def area_hyperbolic_cosine(e: Emitter, x: str) -> str:
     """log1p(t + sqrt(t) * sqrt(t + 2)) with t = x - 1; the roots are nan below 1."""
     t = e.Sub(x, e.scalar(1.0))
     near = log_of_one_plus(e, e.Add(t, e.Mul(e.Sqrt(t), e.Sqrt(e.Add(t, e.scalar(2.0))))))
     return _log_if_large(e, x, near)
 
 
-def _log_if_large(e: Any, size: str, near: str) -> str:
+def _log_if_large(e: Emitter, size: str, near: str) -> str:
     far = e.Add(e.Log(size), e.scalar(math.log(2)))
-    return str(e.Where(e.Greater(size, e.scalar(_LARGE)), far, near))
+    return e.Where(e.Greater(size, e.scalar(_LARGE)), far, near)
 
 
-def area_hyperbolic_tangent(e: Any, x: str) -> str:
+def area_hyperbolic_tangent(e: Emitter, x: str) -> str:
     """log1p(2 |x| / (1 - |x|)) / 2."""
     size = e.Abs(x)
     quotient = e.Div(e.Add(size, size), e.Sub(e.scalar(1.0), size))
@@ -127,42 +127,42 @@ The Chebyshev series of Shepherd and Laframboise (Mathematics of Computation 36,
 """
 
 
-def error_function(e: Any, x: str) -> str:
+def error_function(e: Emitter, x: str) -> str:
     """The series up to 1, and 1 - erfc(|x|) beyond."""
     one, size = e.scalar(1.0), e.Abs(x)
     near = e.Mul(x, polynomial(e, e.Mul(x, x), _ERF))
     far = with_sign_of(e, x, e.Sub(one, _upper_tail(e, size)))
-    return str(e.Where(e.GreaterOrEqual(size, one), far, near))
+    return e.Where(e.GreaterOrEqual(size, one), far, near)
 
 
-def complementary_error_function(e: Any, x: str) -> str:
+def complementary_error_function(e: Emitter, x: str) -> str:
     """1 - erf(x), by its own series from 0.5 on and below -0.5."""
     size = e.Abs(x)
     tail = _upper_tail(e, size)
     folded = e.Where(e.Less(x, e.scalar(0.0)), e.Sub(e.scalar(2.0), tail), tail)
     near = e.Sub(e.scalar(1.0), e.Mul(x, polynomial(e, e.Mul(x, x), _ERF)))
-    return str(e.Where(e.Less(size, e.scalar(0.5)), near, folded))
+    return e.Where(e.Less(size, e.scalar(0.5)), near, folded)
 
 
-def _upper_tail(e: Any, size: str) -> str:
+def _upper_tail(e: Emitter, size: str) -> str:
     """erfc of numbers from 0 on; the square in the exponent is made of two parts, since its rounding would show."""
     size = e.Min(size, e.scalar(40.0))
     centre = e.scalar(3.75)
     series = polynomial(e, e.Div(e.Sub(size, centre), e.Add(size, centre)), _ERFC)
     scaled = e.Div(series, e.Add(e.Add(size, size), e.scalar(1.0)))
-    return str(e.Mul(scaled, gaussian(e, size)))
+    return e.Mul(scaled, gaussian(e, size))
 
 
-def gaussian(e: Any, size: str) -> str:
+def gaussian(e: Emitter, size: str) -> str:
     """exp(-x ** 2), as exp(-high ** 2) * exp((high - x) * (high + x)) with a part of x whose square is exact."""
     dtype = e.in_types[0].dtype
     narrow = {float64: float32, float32: bfloat16}.get(dtype, dtype)
     high = e.cast(e.cast(size, narrow), dtype)
     rest = e.Mul(e.Sub(high, size), e.Add(high, size))
-    return str(e.Mul(exponential(e, e.Neg(e.Mul(high, high))), e.Exp(rest)))
+    return e.Mul(exponential(e, e.Neg(e.Mul(high, high))), e.Exp(rest))
 
 
-def inverse_error_function(e: Any, x: str, approximate: str) -> str:
+def inverse_error_function(e: Emitter, x: str, approximate: str) -> str:
     """Two steps of Newton's method from an approximation, in which what is missing is exact near 1 as well."""
     one, size, root = e.scalar(1.0), e.Abs(x), e.Abs(approximate)
     for _ in range(2):

@@ -13,6 +13,7 @@ from graphls.ir.build import Builder
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.graph import Value
 from graphls.ir.types import DType, Type, float32, int32, int64
+from graphls.primitives.emitter import Emitter
 from graphls.primitives.primitive import Array, Primitive, f32, float_elements, normalise_axis, of, sample
 from graphls.primitives.shape import reshaped
 
@@ -59,7 +60,7 @@ class OneHot(Primitive):
     def vjp(self, e: Builder, g: Any, indices: Value, y: Value, depth: int, dtype: DType, axis: int = -1) -> Any:
         return None
 
-    def onnx(self, e: Any, indices: str, depth: int, dtype: DType, axis: int = -1) -> Any:
+    def onnx(self, e: Emitter, indices: str, depth: int, dtype: DType, axis: int = -1) -> str:
         kind = e.in_types[0]
         expanded = e.Unsqueeze(indices, e.ints([axis]))
         positions = e.const(self._positions(kind.rank + 1, depth, axis), kind.dtype)
@@ -100,7 +101,7 @@ class Gather(Primitive):
     def vjp(self, e: Builder, g: Value, x: Value, indices: Value, y: Value, axis: int) -> Any:
         return e.gather_gradient(g, indices, axis=axis, size=x.type.shape[axis]), None
 
-    def onnx(self, e: Any, x: str, indices: str, axis: int) -> Any:
+    def onnx(self, e: Emitter, x: str, indices: str, axis: int) -> str:
         return e.Gather(x, indices, axis=axis)
 
 
@@ -138,7 +139,7 @@ class GatherGradient(Primitive):
     def vjp(self, e: Builder, gg: Value, g: Value, indices: Value, y: Value, axis: int, size: int) -> Any:
         return e.gather(gg, indices, axis=axis), None
 
-    def onnx(self, e: Any, g: str, indices: str, axis: int, size: int) -> Any:
+    def onnx(self, e: Emitter, g: str, indices: str, axis: int, size: int) -> str:
         """Sums by ScatterElements, because ScatterND adds repeated indices in a race."""
         given, picked = e.in_types
         at = normalise_axis(axis, given.rank - picked.rank + 1)
@@ -152,14 +153,14 @@ class GatherGradient(Primitive):
         return float_elements(inputs[0])
 
 
-def _added(e: Any, g: str, indices: str, axis: int) -> str:
+def _added(e: Emitter, g: str, indices: str, axis: int) -> str:
     """Zeros to which the elements of g are added along an axis; halves are summed in float32."""
     kind = e.out_types[0]
     dtype = float32 if kind.dtype.is_half else kind.dtype
     zeros = e.Expand(e.const(0, dtype), e.ints(kind.shape))
     g = e.cast(g, dtype) if kind.dtype.is_half else g
     result = e.ScatterElements(zeros, indices, g, axis=axis, reduction="add")
-    return str(e.cast(result, kind.dtype) if kind.dtype.is_half else result)
+    return e.cast(result, kind.dtype) if kind.dtype.is_half else result
 
 
 class GatherElements(Primitive):
@@ -189,7 +190,7 @@ class GatherElements(Primitive):
     def vjp(self, e: Builder, g: Value, x: Value, indices: Value, y: Value, axis: int) -> Any:
         return e.gather_elements_gradient(g, indices, axis=axis, size=x.type.shape[axis]), None
 
-    def onnx(self, e: Any, x: str, indices: str, axis: int) -> Any:
+    def onnx(self, e: Emitter, x: str, indices: str, axis: int) -> str:
         return e.GatherElements(x, indices, axis=axis)
 
 
@@ -232,7 +233,7 @@ class GatherElementsGradient(Primitive):
     def vjp(self, e: Builder, gg: Value, g: Value, indices: Value, y: Value, axis: int, size: int) -> Any:
         return e.gather_elements(gg, indices, axis=axis), None
 
-    def onnx(self, e: Any, g: str, indices: str, axis: int, size: int) -> Any:
+    def onnx(self, e: Emitter, g: str, indices: str, axis: int, size: int) -> str:
         return _added(e, g, indices, axis)
 
     def flops(self, inputs: tuple[Type, ...], outputs: tuple[Type, ...], attrs: Mapping[str, Any]) -> int:

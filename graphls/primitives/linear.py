@@ -11,6 +11,7 @@ from graphls.ir.build import Builder
 from graphls.ir.errors import GraphValueError
 from graphls.ir.graph import Value
 from graphls.ir.types import Type, broadcast_shapes, float64
+from graphls.primitives.emitter import Emitter
 from graphls.primitives.primitive import Array, Primitive, f32, of, require_float, sample
 
 
@@ -57,7 +58,7 @@ class Matmul(Primitive):
             _gradient_of_second(e, g, a, b, transpose_a, transpose_b),
         )
 
-    def onnx(self, e: Any, a: str, b: str, transpose_a: bool = False, transpose_b: bool = False) -> Any:
+    def onnx(self, e: Emitter, a: str, b: str, transpose_a: bool = False, transpose_b: bool = False) -> str:
         ranks = [t.rank for t in e.in_types]
         if 0 in e.in_types[0].shape:
             # A sum over nothing, of which not every kernel writes the result.
@@ -85,19 +86,19 @@ def _gradient_of_second(
     return e.matmul(a, g, transpose_a=not transpose_a)
 
 
-def _by_einsum(e: Any, a: str, b: str, transpose_a: bool, transpose_b: bool) -> str:
+def _by_einsum(e: Emitter, a: str, b: str, transpose_a: bool, transpose_b: bool) -> str:
     """The product of float64 batches: the runtime fuses MatMul with a transposition into what float32 alone has."""
     batch = e.out_types[0].shape[:-2]
     shapes = ((*batch, *t.shape[-2:]) for t in e.in_types)
     a, b = (n if t.shape == s else e.Expand(n, e.ints(s)) for n, t, s in zip((a, b), e.in_types, shapes, strict=True))
     first, second = "ji" if transpose_a else "ij", "kj" if transpose_b else "jk"
-    return str(e.Einsum(a, b, equation=f"...{first},...{second}->...ik"))
+    return e.Einsum(a, b, equation=f"...{first},...{second}->...ik")
 
 
-def _swapped(e: Any, name: str, rank: int, transpose: bool) -> str:
+def _swapped(e: Emitter, name: str, rank: int, transpose: bool) -> str:
     if not transpose:
         return name
-    return str(e.Transpose(name, perm=[*range(rank - 2), rank - 1, rank - 2]))
+    return e.Transpose(name, perm=[*range(rank - 2), rank - 1, rank - 2])
 
 
 class Transpose(Primitive):
@@ -120,5 +121,5 @@ class Transpose(Primitive):
     def vjp(self, e: Builder, g: Value, x: Value, y: Value, permutation: tuple[int, ...]) -> Any:
         return e.transpose(g, permutation=tuple(int(i) for i in np.argsort(permutation)))
 
-    def onnx(self, e: Any, x: str, permutation: tuple[int, ...]) -> Any:
+    def onnx(self, e: Emitter, x: str, permutation: tuple[int, ...]) -> str:
         return e.Transpose(x, perm=list(permutation))

@@ -11,6 +11,7 @@ from graphls.ir.build import Builder
 from graphls.ir.errors import GraphTypeError
 from graphls.ir.graph import Value
 from graphls.ir.types import Type, bool_, broadcast_shapes, int8, int32, int64, uint8
+from graphls.primitives.emitter import Emitter
 from graphls.primitives.primitive import Array, Primitive, Sample, f32, of, require_float, same_dtype, sample
 
 _PAIRS = (
@@ -38,7 +39,7 @@ class Comparison(Primitive, abstract=True):
     def vjp(self, e: Builder, g: Any, x: Value, y: Value, out: Value) -> Any:
         return None, None
 
-    def onnx(self, e: Any, x: str, y: str) -> Any:
+    def onnx(self, e: Emitter, x: str, y: str) -> str:
         return e.operator(self.operator, [x, y])
 
 
@@ -61,7 +62,7 @@ class NotEqual(Comparison):
     def numpy(self, x: Array, y: Array) -> Array:
         return np.not_equal(x, y)
 
-    def onnx(self, e: Any, x: str, y: str) -> Any:
+    def onnx(self, e: Emitter, x: str, y: str) -> str:
         return e.Not(super().onnx(e, x, y))
 
 
@@ -179,7 +180,7 @@ class IsFinite(Primitive):
     def vjp(self, e: Builder, g: Any, x: Value, out: Value) -> Any:
         return None
 
-    def onnx(self, e: Any, x: str) -> Any:
+    def onnx(self, e: Emitter, x: str) -> str:
         """A comparison with nan is false, and so is inf < inf."""
         return e.Less(e.Abs(x), e.scalar(math.inf))
 
@@ -213,7 +214,7 @@ class Where(Primitive):
         zero = e.constant(0.0, g.type.dtype)
         return None, e.where(condition, g, zero), e.where(condition, zero, g)
 
-    def onnx(self, e: Any, condition: str, x: str, y: str) -> Any:
+    def onnx(self, e: Emitter, condition: str, x: str, y: str) -> str:
         if e.in_types[1].dtype is not bool_:
             return e.Where(condition, x, y)
         return e.Or(e.And(condition, x), e.And(e.Not(condition), y))

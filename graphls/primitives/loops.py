@@ -11,6 +11,7 @@ from graphls.ir.build import Builder
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.graph import Value
 from graphls.ir.types import Type, bool_
+from graphls.primitives.emitter import Emitter
 from graphls.primitives.primitive import Array, Primitive
 
 Run = Callable[[int, tuple[Any, ...]], tuple[Any, ...]]
@@ -58,7 +59,7 @@ class Scan(Primitive):
     def vjp(self, e: Builder, g: Any, *values: Value, **attrs: Any) -> Any:
         raise AssertionError("the gradient pass differentiates the region of scan itself")
 
-    def onnx(self, e: Any, *names: str, **attrs: Any) -> Any:
+    def onnx(self, e: Emitter, *names: str, **attrs: Any) -> tuple[str, ...]:
         return e.scan(names)
 
     def region_runs(self, attrs: Mapping[str, Any], flops: tuple[int, ...]) -> tuple[int, ...]:
@@ -102,7 +103,7 @@ class WhileLoop(Primitive):
     def vjp(self, e: Builder, g: Any, *values: Value, **attrs: Any) -> Any:
         raise AssertionError("the gradient pass differentiates the region of while_loop itself")
 
-    def onnx(self, e: Any, *names: str) -> Any:
+    def onnx(self, e: Emitter, *names: str) -> tuple[str, ...]:
         return e.while_loop(names)
 
     def region_runs(self, attrs: Mapping[str, Any], flops: tuple[int, ...]) -> tuple[int, ...]:

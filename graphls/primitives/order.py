@@ -11,6 +11,7 @@ from graphls.ir.build import Builder
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.graph import Value
 from graphls.ir.types import Type, bool_, float32, float64, int32, int64, uint8
+from graphls.primitives.emitter import Emitter
 from graphls.primitives.primitive import (
     Array,
     Primitive,
@@ -53,7 +54,7 @@ class Reverse(Primitive):
     def vjp(self, e: Builder, g: Value, x: Value, y: Value, axes: Axes) -> Any:
         return e.reverse(g, axes=axes)
 
-    def onnx(self, e: Any, x: str, axes: Axes) -> Any:
+    def onnx(self, e: Emitter, x: str, axes: Axes) -> str:
         if not axes:
             return e.Identity(x)
         starts, stops, steps = (e.ints([n] * len(axes)) for n in (-1, _LEAST, -1))
@@ -99,15 +100,15 @@ class TopK(Primitive):
             return None
         return e.gather_elements_gradient(g[0], positions, axis=axis, size=x.type.shape[axis])
 
-    def onnx(self, e: Any, x: str, k: int, axis: int, largest: bool) -> Any:
-        dtype, options = e.in_types[0].dtype, {"axis": axis, "largest": int(largest), "outputs": 2}
+    def onnx(self, e: Emitter, x: str, k: int, axis: int, largest: bool) -> tuple[str, ...]:
+        dtype, options = e.in_types[0].dtype, {"axis": axis, "largest": int(largest)}
         if not dtype.is_float:
-            return e.TopK(x, e.ints([k]), **options)
+            return e.results("TopK", [x, e.ints([k])], options, 2)
         key, key_dtype = (e.cast(x, float32), float32) if dtype.is_half else (x, dtype)
         key = e.Where(e.IsNaN(key), e.const(np.inf, key_dtype), key)
-        if not e.kernel_is_right("TopK", key_dtype):
+        if not e.is_right("TopK", key_dtype):
             key = _finite(e, key)
-        _, positions = e.TopK(key, e.ints([k]), **options)
+        _, positions = e.results("TopK", [key, e.ints([k])], options, 2)
         return e.GatherElements(x, positions, axis=axis), positions
 
     def flops(self, inputs: tuple[Type, ...], outputs: tuple[Type, ...], attrs: Mapping[str, Any]) -> int:
@@ -121,7 +122,7 @@ def _falling(x: Array, axis: int) -> Array:
     return np.flip(x.shape[axis] - 1 - from_behind, axis)
 
 
-def _finite(e: Any, key: str) -> str:
+def _finite(e: Emitter, key: str) -> str:
     """The same order without infinities, of which a GPU's kernel loses the positions; float64 has larger numbers."""
     least, most = (e.const(sign * float(np.finfo(np.float64).max), float64) for sign in (-1, 1))
-    return str(e.Max(e.Min(e.cast(key, float64), most), least))
+    return e.Max(e.Min(e.cast(key, float64), most), least)

@@ -17,6 +17,7 @@ from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.graph import Value
 from graphls.ir.types import Type, float32, float64, int64
 from graphls.primitives.columns import convolved, transposed
+from graphls.primitives.emitter import Emitter
 from graphls.primitives.primitive import Array, Primitive, f32, require_float, sample
 from graphls.primitives.shape import reshaped
 from graphls.primitives.windows import Geometry, Shape, attributes, fold, padded, require_windows, slices, windows
@@ -80,7 +81,7 @@ class MaxPool(Primitive):
         places = e.reshape(indices, shape=(y.type.size,))
         return e.reshape(e.gather_gradient(flat, places, axis=0, size=x.type.size), shape=x.type.shape)
 
-    def onnx(self, e: Any, x: str, kernel: Shape, **geometry: Any) -> Any:
+    def onnx(self, e: Emitter, x: str, kernel: Shape, **geometry: Any) -> tuple[str, ...]:
         """By strided slices: the CPU's MaxPool skips nans, and its positions took longer than all of this."""
         kind, counts = e.in_types[0], e.out_types[0].shape[2:]
         at = Geometry.over(kernel, **geometry)
@@ -112,7 +113,7 @@ def _corners(steps: Shape, counts: Shape, at: Geometry) -> Array:
     return total
 
 
-def _first_equal(e: Any, seen: list[str], y: str, offsets: list[int]) -> str:
+def _first_equal(e: Emitter, seen: list[str], y: str, offsets: list[int]) -> str:
     """The int64 offset of the first element that is nan or not less than y, in floats, which hold it exactly.
 
     It is d1 * (x0 < y) + d2 * (x0 < y and x1 < y) + ... for the differences d of the offsets, from the inside out.
@@ -120,7 +121,7 @@ def _first_equal(e: Any, seen: list[str], y: str, offsets: list[int]) -> str:
     total = e.const(0.0, float32)
     for x, step in zip(seen[-2::-1], np.diff(offsets)[::-1], strict=True):
         total = e.Mul(e.cast(e.Less(x, y), float32), e.Add(total, e.const(step, float32)))
-    return str(e.cast(total, int64))
+    return e.cast(total, int64)
 
 
 class AvgPool(Primitive):
@@ -142,7 +143,7 @@ class AvgPool(Primitive):
     def vjp(self, e: Builder, g: Value, x: Value, y: Value, **attrs: Any) -> Any:
         return e.avg_pool_gradient(g, shape=x.type.shape, **attrs)
 
-    def onnx(self, e: Any, x: str, kernel: Shape, count_include_pad: bool = False, **geometry: Any) -> Any:
+    def onnx(self, e: Emitter, x: str, kernel: Shape, count_include_pad: bool = False, **geometry: Any) -> str:
         at = Geometry.over(kernel, **geometry)
         if e.in_types[0].dtype is float64:
             return _summed(e, x, kernel, at, count_include_pad)
@@ -168,22 +169,22 @@ def _pool_attributes(kernel: Shape, at: Geometry) -> dict[str, Any]:
     return options
 
 
-def _padded_first(e: Any, x: str, kernel: Shape, at: Geometry, count_include_pad: bool) -> str:
+def _padded_first(e: Emitter, x: str, kernel: Shape, at: Geometry, count_include_pad: bool) -> str:
     """Zeros around first, because newer runtimes miscount padding that is counted or that is uneven."""
     wide = padded(e, x, at)
     means = e.AveragePool(wide, **_pool_attributes(kernel, at.without_pads()))
     share = prod(kernel) / _sizes(e.in_types[0].shape, kernel, at, count_include_pad)
-    return str(e.Mul(means, e.const(share, e.in_types[0].dtype)))
+    return e.Mul(means, e.const(share, e.in_types[0].dtype))
 
 
-def _summed(e: Any, x: str, kernel: Shape, at: Geometry, count_include_pad: bool) -> str:
+def _summed(e: Emitter, x: str, kernel: Shape, at: Geometry, count_include_pad: bool) -> str:
     """Sums by a convolution of single channels, for a dtype of which the runtime has no average."""
     shape, dtype = e.in_types[0].shape, e.in_types[0].dtype
     images = (shape[0] * shape[1], 1, *shape[2:])
     ones = e.const(np.ones((1, 1, *kernel)), dtype)
     total = convolved(e, reshaped(e, x, images), ones, images, (1, 1, *kernel), at)
     total = reshaped(e, total, e.out_types[0].shape)
-    return str(e.Div(total, e.const(_sizes(shape, kernel, at, count_include_pad), dtype)))
+    return e.Div(total, e.const(_sizes(shape, kernel, at, count_include_pad), dtype))
 
 
 def _sizes(shape: Shape, kernel: Shape, at: Geometry, count_include_pad: bool) -> Array:
@@ -220,7 +221,7 @@ class AvgPoolGradient(Primitive):
         return e.avg_pool(gg, **attrs)
 
     def onnx(
-        self, e: Any, g: str, shape: Shape, kernel: Shape, count_include_pad: bool = False, **geometry: Any
+        self, e: Emitter, g: str, shape: Shape, kernel: Shape, count_include_pad: bool = False, **geometry: Any
     ) -> Any:
         """A convolution of single channels; Expand took five times as long for all but one window."""
         at, dtype = Geometry.over(kernel, **geometry), e.in_types[0].dtype

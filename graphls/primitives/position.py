@@ -10,6 +10,7 @@ import numpy as np
 from graphls.ir.build import Builder
 from graphls.ir.graph import Value
 from graphls.ir.types import Type, float32, int32, int64, uint8
+from graphls.primitives.emitter import Emitter
 from graphls.primitives.extremes import extreme_along
 from graphls.primitives.primitive import Array, Primitive, f32, float_elements, normalise_axis, of, sample
 from graphls.primitives.reduction import reduced_shape, require_elements, require_numbers
@@ -42,12 +43,12 @@ class Position(Primitive, abstract=True):
         return float_elements(*inputs)
 
 
-def _position(e: Any, operator: str, x: str, axis: int, keepdims: bool) -> str:
+def _position(e: Emitter, operator: str, x: str, axis: int, keepdims: bool) -> str:
     """The runtime has no kernel for int64, but one for its extremes."""
     dtype, options = e.in_types[0].dtype, {"axis": axis, "keepdims": int(keepdims)}
     if dtype is int64:
         extreme = extreme_along(e, operator.replace("Arg", "Reduce"), x, (axis,), True)
-        return str(e.ArgMax(e.cast(e.Equal(x, extreme), float32), **options))
+        return e.ArgMax(e.cast(e.Equal(x, extreme), float32), **options)
     found = e.operator(operator, [x], options)
     if not dtype.is_float:
         return str(found)
@@ -56,7 +57,7 @@ def _position(e: Any, operator: str, x: str, axis: int, keepdims: bool) -> str:
     has_nan = e.GatherElements(is_nan, first_nan, axis=axis)
     if not keepdims:
         first_nan, has_nan = (e.Squeeze(name, e.ints([axis])) for name in (first_nan, has_nan))
-    return str(e.Where(has_nan, first_nan, found))
+    return e.Where(has_nan, first_nan, found)
 
 
 class Argmax(Position):
@@ -65,7 +66,7 @@ class Argmax(Position):
     def numpy(self, x: Array, axis: int, keepdims: bool = False) -> Array:
         return np.asarray(np.argmax(x, axis=axis, keepdims=keepdims))
 
-    def onnx(self, e: Any, x: str, axis: int, keepdims: bool = False) -> Any:
+    def onnx(self, e: Emitter, x: str, axis: int, keepdims: bool = False) -> str:
         return _position(e, "ArgMax", x, axis, keepdims)
 
 
@@ -75,5 +76,5 @@ class Argmin(Position):
     def numpy(self, x: Array, axis: int, keepdims: bool = False) -> Array:
         return np.asarray(np.argmin(x, axis=axis, keepdims=keepdims))
 
-    def onnx(self, e: Any, x: str, axis: int, keepdims: bool = False) -> Any:
+    def onnx(self, e: Emitter, x: str, axis: int, keepdims: bool = False) -> str:
         return _position(e, "ArgMin", x, axis, keepdims)

@@ -10,6 +10,7 @@ import numpy as np
 from graphls.ir.build import Builder
 from graphls.ir.graph import Value
 from graphls.ir.types import Type, float64
+from graphls.primitives.emitter import Emitter
 from graphls.primitives.primitive import Array, f32, normalise_axes, of, sample
 from graphls.primitives.reduction import EMPTY, INTEGERS, Axes, Reduction, reduce, require_numbers, restored
 from graphls.primitives.shape import joined, reshaped
@@ -50,13 +51,13 @@ class Prod(Reduction):
         others = e.transpose(others, permutation=tuple(int(i) for i in np.argsort(order)))
         return e.mul(restored(e, g, x, axis), others)
 
-    def onnx(self, e: Any, x: str, axis: Axes = None, keepdims: bool = False) -> Any:
+    def onnx(self, e: Emitter, x: str, axis: Axes = None, keepdims: bool = False) -> str:
         if e.in_types[0].dtype is not float64:
             return reduce(e, "ReduceProd", x, axis, keepdims)
         return _product_by_halves(e, x, axis)
 
 
-def _product_by_halves(e: Any, x: str, axis: Axes) -> str:
+def _product_by_halves(e: Emitter, x: str, axis: Axes) -> str:
     """The product of float64, of which the runtime has no kernel: the first half times the second until one is left."""
     kind = e.in_types[0]
     axes = normalise_axes(axis, kind.rank)

@@ -11,6 +11,7 @@ from graphls.ir.build import Builder
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.graph import Value
 from graphls.ir.types import Type, bool_, float32, int64
+from graphls.primitives.emitter import Emitter
 from graphls.primitives.primitive import Array, Primitive, of, sample
 
 Shape = tuple[int, ...]
@@ -44,7 +45,7 @@ class RandomArray(Primitive, abstract=True):
     def vjp(self, e: Builder, g: Any, state: Value, y: Value, **attrs: Any) -> Any:
         return None
 
-    def onnx(self, e: Any, state: str, **attrs: Any) -> Any:
+    def onnx(self, e: Emitter, state: str, **attrs: Any) -> str:
         raise AssertionError("a random array is computed on the host and fed to the model")
 
 

@@ -12,6 +12,7 @@ from graphls.ir.build import Builder
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.graph import Value
 from graphls.ir.types import Type, bool_, float32, int8, int32, int64, uint8
+from graphls.primitives.emitter import Emitter
 from graphls.primitives.primitive import (
     Array,
     Primitive,
@@ -70,9 +71,9 @@ def restored(e: Builder, y: Value, x: Value, axis: Axes) -> Value:
     return y if y.type.shape == shape else e.reshape(y, shape=shape)
 
 
-def reduce(e: Any, operator: str, x: str, axis: Axes, keepdims: bool) -> str:
+def reduce(e: Emitter, operator: str, x: str, axis: Axes, keepdims: bool) -> str:
     axes = normalise_axes(axis, e.in_types[0].rank)
-    return str(e.operator(operator, [x, e.ints(axes)], {"keepdims": int(keepdims)}) if axes else e.Identity(x))
+    return e.operator(operator, [x, e.ints(axes)], {"keepdims": int(keepdims)}) if axes else e.Identity(x)
 
 
 def require_numbers(name: str, x: Type) -> None:
@@ -96,7 +97,7 @@ class Sum(Reduction):
     def vjp(self, e: Builder, g: Value, x: Value, y: Value, axis: Axes = None, keepdims: bool = False) -> Any:
         return e.broadcast_to(restored(e, g, x, axis), shape=x.type.shape)
 
-    def onnx(self, e: Any, x: str, axis: Axes = None, keepdims: bool = False) -> Any:
+    def onnx(self, e: Emitter, x: str, axis: Axes = None, keepdims: bool = False) -> str:
         return reduce(e, "ReduceSum", x, axis, keepdims)
 
 
@@ -117,7 +118,7 @@ class Mean(Reduction):
         part = restored(e, _scaled(e, g, 1 / max(1, _count(x.type, axis))), x, axis)
         return e.broadcast_to(part, shape=x.type.shape)
 
-    def onnx(self, e: Any, x: str, axis: Axes = None, keepdims: bool = False) -> Any:
+    def onnx(self, e: Emitter, x: str, axis: Axes = None, keepdims: bool = False) -> str:
         return reduce(e, "ReduceMean", x, axis, keepdims)
 
 
@@ -129,8 +130,8 @@ def _scaled(e: Builder, g: Value, factor: float) -> Any:
     return e.cast(e.mul(e.cast(g, dtype=float32), factor), dtype=dtype)
 
 
-def any_true(e: Any, x: str, axis: Axes, keepdims: bool) -> str:
-    return str(e.cast(reduce(e, "ReduceMax", e.cast(x, uint8), axis, keepdims), bool_))
+def any_true(e: Emitter, x: str, axis: Axes, keepdims: bool) -> str:
+    return e.cast(reduce(e, "ReduceMax", e.cast(x, uint8), axis, keepdims), bool_)
 
 
 class LogicalReduction(Reduction, abstract=True):
@@ -161,7 +162,7 @@ class Any_(LogicalReduction):
     def numpy(self, x: Array, axis: Axes = None, keepdims: bool = False) -> Array:
         return np.asarray(np.any(x, axis=axis, keepdims=keepdims))
 
-    def onnx(self, e: Any, x: str, axis: Axes = None, keepdims: bool = False) -> Any:
+    def onnx(self, e: Emitter, x: str, axis: Axes = None, keepdims: bool = False) -> str:
         if not e.in_types[0].size:
             return e.const(np.zeros(e.out_types[0].shape, bool))
         return any_true(e, x, axis, keepdims)
@@ -173,7 +174,7 @@ class All(LogicalReduction):
     def numpy(self, x: Array, axis: Axes = None, keepdims: bool = False) -> Array:
         return np.asarray(np.all(x, axis=axis, keepdims=keepdims))
 
-    def onnx(self, e: Any, x: str, axis: Axes = None, keepdims: bool = False) -> Any:
+    def onnx(self, e: Emitter, x: str, axis: Axes = None, keepdims: bool = False) -> str:
         if not e.in_types[0].size:
             return e.const(np.ones(e.out_types[0].shape, bool))
         return e.Not(any_true(e, e.Not(x), axis, keepdims))

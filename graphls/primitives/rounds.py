@@ -12,6 +12,7 @@ from graphls.ir.build import Builder
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.graph import Graph, Value
 from graphls.ir.types import Type
+from graphls.primitives.emitter import Emitter
 from graphls.primitives.primitive import Array, Primitive, normalise_axes, require_float
 from graphls.primitives.reduction import reduced_shape, require_numbers
 
@@ -44,7 +45,7 @@ class SumOfRounds(Primitive):
         share = e.broadcast_to(e.reshape(g, shape=kept), shape=x.type.shape)
         return each_round(e, lambda e, element: e.depend(share), x)
 
-    def onnx(self, e: Any, x: str, axis: tuple[int, ...] = ()) -> Any:
+    def onnx(self, e: Emitter, x: str, axis: tuple[int, ...] = ()) -> str:
         axes = (0, *(i + 1 for i in normalise_axes(axis, e.in_types[0].rank)))
         return e.if_rounds(x, lambda: e.ReduceSum(x, e.ints(axes), keepdims=0))
 
@@ -70,7 +71,7 @@ class ProductOfRounds(Primitive):
             each_round(e, lambda e, element: e.matmul(element, g), a),
         )
 
-    def onnx(self, e: Any, a: str, b: str) -> Any:
+    def onnx(self, e: Emitter, a: str, b: str) -> str:
         if 0 in e.in_types[0].shape or 0 in e.in_types[1].shape:
             return e.const(np.zeros(e.out_types[0].shape), e.out_types[0].dtype)
         shapes = [e.ints((-1, t.shape[1])) for t in e.in_types]

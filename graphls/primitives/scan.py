@@ -9,6 +9,7 @@ import numpy as np
 from graphls.ir.build import Builder
 from graphls.ir.graph import Value
 from graphls.ir.types import Type, int32, int64
+from graphls.primitives.emitter import Emitter
 from graphls.primitives.primitive import Array, Primitive, f32, normalise_axis, of, sample
 from graphls.primitives.reduction import require_numbers
 
@@ -49,5 +50,5 @@ class Cumsum(Primitive):
     ) -> Any:
         return e.cumsum(g, axis=axis, exclusive=exclusive, reverse=not reverse)
 
-    def onnx(self, e: Any, x: str, axis: int, exclusive: bool = False, reverse: bool = False) -> Any:
+    def onnx(self, e: Emitter, x: str, axis: int, exclusive: bool = False, reverse: bool = False) -> str:
         return e.CumSum(x, e.const(axis, int64), exclusive=int(exclusive), reverse=int(reverse))

@@ -12,6 +12,7 @@ from graphls.ir.build import Builder
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.graph import Value
 from graphls.ir.types import Type, bool_, float32, int32, int64
+from graphls.primitives.emitter import Emitter
 from graphls.primitives.indexing import require_indices, require_same_others
 from graphls.primitives.primitive import Array, Primitive, f32, float_elements, normalise_axis, of, same_dtype, sample
 
@@ -52,7 +53,7 @@ class Scatter(Primitive, abstract=True):
         type(self).ufunc.at(result, tuple(places), updates)
         return result
 
-    def onnx(self, e: Any, x: str, indices: str, updates: str, axis: int) -> Any:
+    def onnx(self, e: Emitter, x: str, indices: str, updates: str, axis: int) -> str:
         """Halves are joined in float32; nan, which the kernels of extremes lose, is put in again."""
         if not e.in_types[2].size:
             return e.Identity(x)
@@ -68,7 +69,7 @@ class Scatter(Primitive, abstract=True):
         return float_elements(inputs[2])
 
 
-def _with_nans(e: Any, result: str, x: str, indices: str, updates: str, axis: int) -> Any:
+def _with_nans(e: Emitter, result: str, x: str, indices: str, updates: str, axis: int) -> str:
     before, given = (e.cast(e.IsNaN(name), int32) for name in (x, updates))
     is_nan = e.cast(e.ScatterElements(before, indices, given, axis=axis, reduction="max"), bool_)
     return e.Where(is_nan, e.const(np.nan, e.out_types[0].dtype), result)

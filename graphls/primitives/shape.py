@@ -13,6 +13,7 @@ from graphls.ir.build import Builder
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.graph import Value
 from graphls.ir.types import Type, bool_, broadcast_shapes, int32
+from graphls.primitives.emitter import Emitter
 from graphls.primitives.primitive import Array, Primitive, f32, normalise_axis, of, same_dtype, sample
 
 Shape = tuple[int, ...]
@@ -42,7 +43,7 @@ class Reshape(Primitive):
     def vjp(self, e: Builder, g: Value, x: Value, y: Value, shape: Shape) -> Any:
         return e.reshape(g, shape=x.type.shape)
 
-    def onnx(self, e: Any, x: str, shape: Shape) -> Any:
+    def onnx(self, e: Emitter, x: str, shape: Shape) -> str:
         return reshaped(e, x, e.out_types[0].shape)
 
 
@@ -55,10 +56,10 @@ def _completed(x: Type, shape: Shape) -> Shape:
     return shape
 
 
-def reshaped(e: Any, x: str, shape: Sequence[int]) -> str:
+def reshaped(e: Emitter, x: str, shape: Sequence[int]) -> str:
     """The ONNX tensor in another shape, whose sizes of 0 are meant."""
     zeros = {"allowzero": 1} if 0 in shape else {}
-    return str(e.Reshape(x, e.ints(shape), **zeros))
+    return e.Reshape(x, e.ints(shape), **zeros)
 
 
 class BroadcastTo(Primitive):
@@ -87,7 +88,7 @@ class BroadcastTo(Primitive):
     def vjp(self, e: Builder, g: Value, x: Value, y: Value, shape: Shape) -> Any:
         return g
 
-    def onnx(self, e: Any, x: str, shape: Shape) -> Any:
+    def onnx(self, e: Emitter, x: str, shape: Shape) -> str:
         return e.Expand(x, e.ints(shape))
 
 
@@ -131,17 +132,17 @@ class Concat(Primitive):
             pieces.append(e.slice(g, starts=starts, stops=stops, steps=(1,) * len(shape)))
         return tuple(pieces)
 
-    def onnx(self, e: Any, *arrays: str, axis: int) -> Any:
+    def onnx(self, e: Emitter, *arrays: str, axis: int) -> str:
         return joined(e, zip(arrays, (t.size for t in e.in_types), strict=True), axis)
 
 
-def joined(e: Any, parts: Iterable[tuple[str, int]], axis: int) -> str:
+def joined(e: Emitter, parts: Iterable[tuple[str, int]], axis: int) -> str:
     """ONNX tensors, given with their numbers of elements, behind each other along an axis.
 
     Optimizers of ONNX Runtime divide by the size of a part that is a constant, so that an empty one ends the process.
     """
     names = [name for name, size in parts if size]
-    return str(e.Concat(*names, axis=axis) if len(names) > 1 else e.Identity(names[0]))
+    return e.Concat(*names, axis=axis) if len(names) > 1 else e.Identity(names[0])
 
 
 def cut(shape: Shape, starts: Shape, stops: Shape, steps: Shape) -> list[range]:
@@ -187,7 +188,7 @@ class Slice(Primitive):
     def vjp(self, e: Builder, g: Value, x: Value, y: Value, starts: Shape, stops: Shape, steps: Shape) -> Any:
         return e.slice_gradient(g, shape=x.type.shape, starts=starts, stops=stops, steps=steps)
 
-    def onnx(self, e: Any, x: str, starts: Shape, stops: Shape, steps: Shape) -> Any:
+    def onnx(self, e: Emitter, x: str, starts: Shape, stops: Shape, steps: Shape) -> str:
         shape = e.in_types[0].shape
         taken = cut(shape, starts, stops, steps)
         axes = [i for i, n in enumerate(shape) if len(taken[i]) < n]
@@ -232,7 +233,7 @@ class SliceGradient(Primitive):
     ) -> Any:
         return e.slice(gg, starts=starts, stops=stops, steps=steps)
 
-    def onnx(self, e: Any, g: str, shape: Shape, starts: Shape, stops: Shape, steps: Shape) -> Any:
+    def onnx(self, e: Emitter, g: str, shape: Shape, starts: Shape, stops: Shape, steps: Shape) -> str:
         taken = cut(shape, starts, stops, steps)
         strides = [r.step if len(r) > 1 else 1 for r in taken]
         g = _spread(e, g, strides)
@@ -241,7 +242,7 @@ class SliceGradient(Primitive):
         return e.Pad(g, e.ints([*before, *after])) if any(before) or any(after) else e.Identity(g)
 
 
-def _spread(e: Any, g: str, strides: Sequence[int]) -> str:
+def _spread(e: Emitter, g: str, strides: Sequence[int]) -> str:
     """The elements with stride - 1 zeros behind each, along every axis."""
     shape = e.in_types[0].shape
     if max(strides, default=1) == 1:

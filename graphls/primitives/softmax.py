@@ -10,6 +10,7 @@ from graphls.ir.build import Builder
 from graphls.ir.graph import Value
 from graphls.ir.types import Type, float64
 from graphls.primitives.elementary import exponential
+from graphls.primitives.emitter import Emitter
 from graphls.primitives.primitive import Array, Primitive, f32, normalise_axis, require_float, sample
 
 _SAMPLES = (
@@ -51,7 +52,7 @@ class Softmax(AlongAxis):
         gy = e.mul(g, y)
         return e.sub(gy, e.mul(y, e.sum(gy, axis=(axis,), keepdims=True)))
 
-    def onnx(self, e: Any, x: str, axis: int) -> Any:
+    def onnx(self, e: Emitter, x: str, axis: int) -> str:
         """In float64, where kernels lose what is nan or -inf, by the definition."""
         if e.in_types[0].dtype is not float64:
             return e.Softmax(x, axis=axis)
@@ -71,7 +72,7 @@ class LogSoftmax(AlongAxis):
     def vjp(self, e: Builder, g: Value, x: Value, y: Value, axis: int) -> Any:
         return e.sub(g, e.mul(e.exp(y), e.sum(g, axis=(axis,), keepdims=True)))
 
-    def onnx(self, e: Any, x: str, axis: int) -> Any:
+    def onnx(self, e: Emitter, x: str, axis: int) -> str:
         """In float64, where kernels lose what is nan, by the definition."""
         if e.in_types[0].dtype is not float64:
             return e.LogSoftmax(x, axis=axis)
@@ -79,9 +80,9 @@ class LogSoftmax(AlongAxis):
         return e.Sub(shifted, e.Log(_total(e, exponential(e, shifted), axis)))
 
 
-def _less_largest(e: Any, x: str, axis: int) -> str:
-    return str(e.Sub(x, e.ReduceMax(x, e.ints([axis]), keepdims=1)))
+def _less_largest(e: Emitter, x: str, axis: int) -> str:
+    return e.Sub(x, e.ReduceMax(x, e.ints([axis]), keepdims=1))
 
 
-def _total(e: Any, x: str, axis: int) -> str:
-    return str(e.ReduceSum(x, e.ints([axis]), keepdims=1))
+def _total(e: Emitter, x: str, axis: int) -> str:
+    return e.ReduceSum(x, e.ints([axis]), keepdims=1)

@@ -11,6 +11,7 @@ from graphls.ir.build import Builder
 from graphls.ir.graph import Value
 from graphls.ir.types import float64
 from graphls.primitives.elementary import exponential, exponential_minus_one, log_of_one_plus, polynomial
+from graphls.primitives.emitter import Emitter
 from graphls.primitives.in_double import complementary_error_function, gaussian, inverse_error_function
 from graphls.primitives.primitive import Array, FloatElementwise, f32, sample
 
@@ -29,7 +30,7 @@ class Expm1(FloatElementwise):
     def vjp(self, e: Builder, g: Value, x: Value, y: Value) -> Any:
         return e.mul(g, e.exp(x))
 
-    def onnx(self, e: Any, x: str) -> Any:
+    def onnx(self, e: Emitter, x: str) -> str:
         return exponential_minus_one(e, x)
 
 
@@ -52,7 +53,7 @@ class Logaddexp(FloatElementwise):
         difference = e.sub(e.where(both, zero, x), e.where(both, zero, y))
         return e.mul(g, e.sigmoid(difference)), e.mul(g, e.sigmoid(e.neg(difference)))
 
-    def onnx(self, e: Any, x: str, y: str) -> Any:
+    def onnx(self, e: Emitter, x: str, y: str) -> str:
         """The larger one plus log(1 + exp(-distance)), whose small results `log1p` keeps."""
         distance = e.Where(e.Equal(x, y), e.scalar(0.0), e.Abs(e.Sub(x, y)))
         return e.Add(e.Max(x, y), log_of_one_plus(e, exponential(e, e.Neg(distance))))
@@ -77,7 +78,7 @@ class Erfc(FloatElementwise):
         slope = e.mul(e.exp(e.neg(e.square(x))), -2 / math.sqrt(math.pi))
         return e.mul(g, slope)
 
-    def onnx(self, e: Any, x: str) -> Any:
+    def onnx(self, e: Emitter, x: str) -> str:
         if e.in_types[0].dtype is float64:
             return complementary_error_function(e, x)
         size = e.Min(e.Abs(x), e.scalar(30.0))
@@ -119,7 +120,7 @@ class Erfinv(FloatElementwise):
     def vjp(self, e: Builder, g: Value, x: Value, y: Value) -> Any:
         return e.mul(g, e.mul(e.exp(e.square(y)), math.sqrt(math.pi) / 2))
 
-    def onnx(self, e: Any, x: str) -> Any:
+    def onnx(self, e: Emitter, x: str) -> str:
         one = e.scalar(1.0)
         w = e.Neg(e.Log(e.Mul(e.Sub(one, x), e.Add(one, x))))
         centre = polynomial(e, e.Sub(w, e.scalar(2.5)), _CENTRE)

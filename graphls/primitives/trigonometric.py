@@ -12,6 +12,7 @@ from graphls.ir.graph import Value
 from graphls.ir.types import float16, float64
 from graphls.primitives import in_double
 from graphls.primitives.elementary import is_negative, with_sign_of
+from graphls.primitives.emitter import Emitter
 from graphls.primitives.primitive import Array, FloatElementwise, f32, of, sample
 
 _ANY = (sample(f32(2, 3)), sample(f32()), sample(f32(0, 2)), sample(of(float64, 5)))
@@ -24,7 +25,7 @@ class Composed(FloatElementwise, abstract=True):
     operator: ClassVar[str]
     in_double: ClassVar[Callable[[Any, str], str]]
 
-    def onnx(self, e: Any, x: str) -> Any:
+    def onnx(self, e: Emitter, x: str) -> str:
         if e.in_types[0].dtype is not float64:
             return e.operator(self.operator, [x])
         return type(self).in_double(e, x)
@@ -116,7 +117,7 @@ class Atan2(FloatElementwise):
         share = e.div(e.div(g, scale), e.add(e.add(e.square(wide), e.square(high)), is_zero))
         return e.mul(share, wide), e.neg(e.mul(share, high))
 
-    def onnx(self, e: Any, y: str, x: str) -> Any:
+    def onnx(self, e: Emitter, y: str, x: str) -> str:
         """atan(|y| / |x|), turned into the quadrant; of two infinities the ratio is 1, of two zeros 0."""
         zero, high, wide = e.scalar(0.0), e.Abs(y), e.Abs(x)
         infinite = e.And(e.Equal(high, e.scalar(np.inf)), e.Equal(wide, e.scalar(np.inf)))

@@ -8,6 +8,7 @@ import numpy as np
 
 from graphls.ir.errors import GraphValueError
 from graphls.ir.types import Type
+from graphls.primitives.emitter import Attribute, Emitter
 from graphls.primitives.primitive import Array
 
 Shape = tuple[int, ...]
@@ -110,23 +111,23 @@ def _spans(place: Shape, counts: Shape, at: Geometry) -> list[tuple[int, int, in
     return [(a, a + s * (n - 1) + 1, s) for a, n, s in zip(starts, counts, at.strides, strict=True)]
 
 
-def slices(e: Any, x: str, kernel: Shape, counts: Shape, at: Geometry, fill: float = 0.0) -> list[str]:
+def slices(e: Emitter, x: str, kernel: Shape, counts: Shape, at: Geometry, fill: float = 0.0) -> list[str]:
     """For each place in the kernel, what it sees in all windows of the ONNX tensor x, along its axes from 2 on."""
     axes = len(kernel)
     x = padded(e, x, at, fill)
     seen = []
     for place in np.ndindex(*kernel):
         starts, stops, steps = zip(*_spans(place, counts, at), strict=True)
-        seen.append(str(e.Slice(x, e.ints(starts), e.ints(stops), e.ints(range(2, 2 + axes)), e.ints(steps))))
+        seen.append(e.Slice(x, e.ints(starts), e.ints(stops), e.ints(range(2, 2 + axes)), e.ints(steps)))
     return seen
 
 
-def padded(e: Any, x: str, at: Geometry, fill: float = 0.0) -> str:
+def padded(e: Emitter, x: str, at: Geometry, fill: float = 0.0) -> str:
     """The ONNX tensor x with the padding of its images."""
     axes = len(at.strides)
-    return str(e.Pad(x, e.ints((0, 0, *at.pads[:axes], 0, 0, *at.pads[axes:])), e.scalar(fill))) if any(at.pads) else x
+    return e.Pad(x, e.ints((0, 0, *at.pads[:axes], 0, 0, *at.pads[axes:])), e.scalar(fill)) if any(at.pads) else x
 
 
-def attributes(kernel: Shape, at: Geometry) -> dict[str, Any]:
+def attributes(kernel: Shape, at: Geometry) -> dict[str, Attribute]:
     """The ONNX attributes of a window."""
     return {"kernel_shape": kernel, "strides": at.strides, "pads": at.pads, "dilations": at.dilations}

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from graphls.ir.graph import Graph, Node, Value, uses
 
 Delayed = Callable[[Sequence[Node], Iterable[Value]], Mapping[Value, Node]]
-"""Which nodes of a block that yields some values are not computed where they stand; see backends/finite.py."""
+"""Which nodes of a block that yields some values are not computed where they stand; see backends/onnx/finite.py."""
 
 
 @dataclass(slots=True)

@@ -18,7 +18,7 @@ from graphls.diagnosis.report import is_loss_scale_tuple
 from graphls.ir.errors import GraphRuntimeError, GraphValueError
 from graphls.profile.memory import memory_of
 from graphls.profile.profile import Profile
-from graphls.storage import array_in
+from graphls.sharing.storage import array_in
 from graphls.trace.trace import fill_outputs
 
 if TYPE_CHECKING:

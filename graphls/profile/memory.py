@@ -44,7 +44,7 @@ def memory_of(graph: Graph, backend: str) -> Memory:
     A state that is not written in place counts twice; its new value is in one of its buffers. What the host draws
     counts twice, because that of the next step is drawn ahead. A 16-bit float takes 2 bytes and, on the CPU of ONNX
     Runtime, 6 where it is computed: itself and its float32 twin. ONNX Runtime holds states and inputs in bfloat16 as
-    float32. On its CPU, products that only an overflow check would read are not made; see backends/finite.py.
+    float32. On its CPU, products that only an overflow check would read are not made; see backends/onnx/finite.py.
     """
     life = Lifetimes(graph, _delayed_on_cpu() if backend == "cpu" else _none_delayed)
     twins = 4 if backend == "cpu" else 0
@@ -104,6 +104,6 @@ def _none_delayed(nodes: Sequence[Node], kept: Iterable[Value]) -> Mapping[Value
 
 
 def _delayed_on_cpu() -> Delayed:
-    from graphls.backends.finite import only_checked
+    from graphls.backends.onnx.finite import only_checked
 
     return only_checked

@@ -10,11 +10,11 @@ from math import fsum
 from pathlib import Path
 
 from graphls.backends.kernels import Kernel, Run
-from graphls.html import Page
 from graphls.ir.graph import Graph, Node, walk
 from graphls.profile.memory import Held, Memory
 from graphls.profile.report import headline, tables
 from graphls.profile.shares import CellTime, Costs, NodeTime, PhaseTime, PrimitiveTime
+from graphls.text.html import Page
 
 
 @dataclass(frozen=True, repr=False)
@@ -91,7 +91,7 @@ class Profile:
         It has tracks for steps, phases, cells and kernels, and as many whole steps as have 100,000 kernels, one at
         least. Raises GraphFileError where the file cannot be written.
         """
-        from graphls.ir.files import write_parts
+        from graphls.files.files import write_parts
         from graphls.profile.trace import trace_parts
 
         write_parts(Path(path), trace_parts(self.graph.name, self.runs))

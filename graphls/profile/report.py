@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from graphls.ir.text import reference
-from graphls.plain import size
 from graphls.profile.shares import CellTime, Cost
 from graphls.profile.texts import count, line_of, milliseconds, name_of, name_text, percent
-from graphls.tables import Table
+from graphls.text.plain import size
+from graphls.text.tables import Table
 
 if TYPE_CHECKING:
     from graphls.profile.memory import Held

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from graphls.ir.graph import Node
 from graphls.ir.text import reference
-from graphls.plain import shortened, shown
+from graphls.text.plain import shortened, shown
 
 LONGEST = 48
 """Characters of a name in a table."""

@@ -6,15 +6,15 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from graphls.html import Page
 from graphls.ir.graph import Graph, Node, Value, walk
 from graphls.ir.types import Type
-from graphls.parameter import Parameter
-from graphls.plain import shown
 from graphls.summary.measure import Measures, measure
 from graphls.summary.summary import CellSummary, PhaseSummary, Summary
+from graphls.tensors.parameter import Parameter
+from graphls.text.html import Page
+from graphls.text.plain import shown
+from graphls.trace.calls import CellCall
 from graphls.trace.trace import Traced
-from graphls.trace.tracer import CellCall
 
 
 def summarise(graph: Graph, traced: Traced) -> Summary:

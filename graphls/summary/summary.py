@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from graphls.html import Page
 from graphls.ir.errors import GraphKeyError
 from graphls.ir.registry import nearest
 from graphls.ir.types import Type
-from graphls.plain import short, shown, size
-from graphls.tables import Table
+from graphls.text.html import Page
+from graphls.text.plain import short, shown, size
+from graphls.text.tables import Table
 
 WIDTH = 100
 """Columns of the text where there is no terminal."""

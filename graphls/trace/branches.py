@@ -6,7 +6,6 @@ import opcode
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from graphls.ir.build import Builder
 from graphls.ir.errors import GraphlsError, TraceError
 from graphls.ir.graph import Value
 from graphls.ir.location import Location, is_own
@@ -22,21 +21,21 @@ MOST_PATHS = 64
 class Fork(BaseException):
     """A path has come to a condition that it has no answer for."""
 
-    def __init__(self, frame: Frame, condition: Value, loc: Location | None) -> None:
-        self.frame, self.condition, self.loc = frame, condition, loc
+    def __init__(self, condition: Value, loc: Location | None) -> None:
+        self.condition, self.loc = condition, loc
 
 
 def explore(tracer: Tracer, run: Callable[[], Any], frame: Frame | None = None, count: list[int] | None = None) -> Any:
     """The results of `run()`, in which every condition on a traced bool has been joined by `cond`."""
     frame = frame or Frame()
     count = count if count is not None else [1]
-    start, calls = len(tracer.writes), len(tracer.calls[-1])
-    depth = len(tracer.frames)
-    tracer.frames.append(frame)
+    start, records = len(tracer.writes), tracer.here.records[-1]
+    known = len(records)
     try:
-        results = run()
-        _refuse_swallowed(tracer)
-        return results
+        with tracer.inside(frame=frame):
+            results = run()
+            _refuse_swallowed(tracer)
+            return results
     except Fork as fork:
         tracer.fork = None
         count[0] += 1
@@ -46,15 +45,12 @@ def explore(tracer: Tracer, run: Callable[[], Any], frame: Frame | None = None, 
                 "use ops.where, ops.cond or ops.while_loop, or move conditions into cells of their own.",
                 fork.loc,
             ) from None
-        del tracer.frames[depth:]
         tracer.forget_writes(start)
-        made = tracer.calls[-1][calls:]
-        del tracer.calls[-1][calls:]
+        made = records[known:]
+        del records[known:]
         results = _both(tracer, run, frame, fork, count)
-        tracer.calls[-1] += made
+        records += made
         return results
-    finally:
-        del tracer.frames[depth:]
 
 
 def _refuse_swallowed(tracer: Tracer) -> None:
@@ -77,14 +73,11 @@ def ending(
     tracer: Tracer, condition: Value, answer: bool, loc: Location | None, run: Callable[[], Any]
 ) -> Ending:
     """Trace one answer to its end, in a region of its own."""
-    outer, decided, partial, start = tracer.builder, tracer.decided, tracer.partial, len(tracer.writes)
-    tracer.builder = Builder(outer.names)
-    tracer.decided = {**decided, condition: answer}
-    tracer.calls.append([])
-    tracer.frames.append(Frame())
+    start = len(tracer.writes)
     try:
-        results = run()
-        return Ending(tracer.builder, results, dict(tracer.writes[start:]))
+        with tracer.region(decided={**tracer.here.decided, condition: answer}) as region:
+            results = run()
+            return Ending(region.builder, results, dict(tracer.writes[start:]))
     except GraphlsError:
         raise
     except Exception as error:
@@ -92,10 +85,7 @@ def ending(
             raise _conditional(error, answer, loc) from error
         raise
     finally:
-        tracer.frames.pop()
-        tracer.calls.pop()
         tracer.forget_writes(start)
-        tracer.builder, tracer.decided, tracer.partial = outer, decided, partial
 
 
 def _is_raised_by_user(error: Exception) -> bool:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from graphls import dispatch
 from graphls.ir.types import DType, float32, float64
-from graphls.tensor import Tensor, is_tensor
+from graphls.tensors import dispatch
+from graphls.tensors.tensor import Tensor, is_tensor
 
 
 def in_dtype(leaf: Any, wanted: DType | None) -> Any:

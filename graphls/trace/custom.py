@@ -5,15 +5,14 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-from graphls import dispatch
-from graphls.ir.build import Builder
 from graphls.ir.errors import TraceError
 from graphls.ir.graph import Graph, Value
-from graphls.tensor import Symbol, is_tensor
+from graphls.tensors import dispatch
+from graphls.tensors.pytree import leaves, map_leaves
+from graphls.tensors.tensor import Symbol, is_tensor
 from graphls.trace.branches import explore
 from graphls.trace.rewriting.functions import rewritten
 from graphls.trace.states import copies
-from graphls.tree import leaves, map_leaves
 
 
 def with_custom_gradient(cell: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
@@ -27,11 +26,8 @@ def with_custom_gradient(cell: Any, args: tuple[Any, ...], options: dict[str, An
     outputs = rewritten(cell.construct)(*copies(args), **copies(options))
     results = [tracer.value(leaf) for leaf in leaves(outputs) if is_tensor(leaf)]
     inputs = [tracer.value(leaf) for leaf in leaves(args) if is_tensor(leaf)]
-    outer, tracer.builder = tracer.builder, Builder(tracer.builder.names)
-    try:
+    with tracer.region(phase="backward"):
         region = _backward_region(tracer, cell, args, outputs, results, inputs)
-    finally:
-        tracer.builder = outer
     made = tracer.emit("custom_gradient", (*results, *inputs), {"outputs": len(results)}, regions=(region,))
     symbols = iter(map(Symbol, made))
     return map_leaves(lambda leaf: next(symbols) if is_tensor(leaf) else leaf, outputs)
@@ -52,9 +48,8 @@ def _backward_region(
 
     arguments = (*symbols(args, given), symbols(outputs, out), symbols(outputs, gradients))
     _check_arguments(cell, arguments)
-    with tracer.phase("backward"):
-        answer = explore(tracer, lambda: rewritten(cell.bprop)(*copies(arguments)))
-        yields = [tracer.value(leaf) for leaf in leaves(answer) if is_tensor(leaf)]
+    answer = explore(tracer, lambda: rewritten(cell.bprop)(*copies(arguments)))
+    yields = [tracer.value(leaf) for leaf in leaves(answer) if is_tensor(leaf)]
     _check(cell, yields, inputs)
     return Graph("region", tuple(parameters), (), tuple(tracer.builder.nodes), (), tuple(yields))
 

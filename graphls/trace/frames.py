@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from graphls.ir.errors import TraceError
 from graphls.ir.graph import Value
-from graphls.parameter import Parameter
+from graphls.tensors.parameter import Parameter
 
 
 @dataclass(frozen=True)
@@ -48,10 +48,10 @@ class Frame:
         self.log.append(entry)
         self.cursor += 1
 
-    def site(self, fresh: Callable[[], int]) -> int:
+    def site(self, fresh: Iterator[int]) -> int:
         """The number of a random call site, the same in every run."""
         if self.sites_used == len(self.sites):
-            self.sites.append(fresh())
+            self.sites.append(next(fresh))
         self.sites_used += 1
         return self.sites[self.sites_used - 1]
 

@@ -7,12 +7,13 @@ from typing import Any
 
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.graph import Value
-from graphls.parameter import Parameter
-from graphls.tensor import Symbol, Tensor, is_tensor
+from graphls.tensors.parameter import Parameter
+from graphls.tensors.pytree import leaves, structure
+from graphls.tensors.tensor import Symbol, Tensor, is_tensor
+from graphls.trace.calls import CallRecord
 from graphls.trace.rewriting.functions import rewritten
 from graphls.trace.states import copies
-from graphls.trace.tracer import CallRecord, Tracer
-from graphls.tree import leaves, structure
+from graphls.trace.tracer import Tracer
 
 
 def gradient(
@@ -140,7 +141,7 @@ def find_call(
     tracer: Tracer, function: Any, args: tuple[Any, ...], positions: Sequence[int]
 ) -> CallRecord | None:
     """The last call of this cell on these values, if no state that it saw has changed since."""
-    for record in (r for records in reversed(tracer.calls) for r in reversed(records)):
+    for record in (r for records in reversed(tracer.here.records) for r in reversed(records)):
         if record.cell is function and matches(tracer, record, args, positions):
             return record
     return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,10 +13,10 @@ from graphls.ir.errors import GraphlsError, GraphNameError, TraceError
 from graphls.ir.graph import Graph, Value
 from graphls.ir.location import Location
 from graphls.ir.types import DType
-from graphls.parameter import Parameter
-from graphls.tensor import Symbol, Tensor, array_of, is_tensor
-from graphls.trace.states import Scratch, StateSymbol
-from graphls.tree import leaves, structure
+from graphls.tensors.parameter import Parameter
+from graphls.tensors.pytree import leaves, structure
+from graphls.tensors.tensor import Symbol, Tensor, array_of, is_tensor
+from graphls.trace.states import Scratch, StateSymbol, copies
 
 if TYPE_CHECKING:
     from graphls.trace.tracer import Tracer
@@ -56,6 +56,11 @@ class Outcome:
     values: dict[Any, Any]
     unbound: dict[str, GraphlsError] = field(default_factory=dict)
     partial: dict[bool, dict[str, Any]] = field(default_factory=dict)
+
+    def copied(self) -> Outcome:
+        """The same with new symbols of the same values."""
+        parts = {answer: copies(held) for answer, held in self.partial.items()}
+        return replace(self, result=copies(self.result), values=copies(self.values), partial=parts)
 
 
 @dataclass
@@ -213,15 +218,15 @@ class _Join:
         )
         e = tracer.builder
         phases = {n.phase for region in regions for n in region.nodes}
-        phase = phases.pop() if len(phases) == 1 else "update" if "update" in phases else tracer.phases[-1]
-        e.phase, e.scope, e.loc = phase, ".".join(filter(None, tracer.scopes)), self.loc
+        phase = phases.pop() if len(phases) == 1 else "update" if "update" in phases else tracer.here.phase
+        e.phase, e.scope, e.loc = phase, tracer.here.scope, self.loc
         names = [pair[0].name for pair in pairs]
         outputs = e.emit("cond", (truth(e, condition),), {}, regions=regions)
         tracer.note(outputs)
         for value, name, pair in zip(outputs, names, pairs, strict=True):
             e.names.taken.discard(value.name)
             value.name = e.names.fresh(name)
-            tracer.note_choice(value, pair)
+            tracer.aliases.note_choice(value, pair)
         return list(map(Symbol, outputs))
 
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from graphls.ir.errors import GraphTypeError, TraceError
 from graphls.ir.graph import Graph, Value, walk
-from graphls.parameter import Parameter
-from graphls.tensor import Symbol, Tensor, is_tensor
+from graphls.tensors.parameter import Parameter
+from graphls.tensors.pytree import leaves, map_leaves, rebuild, structure
+from graphls.tensors.tensor import Symbol, Tensor, is_tensor
 from graphls.trace.regions import Run, is_drawn
-from graphls.tree import leaves, map_leaves, rebuild, structure
 
 if TYPE_CHECKING:
     from graphls.trace.tracer import Tracer
@@ -74,7 +74,7 @@ class _Body:
             starts = [*map(tracer.value, leaves(init)), *map(tracer.current, parameters)]
             carried = [_fresh(tracer, v, v.type.shape) for v in starts]
             states = dict(zip(parameters, carried[len(leaves(init)) :], strict=True))
-            with tracer.inside_loop():
+            with tracer.inside(in_loop=True):
                 run = Run.of(tracer, partial(_one_time, name, init, function, _with_tensors(init, carried)), states)
             if run.states.keys() <= states.keys():
                 run.hoist(tracer, (*carried, *elements))

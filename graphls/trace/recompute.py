@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from graphls.ir.build import Builder, copy_nodes
 from graphls.ir.graph import Graph, Node, Value, uses
-from graphls.tensor import Symbol
-from graphls.tree import leaves, map_leaves
+from graphls.tensors.pytree import leaves, map_leaves
+from graphls.tensors.tensor import Symbol
 
 if TYPE_CHECKING:
     from graphls.trace.tracer import Tracer

@@ -6,30 +6,28 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from graphls.ir.build import Builder
 from graphls.ir.graph import Node, Value, needs, with_blocks
 from graphls.ir.types import TOKEN
-from graphls.parameter import Parameter
-from graphls.tensor import Symbol, is_tensor
+from graphls.tensors.parameter import Parameter
+from graphls.tensors.pytree import map_leaves
+from graphls.tensors.tensor import Symbol, is_tensor
 from graphls.trace.branches import explore
-from graphls.trace.frames import Frame, Recorded
+from graphls.trace.frames import Recorded
 from graphls.trace.states import copies
-from graphls.tree import map_leaves
 
 if TYPE_CHECKING:
     from graphls.trace.tracer import Tracer
 
 
-def once(tracer: Tracer, kind: str, run: Callable[[], Any]) -> Any:
+def once(tracer: Tracer, kind: str, run: Callable[[], Any], copied: Callable[[Any], Any] = copies) -> Any:
     """What `run()` gives, taken from the record where a construct is traced once more for another answer."""
-    frame, start = tracer.frames[-1], len(tracer.writes)
+    frame, start = tracer.here.frame, len(tracer.writes)
     recorded = frame.replayed(kind)
     if recorded is not None:
-        for parameter, value in recorded.writes:
-            tracer.set_written(parameter, value)
-        return copies(recorded.outputs)
+        tracer.write_again(recorded.writes)
+        return copied(recorded.outputs)
     outputs = explore(tracer, run)
-    frame.record(Recorded(kind, copies(outputs), tuple(tracer.writes[start:])))
+    frame.record(Recorded(kind, copied(outputs), tuple(tracer.writes[start:])))
     return outputs
 
 
@@ -44,21 +42,15 @@ class Run:
     @classmethod
     def of(cls, tracer: Tracer, function: Callable[[], Any], states: Mapping[Parameter, Value]) -> Run:
         """Run a function with nodes of its own; at its start, parameters have the values in `states`."""
-        outer, start = tracer.builder, len(tracer.writes)
-        tracer.builder = Builder(outer.names)
-        tracer.calls.append([])
-        tracer.frames.append(Frame())
+        start = len(tracer.writes)
         try:
-            for parameter, value in states.items():
-                tracer.set_written(parameter, value)
-            result = explore(tracer, function)
-            result = map_leaves(lambda leaf: Symbol(tracer.value(leaf)) if is_tensor(leaf) else leaf, result)
-            return cls(tracer.builder.nodes, result, dict(tracer.writes[start:]))
+            with tracer.region() as region:
+                tracer.write_again(states.items())
+                result = explore(tracer, function)
+                result = map_leaves(lambda leaf: Symbol(tracer.value(leaf)) if is_tensor(leaf) else leaf, result)
+                return cls(region.builder.nodes, result, dict(tracer.writes[start:]))
         finally:
-            tracer.frames.pop()
-            tracer.calls.pop()
             tracer.forget_writes(start)
-            tracer.builder = outer
 
     def hoist(self, tracer: Tracer, own: Iterable[Value]) -> None:
         """Move the nodes that depend on nothing of the region's own, and so are the same each time, before it."""
@@ -96,7 +88,7 @@ def _drawn_for_all(tracer: Tracer, node: Node, length: int) -> Value:
         if "shape" in node.attrs:
             attrs = {**node.attrs, "shape": (length, *node.attrs["shape"])}
             return e.emit(node.primitive, node.inputs, attrs, name=node.output.name)[0]
-        sites = ({**node.attrs, "site": tracer.next_site()} for _ in range(length))
+        sites = ({**node.attrs, "site": next(tracer.sites)} for _ in range(length))
         rows = [e.emit(node.primitive, node.inputs, attrs)[0] for attrs in sites]
         return e.emit("concat", [e.reshape(row, shape=(1, *row.type.shape)) for row in rows], {"axis": 0})[0]
 

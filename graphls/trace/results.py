@@ -8,7 +8,7 @@ from typing import Any
 
 from graphls.ir.errors import TraceError
 from graphls.ir.location import Location, location_of
-from graphls.tree import leaves
+from graphls.tensors.pytree import leaves
 
 
 def check_results(function: Callable[..., Any], results: Any, has_effect: bool) -> None:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from graphls.ir.graph import Value
 from graphls.ir.types import Type
-from graphls.parameter import Parameter
-from graphls.tensor import Symbol, Tensor
-from graphls.tree import map_leaves
+from graphls.tensors.parameter import Parameter
+from graphls.tensors.pytree import map_leaves
+from graphls.tensors.tensor import Symbol, Tensor
 
 if TYPE_CHECKING:
     from graphls.trace.tracer import Tracer

@@ -11,23 +11,23 @@ from typing import Any
 
 import numpy as np
 
-from graphls import dispatch
 from graphls.ir.errors import GraphlsError, GraphValueError, TraceError
 from graphls.ir.graph import Graph, Value, Write, walk
 from graphls.ir.location import Location, user_location
+from graphls.ir.reporting import too_deep
 from graphls.ir.types import int64, type_of
-from graphls.parameter import Parameter
-from graphls.reports import Report
-from graphls.source import too_deep
-from graphls.tensor import Symbol, Tensor, is_tensor
+from graphls.tensors import dispatch
+from graphls.tensors.parameter import Parameter
+from graphls.tensors.pytree import leaves, map_leaves
+from graphls.tensors.tensor import Symbol, Tensor, is_tensor
 from graphls.trace.branches import explore
-from graphls.trace.frames import Frame
+from graphls.trace.calls import CellCall
 from graphls.trace.joining import NotJoined
+from graphls.trace.reports import Report
 from graphls.trace.results import check_results
 from graphls.trace.rewriting.functions import rewritten
 from graphls.trace.states import StateSymbol, copies
-from graphls.trace.tracer import CellCall, Tracer
-from graphls.tree import leaves, map_leaves
+from graphls.trace.tracer import Tracer
 
 
 @dataclass
@@ -101,8 +101,6 @@ def _without_value(tracer: Tracer, error: NameError) -> Exception:
 
 
 def _finished(tracer: Tracer, inputs: tuple[Value, ...], results: Any) -> Traced:
-    frame = Frame()
-    tracer.frames.append(frame)
     tensors = [leaf for leaf in leaves(results) if is_tensor(leaf)]
     # what a parameter had to wait for orders nothing any more
     outputs = tuple(tracer.value(leaf.parameter if isinstance(leaf, StateSymbol) else leaf) for leaf in tensors)

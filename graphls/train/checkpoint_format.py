@@ -29,6 +29,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from graphls.files.wire import as_bytes, bytes_field, bytes_head, fields, number_field, numbers, signed
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import (
     DType,
@@ -47,7 +48,6 @@ from graphls.ir.types import (
     uint32,
     uint64,
 )
-from graphls.wire import as_bytes, bytes_field, bytes_head, fields, number_field, numbers, signed
 
 Entry = np.ndarray[Any, Any] | str
 """What a checkpoint holds under a name."""

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ir.reporting import warn
 from graphls.nn.cell import Cell
-from graphls.parameter import Parameter
-from graphls.sharing import holding_all
-from graphls.source import warn
-from graphls.tensor import array_of, is_tensor
+from graphls.sharing.locks import holding_all
+from graphls.tensors.parameter import Parameter
+from graphls.tensors.tensor import array_of, is_tensor
 from graphls.train.checkpoint_format import Entry
 
 Named = Iterable[tuple[Any, Any]]

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from graphls.files.files import as_path
 from graphls.ir.errors import GraphFileError, GraphRuntimeError, GraphTypeError, GraphValueError
-from graphls.ir.files import as_path
 
 KINDS = ("scalar", "histogram", "image")
 CHANNELS = (1, 3, 4)

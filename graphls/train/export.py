@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from graphls.configuration import Configuration
 from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ir.reporting import checked
 from graphls.nn.cell import Cell
-from graphls.sharing import COMPILING
-from graphls.source import checked
+from graphls.sharing.locks import COMPILING
+from graphls.tensors.configuration import Configuration
 
 FORMATS = ("AIR", "ONNX", "MINDIR")
 
@@ -36,7 +36,7 @@ def export(
     _check(net, file_name, file_format, kwargs)
     from graphls.api import DEFAULT_PASSES, trace_graph
     from graphls.backends.inference import inference_model
-    from graphls.backends.weights import write_model
+    from graphls.backends.onnx.weights import write_model
     from graphls.passes import as_pipeline
 
     with COMPILING.lock, _evaluating(net):

@@ -11,7 +11,7 @@ import numpy as np
 
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import Type, as_dtype
-from graphls.tensor import Tensor, array_of
+from graphls.tensors.tensor import Tensor, array_of
 
 Row = tuple[np.ndarray[Any, Any], ...]
 REQUIRED = ("get_dataset_size", "create_tuple_iterator")

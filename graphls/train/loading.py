@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphls import random
 from graphls.ir.errors import GraphRuntimeError, GraphTypeError
+from graphls.ir.reporting import warn
 from graphls.ir.types import DType
 from graphls.nn.cell import Cell
 from graphls.nn.checks import boolean
-from graphls.parameter import Parameter
-from graphls.source import warn
-from graphls.tensor import Array, Tensor
+from graphls.tensors import random
+from graphls.tensors.parameter import Parameter
+from graphls.tensors.tensor import Array, Tensor
 
 RANDOM_STATE, COUNTER = "random_state", "global_step"
 

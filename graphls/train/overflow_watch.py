@@ -10,7 +10,7 @@ import numpy as np
 
 from graphls.amp.managers import MOST_OVERFLOWS
 from graphls.ir.errors import GraphRuntimeError
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 
 class OverflowWatch:

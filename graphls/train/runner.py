@@ -10,20 +10,20 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from graphls.api import Compiled
-from graphls.compile_cache import CompileCache, cache_of
+from graphls.calling.cache import CompileCache, cache_of
 from graphls.ir.errors import GraphlsError
+from graphls.ir.reporting import warn
 from graphls.nn.cell import Cell
 from graphls.nn.optimizers import Optimizer
 from graphls.nn.train_step import TrainOneStepWithLossScaleCell
-from graphls.repeated import RepeatedStep, drawn_nodes
-from graphls.sharing import COMPILING
-from graphls.source import warn
-from graphls.storage import Clock
-from graphls.tensor import Tensor
+from graphls.sharing.locks import COMPILING
+from graphls.sharing.storage import Clock
+from graphls.steps.repeated import RepeatedStep, drawn_nodes
+from graphls.tensors.pytree import map_leaves
+from graphls.tensors.tensor import Tensor
 from graphls.train.callbacks.outputs import is_flag
 from graphls.train.feeding import Row
 from graphls.train.overflow_watch import OverflowWatch
-from graphls.tree import map_leaves
 
 MOST_STEPS = 256
 MOST_BYTES = 2**26

@@ -8,11 +8,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from graphls.files.files import write_parts
 from graphls.ir.errors import GraphlsError, GraphTypeError, GraphValueError
-from graphls.ir.files import write_parts
+from graphls.ir.reporting import checked, warn
 from graphls.nn.checks import boolean
-from graphls.parameter import Parameter
-from graphls.source import checked, warn
+from graphls.tensors.parameter import Parameter
 from graphls.train import background, checkpoint_format, safetensors_format
 from graphls.train.checkpoint_format import Entry
 from graphls.train.entries import entries_of

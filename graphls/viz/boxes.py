@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from graphls.ir.graph import Graph, Node, Value, walk
 from graphls.ir.text import reference
-from graphls.plain import shown
+from graphls.text.plain import shown
 from graphls.viz.tree import Child, Group, Port, members, node_of
 
 WIDEST = 38

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from graphls.ir.graph import Graph, Node, Value
 from graphls.ir.text import reference
-from graphls.plain import LONGEST, shown
+from graphls.text.plain import LONGEST, shown
 from graphls.viz.colours import MIXED, PHASES, WINDOW
 from graphls.viz.tree import Child, Group, Port, grouped
 from graphls.viz.window import windows

@@ -12,8 +12,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from graphls.files.files import as_path, write_text
 from graphls.ir.errors import GraphValueError
-from graphls.ir.files import as_path, write_text
 from graphls.ir.graph import Graph
 
 if TYPE_CHECKING:

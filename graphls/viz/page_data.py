@@ -11,7 +11,7 @@ from graphls.ir.diff import Difference, diff
 from graphls.ir.graph import Graph, Node, Value, Write
 from graphls.ir.text import attribute_text, declarations, lines, reference, written
 from graphls.ir.types import Type
-from graphls.plain import clipped
+from graphls.text.plain import clipped
 from graphls.viz.layers import Edge, Layers, layered
 from graphls.viz.links import Links
 from graphls.viz.tree import Child, Group, Port, grouped

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from graphls.ir.graph import Graph, Value
-from graphls.plain import columns
+from graphls.text.plain import columns
 from graphls.viz.align import aligned
 from graphls.viz.boxes import States, detail, lines, title
 from graphls.viz.layers import Edge, Layers, Slot, Waypoint, layered, segments_of

@@ -7,7 +7,7 @@ from itertools import pairwise
 from xml.sax.saxutils import escape
 
 from graphls.ir.graph import Graph, Node, Value
-from graphls.plain import columns, shown
+from graphls.text.plain import columns, shown
 from graphls.viz.boxes import nodes_of
 from graphls.viz.colours import BADGES, MIXED, PHASES, PHASES_ON_DARK, WINDOW
 from graphls.viz.places import HEADER, LINE, MOST_BOXES, PADDING, Box, Line, opened, placed

@@ -29,9 +29,9 @@ def step() -> Any:
     return graphls.compile(network, X, np.eye(3, dtype=np.float32), backend="numpy")
 
 
-@pytest.mark.parametrize("native_half", [False, True])
-def test_the_model_is_well_typed(native_half: bool) -> None:
-    model = lower(step().graph, native_half=native_half).model
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_the_model_is_well_typed(device: str) -> None:
+    model = lower(step().graph, device=device).model
     onnx.checker.check_model(model, full_check=True)
     assert [n.op_type for n in model.graph.node].count("Scan") == 1
 
@@ -56,8 +56,8 @@ def test_a_training_step_of_a_layer_is_well_typed() -> None:
     y = np.zeros((5, 2, 2), np.float32)
     for mode in ("outputs", "window"):
         graph = graphls.compile(cell, X, y, backend="numpy", overflow_mode=mode).graph
-        for native_half in (False, True):
-            onnx.checker.check_model(lower(graph, native_half=native_half).model, full_check=True)
+        for device in ("cpu", "cuda"):
+            onnx.checker.check_model(lower(graph, device=device).model, full_check=True)
 
 
 class First(nn.Cell):

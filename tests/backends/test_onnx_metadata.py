@@ -14,9 +14,9 @@ import graphls
 from examples.digits import LeNet, make_step
 from graphls import nn
 from graphls.backends.onnx import lower
-from graphls.backends.onnx_metadata import described
+from graphls.backends.onnx.metadata import described
+from graphls.backends.onnx.shapes import graphs
 from graphls.backends.onnx_reader import read_onnx
-from graphls.backends.onnx_shapes import graphs
 from graphls.ir import Graph, Location, Node, dump, parse, walk
 
 F32 = np.float32

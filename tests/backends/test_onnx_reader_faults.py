@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphls.backends import onnx_files, onnx_shapes
+from graphls.backends import onnx_files
+from graphls.backends.onnx import shapes
 from graphls.backends.onnx_reader import read_onnx
 from graphls.ir import dump
 from graphls.ir.errors import GraphFileError, GraphlsError, GraphValueError
@@ -100,12 +101,12 @@ def test_where_types_do_not_follow_they_are_unknown() -> None:
 
 @pytest.mark.parametrize(("limit", "value"), [("MOST_SECONDS", 0.0), ("_INFER", "import os; os.abort()")])
 def test_where_inference_fails_the_model_is_shown(limit: str, value: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(onnx_shapes, limit, value)
+    monkeypatch.setattr(shapes, limit, value)
     assert [str(n.output.type) for n in read_onnx(models.chain(["a", "b"])).nodes] == ["?", "f32[2]"]
 
 
 def test_a_shape_that_would_fill_the_memory_is_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(onnx_shapes, "_INFER", onnx_shapes._INFER.replace(str(2**32), str(2**29)))
+    monkeypatch.setattr(shapes, "_INFER", shapes._INFER.replace(str(2**32), str(2**29)))
     shape = models.info("shape", [2**28], models.INT64)
     nodes = [onnx.helper.make_node("Expand", ["x", "shape"], ["z"]), onnx.helper.make_node("Neg", ["z"], ["y"])]
     assert str(read_onnx(models.model(nodes, ["x", shape])).nodes[0].output.type) in ("?", "f32[...]")

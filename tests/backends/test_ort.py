@@ -282,10 +282,10 @@ def test_a_copy_of_an_output_belongs_to_the_node_that_defines_it() -> None:
 def test_a_condition_that_is_an_output_as_well_is_copied_for_a_gpu() -> None:
     """ONNX Runtime 1.31.1 reads a condition that is bound to the memory of the GPU as if it lay in that of the host."""
     step = graphls.compile(lambda x: (ops.cond(ops.sum(x) > 0, ops.sin, ops.cos, x), ops.sum(x) > 0), X)
-    for native_half in (False, True):
-        model = lower(step.graph, native_half=native_half).model
+    for device in ("cpu", "cuda"):
+        model = lower(step.graph, device=device).model
         conditions = {node.input[0] for node in model.graph.node if node.op_type == "If"}
-        assert conditions and native_half != bool(conditions & {info.name for info in model.graph.output})
+        assert conditions and (device == "cuda") != bool(conditions & {info.name for info in model.graph.output})
         onnx.checker.check_model(model, full_check=True)
 
 

@@ -11,7 +11,7 @@ import pytest
 
 import graphls
 from graphls import nn, ops
-from graphls.backends import weights
+from graphls.backends.onnx import weights
 from graphls.ir.errors import GraphValueError
 
 X = np.ones((2, 40), np.float32)

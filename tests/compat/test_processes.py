@@ -12,7 +12,7 @@ import pytest
 
 from graphls import compat, context
 from graphls.communication import release
-from graphls.context_parallel import get_auto_parallel_context
+from graphls.context.parallel import get_auto_parallel_context
 
 ROOT = Path(__file__).parent.parent.parent
 

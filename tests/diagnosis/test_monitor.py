@@ -13,7 +13,7 @@ from graphls.diagnosis import LossScaleMonitor, RegimeChange, StepReport
 from graphls.diagnosis.regimes import Regimes
 from graphls.diagnosis.report import History
 from graphls.ir.errors import GraphTypeError, GraphValueError
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 from tests.diagnosis.networks import BACKENDS, F32, Net, X, Y, identity, scaled_step
 
 

@@ -24,7 +24,7 @@ from hypothesis.extra.numpy import arrays
 
 import graphls
 from graphls import GraphlsError, Tensor, ops
-from graphls.tree import leaves, map_leaves
+from graphls.tensors.pytree import leaves, map_leaves
 
 RANDOM = {"graphls.ops.random", "graphls.ops.distributions"}
 # They take functions, cells or parameters, or draw random numbers.

@@ -12,7 +12,7 @@ from graphls.backends.ort import OrtSession
 from graphls.ir.graph import Graph
 from graphls.ir.interpret import interpret
 from graphls.passes import Pipeline, as_pipeline
-from graphls.storage import Storage
+from graphls.sharing.storage import Storage
 from graphls.testing import Ending, random_inputs, reduce_graph, run_apart
 from tests.fuzz.judge import compared, unguarded
 from tests.fuzz.programs import program

@@ -14,7 +14,7 @@ import pytest
 import graphls
 from graphls import nn, ops
 from graphls.backends import ort
-from graphls.storage import Storage
+from graphls.sharing.storage import Storage
 
 F32 = np.float32
 STEPS = 20

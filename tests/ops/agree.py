@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import graphls
-from graphls.tree import leaves
+from graphls.tensors.pytree import leaves
 
 BACKENDS = ("numpy", "onnxruntime")
 

@@ -10,7 +10,7 @@ import pytest
 
 import graphls
 from graphls import ops
-from graphls.tree import leaves
+from graphls.tensors.pytree import leaves
 
 
 def assert_slopes(function: Callable[..., Any], *arrays: Any, step: float = 1e-5) -> None:

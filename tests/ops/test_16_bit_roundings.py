@@ -12,7 +12,7 @@ import pytest
 import graphls
 from graphls import GraphlsError, Tensor, ops
 from graphls.ir.types import DType, bfloat16, float16
-from graphls.tree import leaves
+from graphls.tensors.pytree import leaves
 
 RANDOM = {"graphls.ops.random", "graphls.ops.distributions", "graphls.ops.gumbel"}
 OTHERS = {

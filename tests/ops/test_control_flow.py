@@ -10,7 +10,7 @@ import pytest
 import graphls
 from graphls import nn, ops
 from graphls.ir.graph import walk
-from graphls.tree import leaves
+from graphls.tensors.pytree import leaves
 
 BACKENDS = ["numpy", "onnxruntime"]
 F32 = np.float32

@@ -9,7 +9,7 @@ import pytest
 
 import graphls
 from graphls import amp, nn, ops
-from graphls.tree import leaves
+from graphls.tensors.pytree import leaves
 from tests.ops.agree import agree
 from tests.ops.matrices import RNG, positive
 from tests.ops.slopes import assert_slopes

@@ -15,7 +15,7 @@ import pytest
 import graphls
 from graphls import nn, ops
 from graphls.ops import composite, functional, operations
-from graphls.tree import leaves
+from graphls.tensors.pytree import leaves
 from tests.ops.agree import agree
 
 F32 = np.float32

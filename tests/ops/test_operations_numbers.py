@@ -9,7 +9,7 @@ import pytest
 
 from graphls import ops
 from graphls.ops import operations_numbers
-from graphls.tree import leaves
+from graphls.tensors.pytree import leaves
 from tests.ops.agree import agree
 
 F32 = np.float32

@@ -194,7 +194,7 @@ def test_the_onnx_model_agrees_with_numpy_in_bfloat16(primitive: Any, sample: Sa
 
 @pytest.mark.parametrize(("primitive", "sample"), CASES)
 def test_the_model_in_native_half_is_well_typed(primitive: Any, sample: Sample) -> None:
-    lowered = lower(single(primitive, sample, in_dtype(sample, float16)), native_half=True)
+    lowered = lower(single(primitive, sample, in_dtype(sample, float16)), device="cuda")
     onnx.checker.check_model(lowered.model, full_check=True)
 
 
@@ -202,7 +202,7 @@ def test_the_model_in_native_half_is_well_typed(primitive: Any, sample: Sample) 
 def test_the_model_for_a_gpu_agrees_with_numpy(primitive: Any, sample: Sample) -> None:
     """In float32, which the CPU computes as a GPU does; that its kernels go wrong is told by refusing to trust any."""
     graph = single(primitive, sample, sample.types)
-    lowered, arrays = lower(graph, native_half=True, kernel_is_right=lambda *_: False), draw(sample, sample.types)
+    lowered, arrays = lower(graph, device="cuda", kernel_is_right=lambda *_: False), draw(sample, sample.types)
     onnx.checker.check_model(lowered.model, full_check=True)
     for node in lowered.model.graph.node:
         pads = next((list(a.ints) for a in node.attribute if a.name == "pads" and node.op_type.startswith("Conv")), [])

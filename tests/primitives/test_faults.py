@@ -78,4 +78,4 @@ def test_a_fault_is_one_sentence(
     with pytest.raises(error, match=words) as caught:
         Builder().emit(name, operands, attrs)
     assert isinstance(caught.value, GraphlsError)
-    assert str(caught.value).endswith(".")
+    assert caught.value.message.endswith(".")

@@ -10,7 +10,7 @@ import pytest
 import graphls
 from graphls import nn
 from graphls.diagnosis import LossScaleMonitor
-from graphls.plain import columns
+from graphls.text.plain import columns
 from tests.diagnosis.test_html import check
 from tests.summary.test_summary import Branch, compiled, trained
 

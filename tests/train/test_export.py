@@ -13,9 +13,9 @@ import pytest
 
 import graphls
 from graphls import nn, ops
-from graphls.backends import weights
+from graphls.backends.onnx import weights
+from graphls.backends.onnx.shapes import graphs
 from graphls.backends.onnx_reader import read_onnx
-from graphls.backends.onnx_shapes import graphs
 from graphls.ir.errors import GraphFileError, GraphTypeError, GraphValueError, TraceError
 from graphls.train.serialization import export
 from tests.train.test_whole_files import file_size_limit
@@ -101,7 +101,7 @@ def trained(make: Callable[[], nn.Cell], inputs: tuple[Any, ...]) -> nn.Cell:
 
 
 def feeds(model: Any, inputs: tuple[Any, ...]) -> dict[str, Any]:
-    arrays = [leaf for leaf in graphls.tree.leaves(inputs) if isinstance(leaf, np.ndarray)]
+    arrays = [leaf for leaf in graphls.tensors.pytree.leaves(inputs) if isinstance(leaf, np.ndarray)]
     return {info.name: array for info, array in zip(model.graph.input, arrays, strict=True)}
 
 
@@ -121,7 +121,7 @@ def test_an_exported_network_gives_the_numbers_of_graphls(tmp_path: Path, name: 
     fed = feeds(model, inputs)
     network.set_train(False)
     run = graphls.compile(network, *inputs, backend="onnxruntime")(*inputs)
-    expected = [tensor.asnumpy().astype(F32) for tensor in graphls.tree.leaves(run)]
+    expected = [tensor.asnumpy().astype(F32) for tensor in graphls.tensors.pytree.leaves(run)]
     found = onnx.reference.ReferenceEvaluator(model).run(None, fed)
     session = pytest.importorskip("onnxruntime").InferenceSession(str(tmp_path / "net.onnx"))
     for mine, theirs, reference in zip(expected, session.run(None, fed), found, strict=True):

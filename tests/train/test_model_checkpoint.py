@@ -11,7 +11,7 @@ import pytest
 import graphls
 from graphls import nn
 from graphls.ir.errors import GraphFileError, GraphTypeError, GraphValueError
-from graphls.random import random_state
+from graphls.tensors.random import random_state
 from graphls.train import background
 from graphls.train.callbacks import checkpoint
 from graphls.train.callbacks.callback import Callback

@@ -15,7 +15,7 @@ import pytest
 
 from graphls import train
 from graphls.ir.errors import GraphlsError
-from graphls.random import random_state
+from graphls.tensors.random import random_state
 from tests.train.standins import Mean, Recorder, Rows, line, linear
 
 

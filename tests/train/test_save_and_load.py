@@ -15,7 +15,7 @@ import graphls
 from graphls import nn, ops
 from graphls.ir.errors import GraphFileError, GraphRuntimeError, GraphTypeError, GraphValueError
 from graphls.ir.types import DTYPES, as_dtype
-from graphls.random import random_state
+from graphls.tensors.random import random_state
 from graphls.train import background
 from graphls.train.serialization import (
     load_checkpoint,

@@ -11,8 +11,8 @@ import pytest
 import graphls
 from graphls import nn, ops, train
 from graphls.ir.errors import GraphValueError
-from graphls.random import random_state
-from graphls.repeated import RepeatedStep
+from graphls.steps.repeated import RepeatedStep
+from graphls.tensors.random import random_state
 from graphls.train import runner
 from tests.train.standins import BACKENDS, Recorder, Rows, line, linear
 

@@ -1,16 +1,16 @@
 """Operations on strings, for `map`, as MindSpore's `dataset.text` has them."""
 
-from graphls.dataset.text.bert import BasicTokenizer, BertTokenizer, WordpieceTokenizer
-from graphls.dataset.text.normal_forms import CaseFold, NormalizeForm, NormalizeUTF8
-from graphls.dataset.text.patterns import RegexReplace
 from graphls.dataset.text.sequences import AddToken, Ngram, SlidingWindow, ToNumber, Truncate, TruncateSequencePair
-from graphls.dataset.text.strings import to_bytes, to_str
+from graphls.dataset.text.strings import CaseFold, NormalizeForm, NormalizeUTF8, RegexReplace, to_bytes, to_str
 from graphls.dataset.text.tokenizers import (
+    BasicTokenizer,
+    BertTokenizer,
     PythonTokenizer,
     RegexTokenizer,
     UnicodeCharTokenizer,
     UnicodeScriptTokenizer,
     WhitespaceTokenizer,
+    WordpieceTokenizer,
 )
 from graphls.dataset.text.vocab import Lookup, Vocab
 

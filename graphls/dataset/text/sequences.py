@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from graphls.dataset.text.strings import Strings, TextOperation
-from graphls.dataset.transforms.arrays import does_not_fit
 from graphls.dataset.transforms.checks import boolean, dtype, integer, string, type_error, value_error
+from graphls.dataset.transforms.columns import does_not_fit
 from graphls.dataset.transforms.operation import TensorOperation, as_column
 
 

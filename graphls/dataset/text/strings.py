@@ -1,14 +1,17 @@
-"""What operations on text take: arrays of strings."""
+"""Arrays of strings: what operations on text take, strings in one spelling, and regular expressions."""
 
 from __future__ import annotations
 
+import re
+import unicodedata
+from enum import IntEnum
 from itertools import accumulate
 from typing import Any
 
 import numpy as np
 
-from graphls.dataset.transforms.arrays import does_not_fit
-from graphls.dataset.transforms.checks import boolean, string
+from graphls.dataset.transforms.checks import boolean, choice, string
+from graphls.dataset.transforms.columns import does_not_fit
 from graphls.dataset.transforms.operation import TensorOperation
 from graphls.ir.errors import GraphTypeError, GraphValueError
 
@@ -98,3 +101,72 @@ def _coded(array: Any, encoding: str, kind: str, convert: Any) -> Strings:
         return np.asarray(array if array.dtype.kind == kind else convert(array, encoding))
     except (UnicodeError, LookupError) as error:
         raise GraphValueError(f"The text cannot be converted: {error}.") from None
+
+
+class NormalizeForm(IntEnum):
+    """A normal form of Unicode."""
+
+    NONE = 0
+    NFC = 1
+    NFKC = 2
+    NFD = 3
+    NFKD = 4
+
+
+def normalized(text: str, form: NormalizeForm) -> str:
+    """A string in a normal form."""
+    if form == NormalizeForm.NONE:
+        return text
+    return unicodedata.normalize(form.name, text)  # type: ignore[arg-type]
+
+
+def folded(text: str) -> str:
+    """A string in lower case for comparisons, in NFKC, without characters that are not seen (NFKC_Casefold)."""
+    return normalized(normalized(text, NormalizeForm.NFKC).casefold(), NormalizeForm.NFKC)
+
+
+class CaseFold(EachString):
+    """Each string in lower case as Unicode folds cases, which is more than ASCII: ẞ becomes ss."""
+
+    def of(self, text: str) -> str:
+        return folded(text)
+
+
+class NormalizeUTF8(EachString):
+    """Each string in a normal form; raises GraphTypeError for what is none."""
+
+    def __init__(self, normalize_form: NormalizeForm = NormalizeForm.NFKC) -> None:
+        self.normalize_form = choice("normalize_form", normalize_form, NormalizeForm)
+
+    def of(self, text: str) -> str:
+        return normalized(text, self.normalize_form)
+
+
+HAN = "\u2e80-\u2fd5\u3005\u3007\u3021-\u3029\u3038-\u303b\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003134f"
+
+
+def compiled(name: str, value: Any) -> re.Pattern[str]:
+    r"""A pattern of Python's `re`, where `\p{Han}` is a Chinese character; raises GraphValueError for what is none."""
+    text = string(name, value).replace(r"\p{Han}", f"[{HAN}]")
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise GraphValueError(f"{name} {value!r} is no regular expression: {error}.") from None
+
+
+class RegexReplace(EachString):
+    """Each string with what a pattern matches replaced, all of it or the first match; $1 stands for the first group.
+
+    Raises GraphTypeError, or GraphValueError for a pattern or a replacement that is none.
+    """
+
+    def __init__(self, pattern: str, replace: str, replace_all: bool = True) -> None:
+        self._pattern = compiled("pattern", pattern)
+        self._replacement = re.sub(r"\$(\d+)", r"\\g<\1>", string("replace", replace).replace("\\", r"\\"))
+        self.replace_all = boolean("replace_all", replace_all)
+
+    def of(self, text: str) -> str:
+        try:
+            return self._pattern.sub(self._replacement, text, 0 if self.replace_all else 1)
+        except re.error as error:
+            raise GraphValueError(f"The replacement does not fit the pattern: {error}.") from None

@@ -1,10 +1,25 @@
 """Operations on columns of any kind, for `map`, as MindSpore's `dataset.transforms` has them."""
 
-from graphls.dataset.transforms.arrays import Concatenate, Duplicate, Fill, PadEnd, Slice, Unique
-from graphls.dataset.transforms.choices import Compose, RandomApply, RandomChoice, RandomOrder
-from graphls.dataset.transforms.labels import Mask, OneHot, Relational
-from graphls.dataset.transforms.operation import PyTensorOperation, TensorOperation
-from graphls.dataset.transforms.type_cast import TypeCast
+from graphls.dataset.transforms.columns import (
+    Concatenate,
+    Duplicate,
+    Fill,
+    Mask,
+    OneHot,
+    PadEnd,
+    Relational,
+    Slice,
+    TypeCast,
+    Unique,
+)
+from graphls.dataset.transforms.operation import (
+    Compose,
+    PyTensorOperation,
+    RandomApply,
+    RandomChoice,
+    RandomOrder,
+    TensorOperation,
+)
 
 __all__ = [
     "Compose",

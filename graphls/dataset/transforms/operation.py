@@ -1,4 +1,4 @@
-"""What every operation on the rows of a data set is: a callable on columns."""
+"""What every operation on the rows of a data set is, and operations of operations: in order, at random, one of them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from graphls.dataset.randomness import generator
-from graphls.dataset.transforms.checks import type_error, value_error
+from graphls.dataset.transforms.checks import probability, type_error, value_error
 
 
 class TensorOperation:
@@ -51,7 +51,7 @@ class PyTensorOperation(TensorOperation):
 
 def as_column(column: Any) -> Any:
     """An array of a column's value."""
-    from graphls.tensor import Tensor
+    from graphls.tensors.tensor import Tensor
 
     return column.asnumpy() if isinstance(column, Tensor) else np.asarray(column)
 
@@ -74,3 +74,42 @@ def chained(chain: list[Callable[..., Any]], columns: tuple[Any, ...]) -> Any:
         result = operation(*columns)
         columns = result if isinstance(result, tuple) else (result,)
     return columns[0] if len(columns) == 1 else columns
+
+
+class _Operations:
+    """A list of operations and functions; raises GraphTypeError for others, GraphValueError for an empty list."""
+
+    def __init__(self, transforms: Any) -> None:
+        self.transforms = operations("transforms", transforms)
+
+
+class Compose(_Operations):
+    """Operations one after the other; what one gives, columns in a tuple, the next one takes."""
+
+    def __call__(self, *columns: Any) -> Any:
+        return chained(self.transforms, columns)
+
+
+class RandomApply(_Operations):
+    """All of the operations one after the other, with a probability."""
+
+    def __init__(self, transforms: Any, prob: float = 0.5) -> None:
+        super().__init__(transforms)
+        self.prob = probability("prob", prob)
+
+    def __call__(self, *columns: Any) -> Any:
+        return chained(self.transforms if generator().random() < self.prob else [], columns)
+
+
+class RandomChoice(_Operations):
+    """One of the operations, each as likely as the others."""
+
+    def __call__(self, *columns: Any) -> Any:
+        return chained([self.transforms[generator().integers(len(self.transforms))]], columns)
+
+
+class RandomOrder(_Operations):
+    """All of the operations, in random order."""
+
+    def __call__(self, *columns: Any) -> Any:
+        return chained([self.transforms[i] for i in generator().permutation(len(self.transforms))], columns)

@@ -1,4 +1,4 @@
-"""Random brightness, contrast, saturation, hue, sharpness and light."""
+"""Colors and tones changed by chance: by factors drawn at random, or with a probability."""
 
 from __future__ import annotations
 
@@ -8,9 +8,19 @@ from typing import Any
 import numpy as np
 
 from graphls.dataset.randomness import generator
-from graphls.dataset.transforms.checks import LARGEST_SIZE, interval, number, probability, value_error
+from graphls.dataset.transforms.checks import (
+    LARGEST_SIZE,
+    byte,
+    integer,
+    interval,
+    number,
+    probability,
+    type_error,
+    value_error,
+)
 from graphls.dataset.vision import colors
 from graphls.dataset.vision.image import Array, ImageOperation, check_color, check_image, pillow, saturated
+from graphls.dataset.vision.tones import AutoContrast, Equalize, Invert, Posterize, Solarize
 
 Bounds = tuple[float, float]
 
@@ -114,6 +124,67 @@ class RandomLighting(ImageOperation):
         return lit.convert(image.mode)
 
 
-_PRINCIPAL = np.array(
-    [[-0.5675, 0.7192, 0.4009], [-0.5808, -0.0045, -0.8140], [-0.5836, -0.6948, 0.4203]]
-) * np.array([0.2175, 0.0188, 0.0045]) * 255  # eigenvectors times eigenvalues of RGB in [0, 1]
+_PRINCIPAL = (
+    np.array([[-0.5675, 0.7192, 0.4009], [-0.5808, -0.0045, -0.8140], [-0.5836, -0.6948, 0.4203]])
+    * np.array([0.2175, 0.0188, 0.0045])
+    * 255
+)  # eigenvectors times eigenvalues of RGB in [0, 1]
+
+
+class RandomInvert(ImageOperation):
+    """`Invert` with a probability; takes (H, W, 3)."""
+
+    def __init__(self, prob: float = 0.5) -> None:
+        self.prob = probability("prob", prob)
+
+    def on_array(self, image: Array) -> Array:
+        check_color(self, image)
+        return Invert().on_array(image) if generator().random() < self.prob else image
+
+
+class RandomEqualize(ImageOperation):
+    """`Equalize` with a probability."""
+
+    def __init__(self, prob: float = 0.5) -> None:
+        self.prob = probability("prob", prob)
+
+    def on_array(self, image: Array) -> Array:
+        check_image(self, image)
+        return Equalize().on_array(image) if generator().random() < self.prob else image
+
+
+class RandomAutoContrast(ImageOperation):
+    """`AutoContrast` with a probability."""
+
+    def __init__(self, cutoff: float = 0.0, ignore: Any = None, prob: float = 0.5) -> None:
+        self._contrast = AutoContrast(cutoff, ignore)
+        self.prob = probability("prob", prob)
+
+    def on_array(self, image: Array) -> Array:
+        check_image(self, image)
+        return self._contrast.on_array(image) if generator().random() < self.prob else image
+
+
+class RandomPosterize(ImageOperation):
+    """`Posterize` to a number of bits drawn from a (min, max) pair of 1 to 8, or to one number."""
+
+    def __init__(self, bits: Any = (8, 8)) -> None:
+        pair = bits if isinstance(bits, (list, tuple)) else (bits, bits)
+        self.bits = interval("bits", pair, lambda name, item: integer(name, item, 1, 8))
+
+    def on_array(self, image: Array) -> Array:
+        low, high = self.bits
+        return Posterize(int(generator().integers(low, high + 1))).on_array(image)
+
+
+class RandomSolarize(ImageOperation):
+    """The image with values between two numbers drawn from a (min, max) tuple inverted."""
+
+    def __init__(self, threshold: tuple[int, int] = (0, 255)) -> None:
+        if not isinstance(threshold, tuple):
+            raise type_error("threshold", threshold, "a tuple (min, max)")
+        self.threshold = interval("threshold", threshold, byte)
+
+    def on_array(self, image: Array) -> Array:
+        low, high = self.threshold
+        return Solarize(sorted(generator().integers(low, high + 1, 2).tolist())).on_array(image)

@@ -9,18 +9,17 @@ from functools import partial
 from types import CellType
 from typing import Any
 
-from graphls import dispatch
 from graphls.ir.graph import Value
 from graphls.ir.location import user_location
+from graphls.tensors import dispatch
 from graphls.trace.branches import ending, explore
-from graphls.trace.frames import Recorded
 from graphls.trace.joining import Outcome, joined
+from graphls.trace.regions import once
 from graphls.trace.rewriting.loops import looped
 from graphls.trace.rewriting.selection import element
 from graphls.trace.rewriting.state import Attributes, State, is_empty, set_cell
 from graphls.trace.rewriting.steps import Steps, counted
 from graphls.trace.rewriting.truth import boolean, both, chain, condition_of, decided, either, opposite
-from graphls.trace.states import copies
 
 __all__ = ["both", "branch", "callee", "chain", "each", "either", "element", "going_on", "loop", "opposite", "steps"]
 
@@ -50,40 +49,23 @@ def _chosen(value: Value, yes: Function, no: Function, state_of: Callable[[], St
         return yes() if known else no()
     tracer = dispatch.current_tracer()
     assert tracer is not None
-    value, is_negated = tracer.canonical(value)
+    value, is_negated = tracer.aliases.canonical(value)
     functions = {True: no, False: yes} if is_negated else {True: yes, False: no}
     state = state_of()
     revived = {answer: _revived(tracer, (value, answer), state) for answer in functions}
-    outcome = recorded(tracer, "if", lambda: _joined(tracer, value, functions, state, revived))
+    outcome: Outcome = once(tracer, "if", lambda: _joined(tracer, value, functions, state, revived), Outcome.copied)
     for answer, parts in outcome.partial.items():
         found = [(state.cells[name], held) for name, held in parts.items()]
-        tracer.partial = {**tracer.partial, (value, answer): [*tracer.partial.get((value, answer), ()), *found]}
+        revivable = tracer.here.partial
+        revivable[value, answer] = [*revivable.get((value, answer), ()), *found]
     return state.take(outcome, tracer)
-
-
-def recorded(tracer: Any, kind: str, run: Callable[[], Outcome]) -> Outcome:
-    """The outcome of `run()`, taken from the record where a construct is traced once more for another answer."""
-    frame, start = tracer.frames[-1], len(tracer.writes)
-    known = frame.replayed(kind)
-    if known is not None:
-        for parameter, value in known.writes:
-            tracer.set_written(parameter, value)
-        return _copied(known.outputs)
-    outcome: Outcome = explore(tracer, run)
-    frame.record(Recorded(kind, _copied(outcome), tuple(tracer.writes[start:])))
-    return outcome
-
-
-def _copied(outcome: Outcome) -> Outcome:
-    parts = {answer: copies(held) for answer, held in outcome.partial.items()}
-    return replace(outcome, result=copies(outcome.result), values=copies(outcome.values), partial=parts)
 
 
 def _revived(tracer: Any, key: tuple[Value, bool], state: State) -> list[tuple[CellType, Any]]:
     """Variables that have got a value under this answer before, and have none without it."""
     found = []
     names = {id(cell): name for name, cell in state.reached.items()}
-    for cell, held in tracer.partial.get(key, ()):
+    for cell, held in tracer.here.partial.get(key, ()):
         if id(cell) in names and is_empty(cell):
             state.cells[names[id(cell)]] = cell
             found.append((cell, held))

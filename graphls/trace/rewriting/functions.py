@@ -12,8 +12,8 @@ from functools import lru_cache, partial
 from types import CellType, CodeType, FunctionType, MethodType
 from typing import Any
 
-from graphls import dispatch
 from graphls.ir.location import is_own
+from graphls.tensors import dispatch
 from graphls.trace.rewriting import flow
 from graphls.trace.rewriting.expressions import Declined, Expressions, new_function
 from graphls.trace.rewriting.mangling import mangled

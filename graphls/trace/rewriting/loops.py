@@ -8,19 +8,19 @@ from typing import Any
 
 import numpy as np
 
-from graphls import dispatch
 from graphls.ir.errors import GraphlsError, GraphNameError, TraceError
 from graphls.ir.graph import Graph, Value, walk
 from graphls.ir.location import Location, user_location
 from graphls.ir.types import DType
-from graphls.parameter import Parameter
-from graphls.tensor import Symbol, Tensor, array_of, is_tensor
+from graphls.tensors import dispatch
+from graphls.tensors.parameter import Parameter
+from graphls.tensors.pytree import leaves, map_leaves, rebuild, structure
+from graphls.tensors.tensor import Symbol, Tensor, array_of, is_tensor
 from graphls.trace.joining import KINDS, UNBOUND, Outcome, Unjoinable
-from graphls.trace.regions import Run, is_drawn
+from graphls.trace.regions import Run, is_drawn, once
 from graphls.trace.rewriting.state import State
 from graphls.trace.rewriting.truth import boolean
 from graphls.trace.states import StateSymbol
-from graphls.tree import leaves, map_leaves, rebuild, structure
 
 Function = Callable[..., Any]
 MOST_ROUNDS = 50
@@ -28,12 +28,10 @@ MOST_ROUNDS = 50
 
 def looped(condition: Function, body: Function, state: State, growing: Sequence[str]) -> None:
     """`while condition(): body()`; raises TraceError for what cannot be carried from one time to the next."""
-    from graphls.trace.rewriting.flow import recorded
-
     tracer = dispatch.current_tracer()
     assert tracer is not None
-    outcome = recorded(tracer, "while", lambda: _Loop(tracer, condition, body, state, growing, user_location()).run())
-    state.take(outcome, tracer)
+    loop = _Loop(tracer, condition, body, state, growing, user_location())
+    state.take(once(tracer, "while", loop.run, Outcome.copied), tracer)
 
 
 @dataclass(frozen=True)
@@ -175,11 +173,9 @@ class _Loop:
             return Outcome(result, self.state.read())
 
         states = dict(zip(self.parameters, own[len(carried) :], strict=True))
-        held_before = self.tracer.partial
         self.tracer.unbound.update(self.unbound)
-        with self.tracer.inside_loop():
+        with self.tracer.inside(in_loop=True):
             run = Run.of(self.tracer, once, states)
-        self.tracer.partial = held_before
         return _Region(run, carried, values, own)
 
     def _emitted(self, starts: dict[Any, Any], body: _Region) -> dict[int, Symbol]:

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from graphls import dispatch
 from graphls.ir.errors import TraceError
-from graphls.parameter import Parameter
-from graphls.tensor import Symbol, Tensor, array_of, is_tensor
-from graphls.tree import leaves, rebuild, structure
+from graphls.tensors import dispatch
+from graphls.tensors.parameter import Parameter
+from graphls.tensors.pytree import leaves, rebuild, structure
+from graphls.tensors.tensor import Symbol, Tensor, array_of, is_tensor
 
 
 def element(items: Any, index: Any) -> Any:

@@ -7,8 +7,8 @@ from operator import is_
 from types import CellType
 from typing import TYPE_CHECKING, Any
 
-from graphls.parameter import Parameter
-from graphls.tensor import Symbol
+from graphls.tensors.parameter import Parameter
+from graphls.tensors.tensor import Symbol
 from graphls.trace.joining import UNBOUND, Outcome
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from types import CellType
 from typing import Any
 
-from graphls import dispatch
 from graphls.ir.errors import GraphTypeError, GraphValueError
-from graphls.tensor import Symbol, Tensor
+from graphls.tensors import dispatch
+from graphls.tensors.tensor import Symbol, Tensor
 from graphls.trace.rewriting.loops import Function, looped
 from graphls.trace.rewriting.state import State
 from graphls.trace.rewriting.truth import both

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from graphls import dispatch
 from graphls.ir.errors import GraphValueError
 from graphls.ir.graph import Value
 from graphls.ir.location import user_location
-from graphls.parameter import Parameter
-from graphls.tensor import Symbol, Tensor
+from graphls.tensors import dispatch
+from graphls.tensors.parameter import Parameter
+from graphls.tensors.tensor import Symbol, Tensor
 from graphls.trace.branches import ending, explore
 from graphls.trace.joining import Ending, joined
 from graphls.trace.regions import once
@@ -37,8 +37,9 @@ def decided(value: Value) -> bool | None:
     """The answer that a condition has on the path that is being traced, if it has one."""
     tracer = dispatch.current_tracer()
     assert tracer is not None
-    value, is_negated = tracer.canonical(value)
-    return None if value not in tracer.decided else tracer.decided[value] is not is_negated
+    value, is_negated = tracer.aliases.canonical(value)
+    answer = tracer.here.decided.get(value)
+    return None if answer is None else answer is not is_negated
 
 
 def opposite(item: Any) -> Any:
@@ -104,7 +105,7 @@ def _combined(name: str, first: Any, other: Callable[[], Any]) -> Any:
 
 def _chosen(tracer: Any, name: str, first: Any, condition: Value, other: Callable[[], Any]) -> Any:
     loc = user_location()
-    value, is_negated = tracer.canonical(condition)
+    value, is_negated = tracer.aliases.canonical(condition)
     answer = (name == "logical_and") is not is_negated
     second = ending(tracer, value, answer, loc, lambda: explore(tracer, other))
     nodes, result = second.builder.nodes, second.results

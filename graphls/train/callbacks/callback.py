@@ -9,7 +9,7 @@ from weakref import WeakSet
 
 from graphls.ir.errors import GraphAttributeError, GraphTypeError
 from graphls.ir.registry import nearest
-from graphls.source import warn
+from graphls.ir.reporting import warn
 
 OLD_HOOKS = ("begin", "epoch_begin", "epoch_end", "step_begin", "step_end", "end")
 NEW_HOOKS = tuple(f"on_{mode}_{hook}" for mode in ("train", "eval") for hook in OLD_HOOKS)

@@ -8,12 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from graphls.compile_cache import CompileCache
+from graphls.calling.cache import CompileCache
+from graphls.files.files import write_text
 from graphls.ir.errors import GraphTypeError, GraphValueError
-from graphls.ir.files import write_text
 from graphls.ir.text import dump
 from graphls.nn.cell import Cell
-from graphls.random import random_state
+from graphls.tensors.random import random_state
 from graphls.train import background
 from graphls.train.callbacks.callback import Callback
 from graphls.train.callbacks.checkpoint_config import COUNTS, RANDOM_STATE, CheckpointConfig

@@ -7,7 +7,7 @@ from typing import Any
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.nn.cell import Cell
 from graphls.nn.checks import boolean
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 from graphls.train.serialization import FORMATS
 
 COUNTS = ("epoch_num", "step_num")

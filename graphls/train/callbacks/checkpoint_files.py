@@ -7,9 +7,9 @@ import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from graphls.files.files import remove_leftovers
 from graphls.ir.errors import GraphFileError, GraphTypeError
-from graphls.ir.files import remove_leftovers
-from graphls.source import warn
+from graphls.ir.reporting import warn
 from graphls.train.callbacks.checkpoint_config import CheckpointConfig
 
 

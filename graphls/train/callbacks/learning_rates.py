@@ -8,8 +8,8 @@ from typing import Any
 
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.nn.checks import boolean, fraction, not_negative, not_negative_int
-from graphls.parameter import Parameter
-from graphls.tensor import Tensor
+from graphls.tensors.parameter import Parameter
+from graphls.tensors.tensor import Tensor
 from graphls.train.callbacks.callback import Callback, RunContext
 from graphls.train.callbacks.monitored import Monitored
 

@@ -6,8 +6,8 @@ import math
 from typing import Any
 
 from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ir.reporting import warn
 from graphls.nn.checks import not_negative
-from graphls.source import warn
 from graphls.train.callbacks.outputs import loss_of
 
 MODES = ("auto", "min", "max")

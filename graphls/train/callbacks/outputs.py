@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 
 
 def first_output(outputs: Any) -> Any:

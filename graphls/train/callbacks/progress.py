@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 from graphls.ir.errors import GraphRuntimeError
-from graphls.tensor import Tensor
+from graphls.tensors.tensor import Tensor
 from graphls.train.callbacks.callback import Callback, RunContext
 from graphls.train.callbacks.outputs import is_flag, loss_of
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
 from graphls.nn.checks import boolean
-from graphls.random import random_state
+from graphls.tensors.random import random_state
 from graphls.train.callbacks.callback import Callback, RunContext
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
 from graphls.nn.checks import boolean, positive_int
-from graphls.parameter import Parameter
+from graphls.tensors.parameter import Parameter
 from graphls.train.callbacks.callback import Callback, RunContext
 from graphls.train.callbacks.outputs import loss_of
 from graphls.train.event_file import EventFile, checked_step, checked_value

@@ -1,0 +1,241 @@
+"""Lowering: one loop over the nodes of a verified graph, each by its own primitive's ONNX rule."""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from onnx import GraphProto, ModelProto
+
+from graphls.backends.onnx.empty import results_of_nothing, takes_or_gives_nothing
+from graphls.backends.onnx.fences import captured, fenced, is_alias
+from graphls.backends.onnx.finite import any_not_finite, only_checked
+from graphls.backends.onnx.loops import if_rounds, lower_scan, lower_while
+from graphls.backends.onnx.target import TARGETS, KernelCheck, Target, trust_kernels
+from graphls.backends.onnx.types import describe, exchanged
+from graphls.backends.onnx.writer import Writer
+from graphls.ir.errors import GraphlsError
+from graphls.ir.graph import Graph, Node, Value
+from graphls.ir.types import TOKEN, DType, Type
+from graphls.primitives.emitter import Emitter
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """A model, and which of its inputs and outputs is what.
+
+    `inputs` and `outputs` are tensor names in the order of the graph; `states` and `writes` pair the
+    name of a state with its tensor, all in the dtypes that `exchanged` says; `host` are the nodes whose
+    outputs the session computes and feeds, with the names of the tensors that take them. `origins` has, by the
+    name of each operator of the model and of its subgraphs, the node that it computes. `outside` are the arrays that
+    the model does not hold, by the names of their tensors; see weights.py.
+    """
+
+    model: ModelProto
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    states: dict[str, str]
+    writes: dict[str, str]
+    host: tuple[tuple[Node, str], ...]
+    origins: dict[str, Node]
+    outside: dict[str, np.ndarray[Any, Any]]
+
+
+def lower(graph: Graph, *, device: str = "cpu", kernel_is_right: KernelCheck = trust_kernels) -> Lowered:
+    """Lower a verified graph that has no gradient nodes for a device, "cpu" or "cuda".
+
+    How devices differ is said by `Target`. Where `kernel_is_right` says no, an operator is composed of others. Raises
+    GraphValueError, with the user's line, for a primitive that cannot be lowered.
+    """
+    return Lowering(graph, TARGETS[device], kernel_is_right).lower()
+
+
+class Lowering(Writer, Emitter):
+    """The tensors of every value of a graph, which the rules of its nodes append to the model.
+
+    A value has one or more `forms`, tensors by dtype: itself and, for a 16-bit float on a CPU, a float32 copy of it.
+    `captured` values are read inside of branches and loops, `fenced` ones also come from a convolution, and `delayed`
+    ones are computed where only an overflow check needs them; `definer` has the node of each value.
+    """
+
+    def __init__(self, graph: Graph, target: Target, kernel_is_right: KernelCheck) -> None:
+        super().__init__(graph.name, target.is_gpu)
+        self.graph = graph
+        self.target = target
+        self.kernel_is_right = kernel_is_right
+        self.in_types: tuple[Type, ...] = ()
+        self.out_types: tuple[Type, ...] = ()
+        self.host: list[tuple[Node, str]] = []
+        self.forms: ChainMap[Value, dict[DType, str]] = ChainMap()
+        self.definer: dict[Value, Node] = {}
+        self.delayed: dict[Value, Node] = {}
+        self.captured: set[Value] = set()
+        self.fenced: set[Value] = set()
+
+    def lower(self) -> Lowered:
+        """The whole graph as a model."""
+        inputs = tuple(self.declare(v) for v in self.graph.inputs)
+        states = {v.name: self.declare(v) for v in self.graph.states}
+        self.nodes(self.graph.nodes, (*self.graph.outputs, *(w.value for w in self.graph.writes)))
+        fixed = {*inputs, *states.values()}
+        outputs = tuple(self.given(v, fixed) for v in self.graph.outputs)
+        writes = {w.state.name: self.given(w.value, fixed) for w in self.graph.writes}
+        host, outside = tuple(self.host), self.weights.outside
+        return Lowered(self.model(), inputs, outputs, states, writes, host, self.origins, outside)
+
+    def declare(self, value: Value) -> str:
+        """Make a value an input of the model."""
+        name, kind = self.names.fresh(value.name), exchanged(value.type)
+        describe(self.main.input.add(), name, kind)
+        self.forms[value] = {kind.dtype: name}
+        return name
+
+    def given(self, value: Value, taken: set[str]) -> str:
+        """Make a value an output of the model; a copy of it belongs to the node that defines it."""
+        self.node = self.definer.get(value)
+        return self.result(value, exchanged(value.type), taken)
+
+    def result(self, value: Value, kind: Type, taken: set[str]) -> str:
+        """Make a value an output of the current graph; inputs and repeated ones through a copy."""
+        return self.yielded(self.form(value, kind.dtype), kind, taken)
+
+    def nodes(self, nodes: Sequence[Node], kept: Iterable[Value]) -> None:
+        """Lower a block that yields `kept`, but for what only its overflow checks may need."""
+        waiting = {} if self.is_gpu else only_checked(nodes, kept)
+        self.delayed.update(waiting)
+        read = captured(nodes, waiting)
+        self.captured |= read
+        self.fenced |= fenced(nodes, read)
+        for node in nodes:
+            self.definer.update((value, node) for value in node.outputs)
+            if not (node.outputs and node.outputs[0] in waiting):
+                self.each((node,))
+
+    def each(self, nodes: Iterable[Node]) -> None:
+        """Lower these nodes; errors of their rules say the user's line."""
+        for node in nodes:
+            self.node = node
+            try:
+                self.lower_node(node)
+            except GraphlsError as error:
+                raise error.at(node.loc) from None
+
+    def lower_node(self, node: Node) -> None:
+        """Make the tensors of the results of a node."""
+        if not node.outputs:
+            return  # a loop or a condition whose results nothing needs
+        if node.primitive.on_host:
+            self.host.append((node, self.declare(node.output)))
+        elif is_alias(node):
+            self.forms[node.output] = self.forms[node.inputs[0]]
+        elif takes_or_gives_nothing(node):
+            for value, array in zip(node.outputs, results_of_nothing(node), strict=True):
+                self.forms[value] = {value.type.dtype: self.const(array, value.type.dtype)}
+        else:
+            self._by_rule(node)
+
+    def _by_rule(self, node: Node) -> None:
+        primitive: Any = node.primitive
+        as_it_is = primitive.half == "native"
+        self.in_types = tuple(v.type if as_it_is else self.computed(v.type) for v in node.inputs)
+        # Rules of loops lower the nodes of their regions, which set the types anew.
+        self.out_types = out_types = tuple(v.type if as_it_is else self.computed(v.type) for v in node.outputs)
+        operands: Sequence[Any] = node.inputs
+        if not primitive.takes_values:
+            operands = [self.form(v, t.dtype) for v, t in zip(node.inputs, self.in_types, strict=True)]
+        if isinstance(primitive.onnx, str):
+            result: Any = self.operator(primitive.onnx, operands, node.attrs)
+        else:
+            result = primitive.onnx(self, *operands, **node.attrs)
+        names = result if isinstance(result, tuple) else (result,)
+        for value, kind, name in zip(node.outputs, out_types, names, strict=True):
+            self.keep(value, kind.dtype, name, rounds=primitive.half == "rounded")
+
+    def computed(self, kind: Type) -> Type:
+        """The type in which a value takes part in computation."""
+        return self.target.computed(kind)
+
+    def keep(self, value: Value, dtype: DType, name: str, rounds: bool) -> None:
+        """Take a tensor as the form of a value in a dtype, or one that is rounded to the dtype of the value."""
+        if dtype is not value.type.dtype and (rounds or not dtype.is_float):
+            name, dtype = self.cast(name, value.type.dtype), value.type.dtype
+        if value in self.fenced or (value in self.captured and name in self.casts):
+            rounds_as_they_are = (0,) * value.type.stacked
+            name = self.Reshape(name, self.ints(rounds_as_they_are + value.type.shape))
+        self.forms[value] = {dtype: name}
+
+    def form(self, value: Value, dtype: DType) -> str:
+        """The name of a value in its own dtype or, for a half, of its float32 copy; each made once."""
+        if value.type == TOKEN:
+            return ""
+        forms = self.forms[value]
+        if dtype not in forms:
+            name = self.cast(next(iter(forms.values())), dtype)
+            self.forms[value] = forms | {dtype: name}
+        return self.forms[value][dtype]
+
+    def scalar(self, value: float) -> str:
+        """A number as a constant of the dtype in which the current node is computed."""
+        return self.const(value, self.in_types[0].dtype)
+
+    def is_right(self, operator: str, dtype: DType | None = None) -> bool:
+        """Whether the kernel of an operator is right, in the dtype in which the current node is computed or another."""
+        return self.kernel_is_right(operator, dtype or self.in_types[0].dtype)
+
+    def branch(self, condition: str) -> tuple[str, ...]:
+        """The two regions of the current node as an If."""
+        node = self.node
+        assert node is not None
+        then, other = (self.subgraph(region) for region in node.regions)
+        self.node = node
+        return self.results("If", [condition], {"then_branch": then, "else_branch": other}, len(node.outputs))
+
+    def subgraph(self, region: Graph) -> GraphProto:
+        """A region as the body of an operator."""
+        body = GraphProto(name=self.names.fresh(region.name))
+        with self.branch_body(body):
+            self.nodes(region.nodes, region.outputs)
+            taken: set[str] = set()
+            for value in region.outputs:
+                self.result(value, value.type, taken)
+        return body
+
+    @contextmanager
+    def branch_body(self, body: GraphProto) -> Iterator[None]:
+        """Append operators to the body of a branch; forms that are made in it end with it."""
+        self.forms = self.forms.new_child()
+        try:
+            with super().branch_body(body):
+                yield
+        finally:
+            self.forms = self.forms.parents
+
+    def take_parameters(self, values: Iterable[Value]) -> set[str]:
+        """Make values inputs of the body that is current; returns their names."""
+        for value in values:
+            self.forms[value] = {value.type.dtype: self.take_parameter(value.name, value.type)}
+        return {info.name for info in self.body.input}
+
+    def scan(self, names: Sequence[str]) -> tuple[str, ...]:
+        """The region of the current node along arrays."""
+        assert self.node is not None
+        return lower_scan(self, self.node, names)
+
+    def while_loop(self, names: Sequence[str]) -> tuple[str, ...]:
+        """The regions of the current node as a loop."""
+        assert self.node is not None
+        return lower_while(self, self.node, names)
+
+    def if_rounds(self, stack: str, some: Callable[[], str]) -> str:
+        """The result of the current node where a stack holds any round, else zeros."""
+        (kind,) = self.out_types
+        zeros = np.zeros(kind.shape, kind.dtype.numpy)
+        return if_rounds(self, stack, lambda: [some()], lambda: [self.Identity(self.const(zeros))], [kind])[0]
+
+    def any_not_finite(self, values: Sequence[Value]) -> str:
+        """Whether a float tensor holds an infinity or nan."""
+        return any_not_finite(self, values)

@@ -1,0 +1,64 @@
+"""The version of ONNX that models are made in, and how it has the types of the IR."""
+
+from __future__ import annotations
+
+from onnx import TensorProto, ValueInfoProto
+
+from graphls.ir.types import (
+    DType,
+    Type,
+    bfloat16,
+    bool_,
+    float16,
+    float32,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+)
+
+OPSET, IR_VERSION = 21, 10
+
+ELEMENT_TYPES: dict[DType, int] = {
+    float16: TensorProto.FLOAT16,
+    bfloat16: TensorProto.BFLOAT16,
+    float32: TensorProto.FLOAT,
+    float64: TensorProto.DOUBLE,
+    int8: TensorProto.INT8,
+    int16: TensorProto.INT16,
+    int32: TensorProto.INT32,
+    int64: TensorProto.INT64,
+    uint8: TensorProto.UINT8,
+    uint16: TensorProto.UINT16,
+    uint32: TensorProto.UINT32,
+    uint64: TensorProto.UINT64,
+    bool_: TensorProto.BOOL,
+}
+
+COMPUTED: dict[DType, DType] = {int8: int32, int16: int32, uint8: int32, uint16: int32, uint32: int64, uint64: int64}
+"""Integers that are computed in another dtype and wrapped; a uint64 beyond 2 ** 63 compares as negative."""
+
+EXCHANGED: dict[DType, DType] = {bfloat16: float32}
+"""What a value of a dtype is outside of a model: no runtime takes arrays of bfloat16, and float32 holds all of them."""
+
+
+def exchanged(kind: Type) -> Type:
+    """The type in which a value enters or leaves a model."""
+    return kind.with_dtype(EXCHANGED.get(kind.dtype, kind.dtype))
+
+
+def describe(info: ValueInfoProto, name: str, kind: Type) -> None:
+    """Give an input or output of a graph its name and type; how long a stack is stays open."""
+    info.name = name
+    tensor = info.type.tensor_type
+    tensor.elem_type = ELEMENT_TYPES[kind.dtype]
+    tensor.shape.SetInParent()
+    if kind.stacked:
+        tensor.shape.dim.add()
+    for size in kind.shape:
+        tensor.shape.dim.add(dim_value=size)

@@ -1,0 +1,218 @@
+"""Compiled steps that are kept: for each cell or function those for the inputs that came last."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from graphls import api
+from graphls.api import Compiled
+from graphls.context import default_device
+from graphls.ir.errors import GraphTypeError
+from graphls.ir.reporting import warn
+from graphls.ir.types import DType, as_dtype
+from graphls.nn.cell import Cell
+from graphls.sharing.locks import COMPILING
+from graphls.tensors.configuration import Configuration
+from graphls.tensors.parameter import Parameter
+from graphls.tensors.pytree import leaves, structure
+from graphls.trace.closure_variables import Surroundings, is_cell
+from graphls.trace.constants import constant_key
+from graphls.trace.inputs import is_input
+
+MOST_SURROUNDINGS = 8
+"""For how many values of what a function reads from around it steps are kept."""
+MOST_STEPS = 64
+"""How many steps of a cell or function are kept, and how many gradient functions of a cell."""
+MANY_CHANGES = 8
+"""After how many steps that a changed attribute has made useless a cell warns."""
+
+
+class CompileCache:
+    """The compiled steps of one cell or function, by the types of its inputs and by what it reads from around it.
+
+    `of` is the function of the user, where `function` is one that graphls has made of it. Steps that a changed
+    attribute of a cell has made useless go at once, and the one that was not used for longest where there are too many;
+    their states stay, since parameters hold them.
+    """
+
+    def __init__(self, function: Callable[..., Any], of: Callable[..., Any] | None = None) -> None:
+        self.function, self.of = function, of
+        self.around = Surroundings(function if of is None else of)
+        self.steps: dict[Any, list[Compiled]] = {}
+        self.kept: dict[Any, list[Any]] = {}
+        self.last: tuple[Any, int, Compiled] | None = None
+        self.useless = 0
+        self.has_warned = False
+
+    def __reduce__(self) -> Any:
+        """A copy compiles its own steps."""
+        return CompileCache, (self.function, self.of)
+
+    def __call__(self, *inputs: Any) -> Any:
+        return self.find(*inputs)(*inputs)
+
+    def find(self, *inputs: Any) -> Compiled:
+        """The step for inputs like these, compiled where there is none that is up to date."""
+        key = self.around.key(), _signature(inputs), default_device()
+        last = self.last
+        if last is not None and last[:2] == (key, Configuration.changes):
+            return last[2]
+        with COMPILING.lock:
+            changes = Configuration.changes
+            step = next((s for s in self.steps.get(key, ()) if s.up_to_date()), None)
+            if step is None:
+                key, step = self._compiled(inputs, key)
+            self.steps[key] = self.steps.pop(key)  # the last in their order are those used last
+            self.last = key, changes, step
+        return step
+
+    def _compiled(self, inputs: tuple[Any, ...], key: Any) -> tuple[Any, Compiled]:
+        self._drop_useless()
+        self.around.look_again()
+        around, values = self.around.key(), self.around.values()
+        step = api.compile(self.function, *inputs, device=key[2])
+        step.depend_on([value for value in values if is_cell(value)], values)
+        self.kept[around] = values
+        key = around, *key[1:]
+        self.steps.setdefault(key, []).append(step)
+        if len(self.kept) > MOST_SURROUNDINGS:
+            self._forget_surroundings()
+        while sum(map(len, self.steps.values())) > MOST_STEPS:
+            self._forget_oldest(key)
+        return key, step
+
+    def _drop_useless(self) -> None:
+        """Drop steps that can never be up to date again, because an attribute of a cell has changed."""
+        for key, steps in list(self.steps.items()):
+            useless = [change for step in steps if (change := step.outdated_by())]
+            if useless:
+                self.steps[key] = [step for step in steps if not step.outdated_by()]
+                self.useless += len(useless)
+                if self.useless >= MANY_CHANGES:
+                    self._warn(
+                        f"is compiled again each time that {useless[-1]} changes; make it a Parameter, or a tensor "
+                        "among the arguments."
+                    )
+
+    def _forget_surroundings(self) -> None:
+        """Forget the steps for the oldest surroundings."""
+        oldest = next(iter(self.kept))
+        self._warn(
+            f"reads {self.around.changed(oldest) or 'what changes'} and is compiled again for each value of that; make "
+            "it a tensor among the arguments."
+        )
+        del self.kept[oldest]
+        self.steps = {key: steps for key, steps in self.steps.items() if key[0] != oldest}
+
+    def _forget_oldest(self, newest: Any) -> None:
+        """Forget the step that was not used for longest."""
+        oldest = next(iter(self.steps))
+        self._warn(
+            f"was compiled for more than {MOST_STEPS} kinds of arguments, which differ in "
+            f"{_difference(oldest[1], newest[1])}; it is compiled again for those that were not used for longest. Pad "
+            "tensors to few shapes, and make numbers that change tensors."
+        )
+        self.steps[oldest].pop(0)
+        if not self.steps[oldest]:
+            del self.steps[oldest]
+
+    def _warn(self, text: str) -> None:
+        """Say once for what steps are compiled again."""
+        if not self.has_warned:
+            self.has_warned = True
+            warn(f"{getattr(self.around.function, '__name__', type(self.around.function).__name__)} {text}")
+
+
+def _difference(old: Any, new: Any) -> str:
+    """In what two signatures differ, in words."""
+    if old[0] != new[0] or len(old[1]) != len(new[1]):
+        return "their number and nesting"
+    pairs = enumerate(zip(old[1], new[1], strict=True))
+    place, (first, second) = next((i, (a, b)) for i, (a, b) in pairs if a != b)
+    if not isinstance(first[0], DType) or not isinstance(second[0], DType):
+        return f"the value of number {place}"
+    return f"the {'dtype' if first[0] is not second[0] else 'shape'} of number {place}"
+
+
+def _signature(inputs: tuple[Any, ...]) -> Any:
+    if all(map(is_input, inputs)):
+        return None, tuple([(as_dtype(tensor.dtype), tensor.shape) for tensor in inputs])
+    types = (
+        (as_dtype(leaf.dtype), leaf.shape) if is_input(leaf) else _constant_key(leaf)
+        for leaf in leaves(inputs)
+    )
+    key = structure(inputs), tuple(types)
+    try:
+        hash(key)
+    except TypeError as error:
+        raise GraphTypeError(f"An argument that is no tensor must be hashable: {error}.") from None
+    return key
+
+
+def _constant_key(leaf: Any) -> Any:
+    return (id(leaf),) if isinstance(leaf, Parameter) else constant_key(leaf)
+
+
+def call_cell(cell: Cell, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    """Call a cell outside of a trace: compile it once for inputs like these, and run it."""
+    return call_compiled(cell, cell.__dict__["_compiled"], inputs, options)
+
+
+def call_compiled(
+    function: Callable[..., Any], caches: dict[Any, CompileCache], inputs: tuple[Any, ...], options: dict[str, Any]
+) -> Any:
+    """Call a function, compiled once for inputs like these; `caches` are its caches by the names of the options."""
+    names = tuple(sorted(options))
+    return _cache(function, caches, names)(*inputs, *(options[name] for name in names))
+
+
+def compile_cell(cell: Cell, inputs: tuple[Any, ...], options: dict[str, Any]) -> Compiled:
+    """The step that a call of a cell outside of a trace runs, compiled where there is none for inputs like these."""
+    names = tuple(sorted(options))
+    cache = _cache(cell, cell.__dict__["_compiled"], names)
+    return cache.find(*inputs, *(options[name] for name in names))
+
+
+def _cache(function: Callable[..., Any], caches: dict[Any, CompileCache], names: tuple[str, ...]) -> CompileCache:
+    """The one of the caches of a function for calls with options of these names."""
+    found = caches.get(names)
+    if found is None:
+        made = CompileCache(_by_name(function, names) if names else function, function)
+        found = caches.setdefault(names, made)
+    return found
+
+
+def cache_of(cell: Cell) -> CompileCache:
+    """The compiled steps of a cell for inputs by position, which calls of the cell use as well."""
+    cache: CompileCache = cell.__dict__["_compiled"].setdefault((), CompileCache(cell))
+    return cache
+
+
+def _by_name(called: Callable[..., Any], names: tuple[str, ...]) -> Callable[..., Any]:
+    """The same as a function of positional arguments only, of which the last are those of these names."""
+
+    def function(*args: Any) -> Any:
+        count = len(args) - len(names)
+        return called(*args[:count], **dict(zip(names, args[count:], strict=True)))
+
+    return function
+
+
+def kept_cache(of: Callable[..., Any], key: tuple[Any, ...], function: Callable[..., Any]) -> CompileCache:
+    """The cache for `function`, made of `of` as `key` says; for a cell or its method the one of an earlier call.
+
+    So a script may ask for the same gradient function in every step.
+    """
+    owner = getattr(of, "__self__", of)
+    if not isinstance(owner, Cell):
+        return CompileCache(function, of)
+    caches: dict[Any, CompileCache] = owner.__dict__["_compiled"]
+    name = "made", getattr(of, "__func__", None), *key
+    with COMPILING.lock:
+        found = caches.pop(name, None) or CompileCache(function, of)
+        made = [key for key in caches if key[:1] == ("made",)]
+        for oldest in made[: max(0, len(made) + 1 - MOST_STEPS)]:
+            del caches[oldest]
+        caches[name] = found
+    return found

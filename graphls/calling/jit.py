@@ -1,0 +1,133 @@
+"""`jit`: functions and methods that run as one graph, in eager mode, too."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import update_wrapper
+from typing import Any, TypeVar
+
+from graphls.calling.cache import CompileCache, call_compiled
+from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ir.registry import nearest
+from graphls.nn.cell import Cell
+from graphls.tensors import dispatch
+from graphls.tensors.pytree import map_leaves
+from graphls.tensors.tensor import Tensor, is_tensor
+from graphls.trace.rewriting.functions import rewritten
+
+__all__ = ["JitConfig", "jit", "jit_class", "lazy_inline", "ms_class", "ms_function", "mutable"]
+
+Class = TypeVar("Class", bound=type)
+
+OPTIONS = (
+    "backend", "capture_mode", "compile_once", "dynamic", "fullgraph", "hash_args", "infer_boost", "input_signature",
+    "jit_config", "jit_level", "mode", "options",
+)  # fmt: skip
+
+
+class Jit:
+    """A function that compiles once for each combination of input types, and is part of a graph that is being traced.
+
+    Tensors among the arguments, also in tuples, lists and dicts, are inputs; everything else is a constant of the
+    graph. The parameters that it uses are states of the graph. As a method it belongs to its object.
+    """
+
+    needs_graph = True
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        update_wrapper(self, function, updated=())
+        self.function = function
+        self.caches: dict[Any, CompileCache] = {}
+
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        tracer = dispatch.current_tracer()
+        if tracer is not None:
+            tracer.note_owner(self.function)
+            return rewritten(self.function)(*args, **options)
+        return call_compiled(self, self.caches, *self._arguments(args, options))
+
+    def _arguments(self, args: tuple[Any, ...], options: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments by position as far as that goes, so that a call by name finds what one by position compiled."""
+        if not options:
+            return args, options
+        try:
+            bound = inspect.signature(self.function).bind(*args, **options)
+        except TypeError as error:
+            name = getattr(self, "__name__", "the function")
+            raise GraphTypeError(f"{name} cannot be called like this: {error}.") from None
+        return bound.args, bound.kwargs
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        if instance is None:
+            return self
+        methods = vars(instance).setdefault("_compiled", {})
+        key = "jit", self.function, id(instance)  # a copy of the instance may share its dict
+        if key not in methods:
+            methods[key] = Jit(self.function.__get__(instance, owner))
+        return methods[key]
+
+
+def jit(function: Callable[..., Any] | None = None, **options: Any) -> Any:
+    """Run a function, a method or a cell as one graph: `@jit`, or `@jit(...)` with MindSpore's options.
+
+    The options, such as `mode`, `jit_level` and `jit_config`, say how MindSpore compiles; here they change nothing.
+    Raises GraphTypeError for what cannot be called, GraphValueError for an unknown option.
+    """
+    function = options.pop("fn", function)
+    for name in options:
+        if name not in OPTIONS:
+            raise GraphValueError(f"jit has no option {name!r}{nearest(name, OPTIONS)}.")
+    return _compiled if function is None else _compiled(function)
+
+
+def _compiled(function: Callable[..., Any]) -> Jit:
+    """The compiled form of a function."""
+    if not callable(function):
+        raise GraphTypeError(f"jit takes a function, a method or a cell, not {function!r}.")
+    return function if isinstance(function, Jit) else Jit(function)
+
+
+def jit_class(cls: Class) -> Class:
+    """The class itself: graphs use objects of any class. Raises GraphTypeError for cells and for what is no class."""
+    if not isinstance(cls, type) or issubclass(cls, Cell):
+        raise GraphTypeError(f"jit_class decorates a class that is no Cell, not {cls!r}.")
+    return cls
+
+
+def lazy_inline(fn: Callable[..., Any] | None = None, attrs: Any = None, policy: Any = None) -> Any:
+    """The `__init__` of a cell as it is, `@lazy_inline` or `@lazy_inline(...)`: it says how MindSpore compiles."""
+    return (lambda function: function) if fn is None else fn
+
+
+def mutable(input_data: Any, dynamic_len: bool = False) -> Any:
+    """Arguments whose numbers are inputs of a graph, not constants of it: numbers become tensors, also in nests.
+
+    Raises GraphTypeError for anything but numbers and tensors. Lengths are static; `dynamic_len` changes nothing.
+    """
+
+    def as_input(leaf: Any) -> Any:
+        if not is_tensor(leaf) and not isinstance(leaf, (bool, int, float)):
+            raise GraphTypeError(f"mutable takes numbers and tensors, or nests of them, not {leaf!r}.")
+        return leaf if isinstance(leaf, Tensor) else Tensor(leaf)
+
+    return map_leaves(as_input, input_data)
+
+
+class JitConfig:
+    """Options of `jit`, kept as they are given; none of them changes what a graph computes."""
+
+    def __init__(
+        self,
+        jit_level: str = "",
+        exc_mode: str = "auto",
+        jit_syntax_level: str = "",
+        debug_level: str = "RELEASE",
+        infer_boost: str = "off",
+        **kwargs: Any,
+    ) -> None:
+        given = {"jit_level": jit_level, "exc_mode": exc_mode, "jit_syntax_level": jit_syntax_level}
+        self.jit_config_dict = {**given, "debug_level": debug_level, "infer_boost": infer_boost, **kwargs}
+
+
+ms_function, ms_class = jit, jit_class  # their names in MindSpore 1

@@ -1,0 +1,170 @@
+"""The command line: run passes over IR text, compare it, run scripts of MindSpore, and look at the installation."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from graphls.command_line.dump import add_dump, read_graph
+from graphls.command_line.view import add_view
+
+if TYPE_CHECKING:
+    from graphls.ir.graph import Graph
+    from graphls.passes.manager import Pipeline, Stage
+
+EXEC = "Run a script as Python does, with every import of mindspore resolved to graphls; its exit code is the result."
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; returns 0, 1 after an error (one line on stderr) and 2 for wrong usage.
+
+    `diff` returns as the program of that name does: 0 for graphs that are alike, 1 for others, 2 after an error.
+    """
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    if arguments[:1] == ["exec"] and arguments[1:2] and not arguments[1].startswith("-"):
+        from graphls.compat.script import run_main
+
+        return run_main(arguments[1], arguments[2:])
+    options = _parser().parse_args(arguments)
+    from graphls.ir.errors import GraphlsError, visible
+
+    try:
+        return int(options.command(options))
+    except (GraphlsError, OSError, ImportError) as error:
+        print(f"graphls: {visible(str(error).splitlines()[0])}", file=sys.stderr)
+        return 2 if options.command is compare else 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="graphls", description="Training steps as one static graph.")
+    commands = parser.add_subparsers(required=True, metavar="command")
+    opt = commands.add_parser("opt", help="run passes over a graph in IR text", description=optimize.__doc__)
+    opt.set_defaults(command=optimize)
+    opt.add_argument("file", help="a file of IR text, or - for the standard input")
+    opt.add_argument("-p", "--passes", default="", help="a pipeline such as 'gradient, overflow{mode=window}, dce'")
+    opt.add_argument("-o", "--output", default="-", help="the file to write, or - for the standard output")
+    opt.add_argument("--verify", action="store_true", help="check the graph after every pass")
+    opt.add_argument("--print-between-passes", action="store_true", help="print every stage to stderr")
+    opt.add_argument("--print-differences", action="store_true", help="print what every pass changed to stderr")
+    opt.add_argument("--time-passes", action="store_true", help="print the time of every pass to stderr")
+    opt.add_argument("--html", metavar="PAGE", help="write a page with a tab for every stage")
+    opt.add_argument("--import", dest="modules", action="append", default=[], help="a module that registers passes")
+    add_dump(commands)
+    difference = commands.add_parser("diff", help="compare two graphs in IR text", description=compare.__doc__)
+    difference.set_defaults(command=compare)
+    difference.add_argument("before", help="a file of IR text, or - for the standard input")
+    difference.add_argument("after", help="the file to compare it with, or - for the standard input")
+    doctor = commands.add_parser("doctor", help="check this installation", description=diagnose.__doc__)
+    doctor.set_defaults(command=diagnose)
+    operators = commands.add_parser("operators", help="list operators and cells", description=list_operators.__doc__)
+    operators.set_defaults(command=list_operators)
+    operators.add_argument("-o", "--output", default="-", help="the file to write, or - for the standard output")
+    script = commands.add_parser("exec", help="run a script that imports mindspore", description=EXEC)
+    script.add_argument("script", help="a Python file")
+    script.add_argument("arguments", nargs="*", help="what the script finds in sys.argv")
+    add_view(commands)
+    return parser
+
+
+def optimize(options: argparse.Namespace) -> int:
+    """Run a pipeline of passes over a graph and print the graph that comes out."""
+    _import(options.modules)
+    from graphls.ir.text import dump
+    from graphls.passes import parse_pipeline
+
+    pipeline = parse_pipeline(options.passes)
+    graph = read_graph(options.file)
+    stages: list[Stage] = []
+    for stage in _sound_steps(pipeline, graph, options.verify):
+        if options.print_between_passes:
+            print(f"// {stage.name}\n{dump(stage.graph)}", file=sys.stderr)
+        if options.print_differences and stages:
+            print(f"// {stage.name}\n{graph.diff(stage.graph)}\n", file=sys.stderr)
+        stages.append(stage)
+        graph = stage.graph
+    if options.time_passes:
+        print(_times(stages), file=sys.stderr)
+    if options.html:
+        from graphls.viz.html import write_page
+
+        write_page(options.html, {stage.name: stage.graph for stage in stages}, below=Path.cwd())
+    _write(options.output, dump(graph))
+    return 0
+
+
+def _sound_steps(pipeline: Pipeline, graph: Graph, verified: bool) -> Iterator[Stage]:
+    """The stages; where a pass fails on a graph that breaks a rule of the IR, that is the error."""
+    from graphls.ir.errors import GraphlsError
+    from graphls.ir.verify import verify
+
+    try:
+        yield from pipeline.steps(graph, verify=verified)
+    except GraphlsError:
+        raise
+    except Exception:
+        verify(graph)
+        raise
+
+
+def _import(modules: Sequence[str]) -> None:
+    """Import modules that register passes, those of the working directory too, but none in place of Python's own."""
+    if modules and os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
+    for module in modules:
+        import_module(module)
+
+
+def _write(output: str, text: str) -> None:
+    """Write to a file, or to the standard output (-)."""
+    from graphls.files.files import write_text
+
+    if output == "-":
+        sys.stdout.write(text)
+    else:
+        write_text(Path(output), text)
+
+
+def _times(stages: Sequence[Stage]) -> str:
+    """A row for every pass: its time, its share of all of them, and the nodes before and after, regions included."""
+    from graphls.ir.graph import walk
+
+    counts = [sum(1 for _ in walk(stage.graph)) for stage in stages]
+    seconds = sum(stage.seconds for stage in stages)
+    rows = [(s.name, s.seconds, counts[i], counts[i + 1]) for i, s in enumerate(stages[1:])]
+    rows.append(("total", seconds, counts[0], counts[-1]))
+    width = max(len(row[0]) for row in rows)
+    lines = [f"{'pass':{width}} {'ms':>10}  share    nodes"]
+    for name, time, before, after in rows:
+        share = time / seconds if seconds else 0.0
+        lines.append(f"{name:{width}} {1000 * time:10.3f}  {share:5.0%}  {before:7} -> {after}")
+    return "\n".join(lines)
+
+
+def compare(options: argparse.Namespace) -> int:
+    """Print what differs between two graphs in structure: names, lines of users and the order of nodes do not count.
+
+    The exit code is 0 where nothing differs, 1 where something does, and 2 after an error.
+    """
+    difference = read_graph(options.before).diff(read_graph(options.after))
+    print(difference)
+    return 1 if difference else 0
+
+
+def diagnose(options: argparse.Namespace) -> int:
+    """Print the versions that are installed, and whether float16 overflows on each provider as it must."""
+    from graphls.command_line.doctor import examine
+
+    return examine()
+
+
+def list_operators(options: argparse.Namespace) -> int:
+    """Print every operator and cell with what it takes, and the names of MindSpore that lack, as Markdown."""
+    from graphls.coverage import page
+
+    _write(options.output, page())
+    return 0

@@ -1,0 +1,151 @@
+"""The settings of a process, as MindSpore's context keeps them: eager or graphs, the device, dumps of graphs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, ClassVar
+
+from graphls.context.keys import DEVICES, GRAPH_MODE, KEYS, PYNATIVE_MODE, require_known
+from graphls.context.parallel import (
+    ParallelMode,
+    get_auto_parallel_context,
+    reset_auto_parallel_context,
+    set_auto_parallel_context,
+)
+from graphls.ir.errors import GraphRuntimeError
+from graphls.ir.location import user_location
+from graphls.ir.reporting import warn
+
+__all__ = [
+    "GRAPH_MODE",
+    "PYNATIVE_MODE",
+    "ParallelMode",
+    "get_auto_parallel_context",
+    "get_context",
+    "reset_auto_parallel_context",
+    "reset_context",
+    "set_auto_parallel_context",
+    "set_context",
+    "set_device",
+]
+
+_given: dict[str, Any] = {}
+
+
+class Replacement:
+    """What runs where a device is asked for that is not there: an error, or another device after one warning."""
+
+    is_allowed = False
+    warned: ClassVar[set[str]] = set()
+    devices: ClassVar[dict[str, str]] = {}
+
+
+def set_context(**kwargs: Any) -> None:
+    """Change settings of this process; those that are not named stay as they are.
+
+    `mode` is GRAPH_MODE (0), in which calling a cell compiles it, or PYNATIVE_MODE (1), in which it runs step by step.
+    `device_target` is "CPU" or "GPU"; where scripts of MindSpore run, any other is the one of them that is there, and
+    stays what `get_context` gives. With `save_graphs` every compilation writes its stages, as IR text, to a folder
+    of its own in `save_graphs_path`. The other keys of MindSpore are checked and change nothing.
+
+    Raises GraphValueError for an unknown key and for a value that does not fit, GraphTypeError for one of another
+    class, GraphRuntimeError for a device that is not there; then nothing has changed.
+    """
+    for name, value in kwargs.items():
+        require_known("set_context", name, KEYS)
+        KEYS[name].check("set_context", name, value)
+    if "device_target" in kwargs:
+        _find_device(kwargs["device_target"])
+    _given.update(kwargs)
+    _take_effect(kwargs)
+
+
+def get_context(attr_key: str) -> Any:
+    """The value of a setting; raises GraphValueError for a name that is none."""
+    require_known("get_context", attr_key, KEYS)
+    if attr_key == "device_target" and attr_key not in _given:
+        return next(name for name, device in DEVICES.items() if device == default_device())
+    return _given.get(attr_key, KEYS[attr_key].default)
+
+
+def reset_context() -> None:
+    """Give every setting its default again."""
+    changed = list(_given)
+    _given.clear()
+    _take_effect(changed)
+
+
+@contextmanager
+def kept_context() -> Iterator[None]:
+    """Give every setting, behind a block, the value that it has now."""
+    before = dict(_given)
+    try:
+        yield
+    finally:
+        changed = {*_given, *before}
+        _given.clear()
+        _given.update(before)
+        _take_effect(changed)
+
+
+def set_device(device_target: str, device_id: int | None = None) -> None:
+    """Choose the device that compiled steps run on; raises as `set_context`."""
+    set_context(device_target=device_target, **({} if device_id is None else {"device_id": device_id}))
+
+
+def default_device() -> str:
+    """The device that cells run on when they are called: "cpu" or "cuda"."""
+    target = _given.get("device_target")
+    if target is None:
+        return os.environ.get("GRAPHLS_DEVICE", "cpu")
+    return Replacement.devices.get(target) or str(DEVICES[target])
+
+
+def replace_missing_devices(is_allowed: bool) -> None:
+    """Whether `set_context(device_target=...)` takes devices that are not there, and runs on what is there."""
+    Replacement.is_allowed = is_allowed
+    Replacement.warned.clear()
+
+
+def is_eager() -> bool:
+    """Whether cells run step by step when they are called."""
+    return _given.get("mode") == PYNATIVE_MODE
+
+
+def _find_device(target: str) -> None:
+    """Find what runs for a target; raises GraphRuntimeError where that is not there and nothing may take its place."""
+    fault = _fault_of(target)
+    if fault is None or not Replacement.is_allowed:
+        Replacement.devices.pop(target, None)
+        if fault is not None:
+            raise fault.at(user_location())
+        return
+    device = "CPU" if DEVICES[target] == "cuda" or _fault_of("GPU") else "GPU"
+    Replacement.devices[target] = str(DEVICES[device])
+    if target not in Replacement.warned:
+        Replacement.warned.add(target)
+        warn(f"The device_target {target!r} is not there; graphls runs on the {device} instead.")
+
+
+def _fault_of(target: str) -> GraphRuntimeError | None:
+    """What is wrong with a device; None where it is there."""
+    device = DEVICES[target]
+    if device is None:
+        return GraphRuntimeError(f"The device_target {target!r} is not available; graphls runs on 'CPU' and 'GPU'.")
+    if device != "cpu":
+        from graphls.backends.ort import check_device
+
+        try:
+            check_device(device)
+        except GraphRuntimeError as error:
+            return error
+    return None
+
+
+def _take_effect(changed: Iterable[str]) -> None:
+    if not {"save_graphs", "save_graphs_path"}.isdisjoint(changed):
+        from graphls.passes.manager import dump_to
+
+        dump_to(get_context("save_graphs_path") if get_context("save_graphs") else None)

@@ -1,0 +1,156 @@
+"""The settings of parallel training: one process on one device is what there is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from graphls.context.keys import require_known
+from graphls.ir.errors import GraphRuntimeError, GraphValueError
+from graphls.ir.reporting import warn
+
+
+class ParallelMode:
+    """The names of MindSpore's parallel modes."""
+
+    STAND_ALONE = "stand_alone"
+    DATA_PARALLEL = "data_parallel"
+    HYBRID_PARALLEL = "hybrid_parallel"
+    SEMI_AUTO_PARALLEL = "semi_auto_parallel"
+    AUTO_PARALLEL = "auto_parallel"
+    MODE_LIST = (STAND_ALONE, DATA_PARALLEL, HYBRID_PARALLEL, SEMI_AUTO_PARALLEL, AUTO_PARALLEL)
+
+
+DEFAULTS: dict[str, Any] = {
+    "parallel_mode": ParallelMode.STAND_ALONE,
+    "device_num": 1,
+    "global_rank": 0,
+    "gradients_mean": False,
+    "all_reduce_fusion_config": [],
+    "auto_parallel_search_mode": "recursive_programming",
+    "comm_fusion": {},
+    "communi_parallel_mode": "all_group_parallel",
+    "dataset_strategy": "data_parallel",
+    "enable_alltoall": False,
+    "enable_parallel_optimizer": False,
+    "force_fp32_communication": False,
+    "full_batch": False,
+    "full_batch_is_set": False,
+    "grad_accumulation_step": 1,
+    "gradient_fp32_sync": True,
+    "group_ckpt_save_file": "",
+    "loss_repeated_mean": True,
+    "optimizer_weight_shard_size": -1,
+    "parallel_optimizer_config": {},
+    "parallel_optimizer_threshold": 64,
+    "parameter_broadcast": False,
+    "pipeline_config": {},
+    "pipeline_result_broadcast": False,
+    "pipeline_stages": 1,
+    "search_mode": "recursive_programming",
+    "sharding_propagation": False,
+    "strategy_ckpt_config": {},
+    "strategy_ckpt_load_file": "",
+    "strategy_ckpt_save_file": "",
+}
+"""Every setting with its default."""
+
+ONE_RANK_MODES = (ParallelMode.STAND_ALONE, ParallelMode.DATA_PARALLEL)
+"""Modes that mean something in one process: data parallel training with one rank is training."""
+
+FIXED = ("device_num", "global_rank", "pipeline_stages")
+"""Settings that one process on one device leaves no choice for."""
+
+_given: dict[str, Any] = {}
+
+
+class OneRank:
+    """What settings of several devices do: an error, or nothing after one warning, where scripts of MindSpore run."""
+
+    is_forced = False
+    has_warned = False
+
+
+def set_auto_parallel_context(**kwargs: Any) -> None:
+    """Change settings of parallel training, as far as one process on one device goes.
+
+    Raises GraphValueError for an unknown key or mode, and GraphRuntimeError for several devices and for modes that
+    need them; where scripts of MindSpore run, these are replaced by one device, after a warning.
+    """
+    wanted = {}
+    for name, value in kwargs.items():
+        require_known("set_auto_parallel_context", name, DEFAULTS)
+        if name == "parallel_mode" and value not in ParallelMode.MODE_LIST:
+            known = ", ".join(map(repr, ParallelMode.MODE_LIST))
+            raise GraphValueError(f"The parallel_mode is one of {known}, not {value!r}.")
+        if not _needs_several(name, value):
+            wanted[name] = value
+        elif OneRank.is_forced:
+            _warn_once(name, value)
+        else:
+            raise GraphRuntimeError(
+                f"graphls trains on one device in one process, where {name} is {DEFAULTS[name]!r}, not {value!r}.",
+            )
+    _given.update(wanted)
+
+
+def force_one_rank(is_forced: bool) -> None:
+    """Whether settings of several devices are taken as those of one."""
+    OneRank.is_forced, OneRank.has_warned = is_forced, False
+
+
+@contextmanager
+def kept_parallel_context() -> Iterator[None]:
+    """Give every setting of parallel training, behind a block, the value that it has now."""
+    before = dict(_given)
+    try:
+        yield
+    finally:
+        _given.clear()
+        _given.update(before)
+
+
+def _needs_several(name: str, value: Any) -> bool:
+    """Whether a setting means several devices."""
+    return value not in ONE_RANK_MODES if name == "parallel_mode" else name in FIXED and value != DEFAULTS[name]
+
+
+def _warn_once(name: str, value: Any) -> None:
+    if not OneRank.has_warned:
+        OneRank.has_warned = True
+        warn(f"graphls trains on one device in one process; {name}={value!r} and what else means several is left out.")
+
+
+def get_auto_parallel_context(attr_key: str) -> Any:
+    """The value of a setting of parallel training; raises GraphValueError for a name that is none."""
+    require_known("get_auto_parallel_context", attr_key, DEFAULTS)
+    return _given.get(attr_key, DEFAULTS[attr_key])
+
+
+def reset_auto_parallel_context() -> None:
+    """Give every setting of parallel training its default again."""
+    _given.clear()
+
+
+# -- the names that training cells of MindSpore 1 import ------------------------------------------------------
+
+
+def _get_parallel_mode() -> Any:
+    return get_auto_parallel_context("parallel_mode")
+
+
+def _get_gradients_mean() -> Any:
+    return get_auto_parallel_context("gradients_mean")
+
+
+def _get_device_num() -> Any:
+    return get_auto_parallel_context("device_num")
+
+
+def _get_global_rank() -> Any:
+    return get_auto_parallel_context("global_rank")
+
+
+def _get_parameter_broadcast() -> Any:
+    return get_auto_parallel_context("parameter_broadcast")

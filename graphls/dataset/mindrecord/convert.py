@@ -1,0 +1,235 @@
+"""Data sets in other files made into MindRecord files, in the columns that MindSpore's converters give them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any
+
+from graphls.dataset.mindrecord.errors import PathNotExistsError
+from graphls.dataset.mindrecord.schema import Row, Schema, check_filename
+from graphls.dataset.mindrecord.writer import FileWriter
+from graphls.dataset.readers.labelled import Cifar10Source, Cifar100Source, CifarSource, IdxSource
+from graphls.dataset.vision.image import pillow
+from graphls.ir.errors import GraphFileError, GraphRuntimeError, GraphValueError
+from graphls.log import warning
+
+__all__ = ["Cifar10ToMR", "Cifar100ToMR", "CsvToMR", "ImageNetToMR", "MnistToMR"]
+
+_ROWS = 256
+
+
+def _write(rows: Iterable[Row], path: str, schema: Schema, indexes: list[str] | None, count: int = 1) -> None:
+    writer = FileWriter(path, count)
+    writer.add_schema(schema)
+    if indexes:
+        writer.add_index(indexes)
+    remaining = iter(rows)
+    while batch := list(islice(remaining, _ROWS)):
+        writer.write_raw_data(batch)
+    writer.commit()
+
+
+def _checked_count(partition_number: Any) -> int:
+    if type(partition_number) is not int:
+        raise GraphValueError("The parameter partition_number must be int")
+    return partition_number
+
+
+def _jpeg(image: Any) -> bytes:
+    data = io.BytesIO()
+    pillow().fromarray(image.squeeze()).save(data, "JPEG", quality=95)
+    return data.getvalue()
+
+
+class CsvToMR:
+    """Makes the rows of a CSV file, whose first line names the columns, rows of `partition_number` MindRecord files.
+
+    A column of integers is int64, of other numbers float64, of True and False int32, any other string. Raises
+    GraphValueError for arguments that do not fit.
+    """
+
+    def __init__(
+        self, source: str, destination: str, columns_list: list[str] | None = None, partition_number: int = 1
+    ) -> None:
+        for name, path in (("source", source), ("destination", destination)):
+            if not isinstance(path, str):
+                raise GraphValueError(f"The parameter {name} must be str.")
+            check_filename(path)
+        names = [] if columns_list is None else columns_list
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise GraphValueError("The parameter columns_list must be list of str.")
+        self._source, self._destination, self._columns = source, destination, names
+        self._count = _checked_count(partition_number)
+
+    def transform(self) -> None:
+        """Write the files; raises GraphFileError for a file that cannot be read, and what FileWriter does."""
+        names, rows = self._read()
+        columns = self._columns or names
+        for name in columns:
+            if name not in names:
+                text = f"The parameter columns_list is illegal, column {name} does not exist."
+                raise GraphRuntimeError(text)
+            if name.isdigit():
+                text = f"The first line content: {name} of the CSV file is used as a column name and does not allow "
+                raise GraphValueError(f"{text}starting with a number.")
+        kinds = {name: _kind([row[names.index(name)] for row in rows]) for name in columns}
+        schema = {name: {"type": kind} for name, (kind, _) in kinds.items()}
+        made = ({name: kinds[name][1](row[names.index(name)]) for name in columns} for row in rows)
+        _write(made, self._destination, schema, list(columns), self._count)
+
+    def _read(self) -> tuple[list[str], list[list[str]]]:
+        try:
+            with open(self._source, encoding="utf-8-sig", newline="") as file:
+                names, *rows = [line for line in csv.reader(file) if line] or [[]]
+        except FileNotFoundError:
+            raise GraphFileError(f"Csv file {self._source} do not exist.") from None
+        except (OSError, UnicodeDecodeError, csv.Error) as error:
+            raise GraphFileError(f"{self._source} cannot be read: {error}.") from None
+        for number, row in enumerate(rows):
+            if len(row) != len(names):
+                text = f"Row {number} of {self._source} has {len(row)} values for {len(names)} columns."
+                raise GraphRuntimeError(text)
+        return names, rows
+
+
+def _kind(texts: Sequence[str]) -> tuple[str, Callable[[str], Any]]:
+    """The type of a column, and what makes a value of a text."""
+    if all(text in ("True", "False") for text in texts):
+        return "int32", lambda text: int(text == "True")
+    for kind, made in (("int64", int), ("float64", float)):
+        if all(_is_read(made, text) for text in texts):
+            return kind, made
+    return "string", str
+
+
+def _is_read(made: Callable[[str], Any], text: str) -> bool:
+    try:
+        made(text)
+    except ValueError:
+        return False
+    return "_" not in text
+
+
+class ImageNetToMR:
+    """Makes the images of ImageNet rows of MindRecord files: `label`, `image`, the bytes of the file, and `file_name`.
+
+    Each line of `map_file` is the name of a folder in `image_dir`, and the number of its class.
+    """
+
+    def __init__(self, map_file: str, image_dir: str, destination: str, partition_number: int = 1) -> None:
+        for path in (map_file, image_dir, destination):
+            check_filename(path)
+        self._map, self._folder, self._destination = map_file, image_dir, destination
+        self._count = _checked_count(partition_number)
+
+    def transform(self) -> None:
+        """Write the files; raises GraphFileError, PathNotExistsError without folders, and what FileWriter does."""
+        schema = {"label": {"type": "int32"}, "image": {"type": "bytes"}, "file_name": {"type": "string"}}
+        _write(self._rows(), self._destination, schema, ["label", "file_name"], self._count)
+
+    def _rows(self) -> Iterator[Row]:
+        folders = {label: os.path.join(self._folder, name) for name, label in self._classes()}
+        if not any(map(os.path.isdir, folders.values())):
+            raise PathNotExistsError(f"not valid image dir in {self._folder}")
+        for label, folder in folders.items():
+            if not os.path.isdir(folder):
+                warning("%s dir is not exist", folder)
+                continue
+            for name in sorted(os.listdir(folder)):
+                yield from _image(os.path.join(folder, name), label)
+
+    def _classes(self) -> Iterator[tuple[str, int]]:
+        try:
+            with open(self._map, encoding="utf-8") as file:
+                for line in filter(str.strip, file):
+                    name, label = line.split()[:2]
+                    yield name, int(label)
+        except FileNotFoundError:
+            raise GraphFileError(f"map file {self._map} not exists") from None
+        except (OSError, ValueError) as error:
+            raise GraphFileError(f"{self._map} cannot be read: {error}.") from None
+
+
+def _image(path: str, label: int) -> Iterator[Row]:
+    if not path.endswith(("JPEG", "jpg")):
+        warning("%s file is not suffix with JPEG/jpg, skip it.", path)
+        return
+    with open(path, "rb") as file:
+        data = file.read()
+    if not data:
+        warning("The image file: %s is invalid.", path)
+        return
+    yield {"label": label, "image": data, "file_name": path}
+
+
+class MnistToMR:
+    """Makes the digits of MNIST rows of `..._train.mindrecord` and `..._test.mindrecord`: `label`, and `data` as JPEG.
+
+    Raises what IdxSource does.
+    """
+
+    def __init__(self, source: str, destination: str, partition_number: int = 1) -> None:
+        check_filename(source)
+        check_filename(destination)
+        self._source, self._destination = source, destination
+        self._count = _checked_count(partition_number)
+
+    def transform(self) -> None:
+        """Write the files; raises what FileWriter does."""
+        schema = {"label": {"type": "int64"}, "data": {"type": "bytes"}}
+        for part in ("train", "test"):
+            source = IdxSource(self._source, part)
+            pairs = map(source.__getitem__, _all(source))
+            rows = ({"label": int(label), "data": _jpeg(image)} for image, label in pairs)
+            _write(rows, f"{self._destination}_{part}.mindrecord", schema, ["label"], self._count)
+
+
+class _CifarToMR:
+    """Makes images of the binary files of CIFAR rows of two MindRecord files, the second of which ends in `_test`."""
+
+    made: type[CifarSource]
+    labels: tuple[str, ...]
+
+    def __init__(self, source: str, destination: str) -> None:
+        check_filename(source)
+        check_filename(destination)
+        self._parts = [(self.made(source, "train"), destination), (self.made(source, "test"), f"{destination}_test")]
+
+    def transform(self, fields: list[str] | None = None) -> None:
+        """Write the files, by whose columns `fields` rows can be found; raises what FileWriter does."""
+        if fields and not isinstance(fields, list):
+            raise GraphValueError("The parameter fields should be None or list")
+        kinds = {"id": "int64", **dict.fromkeys(self.labels, "int64"), "data": "bytes"}
+        schema = {name: {"type": kind} for name, kind in kinds.items()}
+        for source, path in self._parts:
+            _write(map(self._row, _all(source), map(source.__getitem__, _all(source))), path, schema, fields)
+
+    def _row(self, number: int, values: tuple[Any, ...]) -> Row:
+        image, *labels = values
+        return {"id": number, "data": _jpeg(image), **dict(zip(self.labels, map(int, labels), strict=True))}
+
+
+class Cifar10ToMR(_CifarToMR):
+    """Makes the images of CIFAR-10, in its binary files, rows: `id`, `label`, and `data`, the image as JPEG.
+
+    Raises what Cifar10Source does. The version with pickles is not read, since these can run any code.
+    """
+
+    made, labels = Cifar10Source, ("label",)
+
+
+class Cifar100ToMR(_CifarToMR):
+    """Makes the images of CIFAR-100, in its binary files, rows: `id`, `fine_label`, `coarse_label`, and `data`.
+
+    Raises what Cifar100Source does. The version with pickles is not read, since these can run any code.
+    """
+
+    made, labels = Cifar100Source, ("coarse_label", "fine_label")
+
+
+def _all(source: Any) -> range:
+    return range(len(source))

@@ -1,0 +1,1 @@
+"""Pipelines: nodes that make rows of the rows of other nodes, and what runs them, ahead of the training step."""

@@ -1,0 +1,320 @@
+"""Nodes that stack rows, padded or not, and what functions are told about a batch."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import count, islice, tee
+from typing import Any
+
+import numpy as np
+
+from graphls.dataset import checks
+from graphls.dataset.columns import Array, Row, as_array, stacked
+from graphls.dataset.config import get_num_parallel_workers
+from graphls.dataset.errors import DatasetError, described, trace_of
+from graphls.dataset.pipeline.dataset import Dataset
+from graphls.dataset.pipeline.functions import Replacement
+from graphls.dataset.pipeline.run import Run
+from graphls.dataset.pipeline.workers import Job
+from graphls.ir.errors import GraphTypeError, GraphValueError
+
+Shape = tuple[int | None, ...]
+
+
+class Padding:
+    """Pads columns at the end of each axis: to a given shape, or to the largest of the batch.
+
+    `info` gives (shape, value) by column name, where None stands for what the batch or the dtype says; without any
+    name all columns are padded.
+    """
+
+    def __init__(self, columns: tuple[str, ...], info: dict[str, Any]) -> None:
+        if not isinstance(info, dict):
+            raise GraphTypeError(f"pad_info is a dict of column names, not {info!r}.")
+        places = checks.names_among(tuple(info), columns, "pad_info")
+        entries = [_entry(name, entry) for name, entry in info.items()]
+        self.columns = columns
+        self.entries: dict[int, tuple[Shape | None, Any]] = (
+            dict(zip(places, entries, strict=True)) if info else {i: (None, None) for i in range(len(columns))}
+        )
+
+    def __call__(self, columns: Sequence[Any], limit: int | None = None) -> tuple[Any, ...]:
+        """The columns, as lists of arrays of one shape each; `limit` replaces sizes that are open."""
+        return tuple(
+            self._padded(place, column, limit) if place in self.entries else column
+            for place, column in enumerate(columns)
+        )
+
+    def _padded(self, place: int, column: Sequence[Any], limit: int | None) -> list[Array]:
+        shape, value = self.entries[place]
+        arrays = [as_array(item) for item in column]
+        ranks = {array.ndim for array in arrays}
+        if len(ranks) > 1 or (shape is not None and {len(shape)} != ranks):
+            raise GraphValueError(
+                f"Column {self.columns[place]!r} has rows of {' and '.join(map(str, sorted(ranks)))} axes"
+                + (f" where pad_info has {len(shape)}" if shape is not None else "")
+            )
+        sizes = _sizes(arrays, shape, limit)
+        return [_padded_to(array, sizes, value, self.columns[place]) for array in arrays]
+
+
+def _entry(name: str, entry: Any) -> tuple[Shape | None, Any]:
+    if entry is None:
+        return None, None
+    if not isinstance(entry, (tuple, list)) or len(entry) != 2:
+        raise GraphTypeError(f"pad_info gives (shape, value) for {name!r}, not {entry!r}.")
+    shape, value = entry
+    if shape is None:
+        return None, value
+    if not isinstance(shape, (tuple, list)) or not all(size is None or isinstance(size, int) for size in shape):
+        raise GraphTypeError(f"The shape that pad_info gives for {name!r} cannot be {shape!r}.")
+    return tuple(None if size == -1 else size for size in shape), value
+
+
+def _sizes(arrays: Sequence[Array], shape: Shape | None, limit: int | None) -> tuple[int, ...]:
+    largest = tuple(map(max, zip(*(array.shape for array in arrays), strict=True)))
+    if shape is None:
+        return largest
+    sizes = zip(shape, largest, strict=True)
+    return tuple((most if limit is None else limit) if size is None else size for size, most in sizes)
+
+
+def _padded_to(array: Array, sizes: tuple[int, ...], value: Any, name: str) -> Array:
+    if array.shape == sizes:
+        return array
+    if any(size > wanted for size, wanted in zip(array.shape, sizes, strict=True)):
+        raise GraphValueError(f"Column {name!r} has a row of shape {array.shape}, larger than {sizes} in pad_info")
+    empty = "" if array.dtype.kind == "U" else b"" if array.dtype.kind == "S" else 0
+    padded = np.full(sizes, empty if value is None else value, array.dtype)
+    padded[tuple(map(slice, array.shape))] = array
+    return padded
+
+
+Sides = tuple[Any, ...]
+"""The columns of some rows: the items of each side by side."""
+
+
+@dataclass(frozen=True)
+class BatchInfo:
+    """Which batch a function is asked about; both numbers start at 0."""
+
+    batch: int
+    epoch: int
+
+    def get_batch_num(self) -> int:
+        """The number of the batch in its epoch."""
+        return self.batch
+
+    def get_epoch_num(self) -> int:
+        """The number of the epoch."""
+        return self.epoch
+
+
+class Stacker:
+    """Makes one row of many: through the user's function, padded, stacked. What a worker of `batch` does."""
+
+    def __init__(
+        self, columns: tuple[str, ...], function: Callable[..., Any] | None, replacement: Replacement | None,
+        padding: Padding | None,
+    ) -> None:  # fmt: skip
+        self.columns, self.function, self.replacement, self.padding = columns, function, replacement, padding
+
+    def __call__(self, task: tuple[Sides, BatchInfo]) -> Row:
+        columns, info = task
+        if self.function is not None or self.padding is not None:
+            columns = tuple([tuple(map(as_array, column)) for column in columns])
+        if self.function is not None and self.replacement is not None:
+            inputs = [list(column) for column in self.replacement.taken(columns)]
+            result = self.function(*inputs, info)
+            columns = self.replacement.put(columns, result if isinstance(result, tuple) else (result,))
+        if self.padding is not None:
+            columns = self.padding(columns)
+        return self.stack(columns)
+
+    def stack(self, columns: tuple[Any, ...]) -> Row:
+        """Columns as arrays; those that are one already stay as they are."""
+        return tuple([self._stacked(place, column) for place, column in enumerate(columns)])
+
+    def _stacked(self, place: int, column: Any) -> Array:
+        if not isinstance(column, (list, tuple)):
+            return as_array(column)
+        arrays = column if self.function is None else [as_array(item) for item in column]
+        return stacked(arrays, place, self.columns[place])
+
+
+class BatchDataset(Dataset):
+    """See `Dataset.batch`; indexed where its child is and the size of a batch is a number."""
+
+    def __init__(
+        self,
+        child: Dataset,
+        batch_size: int | Callable[..., int],
+        drop_remainder: bool = False,
+        num_parallel_workers: int | None = None,
+        per_batch_map: Callable[..., Any] | None = None,
+        input_columns: Any = None,
+        output_columns: Any = None,
+        pad_info: dict[str, Any] | None = None,
+        python_multiprocessing: bool = False,
+    ) -> None:
+        super().__init__(child)
+        self.child = child
+        self.batch_size = batch_size if callable(batch_size) else checks.integer("batch_size", batch_size, 1)
+        self.drop_remainder = checks.flag("drop_remainder", drop_remainder)
+        self.workers = checks.workers(num_parallel_workers)
+        self.processes = checks.flag("python_multiprocessing", python_multiprocessing)
+        replacement = _replacement(child, per_batch_map, input_columns, output_columns)
+        self.columns = child.columns if replacement is None else replacement.columns
+        padding = None if pad_info is None else Padding(self.columns, pad_info)
+        self.stacker = Stacker(self.columns, per_batch_map, replacement, padding)
+
+    @property
+    def is_indexed(self) -> bool:
+        return self.child.is_indexed and isinstance(self.batch_size, int)
+
+    def length(self) -> float:
+        return self._batches(self.child.length())
+
+    def _batches(self, size: float) -> float:
+        assert isinstance(self.batch_size, int)
+        return size // self.batch_size if self.drop_remainder else -(-size // self.batch_size)
+
+    def size(self) -> float:
+        return self._batches(self.child.size()) if isinstance(self.batch_size, int) else super().size()
+
+    def get_batch_size(self) -> int:
+        return self.batch_size if isinstance(self.batch_size, int) else self._size_of(0, 0)
+
+    def job(self) -> Job:
+        by_user = self.stacker.function is not None
+        workers = (self.workers or get_num_parallel_workers()) if by_user else 1
+        return Job(self.stacker, workers, self.processes, "batch", self.location)
+
+    def rows(self, run: Run, turn: int, indices: Iterable[int]) -> Iterator[Row]:
+        numbers, wanted = tee(indices)
+        length, size = self.child.length(), self.batch_size
+        assert isinstance(size, int)
+        members = (range(n * size, int(min(n * size + size, length))) for n in wanted)
+        columns = zip(self.child.sides(run, turn, members), numbers, strict=False)
+        return run.each(self, turn, ((n, (sides, BatchInfo(n, turn))) for sides, n in columns))
+
+    def stream(self, run: Run, turn: int, start: int = 0) -> Iterator[Row]:
+        if self.is_indexed:
+            return super().stream(run, turn, start)
+        before = sum(self._size_of(number, turn) for number in range(start))
+        sizes = ((number, self._size_of(number, turn)) for number in count(start))
+        return run.each(self, turn, self._tasks(self.child.stream(run, turn, before), turn, sizes))
+
+    def _tasks(
+        self, rows: Iterator[Row], turn: int, sizes: Iterable[tuple[int, int]]
+    ) -> Iterator[tuple[int, tuple[Sides, BatchInfo]]]:
+        for number, size in sizes:
+            members = list(islice(rows, size))
+            if not members or (self.drop_remainder and len(members) < size):
+                return
+            yield number, (tuple(zip(*members, strict=True)), BatchInfo(number, turn))
+
+    def _size_of(self, number: int, turn: int) -> int:
+        if isinstance(self.batch_size, int):
+            return self.batch_size
+        try:
+            size = self.batch_size(BatchInfo(number, turn))
+            return checks.integer("The result of batch_size", size, 1)
+        except Exception as error:
+            text = f"batch_size failed for batch {number}: {described(error)}."
+            raise DatasetError(text, self.location, trace_of(error)) from error
+
+
+def _replacement(
+    child: Dataset, function: Callable[..., Any] | None, input_columns: Any, output_columns: Any
+) -> Replacement | None:
+    if function is None:
+        if output_columns is not None:
+            raise GraphValueError("output_columns of batch goes with per_batch_map only.")
+        return None
+    checks.function("per_batch_map", function)
+    inputs = child.columns if input_columns is None else checks.names("input_columns", input_columns)
+    outputs = inputs if output_columns is None else checks.names("output_columns", output_columns)
+    return Replacement(child.columns, inputs, outputs, "batch")
+
+
+class BucketBatchDataset(Dataset):
+    """See `Dataset.bucket_batch_by_length`."""
+
+    def __init__(
+        self,
+        child: Dataset,
+        column_names: Sequence[str] | str,
+        bucket_boundaries: Sequence[int],
+        bucket_batch_sizes: Sequence[int],
+        element_length_function: Callable[..., int] | None,
+        pad_info: dict[str, Any] | None,
+        pad_to_bucket_boundary: bool,
+        drop_remainder: bool,
+    ) -> None:
+        super().__init__(child)
+        self.places = self.need(checks.names("column_names", column_names), "bucket_batch_by_length")
+        self.boundaries = _integers("bucket_boundaries", bucket_boundaries)
+        self.batch_sizes = _integers("bucket_batch_sizes", bucket_batch_sizes)
+        self.measure = _measure(element_length_function, self.places)
+        self.pad_to_boundary = checks.flag("pad_to_bucket_boundary", pad_to_bucket_boundary)
+        self.drop_remainder = checks.flag("drop_remainder", drop_remainder)
+        self.padding = Padding(self.columns, {} if pad_info is None else pad_info)
+        self._check_buckets()
+
+    def _check_buckets(self) -> None:
+        if any(low >= high for low, high in zip(self.boundaries, self.boundaries[1:], strict=False)):
+            raise GraphValueError(f"bucket_boundaries grow, not {self.boundaries}.")
+        if len(self.batch_sizes) != len(self.boundaries) + 1:
+            raise GraphValueError(
+                f"bucket_batch_sizes has one number more than bucket_boundaries, not {len(self.batch_sizes)} for "
+                f"{len(self.boundaries)}.",
+            )
+
+    def job(self) -> Job:
+        return Job(self._made, 1, False, "bucket_batch_by_length", self.location)
+
+    def _made(self, task: tuple[int, list[Row]]) -> Row:
+        """The batch of the rows of a bucket."""
+        bucket, rows = task
+        limit = None
+        if self.pad_to_boundary:
+            if bucket == len(self.boundaries):
+                raise GraphValueError("a row is longer than the last of bucket_boundaries, to which it would be padded")
+            limit = self.boundaries[bucket] - 1
+        columns = self.padding(tuple(zip(*rows, strict=True)), limit)
+        return Stacker(self.columns, None, None, None).stack(columns)
+
+    def stream(self, run: Run, turn: int, start: int = 0) -> Iterator[Row]:
+        return islice(run.each(self, turn, enumerate(self._buckets(self.children[0].stream(run, turn)))), start, None)
+
+    def _buckets(self, rows: Iterable[Row]) -> Iterator[tuple[int, list[Row]]]:
+        """Full buckets, and those that are left at the end."""
+        buckets: list[list[Row]] = [[] for _ in self.batch_sizes]
+        for row in rows:
+            bucket = bisect_right(self.boundaries, self.measure(row))
+            buckets[bucket].append(row)
+            if len(buckets[bucket]) == self.batch_sizes[bucket]:
+                yield bucket, buckets[bucket]
+                buckets[bucket] = []
+        if not self.drop_remainder:
+            yield from ((bucket, members) for bucket, members in enumerate(buckets) if members)
+
+
+def _integers(name: str, values: Sequence[int]) -> list[int]:
+    if not isinstance(values, (list, tuple)) or not values:
+        raise GraphTypeError(f"{name} is a list of integers, not {values!r}.")
+    return [checks.integer(f"Each of {name}", value, 1) for value in values]
+
+
+def _measure(function: Callable[..., int] | None, places: tuple[int, ...]) -> Callable[[Row], int]:
+    if function is not None:
+        checks.function("element_length_function", function)
+        return lambda row: int(function(*[row[place] for place in places]))
+    if len(places) > 1:
+        raise GraphValueError(
+            "Rows of several columns have the length that element_length_function gives; it is missing.",
+        )
+    return lambda row: len(row[places[0]])

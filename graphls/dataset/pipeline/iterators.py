@@ -1,0 +1,251 @@
+"""Iterators over a dataset: rows as lists or dicts, pass after pass, made ahead by a thread."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import weakref
+from collections.abc import Callable, Iterator
+from functools import lru_cache, partial
+from itertools import islice
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphls.dataset.columns import Array, Row
+from graphls.dataset.config import get_prefetch_size
+from graphls.dataset.pipeline.run import Run
+from graphls.ir.errors import GraphlsError
+from graphls.ir.location import user_location
+from graphls.ir.types import Type, as_dtype
+from graphls.sharing.threads import Task, start
+from graphls.tensors.tensor import Tensor, array_of
+
+if TYPE_CHECKING:
+    from graphls.dataset.pipeline.dataset import Dataset
+
+
+END = object()
+"""What comes after the last row."""
+
+
+class Prefetcher:
+    """Rows of one pass, made by a thread that runs ahead by `size` rows at most.
+
+    The thread knows nothing of this object's owner, so that one who forgets the pass frees it.
+    """
+
+    def __init__(self, rows: Callable[[], Iterator[Any]], size: int) -> None:
+        self._channel = _Channel(size)
+        self._thread = Task(_fill, rows, self._channel)
+        start("graphls-dataset", self._thread)
+
+    def take(self) -> Any:
+        """The next row, or END; raises what the thread raised."""
+        row = self._channel.rows.get()
+        if type(row) is _Raised:
+            raise row.error
+        self._channel.permits.put(True)
+        return row
+
+    def stop(self) -> None:
+        """Ask the thread to end; it does after the row that it works on."""
+        self._channel.stopped = True
+        self._channel.permits.put(True)
+
+    def join(self, seconds: float | None = None) -> None:
+        """Wait until the thread has ended, since its code and what runs next may share objects."""
+        if self._channel.process == os.getpid():
+            self._thread.wait(seconds)
+
+
+class _Channel:
+    """Rows in one direction, permits to make one in the other."""
+
+    def __init__(self, size: int) -> None:
+        self.rows: SimpleQueue[Any] = SimpleQueue()
+        self.permits: SimpleQueue[bool] = SimpleQueue()
+        self.stopped = False
+        self.process = os.getpid()
+        for _ in range(size):
+            self.permits.put(True)
+
+
+class _Raised:
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+
+def _fill(rows: Callable[[], Iterator[Any]], channel: _Channel) -> None:
+    try:
+        iterator = rows()
+        while channel.permits.get() and not channel.stopped:
+            row = next(iterator, END)
+            channel.rows.put(row)
+            if row is END:
+                return
+    except BaseException as error:
+        channel.rows.put(_Raised(error))
+
+
+EXIT_SECONDS = 2.0
+"""How long a thread that is in the middle of a row may hold up the end of its iterator, or of the interpreter."""
+
+
+class Feed:
+    """The pass that an iterator is at. It does not know the iterator, which therefore ends it when it is forgotten."""
+
+    def __init__(self, dataset: Dataset, finish: Callable[[Row], Any], limit: int | None) -> None:
+        self.run = Run(dataset)
+        self._dataset, self._finish, self._limit = dataset, finish, limit
+        self._prefetcher: Prefetcher | None = None
+        self._process = os.getpid()
+        _feeds.add(weakref.ref(self, _feeds.discard))
+
+    def open(self, turn: int, start: int) -> None:
+        """Begin a pass at a row; the workers start first, while no other thread of this iterator runs."""
+        if self._prefetcher is not None:
+            self._prefetcher.join()
+        self.run.start()
+        rows = partial(_rows, self._dataset, self.run, turn, start, self._finish, self._limit)
+        self._prefetcher = Prefetcher(rows, get_prefetch_size())
+
+    def take(self) -> Any:
+        """The next row of the pass, or END."""
+        assert self._prefetcher is not None
+        return self._prefetcher.take()
+
+    def leave(self) -> None:
+        """End a pass in the middle, and wait for its thread: its code and that of the next pass share objects."""
+        if self._prefetcher is not None:
+            self._prefetcher.stop()
+            self.run.interrupt()
+            self._prefetcher.join()
+
+    def close(self) -> None:
+        """End everything, and wait for nothing that may not end."""
+        if os.getpid() == self._process:
+            if self._prefetcher is not None:
+                self._prefetcher.stop()
+            self.run.close()
+
+    def join(self, seconds: float) -> None:
+        """Wait for the thread of the pass, but not long."""
+        if self._prefetcher is not None:
+            self._prefetcher.join(seconds)
+
+
+# Not a WeakSet, which is written in Python: a Ctrl-C would be lost in it while a feed is freed.
+_feeds: set[weakref.ref[Feed]] = set()
+
+
+@atexit.register
+def _close_all() -> None:
+    feeds = [feed for reference in list(_feeds) if (feed := reference()) is not None]
+    for feed in feeds:
+        feed.close()
+    for feed in feeds:
+        feed.join(EXIT_SECONDS)
+
+
+def _rows(
+    dataset: Dataset, run: Run, turn: int, start: int, finish: Callable[[Row], Any], limit: int | None
+) -> Iterator[Any]:
+    return islice(map(finish, dataset.stream(run, turn, start)), limit)
+
+
+class DatasetIterator:
+    """Rows of a dataset; each `iter()` is the next pass, in an order of its own where the dataset shuffles.
+
+    `iter()` goes on with a pass that a bare `next()` has begun. A pass left in the middle ends when the next one
+    begins, or when the iterator is stopped or forgotten.
+    """
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        num_epochs: int,
+        position: tuple[int, int],
+        finish: Callable[[Row], Any],
+        limit: int | None = None,
+    ) -> None:
+        self._feed = Feed(dataset, finish, limit)
+        self._turn, self._start = position
+        self._end = None if num_epochs == -1 else self._turn + num_epochs
+        self._is_open = self._is_claimed = self._is_touched = False
+        self._finalizer = weakref.finalize(self, self._feed.close)
+        self._finalizer.atexit = False
+
+    def __iter__(self) -> DatasetIterator:
+        if self._is_open and self._is_claimed and self._is_touched:
+            self._feed.leave()
+            self._advance()
+        self._is_claimed, self._is_touched = True, False
+        return self
+
+    def __next__(self) -> Any:
+        if not self._is_open:
+            self._open()
+        try:
+            row = self._feed.take()
+        except GraphlsError as error:
+            self.stop()
+            raise (error if error.location else error.at(user_location())) from error.__cause__
+        except Exception:
+            self.stop()
+            raise
+        if row is END:
+            self._is_claimed = False
+            self._advance()
+            raise StopIteration
+        self._is_touched = True
+        return row
+
+    def _open(self) -> None:
+        if self._turn == self._end:
+            raise StopIteration
+        self._feed.open(self._turn, self._start)
+        self._is_open = True
+
+    def _advance(self) -> None:
+        self._turn, self._start, self._is_open = self._turn + 1, 0, False
+        if self._turn == self._end:
+            self.stop()
+
+    def get_next(self) -> Any:
+        """The next row, as `next()` gives it."""
+        return next(self)
+
+    def stop(self) -> None:
+        """End the iterator, its thread and its workers; it has no rows from then on."""
+        self._is_open, self._end = False, self._turn
+        self._finalizer()
+        self._feed.join(EXIT_SECONDS)
+
+
+def as_tensor(array: Array) -> Any:
+    """A tensor of an array, which is not copied; text and bytes stay arrays."""
+    if array.dtype.kind in "US":
+        return array
+    if not array.dtype.isnative:
+        array = array_of(array)
+    return Tensor.on_host(array, _type(array.dtype, array.shape))
+
+
+@lru_cache(maxsize=4096)
+def _type(dtype: np.dtype[Any], shape: tuple[int, ...]) -> Type:
+    return Type(as_dtype(dtype), shape)
+
+
+def list_finisher(output_numpy: bool, do_copy: bool) -> Callable[[Row], list[Any]]:
+    """What makes a row of arrays the list that a tuple iterator gives."""
+    if do_copy:
+        return lambda row: [array.copy() if output_numpy else as_tensor(array.copy()) for array in row]
+    return list if output_numpy else lambda row: [as_tensor(array) for array in row]
+
+
+def dict_finisher(names: tuple[str, ...], output_numpy: bool, do_copy: bool) -> Callable[[Row], dict[str, Any]]:
+    """What makes a row of arrays the dict that a dict iterator gives."""
+    as_list = list_finisher(output_numpy, do_copy)
+    return lambda row: dict(zip(names, as_list(row), strict=True))

@@ -1,0 +1,91 @@
+"""Nodes of several children: side by side, and one after another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate, chain, groupby, tee
+
+from graphls.dataset import checks
+from graphls.dataset.columns import Row
+from graphls.dataset.pipeline.dataset import Dataset
+from graphls.dataset.pipeline.run import Run
+from graphls.ir.errors import GraphTypeError, GraphValueError
+
+
+def _checked(datasets: Sequence[Dataset], what: str) -> tuple[Dataset, ...]:
+    for dataset in datasets:
+        if not isinstance(dataset, Dataset):
+            raise GraphTypeError(f"{what} takes datasets, not {type(dataset).__name__}.")
+    return tuple(datasets)
+
+
+class ZipDataset(Dataset):
+    """See `Dataset.zip`."""
+
+    def __init__(self, datasets: Sequence[Dataset]) -> None:
+        super().__init__(*_checked(datasets, "zip"))
+        self.columns = checks.names("The columns of zip", tuple(chain(*(child.columns for child in datasets))))
+
+    @property
+    def is_indexed(self) -> bool:
+        return all(child.is_indexed for child in self.children)
+
+    def length(self) -> float:
+        return min(child.length() for child in self.children)
+
+    def size(self) -> float:
+        return min(child.size() for child in self.children)
+
+    def rows(self, run: Run, turn: int, indices: Iterable[int]) -> Iterator[Row]:
+        copies = tee(indices, len(self.children))
+        pairs = zip(self.children, copies, strict=True)
+        return _side_by_side(child.rows(run, turn, copy) for child, copy in pairs)
+
+    def stream(self, run: Run, turn: int, start: int = 0) -> Iterator[Row]:
+        if self.is_indexed:
+            return super().stream(run, turn, start)
+        return _side_by_side(child.stream(run, turn, start) for child in self.children)
+
+
+def _side_by_side(streams: Iterable[Iterator[Row]]) -> Iterator[Row]:
+    return (tuple(chain(*rows)) for rows in zip(*streams, strict=False))
+
+
+class ConcatDataset(Dataset):
+    """See `Dataset.concat`."""
+
+    def __init__(self, datasets: Sequence[Dataset]) -> None:
+        super().__init__(*_checked(datasets, "concat"))
+        for child in self.children:
+            if child.columns != self.columns:
+                raise GraphValueError(
+                    f"concat takes datasets of the same columns, not {list(self.columns)} and {list(child.columns)}.",
+                )
+
+    @property
+    def is_indexed(self) -> bool:
+        return all(child.is_indexed for child in self.children)
+
+    def length(self) -> float:
+        return sum(child.length() for child in self.children)
+
+    def size(self) -> float:
+        return sum(child.size() for child in self.children)
+
+    def rows(self, run: Run, turn: int, indices: Iterable[int]) -> Iterator[Row]:
+        ends = list(accumulate(child.length() for child in self.children))
+        for place, members in groupby(indices, lambda index: sum(index >= end for end in ends)):
+            offset = int(ends[place - 1]) if place else 0
+            yield from self.children[place].rows(run, turn, (index - offset for index in members))
+
+    def stream(self, run: Run, turn: int, start: int = 0) -> Iterator[Row]:
+        for child in self.children:
+            if child.is_indexed:
+                if start < child.length():
+                    yield from child.stream(run, turn, start)
+                start = int(max(start - child.length(), 0))
+            else:
+                for row in child.stream(run, turn):
+                    if start == 0:
+                        yield row
+                    start = max(start - 1, 0)

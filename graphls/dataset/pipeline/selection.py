@@ -1,0 +1,286 @@
+"""Nodes that give some of the columns or of the rows below them, in another order, or more often."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import count, groupby, islice
+from math import inf, isclose
+from typing import Any
+
+import numpy as np
+
+from graphls.dataset import checks
+from graphls.dataset.checks import wrong_type
+from graphls.dataset.columns import Row
+from graphls.dataset.pipeline.dataset import Dataset
+from graphls.dataset.pipeline.run import Run
+from graphls.dataset.randomness import Key
+from graphls.ir.errors import GraphRuntimeError, GraphValueError
+
+
+class SameRows(Dataset):
+    """A node with as many rows as its child; which `finish` makes of those."""
+
+    def __init__(self, child: Dataset) -> None:
+        super().__init__(child)
+        self.child = child
+
+    def finish(self, rows: Iterator[Row]) -> Iterator[Row]:
+        """The rows of this node."""
+        return rows
+
+    @property
+    def is_indexed(self) -> bool:
+        return self.child.is_indexed
+
+    def length(self) -> float:
+        return self.child.length()
+
+    def size(self) -> float:
+        return self.child.size()
+
+    def rows(self, run: Run, turn: int, indices: Iterable[int]) -> Iterator[Row]:
+        return self.finish(self.child.rows(run, turn, indices))
+
+    def stream(self, run: Run, turn: int, start: int = 0) -> Iterator[Row]:
+        return self.finish(self.child.stream(run, turn, start))
+
+
+class RenameDataset(SameRows):
+    """See `Dataset.rename`."""
+
+    def __init__(self, child: Dataset, input_columns: Sequence[str] | str, output_columns: Sequence[str] | str) -> None:
+        super().__init__(child)
+        old, new = checks.names("input_columns", input_columns), checks.names("output_columns", output_columns)
+        if len(old) != len(new):
+            raise GraphValueError(
+                f"rename takes as many output_columns as input_columns, not {len(new)} for {len(old)}."
+            )
+        self.need(old, "rename")
+        given = dict(zip(old, new, strict=True))
+        self.columns = checks.names("The columns after rename", tuple(given.get(name, name) for name in self.columns))
+
+
+class ProjectDataset(SameRows):
+    """See `Dataset.project`."""
+
+    def __init__(self, child: Dataset, columns: Sequence[str] | str) -> None:
+        super().__init__(child)
+        wanted = checks.names("columns", columns)
+        self.places = self.need(wanted, "project")
+        self.columns = wanted
+
+    def finish(self, rows: Iterator[Row]) -> Iterator[Row]:
+        places = self.places
+        return (tuple([row[place] for place in places]) for row in rows)
+
+
+ROUNDS = 2**32
+"""How many rounds of a dataset that repeats for ever have turns of their own before the next pass over it."""
+
+
+class ShuffleDataset(SameRows):
+    """See `Dataset.shuffle`; rows below it that are indexed are made in the new order, and none waits in the buffer."""
+
+    def __init__(self, child: Dataset, buffer_size: int) -> None:
+        super().__init__(child)
+        self.buffer_size = checks.integer("buffer_size", buffer_size, 2)
+
+    @property
+    def is_indexed(self) -> bool:
+        return self.child.is_indexed and self.child.length() < inf
+
+    def order(self, draws: np.random.Generator) -> list[int]:
+        return list(_shuffled(range(int(self.length())), self.buffer_size, draws))
+
+    def rows(self, run: Run, turn: int, indices: Iterable[int]) -> Iterator[Row]:
+        return self.child.rows(run, turn, map(run.order(self, turn).__getitem__, indices))
+
+    def stream(self, run: Run, turn: int, start: int = 0) -> Iterator[Row]:
+        if self.is_indexed:
+            return Dataset.stream(self, run, turn, start)
+        shuffled = _shuffled(self.child.stream(run, turn), self.buffer_size, run.draws(self, turn))
+        return islice(shuffled, start, None)
+
+
+def _shuffled(items: Iterable[Any], size: int, draws: np.random.Generator) -> Iterator[Any]:
+    source = iter(items)
+    buffer = list(islice(source, size))
+    slots = _slots(size, draws)
+    for item in source:
+        slot = next(slots)
+        yield buffer[slot]
+        buffer[slot] = item
+    for place in draws.permutation(len(buffer)).tolist():
+        yield buffer[place]
+
+
+def _slots(size: int, draws: np.random.Generator, block: int = 256) -> Iterator[int]:
+    while True:
+        yield from draws.integers(size, size=block).tolist()
+
+
+class RepeatDataset(Dataset):
+    """See `Dataset.repeat`."""
+
+    def __init__(self, child: Dataset, count: int | None = None) -> None:
+        super().__init__(child)
+        self.child = child
+        endless = count is None or count == -1
+        self.count: float = inf if endless else checks.integer("count", count, 1)
+
+    @property
+    def is_indexed(self) -> bool:
+        return self.child.is_indexed
+
+    def length(self) -> float:
+        length = self.child.length()
+        return length * self.count if length else 0
+
+    def size(self) -> float:
+        size = self.child.size()
+        return size * self.count if size else 0
+
+    def get_repeat_count(self) -> int:
+        return self.child.get_repeat_count() * (1 if self.count == inf else int(self.count))
+
+    def _turn(self, turn: int, round: int) -> int:
+        """The turn of the child in a round of a pass over this node."""
+        return turn * (ROUNDS if self.count == inf else int(self.count)) + round
+
+    def rows(self, run: Run, turn: int, indices: Iterable[int]) -> Iterator[Row]:
+        length = int(self.child.length())
+        for round, members in groupby(indices, lambda index: index // length):
+            yield from self.child.rows(run, self._turn(turn, round), (index % length for index in members))
+
+    def stream(self, run: Run, turn: int, start: int = 0) -> Iterator[Row]:
+        return super().stream(run, turn, start) if self.is_indexed else islice(self._rounds(run, turn), start, None)
+
+    def _rounds(self, run: Run, turn: int) -> Iterator[Row]:
+        for round in count() if self.count == inf else range(int(self.count)):
+            is_empty = True
+            for row in self.child.stream(run, self._turn(turn, round)):
+                is_empty = False
+                yield row
+            if is_empty and self.count == inf:
+                return
+
+
+class SkipDataset(SameRows):
+    """See `Dataset.skip`."""
+
+    def __init__(self, child: Dataset, count: int) -> None:
+        super().__init__(child)
+        self.count = checks.integer("count", count, 0)
+
+    def length(self) -> float:
+        return max(super().length() - self.count, 0)
+
+    def size(self) -> float:
+        return max(super().size() - self.count, 0)
+
+    def rows(self, run: Run, turn: int, indices: Iterable[int]) -> Iterator[Row]:
+        return self.child.rows(run, turn, (index + self.count for index in indices))
+
+    def stream(self, run: Run, turn: int, start: int = 0) -> Iterator[Row]:
+        return self.child.stream(run, turn, start + self.count)
+
+
+class TakeDataset(SameRows):
+    """See `Dataset.take`."""
+
+    def __init__(self, child: Dataset, count: int = -1) -> None:
+        super().__init__(child)
+        self.count: float = inf if count == -1 else checks.integer("count", count, 1)
+
+    def length(self) -> float:
+        return min(super().length(), self.count)
+
+    def size(self) -> float:
+        return min(super().size(), self.count)
+
+    def stream(self, run: Run, turn: int, start: int = 0) -> Iterator[Row]:
+        if self.is_indexed:
+            return Dataset.stream(self, run, turn, start)  # which asks for no row that it does not give
+        rows = self.child.stream(run, turn, start)
+        return rows if self.count == inf else islice(rows, max(int(self.count) - start, 0))
+
+
+DEAL = 2**32 - 1
+"""The number of the node that deals rows out: the same for every pipeline that reads a part."""
+
+
+class PartDataset(SameRows):
+    """The rows of a dataset from `first` on, `count` of them, dealt out at random or not.
+
+    Every pass has the same rows in the order of the first pass over the dataset, so that parts never share a row.
+    """
+
+    def __init__(self, child: Dataset, first: int, count: int, total: int, randomize: bool) -> None:
+        super().__init__(child)
+        self.first, self.count, self.total, self.randomize = first, count, total, randomize
+
+    @property
+    def is_indexed(self) -> bool:
+        return self.child.is_indexed
+
+    def length(self) -> float:
+        return self.count
+
+    def size(self) -> float:
+        return self.count
+
+    def _places(self, run: Run) -> list[int]:
+        """The numbers of the rows of this part."""
+        places: Any = range(self.total)
+        if self.randomize:
+            places = Key(run.seed, DEAL, 0).generator().permutation(self.total).tolist()
+        return list(places[self.first : self.first + self.count])
+
+    def rows(self, run: Run, turn: int, indices: Iterable[int]) -> Iterator[Row]:
+        return self.child.rows(run, 0, map(self._places(run).__getitem__, indices))
+
+    def stream(self, run: Run, turn: int, start: int = 0) -> Iterator[Row]:
+        if self.is_indexed:
+            return Dataset.stream(self, run, turn, start)
+        members = set(self._places(run))
+        chosen = (row for place, row in enumerate(self.child.stream(run, 0)) if place in members)
+        return islice(chosen, start, None)
+
+
+def split(dataset: Dataset, sizes: Sequence[Any], randomize: bool) -> list[Dataset]:
+    """The parts of a dataset; see `Dataset.split`."""
+    checks.flag("randomize", randomize)
+    if not isinstance(sizes, (list, tuple)) or not sizes:
+        raise wrong_type("sizes", sizes, "<class 'list'>")
+    total = dataset.get_dataset_size()
+    counts = _counts(sizes, total)
+    firsts = [sum(counts[:place]) for place in range(len(counts))]
+    return [PartDataset(dataset, first, n, total, randomize) for first, n in zip(firsts, counts, strict=True)]
+
+
+def _counts(sizes: Sequence[Any], total: int) -> list[int]:
+    if all(isinstance(size, int) and not isinstance(size, bool) for size in sizes):
+        counts = [checks.integer("Each of sizes", size, 1) for size in sizes]
+        if sum(counts) != total:
+            raise GraphRuntimeError(f"Sum of split sizes {sum(counts)} is not equal to dataset size {total}.")
+        return counts
+    if not all(isinstance(size, float) and 0 < size < 1 for size in sizes):
+        raise GraphValueError(f"sizes are row counts, or fractions between 0 and 1, not {sizes!r}.")
+    if not isclose(sum(sizes), 1):
+        message = f"sizes is a list of float, but the percentages do not sum up to 1: {sizes}."
+        raise GraphValueError(message)
+    return _rounded(sizes, total)
+
+
+def _rounded(fractions: Sequence[float], total: int) -> list[int]:
+    """Row counts of fractions; what rounding leaves over or lacks goes to the first parts that can take it."""
+    counts = [round(fraction * total) for fraction in fractions]
+    rest = total - sum(counts)
+    for place in range(len(counts)):
+        if rest > 0 or (rest < 0 and counts[place] > -rest):
+            counts[place] += rest
+            rest = 0
+    if rest or 0 in counts:
+        raise GraphValueError(f"A split of {total} rows into {list(fractions)} has a part without rows.")
+    return counts

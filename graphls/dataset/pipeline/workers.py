@@ -1,0 +1,341 @@
+"""What is done to every row by user code: here, or by pools of threads and processes, in the order of the rows."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import pickle
+import signal
+import sys
+import time
+import warnings
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from multiprocessing.connection import Connection, wait
+from queue import SimpleQueue
+from typing import Any
+
+from graphls.dataset.errors import DatasetError, described, trace_of
+from graphls.dataset.randomness import Key, RowDraws
+from graphls.ir.location import Location
+from graphls.sharing import threads
+from graphls.sharing.threads import interrupts_deferred
+
+Task = tuple[int, Any]
+"""The number of a row, which its random numbers depend on, and what the function takes."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A function of a task, and who runs it; `what` and `location` name it in errors."""
+
+    function: Callable[[Any], Any]
+    workers: int
+    processes: bool
+    what: str
+    location: Location | None
+
+    def failure(self, row: int, reason: str, trace: str) -> DatasetError:
+        """The error of a row that could not be made."""
+        return DatasetError(f"{self.what} failed at row {row}: {reason}.", self.location, trace)
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a worker has no result for a row; `error` only where it can be handed over."""
+
+    row: int
+    reason: str
+    trace: str
+    error: BaseException | None = None
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The results of a chunk of tasks up to the first failure, and the seconds they took."""
+
+    results: list[Any]
+    failure: Failure | None
+    seconds: float
+
+
+def run_here(job: Job, key: Key, tasks: Iterable[Task]) -> Iterator[Any]:
+    """The results of tasks, one by one, computed in this thread."""
+    enter, function = RowDraws(key).enter, job.function
+    for row, payload in tasks:
+        enter(row)
+        try:
+            result = function(payload)
+        except Exception as error:
+            raise job.failure(row, described(error), trace_of(error)) from error
+        yield result
+
+
+def run_chunk(function: Callable[[Any], Any], key: Key, tasks: list[Task], alone: bool) -> Answer:
+    """The results of tasks, computed by a worker; one that is `alone` in its process seeds the global generators."""
+    draws, results, start = RowDraws(key), list[Any](), time.perf_counter()
+    for row, payload in tasks:
+        draws.enter(row)
+        if alone:
+            draws.seed_globals()
+        try:
+            results.append(function(payload))
+        except BaseException as error:
+            failure = Failure(row, described(error), trace_of(error), None if alone else error)
+            return Answer(results, failure, time.perf_counter() - start)
+    return Answer(results, None, time.perf_counter() - start)
+
+
+Chunk = tuple[Key, list[Task]]
+
+START_METHOD = "fork" if sys.platform == "linux" else "spawn"
+LIFE_SIGN_SECONDS = 1.0
+"""How often an idle process looks whether the one that started it still lives."""
+
+
+class Closed(Exception):
+    """Somebody closed the pool that was being waited for."""
+
+
+class Worker(ABC):
+    """Somebody who takes a chunk of tasks and then has an answer; never two chunks at a time."""
+
+    @abstractmethod
+    def send(self, chunk: Chunk) -> None:
+        """Hand over a chunk; raises DatasetError where it cannot be."""
+
+    @abstractmethod
+    def receive(self) -> Answer:
+        """Wait for the answer; raises DatasetError where the worker has died, Closed where it was closed."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """End the worker; whoever waits for its answer wakes up. Any thread may call it, any number of times."""
+
+
+class ThreadWorker(Worker):
+    """A thread, which shares the objects of the pipeline and waits while others hold the interpreter."""
+
+    def __init__(self, job: Job) -> None:
+        self._tasks: SimpleQueue[Chunk | None] = SimpleQueue()
+        self._answers: SimpleQueue[Answer | None] = SimpleQueue()
+        arguments = (job.function, self._tasks, self._answers)
+        threads.start("graphls-dataset-worker", threads.Task(_serve_thread, *arguments))
+
+    def send(self, chunk: Chunk) -> None:
+        self._tasks.put(chunk)
+
+    def receive(self) -> Answer:
+        answer = self._answers.get()
+        if answer is None:
+            self._answers.put(None)
+            raise Closed
+        return answer
+
+    def close(self) -> None:
+        self._tasks.put(None)
+        self._answers.put(None)
+
+
+def _serve_thread(
+    function: Callable[[Any], Any], tasks: SimpleQueue[Chunk | None], answers: SimpleQueue[Answer | None]
+) -> None:
+    while (chunk := tasks.get()) is not None:
+        answers.put(run_chunk(function, *chunk, alone=False))
+
+
+class ProcessWorker(Worker):
+    """A process of its own, forked on Linux, so that any function will do; elsewhere it must pickle."""
+
+    def __init__(self, job: Job) -> None:
+        context: Any = multiprocessing.get_context(START_METHOD)
+        self._job, self._closed = job, False
+        self._connection, theirs = context.Pipe()
+        self._process = context.Process(
+            target=_serve_process,
+            args=(job.function, theirs, os.getpid()),
+            name="graphls-dataset-worker",
+            daemon=True,
+        )
+        try:
+            with warnings.catch_warnings():
+                # Python 3.12 warns of forks beside other threads, which the worker's code does not touch.
+                warnings.simplefilter("ignore", DeprecationWarning)
+                with interrupts_deferred():  # in the hooks that run around a fork, Python prints them and goes on
+                    self._process.start()
+        except (pickle.PicklingError, AttributeError, TypeError) as error:
+            raise DatasetError(
+                f"{job.what} cannot be sent to a worker process ({described(error)}); define it at the top of a "
+                "module, or use python_multiprocessing=False.",
+                job.location,
+            ) from error
+        finally:
+            theirs.close()
+
+    def send(self, chunk: Chunk) -> None:
+        try:
+            data = pickle.dumps(chunk, pickle.HIGHEST_PROTOCOL)
+        except Exception as error:
+            reason = f"its row cannot be sent to a worker process ({described(error)})"
+            raise self._job.failure(chunk[1][0][0], reason, "") from error
+        try:
+            self._connection.send_bytes(data)
+        except OSError:
+            raise self._death() from None
+
+    def receive(self) -> Answer:
+        wait([self._connection, self._process.sentinel])
+        try:
+            if self._connection.poll():
+                answer: Answer = pickle.loads(self._connection.recv_bytes())
+                return answer
+        except (EOFError, OSError):
+            pass
+        raise self._death()
+
+    def _death(self) -> Exception:
+        if self._closed:
+            return Closed()
+        self._process.join(LIFE_SIGN_SECONDS)
+        return DatasetError(
+            f"{self._job.what} failed: its worker process {self._process.pid} died "
+            f"({_cause_of_death(self._process.exitcode)}).",
+            self._job.location,
+        )
+
+    def close(self) -> None:
+        self._closed = True
+        self._process.terminate()
+        self._process.join(LIFE_SIGN_SECONDS)
+        if self._process.is_alive():
+            self._process.kill()
+            self._process.join()
+
+
+def _cause_of_death(code: int | None) -> str:
+    if code is None or code >= 0:
+        return f"exit code {code}"
+    try:
+        return f"signal {signal.Signals(-code).name}"
+    except ValueError:
+        return f"signal {-code}"
+
+
+def _serve_process(function: Callable[[Any], Any], connection: Connection, parent: int) -> None:
+    """Answer chunks until the parent closes the connection or is gone; Ctrl-C is the parent's to handle."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    while _has_task(connection, parent):
+        try:
+            key, tasks = pickle.loads(connection.recv_bytes())
+            connection.send_bytes(_pickled(run_chunk(function, key, tasks, alone=True), tasks[0][0]))
+        except (EOFError, OSError):
+            return
+
+
+def _has_task(connection: Connection, parent: int) -> bool:
+    while not connection.poll(LIFE_SIGN_SECONDS):
+        if os.getppid() != parent:
+            return False
+    return True
+
+
+def _pickled(answer: Answer, row: int) -> bytes:
+    try:
+        return pickle.dumps(answer, pickle.HIGHEST_PROTOCOL)
+    except Exception as error:
+        failure = Failure(row, f"its result cannot be sent by a worker process ({described(error)})", trace_of(error))
+        return pickle.dumps(Answer([], failure, answer.seconds), pickle.HIGHEST_PROTOCOL)
+
+
+LONGEST_CHUNK = 32
+QUICK_SECONDS, SLOW_SECONDS = 0.002, 0.02
+
+
+class Pool:
+    """Workers that take turns.
+
+    Each has at most one chunk, so that neither side can wait for the other to read. Chunks grow while they are quick,
+    because handing one over costs about the same for one row or many.
+    """
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self._workers: list[Worker] = []
+        self._busy: deque[Worker] = deque()
+        try:
+            for _ in range(job.workers):
+                self._workers.append(ProcessWorker(job) if job.processes else ThreadWorker(job))
+        except BaseException as error:
+            self.close()
+            if not isinstance(error, (OSError, RuntimeError)) or isinstance(error, DatasetError):
+                raise
+            kind = "processes" if job.processes else "threads"
+            raise DatasetError(
+                f"Of {job.workers} worker {kind} of {job.what}, the system started {len(self._workers)} "
+                f"({described(error)}); give a smaller num_parallel_workers.",
+                job.location,
+            ) from error
+
+    def run(self, key: Key, tasks: Iterator[Task]) -> Iterator[Any]:
+        """The results of tasks; a task that fails, or cannot be had, ends them after those of all tasks before it.
+
+        Who leaves it before the end may run the pool again: it first takes the answers that nobody has read.
+        """
+        source, idle, busy = _Chunks(key, tasks), deque(self._workers), self._busy
+        while busy:
+            busy.popleft().receive()
+        while True:
+            while idle and (chunk := source.next()):
+                busy.append(idle.popleft())
+                busy[-1].send((key, chunk))
+            if not busy:
+                break
+            answer = busy[0].receive()
+            idle.append(busy.popleft())
+            source.adapt(answer.seconds)
+            if answer.failure is None and (chunk := source.next()):
+                busy.append(idle.popleft())
+                busy[-1].send((key, chunk))
+            yield from self._results(answer)
+        if source.error is not None:
+            raise source.error
+
+    def _results(self, answer: Answer) -> Iterator[Any]:
+        yield from answer.results
+        if (failure := answer.failure) is not None:
+            raise self.job.failure(failure.row, failure.reason, failure.trace) from failure.error
+
+    def close(self) -> None:
+        """End all workers; any thread may call it."""
+        for worker in self._workers:
+            worker.close()
+
+
+class _Chunks:
+    """Takes tasks in chunks of a length that fits their pace, and keeps the error that ended them."""
+
+    def __init__(self, key: Key, tasks: Iterator[Task]) -> None:
+        self.key, self.tasks = key, tasks
+        self.length = 1
+        self.error: Exception | None = None
+
+    def next(self) -> list[Task]:
+        """The next tasks; none where there are no more."""
+        chunk: list[Task] = []
+        if self.error is None:
+            try:
+                chunk.extend(islice(self.tasks, self.length))
+            except Exception as error:
+                self.error = error
+        return chunk
+
+    def adapt(self, seconds: float) -> None:
+        """Make chunks longer or shorter, by what the last one took."""
+        if seconds < QUICK_SECONDS:
+            self.length = min(2 * self.length, LONGEST_CHUNK)
+        elif seconds > SLOW_SECONDS:
+            self.length = max(self.length // 2, 1)

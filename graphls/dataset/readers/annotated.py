@@ -1,0 +1,284 @@
+"""Images with lists of what is in them: CelebA, KITTI and PASCAL VOC."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+
+from graphls.dataset.readers.files import (
+    IMAGES,
+    Images,
+    corrupt,
+    extensions_of,
+    folder,
+    inside,
+    mapped,
+    number_in,
+    text_of,
+    usage,
+)
+from graphls.dataset.transforms.checks import boolean, integer, string, type_error, value_error
+from graphls.ir.errors import GraphRuntimeError
+
+_ATTRIBUTES, _PARTITION = "list_attr_celeba.txt", "list_eval_partition.txt"
+_PARTS = {"train": "0", "valid": "1", "test": "2"}
+_BITS = {"1": 1, "-1": 0, "0": 0}
+
+
+class CelebASource:
+    """Rows (image, attr): an image as Images reads it, and uint32 of (attributes,), 1 where the face has one.
+
+    `list_attr_celeba.txt` has the number of images, the names of the attributes, and a line for each image, whose
+    order is that of the rows; the images lie beside it. Parts of the data need `list_eval_partition.txt` there.
+    Raises GraphValueError for a folder that is not there, GraphRuntimeError for lists that contradict themselves.
+    """
+
+    def __init__(self, dataset_dir: Any, part: Any, decode: Any, extensions: Any, decrypt: Any) -> None:
+        directory, part = folder(dataset_dir), usage(part, "train", "valid", "test", "all")
+        self._image = Images(decode, decrypt)
+        self._list = os.path.join(directory, _ATTRIBUTES)
+        wanted = None if part == "all" else _names(os.path.join(directory, _PARTITION), _PARTS[part])
+        endings = None if extensions is None else extensions_of(extensions)
+        self._rows = [
+            (inside(directory, name, self._list), bits)
+            for name, bits in _attributes(self._list)
+            if (wanted is None or name in wanted) and (endings is None or os.path.splitext(name)[1] in endings)
+        ]
+        if not self._rows:
+            raise GraphRuntimeError(f"{self._list} has no image for usage {part!r} and extensions.")
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, index: int) -> tuple[Any, Any]:
+        path, bits = self._rows[index]
+        return self._image(path), bits.astype(np.uint32)
+
+
+def _attributes(path: str) -> list[tuple[str, np.ndarray[Any, Any]]]:
+    """The name of each image and a byte for each of its attributes."""
+    count, _, rest = text_of(path).partition("\n")
+    names, _, body = rest.partition("\n")
+    lines = [line.split() for line in body.splitlines() if line.strip()]
+    if count.strip() != str(len(lines)):
+        raise corrupt(path, f"its first line speaks of {count.strip()[:40]!r} images, but it lists {len(lines)}")
+    return [(line[0], _bits(path, line, len(names.split()))) for line in lines]
+
+
+def _bits(path: str, line: list[str], width: int) -> np.ndarray[Any, Any]:
+    if len(line) != width + 1 or not _BITS.keys() >= set(line[1:]):
+        fault = f"the line of {line[0][:40]!r} does not have 1 or -1 for each of the {width} attributes"
+        raise corrupt(path, fault)
+    return np.array([_BITS[word] for word in line[1:]], np.uint8)
+
+
+def _names(path: str, part: str) -> set[str]:
+    lines = [line.split() for line in text_of(path).splitlines() if line.strip()]
+    wrong = next((line for line in lines if len(line) != 2 or line[1] not in _PARTS.values()), None)
+    if wrong is not None:
+        raise corrupt(path, f"the line of {wrong[0][:40]!r} is not a file name with 0, 1 or 2")
+    return {name for name, number in lines if number == part}
+
+
+_FIELDS = 15  # the kind and 14 numbers; results of detectors have a score behind them
+_MOST_OCCLUDED = 255
+_COLUMNS = {"truncated": 1, "occluded": 1, "alpha": 1, "bbox": 4, "dimensions": 3, "location": 3, "rotation_y": 1}
+
+StreetObjects = tuple[list[str], np.ndarray[Any, Any]]
+
+
+class KITTISource:
+    """Rows of images, in order of their names, for "train" with the objects that `label_2` has for each.
+
+    label (numbers of the kinds in order of their names) and occluded are uint32, truncated, alpha and rotation_y
+    float32 of (objects, 1), bbox float32 of (objects, 4), dimensions and location of (objects, 3). An occlusion of -1,
+    which stands for none known, is 4294967295. Raises GraphValueError for a folder that is not there, GraphRuntimeError
+    for no image at all, and for descriptions that are missing or have other fields.
+    """
+
+    def __init__(self, dataset_dir: Any, part: Any, decode: Any) -> None:
+        directory = folder(dataset_dir)
+        is_test = usage(part, "train", "test") == "test"
+        images = os.path.join(directory, "data_object_image_2", "testing" if is_test else "training", "image_2")
+        self._paths = _images(images)
+        self._image = Images(decode)
+        self.columns = ["image"] if is_test else ["image", "label", *_COLUMNS]
+        labels = os.path.join(directory, "data_object_label_2", "training", "label_2")
+        self._objects = [] if is_test else [_street_objects(os.path.join(labels, _stem(path))) for path in self._paths]
+        kinds = sorted({kind for found, _ in self._objects for kind in found})
+        self._numbers = {kind: number for number, kind in enumerate(kinds)}
+
+    def __len__(self) -> int:
+        return len(self._paths)
+
+    def __getitem__(self, index: int) -> tuple[Any, ...]:
+        image = self._image(self._paths[index])
+        return (image, *self._described(*self._objects[index])) if self._objects else (image,)
+
+    def _described(self, kinds: list[str], values: np.ndarray[Any, Any]) -> list[np.ndarray[Any, Any]]:
+        labels = np.array([[self._numbers[kind]] for kind in kinds], np.uint32)
+        ends = np.cumsum(list(_COLUMNS.values()))
+        columns = dict(zip(_COLUMNS, np.split(values, ends[:-1], 1), strict=True))
+        occluded = columns.pop("occluded").astype(np.int64).astype(np.uint32)
+        truncated, *rest = (column.astype(np.float32) for column in columns.values())
+        return [labels, truncated, occluded, *rest]
+
+
+def _images(directory: str) -> list[str]:
+    names = sorted(os.listdir(directory)) if os.path.isdir(directory) else []
+    paths = [os.path.join(directory, name) for name in names if os.path.splitext(name)[1].lower() in IMAGES]
+    if not paths:
+        raise GraphRuntimeError(f"There are no images in {directory}.")
+    return paths
+
+
+def _stem(path: str) -> str:
+    return f"{os.path.splitext(os.path.basename(path))[0]}.txt"
+
+
+def _street_objects(path: str) -> StreetObjects:
+    lines = [line.split() for line in text_of(path).splitlines() if line.strip()]
+    wrong = next((line for line in lines if len(line) not in (_FIELDS, _FIELDS + 1)), None)
+    if wrong is not None or not lines:
+        fault = f"a line has {len(wrong)} fields, not {_FIELDS}" if wrong is not None else "there is no line in it"
+        raise corrupt(path, fault)
+    values = [[number_in(path, f"a number of {line[0][:40]!r}", word) for word in line[1:_FIELDS]] for line in lines]
+    array = np.array(values, np.float64)
+    if np.abs(array[:, 1]).max() > _MOST_OCCLUDED:
+        raise corrupt(path, f"an occlusion is not within [-{_MOST_OCCLUDED}, {_MOST_OCCLUDED}]")
+    return [line[0] for line in lines], array
+
+
+_LARGEST_XML = 2**22
+_DEEPEST_XML = 64
+
+Objects = list[tuple[str, tuple[float, ...]]]  # the name; the box, difficult, truncated
+
+
+class VOCSource:
+    """Rows of images, in the order of the list `ImageSets/Segmentation/USAGE.txt` or `ImageSets/Main/USAGE.txt`.
+
+    "Segmentation": image, target, both as Images reads them. "Detection": image; bbox, float32 of (objects, 4) with
+    left, top, width, height; label, difficult and truncate, uint32 of (objects, 1). With `class_indexing` the other
+    classes are left out, with the images that have none of them; else classes are numbered in order of their names.
+    `extra_metadata` adds the column _meta-filename, a string of (). Raises GraphValueError for wrong arguments and
+    files that are not there, GraphRuntimeError for annotations that cannot be read.
+    """
+
+    def __init__(
+        self, dataset_dir: Any, task: Any, part: Any, indexing: Any, decode: Any, extra_metadata: Any, decrypt: Any
+    ) -> None:
+        self._directory = folder(dataset_dir)
+        if task not in ("Segmentation", "Detection"):
+            raise value_error(f"Invalid task : {task!r}; it is Segmentation or Detection.")
+        self._boxes, self._named = task == "Detection", boolean("extra_metadata", extra_metadata)
+        if indexing is not None and not self._boxes:
+            raise value_error("class_indexing is not supported in Segmentation task.")
+        self._image = Images(decode, decrypt)
+        self._names = _listed(self._directory, "Main" if self._boxes else "Segmentation", string("usage", part))
+        self.classes = {} if indexing is None else _numbers(indexing)
+        self._objects: dict[str, Objects] = {}
+        if self._boxes:
+            self._read_objects(indexing is None)
+        boxes = ["bbox", "label", "difficult", "truncate"] if self._boxes else ["target"]
+        self.columns = ["image", *boxes, *["_meta-filename"] * self._named]
+
+    def _read_objects(self, all_classes: bool) -> None:
+        found = {name: _objects(os.path.join(self._directory, "Annotations", f"{name}.xml")) for name in self._names}
+        if all_classes:
+            names = sorted({name for objects in found.values() for name, _ in objects})
+            self.classes = {name: number for number, name in enumerate(names)}
+        self._objects = {key: [o for o in objects if o[0] in self.classes] for key, objects in found.items()}
+        self._names = [name for name in self._names if self._objects[name]]
+        if not self._names:
+            raise value_error(f"No image in {self._directory} has an object of the classes {sorted(self.classes)}.")
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __getitem__(self, index: int) -> tuple[Any, ...]:
+        name = self._names[index]
+        image = self._image(os.path.join(self._directory, "JPEGImages", f"{name}.jpg"))
+        rest = self._described(name) if self._boxes else self._target(name)
+        return (image, *rest, *[np.array(name)] * self._named)
+
+    def _target(self, name: str) -> tuple[Any, ...]:
+        return (self._image(os.path.join(self._directory, "SegmentationClass", f"{name}.png")),)
+
+    def _described(self, name: str) -> tuple[Any, ...]:
+        objects = self._objects[name]
+        values = np.array([numbers for _, numbers in objects], np.float32)
+        labels = np.array([[self.classes[kind]] for kind, _ in objects], np.uint32)
+        return values[:, :4].copy(), labels, values[:, 4:5].astype(np.uint32), values[:, 5:].astype(np.uint32)
+
+
+def _listed(directory: str, kind: str, part: str) -> list[str]:
+    path = os.path.join(directory, "ImageSets", kind, f"{part}.txt")
+    if not os.path.isfile(path):
+        raise value_error(f"The file {path} does not exist; usage is the name of a list in {os.path.dirname(path)}.")
+    names = [line.strip() for line in text_of(path).splitlines() if line.strip()]
+    for name in names:
+        inside(directory, name, path)
+    if not names:
+        raise corrupt(path, "it lists no image")
+    return names
+
+
+def _numbers(indexing: Any) -> dict[str, int]:
+    if not isinstance(indexing, dict) or not indexing:
+        raise type_error("class_indexing", indexing, "a dict of names to numbers")
+    return {string("class_indexing", k): integer("class_indexing", v, 0, 2**32 - 1) for k, v in indexing.items()}
+
+
+class _Builder(ElementTree.TreeBuilder):
+    """Elements of a document that declares no entities and is not deep, because either can take all memory."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__()
+        self._path, self._depth = path, 0
+
+    def doctype(self, *_: Any) -> None:
+        """Refuse the declarations that entities need."""
+        raise corrupt(self._path, "it has a DOCTYPE, which annotations do not need")
+
+    def start(self, tag: Any, attrs: Any) -> Any:
+        """Go one element deeper."""
+        self._depth += 1
+        if self._depth > _DEEPEST_XML:
+            raise corrupt(self._path, f"its elements are more than {_DEEPEST_XML} deep")
+        return super().start(tag, attrs)
+
+    def end(self, tag: Any) -> Any:
+        """Come back."""
+        self._depth -= 1
+        return super().end(tag)
+
+
+def _objects(path: str) -> Objects:
+    """The objects of an annotation; raises GraphRuntimeError where there is none, or one without name or box."""
+    data = mapped(path)
+    if len(data) > _LARGEST_XML:
+        raise corrupt(path, f"it has {len(data)} bytes, more than the {_LARGEST_XML} that an annotation may have")
+    try:
+        root = ElementTree.fromstring(bytes(data), ElementTree.XMLParser(target=_Builder(path)))
+    except (ElementTree.ParseError, LookupError, ValueError) as error:
+        raise corrupt(path, f"it is not XML ({error})") from None
+    objects = [_object(path, element) for element in root.findall("object")]
+    if not objects:
+        raise corrupt(path, "it has no element <object>")
+    return objects
+
+
+def _object(path: str, element: ElementTree.Element) -> tuple[str, tuple[float, ...]]:
+    name, box = (element.findtext("name") or "").strip(), element.find("bndbox")
+    if not name or box is None:
+        raise corrupt(path, "an <object> lacks its <name> or its <bndbox>")
+    sides = ("xmin", "ymin", "xmax", "ymax")
+    left, top, right, bottom = (number_in(path, side, box.findtext(side) or "") for side in sides)
+    if not (0 < left < right and 0 < top < bottom):
+        raise corrupt(path, f"the box of {name[:40]!r} from ({left}, {top}) to ({right}, {bottom}) is no area above 0")
+    flags = [number_in(path, flag, element.findtext(flag) or "0", 0, 1) for flag in ("difficult", "truncated")]
+    return name, (left, top, right - left, bottom - top, *flags)

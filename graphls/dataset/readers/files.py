@@ -1,0 +1,164 @@
+"""Files of data sets that other programs wrote: found, measured, and read no further than they are long."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import zlib
+from collections.abc import Callable
+from glob import glob
+from typing import Any
+
+import numpy as np
+
+from graphls.dataset.transforms.checks import boolean, string, type_error
+from graphls.ir.errors import GraphlsError, GraphRuntimeError, GraphValueError
+
+Bytes = np.ndarray[Any, np.dtype[np.uint8]]
+
+LARGEST = float(np.finfo(np.float32).max)
+
+_GZIP_AT_MOST = 1032  # bytes out for one byte in, the limit of deflate
+
+
+def folder(dataset_dir: Any) -> str:
+    """The path of a folder that is there; raises GraphTypeError or GraphValueError otherwise."""
+    if not isinstance(dataset_dir, (str, os.PathLike)):
+        raise type_error("dataset_dir", dataset_dir, "a path")
+    path = os.fspath(dataset_dir)
+    if not os.path.isdir(path):
+        raise GraphValueError(f"The folder {path} does not exist, or it is not a folder.")
+    return str(path)
+
+
+def usage(value: Any, *known: str) -> str:
+    """A part of a data set by its name, "all" for None; raises GraphTypeError or GraphValueError otherwise."""
+    if value is not None and not isinstance(value, str):
+        raise type_error("usage", value, "a string")
+    if value is not None and value not in known:
+        raise GraphValueError(f"usage is one of {', '.join(known)}, not {value!r}.")
+    return value or "all"
+
+
+def corrupt(path: str, fault: str) -> GraphRuntimeError:
+    """The error for a file that is not what its format says."""
+    return GraphRuntimeError(f"{path} cannot be read: {fault}.")
+
+
+def first_of(directory: str, *names: str) -> str | None:
+    """The path of the first of these names that the folder has."""
+    paths = (os.path.join(directory, name) for name in names)
+    return next((path for path in paths if os.path.isfile(path)), None)
+
+
+def mapped(path: str) -> Bytes:
+    """The bytes of a file, left on disk until used; raises GraphRuntimeError for an empty or unreadable one."""
+    try:
+        if os.path.getsize(path) == 0:
+            raise corrupt(path, "the file is empty")
+        return np.memmap(path, np.uint8, "r")
+    except OSError as error:
+        raise corrupt(path, error.strerror or str(error)) from None
+
+
+def inside(directory: str, name: str, source: str) -> str:
+    """The path of a file that `source` names; raises GraphRuntimeError for names that lead out of the folder."""
+    if os.path.isabs(name) or "\0" in name or ".." in name.replace("\\", "/").split("/"):
+        raise corrupt(source, f"the file name {name!r} leads out of {directory}")
+    return os.path.join(directory, name)
+
+
+def text_of(path: str) -> str:
+    """The text of a small UTF-8 file; raises GraphRuntimeError for one that is not there, is empty or is no text."""
+    try:
+        return bytes(mapped(path)).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise corrupt(path, f"it is not UTF-8 text ({error})") from None
+
+
+def number_in(path: str, name: str, text: str, low: float = -LARGEST, high: float = LARGEST) -> float:
+    """The number that a text holds; raises GraphRuntimeError for other texts and for numbers beyond [low, high]."""
+    try:
+        number = float(text)
+    except ValueError:
+        raise corrupt(path, f"{name} is {text[:40]!r}, which is no number") from None
+    if not low <= number <= high:
+        raise corrupt(path, f"{name} is {text[:40]!r}, which is not within [{low:g}, {high:g}]")
+    return number
+
+
+def found_files(dataset_files: Any) -> list[str]:
+    """The files that names and patterns stand for; raises GraphTypeError or GraphValueError for those of none."""
+    patterns = [dataset_files] if isinstance(dataset_files, (str, os.PathLike)) else dataset_files
+    if not isinstance(patterns, (list, tuple)) or not all(isinstance(p, (str, os.PathLike)) for p in patterns):
+        raise type_error("dataset_files", dataset_files, "a path or a list of paths")
+    found = {str(p): [str(p)] if os.path.isfile(p) else sorted(filter(os.path.isfile, glob(str(p)))) for p in patterns}
+    unmatched = [pattern for pattern, paths in found.items() if not paths]
+    if unmatched or not found:
+        message = f"The following patterns did not match any files: {unmatched}."
+        raise GraphValueError(message)
+    return [path for pattern in patterns for path in found[str(pattern)]]
+
+
+class Compressed:
+    """A gzip file: its first bytes, and all of them once their number is known."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def head(self, count: int) -> Bytes:
+        """The first `count` bytes, or fewer."""
+        return self._read(count)
+
+    def whole(self, count: int) -> Bytes:
+        """All bytes, `count` of them; raises GraphRuntimeError where there are more or fewer."""
+        if count > os.path.getsize(self.path) * _GZIP_AT_MOST:
+            raise corrupt(self.path, f"its header speaks of {count} bytes, which a file of this size cannot hold")
+        data = self._read(count + 1)
+        if len(data) != count:
+            number = "more" if len(data) > count else str(len(data))
+            raise corrupt(self.path, f"its header speaks of {count} bytes, but it holds {number}")
+        return data
+
+    def _read(self, count: int) -> Bytes:
+        try:
+            with gzip.open(self.path) as file:
+                return np.frombuffer(file.read(count), np.uint8)
+        except (OSError, EOFError, zlib.error) as error:
+            raise corrupt(self.path, f"the compressed data is damaged ({error})") from None
+
+
+IMAGES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp")
+
+
+class Images:
+    """The bytes of image files, uint8 of (N,), or with `decode` their pixels, uint8 of (H, W, 3).
+
+    `decrypt(path)` gives the bytes of an encrypted file. Raises GraphTypeError for arguments of another kind, and
+    GraphRuntimeError for files that are empty, cannot be read or hold no image.
+    """
+
+    def __init__(self, decode: Any = False, decrypt: Callable[[str], bytes] | None = None) -> None:
+        self._decode = boolean("decode", decode)
+        if decrypt is not None and not callable(decrypt):
+            raise type_error("decrypt", decrypt, "a function of a path")
+        self._decrypt = decrypt
+
+    def __call__(self, path: str) -> Any:
+        """The image in a file."""
+        data = np.array(mapped(path)) if self._decrypt is None else np.frombuffer(self._decrypt(path), np.uint8).copy()
+        if not self._decode:
+            return data
+        from graphls.dataset.vision.image import decoded
+
+        try:
+            return np.asarray(decoded(data))
+        except GraphlsError as error:
+            raise corrupt(path, str(error).rstrip(".")) from None
+
+
+def extensions_of(value: Any) -> frozenset[str]:
+    """The endings of file names; raises GraphTypeError for anything but a list of strings."""
+    if not isinstance(value, (list, tuple)):
+        raise type_error("extensions", value, "a list of strings")
+    return frozenset(string(f"extensions[{position}]", item) for position, item in enumerate(value))

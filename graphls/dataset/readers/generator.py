@@ -1,0 +1,267 @@
+"""Datasets that read Python objects: anything with items, a generator function, arrays, rows in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import islice, tee
+from typing import Any
+
+import numpy as np
+
+from graphls.dataset import checks
+from graphls.dataset.columns import Row
+from graphls.dataset.errors import DatasetError, described, trace_of
+from graphls.dataset.pipeline.dataset import Dataset
+from graphls.dataset.pipeline.run import Run
+from graphls.dataset.pipeline.workers import Job, run_here
+from graphls.dataset.randomness import Key, RowDraws
+from graphls.dataset.readers.sources import (
+    FUNCTION,
+    ITEMS,
+    BatchReader,
+    Columns,
+    Kept,
+    Reader,
+    announced_columns,
+    check_choice,
+    is_read_once,
+    kind_of,
+    made_sampler,
+)
+from graphls.dataset.samplers import Sampler, as_sampler
+from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.tensors.tensor import Tensor
+
+
+class GeneratorDataset(Dataset):
+    """Rows that a Python object gives.
+
+    `source` has `__getitem__` and `__len__` (read by index, in a new random order in every pass unless `shuffle=False`
+    or a sampler says otherwise), or is a function that makes an iterator, or an iterable. Python's own iterators, such
+    as a `zip`, end for good, so their items are kept for later passes.
+
+    - `column_names`, or `schema`: the names of the columns; an item is a tuple of as many, or the only column itself.
+      `column_types`: the dtypes that the items must have; Python numbers and lists are converted to them.
+    - `num_samples`: the most rows of a pass. `num_shards` and `shard_id`: read every `num_shards`-th row only; shards
+      are equally long, so the last may begin again at the first row.
+    - `sampler`: which rows a pass reads, a sampler of this package or any iterable of row numbers. `batch_sampler`:
+      lists of row numbers; each becomes one row, stacked, or as `collate_fn(items)` puts it together.
+    - `num_parallel_workers` read by index in parallel: processes with `python_multiprocessing`, else threads. The rows
+      and their order do not depend on them. `max_rowsize` has no effect, because rows have no limit.
+
+    Raises GraphTypeError and GraphValueError for wrong arguments, and DatasetError in the iteration where the source
+    raises, a worker dies, or an item has the wrong number of columns.
+    """
+
+    def __init__(
+        self,
+        source: Any,
+        column_names: Sequence[str] | str | None = None,
+        column_types: Any = None,
+        schema: Any = None,
+        num_samples: int | None = None,
+        num_parallel_workers: int = 1,
+        shuffle: bool | None = None,
+        sampler: Any = None,
+        num_shards: int | None = None,
+        shard_id: int | None = None,
+        python_multiprocessing: bool = True,
+        max_rowsize: Any = None,
+        batch_sampler: Any = None,
+        collate_fn: Callable[[list[Any]], Any] | None = None,
+    ) -> None:
+        super().__init__()
+        self.columns, types = announced_columns(column_names, column_types, schema)
+        self.row_columns = Columns(self.columns, types)
+        self.kind = kind_of(source)
+        self.source: Any = Kept(source) if self.kind != FUNCTION and is_read_once(source) else source
+        self.workers = checks.workers(num_parallel_workers) or 1
+        self.processes = checks.flag("python_multiprocessing", python_multiprocessing)
+        check_choice(self.kind == ITEMS, num_samples, shuffle, sampler, num_shards, shard_id, batch_sampler, collate_fn)
+        self.num_samples = num_samples or None
+        self.batches, self.collate = batch_sampler, collate_fn
+        self.sampler = made_sampler(num_samples, shuffle, sampler, num_shards, shard_id)
+
+    def use_sampler(self, new_sampler: Any) -> None:
+        """Read the rows that another sampler chooses; raises GraphValueError for a source without random access."""
+        self._need_items()
+        self.sampler = as_sampler(new_sampler)
+
+    def add_sampler(self, new_sampler: Sampler) -> None:
+        """Let a sampler choose among the rows that the present one chooses."""
+        self._need_items()
+        new_sampler.add_child(self.sampler)
+        self.sampler = new_sampler
+
+    def _need_items(self) -> None:
+        if self.kind != ITEMS or self.batches is not None:
+            raise GraphValueError("A sampler needs a source with __getitem__, and no batch_sampler.")
+
+    @property
+    def is_indexed(self) -> bool:
+        return self._fixed_length() is not None
+
+    def length(self) -> float:
+        length = self._fixed_length()
+        assert length is not None
+        return length
+
+    def _fixed_length(self) -> int | None:
+        if self.kind != ITEMS or self.batches is not None:
+            return None
+        return self.sampler.length(self._source_size())
+
+    def _source_size(self) -> int:
+        try:
+            return len(self.source)
+        except Exception as error:
+            text = f"The source of {type(self).__name__} does not know its length: {described(error)}."
+            raise DatasetError(text, self.location, trace_of(error)) from error
+
+    def size(self) -> float:
+        if self.kind == ITEMS and self.batches is not None and hasattr(self.batches, "__len__"):
+            return len(self.batches)
+        return super().size()
+
+    def _count(self, turn: int, most: int | None) -> int:
+        return len(Run(self).order(self, turn)) if self.kind == ITEMS else super()._count(turn, most)
+
+    def order(self, draws: np.random.Generator) -> list[Any]:
+        """The numbers of the rows of a pass, or lists of them."""
+        try:
+            if self.batches is not None:
+                return list(self.batches)
+            return self.sampler.order(self._source_size(), draws, self._labels)
+        except DatasetError:
+            raise
+        except Exception as error:
+            name = "batch_sampler" if self.batches is not None else type(self.sampler).__name__
+            raise DatasetError(f"{name} failed: {described(error)}.", self.location, trace_of(error)) from error
+
+    def _labels(self, column: str) -> np.ndarray[Any, Any]:
+        """The values of a column in all rows of the source."""
+        (place,) = self.need((column,), "class_column")
+        reader = Reader(self.source, self.row_columns)
+        return np.array([reader(index)[place] for index in range(self._source_size())])
+
+    def job(self) -> Job:
+        what = f"The source of {type(self).__name__}"
+        if self.kind != ITEMS:
+            return Job(self.row_columns, 1, False, what, self.location)
+        reader: Callable[[Any], Row] = Reader(self.source, self.row_columns)
+        if self.batches is not None:
+            reader = BatchReader(self.source, self.row_columns, self.collate)
+        return Job(reader, self.workers, self.processes, what, self.location)
+
+    def rows(self, run: Run, turn: int, indices: Iterable[int]) -> Iterator[Row]:
+        numbers, wanted = tee(indices)
+        return run.each(self, turn, zip(numbers, map(run.order(self, turn).__getitem__, wanted), strict=False))
+
+    def sides(self, run: Run, turn: int, groups: Iterable[range]) -> Iterator[tuple[Any, ...]]:
+        if self.workers > 1:
+            return super().sides(run, turn, groups)
+        return self._sides(run.key(self, turn), run.order(self, turn), groups)
+
+    def _sides(self, key: Key, order: list[Any], groups: Iterable[range]) -> Iterator[tuple[Any, ...]]:
+        """The columns of groups, without making rows of them first, which would take twice as long."""
+        enter, source, job = RowDraws(key).enter, self.source, self.job()
+        made = replace(job, function=self.row_columns)
+        for group in groups:
+            items: list[Any] = []
+            try:
+                for row in group:
+                    enter(row)
+                    items.append(source[order[row]])
+            except Exception as error:
+                list(run_here(made, key, zip(group, items, strict=False)))  # a row before may be at fault, too
+                raise job.failure(group[len(items)], described(error), trace_of(error)) from error
+            sides = self.row_columns.side_by_side(items)
+            yield sides or tuple(zip(*run_here(made, key, zip(group, items, strict=True)), strict=True))
+
+    def stream(self, run: Run, turn: int, start: int = 0) -> Iterator[Row]:
+        if self.kind == ITEMS:
+            return self.rows(run, turn, range(start, len(run.order(self, turn))))
+        items = islice(enumerate(self._items()), start, self.num_samples)
+        return run.each(self, turn, items)
+
+    def _items(self) -> Iterator[Any]:
+        """What the function or the iterable gives; raises DatasetError for what it raises."""
+        try:
+            yield from self.source() if self.kind == FUNCTION else self.source
+        except Exception as error:
+            job = self.job()
+            text = f"{job.what} failed: {described(error)}."
+            raise DatasetError(text, job.location, trace_of(error)) from error
+
+
+class Slices:
+    """Arrays, element by element of their first axes."""
+
+    def __init__(self, arrays: tuple[np.ndarray[Any, Any], ...]) -> None:
+        self.arrays = arrays
+
+    def __getitem__(self, index: int) -> tuple[Any, ...]:
+        return tuple([array[index, ...] for array in self.arrays])
+
+    def __len__(self) -> int:
+        return len(self.arrays[0])
+
+
+class NumpySlicesDataset(GeneratorDataset):
+    """The elements of arrays, of their first axes.
+
+    `data` is one array or list, a tuple of several, or a dict of them by column name; columns without names are called
+    `column_0` and so on. The other arguments are those of `GeneratorDataset`. Raises GraphTypeError and GraphValueError
+    for data that have no first axis, or differ in its size.
+    """
+
+    def __init__(
+        self,
+        data: Any,
+        column_names: Sequence[str] | str | None = None,
+        num_samples: int | None = None,
+        num_parallel_workers: int = 1,
+        shuffle: bool | None = None,
+        sampler: Any = None,
+        num_shards: int | None = None,
+        shard_id: int | None = None,
+    ) -> None:
+        columns = tuple(data.values()) if isinstance(data, dict) else data if isinstance(data, tuple) else (data,)
+        arrays = tuple(map(_array, columns))
+        if len({len(array) for array in arrays}) != 1:
+            raise GraphValueError(f"Data length in each column is not equal: {[len(array) for array in arrays]}.")
+        names = column_names
+        if names is None:
+            names = list(data) if isinstance(data, dict) else [f"column_{place}" for place in range(len(arrays))]
+        if len(checks.names("column_names", names)) != len(arrays):
+            raise GraphValueError(f"column_names has {len(names)} names for {len(arrays)} columns.")
+        super().__init__(
+            Slices(arrays), names, None, None, num_samples, num_parallel_workers, shuffle, sampler, num_shards,
+            shard_id, python_multiprocessing=False,
+        )  # fmt: skip
+
+
+def _array(data: Any) -> np.ndarray[Any, Any]:
+    try:
+        array = data.asnumpy() if isinstance(data, Tensor) else np.asarray(data)
+    except ValueError:
+        raise GraphValueError("The rows of a column must have the same shape.") from None
+    if array.ndim == 0 or array.dtype.kind == "O":
+        raise GraphTypeError(f"The data of a column are an array or a list, not {data!r}.")
+    return array
+
+
+class PaddedDataset(GeneratorDataset):
+    """Rows given as dicts by column name, such as those that fill a dataset up to a size that can be shared out."""
+
+    def __init__(self, padded_samples: list[dict[str, Any]]) -> None:
+        if not isinstance(padded_samples, list) or not all(isinstance(row, dict) for row in padded_samples):
+            raise GraphTypeError(f"padded_samples is a list of dicts, not {padded_samples!r}.")
+        if not padded_samples:
+            raise GraphValueError("padded_samples has no rows.")
+        names = list(padded_samples[0])
+        for row in padded_samples:
+            if list(row) != names:
+                raise GraphValueError(f"All of padded_samples have the same columns, not {names} and {list(row)}.")
+        super().__init__([tuple(row.values()) for row in padded_samples], names, shuffle=False)

@@ -1,0 +1,218 @@
+"""Images with a label each: MNIST, CIFAR, and one folder for each class."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from typing import Any, ClassVar
+
+import numpy as np
+
+from graphls.dataset.readers.files import (
+    IMAGES,
+    Bytes,
+    Compressed,
+    Images,
+    corrupt,
+    extensions_of,
+    first_of,
+    folder,
+    mapped,
+    usage,
+)
+from graphls.dataset.transforms.checks import integer, string, type_error, value_error
+from graphls.ir.errors import GraphRuntimeError
+
+_SIDE = 28
+_CLASSES = 10
+_PREFIXES = {"train": ("train",), "test": ("t10k",), "all": ("t10k", "train")}
+
+
+def read_idx(path: str, axes: int) -> Bytes:
+    """The uint8 array of `axes` axes that an IDX file holds.
+
+    The header is four bytes (0, 0, 8 for uint8, number of axes), then each size as a big-endian uint32. Raises
+    GraphRuntimeError where the header is another, or the file is not as long as it says; nothing is read before that.
+    """
+    start = 4 + 4 * axes
+    compressed = Compressed(path) if path.endswith(".gz") else None
+    data = compressed.head(start) if compressed else mapped(path)
+    shape = _shape(path, bytes(data[:start]), axes)
+    length = start + math.prod(shape)
+    if compressed:
+        data = compressed.whole(length)
+    elif len(data) != length:
+        raise corrupt(path, f"its header speaks of {length} bytes, but it holds {len(data)}")
+    return data[start:].reshape(shape)
+
+
+def _shape(path: str, header: bytes, axes: int) -> tuple[int, ...]:
+    if len(header) < 4 + 4 * axes:
+        raise corrupt(path, f"the file ends within its header of {4 + 4 * axes} bytes")
+    if header[:4] != bytes([0, 0, 8, axes]):
+        magic, expected = (int.from_bytes(part, "big") for part in (header[:4], bytes([0, 0, 8, axes])))
+        raise corrupt(path, f"its magic number is {magic}, not {expected}")
+    return tuple(int(size) for size in np.frombuffer(header[4:], ">u4"))
+
+
+class IdxSource:
+    """Rows (image, label) of MNIST: uint8 of (28, 28, 1), uint32 of (); the test images first where both are wanted.
+
+    `dataset_dir` has `train-images-idx3-ubyte` and its kin, also ending in `.gz`. Raises GraphValueError for a folder
+    that is not there, GraphRuntimeError for files that are missing, damaged, or do not belong together.
+    """
+
+    def __init__(self, dataset_dir: Any, part: str | None = None) -> None:
+        directory = folder(dataset_dir)
+        wanted = _PREFIXES[usage(part, *_PREFIXES)]
+        found = [pair for pair in (_pair_of(directory, prefix) for prefix in wanted) if pair]
+        if not found or (part is not None and len(found) < len(wanted)):
+            names = " and ".join(f"{prefix}-images-idx3-ubyte" for prefix in wanted)
+            raise GraphRuntimeError(f"There are no MNIST files ({names}) in {directory}.")
+        self._parts = [_read_pair(*paths) for paths in found]
+        self._ends = np.cumsum([len(labels) for _, labels in self._parts])
+
+    def __len__(self) -> int:
+        return int(self._ends[-1])
+
+    def __getitem__(self, index: int) -> tuple[Any, Any]:
+        part = int(np.searchsorted(self._ends, index, side="right"))
+        images, labels = self._parts[part]
+        place = index - int(self._ends[part])  # counted from the end of the part
+        return np.array(images[place])[:, :, None], np.array(labels[place], np.uint32)
+
+
+def _pair_of(directory: str, prefix: str) -> tuple[str, str] | None:
+    images, labels = (
+        first_of(directory, *(f"{prefix}-{kind}{sep}{end}" for end in (ending, f"{ending}.gz") for sep in "-."))
+        for kind, ending in (("images", "idx3-ubyte"), ("labels", "idx1-ubyte"))
+    )
+    if images is None and labels is None:
+        return None
+    if images is None or labels is None:
+        raise GraphRuntimeError(f"{directory} has no {prefix} {'labels' if images else 'images'}.")
+    return images, labels
+
+
+def _read_pair(image_path: str, label_path: str) -> tuple[Bytes, Bytes]:
+    images, labels = read_idx(image_path, 3), read_idx(label_path, 1)
+    if images.shape[1:] != (_SIDE, _SIDE):
+        raise corrupt(image_path, f"its images are {images.shape[1]} x {images.shape[2]}, not {_SIDE} x {_SIDE}")
+    if len(images) != len(labels):
+        raise corrupt(label_path, f"it holds {len(labels)} labels for the {len(images)} images of {image_path}")
+    if len(labels) and labels.max() >= _CLASSES:
+        raise corrupt(label_path, f"it holds the label {labels.max()}, but there are {_CLASSES} classes")
+    return images, labels
+
+
+_SHAPE = (3, 32, 32)
+_PIXELS = 3072
+
+
+class CifarSource:
+    """Rows (image, label, ...): uint8 of (32, 32, 3), then a uint32 of () for each label; training images first.
+
+    A record is the bytes of the labels, then 3072 of the image: its red, green and blue plane. Raises GraphValueError
+    for a folder that is not there, GraphRuntimeError for files that are missing or damaged.
+    """
+
+    classes: ClassVar[tuple[int, ...]]
+    files: ClassVar[dict[str, str]]
+
+    def __init__(self, dataset_dir: Any, part: str | None = None) -> None:
+        directory = folder(dataset_dir)
+        wanted = usage(part, "train", "test", "all")
+        self._paths = self._find(directory, ["train", "test"] if wanted == "all" else [wanted])
+        self._parts = [self._records(path) for path in self._paths]
+        self._ends = np.cumsum([len(records) for records in self._parts])
+
+    def _find(self, directory: str, parts: list[str]) -> list[str]:
+        names = sorted(os.listdir(directory))
+        found = [[name for name in names if re.fullmatch(self.files[part], name)] for part in parts]
+        if not any(found):
+            patterns = ", ".join(self.files[part].replace("\\", "") for part in parts)
+            raise GraphRuntimeError(f"There are no CIFAR files ({patterns}) in {directory}.")
+        return [os.path.join(directory, name) for group in found for name in group]
+
+    def _records(self, path: str) -> Bytes:
+        data, width = mapped(path), len(self.classes) + _PIXELS
+        if len(data) % width:
+            raise corrupt(path, f"its {len(data)} bytes are no whole number of records of {width} bytes")
+        return data.reshape(-1, width)
+
+    def __len__(self) -> int:
+        return int(self._ends[-1])
+
+    def __getitem__(self, index: int) -> tuple[Any, ...]:
+        part = int(np.searchsorted(self._ends, index, side="right"))
+        record = self._parts[part][index - int(self._ends[part])]  # counted from the end of the part
+        labels, pixels = record[: len(self.classes)], record[len(self.classes) :]
+        for label, count in zip(labels, self.classes, strict=True):
+            if label >= count:
+                raise corrupt(self._paths[part], f"it holds the label {label}, but there are {count} classes")
+        image = np.ascontiguousarray(pixels.reshape(_SHAPE).transpose(1, 2, 0))
+        return (image, *(np.array(label, np.uint32) for label in labels))
+
+
+class Cifar10Source(CifarSource):
+    """Rows (image, label) of CIFAR-10: `data_batch_1.bin` and its kin for training, `test_batch.bin`."""
+
+    classes = (10,)
+    files: ClassVar[dict[str, str]] = {"train": r"data_batch_[1-5]\.bin", "test": r"test_batch\.bin"}
+
+
+class Cifar100Source(CifarSource):
+    """Rows (image, coarse label, fine label) of CIFAR-100: `train.bin` and `test.bin`."""
+
+    classes = (20, 100)
+    files: ClassVar[dict[str, str]] = {"train": r"train\.bin", "test": r"test\.bin"}
+
+
+class ImageFolderSource:
+    """Rows (image, label): the bytes of a file, uint8 of (N,), or its pixels of (H, W, 3); int32 of () by folder.
+
+    Classes are the folders of `dataset_dir` in order of their names, or those of `class_indexing` with its numbers;
+    the images of a class are the files directly in its folder, in order of their names. `extensions` such as [".png"]
+    are exact; without them the endings of images count, in upper or lower case. Raises GraphValueError for a folder
+    that is not there or a class that has none, GraphRuntimeError where there is no image.
+    """
+
+    def __init__(
+        self, dataset_dir: Any, extensions: Any = None, class_indexing: Any = None, decode: bool = False
+    ) -> None:
+        directory = folder(dataset_dir)
+        self._extensions = None if extensions is None else extensions_of(extensions)
+        self._image = Images(decode)
+        classes = _classes(directory, class_indexing)
+        self._rows = [(path, label) for name, label in classes.items() for path in self._files(directory, name)]
+        if not self._rows:
+            raise GraphRuntimeError(f"There are no images in the folders of {directory}.")
+
+    def _files(self, directory: str, name: str) -> list[str]:
+        with os.scandir(os.path.join(directory, name)) as entries:
+            return sorted(entry.path for entry in entries if entry.is_file() and self._is_image(entry.name))
+
+    def _is_image(self, name: str) -> bool:
+        ending = os.path.splitext(name)[1]
+        return ending.lower() in IMAGES if self._extensions is None else ending in self._extensions
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, index: int) -> tuple[Any, Any]:
+        path, label = self._rows[index]
+        return self._image(path), np.array(label, np.int32)
+
+
+def _classes(directory: str, indexing: Any) -> dict[str, int]:
+    with os.scandir(directory) as entries:
+        names = sorted(entry.name for entry in entries if entry.is_dir() and not entry.name.startswith("."))
+    if indexing is None:
+        return {name: number for number, name in enumerate(names)}
+    if not isinstance(indexing, dict):
+        raise type_error("class_indexing", indexing, "a dict of folder names to numbers")
+    numbers = {string("class_indexing", name): integer("class_indexing", number) for name, number in indexing.items()}
+    for name in numbers.keys() - set(names):
+        raise value_error(f"class_indexing has the class {name!r}, but {directory} has no folder of that name.")
+    return {name: numbers[name] for name in names if name in numbers}

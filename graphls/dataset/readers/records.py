@@ -1,0 +1,198 @@
+"""Files of records: lines of text, and TFRecord.
+
+A record of TFRecord is its length (uint64, little endian), the masked CRC-32C of these eight bytes, the content, and
+the masked CRC-32C of that. The content is a protocol buffer tf.train.Example, which maps names to lists of bytes, of
+float32 or of int64. The formats are described in TensorFlow's documentation
+(tensorflow.org/tutorials/load_data/tfrecord) and its file example.proto.
+"""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from graphls.dataset.columns import as_schema
+from graphls.dataset.readers.files import Bytes, corrupt, folder, found_files, mapped, usage
+from graphls.files.wire import fields, numbers, signed
+from graphls.ir.errors import GraphRuntimeError, GraphValueError
+
+_NEWLINE = 10
+
+
+class TextFileSource:
+    """Rows (text,): a string of () for each line that is not empty, without its end, file by file.
+
+    Files are in order of their names. Lines are found when the source is made and read when they are asked for. Raises
+    GraphValueError for files that are not there, GraphRuntimeError for no line at all and for text that is not UTF-8.
+    """
+
+    def __init__(self, dataset_files: Any) -> None:
+        self._paths = [path for path in sorted(found_files(dataset_files)) if os.path.getsize(path)]
+        self._files = [mapped(path) for path in self._paths]
+        self._lines = [_lines(data) for data in self._files]
+        self._ends = np.cumsum([len(lines) for lines in self._lines], dtype=np.int64).tolist()
+        if not len(self):
+            raise GraphRuntimeError(f"There is no line in {dataset_files!r}.")
+
+    def __len__(self) -> int:
+        return self._ends[-1] if self._ends else 0
+
+    def __getitem__(self, index: int) -> tuple[np.ndarray[Any, Any]]:
+        file = bisect_right(self._ends, index)
+        place = index - self._ends[file] + len(self._lines[file])
+        start, end = self._lines[file][place]
+        try:
+            return (np.array(bytes(self._files[file][start:end]).decode("utf-8")),)
+        except UnicodeDecodeError as error:
+            raise corrupt(self._paths[file], f"the line at byte {start} is not UTF-8 text ({error})") from None
+
+
+class PennTreebankSource(TextFileSource):
+    """The lines of `ptb.train.txt`, `ptb.valid.txt` and `ptb.test.txt`, or of one of them; "all" has test first."""
+
+    def __init__(self, dataset_dir: Any, part: Any) -> None:
+        directory, part = folder(dataset_dir), usage(part, "train", "valid", "test", "all")
+        parts = ["test", "train", "valid"] if part == "all" else [part]
+        super().__init__([os.path.join(directory, f"ptb.{name}.txt") for name in parts])
+
+
+def _lines(data: Bytes) -> np.ndarray[Any, Any]:
+    """Where the lines begin and end that are not empty, int64 of (lines, 2)."""
+    ends = np.append(np.flatnonzero(np.asarray(data) == _NEWLINE), len(data))
+    starts = np.append(0, ends[:-1] + 1)
+    return np.stack([starts, ends], 1)[ends > starts]
+
+
+Feature = np.ndarray[Any, Any] | list[bytes]
+
+HEAD, TAIL = 12, 4
+
+
+class TFRecordSource:
+    """Rows of the columns that a schema has, else of all in the first record, in order of their names.
+
+    A list of int64 or float32 has one axis; bytes are uint8 of one axis, several of them padded with spaces to one
+    length. A column of a schema is brought into its dtype and shape, bytes also into strings. The lengths in the files
+    are checked, each with its checksum, when the source is made; contents are read when they are asked for. Raises
+    GraphValueError for files that are not there, GraphRuntimeError for those that are no TFRecord or lack a column.
+    """
+
+    def __init__(self, dataset_files: Any, schema: Any, columns_list: Any) -> None:
+        self._paths = found_files(dataset_files)
+        self._files = [mapped(path) for path in self._paths]
+        self._rows = [(f, *place) for f, data in enumerate(self._files) for place in _records(self._paths[f], data)]
+        if not self._rows:
+            raise corrupt(self._paths[0], "there is no record in it")
+        described = [] if schema is None else as_schema(schema).columns
+        self._schema = {column["name"]: column for column in described}
+        self.columns: list[str] = list(columns_list or self._schema or sorted(self._features(0)))
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, index: int) -> tuple[Any, ...]:
+        features, path = self._features(index), self._paths[self._rows[index][0]]
+        missing = [name for name in self.columns if name not in features]
+        if missing:
+            raise corrupt(path, f"record {index} has no feature {missing[0]!r} among {', '.join(sorted(features))}")
+        return tuple(self._column(path, name, features[name]) for name in self.columns)
+
+    def _features(self, index: int) -> dict[str, Feature]:
+        file, start, length = self._rows[index]
+        content = memoryview(bytes(self._files[file][start : start + length]))
+        try:
+            return dict(_features(content))
+        except (GraphValueError, UnicodeDecodeError) as error:
+            fault = error.message.rstrip(".") if isinstance(error, GraphValueError) else str(error)
+            raise corrupt(self._paths[file], f"record {index} is no Example: {fault}") from None
+
+    def _column(self, path: str, name: str, value: Feature) -> np.ndarray[Any, Any]:
+        wanted = self._schema.get(name, {"type": None, "shape": None})
+        if isinstance(value, list):
+            is_text = wanted["type"] is not None and wanted["type"].kind in "US"
+            array = np.array([v.decode("utf-8", "replace") for v in value]) if is_text else _padded(value)
+        else:
+            array = value
+        if wanted["type"] is not None and wanted["type"].kind not in "US":
+            array = array.astype(wanted["type"])
+        shape = wanted["shape"]
+        if shape is not None and not _fits(array, shape):
+            raise corrupt(path, f"the column {name!r} has {array.size} elements, which the shape {shape} does not take")
+        return array if shape is None else array.reshape(shape)
+
+
+def _records(path: str, data: Bytes) -> Iterator[tuple[int, int]]:
+    """Where the content of each record begins, and how long it is."""
+    position = 0
+    while position < len(data):
+        head = bytes(data[position : position + HEAD])
+        length = int.from_bytes(head[:8], "little")
+        if len(head) < HEAD or masked_crc(head[:8]) != int.from_bytes(head[8:], "little"):
+            raise corrupt(path, f"at byte {position} there is no length of a record with its checksum")
+        start = position + HEAD
+        position = start + length + TAIL
+        if position > len(data):
+            raise corrupt(path, f"a record of {length} bytes is announced where only {len(data) - start} are left")
+        yield start, length
+
+
+def masked_crc(content: bytes) -> int:
+    """The CRC-32C of some bytes, turned and moved, as TFRecord stores it."""
+    crc = 0xFFFFFFFF
+    for byte in content:
+        crc = _CRC[(crc ^ byte) & 0xFF] ^ crc >> 8
+    crc ^= 0xFFFFFFFF
+    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
+
+
+def _crc_of(byte: int) -> int:
+    """What a byte adds to a CRC-32C, by the reversed polynomial of Castagnoli."""
+    for _ in range(8):
+        byte = byte >> 1 ^ (0x82F63B78 if byte & 1 else 0)
+    return byte
+
+
+_CRC = [_crc_of(byte) for byte in range(256)]
+
+
+def _features(example: memoryview) -> Iterator[tuple[str, Feature]]:
+    """The features of an Example: field 1 holds a map, whose entries have the name in field 1, the lists in 2."""
+    for features in _messages(example, 1):
+        for entry in _messages(features, 1):
+            name = b"".join(map(bytes, _messages(entry, 1))).decode()
+            for kind, values in (found for feature in _messages(entry, 2) for found in fields(feature)):
+                yield name, _values(kind, values)
+
+
+def _messages(message: memoryview, wanted: int) -> list[memoryview]:
+    return [value for number, value in fields(message) if number == wanted and not isinstance(value, int)]
+
+
+def _values(kind: int, content: int | memoryview) -> Feature:
+    """The values of a BytesList (1), a FloatList (2) or an Int64List (3), packed or not."""
+    if isinstance(content, int) or kind not in (1, 2, 3):
+        raise GraphValueError(f"a feature has a field {kind} that is no list")
+    values = [value for number, value in fields(content, with_floats=kind == 2) if number == 1]
+    if kind == 3:
+        return np.array([signed(n) for value in values for n in numbers(value)], np.int64)
+    parts = [bytes(value) for value in values if not isinstance(value, int)]
+    if kind == 1:
+        return parts
+    packed = b"".join(parts)
+    if len(packed) % 4:
+        raise GraphValueError("a list of floats ends within one")
+    return np.frombuffer(packed, "<f4").astype(np.float32)
+
+
+def _padded(values: Sequence[bytes]) -> Bytes:
+    longest = max(map(len, values), default=0)
+    return np.frombuffer(b"".join(value.ljust(longest) for value in values), np.uint8).copy()
+
+
+def _fits(array: np.ndarray[Any, Any], shape: Sequence[int]) -> bool:
+    known = int(np.prod([n for n in shape if n >= 0], dtype=np.int64))
+    return array.size % max(known, 1) == 0 if -1 in shape else known == array.size

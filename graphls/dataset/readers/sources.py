@@ -1,0 +1,220 @@
+"""What GeneratorDataset is given: objects of several kinds, columns, and a choice of rows."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from threading import Lock
+from typing import Any
+
+import numpy as np
+
+from graphls.dataset import checks
+from graphls.dataset.columns import NUMBERS, Array, Row, Schema, as_array, as_schema, column_dtype, row_of, stacked
+from graphls.dataset.samplers import DistributedSampler, RandomSampler, Sampler, SequentialSampler, as_sampler
+from graphls.ir.errors import GraphlsError, GraphTypeError, GraphValueError
+
+Plain = np.ndarray
+ITEMS, FUNCTION, ITERABLE = "random access", "generator function", "iterable"
+
+
+def kind_of(source: Any) -> str:
+    """How a source is read: by index, by calling it, or by iterating it; raises GraphTypeError for other objects."""
+    if hasattr(source, "__getitem__") and not isinstance(source, (str, bytes, dict)):
+        return ITEMS
+    if callable(source):
+        return FUNCTION
+    if isinstance(source, Iterable) and not isinstance(source, (str, bytes, dict)):
+        return ITERABLE
+    raise GraphTypeError(
+        "The source of GeneratorDataset has __getitem__ and __len__, or is a generator function or an iterable, and is "
+        f"of type {type(source).__name__}.",
+    )
+
+
+def is_read_once(source: Any) -> bool:
+    """Whether an iterable is one of Python's own iterators, such as a zip or a generator, which end for good."""
+    return isinstance(source, Iterator) and not inspect.isfunction(type(source).__iter__)
+
+
+class Kept:
+    """The items of an iterator that can be read once, kept for the passes that come later."""
+
+    def __init__(self, iterator: Iterator[Any]) -> None:
+        self._iterator = iterator
+        self._items: list[Any] = []
+        self._lock = Lock()
+
+    def __iter__(self) -> Iterator[Any]:
+        place = 0
+        while self._has(place):
+            yield self._items[place]
+            place += 1
+
+    def _has(self, place: int) -> bool:
+        with self._lock:
+            if place == len(self._items):
+                self._items.extend(islice(self._iterator, 1))
+            return place < len(self._items)
+
+
+class Columns:
+    """Makes an item of a source the columns of a row, and holds them to the types that were announced."""
+
+    def __init__(self, names: tuple[str, ...], types: tuple[np.dtype[Any] | None, ...]) -> None:
+        self.names, self.width = names, len(names)
+        self.types = types if any(type is not None for type in types) else ()
+
+    def __call__(self, item: Any) -> Row:
+        if type(item) is tuple and len(item) == self.width:
+            row: Row = tuple([value if type(value) is Plain else as_array(value) for value in item])
+        else:
+            row = row_of(item, self.width)
+        return self._typed(row, item) if self.types else row
+
+    def side_by_side(self, items: list[Any]) -> tuple[Any, ...]:
+        """The columns of items that are tuples of arrays and numbers; one of numbers is one array.
+
+        Gives nothing for items that need a closer look.
+        """
+        if self.types or set(map(type, items)) != {tuple} or set(map(len, items)) != {self.width}:
+            return ()
+        columns = tuple(map(_side, zip(*items, strict=True)))
+        return () if any(column is None for column in columns) else columns
+
+    def _typed(self, row: Row, item: Any) -> Row:
+        values = item if isinstance(item, (tuple, list)) and len(item) == len(row) else (item,)
+        return tuple([self._as_announced(i, array, value) for i, (array, value) in enumerate(zip(row, values))])  # noqa: B905
+
+    def _as_announced(self, place: int, array: Array, value: Any) -> Array:
+        type = self.types[place]
+        if type is None or array.dtype == type or (array.dtype.kind in "US" and type.kind == array.dtype.kind):
+            return array
+        if hasattr(value, "dtype"):
+            raise GraphTypeError(f"it gave {array.dtype} for {self.names[place]!r}, where column_types has {type}")
+        return array.astype(type)
+
+
+def _side(column: tuple[Any, ...]) -> Any:
+    """A column of arrays as it is, one of numbers of one type as an array; None for others."""
+    kinds = set(map(type, column))
+    if kinds == {Plain}:
+        return column
+    (kind, *others) = kinds
+    if others or not (kind in NUMBERS or issubclass(kind, (np.number, np.bool_))):
+        return None
+    array = np.array(column)
+    return None if array.dtype.kind == "O" else array
+
+
+class Reader:
+    """Reads one item of a source with `__getitem__`; what a worker of GeneratorDataset does."""
+
+    def __init__(self, source: Any, columns: Columns) -> None:
+        self.source, self.columns = source, columns
+
+    def __call__(self, index: int) -> Row:
+        return self.columns(self.source[index])
+
+
+class BatchReader:
+    """Reads the items of a batch and puts them together, by the user's function or by stacking each column."""
+
+    def __init__(self, source: Any, columns: Columns, collate: Callable[[list[Any]], Any] | None) -> None:
+        self.source, self.columns, self.collate = source, columns, collate
+
+    def __call__(self, indices: Any) -> Row:
+        if isinstance(indices, (int, np.integer)):
+            raise GraphTypeError(f"batch_sampler gives lists of row numbers, not {indices!r}")
+        items = [self.source[int(index)] for index in indices]
+        if self.collate is not None:
+            return self.columns(self.collate(items))
+        if not items:
+            raise GraphlsError("batch_sampler gave a batch without rows")
+        columns = zip(self.columns.names, zip(*map(self.columns, items), strict=True), strict=True)
+        return tuple([stacked(column, place, name) for place, (name, column) in enumerate(columns)])
+
+
+Types = tuple["np.dtype[Any] | None", ...]
+
+
+def announced_columns(column_names: Any, column_types: Any, schema: Any) -> tuple[tuple[str, ...], Types]:
+    """The names of the columns, and their dtypes where those are announced."""
+    if column_names is None and schema is None:
+        raise GraphValueError("Neither columns_names nor schema are provided.")
+    if column_names is None:
+        announced: Schema = as_schema(schema)
+        return checks.names("The columns of schema", announced.names()), announced.dtypes()
+    names = checks.names("column_names", column_names)
+    if column_types is None:
+        return names, (None,) * len(names)
+    listed = column_types if isinstance(column_types, (list, tuple)) else [column_types]
+    if len(listed) != len(names):
+        raise GraphValueError(
+            f"column_types has one dtype for each of column_names, not {len(listed)} for {len(names)}."
+        )
+    return names, tuple(column_dtype(item) for item in listed)
+
+
+def check_choice(
+    has_items: bool,
+    num_samples: Any,
+    shuffle: Any,
+    sampler: Any,
+    num_shards: Any,
+    shard_id: Any,
+    batch_sampler: Any,
+    collate_fn: Any,
+) -> None:
+    """Hold the arguments that choose rows against each other."""
+    checks.optional_integer("num_samples", num_samples, 0)
+    if shuffle is not None:
+        checks.flag("shuffle", shuffle)
+    if sampler is not None and shuffle is not None:
+        raise GraphValueError("sampler and shuffle cannot be specified at the same time.")
+    if sampler is not None and num_shards is not None:
+        raise GraphValueError("sampler and sharding cannot be specified at the same time.")
+    if (num_shards is None) != (shard_id is None):
+        raise GraphValueError("num_shards and shard_id need to be passed in together.")
+    _check_batch_sampler(batch_sampler, collate_fn, (num_samples, shuffle, sampler, num_shards))
+    if not has_items:
+        _check_stream(sampler=sampler, num_shards=num_shards, batch_sampler=batch_sampler, shuffle=shuffle or None)
+
+
+def _check_batch_sampler(batch_sampler: Any, collate_fn: Any, others: Sequence[Any]) -> None:
+    if collate_fn is not None:
+        checks.function("collate_fn", collate_fn)
+        if batch_sampler is None:
+            raise GraphValueError("collate_fn can be specified only when batch_sampler is set.")
+    if batch_sampler is None:
+        return
+    if not hasattr(batch_sampler, "__iter__") and not hasattr(batch_sampler, "__getitem__"):
+        raise GraphTypeError(f"batch_sampler is an iterable of lists, not {batch_sampler!r}.")
+    if any(other is not None for other in others):
+        raise GraphValueError(
+            "batch_sampler cannot be specified together with num_samples, shuffle, sampler, num_shards and shard_id.",
+        )
+
+
+def _check_stream(**choices: Any) -> None:
+    for name, value in choices.items():
+        if value is not None:
+            raise GraphValueError(f"{name} is not supported if source does not have attribute '__getitem__'.")
+
+
+def made_sampler(
+    num_samples: int | None, shuffle: bool | None, sampler: Any, num_shards: Any, shard_id: Any
+) -> Sampler:
+    """The sampler that the arguments ask for."""
+    if sampler is not None:
+        made = as_sampler(sampler)
+        return made if num_samples is None else _among(made, SequentialSampler(num_samples=num_samples))
+    if num_shards is not None:
+        return DistributedSampler(num_shards, shard_id, shuffle is not False, num_samples)
+    return SequentialSampler(num_samples=num_samples) if shuffle is False else RandomSampler(num_samples=num_samples)
+
+
+def _among(child: Sampler, sampler: Sampler) -> Sampler:
+    sampler.add_child(child)
+    return sampler

@@ -1,0 +1,238 @@
+"""Columns filled, cut, padded, joined, counted and cast; labels as vectors, and comparisons."""
+
+from __future__ import annotations
+
+import operator as operators
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+
+from graphls.dataset.transforms.checks import choice, dtype, integer, number, type_error, value_error
+from graphls.dataset.transforms.checks import dtype as checked_dtype
+from graphls.dataset.transforms.operation import TensorOperation, as_column
+from graphls.ir.errors import GraphRuntimeError
+
+Array = np.ndarray[Any, Any]
+
+
+def does_not_fit(operation: object, text: str) -> GraphRuntimeError:
+    """The error for a column that an operation cannot take."""
+    return GraphRuntimeError(f"{type(operation).__name__} {text}.")
+
+
+def is_text(dtype: np.dtype[Any]) -> bool:
+    """Whether a column holds strings or bytes."""
+    return dtype.kind in "SU"
+
+
+def as_element(operation: object, value: Any, dtype: np.dtype[Any]) -> Array:
+    """A value as an element of a column of `dtype`, cast as in C; strings for strings only."""
+    if is_text(dtype) != isinstance(value, (str, bytes)):
+        raise does_not_fit(operation, f"has the value {value!r}, which is no element of a column of {dtype}")
+    if is_text(dtype):
+        return np.array(value.decode() if isinstance(value, bytes) and dtype.kind == "U" else value)
+    return np.array(value).astype(dtype)
+
+
+def checked_value(name: str, value: Any) -> Any:
+    """A number, bool, string or bytes; raises GraphTypeError otherwise."""
+    if not isinstance(value, (str, bytes, bool, int, float, np.generic)):
+        raise type_error(name, value, "a number or a string")
+    return value
+
+
+class Fill(TensorOperation):
+    """A column of the same shape and dtype with one value; raises GraphTypeError, GraphRuntimeError for a string in a
+    column of numbers, or a number in one of strings."""
+
+    def __init__(self, fill_value: Any) -> None:
+        self.fill_value = checked_value("fill_value", fill_value)
+
+    def apply(self, column: Any) -> Any:
+        element = as_element(self, self.fill_value, column.dtype)
+        return np.full(column.shape, element, element.dtype)
+
+
+class Slice(TensorOperation):
+    """The elements of a column by one item for each of its first axes; every axis stays.
+
+    An item is an integer, a list of integers, a slice, or None or ... for all. Raises GraphTypeError, or
+    GraphRuntimeError for too many items or places that the column does not have.
+    """
+
+    def __init__(self, *slices: Any) -> None:
+        self.slices = [_item(item) for item in slices]
+
+    def apply(self, column: Any) -> Any:
+        if len(self.slices) > column.ndim:
+            raise does_not_fit(self, f"has {len(self.slices)} items for a column of shape {column.shape}")
+        for axis, item in enumerate(self.slices):
+            index = (slice(None),) * axis + (item,)
+            try:
+                column = column[index]
+            except IndexError as error:
+                raise does_not_fit(self, f"does not fit: {error}") from None
+        return _narrowed(column)
+
+
+def _item(item: Any) -> slice | list[int]:
+    if item is None or item is Ellipsis:
+        return slice(None)
+    if isinstance(item, slice):
+        return item
+    if isinstance(item, list):
+        return [integer("slices", place) for place in item]
+    return [integer("slices", item)]
+
+
+def _narrowed(column: Array) -> Array:
+    """Strings in as few characters as they need."""
+    if not is_text(column.dtype):
+        return column
+    length = max(1, int(np.char.str_len(column).max(initial=0)))
+    return column.astype(f"{column.dtype.kind}{length}")
+
+
+class PadEnd(TensorOperation):
+    """A column cut or padded at the end of each axis to `pad_shape`; None leaves an axis as it is.
+
+    `pad_value` is 0 or an empty string by default; a scalar stays one. Raises GraphTypeError, GraphValueError, or
+    GraphRuntimeError for a column of another number of axes or another kind of value.
+    """
+
+    def __init__(self, pad_shape: list[int | None], pad_value: Any = None) -> None:
+        if not isinstance(pad_shape, list):
+            raise type_error("pad_shape", pad_shape, "a list of integers and None")
+        self.pad_shape = [None if size is None else integer("pad_shape", size, 1) for size in pad_shape]
+        self.pad_value = None if pad_value is None else checked_value("pad_value", pad_value)
+
+    def apply(self, column: Any) -> Any:
+        default: Any = "" if is_text(column.dtype) else 0
+        element = as_element(self, default if self.pad_value is None else self.pad_value, column.dtype)
+        if column.ndim == 0:
+            return column
+        if column.ndim != len(self.pad_shape):
+            raise does_not_fit(self, f"has {len(self.pad_shape)} sizes for a column of shape {column.shape}")
+        shape = [old if new is None else new for old, new in zip(column.shape, self.pad_shape, strict=True)]
+        result = np.full(shape, element, np.promote_types(column.dtype, element.dtype))
+        place = tuple(slice(0, min(old, new)) for old, new in zip(column.shape, shape, strict=True))
+        result[place] = column[place]
+        return result
+
+
+class Concatenate:
+    """Columns of one axis, one after the other, after `prepend` and before `append`.
+
+    Raises GraphTypeError for what is no array, GraphValueError for another axis than the only one, GraphRuntimeError
+    for columns of more axes or of another dtype.
+    """
+
+    def __init__(self, axis: int = 0, prepend: Any = None, append: Any = None) -> None:
+        if integer("axis", axis) not in (0, -1):
+            raise value_error(f"Concatenate joins columns of one axis, along the axis 0 or -1, not {axis}.")
+        for name, value in (("prepend", prepend), ("append", append)):
+            if value is not None and not isinstance(value, np.ndarray):
+                raise type_error(name, value, "an array")
+        self.prepend, self.append = prepend, append
+
+    def __call__(self, *columns: Any) -> Array:
+        parts = [self.prepend, *(as_column(column) for column in columns), self.append]
+        arrays = [part for part in parts if part is not None]
+        if any(array.ndim != 1 for array in arrays):
+            raise does_not_fit(self, f"joins columns of one axis, not of {[array.shape for array in arrays]}")
+        kinds = {array.dtype.kind if is_text(array.dtype) else array.dtype for array in arrays}
+        if len(kinds) > 1:
+            raise does_not_fit(self, f"joins columns of one dtype, not of {', '.join(sorted(map(str, kinds)))}")
+        return np.concatenate(arrays)
+
+
+class Duplicate:
+    """A column twice."""
+
+    def __call__(self, column: Any) -> tuple[Array, Array]:
+        array = as_column(column)
+        return array, array.copy()
+
+
+class Unique:
+    """The sorted different elements of a column, the number of its own for each element, and how often each occurs.
+
+    The last two are int32 of one axis. Gives a tuple of three columns.
+    """
+
+    def __call__(self, column: Any) -> tuple[Array, Array, Array]:
+        found, numbers, counts = np.unique(as_column(column).reshape(-1), return_inverse=True, return_counts=True)
+        return found, numbers.astype(np.int32), counts.astype(np.int32)
+
+
+class TypeCast(TensorOperation):
+    """The column in `data_type`, a dtype of graphls or NumPy or its name; numbers cast as in C.
+
+    Raises GraphTypeError for what is no dtype, GraphRuntimeError for strings as numbers or numbers as strings.
+    """
+
+    def __init__(self, data_type: Any) -> None:
+        self.data_type = dtype("data_type", data_type)
+
+    def apply(self, column: Any) -> Any:
+        if (column.dtype.kind in "SU") != (self.data_type.kind in "SU"):
+            text = f"{type(self).__name__} makes no {self.data_type} of {column.dtype}; use text.ToNumber for strings."
+            raise GraphRuntimeError(text)
+        with np.errstate(invalid="ignore", over="ignore"):
+            if column.dtype.kind == "f" and self.data_type.kind in "iu" and self.data_type.itemsize < 8:
+                column = column.astype(np.int64)
+            return column.astype(self.data_type)
+
+
+class OneHot(TensorOperation):
+    """Labels (), (N,) or (N, 1) as vectors of `num_classes`: (num_classes,) or (N, num_classes), of the labels' dtype.
+
+    With a `smoothing_rate` above 0 a label's class has 1 - rate and every class rate / num_classes more, in float64.
+    Raises GraphTypeError, GraphValueError, or GraphRuntimeError for labels that are no integers or no class.
+    """
+
+    def __init__(self, num_classes: int, smoothing_rate: float = 0.0) -> None:
+        self.num_classes = integer("num_classes", num_classes, 1)
+        self.smoothing_rate = number("smoothing_rate", smoothing_rate, 0, 1)
+
+    def apply(self, column: Any) -> Any:
+        if column.dtype.kind not in "iu" or column.ndim > 2 or (column.ndim == 2 and column.shape[1] != 1):
+            raise does_not_fit(self, f"takes integers of (), (N,) or (N, 1), not {column.dtype} of {column.shape}")
+        labels = column.reshape(-1) if column.ndim else column
+        if labels.size and not 0 <= labels.min() <= labels.max() < self.num_classes:
+            raise does_not_fit(self, f"of {self.num_classes} classes takes no label {labels.tolist()}")
+        chosen = np.arange(self.num_classes) == labels[..., None]
+        if self.smoothing_rate == 0:
+            return chosen.astype(column.dtype)
+        return chosen * (1 - self.smoothing_rate) + self.smoothing_rate / self.num_classes
+
+
+class Relational(IntEnum):
+    """A comparison."""
+
+    EQ = 0
+    NE = 1
+    GT = 2
+    GE = 3
+    LT = 4
+    LE = 5
+
+
+class Mask(TensorOperation):
+    """Whether each element of a column compares to `constant` as `operator` says, in `dtype`.
+
+    The constant is taken in the column's dtype. Raises GraphTypeError, or GraphRuntimeError for a string in a column of
+    numbers, or a number in one of strings.
+    """
+
+    def __init__(self, operator: Relational, constant: Any, dtype: Any = np.bool_) -> None:
+        self.operator = choice("operator", operator, Relational)
+        self.constant = checked_value("constant", constant)
+        self.dtype = checked_dtype("dtype", dtype)
+
+    def apply(self, column: Any) -> Any:
+        if is_text(column.dtype) != isinstance(self.constant, (str, bytes)):
+            raise does_not_fit(self, f"compares no {self.constant!r} to a column of {column.dtype}")
+        constant = self.constant if is_text(column.dtype) else np.array(self.constant).astype(column.dtype)
+        return getattr(operators, self.operator.name.lower())(column, constant).astype(self.dtype)

@@ -1,0 +1,385 @@
+"""Images mirrored, turned, moved, scaled, sheared, and as seen from another side."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from graphls.dataset.randomness import generator
+from graphls.dataset.transforms.checks import (
+    LARGEST_SIZE,
+    boolean,
+    choice,
+    instance,
+    integer,
+    interval,
+    number,
+    positive,
+    probability,
+    sequence,
+    value_error,
+)
+from graphls.dataset.vision.image import Array, ImageOperation, PilOperation, check_image, pillow
+from graphls.dataset.vision.sampling import warped_affine, warped_perspective
+from graphls.dataset.vision.sizes import checked_fill, pillow_filter
+from graphls.dataset.vision.utils import Inter
+from graphls.ir.errors import GraphTypeError, GraphValueError
+
+
+def mirrored(operation: object, image: Array, axis: int) -> Array:
+    """An array of (..., H, W, C) or (H, W) with its rows (0) or columns (1) in reverse order."""
+    rows = check_image(operation, image, more=True)
+    return np.ascontiguousarray(np.flip(image, rows + axis))
+
+
+class HorizontalFlip(ImageOperation):
+    """The image with left and right exchanged, as an array; takes (..., H, W, C), (H, W), or a PIL image."""
+
+    def on_array(self, image: Array) -> Array:
+        return mirrored(self, image, 1)
+
+
+class VerticalFlip(ImageOperation):
+    """The image with top and bottom exchanged, as an array; takes (..., H, W, C), (H, W), or a PIL image."""
+
+    def on_array(self, image: Array) -> Array:
+        return mirrored(self, image, 0)
+
+
+class RandomHorizontalFlip(ImageOperation):
+    """The image with left and right exchanged, with a probability; raises GraphTypeError or GraphValueError."""
+
+    def __init__(self, prob: float = 0.5) -> None:
+        self.prob = probability("prob", prob)
+
+    def on_array(self, image: Array) -> Array:
+        check_image(self, image, more=True)
+        return mirrored(self, image, 1) if generator().random() < self.prob else image
+
+    def on_pil(self, image: Any) -> Any:
+        return image.transpose(pillow().Transpose.FLIP_LEFT_RIGHT) if generator().random() < self.prob else image
+
+
+class RandomVerticalFlip(ImageOperation):
+    """The image with top and bottom exchanged, with a probability; raises GraphTypeError or GraphValueError."""
+
+    def __init__(self, prob: float = 0.5) -> None:
+        self.prob = probability("prob", prob)
+
+    def on_array(self, image: Array) -> Array:
+        check_image(self, image, more=True)
+        return mirrored(self, image, 0) if generator().random() < self.prob else image
+
+    def on_pil(self, image: Any) -> Any:
+        return image.transpose(pillow().Transpose.FLIP_TOP_BOTTOM) if generator().random() < self.prob else image
+
+
+Point = tuple[float, float]
+
+
+class _Turn:
+    """What both ways to turn an image have: all but the angle."""
+
+    def __init__(self, resample: Inter, expand: bool, center: Any, fill_value: Any) -> None:
+        self.resample = choice("resample", resample, Inter)
+        self.expand = boolean("expand", expand)
+        self.center = None if center is None else _center(center)
+        self.fill_value = checked_fill(fill_value)
+
+    def array(self, operation: object, image: Array, degrees: float) -> Array:
+        check_image(operation, image)
+        check_warp(operation, self.resample)
+        height, width = image.shape[:2]
+        center = self.center or ((width - 1) / 2, (height - 1) / 2)
+        matrix, size = rotation(degrees, center), (height, width)
+        if self.expand:
+            sin, cos = abs(math.sin(math.radians(degrees))), abs(math.cos(math.radians(degrees)))
+            new_width, new_height = width * cos + height * sin, width * sin + height * cos
+            matrix[:, 2] += (new_width - width) / 2, (new_height - height) / 2
+            size = round(new_height), round(new_width)
+        return warped_affine(image, matrix, size, self.resample, self.fill_value)
+
+    def pil(self, image: Any, degrees: float) -> Any:
+        method, degrees = pillow_filter(self.resample), degrees % 360
+        if self.resample == Inter.ANTIALIAS and (degrees % 90 or self.center):
+            raise value_error("Inter.ANTIALIAS turns PIL images by multiples of 90 degrees around their center only.")
+        fill = self.fill_value if len(image.getbands()) == 3 else self.fill_value[0]
+        return image.rotate(degrees, method, self.expand, self.center, fillcolor=fill)
+
+
+def check_warp(operation: object, interpolation: Inter) -> None:
+    """Raises GraphTypeError for an interpolation that does not warp arrays."""
+    if interpolation in (Inter.ANTIALIAS, Inter.PILCUBIC):
+        text = f"{type(operation).__name__} has no Inter.{interpolation.name} for arrays; use BILINEAR or BICUBIC."
+        raise GraphTypeError(text)
+
+
+def rotation(degrees: float, center: Point) -> Array:
+    """The (2, 3) matrix of a turn counterclockwise around (x, y)."""
+    cos, sin = math.cos(math.radians(degrees)), math.sin(math.radians(degrees))
+    x, y = center
+    return np.array([[cos, sin, (1 - cos) * x - sin * y], [-sin, cos, sin * x + (1 - cos) * y]])
+
+
+def _center(value: Any) -> Point:
+    if not isinstance(value, tuple) or len(value) != 2:
+        raise value_error(f"The center is a tuple (x, y), not {value!r}.")
+    return number("center[0]", value[0]), number("center[1]", value[1])
+
+
+def checked_degrees(degrees: Any) -> tuple[float, float]:
+    """The bounds of an angle: a (min, max) pair, or plus and minus a number of 0 or more."""
+    if isinstance(degrees, (list, tuple)):
+        return interval("degrees", degrees, lambda name, item: number(name, item, -LARGEST_SIZE, LARGEST_SIZE))
+    bound = number("degrees", degrees, 0, LARGEST_SIZE)
+    return -bound, bound
+
+
+class Rotate(ImageOperation):
+    """An image turned counterclockwise by `degrees` around `center` (x, y) or its middle, as an array.
+
+    With `expand` it grows so that the turned image is inside. `fill_value` is the color of what is outside of the old
+    image. Takes (H, W), (H, W, C) or a PIL image. Raises GraphTypeError, GraphValueError or GraphRuntimeError.
+    """
+
+    def __init__(
+        self,
+        degrees: float,
+        resample: Inter = Inter.NEAREST,
+        expand: bool = False,
+        center: Any = None,
+        fill_value: Any = 0,
+    ) -> None:
+        self.degrees = number("degrees", degrees, -LARGEST_SIZE, LARGEST_SIZE)
+        self._turn = _Turn(resample, expand, center, fill_value)
+
+    def on_array(self, image: Array) -> Array:
+        return self._turn.array(self, image, self.degrees)
+
+
+class RandomRotation(ImageOperation):
+    """`Rotate` by an angle drawn from a (min, max) pair, or from minus to plus one number; a PIL image stays one."""
+
+    def __init__(
+        self,
+        degrees: Any,
+        resample: Inter = Inter.NEAREST,
+        expand: bool = False,
+        center: Any = None,
+        fill_value: Any = 0,
+    ) -> None:
+        self.degrees = checked_degrees(degrees)
+        self._turn = _Turn(resample, expand, center, fill_value)
+
+    def on_array(self, image: Array) -> Array:
+        return self._turn.array(self, image, generator().uniform(*self.degrees))
+
+    def on_pil(self, image: Any) -> Any:
+        return self._turn.pil(image, generator().uniform(*self.degrees))
+
+
+Pair = tuple[float, float]
+
+
+def affine_matrix(center: Pair, degrees: float, translate: Pair, scale: float, shear: Pair) -> Array:
+    """The (2, 3) matrix of shearing, scaling and turning clockwise around (x, y), then moving by pixels."""
+    turn, across, down = (math.radians(angle) for angle in (degrees, *shear))
+    stretch = math.cos(turn - down) / math.cos(down), math.sin(turn - down) / math.cos(down)
+    linear = scale * np.array(
+        [
+            [stretch[0], -stretch[0] * math.tan(across) - math.sin(turn)],
+            [stretch[1], -stretch[1] * math.tan(across) + math.cos(turn)],
+        ]
+    )
+    moved = np.array(center) + np.array(translate) - linear @ np.array(center)
+    return np.concatenate([linear, moved[:, None]], 1)
+
+
+class Affine(ImageOperation):
+    """An image turned clockwise by `degrees`, moved by shares of its width and height, scaled, and sheared by degrees,
+    as an array.
+
+    Takes (H, W), (H, W, C) or a PIL image. Raises GraphTypeError, GraphValueError or GraphRuntimeError.
+    """
+
+    def __init__(
+        self,
+        degrees: float,
+        translate: Any,
+        scale: float,
+        shear: Any,
+        resample: Inter = Inter.NEAREST,
+        fill_value: Any = 0,
+    ) -> None:
+        self.degrees = _angle("degrees", degrees)
+        self.translate = sequence("translate", translate, [2], _share)
+        self.scale = positive("scale", scale)
+        shears = shear if isinstance(shear, (list, tuple)) else (shear, 0)
+        self.shear = sequence("shear", shears, [2], _angle)
+        self.resample = choice("resample", resample, Inter)
+        self.fill_value = checked_fill(fill_value)
+
+    def on_array(self, image: Array) -> Array:
+        check_image(self, image)
+        check_warp(self, self.resample)
+        height, width = image.shape[:2]
+        moved = self.translate[0] * width, self.translate[1] * height
+        center = (width - 1) / 2, (height - 1) / 2
+        matrix = affine_matrix(center, self.degrees, moved, self.scale, (self.shear[0], self.shear[1]))
+        return warped_affine(image, matrix, (height, width), self.resample, self.fill_value)
+
+
+def _angle(name: str, value: Any) -> float:
+    return number(name, value, -180, 180)
+
+
+def _share(name: str, value: Any) -> float:
+    return number(name, value, -1, 1)
+
+
+def _not_negative(name: str, value: Any) -> float:
+    return number(name, value, 0, LARGEST_SIZE)
+
+
+class RandomAffine(ImageOperation):
+    """An image turned, moved, scaled and sheared by numbers drawn evenly from (min, max) pairs.
+
+    `degrees` is a pair or one number for minus to plus it. `translate` has the bounds of the move across, and may have
+    those of the move down behind it, as shares of the image; `shear` those across, and down, in degrees. Takes (H, W),
+    (H, W, C) or a PIL image. Raises GraphTypeError, GraphValueError or GraphRuntimeError.
+    """
+
+    def __init__(
+        self,
+        degrees: Any,
+        translate: Any = None,
+        scale: Any = None,
+        shear: Any = None,
+        resample: Inter = Inter.NEAREST,
+        fill_value: Any = 0,
+    ) -> None:
+        self.degrees = checked_degrees(degrees)
+        self.translate = _bounds("translate", translate, _share)
+        self.scale = (1.0, 1.0) if scale is None else interval("scale", scale, _not_negative)
+        if not self.scale[1] > 0:
+            raise value_error(f"Input scale[1] must be greater than 0, but got {self.scale[1]}.")
+        self.shear = _bounds("shear", _shears(shear), number)
+        self.resample = choice("resample", resample, Inter)
+        self.fill_value = checked_fill(fill_value)
+
+    def _drawn(self, height: int, width: int) -> tuple[float, Pair, float, Pair]:
+        draw = generator().uniform
+        degrees = draw(*self.degrees)
+        across, down = (draw(*bounds) * size for bounds, size in zip(self.translate, (width, height), strict=True))
+        return degrees, (across, down), draw(*self.scale), (draw(*self.shear[0]), draw(*self.shear[1]))
+
+    def on_array(self, image: Array) -> Array:
+        check_image(self, image)
+        check_warp(self, self.resample)
+        height, width = image.shape[:2]
+        matrix = affine_matrix(((width - 1) / 2, (height - 1) / 2), *self._drawn(height, width))
+        return warped_affine(image, matrix, (height, width), self.resample, self.fill_value)
+
+    def on_pil(self, image: Any) -> Any:
+        method = pillow_filter(self.resample)
+        width, height = image.size
+        matrix = affine_matrix((width / 2, height / 2), *self._drawn(height, width))
+        inverse = np.linalg.inv(np.vstack([matrix, [0, 0, 1]]))[:2]
+        fill = self.fill_value if len(image.getbands()) == 3 else self.fill_value[0]
+        return image.transform(image.size, 0, inverse.reshape(-1).tolist(), method, fillcolor=fill)
+
+
+def _shears(shear: Any) -> Any:
+    if shear is None or isinstance(shear, (list, tuple)):
+        return shear
+    bound = positive("shear", shear)
+    return -bound, bound
+
+
+def _bounds(name: str, value: Any, check: Any) -> tuple[Pair, Pair]:
+    """The (min, max) pairs across and down of two or four numbers."""
+    if value is None:
+        return (0, 0), (0, 0)
+    numbers = sequence(name, value, [2, 4], check)
+    pairs = (numbers[0], numbers[1]), (numbers[2:4] or (0, 0))
+    for low, high in pairs:
+        if low > high:
+            raise value_error(f"{name} should be in (min, max) format, but got ({low}, {high}).")
+    return pairs
+
+
+Points = Any  # four (x, y)
+
+
+def perspective_matrix(old: Points, new: Points) -> Array:
+    """The (3, 3) matrix that brings four points (x, y) to four others; raises GraphValueError where there is none."""
+    rows = []
+    for (x, y), (u, v) in zip(old, new, strict=True):
+        rows += [[x, y, 1, 0, 0, 0, -u * x, -u * y], [0, 0, 0, x, y, 1, -v * x, -v * y]]
+    try:
+        values = np.linalg.solve(np.array(rows, np.float64), np.array(new, np.float64).reshape(-1))
+    except np.linalg.LinAlgError:
+        text = "There is no perspective between these points: three of them are on one line."
+        raise GraphValueError(text) from None
+    return np.append(values, 1).reshape(3, 3)
+
+
+def _of_pil(image: Any, old: Points, new: Points, interpolation: Inter) -> Any:
+    method = pillow_filter(interpolation)
+    if interpolation == Inter.ANTIALIAS:
+        raise GraphValueError("There is no perspective by Inter.ANTIALIAS; use BILINEAR or BICUBIC.")
+    inverse = perspective_matrix(new, old).reshape(-1)[:8].tolist()
+    return image.transform(image.size, pillow().Transform.PERSPECTIVE, inverse, method)
+
+
+class Perspective(ImageOperation):
+    """The image with its `start_points` brought to the `end_points`: four (x, y) each, top left and on clockwise.
+
+    Takes (H, W), (H, W, C) or a PIL image. Raises GraphTypeError, GraphValueError or GraphRuntimeError.
+    """
+
+    def __init__(self, start_points: Points, end_points: Points, interpolation: Inter = Inter.BILINEAR) -> None:
+        self.start_points, self.end_points = _points("start_points", start_points), _points("end_points", end_points)
+        self.interpolation = choice("interpolation", interpolation, Inter)
+
+    def on_array(self, image: Array) -> Array:
+        check_image(self, image)
+        if self.interpolation == Inter.ANTIALIAS:
+            raise GraphTypeError("Perspective has Inter.ANTIALIAS for PIL images only.")
+        matrix = perspective_matrix(self.start_points, self.end_points)
+        return warped_perspective(image, matrix, self.interpolation)
+
+    def on_pil(self, image: Any) -> Any:
+        return _of_pil(image, self.start_points, self.end_points, self.interpolation)
+
+
+def _points(name: str, value: Any) -> Points:
+    return sequence(name, value, [4], lambda place, point: sequence(place, point, [2], integer))
+
+
+class RandomPerspective(PilOperation):
+    """A PIL image whose corners are moved inwards, with a probability.
+
+    Each corner moves by up to `distortion_scale` (0 to 1) halves of the image's sides. Raises GraphTypeError, also for
+    an array, or GraphValueError.
+    """
+
+    def __init__(self, distortion_scale: float = 0.5, prob: float = 0.5, interpolation: Inter = Inter.BICUBIC) -> None:
+        instance("distortion_scale", distortion_scale, float, "a float")
+        instance("prob", prob, float, "a float")
+        self.distortion_scale = probability("distortion_scale", distortion_scale)
+        self.prob = probability("prob", prob)
+        self.interpolation = choice("interpolation", interpolation, Inter)
+
+    def on_pil(self, image: Any) -> Any:
+        draw = generator()
+        if draw.random() >= self.prob:
+            return image
+        right, bottom = image.size[0] - 1, image.size[1] - 1
+        reach = [int(self.distortion_scale * (size // 2)) + 1 for size in image.size]
+        old = [(0, 0), (right, 0), (right, bottom), (0, bottom)]
+        moves = draw.integers([0, 0], reach, (4, 2)).tolist()
+        new = [(abs(x - dx), abs(y - dy)) for (x, y), (dx, dy) in zip(old, moves, strict=True)]
+        return _of_pil(image, old, new, self.interpolation)

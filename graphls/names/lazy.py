@@ -1,0 +1,95 @@
+"""Names that are looked up when they are asked for, so that `import graphls` stays light."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+from graphls.ir.errors import GraphAttributeError
+from graphls.names.habits import PACKAGE, instead
+
+ROOMS = (
+    "graphls.context",
+    "graphls.calling.jit",
+    "graphls.tensors.dtypes",
+    "graphls.train",
+    "graphls.train.callbacks",
+    "graphls.train.callbacks.checkpoint",
+    "graphls.train.model",
+    "graphls.train.serialization",
+)
+"""Modules whose public names are names of `graphls`, too."""
+
+MODULES = {
+    **{name: f"graphls.{name}" for name in ("communication", "compat", "context", "dataset", "log", "train")},
+    "random": "graphls.tensors.random",
+}
+"""Modules that `graphls` has as attributes without importing them."""
+
+_MISSING = object()
+
+
+def attribute(name: str, own: Iterable[str]) -> Any:
+    """The attribute `name` of `graphls`; raises GraphAttributeError, which names what is near, where there is none."""
+    if name in MODULES:
+        return import_module(MODULES[name])
+    found = find(name, ROOMS) if not name.startswith("_") else _MISSING
+    if found is _MISSING:
+        known = [*own, *MODULES, *public_names(ROOMS)] if not name.startswith("__") else []
+        raise GraphAttributeError(f"graphls has no {name!r}{instead(name, PACKAGE, known)}.")
+    return found
+
+
+def find(name: str, rooms: Iterable[str]) -> Any:
+    """What the first of some modules offers under a name; see `is_missing` for where none does.
+
+    A module with `__all__`, or a `__dir__` of its own, offers what that lists, another what is defined in it.
+    """
+    for module in map(import_module, rooms):
+        if _offers(module, name):
+            value = getattr(module, name, _MISSING)
+            if value is not _MISSING and not isinstance(value, ModuleType):
+                return value
+    return _MISSING
+
+
+def _offers(module: ModuleType, name: str) -> bool:
+    fields = vars(module)
+    if "__all__" in fields or "__dir__" in fields:
+        return name in (fields.get("__all__") or dir(module))
+    return _is_own(module, fields.get(name))
+
+
+def _is_own(module: ModuleType, value: Any) -> bool:
+    """Whether a value of a module is defined in it, rather than imported."""
+    return not isinstance(value, ModuleType) and getattr(value, "__module__", module.__name__) == module.__name__
+
+
+def offering(found: Mapping[str, Any]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """`__getattr__` and `__dir__` of a module that offers the items of a mapping, and nothing else."""
+
+    def get(name: str) -> Any:
+        if name in found:
+            return found[name]
+        raise AttributeError(name)
+
+    return get, lambda: sorted(found)
+
+
+def is_missing(found: Any) -> bool:
+    """Whether `find` has found nothing."""
+    return found is _MISSING
+
+
+def public_names(rooms: Iterable[str]) -> list[str]:
+    """The names that some modules offer."""
+    found: dict[str, None] = {}
+    for module in map(import_module, rooms):
+        found.update(dict.fromkeys(vars(module).get("__all__") or _own_names(module)))
+    return list(found)
+
+
+def _own_names(module: ModuleType) -> list[str]:
+    return [name for name in dir(module) if not name.startswith("_") and _offers(module, name)]

@@ -1,0 +1,112 @@
+"""Eager mode: a cell that is called runs step by step, as plain Python on numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from graphls.context import is_eager
+from graphls.ir.errors import GraphlsError
+from graphls.ir.reporting import too_deep
+from graphls.ir.types import DType
+from graphls.tensors import dispatch
+from graphls.tensors.pytree import leaves, map_leaves
+from graphls.tensors.tensor import Tensor
+from graphls.trace.casting import Casting, in_dtype
+from graphls.trace.inputs import static_inputs
+
+if TYPE_CHECKING:
+    from graphls.nn.cell import Cell
+    from graphls.tensors.parameter import Parameter
+
+
+def runs(cell: Cell) -> bool:
+    """Whether a cell that is called outside of a trace runs step by step, rather than as one graph."""
+    return is_eager() and not needs_graph(cell)
+
+
+def needs_graph(cell: Cell) -> bool:
+    """Whether a cell is a graph in eager mode, too: an optimizer, or one that holds such or takes gradients."""
+    parts = (cell, type(cell).construct, *vars(cell).values())
+    return any(getattr(type(part), "needs_graph", False) for part in parts)
+
+
+def in_construct() -> bool:
+    """Whether a construct is running, in a trace or step by step."""
+    return dispatch.current_tracer() is not None or dispatch.running() is not None
+
+
+@dataclass(frozen=True)
+class Running:
+    """A cell that runs, as far as it decides in which dtypes: what a tracer does when it traces the cell."""
+
+    float_type: DType | None
+    casting: Casting | None
+
+    def apply(self, name: str, operands: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
+        """Compute a primitive at once, in the dtypes of the cell."""
+        if self.float_type is None and self.casting is None:
+            return dispatch.evaluate(name, operands, attrs)
+        read = tuple(map(self._operand, self.cast_operands(name, operands)))
+        results = dispatch.evaluate(name, read, attrs)
+        if self.casting is None:
+            return results
+        several = isinstance(results, tuple)
+        results = self.casting.results(name, results if several else (results,))
+        return results if several else results[0]
+
+    def cast_operands(self, name: str, operands: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The operands in the dtype that the network computes this operation in."""
+        return operands if self.casting is None else self.casting.operands(name, operands)
+
+    def read(self, parameter: Parameter) -> Tensor:
+        """The value of a parameter as the cell sees it: cast where the cell has `to_float`."""
+        value = parameter.data
+        wanted = self.float_type
+        if wanted is None or not value.dtype.is_float or value.dtype is wanted:
+            return value
+        return Tensor(dispatch.evaluate("cast", (value,), {"dtype": wanted}))
+
+    def cast_input(self, leaf: Any) -> Any:
+        """An input of the cell, in its `to_float` type."""
+        from graphls.tensors.parameter import Parameter
+
+        return leaf if isinstance(leaf, Parameter) else in_dtype(leaf, self.float_type)
+
+    def _operand(self, operand: Any) -> Any:
+        from graphls.tensors.parameter import Parameter
+
+        return self.read(operand) if isinstance(operand, Parameter) else operand
+
+
+def call(cell: Cell, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    """What a cell's construct gives, run as plain Python; arrays among its inputs become tensors."""
+    outer = dispatch.running()
+    inherited = None if outer is None else outer.casting
+    running = Running(cell._float_type, None if cell._float_type else cell._casting or inherited)
+    dispatch.push_running(running)
+    try:
+        args, options = _given(running, (args, options))
+        hooked = "_hooks" in cell.__dict__
+        outputs = _with_hooks(cell, args, options) if hooked else cell.construct(*args, **options)
+        wanted = cell._output_type
+        return outputs if wanted is None else map_leaves(lambda leaf: in_dtype(leaf, wanted), outputs)
+    except RecursionError as error:
+        if outer is not None or isinstance(error, GraphlsError):
+            raise
+        raise too_deep(error) from None
+    finally:
+        dispatch.pop_running()
+
+
+def _with_hooks(cell: Cell, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    from graphls.nn.cell_hooks import run
+
+    return run(cell, cell.construct, args, options)
+
+
+def _given(running: Running, inputs: Any) -> Any:
+    """The inputs as the cell takes them: the very same objects, lists included, where nothing is cast."""
+    cast = map_leaves(running.cast_input, static_inputs(inputs))
+    is_same = all(a is b for a, b in zip(leaves(inputs), leaves(cast), strict=True))
+    return inputs if is_same else cast

@@ -1,0 +1,156 @@
+"""What an ONNX rule works with: an Emitter, which appends operators of ONNX to the model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, ClassVar, Protocol, TypeAlias
+
+from graphls.ir.graph import Value
+from graphls.ir.types import DType, Type
+
+Attribute: TypeAlias = "bool | int | float | str | Sequence[int]"
+
+
+class Append(Protocol):
+    """Appends an operator to the model and returns the name of its result."""
+
+    def __call__(self, *inputs: str, **attributes: Attribute) -> str:
+        """The inputs are names of tensors, "" for one that is left out."""
+
+
+class Operator:
+    """An operator of ONNX as a method of an Emitter: `e.MatMul(a, b)`, `e.Softmax(x, axis=-1)`."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, e: Emitter, owner: type) -> Append:
+        return partial(_append, e, self.name)
+
+
+def _append(e: Emitter, kind: str, *inputs: str, **attributes: Attribute) -> str:
+    return e.operator(kind, inputs, attributes)
+
+
+class Emitter(Protocol):
+    """The lowering as ONNX rules see it, which know tensors by their names.
+
+    Operators that the rules use are methods; any other is `operator("Celu", [x], {"alpha": 0.5})`, and one that has
+    several results is `results`. `in_types` and `out_types` are the types of the operands and results of the current
+    node as they are computed. `is_gpu` says that the model is made for a GPU.
+    """
+
+    in_types: tuple[Type, ...]
+    out_types: tuple[Type, ...]
+
+    Abs: ClassVar[Operator] = Operator()
+    Add: ClassVar[Operator] = Operator()
+    And: ClassVar[Operator] = Operator()
+    ArgMax: ClassVar[Operator] = Operator()
+    Atan: ClassVar[Operator] = Operator()
+    AveragePool: ClassVar[Operator] = Operator()
+    Ceil: ClassVar[Operator] = Operator()
+    Concat: ClassVar[Operator] = Operator()
+    Conv: ClassVar[Operator] = Operator()
+    ConvTranspose: ClassVar[Operator] = Operator()
+    Cos: ClassVar[Operator] = Operator()
+    CumSum: ClassVar[Operator] = Operator()
+    Div: ClassVar[Operator] = Operator()
+    Einsum: ClassVar[Operator] = Operator()
+    Equal: ClassVar[Operator] = Operator()
+    Erf: ClassVar[Operator] = Operator()
+    Exp: ClassVar[Operator] = Operator()
+    Expand: ClassVar[Operator] = Operator()
+    Floor: ClassVar[Operator] = Operator()
+    Gather: ClassVar[Operator] = Operator()
+    GatherElements: ClassVar[Operator] = Operator()
+    Gemm: ClassVar[Operator] = Operator()
+    Greater: ClassVar[Operator] = Operator()
+    GreaterOrEqual: ClassVar[Operator] = Operator()
+    Identity: ClassVar[Operator] = Operator()
+    IsNaN: ClassVar[Operator] = Operator()
+    Less: ClassVar[Operator] = Operator()
+    Log: ClassVar[Operator] = Operator()
+    LogSoftmax: ClassVar[Operator] = Operator()
+    MatMul: ClassVar[Operator] = Operator()
+    Max: ClassVar[Operator] = Operator()
+    Min: ClassVar[Operator] = Operator()
+    Mod: ClassVar[Operator] = Operator()
+    Mul: ClassVar[Operator] = Operator()
+    Neg: ClassVar[Operator] = Operator()
+    Not: ClassVar[Operator] = Operator()
+    Or: ClassVar[Operator] = Operator()
+    Pad: ClassVar[Operator] = Operator()
+    Reciprocal: ClassVar[Operator] = Operator()
+    ReduceL1: ClassVar[Operator] = Operator()
+    ReduceL2: ClassVar[Operator] = Operator()
+    ReduceMax: ClassVar[Operator] = Operator()
+    ReduceSum: ClassVar[Operator] = Operator()
+    Relu: ClassVar[Operator] = Operator()
+    Reshape: ClassVar[Operator] = Operator()
+    Round: ClassVar[Operator] = Operator()
+    ScatterElements: ClassVar[Operator] = Operator()
+    Shape: ClassVar[Operator] = Operator()
+    Sigmoid: ClassVar[Operator] = Operator()
+    Sign: ClassVar[Operator] = Operator()
+    Sin: ClassVar[Operator] = Operator()
+    Slice: ClassVar[Operator] = Operator()
+    Softmax: ClassVar[Operator] = Operator()
+    Softsign: ClassVar[Operator] = Operator()
+    Sqrt: ClassVar[Operator] = Operator()
+    Squeeze: ClassVar[Operator] = Operator()
+    Sub: ClassVar[Operator] = Operator()
+    Sum: ClassVar[Operator] = Operator()
+    Tanh: ClassVar[Operator] = Operator()
+    Transpose: ClassVar[Operator] = Operator()
+    Unsqueeze: ClassVar[Operator] = Operator()
+    Where: ClassVar[Operator] = Operator()
+    Xor: ClassVar[Operator] = Operator()
+
+    @property
+    def is_gpu(self) -> bool:
+        """Whether the model is made for a GPU, which has kernels, and gaps among them, of its own."""
+
+    def operator(
+        self, kind: str, inputs: Sequence[str], attributes: Mapping[str, Any] | None = None, domain: str = ""
+    ) -> str:
+        """Append an operator of ONNX, or of another domain such as "com.microsoft"; the name of its one result."""
+
+    def results(
+        self, kind: str, inputs: Sequence[str], attributes: Mapping[str, Any], count: int, domain: str = ""
+    ) -> tuple[str, ...]:
+        """Append an operator that has several results; their names."""
+
+    def cast(self, name: str, dtype: DType) -> str:
+        """The tensor in another dtype."""
+
+    def const(self, value: Any, dtype: DType | None = None) -> str:
+        """A constant array or number; equal ones are stored once."""
+
+    def scalar(self, value: float) -> str:
+        """A number as a constant of the dtype in which the current node is computed."""
+
+    def ints(self, values: Iterable[int]) -> str:
+        """A constant list of int64, as shapes and axes are given."""
+
+    def is_right(self, operator: str, dtype: DType | None = None) -> bool:
+        """Whether the kernel of an operator is right, in the dtype in which the current node is computed or another."""
+
+    def form(self, value: Value, dtype: DType) -> str:
+        """The tensor that holds a value in this dtype, for rules that take values."""
+
+    def any_not_finite(self, values: Sequence[Value]) -> str:
+        """Whether a float tensor among the values holds an infinity or nan."""
+
+    def branch(self, condition: str) -> tuple[str, ...]:
+        """The two regions of the current node as an If."""
+
+    def scan(self, names: Sequence[str]) -> tuple[str, ...]:
+        """The region of the current node along arrays."""
+
+    def while_loop(self, names: Sequence[str]) -> tuple[str, ...]:
+        """The regions of the current node as a loop."""
+
+    def if_rounds(self, stack: str, some: Callable[[], str]) -> str:
+        """The result of the current node where a stack holds any round, else zeros."""

@@ -1,0 +1,98 @@
+"""Where the value of a parameter lives, shared by every compiled step that uses it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from graphls.sharing.locks import LOOSE, Group, holding
+
+
+class Clock:
+    """Counts the steps that a session has completed; where it keeps two buffers per state, they swap with each."""
+
+    __slots__ = ("ticks",)
+
+    def __init__(self) -> None:
+        self.ticks = 0
+
+
+def array_in(buffer: Any) -> np.ndarray[Any, Any]:
+    """The array that a buffer is, or that of one on a device."""
+    return buffer if isinstance(buffer, np.ndarray) else np.asarray(buffer.numpy())
+
+
+class Storage:
+    """The buffers of one parameter: one that is updated in place, or two that a session swaps.
+
+    A buffer is a NumPy array, or an object with `numpy()` that lives on a device. The value is read in `dtype`, that of
+    the first buffer, though a session may hold it in a wider one. `expected` is the value that sessions know without
+    reading it, because they know how a step changes it. `held` is the buffers and the clock that swaps them, in one
+    attribute, so that a Ctrl-C never leaves one without the other.
+    """
+
+    __slots__ = ("dtype", "expected", "group", "held")
+
+    def __init__(self, buffer: np.ndarray[Any, Any]) -> None:
+        self.dtype = buffer.dtype
+        self.held: tuple[tuple[Any, ...], Clock | None] = (buffer,), None
+        self.expected: Any = None
+        self.group: Group = LOOSE
+
+    @property
+    def buffers(self) -> tuple[Any, ...]:
+        """The buffers, of which one holds the value."""
+        return self.held[0]
+
+    @property
+    def clock(self) -> Clock | None:
+        """The clock that swaps the buffers, where there are two."""
+        return self.held[1]
+
+    @property
+    def turn(self) -> int:
+        """Which of the buffers holds the value now."""
+        clock = self.held[1]
+        return 0 if clock is None else clock.ticks & 1
+
+    @property
+    def current(self) -> Any:
+        """The buffer that holds the value now."""
+        buffers, clock = self.held
+        return buffers[0 if clock is None else clock.ticks & 1]
+
+    def read(self) -> np.ndarray[Any, Any]:
+        """The value as an array, which shares memory with the buffer where it can."""
+        return array_in(self.current).astype(self.dtype, copy=False)
+
+    def copy(self) -> np.ndarray[Any, Any]:
+        """The value in an array of its own, as it is between two steps."""
+        with holding(self):
+            return np.array(self.read())
+
+    def replace(self, buffer: Any) -> None:
+        """Hold another value, in this buffer alone."""
+        with holding(self):
+            self.expected = None
+            self.move(buffer)
+
+    def move(self, buffer: Any) -> None:
+        """Hold the value in another buffer, alone."""
+        self._hold((buffer,), None)
+
+    def swap_with(self, other: Any, clock: Clock) -> None:
+        """Keep two buffers that change places with every tick of `clock`; the current one stays current."""
+        buffers = (self.current, other)
+        self._hold(buffers if not clock.ticks & 1 else buffers[::-1], clock)
+
+    def _hold(self, buffers: tuple[Any, ...], clock: Clock | None) -> None:
+        with holding(self) as group:
+            group.changes += 1  # first, so that a Ctrl-C in between makes sessions look once more, not too seldom
+            self.held = buffers, clock
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"buffer": self.copy()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(state["buffer"])  # type: ignore[misc]

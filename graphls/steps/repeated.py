@@ -1,0 +1,150 @@
+"""A compiled step many times in one call: a graph that scans over stacked inputs, with the numbers of single calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphls.backends.host import AHEAD, HostValues, known
+from graphls.ir.build import Builder, Names, substitute
+from graphls.ir.errors import GraphValueError
+from graphls.ir.graph import Graph, Node, Value, Write, filtered, walk
+from graphls.ir.types import Type
+from graphls.sharing.forks import renew_after_fork
+from graphls.sharing.locks import holding
+from graphls.sharing.storage import Clock, Storage
+from graphls.sharing.threads import Task
+from graphls.tensors.pytree import map_leaves
+from graphls.tensors.tensor import Tensor
+from graphls.trace.inputs import InputCheck
+
+if TYPE_CHECKING:
+    from graphls.api import Compiled
+
+Array = np.ndarray[Any, Any]
+
+
+class RepeatedStep:
+    """`count` steps in one call of the runtime.
+
+    It takes the tensors that the step takes, in order, stacked along a new first axis of length `count`, and gives
+    what the steps give, stacked likewise. States, random numbers and results have the bits that single calls give them.
+    """
+
+    def __init__(self, step: Compiled, count: int, open_session: Callable[[Graph, Mapping[str, Any]], Any]) -> None:
+        self.count = count
+        self._step = step
+        self.output_types = map_leaves(lambda t: _stacked(t, count) if isinstance(t, Type) else t, step.output_types)
+        drawn = drawn_nodes(step.graph)
+        self.graph = repeated(step.graph, count)
+        self.types = [value.type for value in self.graph.outputs]
+        self.draws = _Draws(step.graph, drawn, count, step.parameters) if drawn else None
+        own = len(step.graph.inputs)
+        self._inputs = InputCheck(
+            self.graph.replace(inputs=self.graph.inputs[:own]),
+            tuple(Tensor(shape=v.type.shape, dtype=v.type.dtype) for v in self.graph.inputs[:own]),
+        )
+        self._session = open_session(self.graph, step.parameters)
+        self._reports = step._reports
+
+    def __reduce__(self) -> Any:
+        """A copy has a session of its own, on copies of the states."""
+        return RepeatedStep, (self._step, self.count, self._step._open_session)
+
+    def __call__(self, *inputs: Any) -> Any:
+        """Run the steps; raises as a call of the step does, before the first of them has run."""
+        arrays = self._inputs(inputs)
+        results = self._session.run(arrays) if self.draws is None else self._run_on_drawn(self.draws, arrays)
+        for report in self._reports:
+            report.look()
+        tensors = (
+            Tensor.on_host(r, t) if isinstance(r, np.ndarray) else Tensor.on_device(r, t)
+            for r, t in zip(results, self.types, strict=True)
+        )
+        return map_leaves(lambda leaf: next(tensors) if isinstance(leaf, Type) else leaf, self.output_types)
+
+    @property
+    def clock(self) -> Clock:
+        """What counts the calls that are complete."""
+        clock: Clock = self._session.clock
+        return clock
+
+    def _run_on_drawn(self, draws: _Draws, arrays: list[Any]) -> list[Any]:
+        """The results for inputs, with the random arrays that follow; no other thread draws these meanwhile."""
+        results: list[Any] = []
+        with holding(draws.storage):
+            drawn = draws.take()
+            draws.values.count(draws.storage, lambda: results.extend(self._session.run([*arrays, *drawn])), self.count)
+        return results
+
+
+def drawn_nodes(graph: Graph) -> list[Node]:
+    """The nodes of a graph, those in regions included, whose values the host draws for each step."""
+    return [node for node in walk(graph) if node.primitive.on_host]
+
+
+def repeated(graph: Graph, count: int) -> Graph:
+    """A graph that runs another one `count` times, over its inputs and then its random arrays, stacked.
+
+    States that are written are carried from each time to the next.
+    """
+    names = Names.of(graph)
+    drawn = [node.output for node in drawn_nodes(graph)]
+    carried = [Value(names.fresh(w.state.name), w.state.type) for w in graph.writes]
+    elements = [Value(names.fresh(v.name), v.type) for v in graph.inputs]
+    own = dict(zip((*(w.state for w in graph.writes), *graph.inputs), (*carried, *elements), strict=True))
+    nodes = tuple(substitute(node, own) for node in filtered(graph.nodes, lambda node: not node.primitive.on_host))
+    yields = tuple(own.get(v, v) for v in (*(w.value for w in graph.writes), *graph.outputs))
+    region = Graph("region", (*carried, *elements, *drawn), (), nodes, (), yields)
+    stacks = [Value(v.name, _stacked(v.type, count)) for v in graph.inputs]
+    stacks += [Value(names.fresh(v.name), _stacked(v.type, count)) for v in drawn]
+    builder = Builder(names)
+    attrs = {"carries": len(carried), "length": count}
+    operands = (*(w.state for w in graph.writes), *stacks)
+    results = builder.emit("scan", operands, attrs, regions=(region,))
+    writes = tuple(Write(w.state, value) for w, value in zip(graph.writes, results, strict=False))
+    outputs = results[len(carried) :]
+    return Graph(graph.name, tuple(stacks), graph.states, tuple(builder.nodes), writes, outputs)
+
+
+def _stacked(type: Type, count: int) -> Type:
+    return type.with_shape((count, *type.shape))
+
+
+class _Draws:
+    """The random arrays of many steps, stacked; those of the next steps are drawn while these run."""
+
+    def __init__(self, graph: Graph, nodes: Sequence[Node], count: int, parameters: Mapping[str, Any]) -> None:
+        self.values = HostValues(graph, nodes)
+        if self.values.growth is None:
+            raise GraphValueError(
+                "These steps cannot run in one call, because the step sets the random state to something of its own.",
+            )
+        self.count = count
+        self.storage: Storage = parameters[nodes[0].inputs[0].name].storage
+        self.ahead: tuple[tuple[int, ...], Task[list[Array]]] | None = None
+        renew_after_fork(self)
+
+    def renew(self) -> None:
+        """In a forked process, wait for nothing that was begun in the background of the first."""
+        self.ahead = None
+
+    def take(self) -> list[Array]:
+        """The arrays for the coming steps."""
+        state = known(self.storage)
+        begun, arrays = self.ahead or (None, None)
+        drawn = arrays.result() if arrays is not None and begun == state else self.compute(state)
+        following = self.state_after(state, self.count)
+        self.ahead = following, AHEAD.do(self.compute, following)
+        return drawn
+
+    def state_after(self, state: Sequence[int], steps: int) -> tuple[int, ...]:
+        """The random state some steps later."""
+        return self.values.after(state, steps) or ()
+
+    def compute(self, state: Sequence[int]) -> list[Array]:
+        """The arrays of each random node for `count` steps from a random state on."""
+        rows = [self.values.compute(*self.state_after(state, i)) for i in range(self.count)]
+        return [np.stack(column) for column in zip(*rows, strict=True)]

@@ -1,0 +1,203 @@
+"""Where an operation on tensors goes: into the graph that is being traced, or to NumPy at once."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import graphls.primitives  # noqa: F401  (registers what `apply` looks up)
+from graphls.ir.errors import GraphMemoryError, GraphTypeError, GraphValueError
+from graphls.ir.registry import lookup
+from graphls.ir.types import DType, as_dtype, bool_, float32, int64, type_of
+
+if TYPE_CHECKING:
+    from graphls.nn.eager import Running
+    from graphls.tensors.tensor import Tensor
+    from graphls.trace.tracer import Tracer
+
+
+class _Here(threading.local):
+    """What is traced and what runs in this thread: a trace is none of the business of other threads."""
+
+    def __init__(self) -> None:
+        self.tracers: list[Tracer] = []
+        self.running: list[Running] = []
+
+
+_here = _Here()
+
+
+def current_tracer() -> Tracer | None:
+    """The tracer that is running in this thread, if one is."""
+    tracers = _here.tracers
+    return tracers[-1] if tracers else None
+
+
+def push_tracer(tracer: Tracer) -> None:
+    """Make a tracer the current one of this thread."""
+    _here.tracers.append(tracer)
+
+
+def pop_tracer() -> None:
+    """Leave the current tracer."""
+    _here.tracers.pop()
+
+
+def running() -> Running | None:
+    """The cell that runs step by step in this thread, if one does and nothing is traced in it."""
+    return _here.running[-1] if _here.running and not _here.tracers else None
+
+
+def push_running(cell: Running) -> None:
+    """Make a cell the one that runs."""
+    _here.running.append(cell)
+
+
+def pop_running() -> None:
+    """Leave the cell that runs."""
+    _here.running.pop()
+
+
+def apply(name: str, *operands: Any, **attrs: Any) -> Any:
+    """Apply a primitive to tensors; Python numbers take the dtype of the first tensor.
+
+    Returns a Tensor, or a tuple of them. Operands that are all known are computed at once, also while a
+    cell is traced. Raises GraphlsError, with the user's line, where the operands do not fit.
+    """
+    tracer = current_tracer()
+    if tracer is not None and not all(map(_is_known, operands)):
+        return tracer.apply(name, operands, attrs)
+    cell = running()
+    return evaluate(name, operands, attrs) if cell is None else cell.apply(name, operands, attrs)
+
+
+def cast_operands(name: str, *operands: Any) -> tuple[Any, ...]:
+    """The operands as a network with mixed precision casts them for an operation that is made of other primitives."""
+    place = current_tracer() or running()
+    return operands if place is None else place.cast_operands(name, operands)
+
+
+def _is_known(operand: Any) -> bool:
+    from graphls.tensors.parameter import Parameter
+    from graphls.tensors.tensor import Symbol
+
+    return not isinstance(operand, (Symbol, Parameter))
+
+
+def evaluate(name: str, operands: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
+    """Compute a primitive with NumPy."""
+    from graphls.tensors.tensor import Tensor
+
+    operation = lookup(name)
+    dtype = first_dtype(operands)
+    arrays = tuple(as_array(o, dtype) for o in operands)
+    try:
+        types = operation.result_types(tuple(map(type_of, arrays)), attrs, ())
+        with np.errstate(all="ignore"):
+            results = operation.evaluate(arrays, attrs, types)
+    except MemoryError as error:
+        raise GraphMemoryError(f"The memory is too small for {name}: {error}.") from None
+    tensors = tuple(
+        Tensor.on_host(np.asarray(r, dtype=t.dtype.numpy), t) for r, t in zip(results, types, strict=True)
+    )
+    return tensors[0] if len(tensors) == 1 else tensors
+
+
+def first_dtype(operands: tuple[Any, ...]) -> DType | None:
+    """The dtype of the first tensor among the operands."""
+    from graphls.tensors.tensor import Tensor
+
+    return next((o.dtype for o in operands if isinstance(o, Tensor)), None)
+
+
+def as_array(operand: Any, dtype: DType | None = None) -> np.ndarray[Any, Any]:
+    """A tensor, array or number as a NumPy array; a bare number takes `dtype`."""
+    from graphls.tensors.tensor import Tensor, array_of
+
+    if isinstance(operand, Tensor):
+        return operand.asnumpy()
+    if isinstance(operand, (np.ndarray, np.generic)) or dtype is None:
+        return array_of(operand)
+    try:
+        return np.asarray(operand, dtype=dtype.numpy)
+    except OverflowError:
+        message = f"The number {operand} does not fit {dtype.long_name}; cast the tensor first."
+        raise GraphValueError(message) from None
+
+
+def promoted(*operands: Any) -> tuple[Tensor, ...]:
+    """The operands as tensors of one dtype, by MindSpore's rules.
+
+    The higher kind wins (bool, then integers, then floats), within a kind the wider dtype; Python numbers and
+    tensors without axes widen a kind but not a dtype: f16[3] * f32[] is f16[3].
+    """
+    from graphls.tensors.tensor import Tensor
+
+    dtypes = {o.dtype if isinstance(o, Tensor) else None for o in operands}
+    if len(dtypes) == 1 and None not in dtypes:
+        return operands
+    dtype = promoted_dtype(*operands)
+    result = []
+    for operand in operands:
+        if not isinstance(operand, Tensor):
+            operand = Tensor(as_array(operand, dtype), dtype)
+        result.append(operand if operand.dtype is dtype else cast(operand, dtype))
+    return tuple(result)
+
+
+def cast(operand: Tensor, dtype: DType) -> Tensor:
+    """The tensor in another dtype."""
+    result: Tensor = apply("cast", operand, dtype=dtype)
+    return result
+
+
+def promoted_dtype(*operands: Any) -> DType:
+    """The dtype in which operands meet."""
+    full = [o.dtype for o in operands if _weight(o) == 2]
+    scalars = [o.dtype for o in operands if _weight(o) == 1]
+    numbers = [_number_dtype(o) for o in operands if _weight(o) == 0]
+    result: DType | None = None
+    for group in (full, scalars, numbers):
+        if group:
+            meet = _meet(group)
+            if result is None or _RANKS[meet.kind] > _RANKS[result.kind]:
+                result = meet
+    assert result is not None
+    return result
+
+
+_RANKS = {"bool": 0, "uint": 1, "int": 1, "float": 2}
+
+
+def _weight(operand: Any) -> int:
+    from graphls.tensors.tensor import Tensor
+
+    if isinstance(operand, (Tensor, np.ndarray)):
+        return 2 if operand.ndim else 1
+    return 0
+
+
+def _number_dtype(number: Any) -> DType:
+    if isinstance(number, np.generic):
+        return as_dtype(number.dtype)
+    if isinstance(number, (bool, int, float)):
+        return {bool: bool_, int: int64, float: float32}[type(number) if type(number) is not np.float64 else float]
+    raise GraphTypeError(f"{number!r} is neither a tensor nor a number.")
+
+
+def _meet(dtypes: list[DType]) -> DType:
+    result = as_dtype(dtypes[0])
+    for other in map(as_dtype, dtypes[1:]):
+        if other is not result:
+            result = _wider(result, other)
+    return result
+
+
+def _wider(a: DType, b: DType) -> DType:
+    if _RANKS[a.kind] != _RANKS[b.kind]:
+        return max(a, b, key=lambda d: _RANKS[d.kind])
+    if a.is_float:
+        return float32 if a.itemsize == b.itemsize else max(a, b, key=lambda d: d.itemsize)
+    return as_dtype(np.promote_types(a.numpy, b.numpy)) if a.kind == b.kind or a.itemsize < 8 else int64

@@ -1,0 +1,152 @@
+"""Parameters: the tensors that outlive a step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ir.reporting import checked
+from graphls.ir.types import type_of
+from graphls.sharing.storage import Storage
+from graphls.tensors import dispatch
+from graphls.tensors.parameter_settings import DeviceSettings
+from graphls.tensors.tensor import Array, Symbol, Tensor, array_of
+
+
+class Parameter(DeviceSettings, Tensor):
+    """A tensor that outlives a step: a weight, a moment, a counter.
+
+    `name` is the name in the graph; a cell that the parameter becomes part of sets it to the path of its
+    attribute. `requires_grad` says whether `trainable_params` lists it. Inside `construct` a parameter is read
+    by using it and written by `ops.assign` or by assigning to the cell's attribute.
+    """
+
+    __slots__ = ("__weakref__", "device_settings", "layerwise_parallel", "name", "requires_grad", "storage")
+
+    def __init__(
+        self, default_input: Any, name: str | None = None, requires_grad: bool = True, layerwise_parallel: bool = False
+    ) -> None:
+        if name is not None and not isinstance(name, str):
+            message = f"The type of the Parameter's name should be 'string' or 'None', but got {type(name)}."
+            raise GraphValueError(message)
+        _check(default_input, requires_grad=requires_grad, layerwise_parallel=layerwise_parallel)
+        array = array_of(default_input)
+        self._type = type_of(array)
+        self._array, self._buffer = None, None
+        self.storage = Storage(checked(np.array, array))
+        self.name = name or "Parameter"
+        self.requires_grad = requires_grad
+        self.layerwise_parallel = layerwise_parallel
+        self.device_settings = {}
+
+    @classmethod
+    def holding(cls, array: Array, name: str) -> Parameter:
+        """A parameter that takes an array over, which must belong to nobody else; only a read-only one is copied."""
+        parameter = cls(np.empty(0, array.dtype), name)
+        parameter._type = type_of(array)
+        parameter.storage = Storage(checked(np.require, array, None, ["C", "A", "W"]))
+        return parameter
+
+    @property
+    def array(self) -> Array:
+        return self.storage.read()
+
+    def asnumpy(self) -> Array:
+        """A copy of the current value; raises TraceError in a trace, where the value belongs to each step."""
+        return self.storage.copy() if dispatch.current_tracer() is None else self.data.asnumpy()
+
+    def item(self) -> Any:
+        """The only element as a Python number; raises as `asnumpy`, and GraphValueError where there are more."""
+        return super().item() if dispatch.current_tracer() is None else self.data.item()
+
+    def tolist(self) -> Any:
+        """The current value as nested lists; raises as `asnumpy`."""
+        return self.asnumpy().tolist()
+
+    def __bool__(self) -> bool:
+        return super().__bool__() if dispatch.current_tracer() is None else bool(self.data)
+
+    @property
+    def data(self) -> Tensor:
+        """The current value as a tensor of its own; in a trace, the value at this point of the step."""
+        tracer = dispatch.current_tracer()
+        return Tensor(self.asnumpy()) if tracer is None else Symbol(tracer.current(self))
+
+    def value(self) -> Tensor:
+        """The same as `data`."""
+        return self.data
+
+    def set_data(self, data: Any) -> Parameter:
+        """Hold other data of the same shape; its dtype is converted to the parameter's.
+
+        Raises GraphValueError where the shape differs.
+        """
+        array = array_of(data, self.dtype)
+        if array.shape != self.shape:
+            message = f"Parameter {self.name!r} holds {self.type} and cannot take the shape {array.shape}."
+            raise GraphValueError(message)
+        self.storage.replace(np.array(array))
+        return self
+
+    def _become(self, other: Tensor) -> None:
+        from graphls.ops.state import assign
+
+        assign(self, other)
+
+    def clone(self, init: Any = "same") -> Parameter:
+        """A new parameter with the same data, or with "zeros", "ones" or a number everywhere."""
+        if isinstance(init, str) and init == "same":
+            data = self.asnumpy()
+        else:
+            number = array_of({"zeros": 0, "ones": 1}.get(init, init) if isinstance(init, str) else init, self.dtype)
+            data = np.full(self.shape, number, self.dtype.numpy)
+        made = Parameter(data, self.name, self.requires_grad, self.layerwise_parallel)
+        made.device_settings.update(self.device_settings)
+        return made
+
+    def __repr__(self) -> str:
+        flag = f"requires_grad={self.requires_grad}"
+        return f"Parameter(name={self.name}, shape={self.shape}, dtype={self.dtype!r}, {flag})"
+
+    def __str__(self) -> str:
+        return repr(self)
+
+
+def _check(default_input: Any, **flags: Any) -> None:
+    """Raise GraphTypeError or GraphValueError for what is no parameter in MindSpore, and for flags that are none."""
+    if isinstance(default_input, tuple):
+        kinds = "['Tensor', 'int', 'float', 'numpy.ndarray', 'list']"
+        message = f"The type of the argument 'default_input' must be in {kinds}. But got type {type(default_input)}."
+        raise GraphTypeError(message)
+    if isinstance(default_input, bool):
+        raise GraphValueError("Parameter data can not be `bool`; give a tensor of it.")
+    for name, value in flags.items():
+        if not isinstance(value, bool):
+            raise GraphTypeError(f"The argument `{name}` must be bool type, not {value!r}.")
+
+
+class ParameterTuple(tuple[Parameter, ...]):
+    """Parameters with different names, in order; raises GraphTypeError and GraphValueError otherwise."""
+
+    def __new__(cls, parameters: Iterable[Parameter]) -> ParameterTuple:
+        if not isinstance(parameters, Iterable):
+            raise GraphTypeError(f"A ParameterTuple holds parameters, not {parameters!r}.")
+        items = tuple(parameters)
+        seen: set[str] = set()
+        for item in items:
+            if not isinstance(item, Parameter):
+                raise GraphTypeError(f"A ParameterTuple holds parameters, not {item!r}.")
+            if item.name in seen:
+                raise GraphValueError(f"The name {item.name!r} already exists; give every parameter a name of its own.")
+            seen.add(item.name)
+        return super().__new__(cls, items)
+
+    def clone(self, prefix: str, init: Any = "same") -> ParameterTuple:
+        """New parameters named `prefix.name`, with the data that `init` says (see Parameter.clone)."""
+        clones = [p.clone(init) for p in self]
+        for clone in clones:
+            clone.name = f"{prefix}.{clone.name}"
+        return ParameterTuple(clones)

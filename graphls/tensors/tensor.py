@@ -1,0 +1,361 @@
+"""Tensors, and the symbols that stand for them while a cell is traced."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from graphls.ir.errors import GraphTypeError, GraphValueError, TraceError
+from graphls.ir.graph import Value
+from graphls.ir.types import DType, Type, as_dtype, float32, type_of
+from graphls.tensors import dispatch
+from graphls.tensors.configuration import Configuration
+from graphls.tensors.operators import Operators
+
+Array = np.ndarray[Any, Any]
+
+
+def array_of(data: Any, dtype: DType | None = None) -> Array:
+    """An array of a number, a nest of numbers, an array or a tensor; bare floats are float32, ints int64.
+
+    Raises GraphTypeError for anything else.
+    """
+    if isinstance(data, Tensor):
+        array = data.asnumpy()
+    elif isinstance(data, (np.ndarray, np.generic)):
+        array = np.asarray(data)
+    else:
+        array = _array_of_numbers(data)
+        array = _in_dtype(array, float32) if array.dtype == np.float64 and dtype is None else array
+    as_dtype(array.dtype)
+    if not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
+    return array if dtype is None else _in_dtype(array, dtype)
+
+
+def _in_dtype(array: Array, dtype: DType) -> Array:
+    """The array in a dtype, where numbers that it does not reach become infinite."""
+    if array.dtype == dtype.numpy:
+        return array
+    with np.errstate(over="ignore", invalid="ignore"):
+        return array.astype(dtype.numpy)
+
+
+def _array_of_numbers(data: Any) -> Array:
+    if isinstance(data, (list, tuple)):
+        data = [item.asnumpy() if isinstance(item, Tensor) else item for item in data]
+    try:
+        array = np.array(data)
+    except ValueError:
+        raise GraphValueError("The rows of a tensor must have the same length.") from None
+    if array.dtype.kind not in "biufV":
+        raise GraphTypeError(f"A tensor is made of numbers, not of {type(data).__name__}.")
+    return array
+
+
+class Tensor(Operators):
+    """An array with a dtype and a static shape; inside `construct`, a value of the graph.
+
+    `input_data` is a number, a nest of numbers, a NumPy array or a tensor. `dtype` converts it; without it
+    Python floats become float32 and ints int64, and arrays keep their dtype. An array is copied; `from_numpy`
+    shares its memory. Without data, `shape` is that of zeros or of what `init` gives, a name or an Initializer; where a
+    size is None, the tensor only declares what inputs look like, and has no values. Raises GraphTypeError for data that
+    is not numeric.
+    """
+
+    __slots__ = ("_array", "_buffer", "_type")
+    __array_priority__ = 100
+
+    def __init__(self, input_data: Any = None, dtype: Any = None, shape: Any = None, init: Any = None) -> None:
+        self._buffer: Any = None
+        if input_data is None:
+            self._declare(shape, as_dtype(dtype or float32), init)
+            return
+        array = array_of(input_data, as_dtype(dtype) if dtype is not None else None)
+        self._array: Array | None = array.copy() if array is input_data else array
+        self._type = type_of(self._array)
+
+    def _declare(self, shape: Any, dtype: DType, init: Any) -> None:
+        """Be of a shape: with the values of `init`, else zeros, or with none where a size is None, as for inputs."""
+        if shape is None:
+            raise GraphTypeError("A tensor is made of numbers, not of None; give data or a shape.")
+        sizes = (shape,) if isinstance(shape, int) else tuple(shape)
+        if None in sizes or -1 in sizes:
+            self._type = Type(dtype, tuple(-1 if size is None else size for size in sizes))
+            self._array, self._buffer = None, _Declared(self._type)
+            return
+        from graphls.initializer import initializer
+
+        self._array = np.zeros(sizes, dtype.numpy) if init is None else initializer(init, sizes, dtype).array
+        self._type = type_of(self._array)
+
+    @classmethod
+    def on_host(cls, array: Array, type: Type) -> Tensor:
+        """A tensor of an array of that type, which it does not copy."""
+        tensor = cls.__new__(cls)
+        tensor._array, tensor._buffer, tensor._type = array, None, type
+        return tensor
+
+    @classmethod
+    def on_device(cls, buffer: Any, type: Type) -> Tensor:
+        """A tensor whose data stays where it is until it is read by `buffer.numpy()`."""
+        tensor = cls.__new__(cls)
+        tensor._array, tensor._buffer, tensor._type = None, buffer, type
+        return tensor
+
+    def twin(self) -> Tensor:
+        """Another tensor of the same data, which is not copied."""
+        tensor = Tensor.__new__(Tensor)
+        tensor._array, tensor._buffer, tensor._type = self._array, self._buffer, self._type
+        return tensor
+
+    @staticmethod
+    def from_numpy(array: Array) -> Tensor:
+        """A tensor of a NumPy array, whose memory it shares."""
+        data = array_of(array)
+        return Tensor.on_host(data, type_of(data))
+
+    @property
+    def array(self) -> Array:
+        """The data as a NumPy array, not to be changed."""
+        if self._array is None:
+            self._array = np.asarray(self._buffer.numpy(), self.type.dtype.numpy)
+            self._buffer = None
+        return self._array
+
+    @property
+    def type(self) -> Type:
+        """Dtype and shape together."""
+        return self._type
+
+    @property
+    def dtype(self) -> DType:
+        """The element type."""
+        return self.type.dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The sizes of the axes."""
+        return self.type.shape
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.type.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return self.type.size
+
+    @property
+    def T(self) -> Tensor:
+        """The tensor with its axes in reverse order."""
+        result: Tensor = self.transpose()
+        return result
+
+    @property
+    def mT(self) -> Tensor:
+        """The tensor with its last two axes exchanged; raises GraphValueError where it has fewer."""
+        result: Tensor = self.swapaxes(-1, -2)
+        return result
+
+    @property
+    def itemsize(self) -> int:
+        """The size of an element in bytes."""
+        return self.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """The size of all elements in bytes."""
+        return self.size * self.itemsize
+
+    def asnumpy(self) -> Array:
+        """The data as a NumPy array; waits for the step that makes it."""
+        return self.array
+
+    def item(self) -> Any:
+        """The only element as a Python number; raises GraphValueError where there are more."""
+        array = self.array
+        if array.size != 1:
+            raise GraphValueError(f"item() takes a tensor of one element, not {self.type}.")
+        return array.item()
+
+    def tolist(self) -> Any:
+        """The data as nested lists."""
+        return self.array.tolist()
+
+    def astype(self, dtype: Any) -> Tensor:
+        """The tensor in another dtype."""
+        return dispatch.cast(self, as_dtype(dtype))
+
+    to = astype
+
+    def init_data(self, slice_index: Any = None, shape: Any = None, opt_shard_group: Any = None) -> Tensor:
+        """The tensor itself: initial values are there from the start. The arguments change nothing."""
+        return self
+
+    def copy(self) -> Tensor:
+        """A tensor with the same data."""
+        result: Tensor = dispatch.apply("depend", self)
+        return result
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Array:
+        array = self.asnumpy()
+        return array if dtype is None else array.astype(dtype)
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __index__(self) -> int:
+        if self.dtype.kind not in ("int", "uint"):
+            raise GraphTypeError(f"An index is an integer, not {self.type}.")
+        return int(self.item())
+
+    def __bool__(self) -> bool:
+        if self.size != 1:
+            raise GraphValueError(f"Only a tensor of shape () or (1,) is true or false, not {self.type}.")
+        return bool(self.array.item())
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise GraphTypeError("A tensor without axes has no length.")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return (self[i] for i in range(len(self)))
+
+    def __getitem__(self, index: Any) -> Tensor:
+        from graphls.ops.indexing import getitem
+
+        return getitem(self, index)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        """Take other elements where an index says; in a trace, see `Symbol`. See `ops.setitem`."""
+        from graphls.ops.indexing import setitem
+
+        self._become(setitem(self, index, value))
+
+    def _become(self, other: Tensor) -> None:
+        if dispatch.current_tracer() is not None:
+            raise TraceError(
+                "In a trace only what the graph computes takes elements in place, and this tensor is known; "
+                "use ops.setitem(tensor, index, value), or start from ops.zeros.",
+            )
+        self._array, self._buffer = other.array, None
+        Configuration.note_change()
+
+    def __repr__(self) -> str:
+        value = "not given" if isinstance(self._buffer, _Declared) else self.array
+        return f"Tensor(shape={list(self.shape)}, dtype={self.dtype!r}, value={value})"
+
+    def __str__(self) -> str:
+        return repr(self) if isinstance(self._buffer, _Declared) else str(self.array)
+
+    def value(self) -> Tensor:
+        """The tensor itself, as `Parameter.value` gives the value of a parameter."""
+        return self
+
+    def __format__(self, specification: str) -> str:
+        """The text, or the only element as a number in a format: `f"{loss:.4f}"`; raises as `item`."""
+        return format(self.item(), specification) if specification else str(self)
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        """Functions of `graphls.ops` that take the tensor first are its methods."""
+        if name.startswith("__"):  # what NumPy and copying ask every object for
+            raise AttributeError(name)
+        from graphls.ops.methods import methods
+
+        function = methods().get(name)
+        if function is None:
+            from graphls.ir.errors import GraphAttributeError
+            from graphls.names.habits import TENSOR, instead
+
+            advice = instead(name, TENSOR, methods())
+            raise GraphAttributeError(f"A tensor has no {name!r}{advice}.")
+        return partial(function, self)
+
+
+class Symbol(Tensor):
+    """A value of the graph that is being traced; another one after elements of it have been assigned."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: Value) -> None:
+        self._value = value
+
+    @property
+    def graph_value(self) -> Value:
+        """The value in the IR."""
+        return self._value
+
+    @property
+    def type(self) -> Type:
+        return self.graph_value.type
+
+    def _become(self, other: Tensor) -> None:
+        tracer = dispatch.current_tracer()
+        if tracer is None:
+            raise _not_static(self, "used after its trace has ended", "return it from construct")
+        self._value = tracer.value(other)
+
+    @property
+    def array(self) -> Array:
+        raise _not_static(self, "read as numbers", "keep it a tensor, or read it after the step has run")
+
+    def item(self) -> Any:
+        raise _not_static(self, "made a Python number", "use tensor operations, or read it after the step has run")
+
+    def __index__(self) -> int:
+        raise _not_static(self, "used as a Python index", "use ops.gather")
+
+    def __bool__(self) -> bool:
+        if self.size != 1:
+            raise GraphValueError(f"Only a tensor of shape () or (1,) is true or false, not {self.type}.")
+        tracer = dispatch.current_tracer()
+        if tracer is None:
+            raise _not_static(self, "used after its trace has ended", "return it from construct")
+        return tracer.decide(self)
+
+    def __repr__(self) -> str:
+        return f"Tensor(shape={list(self.shape)}, dtype={self.dtype!r}, in the graph)"
+
+    __str__ = __repr__
+
+
+class _Declared:
+    """What a tensor holds that only declares a shape."""
+
+    def __init__(self, type: Type) -> None:
+        self.type = type
+
+    def numpy(self) -> Array:
+        """Raise GraphValueError."""
+        text = f"This tensor only declares inputs of the shape {self.type.shape} and has no values."
+        raise GraphValueError(text)
+
+
+def _not_static(symbol: Tensor, what: str, instead: str) -> TraceError:
+    return TraceError(f"A {symbol.type} that the graph computes cannot be {what} while the cell is traced; {instead}.")
+
+
+def is_tensor(item: Any) -> bool:
+    """Whether something is a tensor or an array, and so an input of a graph."""
+    return isinstance(item, (Tensor, np.ndarray, np.generic))
+
+
+from_numpy = Tensor.from_numpy
+
+
+def tensor(input_data: Any, dtype: Any = None) -> Tensor:
+    """A Tensor; the same as `Tensor(input_data, dtype)`."""
+    return Tensor(input_data, dtype)

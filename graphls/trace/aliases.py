@@ -1,0 +1,51 @@
+"""What stands for the same value in a trace: what only waits, by `depend`, and negations of a bool."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from graphls.ir.graph import Value
+
+
+@dataclass
+class Aliases:
+    """The values that stand for others: by `depend`, with what they wait for, and by `logical_not`."""
+
+    waiting: dict[Value, tuple[Value, tuple[Value, ...]]] = field(default_factory=dict)
+    negated: dict[Value, Value] = field(default_factory=dict)
+
+    def note(self, name: str, outputs: Sequence[Value], inputs: Sequence[Value], after: Sequence[Value]) -> None:
+        """Remember what a new node of this name says."""
+        if name == "depend":
+            self.waiting[outputs[0]] = inputs[0], tuple(after)
+        elif name == "logical_not":
+            self.negated[outputs[0]] = inputs[0]
+
+    def note_choice(self, value: Value, pair: tuple[Value, Value]) -> None:
+        """Remember that a value, either of two, is the same as one before them where both only wait for something."""
+        first, second = map(self.original, pair)
+        if first is second:
+            self.waiting[value] = first, ()
+
+    def original(self, value: Value) -> Value:
+        """The value apart from `depend`."""
+        while value in self.waiting:
+            value = self.waiting[value][0]
+        return value
+
+    def awaited(self, value: Value) -> tuple[Value, ...]:
+        """What a value was made to depend on by `depend`, the first things first."""
+        found: tuple[Value, ...] = ()
+        while value in self.waiting:
+            value, after = self.waiting[value]
+            found = (*after, *found)
+        return found
+
+    def canonical(self, value: Value) -> tuple[Value, bool]:
+        """The bool behind negations, and whether it is negated."""
+        is_negated = False
+        while value in self.waiting or value in self.negated:
+            is_negated ^= value in self.negated
+            value = self.negated[value] if value in self.negated else self.waiting[value][0]
+        return value, is_negated

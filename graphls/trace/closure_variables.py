@@ -1,0 +1,121 @@
+"""What a function reads from around it: numbers and objects that a graph of it has as constants."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from types import CodeType, FunctionType, MethodType, ModuleType
+from typing import Any, NamedTuple
+
+from graphls.trace.constants import constant_key
+
+PLAIN = (bool, int, float, str, bytes, type(None))
+FIXED_MODULES = ("graphls", "mindspore", "numpy")
+MOST_FUNCTIONS = 64
+
+
+class Place(NamedTuple):
+    """A global, a variable of an outer function or the object of a method; what is read of it after a dot."""
+
+    holder: Any
+    name: str
+    attributes: tuple[str, ...]
+
+    def value(self) -> Any:
+        """What stands there now."""
+        if isinstance(self.holder, dict):
+            return self.holder.get(self.name)
+        try:
+            return self.holder.cell_contents
+        except ValueError:  # the variable has no value yet
+            return None
+
+
+class Surroundings:
+    """The places that a function, and the user's functions that it calls, read.
+
+    `key()` changes when a number or a text there, or in an attribute of an object there, has another value, and when an
+    object is another one; not when a list or a dict changes. Of cells, compiled steps see changes themselves.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+        self.places: list[Place] = []
+        self.look_again()
+
+    def look_again(self) -> None:
+        """Find the places, which are others where a function has been replaced."""
+        found = {(id(place.holder), place.name, place.attributes): place for place in _places(self.function)}
+        self.places = list(found.values())
+
+    def key(self) -> tuple[Any, ...]:
+        """What stands in the places now, as far as a graph depends on it."""
+        return tuple([_key(place.value(), place.attributes) for place in self.places])
+
+    def values(self) -> list[Any]:
+        """The objects in the places; as long as they are kept, no other object has their identity."""
+        return [place.value() for place in self.places]
+
+
+    def changed(self, before: tuple[Any, ...]) -> str:
+        """The names of the places where something else stands than at the time of an earlier key."""
+        pairs = zip(self.places, before, self.key(), strict=False)
+        return " and ".join(place.name for place, old, new in pairs if old != new)
+
+
+def is_cell(item: Any) -> bool:
+    """Whether something is a cell."""
+    return hasattr(type(item), "configuration")
+
+
+def _key(value: Any, attributes: tuple[str, ...]) -> Any:
+    if type(value) in PLAIN:
+        return constant_key(value)
+    if isinstance(value, (FunctionType, type)) or _is_fixed(value) or is_cell(value):
+        return id(value)
+    inner = getattr(value, "__dict__", None)
+    return (id(value), *((name, _key(inner[name], ())) for name in attributes if name in inner)) if inner else id(value)
+
+
+def _is_fixed(value: Any) -> bool:
+    return isinstance(value, ModuleType) and value.__name__.partition(".")[0] in FIXED_MODULES
+
+
+def _places(function: Any) -> Iterator[Place]:
+    waiting, seen = [function], set[int]()
+    while waiting and len(seen) < MOST_FUNCTIONS:
+        item, owner = _unwrapped(waiting.pop())
+        if not isinstance(item, FunctionType) or id(item) in seen:
+            continue
+        seen.add(id(item))
+        names = tuple(dict.fromkeys(_names(item.__code__)))
+        if owner is not None:
+            yield Place({"self": owner}, "self", names)
+        if not str(item.__globals__.get("__name__")).startswith("graphls."):
+            for place in _read_by(item, names):
+                yield place
+                waiting.append(place.value())
+
+
+def _unwrapped(item: Any) -> tuple[Any, Any]:
+    """The function behind a method, a decorated function or a gradient function, and the object of the method."""
+    owner = None
+    while True:
+        if isinstance(item, MethodType):
+            item, owner = item.__func__, item.__self__
+        elif "__wrapped__" in getattr(item, "__dict__", ()):
+            item = item.__dict__["__wrapped__"]
+        else:
+            return item, owner
+
+
+def _read_by(function: FunctionType, names: tuple[str, ...]) -> Iterator[Place]:
+    yield from (Place(function.__globals__, name, names) for name in names if name in function.__globals__)
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        yield Place(cell, name, names)
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _names(constant)
