@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from graphls.command_line.main import main
-from tests.backends import onnx_models as models
+from tests.importing import onnx_models as models
 
 TEXT = "graph @g(%x: f32[2]) {\n  %y = exp(%x) : f32[2]  // forward\n  return %y\n}\n"
 OWN = ("html", "json", "secrets", "networkx", "webbrowser", "tokenize")

@@ -12,7 +12,7 @@ import pytest
 
 from graphls.command_line.main import main
 from graphls.ir import Graph, dump
-from tests.backends import onnx_models as models
+from tests.importing import onnx_models as models
 
 TEXT = "graph @g(%x: f32[2]) {\n  %y = exp(%x) : f32[2]  // forward\n  return %y\n}\n"
 

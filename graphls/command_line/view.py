@@ -56,6 +56,6 @@ def read_any(file: Path) -> Graph:
     """
     if file.suffix == ".ir":
         return read_graph(str(file))
-    from graphls.backends.onnx_reader import read_onnx
+    from graphls.importing.reader import read_onnx
 
     return read_onnx(file)

@@ -16,7 +16,7 @@ from graphls import nn
 from graphls.backends.onnx import lower
 from graphls.backends.onnx.metadata import described
 from graphls.backends.onnx.shapes import graphs
-from graphls.backends.onnx_reader import read_onnx
+from graphls.importing.reader import read_onnx
 from graphls.ir import Graph, Location, Node, dump, parse, walk
 
 F32 = np.float32

@@ -13,7 +13,7 @@ from playwright.sync_api import Page, expect
 
 import graphls
 from graphls import nn, ops
-from graphls.backends.onnx_reader import read_onnx
+from graphls.importing.reader import read_onnx
 from graphls.ir.graph import walk
 from graphls.ir.parse import parse
 from graphls.viz.html import write_page

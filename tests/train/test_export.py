@@ -15,7 +15,7 @@ import graphls
 from graphls import nn, ops
 from graphls.backends.onnx import weights
 from graphls.backends.onnx.shapes import graphs
-from graphls.backends.onnx_reader import read_onnx
+from graphls.importing.reader import read_onnx
 from graphls.ir.errors import GraphFileError, GraphTypeError, GraphValueError, TraceError
 from graphls.train.serialization import export
 from tests.train.test_whole_files import file_size_limit

@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
+from graphls.dataset.checks import type_error
 from graphls.dataset.mindrecord.encoding import decompressed, unpacked
 from graphls.dataset.readers.files import corrupt, found_files, inside, mapped
-from graphls.dataset.transforms.checks import type_error
 from graphls.ir.errors import GraphValueError
 
 Array = np.ndarray[Any, Any]

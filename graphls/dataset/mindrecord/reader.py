@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from graphls.dataset.checks import type_error
 from graphls.dataset.mindrecord.file import MindRecordSource
 from graphls.dataset.mindrecord.schema import fault
 from graphls.dataset.readers.datasets import Files
-from graphls.dataset.transforms.checks import type_error
 from graphls.ir.errors import GraphRuntimeError, GraphValueError
 
 __all__ = ["FileReader", "MindDataset"]

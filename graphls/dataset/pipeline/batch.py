@@ -162,9 +162,9 @@ class BatchDataset(Dataset):
         super().__init__(child)
         self.child = child
         self.batch_size = batch_size if callable(batch_size) else checks.integer("batch_size", batch_size, 1)
-        self.drop_remainder = checks.flag("drop_remainder", drop_remainder)
+        self.drop_remainder = checks.boolean("drop_remainder", drop_remainder)
         self.workers = checks.workers(num_parallel_workers)
-        self.processes = checks.flag("python_multiprocessing", python_multiprocessing)
+        self.processes = checks.boolean("python_multiprocessing", python_multiprocessing)
         replacement = _replacement(child, per_batch_map, input_columns, output_columns)
         self.columns = child.columns if replacement is None else replacement.columns
         padding = None if pad_info is None else Padding(self.columns, pad_info)
@@ -259,8 +259,8 @@ class BucketBatchDataset(Dataset):
         self.boundaries = _integers("bucket_boundaries", bucket_boundaries)
         self.batch_sizes = _integers("bucket_batch_sizes", bucket_batch_sizes)
         self.measure = _measure(element_length_function, self.places)
-        self.pad_to_boundary = checks.flag("pad_to_bucket_boundary", pad_to_bucket_boundary)
-        self.drop_remainder = checks.flag("drop_remainder", drop_remainder)
+        self.pad_to_boundary = checks.boolean("pad_to_bucket_boundary", pad_to_bucket_boundary)
+        self.drop_remainder = checks.boolean("drop_remainder", drop_remainder)
         self.padding = Padding(self.columns, {} if pad_info is None else pad_info)
         self._check_buckets()
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from graphls.dataset.checks import flag, names_among
+from graphls.dataset.checks import boolean, names_among
 from graphls.dataset.columns import Row
 from graphls.dataset.pipeline.iterators import DatasetIterator, dict_finisher, list_finisher
 from graphls.dataset.pipeline.operations import Operations
@@ -152,14 +152,14 @@ class Dataset(Operations):
         missing and for a wrong number of passes.
         """
         node = self if columns is None else self.project(columns)
-        finish = list_finisher(flag("output_numpy", output_numpy), flag("do_copy", do_copy))
+        finish = list_finisher(boolean("output_numpy", output_numpy), boolean("do_copy", do_copy))
         return DatasetIterator(node, _passes(num_epochs), self._take_position(), finish)
 
     def create_dict_iterator(
         self, num_epochs: int = -1, output_numpy: bool = False, do_copy: bool = False
     ) -> DatasetIterator:
         """An iterator whose rows are dicts of tensors by column name; see `create_tuple_iterator`."""
-        finish = dict_finisher(self.columns, flag("output_numpy", output_numpy), flag("do_copy", do_copy))
+        finish = dict_finisher(self.columns, boolean("output_numpy", output_numpy), boolean("do_copy", do_copy))
         return DatasetIterator(self, _passes(num_epochs), self._take_position(), finish)
 
     def set_init_step(self, init_step: int) -> None:

@@ -83,7 +83,7 @@ class MapDataset(SameRows):
         self.mapper = Mapper(_operations(operations), replacement)
         self.columns = replacement.columns
         self.workers = checks.workers(num_parallel_workers)
-        self.processes = checks.flag("python_multiprocessing", python_multiprocessing)
+        self.processes = checks.boolean("python_multiprocessing", python_multiprocessing)
 
     def job(self) -> Job:
         return Job(self.mapper, self.workers or get_num_parallel_workers(), self.processes, "map", self.location)

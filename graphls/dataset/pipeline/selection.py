@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from graphls.dataset import checks
-from graphls.dataset.checks import wrong_type
 from graphls.dataset.columns import Row
 from graphls.dataset.pipeline.dataset import Dataset
 from graphls.dataset.pipeline.run import Run
@@ -250,9 +249,9 @@ class PartDataset(SameRows):
 
 def split(dataset: Dataset, sizes: Sequence[Any], randomize: bool) -> list[Dataset]:
     """The parts of a dataset; see `Dataset.split`."""
-    checks.flag("randomize", randomize)
+    checks.boolean("randomize", randomize)
     if not isinstance(sizes, (list, tuple)) or not sizes:
-        raise wrong_type("sizes", sizes, "<class 'list'>")
+        raise checks.type_error("sizes", sizes, [list])
     total = dataset.get_dataset_size()
     counts = _counts(sizes, total)
     firsts = [sum(counts[:place]) for place in range(len(counts))]

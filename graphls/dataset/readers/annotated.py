@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 
+from graphls.dataset.checks import boolean, integer, string, type_error
 from graphls.dataset.readers.files import (
     IMAGES,
     Images,
@@ -20,8 +21,7 @@ from graphls.dataset.readers.files import (
     text_of,
     usage,
 )
-from graphls.dataset.transforms.checks import boolean, integer, string, type_error, value_error
-from graphls.ir.errors import GraphRuntimeError
+from graphls.ir.errors import GraphRuntimeError, GraphValueError
 
 _ATTRIBUTES, _PARTITION = "list_attr_celeba.txt", "list_eval_partition.txt"
 _PARTS = {"train": "0", "valid": "1", "test": "2"}
@@ -173,10 +173,10 @@ class VOCSource:
     ) -> None:
         self._directory = folder(dataset_dir)
         if task not in ("Segmentation", "Detection"):
-            raise value_error(f"Invalid task : {task!r}; it is Segmentation or Detection.")
+            raise GraphValueError(f"Invalid task : {task!r}; it is Segmentation or Detection.")
         self._boxes, self._named = task == "Detection", boolean("extra_metadata", extra_metadata)
         if indexing is not None and not self._boxes:
-            raise value_error("class_indexing is not supported in Segmentation task.")
+            raise GraphValueError("class_indexing is not supported in Segmentation task.")
         self._image = Images(decode, decrypt)
         self._names = _listed(self._directory, "Main" if self._boxes else "Segmentation", string("usage", part))
         self.classes = {} if indexing is None else _numbers(indexing)
@@ -194,7 +194,7 @@ class VOCSource:
         self._objects = {key: [o for o in objects if o[0] in self.classes] for key, objects in found.items()}
         self._names = [name for name in self._names if self._objects[name]]
         if not self._names:
-            raise value_error(f"No image in {self._directory} has an object of the classes {sorted(self.classes)}.")
+            raise GraphValueError(f"No image in {self._directory} has an object of the classes {sorted(self.classes)}.")
 
     def __len__(self) -> int:
         return len(self._names)
@@ -218,7 +218,9 @@ class VOCSource:
 def _listed(directory: str, kind: str, part: str) -> list[str]:
     path = os.path.join(directory, "ImageSets", kind, f"{part}.txt")
     if not os.path.isfile(path):
-        raise value_error(f"The file {path} does not exist; usage is the name of a list in {os.path.dirname(path)}.")
+        raise GraphValueError(
+            f"The file {path} does not exist; usage is the name of a list in {os.path.dirname(path)}."
+        )
     names = [line.strip() for line in text_of(path).splitlines() if line.strip()]
     for name in names:
         inside(directory, name, path)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from graphls.dataset.transforms.checks import boolean, string, type_error
+from graphls.dataset.checks import boolean, string, type_error
 from graphls.ir.errors import GraphlsError, GraphRuntimeError, GraphValueError
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from graphls.dataset.checks import integer, string, type_error
 from graphls.dataset.readers.files import (
     IMAGES,
     Bytes,
@@ -21,8 +22,7 @@ from graphls.dataset.readers.files import (
     mapped,
     usage,
 )
-from graphls.dataset.transforms.checks import integer, string, type_error, value_error
-from graphls.ir.errors import GraphRuntimeError
+from graphls.ir.errors import GraphRuntimeError, GraphValueError
 
 _SIDE = 28
 _CLASSES = 10
@@ -214,5 +214,5 @@ def _classes(directory: str, indexing: Any) -> dict[str, int]:
         raise type_error("class_indexing", indexing, "a dict of folder names to numbers")
     numbers = {string("class_indexing", name): integer("class_indexing", number) for name, number in indexing.items()}
     for name in numbers.keys() - set(names):
-        raise value_error(f"class_indexing has the class {name!r}, but {directory} has no folder of that name.")
+        raise GraphValueError(f"class_indexing has the class {name!r}, but {directory} has no folder of that name.")
     return {name: numbers[name] for name in names if name in numbers}

@@ -11,12 +11,12 @@ import numpy as np
 import onnx
 import pytest
 
-from graphls.backends.onnx_reader import read_onnx
-from graphls.backends.onnx_types import ShownType
+from graphls.importing.reader import read_onnx
+from graphls.importing.types import ShownType
 from graphls.ir import Graph, Node, Type, Value, dump, needs, walk
 from graphls.ir.errors import GraphTypeError
 from graphls.ir.types import float32
-from tests.backends import onnx_models as models
+from tests.importing import onnx_models as models
 
 BACKEND_MODELS = sorted((Path(onnx.__file__).parent / "backend" / "test" / "data").rglob("*.onnx"))
 

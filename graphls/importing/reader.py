@@ -10,13 +10,14 @@ from typing import Any, NoReturn
 from onnx import FunctionProto, GraphProto, NodeProto, TensorProto, ValueInfoProto
 
 from graphls.backends.onnx.metadata import IN_PLACE, ROLE, STATE
-from graphls.backends.onnx.shapes import subgraphs, with_types_of_others, without_data
-from graphls.backends.onnx_attributes import attributes, sparse_type, tensor_value
-from graphls.backends.onnx_files import Source, load
-from graphls.backends.onnx_functions import Functions
-from graphls.backends.onnx_places import Place, place_of
-from graphls.backends.onnx_schedule import in_order
-from graphls.backends.onnx_types import UNKNOWN, plain, text_of, type_of_proto, type_of_tensor
+from graphls.backends.onnx.shapes import subgraphs, without_data
+from graphls.importing.attributes import attributes, sparse_type, tensor_value
+from graphls.importing.files import Source, load
+from graphls.importing.functions import Functions
+from graphls.importing.inference import with_types_of_others
+from graphls.importing.places import Place, place_of
+from graphls.importing.schedule import in_order
+from graphls.importing.types import UNKNOWN, plain, text_of, type_of_proto, type_of_tensor
 from graphls.ir.build import Names
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.graph import Graph, Node, Value, Write

@@ -12,12 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphls.backends import onnx_files
-from graphls.backends.onnx import shapes
-from graphls.backends.onnx_reader import read_onnx
+from graphls.importing import files, inference
+from graphls.importing.reader import read_onnx
 from graphls.ir import dump
 from graphls.ir.errors import GraphFileError, GraphlsError, GraphValueError
-from tests.backends import onnx_models as models
+from tests.importing import onnx_models as models
 
 WHOLE = models.branch().SerializeToString()
 
@@ -82,7 +81,7 @@ def test_files_that_cannot_be_read_are_told(tmp_path: Path) -> None:
 def test_files_that_are_too_large_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "large.onnx"
     path.write_bytes(WHOLE)
-    monkeypatch.setattr(onnx_files, "LARGEST", len(WHOLE) - 1)
+    monkeypatch.setattr(files, "LARGEST", len(WHOLE) - 1)
     with pytest.raises(GraphValueError, match="is larger than 2 GiB"):
         read_onnx(path)
 
@@ -101,12 +100,12 @@ def test_where_types_do_not_follow_they_are_unknown() -> None:
 
 @pytest.mark.parametrize(("limit", "value"), [("MOST_SECONDS", 0.0), ("_INFER", "import os; os.abort()")])
 def test_where_inference_fails_the_model_is_shown(limit: str, value: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shapes, limit, value)
+    monkeypatch.setattr(inference, limit, value)
     assert [str(n.output.type) for n in read_onnx(models.chain(["a", "b"])).nodes] == ["?", "f32[2]"]
 
 
 def test_a_shape_that_would_fill_the_memory_is_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shapes, "_INFER", shapes._INFER.replace(str(2**32), str(2**29)))
+    monkeypatch.setattr(inference, "_INFER", inference._INFER.replace(str(2**32), str(2**29)))
     shape = models.info("shape", [2**28], models.INT64)
     nodes = [onnx.helper.make_node("Expand", ["x", "shape"], ["z"]), onnx.helper.make_node("Neg", ["z"], ["y"])]
     assert str(read_onnx(models.model(nodes, ["x", shape])).nodes[0].output.type) in ("?", "f32[...]")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from onnx import AttributeProto, NodeProto, SparseTensorProto, TensorProto, numpy_helper
 
-from graphls.backends.onnx_types import plain, sizes_of, sparse, tensor_type, text_of, type_of_proto, type_of_tensor
+from graphls.importing.types import plain, sizes_of, sparse, tensor_type, text_of, type_of_proto, type_of_tensor
 from graphls.ir.types import DTYPES, Type
 from graphls.text.plain import clipped
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from onnx import GraphProto, NodeProto
 
 from graphls.backends.onnx.shapes import subgraphs
-from graphls.backends.onnx_types import plain, text_of
+from graphls.importing.types import plain, text_of
 from graphls.ir.errors import GraphValueError
 from graphls.ir.reach import stable_order
 

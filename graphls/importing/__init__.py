@@ -1,0 +1,1 @@
+"""ONNX models of others, read as graphs: so far, to look at them."""
