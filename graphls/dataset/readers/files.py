@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from graphls.dataset.checks import boolean, string, type_error
+from graphls.dataset.vision.image import decoded
 from graphls.ir.errors import GraphlsError, GraphRuntimeError, GraphValueError
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
@@ -180,8 +181,6 @@ class Images:
         data = np.array(mapped(path)) if self._decrypt is None else np.frombuffer(self._decrypt(path), np.uint8).copy()
         if not self._decode:
             return data
-        from graphls.dataset.vision.image import decoded
-
         try:
             return np.asarray(decoded(data))
         except GraphlsError as error:
