@@ -22,7 +22,7 @@ from graphls.tensors.tensor import Tensor
 from graphls.trace.inputs import InputCheck
 
 if TYPE_CHECKING:
-    from graphls.api import Compiled
+    from graphls.steps.step import Compiled
 
 Array = np.ndarray[Any, Any]
 
