@@ -10,9 +10,9 @@ from graphls import ops
 from graphls.ir.errors import GraphTypeError
 from graphls.nn.cell import Cell
 from graphls.nn.checks import boolean, positive
-from graphls.nn.optimizers import Optimizer, Tensors
-from graphls.nn.optimizers_averages import FLOAT32, bias_correction, square_sum
-from graphls.nn.optimizers_decoupled import DecoupledOptimizer
+from graphls.nn.optimizers.adam import DecoupledOptimizer
+from graphls.nn.optimizers.averages import FLOAT32, bias_correction, square_sum
+from graphls.nn.optimizers.base import Optimizer, Tensors
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.tensor import Tensor
 

@@ -6,10 +6,8 @@ from typing import Any, ClassVar
 
 from graphls import ops
 from graphls.nn.checks import boolean, positive
-from graphls.nn.losses import LossBase, finite_labels
-from graphls.ops.loss_operands import (
-    operands,
-)
+from graphls.nn.losses.base import LossBase, finite_labels
+from graphls.ops.loss_operands import operands
 from graphls.ops.roots import root
 from graphls.tensors.tensor import Tensor
 

@@ -9,19 +9,15 @@ from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.nn.activations import LogSoftmax, Softmax, get_activation
 from graphls.nn.cell import Cell
 from graphls.nn.checks import boolean, positive
-from graphls.nn.losses import LossBase, finite_labels
-from graphls.ops.loss_operands import (
-    operands,
-    require_same_shape,
-    require_tensors,
-)
+from graphls.nn.losses.base import LossBase, finite_labels
+from graphls.ops.loss_operands import operands, require_same_shape, require_tensors
 from graphls.ops.operands import float_of
 from graphls.ops.roots import root
 from graphls.ops.settings import integer, number
 from graphls.tensors.tensor import Tensor
 
 __all__ = [
-    "CosineEmbeddingLoss", "DiceLoss", "MultiClassDiceLoss", "TripletMarginLoss", "TripletMarginWithDistanceLoss"
+    "CosineEmbeddingLoss", "DiceLoss", "MultiClassDiceLoss", "TripletMarginLoss", "TripletMarginWithDistanceLoss",
 ]  # fmt: skip
 
 

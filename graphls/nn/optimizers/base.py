@@ -13,14 +13,15 @@ from graphls.ir.types import DType, float32, int32
 from graphls.names.habits import OPTIMIZER
 from graphls.nn.cell import Cell
 from graphls.nn.checks import positive
-from graphls.nn.learning_rates import FixedLearningRate, ListedLearningRate, learning_rate_of, rate_now
-from graphls.nn.optimizers_groups import grouping
+from graphls.nn.learning_rate_schedule import FixedLearningRate, ListedLearningRate, learning_rate_of, rate_now
+from graphls.nn.optimizers.groups import grouping
 from graphls.ops.operands import state_of, tensor_of
 from graphls.tensors import dispatch
 from graphls.tensors.parameter import Parameter, ParameterTuple
 from graphls.tensors.tensor import Tensor
 
 __all__ = ["Optimizer"]
+
 
 Tensors = tuple[Tensor, ...]
 

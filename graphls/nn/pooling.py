@@ -1,4 +1,4 @@
-"""Layers of windows over images with one to three axes: maximum, average, norm."""
+"""Layers of windows over images with one to three axes: maximum, average, norm, to a given size, and back."""
 
 from __future__ import annotations
 
@@ -6,13 +6,18 @@ from typing import Any, ClassVar
 
 from graphls import ops
 from graphls.nn.cell import Cell
-from graphls.nn.checks import boolean, positive
-from graphls.nn.layers_convolution import check_format
+from graphls.nn.checks import boolean, check_format, positive
+from graphls.ops.adaptive import check_output_size
 from graphls.ops.pooling import check_divisor
+from graphls.ops.unpooling import window_sizes
 from graphls.ops.windows import check_ceil_mode, check_padding, sizes_of
 from graphls.tensors.tensor import Tensor
 
-__all__ = ["AvgPool1d", "AvgPool2d", "AvgPool3d", "LPPool1d", "LPPool2d", "MaxPool1d", "MaxPool2d", "MaxPool3d"]
+__all__ = [
+    "AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AdaptiveAvgPool3d", "AdaptiveMaxPool1d", "AdaptiveMaxPool2d",
+    "AdaptiveMaxPool3d", "AvgPool1d", "AvgPool2d", "AvgPool3d", "LPPool1d", "LPPool2d", "MaxPool1d", "MaxPool2d",
+    "MaxPool3d", "MaxUnpool1d", "MaxUnpool2d", "MaxUnpool3d",
+]  # fmt: skip
 
 
 class _Pool(Cell):
@@ -175,3 +180,106 @@ class LPPool1d(LPPool2d):
     """(sum of x ** p) ** (1 / p) over each window of (N, C, L) or (C, L); see LPPool2d."""
 
     axes, function = 1, staticmethod(ops.lp_pool1d)
+
+
+class _AdaptivePool(Cell):
+    """Windows that make an image of a given size out of one of any size."""
+
+    axes: ClassVar[int] = 2
+    function: ClassVar[Any]
+
+    def __init__(self, output_size: Any) -> None:
+        super().__init__()
+        self.output_size = check_output_size(output_size, self.axes)
+
+    def construct(self, x: Any) -> Any:
+        return type(self).function(x, self.output_size)
+
+    def extend_repr(self) -> str:
+        return f"output_size={self.output_size}"
+
+
+class AdaptiveAvgPool1d(_AdaptivePool):
+    """The means of windows that make (N, C, L) or (C, L) a given length; see AdaptiveAvgPool2d."""
+
+    axes, function = 1, staticmethod(ops.adaptive_avg_pool1d)
+
+
+class AdaptiveAvgPool2d(_AdaptivePool):
+    """The means of windows that make (N, C, H, W) or (C, H, W) a given size; None keeps the size of an axis.
+
+    Raises GraphTypeError and GraphValueError for sizes that are no positive integers.
+    """
+
+    function = staticmethod(ops.adaptive_avg_pool2d)
+
+
+class AdaptiveAvgPool3d(_AdaptivePool):
+    """The means of windows that make (N, C, D, H, W) or (C, D, H, W) a given size; see AdaptiveAvgPool2d."""
+
+    axes, function = 3, staticmethod(ops.adaptive_avg_pool3d)
+
+
+class AdaptiveMaxPool2d(_AdaptivePool):
+    """The largest elements of windows that make (N, C, H, W) or (C, H, W) a given size.
+
+    With `return_indices` also the int64 position of each element in its image. Sizes are as in AdaptiveAvgPool2d.
+    """
+
+    function = staticmethod(ops.adaptive_max_pool2d)
+
+    def __init__(self, output_size: Any, return_indices: bool = False) -> None:
+        super().__init__(output_size)
+        self.return_indices = boolean(type(self).__name__, "return_indices", return_indices)
+
+    def construct(self, x: Any) -> Any:
+        return type(self).function(x, self.output_size, self.return_indices)
+
+
+class AdaptiveMaxPool1d(AdaptiveMaxPool2d):
+    """The largest elements of windows that make (N, C, L) or (C, L) a given length; see AdaptiveMaxPool2d."""
+
+    axes, function = 1, staticmethod(ops.adaptive_max_pool1d)
+
+
+class AdaptiveMaxPool3d(AdaptiveMaxPool2d):
+    """The largest elements of windows that make (N, C, D, H, W) or (C, D, H, W) a given size; see AdaptiveMaxPool2d."""
+
+    axes, function = 3, staticmethod(ops.adaptive_max_pool3d)
+
+
+class MaxUnpool2d(Cell):
+    """The elements of images (N, C, H, W) or (C, H, W) at the places that MaxPool2d found them, zeros elsewhere.
+
+    A call takes the elements, their int32 or int64 places and, where it is not (size - 1) * stride - 2 * padding +
+    kernel, the size of the result; see `ops.max_unpool2d`. Raises GraphTypeError and GraphValueError for arguments that
+    do not fit.
+    """
+
+    axes: ClassVar[int] = 2
+    function: ClassVar[Any] = staticmethod(ops.max_unpool2d)
+
+    def __init__(self, kernel_size: Any, stride: Any = None, padding: Any = 0) -> None:
+        super().__init__()
+        self.kernel_size, self.stride, self.padding = window_sizes(kernel_size, stride, padding, self.axes)
+
+    def construct(self, x: Any, indices: Any, output_size: Any = None) -> Tensor:
+        result: Tensor = type(self).function(
+            x, indices, self.kernel_size, self.stride, self.padding, output_size
+        )
+        return result
+
+    def extend_repr(self) -> str:
+        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
+
+
+class MaxUnpool1d(MaxUnpool2d):
+    """The elements of (N, C, L) or (C, L) at the places that MaxPool1d found them; see MaxUnpool2d."""
+
+    axes, function = 1, staticmethod(ops.max_unpool1d)
+
+
+class MaxUnpool3d(MaxUnpool2d):
+    """The elements of (N, C, D, H, W) or (C, D, H, W) at the places that MaxPool3d found them; see MaxUnpool2d."""
+
+    axes, function = 3, staticmethod(ops.max_unpool3d)

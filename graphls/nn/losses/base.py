@@ -14,7 +14,7 @@ from graphls.ops.operands import apply, tensor_of
 from graphls.tensors.dispatch import promoted
 from graphls.tensors.tensor import Tensor
 
-__all__ = ["LossBase", "MSELoss", "SoftmaxCrossEntropyWithLogits", "WithLossCell"]
+__all__ = ["LossBase", "MSELoss", "SoftmaxCrossEntropyWithLogits"]
 
 
 class LossBase(Cell):
@@ -104,27 +104,3 @@ def finite_labels(name: str, labels: Any) -> Tensor:
     """Labels, of which a step refuses those that are nan or infinite; raises GraphTypeError for what is no tensor."""
     require_tensors(name, labels)
     return apply("check_labels", tensor_of(labels))
-
-
-class WithLossCell(Cell):
-    """A network and a loss: `loss_fn(backbone(data), label)`.
-
-    Raises GraphTypeError for what is no cell.
-    """
-
-    def __init__(self, backbone: Cell, loss_fn: Cell) -> None:
-        super().__init__(auto_prefix=False)
-        for part in (backbone, loss_fn):
-            if not isinstance(part, Cell):
-                raise GraphTypeError(f"WithLossCell takes cells, not {type(part).__name__}.")
-        self._backbone = backbone
-        self._loss_fn = loss_fn
-
-    def construct(self, data: Any, label: Any) -> Any:
-        return self._loss_fn(self._backbone(data), label)
-
-    @property
-    def backbone_network(self) -> Cell:
-        """The network without the loss."""
-        network: Cell = self._backbone
-        return network

@@ -1,4 +1,4 @@
-"""Normalisation of batches: each channel over the whole batch."""
+"""Normalisation of batches, each channel over the whole batch, also behind a layer with a weight."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ from graphls import ops
 from graphls.initializer import initializer
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import float32
+from graphls.nn.activations import LeakyReLU, get_activation
 from graphls.nn.cell import Cell
-from graphls.nn.checks import boolean, positive, positive_int
-from graphls.nn.layers_convolution import check_format
+from graphls.nn.checks import boolean, check_format, positive, positive_int
+from graphls.nn.convolution import Conv2d
+from graphls.nn.dense import Dense
 from graphls.ops.operands import state_of, tensor_of
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.tensor import Tensor
 
-__all__ = ["BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "SyncBatchNorm"]
+__all__ = ["BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "Conv2dBnAct", "DenseBnAct", "SyncBatchNorm"]
 
 
 class BatchNorm2d(Cell):
@@ -136,3 +138,80 @@ def _momentum(name: str, momentum: Any) -> float:
     if not 0 <= momentum <= 1:
         raise GraphValueError(f"For {name!r}, the 'momentum' must be a number in [0, 1], but got {momentum}.")
     return float(momentum)
+
+
+def _activation(activation: Any, alpha: float) -> Cell | None:
+    return LeakyReLU(alpha) if activation == "leakyrelu" else get_activation(activation)
+
+
+class Conv2dBnAct(Cell):
+    """`Conv2d`, with `has_bn` then `BatchNorm2d`, with an `activation` then that: a name, or a cell.
+
+    `alpha` is the slope of the activation "leakyrelu"; `after_fake` is taken for MindSpore's sake and not used. Raises
+    as these cells do.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Any,
+        stride: Any = 1,
+        pad_mode: str = "same",
+        padding: Any = 0,
+        dilation: Any = 1,
+        group: int = 1,
+        has_bias: bool = False,
+        weight_init: Any = "normal",
+        bias_init: Any = "zeros",
+        has_bn: bool = False,
+        momentum: float = 0.997,
+        eps: float = 1e-5,
+        activation: Any = None,
+        alpha: float = 0.2,
+        after_fake: bool = True,
+    ) -> None:
+        super().__init__()
+        self.conv = Conv2d(
+            in_channels, out_channels, kernel_size, stride, pad_mode, padding, dilation, group, has_bias, weight_init,
+            bias_init,
+        )  # fmt: skip
+        self.has_bn = boolean("Conv2dBnAct", "has_bn", has_bn)
+        if has_bn:
+            self.batchnorm = BatchNorm2d(out_channels, eps, momentum)
+        self.activation = _activation(activation, alpha)
+
+    def construct(self, x: Any) -> Any:
+        y = self.conv(x)
+        y = self.batchnorm(y) if self.has_bn else y
+        return y if self.activation is None else self.activation(y)
+
+
+class DenseBnAct(Cell):
+    """`Dense`, with `has_bn` then `BatchNorm1d`, with an `activation` then that; see `Conv2dBnAct`."""
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        weight_init: Any = "normal",
+        bias_init: Any = "zeros",
+        has_bias: bool = True,
+        has_bn: bool = False,
+        momentum: float = 0.9,
+        eps: float = 1e-5,
+        activation: Any = None,
+        alpha: float = 0.2,
+        after_fake: bool = True,
+    ) -> None:
+        super().__init__()
+        self.dense = Dense(in_channels, out_channels, weight_init, bias_init, has_bias)
+        self.has_bn = boolean("DenseBnAct", "has_bn", has_bn)
+        if has_bn:
+            self.batchnorm = BatchNorm1d(out_channels, eps, momentum)
+        self.activation = _activation(activation, alpha)
+
+    def construct(self, x: Any) -> Any:
+        y = self.dense(x)
+        y = self.batchnorm(y) if self.has_bn else y
+        return y if self.activation is None else self.activation(y)

@@ -8,7 +8,7 @@ from typing import Any
 from graphls import ops
 from graphls.ir.errors import GraphValueError
 from graphls.nn.checks import boolean
-from graphls.nn.losses import LossBase, finite_labels
+from graphls.nn.losses.base import LossBase, finite_labels
 from graphls.ops.loss_operands import (
     class_numbers,
     class_weights,
@@ -22,8 +22,8 @@ from graphls.ops.settings import integer, number
 from graphls.tensors.tensor import Symbol, Tensor
 
 __all__ = [
-    "CTCLoss", "CrossEntropyLoss", "FocalLoss", "MultiLabelSoftMarginLoss", "MultiMarginLoss", "MultilabelMarginLoss",
-    "NLLLoss",
+    "CTCLoss", "CrossEntropyLoss", "FocalLoss", "MultiLabelSoftMarginLoss", "MultiMarginLoss",
+    "MultilabelMarginLoss", "NLLLoss",
 ]  # fmt: skip
 
 

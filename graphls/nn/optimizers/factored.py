@@ -11,8 +11,8 @@ from graphls import ops
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import float16, float32
 from graphls.nn.checks import boolean, fraction, not_negative, positive
-from graphls.nn.optimizers import Tensors, states_like, wide_dtype
-from graphls.nn.optimizers_decoupled import WithDecay
+from graphls.nn.optimizers.adam import WithDecay
+from graphls.nn.optimizers.base import Tensors, states_like, wide_dtype
 from graphls.ops.operands import state_of
 from graphls.tensors.parameter import Parameter, ParameterTuple
 from graphls.tensors.tensor import Tensor

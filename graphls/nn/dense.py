@@ -1,4 +1,4 @@
-"""Layers with a weight: linear and bilinear, and convolutions and dense layers with what often follows them."""
+"""Layers with a weight: dense, linear and bilinear."""
 
 from __future__ import annotations
 
@@ -6,21 +6,71 @@ import math
 from typing import Any
 
 from graphls import ops
-from graphls.initializer import Uniform, initializer
+from graphls.initializer import HeUniform, Uniform, fans, initializer
 from graphls.ir.types import float32
 from graphls.nn.activations import get_activation
-from graphls.nn.activations_hard import LeakyReLU
 from graphls.nn.cell import Cell
 from graphls.nn.checks import boolean, positive_int
-from graphls.nn.layers import Dense, new_bias, new_weight
-from graphls.nn.layers_convolution import Conv2d
-from graphls.nn.layers_norm import BatchNorm1d, BatchNorm2d
 from graphls.ops.operands import apply, operand_of
 from graphls.tensors.dispatch import promoted
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.tensor import Tensor
 
-__all__ = ["BiDense", "Conv2dBnAct", "DenseBnAct", "Linear"]
+__all__ = ["BiDense", "Dense", "Linear"]
+
+
+def new_weight(init: Any, shape: tuple[int, ...], name: str = "weight", dtype: Any = float32) -> Parameter:
+    """A weight; without an initializer evenly spread up to 1 / sqrt(fan in)."""
+    return Parameter(initializer(HeUniform(math.sqrt(5)) if init is None else init, shape, dtype), name=name)
+
+
+def new_bias(
+    init: Any, weight_shape: tuple[int, ...], name: str = "bias", size: int | None = None, dtype: Any = float32
+) -> Parameter:
+    """A bias for a weight of that shape; without an initializer evenly spread up to 1 / sqrt(fan in).
+
+    It has a number for each slice of the weight along the first axis unless a `size` is given.
+    """
+    default = Uniform(1 / math.sqrt(max(1, fans(weight_shape)[0])))
+    shape = weight_shape[:1] if size is None else (size,)
+    return Parameter(initializer(default if init is None else init, shape, dtype), name=name)
+
+
+class Dense(Cell):
+    """x @ weight.T + bias, then an activation: (..., in_channels) to (..., out_channels).
+
+    `weight` has shape (out_channels, in_channels) and the `dtype`, as `bias` has. Without `weight_init` and `bias_init`
+    both are spread evenly up to 1 / sqrt(in_channels). Raises GraphTypeError and GraphValueError for arguments that do
+    not fit.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        weight_init: Any = None,
+        bias_init: Any = None,
+        has_bias: bool = True,
+        activation: Any = None,
+        dtype: Any = float32,
+    ) -> None:
+        super().__init__()
+        self.in_channels = positive_int("Dense", "in_channels", in_channels)
+        self.out_channels = positive_int("Dense", "out_channels", out_channels)
+        self.has_bias = boolean("Dense", "has_bias", has_bias)
+        shape = (self.out_channels, self.in_channels)
+        self.weight = new_weight(weight_init, shape, dtype=dtype)
+        self.bias = new_bias(bias_init, shape, dtype=dtype) if has_bias else None
+        self.activation = get_activation(activation)
+
+    def construct(self, x: Any) -> Tensor:
+        x, weight = promoted(operand_of(x), operand_of(self.weight))
+        y = apply("matmul", x, weight, transpose_b=True)
+        y = y if self.bias is None else ops.add(y, self.bias)
+        return y if self.activation is None else self.activation(y)
+
+    def extend_repr(self) -> str:
+        return f"input_channels={self.in_channels}, output_channels={self.out_channels}, has_bias={self.has_bias}"
 
 
 class Linear(Cell):
@@ -95,80 +145,3 @@ class BiDense(Cell):
             f"in1_channels={self.in1_channels}, in2_channels={self.in2_channels}, out_channels={self.out_channels}, "
             f"has_bias={self.has_bias}"
         )
-
-
-def _activation(activation: Any, alpha: float) -> Cell | None:
-    return LeakyReLU(alpha) if activation == "leakyrelu" else get_activation(activation)
-
-
-class Conv2dBnAct(Cell):
-    """`Conv2d`, with `has_bn` then `BatchNorm2d`, with an `activation` then that: a name, or a cell.
-
-    `alpha` is the slope of the activation "leakyrelu"; `after_fake` is taken for MindSpore's sake and not used. Raises
-    as these cells do.
-    """
-
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: Any,
-        stride: Any = 1,
-        pad_mode: str = "same",
-        padding: Any = 0,
-        dilation: Any = 1,
-        group: int = 1,
-        has_bias: bool = False,
-        weight_init: Any = "normal",
-        bias_init: Any = "zeros",
-        has_bn: bool = False,
-        momentum: float = 0.997,
-        eps: float = 1e-5,
-        activation: Any = None,
-        alpha: float = 0.2,
-        after_fake: bool = True,
-    ) -> None:
-        super().__init__()
-        self.conv = Conv2d(
-            in_channels, out_channels, kernel_size, stride, pad_mode, padding, dilation, group, has_bias, weight_init,
-            bias_init,
-        )  # fmt: skip
-        self.has_bn = boolean("Conv2dBnAct", "has_bn", has_bn)
-        if has_bn:
-            self.batchnorm = BatchNorm2d(out_channels, eps, momentum)
-        self.activation = _activation(activation, alpha)
-
-    def construct(self, x: Any) -> Any:
-        y = self.conv(x)
-        y = self.batchnorm(y) if self.has_bn else y
-        return y if self.activation is None else self.activation(y)
-
-
-class DenseBnAct(Cell):
-    """`Dense`, with `has_bn` then `BatchNorm1d`, with an `activation` then that; see `Conv2dBnAct`."""
-
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        weight_init: Any = "normal",
-        bias_init: Any = "zeros",
-        has_bias: bool = True,
-        has_bn: bool = False,
-        momentum: float = 0.9,
-        eps: float = 1e-5,
-        activation: Any = None,
-        alpha: float = 0.2,
-        after_fake: bool = True,
-    ) -> None:
-        super().__init__()
-        self.dense = Dense(in_channels, out_channels, weight_init, bias_init, has_bias)
-        self.has_bn = boolean("DenseBnAct", "has_bn", has_bn)
-        if has_bn:
-            self.batchnorm = BatchNorm1d(out_channels, eps, momentum)
-        self.activation = _activation(activation, alpha)
-
-    def construct(self, x: Any) -> Any:
-        y = self.dense(x)
-        y = self.batchnorm(y) if self.has_bn else y
-        return y if self.activation is None else self.activation(y)
