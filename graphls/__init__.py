@@ -2,9 +2,10 @@
 
 from typing import Any
 
+import graphls.calling  # noqa: F401  which registers itself as what compiles the cells that are called
 from graphls import amp, ir, nn, ops, passes, viz
 from graphls.amp import DynamicLossScaleManager, FixedLossScaleManager, LossScaleManager
-from graphls.api import Compiled, compile, trace_graph
+from graphls.api import compile, trace_graph
 from graphls.ir.errors import GraphlsError, TraceError, VerifyError
 from graphls.ir.graph import Graph
 from graphls.ir.parse import parse
@@ -25,6 +26,7 @@ from graphls.ir.types import (
     uint64,
 )
 from graphls.ops.differentiate import GradOperation, grad, value_and_grad
+from graphls.steps.step import Compiled
 from graphls.tensors.parameter import Parameter, ParameterTuple
 from graphls.tensors.random import get_seed, set_seed
 from graphls.tensors.tensor import Tensor, from_numpy, tensor

@@ -2,37 +2,21 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.graph import Graph
-from graphls.ir.reporting import checked
 from graphls.nn.cell import Cell, input_names
 from graphls.sharing.locks import COMPILING
-from graphls.sharing.storage import Clock
+from graphls.steps.step import Compiled
 from graphls.tensors import dispatch
-from graphls.tensors.parameter import Parameter
-from graphls.tensors.tensor import Tensor
-from graphls.trace.inputs import InputCheck, static_inputs
-from graphls.trace.trace import Traced, fill_outputs, trace
+from graphls.trace.inputs import static_inputs
+from graphls.trace.trace import Traced, trace
 
 if TYPE_CHECKING:
-    from onnx import ModelProto
-
-    from graphls.backends.onnx import Lowered
-    from graphls.diagnosis.diagnosis import Diagnosis
-    from graphls.diagnosis.explanation import OverflowExplanation
-    from graphls.diagnosis.gradients import GradientRanges
-    from graphls.passes import Pipeline, PipelineResult
-    from graphls.profile import Profile
-    from graphls.steps.repeated import RepeatedStep
-    from graphls.summary import Summary
+    from graphls.passes import Pipeline
 
 DEFAULT_PASSES = "gradient, overflow, fold, cse, merge, dce, order"
 CPU_PASSES = "gradient, overflow, fold, cse, merge, factor, dce, order"
@@ -127,210 +111,3 @@ def _session(backend: str, device: str, graph: Graph, parameters: Mapping[str, A
     from graphls.backends.ort import OrtSession
 
     return OrtSession(graph, parameters, device)
-
-
-class Compiled:
-    """A compiled step: call it with inputs of the types it was compiled for.
-
-    `graph` is the final IR (`print(step.graph)`), `stages` the IR after each pass by name, `parameters` the
-    parameters by the names of their states.
-    """
-
-    def __init__(
-        self,
-        traced: Traced,
-        inputs: Sequence[Any],
-        pipeline: Pipeline,
-        result: PipelineResult,
-        open_session: Callable[[Graph, Mapping[str, Any]], Any],
-    ) -> None:
-        graph = result.graph
-        self.graph = graph
-        self.stages = result.stages
-        self.parameters: dict[str, Parameter] = traced.parameters
-        self.cells: list[tuple[Cell, Any]] = []
-        self.tensors: list[tuple[Tensor, Any]] = []
-        self.depend_on(traced.cells)
-        self._traced = traced
-        self._pipeline = pipeline
-        self._open_session = open_session
-        self._session = open_session(graph, self.parameters)
-        self._outputs = traced.outputs
-        self._reports = traced.reports
-        self._inputs = InputCheck(graph, tuple(inputs))
-        self._types = [value.type for value in graph.outputs]
-        self._diagnosis: Diagnosis | None = None
-
-    def __getstate__(self) -> dict[str, Any]:
-        """What a copy takes over: everything but the session and what was made for a diagnosis."""
-        return {**self.__dict__, "_session": None, "_diagnosis": None}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._session = self._open_session(self.graph, self.parameters)
-
-    def __call__(self, *inputs: Any, **named: Any) -> Any:
-        """Run one step; tensors come back unread, and states stay in the session.
-
-        Raises GraphTypeError or GraphValueError for inputs that do not fit; the state is then unchanged.
-        """
-        if named:
-            text = f"A compiled step takes its inputs by position, not by name ({', '.join(named)})."
-            raise GraphTypeError(text)
-        results = self._session.run(self._inputs(inputs))
-        for report in self._reports:
-            report.look()
-        return fill_outputs(self._outputs, [_tensor(r, t) for r, t in zip(results, self._types, strict=True)])
-
-    @property
-    def clock(self) -> Clock:
-        """What counts the steps that are complete."""
-        clock: Clock = self._session.clock
-        return clock
-
-    @property
-    def output_types(self) -> Any:
-        """The types of what the step returns, nested as that is."""
-        return fill_outputs(self._outputs, self._types)
-
-    @property
-    def onnx(self) -> ModelProto:
-        """The step as an ONNX model; the states are inputs and outputs of it.
-
-        Its operators tell viewers such as Netron the phase, the cell and the user's line that they come from.
-        """
-        from graphls.backends.onnx.metadata import described
-        from graphls.backends.onnx.weights import complete
-
-        lowered = self._lowered()
-        return complete(described(lowered, self.graph), lowered.outside)
-
-    def _lowered(self) -> Lowered:
-        from graphls.backends.onnx import lower
-
-        return getattr(self._session, "lowered", None) or lower(self.graph)
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the ONNX model to a file, at once or not at all; raises GraphFileError where it cannot be written.
-
-        Constants that a file of 2 GiB does not hold are written beside it, to a file with `.data` behind the name.
-        """
-        from graphls.backends.onnx.metadata import described
-        from graphls.backends.onnx.weights import write_model
-        from graphls.files.files import as_path
-
-        lowered = self._lowered()
-        checked(write_model, as_path(path), described(lowered, self.graph), lowered.outside)
-
-    def show(self, path: str | os.PathLike[str], profile: Profile | None = None) -> Path:
-        """Write a page that shows every stage of this step, as one HTML file, and return its path.
-
-        It opens from disk in any browser and needs no network. With a `profile` of this step (see `profile`) it shows
-        the share of time of every node, cell and phase. Raises GraphFileError where the file cannot be written.
-        """
-        from graphls.viz.html import write_page
-
-        return checked(write_page, path, self.stages, None, profile)
-
-    def dump(self, directory: str | os.PathLike[str]) -> None:
-        """Write every stage as text (`.ir`) and as DOT, all as a page (`index.html`), and the model as `step.onnx`.
-
-        Each file is written at once or not at all; raises GraphFileError for the first that cannot be written.
-        """
-        from graphls.files.files import as_path, write_text
-        from graphls.ir.text import dump
-        from graphls.viz.dot import to_dot
-
-        folder = as_path(directory)
-        for name, graph in self.stages.items():
-            checked(write_text, folder / f"{name}.ir", dump(graph))
-            checked(write_text, folder / f"{name}.dot", to_dot(graph))
-        self.show(folder / "index.html")
-        self.save(folder / "step.onnx")
-
-    def repeated(self, count: int) -> RepeatedStep:
-        """This step `count` times in one call, on inputs that are stacked along a first axis, with the same numbers.
-
-        Raises GraphValueError for a count below 1 and where the step sets the state of its random numbers itself.
-        """
-        from graphls.steps.repeated import RepeatedStep
-
-        return checked(RepeatedStep, self, count, self._open_session)
-
-    def explain_overflow(self, *inputs: Any) -> OverflowExplanation:
-        """What overflowed in a step on these inputs, where, in which phase, and which scale would have fitted.
-
-        For use after a skipped step, with the same inputs. The step is compiled once more, with a watch on every
-        float value, and runs on the state as it is; no state changes. See docs/overflow.md. Raises as a call does.
-        """
-        return self._diagnose().explain_overflow(inputs)
-
-    def gradient_ranges(self, *inputs: Any) -> GradientRanges:
-        """For each parameter the range of its gradient, times the loss scale, in the dtype that it is computed in.
-
-        No state changes. Raises as a call does, and GraphValueError where the step takes no gradients.
-        """
-        return self._diagnose().gradient_ranges(inputs)
-
-    def summary(self) -> Summary:
-        """What the step does cell by cell: shapes, parameters, operations and memory, as a table when printed."""
-        from graphls.summary import summarise
-
-        return summarise(self.graph, self._traced)
-
-    def profile(self, *inputs: Any, steps: int = 20) -> Profile:
-        """Where the time and the memory of a step on these inputs go, measured over some steps on a copy of its state.
-
-        No state changes. Raises as a call does, GraphValueError for a number of steps below 1, and GraphRuntimeError
-        where one step fills the profile of the runtime. See docs/profiling.md.
-        """
-        from graphls.profile.measure import measure
-
-        return checked(measure, self, self._inputs(inputs), steps)
-
-    def _diagnose(self) -> Diagnosis:
-        if self._diagnosis is None:
-            from graphls.diagnosis.diagnosis import Diagnosis
-
-            self._diagnosis = Diagnosis(self, self._traced.graph, self._pipeline, self._inputs, self._open_session)
-        return self._diagnosis
-
-    def up_to_date(self) -> bool:
-        """Whether every cell is configured as it was when the step was traced."""
-        if any(tensor._array is not array for tensor, array in self.tensors):
-            return False
-        return all(cell.configuration() == configuration for cell, configuration in self.cells)
-
-    def depend_on(self, cells: Iterable[Cell], items: Iterable[Any] = ()) -> None:
-        """Be up to date only as long as these cells, and tensors among their attributes and `items`, do not change."""
-        for cell in cells:
-            self.cells.append((cell, cell.configuration()))
-            self.tensors += _read_tensors(vars(cell).values())
-        self.tensors += _read_tensors(items)
-
-    def outdated_by(self) -> str:
-        """What has changed since the step was traced so that it will never be up to date again; empty if nothing."""
-        for cell, configuration in self.cells:
-            if cell._version != configuration[-1]:
-                return f"{cell._last_changed or 'a part'!r} of {type(cell).__name__}"
-        changed = any(tensor._array is not array for tensor, array in self.tensors)
-        return "a tensor that is an attribute" if changed else ""
-
-    def __repr__(self) -> str:
-        return f"<Compiled {self.graph!r}>"
-
-    def _repr_html_(self) -> str:
-        from graphls.summary import page_of
-
-        return page_of(self.graph, self._traced)
-
-
-def _read_tensors(items: Iterable[Any]) -> Iterator[tuple[Tensor, Any]]:
-    """The tensors that a graph may have as constants, among objects and in their lists and dicts, with their arrays."""
-    for item in items:
-        inner = item.values() if isinstance(item, dict) else item if isinstance(item, (list, tuple)) else (item,)
-        yield from ((leaf, leaf._array) for leaf in inner if type(leaf) is Tensor and leaf._array is not None)
-
-
-def _tensor(result: Any, type: Any) -> Tensor:
-    return Tensor.on_host(result, type) if isinstance(result, np.ndarray) else Tensor.on_device(result, type)

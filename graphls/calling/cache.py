@@ -6,13 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 from graphls import api
-from graphls.api import Compiled
 from graphls.context import default_device
 from graphls.ir.errors import GraphTypeError
 from graphls.ir.reporting import warn
 from graphls.ir.types import DType, as_dtype
 from graphls.nn.cell import Cell
 from graphls.sharing.locks import COMPILING
+from graphls.steps.step import Compiled
 from graphls.tensors.configuration import Configuration
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.pytree import leaves, structure

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from graphls.api import Compiled
 from graphls.calling.cache import compile_cell
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.text import dump
 from graphls.nn.cell import Cell
+from graphls.steps.step import Compiled
 
 __all__ = ["_CellGraphExecutor", "_PyNativeExecutor", "_cell_graph_executor", "_executor", "_pynative_executor"]
 

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from graphls.api import Compiled
 from graphls.ir.errors import GraphlsError, GraphRuntimeError
 from graphls.ir.graph import walk
 from graphls.ir.reporting import warn
+from graphls.steps.step import Compiled
 from graphls.train.callbacks.callback import Callback
 
 __all__ = [

@@ -23,7 +23,7 @@ from graphls.dataset.readers.datasets import (
     TextFileDataset,
     TFRecordDataset,
     VOCDataset,
-)
+)  # fmt: skip
 from graphls.dataset.readers.generator import GeneratorDataset, NumpySlicesDataset, PaddedDataset
 from graphls.dataset.samplers import (
     DistributedSampler,
@@ -35,46 +35,16 @@ from graphls.dataset.samplers import (
     SubsetRandomSampler,
     SubsetSampler,
     WeightedRandomSampler,
-)
+)  # fmt: skip
 
 __all__ = [
-    "BatchInfo",
-    "CelebADataset",
-    "Cifar10Dataset",
-    "Cifar100Dataset",
-    "CocoDataset",
-    "Dataset",
-    "DatasetError",
-    "DatasetIterator",
-    "DistributedSampler",
-    "FashionMnistDataset",
-    "GeneratorDataset",
-    "ImageFolderDataset",
-    "IterSampler",
-    "KITTIDataset",
-    "MindDataset",
-    "MnistDataset",
-    "NumpySlicesDataset",
-    "PKSampler",
-    "PaddedDataset",
-    "PennTreebankDataset",
-    "RandomSampler",
-    "Sampler",
-    "Schema",
-    "SequentialSampler",
-    "Shuffle",
-    "SubsetRandomSampler",
-    "SubsetSampler",
-    "TFRecordDataset",
-    "TextFileDataset",
-    "VOCDataset",
-    "WeightedRandomSampler",
-    "config",
-    "text",
-    "transforms",
-    "vision",
-    "zip",
-]
+    "BatchInfo", "CelebADataset", "Cifar10Dataset", "Cifar100Dataset", "CocoDataset", "Dataset", "DatasetError",
+    "DatasetIterator", "DistributedSampler", "FashionMnistDataset", "GeneratorDataset", "ImageFolderDataset",
+    "IterSampler", "KITTIDataset", "MindDataset", "MnistDataset", "NumpySlicesDataset", "PKSampler", "PaddedDataset",
+    "PennTreebankDataset", "RandomSampler", "Sampler", "Schema", "SequentialSampler", "Shuffle", "SubsetRandomSampler",
+    "SubsetSampler", "TFRecordDataset", "TextFileDataset", "VOCDataset", "WeightedRandomSampler", "config", "text",
+    "transforms", "vision", "zip",
+]  # fmt: skip
 
 
 class Shuffle(str, Enum):

@@ -1,60 +1,185 @@
-"""Checks of the arguments of datasets; each raises with the user's line."""
+"""Checks of the arguments of datasets and of operations on rows: TypeError for the kind, ValueError for the range.
+
+The sentences have the phrases of MindSpore that tests of scripts look for.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import enum
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
 
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.registry import nearest
+from graphls.ir.types import DType
 
+Choice = TypeVar("Choice", bound=enum.Enum)
+Item = TypeVar("Item")
+
+LARGEST_INT = 2**31 - 1
+LARGEST_SIZE = 2**24
 MOST_WORKERS = 1024
 """More threads or processes than this help no machine, and would take minutes to start."""
 
 
-def wrong_type(name: str, value: Any, wanted: str) -> GraphTypeError:
-    """The error for an argument of another type than those wanted, with the phrases that tests of scripts look for."""
-    message = f"Argument {name} with value {value!r} is not of type [{wanted}], but got {type(value)}."
-    return GraphTypeError(message)
+def type_error(name: str, value: Any, wanted: str | Sequence[type]) -> GraphTypeError:
+    """The error for an argument that is not `wanted`: of some types, or what the words say."""
+    wanted = wanted if isinstance(wanted, str) else f"of type {list(wanted)}"
+    return GraphTypeError(f"Argument {name} with value {value!r} is not {wanted}, but got {type(value)}.")
 
 
-def flag(name: str, value: Any) -> bool:
+def instance(name: str, value: Any, kind: type | tuple[type, ...], wanted: str | Sequence[type]) -> Any:
+    """A value of that kind; raises GraphTypeError otherwise."""
+    if not isinstance(value, kind):
+        raise type_error(name, value, wanted)
+    return value
+
+
+def boolean(name: str, value: Any) -> bool:
     """A bool; raises GraphTypeError otherwise."""
-    if not isinstance(value, bool):
-        raise wrong_type(name, value, "<class 'bool'>")
+    return bool(instance(name, value, bool, [bool]))
+
+
+def string(name: str, value: Any) -> str:
+    """A string; raises GraphTypeError otherwise."""
+    return str(instance(name, value, str, [str]))
+
+
+def function(name: str, value: Any) -> Any:
+    """Something callable; raises GraphTypeError otherwise."""
+    if not callable(value):
+        raise type_error(name, value, "a function")
     return value
 
 
-def integer(name: str, value: Any, low: int) -> int:
-    """An integer of `low` or more; raises GraphTypeError or GraphValueError otherwise."""
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise wrong_type(name, value, "<class 'int'>")
-    if value < low:
-        message = f"Input {name} is not within the required interval of [{low}, 2147483647], but {value}."
-        raise GraphValueError(message)
+def choice(name: str, value: Any, kind: type[Choice]) -> Choice:
+    """A member of an enumeration; raises GraphTypeError otherwise."""
+    if not isinstance(value, kind):
+        raise type_error(name, value, f"a member of {kind.__name__}")
     return value
 
 
-def optional_integer(name: str, value: Any, low: int) -> int | None:
-    """None or an integer of `low` or more."""
-    return None if value is None else integer(name, value, low)
+def integer(name: str, value: Any, low: float = -(2**31), high: float = LARGEST_INT) -> int:
+    """An integer in [low, high]; raises GraphTypeError, also for a bool, or GraphValueError otherwise."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        raise type_error(name, value, [int])
+    return int(_within(name, value, low, high))
+
+
+def optional_integer(name: str, value: Any, low: float, high: float = LARGEST_INT) -> int | None:
+    """None or an integer in [low, high]; raises GraphTypeError, also for a bool, or GraphValueError otherwise."""
+    return None if value is None else integer(name, value, low, high)
+
+
+def number(name: str, value: Any, low: float = -math.inf, high: float = math.inf) -> float:
+    """A number in [low, high]; raises GraphTypeError, also for a bool, or GraphValueError otherwise."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
+        raise type_error(name, value, [int, float])
+    return float(_within(name, value, low, high))
+
+
+def _within(name: str, value: Any, low: float, high: float) -> Any:
+    if not low <= value <= high:
+        raise GraphValueError(f"Input {name} is not within the required interval of [{low}, {high}], but {value}.")
+    return value
+
+
+def positive(name: str, value: Any, high: float = math.inf) -> float:
+    """A number in (0, high]; raises GraphTypeError or GraphValueError otherwise."""
+    if number(name, value, high=high) <= 0:
+        raise GraphValueError(f"Input {name} must be greater than 0, but got {value}.")
+    return float(value)
+
+
+def probability(name: str, value: Any) -> float:
+    """A number in [0, 1]; raises GraphTypeError or GraphValueError otherwise."""
+    return number(name, value, 0, 1)
+
+
+def byte(name: str, value: Any) -> int:
+    """An integer of 0 to 255; raises GraphTypeError or GraphValueError otherwise."""
+    return integer(name, value, 0, 255)
+
+
+def natural(name: str, value: Any) -> int:
+    """An integer of 0 or more; raises GraphTypeError or GraphValueError otherwise."""
+    return integer(name, value, 0)
+
+
+def magnitude(name: str, value: Any) -> float:
+    """A number of 0 to LARGEST_SIZE; raises GraphTypeError or GraphValueError otherwise."""
+    return number(name, value, 0, LARGEST_SIZE)
 
 
 def workers(value: Any) -> int | None:
     """None or a number of workers from 1 to MOST_WORKERS; raises GraphTypeError or GraphValueError otherwise."""
     if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
-        raise wrong_type("num_parallel_workers", value, "<class 'int'>")
+        raise type_error("num_parallel_workers", value, [int])
     if value is not None and not 1 <= value <= MOST_WORKERS:
-        message = f"num_parallel_workers exceeds the boundary between 1 and {MOST_WORKERS}! It is {value}."
-        raise GraphValueError(message)
+        raise GraphValueError(f"num_parallel_workers exceeds the boundary between 1 and {MOST_WORKERS}! It is {value}.")
     return value
+
+
+def sequence(name: str, value: Any, lengths: Sequence[int], check: Callable[[str, Any], Item]) -> tuple[Item, ...]:
+    """A list or tuple of one of these lengths, each item checked; raises GraphTypeError otherwise."""
+    if not isinstance(value, (list, tuple)) or len(value) not in lengths:
+        raise type_error(name, value, f"a list or tuple of length {' or '.join(map(str, lengths))}")
+    return tuple(check(f"{name}[{position}]", item) for position, item in enumerate(value))
+
+
+def interval(name: str, value: Any, check: Callable[[str, Any], Item]) -> tuple[Item, Item]:
+    """A (min, max) pair, both checked and in that order; raises GraphTypeError or GraphValueError otherwise."""
+    low, high = sequence(name, value, [2], check)
+    return in_order(name, low, high)
+
+
+def in_order(name: str, low: Item, high: Item) -> tuple[Item, Item]:
+    """Two bounds, the first of which is not above the second; raises GraphValueError otherwise."""
+    if low > high:  # type: ignore[operator]
+        raise GraphValueError(f"{name} should be in (min, max) format, but got ({low}, {high}).")
+    return low, high
+
+
+def size(name: str, value: Any) -> tuple[int, int]:
+    """(height, width) of such a pair, or of one integer for both, each of 1 or more."""
+    if isinstance(value, (list, tuple)):
+        height, width = sequence(name, value, [2], _size)
+        return height, width
+    return _size(name, value), _size(name, value)
+
+
+def _size(name: str, value: Any) -> int:
+    return integer(name, value, 1, LARGEST_SIZE)
+
+
+def dtype(name: str, value: Any) -> np.dtype[Any]:
+    """The NumPy dtype for a dtype of graphls or NumPy, or its name; raises GraphTypeError otherwise."""
+    if isinstance(value, DType):
+        return value.numpy
+    try:
+        if value is None or isinstance(value, (int, float)):
+            raise TypeError
+        return np.dtype("str" if value == "string" else value)
+    except TypeError:
+        raise type_error(name, value, "a dtype") from None
+
+
+def number_dtype(name: str, value: Any) -> np.dtype[Any]:
+    """The NumPy dtype of integers or floats; raises GraphTypeError for others."""
+    found = dtype(name, value)
+    if found.kind not in "iuf":
+        raise type_error(name, value, "a dtype of numbers")
+    return found
 
 
 def names(name: str, value: Any) -> tuple[str, ...]:
     """Names of columns, or one; raises GraphTypeError for other things, GraphValueError for none and for doubles."""
     found = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, (list, tuple)) else None
     if found is None or not all(isinstance(item, str) for item in found):
-        raise wrong_type(name, value, "<class 'list'>, <class 'str'>")
+        raise type_error(name, value, [list, str])
     if not found or not all(found):
         raise GraphValueError(f"{name} should not be empty, but got {value!r}.")
     if len(set(found)) < len(found):
@@ -66,14 +191,6 @@ def names_among(wanted: Sequence[str], known: Sequence[str], what: str) -> tuple
     """The positions of names; raises GraphValueError for one that is missing."""
     for name in wanted:
         if name not in known:
-            raise GraphValueError(
-                f"{what} names {name!r}, and the columns here are {list(known)}{nearest(name, known)}."
-            )
+            near = nearest(name, known)
+            raise GraphValueError(f"{what} names {name!r}, and the columns here are {list(known)}{near}.")
     return tuple(known.index(name) for name in wanted)
-
-
-def function(name: str, value: Any) -> Any:
-    """Something callable; raises GraphTypeError otherwise."""
-    if not callable(value):
-        raise GraphTypeError(f"{name} is a function, not {value!r}.")
-    return value

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from graphls.dataset import checks
+from graphls.dataset.randomness import generator
 from graphls.ir.errors import GraphlsError, GraphTypeError, GraphValueError
 
 Indices = list[int]
@@ -85,8 +86,6 @@ class BuiltinSampler(Sampler):
         return None if before is None else self._bounded(self.available(before))
 
     def __iter__(self) -> Iterator[int]:
-        from graphls.dataset.randomness import generator
-
         return iter(self.order(self.dataset_size, generator()))
 
 
@@ -109,7 +108,7 @@ class RandomSampler(BuiltinSampler):
 
     def __init__(self, replacement: bool = False, num_samples: int | None = None) -> None:
         super().__init__(num_samples)
-        self.replacement = checks.flag("replacement", replacement)
+        self.replacement = checks.boolean("replacement", replacement)
 
     def _bounded(self, count: int) -> int:
         return self.num_samples if self.replacement and self.num_samples and count else super()._bounded(count)
@@ -179,7 +178,7 @@ class DistributedSampler(BuiltinSampler):
         super().__init__(num_samples)
         self.num_shards = checks.integer("num_shards", num_shards, 1)
         self.shard_id = checks.integer("shard_id", shard_id, 0)
-        self.shuffle = checks.flag("shuffle", shuffle)
+        self.shuffle = checks.boolean("shuffle", shuffle)
         self.offset = checks.integer("offset", offset, -1)
         if shard_id >= num_shards:
             raise GraphValueError(f"shard_id is below num_shards ({num_shards}), not {shard_id}.")
@@ -207,7 +206,7 @@ class WeightedRandomSampler(BuiltinSampler):
 
     def __init__(self, weights: Sequence[float], num_samples: int | None = None, replacement: bool = True) -> None:
         super().__init__(num_samples)
-        self.replacement = checks.flag("replacement", replacement)
+        self.replacement = checks.boolean("replacement", replacement)
         try:
             self.weights = np.array(weights, np.float64)
         except (TypeError, ValueError):
@@ -248,7 +247,7 @@ class PKSampler(BuiltinSampler):
         super().__init__(num_samples)
         self.num_val = checks.integer("num_val", num_val, 1)
         self.num_class = checks.optional_integer("num_class", num_class, 1)
-        self.shuffle = checks.flag("shuffle", shuffle)
+        self.shuffle = checks.boolean("shuffle", shuffle)
         self.class_column = class_column
 
     def length(self, size: int) -> int | None:

@@ -25,6 +25,7 @@ from graphls.ir.reporting import checked
 from graphls.ir.types import as_dtype, float32
 from graphls.primitives.primitive import MOST_ELEMENTS
 from graphls.tensors.tensor import Tensor
+from graphls.tensors.vocabulary import register
 
 __all__ = [
     "Constant",
@@ -103,3 +104,6 @@ def _named(name: str) -> Initializer:
     if found is None:
         raise GraphValueError(f"There is no initializer {name!r}{nearest(name, _BY_NAME)}.")
     return found()
+
+
+register(initializer=initializer)

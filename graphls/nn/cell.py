@@ -14,12 +14,16 @@ from graphls.nn import cell_hooks, eager
 from graphls.nn.cell_hooks import Hooks
 from graphls.nn.cell_settings import Settings
 from graphls.nn.checks import boolean
+from graphls.ops.state import assign
 from graphls.tensors import dispatch
 from graphls.tensors.configuration import Configuration
 from graphls.tensors.parameter import Parameter, ParameterTuple
 from graphls.tensors.tensor import Tensor
 from graphls.trace.closure_variables import PLAIN
+from graphls.trace.compiler import compiler
 from graphls.trace.constants import constant_key
+from graphls.trace.custom import with_custom_gradient
+from graphls.trace.rewriting.functions import rewritten
 
 __all__ = ["Cell"]
 
@@ -113,8 +117,6 @@ class Cell(Settings, Hooks):
                 f"Parameter {name!r} already exists in network, can not assign this type: {type(value).__name__}; "
                 "use set_data.",
             )
-        from graphls.ops.state import assign
-
         assign(self._params[name], value)
 
     def _set_plain(self, name: str, value: Any) -> None:
@@ -316,18 +318,12 @@ class Cell(Settings, Hooks):
             return tracer.call(self, args, options)
         if eager.runs(self):
             return eager.call(self, args, options)
-        from graphls.calling.cache import call_cell
-
-        return call_cell(self, args, options)
+        return compiler().call_cell(self, args, options)
 
     def _trace_construct(self, *args: Any, **options: Any) -> Any:
         """What the tracer runs: `construct`, with the cell's own gradient where it has a `bprop`."""
         if getattr(type(self), "bprop", None) is None:
-            from graphls.trace.rewriting.functions import rewritten
-
             return cell_hooks.run(self, rewritten(self.construct), args, options)
-        from graphls.trace.custom import with_custom_gradient
-
         return cell_hooks.run(self, lambda *a, **o: with_custom_gradient(self, a, o), args, options)
 
     def __repr__(self) -> str:

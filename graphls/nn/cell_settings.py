@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from graphls.tensors.parameter import Parameter
+from graphls.trace.compiler import compiler
+
 if TYPE_CHECKING:
     from graphls.nn.cell import Cell
-    from graphls.tensors.parameter import Parameter
 
 Self = TypeVar("Self", bound="Settings")
 
@@ -26,15 +28,11 @@ class Settings:
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
         """Compile the cell for inputs like these, without running it; raises what compiling raises."""
-        from graphls.calling.cache import compile_cell
-
-        compile_cell(cast("Cell", self), args, kwargs)
+        compiler().compile_cell(cast("Cell", self), args, kwargs)
 
     def compile_and_run(self, *args: Any, **kwargs: Any) -> Any:
         """Run the cell as a graph, in eager mode too."""
-        from graphls.calling.cache import call_cell
-
-        return call_cell(cast("Cell", self), args, kwargs)
+        return compiler().call_cell(cast("Cell", self), args, kwargs)
 
     def apply(self: Self, fn: Callable[[Any], Any]) -> Self:
         """Call a function on every cell inside, inner ones first, and on this one; returns the cell."""
@@ -98,8 +96,6 @@ class Settings:
 
     def register_buffer(self, name: str, tensor: Any, persistent: bool = True) -> None:
         """Keep a tensor as an attribute that is not trained, and save it with the parameters if it is persistent."""
-        from graphls.tensors.parameter import Parameter
-
         held = Parameter(tensor, name=name, requires_grad=False) if persistent and tensor is not None else tensor
         setattr(self, name, held)
         self.__dict__.setdefault("_buffers", {})[name] = persistent

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from graphls.context import is_eager
 from graphls.ir.errors import GraphlsError
@@ -33,7 +35,7 @@ def needs_graph(cell: Cell) -> bool:
 
 def in_construct() -> bool:
     """Whether a construct is running, in a trace or step by step."""
-    return dispatch.current_tracer() is not None or dispatch.running() is not None
+    return dispatch.executor() is not None
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,8 @@ class Running:
 
     float_type: DType | None
     casting: Casting | None
+
+    is_trace: ClassVar[Literal[False]] = False
 
     def apply(self, name: str, operands: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
         """Compute a primitive at once, in the dtypes of the cell."""
@@ -58,6 +62,16 @@ class Running:
     def cast_operands(self, name: str, operands: tuple[Any, ...]) -> tuple[Any, ...]:
         """The operands in the dtype that the network computes this operation in."""
         return operands if self.casting is None else self.casting.operands(name, operands)
+
+    @contextmanager
+    def without_casts(self) -> Iterator[None]:
+        """A block in which no operand is cast."""
+        before = dispatch.EXECUTOR.get()
+        try:
+            dispatch.execute_by(replace(self, casting=None))
+            yield
+        finally:
+            dispatch.EXECUTOR.set(before)
 
     def read(self, parameter: Parameter) -> Tensor:
         """The value of a parameter as the cell sees it: cast where the cell has `to_float`."""
@@ -84,8 +98,9 @@ def call(cell: Cell, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
     outer = dispatch.running()
     inherited = None if outer is None else outer.casting
     running = Running(cell._float_type, None if cell._float_type else cell._casting or inherited)
-    dispatch.push_running(running)
+    before = dispatch.EXECUTOR.get()
     try:
+        dispatch.execute_by(running)
         args, options = _given(running, (args, options))
         hooked = "_hooks" in cell.__dict__
         outputs = _with_hooks(cell, args, options) if hooked else cell.construct(*args, **options)
@@ -96,7 +111,7 @@ def call(cell: Cell, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
             raise
         raise too_deep(error) from None
     finally:
-        dispatch.pop_running()
+        dispatch.EXECUTOR.set(before)
 
 
 def _with_hooks(cell: Cell, args: tuple[Any, ...], options: dict[str, Any]) -> Any:

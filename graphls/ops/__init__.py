@@ -91,5 +91,10 @@ from graphls.ops.transformers import *
 from graphls.ops.trigonometric import *
 from graphls.ops.unpooling import *
 from graphls.ops.zeta_function import *
+from graphls.tensors.vocabulary import register as _register
 
 __all__ = sorted(name for name, item in vars().items() if not name.startswith("_") and not isinstance(item, _Module))
+
+from graphls.ops.methods import methods as _methods
+
+_register(methods=_methods, **{name: item for name, item in vars().items() if name in __all__})

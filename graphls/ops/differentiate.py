@@ -9,6 +9,7 @@ from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.tensors import dispatch
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.tensor import is_tensor
+from graphls.trace.compiler import compiler
 from graphls.trace.gradients import gradient
 
 __all__ = ["GradOperation", "grad", "value_and_grad"]
@@ -167,9 +168,7 @@ def running_tracer() -> Any:
 
 def compiled_outside(function: Callable[..., Any], of: Callable[..., Any], key: tuple[Any, ...]) -> Callable[..., Any]:
     """The function inside a trace; outside of one, compiled once for each combination of input types."""
-    from graphls.calling.cache import kept_cache
-
-    cache = kept_cache(of, key, function)
+    cache = compiler().kept_cache(of, key, function)
 
     def call(*inputs: Any) -> Any:
         return function(*inputs) if dispatch.current_tracer() is not None else cache(*inputs)

@@ -8,7 +8,7 @@ from operator import index
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -16,16 +16,28 @@ from graphls.backends.kernels import Run, from_zero
 from graphls.backends.states import Copied, copied
 from graphls.diagnosis.report import is_loss_scale_tuple
 from graphls.ir.errors import GraphRuntimeError, GraphValueError
+from graphls.ir.graph import Graph
 from graphls.profile.memory import memory_of
 from graphls.profile.profile import Profile
 from graphls.sharing.storage import array_in
 from graphls.trace.trace import fill_outputs
 
-if TYPE_CHECKING:
-    from graphls.api import Compiled
-
 WARM_UP = 2
 """Steps that run before those that count: they fill caches and, where states have two buffers, use both."""
+
+
+class Step(Protocol):
+    """What is measured: a compiled step, which stands above."""
+
+    graph: Graph
+    parameters: dict[str, Any]
+    _session: Any
+    _outputs: Any
+    _open_session: Any
+
+    @property
+    def output_types(self) -> Any:
+        """The types of what the step returns."""
 
 
 @dataclass
@@ -37,7 +49,7 @@ class Measured:
     runs: Sequence[Run] = ()
 
 
-def measure(step: Compiled, arrays: Sequence[Any], steps: Any) -> Profile:
+def measure(step: Step, arrays: Sequence[Any], steps: Any) -> Profile:
     """The profile of a step on these arrays; see Compiled.profile."""
     count = _count(steps)
     lowered = getattr(step._session, "lowered", None)
@@ -71,11 +83,11 @@ def _count(steps: Any) -> int:
     return count
 
 
-def _copies(step: Compiled) -> dict[str, Copied]:
+def _copies(step: Step) -> dict[str, Copied]:
     return {name: copied(parameter) for name, parameter in step.parameters.items()}
 
 
-def _timed(step: Compiled, session: Any, arrays: Sequence[Any], count: int) -> Measured:
+def _timed(step: Step, session: Any, arrays: Sequence[Any], count: int) -> Measured:
     """Run some steps, and those that count, each timed from the call to the outputs."""
     flag = _skip_flag(step)
     measured = Measured()
@@ -89,7 +101,7 @@ def _timed(step: Compiled, session: Any, arrays: Sequence[Any], count: int) -> M
     return measured
 
 
-def _skip_flag(step: Compiled) -> int | None:
+def _skip_flag(step: Step) -> int | None:
     """Which output says that a step was skipped; None for steps without loss scaling."""
     if not is_loss_scale_tuple(step.output_types):
         return None
@@ -97,7 +109,7 @@ def _skip_flag(step: Compiled) -> int | None:
     return place if isinstance(place, int) else None
 
 
-def _profiled(step: Compiled, arrays: Sequence[Any], count: int) -> Measured:
+def _profiled(step: Step, arrays: Sequence[Any], count: int) -> Measured:
     """Steps under the profiler of ONNX Runtime, which is given plain names."""
     from graphls.backends.profiled import ProfiledSession
     from graphls.profile.plain import PlainCopy
@@ -120,7 +132,7 @@ def _renamed(run: Run, nodes: Mapping[Any, Any]) -> Run:
     return replace(run, kernels=tuple(replace(k, node=nodes.get(k.node)) for k in run.kernels))
 
 
-def _interpreted(step: Compiled, arrays: Sequence[Any], count: int) -> Measured:
+def _interpreted(step: Step, arrays: Sequence[Any], count: int) -> Measured:
     """Steps in the reference interpreter, node by node."""
     from graphls.profile.interpreted import InterpretedSession
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-import threading
+from _thread import get_ident
+from contextlib import AbstractContextManager, nullcontext
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,46 +20,35 @@ if TYPE_CHECKING:
     from graphls.trace.tracer import Tracer
 
 
-class _Here(threading.local):
-    """What is traced and what runs in this thread: a trace is none of the business of other threads."""
+EXECUTOR: ContextVar[tuple[int, Tracer | Running] | None] = ContextVar("graphls_executor", default=None)
+"""What executes operations, and the thread that this holds for: others may have a copy of its context, as those of
+`asyncio.to_thread` have, and a trace is none of their business.
 
-    def __init__(self) -> None:
-        self.tracers: list[Tracer] = []
-        self.running: list[Running] = []
+Who sets it reads it before a `try` and sets it inside, so that a Ctrl-C finds nothing that `finally` does not set back.
+"""
 
 
-_here = _Here()
+def executor() -> Tracer | Running | None:
+    """What executes operations in this thread: a trace, or else a cell that runs step by step."""
+    here = EXECUTOR.get()
+    return here[1] if here is not None and here[0] == get_ident() else None
+
+
+def execute_by(executor: Tracer | Running) -> None:
+    """Let a trace, or a cell that runs, execute the operations of this thread from here on."""
+    EXECUTOR.set((get_ident(), executor))
 
 
 def current_tracer() -> Tracer | None:
     """The tracer that is running in this thread, if one is."""
-    tracers = _here.tracers
-    return tracers[-1] if tracers else None
-
-
-def push_tracer(tracer: Tracer) -> None:
-    """Make a tracer the current one of this thread."""
-    _here.tracers.append(tracer)
-
-
-def pop_tracer() -> None:
-    """Leave the current tracer."""
-    _here.tracers.pop()
+    here = executor()
+    return here if here is not None and here.is_trace is True else None
 
 
 def running() -> Running | None:
     """The cell that runs step by step in this thread, if one does and nothing is traced in it."""
-    return _here.running[-1] if _here.running and not _here.tracers else None
-
-
-def push_running(cell: Running) -> None:
-    """Make a cell the one that runs."""
-    _here.running.append(cell)
-
-
-def pop_running() -> None:
-    """Leave the cell that runs."""
-    _here.running.pop()
+    here = executor()
+    return here if here is not None and here.is_trace is False else None
 
 
 def apply(name: str, *operands: Any, **attrs: Any) -> Any:
@@ -66,17 +57,22 @@ def apply(name: str, *operands: Any, **attrs: Any) -> Any:
     Returns a Tensor, or a tuple of them. Operands that are all known are computed at once, also while a
     cell is traced. Raises GraphlsError, with the user's line, where the operands do not fit.
     """
-    tracer = current_tracer()
-    if tracer is not None and not all(map(_is_known, operands)):
-        return tracer.apply(name, operands, attrs)
-    cell = running()
-    return evaluate(name, operands, attrs) if cell is None else cell.apply(name, operands, attrs)
+    here = executor()
+    if here is None or (here.is_trace and all(map(_is_known, operands))):
+        return evaluate(name, operands, attrs)
+    return here.apply(name, operands, attrs)
 
 
 def cast_operands(name: str, *operands: Any) -> tuple[Any, ...]:
     """The operands as a network with mixed precision casts them for an operation that is made of other primitives."""
-    place = current_tracer() or running()
-    return operands if place is None else place.cast_operands(name, operands)
+    here = executor()
+    return operands if here is None else here.cast_operands(name, operands)
+
+
+def without_casts() -> AbstractContextManager[Any]:
+    """A block in which no network with mixed precision casts operands."""
+    here = executor()
+    return nullcontext() if here is None else here.without_casts()
 
 
 def _is_known(operand: Any) -> bool:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from graphls.tensors.vocabulary import function
+
 if TYPE_CHECKING:
     from graphls.tensors.tensor import Tensor
 
@@ -15,7 +17,8 @@ Binary = Callable[[Any, Any], "Tensor"]
 
 def _unary(name: str) -> Callable[[Any], Tensor]:
     def method(self: Tensor) -> Tensor:
-        return _function(name)(self)
+        result: Tensor = function(name)(self)
+        return result
 
     return method
 
@@ -24,7 +27,7 @@ def _binary(name: str, swap: bool = False) -> Binary:
     def method(self: Tensor, other: Any) -> Any:
         if not isinstance(other, (Operators, int, float, np.ndarray, np.generic)):
             return NotImplemented
-        return _function(name)(other, self) if swap else _function(name)(self, other)
+        return function(name)(other, self) if swap else function(name)(self, other)
 
     return method
 
@@ -32,13 +35,6 @@ def _binary(name: str, swap: bool = False) -> Binary:
 def _both(name: str) -> tuple[Binary, Binary]:
     """An operator with the tensor on its left, and with it on its right."""
     return _binary(name), _binary(name, swap=True)
-
-
-def _function(name: str) -> Callable[..., Tensor]:
-    import graphls.ops
-
-    function: Callable[..., Tensor] = getattr(graphls.ops, name)
-    return function
 
 
 class Operators:

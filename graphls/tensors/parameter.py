@@ -14,6 +14,7 @@ from graphls.sharing.storage import Storage
 from graphls.tensors import dispatch
 from graphls.tensors.parameter_settings import DeviceSettings
 from graphls.tensors.tensor import Array, Symbol, Tensor, array_of
+from graphls.tensors.vocabulary import function
 
 
 class Parameter(DeviceSettings, Tensor):
@@ -92,9 +93,7 @@ class Parameter(DeviceSettings, Tensor):
         return self
 
     def _become(self, other: Tensor) -> None:
-        from graphls.ops.state import assign
-
-        assign(self, other)
+        function("assign")(self, other)
 
     def clone(self, init: Any = "same") -> Parameter:
         """A new parameter with the same data, or with "zeros", "ones" or a number everywhere."""

@@ -8,12 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from graphls.ir.errors import GraphTypeError, GraphValueError, TraceError
+from graphls.ir.errors import GraphAttributeError, GraphTypeError, GraphValueError, TraceError
 from graphls.ir.graph import Value
 from graphls.ir.types import DType, Type, as_dtype, float32, type_of
+from graphls.names.habits import TENSOR, instead
 from graphls.tensors import dispatch
 from graphls.tensors.configuration import Configuration
 from graphls.tensors.operators import Operators
+from graphls.tensors.vocabulary import function
 
 Array = np.ndarray[Any, Any]
 
@@ -87,9 +89,8 @@ class Tensor(Operators):
             self._type = Type(dtype, tuple(-1 if size is None else size for size in sizes))
             self._array, self._buffer = None, _Declared(self._type)
             return
-        from graphls.initializer import initializer
-
-        self._array = np.zeros(sizes, dtype.numpy) if init is None else initializer(init, sizes, dtype).array
+        values = np.zeros(sizes, dtype.numpy) if init is None else function("initializer")(init, sizes, dtype).array
+        self._array = values
         self._type = type_of(self._array)
 
     @classmethod
@@ -232,15 +233,12 @@ class Tensor(Operators):
         return (self[i] for i in range(len(self)))
 
     def __getitem__(self, index: Any) -> Tensor:
-        from graphls.ops.indexing import getitem
-
-        return getitem(self, index)
+        result: Tensor = function("getitem")(self, index)
+        return result
 
     def __setitem__(self, index: Any, value: Any) -> None:
         """Take other elements where an index says; in a trace, see `Symbol`. See `ops.setitem`."""
-        from graphls.ops.indexing import setitem
-
-        self._become(setitem(self, index, value))
+        self._become(function("setitem")(self, index, value))
 
     def _become(self, other: Tensor) -> None:
         if dispatch.current_tracer() is not None:
@@ -273,16 +271,12 @@ class Tensor(Operators):
         """Functions of `graphls.ops` that take the tensor first are its methods."""
         if name.startswith("__"):  # what NumPy and copying ask every object for
             raise AttributeError(name)
-        from graphls.ops.methods import methods
-
-        function = methods().get(name)
-        if function is None:
-            from graphls.ir.errors import GraphAttributeError
-            from graphls.names.habits import TENSOR, instead
-
-            advice = instead(name, TENSOR, methods())
+        methods = function("methods")()
+        method = methods.get(name)
+        if method is None:
+            advice = instead(name, TENSOR, methods)
             raise GraphAttributeError(f"A tensor has no {name!r}{advice}.")
-        return partial(function, self)
+        return partial(method, self)
 
 
 class Symbol(Tensor):

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from graphls.api import Compiled
 from graphls.calling.cache import cache_of
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.nn.cell import Cell
 from graphls.nn.wrappers import WithEvalCell
+from graphls.steps.step import Compiled
 from graphls.tensors.tensor import Tensor
 from graphls.train.callbacks.callback import CallbackManager, RunContext
 from graphls.train.callbacks.outputs import loss_of

@@ -9,16 +9,16 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from graphls.api import Compiled
 from graphls.calling.cache import CompileCache, cache_of
 from graphls.ir.errors import GraphlsError
 from graphls.ir.reporting import warn
 from graphls.nn.cell import Cell
-from graphls.nn.optimizers import Optimizer
+from graphls.nn.optimizers.base import Optimizer
 from graphls.nn.train_step import TrainOneStepWithLossScaleCell
 from graphls.sharing.locks import COMPILING
 from graphls.sharing.storage import Clock
 from graphls.steps.repeated import RepeatedStep, drawn_nodes
+from graphls.steps.step import Compiled
 from graphls.tensors.pytree import map_leaves
 from graphls.tensors.tensor import Tensor
 from graphls.train.callbacks.outputs import is_flag

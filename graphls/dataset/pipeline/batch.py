@@ -16,6 +16,7 @@ from graphls.dataset.config import get_num_parallel_workers
 from graphls.dataset.errors import DatasetError, described, trace_of
 from graphls.dataset.pipeline.dataset import Dataset
 from graphls.dataset.pipeline.functions import Replacement
+from graphls.dataset.pipeline.operations import made_by
 from graphls.dataset.pipeline.run import Run
 from graphls.dataset.pipeline.workers import Job
 from graphls.ir.errors import GraphTypeError, GraphValueError
@@ -144,6 +145,7 @@ class Stacker:
         return stacked(arrays, place, self.columns[place])
 
 
+@made_by("batch")
 class BatchDataset(Dataset):
     """See `Dataset.batch`; indexed where its child is and the size of a batch is a number."""
 
@@ -162,9 +164,9 @@ class BatchDataset(Dataset):
         super().__init__(child)
         self.child = child
         self.batch_size = batch_size if callable(batch_size) else checks.integer("batch_size", batch_size, 1)
-        self.drop_remainder = checks.flag("drop_remainder", drop_remainder)
+        self.drop_remainder = checks.boolean("drop_remainder", drop_remainder)
         self.workers = checks.workers(num_parallel_workers)
-        self.processes = checks.flag("python_multiprocessing", python_multiprocessing)
+        self.processes = checks.boolean("python_multiprocessing", python_multiprocessing)
         replacement = _replacement(child, per_batch_map, input_columns, output_columns)
         self.columns = child.columns if replacement is None else replacement.columns
         padding = None if pad_info is None else Padding(self.columns, pad_info)
@@ -240,6 +242,7 @@ def _replacement(
     return Replacement(child.columns, inputs, outputs, "batch")
 
 
+@made_by("bucket_batch_by_length")
 class BucketBatchDataset(Dataset):
     """See `Dataset.bucket_batch_by_length`."""
 
@@ -259,8 +262,8 @@ class BucketBatchDataset(Dataset):
         self.boundaries = _integers("bucket_boundaries", bucket_boundaries)
         self.batch_sizes = _integers("bucket_batch_sizes", bucket_batch_sizes)
         self.measure = _measure(element_length_function, self.places)
-        self.pad_to_boundary = checks.flag("pad_to_bucket_boundary", pad_to_bucket_boundary)
-        self.drop_remainder = checks.flag("drop_remainder", drop_remainder)
+        self.pad_to_boundary = checks.boolean("pad_to_bucket_boundary", pad_to_bucket_boundary)
+        self.drop_remainder = checks.boolean("drop_remainder", drop_remainder)
         self.padding = Padding(self.columns, {} if pad_info is None else pad_info)
         self._check_buckets()
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from graphls.dataset.readers.files import LARGEST, Images, corrupt, folder, inside
-from graphls.dataset.transforms.checks import boolean, instance, value_error
-from graphls.ir.errors import GraphRuntimeError
+from graphls.dataset.checks import boolean, instance
+from graphls.dataset.readers.files import LARGEST, Images, Source, corrupt, folder, inside
+from graphls.ir.errors import GraphRuntimeError, GraphValueError
 
 Array = np.ndarray[Any, Any]
 
@@ -114,7 +114,7 @@ _TASKS: dict[str, tuple[list[str], Callable[[list[Entry]], list[Array]]]] = {
 }
 
 
-class CocoSource:
+class CocoSource(Source):
     """Rows of images that have annotations, in the order of the file's `images`, with the columns of the task.
 
     image, as Images reads it. "Detection": bbox, float32 of (objects, 4) with left, top, width, height; category_id and
@@ -129,7 +129,7 @@ class CocoSource:
     ) -> None:
         self._directory = folder(dataset_dir)
         if task not in _TASKS:
-            raise value_error(f"Invalid task type: {task!r}; it is one of {', '.join(_TASKS)}.")
+            raise GraphValueError(f"Invalid task type: {task!r}; it is one of {', '.join(_TASKS)}.")
         self.task, (columns, self._described) = task, _TASKS[task]
         self._named, self._image = boolean("extra_metadata", extra_metadata), Images(decode, decrypt)
         self.columns = ["image", *columns, *[_FILE_NAME] * self._named]
@@ -169,9 +169,6 @@ class CocoSource:
             for number in sorted(numbers - self._categories):
                 raise corrupt(self._path, f"an annotation has the category {number}, which is not in 'categories'")
 
-    def __len__(self) -> int:
-        return len(self._rows)
-
     def __getitem__(self, index: int) -> tuple[Any, ...]:
         path, entries = self._rows[index]
         name = np.array(os.path.splitext(os.path.basename(path))[0])
@@ -181,7 +178,7 @@ class CocoSource:
 def _content(annotation_file: Any) -> Entry:
     path = os.fspath(instance("annotation_file", annotation_file, (str, os.PathLike), "a path"))
     if not os.path.isfile(path):
-        raise value_error(f"The file {path} does not exist, or it is not a file.")
+        raise GraphValueError(f"The file {path} does not exist, or it is not a file.")
     try:
         with open(path, encoding="utf-8") as file:
             return Entry(path, json.load(file), "the file")

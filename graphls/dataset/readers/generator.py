@@ -77,7 +77,7 @@ class GeneratorDataset(Dataset):
         self.kind = kind_of(source)
         self.source: Any = Kept(source) if self.kind != FUNCTION and is_read_once(source) else source
         self.workers = checks.workers(num_parallel_workers) or 1
-        self.processes = checks.flag("python_multiprocessing", python_multiprocessing)
+        self.processes = checks.boolean("python_multiprocessing", python_multiprocessing)
         check_choice(self.kind == ITEMS, num_samples, shuffle, sampler, num_shards, shard_id, batch_sampler, collate_fn)
         self.num_samples = num_samples or None
         self.batches, self.collate = batch_sampler, collate_fn

@@ -170,7 +170,7 @@ def check_choice(
     """Hold the arguments that choose rows against each other."""
     checks.optional_integer("num_samples", num_samples, 0)
     if shuffle is not None:
-        checks.flag("shuffle", shuffle)
+        checks.boolean("shuffle", shuffle)
     if sampler is not None and shuffle is not None:
         raise GraphValueError("sampler and shuffle cannot be specified at the same time.")
     if sampler is not None and num_shards is not None:

@@ -11,30 +11,12 @@ from graphls.dataset.text.tokenizers import (
     UnicodeScriptTokenizer,
     WhitespaceTokenizer,
     WordpieceTokenizer,
-)
+)  # fmt: skip
 from graphls.dataset.text.vocab import Lookup, Vocab
 
 __all__ = [
-    "AddToken",
-    "BasicTokenizer",
-    "BertTokenizer",
-    "CaseFold",
-    "Lookup",
-    "Ngram",
-    "NormalizeForm",
-    "NormalizeUTF8",
-    "PythonTokenizer",
-    "RegexReplace",
-    "RegexTokenizer",
-    "SlidingWindow",
-    "ToNumber",
-    "Truncate",
-    "TruncateSequencePair",
-    "UnicodeCharTokenizer",
-    "UnicodeScriptTokenizer",
-    "Vocab",
-    "WhitespaceTokenizer",
-    "WordpieceTokenizer",
-    "to_bytes",
-    "to_str",
-]
+    "AddToken", "BasicTokenizer", "BertTokenizer", "CaseFold", "Lookup", "Ngram", "NormalizeForm", "NormalizeUTF8",
+    "PythonTokenizer", "RegexReplace", "RegexTokenizer", "SlidingWindow", "ToNumber", "Truncate",
+    "TruncateSequencePair", "UnicodeCharTokenizer", "UnicodeScriptTokenizer", "Vocab", "WhitespaceTokenizer",
+    "WordpieceTokenizer", "to_bytes", "to_str",
+]  # fmt: skip

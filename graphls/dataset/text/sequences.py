@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from graphls.dataset.checks import boolean, dtype, integer, string, type_error
 from graphls.dataset.text.strings import Strings, TextOperation
-from graphls.dataset.transforms.checks import boolean, dtype, integer, string, type_error, value_error
 from graphls.dataset.transforms.columns import does_not_fit
 from graphls.dataset.transforms.operation import TensorOperation, as_column
+from graphls.ir.errors import GraphValueError
 
 
 class Truncate(TensorOperation):
@@ -74,7 +75,7 @@ class Ngram(TextOperation):
     def __init__(self, n: Any, left_pad: Any = ("", 0), right_pad: Any = ("", 0), separator: str = " ") -> None:
         sizes = n if isinstance(n, (list, tuple)) else [n]
         if isinstance(n, str) or not sizes:
-            raise value_error(f"n is an integer of 1 or more or a list of them, not {n!r}.")
+            raise GraphValueError(f"n is an integer of 1 or more or a list of them, not {n!r}.")
         self.n = [integer("n", size, 1) for size in sizes]
         self.left_pad, self.right_pad = _pad("left_pad", left_pad), _pad("right_pad", right_pad)
         self.separator = string("separator", separator)
@@ -94,7 +95,7 @@ class Ngram(TextOperation):
 
 def _pad(name: str, value: Any) -> tuple[str, int]:
     if not isinstance(value, tuple) or [type(part) for part in value] != [str, int]:
-        raise value_error(f"{name} is a tuple of a string and a number of times, not {value!r}.")
+        raise GraphValueError(f"{name} is a tuple of a string and a number of times, not {value!r}.")
     return value[0], integer(name, value[1], 0)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from graphls.dataset.transforms.checks import boolean, choice, string
+from graphls.dataset.checks import boolean, choice, string
 from graphls.dataset.transforms.columns import does_not_fit
 from graphls.dataset.transforms.operation import TensorOperation
 from graphls.ir.errors import GraphTypeError, GraphValueError

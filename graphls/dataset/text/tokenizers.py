@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from graphls.dataset.checks import boolean, choice, instance, integer, string, type_error
 from graphls.dataset.text.strings import (
     HAN,
     NormalizeForm,
@@ -23,7 +24,6 @@ from graphls.dataset.text.strings import (
     one_string,
 )
 from graphls.dataset.text.vocab import Vocab
-from graphls.dataset.transforms.checks import boolean, choice, instance, integer, string, type_error
 from graphls.dataset.transforms.columns import does_not_fit
 
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from graphls.dataset.checks import boolean, dtype, instance, integer, optional_integer, string, type_error
 from graphls.dataset.text.strings import TextOperation
-from graphls.dataset.transforms.checks import boolean, dtype, instance, integer, string, type_error, value_error
-from graphls.ir.errors import GraphRuntimeError, GraphTypeError
+from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
 from graphls.ir.types import int32
 
 
@@ -33,7 +33,7 @@ class Vocab:
         specials = _words("special_tokens", instance("special_tokens", special, list, "a list of strings"))
         first, second = (specials, words) if boolean("special_first", special_first) else (words, specials)
         for word in set(specials) & set(words):
-            raise value_error(f"The word {word!r} is in word_list and in special_tokens.")
+            raise GraphValueError(f"The word {word!r} is in word_list and in special_tokens.")
         return cls.from_dict({word: number for number, word in enumerate([*first, *second])})
 
     @classmethod
@@ -61,7 +61,7 @@ class Vocab:
         """
         path = os.fspath(instance("file_path", file_path, (str, os.PathLike), "a path"))
         string("delimiter", delimiter)
-        size = None if vocab_size is None else integer("vocab_size", vocab_size, 1)
+        size = optional_integer("vocab_size", vocab_size, 1)
         try:
             with open(path, encoding="utf-8") as file:
                 lines = [line.rstrip("\r\n") for line, _ in zip(file, range(size or 2**31), strict=False)]
@@ -87,7 +87,7 @@ class Vocab:
         GraphValueError.
         """
         low, high = _frequencies(freq_range)
-        limit = None if top_k is None else integer("top_k", top_k, 1)
+        limit = optional_integer("top_k", top_k, 1)
         names = [columns] if isinstance(columns, str) else columns
         counts = Counter(word for row in _rows(dataset) for word in _words_of(row, names))
         kept = [word for word, count in counts.items() if low <= count <= high]
@@ -127,7 +127,7 @@ def _words(name: str, words: list[Any]) -> list[str]:
     checked = [string(name, word) for word in words]
     for word, count in Counter(checked).items():
         if count > 1:
-            raise value_error(f"{name} has the word {word!r} {count} times.")
+            raise GraphValueError(f"{name} has the word {word!r} {count} times.")
     return checked
 
 
@@ -139,7 +139,7 @@ def _frequencies(value: Any) -> tuple[float, float]:
     low = 0 if value[0] is None else integer("freq_range", value[0], 0, 2**63)
     high = float("inf") if value[1] is None else integer("freq_range", value[1], 0, 2**63)
     if low > high:
-        raise value_error(f"freq_range should be in (min, max) format, but got {value}.")
+        raise GraphValueError(f"freq_range should be in (min, max) format, but got {value}.")
     return low, high
 
 
@@ -156,7 +156,7 @@ def _words_of(row: Any, columns: list[str] | None) -> list[str]:
     if isinstance(row, dict):
         missing = [name for name in columns or [] if name not in row]
         if missing:
-            raise value_error(f"The data set has no column {missing[0]!r}; it has {', '.join(map(str, row))}.")
+            raise GraphValueError(f"The data set has no column {missing[0]!r}; it has {', '.join(map(str, row))}.")
         row = [row[name] for name in (columns or row)]
     parts = row if isinstance(row, (list, tuple)) else [row]
     words = [word for part in parts for word in np.asarray(part).reshape(-1)]
@@ -176,7 +176,7 @@ class Lookup(TextOperation):
         self.vocab = instance("vocab", vocab, Vocab, "a Vocab")
         self.unknown_token = None if unknown_token is None else string("unknown_token", unknown_token)
         if unknown_token is not None and unknown_token not in vocab:
-            raise value_error(f"unknown_token {unknown_token!r} is not in the vocabulary.")
+            raise GraphValueError(f"unknown_token {unknown_token!r} is not in the vocabulary.")
         self.data_type = dtype("data_type", data_type)
         if self.data_type.kind not in "iuf":
             raise type_error("data_type", data_type, "a dtype of numbers")

@@ -11,7 +11,7 @@ from graphls.dataset.transforms.columns import (
     Slice,
     TypeCast,
     Unique,
-)
+)  # fmt: skip
 from graphls.dataset.transforms.operation import (
     Compose,
     PyTensorOperation,
@@ -19,23 +19,9 @@ from graphls.dataset.transforms.operation import (
     RandomChoice,
     RandomOrder,
     TensorOperation,
-)
+)  # fmt: skip
 
 __all__ = [
-    "Compose",
-    "Concatenate",
-    "Duplicate",
-    "Fill",
-    "Mask",
-    "OneHot",
-    "PadEnd",
-    "PyTensorOperation",
-    "RandomApply",
-    "RandomChoice",
-    "RandomOrder",
-    "Relational",
-    "Slice",
-    "TensorOperation",
-    "TypeCast",
-    "Unique",
-]
+    "Compose", "Concatenate", "Duplicate", "Fill", "Mask", "OneHot", "PadEnd", "PyTensorOperation", "RandomApply",
+    "RandomChoice", "RandomOrder", "Relational", "Slice", "TensorOperation", "TypeCast", "Unique",
+]  # fmt: skip

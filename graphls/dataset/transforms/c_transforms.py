@@ -11,7 +11,7 @@ from graphls.dataset.transforms.columns import (
     Slice,
     TypeCast,
     Unique,
-)
+)  # fmt: skip
 from graphls.dataset.transforms.operation import Compose, RandomApply, RandomChoice, TensorOperation
 
 __all__ = [

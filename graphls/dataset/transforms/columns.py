@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from graphls.dataset.transforms.checks import choice, dtype, integer, number, type_error, value_error
-from graphls.dataset.transforms.checks import dtype as checked_dtype
+from graphls.dataset.checks import choice, dtype, integer, number, optional_integer, type_error
+from graphls.dataset.checks import dtype as checked_dtype
 from graphls.dataset.transforms.operation import TensorOperation, as_column
-from graphls.ir.errors import GraphRuntimeError
+from graphls.ir.errors import GraphRuntimeError, GraphValueError
 
 Array = np.ndarray[Any, Any]
 
@@ -104,7 +104,7 @@ class PadEnd(TensorOperation):
     def __init__(self, pad_shape: list[int | None], pad_value: Any = None) -> None:
         if not isinstance(pad_shape, list):
             raise type_error("pad_shape", pad_shape, "a list of integers and None")
-        self.pad_shape = [None if size is None else integer("pad_shape", size, 1) for size in pad_shape]
+        self.pad_shape = [optional_integer("pad_shape", size, 1) for size in pad_shape]
         self.pad_value = None if pad_value is None else checked_value("pad_value", pad_value)
 
     def apply(self, column: Any) -> Any:
@@ -130,7 +130,7 @@ class Concatenate:
 
     def __init__(self, axis: int = 0, prepend: Any = None, append: Any = None) -> None:
         if integer("axis", axis) not in (0, -1):
-            raise value_error(f"Concatenate joins columns of one axis, along the axis 0 or -1, not {axis}.")
+            raise GraphValueError(f"Concatenate joins columns of one axis, along the axis 0 or -1, not {axis}.")
         for name, value in (("prepend", prepend), ("append", append)):
             if value is not None and not isinstance(value, np.ndarray):
                 raise type_error(name, value, "an array")

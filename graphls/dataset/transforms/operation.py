@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from graphls.dataset.checks import probability, type_error
 from graphls.dataset.randomness import generator
-from graphls.dataset.transforms.checks import probability, type_error, value_error
+from graphls.ir.errors import GraphValueError
+from graphls.tensors.tensor import Tensor
 
 
 class TensorOperation:
@@ -20,7 +22,7 @@ class TensorOperation:
 
     def __call__(self, *columns: Any) -> Any:
         if not columns:
-            raise value_error(f"{type(self).__name__} takes a column, but got none.")
+            raise GraphValueError(f"{type(self).__name__} takes a column, but got none.")
         if len(columns) == 1:
             return self.apply(self.prepare(columns[0]))
         bits = generator().bit_generator
@@ -51,8 +53,6 @@ class PyTensorOperation(TensorOperation):
 
 def as_column(column: Any) -> Any:
     """An array of a column's value."""
-    from graphls.tensors.tensor import Tensor
-
     return column.asnumpy() if isinstance(column, Tensor) else np.asarray(column)
 
 
@@ -64,7 +64,7 @@ def operations(name: str, value: Any) -> list[Callable[..., Any]]:
         if not callable(operation):
             raise type_error(f"{name}[{position}]", operation, "an operation or a function")
     if not value:
-        raise value_error(f"The list {name} must not be empty.")
+        raise GraphValueError(f"The list {name} must not be empty.")
     return list(value)
 
 

@@ -6,7 +6,7 @@ from graphls.dataset.vision.augmentation import (
     RandomSelectSubpolicy,
     TrivialAugmentWide,
     UniformAugment,
-)
+)  # fmt: skip
 from graphls.dataset.vision.colors import (
     AdjustBrightness,
     AdjustContrast,
@@ -18,7 +18,7 @@ from graphls.dataset.vision.colors import (
     HsvToRgb,
     RandomGrayscale,
     RgbToHsv,
-)
+)  # fmt: skip
 from graphls.dataset.vision.cropping import (
     CenterCrop,
     Crop,
@@ -28,7 +28,7 @@ from graphls.dataset.vision.cropping import (
     RandomResizedCrop,
     SlicePatches,
     TenCrop,
-)
+)  # fmt: skip
 from graphls.dataset.vision.geometry import (
     Affine,
     HorizontalFlip,
@@ -40,7 +40,7 @@ from graphls.dataset.vision.geometry import (
     RandomVerticalFlip,
     Rotate,
     VerticalFlip,
-)
+)  # fmt: skip
 from graphls.dataset.vision.image import Decode, read_file, read_image
 from graphls.dataset.vision.mixing import CutMixBatch, CutOut, Erase, MixUp, MixUpBatch, RandomErasing
 from graphls.dataset.vision.random_colors import (
@@ -54,7 +54,7 @@ from graphls.dataset.vision.random_colors import (
     RandomPosterize,
     RandomSharpness,
     RandomSolarize,
-)
+)  # fmt: skip
 from graphls.dataset.vision.sizes import Pad, PadToSize, RandomResize, Resize, ResizedCrop
 from graphls.dataset.vision.tones import AdjustGamma, AutoContrast, Equalize, GaussianBlur, Invert, Posterize, Solarize
 from graphls.dataset.vision.utils import (
@@ -65,7 +65,7 @@ from graphls.dataset.vision.utils import (
     ImageReadMode,
     Inter,
     SliceMode,
-)
+)  # fmt: skip
 from graphls.dataset.vision.values import (
     HWC2CHW,
     LinearTransformation,
@@ -76,87 +76,18 @@ from graphls.dataset.vision.values import (
     ToPIL,
     ToTensor,
     ToType,
-)
+)  # fmt: skip
 
 __all__ = [
-    "HWC2CHW",
-    "AdjustBrightness",
-    "AdjustContrast",
-    "AdjustGamma",
-    "AdjustHue",
-    "AdjustSaturation",
-    "AdjustSharpness",
-    "Affine",
-    "AutoAugment",
-    "AutoAugmentPolicy",
-    "AutoContrast",
-    "Border",
-    "CenterCrop",
-    "ConvertColor",
-    "ConvertMode",
-    "Crop",
-    "CutMixBatch",
-    "CutOut",
-    "Decode",
-    "Equalize",
-    "Erase",
-    "FiveCrop",
-    "GaussianBlur",
-    "Grayscale",
-    "HorizontalFlip",
-    "HsvToRgb",
-    "ImageBatchFormat",
-    "ImageReadMode",
-    "Inter",
-    "Invert",
-    "LinearTransformation",
-    "MixUp",
-    "MixUpBatch",
-    "Normalize",
-    "NormalizePad",
-    "Pad",
-    "PadToSize",
-    "Perspective",
-    "Posterize",
-    "RandAugment",
-    "RandomAdjustSharpness",
-    "RandomAffine",
-    "RandomAutoContrast",
-    "RandomColor",
-    "RandomColorAdjust",
-    "RandomCrop",
-    "RandomCropDecodeResize",
-    "RandomEqualize",
-    "RandomErasing",
-    "RandomGrayscale",
-    "RandomHorizontalFlip",
-    "RandomInvert",
-    "RandomLighting",
-    "RandomPerspective",
-    "RandomPosterize",
-    "RandomResize",
-    "RandomResizedCrop",
-    "RandomRotation",
-    "RandomSelectSubpolicy",
-    "RandomSharpness",
-    "RandomSolarize",
-    "RandomVerticalFlip",
-    "Rescale",
-    "Resize",
-    "ResizedCrop",
-    "RgbToHsv",
-    "Rotate",
-    "SliceMode",
-    "SlicePatches",
-    "Solarize",
-    "TenCrop",
-    "ToNumpy",
-    "ToPIL",
-    "ToTensor",
-    "ToType",
-    "TrivialAugmentWide",
-    "UniformAugment",
-    "VerticalFlip",
-    "read_file",
-    "read_image",
-]
+    "HWC2CHW", "AdjustBrightness", "AdjustContrast", "AdjustGamma", "AdjustHue", "AdjustSaturation", "AdjustSharpness",
+    "Affine", "AutoAugment", "AutoAugmentPolicy", "AutoContrast", "Border", "CenterCrop", "ConvertColor", "ConvertMode",
+    "Crop", "CutMixBatch", "CutOut", "Decode", "Equalize", "Erase", "FiveCrop", "GaussianBlur", "Grayscale",
+    "HorizontalFlip", "HsvToRgb", "ImageBatchFormat", "ImageReadMode", "Inter", "Invert", "LinearTransformation",
+    "MixUp", "MixUpBatch", "Normalize", "NormalizePad", "Pad", "PadToSize", "Perspective", "Posterize", "RandAugment",
+    "RandomAdjustSharpness", "RandomAffine", "RandomAutoContrast", "RandomColor", "RandomColorAdjust", "RandomCrop",
+    "RandomCropDecodeResize", "RandomEqualize", "RandomErasing", "RandomGrayscale", "RandomHorizontalFlip",
+    "RandomInvert", "RandomLighting", "RandomPerspective", "RandomPosterize", "RandomResize", "RandomResizedCrop",
+    "RandomRotation", "RandomSelectSubpolicy", "RandomSharpness", "RandomSolarize", "RandomVerticalFlip", "Rescale",
+    "Resize", "ResizedCrop", "RgbToHsv", "Rotate", "SliceMode", "SlicePatches", "Solarize", "TenCrop", "ToNumpy",
+    "ToPIL", "ToTensor", "ToType", "TrivialAugmentWide", "UniformAugment", "VerticalFlip", "read_file", "read_image",
+]  # fmt: skip

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from graphls.dataset.checks import LARGEST_SIZE, choice, integer, probability, type_error
 from graphls.dataset.randomness import generator
-from graphls.dataset.transforms.checks import LARGEST_SIZE, choice, integer, probability, type_error, value_error
 from graphls.dataset.transforms.operation import chained, operations
 from graphls.dataset.vision.colors import AdjustBrightness, AdjustContrast, AdjustSaturation, AdjustSharpness
 from graphls.dataset.vision.geometry import Affine, Rotate
@@ -18,6 +18,7 @@ from graphls.dataset.vision.image import Array, ImageOperation, check_bytes, che
 from graphls.dataset.vision.sizes import checked_fill
 from graphls.dataset.vision.tones import AutoContrast, Equalize, Invert, Posterize, Solarize
 from graphls.dataset.vision.utils import AutoAugmentPolicy, Inter
+from graphls.ir.errors import GraphValueError
 
 Step = tuple[str, float, int]
 
@@ -79,7 +80,7 @@ class UniformAugment:
         self.num_ops = integer("num_ops", num_ops, 1)
         self.transforms = operations("transforms", transforms)
         if self.num_ops > len(self.transforms):
-            raise value_error(f"num_ops is {num_ops}, but there are only {len(self.transforms)} transforms.")
+            raise GraphValueError(f"num_ops is {num_ops}, but there are only {len(self.transforms)} transforms.")
 
     def __call__(self, *columns: Any) -> Any:
         draw = generator()
@@ -97,7 +98,7 @@ class RandomSelectSubpolicy:
         if not isinstance(policy, list):
             raise type_error("policy", policy, "a list of lists of (operation, probability)")
         if not policy:
-            raise value_error("The list policy must not be empty.")
+            raise GraphValueError("The list policy must not be empty.")
         self.policy = [_subpolicy(f"policy[{place}]", item) for place, item in enumerate(policy)]
 
     def __call__(self, *columns: Any) -> Any:
@@ -110,7 +111,7 @@ def _subpolicy(name: str, value: Any) -> list[tuple[Any, float]]:
     if not isinstance(value, (list, tuple)):
         raise type_error(name, value, "a list of (operation, probability)")
     if not value:
-        raise value_error(f"The list {name} must not be empty.")
+        raise GraphValueError(f"The list {name} must not be empty.")
     for pair in value:
         if not isinstance(pair, tuple) or len(pair) != 2:
             raise type_error(name, pair, "an (operation, probability) pair")
@@ -230,7 +231,7 @@ class RandAugment(_Augment):
         self.num_magnitude_bins = integer("num_magnitude_bins", num_magnitude_bins, 2, LARGEST_SIZE)
         self.magnitude = integer("magnitude", magnitude, 0, LARGEST_SIZE)
         if magnitude >= num_magnitude_bins:
-            raise value_error(f"Input magnitude is not within the required interval of [0, {num_magnitude_bins}).")
+            raise GraphValueError(f"Input magnitude is not within the required interval of [0, {num_magnitude_bins}).")
 
     def augmented(self, image: Array) -> Array:
         for choice_of in generator().integers(len(_RANDOM), size=self.num_ops):

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from graphls.dataset.checks import boolean, choice, integer, magnitude, number, probability
 from graphls.dataset.randomness import generator
-from graphls.dataset.transforms.checks import LARGEST_SIZE, boolean, choice, integer, number, probability, value_error
 from graphls.dataset.vision.image import (
     Array,
     ImageOperation,
@@ -21,7 +21,7 @@ from graphls.dataset.vision.image import (
     wrong_shape,
 )
 from graphls.dataset.vision.utils import ConvertMode
-from graphls.ir.errors import GraphTypeError
+from graphls.ir.errors import GraphTypeError, GraphValueError
 
 _SHARES = (0.299, 0.587, 0.114)  # of red, green and blue in gray, ITU-R BT.601
 
@@ -43,7 +43,7 @@ class Grayscale(PilOperation):
     def __init__(self, num_output_channels: int = 1) -> None:
         self.num_output_channels = integer("num_output_channels", num_output_channels)
         if num_output_channels not in (1, 3):
-            raise value_error(f"A gray image has 1 or 3 channels, not {num_output_channels}.")
+            raise GraphValueError(f"A gray image has 1 or 3 channels, not {num_output_channels}.")
 
     def on_pil(self, image: Any) -> Any:
         gray = image.convert("L")
@@ -197,7 +197,7 @@ class AdjustBrightness(ImageOperation):
     """
 
     def __init__(self, brightness_factor: float) -> None:
-        self.brightness_factor = number("brightness_factor", brightness_factor, 0, LARGEST_SIZE)
+        self.brightness_factor = magnitude("brightness_factor", brightness_factor)
 
     def on_array(self, image: Array) -> Array:
         check_channels(self, image)
@@ -215,7 +215,7 @@ class AdjustContrast(ImageOperation):
     """
 
     def __init__(self, contrast_factor: float) -> None:
-        self.contrast_factor = number("contrast_factor", contrast_factor, 0, LARGEST_SIZE)
+        self.contrast_factor = magnitude("contrast_factor", contrast_factor)
 
     def on_array(self, image: Array) -> Array:
         return contrasted(_check_values(self, image), self.contrast_factor)
@@ -232,7 +232,7 @@ class AdjustSaturation(ImageOperation):
     """
 
     def __init__(self, saturation_factor: float) -> None:
-        self.saturation_factor = number("saturation_factor", saturation_factor, 0, LARGEST_SIZE)
+        self.saturation_factor = magnitude("saturation_factor", saturation_factor)
 
     def on_array(self, image: Array) -> Array:
         return colored(_check_values(self, image), self.saturation_factor)
@@ -265,7 +265,7 @@ class AdjustSharpness(ImageOperation):
     """
 
     def __init__(self, sharpness_factor: float) -> None:
-        self.sharpness_factor = number("sharpness_factor", sharpness_factor, 0, LARGEST_SIZE)
+        self.sharpness_factor = magnitude("sharpness_factor", sharpness_factor)
 
     def on_array(self, image: Array) -> Array:
         check_image(self, image)

@@ -7,21 +7,21 @@ from typing import Any
 
 import numpy as np
 
-from graphls.dataset.randomness import generator
-from graphls.dataset.transforms.checks import (
+from graphls.dataset.checks import (
     LARGEST_SIZE,
     boolean,
     byte,
     choice,
     integer,
     interval,
-    number,
+    magnitude,
+    natural,
     positive,
     sequence,
     type_error,
-    value_error,
 )
-from graphls.dataset.transforms.checks import size as checked_size
+from graphls.dataset.checks import size as checked_size
+from graphls.dataset.randomness import generator
 from graphls.dataset.vision.image import Array, ImageOperation, PilOperation, check_image, decoded, pillow, wrong_shape
 from graphls.dataset.vision.sizes import checked_fill, checked_sides, padded, padded_pil, resize_array, resize_pil
 from graphls.dataset.vision.utils import Border, Inter, SliceMode
@@ -67,7 +67,7 @@ class Crop(ImageOperation):
     """
 
     def __init__(self, coordinates: Any, size: Any) -> None:
-        self.coordinates = sequence("coordinates", coordinates, [2], lambda name, item: integer(name, item, 0))
+        self.coordinates = sequence("coordinates", coordinates, [2], natural)
         self.size = checked_size("size", size)
 
     def on_array(self, image: Array) -> Array:
@@ -198,9 +198,9 @@ class RandomResizedCrop(ImageOperation):
         max_attempts: int = 10,
     ) -> None:
         self.size = checked_size("size", size)
-        self.scale = interval("scale", scale, lambda name, item: number(name, item, 0, LARGEST_SIZE))
+        self.scale = interval("scale", scale, magnitude)
         if not self.scale[1] > 0:
-            raise value_error(f"Input scale[1] must be greater than 0, but got {self.scale[1]}.")
+            raise GraphValueError(f"Input scale[1] must be greater than 0, but got {self.scale[1]}.")
         self.ratio = interval("ratio", ratio, lambda name, item: positive(name, item, LARGEST_SIZE))
         self.interpolation = choice("interpolation", interpolation, Inter)
         self.max_attempts = integer("max_attempts", max_attempts, 1)

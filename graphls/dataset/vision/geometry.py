@@ -3,110 +3,79 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from graphls.dataset.randomness import generator
-from graphls.dataset.transforms.checks import (
+from graphls.dataset.checks import (
     LARGEST_SIZE,
     boolean,
     choice,
+    in_order,
     instance,
     integer,
     interval,
+    magnitude,
     number,
     positive,
     probability,
     sequence,
-    value_error,
 )
-from graphls.dataset.vision.image import Array, ImageOperation, PilOperation, check_image, pillow
+from graphls.dataset.randomness import generator
+from graphls.dataset.vision.image import Array, ImageOperation, PilOperation, WithProbability, check_image, pillow
 from graphls.dataset.vision.sampling import warped_affine, warped_perspective
-from graphls.dataset.vision.sizes import checked_fill, pillow_filter
+from graphls.dataset.vision.sizes import Fill, checked_fill, fill_of, pillow_filter
 from graphls.dataset.vision.utils import Inter
 from graphls.ir.errors import GraphTypeError, GraphValueError
 
 
-def mirrored(operation: object, image: Array, axis: int) -> Array:
-    """An array of (..., H, W, C) or (H, W) with its rows (0) or columns (1) in reverse order."""
-    rows = check_image(operation, image, more=True)
-    return np.ascontiguousarray(np.flip(image, rows + axis))
+class _Flip(ImageOperation):
+    """An array of (..., H, W, C) or (H, W) with its rows (axis 0) or columns (1) in reverse order."""
+
+    axis: ClassVar[int]
+
+    def on_array(self, image: Array) -> Array:
+        rows = check_image(self, image, more=True)
+        return np.ascontiguousarray(np.flip(image, rows + self.axis))
 
 
-class HorizontalFlip(ImageOperation):
+class HorizontalFlip(_Flip):
     """The image with left and right exchanged, as an array; takes (..., H, W, C), (H, W), or a PIL image."""
 
-    def on_array(self, image: Array) -> Array:
-        return mirrored(self, image, 1)
+    axis = 1
 
 
-class VerticalFlip(ImageOperation):
+class VerticalFlip(_Flip):
     """The image with top and bottom exchanged, as an array; takes (..., H, W, C), (H, W), or a PIL image."""
 
-    def on_array(self, image: Array) -> Array:
-        return mirrored(self, image, 0)
+    axis = 0
 
 
-class RandomHorizontalFlip(ImageOperation):
+class _RandomFlip(WithProbability):
+    operation: _Flip
+
+    def check(self, image: Array) -> None:
+        check_image(self, image, more=True)
+
+    def on_pil(self, image: Any) -> Any:
+        modes = pillow().Transpose
+        mode = modes.FLIP_LEFT_RIGHT if self.operation.axis else modes.FLIP_TOP_BOTTOM
+        return image.transpose(mode) if self.happens() else image
+
+
+class RandomHorizontalFlip(_RandomFlip):
     """The image with left and right exchanged, with a probability; raises GraphTypeError or GraphValueError."""
 
-    def __init__(self, prob: float = 0.5) -> None:
-        self.prob = probability("prob", prob)
-
-    def on_array(self, image: Array) -> Array:
-        check_image(self, image, more=True)
-        return mirrored(self, image, 1) if generator().random() < self.prob else image
-
-    def on_pil(self, image: Any) -> Any:
-        return image.transpose(pillow().Transpose.FLIP_LEFT_RIGHT) if generator().random() < self.prob else image
+    operation = HorizontalFlip()
 
 
-class RandomVerticalFlip(ImageOperation):
+class RandomVerticalFlip(_RandomFlip):
     """The image with top and bottom exchanged, with a probability; raises GraphTypeError or GraphValueError."""
 
-    def __init__(self, prob: float = 0.5) -> None:
-        self.prob = probability("prob", prob)
-
-    def on_array(self, image: Array) -> Array:
-        check_image(self, image, more=True)
-        return mirrored(self, image, 0) if generator().random() < self.prob else image
-
-    def on_pil(self, image: Any) -> Any:
-        return image.transpose(pillow().Transpose.FLIP_TOP_BOTTOM) if generator().random() < self.prob else image
+    operation = VerticalFlip()
 
 
-Point = tuple[float, float]
-
-
-class _Turn:
-    """What both ways to turn an image have: all but the angle."""
-
-    def __init__(self, resample: Inter, expand: bool, center: Any, fill_value: Any) -> None:
-        self.resample = choice("resample", resample, Inter)
-        self.expand = boolean("expand", expand)
-        self.center = None if center is None else _center(center)
-        self.fill_value = checked_fill(fill_value)
-
-    def array(self, operation: object, image: Array, degrees: float) -> Array:
-        check_image(operation, image)
-        check_warp(operation, self.resample)
-        height, width = image.shape[:2]
-        center = self.center or ((width - 1) / 2, (height - 1) / 2)
-        matrix, size = rotation(degrees, center), (height, width)
-        if self.expand:
-            sin, cos = abs(math.sin(math.radians(degrees))), abs(math.cos(math.radians(degrees)))
-            new_width, new_height = width * cos + height * sin, width * sin + height * cos
-            matrix[:, 2] += (new_width - width) / 2, (new_height - height) / 2
-            size = round(new_height), round(new_width)
-        return warped_affine(image, matrix, size, self.resample, self.fill_value)
-
-    def pil(self, image: Any, degrees: float) -> Any:
-        method, degrees = pillow_filter(self.resample), degrees % 360
-        if self.resample == Inter.ANTIALIAS and (degrees % 90 or self.center):
-            raise value_error("Inter.ANTIALIAS turns PIL images by multiples of 90 degrees around their center only.")
-        fill = self.fill_value if len(image.getbands()) == 3 else self.fill_value[0]
-        return image.rotate(degrees, method, self.expand, self.center, fillcolor=fill)
+Pair = tuple[float, float]
 
 
 def check_warp(operation: object, interpolation: Inter) -> None:
@@ -116,16 +85,16 @@ def check_warp(operation: object, interpolation: Inter) -> None:
         raise GraphTypeError(text)
 
 
-def rotation(degrees: float, center: Point) -> Array:
+def rotation(degrees: float, center: Pair) -> Array:
     """The (2, 3) matrix of a turn counterclockwise around (x, y)."""
     cos, sin = math.cos(math.radians(degrees)), math.sin(math.radians(degrees))
     x, y = center
     return np.array([[cos, sin, (1 - cos) * x - sin * y], [-sin, cos, sin * x + (1 - cos) * y]])
 
 
-def _center(value: Any) -> Point:
+def _center(value: Any) -> Pair:
     if not isinstance(value, tuple) or len(value) != 2:
-        raise value_error(f"The center is a tuple (x, y), not {value!r}.")
+        raise GraphValueError(f"The center is a tuple (x, y), not {value!r}.")
     return number("center[0]", value[0]), number("center[1]", value[1])
 
 
@@ -133,7 +102,7 @@ def checked_degrees(degrees: Any) -> tuple[float, float]:
     """The bounds of an angle: a (min, max) pair, or plus and minus a number of 0 or more."""
     if isinstance(degrees, (list, tuple)):
         return interval("degrees", degrees, lambda name, item: number(name, item, -LARGEST_SIZE, LARGEST_SIZE))
-    bound = number("degrees", degrees, 0, LARGEST_SIZE)
+    bound = magnitude("degrees", degrees)
     return -bound, bound
 
 
@@ -146,41 +115,55 @@ class Rotate(ImageOperation):
 
     def __init__(
         self,
-        degrees: float,
-        resample: Inter = Inter.NEAREST,
-        expand: bool = False,
-        center: Any = None,
-        fill_value: Any = 0,
-    ) -> None:
-        self.degrees = number("degrees", degrees, -LARGEST_SIZE, LARGEST_SIZE)
-        self._turn = _Turn(resample, expand, center, fill_value)
-
-    def on_array(self, image: Array) -> Array:
-        return self._turn.array(self, image, self.degrees)
-
-
-class RandomRotation(ImageOperation):
-    """`Rotate` by an angle drawn from a (min, max) pair, or from minus to plus one number; a PIL image stays one."""
-
-    def __init__(
-        self,
         degrees: Any,
         resample: Inter = Inter.NEAREST,
         expand: bool = False,
         center: Any = None,
         fill_value: Any = 0,
     ) -> None:
-        self.degrees = checked_degrees(degrees)
-        self._turn = _Turn(resample, expand, center, fill_value)
+        self.degrees = self.bounds(degrees)
+        self.resample = choice("resample", resample, Inter)
+        self.expand = boolean("expand", expand)
+        self.center = None if center is None else _center(center)
+        self.fill_value = checked_fill(fill_value)
+
+    def bounds(self, degrees: Any) -> Pair:
+        """The least and the largest angle."""
+        return (number("degrees", degrees, -LARGEST_SIZE, LARGEST_SIZE),) * 2
+
+    def angle(self) -> float:
+        """The angle that an image is turned by."""
+        return self.degrees[0]
 
     def on_array(self, image: Array) -> Array:
-        return self._turn.array(self, image, generator().uniform(*self.degrees))
+        check_image(self, image)
+        check_warp(self, self.resample)
+        degrees, (height, width) = self.angle(), image.shape[:2]
+        matrix = rotation(degrees, self.center or ((width - 1) / 2, (height - 1) / 2))
+        if self.expand:
+            sin, cos = abs(math.sin(math.radians(degrees))), abs(math.cos(math.radians(degrees)))
+            new_width, new_height = width * cos + height * sin, width * sin + height * cos
+            matrix[:, 2] += (new_width - width) / 2, (new_height - height) / 2
+            height, width = round(new_height), round(new_width)
+        return warped_affine(image, matrix, (height, width), self.resample, self.fill_value)
+
+
+class RandomRotation(Rotate):
+    """`Rotate` by an angle drawn from a (min, max) pair, or from minus to plus one number; a PIL image stays one."""
+
+    def bounds(self, degrees: Any) -> Pair:
+        return checked_degrees(degrees)
+
+    def angle(self) -> float:
+        return generator().uniform(*self.degrees)
 
     def on_pil(self, image: Any) -> Any:
-        return self._turn.pil(image, generator().uniform(*self.degrees))
-
-
-Pair = tuple[float, float]
+        degrees, method = self.angle() % 360, pillow_filter(self.resample)
+        if self.resample == Inter.ANTIALIAS and (degrees % 90 or self.center):
+            text = "Inter.ANTIALIAS turns PIL images by multiples of 90 degrees around their center only."
+            raise GraphValueError(text)
+        fill = fill_of(image, self.fill_value)
+        return image.rotate(degrees, method, self.expand, self.center, fillcolor=fill)
 
 
 def affine_matrix(center: Pair, degrees: float, translate: Pair, scale: float, shear: Pair) -> Array:
@@ -197,7 +180,25 @@ def affine_matrix(center: Pair, degrees: float, translate: Pair, scale: float, s
     return np.concatenate([linear, moved[:, None]], 1)
 
 
-class Affine(ImageOperation):
+class _AffineMap(ImageOperation):
+    """What both affine maps have: how pixels are made, and the color of what is outside of the old image."""
+
+    resample: Inter
+    fill_value: Fill
+
+    def drawn(self, height: int, width: int) -> tuple[float, Pair, float, Pair]:
+        """How far an image of that size is turned, moved, scaled and sheared."""
+        raise NotImplementedError
+
+    def on_array(self, image: Array) -> Array:
+        check_image(self, image)
+        check_warp(self, self.resample)
+        height, width = image.shape[:2]
+        matrix = affine_matrix(((width - 1) / 2, (height - 1) / 2), *self.drawn(height, width))
+        return warped_affine(image, matrix, (height, width), self.resample, self.fill_value)
+
+
+class Affine(_AffineMap):
     """An image turned clockwise by `degrees`, moved by shares of its width and height, scaled, and sheared by degrees,
     as an array.
 
@@ -221,14 +222,9 @@ class Affine(ImageOperation):
         self.resample = choice("resample", resample, Inter)
         self.fill_value = checked_fill(fill_value)
 
-    def on_array(self, image: Array) -> Array:
-        check_image(self, image)
-        check_warp(self, self.resample)
-        height, width = image.shape[:2]
+    def drawn(self, height: int, width: int) -> tuple[float, Pair, float, Pair]:
         moved = self.translate[0] * width, self.translate[1] * height
-        center = (width - 1) / 2, (height - 1) / 2
-        matrix = affine_matrix(center, self.degrees, moved, self.scale, (self.shear[0], self.shear[1]))
-        return warped_affine(image, matrix, (height, width), self.resample, self.fill_value)
+        return self.degrees, moved, self.scale, (self.shear[0], self.shear[1])
 
 
 def _angle(name: str, value: Any) -> float:
@@ -239,11 +235,7 @@ def _share(name: str, value: Any) -> float:
     return number(name, value, -1, 1)
 
 
-def _not_negative(name: str, value: Any) -> float:
-    return number(name, value, 0, LARGEST_SIZE)
-
-
-class RandomAffine(ImageOperation):
+class RandomAffine(_AffineMap):
     """An image turned, moved, scaled and sheared by numbers drawn evenly from (min, max) pairs.
 
     `degrees` is a pair or one number for minus to plus it. `translate` has the bounds of the move across, and may have
@@ -262,32 +254,25 @@ class RandomAffine(ImageOperation):
     ) -> None:
         self.degrees = checked_degrees(degrees)
         self.translate = _bounds("translate", translate, _share)
-        self.scale = (1.0, 1.0) if scale is None else interval("scale", scale, _not_negative)
+        self.scale = (1.0, 1.0) if scale is None else interval("scale", scale, magnitude)
         if not self.scale[1] > 0:
-            raise value_error(f"Input scale[1] must be greater than 0, but got {self.scale[1]}.")
+            raise GraphValueError(f"Input scale[1] must be greater than 0, but got {self.scale[1]}.")
         self.shear = _bounds("shear", _shears(shear), number)
         self.resample = choice("resample", resample, Inter)
         self.fill_value = checked_fill(fill_value)
 
-    def _drawn(self, height: int, width: int) -> tuple[float, Pair, float, Pair]:
+    def drawn(self, height: int, width: int) -> tuple[float, Pair, float, Pair]:
         draw = generator().uniform
         degrees = draw(*self.degrees)
         across, down = (draw(*bounds) * size for bounds, size in zip(self.translate, (width, height), strict=True))
         return degrees, (across, down), draw(*self.scale), (draw(*self.shear[0]), draw(*self.shear[1]))
 
-    def on_array(self, image: Array) -> Array:
-        check_image(self, image)
-        check_warp(self, self.resample)
-        height, width = image.shape[:2]
-        matrix = affine_matrix(((width - 1) / 2, (height - 1) / 2), *self._drawn(height, width))
-        return warped_affine(image, matrix, (height, width), self.resample, self.fill_value)
-
     def on_pil(self, image: Any) -> Any:
         method = pillow_filter(self.resample)
         width, height = image.size
-        matrix = affine_matrix((width / 2, height / 2), *self._drawn(height, width))
+        matrix = affine_matrix((width / 2, height / 2), *self.drawn(height, width))
         inverse = np.linalg.inv(np.vstack([matrix, [0, 0, 1]]))[:2]
-        fill = self.fill_value if len(image.getbands()) == 3 else self.fill_value[0]
+        fill = fill_of(image, self.fill_value)
         return image.transform(image.size, 0, inverse.reshape(-1).tolist(), method, fillcolor=fill)
 
 
@@ -303,11 +288,7 @@ def _bounds(name: str, value: Any, check: Any) -> tuple[Pair, Pair]:
     if value is None:
         return (0, 0), (0, 0)
     numbers = sequence(name, value, [2, 4], check)
-    pairs = (numbers[0], numbers[1]), (numbers[2:4] or (0, 0))
-    for low, high in pairs:
-        if low > high:
-            raise value_error(f"{name} should be in (min, max) format, but got ({low}, {high}).")
-    return pairs
+    return in_order(name, *numbers[:2]), in_order(name, *(numbers[2:] or (0, 0)))
 
 
 Points = Any  # four (x, y)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import io
 import os
+from importlib import import_module
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from graphls.dataset.transforms.checks import boolean, choice, string, type_error
+from graphls.dataset.checks import boolean, choice, probability, string, type_error
+from graphls.dataset.randomness import generator
 from graphls.dataset.transforms.operation import TensorOperation, as_column
 from graphls.dataset.vision.utils import ImageReadMode
 from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
@@ -43,6 +45,27 @@ class ImageOperation(TensorOperation):
         return self.on_array(np.asarray(image))
 
 
+class WithProbability(ImageOperation):
+    """Another operation with a probability; else the image as it is."""
+
+    operation: ImageOperation
+
+    def __init__(self, prob: float = 0.5) -> None:
+        self.prob = probability("prob", prob)
+
+    def check(self, image: Array) -> None:
+        """Raise GraphRuntimeError for an array that is none of an image, whether the operation happens or not."""
+        check_image(self, image)
+
+    def happens(self) -> bool:
+        """Whether the operation happens, drawn for each image."""
+        return generator().random() < self.prob
+
+    def on_array(self, image: Array) -> Any:
+        self.check(image)
+        return self.operation.on_array(image) if self.happens() else image
+
+
 class PilOperation(ImageOperation):
     """An operation on PIL images only; raises GraphTypeError for an array."""
 
@@ -54,8 +77,6 @@ class PilOperation(ImageOperation):
 def pillow(name: str = "Image") -> ModuleType:
     """A module of Pillow; raises GraphRuntimeError that says how to install it."""
     try:
-        from importlib import import_module
-
         return import_module(f"PIL.{name}")
     except ImportError:
         text = 'Images are read and changed by Pillow, which is not installed; run pip install "graphls[train]".'

@@ -7,23 +7,23 @@ from typing import Any
 
 import numpy as np
 
-from graphls.dataset.randomness import generator
-from graphls.dataset.transforms.checks import (
+from graphls.dataset.checks import (
     LARGEST_SIZE,
     boolean,
     choice,
     integer,
     interval,
+    magnitude,
     number,
     positive,
     probability,
     sequence,
-    value_error,
 )
+from graphls.dataset.randomness import generator
 from graphls.dataset.transforms.operation import as_column
 from graphls.dataset.vision.image import Array, ImageOperation, check_color, saturated, wrong_shape
 from graphls.dataset.vision.utils import ImageBatchFormat
-from graphls.ir.errors import GraphRuntimeError, GraphTypeError
+from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
 
 
 def _value(name: str, value: Any) -> float:
@@ -97,7 +97,7 @@ class RandomErasing(ImageOperation):
         max_attempts: int = 10,
     ) -> None:
         self.prob = probability("prob", prob)
-        self.scale = interval("scale", scale, lambda name, item: number(name, item, 0, LARGEST_SIZE))
+        self.scale = interval("scale", scale, magnitude)
         self.ratio = interval("ratio", ratio, lambda name, item: positive(name, item, LARGEST_SIZE))
         self.value = _erasing(value)
         self.inplace = boolean("inplace", inplace)
@@ -142,7 +142,7 @@ def _erasing(value: Any) -> Any:
     if value == "random":
         return value
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise value_error(f'value is a number, three of them, or "random", not {value!r}.')
+        raise GraphValueError(f'value is a number, three of them, or "random", not {value!r}.')
     return _value("value", value)
 
 

@@ -7,20 +7,27 @@ from typing import Any
 
 import numpy as np
 
-from graphls.dataset.randomness import generator
-from graphls.dataset.transforms.checks import (
+from graphls.dataset.checks import (
     LARGEST_SIZE,
     byte,
     integer,
     interval,
+    magnitude,
     number,
-    probability,
     type_error,
-    value_error,
 )
+from graphls.dataset.randomness import generator
 from graphls.dataset.vision import colors
-from graphls.dataset.vision.image import Array, ImageOperation, check_color, check_image, pillow, saturated
+from graphls.dataset.vision.image import (
+    Array,
+    ImageOperation,
+    WithProbability,
+    check_color,
+    pillow,
+    saturated,
+)
 from graphls.dataset.vision.tones import AutoContrast, Equalize, Invert, Posterize, Solarize
+from graphls.ir.errors import GraphValueError
 
 Bounds = tuple[float, float]
 
@@ -31,7 +38,7 @@ def _bounds(name: str, value: Any, center: float, low: float, high: float) -> Bo
         return interval(name, value, lambda place, item: number(place, item, low, high))
     distance = number(name, value, 0)
     if center + distance > high:
-        raise value_error(f"Input {name} is not within the required interval of [0, {high - center}], but {value}.")
+        raise GraphValueError(f"Input {name} is not within the required interval of [0, {high - center}], but {value}.")
     return max(low, center - distance), center + distance
 
 
@@ -67,7 +74,7 @@ class RandomColorAdjust(ImageOperation):
 
 
 def _degrees(value: Any) -> Bounds:
-    return interval("degrees", value, lambda name, item: number(name, item, 0, LARGEST_SIZE))
+    return interval("degrees", value, magnitude)
 
 
 class RandomColor(ImageOperation):
@@ -93,16 +100,12 @@ class RandomSharpness(ImageOperation):
         return pillow("ImageEnhance").Sharpness(image).enhance(generator().uniform(*self.degrees))
 
 
-class RandomAdjustSharpness(ImageOperation):
+class RandomAdjustSharpness(WithProbability):
     """`AdjustSharpness` by the factor `degree`, with a probability; gives an array."""
 
     def __init__(self, degree: float, prob: float = 0.5) -> None:
-        self.degree = colors.AdjustSharpness(number("degree", degree, 0, LARGEST_SIZE))
-        self.prob = probability("prob", prob)
-
-    def on_array(self, image: Array) -> Any:
-        check_image(self, image)
-        return self.degree.on_array(image) if generator().random() < self.prob else image
+        self.operation = colors.AdjustSharpness(magnitude("degree", degree))
+        super().__init__(prob)
 
 
 class RandomLighting(ImageOperation):
@@ -113,7 +116,7 @@ class RandomLighting(ImageOperation):
     """
 
     def __init__(self, alpha: float = 0.05) -> None:
-        self.alpha = number("alpha", alpha, 0, LARGEST_SIZE)
+        self.alpha = magnitude("alpha", alpha)
 
     def on_array(self, image: Array) -> Array:
         noise = _PRINCIPAL @ generator().normal(0, self.alpha, 3)
@@ -131,38 +134,27 @@ _PRINCIPAL = (
 )  # eigenvectors times eigenvalues of RGB in [0, 1]
 
 
-class RandomInvert(ImageOperation):
+class RandomInvert(WithProbability):
     """`Invert` with a probability; takes (H, W, 3)."""
 
-    def __init__(self, prob: float = 0.5) -> None:
-        self.prob = probability("prob", prob)
+    operation = Invert()
 
-    def on_array(self, image: Array) -> Array:
+    def check(self, image: Array) -> None:
         check_color(self, image)
-        return Invert().on_array(image) if generator().random() < self.prob else image
 
 
-class RandomEqualize(ImageOperation):
+class RandomEqualize(WithProbability):
     """`Equalize` with a probability."""
 
-    def __init__(self, prob: float = 0.5) -> None:
-        self.prob = probability("prob", prob)
-
-    def on_array(self, image: Array) -> Array:
-        check_image(self, image)
-        return Equalize().on_array(image) if generator().random() < self.prob else image
+    operation = Equalize()
 
 
-class RandomAutoContrast(ImageOperation):
+class RandomAutoContrast(WithProbability):
     """`AutoContrast` with a probability."""
 
     def __init__(self, cutoff: float = 0.0, ignore: Any = None, prob: float = 0.5) -> None:
-        self._contrast = AutoContrast(cutoff, ignore)
-        self.prob = probability("prob", prob)
-
-    def on_array(self, image: Array) -> Array:
-        check_image(self, image)
-        return self._contrast.on_array(image) if generator().random() < self.prob else image
+        self.operation = AutoContrast(cutoff, ignore)
+        super().__init__(prob)
 
 
 class RandomPosterize(ImageOperation):

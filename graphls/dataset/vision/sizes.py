@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from graphls.dataset.checks import byte, choice, integer, natural, sequence, type_error
+from graphls.dataset.checks import size as checked_size
 from graphls.dataset.randomness import generator
-from graphls.dataset.transforms.checks import byte, choice, integer, sequence, type_error, value_error
-from graphls.dataset.transforms.checks import size as checked_size
 from graphls.dataset.vision.image import Array, ImageOperation, check_image, pillow, wrong_shape
 from graphls.dataset.vision.sampling import resized
 from graphls.dataset.vision.utils import Border, Inter
-from graphls.ir.errors import GraphTypeError
+from graphls.ir.errors import GraphTypeError, GraphValueError
 
 
 def wanted_size(size: int | tuple[int, int], height: int, width: int) -> tuple[int, int]:
@@ -128,8 +128,8 @@ def checked_sides(value: Any) -> Sides:
     if not isinstance(value, (list, tuple)):
         value = (integer("padding", value, 0),) * 4
     if len(value) not in (2, 4):
-        raise value_error(f"The padding has 1, 2 or 4 sizes, not {len(value)}.")
-    sides = sequence("padding", value, [2, 4], lambda name, item: integer(name, item, 0))
+        raise GraphValueError(f"The padding has 1, 2 or 4 sizes, not {len(value)}.")
+    sides = sequence("padding", value, [2, 4], natural)
     return (sides * 2)[:4]  # type: ignore[return-value]
 
 
@@ -139,6 +139,11 @@ def checked_fill(value: Any) -> Fill:
         red, green, blue = sequence("fill_value", value, [3], byte)
         return red, green, blue
     return (byte("fill_value", value),) * 3
+
+
+def fill_of(image: Any, fill: Fill) -> Any:
+    """The color as Pillow takes it for an image."""
+    return fill if len(image.getbands()) == 3 else fill[0]
 
 
 def padded(operation: object, image: Array, sides: Sides, fill: Fill, mode: Border) -> Array:
@@ -161,8 +166,7 @@ def padded_pil(operation: object, image: Any, sides: Sides, fill: Fill, mode: Bo
     """A PIL image with a border."""
     if mode != Border.CONSTANT:
         return pillow().fromarray(padded(operation, np.asarray(image), sides, fill, mode))
-    color: Any = fill if len(image.getbands()) == 3 else fill[0]
-    return pillow("ImageOps").expand(image, sides, color)
+    return pillow("ImageOps").expand(image, sides, fill_of(image, fill))
 
 
 class Pad(ImageOperation):
@@ -213,6 +217,6 @@ def _offset(value: Any) -> tuple[int, int]:
     if not isinstance(value, (list, tuple)):
         return (integer("offset", value, 0),) * 2
     if len(value) != 2:
-        raise value_error(f"The offset has two numbers, not {len(value)}.")
-    top, left = sequence("offset", value, [2], lambda name, item: integer(name, item, 0))
+        raise GraphValueError(f"The offset has two numbers, not {len(value)}.")
+    top, left = sequence("offset", value, [2], natural)
     return top, left

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from graphls.dataset.transforms.checks import LARGEST_SIZE, byte, integer, number, sequence, type_error, value_error
+from graphls.dataset.checks import LARGEST_SIZE, byte, integer, magnitude, number, sequence, type_error
 from graphls.dataset.vision.image import (
     Array,
     ImageOperation,
@@ -18,6 +18,7 @@ from graphls.dataset.vision.image import (
     saturated,
     wrong_shape,
 )
+from graphls.ir.errors import GraphValueError
 
 
 class Invert(ImageOperation):
@@ -64,7 +65,7 @@ class Solarize(ImageOperation):
             raise type_error("threshold", threshold, "a number or a pair of numbers")
         self.low, self.high = (number(f"threshold[{i}]", value, 0, 255) for i, value in enumerate(bounds))
         if self.low > self.high:
-            raise value_error(f"threshold should be in (min, max) format, but got ({self.low}, {self.high}).")
+            raise GraphValueError(f"threshold should be in (min, max) format, but got ({self.low}, {self.high}).")
 
     def on_array(self, image: Array) -> Array:
         check_image(self, image)
@@ -98,7 +99,7 @@ class AutoContrast(ImageOperation):
     def __init__(self, cutoff: float = 0.0, ignore: Any = None) -> None:
         self.cutoff = number("cutoff", cutoff, 0, 50)
         if self.cutoff == 50:
-            raise value_error("Input cutoff is not within the required interval of [0, 50), but 50.")
+            raise GraphValueError("Input cutoff is not within the required interval of [0, 50), but 50.")
         values = [] if ignore is None else ignore if isinstance(ignore, (list, tuple)) else [ignore]
         self.ignore = [byte("ignore", value) for value in values]
 
@@ -137,7 +138,7 @@ class AdjustGamma(ImageOperation):
     """
 
     def __init__(self, gamma: float, gain: float = 1) -> None:
-        self.gamma = number("gamma", gamma, 0, LARGEST_SIZE)
+        self.gamma = magnitude("gamma", gamma)
         self.gain = number("gain", gain)
 
     def on_array(self, image: Array) -> Array:
@@ -172,7 +173,7 @@ class GaussianBlur(ImageOperation):
         sizes = kernel_size if isinstance(kernel_size, (list, tuple)) else (kernel_size,) * 2
         self.kernel_size = sequence("kernel_size", sizes, [2], _odd)
         sigmas = sigma if isinstance(sigma, (list, tuple)) else (0 if sigma is None else sigma,) * 2
-        across, down = sequence("sigma", sigmas, [2], lambda name, item: number(name, item, 0, LARGEST_SIZE))
+        across, down = sequence("sigma", sigmas, [2], magnitude)
         across = across or 0.3 * ((self.kernel_size[0] - 1) / 2 - 1) + 0.8
         self.sigma = across, down or across
 
@@ -191,7 +192,7 @@ class GaussianBlur(ImageOperation):
 
 def _odd(name: str, value: Any) -> int:
     if integer(name, value, 1, LARGEST_SIZE) % 2 == 0:
-        raise value_error(f"Input {name} is not an odd value, but {value}.")
+        raise GraphValueError(f"Input {name} is not an odd value, but {value}.")
     return int(value)
 
 

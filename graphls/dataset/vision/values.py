@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from graphls.dataset.transforms.checks import boolean, dtype, number, sequence, string, type_error, value_error
+from graphls.dataset.checks import boolean, dtype, number, sequence, string, type_error
 from graphls.dataset.transforms.columns import TypeCast
 from graphls.dataset.vision.image import Array, ImageOperation, check_image, is_pil, pillow, wrong_shape
 from graphls.ir.errors import GraphTypeError, GraphValueError
@@ -32,9 +32,9 @@ class Normalize(ImageOperation):
     def __init__(self, mean: Any, std: Any, is_hwc: bool = True) -> None:
         self.mean, self.std = _channels("mean", mean), _channels("std", std)
         if len(self.mean) != len(self.std):
-            raise value_error(f"mean and std have the same length, not {len(self.mean)} and {len(self.std)}.")
+            raise GraphValueError(f"mean and std have the same length, not {len(self.mean)} and {len(self.std)}.")
         if min(self.std) == 0:
-            raise value_error("Input std is not within the required interval of (0, 255].")
+            raise GraphValueError("Input std is not within the required interval of (0, 255].")
         self.is_hwc = boolean("is_hwc", is_hwc)
 
     def on_array(self, image: Array) -> Array:
@@ -53,7 +53,7 @@ class NormalizePad(Normalize):
     def __init__(self, mean: Any, std: Any, dtype: str = "float32", is_hwc: bool = True) -> None:
         super().__init__(mean, std, is_hwc)
         if string("dtype", dtype) not in ("float32", "float16"):
-            raise value_error(f'dtype is "float32" or "float16", not {dtype!r}.')
+            raise GraphValueError(f'dtype is "float32" or "float16", not {dtype!r}.')
         self.dtype = np.dtype(dtype)
 
     def on_array(self, image: Array) -> Array:
@@ -68,7 +68,7 @@ def _channels(name: str, value: Any) -> tuple[float, ...]:
     if not isinstance(value, (list, tuple)):
         raise type_error(name, value, "a list or tuple")
     if not value:
-        raise value_error(f"{name} has one number for each channel, not none.")
+        raise GraphValueError(f"{name} has one number for each channel, not none.")
     return sequence(name, value, [len(value)], lambda place, item: number(place, item, 0, 255))
 
 
@@ -147,9 +147,11 @@ class LinearTransformation(ImageOperation):
             if not isinstance(value, np.ndarray):
                 raise type_error(name, value, "an array")
         if transformation_matrix.ndim != 2 or len(set(transformation_matrix.shape)) != 1:
-            raise value_error(f"transformation_matrix is square, not {transformation_matrix.shape}.")
+            raise GraphValueError(f"transformation_matrix is square, not {transformation_matrix.shape}.")
         if mean_vector.shape != transformation_matrix.shape[:1]:
-            raise value_error(f"mean_vector has the shape {transformation_matrix.shape[:1]}, not {mean_vector.shape}.")
+            raise GraphValueError(
+                f"mean_vector has the shape {transformation_matrix.shape[:1]}, not {mean_vector.shape}."
+            )
         self.transformation_matrix, self.mean_vector = transformation_matrix, mean_vector
 
     def on_array(self, image: Array) -> Array:

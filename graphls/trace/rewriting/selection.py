@@ -12,6 +12,7 @@ from graphls.tensors import dispatch
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.pytree import leaves, rebuild, structure
 from graphls.tensors.tensor import Symbol, Tensor, array_of, is_tensor
+from graphls.tensors.vocabulary import function
 
 
 def element(items: Any, index: Any) -> Any:
@@ -49,8 +50,6 @@ def _chosen(elements: Sequence[Any], place: Any) -> Any:
 
 
 def _picked(column: Sequence[Any], place: Any) -> Any:
-    from graphls.ops import stack
-
     first = column[0]
     if all(item is first for item in column):
         return first
@@ -63,7 +62,7 @@ def _picked(column: Sequence[Any], place: Any) -> Any:
     types = list(dict.fromkeys(tensor.type for tensor in tensors))
     if len(types) > 1:
         raise TraceError(_DIFFERENT.format(" and ".join(map(str, types))))
-    return stack(tensors)[place]
+    return function("stack")(tensors)[place]
 
 
 _DIFFERENT = "An index that the graph computes chooses among tensors of one type, not {}."
