@@ -13,8 +13,8 @@ from graphls.ir.types import float32
 from graphls.nn.arrays import ClipByNorm
 from graphls.nn.cell import Cell
 from graphls.nn.checks import boolean, positive, positive_int
+from graphls.ops.layers import embedding_lookup
 from graphls.ops.operands import tensor_of
-from graphls.ops.operations_layers import embedding_lookup
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.tensor import Tensor
 

@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 
 from graphls.ir.errors import GraphTypeError, GraphValueError
-from graphls.ops.elementwise import mod, mul
+from graphls.ir.types import int32
+from graphls.ops.elementwise import cast, mod, mul
 from graphls.ops.logic import where
-from graphls.ops.operands import apply
+from graphls.ops.operands import apply, shape_of
 from graphls.ops.pooling import batched
-from graphls.ops.record import operation
+from graphls.ops.record import operation, operator_class
 from graphls.ops.reductions import mean, sum
 from graphls.ops.shapes import gather
 from graphls.tensors import dispatch
@@ -141,3 +142,15 @@ def _largest(name: str, axes: int, x: Any, output_size: Any, return_indices: boo
         return y, gather(Tensor(origin.reshape(-1)), mod(found, origin.size), 0)
 
     return batched(name, axes, x, pool)
+
+
+@operator_class("AdaptiveMaxPool2D", "output_size", like=adaptive_max_pool2d)
+def _largest_operator(x: Any, output_size: Any) -> tuple[Tensor, Tensor]:
+    y, places = adaptive_max_pool2d(x, output_size, return_indices=True)
+    return y, places
+
+
+@operator_class("AdaptiveMaxPool3D", like=adaptive_max_pool3d)
+def _largest_of_volumes(x: Any, output_size: Any) -> tuple[Tensor, Tensor]:
+    y, places = adaptive_max_pool3d(x, shape_of(output_size), return_indices=True)
+    return y, cast(places, int32)

@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 
 from graphls.ir.errors import GraphTypeError, GraphValueError
-from graphls.ir.types import DType, bfloat16
-from graphls.ops import elementwise
-from graphls.ops.elementwise import abs, add, floor, mul, neg, reciprocal, sub
+from graphls.ir.types import DType, bfloat16, int32, uint8
+from graphls.ops import elementwise, shapes
+from graphls.ops.elementwise import abs, add, cast, floor, mul, neg, reciprocal, sub
 from graphls.ops.logic import equal, greater, isnan, less, logical_or, where
 from graphls.ops.operands import apply, float_of, floats, in_single, numbers, tensor_of
 from graphls.ops.record import in_place, operation, operator_class
 from graphls.ops.reductions import sum
+from graphls.ops.reductions import sum as total
 from graphls.tensors import dispatch
 from graphls.tensors.tensor import Tensor
 
@@ -182,3 +183,15 @@ def bias_add(x: Any, bias: Any) -> Tensor:
 def _added(x: Any, other: Any, *, alpha: Any = 1) -> Tensor:
     """x + alpha * other, broadcasting."""
     return add(x, other if alpha == 1 else mul(other, alpha))
+
+
+@operator_class("CompareAndBitpack")
+def _bitpacked(x: Any, threshold: Any) -> Tensor:
+    """Whether elements are above a threshold, eight bits of the last axis in one uint8, the first the highest."""
+    values = tensor_of(x)
+    if not values.ndim or values.shape[-1] % 8:
+        message = f"CompareAndBitpack takes a last axis of eights, not {values.type}."
+        raise GraphValueError(message)
+    bits = cast(less(threshold, values), int32)
+    eights = shapes.reshape(bits, (*values.shape[:-1], values.shape[-1] // 8, 8))
+    return cast(total(mul(eights, Tensor([128, 64, 32, 16, 8, 4, 2, 1], int32)), -1), uint8)

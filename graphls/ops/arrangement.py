@@ -11,9 +11,11 @@ import numpy as np
 
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import broadcast_shapes
+from graphls.ops import shapes
 from graphls.ops.creation import zeros
+from graphls.ops.elementwise import cast, mod
 from graphls.ops.operands import axis_of, operand_of, shape_of, tensor_of
-from graphls.ops.record import operation
+from graphls.ops.record import operation, operator_class
 from graphls.ops.settings import integer
 from graphls.ops.shapes import broadcast_to, concat, cut, expand_dims, gather, reshape, sequence_of, split, squeeze
 from graphls.tensors import dispatch
@@ -209,3 +211,47 @@ def meshgrid(*inputs: Any, indexing: str = "xy") -> tuple[Tensor, ...]:
     shape = tuple(vectors[i].size for i in places)
     columns = [reshape(v, (-1, *(1 for _ in shape[at + 1 :]))) for v, at in zip(vectors, places, strict=True)]
     return tuple(broadcast_to(column, shape) for column in columns)
+
+
+@operator_class("Unpack Unstack", "axis num")
+def _unstack(x: Any, axis: int = 0, num: int | None = None) -> Any:
+    """The slices along an axis; raises GraphValueError where there are not `num` of them."""
+    slices = unstack(x, axis)
+    if num is not None and num != len(slices):
+        raise GraphValueError(f"Unstack finds {len(slices)} slices, not {num}.")
+    return slices
+
+
+@operator_class("Meshgrid", "indexing", like=meshgrid)
+def _meshgrid(inputs: Any, indexing: str = "xy") -> Any:
+    return meshgrid(*inputs, indexing=indexing)
+
+
+@operator_class("IdentityN")
+def _identities(x: Any) -> tuple[Tensor, ...]:
+    """The tensors of a tuple themselves."""
+    return tuple(map(tensor_of, x))
+
+
+@operator_class("Expand", like=expand)
+def _expand(x: Any, shape: Any) -> Tensor:
+    return expand(x, shape_of(shape))
+
+
+@operator_class("DataFormatDimMap", "src_format dst_format")
+def _format_axis(input_x: Any, src_format: str = "NHWC", dst_format: str = "NCHW") -> Tensor:
+    """For each number of an axis in one format, that of the same axis in the other."""
+    x = tensor_of(input_x)
+    return cast(shapes.gather(Tensor(_order(src_format, dst_format)), mod(x, len(src_format))), x.dtype)
+
+
+@operator_class("DataFormatVecPermute", "src_format dst_format")
+def _format_order(input_x: Any, src_format: str = "NHWC", dst_format: str = "NCHW") -> Tensor:
+    """A vector of four numbers, or of pairs, one for each axis of one format, in the order of the other."""
+    return shapes.gather(input_x, Tensor(_order(src_format, dst_format)))
+
+
+def _order(source: str, target: str) -> list[int]:
+    if sorted(source) != sorted(target) or sorted(source) != sorted("NHWC"):
+        raise GraphValueError(f"Formats are orders of the letters NCHW, not {source!r}, {target!r}.")
+    return [source.index(letter) for letter in target]

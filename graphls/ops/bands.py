@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import builtins
+from math import prod
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ops import diagonals, shapes
 from graphls.ops.creation import arange, zeros
 from graphls.ops.diagonals import diag_embed, matrices_of, positions
 from graphls.ops.elementwise import add, cast, maximum, minimum, mul, sub
+from graphls.ops.indexing import setitem
 from graphls.ops.logic import less, less_equal, logical_and, logical_or, where
 from graphls.ops.operands import in_graph, shape_of, tensor_of
-from graphls.ops.record import operation
+from graphls.ops.record import operation, operator_class
 from graphls.ops.settings import integer
 from graphls.ops.shapes import gather, reshape
 from graphls.tensors.tensor import Tensor
@@ -171,3 +176,29 @@ def _within(distances: Tensor, bound: Any) -> Tensor:
 def diagflat(input: Any, offset: int = 0) -> Tensor:
     """A matrix of zeros with all elements of a tensor on a diagonal: 1 is the one above the main one, -1 that below."""
     return diag_embed(reshape(tensor_of(input), (-1,)), offset)
+
+
+@operator_class("DiagPart")
+def _diagonal_part(x: Any) -> Tensor:
+    """The elements whose first half of coordinates is the second; raises GraphValueError where the sizes differ."""
+    tensor = tensor_of(x)
+    half = tensor.shape[: tensor.ndim // 2]
+    if not half or tensor.shape != half * 2:
+        raise GraphValueError(f"DiagPart takes sizes that come twice, not {tensor.type}.")
+    return shapes.reshape(diagonals.diagonal(shapes.reshape(tensor, (prod(half), prod(half)))), half)
+
+
+@operator_class("FillDiagonal", "fill_value wrap")
+def _fill_diagonal(input_x: Any, fill_value: float, wrap: bool = False) -> Tensor:
+    """x with one number where all coordinates are equal; with `wrap` again below in a tall matrix, after a free row.
+
+    Raises GraphValueError for fewer axes than two, and for more of different sizes.
+    """
+    x = tensor_of(input_x)
+    if x.ndim < 2 or (x.ndim > 2 and len(set(x.shape)) > 1):
+        raise GraphValueError(f"FillDiagonal takes a matrix, or axes of one size, not {x.type}.")
+    step = sum(prod(x.shape[i + 1 :]) for i in range(x.ndim))
+    stop = x.size if wrap or x.ndim > 2 else min(x.size, x.shape[1] ** 2)
+    places = np.arange(0, stop, step)
+    flat = setitem(shapes.reshape(x, (-1,)), Tensor(places), fill_value)
+    return shapes.reshape(flat, x.shape)

@@ -94,3 +94,25 @@ def col2im(input_x: Any, output_size: Any, kernel_size: Any, dilation: Any, padd
         message = f"A kernel of {kernel_size} has not the {x.shape[2]} elements of {x.type}."
         raise GraphValueError(message)
     return images
+
+
+@operator_class("Col2Im", "kernel_size dilation padding stride", like=col2im)
+def _of_columns(
+    x: Any, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
+) -> Tensor:
+    return col2im(x, shape_of(output_size), kernel_size, dilation, padding, stride)
+
+
+@operator_class("SpaceToBatch", "block_size paddings", like=space_to_batch_nd)
+def _space_to_batch(input_x: Any, block_size: int, paddings: Any) -> Tensor:
+    return space_to_batch_nd(input_x, block_size, paddings)
+
+
+@operator_class("BatchToSpace", "block_size crops", like=batch_to_space_nd)
+def _batch_to_space(input_x: Any, block_size: int, crops: Any) -> Tensor:
+    return batch_to_space_nd(input_x, block_size, crops)
+
+
+@operator_class("SpaceToBatchND", "block_shape paddings", like=space_to_batch_nd)
+def _space_to_batch_of(input_x: Any, block_shape: Any, paddings: Any) -> Tensor:
+    return space_to_batch_nd(input_x, block_shape, paddings)

@@ -9,7 +9,7 @@ from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ops.elementwise import addn
 from graphls.ops.operands import apply, tensor_of
 from graphls.ops.pads import pad
-from graphls.ops.record import operation
+from graphls.ops.record import operation, operator_class
 from graphls.ops.shapes import cut, reshape, stack, transpose
 from graphls.tensors.tensor import Tensor
 
@@ -135,3 +135,11 @@ def _cuts(shape: tuple[int, ...], windows: Pair, settings: Settings) -> Iterator
             first = (i * dilation[0], j * dilation[1])
             stops = (f + s * (n - 1) + 1 for f, s, n in zip(first, stride, windows, strict=True))
             yield {"starts": (0, 0, *first), "stops": (*shape[:2], *stops), "steps": (1, 1, *stride)}
+
+
+@operator_class("Im2Col", "ksizes strides dilations pads")
+def _columns(x: Any, ksizes: Any, strides: Any = 1, dilations: Any = 1, pads: Any = 0) -> Tensor:
+    """The windows of images as columns: from (N, C, H, W) to (N, C, height * width of a window, windows)."""
+    images = tensor_of(x)
+    found = unfold(images, ksizes, dilations, pads, strides)
+    return reshape(found, (*images.shape[:2], found.shape[1] // max(images.shape[1], 1), found.shape[2]))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from graphls.ir.errors import GraphValueError
+from graphls.ir.types import int32
 from graphls.ops.elementwise import abs, add, cast, mul, sub
 from graphls.ops.logic import (
     equal,
@@ -15,9 +17,10 @@ from graphls.ops.logic import (
     logical_and,
     logical_or,
 )
-from graphls.ops.operands import float_of, numbers
-from graphls.ops.record import operation
-from graphls.ops.reductions import all
+from graphls.ops.operands import float_of, numbers, tensor_of
+from graphls.ops.record import operation, operator_class
+from graphls.ops.reductions import all, sum
+from graphls.ops.shapes import reshape
 from graphls.tensors.tensor import Tensor
 
 
@@ -52,3 +55,13 @@ def isposinf(x: Any) -> Tensor:
 def isneginf(x: Any) -> Tensor:
     """Whether a number is negative infinity."""
     return equal(float_of(x), -math.inf)
+
+
+@operator_class("EqualCount")
+def _equal_count(x: Any, y: Any) -> Tensor:
+    """How many elements of two tensors of one shape are equal, as a vector of one int32."""
+    first, second = tensor_of(x), tensor_of(y)
+    if first.shape != second.shape:
+        message = f"EqualCount takes tensors of one shape, not {first.type} and {second.type}."
+        raise GraphValueError(message)
+    return reshape(sum(cast(equal(first, second), int32)), (1,))

@@ -9,7 +9,7 @@ from graphls.ir.types import as_dtype, bool_, float32, float64, int32, int64
 from graphls.ops.creation import full_like
 from graphls.ops.elementwise import cast
 from graphls.ops.operands import tensor_of
-from graphls.ops.record import operation
+from graphls.ops.record import operation, operator_class
 from graphls.tensors.tensor import Tensor
 
 
@@ -79,3 +79,8 @@ def _number(name: str, value: Any) -> Any:
 
 def _dtype_of(number: Any) -> Any:
     return bool_ if isinstance(number, bool) else int64 if isinstance(number, int) else float32
+
+
+@operator_class("DynamicShape", "dtype", like=dyn_shape)
+def _dynamic_shape(input: Any, dtype: int = 9) -> Tensor:
+    return dyn_shape(input)

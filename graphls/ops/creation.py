@@ -11,7 +11,7 @@ from graphls.ir.types import DType, as_dtype, float32
 from graphls.ops.elementwise import cast
 from graphls.ops.logic import where
 from graphls.ops.operands import apply, shape_of, tensor_of
-from graphls.ops.record import in_place, operation, tensor_method
+from graphls.ops.record import in_place, operation, operator_class, tensor_method
 from graphls.ops.settings import integer
 from graphls.ops.shapes import broadcast_to
 from graphls.tensors import dispatch
@@ -144,3 +144,9 @@ def new_ones(x: Any, size: Any, *, dtype: Any = None) -> Tensor:
 def new_full(x: Any, size: Any, fill_value: Any, *, dtype: Any = None) -> Tensor:
     """One number everywhere in a size, in the dtype of the tensor unless another is given."""
     return full(size, fill_value, dtype=dtype or x.dtype)
+
+
+@operator_class("FillV2")
+def _fill(shape: Any, value: Any) -> Tensor:
+    """A number, in its own dtype, everywhere in a shape that is known."""
+    return full(shape_of(shape), value)

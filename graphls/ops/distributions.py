@@ -7,17 +7,20 @@ computed there. Where a candidate may be rejected, so many are drawn at once tha
 from __future__ import annotations
 
 import builtins
+import math
 from math import prod
 from typing import Any
 
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import as_dtype, bool_, broadcast_shapes, float32, float64, int16, int32, int64
+from graphls.ops import random
 from graphls.ops.control_flow import scan
 from graphls.ops.creation import arange, full, ones, zeros
 from graphls.ops.elementwise import (
     abs,
     add,
     cast,
+    cos,
     div,
     exp,
     floor,
@@ -28,6 +31,7 @@ from graphls.ops.elementwise import (
     mul,
     neg,
     pow,
+    sin,
     sqrt,
     sub,
 )
@@ -42,9 +46,9 @@ from graphls.ops.logic import (
     logical_or,
     where,
 )
-from graphls.ops.operands import float_of, tensor_of
-from graphls.ops.random import drawn, drawn_by_scores, multinomial, sizes_of_draw, standard_uniform
-from graphls.ops.record import operation
+from graphls.ops.operands import float_of, shape_of, tensor_of
+from graphls.ops.random import drawn, drawn_by_scores, joined_seed, multinomial, sizes_of_draw, standard_uniform
+from graphls.ops.record import operation, operator_class
 from graphls.ops.reductions import any as any_of
 from graphls.ops.reductions import argmax, sum
 from graphls.ops.settings import integer
@@ -236,3 +240,53 @@ def choice_with_mask(input_x: Any, count: int = 256, seed: int | None = None) ->
     for i, size in enumerate(x.shape):
         columns.append((places // prod(x.shape[i + 1 :]) % size) if x.size else places)
     return cast(stack(columns, 1), int32), counts
+
+
+@operator_class("StandardLaplace", "seed seed2", like=standard_laplace)
+def _standard_laplace(shape: Any, seed: int = 0, seed2: int = 0) -> Tensor:
+    return standard_laplace(shape, joined_seed(seed, seed2))
+
+
+@operator_class("Gamma", "seed seed2", like=gamma)
+def _gamma_operator(shape: Any, alpha: Any, beta: Any, seed: int = 0, seed2: int = 0) -> Tensor:
+    return gamma(shape, alpha, beta, joined_seed(seed, seed2))
+
+
+@operator_class("RandomGamma", "seed seed2", like=random_gamma)
+def _random_gamma(shape: Any, alpha: Any, seed: int = 0, seed2: int = 0) -> Tensor:
+    return random_gamma(shape, alpha, joined_seed(seed, seed2))
+
+
+@operator_class("Poisson", "seed seed2")
+def _poisson_operator(shape: Any, mean: Any, seed: int = 0, seed2: int = 0) -> Tensor:
+    """Int32 numbers of Poisson distributions, see `poisson`."""
+    return cast(poisson(shape, mean, joined_seed(seed, seed2)), int32)
+
+
+@operator_class("RandomPoisson", "seed seed2 dtype", like=random_poisson)
+def _random_poisson(shape: Any, rate: Any, seed: int = 0, seed2: int = 0, dtype: Any = int64) -> Tensor:
+    return random_poisson(shape, rate, joined_seed(seed, seed2), dtype)
+
+
+@operator_class("RandomCategorical", "dtype", like=random_categorical)
+def _categories(logits: Any, num_sample: Any, seed: Any, dtype: Any = int64) -> Tensor:
+    return random_categorical(logits, num_sample, seed, dtype)
+
+
+@operator_class("RandomChoiceWithMask", "count seed seed2", like=choice_with_mask)
+def _choice(input_x: Any, count: int = 256, seed: int = 0, seed2: int = 0) -> tuple[Tensor, Tensor]:
+    return choice_with_mask(input_x, count, joined_seed(seed, seed2))
+
+
+@operator_class("Cauchy", "size median sigma")
+def _cauchy(size: Any, median: float = 0.0, sigma: float = 1.0) -> Tensor:
+    """Float32 numbers of the Cauchy distribution: the tangent of angles that are all equally likely."""
+    angles = mul(sub(random.rand(shape_of(size)), 0.5), math.pi)
+    return add(mul(div(sin(angles), cos(angles)), sigma), median)
+
+
+@operator_class("LogNormalReverse", "mean std")
+def _log_normal(input: Any, mean: float = 1.0, std: float = 2.0) -> Tensor:
+    """exp of numbers of a normal distribution, in the shape and dtype of a tensor."""
+    x = float_of(input)
+    return cast(exp(add(mul(random.standard_normal(x.shape), std), mean)), x.dtype)

@@ -10,7 +10,7 @@ from typing import Any
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ops.contractions import Label, Labelled, contract, diagonal_of
 from graphls.ops.operands import operand_of
-from graphls.ops.record import operation
+from graphls.ops.record import operation, operator_class
 from graphls.ops.shapes import reshape
 from graphls.tensors import dispatch
 from graphls.tensors.tensor import Tensor, is_tensor
@@ -114,3 +114,9 @@ def _simplified(tensor: Tensor, term: Sequence[Label], sizes: dict[Label, int]) 
 
 def _fault(equation: str, what: str) -> GraphValueError:
     return GraphValueError(f"The equation {equation!r} of einsum {what}.")
+
+
+@operator_class("Einsum", "equation")
+def _einsum_of(inputs: Any, equation: str) -> Any:
+    """The sum of products that an equation says, of the tensors in a tuple."""
+    return einsum(equation, *inputs)

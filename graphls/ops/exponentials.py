@@ -9,7 +9,7 @@ from graphls.ir.errors import GraphTypeError
 from graphls.ops.elementwise import cast, clip_by_value, div, log, mul, pow, sub
 from graphls.ops.logic import equal, less_equal, logical_and, logical_or, where
 from graphls.ops.operands import apply, float_of, floats, in_single
-from graphls.ops.record import operation
+from graphls.ops.record import operation, operator_class
 from graphls.tensors.tensor import Tensor
 
 
@@ -100,3 +100,8 @@ def erfc(x: Any) -> Tensor:
 def erfinv(x: Any) -> Tensor:
     """The number whose error function is x; infinite at -1 and 1, nan beyond."""
     return apply("erfinv", float_of(x))
+
+
+@operator_class("Logit", "eps", like=logit)
+def _logit(input: Any, eps: float = -1.0) -> Any:
+    return logit(input, None if eps < 0 else eps)

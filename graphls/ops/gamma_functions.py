@@ -10,11 +10,12 @@ import numpy as np
 
 from graphls.ir.errors import GraphValueError
 from graphls.ir.types import float64
+from graphls.ops import operands
 from graphls.ops.custom_gradients import with_gradient
 from graphls.ops.elementwise import abs, add, cast, cos, div, log, mul, reciprocal, round, sin, sub
 from graphls.ops.logic import equal, greater_equal, isinf, less, logical_and, where
 from graphls.ops.operands import float_of
-from graphls.ops.record import operation
+from graphls.ops.record import operation, operator_class
 from graphls.tensors.tensor import Tensor
 
 BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510)
@@ -135,3 +136,13 @@ def _derivative_of_cotangent(n: int, cotangent: Tensor) -> Tensor:
     for coefficient in others:
         result = add(mul(result, cotangent), float(coefficient))
     return result
+
+
+@operator_class("Mvlgamma", "p", like=mvlgamma)
+def _multivariate(x: Any, p: int) -> Any:
+    return mvlgamma(x, p)
+
+
+@operator_class("Polygamma", like=polygamma)
+def _polygamma_operator(a: Any, x: Any) -> Any:
+    return polygamma(int(operands.tensor_of(a).item()), x)

@@ -15,7 +15,7 @@ from graphls.ops.matrices import as_column, as_one, as_row, numbered, require_ma
 from graphls.ops.movement import movedim
 from graphls.ops.network import matmul
 from graphls.ops.operands import tensor_of
-from graphls.ops.record import operation
+from graphls.ops.record import operation, operator_class
 from graphls.ops.reductions import sum
 from graphls.ops.shapes import broadcast_to, concat, cut, gather, squeeze
 from graphls.ops.triangular import substituted
@@ -173,3 +173,9 @@ def _require_reflections(name: str, packed: Tensor, scales: Tensor) -> None:
     if scales.shape[:-1] != packed.shape[:-2] or not scales.ndim or scales.shape[-1] > min(packed.shape[-2:]):
         message = f"{name} of {packed.type} takes a factor for each reflection, not {scales.type}."
         raise GraphValueError(message)
+
+
+@operator_class("Qr", "full_matrices")
+def _qr_of(x: Any, full_matrices: bool = False) -> Any:
+    """The orthogonal and triangular factors of matrices, see `qr`; a square Q with `full_matrices`."""
+    return qr(x, "complete" if full_matrices else "reduced")

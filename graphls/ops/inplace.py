@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from graphls.ops.operands import tensor_of
-from graphls.ops.record import operation
+from graphls.ops.record import operation, operator_class
 from graphls.ops.scattering import index_add, tensor_scatter_add, tensor_scatter_sub, tensor_scatter_update
 from graphls.ops.shapes import reshape
 from graphls.tensors.tensor import Tensor
@@ -43,3 +43,8 @@ def inplace_index_add(var: Any, indices: Any, updates: Any, axis: int) -> Tensor
 
 def _rows(indices: Any) -> Tensor:
     return reshape(tensor_of(indices), (-1, 1))
+
+
+@operator_class("InplaceUpdateV2", like=inplace_update)
+def _update_by_indices(x: Any, indices: Any, v: Any) -> Tensor:
+    return inplace_update(x, v, indices)

@@ -9,11 +9,11 @@ from graphls.ir.types import float32
 from graphls.ops.convolution import conv_transpose3d
 from graphls.ops.creation import zeros
 from graphls.ops.elementwise import add, cast, div, mul, sub
-from graphls.ops.logic import equal, greater, isfinite, less, logical_and, where
+from graphls.ops.logic import equal, greater, greater_equal, isfinite, less, logical_and, where
 from graphls.ops.network import matmul, silu
 from graphls.ops.norms import vector_norm
 from graphls.ops.operands import apply, axis_of, float_of, floats, in_single, operand_of, tensor_of
-from graphls.ops.record import operation
+from graphls.ops.record import operation, operator_class
 from graphls.ops.reductions import sum
 from graphls.ops.scattering import index_add
 from graphls.ops.settings import integer, positive
@@ -185,3 +185,24 @@ def conv3d_transpose(
 ) -> Tensor:
     """The transposed convolution of (N, C, D, H, W) with kernels (C, O / group, ...); see `conv_transpose3d`."""
     return conv_transpose3d(inputs, weight, None, stride, padding, output_padding, group, dilation, pad_mode=pad_mode)
+
+
+@operator_class("ChannelShuffle", "group", like=channel_shuffle)
+def _shuffled(x: Any, group: int) -> Tensor:
+    return channel_shuffle(x, group)
+
+
+@operator_class("EmbeddingLookup")
+def embedding_lookup(input_params: Any, input_indices: Any, offset: int) -> Tensor:
+    """The slices along the first axis at integers less `offset`, zeros where there is none.
+
+    Raises GraphTypeError for indices that are no integers.
+    """
+    table, indices = tensor_of(input_params), tensor_of(input_indices)
+    if indices.dtype.kind not in ("int", "uint"):
+        raise GraphTypeError(f"EmbeddingLookup takes integers, not {indices.type}.")
+    places = sub(indices, offset)
+    inside = logical_and(greater_equal(places, 0), less(places, table.shape[0]))
+    found = gather(table, where(inside, places, 0), 0)
+    rows = reshape(inside, (*inside.shape, *(1 for _ in table.shape[1:])))
+    return where(rows, found, zeros((), table.dtype))

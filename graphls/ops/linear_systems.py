@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from graphls.ir.errors import GraphValueError
+from graphls.ops import matrices
 from graphls.ops.custom_gradients import with_gradient
 from graphls.ops.elementwise import neg
 from graphls.ops.householder import thin_factors
@@ -20,7 +21,7 @@ from graphls.ops.matrices import (
 )
 from graphls.ops.network import matmul
 from graphls.ops.operands import tensor_of
-from graphls.ops.record import operation
+from graphls.ops.record import operation, operator_class
 from graphls.ops.shapes import squeeze
 from graphls.ops.triangular import substituted
 from graphls.tensors.tensor import Tensor
@@ -116,3 +117,10 @@ def _least_squares(x: Tensor, right: Tensor) -> Tensor:
         return matmul(q, substituted(transposed(r), right, lower=True))
     q, r = thin_factors(x)
     return substituted(r, matmul(transposed(q), right), lower=False)
+
+
+@operator_class("MatrixInverse", "adjoint")
+def _inverse(x: Any, adjoint: bool = False) -> Any:
+    """The inverses of square matrices, or with `adjoint` those of their transposes."""
+    found = inverse(x)
+    return matrices.transposed(found) if adjoint else found

@@ -6,8 +6,9 @@ from typing import Any
 
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import DType, int32
+from graphls.ops import network
 from graphls.ops.creation import arange, one_hot
-from graphls.ops.elementwise import add, cast, div, mul, neg, pow, sub
+from graphls.ops.elementwise import add, cast, div, exp, mul, neg, pow, square, sub
 from graphls.ops.logic import less, logical_and, logical_not, where
 from graphls.ops.loss_operands import (
     check_reduction,
@@ -22,10 +23,10 @@ from graphls.ops.loss_operands import (
     weighted,
 )
 from graphls.ops.network import log_softmax, relu
-from graphls.ops.operands import apply, tensor_of
-from graphls.ops.record import operation
+from graphls.ops.operands import apply, float_of, tensor_of
+from graphls.ops.record import operation, operator_class
 from graphls.ops.reductions import any as any_of
-from graphls.ops.reductions import argmax, sum
+from graphls.ops.reductions import argmax, mean, sum
 from graphls.ops.settings import integer, number
 from graphls.ops.shapes import expand_dims, gather, gather_elements, reshape
 from graphls.tensors.tensor import Tensor
@@ -195,3 +196,77 @@ def multilabel_soft_margin_loss(input: Any, target: Any, weight: Any = None, red
 def _require_rows(name: str, x: Tensor) -> None:
     if x.ndim != 2:
         raise GraphValueError(f"{name} takes scores of the shape (N, C), not {x.type}.")
+
+
+@operator_class("L2Loss")
+def _l2_loss(input_x: Any) -> Tensor:
+    """Half of the sum of squares."""
+    return mul(sum(square(float_of(input_x))), 0.5)
+
+
+@operator_class("SoftmaxCrossEntropyWithLogits")
+def _softmax_cross_entropy(logits: Any, labels: Any) -> tuple[Tensor, Tensor]:
+    """The cross entropy of each row of scores (N, C) with probabilities (N, C), and its gradient by the scores."""
+    name = "SoftmaxCrossEntropyWithLogits"
+    dtype, (x, y) = operands(name, logits, labels)
+    require_same_shape(name, x, y)
+    _require_rows_operator(name, x)
+    log_p = network.log_softmax(x)
+    return cast(neg(sum(mul(y, log_p), -1)), dtype), cast(sub(exp(log_p), y), dtype)
+
+
+@operator_class("SparseSoftmaxCrossEntropyWithLogits", "is_grad")
+def _sparse_softmax_cross_entropy(features: Any, labels: Any, is_grad: bool = False) -> Tensor:
+    """The mean over rows of scores (N, C) of the cross entropy with classes (N,); its gradient where `is_grad`."""
+    name = "SparseSoftmaxCrossEntropyWithLogits"
+    dtype, (x,) = operands(name, features)
+    _require_rows_operator(name, x)
+    classes = class_numbers(name, labels, x.shape[:1], x.shape[1])
+    log_p = network.log_softmax(x)
+    if not is_grad:
+        picked = gather_elements(log_p, 1, expand_dims(classes, 1))
+        return cast(neg(mean(picked)), dtype)
+    return cast(div(sub(exp(log_p), one_hot(classes, x.shape[1])), float(x.shape[0])), dtype)
+
+
+def _require_rows_operator(name: str, x: Tensor) -> None:
+    if x.ndim != 2 or 0 in x.shape:
+        raise GraphValueError(f"{name} takes scores of the shape (N, C), not {x.type}.")
+
+
+@operator_class("SigmoidCrossEntropyWithLogits")
+def _sigmoid_cross_entropy(logits: Any, label: Any) -> Tensor:
+    """The binary cross entropy of sigmoid(logits) with each label."""
+    name = "SigmoidCrossEntropyWithLogits"
+    dtype, (x, y) = operands(name, logits, label)
+    require_same_shape(name, x, y)
+    return cast(two_classes(y, apply("softplus", neg(x)), apply("softplus", x)), dtype)
+
+
+@operator_class("NLLLoss", "reduction ignore_index")
+def _nll_loss(
+    logits: Any, labels: Any, weight: Any, reduction: str = "mean", ignore_index: int = -100
+) -> tuple[Tensor, Tensor]:
+    """-logits of the class that is the label, (N, C) and (N,), times its weight; and the sum of these weights.
+
+    See `ops.nll_loss`.
+    """
+    loss = nll_loss(logits, labels, weight, ignore_index, reduction)
+    weights = float_of(weight)
+    counts, classes = counted(class_numbers("NLLLoss", labels, tensor_of(labels).shape, weights.size, ignore_index),
+                              ignore_index)  # fmt: skip
+    return loss, sum(where(counts, gather(weights, classes), 0.0))
+
+
+@operator_class("MultiMarginLoss", "p margin reduction", like=multi_margin_loss)
+def _multi_margin_loss(
+    x: Any, target: Any, weight: Any = None, p: int = 1, margin: float = 1.0, reduction: str = "mean"
+) -> Tensor:
+    return multi_margin_loss(x, target, p, margin, weight, reduction)
+
+
+@operator_class("MultilabelMarginLoss", "reduction")
+def _multilabel_margin_loss(x: Any, target: Any, reduction: str = "mean") -> tuple[Tensor, Tensor]:
+    """The multilabel margin loss, see `ops.multilabel_margin_loss`, and a one for each class that is a label."""
+    loss = multilabel_margin_loss(x, target, reduction)
+    return loss, cast(named_classes(tensor_of(target)), int32)

@@ -14,7 +14,7 @@ from graphls.ops.loss_operands import (
     reduced,
     require_same_shape,
 )
-from graphls.ops.record import operation
+from graphls.ops.record import operation, operator_class
 from graphls.ops.reductions import amax, sum
 from graphls.ops.roots import root
 from graphls.tensors.tensor import Tensor
@@ -76,3 +76,12 @@ def _distance(x: Tensor, other: Tensor, p: float, eps: float) -> Tensor:
     if p == 2:
         return root(sum(square(difference), -1))
     return amax(difference, -1) if p == math.inf else root(sum(pow(difference, p), -1), p)
+
+
+@operator_class("TripletMarginLoss", "p swap eps reduction", like=triplet_margin_loss)
+def _triplet_margin_loss(
+    x: Any, positive: Any, negative: Any, margin: Any, p: int = 2, swap: bool = False, eps: float = 1e-6,
+    reduction: str = "mean",
+) -> Tensor:  # fmt: skip
+    number = float(margin.item()) if isinstance(margin, Tensor) else margin
+    return triplet_margin_loss(x, positive, negative, number, p, eps, swap, reduction)

@@ -10,7 +10,7 @@ from graphls.ir.types import int64
 from graphls.ops.creation import arange
 from graphls.ops.logic import less, where
 from graphls.ops.operands import apply, axis_of, shape_of, tensor_of
-from graphls.ops.record import operation
+from graphls.ops.record import operation, operator_class
 from graphls.ops.settings import integer
 from graphls.ops.shapes import broadcast_to, concat, cut, expand_dims, gather_elements, reshape, swapaxes, transpose
 from graphls.primitives.primitive import normalise_axes
@@ -129,3 +129,8 @@ def reverse_sequence(x: Any, seq_lengths: Any, seq_dim: int, batch_dim: int = 0)
     places = reshape(arange(x.shape[along]), [-1 if i == along else 1 for i in range(x.ndim)])
     places = where(less(places, lengths), lengths - 1 - places, places)
     return gather_elements(x, along, broadcast_to(places, x.shape))
+
+
+@operator_class("Roll", "shift axis", like=roll)
+def _roll(x: Any, shift: Any, axis: Any) -> Any:
+    return roll(x, shift, axis)

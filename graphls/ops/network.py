@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from graphls.ir.errors import GraphValueError
-from graphls.ops.elementwise import add, erf, mul
+from graphls.ir.types import bool_
+from graphls.ops.creation import ones
+from graphls.ops.elementwise import add, cast, erf, mul
+from graphls.ops.logic import where
 from graphls.ops.operands import apply, axis_of, float_of, in_single, numbers, operand_of
-from graphls.ops.random import check_probability, kept_or_zero
+from graphls.ops.random import check_probability, drawn, joined_seed, kept_or_zero
 from graphls.ops.record import operation, operator_class
-from graphls.ops.shapes import reshape, swapaxes
+from graphls.ops.settings import number
+from graphls.ops.shapes import broadcast_to, reshape, swapaxes
 from graphls.tensors import dispatch
 from graphls.tensors.tensor import Tensor
 
@@ -109,3 +114,38 @@ def _matmul(x: Any, other: Any, transpose_a: bool = False, transpose_b: bool = F
     """The matrix product over the last two axes, of which either operand's may be exchanged first."""
     x = swapaxes(x, -1, -2) if transpose_a else x
     return matmul(x, swapaxes(other, -1, -2) if transpose_b else other)
+
+
+def _kept_share(name: str, keep_prob: Any) -> float:
+    return number(name, "keep_prob", keep_prob, 0, 1)
+
+
+@operator_class("Dropout", "keep_prob Seed0 Seed1")
+def _dropout(x: Any, keep_prob: float = 0.5, Seed0: int = 0, Seed1: int = 0) -> tuple[Tensor, Tensor]:
+    """x with elements kept with the probability `keep_prob`, divided by it, and others set to 0; and ones for the kept.
+
+    Raises GraphTypeError and GraphValueError for what is no probability.
+    """
+    x, kept = float_of(x), _kept_share("Dropout", keep_prob)
+    if kept == 1:
+        return x, ones(x.shape, x.dtype)
+    mask = drawn("random_bernoulli", joined_seed(Seed0, Seed1), shape=x.shape, probability=kept)
+    return where(mask, mul(x, 1 / kept if kept else 0.0), 0.0), cast(mask, x.dtype)
+
+
+def _channel_dropout(name: str, axes: int) -> Callable[..., Any]:
+    def dropped(x: Any, keep_prob: float = 0.5) -> tuple[Tensor, Tensor]:
+        x, kept = float_of(x), _kept_share(name, keep_prob)
+        if x.ndim != axes + 2:
+            raise GraphValueError(f"{name} takes a tensor of {axes + 2} axes, not {x.type}.")
+        if kept == 1:
+            return x, ones(x.shape, bool_)
+        mask = drawn("random_bernoulli", shape=(*x.shape[:2], *(1 for _ in range(axes))), probability=kept)
+        return where(mask, mul(x, 1 / kept if kept else 0.0), 0.0), broadcast_to(mask, x.shape)
+
+    dropped.__doc__ = "x with whole channels kept, divided by `keep_prob`, with that probability; and which are kept."
+    return dropped
+
+
+operator_class("Dropout2D", "keep_prob")(_channel_dropout("Dropout2D", 2))
+operator_class("Dropout3D", "keep_prob")(_channel_dropout("Dropout3D", 3))

@@ -10,9 +10,11 @@ from typing import Any
 
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import float32
+from graphls.ops.convolution import as_given, channels_first
 from graphls.ops.elementwise import add, cast, div, mul, pow, rsqrt, square, sub
-from graphls.ops.operands import apply, float_of, shape_of, state_of, tensor_of
-from graphls.ops.record import operation
+from graphls.ops.movement import movedim
+from graphls.ops.operands import apply, axis_of, float_of, shape_of, state_of, tensor_of
+from graphls.ops.record import operation, operator_class
 from graphls.ops.reductions import mean
 from graphls.ops.shapes import reshape
 from graphls.ops.state import assign, stop_gradient
@@ -199,3 +201,64 @@ def lrn(
     means = apply("avg_pool", squares, kernel=kernel, strides=(1, 1), pads=pads, count_include_pad=True)
     total = add(mul(reshape(means, x.shape), alpha * kernel[0]), bias)
     return cast(div(wide, pow(total, beta)), x.dtype)
+
+
+@operator_class("BatchNorm", "is_training epsilon momentum data_format")
+def _batch_norm(
+    input_x: Any,
+    scale: Any,
+    bias: Any,
+    mean: Any,
+    variance: Any,
+    is_training: bool = False,
+    epsilon: float = 1e-5,
+    momentum: float = 0.1,
+    data_format: str = "NCHW",
+) -> tuple[Tensor, ...]:
+    """Batch normalisation, and the mean and variance that were used, twice; see `ops.batch_norm`.
+
+    In training they are those of the batch, the variance the biased one, and parameters `mean` and `variance` move.
+    """
+    x = channels_first(input_x, data_format, 2)
+    if is_training:
+        wide = cast(x, float32) if x.dtype.is_half else x
+        used = _moments(stop_gradient(wide))
+    else:
+        used = kept(mean), kept(variance)
+    y = batch_norm(x, mean, variance, scale, bias, bool(is_training), momentum, epsilon)
+    return (as_given(y, data_format, 2), *used, *used)
+
+
+def _moments(x: Tensor) -> tuple[Tensor, Tensor]:
+    rows = reshape(movedim(x, 1, 0), (x.shape[1], -1))
+    average = mean(rows, 1, keepdims=True)
+    return reshape(average, (-1,)), mean(mul(sub(rows, average), sub(rows, average)), 1)
+
+
+@operator_class("LayerNorm", "begin_norm_axis begin_params_axis epsilon")
+def _layer_norm(
+    input_x: Any,
+    gamma: Any,
+    beta: Any,
+    begin_norm_axis: int = 1,
+    begin_params_axis: int = 1,
+    epsilon: float = 1e-7,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """x normalised over the axes from `begin_norm_axis` on, times gamma plus beta; the means and the variances.
+
+    Gamma and beta have the sizes of x from `begin_params_axis` on. Raises GraphValueError for other sizes.
+    """
+    x = float_of(input_x)
+    first, wanted = axis_of(begin_norm_axis, x.ndim), x.shape[axis_of(begin_params_axis, x.ndim) :]
+    gamma, beta = kept(gamma), kept(beta)
+    if gamma.shape != wanted or beta.shape != wanted:
+        message = f"LayerNorm of {x.type} takes gamma and beta of the shape {wanted}, not {gamma.type} and {beta.type}."
+        raise GraphValueError(message)
+    wide = cast(x, float32) if x.dtype.is_half else x
+    axes = tuple(range(first, x.ndim))
+    average = mean(wide, axes, keepdims=True)
+    centred = sub(wide, average)
+    variance = mean(mul(centred, centred), axes, keepdims=True)
+    normed = mul(centred, rsqrt(add(variance, epsilon)))
+    y = add(mul(normed, cast(gamma, wide.dtype)), cast(beta, wide.dtype))
+    return cast(y, x.dtype), average, variance

@@ -6,10 +6,11 @@ import math
 from typing import Any
 
 from graphls.ir.errors import GraphValueError
+from graphls.ops import elementwise, operands
 from graphls.ops.elementwise import abs, add, cast, div, maximum, mul, pow, sqrt, square, sub
 from graphls.ops.logic import equal, greater, not_equal, where
 from graphls.ops.operands import Axis, axes_of, axis_of, float_of, floats, in_single
-from graphls.ops.record import operation
+from graphls.ops.record import operation, operator_class
 from graphls.ops.reductions import amax, amin, sum
 from graphls.ops.roots import root
 from graphls.ops.settings import number, positive
@@ -127,3 +128,20 @@ def l2_normalize(x: Any, axis: Axis = 0, epsilon: float = 1e-4) -> Tensor:
         return div(x, sqrt(maximum(sum(square(x), axis, keepdims=True), epsilon)))
 
     return in_single(normalized, float_of(x))
+
+
+@operator_class("LpNorm", "axis p keep_dims epsilon")
+def _lp_norm(x: Any, axis: Any, p: int = 2, keep_dims: bool = False, epsilon: float = 1e-12) -> Any:
+    """The norm of order `p` along axes, `epsilon` or more."""
+    return elementwise.maximum(vector_norm(x, p, axis, keep_dims), epsilon)
+
+
+@operator_class("EuclideanNorm", "keep_dims")
+def _euclidean_norm(x: Any, axes: Any, keep_dims: bool = False) -> Any:
+    """The root of the sum of squares along axes that are known, all of them for none."""
+    return vector_norm(x, 2, operands.shape_of(axes) or None, keep_dims)
+
+
+@operator_class("Renorm", "p dim maxnorm", like=renorm)
+def _renorm(x: Any, p: Any, dim: int, maxnorm: Any) -> Tensor:
+    return renorm(x, p, dim, maxnorm)

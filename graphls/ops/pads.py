@@ -142,3 +142,19 @@ _SIDES: dict[str, tuple[Side, Side]] = {
 
 _INNER = {"reflect": 1, "symmetric": 0, "replicate": 0, "circular": 0}
 """The elements at an edge that are not repeated."""
+
+
+@operator_class("PadV3", "mode paddings_contiguous")
+def _padded_operator(
+    x: Any, paddings: Any, constant_value: Any = None, mode: str = "constant", paddings_contiguous: bool = True
+) -> Tensor:
+    """x with more elements before and behind its own along its last axes, the last one first; see `ops.pad`.
+
+    The mode "edge" repeats the edge. Unless `paddings_contiguous`, all numbers before stand before all behind.
+    """
+    widths = [int(n) for n in tensor_of(paddings).asnumpy().reshape(-1)]
+    if not paddings_contiguous:
+        half = len(widths) // 2
+        widths = [n for pair in zip(widths[:half], widths[half:], strict=True) for n in pair]
+    value = constant_value if mode == "constant" else None
+    return pad(x, widths, "replicate" if mode == "edge" else mode, value)

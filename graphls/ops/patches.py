@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ops.convolution import are_last, as_given, channels_first, spatial
 from graphls.ops.elementwise import add, maximum
 from graphls.ops.movement import movedim
 from graphls.ops.operands import apply, tensor_of
-from graphls.ops.operations_convolution import are_last, as_given, channels_first, spatial
 from graphls.ops.pads import pad
 from graphls.ops.record import operator_class
 from graphls.ops.shapes import concat, gather, reshape

@@ -14,7 +14,7 @@ from graphls.ops.elementwise import add, cast, ceil, floor, maximum, mul, sub
 from graphls.ops.logic import equal, greater_equal, isnan, less_equal, logical_and, logical_not, where
 from graphls.ops.movement import movedim
 from graphls.ops.operands import axis_of, float_of, in_single, tensor_in, tensor_of
-from graphls.ops.record import operation
+from graphls.ops.record import operation, operator_class
 from graphls.ops.reductions import any, sum
 from graphls.ops.shapes import gather_elements, reshape
 from graphls.tensors import dispatch
@@ -72,3 +72,9 @@ def _interpolated(x: Tensor, parts: Tensor, skips_nan: bool) -> Tensor:
     found = where(equal(weight, 0.0), low, add(low, mul(sub(high, low), weight)))
     is_found = is_part if skips_nan else logical_and(is_part, logical_not(any(isnan(x), -1, keepdims=True)))
     return movedim(where(is_found, found, math.nan), -1, 0)
+
+
+@operator_class("Quantile", "dim keep_dims ignore_nan")
+def _quantile_of(x: Any, q: Any, dim: Any = None, keep_dims: bool = False, ignore_nan: bool = False) -> Tensor:
+    """See `quantile`; with `ignore_nan` of what is not nan."""
+    return (nanquantile if ignore_nan else quantile)(x, q, dim, keep_dims)

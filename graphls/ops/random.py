@@ -6,19 +6,22 @@ resumed, and a `seed` is not used. Outside of one they are drawn at once, from `
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import DType, as_dtype, broadcast_shapes, float32, int32, int64
-from graphls.ops.elementwise import add, cast, log, mul, neg, sub
+from graphls.ops.creation import full
+from graphls.ops.elementwise import add, cast, clip_by_value, div, erf, log, mul, neg, sub
+from graphls.ops.exponentials import erfinv
 from graphls.ops.logic import less, where
 from graphls.ops.operands import apply, float_of, shape_of, tensor_of
-from graphls.ops.record import in_place, operation
+from graphls.ops.record import in_place, operation, operator_class
 from graphls.ops.reductions import argmax
 from graphls.ops.settings import integer
-from graphls.ops.shapes import expand_dims, gather
+from graphls.ops.shapes import concat, expand_dims, gather, reshape
 from graphls.ops.sorting import topk
 from graphls.tensors import dispatch
 from graphls.tensors.tensor import Tensor
@@ -260,3 +263,94 @@ def _normal_in_place(x: Any, mean: Any = 0, std: Any = 1, *, generator: Any = No
 def _uniform_in_place(x: Any, from_: Any = 0, to: Any = 1, *, generator: Any = None) -> Tensor:
     """Numbers between two others, all equally likely, in the shape of the tensor."""
     return uniform(x.shape, tensor_of(float(from_)), tensor_of(float(to)))
+
+
+@operator_class("StandardNormal", "seed seed2", like=standard_normal)
+def _standard_normal(shape: Any, seed: int = 0, seed2: int = 0) -> Any:
+    return standard_normal(shape, joined_seed(seed, seed2))
+
+
+@operator_class("UniformReal", "seed seed2", like=rand)
+def _uniform_real(shape: Any, seed: int = 0, seed2: int = 0) -> Any:
+    return rand(shape, seed=joined_seed(seed, seed2))
+
+
+@operator_class("UniformInt", "seed seed2", like=randint)
+def _uniform_int(shape: Any, minval: Any, maxval: Any, seed: int = 0, seed2: int = 0) -> Any:
+    return randint(int(minval), int(maxval), shape, joined_seed(seed, seed2), dtype=int32)
+
+
+@operator_class("Multinomial", "seed seed2 dtype", like=multinomial)
+def _multinomial(x: Any, num_samples: int, seed: int = 0, seed2: int = 0, dtype: Any = int32) -> Any:
+    return cast(multinomial(x, num_samples, seed=joined_seed(seed, seed2)), dtype)
+
+
+def joined_seed(seed: int, seed2: int) -> int | None:
+    """Two seeds as one; none where both are 0."""
+    return (seed * 2**32 + seed2) or None
+
+
+@operator_class("Bernoulli", "seed offset", like=bernoulli)
+def _bernoulli(x: Any, p: Any, seed: int = -1, offset: int = 0) -> Tensor:
+    return bernoulli(x, p, None if seed == -1 else seed)
+
+
+@operator_class("RandomShuffle", "seed seed2", like=shuffle)
+def _shuffled(input_x: Any, seed: int = 0, seed2: int = 0) -> Tensor:
+    return shuffle(input_x, joined_seed(seed, seed2))
+
+
+@operator_class("Randperm", "max_length pad dtype")
+def _permutation(n: Any, max_length: int = 1, pad: int = -1, dtype: Any = int32) -> Tensor:
+    """The numbers below n in random order, and `pad` behind them, `max_length` in all; n is known.
+
+    Raises GraphValueError for an n above that.
+    """
+    count = _count("Randperm", n)
+    if count > max_length:
+        raise GraphValueError(f"Randperm has place for {max_length} numbers, not for {count}.")
+    numbers = randperm(count, dtype=dtype)
+    return concat((numbers, full((max_length - count,), pad, dtype=dtype)), 0)
+
+
+@operator_class("RandpermV2", "seed offset dtype", like=randperm)
+def _permutation_of(n: Any, seed: int = 0, offset: int = 0, dtype: Any = int64) -> Tensor:
+    return randperm(_count("RandpermV2", n), seed, offset, dtype)
+
+
+def _count(name: str, n: Any) -> int:
+    return integer(name, "n", tensor_of(n).item())
+
+
+@operator_class("TruncatedNormal", "dtype seed seed2")
+def _truncated_normal(shape: Any, dtype: Any = float32, seed: int = 0, seed2: int = 0) -> Tensor:
+    """Numbers of the normal distribution with mean 0 and deviation 1, of those between -2 and 2.
+
+    Raises GraphTypeError for a dtype that is no float.
+    """
+    kind = as_dtype(dtype)
+    if not kind.is_float:
+        raise GraphTypeError(f"TruncatedNormal draws floating point numbers, not {kind!r}.")
+    return cast(_normal_between(shape_of(shape), -2.0, 2.0, joined_seed(seed, seed2)), kind)
+
+
+def _normal_between(shape: tuple[int, ...], low: Any, high: Any, seed: int | None) -> Tensor:
+    """Numbers of the standard normal distribution between two others, by the inverse of its distribution function."""
+    first, last = (erf(mul(float_of(bound), math.sqrt(0.5))) for bound in (low, high))
+    drawn = add(first, mul(rand(shape, seed=seed), sub(last, first)))
+    inside = clip_by_value(mul(erfinv(drawn), math.sqrt(2)), low, high)
+    return cast(inside, float32)
+
+
+@operator_class("ParameterizedTruncatedNormal", "seed seed2")
+def _parameterized_truncated_normal(
+    shape: Any, mean: Any, stdevs: Any, min: Any, max: Any, seed: int = 0, seed2: int = 0
+) -> Tensor:
+    """Numbers of normal distributions between `min` and `max`, all four numbers or one for each index of axis 0."""
+    sizes = shape_of(shape)
+    columns = (len(sizes) - 1) * (1,)
+    average, deviation, low, high = (
+        reshape(x, (-1, *columns)) if x.ndim else x for x in map(float_of, (mean, stdevs, min, max))
+    )
+    first, last = (div(sub(bound, average), deviation) for bound in (low, high))
+    return add(mul(_normal_between(sizes, first, last, joined_seed(seed, seed2)), deviation), average)

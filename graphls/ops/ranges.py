@@ -12,7 +12,7 @@ from graphls.ir.types import DType, as_dtype, float32, float64
 from graphls.ops.creation import arange, zeros, zeros_like
 from graphls.ops.elementwise import add, cast, mul, pow
 from graphls.ops.operands import float_of, in_graph, operand_of
-from graphls.ops.record import operation
+from graphls.ops.record import operation, operator_class
 from graphls.ops.settings import number
 from graphls.ops.shapes import expand_dims
 from graphls.tensors import dispatch
@@ -64,3 +64,17 @@ def empty(size: Any, dtype: Any = None) -> Tensor:
 def empty_like(x: Any, *, dtype: Any = None) -> Tensor:
     """A tensor of which nothing is said but that it has the shape of x, and its dtype unless given; it holds zeros."""
     return zeros_like(x, dtype=dtype)
+
+
+@operator_class("Range", "maxlen")
+def _range(start: Any, limit: Any, delta: Any, maxlen: int = 1000000) -> Any:
+    """The numbers from `start` up to `limit`; raises GraphValueError for more than `maxlen`."""
+    numbers = range(start, limit, delta)
+    if numbers.size > maxlen:
+        raise GraphValueError(f"Range has {numbers.size} numbers, more than its maxlen of {maxlen}.")
+    return numbers
+
+
+@operator_class("LogSpace", "steps base dtype", like=logspace)
+def _log_space(start: Any, end: Any, steps: int = 10, base: int = 10, dtype: Any = float32) -> Any:
+    return logspace(start, end, steps, base, dtype=dtype)

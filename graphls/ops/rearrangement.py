@@ -9,7 +9,7 @@ from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ops.arrangement import tensor_split
 from graphls.ops.operands import tensor_of
 from graphls.ops.pads import pad
-from graphls.ops.record import operation
+from graphls.ops.record import operation, operator_class
 from graphls.ops.shapes import gather, reshape, swapaxes
 from graphls.ops.sorting import topk
 from graphls.tensors.tensor import Tensor
@@ -91,3 +91,8 @@ def padding(x: Any, pad_dim_size: int = 8) -> Tensor:
         message = f"padding cannot make a last axis of {pad_dim_size} elements from that of {x.type}."
         raise GraphValueError(message)
     return pad(x, (0, pad_dim_size - 1))
+
+
+@operator_class("Padding", "pad_dim_size", like=padding)
+def _padding(x: Any, pad_dim_size: int = 8) -> Tensor:
+    return padding(x, pad_dim_size)

@@ -7,10 +7,12 @@ from typing import Any
 
 from graphls.ir.errors import GraphValueError
 from graphls.ops.control_flow import scan
+from graphls.ops.creation import zeros
 from graphls.ops.elementwise import add, mul, tanh
 from graphls.ops.network import dropout as dropped
 from graphls.ops.network import matmul, sigmoid
 from graphls.ops.operands import float_of, tensor_of
+from graphls.ops.record import operator_class
 from graphls.ops.shapes import concat, cut, reshape, split, stack, swapaxes
 from graphls.tensors.tensor import Tensor
 
@@ -81,3 +83,27 @@ def _one_direction(x: Tensor, h: Tensor, c: Tensor, layer: Layer, reverse: bool)
         return after, after[0]
 
     return scan(step, (h, c), given, reverse=reverse)
+
+
+def _lstm(
+    input: Any,
+    h: Any,
+    c: Any,
+    w: Any,
+    input_size: int,
+    hidden_size: int,
+    num_layers: int,
+    has_bias: bool,
+    bidirectional: bool,
+    dropout: float,
+    proj_size: int = 0,
+) -> tuple[Tensor, ...]:
+    if proj_size:
+        raise GraphValueError(f"LSTM has no projection: 'proj_size' is 0, not {proj_size!r}.")
+    found = lstm(input, h, c, w, hidden_size, num_layers, bool(bidirectional), dropout)
+    kept = zeros((1, 1), found[0].dtype)
+    return (*found, kept, kept)
+
+
+_lstm.__doc__ = f"{lstm.__doc__}\n\nThe two results behind these hold nothing, as gradients need nothing."
+operator_class("LSTM", "input_size hidden_size num_layers has_bias bidirectional dropout proj_size")(_lstm)

@@ -12,7 +12,7 @@ from graphls.ops.creation import arange
 from graphls.ops.elementwise import abs, add, addn, cast, floor, maximum, minimum, mod, mul, round, sub
 from graphls.ops.logic import greater, greater_equal, less, less_equal, logical_and, where
 from graphls.ops.operands import float_of, floats, in_graph, in_single, shape_of
-from graphls.ops.record import operation
+from graphls.ops.record import operation, operator_class
 from graphls.ops.shapes import cut, expand_dims, gather, reshape, transpose
 from graphls.tensors.tensor import Tensor
 
@@ -141,3 +141,15 @@ def _picked(rows: Tensor, places: list[Tensor], sizes: list[int]) -> Tensor:
         number = add(number, mul(maximum(minimum(place, size - 1), 0), prod(sizes[i + 1 :])))
     assert inside is not None
     return where(expand_dims(inside, -1), gather(rows, number, 0), 0.0)
+
+
+@operator_class(
+    "GridSampler2D GridSampler3D",
+    "interpolation_mode padding_mode align_corners",
+    defaults={"interpolation_mode": "bilinear", "padding_mode": "zeros", "align_corners": False},
+)
+def _sampled_operator(
+    input_x: Any, grid: Any, interpolation_mode: Any, padding_mode: Any, align_corners: Any
+) -> Tensor:
+    """Images or volumes at points, see `grid_sample`."""
+    return grid_sample(input_x, grid, interpolation_mode, padding_mode, align_corners)

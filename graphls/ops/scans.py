@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from graphls.ops import arithmetic, creation, movement, operands, shapes, statistics
 from graphls.ops.creation import arange, ones_like
 from graphls.ops.elementwise import cast, mul
 from graphls.ops.exponentials import logaddexp
 from graphls.ops.logic import greater_equal, isnan, less_equal, logical_or, where
 from graphls.ops.operands import apply, axis_of, float_of, in_single, tensor_of
-from graphls.ops.record import operation
+from graphls.ops.record import operation, operator_class
 from graphls.ops.reductions import counted
 from graphls.ops.shapes import broadcast_to, concat, cut, gather_elements, reshape
 from graphls.tensors import dispatch
@@ -103,3 +104,19 @@ def _scanned(combine: Callable[[Items, Items], Items], items: Items, axis: int) 
         items = tuple(concat((cut(x, at, 0, reach), y), at) for x, y in zip(items, made, strict=True))
         reach *= 2
     return items
+
+
+@operator_class("CumulativeLogsumexp", "exclusive reverse")
+def _log_cum_sum_exp(x: Any, axis: Any, exclusive: bool = False, reverse: bool = False) -> Any:
+    """The logarithms of the running sums of exp(x) along an axis, from its end with `reverse`.
+
+    Where `exclusive` without the element itself; the sum of none has the lowest number as its logarithm.
+    """
+    x, along = operands.float_of(x), int(operands.tensor_of(axis).item())
+    x = movement.flip(x, along) if reverse else x
+    sums = logcumsumexp(x, along)
+    if exclusive:
+        first = shapes.cut(sums, operands.axis_of(along, x.ndim), 0, 1)
+        lowest = creation.full_like(first, -arithmetic.largest_number(x.dtype))
+        sums = shapes.concat((lowest, statistics.without_last(sums, operands.axis_of(along, x.ndim))), along)
+    return movement.flip(sums, along) if reverse else sums

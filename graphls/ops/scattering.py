@@ -6,13 +6,17 @@ from collections.abc import Callable
 from typing import Any
 
 from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ir.types import int32
+from graphls.ops import arrangement, shapes
 from graphls.ops.creation import full, zeros
-from graphls.ops.elementwise import mul
+from graphls.ops.elementwise import cast, mod, mul, sub
 from graphls.ops.index_items import items_of
 from graphls.ops.indexing import getitem, setitem, written
 from graphls.ops.joins import OF_ELEMENTS, OF_SLICES
+from graphls.ops.logic import bool_of, where
 from graphls.ops.operands import axis_of, operand_of, shape_of, state_of, tensor_in, tensor_of
 from graphls.ops.record import in_place, operation, operator_class
+from graphls.ops.scans import cumsum
 from graphls.ops.shapes import broadcast_to, check_range, reshape
 from graphls.ops.state import assign, parameter_of
 from graphls.tensors import dispatch
@@ -259,3 +263,33 @@ def _index_added(x: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) -
 def _index_filled(x: Any, dim: int, index: Any, value: Any) -> Tensor:
     """x with one number in the slices that indices name along an axis."""
     return index_fill(x, dim, index, value)
+
+
+@operator_class("MaskedScatter")
+def _masked_scatter(x: Any, mask: Any, updates: Any) -> Tensor:
+    """x with the elements of `updates`, in order, where a mask that broadcasts is true; they are enough, or repeated.
+
+    Raises GraphTypeError for updates of another dtype.
+    """
+    target, source = tensor_of(x), shapes.reshape(tensor_of(updates), (-1,))
+    if source.dtype is not target.dtype:
+        message = f"MaskedScatter takes updates of the dtype of {target.type}, not {source.type}; cast them."
+        raise GraphTypeError(message)
+    chosen = shapes.broadcast_to(bool_of(mask), target.shape)
+    numbers = sub(cumsum(cast(shapes.reshape(chosen, (-1,)), int32), 0), 1)
+    taken = shapes.gather(source, mod(numbers, max(source.size, 1)))
+    return where(chosen, shapes.reshape(taken, target.shape), target)
+
+
+@operator_class("IndexPut", "accumulate")
+def _index_put(x1: Any, x2: Any, indices: Any, accumulate: int = 0) -> Tensor:
+    """x1 with x2, one number or one for each place, written or, with `accumulate`, added at index tensors."""
+    x, values = tensor_of(x1), tensor_of(x2)
+    places = shapes.stack([*arrangement.broadcast_tensors(*indices)], -1)
+    values = shapes.broadcast_to(values, (*places.shape[:-1], *x.shape[places.shape[-1] :]))
+    return (tensor_scatter_add if accumulate else tensor_scatter_update)(x, places, values)
+
+
+@operator_class("ScatterAddWithAxis", "axis", like=tensor_scatter_elements)
+def _scatter_add_along(input_x: Any, indices: Any, updates: Any, axis: int = 0) -> Tensor:
+    return tensor_scatter_elements(input_x, indices, updates, axis, "add")

@@ -8,14 +8,15 @@ from typing import Any
 import numpy as np
 
 from graphls.ir.errors import GraphTypeError, GraphValueError
-from graphls.ir.types import DType, bool_, int64
+from graphls.ir.types import DType, bool_, int32, int64
 from graphls.ops.arithmetic import largest_number
-from graphls.ops.creation import full
-from graphls.ops.elementwise import cast
+from graphls.ops.creation import full, ones
+from graphls.ops.elementwise import cast, div, maximum
 from graphls.ops.joins import OF_SLICES
-from graphls.ops.logic import greater_equal, less, logical_or, where
+from graphls.ops.logic import greater, greater_equal, less, logical_or, where
 from graphls.ops.operands import tensor_of
-from graphls.ops.record import operation
+from graphls.ops.record import operation, operator_class
+from graphls.ops.selection import known
 from graphls.ops.settings import integer
 from graphls.ops.shapes import cut, reshape
 from graphls.tensors.tensor import Tensor
@@ -80,3 +81,63 @@ def _check(name: str, x: Tensor, numbers: Tensor, count: int) -> None:
     if not numbers.ndim or x.shape[: numbers.ndim] != numbers.shape or count < 1:
         message = f"{name} cannot make {count} segments of {x.type} by numbers {numbers.type}."
         raise GraphValueError(message)
+
+
+Joined = Callable[[Any, Any, Any], Tensor]
+
+
+def _sorted_numbers(name: str, segment_ids: Any) -> tuple[Tensor, int]:
+    """Numbers of segments that are known and rise, and how many segments there are.
+
+    Raises GraphTypeError and GraphValueError for others.
+    """
+    numbers = known(name, segment_ids)
+    rising = numbers.array
+    is_vector = rising.ndim == 1 and rising.size and numbers.dtype.kind in ("int", "uint")
+    if not is_vector or rising[0] < 0 or (rising[1:] < rising[:-1]).any():
+        message = f"{name} takes a vector of rising integers of 0 or more as segments, not {numbers.type}."
+        raise GraphValueError(message)
+    return numbers, int(rising[-1]) + 1
+
+
+def _by_segments(name: str, joined: Joined, empty: int, what: str) -> Callable[..., Any]:
+    def segmented(input_x: Any, segment_ids: Any) -> Tensor:
+        numbers, count = _sorted_numbers(name, segment_ids)
+        found = joined(input_x, numbers, count)
+        sizes = reshape(_sizes(numbers, count), (-1, *(1 for _ in found.shape[1:])))
+        return where(greater(sizes, 0), found, full((), empty, dtype=found.dtype))
+
+    segmented.__doc__ = f"""{what} of the slices along the first axis that have the same number, {empty} for none.
+
+    The numbers are known, because they say how many results there are, and rise. Raises GraphTypeError and
+    GraphValueError for others.
+    """
+    return segmented
+
+
+def _sizes(numbers: Tensor, count: int) -> Tensor:
+    return unsorted_segment_sum(ones(numbers.shape, int32), numbers, count)
+
+
+def _means(x: Any, numbers: Any, count: Any) -> Tensor:
+    sums = unsorted_segment_sum(x, numbers, count)
+    sizes = reshape(maximum(_sizes(numbers, count), 1), (-1, *(1 for _ in sums.shape[1:])))
+    return div(sums, cast(sizes, sums.dtype))
+
+
+@operator_class("Bincount")
+def _bincount(array: Any, size: Any, weights: Any) -> Tensor:
+    """The sums of the weights, or counts for none, of each integer below `size`; others do not count."""
+    x, counted = tensor_of(array), tensor_of(weights)
+    counted = counted if counted.size or not x.size else ones(x.shape, counted.dtype)
+    return unsorted_segment_sum(reshape(counted, (-1,)), reshape(x, (-1,)), size)
+
+
+for _name, _function, _empty, _what in (
+    ("SegmentMax", unsorted_segment_max, 0, "The largest elements"),
+    ("SegmentMean", _means, 0, "The means"),
+    ("SegmentMin", unsorted_segment_min, 0, "The smallest elements"),
+    ("SegmentProd", unsorted_segment_prod, 1, "The products"),
+    ("SegmentSum", unsorted_segment_sum, 0, "The sums"),
+):
+    operator_class(_name)(_by_segments(_name, _function, _empty, _what))

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from graphls.ir.errors import GraphIndexError, GraphTypeError, GraphValueError
 from graphls.ir.types import broadcast_shapes, float64, int32, int64
+from graphls.ops import shapes
 from graphls.ops.creation import ones
-from graphls.ops.elementwise import cast
+from graphls.ops.elementwise import cast, floor_div, mod
 from graphls.ops.indexing import getitem
 from graphls.ops.logic import bool_of, less, less_equal, where
 from graphls.ops.operands import apply, axis_of, operand_of, shape_of, tensor_of
-from graphls.ops.record import operation
+from graphls.ops.record import operation, operator_class
 from graphls.ops.reductions import sum
 from graphls.ops.settings import integer
 from graphls.ops.shapes import broadcast_to, cut, expand_dims, gather, gather_elements, reshape
@@ -227,3 +229,51 @@ def strided_slice(
             first, last = (None if begin_mask & bit else start), (None if end_mask & bit else stop)
             index.append(builtins.slice(first, last, step))
     return getitem(input_x, tuple(index))
+
+
+@operator_class("SearchSorted", "dtype right", like=searchsorted)
+def _search_sorted(sorted_sequence: Any, values: Any, dtype: Any = int64, right: bool = False) -> Any:
+    return cast(searchsorted(sorted_sequence, values, right=right), dtype)
+
+
+def _bound(right: bool) -> Callable[..., Any]:
+    def bound(sorted_x: Any, values: Any, out_type: Any = int32) -> Tensor:
+        return cast(searchsorted(sorted_x, values, right=right), out_type)
+
+    bound.__doc__ = f"The positions in rising rows {'behind' if right else 'before'} which values keep them so."
+    return bound
+
+
+@operator_class("ListDiff", "out_idx")
+def _difference(x: Any, y: Any, out_idx: Any = int32) -> tuple[Tensor, Tensor]:
+    """The elements of a known vector that another known one does not have, and their positions."""
+    first, second = known("ListDiff", x), known("ListDiff", y)
+    places = np.flatnonzero(~np.isin(first.array, second.array))
+    return Tensor(first.array[places], first.dtype), Tensor(places, out_idx)
+
+
+operator_class("LowerBound", "out_type")(_bound(False))
+operator_class("UpperBound", "out_type")(_bound(True))
+
+
+@operator_class("Bucketize", "boundaries")
+def _buckets(input: Any, boundaries: Any) -> Any:
+    """The int32 number of the bucket between rising boundaries in which each element is, in the upper on one."""
+    return bucketize(input, boundaries, right=True)
+
+
+@operator_class("InvertPermutation")
+def _inverted(x: Any) -> tuple[int, ...]:
+    """The permutation that undoes another, as a tuple; raises GraphValueError for what is none."""
+    order = shape_of(x)
+    if sorted(order) != list(range(len(order))):
+        raise GraphValueError(f"{order} is no permutation of the numbers from 0.")
+    return tuple(int(i) for i in np.argsort(order))
+
+
+@operator_class("UnravelIndex")
+def _coordinates(indices: Any, dims: Any) -> Tensor:
+    """The coordinates in a shape of positions in row-major order, one row for each axis."""
+    places, sizes = tensor_of(indices), shape_of(dims)
+    steps = [prod(sizes[i + 1 :]) for i in range(len(sizes))]
+    return shapes.stack([mod(floor_div(places, step), size) for step, size in zip(steps, sizes, strict=True)])

@@ -11,6 +11,7 @@ from graphls.ir.errors import GraphIndexError, GraphTypeError, GraphValueError
 from graphls.ir.types import int32, int64
 from graphls.ops.operands import apply, axis_of, operand_of, shape_of, tensor_in, tensor_of
 from graphls.ops.record import in_place, operation, operator_class, tensor_method
+from graphls.ops.settings import integer
 from graphls.tensors import dispatch
 from graphls.tensors.tensor import Symbol, Tensor
 
@@ -204,3 +205,23 @@ def _split(x: Any, axis: int = 0, output_num: int = 1) -> Any:
     if output_num not in range(1, size + 1) or size % output_num:
         raise GraphValueError(f"Split cannot cut {size} elements into {output_num} equal pieces.")
     return split(x, size // output_num, axis)
+
+
+@operator_class("SplitV", "size_splits split_dim num_split")
+def _split_sizes(input_x: Any, size_splits: Any, split_dim: int, num_split: int) -> tuple[Tensor, ...]:
+    """x cut along an axis into pieces of some sizes, of which one may be -1, the rest.
+
+    Raises GraphValueError where they are not `num_split` or do not fit.
+    """
+    x, sizes = tensor_of(input_x), list(shape_of(size_splits))
+    if len(sizes) != num_split or sizes.count(-1) > 1:
+        message = f"SplitV takes {num_split} sizes, of which one may be -1, not {sizes}."
+        raise GraphValueError(message)
+    rest = x.shape[axis_of(split_dim, x.ndim)] - sum(size for size in sizes if size != -1)
+    return split(x, [rest if size == -1 else size for size in sizes], split_dim)
+
+
+@operator_class("SelectView")
+def _select(input_tensor: Any, input_indices: int, axis: int) -> Tensor:
+    """One slice along an axis, without that axis."""
+    return gather(input_tensor, integer("SelectView", "input_indices", input_indices), axis)

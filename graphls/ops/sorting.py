@@ -10,9 +10,11 @@ from typing import Any
 
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import bool_, int32
+from graphls.ops import shapes
 from graphls.ops.elementwise import cast
 from graphls.ops.operands import axis_of, tensor_of
-from graphls.ops.record import operation
+from graphls.ops.record import operation, operator_class
+from graphls.ops.settings import integer
 from graphls.ops.shapes import cut, squeeze
 from graphls.tensors import dispatch
 from graphls.tensors.tensor import Tensor
@@ -75,3 +77,16 @@ def kthvalue(input: Any, k: int, axis: int = -1, keepdims: bool = False) -> tupl
     found = [cut(t, at, k - 1, k) for t in _ordered(x, k, axis, False)]
     values, positions = found if keepdims else (squeeze(t, at) for t in found)
     return values, positions
+
+
+@operator_class("NthElement", "reverse")
+def _nth_element(input: Any, n: Any, reverse: bool = False) -> Tensor:
+    """The number that n others along the last axis are below, or above with `reverse`.
+
+    Raises GraphValueError for an n out of range.
+    """
+    x = tensor_of(input)
+    place = integer("NthElement", "n", tensor_of(n).item())
+    if not x.ndim or not 0 <= place < x.shape[-1]:
+        raise GraphValueError(f"NthElement has no element {place} along the last axis of {x.type}.")
+    return shapes.gather(sort(x, -1, bool(reverse))[0], place, -1)

@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from graphls.ir.errors import GraphValueError
-from graphls.ir.types import int32, int64
-from graphls.ops.elementwise import cast, div, exp, floor_div, log, maximum, mul, sub
-from graphls.ops.logic import isfinite, isnan, logical_not, not_equal, where
+from graphls.ir.types import DType, as_dtype, int32, int64
+from graphls.ops import segments
+from graphls.ops.creation import ones
+from graphls.ops.elementwise import add, cast, div, exp, floor_div, log, maximum, mul, sub
+from graphls.ops.logic import greater_equal, isfinite, isnan, less_equal, logical_and, logical_not, not_equal, where
 from graphls.ops.operands import Axis, axis_of, float_of, in_single, tensor_of
-from graphls.ops.record import operation
+from graphls.ops.record import operation, operator_class
 from graphls.ops.reductions import amax, amin, any, argmax, counted, mean, std, sum, var
+from graphls.ops.settings import integer
 from graphls.ops.shapes import concat, cut, gather_elements, reshape, squeeze
 from graphls.ops.state import stop_gradient
 from graphls.tensors import dispatch
@@ -166,3 +169,34 @@ def _sorted(name: str, x: Any, axis: int | None) -> tuple[Tensor, Tensor, int]:
 
 def _without_axis(x: Tensor, axis: int, keepdims: bool) -> Tensor:
     return x if keepdims else squeeze(x, axis)
+
+
+@operator_class("ReduceStd", "axis unbiased keep_dims")
+def _reduced_std(x: Any, axis: Any = (), unbiased: bool = True, keep_dims: bool = False) -> Any:
+    """The standard deviation, over one element less where `unbiased`, and the mean along axes."""
+    return std_mean(x, axis, int(unbiased), keep_dims)
+
+
+@operator_class("ConfusionMatrix", "num_classes dtype")
+def _confusion_matrix(
+    labels: Any, predictions: Any, weights: Any = None, *, num_classes: int, dtype: Any = "int32"
+) -> Tensor:
+    """How often each class (row) was predicted as each (column), or the sums of weights; classes are below a number.
+
+    Raises GraphTypeError and GraphValueError for other dtypes and shapes.
+    """
+    count = integer("ConfusionMatrix", "num_classes", num_classes)
+    rows, columns = tensor_of(labels), tensor_of(predictions)
+    kind: DType = as_dtype(dtype)
+    counted = ones(rows.shape, kind) if weights is None else cast(weights, kind)
+    if rows.ndim != 1 or columns.shape != rows.shape or counted.shape != rows.shape or count < 1:
+        message = f"ConfusionMatrix takes vectors of one size, not {rows.type}, {columns.type} and {counted.type}."
+        raise GraphValueError(message)
+    inside = logical_and(greater_equal(columns, 0), less_equal(columns, count - 1))
+    places = where(inside, add(mul(rows, count), columns), -1)
+    return reshape(segments.unsorted_segment_sum(counted, places, count * count), (count, count))
+
+
+@operator_class("CountNonZero", "dims", like=count_nonzero)
+def _count_nonzero(x: Any, dims: Any = None) -> Tensor:
+    return count_nonzero(x, () if dims is None else dims, dtype=int64)

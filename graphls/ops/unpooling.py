@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 from typing import Any
 
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import int32, int64
+from graphls.ops.convolution import FORMATS, are_last, as_given, channels_first
 from graphls.ops.creation import zeros
 from graphls.ops.joins import replaced_elements
 from graphls.ops.operands import shape_of, tensor_of
-from graphls.ops.record import operation
+from graphls.ops.record import operation, operator_class
 from graphls.ops.shapes import check_range, reshape
 from graphls.ops.windows import Sizes, check_axes, sizes_of
 from graphls.tensors.tensor import Tensor
@@ -90,3 +92,28 @@ def _sizes(name: str, shape: Sizes, kernel: Sizes, strides: Sizes, pads: Sizes, 
         message = f"{name} makes the sizes {usual} of {shape}, or others a stride away at most, not {output_size}."
         raise GraphValueError(message)
     return sizes
+
+
+def _unpool(function: Callable[..., Any], axes: int) -> Callable[..., Any]:
+    def unpooled(
+        x: Any,
+        argmax: Any,
+        ksize: Any,
+        strides: Any = 0,
+        pads: Any = 0,
+        output_shape: Any = (),
+        data_format: str = FORMATS[axes][0],
+    ) -> Tensor:
+        x, places = (channels_first(t, data_format, axes) for t in (x, argmax))
+        whole = tuple(output_shape) or None
+        if whole and are_last(data_format, axes):
+            whole = (whole[0], whole[-1], *whole[1:-1])
+        y = function(x, places, ksize, strides, pads, whole)
+        return as_given(y, data_format, axes)
+
+    return unpooled
+
+
+_SETTINGS = "ksize strides pads output_shape data_format"
+operator_class("MaxUnpool2D", _SETTINGS, via=lambda function: _unpool(function, 2))(max_unpool2d)
+operator_class("MaxUnpool3D", _SETTINGS, via=lambda function: _unpool(function, 3))(max_unpool3d)
