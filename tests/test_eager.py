@@ -12,6 +12,7 @@ import graphls as gl
 from graphls import Parameter, Tensor, amp, nn, ops
 from graphls.calling.cache import CompileCache
 from graphls.context import GRAPH_MODE, PYNATIVE_MODE, set_context
+from graphls.tensors import executor, pytree
 
 pytestmark = pytest.mark.usefixtures("eager")
 
@@ -95,7 +96,7 @@ def test_an_error_in_construct_leaves_eager_mode_whole() -> None:
     with pytest.raises(KeyError, match="mine"):
         Failing().to_float(gl.float16)(ones(2))
     assert (ones(2) * 2).dtype is gl.float32
-    assert gl.dispatch.running() is None
+    assert executor.running() is None
 
 
 def half_net() -> nn.Cell:
@@ -153,8 +154,8 @@ def test_a_network_gives_what_its_graph_gives(make: Callable[[], nn.Cell]) -> No
     eager = net(x)
     set_context(mode=GRAPH_MODE)
     compiled = net(x)
-    assert gl.tree.structure(eager) == gl.tree.structure(compiled)
-    for found, wanted in zip(gl.tree.leaves(eager), gl.tree.leaves(compiled), strict=True):
+    assert pytree.structure(eager) == pytree.structure(compiled)
+    for found, wanted in zip(pytree.leaves(eager), pytree.leaves(compiled), strict=True):
         assert found.type == wanted.type
         tolerance = 2e-3 if wanted.dtype.is_half else 1e-5
         np.testing.assert_allclose(
@@ -241,7 +242,7 @@ def test_a_gradient_function_that_is_made_in_every_step_compiles_once(
     found = [make(net)(ones(2, 3), ones(2, 1)) for _ in range(3)]
     assert len(compilations) == 1
     for results in found:
-        np.testing.assert_allclose(gl.tree.leaves(results)[-2].asnumpy(), [[4.0, 4.0, 4.0]])
+        np.testing.assert_allclose(pytree.leaves(results)[-2].asnumpy(), [[4.0, 4.0, 4.0]])
 
 
 def test_gradient_functions_of_one_cell_that_differ_are_kept_apart() -> None:
@@ -255,7 +256,7 @@ def test_gradient_functions_of_one_cell_that_differ_are_kept_apart() -> None:
     assert (by_weight.shape, by_bias.shape, alone.shape, by_input.shape) == ((1, 3), (1,), (1, 3), (2, 3))
     assert isinstance(by_inputs, tuple)
     both = gl.GradOperation(get_all=True, get_by_list=True)(net, [bias])(x, y)
-    assert [t.shape for t in gl.tree.leaves(both)] == [(2, 3), (2, 1), (1,)]
+    assert [t.shape for t in pytree.leaves(both)] == [(2, 3), (2, 1), (1,)]
     assert gl.GradOperation(get_by_list=True)(net, bias)(x, y).shape == (1,)
     assert gl.GradOperation(get_by_list=True)(net, [bias])(x, y)[0].shape == (1,)
 

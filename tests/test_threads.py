@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextvars
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -12,6 +14,7 @@ import pytest
 
 import graphls
 from graphls import Tensor, nn, ops
+from graphls.nn import eager
 from graphls.train import Model
 
 F32 = np.float32
@@ -183,17 +186,35 @@ def test_a_cell_that_threads_call_first_at_the_same_time() -> None:
 class Slow(nn.Cell):
     """A cell whose construct waits for what another thread does meanwhile."""
 
-    def __init__(self, meanwhile: Callable[[], Any]) -> None:
+    def __init__(self, meanwhile: Callable[[], Any], elsewhere: Callable[[Callable[[], Any]], Any]) -> None:
         super().__init__()
         self.dense = nn.Dense(2, 2)
         self.results: list[Any] = []
-        self.meanwhile = meanwhile
+        self.meanwhile, self.elsewhere = meanwhile, elsewhere
 
     def construct(self, x: Any) -> Any:
-        thread = threading.Thread(target=lambda: self.results.append(self.meanwhile()))
-        thread.start()
-        thread.join(200)
+        self.results.append(self.elsewhere(self.meanwhile))
         return self.dense(x)
+
+
+def in_a_thread(work: Callable[[], Any]) -> Any:
+    results: list[Any] = []
+    thread = threading.Thread(target=lambda: results.append(work()))
+    thread.start()
+    thread.join(200)
+    return results[0]
+
+
+def in_a_thread_with_a_copied_context(work: Callable[[], Any]) -> Any:
+    context = contextvars.copy_context()
+    return in_a_thread(lambda: context.run(work))
+
+
+def in_a_thread_of_asyncio(work: Callable[[], Any]) -> Any:
+    return asyncio.run(asyncio.to_thread(work))
+
+
+ELSEWHERE = [in_a_thread, in_a_thread_with_a_copied_context, in_a_thread_of_asyncio]
 
 
 def an_element() -> Any:
@@ -212,14 +233,15 @@ def a_random_tensor() -> Any:
 
 
 def an_eager_cell() -> Any:
-    from graphls.nn import eager
-
     return eager.call(nn.ReLU(), (Tensor(np.array([-1, 1], F32)),), {}).asnumpy().tolist() == [0, 1]
 
 
+@pytest.mark.parametrize("elsewhere", ELSEWHERE)
 @pytest.mark.parametrize("meanwhile", [an_element, a_parameter, a_random_tensor, an_eager_cell])
-def test_what_another_thread_does_is_no_part_of_a_trace(meanwhile: Callable[[], Any]) -> None:
-    cell = Slow(meanwhile)
+def test_what_another_thread_does_is_no_part_of_a_trace(
+    meanwhile: Callable[[], Any], elsewhere: Callable[[Callable[[], Any]], Any]
+) -> None:
+    cell = Slow(meanwhile, elsewhere)
     step = graphls.compile(cell, np.zeros((2, 2), F32))
     assert cell.results and all(result is True for result in cell.results)
     assert [node.primitive.name for node in step.graph.nodes] == [
@@ -228,19 +250,62 @@ def test_what_another_thread_does_is_no_part_of_a_trace(meanwhile: Callable[[], 
     assert {state.name for state in step.graph.states} == {"dense.weight", "dense.bias"}
 
 
-def test_a_tensor_of_a_trace_is_of_no_use_in_another_thread() -> None:
-    symbols: list[Any] = []
+@pytest.mark.parametrize("elsewhere", ELSEWHERE)
+def test_a_tensor_of_a_trace_is_of_no_use_in_another_thread(elsewhere: Callable[[Callable[[], Any]], Any]) -> None:
+    errors: list[Any] = []
 
     class Leaking(nn.Cell):
         def construct(self, x: Any) -> Any:
-            symbols.append(x)
-            thread = threading.Thread(target=lambda: symbols.append(_error(lambda: x + 1)))
-            thread.start()
-            thread.join()
+            errors.append(elsewhere(lambda: _error(lambda: x + 1)))
             return x
 
     graphls.compile(Leaking(), np.zeros(2, F32))
-    assert isinstance(symbols[1], graphls.GraphlsError)
+    assert isinstance(errors[0], graphls.GraphlsError)
+
+
+class Wide(nn.Cell):
+    """A product, in the middle of which another thread may run."""
+
+    def __init__(self, meanwhile: Callable[[], Any] = lambda: None) -> None:
+        super().__init__()
+        self.meanwhile = meanwhile
+
+    def construct(self, x: Any) -> Any:
+        self.meanwhile()
+        return ops.matmul(x, x)
+
+
+@pytest.mark.parametrize("elsewhere", ELSEWHERE)
+def test_the_dtype_of_a_cell_that_runs_is_no_business_of_another_thread(
+    elsewhere: Callable[[Callable[[], Any]], Any],
+) -> None:
+    x, found = Tensor(np.ones((2, 2), F32)), []
+    cell = Wide(lambda: found.append(elsewhere(lambda: eager.call(Wide(), (x,), {}).dtype)))
+    assert eager.call(cell.to_float(graphls.float16), (x,), {}).dtype is graphls.float16
+    assert found == [graphls.float32] and eager.call(Wide(), (x,), {}).dtype is graphls.float32
+
+
+def test_two_threads_trace_cells_that_branch_and_loop_and_share_a_part() -> None:
+    shared = nn.Dense(2, 2)
+
+    class Branching(nn.Cell):
+        def __init__(self) -> None:
+            super().__init__()
+            self.part = shared
+
+        def construct(self, x: Any) -> Any:
+            for _ in range(3):
+                x = self.part(x) if x.sum() > 0 else ops.relu(x)
+            return x
+
+    x = np.ones((2, 2), F32)
+    expected = str(graphls.trace_graph(Branching(), x).graph).splitlines()
+
+    def work(number: int) -> None:
+        for _ in range(5):
+            assert str(graphls.trace_graph(Branching(), x).graph).splitlines() == expected
+
+    in_threads(3, work)
 
 
 def _error(function: Callable[[], Any]) -> BaseException | None:

@@ -6,15 +6,15 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from graphls.ir.errors import GraphTypeError, GraphValueError
-from graphls.tensors import dispatch
+from graphls.ops.record import operation
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.tensor import is_tensor
 from graphls.trace.compiler import compiler
+from graphls.trace.current import current_tracer
 from graphls.trace.gradients import gradient
 
-__all__ = ["GradOperation", "grad", "value_and_grad"]
 
-
+@operation
 class GradOperation:
     """A function that makes gradient functions, with MindSpore's flags.
 
@@ -74,6 +74,7 @@ def _trainable(fn: Any) -> tuple[Parameter, ...]:
     return tuple(cell.trainable_params())
 
 
+@operation
 def grad(
     fn: Callable[..., Any],
     grad_position: int | tuple[int, ...] | None = 0,
@@ -96,6 +97,7 @@ def grad(
     return compiled_outside(gradients, fn, ("grad", *_settings(grad_position, weights, has_aux, return_ids)))
 
 
+@operation
 def value_and_grad(
     fn: Callable[..., Any],
     grad_position: int | tuple[int, ...] | None = 0,
@@ -161,7 +163,7 @@ def parameters_of(weights: Any) -> Sequence[Parameter]:
 
 def running_tracer() -> Any:
     """The tracer of the trace that runs."""
-    tracer = dispatch.current_tracer()
+    tracer = current_tracer()
     assert tracer is not None
     return tracer
 
@@ -171,7 +173,7 @@ def compiled_outside(function: Callable[..., Any], of: Callable[..., Any], key: 
     cache = compiler().kept_cache(of, key, function)
 
     def call(*inputs: Any) -> Any:
-        return function(*inputs) if dispatch.current_tracer() is not None else cache(*inputs)
+        return function(*inputs) if current_tracer() is not None else cache(*inputs)
 
     call.__dict__["__wrapped__"] = of
     return call

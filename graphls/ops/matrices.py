@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 from graphls.ir.errors import GraphValueError
@@ -25,19 +24,9 @@ def as_one(function: Callable[..., Any], *operands: Any) -> Any:
     """
     tensors = floats(*operands)
     dtype = tensors[0].dtype
-    with _without_casts():
+    with dispatch.without_casts():
         results = function(*(cast(t, float32) if dtype.is_half else t for t in tensors))
     return map_leaves(lambda t: cast(t, dtype) if dtype.is_half and t.dtype is float32 else t, results)
-
-
-@contextmanager
-def _without_casts() -> Iterator[None]:
-    tracer = dispatch.current_tracer()
-    if tracer is None:
-        yield
-        return
-    with tracer.inside(casting=None):
-        yield
 
 
 def require_matrices(name: str, x: Tensor) -> Tensor:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import threading
-from typing import TYPE_CHECKING, Any
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 import numpy as np
 
@@ -11,53 +11,10 @@ import graphls.primitives  # noqa: F401  (registers what `apply` looks up)
 from graphls.ir.errors import GraphMemoryError, GraphTypeError, GraphValueError
 from graphls.ir.registry import lookup
 from graphls.ir.types import DType, as_dtype, bool_, float32, int64, type_of
-
-if TYPE_CHECKING:
-    from graphls.nn.eager import Running
-    from graphls.tensors.tensor import Tensor
-    from graphls.trace.tracer import Tracer
-
-
-class _Here(threading.local):
-    """What is traced and what runs in this thread: a trace is none of the business of other threads."""
-
-    def __init__(self) -> None:
-        self.tracers: list[Tracer] = []
-        self.running: list[Running] = []
-
-
-_here = _Here()
-
-
-def current_tracer() -> Tracer | None:
-    """The tracer that is running in this thread, if one is."""
-    tracers = _here.tracers
-    return tracers[-1] if tracers else None
-
-
-def push_tracer(tracer: Tracer) -> None:
-    """Make a tracer the current one of this thread."""
-    _here.tracers.append(tracer)
-
-
-def pop_tracer() -> None:
-    """Leave the current tracer."""
-    _here.tracers.pop()
-
-
-def running() -> Running | None:
-    """The cell that runs step by step in this thread, if one does and nothing is traced in it."""
-    return _here.running[-1] if _here.running and not _here.tracers else None
-
-
-def push_running(cell: Running) -> None:
-    """Make a cell the one that runs."""
-    _here.running.append(cell)
-
-
-def pop_running() -> None:
-    """Leave the cell that runs."""
-    _here.running.pop()
+from graphls.tensors.executor import executor
+from graphls.tensors.parameter import Parameter
+from graphls.tensors.tensor import Symbol, Tensor, array_of
+from graphls.tensors.vocabulary import register
 
 
 def apply(name: str, *operands: Any, **attrs: Any) -> Any:
@@ -66,30 +23,30 @@ def apply(name: str, *operands: Any, **attrs: Any) -> Any:
     Returns a Tensor, or a tuple of them. Operands that are all known are computed at once, also while a
     cell is traced. Raises GraphlsError, with the user's line, where the operands do not fit.
     """
-    tracer = current_tracer()
-    if tracer is not None and not all(map(_is_known, operands)):
-        return tracer.apply(name, operands, attrs)
-    cell = running()
-    return evaluate(name, operands, attrs) if cell is None else cell.apply(name, operands, attrs)
+    here = executor()
+    if here is None or (here.is_trace and all(map(_is_known, operands))):
+        return evaluate(name, operands, attrs)
+    return here.apply(name, operands, attrs)
 
 
 def cast_operands(name: str, *operands: Any) -> tuple[Any, ...]:
     """The operands as a network with mixed precision casts them for an operation that is made of other primitives."""
-    place = current_tracer() or running()
-    return operands if place is None else place.cast_operands(name, operands)
+    here = executor()
+    return operands if here is None else here.cast_operands(name, operands)
+
+
+def without_casts() -> AbstractContextManager[Any]:
+    """A block in which no network with mixed precision casts operands."""
+    here = executor()
+    return nullcontext() if here is None else here.without_casts()
 
 
 def _is_known(operand: Any) -> bool:
-    from graphls.tensors.parameter import Parameter
-    from graphls.tensors.tensor import Symbol
-
     return not isinstance(operand, (Symbol, Parameter))
 
 
 def evaluate(name: str, operands: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     """Compute a primitive with NumPy."""
-    from graphls.tensors.tensor import Tensor
-
     operation = lookup(name)
     dtype = first_dtype(operands)
     arrays = tuple(as_array(o, dtype) for o in operands)
@@ -107,15 +64,11 @@ def evaluate(name: str, operands: tuple[Any, ...], attrs: dict[str, Any]) -> Any
 
 def first_dtype(operands: tuple[Any, ...]) -> DType | None:
     """The dtype of the first tensor among the operands."""
-    from graphls.tensors.tensor import Tensor
-
     return next((o.dtype for o in operands if isinstance(o, Tensor)), None)
 
 
 def as_array(operand: Any, dtype: DType | None = None) -> np.ndarray[Any, Any]:
     """A tensor, array or number as a NumPy array; a bare number takes `dtype`."""
-    from graphls.tensors.tensor import Tensor, array_of
-
     if isinstance(operand, Tensor):
         return operand.asnumpy()
     if isinstance(operand, (np.ndarray, np.generic)) or dtype is None:
@@ -133,8 +86,6 @@ def promoted(*operands: Any) -> tuple[Tensor, ...]:
     The higher kind wins (bool, then integers, then floats), within a kind the wider dtype; Python numbers and
     tensors without axes widen a kind but not a dtype: f16[3] * f32[] is f16[3].
     """
-    from graphls.tensors.tensor import Tensor
-
     dtypes = {o.dtype if isinstance(o, Tensor) else None for o in operands}
     if len(dtypes) == 1 and None not in dtypes:
         return operands
@@ -172,8 +123,6 @@ _RANKS = {"bool": 0, "uint": 1, "int": 1, "float": 2}
 
 
 def _weight(operand: Any) -> int:
-    from graphls.tensors.tensor import Tensor
-
     if isinstance(operand, (Tensor, np.ndarray)):
         return 2 if operand.ndim else 1
     return 0
@@ -201,3 +150,6 @@ def _wider(a: DType, b: DType) -> DType:
     if a.is_float:
         return float32 if a.itemsize == b.itemsize else max(a, b, key=lambda d: d.itemsize)
     return as_dtype(np.promote_types(a.numpy, b.numpy)) if a.kind == b.kind or a.itemsize < 8 else int64
+
+
+register(primitive=apply)

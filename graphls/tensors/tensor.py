@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -12,9 +11,9 @@ from graphls.ir.errors import GraphAttributeError, GraphTypeError, GraphValueErr
 from graphls.ir.graph import Value
 from graphls.ir.types import DType, Type, as_dtype, float32, type_of
 from graphls.names.habits import TENSOR, instead
-from graphls.tensors import dispatch
 from graphls.tensors.configuration import Configuration
-from graphls.tensors.operators import Operators
+from graphls.tensors.executor import current_tracer
+from graphls.tensors.methods import METHODS, Methods
 from graphls.tensors.vocabulary import function
 
 Array = np.ndarray[Any, Any]
@@ -58,7 +57,7 @@ def _array_of_numbers(data: Any) -> Array:
     return array
 
 
-class Tensor(Operators):
+class Tensor(Methods):
     """An array with a dtype and a static shape; inside `construct`, a value of the graph.
 
     `input_data` is a number, a nest of numbers, a NumPy array or a tensor. `dtype` converts it; without it
@@ -191,7 +190,8 @@ class Tensor(Operators):
 
     def astype(self, dtype: Any) -> Tensor:
         """The tensor in another dtype."""
-        return dispatch.cast(self, as_dtype(dtype))
+        result: Tensor = function("primitive")("cast", self, dtype=as_dtype(dtype))
+        return result
 
     to = astype
 
@@ -201,7 +201,7 @@ class Tensor(Operators):
 
     def copy(self) -> Tensor:
         """A tensor with the same data."""
-        result: Tensor = dispatch.apply("depend", self)
+        result: Tensor = function("primitive")("depend", self)
         return result
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Array:
@@ -241,7 +241,7 @@ class Tensor(Operators):
         self._become(function("setitem")(self, index, value))
 
     def _become(self, other: Tensor) -> None:
-        if dispatch.current_tracer() is not None:
+        if current_tracer() is not None:
             raise TraceError(
                 "In a trace only what the graph computes takes elements in place, and this tensor is known; "
                 "use ops.setitem(tensor, index, value), or start from ops.zeros.",
@@ -267,16 +267,11 @@ class Tensor(Operators):
     def __hash__(self) -> int:
         return id(self)
 
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        """Functions of `graphls.ops` that take the tensor first are its methods."""
+    def __getattr__(self, name: str) -> Any:
+        """Raise GraphAttributeError, which names what is near: methods are functions of `graphls.ops` (`Methods`)."""
         if name.startswith("__"):  # what NumPy and copying ask every object for
             raise AttributeError(name)
-        methods = function("methods")()
-        method = methods.get(name)
-        if method is None:
-            advice = instead(name, TENSOR, methods)
-            raise GraphAttributeError(f"A tensor has no {name!r}{advice}.")
-        return partial(method, self)
+        raise GraphAttributeError(f"A tensor has no {name!r}{instead(name, TENSOR, METHODS)}.")
 
 
 class Symbol(Tensor):
@@ -297,7 +292,7 @@ class Symbol(Tensor):
         return self.graph_value.type
 
     def _become(self, other: Tensor) -> None:
-        tracer = dispatch.current_tracer()
+        tracer = current_tracer()
         if tracer is None:
             raise _not_static(self, "used after its trace has ended", "return it from construct")
         self._value = tracer.value(other)
@@ -315,7 +310,7 @@ class Symbol(Tensor):
     def __bool__(self) -> bool:
         if self.size != 1:
             raise GraphValueError(f"Only a tensor of shape () or (1,) is true or false, not {self.type}.")
-        tracer = dispatch.current_tracer()
+        tracer = current_tracer()
         if tracer is None:
             raise _not_static(self, "used after its trace has ended", "return it from construct")
         return tracer.decide(self)

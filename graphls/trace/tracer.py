@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import count
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -40,6 +40,8 @@ class Tracer:
     `made` numbers values in the order in which they were made; `windows` has the token of the overflow window that is
     open on a status; `paths` has, for a cell that calls others, the paths to these.
     """
+
+    is_trace: ClassVar[Literal[True]] = True
 
     name: str = "main"
     rewrites: bool = True
@@ -77,11 +79,12 @@ class Tracer:
     @contextmanager
     def inside(self, **changes: Any) -> Iterator[Call]:
         """Trace a part for which something else holds than around it: fields of `Call`."""
-        self.stack.append(replace(self.stack[-1], **changes))
+        depth = len(self.stack)
         try:
+            self.stack.append(replace(self.stack[-1], **changes))
             yield self.stack[-1]
         finally:
-            self.stack.pop()
+            del self.stack[depth:]  # and what a RecursionError, which leaves no room to end, has left above it
 
     def region(self, **changes: Any) -> AbstractContextManager[Call]:
         """Trace into a region of its own."""
@@ -92,6 +95,10 @@ class Tracer:
     def phase(self, name: str) -> AbstractContextManager[Call]:
         """What is emitted inside belongs to another phase."""
         return self.inside(phase=name)
+
+    def without_casts(self) -> AbstractContextManager[Call]:
+        """A block in which no operand is cast."""
+        return self.inside(casting=None)
 
     # -- values -----------------------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ import pytest
 
 import graphls
 from graphls import amp, nn, ops
+from graphls.nn import eager
 from graphls.tensors.pytree import leaves
 from tests.ops.agree import agree
 from tests.ops.matrices import RNG, positive
@@ -73,6 +74,16 @@ def test_mixed_precision_leaves_the_inside_of_an_inverse_alone() -> None:
     assert [n.primitive.name for n in halves if n.primitive.name not in ("cast", "constant")] == ["matmul"]
     inner = [n for node in step.graph.nodes for region in node.regions for n in region.nodes]
     assert inner and not any(v.type.dtype is graphls.float16 for n in inner for v in n.outputs)
+
+
+def test_mixed_precision_leaves_the_inside_of_an_inverse_alone_in_eager_mode() -> None:
+    class Inverse(nn.Cell):
+        def construct(self, x: Any) -> Any:
+            return ops.inverse(x)
+
+    x = graphls.Tensor(positive(6, 6).astype(np.float32))
+    found = eager.call(amp.auto_mixed_precision(Inverse(), "O1"), (x,), {})
+    np.testing.assert_array_equal(found.asnumpy(), ops.inverse(x).asnumpy())
 
 
 def test_conditions_may_stand_between() -> None:

@@ -96,3 +96,23 @@ def test_a_cell_that_two_hold_has_the_path_of_the_one_that_calls_it() -> None:
 
     step = graphls.compile(Both(), X, backend="numpy", passes="dce")
     assert scopes(step.graph) == ["first.cells_of_it.1", "second.cells_of_it.0"]
+
+
+class Endless(nn.Cell):
+    def construct(self, x: Any) -> Any:
+        return self(x)
+
+
+def test_the_scope_behind_a_recursion_that_was_caught() -> None:
+    class Catching(nn.Cell):
+        def __init__(self) -> None:
+            super().__init__()
+            self.endless, self.dense = Endless(), nn.Dense(3, 3)
+
+        def construct(self, x: Any) -> Any:
+            try:
+                return self.endless(x)
+            except RecursionError:
+                return self.dense(x)
+
+    assert scopes(graphls.trace_graph(Catching(), X).graph) == ["dense"]
