@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from graphls.ops import arithmetic, creation, movement, operands, shapes, statistics
-from graphls.ops.creation import arange, ones_like
+from graphls.ops.arithmetic import largest_number
+from graphls.ops.creation import arange, full_like, ones_like
 from graphls.ops.elementwise import cast, mul
 from graphls.ops.exponentials import logaddexp
 from graphls.ops.logic import greater_equal, isnan, less_equal, logical_or, where
+from graphls.ops.movement import flip
 from graphls.ops.operands import apply, axis_of, float_of, in_single, tensor_of
 from graphls.ops.record import operation, operator_class
 from graphls.ops.reductions import counted
@@ -112,11 +113,11 @@ def _log_cum_sum_exp(x: Any, axis: Any, exclusive: bool = False, reverse: bool =
 
     Where `exclusive` without the element itself; the sum of none has the lowest number as its logarithm.
     """
-    x, along = operands.float_of(x), int(operands.tensor_of(axis).item())
-    x = movement.flip(x, along) if reverse else x
+    x, along = float_of(x), int(tensor_of(axis).item())
+    x = flip(x, along) if reverse else x
     sums = logcumsumexp(x, along)
     if exclusive:
-        first = shapes.cut(sums, operands.axis_of(along, x.ndim), 0, 1)
-        lowest = creation.full_like(first, -arithmetic.largest_number(x.dtype))
-        sums = shapes.concat((lowest, statistics.without_last(sums, operands.axis_of(along, x.ndim))), along)
-    return movement.flip(sums, along) if reverse else sums
+        at = axis_of(along, x.ndim)
+        lowest = full_like(cut(sums, at, 0, 1), -largest_number(x.dtype))
+        sums = concat((lowest, cut(sums, at, 0, max(0, x.shape[at] - 1))), along)
+    return flip(sums, along) if reverse else sums
