@@ -8,7 +8,7 @@ from typing import Any
 from graphls import ops
 from graphls.compat.probability import Distribution
 from graphls.ir.types import float32, int32
-from graphls.ops.incomplete_beta import betainc
+from graphls.ops.incomplete_functions import betainc
 from graphls.ops.operands import tensor_of
 from graphls.tensors.tensor import Tensor
 

@@ -11,10 +11,9 @@ from graphls.compat.functional import typeof
 from graphls.compat.parallel import parameter_broadcast, set_algo_parameters
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.nn.cell import Cell
-from graphls.ops.directions import jvp, vjp
-from graphls.ops.jacobians import jacfwd, jacrev
-from graphls.ops.mapping import vmap
-from graphls.ops.row_tensor import RowTensor
+from graphls.ops.control_flow import vmap
+from graphls.ops.directions import jacfwd, jacrev, jvp, vjp
+from graphls.ops.scattering import RowTensor
 from graphls.tensors.random import get_seed, set_seed
 from graphls.tensors.tensor import Tensor
 

@@ -12,7 +12,7 @@ from graphls.ir.errors import GraphKeyError, GraphTypeError
 from graphls.ir.registry import nearest
 from graphls.nn.cell import Cell
 from graphls.nn.checks import positive_int
-from graphls.ops.activations import check_slopes
+from graphls.ops.network import check_slopes
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.tensor import Tensor
 

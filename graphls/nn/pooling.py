@@ -8,8 +8,7 @@ from graphls import ops
 from graphls.nn.cell import Cell
 from graphls.nn.checks import boolean, check_format, positive
 from graphls.ops.adaptive import check_output_size
-from graphls.ops.pooling import check_divisor
-from graphls.ops.unpooling import window_sizes
+from graphls.ops.pooling import check_divisor, window_sizes
 from graphls.ops.windows import check_ceil_mode, check_padding, sizes_of
 from graphls.tensors.tensor import Tensor
 

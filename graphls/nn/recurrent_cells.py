@@ -13,8 +13,8 @@ from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import float32
 from graphls.nn.cell import Cell
 from graphls.nn.checks import boolean, positive_int
+from graphls.ops.layers import lstm_step
 from graphls.ops.operands import apply, operand_of, tensor_of
-from graphls.ops.recurrence import lstm_step
 from graphls.tensors.dispatch import promoted
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.tensor import Tensor, is_tensor

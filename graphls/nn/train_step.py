@@ -15,7 +15,7 @@ from graphls.nn.arrays import Identity
 from graphls.nn.cell import Cell
 from graphls.nn.optimizers.base import Optimizer
 from graphls.ops.differentiate import GradOperation
-from graphls.ops.overflow import overflow_get, overflow_start
+from graphls.ops.float_status import overflow_get, overflow_start
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.pytree import map_leaves
 from graphls.tensors.tensor import Tensor, is_tensor

@@ -5,28 +5,6 @@ from typing import Any
 
 from graphls.ops.operands import Axis
 from graphls.tensors.tensor import Tensor
-from graphls.ops.activations import celu as celu
-from graphls.ops.activations import elu as elu
-from graphls.ops.activations import fast_gelu as fast_gelu
-from graphls.ops.activations import glu as glu
-from graphls.ops.activations import hardshrink as hardshrink
-from graphls.ops.activations import hardsigmoid as hardsigmoid
-from graphls.ops.activations import hardswish as hardswish
-from graphls.ops.activations import hardtanh as hardtanh
-from graphls.ops.activations import leaky_relu as leaky_relu
-from graphls.ops.activations import logsigmoid as logsigmoid
-from graphls.ops.activations import mish as mish
-from graphls.ops.activations import prelu as prelu
-from graphls.ops.activations import relu6 as relu6
-from graphls.ops.activations import rrelu as rrelu
-from graphls.ops.activations import selu as selu
-from graphls.ops.activations import softmax2d as softmax2d
-from graphls.ops.activations import softmin as softmin
-from graphls.ops.activations import softplus as softplus
-from graphls.ops.activations import softshrink as softshrink
-from graphls.ops.activations import softsign as softsign
-from graphls.ops.activations import tanhshrink as tanhshrink
-from graphls.ops.activations import threshold as threshold
 from graphls.ops.adaptive import adaptive_avg_pool1d as adaptive_avg_pool1d
 from graphls.ops.adaptive import adaptive_avg_pool2d as adaptive_avg_pool2d
 from graphls.ops.adaptive import adaptive_avg_pool3d as adaptive_avg_pool3d
@@ -35,6 +13,8 @@ from graphls.ops.adaptive import adaptive_max_pool2d as adaptive_max_pool2d
 from graphls.ops.adaptive import adaptive_max_pool3d as adaptive_max_pool3d
 from graphls.ops.arithmetic import addcdiv as addcdiv
 from graphls.ops.arithmetic import addcmul as addcmul
+from graphls.ops.arithmetic import allclose as allclose
+from graphls.ops.arithmetic import approximate_equal as approximate_equal
 from graphls.ops.arithmetic import bias_add as bias_add
 from graphls.ops.arithmetic import copysign as copysign
 from graphls.ops.arithmetic import fmax as fmax
@@ -42,6 +22,9 @@ from graphls.ops.arithmetic import fmin as fmin
 from graphls.ops.arithmetic import fmod as fmod
 from graphls.ops.arithmetic import frac as frac
 from graphls.ops.arithmetic import heaviside as heaviside
+from graphls.ops.arithmetic import isclose as isclose
+from graphls.ops.arithmetic import isneginf as isneginf
+from graphls.ops.arithmetic import isposinf as isposinf
 from graphls.ops.arithmetic import lerp as lerp
 from graphls.ops.arithmetic import nan_to_num as nan_to_num
 from graphls.ops.arithmetic import positive as positive
@@ -59,30 +42,41 @@ from graphls.ops.arrangement import column_stack as column_stack
 from graphls.ops.arrangement import dstack as dstack
 from graphls.ops.arrangement import expand as expand
 from graphls.ops.arrangement import expand_as as expand_as
+from graphls.ops.arrangement import flip as flip
+from graphls.ops.arrangement import fliplr as fliplr
+from graphls.ops.arrangement import flipud as flipud
 from graphls.ops.arrangement import hstack as hstack
 from graphls.ops.arrangement import meshgrid as meshgrid
+from graphls.ops.arrangement import movedim as movedim
 from graphls.ops.arrangement import repeat_elements as repeat_elements
 from graphls.ops.arrangement import repeat_interleave as repeat_interleave
+from graphls.ops.arrangement import reverse as reverse
+from graphls.ops.arrangement import reverse_sequence as reverse_sequence
+from graphls.ops.arrangement import roll as roll
+from graphls.ops.arrangement import rot90 as rot90
+from graphls.ops.arrangement import sequence_mask as sequence_mask
 from graphls.ops.arrangement import tensor_split as tensor_split
 from graphls.ops.arrangement import tile as tile
 from graphls.ops.arrangement import unstack as unstack
 from graphls.ops.arrangement import vstack as vstack
+from graphls.ops.attributes import deepcopy as deepcopy
 from graphls.ops.attributes import dtype as dtype
+from graphls.ops.attributes import dyn_shape as dyn_shape
+from graphls.ops.attributes import eps as eps
+from graphls.ops.attributes import fills as fills
+from graphls.ops.attributes import is_complex as is_complex
+from graphls.ops.attributes import is_floating_point as is_floating_point
+from graphls.ops.attributes import is_nonzero as is_nonzero
+from graphls.ops.attributes import is_tensor as is_tensor
+from graphls.ops.attributes import isreal as isreal
+from graphls.ops.attributes import numel as numel
 from graphls.ops.attributes import rank as rank
+from graphls.ops.attributes import scalar_cast as scalar_cast
+from graphls.ops.attributes import scalar_to_array as scalar_to_array
 from graphls.ops.attributes import shape as shape
 from graphls.ops.attributes import size as size
-from graphls.ops.bands import diagflat as diagflat
-from graphls.ops.bands import matrix_band_part as matrix_band_part
-from graphls.ops.bands import matrix_diag as matrix_diag
-from graphls.ops.bands import matrix_diag_part as matrix_diag_part
-from graphls.ops.bands import matrix_set_diag as matrix_set_diag
-from graphls.ops.batch_blocks import batch_to_space_nd as batch_to_space_nd
-from graphls.ops.batch_blocks import col2im as col2im
-from graphls.ops.batch_blocks import space_to_batch_nd as space_to_batch_nd
-from graphls.ops.batch_products import adjoint as adjoint
-from graphls.ops.batch_products import batch_dot as batch_dot
-from graphls.ops.batch_products import t as t
-from graphls.ops.batch_products import vecdot as vecdot
+from graphls.ops.attributes import tuple_to_array as tuple_to_array
+from graphls.ops.attributes import type_as as type_as
 from graphls.ops.bessel import bessel_i0 as bessel_i0
 from graphls.ops.bessel import bessel_i0e as bessel_i0e
 from graphls.ops.bessel import bessel_i1 as bessel_i1
@@ -100,60 +94,68 @@ from graphls.ops.bitwise import bitwise_left_shift as bitwise_left_shift
 from graphls.ops.bitwise import bitwise_or as bitwise_or
 from graphls.ops.bitwise import bitwise_right_shift as bitwise_right_shift
 from graphls.ops.bitwise import bitwise_xor as bitwise_xor
+from graphls.ops.bitwise import gcd as gcd
 from graphls.ops.bitwise import invert as invert
+from graphls.ops.bitwise import lcm as lcm
 from graphls.ops.bitwise import population_count as population_count
+from graphls.ops.blocks import batch_to_space_nd as batch_to_space_nd
+from graphls.ops.blocks import col2im as col2im
 from graphls.ops.blocks import depth_to_space as depth_to_space
+from graphls.ops.blocks import dsplit as dsplit
 from graphls.ops.blocks import fold as fold
+from graphls.ops.blocks import hsplit as hsplit
+from graphls.ops.blocks import padding as padding
+from graphls.ops.blocks import ravel as ravel
+from graphls.ops.blocks import space_to_batch_nd as space_to_batch_nd
 from graphls.ops.blocks import space_to_depth as space_to_depth
+from graphls.ops.blocks import swapdims as swapdims
+from graphls.ops.blocks import take as take
+from graphls.ops.blocks import top_k as top_k
 from graphls.ops.blocks import unfold as unfold
-from graphls.ops.box_overlaps import iou as iou
+from graphls.ops.blocks import view_as as view_as
+from graphls.ops.blocks import vsplit as vsplit
 from graphls.ops.boxes import bounding_box_decode as bounding_box_decode
 from graphls.ops.boxes import bounding_box_encode as bounding_box_encode
 from graphls.ops.boxes import check_valid as check_valid
 from graphls.ops.boxes import crop_and_resize as crop_and_resize
+from graphls.ops.boxes import iou as iou
 from graphls.ops.cholesky_factors import cholesky as cholesky
 from graphls.ops.cholesky_factors import cholesky_inverse as cholesky_inverse
 from graphls.ops.cholesky_factors import cholesky_solve as cholesky_solve
-from graphls.ops.clipping import clip_by_global_norm as clip_by_global_norm
-from graphls.ops.clipping import clip_by_norm as clip_by_norm
-from graphls.ops.combining import cartesian_prod as cartesian_prod
-from graphls.ops.combining import combinations as combinations
-from graphls.ops.combining import vander as vander
-from graphls.ops.comparisons import allclose as allclose
-from graphls.ops.comparisons import approximate_equal as approximate_equal
-from graphls.ops.comparisons import isclose as isclose
-from graphls.ops.comparisons import isneginf as isneginf
-from graphls.ops.comparisons import isposinf as isposinf
 from graphls.ops.composite import HyperMap as HyperMap
 from graphls.ops.composite import Map as Map
 from graphls.ops.composite import MultitypeFuncGraph as MultitypeFuncGraph
 from graphls.ops.composite import Partial as Partial
 from graphls.ops.composite import partial as partial
+from graphls.ops.contractions import einsum as einsum
 from graphls.ops.control_flow import cond as cond
 from graphls.ops.control_flow import fori_loop as fori_loop
 from graphls.ops.control_flow import scan as scan
+from graphls.ops.control_flow import vmap as vmap
 from graphls.ops.control_flow import while_loop as while_loop
-from graphls.ops.conversions import deepcopy as deepcopy
-from graphls.ops.conversions import dyn_shape as dyn_shape
-from graphls.ops.conversions import fills as fills
-from graphls.ops.conversions import scalar_cast as scalar_cast
-from graphls.ops.conversions import scalar_to_array as scalar_to_array
-from graphls.ops.conversions import tuple_to_array as tuple_to_array
-from graphls.ops.conversions import type_as as type_as
 from graphls.ops.convolution import conv1d as conv1d
 from graphls.ops.convolution import conv2d as conv2d
 from graphls.ops.convolution import conv3d as conv3d
 from graphls.ops.convolution import conv_transpose1d as conv_transpose1d
 from graphls.ops.convolution import conv_transpose2d as conv_transpose2d
 from graphls.ops.convolution import conv_transpose3d as conv_transpose3d
-from graphls.ops.covariance import cov as cov
 from graphls.ops.creation import arange as arange
+from graphls.ops.creation import bartlett_window as bartlett_window
+from graphls.ops.creation import blackman_window as blackman_window
+from graphls.ops.creation import empty as empty
+from graphls.ops.creation import empty_like as empty_like
 from graphls.ops.creation import fill as fill
 from graphls.ops.creation import full as full
 from graphls.ops.creation import full_like as full_like
+from graphls.ops.creation import hamming_window as hamming_window
+from graphls.ops.creation import hann_window as hann_window
+from graphls.ops.creation import kaiser_window as kaiser_window
+from graphls.ops.creation import linspace as linspace
+from graphls.ops.creation import logspace as logspace
 from graphls.ops.creation import one_hot as one_hot
 from graphls.ops.creation import ones as ones
 from graphls.ops.creation import ones_like as ones_like
+from graphls.ops.creation import range as range
 from graphls.ops.creation import scalar_to_tensor as scalar_to_tensor
 from graphls.ops.creation import zeros as zeros
 from graphls.ops.creation import zeros_like as zeros_like
@@ -164,8 +166,16 @@ from graphls.ops.determinants import logdet as logdet
 from graphls.ops.determinants import slogdet as slogdet
 from graphls.ops.diagonals import diag as diag
 from graphls.ops.diagonals import diag_embed as diag_embed
+from graphls.ops.diagonals import diagflat as diagflat
 from graphls.ops.diagonals import diagonal as diagonal
+from graphls.ops.diagonals import diagonal_scatter as diagonal_scatter
 from graphls.ops.diagonals import eye as eye
+from graphls.ops.diagonals import matrix_band_part as matrix_band_part
+from graphls.ops.diagonals import matrix_diag as matrix_diag
+from graphls.ops.diagonals import matrix_diag_part as matrix_diag_part
+from graphls.ops.diagonals import matrix_set_diag as matrix_set_diag
+from graphls.ops.diagonals import select_scatter as select_scatter
+from graphls.ops.diagonals import slice_scatter as slice_scatter
 from graphls.ops.diagonals import tril as tril
 from graphls.ops.diagonals import tril_indices as tril_indices
 from graphls.ops.diagonals import triu as triu
@@ -175,11 +185,10 @@ from graphls.ops.differentiate import grad as grad
 from graphls.ops.differentiate import value_and_grad as value_and_grad
 from graphls.ops.directions import derivative as derivative
 from graphls.ops.directions import get_grad as get_grad
+from graphls.ops.directions import jacfwd as jacfwd
+from graphls.ops.directions import jacrev as jacrev
 from graphls.ops.directions import jvp as jvp
 from graphls.ops.directions import vjp as vjp
-from graphls.ops.distances import cdist as cdist
-from graphls.ops.distances import cosine_similarity as cosine_similarity
-from graphls.ops.distances import pdist as pdist
 from graphls.ops.distributions import choice_with_mask as choice_with_mask
 from graphls.ops.distributions import gamma as gamma
 from graphls.ops.distributions import laplace as laplace
@@ -189,9 +198,6 @@ from graphls.ops.distributions import random_categorical as random_categorical
 from graphls.ops.distributions import random_gamma as random_gamma
 from graphls.ops.distributions import random_poisson as random_poisson
 from graphls.ops.distributions import standard_laplace as standard_laplace
-from graphls.ops.divisors import gcd as gcd
-from graphls.ops.divisors import lcm as lcm
-from graphls.ops.einstein import einsum as einsum
 from graphls.ops.elementwise import abs as abs
 from graphls.ops.elementwise import add as add
 from graphls.ops.elementwise import addn as addn
@@ -240,8 +246,7 @@ from graphls.ops.gamma_functions import digamma as digamma
 from graphls.ops.gamma_functions import lgamma as lgamma
 from graphls.ops.gamma_functions import mvlgamma as mvlgamma
 from graphls.ops.gamma_functions import polygamma as polygamma
-from graphls.ops.gumbel import gumbel_softmax as gumbel_softmax
-from graphls.ops.histograms import histc as histc
+from graphls.ops.gamma_functions import zeta as zeta
 from graphls.ops.householder import geqrf as geqrf
 from graphls.ops.householder import orgqr as orgqr
 from graphls.ops.householder import ormqr as ormqr
@@ -250,24 +255,26 @@ from graphls.ops.incomplete_functions import igamma as igamma
 from graphls.ops.incomplete_functions import igammac as igammac
 from graphls.ops.indexing import getitem as getitem
 from graphls.ops.indexing import setitem as setitem
-from graphls.ops.inplace import inplace_add as inplace_add
-from graphls.ops.inplace import inplace_index_add as inplace_index_add
-from graphls.ops.inplace import inplace_sub as inplace_sub
-from graphls.ops.inplace import inplace_update as inplace_update
-from graphls.ops.jacobians import jacfwd as jacfwd
-from graphls.ops.jacobians import jacrev as jacrev
+from graphls.ops.joins import cartesian_prod as cartesian_prod
+from graphls.ops.joins import combinations as combinations
+from graphls.ops.joins import vander as vander
+from graphls.ops.layers import add_layer_norm as add_layer_norm
+from graphls.ops.layers import add_rms_norm as add_rms_norm
 from graphls.ops.layers import bidense as bidense
 from graphls.ops.layers import channel_shuffle as channel_shuffle
 from graphls.ops.layers import conv3d_transpose as conv3d_transpose
 from graphls.ops.layers import dense as dense
 from graphls.ops.layers import embedding as embedding
 from graphls.ops.layers import intopk as intopk
+from graphls.ops.layers import rotary_position_embedding as rotary_position_embedding
 from graphls.ops.layers import swiglu as swiglu
 from graphls.ops.linear_algebra import addbmm as addbmm
 from graphls.ops.linear_algebra import addmm as addmm
 from graphls.ops.linear_algebra import addmv as addmv
 from graphls.ops.linear_algebra import addr as addr
+from graphls.ops.linear_algebra import adjoint as adjoint
 from graphls.ops.linear_algebra import baddbmm as baddbmm
+from graphls.ops.linear_algebra import batch_dot as batch_dot
 from graphls.ops.linear_algebra import bmm as bmm
 from graphls.ops.linear_algebra import cross as cross
 from graphls.ops.linear_algebra import dot as dot
@@ -278,9 +285,11 @@ from graphls.ops.linear_algebra import matrix_power as matrix_power
 from graphls.ops.linear_algebra import mm as mm
 from graphls.ops.linear_algebra import mv as mv
 from graphls.ops.linear_algebra import outer as outer
+from graphls.ops.linear_algebra import t as t
 from graphls.ops.linear_algebra import tensor_dot as tensor_dot
 from graphls.ops.linear_algebra import trace as trace
 from graphls.ops.linear_algebra import vdot as vdot
+from graphls.ops.linear_algebra import vecdot as vecdot
 from graphls.ops.linear_systems import inverse as inverse
 from graphls.ops.linear_systems import lstsq as lstsq
 from graphls.ops.linear_systems import matrix_solve as matrix_solve
@@ -320,32 +329,50 @@ from graphls.ops.losses_distances import cosine_embedding_loss as cosine_embeddi
 from graphls.ops.losses_distances import triplet_margin_loss as triplet_margin_loss
 from graphls.ops.lu_factors import lu_solve as lu_solve
 from graphls.ops.lu_factors import lu_unpack as lu_unpack
-from graphls.ops.mapping import vmap as vmap
 from graphls.ops.matrix_exponential import matrix_exp as matrix_exp
-from graphls.ops.movement import flip as flip
-from graphls.ops.movement import fliplr as fliplr
-from graphls.ops.movement import flipud as flipud
-from graphls.ops.movement import movedim as movedim
-from graphls.ops.movement import reverse as reverse
-from graphls.ops.movement import reverse_sequence as reverse_sequence
-from graphls.ops.movement import roll as roll
-from graphls.ops.movement import rot90 as rot90
-from graphls.ops.movement import sequence_mask as sequence_mask
+from graphls.ops.network import celu as celu
 from graphls.ops.network import dropout as dropout
+from graphls.ops.network import elu as elu
+from graphls.ops.network import fast_gelu as fast_gelu
 from graphls.ops.network import gelu as gelu
+from graphls.ops.network import glu as glu
+from graphls.ops.network import gumbel_softmax as gumbel_softmax
+from graphls.ops.network import hardshrink as hardshrink
+from graphls.ops.network import hardsigmoid as hardsigmoid
+from graphls.ops.network import hardswish as hardswish
+from graphls.ops.network import hardtanh as hardtanh
+from graphls.ops.network import leaky_relu as leaky_relu
 from graphls.ops.network import log_softmax as log_softmax
+from graphls.ops.network import logsigmoid as logsigmoid
 from graphls.ops.network import matmul as matmul
+from graphls.ops.network import mish as mish
+from graphls.ops.network import prelu as prelu
 from graphls.ops.network import relu as relu
+from graphls.ops.network import relu6 as relu6
+from graphls.ops.network import rrelu as rrelu
+from graphls.ops.network import selu as selu
 from graphls.ops.network import sigmoid as sigmoid
 from graphls.ops.network import silu as silu
 from graphls.ops.network import softmax as softmax
+from graphls.ops.network import softmax2d as softmax2d
+from graphls.ops.network import softmin as softmin
+from graphls.ops.network import softplus as softplus
+from graphls.ops.network import softshrink as softshrink
+from graphls.ops.network import softsign as softsign
+from graphls.ops.network import tanhshrink as tanhshrink
+from graphls.ops.network import threshold as threshold
 from graphls.ops.normalization import batch_norm as batch_norm
 from graphls.ops.normalization import group_norm as group_norm
 from graphls.ops.normalization import layer_norm as layer_norm
 from graphls.ops.normalization import lrn as lrn
 from graphls.ops.normalization import rms_norm as rms_norm
+from graphls.ops.norms import cdist as cdist
+from graphls.ops.norms import clip_by_global_norm as clip_by_global_norm
+from graphls.ops.norms import clip_by_norm as clip_by_norm
+from graphls.ops.norms import cosine_similarity as cosine_similarity
 from graphls.ops.norms import dist as dist
 from graphls.ops.norms import l2_normalize as l2_normalize
+from graphls.ops.norms import pdist as pdist
 from graphls.ops.norms import renorm as renorm
 from graphls.ops.operations import *
 from graphls.ops.pads import mirror_pad as mirror_pad
@@ -358,13 +385,9 @@ from graphls.ops.pooling import lp_pool2d as lp_pool2d
 from graphls.ops.pooling import max_pool1d as max_pool1d
 from graphls.ops.pooling import max_pool2d as max_pool2d
 from graphls.ops.pooling import max_pool3d as max_pool3d
-from graphls.ops.predicates import eps as eps
-from graphls.ops.predicates import is_complex as is_complex
-from graphls.ops.predicates import is_floating_point as is_floating_point
-from graphls.ops.predicates import is_nonzero as is_nonzero
-from graphls.ops.predicates import is_tensor as is_tensor
-from graphls.ops.predicates import isreal as isreal
-from graphls.ops.predicates import numel as numel
+from graphls.ops.pooling import max_unpool1d as max_unpool1d
+from graphls.ops.pooling import max_unpool2d as max_unpool2d
+from graphls.ops.pooling import max_unpool3d as max_unpool3d
 from graphls.ops.random import bernoulli as bernoulli
 from graphls.ops.random import dropout1d as dropout1d
 from graphls.ops.random import dropout2d as dropout2d
@@ -381,28 +404,9 @@ from graphls.ops.random import randperm as randperm
 from graphls.ops.random import shuffle as shuffle
 from graphls.ops.random import standard_normal as standard_normal
 from graphls.ops.random import uniform as uniform
-from graphls.ops.ranges import empty as empty
-from graphls.ops.ranges import empty_like as empty_like
-from graphls.ops.ranges import linspace as linspace
-from graphls.ops.ranges import logspace as logspace
-from graphls.ops.ranges import range as range
-from graphls.ops.rearrangement import dsplit as dsplit
-from graphls.ops.rearrangement import hsplit as hsplit
-from graphls.ops.rearrangement import padding as padding
-from graphls.ops.rearrangement import ravel as ravel
-from graphls.ops.rearrangement import swapdims as swapdims
-from graphls.ops.rearrangement import take as take
-from graphls.ops.rearrangement import top_k as top_k
-from graphls.ops.rearrangement import view_as as view_as
-from graphls.ops.rearrangement import vsplit as vsplit
-from graphls.ops.regions import diagonal_scatter as diagonal_scatter
-from graphls.ops.regions import select_scatter as select_scatter
-from graphls.ops.regions import slice_scatter as slice_scatter
 from graphls.ops.resize import interpolate as interpolate
 from graphls.ops.resize import pixel_shuffle as pixel_shuffle
 from graphls.ops.resize import pixel_unshuffle as pixel_unshuffle
-from graphls.ops.runs import unique_consecutive as unique_consecutive
-from graphls.ops.runs import unique_with_pad as unique_with_pad
 from graphls.ops.sampling import affine_grid as affine_grid
 from graphls.ops.sampling import grid_sample as grid_sample
 from graphls.ops.scans import cummax as cummax
@@ -411,6 +415,10 @@ from graphls.ops.scans import logcumsumexp as logcumsumexp
 from graphls.ops.scattering import gather_nd as gather_nd
 from graphls.ops.scattering import index_add as index_add
 from graphls.ops.scattering import index_fill as index_fill
+from graphls.ops.scattering import inplace_add as inplace_add
+from graphls.ops.scattering import inplace_index_add as inplace_index_add
+from graphls.ops.scattering import inplace_sub as inplace_sub
+from graphls.ops.scattering import inplace_update as inplace_update
 from graphls.ops.scattering import scatter as scatter
 from graphls.ops.scattering import scatter_add as scatter_add
 from graphls.ops.scattering import scatter_div as scatter_div
@@ -435,6 +443,7 @@ from graphls.ops.scattering import tensor_scatter_min as tensor_scatter_min
 from graphls.ops.scattering import tensor_scatter_mul as tensor_scatter_mul
 from graphls.ops.scattering import tensor_scatter_sub as tensor_scatter_sub
 from graphls.ops.scattering import tensor_scatter_update as tensor_scatter_update
+from graphls.ops.segments import sparse_segment_mean as sparse_segment_mean
 from graphls.ops.segments import unsorted_segment_max as unsorted_segment_max
 from graphls.ops.segments import unsorted_segment_min as unsorted_segment_min
 from graphls.ops.segments import unsorted_segment_prod as unsorted_segment_prod
@@ -451,6 +460,8 @@ from graphls.ops.selection import slice as slice
 from graphls.ops.selection import strided_slice as strided_slice
 from graphls.ops.selection import take_along_axis as take_along_axis
 from graphls.ops.selection import unique as unique
+from graphls.ops.selection import unique_consecutive as unique_consecutive
+from graphls.ops.selection import unique_with_pad as unique_with_pad
 from graphls.ops.shapes import broadcast_to as broadcast_to
 from graphls.ops.shapes import concat as concat
 from graphls.ops.shapes import expand_dims as expand_dims
@@ -463,27 +474,20 @@ from graphls.ops.shapes import squeeze as squeeze
 from graphls.ops.shapes import stack as stack
 from graphls.ops.shapes import swapaxes as swapaxes
 from graphls.ops.shapes import transpose as transpose
-from graphls.ops.signal_windows import bartlett_window as bartlett_window
-from graphls.ops.signal_windows import blackman_window as blackman_window
-from graphls.ops.signal_windows import hamming_window as hamming_window
-from graphls.ops.signal_windows import hann_window as hann_window
-from graphls.ops.signal_windows import kaiser_window as kaiser_window
 from graphls.ops.sorting import argsort as argsort
 from graphls.ops.sorting import kthvalue as kthvalue
 from graphls.ops.sorting import msort as msort
 from graphls.ops.sorting import sort as sort
 from graphls.ops.sorting import topk as topk
-from graphls.ops.sparse_segments import sparse_segment_mean as sparse_segment_mean
 from graphls.ops.state import assign as assign
 from graphls.ops.state import assign_add as assign_add
 from graphls.ops.state import assign_sub as assign_sub
 from graphls.ops.state import depend as depend
 from graphls.ops.state import identity as identity
 from graphls.ops.state import stop_gradient as stop_gradient
+from graphls.ops.statistics import cov as cov
 from graphls.ops.statistics import diff as diff
-from graphls.ops.transformers import add_layer_norm as add_layer_norm
-from graphls.ops.transformers import add_rms_norm as add_rms_norm
-from graphls.ops.transformers import rotary_position_embedding as rotary_position_embedding
+from graphls.ops.statistics import histc as histc
 from graphls.ops.trigonometric import acos as acos
 from graphls.ops.trigonometric import acosh as acosh
 from graphls.ops.trigonometric import asin as asin
@@ -498,10 +502,6 @@ from graphls.ops.trigonometric import rad2deg as rad2deg
 from graphls.ops.trigonometric import sinc as sinc
 from graphls.ops.trigonometric import sinh as sinh
 from graphls.ops.trigonometric import tan as tan
-from graphls.ops.unpooling import max_unpool1d as max_unpool1d
-from graphls.ops.unpooling import max_unpool2d as max_unpool2d
-from graphls.ops.unpooling import max_unpool3d as max_unpool3d
-from graphls.ops.zeta_function import zeta as zeta
 
 __all__: list[str]
 tensor_add = add
@@ -544,16 +544,16 @@ permute = transpose
 unsqueeze = expand_dims
 cat = concat
 gather_d = gather_elements
+unbind = unstack
+row_stack = vstack
+moveaxis = movedim
+truncate_mod = fmod
+i0 = bessel_i0
+bitwise_not = invert
 swish = silu
 hsigmoid = hardsigmoid
 hswish = hardswish
 soft_shrink = softshrink
-moveaxis = movedim
-truncate_mod = fmod
-unbind = unstack
-row_stack = vstack
-i0 = bessel_i0
-bitwise_not = invert
 argwhere = nonzero
 tensor_slice = slice
 matrix_determinant = det
@@ -587,6 +587,11 @@ def var(x: Any = ..., axis: Axis = None, ddof: builtins.int = 0, keepdims: built
 def std(x: Any = ..., axis: Axis = None, ddof: builtins.int = 0, keepdims: builtins.bool = False, *, input: Any = ..., dim: Axis = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> Tensor: ...
 def argmax(x: Any = ..., axis: builtins.int | None = None, keepdims: builtins.bool = False, *, input: Any = ..., dim: builtins.int | None = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> Tensor: ...
 def argmin(x: Any = ..., axis: builtins.int | None = None, keepdims: builtins.bool = False, *, input: Any = ..., dim: builtins.int | None = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> Tensor: ...
+def norm(x: Any = ..., ord: Any = None, axis: Axis = None, keepdims: builtins.bool = False, *, dtype: Any = None, input: Any = ..., dim: Axis = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> Tensor: ...
+def vector_norm(x: Any = ..., ord: Any = 2, axis: Axis = None, keepdims: builtins.bool = False, *, dtype: Any = None, input: Any = ..., dim: Axis = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> Tensor: ...
+def matrix_norm(x: Any = ..., ord: Any = "fro", axis: builtins.tuple[builtins.int, builtins.int] = (-2, -1), keepdims: builtins.bool = False, *, dtype: Any = None, input: Any = ..., dim: builtins.tuple[builtins.int, builtins.int] = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> Tensor: ...
+def cumsum(x: Any = ..., axis: builtins.int = ..., dtype: Any = None, *, exclusive: builtins.bool = False, reverse: builtins.bool = False, input: Any = ..., dim: builtins.int = ...) -> Tensor: ...
+def cumprod(x: Any = ..., axis: builtins.int = ..., dtype: Any = None, *, exclusive: builtins.bool = False, reverse: builtins.bool = False, input: Any = ..., dim: builtins.int = ...) -> Tensor: ...
 def var_mean(x: Any = ..., axis: Axis = None, ddof: builtins.int = 0, keepdims: builtins.bool = False, *, input: Any = ..., dim: Axis = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> builtins.tuple[Tensor, Tensor]: ...
 def std_mean(x: Any = ..., axis: Axis = None, ddof: builtins.int = 0, keepdims: builtins.bool = False, *, input: Any = ..., dim: Axis = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> builtins.tuple[Tensor, Tensor]: ...
 def aminmax(x: Any = ..., *, axis: Axis = 0, keepdims: builtins.bool = False, input: Any = ..., dim: Axis = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> builtins.tuple[Tensor, Tensor]: ...
@@ -597,10 +602,5 @@ def logsumexp(x: Any = ..., axis: Axis = None, keepdims: builtins.bool = False, 
 def trapz(y: Any = ..., x: Any = None, *, dx: Any = 1.0, axis: builtins.int = -1, input: Any = ..., dim: builtins.int = ...) -> Tensor: ...
 def median(x: Any = ..., axis: builtins.int | None = -1, keepdims: builtins.bool = False, *, input: Any = ..., dim: builtins.int | None = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> builtins.tuple[Tensor, Tensor]: ...
 def nanmedian(x: Any = ..., axis: builtins.int | None = -1, keepdims: builtins.bool = False, *, input: Any = ..., dim: builtins.int | None = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> builtins.tuple[Tensor, Tensor]: ...
-def cumsum(x: Any = ..., axis: builtins.int = ..., dtype: Any = None, *, exclusive: builtins.bool = False, reverse: builtins.bool = False, input: Any = ..., dim: builtins.int = ...) -> Tensor: ...
-def cumprod(x: Any = ..., axis: builtins.int = ..., dtype: Any = None, *, exclusive: builtins.bool = False, reverse: builtins.bool = False, input: Any = ..., dim: builtins.int = ...) -> Tensor: ...
-def norm(x: Any = ..., ord: Any = None, axis: Axis = None, keepdims: builtins.bool = False, *, dtype: Any = None, input: Any = ..., dim: Axis = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> Tensor: ...
-def vector_norm(x: Any = ..., ord: Any = 2, axis: Axis = None, keepdims: builtins.bool = False, *, dtype: Any = None, input: Any = ..., dim: Axis = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> Tensor: ...
-def matrix_norm(x: Any = ..., ord: Any = "fro", axis: builtins.tuple[builtins.int, builtins.int] = (-2, -1), keepdims: builtins.bool = False, *, dtype: Any = None, input: Any = ..., dim: builtins.tuple[builtins.int, builtins.int] = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> Tensor: ...
 def quantile(input: Any = ..., q: Any = ..., axis: builtins.int | None = None, keepdims: builtins.bool = False, *, dim: builtins.int | None = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> Tensor: ...
 def nanquantile(input: Any = ..., q: Any = ..., axis: builtins.int | None = None, keepdims: builtins.bool = False, *, dim: builtins.int | None = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> Tensor: ...

@@ -1,7 +1,8 @@
-"""Functions of every element alone that are made of sums, products and roundings, and their other names."""
+"""Functions of every element alone that are made of sums, products and roundings; how near numbers are."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -10,11 +11,12 @@ from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import DType, bfloat16, int32, uint8
 from graphls.ops import elementwise, shapes
 from graphls.ops.elementwise import abs, add, cast, floor, mul, neg, reciprocal, sub
-from graphls.ops.logic import equal, greater, isnan, less, logical_or, where
+from graphls.ops.logic import equal, greater, isfinite, isnan, less, less_equal, logical_and, logical_or, where
 from graphls.ops.operands import apply, float_of, floats, in_single, numbers, tensor_of
 from graphls.ops.record import in_place, operation, operator_class
-from graphls.ops.reductions import sum
+from graphls.ops.reductions import all, sum
 from graphls.ops.reductions import sum as total
+from graphls.ops.shapes import reshape
 from graphls.tensors import dispatch
 from graphls.tensors.tensor import Tensor
 
@@ -195,3 +197,46 @@ def _bitpacked(x: Any, threshold: Any) -> Tensor:
     bits = cast(less(threshold, values), int32)
     eights = shapes.reshape(bits, (*values.shape[:-1], values.shape[-1] // 8, 8))
     return cast(total(mul(eights, Tensor([128, 64, 32, 16, 8, 4, 2, 1], int32)), -1), uint8)
+
+
+@operation(classes="IsClose", settings="rtol atol equal_nan")
+def isclose(x: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Tensor:
+    """Whether |x - other| <= atol + rtol * |other|, broadcasting; equal infinities are close, nans if `equal_nan`."""
+    x, other = (t if t.dtype.is_float else cast(t, "float64") for t in numbers(x, other))
+    near = less_equal(abs(sub(x, other)), add(mul(abs(other), rtol), atol))
+    close = logical_or(equal(x, other), logical_and(isfinite(other), near))
+    return logical_or(close, logical_and(isnan(x), isnan(other))) if equal_nan else close
+
+
+@operation
+def allclose(x: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Tensor:
+    """Whether all elements are close (see `isclose`), as a tensor without axes."""
+    return all(isclose(x, other, rtol, atol, equal_nan))
+
+
+@operation(classes="ApproximateEqual", settings="tolerance")
+def approximate_equal(x: Any, y: Any, tolerance: float = 1e-05) -> Tensor:
+    """Whether |x - y| < tolerance, broadcasting."""
+    return less(abs(sub(x, y)), tolerance)
+
+
+@operation
+def isposinf(x: Any) -> Tensor:
+    """Whether a number is positive infinity."""
+    return equal(float_of(x), math.inf)
+
+
+@operation
+def isneginf(x: Any) -> Tensor:
+    """Whether a number is negative infinity."""
+    return equal(float_of(x), -math.inf)
+
+
+@operator_class("EqualCount")
+def _equal_count(x: Any, y: Any) -> Tensor:
+    """How many elements of two tensors of one shape are equal, as a vector of one int32."""
+    first, second = tensor_of(x), tensor_of(y)
+    if first.shape != second.shape:
+        message = f"EqualCount takes tensors of one shape, not {first.type} and {second.type}."
+        raise GraphValueError(message)
+    return reshape(sum(cast(equal(first, second), int32)), (1,))

@@ -1,12 +1,19 @@
-"""What is known of a tensor without its data: Python objects, also while a cell is traced."""
+"""What is known of a tensor without its data, questions about it, and conversions of numbers to tensors."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from graphls.ir.types import DType
+import numpy as np
+
+from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ir.types import DType, as_dtype, bfloat16, bool_, float32, float64, int32, int64
+from graphls.ops.creation import full_like, ones
+from graphls.ops.elementwise import cast
+from graphls.ops.logic import bool_of
 from graphls.ops.operands import tensor_of
-from graphls.ops.record import operation, tensor_method
+from graphls.ops.record import operation, operator_class, tensor_method
+from graphls.ops.shapes import reshape
 from graphls.tensors.tensor import Tensor
 
 
@@ -69,3 +76,125 @@ def clone(x: Any) -> Tensor:
 def contiguous(x: Any) -> Any:
     """The tensor itself: its elements are in order in memory."""
     return x
+
+
+@operation
+def is_tensor(obj: Any) -> bool:
+    """Whether something is a Tensor; parameters and values of the graph are, arrays of NumPy are not."""
+    return isinstance(obj, Tensor)
+
+
+@operation
+def is_floating_point(input: Any) -> bool:
+    """Whether the elements are floats."""
+    return tensor_of(input).dtype.is_float
+
+
+@operation
+def is_complex(input: Any) -> bool:
+    """Whether the elements are complex: they never are."""
+    tensor_of(input)
+    return False
+
+
+@operation
+def isreal(input: Any) -> Tensor:
+    """Whether each element is real: each is."""
+    return ones(tensor_of(input).shape, bool_)
+
+
+@operation
+def is_nonzero(input: Any) -> Tensor:
+    """Whether the only element is not 0, as a bool without axes; raises GraphValueError where there is not just one."""
+    x = tensor_of(input)
+    if x.size != 1:
+        raise GraphValueError(f"is_nonzero takes a tensor of one element, not {x.type}.")
+    return reshape(bool_of(x), ())
+
+
+@operation
+def numel(input: Any) -> int:
+    """The number of elements."""
+    return tensor_of(input).size
+
+
+@operation(classes="Eps")
+def eps(x: Any) -> Tensor:
+    """The distance from 1 to the next number in the dtype of x, everywhere; raises GraphTypeError for integers."""
+    x = tensor_of(x)
+    if not x.dtype.is_float:
+        raise GraphTypeError(f"eps takes floating point numbers, not {x.type}.")
+    return full_like(x, 2.0**-7 if x.dtype is bfloat16 else float(np.finfo(x.dtype.numpy).eps))
+
+
+@operation
+def deepcopy(input_x: Any) -> Tensor:
+    """A tensor of its own with the same value: assigning to elements of one leaves the other as it is."""
+    return tensor_of(input_x)
+
+
+@operation(classes="TensorShape")
+def dyn_shape(input_x: Any) -> Tensor:
+    """The sizes of the axes as an int64 vector."""
+    return Tensor(list(tensor_of(input_x).shape), int64)
+
+
+@operation(classes="Fills")
+def fills(x: Any, value: Any) -> Tensor:
+    """One number in the shape and dtype of x."""
+    return full_like(x, value)
+
+
+@operation
+def type_as(input: Any, other: Any) -> Tensor:
+    """x in the dtype of another tensor."""
+    return cast(input, tensor_of(other).dtype)
+
+
+@operation(classes="ScalarCast")
+def scalar_cast(input_x: Any, input_y: Any) -> Any:
+    """A Python number as one of the kind of a dtype: an int, a float or a bool.
+
+    Raises GraphTypeError for what is no number, GraphValueError for another dtype than int32, int64, float32, float64
+    and bool.
+    """
+    kinds: dict[Any, Any] = {int32: int, int64: int, float32: float, float64: float, bool_: bool}
+    dtype = as_dtype(input_y)
+    if dtype not in kinds:
+        raise GraphValueError(f"scalar_cast makes no {dtype.long_name}.")
+    return kinds[dtype](_number("scalar_cast", input_x))
+
+
+@operation(classes="ScalarToArray")
+def scalar_to_array(input_x: Any) -> Tensor:
+    """A Python number as a tensor without axes: int64, float32 or bool; raises GraphTypeError for anything else."""
+    return Tensor(_number("scalar_to_array", input_x), _dtype_of(input_x))
+
+
+@operation(classes="TupleToArray")
+def tuple_to_array(input_x: Any) -> Tensor:
+    """A tuple of numbers as a vector: int64, or float32 where the first is a float.
+
+    Raises GraphTypeError for anything else, GraphValueError for an empty tuple.
+    """
+    if not isinstance(input_x, (tuple, list)):
+        raise GraphTypeError(f"tuple_to_array takes a tuple of numbers, not {input_x!r}.")
+    if not input_x:
+        raise GraphValueError("tuple_to_array takes one number or more.")
+    numbers = [_number("tuple_to_array", n) for n in input_x]
+    return Tensor(numbers, _dtype_of(numbers[0]))
+
+
+def _number(name: str, value: Any) -> Any:
+    if not isinstance(value, (bool, int, float)):
+        raise GraphTypeError(f"{name} takes Python numbers, not {value!r}.")
+    return value
+
+
+def _dtype_of(number: Any) -> Any:
+    return bool_ if isinstance(number, bool) else int64 if isinstance(number, int) else float32
+
+
+@operator_class("DynamicShape", "dtype", like=dyn_shape)
+def _dynamic_shape(input: Any, dtype: int = 9) -> Tensor:
+    return dyn_shape(input)

@@ -1,4 +1,4 @@
-"""Operations on the bits of integers, of every element alone."""
+"""Functions of integers, of every element alone: their bits, and common divisors."""
 
 from __future__ import annotations
 
@@ -8,11 +8,24 @@ from typing import Any
 import numpy as np
 
 from graphls.ir.errors import GraphTypeError
-from graphls.ir.types import bool_, float64, int64, uint8
-from graphls.ops.elementwise import addn, cast, floor_div, mul, pow, round, sub
-from graphls.ops.logic import greater_equal, less, logical_and, logical_not, logical_or, logical_xor, where
+from graphls.ir.types import bool_, broadcast_shapes, float64, int64, uint8
+from graphls.ops.control_flow import while_loop
+from graphls.ops.elementwise import abs, addn, cast, floor_div, mod, mul, pow, round, sub
+from graphls.ops.logic import (
+    equal,
+    greater_equal,
+    less,
+    logical_and,
+    logical_not,
+    logical_or,
+    logical_xor,
+    not_equal,
+    where,
+)
 from graphls.ops.operands import apply, operand_of, tensor_of
 from graphls.ops.record import operation
+from graphls.ops.reductions import any
+from graphls.ops.shapes import broadcast_to
 from graphls.tensors import dispatch
 from graphls.tensors.tensor import Tensor
 
@@ -96,3 +109,42 @@ def _require_integers(name: str, x: Tensor) -> None:
 def _power_of_two(x: Tensor) -> Tensor:
     """2 ** x, of which float64 holds each one exactly; a GPU's power may be a little less."""
     return cast(round(pow(2.0, cast(x, float64))), int64)
+
+
+@operation(classes="Gcd")
+def gcd(input: Any, other: Any) -> Tensor:
+    """The greatest integers that divide both, broadcasting; of 0 and a number, the number without its sign.
+
+    Raises GraphTypeError for what is no integer.
+    """
+    return _gcd(*_integers("gcd", input, other))
+
+
+@operation(classes="Lcm")
+def lcm(input: Any, other: Any) -> Tensor:
+    """The least integers above 0 that both divide, broadcasting; 0 where one is 0. Raises GraphTypeError as `gcd`."""
+    x, y = _integers("lcm", input, other)
+    divisor = _gcd(x, y)
+    return mul(abs(floor_div(x, where(equal(divisor, 0), 1, divisor))), abs(y))
+
+
+def _integers(name: str, *operands: Any) -> tuple[Tensor, ...]:
+    tensors = dispatch.promoted(*map(operand_of, operands))
+    if tensors[0].dtype.kind not in ("int", "uint"):
+        raise GraphTypeError(f"{name} takes integers, not {tensors[0].type}; cast it first.")
+    shape = broadcast_shapes(*(t.shape for t in tensors))
+    return tuple(broadcast_to(t, shape) for t in tensors)
+
+
+def _gcd(x: Tensor, y: Tensor) -> Tensor:
+    """Euclid's algorithm, until all are done."""
+
+    def reduced(state: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+        larger, smaller = state
+        is_done = equal(smaller, 0)
+        rest = mod(larger, where(is_done, 1, smaller))
+        return where(is_done, larger, smaller), where(is_done, 0, rest)
+
+    found, _ = while_loop(lambda state: any(not_equal(state[1], 0)), reduced, (abs(x), abs(y)))
+    result: Tensor = found
+    return result

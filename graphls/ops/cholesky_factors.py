@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from graphls.ops.arrangement import movedim
 from graphls.ops.control_flow import scan
 from graphls.ops.creation import arange, zeros_like
 from graphls.ops.custom_gradients import with_gradient
@@ -16,14 +17,13 @@ from graphls.ops.matrices import (
     numbered,
     require_square,
     require_system,
+    substituted,
     transposed,
     unit_matrices,
 )
-from graphls.ops.movement import movedim
 from graphls.ops.network import matmul
 from graphls.ops.record import operation
 from graphls.ops.shapes import gather, squeeze
-from graphls.ops.triangular import substituted
 from graphls.tensors.tensor import Tensor
 
 

@@ -1,4 +1,4 @@
-"""Operator classes of colours, whose three numbers lie along one axis (see `operations`)."""
+"""Operator classes of colours, whose three numbers lie along one axis."""
 
 from __future__ import annotations
 

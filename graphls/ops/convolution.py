@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ops.arrangement import movedim
 from graphls.ops.elementwise import add
-from graphls.ops.movement import movedim
 from graphls.ops.operands import apply, operand_of, shape_of, tensor_of
 from graphls.ops.record import operation, operator_class
 from graphls.ops.shapes import reshape, swapaxes

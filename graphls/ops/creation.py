@@ -1,19 +1,21 @@
-"""Functions that make tensors; in a trace they make one number and repeat it, not a large constant."""
+"""Functions that make tensors: numbers, ranges and windows; in a trace one number is repeated, not stored."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from graphls.ir.errors import GraphValueError
-from graphls.ir.types import DType, as_dtype, float32
-from graphls.ops.elementwise import cast
+from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ir.reporting import checked
+from graphls.ir.types import DType, as_dtype, float32, float64
+from graphls.ops.elementwise import add, cast, mul, pow
 from graphls.ops.logic import where
-from graphls.ops.operands import apply, shape_of, tensor_of
+from graphls.ops.operands import apply, float_of, in_graph, operand_of, shape_of, tensor_of
 from graphls.ops.record import in_place, operation, operator_class, tensor_method
-from graphls.ops.settings import integer
-from graphls.ops.shapes import broadcast_to
+from graphls.ops.settings import integer, number
+from graphls.ops.shapes import broadcast_to, expand_dims
 from graphls.tensors import dispatch
 from graphls.tensors.tensor import Symbol, Tensor
 from graphls.trace.current import current_tracer
@@ -151,3 +153,129 @@ def new_full(x: Any, size: Any, fill_value: Any, *, dtype: Any = None) -> Tensor
 def _fill(shape: Any, value: Any) -> Tensor:
     """A number, in its own dtype, everywhere in a shape that is known."""
     return full(shape_of(shape), value)
+
+
+@operation
+def range(start: Any, end: Any, step: Any) -> Tensor:
+    """The numbers from `start` up to, but without, `end`; raises GraphValueError for a step of 0."""
+    return arange(start, end, step)
+
+
+@operation(classes="LinSpace")
+def linspace(start: Any, end: Any, steps: int) -> Tensor:
+    """That many numbers at equal distances, from `start` to `end`; of tensors, along a new last axis.
+
+    The last is `end` itself. Raises GraphValueError for less than one number.
+    """
+    return _linspace(start, end, steps, None)
+
+
+def _linspace(start: Any, end: Any, steps: int, dtype: DType | None) -> Tensor:
+    bounds = map(float_of, dispatch.promoted(operand_of(start), operand_of(end)))
+    first, last = bounds if dtype is None else (cast(start, dtype), cast(end, dtype))
+    if isinstance(steps, bool) or not isinstance(steps, int):
+        raise GraphTypeError(f"linspace takes an integer as 'steps', not {steps!r}.")
+    if steps < 1:
+        raise GraphValueError(f"linspace makes 1 number or more, not {steps}.")
+    fractions = checked(np.arange, steps) / max(steps - 1, 1)
+    rising, falling = (in_graph(Tensor(f, first.dtype)) for f in (fractions, 1 - fractions))
+    return add(mul(expand_dims(first, -1), falling), mul(expand_dims(last, -1), rising))
+
+
+@operation
+def logspace(start: Any, end: Any, steps: int, base: float = 10, *, dtype: Any = float32) -> Tensor:
+    """The powers of a base whose exponents are `linspace(start, end, steps)`; float32 unless another dtype is given."""
+    wanted = as_dtype(dtype)
+    exponents = _linspace(start, end, steps, float64 if wanted is float64 else None)
+    return cast(pow(number("logspace", "base", base), exponents), wanted)
+
+
+@operation
+def empty(size: Any, dtype: Any = None) -> Tensor:
+    """A tensor of which nothing is said but its shape and dtype, float32 unless given; it holds zeros."""
+    return zeros(size, dtype)
+
+
+@operation
+def empty_like(x: Any, *, dtype: Any = None) -> Tensor:
+    """A tensor of which nothing is said but that it has the shape of x, and its dtype unless given; it holds zeros."""
+    return zeros_like(x, dtype=dtype)
+
+
+@operator_class("Range", "maxlen")
+def _range(start: Any, limit: Any, delta: Any, maxlen: int = 1000000) -> Any:
+    """The numbers from `start` up to `limit`; raises GraphValueError for more than `maxlen`."""
+    numbers = range(start, limit, delta)
+    if numbers.size > maxlen:
+        raise GraphValueError(f"Range has {numbers.size} numbers, more than its maxlen of {maxlen}.")
+    return numbers
+
+
+@operator_class("LogSpace", "steps base dtype", like=logspace)
+def _log_space(start: Any, end: Any, steps: int = 10, base: int = 10, dtype: Any = float32) -> Any:
+    return logspace(start, end, steps, base, dtype=dtype)
+
+
+Array = np.ndarray[Any, Any]
+
+
+def _window(name: str, length: Any, periodic: bool, dtype: Any, weights: Callable[[Array], Array]) -> Tensor:
+    """The weights at so many places from 0 to 1, or where they are periodic, without the last of one place more.
+
+    Raises GraphValueError for a negative length, GraphTypeError for a dtype that is not one of floats.
+    """
+    count, kind = integer(name, "window_length", length), as_dtype(dtype or float32)
+    if count < 0:
+        raise GraphValueError(f"{name} has a length of 0 or more, not {count}.")
+    if not kind.is_float:
+        raise GraphTypeError(f"{name} is made of floating point numbers, not {kind!r}.")
+    if count == 1:
+        return Tensor(np.ones(1), kind)
+    places = np.arange(count) / (count if periodic else count - 1)
+    return Tensor(weights(places), kind)
+
+
+def _cosines(*factors: float) -> Callable[[Array], Array]:
+    """The sum of factors * cos(2 pi k x) over k."""
+    return lambda x: np.sum([factor * np.cos(2 * np.pi * k * x) for k, factor in enumerate(factors)], axis=0)
+
+
+@operation(classes="BartlettWindow", settings="periodic dtype", defaults={"dtype": float32})
+def bartlett_window(window_length: Any, periodic: bool = True, *, dtype: Any = None) -> Tensor:
+    """Weights that rise from 0 to 1 and fall again in straight lines; float32 unless another float dtype is given.
+
+    With `periodic` they go on at the start of the next window, else they end as they begin.
+    """
+    return _window("bartlett_window", window_length, periodic, dtype, lambda x: 1 - np.abs(2 * x - 1))
+
+
+@operation(classes="BlackmanWindow", settings="periodic dtype", defaults={"dtype": float32})
+def blackman_window(window_length: Any, periodic: bool = True, *, dtype: Any = None) -> Tensor:
+    """0.42 - 0.5 cos(2 pi x) + 0.08 cos(4 pi x) of places x from 0 to 1; otherwise as `bartlett_window`."""
+    return _window("blackman_window", window_length, periodic, dtype, _cosines(0.42, -0.5, 0.08))
+
+
+@operation(classes="HammingWindow", settings="periodic alpha beta dtype", defaults={"dtype": float32})
+def hamming_window(
+    window_length: Any, periodic: bool = True, alpha: float = 0.54, beta: float = 0.46, *, dtype: Any = None
+) -> Tensor:
+    """alpha - beta cos(2 pi x) of places x from 0 to 1; otherwise as `bartlett_window`."""
+    factors = number("hamming_window", "alpha", alpha), -number("hamming_window", "beta", beta)
+    return _window("hamming_window", window_length, periodic, dtype, _cosines(*factors))
+
+
+@operation
+def hann_window(window_length: Any, periodic: bool = True, *, dtype: Any = None) -> Tensor:
+    """0.5 - 0.5 cos(2 pi x) of places x from 0 to 1; otherwise as `bartlett_window`."""
+    return _window("hann_window", window_length, periodic, dtype, _cosines(0.5, -0.5))
+
+
+@operation
+def kaiser_window(window_length: Any, periodic: bool = True, beta: float = 12.0, *, dtype: Any = None) -> Tensor:
+    """i0(beta sqrt(1 - y ** 2)) / i0(beta) of places y from -1 to 1; otherwise as `bartlett_window`."""
+    width = number("kaiser_window", "beta", beta)
+
+    def weights(x: Array) -> Array:
+        return np.asarray(np.i0(width * np.sqrt(np.maximum(1 - (2 * x - 1) ** 2, 0))) / np.i0(width))
+
+    return _window("kaiser_window", window_length, periodic, dtype, weights)

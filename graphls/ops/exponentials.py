@@ -1,4 +1,4 @@
-"""Exponentials, logarithms, powers and special functions of every element alone."""
+"""Exponentials, logarithms, powers, roots and special functions of every element alone."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from graphls.ir.errors import GraphTypeError
-from graphls.ops.elementwise import cast, clip_by_value, div, log, mul, pow, sub
+from graphls.ops.elementwise import cast, clip_by_value, div, log, mul, pow, sqrt, sub
 from graphls.ops.logic import equal, less_equal, logical_and, logical_or, where
 from graphls.ops.operands import apply, float_of, floats, in_single
 from graphls.ops.record import operation, operator_class
@@ -105,3 +105,14 @@ def erfinv(x: Any) -> Tensor:
 @operator_class("Logit", "eps", like=logit)
 def _logit(input: Any, eps: float = -1.0) -> Any:
     return logit(input, None if eps < 0 else eps)
+
+
+def root(x: Tensor, order: float = 2) -> Tensor:
+    """x ** (1 / order), whose gradient at 0 is 0 where the slope would be infinite.
+
+    Its second derivatives there are 0, too, because no infinity is multiplied by 0 anywhere.
+    """
+    is_zero = equal(x, 0.0)
+    safe = where(is_zero, 1.0, x)
+    found = sqrt(safe) if order == 2 else pow(safe, 1 / order)
+    return where(is_zero, 0.0 if order > 0 else math.inf, found)

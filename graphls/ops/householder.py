@@ -5,20 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from graphls.ir.errors import GraphValueError
+from graphls.ops.arrangement import movedim
 from graphls.ops.control_flow import scan
 from graphls.ops.creation import arange, zeros
 from graphls.ops.custom_gradients import with_gradient
 from graphls.ops.diagonals import eye, tril, triu
 from graphls.ops.elementwise import add, div, mul, sqrt, square, sub
 from graphls.ops.logic import equal, greater, less, where
-from graphls.ops.matrices import as_column, as_one, as_row, numbered, require_matrices, transposed
-from graphls.ops.movement import movedim
+from graphls.ops.matrices import as_column, as_one, as_row, numbered, require_matrices, substituted, transposed
 from graphls.ops.network import matmul
 from graphls.ops.operands import tensor_of
 from graphls.ops.record import operation, operator_class
 from graphls.ops.reductions import sum
 from graphls.ops.shapes import broadcast_to, concat, cut, gather, squeeze
-from graphls.ops.triangular import substituted
 from graphls.tensors.tensor import Tensor
 
 

@@ -1,23 +1,39 @@
-"""Layers as functions: products with weights, embeddings, gates, channels in another order."""
+"""Layers as functions: products with weights, embeddings, gates, recurrent layers, parts of transformers."""
 
 from __future__ import annotations
 
+import builtins
+from collections.abc import Iterator
 from typing import Any
 
 from graphls.ir.errors import GraphIndexError, GraphTypeError, GraphValueError
 from graphls.ir.types import float32
+from graphls.ops.control_flow import scan
 from graphls.ops.convolution import conv_transpose3d
 from graphls.ops.creation import zeros
-from graphls.ops.elementwise import add, cast, div, mul, sub
+from graphls.ops.elementwise import add, cast, div, mul, neg, rsqrt, square, sub, tanh
 from graphls.ops.logic import equal, greater, greater_equal, isfinite, less, logical_and, where
-from graphls.ops.network import matmul, silu
+from graphls.ops.network import dropout as dropped
+from graphls.ops.network import matmul, sigmoid, silu
+from graphls.ops.normalization import kept, rms_norm
 from graphls.ops.norms import vector_norm
 from graphls.ops.operands import apply, axis_of, float_of, floats, in_single, operand_of, tensor_of
 from graphls.ops.record import operation, operator_class
-from graphls.ops.reductions import sum
+from graphls.ops.reductions import mean, sum
 from graphls.ops.scattering import index_add
 from graphls.ops.settings import integer, positive
-from graphls.ops.shapes import cut, expand_dims, gather, gather_elements, reshape, transpose
+from graphls.ops.shapes import (
+    concat,
+    cut,
+    expand_dims,
+    gather,
+    gather_elements,
+    reshape,
+    split,
+    stack,
+    swapaxes,
+    transpose,
+)
 from graphls.ops.state import assign, stop_gradient
 from graphls.tensors import dispatch
 from graphls.tensors.parameter import Parameter
@@ -206,3 +222,159 @@ def embedding_lookup(input_params: Any, input_indices: Any, offset: int) -> Tens
     found = gather(table, where(inside, places, 0), 0)
     rows = reshape(inside, (*inside.shape, *(1 for _ in table.shape[1:])))
     return where(rows, found, zeros((), table.dtype))
+
+
+@operation
+def add_rms_norm(x1: Any, x2: Any, gamma: Any, epsilon: float = 1e-6) -> tuple[Tensor, Tensor, Tensor]:
+    """`rms_norm` of x1 + x2, 1 / its root, and x1 + x2; raises GraphValueError where shapes differ."""
+    x = _total("add_rms_norm", x1, x2)
+    return *rms_norm(x, gamma, positive("add_rms_norm", "epsilon", epsilon)), x
+
+
+@operation
+def add_layer_norm(
+    x1: Any, x2: Any, gamma: Any, beta: Any, epsilon: float = 1e-5, additional_output: bool = False
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """(x - mean) / sqrt(variance + epsilon) * gamma + beta over the last axis of x = x1 + x2.
+
+    Also the mean and 1 / that root, float32 for 16-bit floats, and x, whether `additional_output` asks for it or not.
+    Raises GraphValueError where shapes differ.
+    """
+    x, scale, shift = _total("add_layer_norm", x1, x2), kept(gamma), kept(beta)
+    if not x.ndim or {scale.shape, shift.shape} != {x.shape[-1:]}:
+        message = f"add_layer_norm takes gamma and beta of the last axis of {x.type}, not {scale.type}, {shift.type}."
+        raise GraphValueError(message)
+    wide = cast(x, float32) if x.dtype.is_half else x
+    average = mean(wide, -1, keepdims=True)
+    centred = sub(wide, average)
+    inverse = rsqrt(add(mean(square(centred), -1, keepdims=True), positive("add_layer_norm", "epsilon", epsilon)))
+    y = add(mul(mul(centred, inverse), cast(scale, wide.dtype)), cast(shift, wide.dtype))
+    return cast(y, x.dtype), average, inverse, x
+
+
+def _total(name: str, x1: Any, x2: Any) -> Tensor:
+    first, second = floats(x1, x2)
+    if first.shape != second.shape:
+        raise GraphValueError(f"{name} adds tensors of one shape, not {first.type}, {second.type}.")
+    return add(first, second)
+
+
+@operation
+def rotary_position_embedding(x: Any, cos: Any, sin: Any, mode: int = 0) -> Tensor:
+    """x * cos + r * sin, where r is x turned by a right angle along its last axis.
+
+    In the mode 0, r is (-second half, first half); in the mode 1, each pair (a, b) of neighbours becomes (-b, a). `cos`
+    and `sin` broadcast to x. From Su et al. (2021). Raises GraphValueError for another mode, an odd last axis and
+    shapes that do not fit.
+    """
+    x, cos, sin = floats(x, cos, sin)
+    if mode not in (0, 1) or not x.ndim or x.shape[-1] % 2:
+        message = f"rotary_position_embedding takes an even last axis and the mode 0 or 1, not {x.type} and {mode!r}."
+        raise GraphValueError(message)
+    y = in_single(lambda x, c, s: add(mul(x, c), mul(_turned(x, mode), s)), x, cos, sin)
+    if y.shape != x.shape:
+        message = f"The shapes of cos {cos.type} and sin {sin.type} do not broadcast to {x.type}."
+        raise GraphValueError(message)
+    return y
+
+
+def _turned(x: Tensor, mode: int) -> Tensor:
+    axis, size = x.ndim - 1, x.shape[-1]
+    if mode == 0:
+        return concat((neg(cut(x, axis, size // 2, size)), cut(x, axis, 0, size // 2)), axis)
+    pairs = reshape(x, (*x.shape[:-1], size // 2, 2))
+    first, second = (reshape(cut(pairs, axis + 1, i, i + 1), (*x.shape[:-1], size // 2)) for i in range(2))
+    return reshape(stack((neg(second), first), -1), x.shape)
+
+
+Layer = tuple[Tensor, Tensor, list[Tensor]]
+"""Weights of the input and of the hidden state, and biases."""
+
+
+def lstm_step(total: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
+    """The next hidden and cell state by input, forget, cell and output gate (Hochreiter and Schmidhuber, 1997)."""
+    i, f, g, o = split(total, total.shape[-1] // 4, axis=-1)
+    after = add(mul(sigmoid(f), cell), mul(sigmoid(i), tanh(g)))
+    return mul(sigmoid(o), tanh(after)), after
+
+
+def lstm(
+    input: Any, h: Any, c: Any, w: Any, hidden_size: int, num_layers: int, bidirectional: bool, dropout: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The hidden states at all times, and the last hidden and cell states, of layers above each other.
+
+    The input is (T, N, input size), both states (directions * layers, N, hidden size). `w` holds, for each layer and
+    direction, the weights of the input, (4 * hidden, inputs), and of the state, and behind all of them the biases, if
+    any: one for each, or two. `dropout` acts between layers. Raises GraphValueError where sizes do not fit.
+    """
+    x, directions = float_of(input), 2 if bidirectional else 1
+    hidden, cell = tensor_of(h), tensor_of(c)
+    count = directions * num_layers
+    if x.ndim != 3 or not hidden.shape == cell.shape == (count, x.shape[1], hidden_size):
+        message = f"LSTM of {x.type} takes {count} states of {hidden_size} numbers, not {hidden.type}, {cell.type}."
+        raise GraphValueError(message)
+    layers = _layers(reshape(tensor_of(w), (-1,)), x.shape[2], hidden_size, num_layers, directions)
+    states: list[tuple[Tensor, Tensor]] = []
+    for layer in range(num_layers):
+        x = dropped(x, dropout) if layer and dropout else x
+        outputs = []
+        for direction in range(directions):
+            number = layer * directions + direction
+            state, output = _one_direction(x, hidden[number], cell[number], next(layers), bool(direction))
+            states.append(state)
+            outputs.append(output)
+        x = concat(outputs, -1)
+    return x, stack([state[0] for state in states]), stack([state[1] for state in states])
+
+
+def _layers(flat: Tensor, inputs: int, hidden: int, num_layers: int, directions: int) -> Iterator[Layer]:
+    sizes = [inputs if layer == 0 else hidden * directions for layer in range(num_layers) for _ in range(directions)]
+    rows, total = 4 * hidden, builtins.sum(4 * hidden * (size + hidden) for size in sizes)
+    biases = (flat.size - total) / (rows * len(sizes))
+    if biases not in (0, 1, 2):
+        message = f"LSTM takes {total} weights and one bias or two of {rows} for each layer, not {flat.type}."
+        raise GraphValueError(message)
+    at, behind = 0, total
+    for size in sizes:
+        middle, end = at + rows * size, at + rows * (size + hidden)
+        pair = reshape(cut(flat, 0, at, middle), (rows, size)), reshape(cut(flat, 0, middle, end), (rows, hidden))
+        yield *pair, [cut(flat, 0, behind + i * rows, behind + (i + 1) * rows) for i in range(int(biases))]
+        at, behind = end, behind + int(biases) * rows
+
+
+def _one_direction(x: Tensor, h: Tensor, c: Tensor, layer: Layer, reverse: bool) -> Any:
+    first, second, biases = layer
+    given = matmul(x, swapaxes(first, 0, 1))
+    for bias in biases:
+        given = add(given, bias)
+    recurrent = swapaxes(second, 0, 1)
+
+    def step(state: tuple[Tensor, Tensor], part: Tensor) -> tuple[tuple[Tensor, Tensor], Tensor]:
+        after = lstm_step(add(part, matmul(state[0], recurrent)), state[1])
+        return after, after[0]
+
+    return scan(step, (h, c), given, reverse=reverse)
+
+
+def _lstm(
+    input: Any,
+    h: Any,
+    c: Any,
+    w: Any,
+    input_size: int,
+    hidden_size: int,
+    num_layers: int,
+    has_bias: bool,
+    bidirectional: bool,
+    dropout: float,
+    proj_size: int = 0,
+) -> tuple[Tensor, ...]:
+    if proj_size:
+        raise GraphValueError(f"LSTM has no projection: 'proj_size' is 0, not {proj_size!r}.")
+    found = lstm(input, h, c, w, hidden_size, num_layers, bool(bidirectional), dropout)
+    kept = zeros((1, 1), found[0].dtype)
+    return (*found, kept, kept)
+
+
+_lstm.__doc__ = f"{lstm.__doc__}\n\nThe two results behind these hold nothing, as gradients need nothing."
+operator_class("LSTM", "input_size hidden_size num_layers has_bias bidirectional dropout proj_size")(_lstm)

@@ -1,4 +1,4 @@
-"""Systems of linear equations, inverses, and least squares."""
+"""Systems of linear equations, inverses, least squares, and products with tridiagonal matrices."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from typing import Any
 
 from graphls.ir.errors import GraphValueError
 from graphls.ops import matrices
+from graphls.ops.creation import zeros
 from graphls.ops.custom_gradients import with_gradient
-from graphls.ops.elementwise import neg
+from graphls.ops.elementwise import addn, mul, neg
 from graphls.ops.householder import thin_factors
 from graphls.ops.lu_factors import factors_of, solved_by
 from graphls.ops.matrices import (
@@ -16,14 +17,14 @@ from graphls.ops.matrices import (
     require_matrices,
     require_square,
     require_system,
+    substituted,
     transposed,
     unit_matrices,
 )
 from graphls.ops.network import matmul
-from graphls.ops.operands import tensor_of
+from graphls.ops.operands import floats, in_single, tensor_of
 from graphls.ops.record import operation, operator_class
-from graphls.ops.shapes import squeeze
-from graphls.ops.triangular import substituted
+from graphls.ops.shapes import concat, cut, squeeze
 from graphls.tensors.tensor import Tensor
 
 
@@ -124,3 +125,29 @@ def _inverse(x: Any, adjoint: bool = False) -> Any:
     """The inverses of square matrices, or with `adjoint` those of their transposes."""
     found = inverse(x)
     return matrices.transposed(found) if adjoint else found
+
+
+@operator_class("TridiagonalMatMul")
+def tridiagonal_product(superdiag: Any, maindiag: Any, subdiag: Any, rhs: Any) -> Tensor:
+    """The products of tridiagonal matrices and others, (..., m, n), by their diagonals, each of shape (..., 1, m).
+
+    The last element above the main diagonal and the first below it are not used. Raises GraphValueError for other
+    shapes.
+    """
+    *diagonals, right = floats(superdiag, maindiag, subdiag, rhs)
+    wanted = (*right.shape[:-2], 1, *right.shape[-2:-1])
+    if right.ndim < 2 or any(diagonal.shape != wanted for diagonal in diagonals):
+        given = ", ".join(str(diagonal.type) for diagonal in diagonals)
+        message = f"TridiagonalMatMul with {right.type} takes diagonals of shape {wanted}, not {given}."
+        raise GraphValueError(message)
+    return in_single(_product, *diagonals, right)
+
+
+def _product(above: Tensor, main: Tensor, below: Tensor, rhs: Tensor) -> Tensor:
+    count, axis = rhs.shape[-2], rhs.ndim - 2
+    if not count:
+        return rhs
+    edge = zeros((*rhs.shape[:-2], 1, rhs.shape[-1]), rhs.dtype)
+    later, earlier = concat((cut(rhs, axis, 1, count), edge), axis), concat((edge, cut(rhs, axis, 0, count - 1)), axis)
+    products = [mul(transposed(d), rows) for d, rows in ((above, later), (main, rhs), (below, earlier))]
+    return addn(products)

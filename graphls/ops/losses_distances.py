@@ -8,6 +8,7 @@ from typing import Any
 from graphls.ir.errors import GraphValueError
 from graphls.ops import settings
 from graphls.ops.elementwise import abs, add, clip_by_value, div, minimum, mul, pow, sqrt, square, sub
+from graphls.ops.exponentials import root
 from graphls.ops.logic import equal, where
 from graphls.ops.loss_operands import (
     operands,
@@ -16,7 +17,6 @@ from graphls.ops.loss_operands import (
 )
 from graphls.ops.record import operation, operator_class
 from graphls.ops.reductions import amax, sum
-from graphls.ops.roots import root
 from graphls.tensors.tensor import Tensor
 
 

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import int64
+from graphls.ops.arrangement import movedim
 from graphls.ops.control_flow import scan
 from graphls.ops.creation import arange
 from graphls.ops.diagonals import tril, triu
@@ -18,15 +19,14 @@ from graphls.ops.matrices import (
     numbered,
     require_square,
     require_system,
+    substituted,
     transposed,
     unit_matrices,
 )
-from graphls.ops.movement import movedim
 from graphls.ops.operands import tensor_of
 from graphls.ops.record import operation
 from graphls.ops.reductions import argmax
 from graphls.ops.shapes import broadcast_to, gather, gather_elements
-from graphls.ops.triangular import substituted
 from graphls.tensors.tensor import Tensor
 
 

@@ -10,9 +10,9 @@ from typing import Any
 
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import float32
+from graphls.ops.arrangement import movedim
 from graphls.ops.convolution import as_given, channels_first
 from graphls.ops.elementwise import add, cast, div, mul, pow, rsqrt, square, sub
-from graphls.ops.movement import movedim
 from graphls.ops.operands import apply, axis_of, float_of, shape_of, state_of, tensor_of
 from graphls.ops.record import operation, operator_class
 from graphls.ops.reductions import mean

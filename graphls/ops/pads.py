@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ops.arrangement import flip
 from graphls.ops.creation import full
-from graphls.ops.movement import flip
 from graphls.ops.operands import apply, tensor_of
 from graphls.ops.record import operation, operator_class
 from graphls.ops.shapes import broadcast_to, concat, cut

@@ -8,13 +8,14 @@ from typing import Any, TypeVar
 
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import int32, int64
-from graphls.ops.convolution import as_given, channels_first, spatial
-from graphls.ops.creation import arange
+from graphls.ops.convolution import FORMATS, are_last, as_given, channels_first, spatial
+from graphls.ops.creation import arange, zeros
 from graphls.ops.elementwise import add, cast, mod, mul, pow
-from graphls.ops.operands import apply, float_of
+from graphls.ops.exponentials import root
+from graphls.ops.joins import replaced_elements
+from graphls.ops.operands import apply, float_of, shape_of, tensor_of
 from graphls.ops.record import operation, operator_class
-from graphls.ops.roots import root
-from graphls.ops.shapes import reshape
+from graphls.ops.shapes import check_range, reshape
 from graphls.ops.windows import Sizes, Windows, check_axes, check_padding, pads_of, sizes_of, zero_padded
 from graphls.tensors import dispatch
 from graphls.tensors.pytree import map_leaves
@@ -319,3 +320,104 @@ operator_class("MaxPool", _SETTINGS, via=_pool)(max_pool2d)
 operator_class("MaxPoolWithArgmax", _SETTINGS, via=_pool)(_max_pool_with_places)
 _SETTINGS = "kernel_size strides pads dilation ceil_mode argmax_type"
 operator_class("MaxPoolWithArgmaxV2", _SETTINGS, defaults={"dilation": (1, 1)}, via=_with_places)(max_pool2d)
+
+
+@operation
+def max_unpool1d(
+    x: Any, indices: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None
+) -> Tensor:
+    """The elements of (N, C, L) or (C, L) at the places that `max_pool1d` found them; see `max_unpool2d`."""
+    return _unpooled("max_unpool1d", 1, x, indices, kernel_size, stride, padding, output_size)
+
+
+@operation
+def max_unpool2d(
+    x: Any, indices: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None
+) -> Tensor:
+    """The elements of images (N, C, H, W) or (C, H, W) at the places that `max_pool2d` found them, zeros elsewhere.
+
+    `indices` count the places in the result in row-major order; of several for one place the last stays. A size becomes
+    (size - 1) * stride - 2 * padding + kernel, or what `output_size` says, which is at most a stride away; it may also
+    begin with the sizes of batch and channels. Raises GraphTypeError and GraphValueError for arguments that do not fit,
+    GraphIndexError for an index that is known and out of range.
+    """
+    return _unpooled("max_unpool2d", 2, x, indices, kernel_size, stride, padding, output_size)
+
+
+@operation
+def max_unpool3d(
+    x: Any, indices: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None
+) -> Tensor:
+    """The elements of (N, C, D, H, W) or (C, D, H, W) at the places that `max_pool3d` found; see `max_unpool2d`."""
+    return _unpooled("max_unpool3d", 3, x, indices, kernel_size, stride, padding, output_size)
+
+
+def _unpooled(
+    name: str, axes: int, x: Any, indices: Any, kernel_size: Any, stride: Any, padding: Any, output_size: Any
+) -> Tensor:
+    x, places = tensor_of(x), tensor_of(indices)
+    check_axes(name, x, axes, unbatched=True)
+    if places.dtype not in (int32, int64):
+        raise GraphTypeError(f"{name} takes int32 or int64 indices, not {places.type}.")
+    if places.shape != x.shape:
+        raise GraphValueError(f"{name} takes indices of the shape {x.shape}, not {places.type}.")
+    kernel, strides, pads = window_sizes(kernel_size, stride, padding, axes)
+    outer, sizes = x.shape[:-axes], _sizes(name, x.shape, kernel, strides, pads, output_size)
+    rows = prod(outer)
+    background = zeros((rows, prod(sizes)), x.dtype)
+    flat = [reshape(t, (rows, prod(x.shape[-axes:]))) for t in (places, x)]
+    check_range(background, flat[0], 1)
+    found = replaced_elements(background, flat[0], flat[1], 1) if x.size else background
+    return reshape(found, (*outer, *sizes))
+
+
+def window_sizes(kernel_size: Any, stride: Any, padding: Any, axes: int) -> tuple[Sizes, Sizes, Sizes]:
+    """Kernel, stride and padding for each axis; a stride of None or 0 is the kernel.
+
+    Raises GraphTypeError or GraphValueError for anything but integers of a fitting size.
+    """
+    kernel = sizes_of("kernel_size", kernel_size, axes)
+    is_kernel = stride is None or stride in (0, (0,) * axes, [0] * axes)
+    pads = tuple(padding) if isinstance(padding, (tuple, list)) else (padding,) * axes
+    if len(pads) != axes or any(isinstance(n, bool) or not isinstance(n, int) for n in pads):
+        raise GraphTypeError(f"The 'padding' is one integer or {axes}, not {padding!r}.")
+    if min(pads) < 0:
+        raise GraphValueError(f"The 'padding' is 0 or more, not {padding!r}.")
+    return kernel, kernel if is_kernel else sizes_of("stride", stride, axes), pads
+
+
+def _sizes(name: str, shape: Sizes, kernel: Sizes, strides: Sizes, pads: Sizes, output_size: Any) -> Sizes:
+    axes = len(kernel)
+    usual = tuple((n - 1) * s - 2 * p + k for n, s, p, k in zip(shape[-axes:], strides, pads, kernel, strict=True))
+    given = shape_of(() if output_size is None else output_size)
+    sizes = given[-axes:] or usual
+    is_near = len(sizes) == axes and all(abs(n - u) <= s for n, u, s in zip(sizes, usual, strides, strict=True))
+    if not is_near or given[:-axes] not in ((), shape[:-axes]) or min(sizes) < 1:
+        message = f"{name} makes the sizes {usual} of {shape}, or others a stride away at most, not {output_size}."
+        raise GraphValueError(message)
+    return sizes
+
+
+def _unpool(function: Callable[..., Any], axes: int) -> Callable[..., Any]:
+    def unpooled(
+        x: Any,
+        argmax: Any,
+        ksize: Any,
+        strides: Any = 0,
+        pads: Any = 0,
+        output_shape: Any = (),
+        data_format: str = FORMATS[axes][0],
+    ) -> Tensor:
+        x, places = (channels_first(t, data_format, axes) for t in (x, argmax))
+        whole = tuple(output_shape) or None
+        if whole and are_last(data_format, axes):
+            whole = (whole[0], whole[-1], *whole[1:-1])
+        y = function(x, places, ksize, strides, pads, whole)
+        return as_given(y, data_format, axes)
+
+    return unpooled
+
+
+_SETTINGS_POOLING = "ksize strides pads output_shape data_format"
+operator_class("MaxUnpool2D", _SETTINGS_POOLING, via=lambda function: _unpool(function, 2))(max_unpool2d)
+operator_class("MaxUnpool3D", _SETTINGS_POOLING, via=lambda function: _unpool(function, 3))(max_unpool3d)

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 from graphls.ops.arithmetic import largest_number
+from graphls.ops.arrangement import flip
 from graphls.ops.creation import arange, full_like, ones_like
 from graphls.ops.elementwise import cast, mul
 from graphls.ops.exponentials import logaddexp
 from graphls.ops.logic import greater_equal, isnan, less_equal, logical_or, where
-from graphls.ops.movement import flip
 from graphls.ops.operands import apply, axis_of, float_of, in_single, tensor_of
 from graphls.ops.record import operation, operator_class
 from graphls.ops.reductions import counted

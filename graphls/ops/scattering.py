@@ -1,4 +1,4 @@
-"""Elements of tensors and parameters joined with others, at places that integer tensors name."""
+"""Elements and slices of tensors and parameters joined with others, at places that integer tensors name."""
 
 from __future__ import annotations
 
@@ -293,3 +293,71 @@ def _index_put(x1: Any, x2: Any, indices: Any, accumulate: int = 0) -> Tensor:
 @operator_class("ScatterAddWithAxis", "axis", like=tensor_scatter_elements)
 def _scatter_add_along(input_x: Any, indices: Any, updates: Any, axis: int = 0) -> Tensor:
     return tensor_scatter_elements(input_x, indices, updates, axis, "add")
+
+
+@operation(classes="InplaceAdd", settings="indices")
+def inplace_add(x: Any, v: Any, indices: Any) -> Tensor:
+    """x with the slices of v added to those that an integer or several name along the first axis.
+
+    Raises GraphValueError for a v of other sizes, GraphIndexError for an index that is known and out of range.
+    """
+    return tensor_scatter_add(x, _rows_operator(indices), v)
+
+
+@operation(classes="InplaceSub", settings="indices")
+def inplace_sub(x: Any, v: Any, indices: Any) -> Tensor:
+    """x with the slices of v subtracted; otherwise as `inplace_add`."""
+    return tensor_scatter_sub(x, _rows_operator(indices), v)
+
+
+@operation(classes="InplaceUpdate", settings="indices")
+def inplace_update(x: Any, v: Any, indices: Any) -> Tensor:
+    """x with the slices of v in place of its own, of several for one index the last; otherwise as `inplace_add`."""
+    return tensor_scatter_update(x, _rows_operator(indices), v)
+
+
+@operation(classes="InplaceIndexAdd", settings="axis")
+def inplace_index_add(var: Any, indices: Any, updates: Any, axis: int) -> Tensor:
+    """`var` with slices of the updates added to those that indices name along an axis, as `index_add`.
+
+    A parameter is written, too.
+    """
+    return index_add(var, indices, updates, axis)
+
+
+def _rows_operator(indices: Any) -> Tensor:
+    return reshape(tensor_of(indices), (-1, 1))
+
+
+@operator_class("InplaceUpdateV2", like=inplace_update)
+def _update_by_indices(x: Any, indices: Any, v: Any) -> Tensor:
+    return inplace_update(x, v, indices)
+
+
+class RowTensor:
+    """Rows of a tensor of another size: their numbers along the first axis, and their values.
+
+    Raises GraphTypeError and GraphValueError where the parts do not fit.
+    """
+
+    def __init__(self, indices: Any = None, values: Any = None, shape: Any = None, row_tensor: Any = None) -> None:
+        if isinstance(row_tensor, RowTensor):
+            indices, values, shape = row_tensor.indices, row_tensor.values, row_tensor.dense_shape
+        if not isinstance(shape, (tuple, list)):
+            raise GraphTypeError(f"The shape of a RowTensor is a tuple, not {shape!r}.")
+        self.indices: Tensor = tensor_of(indices)
+        self.values: Tensor = tensor_of(values)
+        self.dense_shape: tuple[int, ...] = tuple(shape)
+        if self.indices.ndim != 1 or self.values.shape != (self.indices.size, *self.dense_shape[1:]):
+            text = f"The rows {self.values.type} at {self.indices.type} are none of a tensor of {self.dense_shape}."
+            raise GraphValueError(text)
+
+    @property
+    def dtype(self) -> Any:
+        """The dtype of the values."""
+        return self.values.dtype
+
+    def to_dense(self) -> Tensor:
+        """The whole tensor, zero in other rows; rows with one number are added."""
+        dense: Tensor = index_add(zeros(self.dense_shape, self.dtype), self.indices, self.values, 0)
+        return dense

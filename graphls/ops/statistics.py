@@ -1,23 +1,39 @@
-"""Reductions that are made of sums, means and extremes."""
+"""Reductions that are made of sums, means and extremes; quantiles, covariances, histograms."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
-from graphls.ir.errors import GraphValueError
-from graphls.ir.types import DType, as_dtype, int32, int64
+import numpy as np
+
+from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ir.types import DType, as_dtype, bool_, float32, int32, int64
 from graphls.ops import segments
-from graphls.ops.creation import ones
-from graphls.ops.elementwise import add, cast, div, exp, floor_div, log, maximum, mul, sub
-from graphls.ops.logic import greater_equal, isfinite, isnan, less_equal, logical_and, logical_not, not_equal, where
-from graphls.ops.operands import Axis, axis_of, float_of, in_single, tensor_of
+from graphls.ops.arrangement import movedim
+from graphls.ops.creation import full_like, ones
+from graphls.ops.elementwise import add, cast, ceil, clip_by_value, div, exp, floor, floor_div, log, maximum, mul, sub
+from graphls.ops.logic import (
+    equal,
+    greater_equal,
+    isfinite,
+    isnan,
+    less_equal,
+    logical_and,
+    logical_not,
+    not_equal,
+    where,
+)
+from graphls.ops.matrices import as_one, transposed
+from graphls.ops.network import matmul
+from graphls.ops.operands import Axis, apply, axis_of, float_of, in_single, tensor_in, tensor_of
 from graphls.ops.record import operation, operator_class
 from graphls.ops.reductions import amax, amin, any, argmax, counted, mean, std, sum, var
-from graphls.ops.settings import integer
+from graphls.ops.settings import integer, number
 from graphls.ops.shapes import concat, cut, gather_elements, reshape, squeeze
 from graphls.ops.state import stop_gradient
 from graphls.tensors import dispatch
-from graphls.tensors.tensor import Tensor
+from graphls.tensors.tensor import Symbol, Tensor
 
 
 @operation(spelled=True)
@@ -200,3 +216,154 @@ def _confusion_matrix(
 @operator_class("CountNonZero", "dims", like=count_nonzero)
 def _count_nonzero(x: Any, dims: Any = None) -> Tensor:
     return count_nonzero(x, () if dims is None else dims, dtype=int64)
+
+
+@operation(spelled=True)
+def quantile(input: Any, q: Any, axis: int | None = None, keepdims: bool = False) -> Tensor:
+    """The numbers below which parts `q` of the elements along an axis lie, interpolated; nan where one is.
+
+    `q` is a number from 0 to 1, or a vector of such, along which the first axis of the result runs. Without an axis,
+    of all elements. Raises GraphValueError for another `q` that is known, of which a graph makes nan, and over no
+    elements.
+    """
+    return _quantile("quantile", input, q, axis, keepdims)
+
+
+@operation(spelled=True)
+def nanquantile(input: Any, q: Any, axis: int | None = None, keepdims: bool = False) -> Tensor:
+    """As `quantile`, of what is not nan; nan where everything is."""
+    return _quantile("nanquantile", input, q, axis, keepdims)
+
+
+def _quantile(name: str, input: Any, q: Any, axis: int | None, keepdims: bool) -> Tensor:
+    x = float_of(input)
+    at = None if axis is None else axis_of(axis, x.ndim)
+    moved = reshape(x, (-1,)) if at is None else movedim(x, at, -1)
+    if not moved.shape[-1]:
+        raise GraphValueError(f"{name} over no elements is not defined: {x.type} is empty.")
+    parts = _parts(name, q, x.dtype)
+    found = in_single(lambda x: _interpolated(x, cast(parts, x.dtype), name == "nanquantile"), moved)
+    found = found if parts.ndim else reshape(found, found.shape[1:])
+    if not keepdims:
+        return found
+    return reshape(found, (*parts.shape, *(1 if at in (None, i) else n for i, n in enumerate(x.shape))))
+
+
+def _parts(name: str, q: Any, dtype: DType) -> Tensor:
+    parts = tensor_of(q) if isinstance(q, Tensor) or dtype.is_half else tensor_in(q, dtype)
+    if parts.ndim > 1 or not (isinstance(parts, Symbol) or np.all((parts.array >= 0) & (parts.array <= 1))):
+        raise GraphValueError(f"The q of {name} is a number from 0 to 1 or a vector of such, not {q}.")
+    return parts
+
+
+def _interpolated(x: Tensor, parts: Tensor, skips_nan: bool) -> Tensor:
+    """The quantiles along the last axis, as the first axis of the result."""
+    size = x.shape[-1]
+    ordered, _ = dispatch.apply("top_k", x, k=size, axis=x.ndim - 1, largest=False)
+    counts = sum(cast(logical_not(isnan(x)), x.dtype), -1, keepdims=True)
+    last = maximum(sub(counts, 1.0), 0.0) if skips_nan else full_like(counts, size - 1)
+    is_part = logical_and(greater_equal(parts, 0.0), less_equal(parts, 1.0))
+    places = mul(last, reshape(where(is_part, parts, 0.0), (-1,)))
+    low, high = (gather_elements(ordered, -1, cast(f(places), int64)) for f in (floor, ceil))
+    weight = sub(places, floor(places))
+    found = where(equal(weight, 0.0), low, add(low, mul(sub(high, low), weight)))
+    is_found = is_part if skips_nan else logical_and(is_part, logical_not(any(isnan(x), -1, keepdims=True)))
+    return movedim(where(is_found, found, math.nan), -1, 0)
+
+
+@operator_class("Quantile", "dim keep_dims ignore_nan")
+def _quantile_of(x: Any, q: Any, dim: Any = None, keep_dims: bool = False, ignore_nan: bool = False) -> Tensor:
+    """See `quantile`; with `ignore_nan` of what is not nan."""
+    return (nanquantile if ignore_nan else quantile)(x, q, dim, keep_dims)
+
+
+@operation
+def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any = None) -> Tensor:
+    """The covariances of variables, which are the rows of a matrix and whose observations are its columns.
+
+    Of a vector or a number it is the variance. `fweights` are integers that say how often an observation was made,
+    `aweights` how much it counts. The sum of products is divided by the number of observations less `correction`; by 0
+    where that is negative. Raises GraphValueError for more than two axes and for weights of another size.
+    """
+    x = float_of(input)
+    if x.ndim > 2:
+        raise GraphValueError(f"cov takes a matrix of variables and observations, not {x.type}.")
+    rows = reshape(x, (1, -1)) if x.ndim < 2 else x
+    often, weighty = (_weights(name, w, rows) for name, w in (("fweights", fweights), ("aweights", aweights)))
+    if often is not None and often.dtype.is_float:
+        raise GraphTypeError(f"The fweights of cov are integers, not {often.type}.")
+    found = as_one(lambda x: _covariance(x, often, weighty, integer("cov", "correction", correction)), rows)
+    return found if x.ndim == 2 else squeeze(found)
+
+
+def _weights(name: str, weights: Any, rows: Tensor) -> Tensor | None:
+    given = None if weights is None else tensor_of(weights)
+    if given is not None and given.shape != rows.shape[1:]:
+        message = f"The {name} of cov are one for each of {rows.shape[1]} observations, not {given.type}."
+        raise GraphValueError(message)
+    return given
+
+
+def _covariance(x: Tensor, often: Tensor | None, weighty: Tensor | None, correction: int) -> Tensor:
+    often, weighty = (None if w is None else cast(w, x.dtype) for w in (often, weighty))
+    weights = ones(x.shape[1:], x.dtype)
+    for given in (often, weighty):
+        weights = weights if given is None else mul(weights, given)
+    total = sum(weights)
+    lost = total if weighty is None else sum(mul(weights, weighty))
+    centred = sub(x, div(sum(mul(x, weights), -1, keepdims=True), total))
+    count = sub(total, mul(div(lost, total), float(correction)))
+    return div(matmul(mul(centred, weights), transposed(centred)), maximum(count, 0.0))
+
+
+@operation(classes="Histogram", settings="bins min max")
+def histc(input: Any, bins: int = 100, min: float = 0.0, max: float = 0.0) -> Tensor:
+    """The numbers of elements in `bins` parts from `min` to `max`, in the dtype of the input.
+
+    Others, and nan, are not counted. Where both bounds are 0, they are the smallest and the largest element, and where
+    they are equal, 1 below and 1 above. Raises GraphValueError for less than one part and for a `min` above `max`.
+    """
+    x, count = tensor_of(input), _bins("histc", bins)
+    low, high = number("histc", "min", min), number("histc", "max", max)
+    if low > high:
+        raise GraphValueError(f"histc takes a 'min' up to its 'max', not {min} and {max}.")
+    values = reshape(float_of(x), (-1,))
+    values = cast(values, float32) if values.dtype.is_half else values
+    bounds = [cast(b, values.dtype) for b in (low, high)]
+    if low == high == 0.0 and values.size:
+        bounds = [amin(values), amax(values)]
+    is_point = equal(*bounds)
+    bounds = [where(is_point, add(b, step), b) for b, step in zip(bounds, (-1.0, 1.0), strict=True)]
+    counted = logical_and(greater_equal(values, bounds[0]), less_equal(values, bounds[1]))
+    return cast(_counts(values, bounds, count, counted), x.dtype)
+
+
+@operator_class("HistogramFixedWidth", "nbins dtype")
+def histogram_fixed_width(x: Any, range: Any, nbins: int, dtype: Any = int32) -> Tensor:
+    """The numbers of elements in `nbins` parts between the two bounds in `range`; others count in the first or last.
+
+    Raises GraphValueError for less than one part and for another number of bounds.
+    """
+    values = reshape(float_of(x), (-1,))
+    values = cast(values, float32) if values.dtype.is_half else values
+    count, bounds = _bins("histogram_fixed_width", nbins), tensor_in(range, values.dtype)
+    if bounds.shape != (2,):
+        raise GraphValueError(f"histogram_fixed_width takes two bounds, not {bounds.type}.")
+    low, high = bounds
+    return cast(_counts(values, [low, high], count, ones(values.shape, bool_)), dtype)
+
+
+def _bins(name: str, bins: Any) -> int:
+    count = integer(name, "bins", bins)
+    if count < 1:
+        raise GraphValueError(f"{name} takes 1 part or more, not {count}.")
+    return count
+
+
+def _counts(values: Tensor, bounds: list[Tensor], bins: int, counted: Tensor) -> Tensor:
+    """The numbers of what is counted and is no nan, by part; the upper bound is in the last one."""
+    width = sub(bounds[1], bounds[0])
+    places = floor(mul(div(sub(values, bounds[0]), width), float(bins)))
+    is_counted = logical_and(counted, equal(places, places))
+    places = where(is_counted, clip_by_value(places, 0.0, float(bins - 1)), 0.0)
+    return apply("gather_gradient", cast(is_counted, int64), cast(places, int64), axis=0, size=bins)

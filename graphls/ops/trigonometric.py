@@ -6,10 +6,10 @@ import math
 from typing import Any
 
 from graphls.ops.elementwise import abs, div, maximum, mul, sin, square
+from graphls.ops.exponentials import root
 from graphls.ops.logic import equal, isfinite, logical_and, where
 from graphls.ops.operands import apply, float_of, floats, in_single
 from graphls.ops.record import operation
-from graphls.ops.roots import root
 from graphls.ops.state import stop_gradient
 from graphls.tensors.tensor import Tensor
 

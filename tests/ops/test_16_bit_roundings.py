@@ -14,7 +14,7 @@ from graphls import GraphlsError, Tensor, ops
 from graphls.ir.types import DType, bfloat16, float16
 from graphls.tensors.pytree import leaves
 
-RANDOM = {"graphls.ops.random", "graphls.ops.distributions", "graphls.ops.gumbel"}
+RANDOM = {"graphls.ops.random", "graphls.ops.distributions", "graphls.ops.network"}
 OTHERS = {
     "eps",  # is another number in each dtype
     "rrelu", "dropout",  # draw

@@ -10,9 +10,9 @@ from graphls.nn.activations import LogSoftmax, Softmax, get_activation
 from graphls.nn.cell import Cell
 from graphls.nn.checks import boolean, positive
 from graphls.nn.losses.base import LossBase, finite_labels
+from graphls.ops.exponentials import root
 from graphls.ops.loss_operands import operands, require_same_shape, require_tensors
 from graphls.ops.operands import float_of
-from graphls.ops.roots import root
 from graphls.ops.settings import integer, number
 from graphls.tensors.tensor import Tensor
 

@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 from graphls import ops
 from graphls.nn.checks import boolean, positive
 from graphls.nn.losses.base import LossBase, finite_labels
+from graphls.ops.exponentials import root
 from graphls.ops.loss_operands import operands
-from graphls.ops.roots import root
 from graphls.tensors.tensor import Tensor
 
 __all__ = [
