@@ -8,20 +8,16 @@ from typing import Any
 from graphls.dataset.checks import MOST_WORKERS
 from graphls.dataset.randomness import global_seed
 from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.sharing import settings
 
 MAXIMUM_SEED = 2**32 - 1
 
 
-class Settings:
-    """The values in force; None where nobody has set one, and how often a seed was set."""
-
-    seed: int | None = None
-    seedings = 0
-    prefetch_size = 16
-    workers = 1
-
-
-_hints: dict[str, Any] = {
+_settings = settings.Settings({
+    "seed": None,
+    "seeding": None,
+    "prefetch_size": 16,
+    "workers": 1,
     "auto_num_workers": False,
     "auto_offload": False,
     "autotune_interval": 0,
@@ -38,7 +34,8 @@ _hints: dict[str, Any] = {
     "parallel_convert": False,
     "sending_batches": 0,
     "start_method": "fork",
-}
+})
+"""None where nobody has set a value. The `seeding` is another object each time that a seed is set."""
 
 
 def _integer(name: str, value: Any, low: int, high: int) -> int:
@@ -54,23 +51,28 @@ def set_seed(seed: int) -> None:
 
     Raises GraphTypeError for anything but an integer, GraphValueError for one that has more than 32 bits.
     """
-    Settings.seed = _integer("Seed", seed, 0, MAXIMUM_SEED)
-    Settings.seedings += 1
+    _settings.update({"seed": _integer("Seed", seed, 0, MAXIMUM_SEED), "seeding": object()})
 
 
 def get_seed() -> int:
     """The seed that an iterator made now draws from."""
-    return global_seed() if Settings.seed is None else Settings.seed
+    seed = _settings["seed"]
+    return global_seed() if seed is None else int(seed)
+
+
+def _seeding() -> Any:
+    """An object that is another one each time that `set_seed` is called."""
+    return _settings["seeding"]
 
 
 def set_prefetch_size(size: int) -> None:
     """How many rows (batches, where the pipeline ends in batches) an iterator reads ahead; 16 at first."""
-    Settings.prefetch_size = _integer("Prefetch size", size, 1, 2**31 - 1)
+    _settings.update({"prefetch_size": _integer("Prefetch size", size, 1, 2**31 - 1)})
 
 
 def get_prefetch_size() -> int:
     """How many rows an iterator reads ahead."""
-    return Settings.prefetch_size
+    return int(_settings["prefetch_size"])
 
 
 def set_num_parallel_workers(num: int) -> None:
@@ -78,12 +80,12 @@ def set_num_parallel_workers(num: int) -> None:
 
     Results do not depend on it.
     """
-    Settings.workers = _integer("Number of parallel workers", num, 1, MOST_WORKERS)
+    _settings.update({"workers": _integer("Number of parallel workers", num, 1, MOST_WORKERS)})
 
 
 def get_num_parallel_workers() -> int:
     """The number of workers of a node that is not given one."""
-    return Settings.workers
+    return int(_settings["workers"])
 
 
 def set_auto_num_workers(enable: bool) -> None:
@@ -93,7 +95,7 @@ def set_auto_num_workers(enable: bool) -> None:
 
 def get_auto_num_workers() -> bool:
     """What `set_auto_num_workers` was given; False at first."""
-    return bool(_hints["auto_num_workers"])
+    return bool(_settings["auto_num_workers"])
 
 
 def set_enable_autotune(enable: bool, filepath_prefix: str | None = None) -> None:
@@ -103,7 +105,7 @@ def set_enable_autotune(enable: bool, filepath_prefix: str | None = None) -> Non
 
 def get_enable_autotune() -> bool:
     """What `set_enable_autotune` was given; False at first."""
-    return bool(_hints["enable_autotune"])
+    return bool(_settings["enable_autotune"])
 
 
 def set_enable_shared_mem(enable: bool) -> None:
@@ -113,7 +115,7 @@ def set_enable_shared_mem(enable: bool) -> None:
 
 def get_enable_shared_mem() -> bool:
     """What `set_enable_shared_mem` was given; True at first."""
-    return bool(_hints["enable_shared_mem"])
+    return bool(_settings["enable_shared_mem"])
 
 
 def set_enable_watchdog(enable: bool) -> None:
@@ -123,7 +125,7 @@ def set_enable_watchdog(enable: bool) -> None:
 
 def get_enable_watchdog() -> bool:
     """What `set_enable_watchdog` was given; True at first."""
-    return bool(_hints["enable_watchdog"])
+    return bool(_settings["enable_watchdog"])
 
 
 def set_multiprocessing_timeout_interval(interval: int) -> None:
@@ -133,7 +135,7 @@ def set_multiprocessing_timeout_interval(interval: int) -> None:
 
 def get_multiprocessing_timeout_interval() -> int:
     """What `set_multiprocessing_timeout_interval` was given; 300 at first."""
-    return int(_hints["multiprocessing_timeout_interval"])
+    return int(_settings["multiprocessing_timeout_interval"])
 
 
 def set_monitor_sampling_interval(interval: int) -> None:
@@ -143,7 +145,7 @@ def set_monitor_sampling_interval(interval: int) -> None:
 
 def get_monitor_sampling_interval() -> int:
     """What `set_monitor_sampling_interval` was given; 1000 at first."""
-    return int(_hints["monitor_sampling_interval"])
+    return int(_settings["monitor_sampling_interval"])
 
 
 def set_numa_enable(numa_enable: bool) -> None:
@@ -153,13 +155,13 @@ def set_numa_enable(numa_enable: bool) -> None:
 
 def get_numa_enable() -> bool:
     """What `set_numa_enable` was given; False at first."""
-    return bool(_hints["numa_enable"])
+    return bool(_settings["numa_enable"])
 
 
 def _remember(name: str, value: Any, kind: type) -> None:
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
         raise GraphTypeError(f"{name} is of type {kind.__name__}, not {value!r}.")
-    _hints[name] = value
+    _settings.update({name: value})
 
 
 def set_debug_mode(debug_mode_flag: bool, debug_hook_list: list[Any] | None = None) -> None:
@@ -169,7 +171,7 @@ def set_debug_mode(debug_mode_flag: bool, debug_hook_list: list[Any] | None = No
 
 def get_debug_mode() -> bool:
     """What `set_debug_mode` was given; False at first."""
-    return bool(_hints["debug_mode"])
+    return bool(_settings["debug_mode"])
 
 
 def set_iterator_mode(do_copy: bool = False, parallel_convert: bool = False) -> None:
@@ -180,7 +182,7 @@ def set_iterator_mode(do_copy: bool = False, parallel_convert: bool = False) -> 
 
 def get_iterator_mode() -> dict[str, bool]:
     """What `set_iterator_mode` was given; both False at first."""
-    return {name: bool(_hints[name]) for name in ("do_copy", "parallel_convert")}
+    return {name: bool(_settings[name]) for name in ("do_copy", "parallel_convert")}
 
 
 def set_fast_recovery(fast_recovery: bool) -> None:
@@ -190,7 +192,7 @@ def set_fast_recovery(fast_recovery: bool) -> None:
 
 def get_fast_recovery() -> bool:
     """What `set_fast_recovery` was given; True at first."""
-    return bool(_hints["fast_recovery"])
+    return bool(_settings["fast_recovery"])
 
 
 def set_auto_offload(offload: bool) -> None:
@@ -200,7 +202,7 @@ def set_auto_offload(offload: bool) -> None:
 
 def get_auto_offload() -> bool:
     """What `set_auto_offload` was given; False at first."""
-    return bool(_hints["auto_offload"])
+    return bool(_settings["auto_offload"])
 
 
 def set_callback_timeout(timeout: int) -> None:
@@ -210,7 +212,7 @@ def set_callback_timeout(timeout: int) -> None:
 
 def get_callback_timeout() -> int:
     """What `set_callback_timeout` was given; 60 at first."""
-    return int(_hints["callback_timeout"])
+    return int(_settings["callback_timeout"])
 
 
 def set_autotune_interval(interval: int) -> None:
@@ -220,7 +222,7 @@ def set_autotune_interval(interval: int) -> None:
 
 def get_autotune_interval() -> int:
     """What `set_autotune_interval` was given; 0 at first."""
-    return int(_hints["autotune_interval"])
+    return int(_settings["autotune_interval"])
 
 
 def set_sending_batches(batch_num: int) -> None:
@@ -260,4 +262,4 @@ def set_multiprocessing_start_method(start_method: str = "fork") -> None:
 
 def get_multiprocessing_start_method() -> str:
     """What `set_multiprocessing_start_method` was given; "fork" at first."""
-    return str(_hints["start_method"])
+    return str(_settings["start_method"])

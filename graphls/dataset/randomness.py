@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from graphls.sharing.forks import Guard
 from graphls.tensors.random import generator as random_of_set_seed
 from graphls.tensors.random import random_state
 
@@ -62,7 +63,9 @@ class RowDraws:
 
 
 _current: ContextVar[RowDraws | None] = ContextVar("row_draws", default=None)
+_OUTSIDE = Guard()
 _outside: tuple[object, np.random.Generator] | None = None
+"""The generator that is drawn from outside of pipelines, and what it was made for; all threads draw from one."""
 
 
 def generator() -> np.random.Generator:
@@ -77,13 +80,14 @@ def generator() -> np.random.Generator:
 
 
 def _generator_outside() -> np.random.Generator:
-    from graphls.dataset.config import Settings, get_seed
+    from graphls.dataset.config import _seeding, get_seed
 
     global _outside
-    seeding = (get_seed(), Settings.seedings, random_of_set_seed())
-    if _outside is None or _outside[0] != seeding:
-        _outside = (seeding, np.random.default_rng(seeding[0]))
-    return _outside[1]
+    made_for = (get_seed(), _seeding(), random_of_set_seed())
+    with _OUTSIDE.lock:
+        if _outside is None or _outside[0] != made_for:
+            _outside = (made_for, np.random.default_rng(made_for[0]))
+        return _outside[1]
 
 
 def global_seed() -> int:
