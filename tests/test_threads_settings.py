@@ -37,6 +37,7 @@ def as_before() -> Iterator[None]:
     with context.kept_context():
         yield
     config._settings.reset()
+    randomness.SEED.reset()
     graphls.set_seed(0)
 
 

@@ -10,11 +10,11 @@ from graphls.amp.precision import LEVELS, auto_mixed_precision, keep_normalisati
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.reporting import warn
 from graphls.ir.types import DType, as_dtype, bfloat16, float16, float32
-from graphls.nn.accumulation import GradAccumulationCell
 from graphls.nn.cell import Cell
-from graphls.nn.losses import WithLossCell
-from graphls.nn.optimizers import Optimizer
+from graphls.nn.gradients import GradAccumulationCell
+from graphls.nn.optimizers.base import Optimizer
 from graphls.nn.train_step import TrainOneStepCell, TrainOneStepWithLossScaleCell
+from graphls.nn.wrappers import WithLossCell
 from graphls.tensors.pytree import map_leaves
 from graphls.trace.casting import in_dtype
 

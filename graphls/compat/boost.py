@@ -12,7 +12,7 @@ from graphls.ir.reporting import warn
 from graphls.ir.types import int32
 from graphls.nn.cell import Cell
 from graphls.nn.checks import positive_int
-from graphls.nn.optimizers import Optimizer
+from graphls.nn.optimizers.base import Optimizer
 from graphls.nn.train_step import TrainOneStepCell, TrainOneStepWithLossScaleCell
 from graphls.tensors.parameter import Parameter, ParameterTuple
 from graphls.tensors.tensor import Tensor

@@ -9,7 +9,7 @@ import numpy as np
 from graphls import ops
 from graphls.initializer import initializer
 from graphls.nn.cell import Cell
-from graphls.nn.layers import Dense
+from graphls.nn.dense import Dense
 from graphls.tensors.parameter import Parameter
 
 __all__ = ["CommonHeadLastFN", "LessBN"]

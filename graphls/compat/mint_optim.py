@@ -10,7 +10,7 @@ import numpy as np
 
 from graphls import nn
 from graphls.ir.errors import GraphTypeError, GraphValueError
-from graphls.nn.optimizers import Optimizer
+from graphls.nn.optimizers.base import Optimizer
 from graphls.tensors.parameter import Parameter
 
 __all__ = [

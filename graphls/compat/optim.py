@@ -7,8 +7,8 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-from graphls.nn.losses import LossBase
-from graphls.nn.optimizers_adam import Adam
+from graphls.nn.losses.base import LossBase
+from graphls.nn.optimizers.adam import Adam
 
 _Loss = LossBase
 

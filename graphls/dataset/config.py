@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from enum import IntEnum
 from typing import Any
 
+from graphls.dataset import checks
 from graphls.dataset.checks import MOST_WORKERS
-from graphls.dataset.randomness import global_seed
+from graphls.dataset.randomness import SEED, current_seed
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.sharing import settings
 
@@ -14,8 +16,6 @@ MAXIMUM_SEED = 2**32 - 1
 
 
 _settings = settings.Settings({
-    "seed": None,
-    "seeding": None,
     "prefetch_size": 16,
     "workers": 1,
     "auto_num_workers": False,
@@ -35,15 +35,13 @@ _settings = settings.Settings({
     "sending_batches": 0,
     "start_method": "fork",
 })
-"""None where nobody has set a value. The `seeding` is another object each time that a seed is set."""
 
 
 def _integer(name: str, value: Any, low: int, high: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise GraphTypeError(f"{name} is an integer, not {value!r}.")
+    checks.integer(name, value, -math.inf, math.inf)
     if not low <= value <= high:
         raise GraphValueError(f"{name} given is not within the required range [{low}, {high}].")
-    return value
+    return int(value)
 
 
 def set_seed(seed: int) -> None:
@@ -51,18 +49,12 @@ def set_seed(seed: int) -> None:
 
     Raises GraphTypeError for anything but an integer, GraphValueError for one that has more than 32 bits.
     """
-    _settings.update({"seed": _integer("Seed", seed, 0, MAXIMUM_SEED), "seeding": object()})
+    SEED.update({"value": _integer("Seed", seed, 0, MAXIMUM_SEED), "setting": object()})
 
 
 def get_seed() -> int:
     """The seed that an iterator made now draws from."""
-    seed = _settings["seed"]
-    return global_seed() if seed is None else int(seed)
-
-
-def _seeding() -> Any:
-    """An object that is another one each time that `set_seed` is called."""
-    return _settings["seeding"]
+    return current_seed()
 
 
 def set_prefetch_size(size: int) -> None:
@@ -160,7 +152,7 @@ def get_numa_enable() -> bool:
 
 def _remember(name: str, value: Any, kind: type) -> None:
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-        raise GraphTypeError(f"{name} is of type {kind.__name__}, not {value!r}.")
+        raise checks.type_error(name, value, [kind])
     _settings.update({name: value})
 
 

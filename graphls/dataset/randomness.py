@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from graphls.sharing.forks import Guard
+from graphls.sharing.settings import Settings
 from graphls.tensors.random import generator as random_of_set_seed
 from graphls.tensors.random import random_state
 
@@ -17,6 +18,8 @@ DATASETS = 0x67726170686C73
 """Half of the key of Philox, which keeps these numbers apart from others of the same seed."""
 WHOLE_PASS = MAXIMUM
 """The row that stands for a pass as a whole, from which its order is drawn."""
+SEED = Settings({"value": None, "setting": None})
+"""The seed that `config.set_seed` was given, None where nobody has, and an object of each call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,16 +83,15 @@ def generator() -> np.random.Generator:
 
 
 def _generator_outside() -> np.random.Generator:
-    from graphls.dataset.config import _seeding, get_seed
-
     global _outside
-    made_for = (get_seed(), _seeding(), random_of_set_seed())
+    made_for = (current_seed(), SEED["setting"], random_of_set_seed())
     with _OUTSIDE.lock:
         if _outside is None or _outside[0] != made_for:
             _outside = (made_for, np.random.default_rng(made_for[0]))
         return _outside[1]
 
 
-def global_seed() -> int:
-    """The seed of `graphls.set_seed`, which a loaded checkpoint brings back."""
-    return int(random_state().asnumpy()[0])
+def current_seed() -> int:
+    """The seed of `config.set_seed`, else that of `graphls.set_seed`, which a loaded checkpoint brings back."""
+    seed = SEED["value"]
+    return int(random_state().asnumpy()[0] if seed is None else seed)

@@ -110,3 +110,11 @@ def float_number(cell: str, name: str, value: Any) -> float:
             f"For {cell!r}, the type of {name!r} should be 'float', but got type {type(value).__name__!r}.",
         )
     return value
+
+
+def check_format(name: str, data_format: Any, known: str) -> None:
+    """Raise GraphValueError unless the channels come before the axes of the image."""
+    if data_format != known:
+        raise GraphValueError(
+            f"For {name!r}, the 'data_format' must be {known!r}, but got {data_format!r}; transpose the input.",
+        )

@@ -10,9 +10,18 @@ from graphls.ir.reporting import warn
 from graphls.ir.types import float32
 from graphls.nn.cell import Cell
 from graphls.nn.checks import boolean, positive_int
-from graphls.nn.layers import Dropout
-from graphls.nn.recurrent_cells import float_input, new_parameter, state_of_shape
-from graphls.nn.recurrent_gates import GRU_GATES, LSTM_GATES, Gates, State, linear, plain_gates
+from graphls.nn.dropout import Dropout
+from graphls.nn.recurrent_cells import (
+    GRU_GATES,
+    LSTM_GATES,
+    Gates,
+    State,
+    float_input,
+    linear,
+    new_parameter,
+    plain_gates,
+    state_of_shape,
+)
 from graphls.ops.operands import tensor_of
 from graphls.ops.random import check_probability
 from graphls.tensors.parameter import Parameter, ParameterTuple

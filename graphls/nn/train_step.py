@@ -11,9 +11,9 @@ from graphls.context import get_context
 from graphls.context.parallel import get_auto_parallel_context
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import float32, float64, int32
+from graphls.nn.arrays import Identity
 from graphls.nn.cell import Cell
-from graphls.nn.layers import Identity
-from graphls.nn.optimizers import Optimizer
+from graphls.nn.optimizers.base import Optimizer
 from graphls.ops.differentiate import GradOperation
 from graphls.ops.overflow import overflow_get, overflow_start
 from graphls.tensors import dispatch

@@ -2,23 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from graphls import ops
 from graphls.ir.errors import GraphTypeError, GraphValueError
-from graphls.nn.accumulation import AccumulatedGradients
 from graphls.nn.cell import Cell
-from graphls.nn.checks import positive_int
-from graphls.nn.clip_grad import ClipGradNorm, local_norms
-from graphls.nn.learning_rates import rate_now
-from graphls.nn.moving_average import MovingAverage
+from graphls.nn.checks import fraction, positive_int
+from graphls.nn.gradients import AccumulatedGradients, ClipGradNorm, local_norms
+from graphls.nn.learning_rate_schedule import rate_now
+from graphls.nn.optimizers.base import wide_dtype
 from graphls.nn.train_step import TrainOneStepWithLossScaleCell, in_phase, sensitivity_like, unscaled
 from graphls.ops.operands import state_of
-from graphls.tensors.tensor import Tensor
+from graphls.tensors.parameter import Parameter, ParameterTuple
+from graphls.tensors.tensor import Array, Tensor
 
 __all__ = ["MFTrainOneStepCell"]
+
+
+class MovingAverage(Cell):
+    """A shadow copy of each parameter: average = average + (1 - decay) * (parameter - average) at every update.
+
+    The copies start as the parameters are now. They are the states `ema.<name>`, float32 for 16-bit parameters.
+    Raises GraphTypeError and GraphValueError unless `decay` is in (0, 1).
+    """
+
+    def __init__(self, parameters: Sequence[Parameter], decay: float, owner: str) -> None:
+        super().__init__(auto_prefix=False)
+        self.decay = fraction(owner, "ema_decay", decay)
+        self.parameters = tuple(parameters)
+        self.averages = ParameterTuple(
+            Parameter(p.asnumpy().astype(wide_dtype(p).numpy), name=f"ema.{p.name}", requires_grad=False)
+            for p in parameters
+        )
+        self.__dict__["kept"] = None
+
+    def update(self) -> None:
+        """Move every average towards its parameter."""
+        for parameter, average in zip(self.parameters, self.averages, strict=True):
+            distance = ops.sub(ops.cast(state_of(parameter), average.dtype), state_of(average))
+            ops.assign_add(average, ops.mul(distance, 1.0 - self.decay))
+
+    def swap(self) -> None:
+        """Give the parameters the averages; at the next call, the values that they had."""
+        kept: list[Array] | None = self.__dict__["kept"]
+        self.__dict__["kept"] = [p.asnumpy() for p in self.parameters] if kept is None else None
+        values = [average.asnumpy() for average in self.averages] if kept is None else kept
+        for parameter, value in zip(self.parameters, values, strict=True):
+            parameter.set_data(value)
+
 
 KNOWN = ("parallel_config", "gradient_accumulation_steps", "ema_decay")
 

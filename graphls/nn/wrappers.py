@@ -9,14 +9,13 @@ from graphls import ops
 from graphls.ir.errors import GraphTypeError
 from graphls.ir.types import float32
 from graphls.nn.cell import Cell
-from graphls.nn.losses import WithLossCell
 from graphls.ops.differentiate import GradOperation
 from graphls.ops.operands import tensor_of
 from graphls.tensors.parameter import Parameter, ParameterTuple
 from graphls.tensors.pytree import map_leaves
 from graphls.tensors.tensor import is_tensor
 
-__all__ = ["ForwardValueAndGrad", "ParameterUpdate", "WithEvalCell", "WithGradCell"]
+__all__ = ["ForwardValueAndGrad", "ParameterUpdate", "WithEvalCell", "WithGradCell", "WithLossCell"]
 
 
 class WithEvalCell(Cell):
@@ -145,3 +144,27 @@ def _check_flag(cell: str, name: str, flag: Any) -> None:
 
 def _in_float32(leaf: Any) -> Any:
     return ops.cast(leaf, float32) if is_tensor(leaf) and tensor_of(leaf).dtype.is_float else leaf
+
+
+class WithLossCell(Cell):
+    """A network and a loss: `loss_fn(backbone(data), label)`.
+
+    Raises GraphTypeError for what is no cell.
+    """
+
+    def __init__(self, backbone: Cell, loss_fn: Cell) -> None:
+        super().__init__(auto_prefix=False)
+        for part in (backbone, loss_fn):
+            if not isinstance(part, Cell):
+                raise GraphTypeError(f"WithLossCell takes cells, not {type(part).__name__}.")
+        self._backbone = backbone
+        self._loss_fn = loss_fn
+
+    def construct(self, data: Any, label: Any) -> Any:
+        return self._loss_fn(self._backbone(data), label)
+
+    @property
+    def backbone_network(self) -> Cell:
+        """The network without the loss."""
+        network: Cell = self._backbone
+        return network

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from graphls.ir.graph import Graph, Node, Value
+from graphls.ir.graph import Graph, Node, Value, walk
 from graphls.passes.manager import register_pass
 from graphls.passes.rewrite import Rewriter, users
 
@@ -49,7 +49,7 @@ class Factor:
 class _Factor(Rewriter):
     def __init__(self, graph: Graph) -> None:
         super().__init__(graph)
-        self.users = _users_everywhere(graph.nodes)
+        self.users = users(walk(graph))
         self.kept = {*graph.outputs, *(w.value for w in graph.writes)}
         self.originals: dict[Value, Value] = {}
 
@@ -85,15 +85,6 @@ class _Factor(Rewriter):
         self.originals[scaled] = node.output
         self.users[scaled] = self.users.get(node.output, [])
         return scaled
-
-
-def _users_everywhere(nodes: Sequence[Node]) -> dict[Value, list[Node]]:
-    """The nodes that need each value, those in regions included, beside the nodes that hold these."""
-    found = users(nodes)
-    for region in (r for node in nodes for r in node.regions):
-        for value, inner in _users_everywhere(region.nodes).items():
-            found.setdefault(value, []).extend(inner)
-    return found
 
 
 def _size(value: Value) -> int:

@@ -13,7 +13,7 @@ from graphls.calling.cache import CompileCache, cache_of
 from graphls.ir.errors import GraphlsError
 from graphls.ir.reporting import warn
 from graphls.nn.cell import Cell
-from graphls.nn.optimizers import Optimizer
+from graphls.nn.optimizers.base import Optimizer
 from graphls.nn.train_step import TrainOneStepWithLossScaleCell
 from graphls.sharing.locks import COMPILING
 from graphls.sharing.storage import Clock

@@ -10,8 +10,8 @@ from graphls.amp.managers import LossScaleManager
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.nn.cell import Cell
 from graphls.nn.checks import not_negative_int, positive_int
-from graphls.nn.losses import WithLossCell
 from graphls.nn.train_step import TrainOneStepWithLossScaleCell
+from graphls.nn.wrappers import WithLossCell
 from graphls.train.feeding import first_step
 from graphls.train.training import Training
 

@@ -9,7 +9,7 @@ import pytest
 
 import graphls
 from graphls import nn, ops
-from graphls.nn.clip_grad import ClipGradNorm
+from graphls.nn.gradients import ClipGradNorm
 
 BACKENDS = ["numpy", "onnxruntime"]
 MODES = ["outputs", "window"]

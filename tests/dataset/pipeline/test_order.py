@@ -20,6 +20,7 @@ from tests.dataset.sources import Numbers, noisy, numbers, passes, plain, rows_o
 def seeds() -> Iterator[None]:
     yield
     config._settings.reset()
+    randomness.SEED.reset()
     graphls.set_seed(0)
 
 

@@ -1,0 +1,306 @@
+"""Functions of arrays as cells."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from graphls import ops
+from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ir.types import float32
+from graphls.nn.cell import Cell
+from graphls.nn.checks import boolean, positive, positive_int
+from graphls.ops.operands import axis_of, float_of, shape_of, tensor_of
+from graphls.ops.patches import image_patches
+from graphls.tensors.tensor import Tensor
+
+__all__ = [
+    "ChannelShuffle", "ClipByNorm", "DiGamma", "Flatten", "IGamma", "Identity", "L1Regularizer", "LBeta", "LGamma",
+    "MatMul", "MatrixDiag", "MatrixDiagPart", "MatrixSetDiag", "Moments", "Norm", "OneHot", "Range",
+    "ReduceLogSumExp", "Roll", "Tril", "Triu", "Unflatten", "Unfold",
+]  # fmt: skip
+
+
+class ChannelShuffle(Cell):
+    """Channels of (N, C, ...), cut into groups, in the order of their places in the groups (Zhang et al., 2018)."""
+
+    def __init__(self, groups: int) -> None:
+        super().__init__()
+        self.groups = positive_int("ChannelShuffle", "groups", groups)
+
+    def construct(self, x: Any) -> Tensor:
+        return ops.channel_shuffle(x, self.groups)
+
+    def extend_repr(self) -> str:
+        return f"groups={self.groups}"
+
+
+class DiGamma(Cell):
+    """The derivative of `LGamma`."""
+
+    def construct(self, x: Any) -> Tensor:
+        return ops.digamma(x)
+
+
+class IGamma(Cell):
+    """The incomplete gamma function: `ops.igamma`."""
+
+    def construct(self, a: Any, x: Any) -> Tensor:
+        return ops.igamma(a, x)
+
+
+class LBeta(Cell):
+    """The logarithm of the beta function."""
+
+    def construct(self, x: Any, y: Any) -> Tensor:
+        return ops.lgamma(x) + ops.lgamma(y) - ops.lgamma(x + y)
+
+
+class LGamma(Cell):
+    """The logarithm of the absolute value of the gamma function."""
+
+    def construct(self, x: Any) -> Tensor:
+        return ops.lgamma(x)
+
+
+class L1Regularizer(Cell):
+    """`scale`, a number above 0, times the sum of absolute values."""
+
+    def __init__(self, scale: float) -> None:
+        super().__init__()
+        self.scale = positive("L1Regularizer", "scale", scale)
+
+    def construct(self, weights: Any) -> Tensor:
+        return ops.mul(ops.sum(ops.abs(float_of(weights))), self.scale)
+
+    def extend_repr(self) -> str:
+        return f"scale={self.scale}"
+
+
+class MatMul(Cell):
+    """The matrix product of two tensors, of which either one's last two axes may be exchanged first."""
+
+    def __init__(self, transpose_x1: bool = False, transpose_x2: bool = False) -> None:
+        super().__init__()
+        self.transpose_x1 = boolean("MatMul", "transpose_x1", transpose_x1)
+        self.transpose_x2 = boolean("MatMul", "transpose_x2", transpose_x2)
+
+    def construct(self, x1: Any, x2: Any) -> Tensor:
+        first = ops.swapaxes(x1, -1, -2) if self.transpose_x1 else x1
+        return ops.matmul(first, ops.swapaxes(x2, -1, -2) if self.transpose_x2 else x2)
+
+    def extend_repr(self) -> str:
+        return f"transpose_x1={self.transpose_x1}, transpose_x2={self.transpose_x2}"
+
+
+class MatrixDiag(Cell):
+    """Square matrices of zeros with the elements along the last axis on their diagonal."""
+
+    def construct(self, input_x: Any) -> Tensor:
+        return ops.matrix_diag(input_x)
+
+
+class MatrixDiagPart(Cell):
+    """The diagonals of matrices."""
+
+    def construct(self, input_x: Any) -> Tensor:
+        return ops.matrix_diag_part(input_x)
+
+
+class MatrixSetDiag(Cell):
+    """Matrices with other diagonals."""
+
+    def construct(self, input_x: Any, diagonal: Any) -> Tensor:
+        return ops.matrix_set_diag(input_x, diagonal)
+
+
+class OneHot(Cell):
+    """`on_value` at the place along a new axis that each integer names, and `off_value` elsewhere, in a dtype."""
+
+    def __init__(
+        self, axis: int = -1, depth: int = 1, on_value: Any = 1.0, off_value: Any = 0.0, dtype: Any = float32
+    ) -> None:
+        super().__init__()
+        self.axis, self.depth = axis, positive_int("OneHot", "depth", depth)
+        self.on_value, self.off_value, self.dtype = on_value, off_value, dtype
+
+    def construct(self, indices: Any) -> Tensor:
+        on, off = (ops.cast(value, self.dtype) for value in (self.on_value, self.off_value))
+        return ops.one_hot(indices, self.depth, on, off, self.axis)
+
+    def extend_repr(self) -> str:
+        return f"axis={self.axis}, depth={self.depth}"
+
+
+class Range(Cell):
+    """The numbers from `start` up to, but without, `limit`; with one argument from 0 up to that."""
+
+    def __init__(self, start: Any, limit: Any = None, delta: Any = 1) -> None:
+        super().__init__()
+        self.numbers = ops.arange(start, limit, delta)
+
+    def construct(self) -> Tensor:
+        return self.numbers
+
+
+class Roll(Cell):
+    """x shifted along axes; what goes over the end comes in at the start."""
+
+    def __init__(self, shift: Any, axis: Any) -> None:
+        super().__init__()
+        self.shift, self.axis = shift, axis
+
+    def construct(self, input_x: Any) -> Tensor:
+        return ops.roll(input_x, self.shift, self.axis)
+
+    def extend_repr(self) -> str:
+        return f"shift={self.shift}, axis={self.axis}"
+
+
+class Tril(Cell):
+    """Matrices with zeros above the diagonal `k`."""
+
+    def construct(self, x: Any, k: int = 0) -> Tensor:
+        return ops.tril(x, k)
+
+
+class Triu(Cell):
+    """Matrices with zeros below the diagonal `k`."""
+
+    def construct(self, x: Any, k: int = 0) -> Tensor:
+        return ops.triu(x, k)
+
+
+class Unfold(Cell):
+    """The windows of images (N, C, H, W) along the channels: (N, rows * columns * C, windows...), channels last.
+
+    `ksizes`, `strides` and `rates`, the distances of pixels in a window, are [1, rows, columns, 1]. The padding is
+    "valid" or "same". Raises GraphTypeError and GraphValueError where sizes do not fit.
+    """
+
+    def __init__(self, ksizes: Any, strides: Any, rates: Any, padding: str = "valid") -> None:
+        super().__init__()
+        self.ksizes, self.strides, self.rates, self.padding = ksizes, strides, rates, padding
+
+    def construct(self, input_x: Any) -> Tensor:
+        return image_patches(input_x, self.ksizes, self.strides, self.rates, self.padding)
+
+    def extend_repr(self) -> str:
+        return f"ksizes={self.ksizes}, strides={self.strides}, rates={self.rates}, padding={self.padding}"
+
+
+def _check_axis(name: str, axis: Any) -> Any:
+    axes = axis if isinstance(axis, (tuple, list)) else () if axis is None else (axis,)
+    if any(isinstance(a, bool) or not isinstance(a, int) for a in axes):
+        raise GraphTypeError(f"For {name!r}, the 'axis' must be integers, but got {axis!r}.")
+    return axis
+
+
+class Moments(Cell):
+    """The mean and the variance of x along axes, all of them without any, as a tuple; 16-bit floats by float32."""
+
+    def __init__(self, axis: Any = None, keep_dims: bool | None = None) -> None:
+        super().__init__()
+        self.axis = _check_axis("Moments", axis)
+        self.keep_dims = keep_dims is not None and boolean("Moments", "keep_dims", keep_dims)
+
+    def construct(self, x: Any) -> tuple[Tensor, Tensor]:
+        x = float_of(x)
+        wide = ops.cast(x, float32) if x.dtype.is_half else x
+        moments = ops.mean(wide, self.axis, self.keep_dims), ops.var(wide, self.axis, keepdims=self.keep_dims)
+        return ops.cast(moments[0], x.dtype), ops.cast(moments[1], x.dtype)
+
+    def extend_repr(self) -> str:
+        return f"axis={self.axis}, keep_dims={self.keep_dims}"
+
+
+class Norm(Cell):
+    """The Euclidean norm of x along axes, all of them without any."""
+
+    def __init__(self, axis: Any = (), keep_dims: bool = False) -> None:
+        super().__init__()
+        self.axis, self.keep_dims = _check_axis("Norm", axis), boolean("Norm", "keep_dims", keep_dims)
+
+    def construct(self, x: Any) -> Tensor:
+        return ops.sqrt(ops.sum(ops.square(float_of(x)), self.axis, self.keep_dims))
+
+    def extend_repr(self) -> str:
+        return f"axis={self.axis}, keep_dims={self.keep_dims}"
+
+
+class ReduceLogSumExp(Cell):
+    """log(sum of exp(x)) along axes, all of them for (), computed from the distances to the largest element."""
+
+    def __init__(self, axis: Any, keep_dims: bool = False) -> None:
+        super().__init__()
+        self.axis = _check_axis("ReduceLogSumExp", axis)
+        self.keep_dims = boolean("ReduceLogSumExp", "keep_dims", keep_dims)
+
+    def construct(self, x: Any) -> Tensor:
+        return ops.logsumexp(x, self.axis, self.keep_dims)
+
+    def extend_repr(self) -> str:
+        return f"axis={self.axis}, keep_dims={self.keep_dims}"
+
+
+class ClipByNorm(Cell):
+    """x * clip_norm / n where its Euclidean norm n, along axes or of all elements, is above `clip_norm`; else x.
+
+    The norm is computed in float32 for 16-bit floats, and the result has the dtype of x.
+    """
+
+    def __init__(self, axis: Any = None) -> None:
+        super().__init__()
+        self.axis = _check_axis("ClipByNorm", axis)
+
+    def construct(self, x: Any, clip_norm: Any) -> Tensor:
+        x = float_of(x)
+        wide = ops.cast(x, float32) if x.dtype.is_half else x
+        limit = ops.cast(clip_norm, wide.dtype)
+        squares = ops.sum(ops.square(wide), self.axis, keepdims=True)
+        inside = ops.less_equal(squares, ops.square(limit))
+        norm = ops.sqrt(ops.where(inside, 1.0, squares))
+        return ops.cast(ops.where(inside, wide, ops.div(ops.mul(wide, limit), norm)), x.dtype)
+
+    def extend_repr(self) -> str:
+        return f"axis={self.axis}"
+
+
+class Flatten(Cell):
+    """The axes from `start_dim` to `end_dim` as one: without arguments, all after the first."""
+
+    def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
+        super().__init__()
+        self.start_dim, self.end_dim = start_dim, end_dim
+
+    def construct(self, x: Any) -> Tensor:
+        return ops.flatten(x, start_dim=self.start_dim, end_dim=self.end_dim)
+
+
+class Unflatten(Cell):
+    """One axis as several, of sizes that multiply to its own; one of them may be -1."""
+
+    def __init__(self, axis: int, unflattened_size: Any) -> None:
+        super().__init__()
+        self.axis, self.unflattened_size = axis, shape_of(unflattened_size)
+
+    def construct(self, x: Any) -> Tensor:
+        x = tensor_of(x)
+        at = axis_of(self.axis, x.ndim)
+        known = math.prod(n for n in self.unflattened_size if n != -1)
+        sizes = tuple(x.shape[at] // max(known, 1) if n == -1 else n for n in self.unflattened_size)
+        if math.prod(sizes) != x.shape[at] or min(sizes, default=0) < 0:
+            raise GraphValueError(
+                f"Unflatten cannot give an axis of size {x.shape[at]} the sizes {self.unflattened_size}.",
+            )
+        return ops.reshape(x, (*x.shape[:at], *sizes, *x.shape[at + 1 :]))
+
+    def extend_repr(self) -> str:
+        return f"axis={self.axis}, unflattened_size={self.unflattened_size}"
+
+
+class Identity(Cell):
+    """What is given, as it is."""
+
+    def construct(self, x: Any) -> Any:
+        return x

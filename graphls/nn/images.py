@@ -1,0 +1,280 @@
+"""Layers that give images another size, and how alike images are, and their gradients and centres."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from graphls import ops
+from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ir.types import float32
+from graphls.nn.cell import Cell
+from graphls.nn.checks import boolean, positive, positive_int
+from graphls.ops.operands import float_of, tensor_of
+from graphls.ops.resize import linear, scaled_positions, weighted
+from graphls.ops.settings import number
+from graphls.tensors.tensor import Tensor
+
+__all__ = [
+    "MSSSIM",
+    "PSNR",
+    "SSIM",
+    "CentralCrop",
+    "ImageGradients",
+    "PixelShuffle",
+    "PixelUnshuffle",
+    "ResizeBilinear",
+    "Upsample",
+]  # fmt: skip
+
+
+class Upsample(Cell):
+    """Images (N, C, sizes...) resized to `size` or by `scale_factor`, with the modes of `ops.interpolate`."""
+
+    def __init__(
+        self,
+        size: Any = None,
+        scale_factor: Any = None,
+        mode: str = "nearest",
+        align_corners: bool | None = None,
+        recompute_scale_factor: bool | None = None,
+    ) -> None:
+        super().__init__()
+        self.size, self.scale_factor, self.mode = size, scale_factor, mode
+        self.align_corners, self.recompute_scale_factor = align_corners, recompute_scale_factor
+
+    def construct(self, x: Any) -> Tensor:
+        return ops.interpolate(
+            x, self.size, self.scale_factor, self.mode, self.align_corners, self.recompute_scale_factor
+        )
+
+    def extend_repr(self) -> str:
+        return f"size={self.size}, scale_factor={self.scale_factor}, mode={self.mode}"
+
+
+class ResizeBilinear(Cell):
+    """Images (N, C, H, W) resized to `size`, or by the integer `scale_factor`, between their four neighbours.
+
+    A new pixel lies at position * old / new, with `half_pixel_centers` between the centres, and with `align_corners`
+    where the corners stay. Raises GraphTypeError and GraphValueError for arguments that do not fit.
+    """
+
+    def __init__(self, half_pixel_centers: bool = False) -> None:
+        super().__init__()
+        self.half_pixel_centers = boolean("ResizeBilinear", "half_pixel_centers", half_pixel_centers)
+
+    def construct(self, input: Any, size: Any = None, scale_factor: Any = None, align_corners: bool = False) -> Tensor:
+        x = float_of(input)
+        if x.ndim != 4 or 0 in x.shape[2:]:
+            raise GraphValueError(f"ResizeBilinear takes images with pixels of rank 4, not {x.type}.")
+        if self.half_pixel_centers and align_corners:
+            raise GraphValueError("ResizeBilinear with half_pixel_centers takes no 'align_corners'.")
+        y = x
+        for axis, count in enumerate(_sizes(x, size, scale_factor), 2):
+            where = scaled_positions(x.shape[axis], count, align_corners, self.half_pixel_centers)
+            y = weighted(y, axis, linear(where, x.shape[axis]))
+        return y
+
+
+def _sizes(x: Tensor, size: Any, scale_factor: Any) -> tuple[int, int]:
+    if (size is None) == (scale_factor is None):
+        raise GraphValueError("ResizeBilinear takes either a 'size' or a 'scale_factor'.")
+    if size is None:
+        factor = positive_int("ResizeBilinear", "scale_factor", scale_factor)
+        return x.shape[2] * factor, x.shape[3] * factor
+    if not isinstance(size, (tuple, list)) or len(size) != 2:
+        raise GraphTypeError(f"The 'size' of ResizeBilinear is two integers, not {size!r}.")
+    return positive_int("ResizeBilinear", "size", size[0]), positive_int("ResizeBilinear", "size", size[1])
+
+
+class PixelShuffle(Cell):
+    """Channels as pixels: (..., C * r * r, H, W) to (..., C, H * r, W * r), for r = `upscale_factor`."""
+
+    def __init__(self, upscale_factor: int) -> None:
+        super().__init__()
+        self.upscale_factor = positive_int("PixelShuffle", "upscale_factor", upscale_factor)
+
+    def construct(self, x: Any) -> Tensor:
+        return ops.pixel_shuffle(x, self.upscale_factor)
+
+    def extend_repr(self) -> str:
+        return f"upscale_factor={self.upscale_factor}"
+
+
+class PixelUnshuffle(Cell):
+    """Pixels as channels: (..., C, H * r, W * r) to (..., C * r * r, H, W), for r = `downscale_factor`."""
+
+    def __init__(self, downscale_factor: int) -> None:
+        super().__init__()
+        self.downscale_factor = positive_int("PixelUnshuffle", "downscale_factor", downscale_factor)
+
+    def construct(self, x: Any) -> Tensor:
+        return ops.pixel_unshuffle(x, self.downscale_factor)
+
+    def extend_repr(self) -> str:
+        return f"downscale_factor={self.downscale_factor}"
+
+
+class ImageGradients(Cell):
+    """The differences of pixels of (N, C, H, W) from the one above and from the one on the left, as a tuple.
+
+    In place of that of the last row or column there is 0.
+    """
+
+    def construct(self, images: Any) -> tuple[Tensor, Tensor]:
+        x = _images("ImageGradients", images)
+        below, behind = (ops.diff(x, axis=axis) for axis in (2, 3))
+        return ops.pad(below, (0, 0, 0, 1)), ops.pad(behind, (0, 1))
+
+
+class CentralCrop(Cell):
+    """The centre of images (C, H, W) or (N, C, H, W), of which a fraction of each side is kept.
+
+    Raises GraphTypeError for a fraction that is no float, GraphValueError for one outside of (0, 1] and other images.
+    """
+
+    def __init__(self, central_fraction: float) -> None:
+        super().__init__()
+        if not isinstance(central_fraction, float):
+            message = f"For 'CentralCrop', the 'central_fraction' must be float, but got {central_fraction!r}."
+            raise GraphTypeError(message)
+        if not 0 < central_fraction <= 1:
+            message = f"For 'CentralCrop', the 'central_fraction' must be in (0, 1], but got {central_fraction}."
+            raise GraphValueError(message)
+        self.central_fraction = central_fraction
+
+    def construct(self, image: Any) -> Tensor:
+        x = tensor_of(image)
+        if x.ndim not in (3, 4):
+            raise GraphValueError(f"CentralCrop takes images of rank 3 or 4, not {x.type}.")
+        for axis in (-2, -1):
+            start = int((x.shape[axis] - x.shape[axis] * self.central_fraction) / 2)
+            x = ops.narrow(x, axis, start, x.shape[axis] - 2 * start)
+        return x
+
+    def extend_repr(self) -> str:
+        return f"central_fraction={self.central_fraction}"
+
+
+def _images(name: str, images: Any) -> Tensor:
+    x = tensor_of(images)
+    if x.ndim != 4 or 0 in x.shape:
+        raise GraphValueError(f"{name} takes images with pixels of shape (N, C, H, W), not {x.type}.")
+    return x
+
+
+def _two_images(name: str, first: Any, second: Any, largest: float) -> tuple[Tensor, Tensor, float]:
+    """Images and the largest value as float32; those of integers are shares of the largest integer."""
+    x, y = _images(name, first), _images(name, second)
+    if x.type != y.type:
+        raise GraphTypeError(f"{name} takes images of one dtype and shape, not {x.type}, {y.type}.")
+    share = 1.0 if x.dtype.is_float else 1 / float(np.iinfo(x.dtype.numpy).max)
+    return ops.mul(ops.cast(x, float32), share), ops.mul(ops.cast(y, float32), share), largest * share
+
+
+class PSNR(Cell):
+    """The ratio of the square of `max_val` to the mean squared difference of images, in decibels: (N,).
+
+    Images are (N, C, H, W) of one dtype; integers, and `max_val` with them, count as shares of their largest one.
+    Computed in float32. Raises GraphTypeError and GraphValueError for other images and unless `max_val` is positive.
+    """
+
+    def __init__(self, max_val: float = 1.0) -> None:
+        super().__init__()
+        self.max_val = positive("PSNR", "max_val", max_val)
+
+    def construct(self, img1: Any, img2: Any) -> Tensor:
+        x, y, largest = _two_images("PSNR", img1, img2, self.max_val)
+        error = ops.mean(ops.square(ops.sub(x, y)), (1, 2, 3))
+        return ops.mul(ops.log(ops.div(largest * largest, error)), 10 / float(np.log(10)))
+
+    def extend_repr(self) -> str:
+        return f"max_val={self.max_val}"
+
+
+class SSIM(Cell):
+    """The structural similarity of images (Wang et al., 2004), averaged over windows and channels: (N,).
+
+    Means, variances and covariance are those under a Gaussian window of `filter_size` pixels and deviation
+    `filter_sigma`; images are taken as by PSNR, and at least as large as the window.
+    """
+
+    def __init__(
+        self,
+        max_val: float = 1.0,
+        filter_size: int = 11,
+        filter_sigma: float = 1.5,
+        k1: float = 0.01,
+        k2: float = 0.03,
+    ) -> None:
+        super().__init__()
+        name = type(self).__name__
+        self.max_val = positive(name, "max_val", max_val)
+        self.filter_size = positive_int(name, "filter_size", filter_size)
+        self.filter_sigma = positive(name, "filter_sigma", filter_sigma)
+        self.k1, self.k2 = number(name, "k1", k1), number(name, "k2", k2)
+
+    def construct(self, img1: Any, img2: Any) -> Tensor:
+        x, y, largest = _two_images("SSIM", img1, img2, self.max_val)
+        return ops.mean(self.similarities(x, y, largest)[0], 1)
+
+    def similarities(self, x: Tensor, y: Tensor, largest: float) -> tuple[Tensor, Tensor]:
+        """The similarity of each channel (N, C), and its part that compares contrast and structure."""
+        if min(x.shape[2:]) < self.filter_size:
+            message = f"{type(self).__name__} with windows of {self.filter_size} takes larger images than {x.type}."
+            raise GraphValueError(message)
+        c1, c2 = (self.k1 * largest) ** 2, (self.k2 * largest) ** 2
+        mean_x, mean_y = self._blurred(x), self._blurred(y)
+        product, squares = ops.mul(mean_x, mean_y), ops.add(ops.square(mean_x), ops.square(mean_y))
+        covariance = ops.sub(self._blurred(ops.mul(x, y)), product)
+        variances = ops.sub(self._blurred(ops.add(ops.square(x), ops.square(y))), squares)
+        contrast = ops.div(ops.add(ops.mul(covariance, 2.0), c2), ops.add(variances, c2))
+        luminance = ops.div(ops.add(ops.mul(product, 2.0), c1), ops.add(squares, c1))
+        return ops.mean(ops.mul(luminance, contrast), (2, 3)), ops.mean(contrast, (2, 3))
+
+    def _blurred(self, x: Tensor) -> Tensor:
+        """The means under a Gaussian window of each channel alone, by rows and then by columns."""
+        places = np.arange(-self.filter_size // 2 + 1, self.filter_size // 2 + 1)
+        weights = np.exp(-(places**2) / (2 * self.filter_sigma**2))
+        kernel = Tensor((weights / weights.sum()).reshape(1, 1, -1, 1), float32)
+        rows = ops.conv2d(ops.reshape(x, (-1, 1, *x.shape[2:])), kernel)
+        blurred = ops.conv2d(rows, ops.swapaxes(kernel, 2, 3))
+        return ops.reshape(blurred, (*x.shape[:2], *blurred.shape[2:]))
+
+    def extend_repr(self) -> str:
+        return f"max_val={self.max_val}, filter_size={self.filter_size}, filter_sigma={self.filter_sigma}"
+
+
+class MSSSIM(SSIM):
+    """The structural similarity of images at several scales, each half as large as the one before (Wang et al., 2003).
+
+    The product, over the scales, of contrast and structure to a power each, at the last scale of the whole similarity;
+    negative ones count as 0. Otherwise as SSIM; images are large enough for the window at every scale.
+    """
+
+    def __init__(
+        self,
+        max_val: float = 1.0,
+        power_factors: Any = (0.0448, 0.2856, 0.3001, 0.2363, 0.1333),
+        filter_size: int = 11,
+        filter_sigma: float = 1.5,
+        k1: float = 0.01,
+        k2: float = 0.03,
+    ) -> None:
+        super().__init__(max_val, filter_size, filter_sigma, k1, k2)
+        if not isinstance(power_factors, (tuple, list)) or not power_factors:
+            message = f"For 'MSSSIM', the 'power_factors' must be numbers in a tuple, but got {power_factors!r}."
+            raise GraphTypeError(message)
+        self.power_factors = tuple(number("MSSSIM", "power_factors", factor) for factor in power_factors)
+
+    def construct(self, img1: Any, img2: Any) -> Tensor:
+        x, y, largest = _two_images("MSSSIM", img1, img2, self.max_val)
+        total: Any = 1.0
+        for level, power in enumerate(self.power_factors, 1):
+            is_last = level == len(self.power_factors)
+            similarity = self.similarities(x, y, largest)[0 if is_last else 1]
+            total = ops.mul(ops.pow(ops.relu(similarity), power), total)
+            if not is_last:
+                x, y = (ops.avg_pool2d(image, 2, 2) for image in (x, y))
+        return ops.mean(total, 1)

@@ -1,0 +1,106 @@
+"""Losses, and the cell that puts a loss behind a network."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from graphls import ops
+from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ir.types import int32, int64
+from graphls.nn.cell import Cell
+from graphls.nn.checks import boolean
+from graphls.ops.loss_operands import require_tensors
+from graphls.ops.operands import apply, tensor_of
+from graphls.tensors.dispatch import promoted
+from graphls.tensors.tensor import Tensor
+
+__all__ = ["LossBase", "MSELoss", "SoftmaxCrossEntropyWithLogits"]
+
+
+class LossBase(Cell):
+    """A loss of each sample, and its reduction: "mean", "sum" or "none".
+
+    Raises GraphValueError for another reduction.
+    """
+
+    reductions: ClassVar[tuple[str, ...]] = ("mean", "sum", "none")
+
+    def __init__(self, reduction: str = "mean") -> None:
+        super().__init__()
+        if reduction not in self.reductions:
+            raise GraphValueError(
+                f"For {type(self).__name__!r}, the 'reduction' must be in {list(self.reductions)}, "
+                f"but got {reduction!r}.",
+            )
+        self.reduction = reduction
+
+    def get_loss(self, x: Any, weights: Any = 1.0) -> Tensor:
+        """The reduction of losses times weights, in the dtype of the losses."""
+        x = tensor_of(x)
+        if not isinstance(weights, float) or weights != 1.0:
+            x = ops.cast(ops.mul(x, weights), x.dtype)
+        reduce = {"none": ops.identity, "mean": ops.mean, "sum": ops.sum}[self.reduction]
+        result: Tensor = reduce(x)
+        return result
+
+
+class MSELoss(LossBase):
+    """The square of the difference between predictions and labels, which broadcast together.
+
+    Raises GraphValueError, before the step runs, where a label is nan or infinite.
+    """
+
+    def construct(self, logits: Any, labels: Any) -> Tensor:
+        return ops.mse_loss(logits, finite_labels("MSELoss", labels), self.reduction)
+
+
+class SoftmaxCrossEntropyWithLogits(LossBase):
+    """-sum(labels * log_softmax(logits)) for each sample of logits (N, C).
+
+    With `sparse`, labels are the numbers of classes, int32 or int64 of shape (N,); else they are probabilities in the
+    shape of the logits. Raises GraphTypeError for labels of another dtype, GraphValueError for another shape and,
+    before the step runs, for a label out of range(C), nan or infinite.
+    """
+
+    def __init__(self, sparse: bool = False, reduction: str = "none") -> None:
+        super().__init__(reduction)
+        self.sparse = boolean("SoftmaxCrossEntropyWithLogits", "sparse", sparse)
+
+    def construct(self, logits: Any, labels: Any) -> Tensor:
+        require_tensors("SoftmaxCrossEntropyWithLogits", logits, labels)
+        logits, labels = tensor_of(logits), tensor_of(labels)
+        if logits.ndim != 2:
+            raise GraphValueError(f"The logits have the shape (N, C), not that of {logits.type}.")
+        return self.get_loss(_sparse(logits, labels) if self.sparse else _dense(logits, labels))
+
+
+def _sparse(logits: Tensor, labels: Tensor) -> Tensor:
+    if labels.dtype not in (int32, int64):
+        advice = "use sparse=False for one-hot labels" if labels.shape == logits.shape else "cast them"
+        raise GraphTypeError(f"Sparse labels are int32 or int64, not {labels.type}; {advice}.")
+    if labels.shape != logits.shape[:1]:
+        raise GraphValueError(
+            f"Sparse labels for logits {logits.type} have the shape ({logits.shape[0]},), not {labels.shape}; "
+            "reshape them.",
+        )
+    labels = apply("check_labels", labels, classes=logits.shape[1])
+    picked = ops.gather_elements(ops.log_softmax(logits), 1, ops.expand_dims(labels, 1))
+    return ops.neg(ops.reshape(picked, labels.shape))
+
+
+def _dense(logits: Tensor, labels: Tensor) -> Tensor:
+    if not labels.dtype.is_float:
+        raise GraphTypeError(
+            f"Labels that are probabilities are floats, not {labels.type}; cast them, or use sparse=True.",
+        )
+    if labels.shape != logits.shape:
+        raise GraphValueError(f"The labels {labels.type} must have the shape of {logits.type}.")
+    labels = apply("check_labels", labels)
+    logits, labels = promoted(logits, labels)
+    return ops.neg(ops.sum(ops.mul(labels, ops.log_softmax(logits)), axis=1))
+
+
+def finite_labels(name: str, labels: Any) -> Tensor:
+    """Labels, of which a step refuses those that are nan or infinite; raises GraphTypeError for what is no tensor."""
+    require_tensors(name, labels)
+    return apply("check_labels", tensor_of(labels))

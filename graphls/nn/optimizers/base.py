@@ -1,0 +1,262 @@
+"""What all optimizers share: the parameters and their settings, the counter, and what is done to gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from graphls import ops
+from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ir.types import DType, float32, int32
+from graphls.names.habits import OPTIMIZER
+from graphls.nn.cell import Cell
+from graphls.nn.checks import positive
+from graphls.nn.learning_rate_schedule import FixedLearningRate, ListedLearningRate, learning_rate_of, rate_now
+from graphls.nn.optimizers.groups import grouping
+from graphls.ops.operands import state_of, tensor_of
+from graphls.tensors import dispatch
+from graphls.tensors.parameter import Parameter, ParameterTuple
+from graphls.tensors.tensor import Tensor
+
+__all__ = ["Optimizer"]
+
+
+Tensors = tuple[Tensor, ...]
+
+
+class Optimizer(Cell):
+    """Updates parameters by gradients: `optimizer(gradients)`, which gives True for each parameter.
+
+    `parameters` are Parameters, or groups: dicts with "params" and any of "lr", "weight_decay" and
+    "grad_centralization", and one with only "order_params", the order of updates. `learning_rate` is a number, a list
+    or tensor of one number for each step (the last one stays), or a cell of the step. Gradients g become
+    (g + weight_decay * loss_scale * w) / loss_scale, in float32. Outside of groups, parameters with beta or gamma in
+    their names do not decay.
+
+    A subclass defines `update`, or `construct` over `decay_weight`, `gradients_centralization`, `scale_grad`
+    and `get_lr`. Raises GraphTypeError, GraphValueError, GraphKeyError and GraphRuntimeError for settings that do not
+    fit.
+    """
+
+    needs_graph = True
+    _habits = OPTIMIZER
+    target = "CPU"
+    """Where MindSpore would update parameters; here the update is part of the step."""
+
+    def __init__(self, learning_rate: Any, parameters: Any, weight_decay: Any = 0.0, loss_scale: float = 1.0) -> None:
+        super().__init__(auto_prefix=False)
+        self.__dict__["_phase"] = "update"
+        name = type(self).__name__
+        self.loss_scale = positive(name, "loss_scale", loss_scale)
+        given = grouping(name, parameters, weight_decay)
+        self.is_group, self.is_group_params_ordered = given.is_grouped, given.is_ordered
+        self.is_group_lr = any(group.learning_rate is not None for group in given.groups)
+        self.groups = given.groups
+        self.group_numbers = given.group_numbers()
+        self.global_step = Parameter(np.zeros(1, np.int32), name="global_step", requires_grad=False)
+        self.global_step_increase_tensor = Tensor([1], int32)
+        self._set_learning_rates(name, learning_rate)
+        self._set_weight_decays()
+        self.parameters = ParameterTuple(given.parameters)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "target" and value not in ("CPU", "Ascend", "GPU"):
+            text = f"The target of an optimizer is 'CPU', 'Ascend' or 'GPU', not {value!r}."
+            raise (GraphValueError if isinstance(value, str) else GraphTypeError)(text)
+        super().__setattr__(name, value)
+
+    def _set_learning_rates(self, name: str, default: Any) -> None:
+        if not self.is_group_lr:
+            rates = [learning_rate_of(name, default, "learning_rate")]
+            self.learning_rate: Any = rates[0]
+        else:
+            rates = self._rates_of_groups(name, default)
+            self.learning_rate = tuple(rates[i] for i in self.group_numbers)
+        self.dynamic_lr = any(isinstance(rate, Cell) for rate in rates)
+        self.group_rates = tuple(rates)
+
+    def _rates_of_groups(self, name: str, default: Any) -> list[Parameter | Cell]:
+        """The learning rate of each group, all of them cells where one is."""
+        default = list(default) if isinstance(default, Iterator) else default
+        given = [default if group.learning_rate is None else group.learning_rate for group in self.groups]
+        _check_lengths(default, [group.learning_rate for group in self.groups])
+        rates = [learning_rate_of(name, rate, f"learning_rate_group_{i}") for i, rate in enumerate(given)]
+        if any(isinstance(rate, Cell) for rate in rates):
+            rates = [FixedLearningRate(rate) if isinstance(rate, Parameter) else rate for rate in rates]
+        for i, rate in enumerate(rates):
+            setattr(self, f"learning_rate_group_{i}", rate)
+        return rates
+
+    def _set_weight_decays(self) -> None:
+        decays = [group.weight_decay for group in self.groups]
+        self.weight_decay: Any = tuple(decays[i] for i in self.group_numbers) if self.is_group else decays[0]
+        for i, decay in enumerate(decays):
+            if self.is_group and isinstance(decay, Cell):
+                setattr(self, f"weight_decay_group_{i}", decay)
+
+    # -- the step ---------------------------------------------------------------------------------------------
+
+    def construct(self, gradients: Any) -> tuple[bool, ...]:
+        gradients = self.scale_grad(self.gradients_centralization(self.decay_weight(gradients)))
+        rates = self.rates_now()
+        ops.assign_add(self.global_step, 1)
+        self.update(gradients, rates)
+        return (True,) * len(gradients)
+
+    def update(self, gradients: Tensors, rates: Tensors) -> None:
+        """Write every parameter, given its gradient and its learning rate; every optimizer defines it."""
+        raise NotImplementedError(f"{type(self).__name__} defines neither update nor construct.")
+
+    def decay_weight(self, gradients: Any) -> Tensors:
+        """The gradients in float32, with weight_decay * loss_scale times the parameter added where it decays."""
+        wide = self.widened(gradients)
+        decays = self.decays_now(self.loss_scale)
+        return tuple(
+            g if decay is None else ops.add(g, ops.mul(self.weight(p), decay))
+            for p, g, decay in zip(self.parameters, wide, decays, strict=True)
+        )
+
+    def widened(self, gradients: Any) -> Tensors:
+        """The gradients in the dtype that the update is computed in.
+
+        Raises GraphTypeError for no tuple or list, GraphValueError for another number or shape than the parameters'.
+        """
+        if not isinstance(gradients, (tuple, list)):
+            raise GraphTypeError(f"An optimizer takes gradients in a tuple, not {gradients!r}.")
+        tensors = tuple(map(tensor_of, gradients))
+        given, wanted = [t.shape for t in tensors], [p.shape for p in self.parameters]
+        if given != wanted:
+            raise GraphValueError(
+                f"The gradients of {len(wanted)} parameters have the shapes {given} and must have {wanted}.",
+            )
+        return tuple(ops.cast(t, wide_dtype(p)) for t, p in zip(tensors, self.parameters, strict=True))
+
+    def decays_now(self, factor: float = 1.0) -> tuple[Any, ...]:
+        """The weight decay of each parameter in the coming update times a factor; None where it does not decay."""
+        step = state_of(self.global_step)
+        decays = [
+            ops.mul(rate_now(d, step), factor) if isinstance(d, Cell) else d * factor
+            for d in (group.weight_decay for group in self.groups)
+        ]
+        rows = zip(self.group_numbers, self.decay_flags, strict=True)
+        return tuple(decays[i] if flag else None for i, flag in rows)
+
+    def gradients_centralization(self, gradients: Tensors) -> Tensors:
+        """The gradients without their mean, in groups with "grad_centralization", for weights with 16 * n inputs."""
+        return tuple(
+            _centralised(g) if self.groups[i].is_centralised else g
+            for g, i in zip(gradients, self.group_numbers, strict=True)
+        )
+
+    def scale_grad(self, gradients: Tensors) -> Tensors:
+        """The gradients divided by the loss scale."""
+        return tuple(ops.mul(g, self.reciprocal_scale) for g in gradients) if self.need_scale else gradients
+
+    def get_lr(self) -> Tensor | Tensors:
+        """The learning rate of the coming update; with groups that have rates of their own, one for each parameter."""
+        step = state_of(self.global_step)
+        rates = [rate_now(rate, step) for rate in self.group_rates]
+        return tuple(rates[i] for i in self.group_numbers) if self.is_group_lr else rates[0]
+
+    def rates_now(self) -> Tensors:
+        """The learning rate of each parameter in the coming update."""
+        rates = self.get_lr()
+        return rates if isinstance(rates, tuple) else (rates,) * len(self.parameters)
+
+    def weight(self, parameter: Parameter) -> Tensor:
+        """A parameter in the dtype that its update is computed in."""
+        return ops.cast(state_of(parameter), wide_dtype(parameter))
+
+    def descend(self, parameter: Parameter, step: Tensor) -> None:
+        """Subtract a step from a parameter."""
+        ops.assign(parameter, ops.sub(self.weight(parameter), step))
+
+    # -- what optimizers that users write read ----------------------------------------------------------------
+
+    def flatten_gradients(self, gradients: Any) -> Any:
+        """The gradients as they are: no parameters share a buffer here."""
+        return gradients
+
+    def assignadd(self, variable: Any, value: Any) -> Tensor:
+        """Add to a parameter, such as `global_step_increase_tensor` to `global_step`; returns its new value."""
+        return ops.assign_add(variable, value)
+
+    @property
+    def decay_flags(self) -> tuple[bool, ...]:
+        """Whether each parameter decays."""
+        numbers = zip(self.parameters, self.group_numbers, strict=True)
+        return tuple(self.groups[i].decays(p) for p, i in numbers)
+
+    @property
+    def need_scale(self) -> bool:
+        """Whether gradients come with a loss scale."""
+        return self.loss_scale != 1.0
+
+    @property
+    def reciprocal_scale(self) -> float:
+        """What gradients are multiplied by to take the loss scale out."""
+        return 1.0 / self.loss_scale
+
+    # -- what a script asks -----------------------------------------------------------------------------------
+
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        if dispatch.current_tracer() is None:
+            self.warn_after_schedule()
+        return super().__call__(*args, **options)
+
+    def warn_after_schedule(self) -> None:
+        """Warn, once, where a list of learning rates has ended before the coming update."""
+        for rate in self.group_rates:
+            if isinstance(rate, ListedLearningRate):
+                rate.warn_after_end(self.global_step)
+
+    def get_lr_parameter(self, param: Any) -> Any:
+        """The learning rate, a Parameter or a cell, of a parameter, or of each one in a list.
+
+        Raises GraphTypeError for what is no parameter, GraphValueError for one that is not the optimizer's.
+        """
+        if isinstance(param, (tuple, list)):
+            return [self.get_lr_parameter(p) for p in param]
+        if not isinstance(param, Parameter):
+            raise GraphTypeError(f"get_lr_parameter takes a Parameter, not {param!r}.")
+        places = [i for p, i in zip(self.parameters, self.group_numbers, strict=True) if p is param]
+        if not places:
+            raise GraphValueError(f"The optimizer does not update {param.name!r}.")
+        return self.group_rates[places[0] if self.is_group_lr else 0]
+
+    def get_weight_decay(self) -> Any:
+        """The weight decay of the coming update; with groups, one for each parameter."""
+        step = state_of(self.global_step)
+        decays = [rate_now(d, step) if isinstance(d, Cell) else d for d in (g.weight_decay for g in self.groups)]
+        return tuple(decays[i] for i in self.group_numbers) if self.is_group else decays[0]
+
+
+def _check_lengths(default: Any, of_groups: list[Any]) -> None:
+    """Raise GraphValueError where the learning rates of groups, one for each step, are not as many as the others."""
+    lengths = {len(rates) for rates in (default, *of_groups) if isinstance(rates, (list, tuple))}
+    if len(lengths) > 1:
+        raise GraphValueError(
+            "For 'Optimizer', the Tensor type dynamic learning rate in group must be the same size as the argument "
+            f"'learning_rate'; the lists have the lengths {', '.join(map(str, sorted(lengths)))}.",
+        )
+
+
+def wide_dtype(parameter: Parameter) -> DType:
+    """The dtype that a parameter's update is computed in: its own, or float32 for 16 bits."""
+    return float32 if parameter.dtype.is_half else parameter.dtype
+
+
+def states_like(parameters: Sequence[Parameter], prefix: str, value: float = 0.0) -> ParameterTuple:
+    """A state for each parameter, in its shape, named `prefix.name`."""
+    return ParameterTuple(
+        Parameter(np.full(p.shape, value, wide_dtype(p).numpy), name=f"{prefix}.{p.name}", requires_grad=False)
+        for p in parameters
+    )
+
+
+def _centralised(gradient: Tensor) -> Tensor:
+    if gradient.ndim < 2 or gradient.shape[1] % 16:
+        return gradient
+    return ops.sub(gradient, ops.mean(gradient, tuple(range(1, gradient.ndim)), keepdims=True))

@@ -1,0 +1,285 @@
+"""Layers of windows over images with one to three axes: maximum, average, norm, to a given size, and back."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from graphls import ops
+from graphls.nn.cell import Cell
+from graphls.nn.checks import boolean, check_format, positive
+from graphls.ops.adaptive import check_output_size
+from graphls.ops.pooling import check_divisor
+from graphls.ops.unpooling import window_sizes
+from graphls.ops.windows import check_ceil_mode, check_padding, sizes_of
+from graphls.tensors.tensor import Tensor
+
+__all__ = [
+    "AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AdaptiveAvgPool3d", "AdaptiveMaxPool1d", "AdaptiveMaxPool2d",
+    "AdaptiveMaxPool3d", "AvgPool1d", "AvgPool2d", "AvgPool3d", "LPPool1d", "LPPool2d", "MaxPool1d", "MaxPool2d",
+    "MaxPool3d", "MaxUnpool1d", "MaxUnpool2d", "MaxUnpool3d",
+]  # fmt: skip
+
+
+class _Pool(Cell):
+    """Windows over images."""
+
+    axes: ClassVar[int] = 2
+    formats: ClassVar[str] = "NCHW"
+    function: ClassVar[Any]
+
+    def _configure(self, kernel_size: Any, stride: Any, pad_mode: str, padding: Any, ceil_mode: bool) -> None:
+        self.kernel_size = sizes_of("kernel_size", kernel_size, self.axes)
+        self.stride = sizes_of("stride", stride, self.axes)
+        check_padding(pad_mode, padding, self.axes)
+        self.pad_mode, self.padding = pad_mode, padding
+        self.ceil_mode = boolean(type(self).__name__, "ceil_mode", ceil_mode)
+        if ceil_mode:
+            check_ceil_mode(pad_mode)
+
+    def extend_repr(self) -> str:
+        return f"kernel_size={self.kernel_size}, stride={self.stride}, pad_mode={self.pad_mode}, padding={self.padding}"
+
+
+class MaxPool2d(_Pool):
+    """The largest element of each window of (N, C, H, W) or (C, H, W); `pad_mode` as in Conv2d.
+
+    `ceil_mode` adds a last window where elements are left. With `return_indices` also the int64 position of each
+    element in its image. Raises GraphTypeError and GraphValueError for arguments that do not fit.
+    """
+
+    function: ClassVar[Any] = staticmethod(ops.max_pool2d)
+
+    def __init__(
+        self,
+        kernel_size: Any = 1,
+        stride: Any = 1,
+        pad_mode: str = "valid",
+        padding: Any = 0,
+        dilation: Any = 1,
+        return_indices: bool = False,
+        ceil_mode: bool = False,
+        data_format: str | None = None,
+    ) -> None:
+        super().__init__()
+        self._configure(kernel_size, stride, pad_mode, padding, ceil_mode)
+        self.dilation = sizes_of("dilation", dilation, self.axes)
+        self.return_indices = boolean(type(self).__name__, "return_indices", return_indices)
+        check_format(type(self).__name__, data_format or self.formats, self.formats)
+
+    def construct(self, x: Any) -> Any:
+        return type(self).function(
+            x, self.kernel_size, self.stride, self.padding, self.dilation, pad_mode=self.pad_mode,
+            return_indices=self.return_indices, ceil_mode=self.ceil_mode,
+        )  # fmt: skip
+
+
+class MaxPool1d(MaxPool2d):
+    """The largest element of each window of (N, C, L) or (C, L); see MaxPool2d."""
+
+    axes, formats, function = 1, "NCL", staticmethod(ops.max_pool1d)
+
+
+class MaxPool3d(MaxPool2d):
+    """The largest element of each window of (N, C, D, H, W) or (C, D, H, W); see MaxPool2d."""
+
+    axes, formats, function = 3, "NCDHW", staticmethod(ops.max_pool3d)
+
+
+class AvgPool2d(_Pool):
+    """The mean of each window of (N, C, H, W) or (C, H, W); `pad_mode` and `ceil_mode` as in MaxPool2d.
+
+    Padding of "pad" counts as zeros with `count_include_pad`; that of "same", and what `ceil_mode` adds, never counts.
+    A `divisor_override` divides the sums in place of the number of elements. Raises GraphTypeError and
+    GraphValueError for arguments that do not fit.
+    """
+
+    function = staticmethod(ops.avg_pool2d)
+
+    def __init__(
+        self,
+        kernel_size: Any = 1,
+        stride: Any = 1,
+        pad_mode: str = "valid",
+        padding: Any = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+        divisor_override: int | None = None,
+        data_format: str | None = None,
+    ) -> None:
+        super().__init__()
+        self._configure(kernel_size, stride, pad_mode, padding, ceil_mode)
+        self.count_include_pad = boolean(type(self).__name__, "count_include_pad", count_include_pad)
+        self.divisor_override = check_divisor(divisor_override)
+        check_format(type(self).__name__, data_format or self.formats, self.formats)
+
+    def construct(self, x: Any) -> Tensor:
+        y: Tensor = type(self).function(
+            x, self.kernel_size, self.stride, self.padding, pad_mode=self.pad_mode, ceil_mode=self.ceil_mode,
+            count_include_pad=self.count_include_pad, divisor_override=self.divisor_override,
+        )  # fmt: skip
+        return y
+
+
+class AvgPool1d(_Pool):
+    """The mean of each window of (N, C, L) or (C, L); see AvgPool2d."""
+
+    axes = 1
+
+    def __init__(
+        self,
+        kernel_size: Any = 1,
+        stride: Any = 1,
+        pad_mode: str = "valid",
+        padding: Any = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+    ) -> None:
+        super().__init__()
+        self._configure(kernel_size, stride, pad_mode, padding, ceil_mode)
+        self.count_include_pad = boolean("AvgPool1d", "count_include_pad", count_include_pad)
+
+    def construct(self, x: Any) -> Tensor:
+        return ops.avg_pool1d(
+            x, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad,
+            pad_mode=self.pad_mode,
+        )  # fmt: skip
+
+
+class AvgPool3d(AvgPool2d):
+    """The mean of each window of (N, C, D, H, W) or (C, D, H, W); see AvgPool2d."""
+
+    axes, formats, function = 3, "NCDHW", staticmethod(ops.avg_pool3d)
+
+
+class LPPool2d(Cell):
+    """(sum of x ** p) ** (1 / p) over each window of (N, C, H, W) or (C, H, W), for p = `norm_type`.
+
+    The stride is the size of the window unless given.
+    """
+
+    axes: ClassVar[int] = 2
+    function: ClassVar[Any] = staticmethod(ops.lp_pool2d)
+
+    def __init__(self, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> None:
+        super().__init__()
+        name = type(self).__name__
+        self.norm_type = positive(name, "norm_type", norm_type)
+        self.kernel_size = sizes_of("kernel_size", kernel_size, self.axes)
+        self.stride = self.kernel_size if stride is None else sizes_of("stride", stride, self.axes)
+        self.ceil_mode = boolean(name, "ceil_mode", ceil_mode)
+
+    def construct(self, x: Any) -> Tensor:
+        y: Tensor = type(self).function(x, self.norm_type, self.kernel_size, self.stride, self.ceil_mode)
+        return y
+
+    def extend_repr(self) -> str:
+        return f"norm_type={self.norm_type}, kernel_size={self.kernel_size}, stride={self.stride}"
+
+
+class LPPool1d(LPPool2d):
+    """(sum of x ** p) ** (1 / p) over each window of (N, C, L) or (C, L); see LPPool2d."""
+
+    axes, function = 1, staticmethod(ops.lp_pool1d)
+
+
+class _AdaptivePool(Cell):
+    """Windows that make an image of a given size out of one of any size."""
+
+    axes: ClassVar[int] = 2
+    function: ClassVar[Any]
+
+    def __init__(self, output_size: Any) -> None:
+        super().__init__()
+        self.output_size = check_output_size(output_size, self.axes)
+
+    def construct(self, x: Any) -> Any:
+        return type(self).function(x, self.output_size)
+
+    def extend_repr(self) -> str:
+        return f"output_size={self.output_size}"
+
+
+class AdaptiveAvgPool1d(_AdaptivePool):
+    """The means of windows that make (N, C, L) or (C, L) a given length; see AdaptiveAvgPool2d."""
+
+    axes, function = 1, staticmethod(ops.adaptive_avg_pool1d)
+
+
+class AdaptiveAvgPool2d(_AdaptivePool):
+    """The means of windows that make (N, C, H, W) or (C, H, W) a given size; None keeps the size of an axis.
+
+    Raises GraphTypeError and GraphValueError for sizes that are no positive integers.
+    """
+
+    function = staticmethod(ops.adaptive_avg_pool2d)
+
+
+class AdaptiveAvgPool3d(_AdaptivePool):
+    """The means of windows that make (N, C, D, H, W) or (C, D, H, W) a given size; see AdaptiveAvgPool2d."""
+
+    axes, function = 3, staticmethod(ops.adaptive_avg_pool3d)
+
+
+class AdaptiveMaxPool2d(_AdaptivePool):
+    """The largest elements of windows that make (N, C, H, W) or (C, H, W) a given size.
+
+    With `return_indices` also the int64 position of each element in its image. Sizes are as in AdaptiveAvgPool2d.
+    """
+
+    function = staticmethod(ops.adaptive_max_pool2d)
+
+    def __init__(self, output_size: Any, return_indices: bool = False) -> None:
+        super().__init__(output_size)
+        self.return_indices = boolean(type(self).__name__, "return_indices", return_indices)
+
+    def construct(self, x: Any) -> Any:
+        return type(self).function(x, self.output_size, self.return_indices)
+
+
+class AdaptiveMaxPool1d(AdaptiveMaxPool2d):
+    """The largest elements of windows that make (N, C, L) or (C, L) a given length; see AdaptiveMaxPool2d."""
+
+    axes, function = 1, staticmethod(ops.adaptive_max_pool1d)
+
+
+class AdaptiveMaxPool3d(AdaptiveMaxPool2d):
+    """The largest elements of windows that make (N, C, D, H, W) or (C, D, H, W) a given size; see AdaptiveMaxPool2d."""
+
+    axes, function = 3, staticmethod(ops.adaptive_max_pool3d)
+
+
+class MaxUnpool2d(Cell):
+    """The elements of images (N, C, H, W) or (C, H, W) at the places that MaxPool2d found them, zeros elsewhere.
+
+    A call takes the elements, their int32 or int64 places and, where it is not (size - 1) * stride - 2 * padding +
+    kernel, the size of the result; see `ops.max_unpool2d`. Raises GraphTypeError and GraphValueError for arguments that
+    do not fit.
+    """
+
+    axes: ClassVar[int] = 2
+    function: ClassVar[Any] = staticmethod(ops.max_unpool2d)
+
+    def __init__(self, kernel_size: Any, stride: Any = None, padding: Any = 0) -> None:
+        super().__init__()
+        self.kernel_size, self.stride, self.padding = window_sizes(kernel_size, stride, padding, self.axes)
+
+    def construct(self, x: Any, indices: Any, output_size: Any = None) -> Tensor:
+        result: Tensor = type(self).function(
+            x, indices, self.kernel_size, self.stride, self.padding, output_size
+        )
+        return result
+
+    def extend_repr(self) -> str:
+        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
+
+
+class MaxUnpool1d(MaxUnpool2d):
+    """The elements of (N, C, L) or (C, L) at the places that MaxPool1d found them; see MaxUnpool2d."""
+
+    axes, function = 1, staticmethod(ops.max_unpool1d)
+
+
+class MaxUnpool3d(MaxUnpool2d):
+    """The elements of (N, C, D, H, W) or (C, D, H, W) at the places that MaxPool3d found them; see MaxUnpool2d."""
+
+    axes, function = 3, staticmethod(ops.max_unpool3d)
