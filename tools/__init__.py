@@ -1,0 +1,1 @@
+"""Programs that make pages of the documentation; `make docs` runs them."""
