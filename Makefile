@@ -9,7 +9,7 @@ FREE = $(RUN) -m pip uninstall --quiet --quiet --yes onnxruntime onnxruntime-tra
 # PIP_CONSTRAINT pins what builds the package, too.
 INSTALL = PIP_CONSTRAINT=constraints.txt $(RUN) -m pip install --quiet --disable-pip-version-check --editable
 
-.PHONY: demo test test-core test-training lint bench docs fuzz neighbours clean
+.PHONY: demo test test-core test-training lint bench stubs docs fuzz neighbours clean
 
 demo: $(VENV)/.installed-demo
 	$(RUN) examples/digits.py
@@ -34,6 +34,9 @@ lint: $(VENV)/.installed-test
 
 bench: $(VENV)/.installed-demo
 	$(RUN) benchmarks/step_time.py
+
+stubs: $(VENV)/.installed-test
+	$(RUN) -m tools.stubs
 
 docs: $(VENV)/.installed-test
 	$(RUN) -m tools.operators

@@ -1,1 +1,1 @@
-"""Programs that make pages of the documentation; `make docs` runs them."""
+"""Programs that write files of this repository; no part of the package."""

@@ -213,11 +213,9 @@ def _chosen(columns_list: Any, schema: dict[str, Any], path: str) -> list[str]:
         raise type_error("columns_list", columns_list, "a list of names")
     for number, name in enumerate(columns_list):
         if name not in schema:
-            text = f"There is no column {name!r} in {path}, which has {', '.join(sorted(schema))}."
-            raise GraphValueError(text)
+            raise GraphValueError(f"There is no column {name!r} in {path}, which has {', '.join(sorted(schema))}.")
         if name in columns_list[:number]:
-            text = f"'columns_list': Invalid parameter, duplicate column names are not allowed: {name}."
-            raise GraphValueError(text)
+            raise GraphValueError(f"'columns_list': Invalid parameter, duplicate column names are not allowed: {name}.")
     return list(columns_list)
 
 

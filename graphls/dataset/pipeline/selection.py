@@ -268,8 +268,7 @@ def _counts(sizes: Sequence[Any], total: int) -> list[int]:
     if not all(isinstance(size, float) and 0 < size < 1 for size in sizes):
         raise GraphValueError(f"sizes are row counts, or fractions between 0 and 1, not {sizes!r}.")
     if not isclose(sum(sizes), 1):
-        message = f"sizes is a list of float, but the percentages do not sum up to 1: {sizes}."
-        raise GraphValueError(message)
+        raise GraphValueError(f"sizes is a list of float, but the percentages do not sum up to 1: {sizes}.")
     return _rounded(sizes, total)
 
 

@@ -200,8 +200,7 @@ class VOCDataset(Files):
     def get_class_indexing(self) -> dict[str, int]:
         """The numbers of the classes; raises GraphRuntimeError in other tasks."""
         if "bbox" not in self.source.columns:
-            text = "Only 'Detection' tasks support get_class_indexing."
-            raise GraphRuntimeError(text)
+            raise GraphRuntimeError("Only 'Detection' tasks support get_class_indexing.")
         return dict(self.source.classes)
 
 
@@ -234,8 +233,7 @@ class CocoDataset(Files):
     def get_class_indexing(self) -> dict[str, list[int]]:
         """The number of each category, in Panoptic with 1 for a thing; raises GraphRuntimeError in other tasks."""
         if not self.source.classes:
-            text = "Only 'Detection' and 'Panoptic' tasks support get_class_indexing."
-            raise GraphRuntimeError(text)
+            raise GraphRuntimeError("Only 'Detection' and 'Panoptic' tasks support get_class_indexing.")
         return dict(self.source.classes)
 
 

@@ -103,8 +103,7 @@ def found_files(dataset_files: Any) -> list[str]:
     found = {str(p): [str(p)] if os.path.isfile(p) else sorted(filter(os.path.isfile, glob(str(p)))) for p in patterns}
     unmatched = [pattern for pattern, paths in found.items() if not paths]
     if unmatched or not found:
-        message = f"The following patterns did not match any files: {unmatched}."
-        raise GraphValueError(message)
+        raise GraphValueError(f"The following patterns did not match any files: {unmatched}.")
     return [path for pattern in patterns for path in found[str(pattern)]]
 
 
