@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from heapq import heappop, heappush
 from typing import TypeVar
 
@@ -90,6 +90,20 @@ class Reachability:
     def until(self, node: Node) -> int:
         """The marked nodes before `node`, itself included."""
         return self.before[node] | self.bit.get(node, 0)
+
+
+def marks_behind(nodes: Sequence[Node], bit: Mapping[Node, int], reads: Reads = uses) -> dict[Node, int]:
+    """For each node of a block the marked ones that are made of it, itself included, as bits of an integer."""
+    needed_by: dict[Value, int] = {}
+    found: dict[Node, int] = {}
+    for node in reversed(nodes):
+        bits = bit.get(node, 0)
+        for value in node.outputs:
+            bits |= needed_by.get(value, 0)
+        found[node] = bits
+        for value in reads(node):
+            needed_by[value] = needed_by.get(value, 0) | bits
+    return found
 
 
 def predecessors(nodes: Sequence[Node], reads: Reads) -> list[set[int]]:

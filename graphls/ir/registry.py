@@ -27,6 +27,9 @@ class Operation:
     is_constant: bool = False
     """Whether the result is the attribute `value`."""
 
+    is_check: bool = False
+    """Whether it closes an overflow window: it tells whether its operands are finite, and nothing is made of them."""
+
     elementwise: bool = False
     """Whether each element of the result is made of the elements at its place of the operands, which broadcast."""
 
@@ -95,6 +98,11 @@ class Operation:
     def is_transparent(self) -> bool:
         """Whether the result has the numbers of its only operand, moved or in another dtype."""
         return self.moves
+
+    @property
+    def factors(self) -> tuple[int, ...]:
+        """The places of the operands that the result is a product with: twice the operand, twice the result."""
+        return (0,) if self.is_transparent else ()
 
     def result_types(
         self, types: tuple[Type, ...], attrs: Mapping[str, Any], regions: tuple[Any, ...] = ()

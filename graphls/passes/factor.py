@@ -54,7 +54,7 @@ class _Factor(Rewriter):
         self.originals: dict[Value, Value] = {}
 
     def visit(self, node: Node) -> Node | Sequence[Value]:
-        if node.primitive.name == "overflow_get":
+        if node.primitive.is_check:
             checked = tuple(self.originals[v] for v in node.inputs if v in self.originals)
             return replace(node, inputs=(*node.inputs, *checked)) if checked else node
         if node.primitive.name == "mul":
@@ -73,7 +73,7 @@ class _Factor(Rewriter):
             return False
         others = [n for n in self.users.get(product, ()) if n.outputs != node.outputs]
         is_worth_it = max(SHARE * _size(small), LEAST) <= _size(product)
-        return is_worth_it and all(n.primitive.name == "overflow_get" for n in others)
+        return is_worth_it and all(n.primitive.is_check for n in others)
 
     def moved(self, node: Node, product: Node, factor: Value) -> Value:
         """The product with its smaller operand scaled; the node itself stays for what checks it."""

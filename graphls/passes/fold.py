@@ -15,7 +15,7 @@ from graphls.ir.registry import lookup
 from graphls.ir.types import TOKEN, broadcast_shapes
 from graphls.passes.fold_rules import RULES
 from graphls.passes.manager import register_pass
-from graphls.passes.rewrite import Rewriter, has_gradients
+from graphls.passes.rewrite import Rewriter, gradient_nodes
 
 _REPEATED_LIMIT = 16
 
@@ -50,7 +50,7 @@ class Fold:
 
     def run(self, graph: Graph) -> Graph:
         """The graph with less to compute."""
-        if has_gradients(graph):
+        if any(gradient_nodes(graph)):
             return graph
         return Folding(graph, self.limit).run()
 
@@ -63,8 +63,7 @@ class Folding(Rewriter):
         self.limit = limit
         self.roots: dict[Value, Value] = {}
         self.numbers: dict[Value, Array | None] = {}
-        gets = (n for n in walk(graph) if n.primitive.name == "overflow_get")
-        self.checked = {v for get in gets for v in get.inputs}
+        self.checked = {v for node in walk(graph) if node.primitive.is_check for v in node.inputs}
         inputs = (v for n in walk(graph) for v in dict.fromkeys(n.inputs))
         self.times_used = Counter(inputs if self.checked else ())
         self.place: dict[Value, int] = {}

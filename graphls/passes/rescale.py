@@ -87,10 +87,9 @@ class _Rescaling(Rewriter):
                 self.origins[node.output] = self.origin(node.inputs[at])
 
     def operand(self, node: Node) -> int | None:
-        if node.primitive.is_transparent or node.primitive.name == "div":
-            return 0 if node.inputs[0].type.dtype.is_float else None
-        if node.primitive.name != "mul":
-            return None
+        factors = node.primitive.factors
+        if len(factors) < 2:
+            return next((at for at in factors if node.inputs[at].type.dtype.is_float), None)
         given = [i for i, v in enumerate(node.inputs) if self.origin(v) in self.given]
         others = [i for i, v in enumerate(node.inputs) if not self.is_constant(v)]
         return next(iter(given or others), None)
@@ -117,7 +116,7 @@ class _Rescaling(Rewriter):
         while value in self.along:
             node = self.traced[value]
             found = [v for v in node.inputs if v.type.size == 1 and self.behind(v) in scales]
-            if node.primitive.name == "mul" and found and node.inputs[0] is not node.inputs[1]:
+            if len(node.primitive.factors) == 2 and found and node.inputs[0] is not node.inputs[1]:
                 return node, found[0]
             value = node.inputs[self.along[value]]
         return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from graphls.ir.build import Builder, Names
@@ -86,9 +86,9 @@ class Rewriter:
         return replace(node, inputs=inputs, after=after)
 
 
-def has_gradients(graph: Graph) -> bool:
-    """Whether a graph still has `gradient` nodes, for which two values that are equal are not the same one."""
-    return any(node.primitive.name == "gradient" for node in walk(graph))
+def gradient_nodes(graph: Graph) -> Iterator[Node]:
+    """The `gradient` nodes that a graph still has; for them, two values that are equal are not the same one."""
+    return (node for node in walk(graph) if node.primitive.name == "gradient")
 
 
 def carries(node: Node) -> int:

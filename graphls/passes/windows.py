@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from graphls.ir.graph import Graph, Node, Value, captures, definers, uses
-from graphls.ir.reach import ancestors, behind, descendants
+from graphls.ir.reach import Reachability, ancestors, behind, descendants, marks_behind
 from graphls.ir.text import reference
 from graphls.ir.types import TOKEN
 from graphls.ir.verify import fault
@@ -44,7 +44,7 @@ def flags(nodes: Sequence[Node]) -> list[Value]:
 
 def gets(nodes: Iterable[Node]) -> list[Node]:
     """The `overflow_get` nodes of a block."""
-    return [node for node in nodes if node.primitive.name == "overflow_get"]
+    return [node for node in nodes if node.primitive.is_check]
 
 
 def window_of(nodes: Sequence[Node], flag: Value) -> Window:
@@ -161,7 +161,7 @@ def _check_cleared(graph: Graph, nodes: Sequence[Node], again: Node, token: Valu
     earlier = ancestors(nodes, [again])
     for reader in nodes:
         if reader is not again and token in reader.inputs and reader not in earlier:
-            kind = "reads" if gets([reader]) else "clears"
+            kind = "reads" if reader.primitive.is_check else "clears"
             text = f"{reference(token)} is cleared here while {_name(reader)} still {kind} it: windows interleave"
             raise fault(graph, again, text)
 
@@ -211,43 +211,32 @@ class Cover:
     """
 
     def __init__(self, nodes: Sequence[Node]) -> None:
-        self.nodes = nodes
         found = gets(nodes)
-        self.bit = {node: 1 << i for i, node in enumerate(found)}
-        later: dict[Value, int] = {}
-        self.covered: dict[Node, int] = {}
-        for node in reversed(nodes) if found else ():
-            bits = self.bit.get(node, 0)
-            for value in node.outputs:
-                bits |= later.get(value, 0)
-            self.covered[node] = bits
-            for value in uses(node):
-                later[value] = later.get(value, 0) | bits
-        self.before: dict[Value, int] = {}
-        self.backward: dict[Value, frozenset[int]] = {}
-        for node in nodes if found else ():
-            self._sweep(node)
+        self.nodes = nodes if found else ()
+        self.reach = Reachability(self.nodes, found)
+        self.covered = marks_behind(self.nodes, self.reach.bit)
+        self.backward: dict[Node, frozenset[int]] = {}
+        for node in self.nodes:
+            self.backward[node] = self._covers_before(node)
 
-    def _sweep(self, node: Node) -> None:
-        bits, backward = self.bit.get(node, 0), frozenset[int]()
-        if node.phase == "backward" and uses(node):
-            backward |= {self.covered[node]}
-        for value in uses(node):
-            bits |= self.before.get(value, 0)
-            found = self.backward.get(value)
-            if found and not found <= backward:
-                backward |= found
-        for value in node.outputs:
-            self.before[value], self.backward[value] = bits, backward
+    def _covers_before(self, node: Node) -> frozenset[int]:
+        """What covers the backward nodes up to this one, each different set of gets once."""
+        covers = frozenset({self.covered[node]}) if node.phase == "backward" and uses(node) else frozenset[int]()
+        for earlier in self.reach.predecessors(node):
+            # Most nodes have what their predecessors have; a union would copy it each time.
+            if not self.backward[earlier] <= covers:
+                covers |= self.backward[earlier]
+        return covers
 
     def guards(self, get: Node, writer: Node) -> bool:
         """Whether a get comes before a writer."""
-        return bool(self.bit.get(get, 0) & self.before.get(writer.outputs[0], 0))
+        bit = self.reach.bit.get(get, 0)
+        return bool(bit and bit & self.reach.until(writer))
 
     def missed(self, writer: Node) -> Node | None:
         """A backward node before the writer that none of the gets before the writer comes after."""
-        guards = self.before.get(writer.outputs[0], 0) if self.bit else 0
-        if not guards or all(bits & guards for bits in self.backward[writer.outputs[0]]):
+        guards = self.reach.until(writer) if self.nodes else 0
+        if not guards or all(bits & guards for bits in self.backward[writer]):
             return None
         earlier = ancestors(self.nodes, [writer])
         late = [n for n in self.nodes if n in earlier and n.phase == "backward" and not self.covered[n] & guards]

@@ -58,6 +58,7 @@ class Sub(Elementwise):
 class Mul(Elementwise):
     """The product x * y, broadcasting; any numbers."""
 
+    factors = (0, 1)
     integer_gradient = "whole"
     samples = PAIRS + INTEGERS
     onnx = "Mul"
@@ -72,6 +73,7 @@ class Mul(Elementwise):
 class Div(FloatElementwise):
     """The quotient x / y of floats, broadcasting; x / 0 is an infinity or nan."""
 
+    factors = (0,)
     samples = _POSITIVE
     onnx = "Div"
 

@@ -146,6 +146,7 @@ class OverflowGet(Primitive):
     """
 
     half = "exact"
+    is_check = True
     takes_tokens = True
     takes_values = True
     samples = (

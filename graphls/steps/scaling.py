@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from weakref import WeakSet
 
-from graphls.ir.graph import Graph, Node, Value, blocks, definers, walk
+from graphls.ir.graph import Graph, Value, blocks, definers, walk
 from graphls.ir.reach import reached
 from graphls.ir.reporting import warn
 from graphls.ir.types import bfloat16, float32
 from graphls.passes.overflow import can_overflow_early
+from graphls.passes.rewrite import gradient_nodes
 from graphls.passes.windows import windows
 from graphls.tensors.parameter import Parameter
 from graphls.trace.trace import Traced
@@ -40,14 +42,10 @@ def warn_of_idle_scaling(traced: Traced, graph: Graph) -> None:
 def multipliers(graph: Graph) -> set[Value]:
     """The states that a differentiated value, or the sensitivity of one, is a product with."""
     definer = definers(walk(graph))
-    gradients = (node for node in walk(graph) if node.primitive.name == "gradient")
-    scaled = (value for node in gradients for value in node.inputs[: 2 * node.attrs["of"]])
-    factors = reached(scaled, lambda value: _factors(definer[value]) if value in definer else ())
-    return {value for value in factors if value.is_state}
+    scaled = (value for node in gradient_nodes(graph) for value in node.inputs[: 2 * node.attrs["of"]])
 
+    def factors(value: Value) -> Iterator[Value]:
+        node = definer.get(value)
+        return (node.inputs[at] for at in node.primitive.factors) if node is not None else iter(())
 
-def _factors(node: Node) -> tuple[Value, ...]:
-    """The operands that the result of a node is a product with, as far as it is one."""
-    if node.primitive.name == "mul":
-        return node.inputs
-    return node.inputs[:1] if node.primitive.is_transparent or node.primitive.name == "div" else ()
+    return {value for value in reached(scaled, factors) if value.is_state}

@@ -129,16 +129,18 @@ def only_checked(nodes: Sequence[Node], kept: Iterable[Value]) -> dict[Value, No
     needed = set(kept)
     for node in reversed(nodes):
         waits = any(v in candidates and v not in needed for v in node.outputs)
-        if not waits and node.primitive.name != "overflow_get":
+        if not (waits or node.primitive.is_check):
             needed.update(uses(node))
     return {v: n for v, n in candidates.items() if v not in needed}
 
 
 def _can_wait(node: Node, candidates: dict[Value, Node]) -> bool:
     """Whether the bounds know a node's result without it: a matrix product, or such a product times a number."""
-    if node.primitive.name not in ("matmul", "mul") or node.output.type.dtype is not float32:
+    if any(v.type.dtype is not float32 for v in node.outputs):
         return False
     if node.primitive.name == "matmul":
         return candidates.keys().isdisjoint(node.inputs)
+    if node.primitive.name != "mul":
+        return False
     factor, other = scalar_first(node)
     return factor.type.size == 1 and factor not in candidates and other in candidates
