@@ -30,7 +30,7 @@ ALLOWED: dict[str, str] = {
     "backends": "files ir primitives sharing text version",
     "passes": "files ir primitives",
     "tensors": "ir names primitives sharing",
-    "context": "backends ir passes",
+    "context": "backends ir passes sharing",
     "dataset": "files ir log sharing tensors",
     "importing": "backends.onnx ir text",
     "initializer": "ir primitives tensors",
@@ -48,10 +48,9 @@ ALLOWED: dict[str, str] = {
     "calling": "api context ir nn sharing steps tensors trace",
     "graphls": "amp api calling ir names nn ops passes steps tensors version viz",
     "train": "amp api backends calling files ir nn passes sharing steps tensors",
-    "compat": "amp backends calling communication context dataset initializer ir names nn ops profile steps tensors "
-    "trace train",
-    "coverage": "backends compat graphls ir names nn ops tensors",
-    "command_line": "backends compat coverage files importing ir passes primitives viz",
+    "compat": "amp backends calling communication context dataset initializer ir names nn ops profile sharing steps "
+    "tensors trace train",
+    "command_line": "backends compat files importing ir passes primitives viz",
     "__main__": "command_line",
 }
 """What each package imports, also in functions and for types: only what is below it, so that imports form a line."""

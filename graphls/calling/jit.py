@@ -63,9 +63,7 @@ class Jit:
             return self
         methods = vars(instance).setdefault("_compiled", {})
         key = "jit", self.function, id(instance)  # a copy of the instance may share its dict
-        if key not in methods:
-            methods[key] = Jit(self.function.__get__(instance, owner))
-        return methods[key]
+        return methods.get(key) or methods.setdefault(key, Jit(self.function.__get__(instance, owner)))
 
 
 def jit(function: Callable[..., Any] | None = None, **options: Any) -> Any:

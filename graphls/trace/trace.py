@@ -16,6 +16,7 @@ from graphls.ir.graph import Graph, Value, Write, walk
 from graphls.ir.location import Location, user_location
 from graphls.ir.reporting import too_deep
 from graphls.ir.types import int64, type_of
+from graphls.sharing.locks import COMPILING
 from graphls.tensors import executor
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.pytree import leaves, map_leaves
@@ -50,6 +51,12 @@ def trace(
     `names` are the wished names of the positional arguments. Raises TraceError, with the user's line, for what
     cannot become part of a static graph.
     """
+    with COMPILING.lock:
+        return _in_some_form(function, args, names, name)
+
+
+def _in_some_form(function: Callable[..., Any], args: tuple[Any, ...], names: Sequence[str], name: str) -> Traced:
+    """The trace of a function in its rewritten form, or as it stands where that form does not do."""
     try:
         return _traced(Tracer(name), function, args, names)
     except Escaped:
