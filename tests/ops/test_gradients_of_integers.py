@@ -16,7 +16,6 @@ from graphls.ir.graph import Graph, Value
 from graphls.ir.interpret import interpret
 from graphls.ir.registry import operations
 from graphls.ir.types import bool_, float64, int32
-from graphls.passes.gradient_integers import RULES
 from graphls.primitives.primitive import Sample
 
 BACKENDS = ["numpy", "onnxruntime"]
@@ -161,7 +160,10 @@ def gradients(primitive: Any, sample: Sample, dtype: Any) -> Graph | None:
     return Graph("rule", (*values, seed), (), tuple(e.nodes), (), tuple(kept)) if kept else None
 
 
-@pytest.mark.parametrize("name", sorted(RULES - {"cast"}))
+WHOLE = sorted(p.name for p in operations() if p.integer_gradient == "whole" and p.name != "cast")
+
+
+@pytest.mark.parametrize("name", WHOLE)
 def test_rules_for_integers_are_those_for_floats(name: str) -> None:
     """Every rule of the list gives on integers, in their dtype, what it gives on the same numbers as floats."""
     (primitive,) = (p for p in operations() if p.name == name)
