@@ -1,4 +1,4 @@
-"""The form of a function that a trace runs, for what such forms call; `functions.py`, which makes it, registers here."""
+"""The form of a function that a trace runs, for what such forms call; `functions.py`, which makes it, is registered."""
 
 from __future__ import annotations
 
