@@ -9,7 +9,7 @@ FREE = $(RUN) -m pip uninstall --quiet --quiet --yes onnxruntime onnxruntime-tra
 # PIP_CONSTRAINT pins what builds the package, too.
 INSTALL = PIP_CONSTRAINT=constraints.txt $(RUN) -m pip install --quiet --disable-pip-version-check --editable
 
-.PHONY: demo test test-training lint bench docs fuzz neighbours clean
+.PHONY: demo test test-core test-training lint bench stubs docs fuzz neighbours clean
 
 demo: $(VENV)/.installed-demo
 	$(RUN) examples/digits.py
@@ -18,6 +18,11 @@ demo: $(VENV)/.installed-demo
 test: $(VENV)/.installed-test
 	$(RUN) -m tests.browser.install
 	$(RUN) -m pytest -q --numprocesses auto --maxprocesses 4 --dist worksteal
+
+# What the rest stands on, in less than a minute: fewer random examples, and without the tests that take seconds.
+test-core: $(VENV)/.installed-test
+	$(RUN) -m pytest -q --numprocesses auto --maxprocesses 4 --dist worksteal --hypothesis-profile quick \
+		-m "not slow" $(addprefix tests/,ir primitives passes trace backends)
 
 # The pages do not depend on the runtime.
 test-training:
@@ -29,6 +34,9 @@ lint: $(VENV)/.installed-test
 
 bench: $(VENV)/.installed-demo
 	$(RUN) benchmarks/step_time.py
+
+stubs: $(VENV)/.installed-test
+	$(RUN) -m tools.stubs
 
 docs: $(VENV)/.installed-test
 	$(RUN) -m graphls operators --output docs/operators.md

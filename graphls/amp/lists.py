@@ -1,15 +1,15 @@
 """What the levels of mixed precision cast, by name; names that graphls has nothing for yet stand for themselves.
 
-The lists are MindSpore's of the levels O1, O2 and auto. Cells are those of `graphls.nn`, operations are primitives.
+The lists are MindSpore's of the levels O1, O2 and auto. Cells are those of `graphls.nn`. Primitives say
+themselves which levels compute them in 16 bits or in float32 (`lowered_at` and `widened_at` of `Primitive`); here stand
+operations that are made of several primitives.
 """
 
 from __future__ import annotations
 
 from graphls import nn
+from graphls.ir.registry import operations
 from graphls.nn.cell import Cell
-
-_CONVOLUTIONS = frozenset({"convolution", "convolution_input_gradient"})
-_PRODUCTS = frozenset({"matmul", "batch_matmul"})
 
 
 def _cells(*names: str) -> tuple[type[Cell], ...]:
@@ -25,22 +25,31 @@ O1_CELLS = _cells(
 )  # fmt: skip
 """Cells that O1 computes in 16 bits."""
 
-O1_OPERATIONS = _CONVOLUTIONS | _PRODUCTS | {"prelu", "relu", "ger"}
-"""Operations that O1 computes in 16 bits, wherever they stand."""
+LOWERED = {
+    "O1": frozenset({"batch_matmul", "prelu", "ger"}),
+    "auto": frozenset({"batch_matmul", "prelu", "einsum", "addmm", "addbmm", "addmv", "baddbmm"}),
+}
+"""Operations that a level computes in 16 bits, wherever they stand."""
 
 AUTO_WIDE_CELLS = (*NORMALISATIONS, *_cells("GroupNorm", "InstanceNorm1d", "InstanceNorm2d", "LossBase"))
 """Cells that auto computes in float32."""
 
-AUTO_LOWERED = _CONVOLUTIONS | _PRODUCTS | {"prelu", "einsum", "addmm", "addbmm", "addmv", "baddbmm"}
-"""Operations that auto computes in 16 bits."""
+WIDENED = {
+    "auto": frozenset({
+        "layer_norm", "batch_norm", "group_norm", "cumprod", "cdist", "pdist", "renorm",
+        "l1_loss", "smooth_l1_loss", "mse_loss", "nll_loss", "kl_div", "binary_cross_entropy",
+        "binary_cross_entropy_with_logits", "soft_margin_loss", "multi_margin_loss", "multilabel_margin_loss",
+        "triplet_margin_loss",
+    }),
+}  # fmt: skip
+"""Operations that a level computes in float32; in others, as in sums and concatenations, the wider operand decides."""
 
-AUTO_WIDENED = frozenset({
-    "pow", "exp", "expm1", "log", "log1p", "reciprocal", "rsqrt",
-    "acos", "asin", "cosh", "sinh", "tan", "erfinv", "softplus",
-    "softmax", "log_softmax", "layer_norm", "batch_norm", "group_norm",
-    "prod", "cumprod", "cumsum", "cdist", "pdist", "renorm",
-    "l1_loss", "smooth_l1_loss", "mse_loss", "nll_loss", "kl_div", "binary_cross_entropy",
-    "binary_cross_entropy_with_logits", "soft_margin_loss", "multi_margin_loss", "multilabel_margin_loss",
-    "triplet_margin_loss",
-})  # fmt: skip
-"""Operations that auto computes in float32; in others, as in sums and concatenations, the wider operand decides."""
+
+def lowered(level: str) -> frozenset[str]:
+    """All operations that a level computes in 16 bits."""
+    return LOWERED.get(level, frozenset()).union(p.name for p in operations() if level in p.lowered_at)
+
+
+def widened(level: str) -> frozenset[str]:
+    """All operations that a level computes in float32."""
+    return WIDENED.get(level, frozenset()).union(p.name for p in operations() if level in p.widened_at)

@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphls.amp.lists import (
-    AUTO_LOWERED,
-    AUTO_WIDE_CELLS,
-    AUTO_WIDENED,
-    NORMALISATIONS,
-    O1_CELLS,
-    O1_OPERATIONS,
-)
+from graphls.amp.lists import AUTO_WIDE_CELLS, NORMALISATIONS, O1_CELLS, lowered, widened
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.reporting import warn
 from graphls.ir.types import DType, as_dtype, bfloat16, float16, float32
@@ -59,7 +52,7 @@ def _apply_o1(network: Cell, low: DType) -> None:
     for cell in _inside(network, O1_CELLS):
         cell.to_float(low)
         _mark(cell, _output_type=float32)
-    _mark(network, _casting=Casting(low, lowered=O1_OPERATIONS, gives_back=True))
+    _mark(network, _casting=Casting(low, lowered=lowered("O1"), gives_back=True))
 
 
 def _apply_o2(network: Cell, low: DType) -> None:
@@ -76,7 +69,7 @@ def _apply_o3(network: Cell, low: DType) -> None:
 def _apply_auto(network: Cell, low: DType) -> None:
     for cell in _inside(network, AUTO_WIDE_CELLS):
         cell.to_float(float32)
-    _mark(network, _casting=Casting(low, lowered=AUTO_LOWERED, widened=AUTO_WIDENED))
+    _mark(network, _casting=Casting(low, lowered=lowered("auto"), widened=widened("auto")))
 
 
 def keep_normalisation(network: Cell, low: DType) -> None:

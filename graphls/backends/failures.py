@@ -9,10 +9,8 @@ from typing import Any
 import numpy as np
 
 from graphls.ir.errors import GraphRuntimeError
-from graphls.ir.graph import Graph, Node, Value, uses, walk
-
-INDEXING = re.compile("gather|scatter|index")
-"""Primitives that fail where an index is out of range."""
+from graphls.ir.graph import Graph, Node, inside
+from graphls.ir.reach import Reachability, behind
 
 
 class Torn:
@@ -31,31 +29,18 @@ class Torn:
 
 def states_behind(graph: Graph, node: Node) -> set[str]:
     """The states whose new values are computed from what a node gives, so after it."""
-    top = next((n for n in graph.nodes if any(inner is node for inner in _with_inner(n))), None)
-    reached = set() if top is None else set(top.outputs)
-    for later in graph.nodes:
-        if not reached.isdisjoint(uses(later)):
-            reached.update(later.outputs)
-    return {write.state.name for write in graph.writes if write.value in reached}
+    top = next((n for n in graph.nodes if any(inner is node for inner in (n, *inside(n)))), None)
+    made = behind(graph.nodes, () if top is None else top.outputs)
+    return {write.state.name for write in graph.writes if write.value in made}
 
 
 def states_before_an_index(graph: Graph) -> set[str]:
     """The states that may be written before the runtime has looked at every index."""
-    before: dict[Value, int] = {}
-    every = 0
-    for node in graph.nodes:
-        bits = 0
-        for value in uses(node):
-            bits |= before.get(value, 0)
-        if any(INDEXING.search(inner.primitive.name) for inner in _with_inner(node)):
-            every = (every << 1) | 1
-            bits |= every ^ (every >> 1)
-        before.update((value, bits) for value in node.outputs)
-    return {write.state.name for write in graph.writes if before.get(write.value, 0) != every}
-
-
-def _with_inner(node: Node) -> list[Node]:
-    return [node, *(inner for region in node.regions for inner in walk(region))]
+    marked = [n for n in graph.nodes if any(inner.primitive.takes_indices for inner in (n, *inside(n)))]
+    reach = Reachability(graph.nodes, marked)
+    every = (1 << len(marked)) - 1
+    makers = ((write, reach.definer.get(write.value)) for write in graph.writes)
+    return {write.state.name for write, maker in makers if (reach.until(maker) if maker else 0) != every}
 
 
 def failed_node(error: Exception, origins: Mapping[str, Node]) -> Node | None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from graphls.ir.errors import GraphMemoryError
-from graphls.ir.graph import Graph, Node, Value
+from graphls.ir.graph import Graph, Node, Value, definers
 from graphls.sharing.storage import Storage
 from graphls.sharing.threads import Line, Task
 
@@ -75,10 +75,10 @@ def growth(graph: Graph, state: Value) -> tuple[int, ...] | None:
     written = next((w.value for w in graph.writes if w.state is state), state)
     if written is state:
         return 0, 0
-    definer = {value: node for node in graph.nodes for value in node.outputs}
+    definer = definers(graph.nodes)
     made = definer.get(written)
     if made is None or made.primitive.name != "add" or made.inputs[0] is not state:
         return None
     added = definer.get(made.inputs[1])
-    is_known = added is not None and added.primitive.name == "constant"
+    is_known = added is not None and added.primitive.is_constant
     return tuple(map(int, added.attrs["value"])) if added is not None and is_known else None

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from enum import IntEnum
 from typing import Any
 
+from graphls.dataset import checks
 from graphls.dataset.checks import MOST_WORKERS
-from graphls.dataset.randomness import global_seed
+from graphls.dataset.randomness import Seed, current_seed
 from graphls.ir.errors import GraphTypeError, GraphValueError
 
 MAXIMUM_SEED = 2**32 - 1
 
 
 class Settings:
-    """The values in force; None where nobody has set one, and how often a seed was set."""
+    """The values in force."""
 
-    seed: int | None = None
-    seedings = 0
     prefetch_size = 16
     workers = 1
 
@@ -42,11 +42,10 @@ _hints: dict[str, Any] = {
 
 
 def _integer(name: str, value: Any, low: int, high: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise GraphTypeError(f"{name} is an integer, not {value!r}.")
+    checks.integer(name, value, -math.inf, math.inf)
     if not low <= value <= high:
         raise GraphValueError(f"{name} given is not within the required range [{low}, {high}].")
-    return value
+    return int(value)
 
 
 def set_seed(seed: int) -> None:
@@ -54,13 +53,13 @@ def set_seed(seed: int) -> None:
 
     Raises GraphTypeError for anything but an integer, GraphValueError for one that has more than 32 bits.
     """
-    Settings.seed = _integer("Seed", seed, 0, MAXIMUM_SEED)
-    Settings.seedings += 1
+    Seed.value = _integer("Seed", seed, 0, MAXIMUM_SEED)
+    Seed.settings += 1
 
 
 def get_seed() -> int:
     """The seed that an iterator made now draws from."""
-    return global_seed() if Settings.seed is None else Settings.seed
+    return current_seed()
 
 
 def set_prefetch_size(size: int) -> None:
@@ -158,7 +157,7 @@ def get_numa_enable() -> bool:
 
 def _remember(name: str, value: Any, kind: type) -> None:
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-        raise GraphTypeError(f"{name} is of type {kind.__name__}, not {value!r}.")
+        raise checks.type_error(name, value, [kind])
     _hints[name] = value
 
 

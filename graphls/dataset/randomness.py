@@ -18,6 +18,13 @@ WHOLE_PASS = MAXIMUM
 """The row that stands for a pass as a whole, from which its order is drawn."""
 
 
+class Seed:
+    """The seed that `config.set_seed` was given, None where nobody has, and how often it was."""
+
+    value: int | None = None
+    settings = 0
+
+
 @dataclass(frozen=True, slots=True)
 class Key:
     """What the random numbers of one pass over one node depend on, apart from the row."""
@@ -77,15 +84,13 @@ def generator() -> np.random.Generator:
 
 
 def _generator_outside() -> np.random.Generator:
-    from graphls.dataset.config import Settings, get_seed
-
     global _outside
-    seeding = (get_seed(), Settings.seedings, random_of_set_seed())
+    seeding = (current_seed(), Seed.settings, random_of_set_seed())
     if _outside is None or _outside[0] != seeding:
         _outside = (seeding, np.random.default_rng(seeding[0]))
     return _outside[1]
 
 
-def global_seed() -> int:
-    """The seed of `graphls.set_seed`, which a loaded checkpoint brings back."""
-    return int(random_state().asnumpy()[0])
+def current_seed() -> int:
+    """The seed of `config.set_seed`, else that of `graphls.set_seed`, which a loaded checkpoint brings back."""
+    return int(random_state().asnumpy()[0]) if Seed.value is None else Seed.value

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from graphls.dataset import checks
+from graphls.dataset.randomness import generator
 from graphls.ir.errors import GraphlsError, GraphTypeError, GraphValueError
 
 Indices = list[int]
@@ -85,8 +86,6 @@ class BuiltinSampler(Sampler):
         return None if before is None else self._bounded(self.available(before))
 
     def __iter__(self) -> Iterator[int]:
-        from graphls.dataset.randomness import generator
-
         return iter(self.order(self.dataset_size, generator()))
 
 

@@ -9,17 +9,13 @@ from typing import Any
 from graphls.diagnosis.gradients import GradientRange, gradient_range
 from graphls.diagnosis.probe import Probe
 from graphls.ir.errors import GraphValueError
-from graphls.ir.graph import Graph, Node, Value
+from graphls.ir.graph import Graph, Node, Value, definers
 from graphls.ir.types import DType
 from graphls.passes import Pipeline
 from graphls.passes.cse import Cse
 from graphls.passes.dce import Dce
 from graphls.passes.rescale import Rescale, outer_gradients
-from graphls.passes.rewrite import definers
 from graphls.passes.widen import Widen
-
-SUMS = ("add", "depend", "reshape")
-"""What gradients of several uses are joined by, after their casts."""
 
 
 def gradients(traced: Graph) -> dict[str, tuple[Value, ...]]:
@@ -82,6 +78,8 @@ def _halves(value: Value, definer: Mapping[Value, Node]) -> list[Value]:
     node = definer.get(value)
     if value.type.dtype.is_half:
         return [value]
-    if node is None or node.primitive.name not in (*SUMS, "cast"):
+    if node is None or not (node.primitive.is_transparent or node.primitive.name == "add"):
+        return []
+    if node.inputs[0].type.size != value.type.size:  # a number that is repeated is a part with other elements
         return []
     return [half for v in node.inputs for half in _halves(v, definer)]

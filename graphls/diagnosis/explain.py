@@ -12,6 +12,7 @@ from graphls.diagnosis.explanation import NonFinite, Operand, OverflowExplanatio
 from graphls.diagnosis.fitting import largest_fitting
 from graphls.diagnosis.watched import Ranges, WatchedStep, sources
 from graphls.ir.graph import Node, Value, uses
+from graphls.ir.reach import reached
 from graphls.ir.text import reference
 
 
@@ -95,7 +96,7 @@ class Faults:
         self.is_seen = not self.bad.keys().isdisjoint(step.checked)
         self.targets = step.checked if self.is_seen else step.results
         self.symptoms = [v for v in self.targets if v in self.bad]
-        self.causes = self.reaching(self.symptoms)
+        self.causes = set(reached(self.symptoms, self.causes_of))
         made = [v for node in step.nodes for v in node.outputs if v in self.causes]
         self.first = made[0] if made else None
         self.origins = [v for v in made if not self.causes_of(v)]
@@ -105,23 +106,12 @@ class Faults:
         node = self.step.definer.get(value)
         if node is None:
             return []
-        if node.primitive.name == "cond":
+        if node.primitive.is_branch:
             at = node.outputs.index(value)
             made: Iterable[Value] = (region.outputs[at] for region in node.regions)
         else:
             made = uses(node)
         return [v for v in made if v in self.bad]
-
-    def reaching(self, values: Iterable[Value]) -> set[Value]:
-        """The values, and those they come from."""
-        found: set[Value] = set()
-        waiting = list(values)
-        while waiting:
-            value = waiting.pop()
-            if value not in found:
-                found.add(value)
-                waiting.extend(self.causes_of(value))
-        return found
 
     def affected(self, first: Value) -> list[Value]:
         """The values that are not finite because of one."""

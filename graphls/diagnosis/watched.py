@@ -10,12 +10,13 @@ import numpy as np
 
 from graphls.diagnosis.probe import Probe
 from graphls.diagnosis.ranges import Range
-from graphls.ir.graph import PHASES, Graph, Node, Value, uses, walk
+from graphls.ir.graph import PHASES, Graph, Node, Value, definers, uses, walk
+from graphls.ir.reach import behind
 from graphls.passes import Pipeline
 from graphls.passes.dce import Dce
-from graphls.passes.rescale import TRANSPARENT, Rescale
-from graphls.passes.rewrite import definers
+from graphls.passes.rescale import Rescale
 from graphls.passes.watch import Watch, is_watched, watched_values
+from graphls.passes.windows import gets
 
 Ranges = Mapping[Value, Range]
 
@@ -37,7 +38,7 @@ class WatchedStep:
         self.definer = definers(self.nodes)
         self.returned = self.graph.outputs[: len(traced.outputs)]
         self.scales = self.graph.outputs[len(traced.outputs) :]
-        self.scaled = behind(self.nodes, self.graph.inputs[-1])
+        self.scaled = behind(self.nodes, self.graph.inputs[-1:], sources)
         without_update = tuple(p for p in PHASES if p != "update")
         is_enough = self.checked and set(self.checked) <= set(watched_values(self.graph, without_update))
         self.phases = without_update if is_enough else PHASES
@@ -74,7 +75,7 @@ class WatchedStep:
 
     def not_run(self, condition: Value, answer: bool) -> set[Value]:
         """What is made in branches that do not run for this answer to a condition."""
-        conds = (n for n in self.nodes if n.primitive.name == "cond" and n.inputs[0] is condition)
+        conds = (n for n in self.nodes if n.primitive.is_branch and n.inputs[0] is condition)
         return {v for cond in conds for node in walk(cond.regions[answer]) for v in node.outputs}
 
     def scale(self, ranges: Ranges) -> float | None:
@@ -91,7 +92,7 @@ class WatchedStep:
 
     def origin(self, value: Value) -> Value:
         """What casts and moves lead back to."""
-        while value in self.definer and self.definer[value].primitive.name in TRANSPARENT:
+        while value in self.definer and self.definer[value].primitive.is_transparent:
             value = self.definer[value].inputs[0]
         return value
 
@@ -101,9 +102,8 @@ class WatchedStep:
 
         Where it is not made by `get_overflow_status`, it is what `isfinite` is asked of the scaled gradients.
         """
-        gets = (node for node in self.nodes if node.primitive.name == "overflow_get")
         asked = (node for node in self.nodes if node.primitive.name == "is_finite")
-        found = [v for node in gets for v in node.inputs if is_watched(v)]
+        found = [v for node in gets(self.nodes) for v in node.inputs if is_watched(v)]
         found = found or [v for node in asked for v in node.inputs if v in self.scaled and is_watched(v)]
         return list(dict.fromkeys(found))
 
@@ -126,15 +126,6 @@ def parts(values: Sequence[Value]) -> list[tuple[int, int]]:
         total += size
     ends.append(len(values))
     return list(zip([0, *ends], ends, strict=False))
-
-
-def behind(nodes: Sequence[Node], value: Value) -> set[Value]:
-    """The values that depend on one by data, of nodes in the order of `walk`."""
-    found = {value}
-    for node in nodes:
-        if not found.isdisjoint(sources(node)):
-            found.update(node.outputs)
-    return found
 
 
 def sources(node: Node) -> tuple[Value, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import ChainMap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NoReturn
+from typing import Any, NoReturn
 
 from onnx import FunctionProto, GraphProto, NodeProto, TensorProto, ValueInfoProto
 
@@ -21,20 +21,19 @@ from graphls.importing.types import UNKNOWN, plain, text_of, type_of_proto, type
 from graphls.ir.build import Names
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.graph import Graph, Node, Value, Write
+from graphls.ir.registry import Operation
 from graphls.ir.types import Type
 
 Defined = ChainMap[str, Value]
 
 
 @dataclass(frozen=True)
-class ShownOperation:
+class ShownOperation(Operation):
     """An operator of ONNX as the primitive of a node: a name that is shown, and no rules."""
 
     name: str
-    on_host: ClassVar[bool] = False
-    is_view: ClassVar[bool] = False
 
-    def result_types(self, *ignored: Any) -> NoReturn:
+    def result_types(self, *ignored: Any, **others: Any) -> NoReturn:
         """Raises GraphTypeError, as everything does that would compute."""
         raise GraphTypeError(f"{self.name} has been read from an ONNX model to be viewed; run the model itself.")
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from heapq import heapify, heappop, heappush
 
 from onnx import GraphProto, NodeProto
 
 from graphls.backends.onnx.shapes import subgraphs
 from graphls.importing.types import plain, text_of
 from graphls.ir.errors import GraphValueError
+from graphls.ir.reach import stable_order
 
 
 def in_order(nodes: Sequence[NodeProto]) -> Iterator[tuple[NodeProto, tuple[str, ...]]]:
@@ -25,24 +25,10 @@ def in_order(nodes: Sequence[NodeProto]) -> Iterator[tuple[NodeProto, tuple[str,
 
 
 def _sorted(nodes: Sequence[NodeProto], before: Sequence[set[int]]) -> Iterable[int]:
-    if all(first < number for number, earlier in enumerate(before) for first in earlier):
-        return range(len(nodes))
-    users: list[list[int]] = [[] for _ in nodes]
-    for number, earlier in enumerate(before):
-        for first in earlier:
-            users[first].append(number)
-    waits = list(map(len, before))
-    ready = [number for number, count in enumerate(waits) if not count]
-    heapify(ready)
-    order = []
-    while ready:
-        order.append(heappop(ready))
-        for user in users[order[-1]]:
-            waits[user] -= 1
-            if not waits[user]:
-                heappush(ready, user)
+    order = stable_order(before)
     if len(order) < len(nodes):
-        name = plain(text_of(nodes[next(number for number, count in enumerate(waits) if count)].op_type))
+        left = min(set(range(len(nodes))).difference(order))
+        name = plain(text_of(nodes[left].op_type))
         raise GraphValueError(f"The operator {name} waits for its own result, in a cycle; export the model again.")
     return order
 

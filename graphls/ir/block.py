@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterator
 from typing import Any
 
 from graphls.ir.compare import attributes_key
-from graphls.ir.graph import Graph, Node, Value
+from graphls.ir.graph import Graph, Node, Value, definers
 
 
 class Block:
@@ -16,7 +16,7 @@ class Block:
         self.graph = graph
         self.place: dict[Node, tuple[Node, int] | None] = dict(_places(graph, None))
         self.nodes = list(self.place)
-        self.definer = {value: node for node in self.nodes for value in node.outputs}
+        self.definer = definers(self.nodes)
         self.users: dict[Value, list[tuple[Node, int]]] = {}
         for node in self.nodes:
             for slot, value in enumerate(node.inputs):

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from graphls.ir.errors import GraphAttributeError, GraphKeyError, GraphlsError
-from graphls.ir.graph import Graph, Node, Value, walk
+from graphls.ir.graph import Graph, Node, Value, walk, with_regions
 from graphls.ir.location import Location
 from graphls.ir.registry import Operation, lookup
 from graphls.ir.types import DType, Type, as_dtype, type_of
@@ -150,10 +150,10 @@ def substitute(node: Node, mapping: Mapping[Value, Value]) -> Node:
         return node
     inputs = tuple(mapping.get(v, v) for v in node.inputs)
     after = tuple(dict.fromkeys(mapping.get(v, v) for v in node.after))
-    regions = tuple(substitute_region(r, mapping) for r in node.regions)
-    if inputs == node.inputs and after == node.after and regions == node.regions:
+    node = with_regions(node, lambda region: substitute_region(region, mapping))
+    if inputs == node.inputs and after == node.after:
         return node
-    return replace(node, inputs=inputs, after=after, regions=regions)
+    return replace(node, inputs=inputs, after=after)
 
 
 def substitute_region(region: Graph, mapping: Mapping[Value, Value]) -> Graph:

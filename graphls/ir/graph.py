@@ -6,7 +6,7 @@ pipeline costs a list of references and no copy.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -138,6 +138,41 @@ def inside(node: Node) -> Iterator[Node]:
     """Every node in the regions of a node."""
     for region in node.regions:
         yield from walk(region)
+
+
+def blocks(graph: Graph) -> Iterator[Graph]:
+    """A graph and every region in it."""
+    yield graph
+    for node in walk(graph):
+        yield from node.regions
+
+
+def with_regions(node: Node, change: Callable[[Graph], Graph]) -> Node:
+    """The node with what `change` makes of each of its regions; the same object where that is nothing else."""
+    if not node.regions:
+        return node
+    regions = tuple(map(change, node.regions))
+    return node if regions == node.regions else replace(node, regions=regions)
+
+
+def with_blocks(node: Node, change: Callable[[tuple[Node, ...]], Iterable[Node]]) -> Node:
+    """The node with what `change` makes of the nodes of each region; the same object where that is nothing else."""
+
+    def changed(region: Graph) -> Graph:
+        nodes = tuple(change(region.nodes))
+        return region if nodes == region.nodes else region.replace(nodes=nodes)
+
+    return with_regions(node, changed)
+
+
+def filtered(nodes: Iterable[Node], keep: Callable[[Node], bool]) -> tuple[Node, ...]:
+    """The nodes that `keep` says yes to, with those of their regions that it says yes to."""
+    return tuple(with_blocks(node, lambda inner: filtered(inner, keep)) for node in nodes if keep(node))
+
+
+def definers(nodes: Iterable[Node]) -> dict[Value, Node]:
+    """The node that defines each value."""
+    return {value: node for node in nodes for value in node.outputs}
 
 
 def captures(graph: Graph) -> tuple[Value, ...]:

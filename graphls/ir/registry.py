@@ -3,36 +3,118 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Protocol
+from typing import Any, Literal
 
 from graphls.ir.errors import GraphKeyError
 from graphls.ir.types import Type
 
+Rule = Callable[..., Any]
+"""A rule of a primitive, over a builder or a lowering, the operands, and the attributes by name."""
 
-class Operation(Protocol):
-    """A primitive as the IR sees it: a name, a type rule and a NumPy rule."""
 
-    @property
-    def name(self) -> str:
-        """The name in the text form."""
+class Operation:
+    """A primitive as the IR, passes and backends see it: a name, rules, and facts, so that nobody asks for the name.
 
-    @property
-    def on_host(self) -> bool:
-        """Whether the results are made in NumPy before a step and fed to it."""
+    `graphls.primitives.primitive.Primitive` says how one is written.
+    """
+
+    name: str = ""
+    """The name in the text form."""
+
+    on_host: bool = False
+    """Whether the results are made in NumPy before a step and fed to it."""
+
+    is_constant: bool = False
+    """Whether the result is the attribute `value`."""
+
+    is_check: bool = False
+    """Whether it closes an overflow window: it tells whether its operands are finite, and nothing is made of them."""
+
+    elementwise: bool = False
+    """Whether each element of the result is made of the elements at its place of the operands, which broadcast."""
+
+    is_convolution: bool = False
+    """Whether a runtime convolves, and may fuse what follows with that."""
+
+    takes_indices: bool = False
+    """Whether a runtime fails where an element of an operand is out of range."""
+
+    takes_tokens: bool = False
+    """Whether an operand may be a token."""
+
+    takes_stacks: bool = False
+    """Whether an operand may be a stack."""
+
+    takes_values: bool = False
+    """Whether the ONNX rule is given values of the IR, not the names of tensors, and asks for those that it needs."""
+
+    is_branch: bool = False
+    """Whether one of the regions, which have no parameters, runs, and its results are those of the node."""
+
+    is_loop: bool = False
+    """Whether the last region runs again and again, and yields first what it takes the next time."""
+
+    region_names: tuple[str, ...] = ()
+    """What the regions are called where a graph is shown; nothing where they have names of their own."""
+
+    half: Literal["rounded", "exact", "native"] = "rounded"
+    """What 16-bit results need where they are computed in float32.
+
+    "rounded" ones are rounded, "exact" ones are representable already (moves and selections), and "native" rules see
+    the 16-bit values themselves.
+    """
+
+    lowered_at: tuple[str, ...] = ()
+    """The levels of mixed precision that compute it in 16 bits, wherever it stands."""
+
+    widened_at: tuple[str, ...] = ()
+    """The levels of mixed precision that compute it in float32, wherever it stands."""
+
+    integer_gradient: Literal["none", "whole", "divided"] = "none"
+    """How gradients flow through integers: by the rule as it is ("whole"), or "divided" among equals in float64."""
+
+    vjp: Rule | None = None
+    """The gradient rule."""
+
+    onnx: str | Rule | None = None
+    """The ONNX rule, or the name of an operator with the same operands and attributes."""
 
     @property
     def is_view(self) -> bool:
         """Whether the results are the first operands, in other words or another shape, without memory of their own."""
+        return self.onnx == "Identity"
+
+    @property
+    def may_be_operand(self) -> bool:
+        """Whether a result may turn out to be an operand of its size when a runtime has rewritten the model."""
+        return self.is_view
+
+    @property
+    def moves(self) -> bool:
+        """Whether the result has the elements of its only operand, at other places or repeated, and no others."""
+        return self.is_view
+
+    @property
+    def is_transparent(self) -> bool:
+        """Whether the result has the numbers of its only operand, moved or in another dtype."""
+        return self.moves
+
+    @property
+    def factors(self) -> tuple[int, ...]:
+        """The places of the operands that the result is a product with: twice the operand, twice the result."""
+        return (0,) if self.is_transparent else ()
 
     def result_types(
-        self, types: tuple[Type, ...], attrs: Mapping[str, Any], regions: tuple[Any, ...]
+        self, types: tuple[Type, ...], attrs: Mapping[str, Any], regions: tuple[Any, ...] = ()
     ) -> tuple[Type, ...]:
         """The types of the outputs; raises GraphlsError where the inputs do not fit."""
+        raise NotImplementedError
 
     def evaluate(
         self, arrays: tuple[Any, ...], attrs: Mapping[str, Any], types: tuple[Type, ...]
     ) -> tuple[Any, ...]:
         """The outputs, of these `types`, as NumPy arrays."""
+        raise NotImplementedError
 
     def run_regions(
         self,
@@ -42,12 +124,15 @@ class Operation(Protocol):
         run: Callable[[int, tuple[Any, ...]], tuple[Any, ...]],
     ) -> tuple[Any, ...]:
         """The outputs of a node with regions; `run(number, arrays)` gives what a region yields for its parameters."""
+        raise NotImplementedError
 
     def flops(self, inputs: tuple[Type, ...], outputs: tuple[Type, ...], attrs: Mapping[str, Any]) -> int:
         """How many floating point operations one run takes, without those of its regions."""
+        raise NotImplementedError
 
     def region_runs(self, attrs: Mapping[str, Any], flops: tuple[int, ...]) -> tuple[int, ...]:
         """How often each region counts, given how many operations each of them takes."""
+        raise NotImplementedError
 
 
 _operations: dict[str, Operation] = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import chain
 
 from graphls.ir.errors import GraphlsError, VerifyError
-from graphls.ir.graph import PHASES, Graph, Node, Value, needs, walk
+from graphls.ir.graph import PHASES, Graph, Node, Value, blocks, definers, needs, walk
 from graphls.ir.location import Location
 from graphls.ir.text import lines, reference
 from graphls.ir.types import TOKEN
@@ -128,8 +128,7 @@ class _Verifier:
             return f"{reference(value)} belongs to a region and cannot be used outside of it"
         if not any(value in node.outputs for node in walk(self.graph)):
             return f"{reference(value)} is not defined"
-        regions = (region.nodes for node in walk(self.graph) for region in node.regions)
-        cycle = next(filter(None, map(find_cycle, chain([self.graph.nodes], regions))), None)
+        cycle = next(filter(None, (find_cycle(block.nodes) for block in blocks(self.graph))), None)
         if cycle:
             return f"data and control edges form a cycle: {' -> '.join(cycle)}"
         return f"{reference(value)} is used before it is defined"
@@ -180,7 +179,7 @@ def find_cycle(nodes: tuple[Node, ...]) -> list[str]:
     """The values along one cycle of data and control edges, first one repeated; empty if none."""
     import networkx
 
-    definer = {value: node for node in nodes for value in node.outputs}
+    definer = definers(nodes)
     edges = networkx.DiGraph()
     for node in nodes:
         edges.add_edges_from((definer[value], node) for value in needs(node) if value in definer)

@@ -16,15 +16,11 @@ from graphls.ops.elementwise import mod, mul
 from graphls.ops.logic import where
 from graphls.ops.operands import apply
 from graphls.ops.pooling import batched
+from graphls.ops.record import operation
 from graphls.ops.reductions import mean, sum
 from graphls.ops.shapes import gather
 from graphls.tensors import dispatch
 from graphls.tensors.tensor import Tensor
-
-__all__ = [
-    "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d",
-    "adaptive_max_pool2d", "adaptive_max_pool3d",
-]  # fmt: skip
 
 Array = np.ndarray[Any, Any]
 
@@ -42,11 +38,13 @@ def check_output_size(output_size: Any, axes: int) -> tuple[int | None, ...]:
     return sizes
 
 
+@operation
 def adaptive_avg_pool1d(input: Any, output_size: Any) -> Tensor:
     """The means of windows that make (N, C, L) or (C, L) a given length; see `adaptive_avg_pool2d`."""
     return _average("adaptive_avg_pool1d", 1, input, output_size)
 
 
+@operation(classes="AdaptiveAvgPool2D", settings="output_size")
 def adaptive_avg_pool2d(input: Any, output_size: Any) -> Tensor:
     """The means of windows that make images (N, C, H, W) or (C, H, W) a given size.
 
@@ -56,6 +54,7 @@ def adaptive_avg_pool2d(input: Any, output_size: Any) -> Tensor:
     return _average("adaptive_avg_pool2d", 2, input, output_size)
 
 
+@operation(classes="AdaptiveAvgPool3D", settings="output_size")
 def adaptive_avg_pool3d(input: Any, output_size: Any) -> Tensor:
     """The means of windows that make (N, C, D, H, W) or (C, D, H, W) a given size; see `adaptive_avg_pool2d`."""
     return _average("adaptive_avg_pool3d", 3, input, output_size)
@@ -103,11 +102,13 @@ def _averaged(x: Tensor, axis: int, count: int) -> Tensor:
     return mul(sum(kept, axis + 1), shares)
 
 
+@operation
 def adaptive_max_pool1d(input: Any, output_size: Any, return_indices: bool = False) -> Any:
     """The largest elements of windows that make (N, C, L) or (C, L) a given length; see `adaptive_max_pool2d`."""
     return _largest("adaptive_max_pool1d", 1, input, output_size, return_indices)
 
 
+@operation
 def adaptive_max_pool2d(input: Any, output_size: Any, return_indices: bool = False) -> Any:
     """The largest elements of windows that make images (N, C, H, W) or (C, H, W) a given size.
 
@@ -117,6 +118,7 @@ def adaptive_max_pool2d(input: Any, output_size: Any, return_indices: bool = Fal
     return _largest("adaptive_max_pool2d", 2, input, output_size, return_indices)
 
 
+@operation
 def adaptive_max_pool3d(input: Any, output_size: Any, return_indices: bool = False) -> Any:
     """The largest elements of windows that make (N, C, D, H, W) or (C, D, H, W) a given size."""
     return _largest("adaptive_max_pool3d", 3, input, output_size, return_indices)

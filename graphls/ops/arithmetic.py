@@ -9,33 +9,28 @@ import numpy as np
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import DType, bfloat16
 from graphls.ops import elementwise
-from graphls.ops.elementwise import abs, add, floor, floor_div, mod, mul, neg, reciprocal, sign, sub
+from graphls.ops.elementwise import abs, add, floor, mul, neg, reciprocal, sub
 from graphls.ops.logic import equal, greater, isnan, less, logical_or, where
 from graphls.ops.operands import apply, float_of, floats, in_single, numbers, tensor_of
+from graphls.ops.record import in_place, operation, operator_class
 from graphls.ops.reductions import sum
 from graphls.tensors import dispatch
 from graphls.tensors.tensor import Tensor
 
-__all__ = [
-    "absolute", "accumulate_n", "addcdiv", "addcmul", "bias_add", "copysign", "divide", "floor_divide",
-    "floor_mod", "fmax", "fmin", "fmod", "frac", "heaviside", "inv", "lerp", "multiply", "nan_to_num", "negative",
-    "positive", "remainder", "sgn", "signbit", "subtract", "true_divide", "trunc", "truncate_mod",
-]  # fmt: skip
 
-absolute, accumulate_n, multiply, negative, sgn, inv = abs, elementwise.addn, mul, neg, sign, reciprocal
-floor_divide, floor_mod, remainder, divide = floor_div, mod, mod, elementwise.div
-
-
+@operation
 def true_divide(dividend: Any, divisor: Any) -> Tensor:
     """The quotient as floats, broadcasting; integers become float32."""
     return elementwise.div(dividend, divisor)
 
 
+@operation(in_place="sub_")
 def subtract(x: Any, other: Any, *, alpha: Any = 1) -> Tensor:
     """x - alpha * other, broadcasting."""
     return sub(x, other if alpha == 1 else mul(other, alpha))
 
 
+@operation(symbol="pos")
 def positive(x: Any) -> Tensor:
     """x itself; raises GraphTypeError for bools."""
     tensor = tensor_of(x)
@@ -44,30 +39,32 @@ def positive(x: Any) -> Tensor:
     return tensor
 
 
+@operation(classes="Trunc")
 def trunc(x: Any) -> Tensor:
     """The whole number that is next to x on the side of 0."""
     tensor = tensor_of(x)
     return copysign(floor(abs(tensor)), tensor) if tensor.dtype.is_float else tensor
 
 
+@operation
 def frac(x: Any) -> Tensor:
     """What is left of x without its whole part, with the sign of x."""
     return sub(x, trunc(x))
 
 
+@operation(names="truncate_mod", classes="Mod TruncateMod")
 def fmod(x: Any, other: Any) -> Tensor:
     """The remainder of x / other with the sign of x, broadcasting."""
     return apply("fmod", *numbers(x, other))
 
 
-truncate_mod = fmod
-
-
+@operation(classes="Fmax")
 def fmax(x: Any, other: Any) -> Tensor:
     """The larger of two, broadcasting; where one is nan, the other."""
     return _without_nans("maximum", x, other)
 
 
+@operation(classes="Fmin")
 def fmin(x: Any, other: Any) -> Tensor:
     """The smaller of two, broadcasting; where one is nan, the other."""
     return _without_nans("minimum", x, other)
@@ -79,6 +76,7 @@ def _without_nans(name: str, x: Any, other: Any) -> Tensor:
     return where(isnan(other), x, where(isnan(x), other, larger))
 
 
+@operator_class("DivNoNan")
 def div_no_nan(x: Any, y: Any) -> Tensor:
     """x / y, broadcasting; 0 where y is 0."""
     x, y = floats(x, y)
@@ -86,6 +84,7 @@ def div_no_nan(x: Any, y: Any) -> Tensor:
     return where(is_zero, 0.0, elementwise.div(x, where(is_zero, 1.0, y)))
 
 
+@operator_class("MulNoNan")
 def mul_no_nan(x: Any, y: Any) -> Tensor:
     """x * y, broadcasting; 0 where y is 0, also of an infinity or nan."""
     x, y = numbers(x, y)
@@ -93,31 +92,37 @@ def mul_no_nan(x: Any, y: Any) -> Tensor:
     return where(is_zero, 0, mul(where(is_zero, 0, x), y))
 
 
+@operator_class("SquaredDifference")
 def squared_difference(x: Any, y: Any) -> Tensor:
     """(x - y) ** 2, broadcasting."""
     return elementwise.square(sub(x, y))
 
 
+@operator_class("SquareSumAll")
 def square_sum_all(x: Any, y: Any) -> tuple[Tensor, Tensor]:
     """The sums of the squares of all elements of each."""
     return sum(elementwise.square(x)), sum(elementwise.square(y))
 
 
+@operation(classes="Lerp LerpScalar")
 def lerp(x: Any, end: Any, weight: Any) -> Tensor:
     """x + weight * (end - x), broadcasting."""
     return in_single(lambda x, end, weight: x + weight * (end - x), *floats(x, end, weight))
 
 
+@operation(classes="Addcmul")
 def addcmul(x: Any, tensor1: Any, tensor2: Any, value: Any = 1) -> Tensor:
     """x + value * tensor1 * tensor2, broadcasting."""
     return in_single(lambda x, a, b, v: x + v * (a * b), x, tensor1, tensor2, value)
 
 
+@operation(classes="Addcdiv")
 def addcdiv(x: Any, tensor1: Any, tensor2: Any, value: Any = 1) -> Tensor:
     """x + value * tensor1 / tensor2, broadcasting."""
     return in_single(lambda x, a, b, v: x + v * (a / b), *floats(x, tensor1, tensor2, value))
 
 
+@operation
 def signbit(x: Any) -> Tensor:
     """Whether the sign is minus, also that of -0.0; that of a nan counts as plus."""
     x = tensor_of(x)
@@ -125,6 +130,7 @@ def signbit(x: Any) -> Tensor:
     return logical_or(negative, less(reciprocal(x), 0)) if x.dtype.is_float else negative
 
 
+@operation
 def copysign(x: Any, other: Any) -> Tensor:
     """The absolute value of x with the sign of the other one, broadcasting."""
     x, other = floats(x, other)
@@ -132,6 +138,7 @@ def copysign(x: Any, other: Any) -> Tensor:
     return mul(abs(x), where(signbit(other), neg(plus), plus))
 
 
+@operation(classes="Heaviside")
 def heaviside(x: Any, values: Any) -> Tensor:
     """0 below 0, 1 above it, and `values` at 0, broadcasting."""
     x, values = numbers(x, values)
@@ -139,6 +146,7 @@ def heaviside(x: Any, values: Any) -> Tensor:
     return where(equal(x, 0), values, where(isnan(x), x, step))
 
 
+@operation(classes="NanToNum", settings="nan posinf neginf")
 def nan_to_num(x: Any, nan: float | None = None, posinf: float | None = None, neginf: float | None = None) -> Tensor:
     """x with numbers in place of nan (0 unless given) and infinities (the outermost numbers of the dtype)."""
     x = float_of(x)
@@ -157,6 +165,7 @@ def largest_number(dtype: DType) -> float:
     return float(np.finfo(dtype.numpy).max)
 
 
+@operation(classes="BiasAdd")
 def bias_add(x: Any, bias: Any) -> Tensor:
     """x with one number added for each position along its axis 1, the channels.
 
@@ -167,3 +176,9 @@ def bias_add(x: Any, bias: Any) -> Tensor:
         message = f"bias_add takes a bias for each position along axis 1, not {bias.type} for {x.type}."
         raise GraphValueError(message)
     return add(x, bias.reshape((-1, *[1] * (x.ndim - 2))))
+
+
+@in_place("add_")
+def _added(x: Any, other: Any, *, alpha: Any = 1) -> Tensor:
+    """x + alpha * other, broadcasting."""
+    return add(x, other if alpha == 1 else mul(other, alpha))

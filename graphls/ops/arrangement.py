@@ -13,18 +13,14 @@ from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import broadcast_shapes
 from graphls.ops.creation import zeros
 from graphls.ops.operands import axis_of, operand_of, shape_of, tensor_of
+from graphls.ops.record import operation
 from graphls.ops.settings import integer
 from graphls.ops.shapes import broadcast_to, concat, cut, expand_dims, gather, reshape, sequence_of, split, squeeze
 from graphls.tensors import dispatch
 from graphls.tensors.tensor import Symbol, Tensor
 
-__all__ = [
-    "atleast_1d", "atleast_2d", "atleast_3d", "block_diag", "broadcast_tensors", "chunk", "column_stack", "dstack",
-    "expand", "expand_as", "hstack", "meshgrid", "repeat_elements", "repeat_interleave", "tensor_split", "tile",
-    "unbind", "unstack", "vstack",
-]  # fmt: skip
 
-
+@operation(names="unbind")
 def unstack(x: Any, axis: int = 0) -> tuple[Tensor, ...]:
     """The slices of x along an axis, without that axis."""
     x = tensor_of(x)
@@ -32,9 +28,7 @@ def unstack(x: Any, axis: int = 0) -> tuple[Tensor, ...]:
     return tuple(squeeze(cut(x, at, i, i + 1), at) for i in range(x.shape[at]))
 
 
-unbind = unstack
-
-
+@operation
 def chunk(x: Any, chunks: int, axis: int = 0) -> tuple[Tensor, ...]:
     """x cut along an axis into that many pieces of one size at most, of which the last may be smaller.
 
@@ -47,6 +41,7 @@ def chunk(x: Any, chunks: int, axis: int = 0) -> tuple[Tensor, ...]:
     return split(x, -(-size // chunks), axis) if size else (x,)
 
 
+@operation
 def tensor_split(x: Any, indices_or_sections: int | Sequence[int], axis: int = 0) -> tuple[Tensor, ...]:
     """x cut along an axis into a number of pieces whose sizes differ by one at most, or at the positions given.
 
@@ -65,6 +60,7 @@ def tensor_split(x: Any, indices_or_sections: int | Sequence[int], axis: int = 0
     return tuple(cut(x, at, start, builtins.max(start, end)) for start, end in pairwise(ends))
 
 
+@operation(classes="Tile")
 def tile(x: Any, multiples: Any) -> Tensor:
     """x repeated as often as it is said for each axis; axes are added in front where there are more of these numbers.
 
@@ -81,11 +77,13 @@ def tile(x: Any, multiples: Any) -> Tensor:
     return reshape(spread, tuple(n * m for n, m in zip(times, shape, strict=True)))
 
 
+@operation
 def repeat_elements(x: Any, rep: int, axis: int = 0) -> Tensor:
     """Every slice along an axis repeated that often, each behind itself."""
     return repeat_interleave(x, rep, axis)
 
 
+@operation
 def repeat_interleave(x: Any, repeats: Any, axis: int | None = None) -> Tensor:
     """Every slice along an axis, or every element, repeated: all as often, or each as often as a sequence says.
 
@@ -108,16 +106,19 @@ def repeat_interleave(x: Any, repeats: Any, axis: int | None = None) -> Tensor:
     return reshape(spread, (*before[:-1], x.shape[at] * counts[0], *after))
 
 
+@operation
 def expand(x: Any, size: Any) -> Tensor:
     """x repeated to a wider shape, in which -1 keeps the size that x has."""
     return broadcast_to(x, size)
 
 
+@operation
 def expand_as(x: Any, other: Any) -> Tensor:
     """x repeated to the shape of another tensor."""
     return broadcast_to(x, tensor_of(other).shape)
 
 
+@operation
 def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
     """Tensors, each repeated to the shape in which all meet."""
     made = [tensor_of(t) for t in tensors]
@@ -125,46 +126,54 @@ def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
     return tuple(broadcast_to(t, shape) for t in made)
 
 
+@operation
 def atleast_1d(x: Any) -> Tensor:
     """x, with an axis if it has none."""
     x = tensor_of(x)
     return x if x.ndim else reshape(x, (1,))
 
 
+@operation
 def atleast_2d(x: Any) -> Tensor:
     """x, a vector as a matrix of one row."""
     x = atleast_1d(x)
     return expand_dims(x, 0) if x.ndim == 1 else x
 
 
+@operation
 def atleast_3d(x: Any) -> Tensor:
     """x, a vector of n elements as (1, n, 1), a matrix with a last axis of size 1."""
     x = atleast_2d(x)
     return expand_dims(x, -1) if x.ndim == 2 else x
 
 
+@operation
 def hstack(tensors: Sequence[Any]) -> Tensor:
     """Tensors joined along their second axis, vectors and numbers along their first."""
     made = [atleast_1d(t) for t in sequence_of("hstack", tensors)]
     return concat(made, 0 if made[0].ndim == 1 else 1)
 
 
+@operation(names="row_stack")
 def vstack(tensors: Sequence[Any]) -> Tensor:
     """Tensors joined along their first axis, of which vectors are rows."""
     return concat([atleast_2d(t) for t in sequence_of("vstack", tensors)], 0)
 
 
+@operation
 def dstack(tensors: Sequence[Any]) -> Tensor:
     """Tensors joined along their third axis."""
     return concat([atleast_3d(t) for t in sequence_of("dstack", tensors)], 2)
 
 
+@operation
 def column_stack(tensors: Sequence[Any]) -> Tensor:
     """Tensors joined along their second axis, of which vectors are columns."""
     columns = [reshape(t, (-1, 1)) if t.ndim < 2 else t for t in sequence_of("column_stack", tensors)]
     return concat(columns, 1)
 
 
+@operation
 def block_diag(*tensors: Any) -> Tensor:
     """Matrices along the diagonal of a larger one of zeros; vectors count as rows, numbers as matrices of one element.
 
@@ -182,6 +191,7 @@ def block_diag(*tensors: Any) -> Tensor:
     return concat(rows, 0) if rows else zeros((1, 0))
 
 
+@operation
 def meshgrid(*inputs: Any, indexing: str = "xy") -> tuple[Tensor, ...]:
     """The coordinates of a grid: each vector along an axis of its own, repeated along those of the others.
 

@@ -11,11 +11,10 @@ from graphls.ops.diagonals import diag_embed, matrices_of, positions
 from graphls.ops.elementwise import add, cast, maximum, minimum, mul, sub
 from graphls.ops.logic import less, less_equal, logical_and, logical_or, where
 from graphls.ops.operands import in_graph, shape_of, tensor_of
+from graphls.ops.record import operation
 from graphls.ops.settings import integer
 from graphls.ops.shapes import gather, reshape
 from graphls.tensors.tensor import Tensor
-
-__all__ = ["diagflat", "matrix_band_part", "matrix_diag", "matrix_diag_part", "matrix_set_diag"]
 
 ALIGNMENTS = ("RIGHT_LEFT", "LEFT_RIGHT", "LEFT_LEFT", "RIGHT_RIGHT")
 
@@ -66,6 +65,7 @@ def _bounds(name: str, k: Any) -> tuple[int, int]:
     return bounds[0], bounds[-1]
 
 
+@operation(classes="MatrixDiagPartV3", settings="align")
 def matrix_diag_part(x: Any, k: Any = 0, padding_value: Any = 0, align: str = "RIGHT_LEFT") -> Tensor:
     """The diagonals `k` of matrices as rows, the highest first, or one diagonal in place of both axes.
 
@@ -85,6 +85,7 @@ def matrix_diag_part(x: Any, k: Any = 0, padding_value: Any = 0, align: str = "R
     return parts if band.height > 1 else reshape(parts, (*x.shape[:-2], band.longest))
 
 
+@operation(classes="MatrixDiagV3", settings="align")
 def matrix_diag(
     x: Any, k: Any = 0, num_rows: Any = -1, num_cols: Any = -1, padding_value: Any = 0, align: str = "RIGHT_LEFT"
 ) -> Tensor:
@@ -118,6 +119,7 @@ def _sizes(length: int, low: int, high: int, rows: int, columns: int) -> tuple[i
     return least_rows if rows == -1 else rows, least_columns if columns == -1 else columns
 
 
+@operation(classes="MatrixSetDiagV3", settings="align")
 def matrix_set_diag(x: Any, diagonal: Any, k: Any = 0, align: str = "RIGHT_LEFT") -> Tensor:
     """Matrices with other diagonals `k`, in the form in which `matrix_diag_part` takes them.
 
@@ -145,6 +147,7 @@ def _set(background: Tensor, values: Tensor, band: Band) -> Tensor:
     return where(inside, gather(flat, where(inside, places, 0), -1), background)
 
 
+@operation(classes="MatrixBandPart")
 def matrix_band_part(x: Any, lower: Any, upper: Any) -> Tensor:
     """Matrices with zeros but on `lower` diagonals below the main one and `upper` above; a negative number means all.
 
@@ -164,6 +167,7 @@ def _within(distances: Tensor, bound: Any) -> Tensor:
     return logical_or(less(most, 0), less_equal(distances, most))
 
 
+@operation
 def diagflat(input: Any, offset: int = 0) -> Tensor:
     """A matrix of zeros with all elements of a tensor on a diagonal: 1 is the one above the main one, -1 that below."""
     return diag_embed(reshape(tensor_of(input), (-1,)), offset)

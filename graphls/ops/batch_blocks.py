@@ -10,14 +10,14 @@ from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ops.blocks import fold
 from graphls.ops.operands import shape_of, tensor_of
 from graphls.ops.pads import pad
+from graphls.ops.record import operation, operator_class
 from graphls.ops.shapes import reshape, transpose
 from graphls.tensors.tensor import Tensor
-
-__all__ = ["batch_to_space_nd", "col2im", "space_to_batch_nd"]
 
 Sides = tuple[tuple[int, int], ...]
 
 
+@operation
 def space_to_batch_nd(input_x: Any, block_size: Any, paddings: Any) -> Tensor:
     """The last axes cut into blocks, whose elements of one place stand together in the batch.
 
@@ -38,6 +38,8 @@ def space_to_batch_nd(input_x: Any, block_size: Any, paddings: Any) -> Tensor:
     return reshape(transpose(spread, order), (math.prod(blocks) * outer[0], *outer[1:], *counts))
 
 
+@operation(classes="BatchToSpaceNDV2")
+@operator_class("BatchToSpaceND", "block_shape crops")
 def batch_to_space_nd(input_x: Any, block_shape: Any, crops: Any) -> Tensor:
     """The batch taken apart into blocks along the last axes; undoes `space_to_batch_nd`.
 
@@ -76,9 +78,8 @@ def _arguments(name: str, x: Tensor, block: Any, sides: Any) -> tuple[tuple[int,
     return blocks, tuple((before, behind) for before, behind in pairs)
 
 
-def col2im(
-    input_x: Any, output_size: Any, kernel_size: Any, dilation: Any, padding_value: Any, stride: Any
-) -> Tensor:
+@operation
+def col2im(input_x: Any, output_size: Any, kernel_size: Any, dilation: Any, padding_value: Any, stride: Any) -> Tensor:
     """Images from columns of windows (N, C, kernel height * kernel width, windows), of which those that overlap add up.
 
     To (N, C, *output_size); see `fold`, which takes channels and kernel as one axis.

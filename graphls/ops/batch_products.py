@@ -10,14 +10,14 @@ from graphls.ops.contractions import Labelled, contract
 from graphls.ops.elementwise import mul
 from graphls.ops.matrices import require_matrices, transposed
 from graphls.ops.operands import axis_of, in_single, operand_of, tensor_of
+from graphls.ops.record import operation
 from graphls.ops.reductions import sum
 from graphls.ops.shapes import broadcast_to, expand_dims, transpose
 from graphls.tensors import dispatch
 from graphls.tensors.tensor import Tensor
 
-__all__ = ["adjoint", "batch_dot", "t", "vecdot"]
 
-
+@operation
 def t(input: Any) -> Tensor:
     """A matrix transposed; a vector or a number as it is. Raises GraphValueError for more axes."""
     x = tensor_of(input)
@@ -26,11 +26,13 @@ def t(input: Any) -> Tensor:
     return transpose(x, None)
 
 
+@operation
 def adjoint(x: Any) -> Tensor:
     """The matrices of the last two axes transposed; raises GraphValueError for fewer axes."""
     return transposed(require_matrices("adjoint", tensor_of(x)))
 
 
+@operation
 def vecdot(x: Any, y: Any, *, axis: int = -1) -> Tensor:
     """The sums of the products of elements along an axis, broadcasting."""
     x, y = dispatch.promoted(operand_of(x), operand_of(y))
@@ -39,6 +41,7 @@ def vecdot(x: Any, y: Any, *, axis: int = -1) -> Tensor:
     return in_single(lambda a, b: sum(mul(a, b), at), *wide)
 
 
+@operation
 def batch_dot(x1: Any, x2: Any, axes: Any = None) -> Tensor:
     """The products of elements at the same place of the first axis, summed along an axis of each.
 

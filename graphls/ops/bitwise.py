@@ -12,33 +12,33 @@ from graphls.ir.types import bool_, float64, int64, uint8
 from graphls.ops.elementwise import addn, cast, floor_div, mul, pow, round, sub
 from graphls.ops.logic import greater_equal, less, logical_and, logical_not, logical_or, logical_xor, where
 from graphls.ops.operands import apply, operand_of, tensor_of
+from graphls.ops.record import operation
 from graphls.tensors import dispatch
 from graphls.tensors.tensor import Tensor
 
-__all__ = [
-    "bitwise_and", "bitwise_left_shift", "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "invert",
-    "population_count",
-]  # fmt: skip
 
-
+@operation(classes="BitwiseAnd", symbol="and")
 def bitwise_and(x: Any, other: Any) -> Tensor:
     """The bits that both integers have, broadcasting; of bools, whether both are true."""
     x, other = dispatch.promoted(operand_of(x), operand_of(other))
     return logical_and(x, other) if x.dtype is bool_ else apply("bitwise_and", x, other)
 
 
+@operation(classes="BitwiseOr", symbol="or")
 def bitwise_or(x: Any, other: Any) -> Tensor:
     """The bits that one or both integers have, broadcasting; of bools, whether one is true."""
     x, other = dispatch.promoted(operand_of(x), operand_of(other))
     return logical_or(x, other) if x.dtype is bool_ else apply("bitwise_or", x, other)
 
 
+@operation(classes="BitwiseXor", symbol="xor")
 def bitwise_xor(x: Any, other: Any) -> Tensor:
     """The bits that just one integer has, broadcasting; of bools, whether just one is true."""
     x, other = dispatch.promoted(operand_of(x), operand_of(other))
     return logical_xor(x, other) if x.dtype is bool_ else apply("bitwise_xor", x, other)
 
 
+@operation(names="bitwise_not", classes="Invert")
 def invert(x: Any) -> Tensor:
     """The bits that an integer does not have: -1 - x where it is signed; of a bool, whether it is false."""
     x = tensor_of(x)
@@ -49,9 +49,7 @@ def invert(x: Any) -> Tensor:
     return apply("bitwise_xor", x, every)
 
 
-bitwise_not = invert
-
-
+@operation(classes="LeftShift", symbol="lshift")
 def bitwise_left_shift(x: Any, other: Any) -> Tensor:
     """x * 2 ** other of integers, broadcasting; bits that leave the dtype are lost.
 
@@ -60,6 +58,7 @@ def bitwise_left_shift(x: Any, other: Any) -> Tensor:
     return _shifted("bitwise_left_shift", mul, x, other)
 
 
+@operation(classes="RightShift", symbol="rshift")
 def bitwise_right_shift(x: Any, other: Any) -> Tensor:
     """x / 2 ** other of integers, rounded down, broadcasting.
 
@@ -80,6 +79,7 @@ def _shifted(name: str, function: Callable[[Tensor, Tensor], Tensor], x: Any, ot
     return cast(function(once, _power_of_two(sub(bits, half))), x.dtype)
 
 
+@operation(classes="PopulationCount")
 def population_count(x: Any) -> Tensor:
     """The number of bits of each integer that are 1, those of a negative one in two's complement, as uint8."""
     x = tensor_of(x)

@@ -9,10 +9,9 @@ from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ops.elementwise import addn
 from graphls.ops.operands import apply, tensor_of
 from graphls.ops.pads import pad
+from graphls.ops.record import operation
 from graphls.ops.shapes import cut, reshape, stack, transpose
 from graphls.tensors.tensor import Tensor
-
-__all__ = ["depth_to_space", "fold", "space_to_depth", "unfold"]
 
 Pair = tuple[int, int]
 Settings = tuple[Pair, Pair, Pair, Pair]
@@ -34,6 +33,7 @@ def _block(name: str, block_size: Any, *sizes: int) -> int:
     return block_size
 
 
+@operation(classes="SpaceToDepth", settings="block_size")
 def space_to_depth(x: Any, block_size: int) -> Tensor:
     """Images whose blocks of pixels stand along the channels: those of one place in the block together.
 
@@ -46,6 +46,7 @@ def space_to_depth(x: Any, block_size: int) -> Tensor:
     return reshape(transpose(blocks, (0, 3, 5, 1, 2, 4)), (n, c * b * b, h // b, w // b))
 
 
+@operation(classes="DepthToSpace", settings="block_size")
 def depth_to_space(x: Any, block_size: int) -> Tensor:
     """Images whose channels stand in blocks of pixels; undoes `space_to_depth`.
 
@@ -59,6 +60,7 @@ def depth_to_space(x: Any, block_size: int) -> Tensor:
     return reshape(transpose(blocks, (0, 3, 4, 1, 5, 2)), (n, c, h * b, w * b))
 
 
+@operation
 def unfold(x: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Tensor:
     """The windows of images as columns: from (N, C, H, W) to (N, C * kernel height * kernel width, windows).
 
@@ -73,9 +75,8 @@ def unfold(x: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride
     return reshape(stack(taken, 2), (n, c * kernel[0] * kernel[1], rows * columns))
 
 
-def fold(
-    x: Any, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
-) -> Tensor:
+@operation
+def fold(x: Any, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Tensor:
     """Images of a size from columns of windows, of which those that overlap add up; the adjoint of `unfold`.
 
     From (N, C * kernel height * kernel width, windows) to (N, C, H, W). Sizes are one integer, or two for height and
@@ -120,9 +121,7 @@ def _pair(name: str, argument: str, value: Any, least: int) -> Pair:
 def _windows(name: str, sizes: tuple[int, ...], settings: Settings) -> Pair:
     """The numbers of windows below and beside each other."""
     kernel, dilation, _, stride = settings
-    rows, columns = (
-        (n - d * (k - 1) - 1) // s + 1 for n, k, d, s in zip(sizes, kernel, dilation, stride, strict=True)
-    )
+    rows, columns = ((n - d * (k - 1) - 1) // s + 1 for n, k, d, s in zip(sizes, kernel, dilation, stride, strict=True))
     if rows < 1 or columns < 1:
         raise GraphValueError(f"{name}: no window of {kernel} fits into {sizes}.")
     return rows, columns

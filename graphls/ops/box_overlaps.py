@@ -8,12 +8,12 @@ from graphls.ir.errors import GraphValueError
 from graphls.ops.arithmetic import div_no_nan
 from graphls.ops.elementwise import add, maximum, minimum, mul, sub
 from graphls.ops.operands import floats, in_single
+from graphls.ops.record import operation
 from graphls.ops.shapes import cut, expand_dims, squeeze
 from graphls.tensors.tensor import Tensor
 
-__all__ = ["iou"]
 
-
+@operation(classes="IOU", settings="mode")
 def iou(anchor_boxes: Any, gt_boxes: Any, mode: str = "iou") -> Tensor:
     """The area that boxes share, as a part of all that they cover, or with "iof" of the second ones; 0 of no area.
 

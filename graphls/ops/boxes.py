@@ -11,15 +11,15 @@ from graphls.ops.creation import arange
 from graphls.ops.elementwise import add, cast, clip_by_value, div, exp, floor, log, maximum, minimum, mul, sub
 from graphls.ops.logic import greater_equal, less_equal, logical_and, where
 from graphls.ops.operands import float_of, floats, in_graph, in_single, shape_of, tensor_of
+from graphls.ops.record import operation
 from graphls.ops.settings import number
 from graphls.ops.shapes import check_range, cut, expand_dims, gather, reshape, squeeze, stack
 from graphls.tensors.tensor import Tensor
 
-__all__ = ["bounding_box_decode", "bounding_box_encode", "check_valid", "crop_and_resize"]
-
 METHODS = ("bilinear", "nearest")
 
 
+@operation(classes="BoundingBoxEncode", settings="means stds")
 def bounding_box_encode(
     anchor_box: Any, groundtruth_box: Any, means: Any = (0.0, 0.0, 0.0, 0.0), stds: Any = (1.0, 1.0, 1.0, 1.0)
 ) -> Tensor:
@@ -40,6 +40,7 @@ def bounding_box_encode(
     return in_single(encoded, *_boxes(name, anchor_box, groundtruth_box))
 
 
+@operation(classes="BoundingBoxDecode", settings="max_shape means stds wh_ratio_clip")
 def bounding_box_decode(
     anchor_box: Any,
     deltas: Any,
@@ -74,6 +75,7 @@ def bounding_box_decode(
     return in_single(decoded, *_boxes(name, anchor_box, deltas))
 
 
+@operation(classes="CheckValid")
 def check_valid(bboxes: Any, img_metas: Any) -> Tensor:
     """Whether boxes (N, 4) of (x0, y0, x1, y1) are inside of an image, given as (height, width, ratio).
 
@@ -119,6 +121,7 @@ def _numbers(name: str, argument: str, values: Any, count: int) -> list[float]:
     return [number(name, argument, value) for value in values]
 
 
+@operation(classes="CropAndResize", settings="method extrapolation_value")
 def crop_and_resize(
     image: Any,
     boxes: Any,
@@ -142,9 +145,7 @@ def crop_and_resize(
     y0, x0, y1, x1 = _columns(corners)
     rows, columns = _places(y0, y1, x.shape[1], height), _places(x0, x1, x.shape[2], width)
     found = _cropped(x, expand_dims(cast(numbers, int64), -1), rows, columns, method)
-    inside = logical_and(
-        expand_dims(_is_inside(rows, x.shape[1]), 2), expand_dims(_is_inside(columns, x.shape[2]), 1)
-    )
+    inside = logical_and(expand_dims(_is_inside(rows, x.shape[1]), 2), expand_dims(_is_inside(columns, x.shape[2]), 1))
     return where(expand_dims(inside, -1), found, outside)
 
 
@@ -184,9 +185,7 @@ def _cropped(x: Tensor, numbers: Tensor, rows: Tensor, columns: Tensor, method: 
     top, left = _whole(rows, x.shape[1]), _whole(columns, x.shape[2])
     down, right = minimum(add(top, 1), x.shape[1] - 1), minimum(add(left, 1), x.shape[2] - 1)
     along = reshape(sub(columns, cast(left, columns.dtype)), (columns.shape[0], 1, -1, 1))
-    upper, lower = (
-        add(mul(pixels(row, left), sub(1.0, along)), mul(pixels(row, right), along)) for row in (top, down)
-    )
+    upper, lower = (add(mul(pixels(row, left), sub(1.0, along)), mul(pixels(row, right), along)) for row in (top, down))
     below = reshape(sub(rows, cast(top, rows.dtype)), (rows.shape[0], -1, 1, 1))
     return add(mul(upper, sub(1.0, below)), mul(lower, below))
 

@@ -21,13 +21,13 @@ from graphls.ops.matrices import (
 )
 from graphls.ops.movement import movedim
 from graphls.ops.network import matmul
+from graphls.ops.record import operation
 from graphls.ops.shapes import gather, squeeze
 from graphls.ops.triangular import substituted
 from graphls.tensors.tensor import Tensor
 
-__all__ = ["cholesky", "cholesky_inverse", "cholesky_solve"]
 
-
+@operation(classes="Cholesky", settings="upper")
 def cholesky(input_x: Any, upper: bool = False) -> Tensor:
     """The lower triangular matrices L, or with `upper` their transposes, with which symmetric ones are L @ L.mT.
 
@@ -76,6 +76,7 @@ def _gradient(x: Tensor, factor: Tensor, sensitivity: Tensor) -> tuple[Tensor]:
     return (_symmetric(transposed(substituted(upper, transposed(left), lower=False))),)
 
 
+@operation(classes="CholeskySolve", settings="upper")
 def cholesky_solve(input: Any, input2: Any, upper: bool = False) -> Tensor:
     """The solutions x of A @ x = `input`, of shape (..., n, k), by the factors `input2` of A that `cholesky` gives.
 
@@ -94,6 +95,7 @@ def _solved(rhs: Tensor, lower: Tensor) -> Tensor:
     return substituted(transposed(lower), substituted(lower, rhs, lower=True), lower=False)
 
 
+@operation(classes="CholeskyInverse", settings="upper")
 def cholesky_inverse(input_x: Any, upper: bool = False) -> Tensor:
     """The inverses of the matrices whose lower factors, or with `upper` whose upper ones, are given.
 

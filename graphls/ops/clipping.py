@@ -11,6 +11,7 @@ from graphls.ops import elementwise as e
 from graphls.ops.elementwise import addn, cast
 from graphls.ops.logic import greater_equal, isfinite, where
 from graphls.ops.operands import float_of
+from graphls.ops.record import operation
 from graphls.ops.reductions import amax, sum
 from graphls.ops.roots import root
 from graphls.ops.shapes import stack
@@ -18,9 +19,8 @@ from graphls.tensors import dispatch
 from graphls.tensors.pytree import leaves, map_leaves
 from graphls.tensors.tensor import Tensor, is_tensor
 
-__all__ = ["clip_by_global_norm", "clip_by_norm"]
 
-
+@operation
 def clip_by_global_norm(x: Any, clip_norm: float = 1.0, use_norm: Any = None) -> Any:
     """Tensors in a tuple or list, scaled so that their common norm is `clip_norm` at most, each in its own dtype.
 
@@ -37,6 +37,7 @@ def clip_by_global_norm(x: Any, clip_norm: float = 1.0, use_norm: Any = None) ->
     return map_leaves(lambda t: _scaled(t, coefficient), x)
 
 
+@operation
 def clip_by_norm(x: Any, max_norm: float, norm_type: float = 2.0, error_if_nonfinite: bool = False) -> Any:
     """A tensor, or a tuple or list of them, multiplied by min(max_norm / (n + 1e-6), 1), each in its own dtype.
 

@@ -83,9 +83,7 @@ def _adjugate(packed: Tensor) -> Tensor:
     right = substituted(upper, above, False)
     left = transposed(substituted(transposed(lower), transposed(below), False))
     minus_one = neg(unit_matrices(rest))
-    outer = matmul(
-        concat((right, minus_one), -2), matmul(transposed(_of_two(rest)), concat((left, minus_one), -1))
-    )
+    outer = matmul(concat((right, minus_one), -2), matmul(transposed(_of_two(rest)), concat((left, minus_one), -1)))
     inner = mul(inverse, as_column(as_column(_determinant_of_two(rest))))
     return mul(add(outer, pad(inner, (0, 2, 0, 2))), as_column(as_column(scale)))
 

@@ -12,13 +12,13 @@ from graphls.ops.arrangement import meshgrid
 from graphls.ops.creation import ones_like, zeros
 from graphls.ops.elementwise import mul
 from graphls.ops.operands import tensor_of
+from graphls.ops.record import operation
 from graphls.ops.settings import integer
 from graphls.ops.shapes import gather, reshape, sequence_of, stack
 from graphls.tensors.tensor import Tensor
 
-__all__ = ["cartesian_prod", "combinations", "vander"]
 
-
+@operation
 def cartesian_prod(*inputs: Any) -> Tensor:
     """Rows with one element of each vector, in every combination, of which the last element changes first.
 
@@ -30,6 +30,7 @@ def cartesian_prod(*inputs: Any) -> Tensor:
     return reshape(stack(meshgrid(*vectors, indexing="ij"), -1), (-1, len(vectors)))
 
 
+@operation
 def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Tensor:
     """Rows of `r` elements of a vector in their order, every choice once.
 
@@ -46,6 +47,7 @@ def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Tens
     return gather(x, Tensor(places)) if x.size and places.size else zeros(places.shape, x.dtype)
 
 
+@operation
 def vander(x: Any, N: int | None = None) -> Tensor:
     """The powers of each element of a vector, as columns from exponent N - 1 to 0; N is the size of x unless given.
 

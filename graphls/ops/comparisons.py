@@ -8,25 +8,20 @@ from typing import Any
 from graphls.ops.elementwise import abs, add, cast, mul, sub
 from graphls.ops.logic import (
     equal,
-    greater,
-    greater_equal,
     isfinite,
     isnan,
     less,
     less_equal,
     logical_and,
     logical_or,
-    not_equal,
 )
 from graphls.ops.operands import float_of, numbers
+from graphls.ops.record import operation
 from graphls.ops.reductions import all
 from graphls.tensors.tensor import Tensor
 
-__all__ = ["allclose", "approximate_equal", "eq", "ge", "gt", "isclose", "isneginf", "isposinf", "le", "lt", "ne"]
 
-eq, ne, lt, le, gt, ge = equal, not_equal, less, less_equal, greater, greater_equal
-
-
+@operation(classes="IsClose", settings="rtol atol equal_nan")
 def isclose(x: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Tensor:
     """Whether |x - other| <= atol + rtol * |other|, broadcasting; equal infinities are close, nans if `equal_nan`."""
     x, other = (t if t.dtype.is_float else cast(t, "float64") for t in numbers(x, other))
@@ -35,21 +30,25 @@ def isclose(x: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_
     return logical_or(close, logical_and(isnan(x), isnan(other))) if equal_nan else close
 
 
+@operation
 def allclose(x: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Tensor:
     """Whether all elements are close (see `isclose`), as a tensor without axes."""
     return all(isclose(x, other, rtol, atol, equal_nan))
 
 
+@operation(classes="ApproximateEqual", settings="tolerance")
 def approximate_equal(x: Any, y: Any, tolerance: float = 1e-05) -> Tensor:
     """Whether |x - y| < tolerance, broadcasting."""
     return less(abs(sub(x, y)), tolerance)
 
 
+@operation
 def isposinf(x: Any) -> Tensor:
     """Whether a number is positive infinity."""
     return equal(float_of(x), math.inf)
 
 
+@operation
 def isneginf(x: Any) -> Tensor:
     """Whether a number is negative infinity."""
     return equal(float_of(x), -math.inf)

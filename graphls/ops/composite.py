@@ -19,24 +19,16 @@ from graphls.ops.clipping import clip_by_global_norm, clip_by_norm
 from graphls.ops.creation import ones_like, zeros_like
 from graphls.ops.differentiate import GradOperation
 from graphls.ops.elementwise import clip_by_value
+from graphls.ops.record import OPERATORS, operation
 from graphls.ops.row_tensor import RowTensor
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.tensor import Tensor
 from graphls.trace.rewriting.functions import in_trace
 
 __all__ = [
-    "GradOperation",
-    "HyperMap",
-    "Map",
-    "MultitypeFuncGraph",
-    "Partial",
-    "clip_by_global_norm",
-    "clip_by_norm",
-    "clip_by_value",
-    "ones_like",
-    "partial",
-    "zeros_like",
-]
+    "GradOperation", "HyperMap", "Map", "MultitypeFuncGraph", "Partial", "clip_by_global_norm", "clip_by_norm",
+    "clip_by_value", "ones_like", "partial", "zeros_like",
+]  # fmt: skip
 
 Function = Callable[..., Any]
 Kind = type | tuple[type, ...]
@@ -78,6 +70,7 @@ or a sparse tensor.
 """
 
 
+@operation
 class MultitypeFuncGraph:
     """A function made of several, of which the kinds of the arguments choose one.
 
@@ -156,6 +149,7 @@ def _listed(kinds: Any) -> str:
     return f"({', '.join(kind if isinstance(kind, str) else kind.__name__ for kind in kinds)})"
 
 
+@operation
 class Map:
     """Applies a function to the elements of one sequence, or to those of several in step.
 
@@ -196,6 +190,7 @@ class Map:
         return f"{type(self).__name__}({'' if self.ops is None else self.ops})"
 
 
+@operation
 class HyperMap(Map):
     """Applies a function to everything that stands in nested tuples, lists and dicts, or in several nests in step.
 
@@ -225,6 +220,7 @@ def _differing(name: str, nests: tuple[Any, ...]) -> str:
     return f"{name} takes nests of one structure, and these differ: {', '.join(shown)}."
 
 
+@operation
 class Partial:
     """`Partial()(function, *arguments)` is the function with its first arguments given."""
 
@@ -235,6 +231,10 @@ class Partial:
         return "Partial()"
 
 
+OPERATORS["Partial"] = Partial
+
+
+@operation
 def partial(func: Any, *args: Any, **options: Any) -> Any:
     """The function with its first arguments given; raises GraphTypeError for what cannot be called."""
     if not callable(func):

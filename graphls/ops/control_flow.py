@@ -13,6 +13,7 @@ from graphls.ops.elementwise import add, cast
 from graphls.ops.indexing import getitem
 from graphls.ops.logic import less, logical_and
 from graphls.ops.operands import tensor_of
+from graphls.ops.record import operation, operator_class
 from graphls.ops.shapes import reshape, stack
 from graphls.tensors import dispatch
 from graphls.tensors.pytree import leaves, map_leaves, rebuild
@@ -21,9 +22,8 @@ from graphls.trace.loops import as_pair, traced_scan, traced_while
 from graphls.trace.regions import once
 from graphls.trace.rewriting.functions import in_trace
 
-__all__ = ["cond", "fori_loop", "scan", "while_loop"]
 
-
+@operation
 def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], *operands: Any) -> Any:
     """`true_fn(*operands)` where `pred`, a bool of one element, is true, and `false_fn(*operands)` where it is not.
 
@@ -39,6 +39,7 @@ def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], *
     return chosen() if tracer is None else once(tracer, "cond", chosen)
 
 
+@operation
 def scan(
     f: Callable[[Any, Any], tuple[Any, Any]],
     init: Any,
@@ -102,6 +103,7 @@ def _element(xs: Any, i: int) -> Any:
     return map_leaves(lambda leaf: getitem(leaf, i) if is_tensor(leaf) else leaf, xs)
 
 
+@operator_class("Scan")
 def scan_elements(
     loop_func: Callable[[Any, Any], tuple[Any, Any]], init: Any, xs: Any, length: int | None = None, unroll: bool = True
 ) -> tuple[Any, list[Any]]:
@@ -115,6 +117,7 @@ def scan_elements(
     return carry, [_element(results, i) for i in range(_length(xs, length))]
 
 
+@operation(classes="WhileLoop")
 def while_loop(
     cond_fn: Callable[[Any], Any], body_fn: Callable[[Any], Any], init: Any, max_iterations: int | None = None
 ) -> Any:
@@ -156,9 +159,8 @@ def _at_most(cond_fn: Callable[[Any], Any], body_fn: Callable[[Any], Any], init:
     return scan(step, (init, _truth(cond_fn(init))), length=count)[0][0]
 
 
-def fori_loop(
-    lower: Any, upper: Any, body_fn: Callable[[Any, Any], Any], init_val: Any, unroll: bool = False
-) -> Any:
+@operation(classes="ForiLoop")
+def fori_loop(lower: Any, upper: Any, body_fn: Callable[[Any, Any], Any], init_val: Any, unroll: bool = False) -> Any:
     """What `value = body_fn(i, value)` makes of `init_val` for i from `lower` to `upper`, without `upper`.
 
     Bounds that are Python integers make a scan, or with `unroll` repeat the nodes; bounds that are tensors make a

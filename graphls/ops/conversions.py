@@ -9,39 +9,35 @@ from graphls.ir.types import as_dtype, bool_, float32, float64, int32, int64
 from graphls.ops.creation import full_like
 from graphls.ops.elementwise import cast
 from graphls.ops.operands import tensor_of
+from graphls.ops.record import operation
 from graphls.tensors.tensor import Tensor
 
-__all__ = [
-    "deepcopy",
-    "dyn_shape",
-    "fills",
-    "scalar_cast",
-    "scalar_to_array",
-    "tuple_to_array",
-    "type_as",
-]
 
-
+@operation
 def deepcopy(input_x: Any) -> Tensor:
     """A tensor of its own with the same value: assigning to elements of one leaves the other as it is."""
     return tensor_of(input_x)
 
 
+@operation(classes="TensorShape")
 def dyn_shape(input_x: Any) -> Tensor:
     """The sizes of the axes as an int64 vector."""
     return Tensor(list(tensor_of(input_x).shape), int64)
 
 
+@operation(classes="Fills")
 def fills(x: Any, value: Any) -> Tensor:
     """One number in the shape and dtype of x."""
     return full_like(x, value)
 
 
+@operation
 def type_as(input: Any, other: Any) -> Tensor:
     """x in the dtype of another tensor."""
     return cast(input, tensor_of(other).dtype)
 
 
+@operation(classes="ScalarCast")
 def scalar_cast(input_x: Any, input_y: Any) -> Any:
     """A Python number as one of the kind of a dtype: an int, a float or a bool.
 
@@ -55,11 +51,13 @@ def scalar_cast(input_x: Any, input_y: Any) -> Any:
     return kinds[dtype](_number("scalar_cast", input_x))
 
 
+@operation(classes="ScalarToArray")
 def scalar_to_array(input_x: Any) -> Tensor:
     """A Python number as a tensor without axes: int64, float32 or bool; raises GraphTypeError for anything else."""
     return Tensor(_number("scalar_to_array", input_x), _dtype_of(input_x))
 
 
+@operation(classes="TupleToArray")
 def tuple_to_array(input_x: Any) -> Tensor:
     """A tuple of numbers as a vector: int64, or float32 where the first is a float.
 

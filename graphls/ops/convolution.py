@@ -7,14 +7,14 @@ from typing import Any
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ops.elementwise import add
 from graphls.ops.operands import apply, operand_of, tensor_of
+from graphls.ops.record import operation
 from graphls.ops.shapes import reshape
 from graphls.ops.windows import Sizes, check_axes, check_padding, pads_of, sizes_of
 from graphls.tensors import dispatch
 from graphls.tensors.tensor import Tensor
 
-__all__ = ["conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"]
 
-
+@operation
 def conv1d(
     input: Any,
     weight: Any,
@@ -29,6 +29,7 @@ def conv1d(
     return _convolution("conv1d", 1, input, weight, bias, stride, pad_mode, padding, dilation, groups)
 
 
+@operation
 def conv2d(
     input: Any,
     weight: Any,
@@ -48,6 +49,7 @@ def conv2d(
     return _convolution("conv2d", 2, input, weight, bias, stride, pad_mode, padding, dilation, groups)
 
 
+@operation
 def conv3d(
     input: Any,
     weight: Any,
@@ -108,6 +110,7 @@ def _with_bias(y: Tensor, bias: Any) -> Tensor:
     return add(y, reshape(bias, (1, -1, *[1] * (y.ndim - 2))))
 
 
+@operation
 def conv_transpose1d(
     input: Any,
     weight: Any,
@@ -126,6 +129,7 @@ def conv_transpose1d(
     )
 
 
+@operation
 def conv_transpose2d(
     input: Any,
     weight: Any,
@@ -150,6 +154,7 @@ def conv_transpose2d(
     )
 
 
+@operation
 def conv_transpose3d(
     input: Any,
     weight: Any,

@@ -10,14 +10,14 @@ from graphls.ops.elementwise import cast, div, maximum, mul, sub
 from graphls.ops.matrices import as_one, transposed
 from graphls.ops.network import matmul
 from graphls.ops.operands import float_of, tensor_of
+from graphls.ops.record import operation
 from graphls.ops.reductions import sum
 from graphls.ops.settings import integer
 from graphls.ops.shapes import reshape, squeeze
 from graphls.tensors.tensor import Tensor
 
-__all__ = ["cov"]
 
-
+@operation
 def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any = None) -> Tensor:
     """The covariances of variables, which are the rows of a matrix and whose observations are its columns.
 

@@ -16,17 +16,17 @@ from graphls.ops.exponentials import logaddexp
 from graphls.ops.logic import equal, greater, less, logical_and, not_equal, where
 from graphls.ops.loss_operands import check_reduction, operands, reduced
 from graphls.ops.operands import in_graph, tensor_of
+from graphls.ops.record import operation
 from graphls.ops.selection import known
 from graphls.ops.settings import integer
 from graphls.ops.shapes import broadcast_to, concat, cut, expand_dims, gather_elements, reshape, transpose
 from graphls.tensors.tensor import Symbol, Tensor
 
-__all__ = ["ctc_greedy_decoder", "ctc_loss"]
-
 IMPOSSIBLE = -1e30
 """The logarithm of a probability of 0: finite, so that gradients are numbers."""
 
 
+@operation
 def ctc_loss(
     log_probs: Any,
     targets: Any,
@@ -60,9 +60,7 @@ def ctc_loss(
     return reduced(name, losses, reduction, dtype), cast(transpose(paths, (1, 0, 2)), dtype)
 
 
-def _check(
-    name: str, x: Tensor, labels: Tensor, times: Tensor, counts: Tensor, blank: Any, zero_infinity: Any
-) -> None:
+def _check(name: str, x: Tensor, labels: Tensor, times: Tensor, counts: Tensor, blank: Any, zero_infinity: Any) -> None:
     for tensor in (labels, times, counts):
         if tensor.dtype not in (int32, int64):
             message = f"{name} takes targets and lengths in int32 or int64, not {tensor.type}; cast them."
@@ -135,6 +133,7 @@ def _total(alphas: Tensor, counts: Tensor) -> Tensor:
     return neg(reshape(logaddexp(blank, label), (-1,)))
 
 
+@operation(classes="CTCGreedyDecoder", settings="merge_repeated")
 def ctc_greedy_decoder(
     inputs: Any, sequence_length: Any, merge_repeated: bool = True
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:

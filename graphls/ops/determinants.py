@@ -13,12 +13,12 @@ from graphls.ops.linear_systems import solved
 from graphls.ops.logic import equal, where
 from graphls.ops.lu_factors import factors_of
 from graphls.ops.matrices import as_column, as_one, require_square, transposed, unit_matrices
+from graphls.ops.record import operation
 from graphls.ops.reductions import prod, sum
 from graphls.tensors.tensor import Tensor
 
-__all__ = ["det", "log_matrix_determinant", "logdet", "matrix_determinant", "slogdet"]
 
-
+@operation(names="matrix_determinant", classes="MatrixDeterminant")
 def det(input: Any) -> Tensor:
     """The determinants of square matrices, with their first and second gradients at singular ones, too.
 
@@ -33,9 +33,6 @@ def det(input: Any) -> Tensor:
 
     result: Tensor = as_one(computed, input)
     return result
-
-
-matrix_determinant = det
 
 
 def _determinant(x: Tensor) -> Tensor:
@@ -54,6 +51,7 @@ def _gradient(x: Tensor, found: Tensor, sensitivity: Tensor) -> tuple[Tensor]:
     return (mul(cofactors(x), as_column(as_column(sensitivity))),)
 
 
+@operation(names="log_matrix_determinant", classes="LogMatrixDeterminant")
 def slogdet(input: Any) -> tuple[Tensor, Tensor]:
     """The signs of the determinants of square matrices, and the logarithms of their absolute values: 0 and -inf for 0.
 
@@ -70,9 +68,6 @@ def slogdet(input: Any) -> tuple[Tensor, Tensor]:
     return result
 
 
-log_matrix_determinant = slogdet
-
-
 def _sign_and_logarithm(x: Tensor) -> tuple[Tensor, Tensor]:
     pivots, flips = _pivots_and_flips(x)
     return mul(prod(sign(pivots), -1), prod(flips, -1)), sum(log(abs(pivots)), -1)
@@ -83,6 +78,7 @@ def _gradient_of_logarithm(x: Tensor, found: Any, sensitivity: Any) -> tuple[Ten
     return (mul(inverses, as_column(as_column(sensitivity[1]))),)
 
 
+@operation
 def logdet(input: Any) -> Tensor:
     """The logarithms of the determinants of square matrices: -inf for 0, nan below.
 

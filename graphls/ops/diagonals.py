@@ -9,19 +9,19 @@ import numpy as np
 
 from graphls.ir.errors import GraphValueError
 from graphls.ir.reporting import checked
-from graphls.ir.types import float32, int64
+from graphls.ir.types import float32, int32, int64
 from graphls.ops.creation import arange, zeros
 from graphls.ops.elementwise import cast
 from graphls.ops.logic import equal, greater_equal, where
 from graphls.ops.movement import movedim
 from graphls.ops.operands import apply, axis_of, in_graph, shape_of, tensor_of
+from graphls.ops.record import operation
 from graphls.ops.settings import integer
 from graphls.ops.shapes import concat, expand_dims, reshape
 from graphls.tensors.tensor import Tensor
 
-__all__ = ["diag", "diag_embed", "diagonal", "eye", "tril", "tril_indices", "triu", "triu_indices"]
 
-
+@operation(classes="Eye")
 def eye(n: int, m: int | None = None, dtype: Any = None) -> Tensor:
     """A matrix of n rows and m columns (n without) with ones on the diagonal; float32 unless another dtype is given."""
     rows, columns = shape_of((n, n if m is None else m))
@@ -33,6 +33,7 @@ def positions(rows: int, columns: int) -> tuple[Tensor, Tensor]:
     return in_graph(reshape(arange(rows), (-1, 1))), in_graph(arange(columns))
 
 
+@operation(classes="Tril", settings="diagonal")
 def tril(x: Any, diagonal: int = 0) -> Tensor:
     """Matrices, or the last two axes, with zeros above a diagonal: 1 is the one above the main one, -1 that below.
 
@@ -43,6 +44,7 @@ def tril(x: Any, diagonal: int = 0) -> Tensor:
     return where(greater_equal(rows + integer("tril", "diagonal", diagonal), columns), x, zeros((), x.dtype))
 
 
+@operation(classes="Triu", settings="diagonal")
 def triu(x: Any, diagonal: int = 0) -> Tensor:
     """Matrices, or the last two axes, with zeros below a diagonal: 1 is the one above the main one, -1 that below.
 
@@ -61,6 +63,7 @@ def matrices_of(name: str, x: Any) -> Tensor:
     return matrices
 
 
+@operation(classes="TrilIndices", settings="row col offset dtype", defaults={"dtype": int32})
 def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = int64) -> Tensor:
     """The rows and the columns of the elements on and below a diagonal of a matrix of that size: two rows of integers.
 
@@ -70,6 +73,7 @@ def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = int64) -> 
     return Tensor(np.stack(places), dtype)
 
 
+@operation(classes="TriuIndices", settings="row col offset dtype", defaults={"dtype": int32})
 def triu_indices(row: int, col: int, offset: int = 0, *, dtype: Any = int64) -> Tensor:
     """The rows and the columns of the elements on and above a diagonal of a matrix of that size: two rows of integers.
 
@@ -83,6 +87,7 @@ def _integers(name: str, **settings: Any) -> list[int]:
     return [integer(name, setting, value) for setting, value in settings.items()]
 
 
+@operation
 def diagonal(x: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
     """The diagonals of the matrices of two axes, as a new last axis in their place.
 
@@ -110,6 +115,7 @@ def two_axes(dim1: int, dim2: int, rank: int) -> tuple[int, int]:
     return first, second
 
 
+@operation
 def diag_embed(x: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
     """The last axis as a diagonal of matrices of zeros, whose axes are `dim1` and `dim2` of the result.
 
@@ -127,6 +133,7 @@ def diag_embed(x: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tenso
     return movedim(matrices, (-2, -1), axes)
 
 
+@operation(classes="Diag")
 def diag(x: Any) -> Tensor:
     """A tensor with the elements of x on its diagonal and zeros elsewhere, with the axes of x twice.
 

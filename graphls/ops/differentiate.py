@@ -6,15 +6,15 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ops.record import operation
 from graphls.tensors import dispatch
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.tensor import is_tensor
 from graphls.trace.compiler import compiler
 from graphls.trace.gradients import gradient
 
-__all__ = ["GradOperation", "grad", "value_and_grad"]
 
-
+@operation
 class GradOperation:
     """A function that makes gradient functions, with MindSpore's flags.
 
@@ -74,6 +74,7 @@ def _trainable(fn: Any) -> tuple[Parameter, ...]:
     return tuple(cell.trainable_params())
 
 
+@operation
 def grad(
     fn: Callable[..., Any],
     grad_position: int | tuple[int, ...] | None = 0,
@@ -96,6 +97,7 @@ def grad(
     return compiled_outside(gradients, fn, ("grad", *_settings(grad_position, weights, has_aux, return_ids)))
 
 
+@operation
 def value_and_grad(
     fn: Callable[..., Any],
     grad_position: int | tuple[int, ...] | None = 0,

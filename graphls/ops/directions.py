@@ -9,6 +9,7 @@ from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
 from graphls.ops.creation import ones_like, zeros_like
 from graphls.ops.differentiate import compiled_outside, parameters_of, running_tracer
 from graphls.ops.operands import float_of
+from graphls.ops.record import operation
 from graphls.tensors import dispatch
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.pytree import leaves, map_leaves
@@ -17,9 +18,8 @@ from graphls.trace.gradients import backward_of, forward_of, tangents_of
 from graphls.trace.rewriting.functions import in_trace
 from graphls.trace.states import copies
 
-__all__ = ["derivative", "get_grad", "jvp", "vjp"]
 
-
+@operation
 def vjp(fn: Callable[..., Any], *inputs: Any, weights: Any = None, has_aux: bool = False) -> Any:
     """(the outputs of `fn(*inputs)`, a function of sensitivities that gives the gradients by all inputs as a tuple).
 
@@ -47,6 +47,7 @@ def vjp(fn: Callable[..., Any], *inputs: Any, weights: Any = None, has_aux: bool
     return _with_aux(fn(*inputs), lambda *v: outer(inputs, v), has_aux)
 
 
+@operation
 def jvp(fn: Callable[..., Any], inputs: Any, v: Any, has_aux: bool = False) -> Any:
     """(the outputs of `fn(*inputs)`, what they change by where the inputs move along the vectors `v`).
 
@@ -85,6 +86,7 @@ def moved(
     return outputs, map_leaves(tangent, outputs[0] if has_aux else outputs)
 
 
+@operation
 def derivative(fn: Callable[..., Any], primals: Any, order: int) -> tuple[Any, Any]:
     """(the outputs of `fn`, its derivative of an order where all elements of all inputs move at the same speed).
 
@@ -116,6 +118,7 @@ def _derivative(fn: Callable[..., Any], order: int) -> Callable[..., Any]:
     return slope
 
 
+@operation
 def get_grad(gradients: Any, identifier: Any) -> Tensor:
     """The gradient by an input, given its position, or by a Parameter, of those that `grad` gives with `return_ids`.
 

@@ -10,14 +10,14 @@ from graphls.ir.errors import GraphValueError
 from graphls.ops.elementwise import div, maximum, mul, sub
 from graphls.ops.norms import vector_norm
 from graphls.ops.operands import float_of, floats, in_single
+from graphls.ops.record import operation
 from graphls.ops.reductions import sum
 from graphls.ops.settings import number
 from graphls.ops.shapes import expand_dims, gather
 from graphls.tensors.tensor import Tensor
 
-__all__ = ["cdist", "cosine_similarity", "pdist"]
 
-
+@operation(classes="Cdist", settings="p")
 def cdist(x1: Any, x2: Any, p: float = 2.0) -> Tensor:
     """The distances (..., m, n) of each of the vectors (..., m, k) from each of others, (..., n, k).
 
@@ -32,6 +32,7 @@ def cdist(x1: Any, x2: Any, p: float = 2.0) -> Tensor:
     return in_single(lambda a, b: vector_norm(sub(expand_dims(a, -2), expand_dims(b, -3)), p, -1), x1, x2)
 
 
+@operation(classes="Pdist", settings="p")
 def pdist(input: Any, p: float = 2.0) -> Tensor:
     """The distances (..., n (n - 1) / 2) of vectors (..., n, k) from those behind them, first all of the first.
 
@@ -45,6 +46,7 @@ def pdist(input: Any, p: float = 2.0) -> Tensor:
     return in_single(lambda x: vector_norm(sub(gather(x, first, -2), gather(x, second, -2)), p, -1), x)
 
 
+@operation
 def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Tensor:
     """The cosine of the angle between vectors along an axis, broadcasting; the product of their norms counts as `eps`
     at least.

@@ -44,6 +44,7 @@ from graphls.ops.logic import (
 )
 from graphls.ops.operands import float_of, tensor_of
 from graphls.ops.random import drawn, drawn_by_scores, multinomial, sizes_of_draw, standard_uniform
+from graphls.ops.record import operation
 from graphls.ops.reductions import any as any_of
 from graphls.ops.reductions import argmax, sum
 from graphls.ops.settings import integer
@@ -52,18 +53,6 @@ from graphls.ops.sorting import topk
 from graphls.ops.state import stop_gradient
 from graphls.tensors.tensor import Tensor
 
-__all__ = [
-    "choice_with_mask",
-    "gamma",
-    "laplace",
-    "multinomial_with_replacement",
-    "poisson",
-    "random_categorical",
-    "random_gamma",
-    "random_poisson",
-    "standard_laplace",
-]
-
 GAMMA_CANDIDATES = 8
 POISSON_CANDIDATES = 16
 SMALL_RATE = 10.0
@@ -71,12 +60,14 @@ COUNTED = 48
 """Up to which number a small rate is counted: a larger one is less likely than 2 ** -24."""
 
 
+@operation
 def standard_laplace(shape: Any, seed: int | None = None) -> Tensor:
     """Float32 numbers of the Laplace distribution with mean 0 and scale 1: differences of two exponential ones."""
     first, second = standard_uniform((2, *sizes_of_draw(shape)), seed)
     return sub(log1p(neg(second)), log1p(neg(first)))
 
 
+@operation
 def laplace(shape: Any, mean: Any, lambda_param: Any, seed: int | None = None) -> Tensor:
     """Numbers of a Laplace distribution, in the shape in which `shape`, mean and scale meet."""
     middle, scale = float_of(mean), float_of(lambda_param)
@@ -84,6 +75,7 @@ def laplace(shape: Any, mean: Any, lambda_param: Any, seed: int | None = None) -
     return add(mul(standard_laplace(wide, seed), scale), middle)
 
 
+@operation
 def gamma(shape: Any, alpha: Any, beta: Any, seed: int | None = None) -> Tensor:
     """Numbers of a gamma distribution, in the shape in which `shape`, alpha and the inverse scale beta meet.
 
@@ -94,6 +86,7 @@ def gamma(shape: Any, alpha: Any, beta: Any, seed: int | None = None) -> Tensor:
     return div(_gamma(broadcast_to(a, wide), seed), b)
 
 
+@operation
 def random_gamma(shape: Any, alpha: Any, seed: int | None = None) -> Tensor:
     """Numbers of gamma distributions with the scale 1: so many as `shape` says for each element of alpha.
 
@@ -134,6 +127,7 @@ def _first(candidates: Tensor, accepted: Tensor, otherwise: Tensor) -> Tensor:
     return where(any_of(accepted, 0), chosen, otherwise)
 
 
+@operation
 def poisson(shape: Any, mean: Any, seed: int | None = None) -> Tensor:
     """Float32 numbers of a Poisson distribution, in the shape in which `shape` and the mean meet.
 
@@ -144,6 +138,7 @@ def poisson(shape: Any, mean: Any, seed: int | None = None) -> Tensor:
     return cast(_poisson(broadcast_to(rate, wide), seed), float32)
 
 
+@operation
 def random_poisson(shape: Any, rate: Any, seed: int | None = None, dtype: Any = float32) -> Tensor:
     """Numbers of Poisson distributions: so many as `shape` says for each element of the rate, in a dtype.
 
@@ -193,6 +188,7 @@ def _rejected(mean: Tensor, u: Tensor, v: Tensor) -> Tensor:
     return _first(whole, accepted, floor(mean))
 
 
+@operation
 def random_categorical(logits: Any, num_sample: int, seed: int = 0, dtype: Any = int64) -> Tensor:
     """Positions in each row of logits (N, C), as likely as their exponentials say: (N, num_sample).
 
@@ -208,9 +204,8 @@ def random_categorical(logits: Any, num_sample: int, seed: int = 0, dtype: Any =
     return cast(drawn_by_scores(cast(x, float32), count, True, seed or None), kind)
 
 
-def multinomial_with_replacement(
-    x: Any, seed: int, offset: int, numsamples: int, replacement: bool = False
-) -> Tensor:
+@operation
+def multinomial_with_replacement(x: Any, seed: int, offset: int, numsamples: int, replacement: bool = False) -> Tensor:
     """Int64 positions in a row of probabilities, or in each row; see `multinomial`, also for what it raises.
 
     Of the same `seed` and `offset` the same come, outside of a graph; a seed of -1 with an offset of 0 is none.
@@ -220,6 +215,7 @@ def multinomial_with_replacement(
     return cast(multinomial(x, numsamples, replacement, key), int64)
 
 
+@operation
 def choice_with_mask(input_x: Any, count: int = 256, seed: int | None = None) -> tuple[Tensor, Tensor]:
     """The int32 coordinates (count, axes) of elements that are true, in random order, and which of these rows count.
 

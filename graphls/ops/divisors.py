@@ -10,14 +10,14 @@ from graphls.ops.control_flow import while_loop
 from graphls.ops.elementwise import abs, floor_div, mod, mul
 from graphls.ops.logic import equal, not_equal, where
 from graphls.ops.operands import operand_of
+from graphls.ops.record import operation
 from graphls.ops.reductions import any
 from graphls.ops.shapes import broadcast_to
 from graphls.tensors import dispatch
 from graphls.tensors.tensor import Tensor
 
-__all__ = ["gcd", "lcm"]
 
-
+@operation(classes="Gcd")
 def gcd(input: Any, other: Any) -> Tensor:
     """The greatest integers that divide both, broadcasting; of 0 and a number, the number without its sign.
 
@@ -26,6 +26,7 @@ def gcd(input: Any, other: Any) -> Tensor:
     return _gcd(*_integers("gcd", input, other))
 
 
+@operation(classes="Lcm")
 def lcm(input: Any, other: Any) -> Tensor:
     """The least integers above 0 that both divide, broadcasting; 0 where one is 0. Raises GraphTypeError as `gcd`."""
     x, y = _integers("lcm", input, other)

@@ -10,15 +10,15 @@ from typing import Any
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ops.contractions import Label, Labelled, contract, diagonal_of
 from graphls.ops.operands import operand_of
+from graphls.ops.record import operation
 from graphls.ops.shapes import reshape
 from graphls.tensors import dispatch
 from graphls.tensors.tensor import Tensor, is_tensor
 
-__all__ = ["einsum"]
-
 _TERM = re.compile(r"([A-Za-z]*)(?:(\.\.\.)([A-Za-z]*))?")
 
 
+@operation
 def einsum(equation: Any, *operands: Any) -> Tensor:
     """The sum of products that an equation like "bij,bjk->bik" says.
 

@@ -3,28 +3,39 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable
 from functools import reduce
 from typing import Any
 
 from graphls.ir.errors import GraphTypeError, GraphValueError
-from graphls.ir.types import as_dtype, bool_, float64
+from graphls.ir.types import (
+    DType,
+    as_dtype,
+    bfloat16,
+    bool_,
+    float16,
+    float32,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    uint8,
+)
 from graphls.ops.operands import apply, float_of, floats, numbers, tensor_in, tensor_of
+from graphls.ops.record import operation, tensor_method
 from graphls.tensors import dispatch
 from graphls.tensors.pytree import leaves, map_leaves
 from graphls.tensors.tensor import Tensor, is_tensor
 
-__all__ = [
-    "abs", "add", "addn", "cast", "ceil", "clamp", "clip", "clip_by_value", "cos", "div", "erf", "exp", "expm1",
-    "floor", "floor_div", "log", "log1p", "maximum", "minimum", "mod", "mul", "neg", "pow", "reciprocal", "round",
-    "rsqrt", "sign", "sin", "sqrt", "square", "sub", "tanh", "truncate_div",
-]  # fmt: skip
 
-
+@operation(names="tensor_add", classes="Add TensorAdd", symbol="add")
 def add(x: Any, y: Any) -> Tensor:
     """The sum, broadcasting; operands meet in one dtype by MindSpore's rules."""
     return apply("add", *numbers(x, y))
 
 
+@operation(names="accumulate_n", classes="AddN AccumulateNV2")
 def addn(x: Any) -> Tensor:
     """The sum of the tensors in a tuple or list.
 
@@ -38,16 +49,19 @@ def addn(x: Any) -> Tensor:
     return tensor_of(reduce(operator.add, x))
 
 
+@operation(names="tensor_sub", classes="Sub", symbol="sub")
 def sub(x: Any, y: Any) -> Tensor:
     """The difference x - y, broadcasting."""
     return apply("sub", *numbers(x, y))
 
 
+@operation(names="multiply tensor_mul tensor_muls", classes="Mul", in_place="mul_", symbol="mul")
 def mul(x: Any, y: Any) -> Tensor:
     """The product, broadcasting."""
     return apply("mul", *numbers(x, y))
 
 
+@operation(names="divide tensor_div", classes="Div RealDiv", in_place="div_", symbol="truediv")
 def div(x: Any, y: Any, *, rounding_mode: str | None = None) -> Tensor:
     """The quotient x / y as floats, broadcasting; "floor" rounds it down and "trunc" towards 0.
 
@@ -62,21 +76,27 @@ def div(x: Any, y: Any, *, rounding_mode: str | None = None) -> Tensor:
     raise GraphValueError(f"The rounding mode is None, 'floor' or 'trunc', not {rounding_mode!r}.")
 
 
+@operation(
+    names="floor_divide floordiv tensor_floordiv", classes="FloorDiv", in_place="floor_divide_", symbol="floordiv"
+)
 def floor_div(x: Any, y: Any) -> Tensor:
     """The quotient x / y rounded down, broadcasting."""
     return apply("floor_div", *numbers(x, y))
 
 
+@operation(classes="TruncateDiv")
 def truncate_div(x: Any, y: Any) -> Tensor:
     """The quotient x / y rounded towards 0, broadcasting; integers stay integers."""
     return apply("truncate_div", *numbers(x, y))
 
 
+@operation(names="floor_mod floormod remainder tensor_mod", classes="FloorMod", in_place="remainder_", symbol="mod")
 def mod(x: Any, y: Any) -> Tensor:
     """The remainder with the sign of the divisor, broadcasting."""
     return apply("mod", *numbers(x, y))
 
 
+@operation(names="pows tensor_pow", classes="Pow", in_place="pow_", symbol="pow")
 def pow(x: Any, y: Any) -> Tensor:
     """The power x ** y, broadcasting; integers to an integer stay integers, exact up to 2 ** 53."""
     if isinstance(y, (int, float)) and y == 2 and tensor_of(x).dtype is not bool_:
@@ -87,101 +107,121 @@ def pow(x: Any, y: Any) -> Tensor:
     return cast(apply("pow", cast(first, float64), cast(second, float64)), first.dtype)
 
 
+@operation(classes="Maximum")
 def maximum(x: Any, y: Any) -> Tensor:
     """The larger of two, broadcasting; nan where either is. Equal ones share the gradient."""
     return apply("maximum", *numbers(x, y))
 
 
+@operation(classes="Minimum")
 def minimum(x: Any, y: Any) -> Tensor:
     """The smaller of two, broadcasting; nan where either is. Equal ones share the gradient."""
     return apply("minimum", *numbers(x, y))
 
 
+@operation(names="negative", classes="Neg", in_place="neg_", symbol="neg")
 def neg(x: Any) -> Tensor:
     """The negative."""
     return apply("neg", *numbers(x))
 
 
+@operation(names="absolute", classes="Abs", in_place="abs_", symbol="abs")
 def abs(x: Any) -> Tensor:
     """The absolute value."""
     return apply("abs", *numbers(x))
 
 
+@operation(names="sgn", classes="Sign")
 def sign(x: Any) -> Tensor:
     """-1, 0 or 1."""
     return apply("sign", *numbers(x))
 
 
+@operation(classes="Square", in_place="square_")
 def square(x: Any) -> Tensor:
     """The square."""
     return apply("square", *numbers(x))
 
 
+@operation(names="inv", classes="Inv Reciprocal", in_place="reciprocal_")
 def reciprocal(x: Any) -> Tensor:
     """One over x."""
     return apply("reciprocal", float_of(x))
 
 
+@operation(classes="Sqrt", in_place="sqrt_")
 def sqrt(x: Any) -> Tensor:
     """The square root; nan below 0."""
     return apply("sqrt", float_of(x))
 
 
+@operation(classes="Rsqrt", in_place="rsqrt_")
 def rsqrt(x: Any) -> Tensor:
     """One over the square root."""
     return apply("rsqrt", float_of(x))
 
 
+@operation(names="tensor_exp", classes="Exp", in_place="exp_")
 def exp(x: Any) -> Tensor:
     """The exponential."""
     return apply("exp", float_of(x))
 
 
+@operation(names="tensor_expm1", classes="Expm1", in_place="expm1_")
 def expm1(x: Any) -> Tensor:
     """exp(x) - 1, exact for a small x."""
     return apply("expm1", float_of(x))
 
 
+@operation(classes="Log", in_place="log_")
 def log(x: Any) -> Tensor:
     """The natural logarithm; -inf at 0, nan below."""
     return apply("log", float_of(x))
 
 
+@operation(classes="Log1p")
 def log1p(x: Any) -> Tensor:
     """The natural logarithm of 1 + x, exact for a small x."""
     return apply("log1p", float_of(x))
 
 
+@operation(classes="Sin")
 def sin(x: Any) -> Tensor:
     """The sine of an angle in radians."""
     return apply("sin", float_of(x))
 
 
+@operation(classes="Cos")
 def cos(x: Any) -> Tensor:
     """The cosine of an angle in radians."""
     return apply("cos", float_of(x))
 
 
+@operation(classes="Tanh", in_place="tanh_")
 def tanh(x: Any) -> Tensor:
     """The hyperbolic tangent."""
     return apply("tanh", float_of(x))
 
 
+@operation(classes="Erf")
 def erf(x: Any) -> Tensor:
     """The error function."""
     return apply("erf", float_of(x))
 
 
+@operation(classes="Floor", in_place="floor_")
 def floor(x: Any) -> Tensor:
     """The largest whole number that is not above x."""
     return apply("floor", float_of(x))
 
 
+@operation(classes="Ceil", in_place="ceil_")
 def ceil(x: Any) -> Tensor:
     """The smallest whole number that is not below x."""
     return apply("ceil", float_of(x))
 
 
+@operation(classes="Rint Round")
 def round(x: Any, *, decimals: int = 0) -> Tensor:
     """The nearest number with so many decimals, the even one of two; a negative count rounds to tens, hundreds, ..."""
     if isinstance(decimals, bool) or not isinstance(decimals, int):
@@ -191,11 +231,13 @@ def round(x: Any, *, decimals: int = 0) -> Tensor:
     return apply("round", float_of(mul(x, 10.0**decimals))) / 10.0**decimals
 
 
+@operation(classes="Cast")
 def cast(x: Any, dtype: Any) -> Tensor:
     """The tensor in another dtype; raises GraphTypeError for what is no dtype."""
     return tensor_in(x, as_dtype(dtype))
 
 
+@operation
 def clip_by_value(x: Any, clip_value_min: Any = None, clip_value_max: Any = None) -> Any:
     """x, at least the one and at most the other, either of which may be None; also tensors in a tuple or list.
 
@@ -214,9 +256,23 @@ def clip_by_value(x: Any, clip_value_min: Any = None, clip_value_max: Any = None
     return map_leaves(clipped, x) if any(map(is_tensor, leaves(x))) else clipped(tensor_of(x))
 
 
+@operation(names="clip", in_place="clamp_ clip_")
 def clamp(x: Any, min: Any = None, max: Any = None) -> Any:
     """The same as `clip_by_value`."""
     return clip_by_value(x, min, max)
 
 
-clip = clamp
+def _to(dtype: DType) -> Callable[[Any], Tensor]:
+    def to(x: Any) -> Tensor:
+        return cast(x, dtype)
+
+    to.__doc__ = f"The tensor in {dtype.long_name}."
+    return to
+
+
+_DTYPES = {
+    "half": float16, "bfloat16": bfloat16, "float": float32, "double": float64, "byte": uint8, "char": int8,
+    "short": int16, "int": int32, "long": int64, "bool": bool_,
+}  # fmt: skip
+for _name, _dtype in _DTYPES.items():
+    tensor_method(_name)(_to(_dtype))

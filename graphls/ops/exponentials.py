@@ -9,50 +9,42 @@ from graphls.ir.errors import GraphTypeError
 from graphls.ops.elementwise import cast, clip_by_value, div, log, mul, pow, sub
 from graphls.ops.logic import equal, less_equal, logical_and, logical_or, where
 from graphls.ops.operands import apply, float_of, floats, in_single
+from graphls.ops.record import operation
 from graphls.tensors.tensor import Tensor
 
-__all__ = [
-    "erfc",
-    "erfinv",
-    "exp2",
-    "float_power",
-    "ldexp",
-    "log2",
-    "log10",
-    "logaddexp",
-    "logaddexp2",
-    "logit",
-    "xdivy",
-    "xlogy",
-]  # fmt: skip
 
-
+@operation
 def exp2(x: Any) -> Tensor:
     """The power 2 ** x."""
     return pow(2.0, float_of(x))
 
 
+@operation
 def log2(x: Any) -> Tensor:
     """The logarithm to the base 2; -inf at 0, nan below."""
     return in_single(lambda x: mul(log(x), 1 / math.log(2)), x)
 
 
+@operation
 def log10(x: Any) -> Tensor:
     """The logarithm to the base 10; -inf at 0, nan below."""
     return in_single(lambda x: mul(log(x), 1 / math.log(10)), x)
 
 
+@operation(classes="LogAddExp")
 def logaddexp(x: Any, other: Any) -> Tensor:
     """log(exp(x) + exp(other)), broadcasting, which does not overflow."""
     return apply("logaddexp", *floats(x, other))
 
 
+@operation(classes="LogAddExp2")
 def logaddexp2(x: Any, other: Any) -> Tensor:
     """The logarithm to the base 2 of 2 ** x + 2 ** other, broadcasting, which does not overflow."""
     log_2 = math.log(2)
     return in_single(lambda x, y: div(logaddexp(mul(x, log_2), mul(y, log_2)), log_2), *floats(x, other))
 
 
+@operation
 def logit(x: Any, eps: float | None = None) -> Tensor:
     """log(x / (1 - x)); where `eps` is given, of x moved into [eps, 1 - eps].
 
@@ -68,6 +60,7 @@ def logit(x: Any, eps: float | None = None) -> Tensor:
     return in_single(computed, float_of(x))
 
 
+@operation(classes="Xlogy")
 def xlogy(x: Any, other: Any) -> Tensor:
     """x * log(other), broadcasting; 0 where x is 0, unless the other one is nan."""
     return in_single(_xlogy, *floats(x, other))
@@ -78,27 +71,32 @@ def _xlogy(x: Tensor, y: Tensor) -> Tensor:
     return mul(x, log(where(logical_and(equal(x, 0.0), has_no_logarithm), 1.0, y)))
 
 
+@operation(classes="Xdivy")
 def xdivy(x: Any, y: Any) -> Tensor:
     """x / y, broadcasting; 0 where x is 0, unless y is nan."""
     x, y = floats(x, y)
     return div(x, where(logical_and(equal(x, 0.0), equal(y, 0.0)), 1.0, y))
 
 
+@operation
 def float_power(x: Any, exponent: Any) -> Tensor:
     """The power x ** exponent in float64, broadcasting."""
     return pow(cast(x, "float64"), cast(exponent, "float64"))
 
 
+@operation
 def ldexp(x: Any, other: Any) -> Tensor:
     """x * 2 ** other, broadcasting."""
     return in_single(lambda a, b: mul(a, pow(2.0, b)), *floats(x, other))
 
 
+@operation(classes="Erfc")
 def erfc(x: Any) -> Tensor:
     """1 - erf(x), exact where it is tiny."""
     return apply("erfc", float_of(x))
 
 
+@operation(classes="Erfinv")
 def erfinv(x: Any) -> Tensor:
     """The number whose error function is x; infinite at -1 and 1, nan beyond."""
     return apply("erfinv", float_of(x))

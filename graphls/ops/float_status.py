@@ -10,6 +10,7 @@ from graphls.ir.types import Type, float32, int32
 from graphls.ops.elementwise import add, cast
 from graphls.ops.operands import tensor_of
 from graphls.ops.overflow import clear_status, get_status, new_status, overflow_get
+from graphls.ops.record import operator_class
 from graphls.ops.shapes import broadcast_to, reshape
 from graphls.tensors import dispatch
 from graphls.tensors.tensor import Symbol, Tensor, is_tensor
@@ -17,11 +18,13 @@ from graphls.trace.states import Scratch, StateSymbol
 from graphls.trace.tracer import Tracer
 
 
+@operator_class("NPUAllocFloatStatus")
 def alloc() -> Tensor:
     """An overflow status, f32[8]: zeros, and ones after NPUGetFloatStatus has found an overflow."""
     return new_status(_tracer("NPUAllocFloatStatus"))
 
 
+@operator_class("NPUClearFloatStatus NPUClearFloatStatusV2")
 def clear(input_x: Any) -> Tensor:
     """Open the overflow window of a status, after everything that the status was made to depend on.
 
@@ -33,6 +36,7 @@ def clear(input_x: Any) -> Tensor:
     return clear_status(tracer, input_x)  # type: ignore[no-any-return]
 
 
+@operator_class("NPUGetFloatStatus")
 def get(input_x: Any) -> Tensor:
     """Fill a status with ones where a float tensor overflowed that it was made to depend on since it was cleared.
 
@@ -49,6 +53,7 @@ def get(input_x: Any) -> Tensor:
     return tracer.depend(input_x, raised)  # type: ignore[no-any-return]
 
 
+@operator_class("NPUGetFloatStatusV2")
 def get_v2(input: Any) -> Tensor:
     """Ones, i32[8], where a float tensor overflowed that a status was made to depend on since it was cleared.
 
@@ -82,6 +87,7 @@ class Flag(Symbol):
         return add(self, other)
 
 
+@operator_class("FloatStatus")
 def float_status(x: Any) -> Tensor:
     """1.0 where a float tensor holds an infinity or nan, else 0.0: float32 of shape (1,).
 

@@ -14,9 +14,8 @@ from graphls.ops.custom_gradients import with_gradient
 from graphls.ops.elementwise import abs, add, cast, cos, div, log, mul, reciprocal, round, sin, sub
 from graphls.ops.logic import equal, greater_equal, isinf, less, logical_and, where
 from graphls.ops.operands import float_of
+from graphls.ops.record import operation
 from graphls.tensors.tensor import Tensor
-
-__all__ = ["digamma", "lgamma", "mvlgamma", "polygamma"]
 
 BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510)
 """Bernoulli's numbers of the orders 2, 4, 6, ..."""
@@ -28,16 +27,19 @@ _SHIFT = 12
 """How far an argument is moved up before the asymptotic series, which are Abramowitz and Stegun's 6.1.40 and 6.4.11."""
 
 
+@operation(classes="Lgamma")
 def lgamma(x: Any) -> Tensor:
     """The logarithm of the absolute value of the gamma function; infinite at 0 and at negative whole numbers."""
     return _in_double(lambda x: with_gradient(_log_gamma, _slope(0), x), x)
 
 
+@operation(classes="Digamma")
 def digamma(x: Any) -> Tensor:
     """The derivative of `lgamma`."""
     return polygamma(0, x)
 
 
+@operation
 def polygamma(n: int, x: Any) -> Tensor:
     """The derivative of order n of `digamma`; raises GraphValueError unless n is an integer of 0 or more."""
     if isinstance(n, bool) or not isinstance(n, int) or n < 0:
@@ -50,6 +52,7 @@ def _slope(n: int) -> Callable[..., tuple[Tensor]]:
     return lambda x, found, sensitivity: (mul(sensitivity, _polygamma(n, x)),)
 
 
+@operation
 def mvlgamma(x: Any, p: int) -> Tensor:
     """The logarithm of the gamma function of p dimensions; raises GraphValueError unless p is 1 or more."""
     if isinstance(p, bool) or not isinstance(p, int) or p < 1:

@@ -11,16 +11,16 @@ from graphls.ops.elementwise import add, cast, div, log, maximum, neg, sub
 from graphls.ops.network import softmax
 from graphls.ops.operands import axis_of, float_of, in_single
 from graphls.ops.random import rand
+from graphls.ops.record import operation
 from graphls.ops.reductions import argmax
 from graphls.ops.settings import positive
 from graphls.ops.state import stop_gradient
 from graphls.tensors.tensor import Tensor
 
-__all__ = ["gumbel_softmax"]
-
 _LEAST = float(np.finfo(np.float32).tiny)
 
 
+@operation
 def gumbel_softmax(logits: Any, tau: float = 1.0, hard: bool = False, dim: int = -1) -> Tensor:
     """The softmax along an axis of (logits + noise) / tau, where the noise has Gumbel's distribution.
 

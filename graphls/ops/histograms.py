@@ -10,14 +10,14 @@ from graphls.ops.creation import ones
 from graphls.ops.elementwise import add, cast, clip_by_value, div, floor, mul, sub
 from graphls.ops.logic import equal, greater_equal, less_equal, logical_and, where
 from graphls.ops.operands import apply, float_of, tensor_in, tensor_of
+from graphls.ops.record import operation, operator_class
 from graphls.ops.reductions import amax, amin
 from graphls.ops.settings import integer, number
 from graphls.ops.shapes import reshape
 from graphls.tensors.tensor import Tensor
 
-__all__ = ["histc"]
 
-
+@operation(classes="Histogram", settings="bins min max")
 def histc(input: Any, bins: int = 100, min: float = 0.0, max: float = 0.0) -> Tensor:
     """The numbers of elements in `bins` parts from `min` to `max`, in the dtype of the input.
 
@@ -39,6 +39,7 @@ def histc(input: Any, bins: int = 100, min: float = 0.0, max: float = 0.0) -> Te
     return cast(_counts(values, bounds, count, counted), x.dtype)
 
 
+@operator_class("HistogramFixedWidth", "nbins dtype")
 def histogram_fixed_width(x: Any, range: Any, nbins: int, dtype: Any = int32) -> Tensor:
     """The numbers of elements in `nbins` parts between the two bounds in `range`; others count in the first or last.
 

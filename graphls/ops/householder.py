@@ -15,14 +15,14 @@ from graphls.ops.matrices import as_column, as_one, as_row, numbered, require_ma
 from graphls.ops.movement import movedim
 from graphls.ops.network import matmul
 from graphls.ops.operands import tensor_of
+from graphls.ops.record import operation
 from graphls.ops.reductions import sum
 from graphls.ops.shapes import broadcast_to, concat, cut, gather, squeeze
 from graphls.ops.triangular import substituted
 from graphls.tensors.tensor import Tensor
 
-__all__ = ["geqrf", "orgqr", "ormqr", "qr"]
 
-
+@operation
 def qr(input: Any, mode: str = "reduced") -> tuple[Tensor, Tensor]:
     """The matrices Q with orthonormal columns and the upper triangular R with which matrices are Q @ R.
 
@@ -69,6 +69,7 @@ def _gradient(x: Tensor, factors: tuple[Tensor, Tensor], sensitivity: tuple[Tens
     return (transposed(substituted(r, transposed(outer), lower=False)),)
 
 
+@operation(classes="Geqrf")
 def geqrf(input: Any) -> tuple[Tensor, Tensor]:
     """R on and above diagonals, below them the vectors v of the reflections 1 - tau v v.mT that lead to it, and tau.
 
@@ -130,6 +131,7 @@ def _product(packed: Tensor, scales: Tensor, other: Tensor, reverse: bool) -> Te
     return result
 
 
+@operation(classes="Orgqr")
 def orgqr(input: Any, input2: Any) -> Tensor:
     """The columns of the product of the reflections that `geqrf` gives, as many as the matrices have.
 
@@ -146,6 +148,7 @@ def orgqr(input: Any, input2: Any) -> Tensor:
     return result
 
 
+@operation(classes="Ormqr", settings="left transpose")
 def ormqr(input: Any, tau: Any, other: Any, left: bool = True, transpose: bool = False) -> Tensor:
     """Q @ other with the product Q of the reflections that `geqrf` gives, other @ Q where not `left`.
 

@@ -24,9 +24,11 @@ from graphls.ops.incomplete_parts import (
     with_slopes,
 )
 from graphls.ops.logic import equal, greater, isfinite, less, logical_and, logical_not, logical_or, where
+from graphls.ops.record import operator_class
 from graphls.tensors.tensor import Tensor
 
 
+@operator_class("Betainc")
 def betainc(a: Any, b: Any, x: Any) -> Tensor:
     """The integral of t ** (a - 1) * (1 - t) ** (b - 1) from 0 to x, over that to 1; broadcasting.
 

@@ -28,11 +28,11 @@ from graphls.ops.incomplete_parts import (
     with_slopes,
 )
 from graphls.ops.logic import equal, greater, isfinite, less, logical_and, logical_not, logical_or, where
+from graphls.ops.record import operation
 from graphls.tensors.tensor import Tensor
 
-__all__ = ["igamma", "igammac"]
 
-
+@operation(classes="Igamma")
 def igamma(input: Any, other: Any) -> Tensor:
     """The integral of t ** (input - 1) * exp(-t) from 0 to `other`, over that to infinity; broadcasting.
 
@@ -41,6 +41,7 @@ def igamma(input: Any, other: Any) -> Tensor:
     return wide_in_double(lambda a, x: with_slopes(_lower, _density_of_gamma, a, x), input, other)
 
 
+@operation(classes="Igammac")
 def igammac(input: Any, other: Any) -> Tensor:
     """1 - `igamma`, exact where that is close to 1."""
 

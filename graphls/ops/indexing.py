@@ -6,18 +6,20 @@ from typing import Any
 
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import bool_
+from graphls.ops.elementwise import add
 from graphls.ops.index_items import Items, items_of
 from graphls.ops.index_plan import Plan, replaced_region
 from graphls.ops.joins import Join, replaced
 from graphls.ops.logic import where
 from graphls.ops.operands import tensor_in, tensor_of
+from graphls.ops.record import in_place, operation
 from graphls.ops.shapes import broadcast_to, reshape
 from graphls.tensors.tensor import Symbol, Tensor
 
-__all__ = ["getitem", "setitem"]
-
 Shape = tuple[int, ...]
 
+
+@operation
 def getitem(tensor: Any, index: Any) -> Tensor:
     """The elements that an index names, by NumPy's rules.
 
@@ -29,6 +31,7 @@ def getitem(tensor: Any, index: Any) -> Tensor:
     return Plan.of(items_of(index, x)).taken(x)
 
 
+@operation
 def setitem(tensor: Any, index: Any, value: Any) -> Tensor:
     """A tensor with other elements where an index says; `x[index] = value` makes x that.
 
@@ -82,3 +85,16 @@ def _masked(x: Tensor, mask: Tensor, value: Tensor) -> Tensor:
             f"one value for all that is not masked, not {mask.type} and {value.type}; use ops.where.",
         )
     return where(reshape(mask, (*mask.shape, *(1 for _ in rest))), fitting(value, rest), x)
+
+
+@in_place("index_put_")
+def _index_put(x: Any, indices: Any, values: Any, accumulate: bool = False) -> Tensor:
+    """x with values written or, with `accumulate`, added where index tensors, one for each axis, say."""
+    place = tuple(indices)
+    return setitem(x, place, add(getitem(x, place), values) if accumulate else values)
+
+
+@in_place("index_copy_")
+def _index_copied(x: Any, dim: int, index: Any, source: Any) -> Tensor:
+    """x with the slices of `source` in place of those that indices name along an axis."""
+    return setitem(x, (*(slice(None),) * (dim % x.ndim), index), source)

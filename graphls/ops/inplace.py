@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from graphls.ops.operands import tensor_of
+from graphls.ops.record import operation
 from graphls.ops.scattering import index_add, tensor_scatter_add, tensor_scatter_sub, tensor_scatter_update
 from graphls.ops.shapes import reshape
 from graphls.tensors.tensor import Tensor
 
-__all__ = ["inplace_add", "inplace_index_add", "inplace_sub", "inplace_update"]
 
-
+@operation(classes="InplaceAdd", settings="indices")
 def inplace_add(x: Any, v: Any, indices: Any) -> Tensor:
     """x with the slices of v added to those that an integer or several name along the first axis.
 
@@ -20,16 +20,19 @@ def inplace_add(x: Any, v: Any, indices: Any) -> Tensor:
     return tensor_scatter_add(x, _rows(indices), v)
 
 
+@operation(classes="InplaceSub", settings="indices")
 def inplace_sub(x: Any, v: Any, indices: Any) -> Tensor:
     """x with the slices of v subtracted; otherwise as `inplace_add`."""
     return tensor_scatter_sub(x, _rows(indices), v)
 
 
+@operation(classes="InplaceUpdate", settings="indices")
 def inplace_update(x: Any, v: Any, indices: Any) -> Tensor:
     """x with the slices of v in place of its own, of several for one index the last; otherwise as `inplace_add`."""
     return tensor_scatter_update(x, _rows(indices), v)
 
 
+@operation(classes="InplaceIndexAdd", settings="axis")
 def inplace_index_add(var: Any, indices: Any, updates: Any, axis: int) -> Tensor:
     """`var` with slices of the updates added to those that indices name along an axis, as `index_add`.
 

@@ -11,19 +11,19 @@ from graphls.ops.creation import zeros
 from graphls.ops.diagonals import eye
 from graphls.ops.differentiate import compiled_outside, positions_of, running_tracer
 from graphls.ops.directions import moved
-from graphls.ops.movement import moveaxis
+from graphls.ops.movement import movedim
 from graphls.ops.operands import tensor_of
+from graphls.ops.record import operation
 from graphls.ops.shapes import reshape
 from graphls.tensors.pytree import leaves, rebuild
 from graphls.tensors.tensor import Tensor
 from graphls.trace.gradients import gradient
 from graphls.trace.rewriting.functions import in_trace
 
-__all__ = ["jacfwd", "jacrev"]
-
 Position = int | tuple[int, ...]
 
 
+@operation
 def jacrev(fn: Callable[..., Any], grad_position: Position = 0, has_aux: bool = False) -> Callable[..., Any]:
     """A function that gives the Jacobian of `fn`, by as many gradients as the outputs have elements.
 
@@ -61,6 +61,7 @@ def _rows(
     return [reshape(c, (*output.shape, *x.shape)) for c, x in zip(columns, inputs, strict=True)]
 
 
+@operation
 def jacfwd(fn: Callable[..., Any], grad_position: Position = 0, has_aux: bool = False) -> Callable[..., Any]:
     """What `jacrev` gives, by as many products with vectors as the inputs have elements.
 
@@ -79,9 +80,7 @@ def jacfwd(fn: Callable[..., Any], grad_position: Position = 0, has_aux: bool = 
     return compiled_outside(jacobian, fn, ("jacfwd", type(grad_position), positions, has_aux))
 
 
-def _columns(
-    fn: Callable[..., Any], args: Any, positions: tuple[int, ...], number: int, has_aux: bool
-) -> list[Tensor]:
+def _columns(fn: Callable[..., Any], args: Any, positions: tuple[int, ...], number: int, has_aux: bool) -> list[Tensor]:
     """What every float output changes by with each element of one input."""
     inputs = [tensor_of(args[i]) for i in positions]
     moving = inputs[number]
@@ -94,7 +93,7 @@ def _columns(
         return carry, tuple(t for y, t in kept if isinstance(y, Tensor) and y.dtype.is_float)
 
     rows = scan(one, (), eye(moving.size, dtype=moving.dtype))[1]
-    return [reshape(moveaxis(r, 0, -1), (*r.shape[1:], *moving.shape)) for r in rows]
+    return [reshape(movedim(r, 0, -1), (*r.shape[1:], *moving.shape)) for r in rows]
 
 
 def _positions(name: str, fn: Any, position: Any) -> tuple[int, ...]:

@@ -6,7 +6,6 @@ from typing import Any
 
 from graphls.ir.errors import GraphIndexError, GraphTypeError, GraphValueError
 from graphls.ir.types import float32
-from graphls.ops.activations import softshrink
 from graphls.ops.convolution import conv_transpose3d
 from graphls.ops.creation import zeros
 from graphls.ops.elementwise import add, cast, div, mul, sub
@@ -14,8 +13,8 @@ from graphls.ops.logic import equal, greater, isfinite, less, logical_and, where
 from graphls.ops.network import matmul, silu
 from graphls.ops.norms import vector_norm
 from graphls.ops.operands import apply, axis_of, float_of, floats, in_single, operand_of, tensor_of
+from graphls.ops.record import operation
 from graphls.ops.reductions import sum
-from graphls.ops.resize import interpolate
 from graphls.ops.scattering import index_add
 from graphls.ops.settings import integer, positive
 from graphls.ops.shapes import cut, expand_dims, gather, gather_elements, reshape, transpose
@@ -24,22 +23,8 @@ from graphls.tensors import dispatch
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.tensor import Tensor
 
-__all__ = [
-    "bidense",
-    "channel_shuffle",
-    "conv3d_transpose",
-    "dense",
-    "embedding",
-    "intopk",
-    "soft_shrink",
-    "swiglu",
-    "upsample",
-]
 
-soft_shrink = softshrink
-upsample = interpolate
-
-
+@operation(classes="Dense")
 def dense(input: Any, weight: Any, bias: Any = None) -> Tensor:
     """x @ weight.T + bias: (..., in) and (out, in) to (..., out), or (..., in) and (in,) to (...).
 
@@ -55,6 +40,7 @@ def dense(input: Any, weight: Any, bias: Any = None) -> Tensor:
     return _with_bias("dense", y, bias, weights.shape[:-1])
 
 
+@operation
 def bidense(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Tensor:
     """x1 @ weight[o] @ x2 + bias[o] for each o: (..., n), (..., m) and (out, n, m) to (..., out).
 
@@ -80,6 +66,7 @@ def _with_bias(name: str, y: Tensor, bias: Any, shape: tuple[int, ...]) -> Tenso
     return add(y, shift)
 
 
+@operation
 def embedding(
     input: Any,
     weight: Any,
@@ -142,6 +129,7 @@ def _with_gradient_over(rows: Tensor, counts: Tensor) -> Tensor:
     return add(held, mul(sub(rows, held), share))
 
 
+@operation
 def swiglu(input: Any, dim: int = -1) -> Tensor:
     """silu(a) * b, for both halves a and b of x along an axis; raises GraphValueError for an odd size."""
     x = float_of(input)
@@ -152,6 +140,7 @@ def swiglu(input: Any, dim: int = -1) -> Tensor:
     return in_single(lambda x: mul(silu(cut(x, at, 0, size // 2)), cut(x, at, size // 2, size)), x)
 
 
+@operation(classes="InTopK", settings="k")
 def intopk(x1: Any, x2: Any, k: int) -> Tensor:
     """Whether fewer than k scores (N, C) of a row are above that of its label (N,), which is finite.
 
@@ -168,6 +157,7 @@ def intopk(x1: Any, x2: Any, k: int) -> Tensor:
     return logical_and(less(above, integer("intopk", "k", k)), isfinite(reshape(own, (-1,))))
 
 
+@operation
 def channel_shuffle(x: Any, groups: int) -> Tensor:
     """The channels of (..., C, H, W) in another order: the first of each group, the second of each, and so on.
 
@@ -182,6 +172,7 @@ def channel_shuffle(x: Any, groups: int) -> Tensor:
     return reshape(transpose(grouped, (*range(rank), rank + 1, rank, rank + 2)), x.shape)
 
 
+@operation
 def conv3d_transpose(
     inputs: Any,
     weight: Any,

@@ -11,15 +11,11 @@ from graphls.ops.creation import arange
 from graphls.ops.elementwise import add, mul, sub
 from graphls.ops.network import matmul
 from graphls.ops.operands import apply, axis_of, in_single, operand_of, tensor_of
+from graphls.ops.record import operation
 from graphls.ops.reductions import sum
 from graphls.ops.shapes import broadcast_to, concat, cut, reshape
 from graphls.tensors import dispatch
 from graphls.tensors.tensor import Tensor
-
-__all__ = [
-    "addbmm", "addmm", "addmv", "addr", "baddbmm", "bmm", "cross", "dot", "ger", "inner", "kron", "matrix_power", "mm",
-    "mv", "outer", "tensor_dot", "tensordot", "trace", "vdot",
-]  # fmt: skip
 
 
 def _of_ranks(name: str, ranks: tuple[int, ...], *operands: Any) -> tuple[Tensor, ...]:
@@ -31,11 +27,13 @@ def _of_ranks(name: str, ranks: tuple[int, ...], *operands: Any) -> tuple[Tensor
     return tensors
 
 
+@operation
 def mm(x: Any, mat2: Any) -> Tensor:
     """The product of two matrices."""
     return matmul(*_of_ranks("mm", (2, 2), x, mat2))
 
 
+@operation
 def bmm(x: Any, mat2: Any) -> Tensor:
     """The products of the matrices of two batches of one size; raises GraphValueError for other shapes."""
     x, mat2 = _of_ranks("bmm", (3, 3), x, mat2)
@@ -45,51 +43,60 @@ def bmm(x: Any, mat2: Any) -> Tensor:
     return matmul(x, mat2)
 
 
+@operation
 def mv(mat: Any, vec: Any) -> Tensor:
     """The product of a matrix and a vector."""
     return matmul(*_of_ranks("mv", (2, 1), mat, vec))
 
 
+@operation
 def vdot(x: Any, other: Any) -> Tensor:
     """The sum of the products of two vectors' elements."""
     return matmul(*_of_ranks("vdot", (1, 1), x, other))
 
 
+@operation
 def outer(x: Any, vec2: Any) -> Tensor:
     """The products of each element of one vector and each of another."""
     x, vec2 = _of_ranks("outer", (1, 1), x, vec2)
     return mul(reshape(x, (-1, 1)), vec2)
 
 
+@operation(classes="Ger")
 def ger(x: Any, vec2: Any) -> Tensor:
     """The same as `outer`."""
     return outer(*dispatch.cast_operands("ger", x, vec2))
 
 
+@operation
 def addmm(x: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """beta * x + alpha * (mat1 @ mat2) of matrices; x broadcasts."""
     x, mat1, mat2 = dispatch.cast_operands("addmm", x, mat1, mat2)
     return _added(x, mm(mat1, mat2), beta, alpha)
 
 
+@operation
 def addbmm(x: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """beta * x + alpha * the sum of the products of the matrices of two batches; x broadcasts."""
     x, batch1, batch2 = dispatch.cast_operands("addbmm", x, batch1, batch2)
     return _added(x, sum(bmm(batch1, batch2), 0), beta, alpha)
 
 
+@operation
 def baddbmm(x: Any, batch1: Any, batch2: Any, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """beta * x + alpha * the products of the matrices of two batches; x broadcasts."""
     x, batch1, batch2 = dispatch.cast_operands("baddbmm", x, batch1, batch2)
     return _added(x, bmm(batch1, batch2), beta, alpha)
 
 
+@operation
 def addmv(x: Any, mat: Any, vec: Any, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """beta * x + alpha * (mat @ vec) of a matrix and a vector; x broadcasts."""
     x, mat, vec = dispatch.cast_operands("addmv", x, mat, vec)
     return _added(x, mv(mat, vec), beta, alpha)
 
 
+@operation
 def addr(x: Any, vec1: Any, vec2: Any, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """beta * x + alpha * the outer product of two vectors; x broadcasts."""
     return _added(x, outer(vec1, vec2), beta, alpha)
@@ -103,6 +110,7 @@ def _times(x: Any, factor: Any) -> Any:
     return x if isinstance(factor, (int, float)) and factor == 1 else mul(x, factor)
 
 
+@operation(names="tensordot")
 def tensor_dot(x1: Any, x2: Any, axes: Any) -> Tensor:
     """The products of elements, summed over the axes that a pair of integers or of lists of them names in both tensors.
 
@@ -124,9 +132,6 @@ def tensor_dot(x1: Any, x2: Any, axes: Any) -> Tensor:
     return contract(a, b, {*wanted}).ordered(wanted)
 
 
-tensordot = tensor_dot
-
-
 def _pairs(axes: Any, x1: Tensor, x2: Tensor) -> tuple[list[int], list[int]]:
     if isinstance(axes, int) and not isinstance(axes, bool):
         if not 0 <= axes <= min(x1.ndim, x2.ndim):
@@ -141,6 +146,7 @@ def _pairs(axes: Any, x1: Tensor, x2: Tensor) -> tuple[list[int], list[int]]:
     return first, second
 
 
+@operation
 def dot(x: Any, other: Any) -> Tensor:
     """The products summed over the last axis of x and the last but one, or only one, of the other."""
     x, other = dispatch.promoted(operand_of(x), operand_of(other))
@@ -149,12 +155,14 @@ def dot(x: Any, other: Any) -> Tensor:
     return tensor_dot(x, other, (-1, max(-2, -other.ndim)))
 
 
+@operation
 def inner(x: Any, other: Any) -> Tensor:
     """The products summed over the last axis of both; of a number, the product."""
     x, other = dispatch.promoted(operand_of(x), operand_of(other))
     return tensor_dot(x, other, (-1, -1)) if x.ndim and other.ndim else mul(x, other)
 
 
+@operation
 def kron(x: Any, other: Any) -> Tensor:
     """Kronecker's product: each element of x, multiplied by all of the other, in its place."""
     x, other = dispatch.promoted(operand_of(x), operand_of(other))
@@ -165,6 +173,7 @@ def kron(x: Any, other: Any) -> Tensor:
     return reshape(mul(blocks, tiles), tuple(n * m for n, m in zip(first, second, strict=True)))
 
 
+@operation(classes="Cross", settings="dim")
 def cross(x: Any, other: Any, dim: int | None = None) -> Tensor:
     """The cross product along an axis of size 3, the first one of that size unless given, broadcasting.
 
@@ -185,12 +194,14 @@ def _rolled(x: Tensor, axis: int, places: int) -> Tensor:
     return concat((cut(x, axis, places, x.shape[axis]), cut(x, axis, 0, places)), axis)
 
 
+@operation(classes="Trace")
 def trace(x: Any) -> Tensor:
     """The sum of the diagonal of a matrix."""
     (x,) = _of_ranks("trace", (2,), tensor_of(x))
     return sum(diagonal_of(x, 0, 1))
 
 
+@operation(classes="MatrixPower", settings="n")
 def matrix_power(x: Any, n: int) -> Tensor:
     """The product of `n` times the same square matrices, by repeated squaring; the unit matrix for 0.
 

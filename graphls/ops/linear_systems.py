@@ -20,13 +20,13 @@ from graphls.ops.matrices import (
 )
 from graphls.ops.network import matmul
 from graphls.ops.operands import tensor_of
+from graphls.ops.record import operation
 from graphls.ops.shapes import squeeze
 from graphls.ops.triangular import substituted
 from graphls.tensors.tensor import Tensor
 
-__all__ = ["inverse", "lstsq", "matrix_solve", "pinv"]
 
-
+@operation(classes="MatrixSolve", settings="adjoint")
 def matrix_solve(matrix: Any, rhs: Any, adjoint: bool = False) -> Tensor:
     """The solutions x of matrix @ x = rhs, of shape (..., n, k), or with `adjoint` of matrix.mT @ x = rhs.
 
@@ -54,6 +54,7 @@ def solved(matrix: Tensor, rhs: Tensor) -> Tensor:
     return result
 
 
+@operation
 def inverse(input: Any) -> Tensor:
     """The inverses of square matrices; infinite or nan for a singular one.
 
@@ -67,6 +68,7 @@ def inverse(input: Any) -> Tensor:
     return result
 
 
+@operation
 def pinv(x: Any) -> Tensor:
     """The pseudo-inverses of matrices whose columns, or where those are more than the rows, whose rows are independent.
 
@@ -88,6 +90,7 @@ def _pseudo_inverse(x: Tensor) -> Tensor:
     return substituted(r, transposed(q), lower=False)
 
 
+@operation
 def lstsq(input: Any, A: Any) -> Tensor:
     """The x for which input @ x is closest to A; of several the smallest, where the matrix has fewer rows than columns.
 

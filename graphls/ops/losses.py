@@ -21,29 +21,27 @@ from graphls.ops.loss_operands import (
     weighted,
 )
 from graphls.ops.operands import apply
+from graphls.ops.record import operation
 from graphls.ops.reductions import sum
 from graphls.ops.settings import number, positive
 from graphls.tensors.tensor import Tensor
 
-__all__ = [
-    "binary_cross_entropy", "binary_cross_entropy_with_logits", "gaussian_nll_loss", "hinge_embedding_loss",
-    "huber_loss", "kl_div", "l1_loss", "margin_ranking_loss", "mse_loss", "poisson_nll_loss", "smooth_l1_loss",
-    "soft_margin_loss",
-]  # fmt: skip
 
-
+@operation
 def mse_loss(input: Any, target: Any, reduction: str = "mean") -> Tensor:
     """The square of the difference; both broadcast together."""
     dtype, (x, y) = operands("mse_loss", input, target)
     return reduced("mse_loss", square(sub(x, y)), reduction, dtype)
 
 
+@operation
 def l1_loss(input: Any, target: Any, reduction: str = "mean") -> Tensor:
     """The absolute value of the difference; both broadcast together."""
     dtype, (x, y) = operands("l1_loss", input, target)
     return reduced("l1_loss", abs(sub(x, y)), reduction, dtype)
 
 
+@operation(classes="SmoothL1Loss", settings="beta reduction")
 def smooth_l1_loss(input: Any, target: Any, beta: float = 1.0, reduction: str = "none") -> Tensor:
     """d ** 2 / (2 * beta) where the absolute difference d is below `beta`, and d - beta / 2 elsewhere."""
     dtype, (x, y) = operands("smooth_l1_loss", input, target)
@@ -55,6 +53,7 @@ def smooth_l1_loss(input: Any, target: Any, beta: float = 1.0, reduction: str = 
     return reduced("smooth_l1_loss", where(is_near, inner, sub(distance, beta / 2)), reduction, dtype)
 
 
+@operation
 def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 1.0) -> Tensor:
     """d ** 2 / 2 where the absolute difference d is `delta` at most, and delta * (d - delta / 2) elsewhere."""
     dtype, (x, y) = operands("huber_loss", input, target)
@@ -65,6 +64,7 @@ def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 
     return reduced("huber_loss", where(is_near, inner, outer), reduction, dtype)
 
 
+@operation(classes="BinaryCrossEntropy", settings="reduction")
 def binary_cross_entropy(logits: Any, labels: Any, weight: Any = None, reduction: str = "mean") -> Tensor:
     """-(labels * log(p) + (1 - labels) * log(1 - p)) for probabilities p, times a weight that broadcasts.
 
@@ -76,6 +76,7 @@ def binary_cross_entropy(logits: Any, labels: Any, weight: Any = None, reduction
     return reduced("binary_cross_entropy", weighted(losses, weight), reduction, dtype)
 
 
+@operation(classes="BCEWithLogitsLoss", settings="reduction")
 def binary_cross_entropy_with_logits(
     logits: Any, label: Any, weight: Any = None, pos_weight: Any = None, reduction: str = "mean"
 ) -> Tensor:
@@ -90,6 +91,7 @@ def binary_cross_entropy_with_logits(
     return reduced(name, weighted(losses, weight), reduction, dtype)
 
 
+@operation(classes="KLDivLoss", settings="reduction")
 def kl_div(logits: Any, labels: Any, reduction: str = "mean") -> Tensor:
     """labels * (log(labels) - logits), and 0 for labels of 0: logits are logarithms, labels are probabilities.
 
@@ -105,6 +107,7 @@ def kl_div(logits: Any, labels: Any, reduction: str = "mean") -> Tensor:
     return reduced("kl_div", losses, reduction, dtype)
 
 
+@operation(classes="SoftMarginLoss", settings="reduction")
 def soft_margin_loss(input: Any, target: Any, reduction: str = "mean") -> Tensor:
     """log(1 + exp(-target * input)) for targets of 1 and -1."""
     dtype, (x, y) = operands("soft_margin_loss", input, target)
@@ -112,6 +115,7 @@ def soft_margin_loss(input: Any, target: Any, reduction: str = "mean") -> Tensor
     return reduced("soft_margin_loss", apply("softplus", neg(mul(y, x))), reduction, dtype)
 
 
+@operation
 def hinge_embedding_loss(inputs: Any, targets: Any, margin: float = 1.0, reduction: str = "mean") -> Tensor:
     """The input where the target is 1, and what it lacks of `margin` where the target is -1."""
     dtype, (x, y) = operands("hinge_embedding_loss", inputs, targets)
@@ -120,6 +124,7 @@ def hinge_embedding_loss(inputs: Any, targets: Any, margin: float = 1.0, reducti
     return reduced("hinge_embedding_loss", losses, reduction, dtype)
 
 
+@operation
 def margin_ranking_loss(input1: Any, input2: Any, target: Any, margin: float = 0.0, reduction: str = "mean") -> Tensor:
     """What target * (input1 - input2) lacks of `margin`, for targets of 1 and -1."""
     dtype, (x, other, y) = operands("margin_ranking_loss", input1, input2, target)
@@ -129,6 +134,7 @@ def margin_ranking_loss(input1: Any, input2: Any, target: Any, margin: float = 0
     return reduced("margin_ranking_loss", losses, reduction, dtype)
 
 
+@operation
 def gaussian_nll_loss(
     x: Any, target: Any, var: Any, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
 ) -> Tensor:
@@ -143,6 +149,7 @@ def gaussian_nll_loss(
     return reduced("gaussian_nll_loss", losses, reduction, dtype)
 
 
+@operation
 def poisson_nll_loss(
     input: Any,
     target: Any,

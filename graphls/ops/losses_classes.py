@@ -23,15 +23,15 @@ from graphls.ops.loss_operands import (
 )
 from graphls.ops.network import log_softmax, relu
 from graphls.ops.operands import apply, tensor_of
+from graphls.ops.record import operation
 from graphls.ops.reductions import any as any_of
 from graphls.ops.reductions import argmax, sum
 from graphls.ops.settings import integer, number
 from graphls.ops.shapes import expand_dims, gather, gather_elements, reshape
 from graphls.tensors.tensor import Tensor
 
-__all__ = ["cross_entropy", "multi_margin_loss", "multilabel_margin_loss", "multilabel_soft_margin_loss", "nll_loss"]
 
-
+@operation
 def cross_entropy(
     input: Any,
     target: Any,
@@ -60,6 +60,7 @@ def cross_entropy(
     return _of_probabilities(dtype, x, probabilities, weight, reduction, label_smoothing)
 
 
+@operation
 def nll_loss(
     inputs: Any,
     target: Any,
@@ -121,6 +122,7 @@ def _of_probabilities(dtype: DType, x: Tensor, target: Tensor, weight: Any, redu
     return reduced(name, neg(sum(mul(target, log_p), axis)), reduction, dtype)
 
 
+@operation
 def multi_margin_loss(
     input: Any, target: Any, p: int = 1, margin: float = 1, weight: Any = None, reduction: str = "mean"
 ) -> Tensor:
@@ -141,6 +143,7 @@ def multi_margin_loss(
     return reduced(name, losses if weights is None else mul(losses, gather(weights, labels)), reduction, dtype)
 
 
+@operation
 def multilabel_margin_loss(input: Any, target: Any, reduction: str = "mean") -> Tensor:
     """The sum over labels j and classes i without label of what x[j] lacks of 1 above x[i], divided by C.
 
@@ -178,6 +181,7 @@ def named_classes(target: Tensor) -> Tensor:
     return _named(labels, _before_the_end(valid))
 
 
+@operation
 def multilabel_soft_margin_loss(input: Any, target: Any, weight: Any = None, reduction: str = "mean") -> Tensor:
     """The mean over classes (N, C) of the binary cross entropy of sigmoid(input), times a weight that broadcasts."""
     name = "multilabel_soft_margin_loss"

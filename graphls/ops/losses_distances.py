@@ -14,13 +14,13 @@ from graphls.ops.loss_operands import (
     reduced,
     require_same_shape,
 )
+from graphls.ops.record import operation
 from graphls.ops.reductions import amax, sum
 from graphls.ops.roots import root
 from graphls.tensors.tensor import Tensor
 
-__all__ = ["cosine_embedding_loss", "triplet_margin_loss"]
 
-
+@operation
 def cosine_embedding_loss(
     input1: Any, input2: Any, target: Any, margin: float = 0.0, reduction: str = "mean"
 ) -> Tensor:
@@ -42,6 +42,7 @@ def cosine_embedding_loss(
     return reduced(name, where(equal(y, 1.0), sub(1.0, cosine), apart), reduction, dtype)
 
 
+@operation
 def triplet_margin_loss(
     anchor: Any,
     positive: Any,

@@ -23,12 +23,11 @@ from graphls.ops.matrices import (
 )
 from graphls.ops.movement import movedim
 from graphls.ops.operands import tensor_of
+from graphls.ops.record import operation
 from graphls.ops.reductions import argmax
 from graphls.ops.shapes import broadcast_to, gather, gather_elements
 from graphls.ops.triangular import substituted
 from graphls.tensors.tensor import Tensor
-
-__all__ = ["lu_solve", "lu_unpack"]
 
 
 class Factors(NamedTuple):
@@ -84,6 +83,7 @@ def solved_by(factors: Factors, rhs: Tensor) -> Tensor:
     return substituted(triu(factors.packed), substituted(lower, permuted(rhs, factors.pivots), True), False)
 
 
+@operation(classes="LuSolve", method=True)
 def lu_solve(b: Any, LU_data: Any, LU_pivots: Any) -> Tensor:
     """The solutions x of A @ x = `b`, of shape (..., n, k), by the factors of A in one matrix, and by its pivots.
 
@@ -100,9 +100,8 @@ def lu_solve(b: Any, LU_data: Any, LU_pivots: Any) -> Tensor:
     return result
 
 
-def lu_unpack(
-    LU_data: Any, LU_pivots: Any, unpack_data: bool = True, unpack_pivots: bool = True
-) -> tuple[Tensor, ...]:
+@operation(classes="LuUnpack", settings="unpack_data unpack_pivots")
+def lu_unpack(LU_data: Any, LU_pivots: Any, unpack_data: bool = True, unpack_pivots: bool = True) -> tuple[Tensor, ...]:
     """The permutation P and the triangular L and U with which P @ L @ U are the matrices; see `lu_solve`.
 
     Without `unpack_data` only P, without `unpack_pivots` only L and U. Raises GraphValueError for matrices that are not

@@ -7,15 +7,15 @@ from typing import Any
 
 from graphls.ir.errors import GraphRuntimeError, GraphTypeError
 from graphls.ops.control_flow import scan
-from graphls.ops.movement import moveaxis
+from graphls.ops.movement import movedim
 from graphls.ops.operands import tensor_of
+from graphls.ops.record import operation
 from graphls.tensors.pytree import map_leaves
 from graphls.tensors.tensor import Tensor, is_tensor
 from graphls.trace.rewriting.functions import in_trace
 
-__all__ = ["vmap"]
 
-
+@operation
 def vmap(fn: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callable[..., Any]:
     """A function that calls `fn` with every slice of its arguments along an axis, and stacks the results along one.
 
@@ -74,7 +74,7 @@ def _in_front(x: Any, axis: int) -> Any:
         tensor = tensor_of(leaf)
         if not -tensor.ndim <= axis < tensor.ndim:
             raise GraphRuntimeError(f"There is no axis {axis} in {tensor.type} for vmap.")
-        return moveaxis(tensor, axis, 0)
+        return movedim(tensor, axis, 0)
 
     return map_leaves(moved, x)
 
@@ -93,6 +93,6 @@ def _moved(results: Any, axis: int | None) -> Any:
             return leaf
         if axis is not None and not -leaf.ndim <= axis < leaf.ndim:
             raise GraphRuntimeError(f"There is no axis {axis} for the results of vmap.")
-        return leaf[0] if axis is None else moveaxis(leaf, 0, axis)
+        return leaf[0] if axis is None else movedim(leaf, 0, axis)
 
     return map_leaves(moved, results)

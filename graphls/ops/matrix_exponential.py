@@ -15,11 +15,10 @@ from graphls.ops.linear_systems import solved
 from graphls.ops.logic import greater, less, where
 from graphls.ops.matrices import as_one, require_square, unit_matrices
 from graphls.ops.network import matmul
+from graphls.ops.record import operation
 from graphls.ops.reductions import amax, sum
 from graphls.ops.state import stop_gradient
 from graphls.tensors.tensor import Tensor
-
-__all__ = ["matrix_exp"]
 
 _DEGREE = 13
 _COEFFICIENTS = [
@@ -32,6 +31,7 @@ _REACH = 5.371920351148152
 _MOST_SQUARINGS = 64
 
 
+@operation(classes="MatrixExp")
 def matrix_exp(input: Any) -> Tensor:
     """The sum of x ** k / k! over all k, of square matrices x whose columns add up to less than 1e20.
 

@@ -10,19 +10,16 @@ from graphls.ir.types import int64
 from graphls.ops.creation import arange
 from graphls.ops.logic import less, where
 from graphls.ops.operands import apply, axis_of, shape_of, tensor_of
+from graphls.ops.record import operation
 from graphls.ops.settings import integer
 from graphls.ops.shapes import broadcast_to, concat, cut, expand_dims, gather_elements, reshape, swapaxes, transpose
 from graphls.primitives.primitive import normalise_axes
 from graphls.tensors.tensor import Tensor
 
-__all__ = [
-    "flip", "fliplr", "flipud", "moveaxis", "movedim", "reverse", "reverse_sequence", "roll", "rot90",
-    "sequence_mask",
-]  # fmt: skip
-
 Axes = int | Sequence[int]
 
 
+@operation(names="moveaxis")
 def movedim(x: Any, source: Axes, destination: Axes) -> Tensor:
     """x with axes at other places, between which the others keep their order.
 
@@ -39,9 +36,7 @@ def movedim(x: Any, source: Axes, destination: Axes) -> Tensor:
     return transpose(x, order)
 
 
-moveaxis = movedim
-
-
+@operation
 def flip(x: Any, dims: Axes) -> Tensor:
     """x with its elements in the opposite order along some axes; raises GraphValueError for an axis named twice."""
     x = tensor_of(x)
@@ -49,21 +44,25 @@ def flip(x: Any, dims: Axes) -> Tensor:
     return apply("reverse", x, axes=axes) if axes else tensor_of(x)
 
 
+@operation(classes="ReverseV2", settings="axis")
 def reverse(x: Any, axis: Axes) -> Tensor:
     """x with its elements in the opposite order along some axes, as `flip`."""
     return flip(x, axis)
 
 
+@operation
 def fliplr(x: Any) -> Tensor:
     """x with its elements in the opposite order along the second axis."""
     return flip(x, 1)
 
 
+@operation
 def flipud(x: Any) -> Tensor:
     """x with its elements in the opposite order along the first axis."""
     return flip(x, 0)
 
 
+@operation
 def roll(x: Any, shifts: Axes, dims: Axes | None = None) -> Tensor:
     """x shifted along axes, or as one row of elements; what goes over the end comes in at the start.
 
@@ -88,6 +87,7 @@ def _rolled(x: Tensor, shift: int, axis: int) -> Tensor:
     return concat((cut(x, axis, start, size), cut(x, axis, 0, start)), axis) if start else x
 
 
+@operation
 def rot90(x: Any, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
     """x turned k times by a right angle in the plane of two axes, from the first towards the second.
 
@@ -102,6 +102,7 @@ def rot90(x: Any, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
     return swapaxes(flipped, first, second) if k % 2 else flipped
 
 
+@operation
 def sequence_mask(lengths: Any, maxlen: int | None = None) -> Tensor:
     """Whether each position along a new last axis is below the length that stands there; of size `maxlen`.
 
@@ -112,6 +113,7 @@ def sequence_mask(lengths: Any, maxlen: int | None = None) -> Tensor:
     return less(arange(size, dtype=lengths.dtype), expand_dims(lengths, -1))
 
 
+@operation(classes="ReverseSequence", settings="seq_dim batch_dim")
 def reverse_sequence(x: Any, seq_lengths: Any, seq_dim: int, batch_dim: int = 0) -> Tensor:
     """x, in which the first elements along `seq_dim` are in the opposite order: as many as a length says.
 

@@ -12,6 +12,7 @@ from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import float32
 from graphls.ops.elementwise import add, cast, div, mul, pow, rsqrt, square, sub
 from graphls.ops.operands import apply, float_of, shape_of, state_of, tensor_of
+from graphls.ops.record import operation
 from graphls.ops.reductions import mean
 from graphls.ops.shapes import reshape
 from graphls.ops.state import assign, stop_gradient
@@ -19,9 +20,8 @@ from graphls.tensors import dispatch
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.tensor import Tensor
 
-__all__ = ["batch_norm", "group_norm", "layer_norm", "lrn", "rms_norm"]
 
-
+@operation
 def layer_norm(input: Any, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Tensor:
     """(x - mean) / sqrt(variance + eps) * weight + bias over the last axes, whose sizes are `normalized_shape`.
 
@@ -43,6 +43,7 @@ def normalised_from(x: Tensor, axis: int, weight: Any, bias: Any, eps: float) ->
     return cast(_affine(y, _as(weight, wide), _as(bias, wide)), x.dtype)
 
 
+@operation(classes="RmsNorm", settings="epsilon")
 def rms_norm(x: Any, gamma: Any, epsilon: float = 1e-6) -> tuple[Tensor, Tensor]:
     """x / sqrt(mean of x ** 2 + epsilon) * gamma over the last axes, as many as gamma has, and 1 / that root.
 
@@ -57,6 +58,7 @@ def rms_norm(x: Any, gamma: Any, epsilon: float = 1e-6) -> tuple[Tensor, Tensor]
     return cast(mul(mul(wide, inverse), cast(gamma, wide.dtype)), x.dtype), inverse
 
 
+@operation
 def group_norm(input: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Tensor:
     """(x - mean) / sqrt(variance + eps) over each group of channels of (N, C, ...), times `weight` plus `bias`.
 
@@ -76,6 +78,7 @@ def group_norm(input: Any, num_groups: int, weight: Any = None, bias: Any = None
     return cast(_affine(y, _column(weight, wide), _column(bias, wide)), x.dtype)
 
 
+@operation
 def batch_norm(
     input_x: Any,
     running_mean: Any,
@@ -168,6 +171,7 @@ def _check_shape(name: str, shape: tuple[int, ...], **operands: Any) -> None:
             raise GraphValueError(f"The {key!r} of {name} has the shape {shape}, not {tensor_of(operand).shape}.")
 
 
+@operation(classes="LRN", settings="depth_radius bias alpha beta norm_region")
 def lrn(
     x: Any,
     depth_radius: int = 5,

@@ -9,16 +9,14 @@ from graphls.ir.errors import GraphValueError
 from graphls.ops.elementwise import abs, add, cast, div, maximum, mul, pow, sqrt, square, sub
 from graphls.ops.logic import equal, greater, not_equal, where
 from graphls.ops.operands import Axis, axes_of, axis_of, float_of, floats, in_single
+from graphls.ops.record import operation
 from graphls.ops.reductions import amax, amin, sum
 from graphls.ops.roots import root
 from graphls.ops.settings import number, positive
-from graphls.ops.spellings import with_spellings
 from graphls.tensors.tensor import Tensor
 
-__all__ = ["dist", "l2_normalize", "matrix_norm", "norm", "renorm", "vector_norm"]
 
-
-@with_spellings
+@operation(spelled=True)
 def norm(x: Any, ord: Any = None, axis: Axis = None, keepdims: bool = False, *, dtype: Any = None) -> Tensor:
     """The norm of a vector along one axis, or of a matrix along two; without axes and `ord`, that of all elements.
 
@@ -36,7 +34,7 @@ def norm(x: Any, ord: Any = None, axis: Axis = None, keepdims: bool = False, *, 
     raise GraphValueError(f"norm with an 'ord' takes one axis or two, not {len(axes)} of {x.type}.")
 
 
-@with_spellings
+@operation(spelled=True)
 def vector_norm(x: Any, ord: Any = 2, axis: Axis = None, keepdims: bool = False, *, dtype: Any = None) -> Tensor:
     """The norm of all elements along axes: the sum of |x| ** ord to the power 1 / ord; its gradient at 0 is 0.
 
@@ -70,7 +68,7 @@ def _power(x: Tensor, exponent: float) -> Tensor:
     return where(is_zero, 0.0 if exponent > 0 else math.inf, pow(where(is_zero, 1.0, x), exponent))
 
 
-@with_spellings
+@operation(spelled=True)
 def matrix_norm(
     x: Any, ord: Any = "fro", axis: tuple[int, int] = (-2, -1), keepdims: bool = False, *, dtype: Any = None
 ) -> Tensor:
@@ -97,11 +95,13 @@ def _extreme_sum(x: Tensor, ord: float, axes: tuple[int, ...], keepdims: bool) -
     return largest if keepdims else sum(largest, axes)
 
 
+@operation
 def dist(x: Any, other: Any, p: float = 2) -> Tensor:
     """The norm of order p of all elements of x - other."""
     return in_single(lambda x, y: vector_norm(sub(x, y), p), *floats(x, other))
 
 
+@operation
 def renorm(input: Any, p: float, axis: int, maxnorm: float) -> Tensor:
     """x with every slice along an axis whose norm of order `p` is above `maxnorm` made shorter, to that norm.
 
@@ -119,6 +119,7 @@ def renorm(input: Any, p: float, axis: int, maxnorm: float) -> Tensor:
     return in_single(computed, float_of(input))
 
 
+@operation(classes="L2Normalize", settings="axis epsilon")
 def l2_normalize(x: Any, axis: Axis = 0, epsilon: float = 1e-4) -> Tensor:
     """x divided by the square root of its sum of squares along axes, which is taken for `epsilon` or more."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from graphls.ir.errors import GraphValueError
@@ -10,6 +9,7 @@ from graphls.ops.elementwise import abs as absolute
 from graphls.ops.elementwise import add, clip_by_value, div, floor, maximum, minimum, mod, mul, sub
 from graphls.ops.logic import equal, greater, where
 from graphls.ops.operands import in_single
+from graphls.ops.record import operator_class
 from graphls.ops.shapes import gather, stack
 from graphls.tensors.tensor import Tensor
 
@@ -42,16 +42,19 @@ def _red_green_blue(hue: Tensor, saturation: Tensor, value: Tensor) -> Tensor:
     return stack([mul(value, sub(1.0, mul(saturation, part))) for part in missing], -1)
 
 
+@operator_class("RGBToHSV")
 def _to_hsv(images: Any) -> Tensor:
     """Hue, saturation and value of red, green and blue along the last axis; the hue goes from 0 to 1."""
     return in_single(lambda x: stack(_hue_saturation_value(*_parts(x)), -1), images)
 
 
+@operator_class("HSVToRGB")
 def _to_rgb(images: Any) -> Tensor:
     """Red, green and blue of hue, saturation and value along the last axis."""
     return in_single(lambda x: _red_green_blue(*_parts(x)), images)
 
 
+@operator_class("AdjustHue")
 def _adjust_hue(image: Any, delta: Any) -> Tensor:
     """Colours along the last axis with their hue moved by `delta`, of which 1 is once around."""
 
@@ -62,6 +65,7 @@ def _adjust_hue(image: Any, delta: Any) -> Tensor:
     return in_single(adjusted, image)
 
 
+@operator_class("AdjustSaturation")
 def _adjust_saturation(image: Any, scale: Any) -> Tensor:
     """Colours along the last axis with their saturation times `scale`, kept between 0 and 1."""
 
@@ -70,13 +74,3 @@ def _adjust_saturation(image: Any, scale: Any) -> Tensor:
         return _red_green_blue(hue, clip_by_value(mul(saturation, scale), 0.0, 1.0), value)
 
     return in_single(adjusted, image)
-
-
-PLAIN: dict[str, Callable[..., Any]] = {
-    "AdjustHue": _adjust_hue,
-    "AdjustSaturation": _adjust_saturation,
-    "HSVToRGB": _to_rgb,
-    "RGBToHSV": _to_hsv,
-}
-
-CONFIGURED: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {}

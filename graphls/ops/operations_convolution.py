@@ -10,9 +10,9 @@ from typing import Any
 
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ops import convolution
-from graphls.ops.movement import moveaxis
+from graphls.ops.movement import movedim
 from graphls.ops.operands import apply, shape_of, tensor_of
-from graphls.ops.operator import REQUIRED, described_as
+from graphls.ops.record import operator_class
 from graphls.ops.shapes import reshape, swapaxes
 from graphls.ops.windows import pads_of, sizes_of
 from graphls.tensors.tensor import Tensor
@@ -26,12 +26,12 @@ def channels_first(x: Any, data_format: Any, axes: int) -> Tensor:
     Raises GraphValueError for another format.
     """
     x = tensor_of(x)
-    return moveaxis(x, -1, 1) if are_last(data_format, axes) and x.ndim > 1 else x
+    return movedim(x, -1, 1) if are_last(data_format, axes) and x.ndim > 1 else x
 
 
 def as_given(x: Tensor, data_format: Any, axes: int) -> Tensor:
     """Images with channels first in the format of the operator."""
-    return moveaxis(x, 1, -1) if are_last(data_format, axes) else x
+    return movedim(x, 1, -1) if are_last(data_format, axes) else x
 
 
 def are_last(data_format: Any, axes: int) -> bool:
@@ -59,7 +59,6 @@ def _check_kernels(name: str, weight: Tensor, count: Any, kernel_size: Any, mode
 
 
 def _convolution(name: str, function: Callable[..., Any], axes: int) -> Callable[..., Any]:
-    @described_as(function)
     def convolved(
         x: Any,
         weight: Any,
@@ -81,6 +80,7 @@ def _convolution(name: str, function: Callable[..., Any], axes: int) -> Callable
     return convolved
 
 
+@operator_class("DepthwiseConv2dNative", "channel_multiplier kernel_size mode pad_mode pad stride dilation group")
 def _depthwise(
     x: Any,
     weight: Any,
@@ -108,6 +108,10 @@ def _depthwise(
     )
 
 
+@operator_class(
+    "Conv2DBackpropInput Conv2DTranspose",
+    "out_channel kernel_size pad_mode pad pad_list mode stride dilation group data_format",
+)
 def _input_gradient(
     dout: Any,
     weight: Any,
@@ -134,16 +138,18 @@ def _input_gradient(
     if len(shape) != 4:
         raise GraphTypeError(f"The 'input_size' is the four sizes of the images, not {shape}.")
     shape = (shape[0], shape[3], *shape[1:3]) if are_last(data_format, 2) else shape
-    strides, dilations = (
-        sizes_of(n, spatial(v, 2), 2) for n, v in (("stride", stride), ("dilation", dilation))
-    )
+    strides, dilations = (sizes_of(n, spatial(v, 2), 2) for n, v in (("stride", stride), ("dilation", dilation)))
     how = (pad_mode, pad) if pad_list is None else ("pad", pad_list)
     pads = pads_of(shape, weight.shape[2:], strides, *how, dilations)
     geometry = {"strides": strides, "pads": pads, "dilations": dilations, "groups": group}
     return as_given(apply("convolution_input_gradient", dout, weight, shape=shape, **geometry), data_format, 2)
 
 
-@described_as(convolution.conv_transpose3d)
+@operator_class(
+    "Conv3DTranspose",
+    "in_channel out_channel kernel_size mode pad_mode pad stride dilation group output_padding data_format",
+    like=convolution.conv_transpose3d,
+)
 def _transposed_volumes(
     x: Any,
     weight: Any,
@@ -170,29 +176,7 @@ def _transposed_volumes(
     )  # fmt: skip
     return as_given(y, data_format, 3)
 
-_WINDOWS = {"pad_mode": "valid", "pad": 0, "stride": 1, "dilation": 1, "group": 1}
-_KERNELS = {"out_channel": REQUIRED, "kernel_size": REQUIRED}
-_GRADIENT = {
-    **_KERNELS, "pad_mode": "valid", "pad": 0, "pad_list": None, "mode": 1, "stride": 1, "dilation": 1, "group": 1,
-    "data_format": "NCHW",
-}  # fmt: skip
 
-PLAIN: dict[str, Callable[..., Any]] = {}
-
-CONFIGURED: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
-    "Conv2D": (
-        _convolution("Conv2D", convolution.conv2d, 2), {**_KERNELS, "mode": 1, **_WINDOWS, "data_format": "NCHW"}
-    ),
-    "Conv2DBackpropInput": (_input_gradient, _GRADIENT),
-    "Conv2DTranspose": (_input_gradient, _GRADIENT),
-    "Conv3D": (
-        _convolution("Conv3D", convolution.conv3d, 3), {**_KERNELS, "mode": 1, **_WINDOWS, "data_format": "NCDHW"}
-    ),
-    "Conv3DTranspose": (
-        _transposed_volumes,
-        {"in_channel": REQUIRED, **_KERNELS, "mode": 1, **_WINDOWS, "output_padding": 0, "data_format": "NCDHW"},
-    ),
-    "DepthwiseConv2dNative": (
-        _depthwise, {"channel_multiplier": REQUIRED, "kernel_size": REQUIRED, "mode": 3, **_WINDOWS}
-    ),
-}  # fmt: skip
+_SETTINGS = "out_channel kernel_size mode pad_mode pad stride dilation group data_format"
+operator_class("Conv2D", _SETTINGS, via=lambda function: _convolution("Conv2D", function, 2))(convolution.conv2d)
+operator_class("Conv3D", _SETTINGS, via=lambda function: _convolution("Conv3D", function, 3))(convolution.conv3d)

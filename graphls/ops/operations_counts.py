@@ -12,7 +12,7 @@ from graphls.ops.creation import full, ones
 from graphls.ops.elementwise import add, cast, div, maximum, mul
 from graphls.ops.logic import equal, greater, greater_equal, less_equal, logical_and, where
 from graphls.ops.operands import tensor_of
-from graphls.ops.operator import REQUIRED, described_as
+from graphls.ops.record import operator_class
 from graphls.ops.reductions import sum
 from graphls.ops.selection import known
 from graphls.ops.settings import integer
@@ -61,6 +61,7 @@ def _means(x: Any, numbers: Any, count: Any) -> Tensor:
     return div(sums, cast(sizes, sums.dtype))
 
 
+@operator_class("Bincount")
 def _bincount(array: Any, size: Any, weights: Any) -> Tensor:
     """The sums of the weights, or counts for none, of each integer below `size`; others do not count."""
     x, counted = tensor_of(array), tensor_of(weights)
@@ -68,6 +69,7 @@ def _bincount(array: Any, size: Any, weights: Any) -> Tensor:
     return segments.unsorted_segment_sum(reshape(counted, (-1,)), reshape(x, (-1,)), size)
 
 
+@operator_class("ConfusionMatrix", "num_classes dtype")
 def _confusion_matrix(
     labels: Any, predictions: Any, weights: Any = None, *, num_classes: int, dtype: Any = "int32"
 ) -> Tensor:
@@ -87,11 +89,12 @@ def _confusion_matrix(
     return reshape(segments.unsorted_segment_sum(counted, places, count * count), (count, count))
 
 
-@described_as(statistics.count_nonzero)
+@operator_class("CountNonZero", "dims", like=statistics.count_nonzero)
 def _count_nonzero(x: Any, dims: Any = None) -> Tensor:
     return statistics.count_nonzero(x, () if dims is None else dims, dtype=int64)
 
 
+@operator_class("EqualCount")
 def _equal_count(x: Any, y: Any) -> Tensor:
     """How many elements of two tensors of one shape are equal, as a vector of one int32."""
     first, second = tensor_of(x), tensor_of(y)
@@ -101,21 +104,11 @@ def _equal_count(x: Any, y: Any) -> Tensor:
     return reshape(sum(cast(equal(first, second), int32)), (1,))
 
 
-PLAIN: dict[str, Callable[..., Any]] = {
-    "Bincount": _bincount,
-    "EqualCount": _equal_count,
-    "SegmentMax": _by_segments("SegmentMax", segments.unsorted_segment_max, 0, "The largest elements"),
-    "SegmentMean": _by_segments("SegmentMean", _means, 0, "The means"),
-    "SegmentMin": _by_segments("SegmentMin", segments.unsorted_segment_min, 0, "The smallest elements"),
-    "SegmentProd": _by_segments("SegmentProd", segments.unsorted_segment_prod, 1, "The products"),
-    "SegmentSum": _by_segments("SegmentSum", segments.unsorted_segment_sum, 0, "The sums"),
-    "UnsortedSegmentMax": segments.unsorted_segment_max,
-    "UnsortedSegmentMin": segments.unsorted_segment_min,
-    "UnsortedSegmentProd": segments.unsorted_segment_prod,
-    "UnsortedSegmentSum": segments.unsorted_segment_sum,
-}
-
-CONFIGURED: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
-    "ConfusionMatrix": (_confusion_matrix, {"num_classes": REQUIRED, "dtype": "int32"}),
-    "CountNonZero": (_count_nonzero, {"dims": None}),
-}
+for _name, _joined, _empty, _what in (
+    ("SegmentMax", segments.unsorted_segment_max, 0, "The largest elements"),
+    ("SegmentMean", _means, 0, "The means"),
+    ("SegmentMin", segments.unsorted_segment_min, 0, "The smallest elements"),
+    ("SegmentProd", segments.unsorted_segment_prod, 1, "The products"),
+    ("SegmentSum", segments.unsorted_segment_sum, 0, "The sums"),
+):
+    operator_class(_name)(_by_segments(_name, _joined, _empty, _what))

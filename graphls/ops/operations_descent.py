@@ -68,9 +68,7 @@ def _sgd(
     return moved(parameters, mul(where(moves, ahead, g), learning_rate))
 
 
-def _add_sign(
-    var: Any, m: Any, lr: Any, alpha: Any, sign_decay: Any, beta: Any, grad: Any
-) -> tuple[Tensor, Tensor]:
+def _add_sign(var: Any, m: Any, lr: Any, alpha: Any, sign_decay: Any, beta: Any, grad: Any) -> tuple[Tensor, Tensor]:
     """m averages g; var -= lr * (alpha + sign_decay * sign(g) * sign(m)) * g (Bello et al., 2017). Gives both."""
     g = float_of(grad)
     first = averaged(m, beta, g)

@@ -9,23 +9,25 @@ import numpy as np
 
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import int32
-from graphls.ops import arrangement, conversions, elementwise, runs, scattering, selection, shapes, state
+from graphls.ops import arrangement, conversions, scattering, selection, shapes
 from graphls.ops.creation import full
 from graphls.ops.elementwise import cast, mod, sub
 from graphls.ops.logic import bool_of, where
 from graphls.ops.operands import axis_of, shape_of, tensor_of
-from graphls.ops.operator import REQUIRED, described_as
+from graphls.ops.record import operator_class
 from graphls.ops.scans import cumsum
 from graphls.ops.settings import integer
 from graphls.ops.sorting import sort
 from graphls.tensors.tensor import Tensor
 
 
+@operator_class("IdentityN")
 def _identities(x: Any) -> tuple[Tensor, ...]:
     """The tensors of a tuple themselves."""
     return tuple(map(tensor_of, x))
 
 
+@operator_class("SplitV", "size_splits split_dim num_split")
 def _split(input_x: Any, size_splits: Any, split_dim: int, num_split: int) -> tuple[Tensor, ...]:
     """x cut along an axis into pieces of some sizes, of which one may be -1, the rest.
 
@@ -39,21 +41,23 @@ def _split(input_x: Any, size_splits: Any, split_dim: int, num_split: int) -> tu
     return shapes.split(x, [rest if size == -1 else size for size in sizes], split_dim)
 
 
+@operator_class("FillV2")
 def _fill(shape: Any, value: Any) -> Tensor:
     """A number, in its own dtype, everywhere in a shape that is known."""
     return full(shape_of(shape), value)
 
 
-@described_as(arrangement.expand)
+@operator_class("Expand", like=arrangement.expand)
 def _expand(x: Any, shape: Any) -> Tensor:
     return arrangement.expand(x, shape_of(shape))
 
 
-@described_as(conversions.dyn_shape)
+@operator_class("DynamicShape", "dtype", like=conversions.dyn_shape)
 def _dynamic_shape(input: Any, dtype: int = 9) -> Tensor:
     return conversions.dyn_shape(input)
 
 
+@operator_class("SelectView")
 def _select(input_tensor: Any, input_indices: int, axis: int) -> Tensor:
     """One slice along an axis, without that axis."""
     return shapes.gather(input_tensor, integer("SelectView", "input_indices", input_indices), axis)
@@ -67,6 +71,7 @@ def _bound(right: bool) -> Callable[..., Any]:
     return bound
 
 
+@operator_class("MaskedScatter")
 def _masked_scatter(x: Any, mask: Any, updates: Any) -> Tensor:
     """x with the elements of `updates`, in order, where a mask that broadcasts is true; they are enough, or repeated.
 
@@ -82,6 +87,7 @@ def _masked_scatter(x: Any, mask: Any, updates: Any) -> Tensor:
     return where(chosen, shapes.reshape(taken, target.shape), target)
 
 
+@operator_class("NthElement", "reverse")
 def _nth_element(input: Any, n: Any, reverse: bool = False) -> Tensor:
     """The number that n others along the last axis are below, or above with `reverse`.
 
@@ -94,6 +100,7 @@ def _nth_element(input: Any, n: Any, reverse: bool = False) -> Tensor:
     return shapes.gather(sort(x, -1, bool(reverse))[0], place, -1)
 
 
+@operator_class("IndexPut", "accumulate")
 def _index_put(x1: Any, x2: Any, indices: Any, accumulate: int = 0) -> Tensor:
     """x1 with x2, one number or one for each place, written or, with `accumulate`, added at index tensors."""
     x, values = tensor_of(x1), tensor_of(x2)
@@ -102,11 +109,12 @@ def _index_put(x1: Any, x2: Any, indices: Any, accumulate: int = 0) -> Tensor:
     return (scattering.tensor_scatter_add if accumulate else scattering.tensor_scatter_update)(x, places, values)
 
 
-@described_as(scattering.tensor_scatter_elements)
+@operator_class("ScatterAddWithAxis", "axis", like=scattering.tensor_scatter_elements)
 def _scatter_add_along(input_x: Any, indices: Any, updates: Any, axis: int = 0) -> Tensor:
     return scattering.tensor_scatter_elements(input_x, indices, updates, axis, "add")
 
 
+@operator_class("ListDiff", "out_idx")
 def _difference(x: Any, y: Any, out_idx: Any = int32) -> tuple[Tensor, Tensor]:
     """The elements of a known vector that another known one does not have, and their positions."""
     first, second = selection.known("ListDiff", x), selection.known("ListDiff", y)
@@ -114,36 +122,5 @@ def _difference(x: Any, y: Any, out_idx: Any = int32) -> tuple[Tensor, Tensor]:
     return Tensor(first.array[places], first.dtype), Tensor(places, out_idx)
 
 
-PLAIN: dict[str, Callable[..., Any]] = {
-    "CopyWithSlice": state.assign,
-    "Expand": _expand,
-    "FillV2": _fill,
-    "Fills": conversions.fills,
-    "IdentityN": _identities,
-    "MaskedScatter": _masked_scatter,
-    "ParallelConcat": shapes.concat,
-    "ScalarCast": conversions.scalar_cast,
-    "ScalarToArray": conversions.scalar_to_array,
-    "ScatterNonAliasingAdd": scattering.scatter_nd_add,
-    "SelectView": _select,
-    "SparseGatherV2": shapes.gather,
-    "StopGradient": state.stop_gradient,
-    "TensorAdd": elementwise.add,
-    "TensorShape": conversions.dyn_shape,
-    "TransposeExtView": shapes.swapaxes,
-    "TransposeView": shapes.transpose,
-    "TupleToArray": conversions.tuple_to_array,
-    "UniqueWithPad": runs.unique_with_pad,
-}
-
-CONFIGURED: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
-    "DynamicShape": (_dynamic_shape, {"dtype": 9}),
-    "IndexPut": (_index_put, {"accumulate": 0}),
-    "ListDiff": (_difference, {"out_idx": int32}),
-    "LowerBound": (_bound(False), {"out_type": int32}),
-    "NthElement": (_nth_element, {"reverse": False}),
-    "ScatterAddWithAxis": (_scatter_add_along, {"axis": 0}),
-    "SplitV": (_split, {"size_splits": REQUIRED, "split_dim": REQUIRED, "num_split": REQUIRED}),
-    "UniqueConsecutive": (runs.unique_consecutive, {"return_inverse": False, "return_counts": False, "dim": None}),
-    "UpperBound": (_bound(True), {"out_type": int32}),
-}
+operator_class("LowerBound", "out_type")(_bound(False))
+operator_class("UpperBound", "out_type")(_bound(True))

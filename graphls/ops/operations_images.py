@@ -9,10 +9,10 @@ import numpy as np
 
 from graphls.ir.errors import GraphValueError
 from graphls.ir.types import float32
-from graphls.ops import batch_blocks, blocks, layers, normalization, patches
+from graphls.ops import batch_blocks, blocks, layers
 from graphls.ops.elementwise import cast
 from graphls.ops.operands import float_of, shape_of, tensor_of
-from graphls.ops.operator import REQUIRED, described_as
+from graphls.ops.record import operator_class
 from graphls.ops.resize import cubic, interpolate, linear, picked, scaled_positions, weighted
 from graphls.ops.shapes import reshape
 from graphls.tensors.tensor import Tensor
@@ -37,6 +37,7 @@ def _check_alignment(name: str, align_corners: bool, half_pixel_centers: bool) -
         raise GraphValueError(f"{name} takes 'align_corners' or 'half_pixel_centers', not both.")
 
 
+@operator_class("ResizeBilinearV2", "align_corners half_pixel_centers")
 def _bilinear(image: Any, size: Any, align_corners: bool = False, half_pixel_centers: bool = False) -> Tensor:
     """Images (N, C, H, W) resized to two sizes, between their four neighbours; see `nn.ResizeBilinear`."""
     _check_alignment("ResizeBilinearV2", align_corners, half_pixel_centers)
@@ -48,6 +49,7 @@ def _bilinear(image: Any, size: Any, align_corners: bool = False, half_pixel_cen
     return _resized("ResizeBilinearV2", image, size, along)
 
 
+@operator_class("ResizeBicubic", "align_corners half_pixel_centers")
 def _bicubic(image: Any, size: Any, align_corners: bool = False, half_pixel_centers: bool = False) -> Tensor:
     """Images (N, C, H, W) resized to two sizes, between their sixteen neighbours.
 
@@ -71,6 +73,7 @@ def _inside(where: Array, size: int) -> list[tuple[Array, Array]]:
     return [(places, w / total) for (places, _), w in zip(taps, kept, strict=True)]
 
 
+@operator_class("ResizeNearestNeighborV2", "align_corners half_pixel_centers")
 def _nearest(image: Any, size: Any, align_corners: bool = False, half_pixel_centers: bool = False) -> Tensor:
     """Images (N, C, H, W) resized to two sizes, each pixel that of the nearest position."""
     _check_alignment("ResizeNearestNeighbor", align_corners, half_pixel_centers)
@@ -85,11 +88,12 @@ def _nearest(image: Any, size: Any, align_corners: bool = False, half_pixel_cent
     return _resized("ResizeNearestNeighbor", image, size, along)
 
 
-@described_as(_nearest)
+@operator_class("ResizeNearestNeighbor", "size align_corners half_pixel_centers", like=_nearest)
 def _nearest_to(input_x: Any, size: Any, align_corners: bool = False, half_pixel_centers: bool = False) -> Tensor:
     return _nearest(input_x, size, align_corners, half_pixel_centers)
 
 
+@operator_class("ResizeArea", "align_corners")
 def _area(images: Any, size: Any, align_corners: bool = False) -> Tensor:
     """Images (N, H, W, C) resized to two sizes, each pixel the mean of the area that it covers; float32."""
 
@@ -106,6 +110,7 @@ def _area(images: Any, size: Any, align_corners: bool = False) -> Tensor:
     return cast(_resized("ResizeArea", images, size, along, first_axis=1), float32)
 
 
+@operator_class("ResizeLinear1D", "coordinate_transformation_mode")
 def _linear(x: Any, size: Any, coordinate_transformation_mode: str = "align_corners") -> Tensor:
     """Sequences (N, C, L) resized to a length, with the ends or, "half_pixel", the centres of elements aligned."""
     mode = coordinate_transformation_mode
@@ -115,16 +120,19 @@ def _linear(x: Any, size: Any, coordinate_transformation_mode: str = "align_corn
     return interpolate(x, shape_of(size), None, "linear", mode == "align_corners")
 
 
+@operator_class("UpsampleNearest3D")
 def _upsample_nearest(x: Any, output_size: Any = None, scales: Any = None) -> Tensor:
     """Volumes (N, C, D, H, W) in other sizes, or by factors, each element that of the nearest position."""
     return interpolate(x, output_size, scales, "nearest")
 
 
+@operator_class("UpsampleTrilinear3D", "align_corners")
 def _upsample_trilinear(x: Any, output_size: Any = None, scales: Any = None, align_corners: bool = False) -> Tensor:
     """Volumes (N, C, D, H, W) in other sizes, or by factors, between their eight neighbours."""
     return interpolate(x, output_size, scales, "trilinear", align_corners)
 
 
+@operator_class("Im2Col", "ksizes strides dilations pads")
 def _columns(x: Any, ksizes: Any, strides: Any = 1, dilations: Any = 1, pads: Any = 0) -> Tensor:
     """The windows of images as columns: from (N, C, H, W) to (N, C, height * width of a window, windows)."""
     images = tensor_of(x)
@@ -132,66 +140,28 @@ def _columns(x: Any, ksizes: Any, strides: Any = 1, dilations: Any = 1, pads: An
     return reshape(found, (*images.shape[:2], found.shape[1] // max(images.shape[1], 1), found.shape[2]))
 
 
-@described_as(batch_blocks.col2im)
+@operator_class("Col2Im", "kernel_size dilation padding stride", like=batch_blocks.col2im)
 def _of_columns(
     x: Any, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
 ) -> Tensor:
     return batch_blocks.col2im(x, shape_of(output_size), kernel_size, dilation, padding, stride)
 
 
-@described_as(batch_blocks.space_to_batch_nd)
+@operator_class("SpaceToBatch", "block_size paddings", like=batch_blocks.space_to_batch_nd)
 def _space_to_batch(input_x: Any, block_size: int, paddings: Any) -> Tensor:
     return batch_blocks.space_to_batch_nd(input_x, block_size, paddings)
 
 
-@described_as(batch_blocks.batch_to_space_nd)
+@operator_class("BatchToSpace", "block_size crops", like=batch_blocks.batch_to_space_nd)
 def _batch_to_space(input_x: Any, block_size: int, crops: Any) -> Tensor:
     return batch_blocks.batch_to_space_nd(input_x, block_size, crops)
 
 
-@described_as(batch_blocks.space_to_batch_nd)
+@operator_class("SpaceToBatchND", "block_shape paddings", like=batch_blocks.space_to_batch_nd)
 def _space_to_batch_of(input_x: Any, block_shape: Any, paddings: Any) -> Tensor:
     return batch_blocks.space_to_batch_nd(input_x, block_shape, paddings)
 
 
-@described_as(layers.channel_shuffle)
+@operator_class("ChannelShuffle", "group", like=layers.channel_shuffle)
 def _shuffled(x: Any, group: int) -> Tensor:
     return layers.channel_shuffle(x, group)
-
-
-_ALIGNMENT = {"align_corners": False, "half_pixel_centers": False}
-
-PLAIN: dict[str, Callable[..., Any]] = {
-    "BatchToSpaceNDV2": batch_blocks.batch_to_space_nd,
-    "UpsampleNearest3D": _upsample_nearest,
-}
-
-CONFIGURED: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
-    "BatchToSpace": (_batch_to_space, {"block_size": REQUIRED, "crops": REQUIRED}),
-    "BatchToSpaceND": (batch_blocks.batch_to_space_nd, {"block_shape": REQUIRED, "crops": REQUIRED}),
-    "ChannelShuffle": (_shuffled, {"group": REQUIRED}),
-    "Col2Im": (_of_columns, {"kernel_size": REQUIRED, "dilation": 1, "padding": 0, "stride": 1}),
-    "Dilation2D": (
-        patches.dilation, {"stride": REQUIRED, "dilation": REQUIRED, "pad_mode": "SAME", "data_format": "NCHW"}
-    ),
-    "ExtractImagePatches": (
-        patches.image_patches, {"ksizes": REQUIRED, "strides": REQUIRED, "rates": REQUIRED, "padding": "VALID"}
-    ),
-    "ExtractVolumePatches": (
-        patches.volume_patches, {"kernel_size": REQUIRED, "strides": REQUIRED, "padding": REQUIRED}
-    ),
-    "Im2Col": (_columns, {"ksizes": REQUIRED, "strides": 1, "dilations": 1, "pads": 0}),
-    "LRN": (
-        normalization.lrn,
-        {"depth_radius": 5, "bias": 1.0, "alpha": 1.0, "beta": 0.5, "norm_region": "ACROSS_CHANNELS"},
-    ),
-    "ResizeArea": (_area, {"align_corners": False}),
-    "ResizeBicubic": (_bicubic, _ALIGNMENT),
-    "ResizeBilinearV2": (_bilinear, _ALIGNMENT),
-    "ResizeLinear1D": (_linear, {"coordinate_transformation_mode": "align_corners"}),
-    "ResizeNearestNeighbor": (_nearest_to, {"size": REQUIRED, **_ALIGNMENT}),
-    "ResizeNearestNeighborV2": (_nearest, _ALIGNMENT),
-    "SpaceToBatch": (_space_to_batch, {"block_size": REQUIRED, "paddings": REQUIRED}),
-    "SpaceToBatchND": (_space_to_batch_of, {"block_shape": REQUIRED, "paddings": REQUIRED}),
-    "UpsampleTrilinear3D": (_upsample_trilinear, {"align_corners": False}),
-}  # fmt: skip

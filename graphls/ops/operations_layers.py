@@ -7,15 +7,15 @@ from typing import Any
 
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import bool_, float32
-from graphls.ops import layers, normalization, rearrangement, recurrence
+from graphls.ops import normalization, rearrangement, recurrence
 from graphls.ops.creation import ones, zeros
 from graphls.ops.elementwise import add, cast, mul, rsqrt, sub
 from graphls.ops.logic import greater_equal, less, logical_and, where
-from graphls.ops.movement import moveaxis
+from graphls.ops.movement import movedim
 from graphls.ops.operands import axis_of, float_of, tensor_of
 from graphls.ops.operations_convolution import as_given, channels_first
-from graphls.ops.operator import REQUIRED, described_as
 from graphls.ops.random import drawn
+from graphls.ops.record import operator_class
 from graphls.ops.reductions import mean
 from graphls.ops.settings import number
 from graphls.ops.shapes import broadcast_to, gather, reshape
@@ -23,6 +23,7 @@ from graphls.ops.state import stop_gradient
 from graphls.tensors.tensor import Tensor
 
 
+@operator_class("BatchNorm", "is_training epsilon momentum data_format")
 def _batch_norm(
     input_x: Any,
     scale: Any,
@@ -49,11 +50,12 @@ def _batch_norm(
 
 
 def _moments(x: Tensor) -> tuple[Tensor, Tensor]:
-    rows = reshape(moveaxis(x, 1, 0), (x.shape[1], -1))
+    rows = reshape(movedim(x, 1, 0), (x.shape[1], -1))
     average = mean(rows, 1, keepdims=True)
     return reshape(average, (-1,)), mean(mul(sub(rows, average), sub(rows, average)), 1)
 
 
+@operator_class("LayerNorm", "begin_norm_axis begin_params_axis epsilon")
 def _layer_norm(
     input_x: Any,
     gamma: Any,
@@ -86,6 +88,7 @@ def _kept_share(name: str, keep_prob: Any) -> float:
     return number(name, "keep_prob", keep_prob, 0, 1)
 
 
+@operator_class("Dropout", "keep_prob Seed0 Seed1")
 def _dropout(x: Any, keep_prob: float = 0.5, Seed0: int = 0, Seed1: int = 0) -> tuple[Tensor, Tensor]:
     """x with elements kept with the probability `keep_prob`, divided by it, and others set to 0; and ones for the kept.
 
@@ -116,6 +119,7 @@ def _channel_dropout(name: str, axes: int) -> Callable[..., Any]:
     return dropped
 
 
+@operator_class("EmbeddingLookup")
 def embedding_lookup(input_params: Any, input_indices: Any, offset: int) -> Tensor:
     """The slices along the first axis at integers less `offset`, zeros where there is none.
 
@@ -152,30 +156,13 @@ def _lstm(
 
 
 _lstm.__doc__ = f"{recurrence.lstm.__doc__}\n\nThe two results behind these hold nothing, as gradients need nothing."
+operator_class("LSTM", "input_size hidden_size num_layers has_bias bidirectional dropout proj_size")(_lstm)
 
 
-@described_as(rearrangement.padding)
+@operator_class("Padding", "pad_dim_size", like=rearrangement.padding)
 def _padding(x: Any, pad_dim_size: int = 8) -> Tensor:
     return rearrangement.padding(x, pad_dim_size)
 
-PLAIN: dict[str, Callable[..., Any]] = {
-    "Dense": layers.dense,
-    "EmbeddingLookup": embedding_lookup,
-}
 
-CONFIGURED: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
-    "BatchNorm": (_batch_norm, {"is_training": False, "epsilon": 1e-5, "momentum": 0.1, "data_format": "NCHW"}),
-    "Dropout": (_dropout, {"keep_prob": 0.5, "Seed0": 0, "Seed1": 0}),
-    "Dropout2D": (_channel_dropout("Dropout2D", 2), {"keep_prob": 0.5}),
-    "Dropout3D": (_channel_dropout("Dropout3D", 3), {"keep_prob": 0.5}),
-    "LSTM": (
-        _lstm,
-        {
-            **dict.fromkeys(("input_size", "hidden_size", "num_layers", "has_bias", "bidirectional"), REQUIRED),
-            "dropout": REQUIRED, "proj_size": 0,
-        },
-    ),
-    "LayerNorm": (_layer_norm, {"begin_norm_axis": 1, "begin_params_axis": 1, "epsilon": 1e-7}),
-    "Padding": (_padding, {"pad_dim_size": 8}),
-    "RmsNorm": (normalization.rms_norm, {"epsilon": 1e-6}),
-}  # fmt: skip
+operator_class("Dropout2D", "keep_prob")(_channel_dropout("Dropout2D", 2))
+operator_class("Dropout3D", "keep_prob")(_channel_dropout("Dropout3D", 3))

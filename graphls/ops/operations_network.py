@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from graphls.ir.errors import GraphValueError
 from graphls.ir.types import int32
-from graphls.ops import activations, layers, losses, losses_classes, losses_distances, network
+from graphls.ops import losses_classes, losses_distances, network
 from graphls.ops.creation import one_hot
 from graphls.ops.elementwise import cast, div, exp, mul, neg, square, sub
 from graphls.ops.logic import where
 from graphls.ops.loss_operands import class_numbers, counted, operands, require_same_shape, two_classes
 from graphls.ops.operands import apply, float_of, tensor_of
-from graphls.ops.operator import REQUIRED, described_as
+from graphls.ops.record import operator_class
 from graphls.ops.reductions import mean, sum
 from graphls.ops.shapes import expand_dims, gather, gather_elements
 from graphls.tensors.tensor import Tensor
 
 
+@operator_class("L2Loss")
 def _l2_loss(input_x: Any) -> Tensor:
     """Half of the sum of squares."""
     return mul(sum(square(float_of(input_x))), 0.5)
 
 
+@operator_class("SoftmaxCrossEntropyWithLogits")
 def _softmax_cross_entropy(logits: Any, labels: Any) -> tuple[Tensor, Tensor]:
     """The cross entropy of each row of scores (N, C) with probabilities (N, C), and its gradient by the scores."""
     name = "SoftmaxCrossEntropyWithLogits"
@@ -34,6 +35,7 @@ def _softmax_cross_entropy(logits: Any, labels: Any) -> tuple[Tensor, Tensor]:
     return cast(neg(sum(mul(y, log_p), -1)), dtype), cast(sub(exp(log_p), y), dtype)
 
 
+@operator_class("SparseSoftmaxCrossEntropyWithLogits", "is_grad")
 def _sparse_softmax_cross_entropy(features: Any, labels: Any, is_grad: bool = False) -> Tensor:
     """The mean over rows of scores (N, C) of the cross entropy with classes (N,); its gradient where `is_grad`."""
     name = "SparseSoftmaxCrossEntropyWithLogits"
@@ -52,6 +54,7 @@ def _require_rows(name: str, x: Tensor) -> None:
         raise GraphValueError(f"{name} takes scores of the shape (N, C), not {x.type}.")
 
 
+@operator_class("SigmoidCrossEntropyWithLogits")
 def _sigmoid_cross_entropy(logits: Any, label: Any) -> Tensor:
     """The binary cross entropy of sigmoid(logits) with each label."""
     name = "SigmoidCrossEntropyWithLogits"
@@ -60,6 +63,7 @@ def _sigmoid_cross_entropy(logits: Any, label: Any) -> Tensor:
     return cast(two_classes(y, apply("softplus", neg(x)), apply("softplus", x)), dtype)
 
 
+@operator_class("NLLLoss", "reduction ignore_index")
 def _nll_loss(
     logits: Any, labels: Any, weight: Any, reduction: str = "mean", ignore_index: int = -100
 ) -> tuple[Tensor, Tensor]:
@@ -74,60 +78,24 @@ def _nll_loss(
     return loss, sum(where(counts, gather(weights, classes), 0.0))
 
 
-@described_as(losses_classes.multi_margin_loss)
+@operator_class("MultiMarginLoss", "p margin reduction", like=losses_classes.multi_margin_loss)
 def _multi_margin_loss(
     x: Any, target: Any, weight: Any = None, p: int = 1, margin: float = 1.0, reduction: str = "mean"
 ) -> Tensor:
     return losses_classes.multi_margin_loss(x, target, p, margin, weight, reduction)
 
 
+@operator_class("MultilabelMarginLoss", "reduction")
 def _multilabel_margin_loss(x: Any, target: Any, reduction: str = "mean") -> tuple[Tensor, Tensor]:
     """The multilabel margin loss, see `ops.multilabel_margin_loss`, and a one for each class that is a label."""
     loss = losses_classes.multilabel_margin_loss(x, target, reduction)
     return loss, cast(losses_classes.named_classes(tensor_of(target)), int32)
 
 
-@described_as(losses_distances.triplet_margin_loss)
+@operator_class("TripletMarginLoss", "p swap eps reduction", like=losses_distances.triplet_margin_loss)
 def _triplet_margin_loss(
     x: Any, positive: Any, negative: Any, margin: Any, p: int = 2, swap: bool = False, eps: float = 1e-6,
     reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
     number = float(margin.item()) if isinstance(margin, Tensor) else margin
     return losses_distances.triplet_margin_loss(x, positive, negative, number, p, eps, swap, reduction)
-
-
-PLAIN: dict[str, Callable[..., Any]] = {
-    "FastGeLU": activations.fast_gelu,
-    "FastGelu": activations.fast_gelu,
-    "Gelu": network.gelu,
-    "HSigmoid": activations.hardsigmoid,
-    "HSwish": activations.hardswish,
-    "L2Loss": _l2_loss,
-    "Mish": activations.mish,
-    "PReLU": activations.prelu,
-    "ReLU6": activations.relu6,
-    "SeLU": activations.selu,
-    "SigmoidCrossEntropyWithLogits": _sigmoid_cross_entropy,
-    "SoftmaxCrossEntropyWithLogits": _softmax_cross_entropy,
-    "Softplus": activations.softplus,
-    "Softsign": activations.softsign,
-}
-
-CONFIGURED: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
-    "BCEWithLogitsLoss": (losses.binary_cross_entropy_with_logits, {"reduction": "mean"}),
-    "BinaryCrossEntropy": (losses.binary_cross_entropy, {"reduction": "mean"}),
-    "CeLU": (activations.celu, {"alpha": 1.0}),
-    "Elu": (activations.elu, {"alpha": 1.0}),
-    "GLU": (activations.glu, {"axis": -1}),
-    "HShrink": (activations.hardshrink, {"lambd": 0.5}),
-    "InTopK": (layers.intopk, {"k": REQUIRED}),
-    "KLDivLoss": (losses.kl_div, {"reduction": "mean"}),
-    "MultiMarginLoss": (_multi_margin_loss, {"p": 1, "margin": 1.0, "reduction": "mean"}),
-    "MultilabelMarginLoss": (_multilabel_margin_loss, {"reduction": "mean"}),
-    "NLLLoss": (_nll_loss, {"reduction": "mean", "ignore_index": -100}),
-    "SmoothL1Loss": (losses.smooth_l1_loss, {"beta": 1.0, "reduction": "none"}),
-    "SoftMarginLoss": (losses.soft_margin_loss, {"reduction": "mean"}),
-    "SoftShrink": (activations.softshrink, {"lambd": 0.5}),
-    "SparseSoftmaxCrossEntropyWithLogits": (_sparse_softmax_cross_entropy, {"is_grad": False}),
-    "TripletMarginLoss": (_triplet_margin_loss, {"p": 2, "swap": False, "eps": 1e-6, "reduction": "mean"}),
-}

@@ -12,7 +12,7 @@ from graphls.ops.creation import arange
 from graphls.ops.elementwise import add, cast, mul
 from graphls.ops.operands import shape_of
 from graphls.ops.operations_convolution import FORMATS, are_last, as_given, channels_first, spatial
-from graphls.ops.operator import REQUIRED, described_as
+from graphls.ops.record import operator_class
 from graphls.ops.shapes import reshape
 from graphls.ops.windows import pads_of, sizes_of
 from graphls.tensors.pytree import map_leaves
@@ -25,7 +25,6 @@ def _lower(pad_mode: Any) -> Any:
 
 
 def _pool(function: Callable[..., Any]) -> Callable[..., Any]:
-    @described_as(function)
     def pooled(
         x: Any, kernel_size: Any = 1, strides: Any = 1, pad_mode: str = "valid", data_format: str = "NCHW"
     ) -> Any:
@@ -36,7 +35,7 @@ def _pool(function: Callable[..., Any]) -> Callable[..., Any]:
     return pooled
 
 
-@described_as(pooling.max_pool3d)
+@operator_class("MaxPool3D", "kernel_size strides pad_mode pad_list ceil_mode data_format", like=pooling.max_pool3d)
 def _max_pool_volumes(
     x: Any,
     kernel_size: Any = 1,
@@ -54,6 +53,9 @@ def _max_pool_volumes(
     return as_given(y, data_format, 3)
 
 
+@operator_class(
+    "AvgPool3D", "kernel_size strides pad_mode pad ceil_mode count_include_pad divisor_override data_format"
+)
 def _avg_pool_volumes(
     x: Any,
     kernel_size: Any = 1,
@@ -86,7 +88,6 @@ def _max_pool_with_places(x: Any, kernel_size: Any, stride: Any, *, pad_mode: st
 
 
 def _with_places(function: Callable[..., Any]) -> Callable[..., Any]:
-    @described_as(function)
     def pooled(
         x: Any,
         kernel_size: Any,
@@ -102,7 +103,9 @@ def _with_places(function: Callable[..., Any]) -> Callable[..., Any]:
     return pooled
 
 
-@described_as(pooling.max_pool3d)
+@operator_class(
+    "MaxPool3DWithArgmax", "ksize strides pads dilation ceil_mode data_format argmax_type", like=pooling.max_pool3d
+)
 def _volumes_with_places(
     x: Any,
     ksize: Any,
@@ -118,20 +121,19 @@ def _volumes_with_places(
     return map_leaves(lambda t: as_given(t, data_format, 3), y)
 
 
-@described_as(adaptive.adaptive_max_pool2d)
+@operator_class("AdaptiveMaxPool2D", "output_size", like=adaptive.adaptive_max_pool2d)
 def _largest(x: Any, output_size: Any) -> tuple[Tensor, Tensor]:
     y, places = adaptive.adaptive_max_pool2d(x, output_size, return_indices=True)
     return y, places
 
 
-@described_as(adaptive.adaptive_max_pool3d)
+@operator_class("AdaptiveMaxPool3D", like=adaptive.adaptive_max_pool3d)
 def _largest_of_volumes(x: Any, output_size: Any) -> tuple[Tensor, Tensor]:
     y, places = adaptive.adaptive_max_pool3d(x, shape_of(output_size), return_indices=True)
     return y, cast(places, int32)
 
 
 def _unpool(function: Callable[..., Any], axes: int) -> Callable[..., Any]:
-    @described_as(function)
     def unpooled(
         x: Any,
         argmax: Any,
@@ -151,47 +153,12 @@ def _unpool(function: Callable[..., Any], axes: int) -> Callable[..., Any]:
     return unpooled
 
 
-_POOL = {"kernel_size": 1, "strides": 1}
-_UNPOOL = {"ksize": REQUIRED, "strides": 0, "pads": 0, "output_shape": ()}
-
-PLAIN: dict[str, Callable[..., Any]] = {"AdaptiveMaxPool3D": _largest_of_volumes}
-
-CONFIGURED: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
-    "AdaptiveAvgPool2D": (adaptive.adaptive_avg_pool2d, {"output_size": REQUIRED}),
-    "AdaptiveAvgPool3D": (adaptive.adaptive_avg_pool3d, {"output_size": REQUIRED}),
-    "AdaptiveMaxPool2D": (_largest, {"output_size": REQUIRED}),
-    "AvgPool": (_pool(pooling.avg_pool2d), {**_POOL, "pad_mode": "VALID", "data_format": "NCHW"}),
-    "AvgPool3D": (
-        _avg_pool_volumes,
-        {
-            **_POOL, "pad_mode": "valid", "pad": 0, "ceil_mode": False, "count_include_pad": True,
-            "divisor_override": 0, "data_format": "NCDHW",
-        },
-    ),
-    "MaxPool": (_pool(pooling.max_pool2d), {**_POOL, "pad_mode": "valid", "data_format": "NCHW"}),
-    "MaxPool3D": (
-        _max_pool_volumes,
-        {**_POOL, "pad_mode": "VALID", "pad_list": 0, "ceil_mode": None, "data_format": "NCDHW"},
-    ),
-    "MaxPool3DWithArgmax": (
-        _volumes_with_places,
-        {
-            "ksize": REQUIRED, "strides": REQUIRED, "pads": REQUIRED, "dilation": (1, 1, 1), "ceil_mode": False,
-            "data_format": "NCDHW", "argmax_type": int64,
-        },
-    ),
-    "MaxPoolWithArgmax": (_pool(_max_pool_with_places), {**_POOL, "pad_mode": "valid", "data_format": "NCHW"}),
-    "MaxPoolWithArgmaxV2": (
-        _with_places(pooling.max_pool2d),
-        {
-            "kernel_size": REQUIRED, "strides": None, "pads": 0, "dilation": (1, 1), "ceil_mode": False,
-            "argmax_type": int64,
-        },
-    ),
-    "MaxUnpool2D": (
-        _unpool(unpooling.max_unpool2d, 2), {**_UNPOOL, "data_format": "NCHW"}
-    ),
-    "MaxUnpool3D": (
-        _unpool(unpooling.max_unpool3d, 3), {**_UNPOOL, "data_format": "NCDHW"}
-    ),
-}  # fmt: skip
+_SETTINGS = "kernel_size strides pad_mode data_format"
+operator_class("AvgPool", _SETTINGS, defaults={"pad_mode": "VALID"}, via=_pool)(pooling.avg_pool2d)
+operator_class("MaxPool", _SETTINGS, via=_pool)(pooling.max_pool2d)
+operator_class("MaxPoolWithArgmax", _SETTINGS, via=_pool)(_max_pool_with_places)
+_SETTINGS = "kernel_size strides pads dilation ceil_mode argmax_type"
+operator_class("MaxPoolWithArgmaxV2", _SETTINGS, defaults={"dilation": (1, 1)}, via=_with_places)(pooling.max_pool2d)
+_SETTINGS = "ksize strides pads output_shape data_format"
+operator_class("MaxUnpool2D", _SETTINGS, via=lambda function: _unpool(function, 2))(unpooling.max_unpool2d)
+operator_class("MaxUnpool3D", _SETTINGS, via=lambda function: _unpool(function, 3))(unpooling.max_unpool3d)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import prod
 from typing import Any
 
@@ -10,17 +9,18 @@ import numpy as np
 
 from graphls.ir.errors import GraphValueError
 from graphls.ir.types import int32, uint8
-from graphls.ops import bands, diagonals, shapes
+from graphls.ops import diagonals, shapes
 from graphls.ops.elementwise import cast, floor_div, mod, mul
 from graphls.ops.indexing import setitem
 from graphls.ops.logic import less
 from graphls.ops.operands import shape_of, tensor_of
-from graphls.ops.operator import REQUIRED
 from graphls.ops.pads import pad
+from graphls.ops.record import operator_class
 from graphls.ops.reductions import sum as total
 from graphls.tensors.tensor import Tensor
 
 
+@operator_class("DiagPart")
 def _diagonal_part(x: Any) -> Tensor:
     """The elements whose first half of coordinates is the second; raises GraphValueError where the sizes differ."""
     tensor = tensor_of(x)
@@ -30,6 +30,7 @@ def _diagonal_part(x: Any) -> Tensor:
     return shapes.reshape(diagonals.diagonal(shapes.reshape(tensor, (prod(half), prod(half)))), half)
 
 
+@operator_class("FillDiagonal", "fill_value wrap")
 def _fill_diagonal(input_x: Any, fill_value: float, wrap: bool = False) -> Tensor:
     """x with one number where all coordinates are equal; with `wrap` again below in a tall matrix, after a free row.
 
@@ -45,6 +46,7 @@ def _fill_diagonal(input_x: Any, fill_value: float, wrap: bool = False) -> Tenso
     return shapes.reshape(flat, x.shape)
 
 
+@operator_class("InvertPermutation")
 def _inverted(x: Any) -> tuple[int, ...]:
     """The permutation that undoes another, as a tuple; raises GraphValueError for what is none."""
     order = shape_of(x)
@@ -53,6 +55,7 @@ def _inverted(x: Any) -> tuple[int, ...]:
     return tuple(int(i) for i in np.argsort(order))
 
 
+@operator_class("UnravelIndex")
 def _coordinates(indices: Any, dims: Any) -> Tensor:
     """The coordinates in a shape of positions in row-major order, one row for each axis."""
     places, sizes = tensor_of(indices), shape_of(dims)
@@ -60,12 +63,14 @@ def _coordinates(indices: Any, dims: Any) -> Tensor:
     return shapes.stack([mod(floor_div(places, step), size) for step, size in zip(steps, sizes, strict=True)])
 
 
+@operator_class("DataFormatDimMap", "src_format dst_format")
 def _format_axis(input_x: Any, src_format: str = "NHWC", dst_format: str = "NCHW") -> Tensor:
     """For each number of an axis in one format, that of the same axis in the other."""
     x = tensor_of(input_x)
     return cast(shapes.gather(Tensor(_order(src_format, dst_format)), mod(x, len(src_format))), x.dtype)
 
 
+@operator_class("DataFormatVecPermute", "src_format dst_format")
 def _format_order(input_x: Any, src_format: str = "NHWC", dst_format: str = "NCHW") -> Tensor:
     """A vector of four numbers, or of pairs, one for each axis of one format, in the order of the other."""
     return shapes.gather(input_x, Tensor(_order(src_format, dst_format)))
@@ -77,6 +82,7 @@ def _order(source: str, target: str) -> list[int]:
     return [source.index(letter) for letter in target]
 
 
+@operator_class("CompareAndBitpack")
 def _bitpacked(x: Any, threshold: Any) -> Tensor:
     """Whether elements are above a threshold, eight bits of the last axis in one uint8, the first the highest."""
     values = tensor_of(x)
@@ -88,6 +94,7 @@ def _bitpacked(x: Any, threshold: Any) -> Tensor:
     return cast(total(mul(eights, Tensor([128, 64, 32, 16, 8, 4, 2, 1], int32)), -1), uint8)
 
 
+@operator_class("PadV3", "mode paddings_contiguous")
 def _padded(
     x: Any, paddings: Any, constant_value: Any = None, mode: str = "constant", paddings_contiguous: bool = True
 ) -> Tensor:
@@ -101,28 +108,3 @@ def _padded(
         widths = [n for pair in zip(widths[:half], widths[half:], strict=True) for n in pair]
     value = constant_value if mode == "constant" else None
     return pad(x, widths, "replicate" if mode == "edge" else mode, value)
-
-
-_FORMATS = {"src_format": "NHWC", "dst_format": "NCHW"}
-_INDICES = {"row": REQUIRED, "col": REQUIRED, "offset": 0, "dtype": int32}
-_ALIGN = {"align": "RIGHT_LEFT"}
-
-PLAIN: dict[str, Callable[..., Any]] = {
-    "CompareAndBitpack": _bitpacked,
-    "DiagPart": _diagonal_part,
-    "InvertPermutation": _inverted,
-    "MatrixBandPart": bands.matrix_band_part,
-    "UnravelIndex": _coordinates,
-}
-
-CONFIGURED: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
-    "DataFormatDimMap": (_format_axis, _FORMATS),
-    "DataFormatVecPermute": (_format_order, _FORMATS),
-    "FillDiagonal": (_fill_diagonal, {"fill_value": REQUIRED, "wrap": False}),
-    "MatrixDiagPartV3": (bands.matrix_diag_part, _ALIGN),
-    "MatrixDiagV3": (bands.matrix_diag, _ALIGN),
-    "MatrixSetDiagV3": (bands.matrix_set_diag, _ALIGN),
-    "PadV3": (_padded, {"mode": "constant", "paddings_contiguous": True}),
-    "TrilIndices": (diagonals.tril_indices, _INDICES),
-    "TriuIndices": (diagonals.triu_indices, _INDICES),
-}

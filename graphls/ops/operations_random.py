@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 from graphls.ir.errors import GraphTypeError, GraphValueError
@@ -13,7 +12,7 @@ from graphls.ops.creation import full
 from graphls.ops.elementwise import add, cast, clip_by_value, cos, div, erf, exp, mul, sin, sub
 from graphls.ops.exponentials import erfinv
 from graphls.ops.operands import float_of, shape_of, tensor_of
-from graphls.ops.operator import REQUIRED, described_as
+from graphls.ops.record import operator_class
 from graphls.ops.settings import integer
 from graphls.ops.shapes import concat, reshape
 from graphls.tensors.tensor import Tensor
@@ -24,28 +23,31 @@ def joined_seed(seed: int, seed2: int) -> int | None:
     return (seed * 2**32 + seed2) or None
 
 
-@described_as(random.bernoulli)
+@operator_class("Bernoulli", "seed offset", like=random.bernoulli)
 def _bernoulli(x: Any, p: Any, seed: int = -1, offset: int = 0) -> Tensor:
     return random.bernoulli(x, p, None if seed == -1 else seed)
 
 
+@operator_class("Cauchy", "size median sigma")
 def _cauchy(size: Any, median: float = 0.0, sigma: float = 1.0) -> Tensor:
     """Float32 numbers of the Cauchy distribution: the tangent of angles that are all equally likely."""
     angles = mul(sub(random.rand(shape_of(size)), 0.5), math.pi)
     return add(mul(div(sin(angles), cos(angles)), sigma), median)
 
 
+@operator_class("LogNormalReverse", "mean std")
 def _log_normal(input: Any, mean: float = 1.0, std: float = 2.0) -> Tensor:
     """exp of numbers of a normal distribution, in the shape and dtype of a tensor."""
     x = float_of(input)
     return cast(exp(add(mul(random.standard_normal(x.shape), std), mean)), x.dtype)
 
 
-@described_as(random.shuffle)
+@operator_class("RandomShuffle", "seed seed2", like=random.shuffle)
 def _shuffled(input_x: Any, seed: int = 0, seed2: int = 0) -> Tensor:
     return random.shuffle(input_x, joined_seed(seed, seed2))
 
 
+@operator_class("Randperm", "max_length pad dtype")
 def _permutation(n: Any, max_length: int = 1, pad: int = -1, dtype: Any = int32) -> Tensor:
     """The numbers below n in random order, and `pad` behind them, `max_length` in all; n is known.
 
@@ -58,7 +60,7 @@ def _permutation(n: Any, max_length: int = 1, pad: int = -1, dtype: Any = int32)
     return concat((numbers, full((max_length - count,), pad, dtype=dtype)), 0)
 
 
-@described_as(random.randperm)
+@operator_class("RandpermV2", "seed offset dtype", like=random.randperm)
 def _permutation_of(n: Any, seed: int = 0, offset: int = 0, dtype: Any = int64) -> Tensor:
     return random.randperm(_count("RandpermV2", n), seed, offset, dtype)
 
@@ -67,6 +69,7 @@ def _count(name: str, n: Any) -> int:
     return integer(name, "n", tensor_of(n).item())
 
 
+@operator_class("TruncatedNormal", "dtype seed seed2")
 def _truncated_normal(shape: Any, dtype: Any = float32, seed: int = 0, seed2: int = 0) -> Tensor:
     """Numbers of the normal distribution with mean 0 and deviation 1, of those between -2 and 2.
 
@@ -86,6 +89,7 @@ def _normal_between(shape: tuple[int, ...], low: Any, high: Any, seed: int | Non
     return cast(inside, float32)
 
 
+@operator_class("ParameterizedTruncatedNormal", "seed seed2")
 def _parameterized_truncated_normal(
     shape: Any, mean: Any, stdevs: Any, min: Any, max: Any, seed: int = 0, seed2: int = 0
 ) -> Tensor:
@@ -99,59 +103,37 @@ def _parameterized_truncated_normal(
     return add(mul(_normal_between(sizes, first, last, joined_seed(seed, seed2)), deviation), average)
 
 
-@described_as(distributions.standard_laplace)
+@operator_class("StandardLaplace", "seed seed2", like=distributions.standard_laplace)
 def _standard_laplace(shape: Any, seed: int = 0, seed2: int = 0) -> Tensor:
     return distributions.standard_laplace(shape, joined_seed(seed, seed2))
 
 
-@described_as(distributions.gamma)
+@operator_class("Gamma", "seed seed2", like=distributions.gamma)
 def _gamma(shape: Any, alpha: Any, beta: Any, seed: int = 0, seed2: int = 0) -> Tensor:
     return distributions.gamma(shape, alpha, beta, joined_seed(seed, seed2))
 
 
-@described_as(distributions.random_gamma)
+@operator_class("RandomGamma", "seed seed2", like=distributions.random_gamma)
 def _random_gamma(shape: Any, alpha: Any, seed: int = 0, seed2: int = 0) -> Tensor:
     return distributions.random_gamma(shape, alpha, joined_seed(seed, seed2))
 
 
+@operator_class("Poisson", "seed seed2")
 def _poisson(shape: Any, mean: Any, seed: int = 0, seed2: int = 0) -> Tensor:
     """Int32 numbers of Poisson distributions, see `poisson`."""
     return cast(distributions.poisson(shape, mean, joined_seed(seed, seed2)), int32)
 
 
-@described_as(distributions.random_poisson)
+@operator_class("RandomPoisson", "seed seed2 dtype", like=distributions.random_poisson)
 def _random_poisson(shape: Any, rate: Any, seed: int = 0, seed2: int = 0, dtype: Any = int64) -> Tensor:
     return distributions.random_poisson(shape, rate, joined_seed(seed, seed2), dtype)
 
 
-@described_as(distributions.random_categorical)
+@operator_class("RandomCategorical", "dtype", like=distributions.random_categorical)
 def _categories(logits: Any, num_sample: Any, seed: Any, dtype: Any = int64) -> Tensor:
     return distributions.random_categorical(logits, num_sample, seed, dtype)
 
 
-@described_as(distributions.choice_with_mask)
+@operator_class("RandomChoiceWithMask", "count seed seed2", like=distributions.choice_with_mask)
 def _choice(input_x: Any, count: int = 256, seed: int = 0, seed2: int = 0) -> tuple[Tensor, Tensor]:
     return distributions.choice_with_mask(input_x, count, joined_seed(seed, seed2))
-
-
-_SEEDS = {"seed": 0, "seed2": 0}
-
-PLAIN: dict[str, Callable[..., Any]] = {}
-
-CONFIGURED: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
-    "Bernoulli": (_bernoulli, {"seed": -1, "offset": 0}),
-    "Cauchy": (_cauchy, {"size": REQUIRED, "median": 0.0, "sigma": 1.0}),
-    "Gamma": (_gamma, _SEEDS),
-    "LogNormalReverse": (_log_normal, {"mean": 1.0, "std": 2.0}),
-    "ParameterizedTruncatedNormal": (_parameterized_truncated_normal, _SEEDS),
-    "Poisson": (_poisson, _SEEDS),
-    "RandomCategorical": (_categories, {"dtype": int64}),
-    "RandomChoiceWithMask": (_choice, {"count": 256, **_SEEDS}),
-    "RandomGamma": (_random_gamma, _SEEDS),
-    "RandomPoisson": (_random_poisson, {**_SEEDS, "dtype": int64}),
-    "RandomShuffle": (_shuffled, _SEEDS),
-    "Randperm": (_permutation, {"max_length": 1, "pad": -1, "dtype": int32}),
-    "RandpermV2": (_permutation_of, {"seed": 0, "offset": 0, "dtype": int64}),
-    "StandardLaplace": (_standard_laplace, _SEEDS),
-    "TruncatedNormal": (_truncated_normal, {"dtype": float32, **_SEEDS}),
-}

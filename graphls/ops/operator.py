@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, TypeVar
 
 from graphls.ir.errors import GraphTypeError
@@ -12,6 +12,8 @@ from graphls.tensors.tensor import Tensor
 
 REQUIRED = inspect.Parameter.empty
 """The default of a setting that has none."""
+
+_KIND = inspect.Parameter.POSITIONAL_OR_KEYWORD
 
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -45,28 +47,38 @@ class Operator(Primitive):
         bound.apply_defaults()
         self.settings = dict(bound.arguments)
 
-    def __call__(self, *inputs: Any) -> Any:
-        function = type(self).function
-        _bound(f"A call of {self!r}", inspect.signature(function), inputs, self.settings)
-        return function(*inputs, **self.settings)
-
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self.settings.items())})"
 
 
-def operator(name: str, function: Callable[..., Any], settings: dict[str, Any], module: str) -> type[Operator]:
+def operator(name: str, function: Callable[..., Any], settings: Mapping[str, Any], module: str) -> type[Operator]:
     """The class of `function`, of whose parameters those in `settings`, with their defaults, are given first."""
-    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    defaults = inspect.Signature([inspect.Parameter(key, kind, default=value) for key, value in settings.items()])
-    inputs = [p for p in inspect.signature(function).parameters.values() if p.name not in settings]
-    summary = inspect.getdoc(function) or ""
+    defaults = inspect.Signature([inspect.Parameter(key, _KIND, default=value) for key, value in settings.items()])
+    signature = inspect.signature(function)
+    inputs = [p for p in signature.parameters.values() if p.name not in settings and p.kind is not p.KEYWORD_ONLY]
+    written = f"{name}{defaults}({', '.join(p.name for p in inputs)})"
     fields = {
         "__module__": module,
-        "__doc__": f"{summary}\n\nWritten `{name}{defaults}({', '.join(p.name for p in inputs)})`.",
+        "__doc__": f"{inspect.getdoc(function) or ''}\n\nWritten `{written}`.",
+        "__signature__": defaults,
+        "__call__": _call(function, signature, inputs),
         "function": staticmethod(function),
         "defaults": defaults,
     }
     return type(name, (Operator,), fields)
+
+
+def _call(
+    function: Callable[..., Any], signature: inspect.Signature, inputs: list[inspect.Parameter]
+) -> Callable[..., Any]:
+    def call(self: Operator, *inputs: Any) -> Any:
+        _bound(f"A call of {self!r}", signature, inputs, self.settings)
+        return function(*inputs, **self.settings)
+
+    itself = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
+    call.__signature__ = inspect.Signature([itself, *inputs])  # type: ignore[attr-defined]
+    call.__doc__ = inspect.getdoc(function)
+    return call
 
 
 def _bound(

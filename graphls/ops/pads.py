@@ -10,15 +10,15 @@ from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ops.creation import full
 from graphls.ops.movement import flip
 from graphls.ops.operands import apply, tensor_of
+from graphls.ops.record import operation, operator_class
 from graphls.ops.shapes import broadcast_to, concat, cut
 from graphls.tensors.tensor import Tensor
-
-__all__ = ["mirror_pad", "pad"]
 
 Side = Callable[[Tensor, int, int], Tensor]
 """What stands before or behind a tensor along an axis, so many elements of it."""
 
 
+@operation
 def pad(input_x: Any, padding: Sequence[int], mode: str = "constant", value: Any = None) -> Tensor:
     """x with more elements before and behind its own, along its last axes.
 
@@ -38,6 +38,7 @@ def pad(input_x: Any, padding: Sequence[int], mode: str = "constant", value: Any
     return _padded(x, [(0, 0)] * (x.ndim - len(pairs)) + pairs, mode, value)
 
 
+@operation(classes="MirrorPad", settings="mode")
 def mirror_pad(input_x: Any, paddings: Any, mode: str = "REFLECT") -> Tensor:
     """x with its mirrored inside before and behind it: a pair of numbers for each axis, the first axis first.
 
@@ -49,6 +50,7 @@ def mirror_pad(input_x: Any, paddings: Any, mode: str = "REFLECT") -> Tensor:
     return _padded(tensor_of(input_x), _pairs(input_x, paddings), mode.lower(), None)
 
 
+@operator_class("Pad", "paddings")
 def pad_zeros(input_x: Any, paddings: Any) -> Tensor:
     """x with zeros before and behind it: a pair of numbers for each axis, the first axis first."""
     return _padded(tensor_of(input_x), _pairs(input_x, paddings), "constant", None)

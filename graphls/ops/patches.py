@@ -11,15 +11,17 @@ import numpy as np
 
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ops.elementwise import add, maximum
-from graphls.ops.movement import moveaxis
+from graphls.ops.movement import movedim
 from graphls.ops.operands import apply, tensor_of
 from graphls.ops.operations_convolution import are_last, as_given, channels_first, spatial
 from graphls.ops.pads import pad
+from graphls.ops.record import operator_class
 from graphls.ops.shapes import concat, gather, reshape
 from graphls.ops.windows import Sizes, pads_of, sizes_of
 from graphls.tensors.tensor import Tensor
 
 
+@operator_class("ExtractImagePatches", "ksizes strides rates padding")
 def image_patches(input_x: Any, ksizes: Any, strides: Any, rates: Any, padding: str = "VALID") -> Tensor:
     """The windows of images (N, C, H, W) along the channels: (N, rows * columns * C, windows...).
 
@@ -35,6 +37,7 @@ def _sizes(name: str, value: Any) -> Sizes:
     return sizes_of(name, value[1:3] if is_whole else value, 2)
 
 
+@operator_class("ExtractVolumePatches", "kernel_size strides padding")
 def volume_patches(input_x: Any, kernel_size: Any, strides: Any, padding: str) -> Tensor:
     """The windows of volumes (N, C, D, H, W) along the channels: (N, C * elements of a window, windows...).
 
@@ -44,6 +47,7 @@ def volume_patches(input_x: Any, kernel_size: Any, strides: Any, padding: str) -
     return concat([*_patches("ExtractVolumePatches", tensor_of(input_x), kernel, steps, (1, 1, 1), padding)], 1)
 
 
+@operator_class("Dilation2D", "stride dilation pad_mode data_format")
 def dilation(
     x: Any, filter: Any, stride: Any, dilation: Any, pad_mode: str = "SAME", data_format: str = "NCHW"
 ) -> Tensor:
@@ -52,7 +56,7 @@ def dilation(
     `dilation` is the distance of pixels in a window. Raises GraphTypeError and GraphValueError where sizes do not fit.
     """
     images, weights = channels_first(x, data_format, 2), tensor_of(filter)
-    weights = moveaxis(weights, -1, 0) if are_last(data_format, 2) else weights
+    weights = movedim(weights, -1, 0) if are_last(data_format, 2) else weights
     if weights.ndim != 3 or weights.shape[0] != images.shape[1]:
         message = f"Dilation2D of images {images.type} takes a filter for each channel, not {weights.type}."
         raise GraphValueError(message)

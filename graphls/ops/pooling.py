@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ops.elementwise import mod, mul, pow
 from graphls.ops.operands import apply, float_of
+from graphls.ops.record import operation
 from graphls.ops.roots import root
 from graphls.ops.shapes import reshape
 from graphls.ops.windows import Sizes, Windows, check_axes, check_padding, zero_padded
@@ -16,11 +17,10 @@ from graphls.tensors import dispatch
 from graphls.tensors.pytree import map_leaves
 from graphls.tensors.tensor import Tensor
 
-__all__ = ["avg_pool1d", "avg_pool2d", "avg_pool3d", "lp_pool1d", "lp_pool2d", "max_pool1d", "max_pool2d", "max_pool3d"]
-
 Result = TypeVar("Result")
 
 
+@operation
 def max_pool1d(
     input: Any,
     kernel_size: Any,
@@ -37,6 +37,7 @@ def max_pool1d(
     return _max_pool("max_pool1d", 1, input, windows, return_indices)
 
 
+@operation
 def max_pool2d(
     x: Any,
     kernel_size: Any,
@@ -59,6 +60,7 @@ def max_pool2d(
     return _max_pool("max_pool2d", 2, x, windows, return_indices)
 
 
+@operation
 def max_pool3d(
     x: Any,
     kernel_size: Any,
@@ -93,6 +95,7 @@ def batched(name: str, axes: int, x: Any, function: Callable[[Tensor], Result]) 
     return one
 
 
+@operation
 def avg_pool1d(
     input_x: Any,
     kernel_size: Any = 1,
@@ -108,6 +111,7 @@ def avg_pool1d(
     return _avg_pool("avg_pool1d", 1, input_x, windows, count_include_pad)
 
 
+@operation
 def avg_pool2d(
     input_x: Any,
     kernel_size: Any = 1,
@@ -129,6 +133,7 @@ def avg_pool2d(
     return _avg_pool("avg_pool2d", 2, input_x, windows, count_include_pad, divisor_override)
 
 
+@operation
 def avg_pool3d(
     input_x: Any,
     kernel_size: Any = 1,
@@ -179,11 +184,13 @@ def check_divisor(divisor: Any) -> int:
     return divisor or 0
 
 
+@operation
 def lp_pool1d(x: Any, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> Tensor:
     """The p-norm of each window of (N, C, L) or (C, L); see `lp_pool2d`."""
     return _lp_pool("lp_pool1d", 1, x, norm_type, kernel_size, stride, ceil_mode)
 
 
+@operation
 def lp_pool2d(x: Any, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> Tensor:
     """(sum of x ** p) ** (1 / p) over each window of images, for p = `norm_type`; the gradient of a sum of 0 is 0.
 

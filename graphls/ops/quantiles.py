@@ -14,16 +14,14 @@ from graphls.ops.elementwise import add, cast, ceil, floor, maximum, mul, sub
 from graphls.ops.logic import equal, greater_equal, isnan, less_equal, logical_and, logical_not, where
 from graphls.ops.movement import movedim
 from graphls.ops.operands import axis_of, float_of, in_single, tensor_in, tensor_of
+from graphls.ops.record import operation
 from graphls.ops.reductions import any, sum
 from graphls.ops.shapes import gather_elements, reshape
-from graphls.ops.spellings import with_spellings
 from graphls.tensors import dispatch
 from graphls.tensors.tensor import Symbol, Tensor
 
-__all__ = ["nanquantile", "quantile"]
 
-
-@with_spellings
+@operation(spelled=True)
 def quantile(input: Any, q: Any, axis: int | None = None, keepdims: bool = False) -> Tensor:
     """The numbers below which parts `q` of the elements along an axis lie, interpolated; nan where one is.
 
@@ -34,7 +32,7 @@ def quantile(input: Any, q: Any, axis: int | None = None, keepdims: bool = False
     return _quantile("quantile", input, q, axis, keepdims)
 
 
-@with_spellings
+@operation(spelled=True)
 def nanquantile(input: Any, q: Any, axis: int | None = None, keepdims: bool = False) -> Tensor:
     """As `quantile`, of what is not nan; nan where everything is."""
     return _quantile("nanquantile", input, q, axis, keepdims)

@@ -15,17 +15,13 @@ from graphls.ir.types import DType, as_dtype, broadcast_shapes, float32, int32, 
 from graphls.ops.elementwise import add, cast, log, mul, neg, sub
 from graphls.ops.logic import less, where
 from graphls.ops.operands import apply, float_of, shape_of, tensor_of
+from graphls.ops.record import in_place, operation
 from graphls.ops.reductions import argmax
 from graphls.ops.settings import integer
 from graphls.ops.shapes import expand_dims, gather
 from graphls.ops.sorting import topk
 from graphls.tensors import dispatch
 from graphls.tensors.tensor import Tensor
-
-__all__ = [
-    "bernoulli", "dropout1d", "dropout2d", "dropout3d", "multinomial", "normal", "rand", "rand_like", "randint",
-    "randint_like", "randn", "randn_like", "randperm", "shuffle", "standard_normal", "uniform",
-]  # fmt: skip
 
 
 def drawn(primitive: str, seed: int | None = None, **attrs: Any) -> Tensor:
@@ -64,35 +60,41 @@ def _float_type(name: str, dtype: Any) -> DType:
     return found
 
 
+@operation
 def rand(*size: Any, dtype: Any = None, seed: int | None = None) -> Tensor:
     """Numbers from 0 up to, but without, 1, all equally likely; float32 unless another float dtype is given."""
     kind = _float_type("rand", dtype)
     return cast(standard_uniform(size[0] if len(size) == 1 else size, seed), kind)
 
 
+@operation
 def rand_like(input: Any, seed: int | None = None, *, dtype: Any = None) -> Tensor:
     """`rand` in the shape of a tensor, and in its dtype unless another is given."""
     x = tensor_of(input)
     return rand(x.shape, dtype=dtype or x.dtype, seed=seed)
 
 
+@operation
 def randn(*size: Any, dtype: Any = None, seed: int | None = None) -> Tensor:
     """Numbers of the normal distribution with mean 0 and deviation 1; float32 unless another float dtype is given."""
     kind = _float_type("randn", dtype)
     return cast(standard_normal(size[0] if len(size) == 1 else size, seed), kind)
 
 
+@operation
 def randn_like(input: Any, seed: int | None = None, *, dtype: Any = None) -> Tensor:
     """`randn` in the shape of a tensor, and in its dtype unless another is given."""
     x = tensor_of(input)
     return randn(x.shape, dtype=dtype or x.dtype, seed=seed)
 
 
+@operation
 def standard_normal(shape: Any, seed: int | None = None) -> Tensor:
     """Float32 numbers of the normal distribution with mean 0 and deviation 1."""
     return drawn("random_normal", seed, shape=sizes_of_draw(shape))
 
 
+@operation
 def normal(shape: Any, mean: Any, stddev: Any, seed: int | None = None) -> Tensor:
     """Numbers of a normal distribution, in the shape in which `shape`, mean and deviation meet."""
     mean, stddev = float_of(mean), float_of(stddev)
@@ -100,6 +102,7 @@ def normal(shape: Any, mean: Any, stddev: Any, seed: int | None = None) -> Tenso
     return add(mul(standard_normal(wide, seed), stddev), mean)
 
 
+@operation
 def uniform(shape: Any, minval: Any, maxval: Any, seed: int | None = None, dtype: Any = float32) -> Tensor:
     """Numbers from `minval` up to, but without, `maxval`, all equally likely, in the shape in which all three meet.
 
@@ -114,6 +117,7 @@ def uniform(shape: Any, minval: Any, maxval: Any, seed: int | None = None, dtype
     return cast(add(mul(standard_uniform(wide, seed), sub(high, low)), low), kind)
 
 
+@operation
 def randint(low: int, high: int, size: Any, seed: int | None = None, *, dtype: Any = None) -> Tensor:
     """Integers from `low` up to, but without, `high`, all equally likely; int64 unless another dtype is given.
 
@@ -126,12 +130,14 @@ def randint(low: int, high: int, size: Any, seed: int | None = None, *, dtype: A
     return cast(drawn("random_integers", seed, shape=sizes_of_draw(size), start=low, stop=high), dtype or int64)
 
 
+@operation
 def randint_like(input: Any, low: int, high: int, seed: int | None = None, *, dtype: Any = None) -> Tensor:
     """`randint` in the shape of a tensor, and in its dtype unless another is given."""
     x = tensor_of(input)
     return randint(low, high, x.shape, seed, dtype=dtype or x.dtype)
 
 
+@operation
 def randperm(n: int, seed: int = 0, offset: int = 0, dtype: Any = int64) -> Tensor:
     """The numbers from 0 up to, but without, n in random order; int64 unless another dtype is given.
 
@@ -141,6 +147,7 @@ def randperm(n: int, seed: int = 0, offset: int = 0, dtype: Any = int64) -> Tens
     return cast(drawn("random_permutation", seed or None, size=size), dtype)
 
 
+@operation
 def shuffle(x: Any, seed: int | None = None) -> Tensor:
     """The slices along the first axis in random order; raises GraphValueError for a number."""
     x = tensor_of(x)
@@ -149,6 +156,7 @@ def shuffle(x: Any, seed: int | None = None) -> Tensor:
     return gather(x, drawn("random_permutation", seed, size=x.shape[0]))
 
 
+@operation
 def bernoulli(input: Any, p: Any = 0.5, seed: int | None = None) -> Tensor:
     """Ones with a probability, or with one for each element, and zeros, in the shape and dtype of a tensor.
 
@@ -160,6 +168,7 @@ def bernoulli(input: Any, p: Any = 0.5, seed: int | None = None) -> Tensor:
     return cast(less(standard_uniform(x.shape, seed), p), x.dtype)
 
 
+@operation
 def multinomial(input: Any, num_samples: int, replacement: bool = True, seed: int | None = None) -> Tensor:
     """Int32 positions in a row of probabilities, or in each row, drawn as likely as these say; they need no sum of 1.
 
@@ -194,6 +203,7 @@ def kept_or_zero(x: Tensor, p: float, shape: tuple[int, ...], seed: int | None =
     return where(mask, mul(x, 1 / kept if kept else 0.0), 0.0)
 
 
+@operation
 def dropout1d(input: Any, p: float = 0.5, training: bool = True) -> Tensor:
     """Sequences of shape (N, C, L) or (C, L) with whole channels set to 0 with probability p, the others over 1 - p.
 
@@ -202,6 +212,7 @@ def dropout1d(input: Any, p: float = 0.5, training: bool = True) -> Tensor:
     return _channels_dropped("dropout1d", input, p, training, 1)
 
 
+@operation
 def dropout2d(input: Any, p: float = 0.5, training: bool = True) -> Tensor:
     """Images of shape (N, C, H, W) with whole channels set to 0 with probability p, the others over 1 - p.
 
@@ -210,6 +221,7 @@ def dropout2d(input: Any, p: float = 0.5, training: bool = True) -> Tensor:
     return _channels_dropped("dropout2d", input, p, training, 2)
 
 
+@operation
 def dropout3d(input: Any, p: float = 0.5, training: bool = True) -> Tensor:
     """Volumes of shape (N, C, D, H, W) with whole channels set to 0 with probability p, the others over 1 - p.
 
@@ -236,3 +248,15 @@ def check_probability(name: str, p: Any) -> None:
         raise GraphTypeError(f"For {name!r}, the 'p' must be a number, not {p!r}.")
     if not 0 <= p <= 1:
         raise GraphValueError(f"For {name!r}, the 'p' must be between 0 and 1, but got {p}.")
+
+
+@in_place("normal_")
+def _normal_in_place(x: Any, mean: Any = 0, std: Any = 1, *, generator: Any = None) -> Tensor:
+    """Normal numbers in the shape of the tensor."""
+    return normal(x.shape, tensor_of(mean), tensor_of(std))
+
+
+@in_place("uniform_")
+def _uniform_in_place(x: Any, from_: Any = 0, to: Any = 1, *, generator: Any = None) -> Tensor:
+    """Numbers between two others, all equally likely, in the shape of the tensor."""
+    return uniform(x.shape, tensor_of(float(from_)), tensor_of(float(to)))

@@ -12,19 +12,20 @@ from graphls.ir.types import DType, as_dtype, float32, float64
 from graphls.ops.creation import arange, zeros, zeros_like
 from graphls.ops.elementwise import add, cast, mul, pow
 from graphls.ops.operands import float_of, in_graph, operand_of
+from graphls.ops.record import operation
 from graphls.ops.settings import number
 from graphls.ops.shapes import expand_dims
 from graphls.tensors import dispatch
 from graphls.tensors.tensor import Tensor
 
-__all__ = ["empty", "empty_like", "linspace", "logspace", "range"]
 
-
+@operation
 def range(start: Any, end: Any, step: Any) -> Tensor:
     """The numbers from `start` up to, but without, `end`; raises GraphValueError for a step of 0."""
     return arange(start, end, step)
 
 
+@operation(classes="LinSpace")
 def linspace(start: Any, end: Any, steps: int) -> Tensor:
     """That many numbers at equal distances, from `start` to `end`; of tensors, along a new last axis.
 
@@ -45,6 +46,7 @@ def _linspace(start: Any, end: Any, steps: int, dtype: DType | None) -> Tensor:
     return add(mul(expand_dims(first, -1), falling), mul(expand_dims(last, -1), rising))
 
 
+@operation
 def logspace(start: Any, end: Any, steps: int, base: float = 10, *, dtype: Any = float32) -> Tensor:
     """The powers of a base whose exponents are `linspace(start, end, steps)`; float32 unless another dtype is given."""
     wanted = as_dtype(dtype)
@@ -52,11 +54,13 @@ def logspace(start: Any, end: Any, steps: int, base: float = 10, *, dtype: Any =
     return cast(pow(number("logspace", "base", base), exponents), wanted)
 
 
+@operation
 def empty(size: Any, dtype: Any = None) -> Tensor:
     """A tensor of which nothing is said but its shape and dtype, float32 unless given; it holds zeros."""
     return zeros(size, dtype)
 
 
+@operation
 def empty_like(x: Any, *, dtype: Any = None) -> Tensor:
     """A tensor of which nothing is said but that it has the shape of x, and its dtype unless given; it holds zeros."""
     return zeros_like(x, dtype=dtype)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 from graphls.ir.errors import GraphTypeError, GraphValueError
@@ -11,15 +13,45 @@ from graphls.ops.elementwise import cast, maximum, minimum, mul, square, sub
 from graphls.ops.logic import bool_of
 from graphls.ops.logic import where as chosen
 from graphls.ops.operands import Axis, apply, axes_of, axis_of, float_of, in_single, tensor_of
+from graphls.ops.record import operation, tensor_method
 from graphls.ops.roots import root
 from graphls.ops.shapes import reshape
-from graphls.ops.spellings import with_spellings
 from graphls.tensors.tensor import Tensor
 
-__all__ = [
-    "all", "amax", "amin", "any", "argmax", "argmin", "max", "mean", "min", "prod", "reduce_all", "reduce_any",
-    "reduce_max", "reduce_mean", "reduce_min", "reduce_prod", "reduce_sum", "std", "sum", "var",
-]  # fmt: skip
+
+def as_numpy_calls(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A method as NumPy's functions call it too: `np.sum(x)` calls `x.sum(axis=None, dtype=None, out=None)`."""
+
+    @wraps(function)
+    def method(x: Any, *args: Any, **options: Any) -> Any:
+        named = {name: value for name, value in options.items() if name not in ("out", "dtype") or value is not None}
+        return function(x, *args, **named)
+
+    return method
+
+
+def _as_operator(function: Callable[..., Any]) -> Callable[..., Any]:
+    def reduced(x: Any, axis: Any = (), keep_dims: bool = False) -> Any:
+        return function(x, axis, keep_dims)
+
+    return reduced
+
+
+def _position_as(function: Callable[..., Any]) -> Callable[..., Any]:
+    def position(x: Any, axis: int = -1, output_type: Any = int32) -> Any:
+        return cast(function(x, axis), output_type)
+
+    return position
+
+
+def _position_first(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that gives the position of an extreme, then the extreme, by one that gives them in the other order."""
+
+    def position_first(x: Any, axis: int = 0, keep_dims: bool = False) -> Any:
+        return function(x, axis, keep_dims)[::-1]
+
+    position_first.__doc__ = f"{inspect.getdoc(function)}\n\nThe position comes first."
+    return position_first
 
 
 def _reduced(name: str, x: Tensor, axis: Axis, keepdims: bool) -> Tensor:
@@ -34,19 +66,28 @@ def counted(x: Any, dtype: Any) -> Tensor:
     return cast(x, int64) if x.dtype is bool_ else x
 
 
-@with_spellings
+@operation(
+    names="reduce_sum", classes="ReduceSum", settings="keep_dims", via=_as_operator, method=as_numpy_calls, spelled=True
+)
 def sum(x: Any, axis: Axis = None, keepdims: bool = False, *, dtype: Any = None) -> Tensor:
     """The sum along axes, all of them without any, in the dtype given; bools are counted as int64."""
     return _reduced("sum", counted(x, dtype), axis, keepdims)
 
 
-@with_spellings
+@operation(
+    names="reduce_mean",
+    classes="ReduceMean",
+    settings="keep_dims",
+    via=_as_operator,
+    method=as_numpy_calls,
+    spelled=True,
+)
 def mean(x: Any, axis: Axis = None, keepdims: bool = False, *, dtype: Any = None) -> Tensor:
     """The mean along axes, in the dtype given; integers become float32."""
     return _reduced("mean", float_of(x if dtype is None else cast(x, dtype)), axis, keepdims)
 
 
-@with_spellings
+@operation(names="reduce_max", classes="ReduceMax", settings="keep_dims", via=_as_operator, spelled=True)
 def amax(x: Any, axis: Axis = None, keepdims: bool = False, *, initial: Any = None, where: Any = None) -> Tensor:
     """The largest number along axes, nan where one is; equal ones share the gradient.
 
@@ -56,7 +97,7 @@ def amax(x: Any, axis: Axis = None, keepdims: bool = False, *, initial: Any = No
     return _extreme("max", x, axis, keepdims, initial, where)
 
 
-@with_spellings
+@operation(names="reduce_min", classes="ReduceMin", settings="keep_dims", via=_as_operator, spelled=True)
 def amin(x: Any, axis: Axis = None, keepdims: bool = False, *, initial: Any = None, where: Any = None) -> Tensor:
     """The smallest number along axes, nan where one is; equal ones share the gradient.
 
@@ -80,7 +121,7 @@ def _selected(name: str, x: Any, initial: Any, where: Any) -> Tensor:
     return chosen(where, tensor, cast(initial, tensor.dtype))
 
 
-@with_spellings
+@operation(classes="ArgMaxWithValue", settings="axis keep_dims", via=_position_first, method=False, spelled=True)
 def max(
     x: Any, axis: int | None = None, keepdims: bool = False, *, initial: Any = None, where: Any = None
 ) -> tuple[Tensor, Tensor]:
@@ -92,7 +133,7 @@ def max(
     return _with_position("max", amax, argmax, x, axis, keepdims, initial, where)
 
 
-@with_spellings
+@operation(classes="ArgMinWithValue", settings="axis keep_dims", via=_position_first, method=False, spelled=True)
 def min(
     x: Any, axis: int | None = None, keepdims: bool = False, *, initial: Any = None, where: Any = None
 ) -> tuple[Tensor, Tensor]:
@@ -117,25 +158,36 @@ def _with_position(
 _LARGER: dict[str, Callable[[Any, Any], Tensor]] = {"max": maximum, "min": minimum}
 
 
-@with_spellings
+@operation(
+    names="reduce_prod",
+    classes="ReduceProd",
+    settings="keep_dims",
+    via=_as_operator,
+    method=as_numpy_calls,
+    spelled=True,
+)
 def prod(x: Any, axis: Axis = None, keepdims: bool = False, dtype: Any = None) -> Tensor:
     """The product along axes, in the dtype given; bools are counted as int64."""
     return _reduced("prod", counted(x, dtype), axis, keepdims)
 
 
-@with_spellings
+@operation(
+    names="reduce_any", classes="ReduceAny", settings="keep_dims", via=_as_operator, method=as_numpy_calls, spelled=True
+)
 def any(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """Whether any element along axes is true."""
     return _reduced("any", bool_of(x), axis, keepdims)
 
 
-@with_spellings
+@operation(
+    names="reduce_all", classes="ReduceAll", settings="keep_dims", via=_as_operator, method=as_numpy_calls, spelled=True
+)
 def all(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """Whether every element along axes is true."""
     return _reduced("all", bool_of(x), axis, keepdims)
 
 
-@with_spellings
+@operation(method=as_numpy_calls, spelled=True)
 def var(x: Any, axis: Axis = None, ddof: int = 0, keepdims: bool = False) -> Tensor:
     """The mean square of the distances from the mean, over n - ddof elements.
 
@@ -155,7 +207,7 @@ def _variance(x: Tensor, axis: Axis, ddof: int, keepdims: bool) -> Tensor:
     return mul(result, count / (count - ddof)) if ddof else result
 
 
-@with_spellings
+@operation(method=as_numpy_calls, spelled=True)
 def std(x: Any, axis: Axis = None, ddof: int = 0, keepdims: bool = False) -> Tensor:
     """The square root of the variance; its gradient for equal elements is 0."""
     return in_single(lambda x: root(_variance(x, axis, ddof, keepdims)), float_of(x))
@@ -169,17 +221,33 @@ def _position(name: str, x: Any, axis: int | None, keepdims: bool) -> Tensor:
     return apply(name, x, axis=axis_of(axis, x.ndim), keepdims=bool(keepdims))
 
 
-@with_spellings
+@operation(classes="Argmax", settings="axis output_type", via=_position_as, spelled=True)
 def argmax(x: Any, axis: int | None = None, keepdims: bool = False) -> Tensor:
     """The int64 position of the largest number along an axis, or of all elements; the first of equal ones or nans."""
     return _position("argmax", x, axis, keepdims)
 
 
-@with_spellings
+@operation(classes="Argmin", settings="axis output_type", via=_position_as, spelled=True)
 def argmin(x: Any, axis: int | None = None, keepdims: bool = False) -> Tensor:
     """The int64 position of the smallest number along an axis, or of all elements; the first of equal ones or nans."""
     return _position("argmin", x, axis, keepdims)
 
 
-reduce_sum, reduce_mean, reduce_max, reduce_min, reduce_prod = sum, mean, amax, amin, prod
-reduce_any, reduce_all = any, all
+@tensor_method("max")
+@as_numpy_calls
+def _largest(x: Any, *args: Any, return_indices: bool = False, **options: Any) -> Any:
+    """The largest number along axes, see `ops.amax`; with `return_indices` also its position, see `ops.max`."""
+    return (max if return_indices else amax)(x, *args, **options)
+
+
+@tensor_method("min")
+@as_numpy_calls
+def _smallest(x: Any, *args: Any, return_indices: bool = False, **options: Any) -> Any:
+    """The smallest number along axes, see `ops.amin`; with `return_indices` also its position, see `ops.min`."""
+    return (min if return_indices else amin)(x, *args, **options)
+
+
+@tensor_method()
+def ptp(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """The largest number along axes less the smallest one."""
+    return sub(amax(x, axis, keepdims), amin(x, axis, keepdims))

@@ -11,12 +11,12 @@ from graphls.ops.diagonals import matrices_of, two_axes
 from graphls.ops.indexing import getitem, setitem
 from graphls.ops.movement import movedim
 from graphls.ops.operands import axis_of, tensor_of
+from graphls.ops.record import operation
 from graphls.ops.settings import integer
 from graphls.tensors.tensor import Tensor
 
-__all__ = ["diagonal_scatter", "select_scatter", "slice_scatter"]
 
-
+@operation
 def select_scatter(input: Any, src: Any, axis: int, index: int) -> Tensor:
     """x with `src` in place of the slice number `index` along an axis.
 
@@ -25,6 +25,7 @@ def select_scatter(input: Any, src: Any, axis: int, index: int) -> Tensor:
     return _with_part("select_scatter", input, src, axis, integer("select_scatter", "index", index))
 
 
+@operation
 def slice_scatter(
     input: Any, src: Any, axis: int = 0, start: int | None = None, end: int | None = None, step: int = 1
 ) -> Tensor:
@@ -45,6 +46,7 @@ def _with_part(name: str, input: Any, src: Any, axis: int, part: Any) -> Tensor:
     return setitem(x, index, values)
 
 
+@operation
 def diagonal_scatter(input: Any, src: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
     """x with `src` in place of what `diagonal` takes from it with the same arguments.
 

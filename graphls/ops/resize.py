@@ -11,10 +11,9 @@ from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ops.adaptive import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
 from graphls.ops.elementwise import add, mul
 from graphls.ops.operands import float_of, tensor_of
+from graphls.ops.record import operation
 from graphls.ops.shapes import broadcast_to, gather, reshape, transpose
 from graphls.tensors.tensor import Tensor
-
-__all__ = ["interpolate", "pixel_shuffle", "pixel_unshuffle"]
 
 Array = np.ndarray[Any, Any]
 Taps = list[tuple[Array, Array]]
@@ -32,6 +31,7 @@ _RANKS = {
 _ALIGNED = ("linear", "bilinear", "trilinear", "bicubic")
 
 
+@operation(names="upsample")
 def interpolate(
     input: Any,
     size: Any = None,
@@ -156,6 +156,7 @@ def weighted(x: Tensor, axis: int, taps: Taps) -> Tensor:
     return total
 
 
+@operation
 def pixel_shuffle(input: Any, upscale_factor: int) -> Tensor:
     """Channels as pixels: (..., C * r * r, H, W) to (..., C, H * r, W * r), for r = `upscale_factor`.
 
@@ -169,6 +170,7 @@ def pixel_shuffle(input: Any, upscale_factor: int) -> Tensor:
     return reshape(transpose(x, (0, 1, 4, 2, 5, 3)), (*batch, channels // (r * r), height * r, width * r))
 
 
+@operation
 def pixel_unshuffle(input: Any, downscale_factor: int) -> Tensor:
     """Pixels as channels: (..., C, H * r, W * r) to (..., C * r * r, H, W), for r = `downscale_factor`.
 

@@ -8,8 +8,6 @@ from graphls.ops.elementwise import pow, sqrt
 from graphls.ops.logic import equal, where
 from graphls.tensors.tensor import Tensor
 
-__all__: list[str] = []
-
 
 def root(x: Tensor, order: float = 2) -> Tensor:
     """x ** (1 / order), whose gradient at 0 is 0 where the slope would be infinite.

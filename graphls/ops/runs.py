@@ -13,15 +13,15 @@ from graphls.ops.elementwise import cast, sub
 from graphls.ops.joins import replaced
 from graphls.ops.logic import not_equal
 from graphls.ops.operands import axis_of, tensor_of
+from graphls.ops.record import operation
 from graphls.ops.scans import cumsum
 from graphls.ops.selection import known
 from graphls.ops.shapes import concat, cut
 from graphls.ops.sorting import sort
 from graphls.tensors.tensor import Tensor
 
-__all__ = ["unique_consecutive", "unique_with_pad"]
 
-
+@operation(classes="UniqueConsecutive", settings="return_inverse return_counts dim")
 def unique_consecutive(
     input: Any, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
 ) -> Any:
@@ -43,6 +43,7 @@ def unique_consecutive(
     return (found, *wanted) if wanted else found
 
 
+@operation(classes="UniqueWithPad")
 def unique_with_pad(x: Any, pad_num: int) -> tuple[Tensor, Tensor]:
     """The different integers of a vector in rising order, `pad_num` behind them, and the position of each element.
 

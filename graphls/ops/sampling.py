@@ -12,15 +12,15 @@ from graphls.ops.creation import arange
 from graphls.ops.elementwise import abs, add, addn, cast, floor, maximum, minimum, mod, mul, round, sub
 from graphls.ops.logic import greater, greater_equal, less, less_equal, logical_and, where
 from graphls.ops.operands import float_of, floats, in_graph, in_single, shape_of
+from graphls.ops.record import operation
 from graphls.ops.shapes import cut, expand_dims, gather, reshape, transpose
 from graphls.tensors.tensor import Tensor
-
-__all__ = ["affine_grid", "grid_sample"]
 
 MODES = ("bilinear", "nearest")
 PADDINGS = ("zeros", "border", "reflection")
 
 
+@operation(classes="AffineGrid", settings="align_corners")
 def affine_grid(theta: Any, size: Any, align_corners: bool = False) -> Tensor:
     """The points at which `grid_sample` makes images of a size from images that `theta` maps them to.
 
@@ -50,6 +50,7 @@ def _mapped(matrices: Tensor, sizes: tuple[int, ...], align_corners: bool) -> Te
     return terms
 
 
+@operation
 def grid_sample(
     input: Any, grid: Any, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool | None = None
 ) -> Tensor:

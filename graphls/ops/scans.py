@@ -10,18 +10,16 @@ from graphls.ops.elementwise import cast, mul
 from graphls.ops.exponentials import logaddexp
 from graphls.ops.logic import greater_equal, isnan, less_equal, logical_or, where
 from graphls.ops.operands import apply, axis_of, float_of, in_single, tensor_of
+from graphls.ops.record import operation
 from graphls.ops.reductions import counted
 from graphls.ops.shapes import broadcast_to, concat, cut, gather_elements, reshape
-from graphls.ops.spellings import with_spellings
 from graphls.tensors import dispatch
 from graphls.tensors.tensor import Tensor
-
-__all__ = ["cummax", "cummin", "cumprod", "cumsum", "logcumsumexp"]
 
 Items = tuple[Tensor, ...]
 
 
-@with_spellings
+@operation(classes="CumSum", settings="exclusive reverse", spelled=True)
 def cumsum(x: Any, axis: int, dtype: Any = None, *, exclusive: bool = False, reverse: bool = False) -> Tensor:
     """The sums of all elements up to each along an axis, in the dtype given; bools are counted as int64.
 
@@ -31,7 +29,7 @@ def cumsum(x: Any, axis: int, dtype: Any = None, *, exclusive: bool = False, rev
     return apply("cumsum", x, axis=axis_of(axis, x.ndim), exclusive=bool(exclusive), reverse=bool(reverse))
 
 
-@with_spellings
+@operation(classes="CumProd", settings="exclusive reverse", spelled=True)
 def cumprod(x: Any, axis: int, dtype: Any = None, *, exclusive: bool = False, reverse: bool = False) -> Tensor:
     """The products of all elements up to each along an axis; otherwise as `cumsum`."""
     (x,) = dispatch.cast_operands("cumprod", counted(x, dtype))
@@ -52,11 +50,13 @@ def _moved_up(x: Tensor, axis: int) -> Tensor:
     return concat((ones_like(first), others), axis)
 
 
+@operation
 def logcumsumexp(x: Any, axis: int) -> Tensor:
     """The logarithms of the running sums of exp(x) along an axis, which do not overflow."""
     return in_single(lambda x: _scanned(_pairwise(logaddexp), (x,), axis)[0], float_of(x))
 
 
+@operation(classes="Cummax", settings="axis")
 def cummax(x: Any, axis: int) -> tuple[Tensor, Tensor]:
     """The largest number up to each element along an axis, and its int64 position, the last of equal ones.
 
@@ -65,6 +65,7 @@ def cummax(x: Any, axis: int) -> tuple[Tensor, Tensor]:
     return _running_extreme(greater_equal, x, axis)
 
 
+@operation(classes="Cummin", settings="axis")
 def cummin(x: Any, axis: int) -> tuple[Tensor, Tensor]:
     """The smallest number up to each element along an axis, and its int64 position, the last of equal ones.
 
@@ -98,9 +99,7 @@ def _scanned(combine: Callable[[Items, Items], Items], items: Items, axis: int) 
     at = axis_of(axis, items[0].ndim)
     size, reach = items[0].shape[at], 1
     while reach < size:
-        made = combine(
-            tuple(cut(x, at, 0, size - reach) for x in items), tuple(cut(x, at, reach, size) for x in items)
-        )
+        made = combine(tuple(cut(x, at, 0, size - reach) for x in items), tuple(cut(x, at, reach, size) for x in items))
         items = tuple(concat((cut(x, at, 0, reach), y), at) for x, y in zip(items, made, strict=True))
         reach *= 2
     return items

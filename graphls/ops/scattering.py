@@ -6,28 +6,32 @@ from collections.abc import Callable
 from typing import Any
 
 from graphls.ir.errors import GraphTypeError, GraphValueError
-from graphls.ops.creation import zeros
+from graphls.ops.creation import full, zeros
+from graphls.ops.elementwise import mul
 from graphls.ops.index_items import items_of
 from graphls.ops.indexing import getitem, setitem, written
 from graphls.ops.joins import OF_ELEMENTS, OF_SLICES
 from graphls.ops.operands import axis_of, operand_of, shape_of, state_of, tensor_in, tensor_of
+from graphls.ops.record import in_place, operation, operator_class
 from graphls.ops.shapes import broadcast_to, check_range, reshape
 from graphls.ops.state import assign, parameter_of
 from graphls.tensors import dispatch
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.tensor import Tensor
 
-__all__ = [
-    "gather_nd", "index_add", "index_fill", "scatter", "scatter_add", "scatter_div", "scatter_max", "scatter_min",
-    "scatter_mul", "scatter_nd", "scatter_nd_add", "scatter_nd_div", "scatter_nd_max", "scatter_nd_min",
-    "scatter_nd_mul", "scatter_nd_sub", "scatter_nd_update", "scatter_sub", "scatter_update", "tensor_scatter_add",
-    "tensor_scatter_div", "tensor_scatter_elements", "tensor_scatter_max", "tensor_scatter_min",
-    "tensor_scatter_mul", "tensor_scatter_sub", "tensor_scatter_update",
-]  # fmt: skip
-
 Scatter = Callable[[Any, Any, Any], Tensor]
 
 
+def _locking(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that writes a parameter, with the setting `use_locking` that MindSpore has; writes never meet here."""
+
+    def scatter(input_x: Any, indices: Any, updates: Any, use_locking: bool = True) -> Any:
+        return function(input_x, indices, updates)
+
+    return scatter
+
+
+@operation(classes="GatherNd")
 def gather_nd(input_x: Any, indices: Any) -> Tensor:
     """The elements of x at the coordinates along the last axis of the indices.
 
@@ -121,8 +125,10 @@ _SUMMARIES = {
 }
 
 
-def _family(make: Callable[[str, str, str], Scatter], prefix: str) -> list[Scatter]:
-    return [make(f"{prefix}_{'update' if n == 'none' else n}", n, summary) for n, summary in _SUMMARIES.items()]
+def _family(make: Callable[[str, str, str], Scatter], prefix: str, **declared: Any) -> list[Scatter]:
+    """The functions of all joins, declared with operator classes of the same names."""
+    made = [make(f"{prefix}_{'update' if n == 'none' else n}", n, summary) for n, summary in _SUMMARIES.items()]
+    return [operation(classes=function.__name__.title().replace("_", ""), **declared)(function) for function in made]
 
 
 (
@@ -135,7 +141,7 @@ def _family(make: Callable[[str, str, str], Scatter], prefix: str) -> list[Scatt
     tensor_scatter_min,
 ) = _family(_on_tensor, "tensor_scatter")
 (scatter_update, scatter_add, scatter_sub, scatter_mul, scatter_div, scatter_max, scatter_min) = _family(
-    _on_parameter, "scatter"
+    _on_parameter, "scatter", settings="use_locking", via=_locking
 )
 (
     scatter_nd_update,
@@ -145,15 +151,18 @@ def _family(make: Callable[[str, str, str], Scatter], prefix: str) -> list[Scatt
     scatter_nd_div,
     scatter_nd_max,
     scatter_nd_min,
-) = _family(_on_parameter, "scatter_nd")
+) = _family(_on_parameter, "scatter_nd", settings="use_locking", via=_locking)
+operator_class("ScatterNonAliasingAdd")(scatter_nd_add)
 
 
+@operation(classes="ScatterNd")
 def scatter_nd(indices: Any, updates: Any, shape: Any) -> Tensor:
     """Zeros of a shape to which the updates are added at the coordinates along the last axis of the indices."""
     values = tensor_of(updates)
     return tensor_scatter_add(zeros(shape_of(shape), values.dtype), indices, values)
 
 
+@operation(classes="TensorScatterElements", settings="axis reduction")
 def tensor_scatter_elements(input_x: Any, indices: Any, updates: Any, axis: int = 0, reduction: str = "none") -> Tensor:
     """x joined with the elements of the updates at the places along an axis that the indices name.
 
@@ -185,6 +194,7 @@ def _corner(x: Tensor, indices: Tensor, updates: Tensor, axis: int) -> tuple[sli
     return tuple(slice(size) for size in sizes)
 
 
+@operation
 def scatter(input: Any, axis: int, index: Any, src: Any) -> Tensor:
     """x with the elements of `src`, or one number, in the places along an axis that the indices name.
 
@@ -195,9 +205,8 @@ def scatter(input: Any, axis: int, index: Any, src: Any) -> Tensor:
     return tensor_scatter_elements(x, places, values if values.ndim else broadcast_to(values, places.shape), axis)
 
 
-def index_add(
-    x: Any, indices: Any, y: Any, axis: int, use_lock: bool = True, check_index_bound: bool = True
-) -> Tensor:
+@operation(classes="IndexAdd", settings="axis use_lock check_index_bound")
+def index_add(x: Any, indices: Any, y: Any, axis: int, use_lock: bool = True, check_index_bound: bool = True) -> Tensor:
     """x with slices of y added to those that a vector of indices names along an axis; a parameter is written, too.
 
     `use_lock` and `check_index_bound` are taken for MindSpore's sake: sums are always right, and bounds checked. Raises
@@ -219,8 +228,34 @@ def index_add(
     return assign(x, result) if isinstance(x, Parameter) else result
 
 
+@operation(classes="IndexFill")
 def index_fill(x: Any, axis: int, index: Any, value: Any) -> Tensor:
     """x with one number in the slices along an axis that integers name; raises GraphIndexError for one out of range."""
     x = tensor_of(x)
     places = tensor_of(index)
     return setitem(x, (*(slice(None) for _ in range(axis_of(axis, x.ndim))), places), value)
+
+
+@in_place("scatter_")
+def _scattered(x: Any, dim: int, index: Any, src: Any, reduce: str | None = None) -> Tensor:
+    """x with the elements of `src` written, or joined by "add", at indices along an axis."""
+    src = src if isinstance(src, Tensor) else full(tensor_of(index).shape, src, dtype=x.dtype)
+    return tensor_scatter_elements(x, index, src, dim, reduce or "none")
+
+
+@in_place("scatter_add_")
+def _scatter_added(x: Any, dim: int, index: Any, src: Any) -> Tensor:
+    """x with the elements of `src` added at indices along an axis."""
+    return _scattered(x, dim, index, src, "add")
+
+
+@in_place("index_add_")
+def _index_added(x: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) -> Tensor:
+    """x with alpha times the slices of `source` added to those that indices name along an axis."""
+    return index_add(x, index, source if alpha == 1 else mul(source, alpha), dim)
+
+
+@in_place("index_fill_")
+def _index_filled(x: Any, dim: int, index: Any, value: Any) -> Tensor:
+    """x with one number in the slices that indices name along an axis."""
+    return index_fill(x, dim, index, value)

@@ -15,13 +15,13 @@ from graphls.ops.elementwise import cast
 from graphls.ops.joins import OF_SLICES
 from graphls.ops.logic import greater_equal, less, logical_or, where
 from graphls.ops.operands import tensor_of
+from graphls.ops.record import operation
 from graphls.ops.settings import integer
 from graphls.ops.shapes import cut, reshape
 from graphls.tensors.tensor import Tensor
 
-__all__ = ["unsorted_segment_max", "unsorted_segment_min", "unsorted_segment_prod", "unsorted_segment_sum"]
 
-
+@operation(classes="UnsortedSegmentSum")
 def unsorted_segment_sum(input_x: Any, segment_ids: Any, num_segments: Any) -> Tensor:
     """The sums of the slices of x that have the same number, one for each number below `num_segments`.
 
@@ -31,11 +31,13 @@ def unsorted_segment_sum(input_x: Any, segment_ids: Any, num_segments: Any) -> T
     return _joined("unsorted_segment_sum", "add", input_x, segment_ids, num_segments, lambda dtype: 0)
 
 
+@operation(classes="UnsortedSegmentProd")
 def unsorted_segment_prod(x: Any, segment_ids: Any, num_segments: Any) -> Tensor:
     """The products of the slices that have the same number, 1 for none; see `unsorted_segment_sum`."""
     return _joined("unsorted_segment_prod", "mul", x, segment_ids, num_segments, lambda dtype: 1)
 
 
+@operation(classes="UnsortedSegmentMax")
 def unsorted_segment_max(x: Any, segment_ids: Any, num_segments: Any) -> Tensor:
     """The largest elements of the slices that have the same number, for none the least number of the dtype.
 
@@ -44,6 +46,7 @@ def unsorted_segment_max(x: Any, segment_ids: Any, num_segments: Any) -> Tensor:
     return _joined("unsorted_segment_max", "max", x, segment_ids, num_segments, lambda dtype: _limits(dtype)[0])
 
 
+@operation(classes="UnsortedSegmentMin")
 def unsorted_segment_min(x: Any, segment_ids: Any, num_segments: Any) -> Tensor:
     """The smallest elements of the slices that have the same number, for none the largest number of the dtype.
 
@@ -58,9 +61,7 @@ def _limits(dtype: DType) -> tuple[Any, Any]:
     return np.iinfo(dtype.numpy).min, np.iinfo(dtype.numpy).max
 
 
-def _joined(
-    name: str, join: str, x: Any, segment_ids: Any, num_segments: Any, start: Callable[[DType], Any]
-) -> Tensor:
+def _joined(name: str, join: str, x: Any, segment_ids: Any, num_segments: Any, start: Callable[[DType], Any]) -> Tensor:
     x, numbers = tensor_of(x), tensor_of(segment_ids)
     count = integer(name, "num_segments", num_segments.item() if isinstance(num_segments, Tensor) else num_segments)
     _check(name, x, numbers, count)

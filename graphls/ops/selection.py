@@ -15,18 +15,15 @@ from graphls.ops.elementwise import cast
 from graphls.ops.indexing import getitem
 from graphls.ops.logic import bool_of, less, less_equal, where
 from graphls.ops.operands import apply, axis_of, operand_of, shape_of, tensor_of
+from graphls.ops.record import operation
 from graphls.ops.reductions import sum
 from graphls.ops.settings import integer
 from graphls.ops.shapes import broadcast_to, cut, expand_dims, gather, gather_elements, reshape
 from graphls.tensors import dispatch
 from graphls.tensors.tensor import Symbol, Tensor
 
-__all__ = [
-    "argwhere", "bincount", "bucketize", "index_select", "masked_fill", "masked_select", "narrow", "nonzero",
-    "searchsorted", "slice", "strided_slice", "take_along_axis", "unique",
-]  # fmt: skip
 
-
+@operation
 def index_select(input: Any, axis: int, index: Any) -> Tensor:
     """The slices along an axis that a vector of integers names; raises GraphValueError for more axes of that."""
     places = tensor_of(index)
@@ -35,6 +32,7 @@ def index_select(input: Any, axis: int, index: Any) -> Tensor:
     return gather(input, reshape(places, (-1,)), axis)
 
 
+@operation
 def take_along_axis(x: Any, indices: Any, axis: int) -> Tensor:
     """The elements that the indices name along an axis; along the others both broadcast."""
     x, places = tensor_of(x), tensor_of(indices)
@@ -56,6 +54,7 @@ def _broadcast(first: tuple[int, ...], second: tuple[int, ...]) -> bool:
     return all(n == m or 1 in (n, m) for n, m in zip(first, second, strict=True))
 
 
+@operation(classes="MaskedFill", in_place="masked_fill_")
 def masked_fill(input_x: Any, mask: Any, value: Any) -> Tensor:
     """x with one number, cast to its dtype, where a mask is true; x and the mask broadcast.
 
@@ -68,6 +67,7 @@ def masked_fill(input_x: Any, mask: Any, value: Any) -> Tensor:
     return where(mask, number, x)
 
 
+@operation(classes="MaskedSelect")
 def masked_select(input: Any, mask: Any) -> Tensor:
     """The elements, in row-major order, where a mask that is known is true; x and the mask broadcast.
 
@@ -78,6 +78,7 @@ def masked_select(input: Any, mask: Any) -> Tensor:
     return getitem(broadcast_to(x, shape), np.broadcast_to(chosen.array, shape))
 
 
+@operation(names="argwhere", classes="NonZero")
 def nonzero(input: Any) -> Tensor:
     """The int64 coordinates of the elements of a known tensor that are not 0, one row for each.
 
@@ -86,9 +87,7 @@ def nonzero(input: Any) -> Tensor:
     return Tensor(np.argwhere(known("nonzero", input).array))
 
 
-argwhere = nonzero
-
-
+@operation(classes="Unique")
 def unique(input: Any) -> tuple[Tensor, Tensor]:
     """The different elements of a known tensor in rising order, and the int32 position among them of each element.
 
@@ -109,6 +108,7 @@ def known(name: str, x: Any) -> Tensor:
     return tensor
 
 
+@operation
 def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Tensor:
     """How often each integer from 0 stands in a vector, or the sums of its weights: up to the largest, or `minlength`.
 
@@ -130,6 +130,7 @@ def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Tensor:
     return apply("gather_gradient", counted, cast(x, int64), axis=0, size=minlength)
 
 
+@operation
 def searchsorted(sorted_sequence: Any, values: Any, *, out_int32: bool = False, right: bool = False) -> Tensor:
     """The positions along the last axis of a rising sequence where values keep it so: before equal ones, or behind.
 
@@ -145,6 +146,7 @@ def searchsorted(sorted_sequence: Any, values: Any, *, out_int32: bool = False, 
     return sum(cast(is_before, int32 if out_int32 else int64), -1)
 
 
+@operation
 def bucketize(input: Any, boundaries: Any, *, right: bool = False) -> Tensor:
     """The int32 number of the bucket between rising boundaries in which each element is.
 
@@ -155,6 +157,7 @@ def bucketize(input: Any, boundaries: Any, *, right: bool = False) -> Tensor:
     return searchsorted(edges, x, out_int32=True, right=right)
 
 
+@operation
 def narrow(input: Any, axis: int, start: int, length: int) -> Tensor:
     """`length` elements along an axis, from `start` on; raises GraphIndexError where x has fewer."""
     x = tensor_of(input)
@@ -168,6 +171,7 @@ def narrow(input: Any, axis: int, start: int, length: int) -> Tensor:
     return cut(x, at, first, first + count)
 
 
+@operation(names="tensor_slice", classes="Slice")
 def slice(input_x: Any, begin: Any, size: Any) -> Tensor:
     """As many elements along each axis as `size` says, or all for -1, from `begin` on.
 
@@ -182,6 +186,7 @@ def slice(input_x: Any, begin: Any, size: Any) -> Tensor:
     return tensor_of(x)
 
 
+@operation(classes="StridedSlice", settings="begin_mask end_mask ellipsis_mask new_axis_mask shrink_axis_mask")
 def strided_slice(
     input_x: Any,
     begin: Sequence[int],

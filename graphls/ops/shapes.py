@@ -9,16 +9,13 @@ from typing import Any
 
 from graphls.ir.errors import GraphIndexError, GraphTypeError, GraphValueError
 from graphls.ir.types import int32, int64
-from graphls.ops.operands import apply, axis_of, operand_of, shape_of, tensor_of
+from graphls.ops.operands import apply, axis_of, operand_of, shape_of, tensor_in, tensor_of
+from graphls.ops.record import in_place, operation, operator_class, tensor_method
 from graphls.tensors import dispatch
 from graphls.tensors.tensor import Symbol, Tensor
 
-__all__ = [
-    "broadcast_to", "cat", "concat", "expand_dims", "flatten", "gather", "gather_d", "gather_elements", "permute",
-    "reshape", "split", "squeeze", "stack", "swapaxes", "transpose", "unsqueeze", "view",
-]  # fmt: skip
 
-
+@operation(names="view", classes="Reshape")
 def reshape(x: Any, *shape: Any) -> Tensor:
     """The same elements in another shape, of which one size may be -1.
 
@@ -28,9 +25,7 @@ def reshape(x: Any, *shape: Any) -> Tensor:
     return x if x.shape == wanted else apply("reshape", x, shape=wanted)
 
 
-view = reshape
-
-
+@operation(names="permute", classes="Transpose TransposeView")
 def transpose(x: Any, *permutation: Any) -> Tensor:
     """The axes in another order: axis i of the result is axis `permutation[i]` of x; reversed without one."""
     x = tensor_of(x)
@@ -39,9 +34,7 @@ def transpose(x: Any, *permutation: Any) -> Tensor:
     return apply("transpose", x, permutation=tuple(axis_of(a, x.ndim) for a in axes))
 
 
-permute = transpose
-
-
+@operation(classes="TransposeExtView")
 def swapaxes(x: Any, axis0: int, axis1: int) -> Tensor:
     """x with two axes exchanged."""
     x = tensor_of(x)
@@ -51,6 +44,7 @@ def swapaxes(x: Any, axis0: int, axis1: int) -> Tensor:
     return apply("transpose", x, permutation=tuple(order))
 
 
+@operation(names="unsqueeze", classes="ExpandDims")
 def expand_dims(x: Any, axis: int) -> Tensor:
     """x with a new axis of size 1 at `axis`."""
     x = tensor_of(x)
@@ -58,9 +52,7 @@ def expand_dims(x: Any, axis: int) -> Tensor:
     return reshape(x, (*x.shape[:at], 1, *x.shape[at:]))
 
 
-unsqueeze = expand_dims
-
-
+@operation
 def squeeze(x: Any, axis: int | tuple[int, ...] | None = None) -> Tensor:
     """x without some axes of size 1, or without all of them; raises GraphValueError for an axis of another size."""
     x = tensor_of(x)
@@ -72,6 +64,7 @@ def squeeze(x: Any, axis: int | tuple[int, ...] | None = None) -> Tensor:
     return reshape(x, tuple(n for i, n in enumerate(x.shape) if i not in axes))
 
 
+@operation(classes="Flatten")
 def flatten(x: Any, order: str = "C", *, start_dim: int = 1, end_dim: int = -1) -> Tensor:
     """x with the axes from `start_dim` to `end_dim` as one, in row-major order; a number becomes f32[1].
 
@@ -89,6 +82,7 @@ def flatten(x: Any, order: str = "C", *, start_dim: int = 1, end_dim: int = -1) 
     return reshape(x, (*x.shape[:first], size, *x.shape[last + 1 :]))
 
 
+@operation(classes="BroadcastTo", settings="shape")
 def broadcast_to(x: Any, shape: Any) -> Tensor:
     """x repeated to a wider shape by NumPy's rules; a size of -1 keeps that of x."""
     x, wanted = tensor_of(x), shape_of(shape)
@@ -97,14 +91,14 @@ def broadcast_to(x: Any, shape: Any) -> Tensor:
     return x if x.shape == wanted else apply("broadcast_to", x, shape=wanted)
 
 
+@operation(names="cat", classes="ParallelConcat")
+@operator_class("Concat", "axis")
 def concat(tensors: Sequence[Any], axis: int = 0) -> Tensor:
     """Tensors joined along an axis; raises GraphTypeError for what is no sequence of tensors."""
     return apply("concat", *sequence_of("concat", tensors), axis=axis)
 
 
-cat = concat
-
-
+@operation(classes="Stack Pack", settings="axis")
 def stack(tensors: Sequence[Any], axis: int = 0) -> Tensor:
     """Tensors of one shape joined along a new axis."""
     return apply("concat", *(expand_dims(t, axis) for t in sequence_of("stack", tensors)), axis=axis)
@@ -117,6 +111,7 @@ def sequence_of(name: str, tensors: Any) -> tuple[Tensor, ...]:
     return dispatch.promoted(*map(operand_of, tensors))
 
 
+@operation
 def split(x: Any, split_size_or_sections: int | Sequence[int], axis: int = 0) -> tuple[Tensor, ...]:
     """x cut along an axis into pieces of one size, of which the last may be smaller, or of the sizes given.
 
@@ -147,6 +142,7 @@ def cut(x: Tensor, axis: int, start: int, stop: int) -> Tensor:
     return apply("slice", x, starts=starts, stops=stops, steps=(1,) * x.ndim)
 
 
+@operation(classes="Gather GatherV2 SparseGatherV2")
 def gather(input_params: Any, input_indices: Any, axis: int = 0) -> Tensor:
     """The slices of a tensor along an axis that integer indices name, in the place of that axis.
 
@@ -157,6 +153,7 @@ def gather(input_params: Any, input_indices: Any, axis: int = 0) -> Tensor:
     return apply("gather", x, indices, axis=axis)
 
 
+@operation(names="gather_d", classes="GatherD")
 def gather_elements(x: Any, dim: int, index: Any) -> Tensor:
     """The elements of x that the indices name along the axis `dim`.
 
@@ -171,9 +168,6 @@ def gather_elements(x: Any, dim: int, index: Any) -> Tensor:
     return apply("gather_elements", x, indices, axis=at)
 
 
-gather_d = gather_elements
-
-
 def check_range(x: Tensor, indices: Tensor, axis: int) -> None:
     """Raise GraphIndexError for an index that is known and outside of an axis."""
     if isinstance(indices, Symbol) or indices.dtype not in (int32, int64):
@@ -182,3 +176,31 @@ def check_range(x: Tensor, indices: Tensor, axis: int) -> None:
     wrong = array[(array < -size) | (array >= size)]
     if wrong.size:
         raise GraphIndexError(f"The index {wrong[0]} is out of range for an axis of size {size}.")
+
+
+@in_place("copy_")
+def _copied(x: Any, src: Any) -> Tensor:
+    """The values of another tensor, broadcasting, in the dtype of this one."""
+    return broadcast_to(tensor_in(src, x.dtype), x.shape)
+
+
+@tensor_method()
+def reshape_as(x: Any, other: Any) -> Tensor:
+    """The elements in the shape of another tensor."""
+    return reshape(x, other.shape)
+
+
+@operator_class("Squeeze", "axis")
+def _squeeze(x: Any, axis: Any = ()) -> Any:
+    """x without some axes of size 1, or without all of them."""
+    return squeeze(x, None if axis == () else axis)
+
+
+@operator_class("Split", "axis output_num")
+def _split(x: Any, axis: int = 0, output_num: int = 1) -> Any:
+    """x cut along an axis into a number of equal pieces; raises GraphValueError where that does not work out."""
+    x = tensor_of(x)
+    size = x.shape[axis_of(axis, x.ndim)]
+    if output_num not in range(1, size + 1) or size % output_num:
+        raise GraphValueError(f"Split cannot cut {size} elements into {output_num} equal pieces.")
+    return split(x, size // output_num, axis)

@@ -9,10 +9,9 @@ import numpy as np
 
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import as_dtype, float32
+from graphls.ops.record import operation
 from graphls.ops.settings import integer, number
 from graphls.tensors.tensor import Tensor
-
-__all__ = ["bartlett_window", "blackman_window", "hamming_window", "hann_window", "kaiser_window"]
 
 Array = np.ndarray[Any, Any]
 
@@ -38,6 +37,7 @@ def _cosines(*factors: float) -> Callable[[Array], Array]:
     return lambda x: np.sum([factor * np.cos(2 * np.pi * k * x) for k, factor in enumerate(factors)], axis=0)
 
 
+@operation(classes="BartlettWindow", settings="periodic dtype", defaults={"dtype": float32})
 def bartlett_window(window_length: Any, periodic: bool = True, *, dtype: Any = None) -> Tensor:
     """Weights that rise from 0 to 1 and fall again in straight lines; float32 unless another float dtype is given.
 
@@ -46,11 +46,13 @@ def bartlett_window(window_length: Any, periodic: bool = True, *, dtype: Any = N
     return _window("bartlett_window", window_length, periodic, dtype, lambda x: 1 - np.abs(2 * x - 1))
 
 
+@operation(classes="BlackmanWindow", settings="periodic dtype", defaults={"dtype": float32})
 def blackman_window(window_length: Any, periodic: bool = True, *, dtype: Any = None) -> Tensor:
     """0.42 - 0.5 cos(2 pi x) + 0.08 cos(4 pi x) of places x from 0 to 1; otherwise as `bartlett_window`."""
     return _window("blackman_window", window_length, periodic, dtype, _cosines(0.42, -0.5, 0.08))
 
 
+@operation(classes="HammingWindow", settings="periodic alpha beta dtype", defaults={"dtype": float32})
 def hamming_window(
     window_length: Any, periodic: bool = True, alpha: float = 0.54, beta: float = 0.46, *, dtype: Any = None
 ) -> Tensor:
@@ -59,11 +61,13 @@ def hamming_window(
     return _window("hamming_window", window_length, periodic, dtype, _cosines(*factors))
 
 
+@operation
 def hann_window(window_length: Any, periodic: bool = True, *, dtype: Any = None) -> Tensor:
     """0.5 - 0.5 cos(2 pi x) of places x from 0 to 1; otherwise as `bartlett_window`."""
     return _window("hann_window", window_length, periodic, dtype, _cosines(0.5, -0.5))
 
 
+@operation
 def kaiser_window(window_length: Any, periodic: bool = True, beta: float = 12.0, *, dtype: Any = None) -> Tensor:
     """i0(beta sqrt(1 - y ** 2)) / i0(beta) of places y from -1 to 1; otherwise as `bartlett_window`."""
     width = number("kaiser_window", "beta", beta)

@@ -12,13 +12,13 @@ from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import bool_, int32
 from graphls.ops.elementwise import cast
 from graphls.ops.operands import axis_of, tensor_of
+from graphls.ops.record import operation
 from graphls.ops.shapes import cut, squeeze
 from graphls.tensors import dispatch
 from graphls.tensors.tensor import Tensor
 
-__all__ = ["argsort", "kthvalue", "msort", "sort", "topk"]
 
-
+@operation(classes="TopK", settings="sorted")
 def topk(
     input: Any, k: int, dim: int | None = None, largest: bool = True, sorted: bool = True
 ) -> tuple[Tensor, Tensor]:
@@ -43,21 +43,25 @@ def _ordered(x: Tensor, k: int | None, axis: int, largest: bool) -> tuple[Tensor
     return cast(values, x.dtype) if x.dtype is bool_ else values, cast(positions, int32)
 
 
+@operation(classes="Sort", settings="axis descending")
 def sort(input_x: Any, axis: int = -1, descending: bool = False) -> tuple[Tensor, Tensor]:
     """The elements along an axis in order, the smallest first, or the largest, and their int32 positions."""
     return _ordered(tensor_of(input_x), None, axis, descending)
 
 
+@operation
 def argsort(input: Any, axis: int = -1, descending: bool = False) -> Tensor:
     """The int32 positions of the elements along an axis in order, the smallest first, or the largest."""
     return sort(input, axis, descending)[1]
 
 
+@operation
 def msort(input: Any) -> Tensor:
     """The elements along the first axis in order, the smallest first."""
     return sort(input, 0)[0]
 
 
+@operation
 def kthvalue(input: Any, k: int, axis: int = -1, keepdims: bool = False) -> tuple[Tensor, Tensor]:
     """The k-th smallest element along an axis, counted from 1, and its int32 position.
 

@@ -10,13 +10,13 @@ from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ops.creation import zeros
 from graphls.ops.elementwise import div
 from graphls.ops.operands import float_of, in_single, tensor_of
+from graphls.ops.record import operation
 from graphls.ops.scattering import tensor_scatter_add
 from graphls.ops.shapes import gather
 from graphls.tensors.tensor import Symbol, Tensor
 
-__all__ = ["sparse_segment_mean"]
 
-
+@operation
 def sparse_segment_mean(x: Any, indices: Any, segment_ids: Any) -> Tensor:
     """The means of the slices of x along its first axis that indices name, by segments; 0 for those without any.
 

@@ -7,20 +7,21 @@ from typing import Any
 from graphls.ir.errors import GraphTypeError
 from graphls.ops.elementwise import add, sub
 from graphls.ops.operands import apply, state_of, tensor_of
+from graphls.ops.record import operation
 from graphls.tensors import dispatch
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.pytree import map_leaves
 from graphls.tensors.tensor import Symbol, Tensor, is_tensor
 
-__all__ = ["assign", "assign_add", "assign_sub", "depend", "identity", "stop_gradient"]
 
-
+@operation(classes="Depend")
 def depend(value: Any, expr: Any) -> Any:
     """`value` unchanged, made after everything in `expr`; both may be nests of tensors."""
     tracer = dispatch.current_tracer()
     return value if tracer is None else tracer.depend(value, expr)
 
 
+@operation(classes="Assign CopyWithSlice")
 def assign(variable: Any, value: Any) -> Tensor:
     """Give a parameter a new value, which is cast to its dtype and returned.
 
@@ -32,11 +33,13 @@ def assign(variable: Any, value: Any) -> Tensor:
     return parameter.set_data(value).data
 
 
+@operation(classes="AssignAdd")
 def assign_add(variable: Any, value: Any) -> Tensor:
     """Add to a parameter; returns its new value."""
     return assign(variable, add(state_of(parameter_of(variable)), value))
 
 
+@operation(classes="AssignSub")
 def assign_sub(variable: Any, value: Any) -> Tensor:
     """Subtract from a parameter; returns its new value."""
     return assign(variable, sub(state_of(parameter_of(variable)), value))
@@ -50,11 +53,13 @@ def parameter_of(variable: Any) -> Parameter:
     return parameter
 
 
+@operation(classes="StopGradient")
 def stop_gradient(value: Any) -> Any:
     """A tensor, or the tensors in a nest, through which no gradient flows."""
     return map_leaves(lambda x: apply("stop_gradient", tensor_of(x)) if is_tensor(x) else x, value)
 
 
+@operation(classes="Identity")
 def identity(x: Any) -> Any:
     """x itself."""
     return x

@@ -9,32 +9,27 @@ from graphls.ir.types import int32, int64
 from graphls.ops.elementwise import cast, div, exp, floor_div, log, maximum, mul, sub
 from graphls.ops.logic import isfinite, isnan, logical_not, not_equal, where
 from graphls.ops.operands import Axis, axis_of, float_of, in_single, tensor_of
+from graphls.ops.record import operation
 from graphls.ops.reductions import amax, amin, any, argmax, counted, mean, std, sum, var
 from graphls.ops.shapes import concat, cut, gather_elements, reshape, squeeze
-from graphls.ops.spellings import with_spellings
 from graphls.ops.state import stop_gradient
 from graphls.tensors import dispatch
 from graphls.tensors.tensor import Tensor
 
-__all__ = [
-    "aminmax", "count_nonzero", "diff", "logsumexp", "median", "nanmean", "nanmedian", "nansum", "std_mean", "trapz",
-    "var_mean",
-]  # fmt: skip
 
-
-@with_spellings
+@operation(spelled=True)
 def var_mean(x: Any, axis: Axis = None, ddof: int = 0, keepdims: bool = False) -> tuple[Tensor, Tensor]:
     """The variance (see `var`) and the mean along axes."""
     return var(x, axis, ddof, keepdims), mean(x, axis, keepdims)
 
 
-@with_spellings
+@operation(spelled=True)
 def std_mean(x: Any, axis: Axis = None, ddof: int = 0, keepdims: bool = False) -> tuple[Tensor, Tensor]:
     """The square root of the variance (see `std`) and the mean along axes."""
     return std(x, axis, ddof, keepdims), mean(x, axis, keepdims)
 
 
-@with_spellings
+@operation(spelled=True)
 def aminmax(x: Any, *, axis: Axis = 0, keepdims: bool = False) -> tuple[Tensor, Tensor]:
     """The smallest and the largest number along axes, all of them for None."""
     x = tensor_of(x)
@@ -42,20 +37,20 @@ def aminmax(x: Any, *, axis: Axis = 0, keepdims: bool = False) -> tuple[Tensor, 
     return amin(x, axis, keepdims), amax(x, axis, keepdims)
 
 
-@with_spellings
+@operation(spelled=True)
 def count_nonzero(x: Any, axis: Axis = (), keepdims: bool = False, dtype: Any = int32) -> Tensor:
     """How many elements along axes, all of them without any, are not 0; nan is not."""
     return sum(cast(not_equal(x, 0), dtype), axis, keepdims)
 
 
-@with_spellings
+@operation(spelled=True)
 def nansum(x: Any, axis: Axis = None, keepdims: bool = False, *, dtype: Any = None) -> Tensor:
     """The sum along axes of what is not nan, in the dtype given; bools are counted as int64."""
     x = tensor_of(x)
     return sum(counted(where(isnan(x), 0, x) if x.dtype.is_float else x, dtype), axis, keepdims)
 
 
-@with_spellings
+@operation(spelled=True)
 def nanmean(x: Any, axis: Axis = None, keepdims: bool = False, *, dtype: Any = None) -> Tensor:
     """The mean along axes of what is not nan, in the dtype given; nan where everything is."""
     x = float_of(x)
@@ -68,7 +63,7 @@ def nanmean(x: Any, axis: Axis = None, keepdims: bool = False, *, dtype: Any = N
     return result if dtype is None else cast(result, dtype)
 
 
-@with_spellings
+@operation(spelled=True)
 def logsumexp(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """The logarithm of the sum of exp(x) along axes, which does not overflow; -inf over nothing but -inf."""
 
@@ -83,6 +78,7 @@ def logsumexp(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
     return in_single(computed, float_of(x))
 
 
+@operation
 def diff(x: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Tensor:
     """The difference of each element and the one before it along an axis, `n` times over.
 
@@ -106,7 +102,7 @@ def without_last(x: Tensor, axis: int) -> Tensor:
     return cut(x, axis, 0, max(0, x.shape[axis] - 1))
 
 
-@with_spellings
+@operation(spelled=True)
 def trapz(y: Any, x: Any = None, *, dx: Any = 1.0, axis: int = -1) -> Tensor:
     """The integral of y along an axis by the trapezoidal rule.
 
@@ -131,7 +127,7 @@ def _widths(x: Tensor, y: Tensor, axis: int) -> Tensor:
     return reshape(diff(x), [-1 if i == axis else 1 for i in range(y.ndim)])
 
 
-@with_spellings
+@operation(spelled=True)
 def median(x: Any, axis: int | None = -1, keepdims: bool = False) -> tuple[Tensor, Tensor]:
     """The number in the middle along an axis, the lower one of two, and its int64 position; nan where one is.
 
@@ -148,7 +144,7 @@ def median(x: Any, axis: int | None = -1, keepdims: bool = False) -> tuple[Tenso
     return _without_axis(found, at, keepdims), _without_axis(position, at, keepdims)
 
 
-@with_spellings
+@operation(spelled=True)
 def nanmedian(x: Any, axis: int | None = -1, keepdims: bool = False) -> tuple[Tensor, Tensor]:
     """As `median`, of what is not nan; nan where everything is."""
     values, positions, at = _sorted("nanmedian", x, axis)

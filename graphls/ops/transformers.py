@@ -9,20 +9,21 @@ from graphls.ir.types import float32
 from graphls.ops.elementwise import add, cast, mul, neg, rsqrt, square, sub
 from graphls.ops.normalization import kept, rms_norm
 from graphls.ops.operands import floats, in_single
+from graphls.ops.record import operation
 from graphls.ops.reductions import mean
 from graphls.ops.settings import positive
 from graphls.ops.shapes import concat, cut, reshape, stack
 from graphls.tensors.tensor import Tensor
 
-__all__ = ["add_layer_norm", "add_rms_norm", "rotary_position_embedding"]
 
-
+@operation
 def add_rms_norm(x1: Any, x2: Any, gamma: Any, epsilon: float = 1e-6) -> tuple[Tensor, Tensor, Tensor]:
     """`rms_norm` of x1 + x2, 1 / its root, and x1 + x2; raises GraphValueError where shapes differ."""
     x = _total("add_rms_norm", x1, x2)
     return *rms_norm(x, gamma, positive("add_rms_norm", "epsilon", epsilon)), x
 
 
+@operation
 def add_layer_norm(
     x1: Any, x2: Any, gamma: Any, beta: Any, epsilon: float = 1e-5, additional_output: bool = False
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -50,6 +51,7 @@ def _total(name: str, x1: Any, x2: Any) -> Tensor:
     return add(first, second)
 
 
+@operation
 def rotary_position_embedding(x: Any, cos: Any, sin: Any, mode: int = 0) -> Tensor:
     """x * cos + r * sin, where r is x turned by a right angle along its last axis.
 

@@ -13,10 +13,12 @@ from graphls.ops.logic import equal, where
 from graphls.ops.matrices import as_column, as_one, as_row, numbered, require_system, transposed
 from graphls.ops.movement import movedim
 from graphls.ops.network import matmul
+from graphls.ops.record import operator_class
 from graphls.ops.shapes import gather, squeeze
 from graphls.tensors.tensor import Tensor
 
 
+@operator_class("MatrixTriangularSolve", "lower adjoint")
 def solve_triangular(matrix: Any, rhs: Any, lower: bool = True, adjoint: bool = False) -> Tensor:
     """What triangular matrices give the right-hand sides, of shape (..., n, k), when multiplied by it; they broadcast.
 

@@ -9,10 +9,12 @@ from graphls.ops.creation import zeros
 from graphls.ops.elementwise import addn, mul
 from graphls.ops.matrices import transposed
 from graphls.ops.operands import floats, in_single
+from graphls.ops.record import operator_class
 from graphls.ops.shapes import concat, cut
 from graphls.tensors.tensor import Tensor
 
 
+@operator_class("TridiagonalMatMul")
 def tridiagonal_product(superdiag: Any, maindiag: Any, subdiag: Any, rhs: Any) -> Tensor:
     """The products of tridiagonal matrices and others, (..., m, n), by their diagonals, each of shape (..., 1, m).
 

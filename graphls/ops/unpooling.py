@@ -10,13 +10,13 @@ from graphls.ir.types import int32, int64
 from graphls.ops.creation import zeros
 from graphls.ops.joins import replaced_elements
 from graphls.ops.operands import shape_of, tensor_of
+from graphls.ops.record import operation
 from graphls.ops.shapes import check_range, reshape
 from graphls.ops.windows import Sizes, check_axes, sizes_of
 from graphls.tensors.tensor import Tensor
 
-__all__ = ["max_unpool1d", "max_unpool2d", "max_unpool3d"]
 
-
+@operation
 def max_unpool1d(
     x: Any, indices: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None
 ) -> Tensor:
@@ -24,6 +24,7 @@ def max_unpool1d(
     return _unpooled("max_unpool1d", 1, x, indices, kernel_size, stride, padding, output_size)
 
 
+@operation
 def max_unpool2d(
     x: Any, indices: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None
 ) -> Tensor:
@@ -37,6 +38,7 @@ def max_unpool2d(
     return _unpooled("max_unpool2d", 2, x, indices, kernel_size, stride, padding, output_size)
 
 
+@operation
 def max_unpool3d(
     x: Any, indices: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None
 ) -> Tensor:

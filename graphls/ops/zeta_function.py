@@ -11,9 +11,8 @@ from graphls.ops.elementwise import add, addn, cast, clip_by_value, div, floor, 
 from graphls.ops.gamma_functions import BERNOULLI
 from graphls.ops.logic import equal, greater, logical_and, logical_or, where
 from graphls.ops.operands import floats
+from graphls.ops.record import operation
 from graphls.tensors.tensor import Tensor
-
-__all__ = ["zeta"]
 
 _TERMS = 12
 """How many terms are added up before the formula of Euler and Maclaurin takes the rest."""
@@ -22,6 +21,7 @@ _STEEP = 1000.0
 """An exponent beyond which no correction is left."""
 
 
+@operation(classes="Zeta")
 def zeta(input: Any, other: Any) -> Tensor:
     """The sum of (other + k) ** -input over k = 0, 1, ..., broadcasting: Hurwitz's zeta function.
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from graphls.ir.graph import Graph, Node, Value, walk
+from graphls.ir.graph import Graph, Node, Value
 from graphls.ir.types import TOKEN, type_of
 from graphls.passes.manager import register_pass
-from graphls.passes.rewrite import Rewriter
+from graphls.passes.rewrite import Rewriter, gradient_nodes
 
 
 @register_pass
@@ -40,7 +40,7 @@ class Cse:
 
     def run(self, graph: Graph) -> Graph:
         """The graph in which every value is computed once."""
-        if any(n.primitive.name == "gradient" for n in walk(graph)):
+        if any(gradient_nodes(graph)):
             return graph
         return _Merge(graph).run()
 

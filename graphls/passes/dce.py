@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from graphls.ir.graph import Graph, Node, Value, needs, walk
+from graphls.ir.graph import Graph, Node, Value, definers, needs, walk, with_blocks, with_regions
+from graphls.ir.reach import reached
 from graphls.passes.dce_loops import without_dead_parts
 from graphls.passes.manager import register_pass
-from graphls.passes.rewrite import LOOPS, definers
 
 
 @register_pass
@@ -46,7 +46,7 @@ def sweep(nodes: Sequence[Node], live: set[Value]) -> tuple[Node, ...]:
     kept = []
     for node in reversed(nodes):
         if not live.isdisjoint(node.outputs):
-            node = without_dead_parts(node, live, sweep) if node.primitive.name in LOOPS else _trimmed(node, live)
+            node = without_dead_parts(node, live, sweep) if node.primitive.is_loop else _trimmed(node, live)
             live.update(node.inputs)
             kept.append(node)
     return tuple(reversed(kept))
@@ -56,11 +56,9 @@ def _trimmed(node: Node, live: set[Value]) -> Node:
     """A node without its dead regions' nodes and, for `cond`, without the outputs that nobody uses."""
     if not node.regions:
         return node
-    used = [v in live or node.primitive.name != "cond" for v in node.outputs]
-    regions = tuple(_region(r, used, live) for r in node.regions)
-    if all(used) and regions == node.regions:
-        return node
-    return replace(node, regions=regions, outputs=_picked(node.outputs, used))
+    used = [v in live or not node.primitive.is_branch for v in node.outputs]
+    node = with_regions(node, lambda region: _region(region, used, live))
+    return node if all(used) else replace(node, outputs=_picked(node.outputs, used))
 
 
 def _region(region: Graph, used: Sequence[bool], live: set[Value]) -> Graph:
@@ -87,24 +85,22 @@ class _Edges:
         return tuple(map(self.repair, nodes)) if self.gone else nodes
 
     def repair(self, node: Node) -> Node:
-        regions = tuple(r.replace(nodes=self.repaired(r.nodes)) for r in node.regions)
-        after = node.after
-        if not self.gone.keys().isdisjoint(after):
-            ahead = dict.fromkeys(w for v in after for w in self.instead(v))
-            after = tuple(v for v in ahead if v not in node.inputs)
-        return replace(node, regions=regions, after=after) if regions or after is not node.after else node
+        node = with_blocks(node, self.repaired)
+        if self.gone.keys().isdisjoint(node.after):
+            return node
+        ahead = dict.fromkeys(w for v in node.after for w in self.instead(v))
+        return replace(node, after=tuple(v for v in ahead if v not in node.inputs))
 
-    def instead(self, value: Value) -> Iterator[Value]:
+    def instead(self, value: Value) -> Iterable[Value]:
         """The value itself where it stays, else the values nearest before it that do, constants left out."""
         if value not in self.gone:
-            yield value
-        seen, waiting = {value}, [value] if value in self.gone else []
-        while waiting:
-            node = self.gone[waiting.pop()]
-            partly = [v for v in node.outputs if v in self.kept]
-            for before in dict.fromkeys(partly[:1] or needs(node)):
-                if before in self.kept and self.kept[before].primitive.name != "constant":
-                    yield before
-                elif before in self.gone and before not in seen:
-                    seen.add(before)
-                    waiting.append(before)
+            return (value,)
+        kept = (v for v in reached([value], self.ahead) if v in self.kept)
+        return (v for v in kept if not self.kept[v].primitive.is_constant)
+
+    def ahead(self, value: Value) -> Iterable[Value]:
+        """What the node of a value that went away waited for; a result of it that stays is as good."""
+        if value not in self.gone:
+            return ()
+        node = self.gone[value]
+        return [v for v in node.outputs if v in self.kept][:1] or needs(node)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from graphls.ir.graph import Node, Value, walk
+from graphls.passes.rewrite import carries
 
 Sweep = Callable[[Sequence[Node], set[Value]], tuple[Node, ...]]
 """The nodes that the live values need; what they need in turn is added to the live ones."""
@@ -17,25 +18,25 @@ def without_dead_parts(node: Node, live: set[Value], sweep: Sweep) -> Node:
     What is carried is needed where its last value is, or where a region needs it for anything that is, as the condition
     of a while loop always is.
     """
-    carries = node.attrs.get("carries", len(node.inputs))
+    count = carries(node)
     *tests, region = node.regions
     used = [v in live for v in node.outputs]
     tested = {*live, *(v for test in tests for v in test.outputs)}
     nodes = [sweep(test.nodes, tested) for test in tests]
     for test in tests:
-        used[:carries] = [w or v in tested for v, w in zip(test.inputs, used[:carries], strict=True)]
+        used[:count] = [w or v in tested for v, w in zip(test.inputs, used[:count], strict=True)]
     while True:
         seen = {*tested, *(v for v, wanted in zip(region.outputs, used, strict=True) if wanted)}
         kept = sweep(region.nodes, seen)
         seen.update(v for n in walk(region.replace(nodes=kept)) for v in n.after if v in region.inputs)
-        more = [w or v in seen for v, w in zip(region.inputs, used[:carries], strict=False)]
-        if more == used[:carries]:
+        more = [w or v in seen for v, w in zip(region.inputs, used[:count], strict=False)]
+        if more == used[:count]:
             break
-        used[:carries] = more
+        used[:count] = more
     live |= seen
-    taken = [*used[:carries], *(v in seen for v in region.inputs[carries:])]
-    if not any(taken[carries:]) and node.attrs.get("length", 0) is None:
-        taken[carries] = True  # A stack says how often the loop runs, whatever it holds.
+    taken = [*used[:count], *(v in seen for v in region.inputs[count:])]
+    if not any(taken[count:]) and node.attrs.get("length", 0) is None:
+        taken[count] = True  # A stack says how often the loop runs, whatever it holds.
     nodes.append(kept)
     if all((*used, *taken)) and all(n == r.nodes for n, r in zip(nodes, node.regions, strict=True)):
         return node

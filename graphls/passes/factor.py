@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from graphls.ir.graph import Graph, Node, Value
+from graphls.ir.graph import Graph, Node, Value, walk
 from graphls.passes.manager import register_pass
 from graphls.passes.rewrite import Rewriter, users
 
@@ -49,12 +49,12 @@ class Factor:
 class _Factor(Rewriter):
     def __init__(self, graph: Graph) -> None:
         super().__init__(graph)
-        self.users = _users_everywhere(graph.nodes)
+        self.users = users(walk(graph))
         self.kept = {*graph.outputs, *(w.value for w in graph.writes)}
         self.originals: dict[Value, Value] = {}
 
     def visit(self, node: Node) -> Node | Sequence[Value]:
-        if node.primitive.name == "overflow_get":
+        if node.primitive.is_check:
             checked = tuple(self.originals[v] for v in node.inputs if v in self.originals)
             return replace(node, inputs=(*node.inputs, *checked)) if checked else node
         if node.primitive.name == "mul":
@@ -73,7 +73,7 @@ class _Factor(Rewriter):
             return False
         others = [n for n in self.users.get(product, ()) if n.outputs != node.outputs]
         is_worth_it = max(SHARE * _size(small), LEAST) <= _size(product)
-        return is_worth_it and all(n.primitive.name == "overflow_get" for n in others)
+        return is_worth_it and all(n.primitive.is_check for n in others)
 
     def moved(self, node: Node, product: Node, factor: Value) -> Value:
         """The product with its smaller operand scaled; the node itself stays for what checks it."""
@@ -85,15 +85,6 @@ class _Factor(Rewriter):
         self.originals[scaled] = node.output
         self.users[scaled] = self.users.get(node.output, [])
         return scaled
-
-
-def _users_everywhere(nodes: Sequence[Node]) -> dict[Value, list[Node]]:
-    """The nodes that need each value, those in regions included, beside the nodes that hold these."""
-    found = users(nodes)
-    for region in (r for node in nodes for r in node.regions):
-        for value, inner in _users_everywhere(region.nodes).items():
-            found.setdefault(value, []).extend(inner)
-    return found
 
 
 def _size(value: Value) -> int:

@@ -10,14 +10,13 @@ import numpy as np
 
 from graphls.ir.graph import Graph, Node, Value, uses, walk
 from graphls.ir.interpret import Array, run_node
+from graphls.ir.reach import reached
 from graphls.ir.registry import lookup
 from graphls.ir.types import TOKEN, broadcast_shapes
 from graphls.passes.fold_rules import RULES
 from graphls.passes.manager import register_pass
-from graphls.passes.rewrite import Rewriter
+from graphls.passes.rewrite import Rewriter, gradient_nodes
 
-_MOVES = ("broadcast_to", "reshape", "transpose")
-_KEPT = ("constant", "overflow_start", "overflow_get")
 _REPEATED_LIMIT = 16
 
 
@@ -51,7 +50,7 @@ class Fold:
 
     def run(self, graph: Graph) -> Graph:
         """The graph with less to compute."""
-        if any(n.primitive.name == "gradient" for n in walk(graph)):
+        if any(gradient_nodes(graph)):
             return graph
         return Folding(graph, self.limit).run()
 
@@ -64,8 +63,7 @@ class Folding(Rewriter):
         self.limit = limit
         self.roots: dict[Value, Value] = {}
         self.numbers: dict[Value, Array | None] = {}
-        gets = (n for n in walk(graph) if n.primitive.name == "overflow_get")
-        self.checked = {v for get in gets for v in get.inputs}
+        self.checked = {v for node in walk(graph) if node.primitive.is_check for v in node.inputs}
         inputs = (v for n in walk(graph) for v in dict.fromkeys(n.inputs))
         self.times_used = Counter(inputs if self.checked else ())
         self.place: dict[Value, int] = {}
@@ -82,9 +80,9 @@ class Folding(Rewriter):
     def define(self, node: Node) -> None:
         super().define(node)
         self.place.update(dict.fromkeys(node.outputs, len(self.place)))
-        if node.primitive.name == "constant":
+        if node.primitive.is_constant:
             self.roots[node.output] = node.output
-        elif node.primitive.name in _MOVES and node.inputs[0] in self.roots and not node.after:
+        elif node.primitive.moves and node.inputs[0] in self.roots and not node.after:
             self.roots[node.output] = self.roots[node.inputs[0]]
 
     def ordered(self, node: Node, result: Node | Sequence[Value]) -> Node | Sequence[Value]:
@@ -104,27 +102,29 @@ class Folding(Rewriter):
 
     def shared(self, values: Iterable[Value]) -> list[Value]:
         """Of computed values, and those that only they need, the ones that others use or that wait for others."""
-        found: dict[Value, bool] = {}
-        stack = list(values)
-        for value in stack:
-            if value in self.definer and value not in self.roots and value not in found:
-                node = self.definer[value]
-                found[value] = self.times_used[value] != 1 or bool(node.after)
-                stack += () if found[value] else uses(node)
-        return [value for value, is_shared in found.items() if is_shared]
+
+        def only_for(value: Value) -> tuple[Value, ...]:
+            return () if self.is_shared(value) else self.computed_of(value)
+
+        computed = (value for value in values if value in self.definer and value not in self.roots)
+        return [value for value in reached(computed, only_for) if self.is_shared(value)]
+
+    def is_shared(self, value: Value) -> bool:
+        """Whether others use a computed value, too, or it waits for others."""
+        return self.times_used[value] != 1 or bool(self.definer[value].after)
+
+    def computed_of(self, value: Value) -> tuple[Value, ...]:
+        """What a value is made of, constants left out."""
+        return tuple(v for v in uses(self.definer[value]) if v in self.definer and v not in self.roots)
 
     def is_before(self, value: Value, results: Iterable[Value]) -> bool:
         """Whether one of these is computed of a value."""
-        found = dict.fromkeys(results)
-        for earlier in (stack := list(found)):
-            if earlier is value:
-                return True
-            node = self.definer.get(earlier)
-            if node is not None and self.place[earlier] > self.place[value]:
-                new = [v for v in dict.fromkeys(uses(node)) if v not in found]
-                found.update(dict.fromkeys(new))
-                stack += new
-        return False
+        place = self.place[value]
+
+        def made_of(later: Value) -> tuple[Value, ...]:
+            return uses(self.definer[later]) if self.place.get(later, -1) > place else ()
+
+        return value in reached(results, made_of)
 
     def number(self, value: Value) -> Array | None:
         """The one number that every element of a constant is, moved and repeated ones included."""
@@ -157,7 +157,7 @@ class Folding(Rewriter):
 
     def narrowed(self, node: Node) -> Node:
         """An elementwise node broadcasts by itself: operands need not be repeated for it."""
-        if not getattr(node.primitive, "elementwise", False):
+        if not node.primitive.elementwise:
             return node
         for at, value in enumerate(node.inputs):
             narrow = self.behind(node, value, "broadcast_to")
@@ -168,12 +168,13 @@ class Folding(Rewriter):
         return node
 
     def computable(self, node: Node) -> bool:
-        if node.regions or node.primitive.name in _KEPT or node.primitive.on_host:
+        primitive = node.primitive
+        if node.regions or primitive.is_constant or primitive.takes_tokens or primitive.on_host:
             return False
         if not all(self.roots.get(v) is v for v in node.inputs):
             return False
         given = sum(v.type.size for v in node.inputs)
-        limit = _REPEATED_LIMIT if node.primitive.name == "broadcast_to" else max(self.limit, given)
+        limit = _REPEATED_LIMIT if primitive.name == "broadcast_to" else max(self.limit, given)
         return all(v.type != TOKEN and v.type.size <= limit for v in node.outputs)
 
     def computed(self, node: Node) -> Node | Sequence[Value]:

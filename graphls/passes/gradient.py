@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from graphls.ir.build import Builder, Names, copy_nodes, substitute
+from graphls.ir.build import Builder, copy_nodes
 from graphls.ir.errors import GraphTypeError
 from graphls.ir.graph import Graph, Node, Value, uses
+from graphls.ir.reach import reached
+from graphls.ir.registry import Rule
 from graphls.ir.types import float64
-from graphls.passes.gradient_integers import SHARING, active_values
+from graphls.passes.gradient_integers import active_values
 from graphls.passes.gradient_loops import LoopBackward, Tape
 from graphls.passes.manager import register_pass
-from graphls.passes.rewrite import LOOPS
+from graphls.passes.rewrite import Rewriter
 from graphls.primitives.rounds import each_round
 
 
@@ -46,13 +48,10 @@ class Gradient:
     def run(self, graph: Graph) -> Graph:
         """The graph without `gradient` nodes."""
         expansion = _Expansion(graph)
-        nodes = expansion.block(graph.nodes)
+        expanded = expansion.run()
         if expansion.tape.missing:
             raise _missing_rules(expansion.tape.missing)
-        mapping = expansion.mapping
-        outputs = tuple(mapping.get(v, v) for v in graph.outputs)
-        writes = tuple(replace(w, value=mapping.get(w.value, w.value)) for w in graph.writes)
-        return graph.replace(nodes=nodes, outputs=outputs, writes=writes)
+        return expanded
 
 
 def _missing_rules(missing: dict[Node, None]) -> GraphTypeError:
@@ -63,56 +62,36 @@ def _missing_rules(missing: dict[Node, None]) -> GraphTypeError:
     )
 
 
-class _Expansion:
-    """The nodes that are there so far, by the values they define."""
+class _Expansion(Rewriter):
+    """The sweep; it knows where each of the nodes that are there so far stands."""
 
     def __init__(self, graph: Graph) -> None:
-        self.names = Names.of(graph)
-        self.definer: dict[Value, Node] = {}
-        self.mapping: dict[Value, Value] = {}
+        super().__init__(graph)
         self.tape = Tape()
         self.position: dict[Node, int] = {}
 
     def block(self, nodes: Iterable[Node]) -> tuple[Node, ...]:
-        builder = Builder(self.names)
-        for node in nodes:
-            node = self.with_expanded_regions(substitute(node, self.mapping))
-            if node.primitive.name == "gradient":
-                start = len(builder.nodes)
-                self.expand(node, builder)
-                self.define(builder.nodes[start:])
-            else:
-                builder.append(node)
-                self.define([node])
-        return self.tape.applied(builder.nodes)
+        return self.tape.applied(super().block(nodes))
 
-    def define(self, nodes: Iterable[Node]) -> None:
-        for node in nodes:
-            self.position[node] = len(self.position)
-            self.definer.update((value, node) for value in node.outputs)
+    def define(self, node: Node) -> None:
+        super().define(node)
+        self.position[node] = len(self.position)
 
-    def with_expanded_regions(self, node: Node) -> Node:
-        if not node.regions:
-            return node
-        return replace(node, regions=tuple(self.region(r) for r in node.regions))
+    def visit(self, node: Node) -> Node | Sequence[Value]:
+        return self.expanded(node) if node.primitive.name == "gradient" else node
 
-    def region(self, region: Graph) -> Graph:
-        nodes = self.block(region.nodes)
-        return region.replace(nodes=nodes, outputs=tuple(self.mapping.get(v, v) for v in region.outputs))
-
-    def expand(self, node: Node, builder: Builder) -> None:
+    def expanded(self, node: Node) -> list[Value]:
+        """The gradients in place of the outputs of a `gradient` node; their nodes are emitted."""
         of, wrt = node.attrs["of"], node.attrs["wrt"]
         results, seeds = node.inputs[:of], node.inputs[of : 2 * of]
         sources, constants = node.inputs[2 * of : 2 * of + wrt], node.inputs[2 * of + wrt :]
-        with builder.at(node, "backward"):
-            seeds = tuple(
-                builder.emit("depend", (seed,), after=results, name=seed.name)[0] for seed in seeds
-            )
         nodes = self.between(results, {*sources, *constants})
-        with builder.at(node, "backward"):
-            gradients = Backward(builder, sources, self.tape).run(nodes, zip(results, seeds, strict=True))
+        with self.e.at(node, "backward") as e:
+            # The backward waits for what it differentiates, so that a window can open between the two.
+            seeds = tuple(e.emit("depend", (seed,), after=results, name=seed.name)[0] for seed in seeds)
+            gradients = Backward(e, sources, self.tape).run(nodes, zip(results, seeds, strict=True))
         self.adopt_extended()
-        self.mapping.update(zip(node.outputs, gradients, strict=True))
+        return gradients
 
     def adopt_extended(self) -> None:
         """Take loops that keep more by now for what defines their results."""
@@ -123,13 +102,11 @@ class _Expansion:
 
     def between(self, results: Iterable[Value], stops: set[Value]) -> list[Node]:
         """The nodes that `results` come from, in order, none of those behind `stops`."""
-        found: set[Node] = set()
-        waiting = [v for v in results if v not in stops]
-        while waiting:
-            node = self.definer.get(waiting.pop())
-            if node is not None and node not in found:
-                found.add(node)
-                waiting.extend(v for v in uses(node) if v not in stops)
+
+        def makers(values: Iterable[Value]) -> Iterator[Node]:
+            return (self.definer[v] for v in values if v in self.definer and v not in stops)
+
+        found = reached(makers(results), lambda node: makers(uses(node)))
         return sorted(found, key=self.position.__getitem__)
 
 
@@ -169,24 +146,25 @@ class Backward:
     def through(self, node: Node, active: set[Value]) -> None:
         node = self.tape.latest(node)
         gradients = tuple(self.total(v) for v in node.outputs)
-        if node.primitive.name == "cond":
+        if node.primitive.is_branch:
             self.through_cond(node, gradients, active)
-        elif node.primitive.name in LOOPS:
+        elif node.primitive.is_loop:
             LoopBackward(self, node, gradients, active).run()
         elif node.primitive.name == "custom_gradient":
             self.through_custom(node, gradients, active)
-        elif not getattr(node.primitive, "differentiable", False):
+        elif node.primitive.vjp is None:
             self.miss(node, active)
         else:
-            self.through_rule(node, gradients, active)
+            self.through_rule(node, node.primitive.vjp, gradients, active)
 
-    def through_rule(self, node: Node, gradients: tuple[Value | None, ...], active: set[Value]) -> None:
+    def through_rule(
+        self, node: Node, rule: Rule, gradients: tuple[Value | None, ...], active: set[Value]
+    ) -> None:
         g: Any = gradients[0] if len(gradients) == 1 else gradients
-        primitive: Any = node.primitive
         values = [*node.inputs, *node.outputs]
-        if primitive.name in SHARING and not node.output.type.dtype.is_float:
+        if node.primitive.integer_gradient == "divided" and not node.output.type.dtype.is_float:
             g, *values = (self.e.cast(v, dtype=float64) for v in (g, *values))
-        results = primitive.vjp(self.e, g, *values, **node.attrs)
+        results = rule(self.e, g, *values, **node.attrs)
         results = results if isinstance(results, tuple) else (results,)
         for value, gradient in zip(node.inputs, results, strict=True):
             if gradient is not None and value in active:

@@ -2,7 +2,9 @@
 
 An integer has no slope. MindSpore gives what the rules of differentiation make of integers all the same, in their own
 dtype, where the gradient is one by an integer input: 6 for x * x at 3, and so does this. A gradient by floats is never
-one through an integer, as the slope of a step is zero.
+one through an integer, as the slope of a step is zero. `Primitive.integer_gradient` says which rules hold for integers:
+those that are as they are, and those that divide a gradient among equals, which is done in float64 and cut off, as
+MindSpore does it.
 """
 
 from __future__ import annotations
@@ -10,18 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from graphls.ir.graph import Node, Value, uses
-
-RULES = frozenset({
-    "abs", "add", "broadcast_to", "cast", "check_labels", "concat", "cumsum", "depend", "gather", "gather_elements",
-    "gather_elements_gradient", "gather_gradient", "mod", "mul", "neg", "prod", "reshape",
-    "reverse", "slice", "slice_gradient", "square", "sub", "sum", "transpose", "where",
-})  # fmt: skip
-"""Primitives whose gradient rules hold for integers as they are."""
-
-SHARING = frozenset({"max", "maximum", "min", "minimum"})
-"""Primitives whose rules divide a gradient among equals, which is done in float64 and cut off, as MindSpore does it."""
-
-NUMBERS = RULES | SHARING
 
 
 def active_values(nodes: Iterable[Node], sources: Iterable[Value], integers: bool = False) -> set[Value]:
@@ -33,8 +23,8 @@ def active_values(nodes: Iterable[Node], sources: Iterable[Value], integers: boo
     for node in nodes:
         found = {v.type.dtype.is_float for v in uses(node) if v in active}
         if found:
-            name, holds = node.primitive.name, bool(node.regions)
-            made = {"float"} if True in found or holds or name == "cast" else set()
-            made |= {"int", "uint"} if integers and (holds or name in NUMBERS) else set()
+            primitive, holds = node.primitive, bool(node.regions)
+            made = {"float"} if True in found or holds or primitive.name == "cast" else set()
+            made |= {"int", "uint"} if integers and (holds or primitive.integer_gradient != "none") else set()
             active.update(v for v in node.outputs if v.type.dtype.kind in made)
     return active

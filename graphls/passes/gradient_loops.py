@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from graphls.ir.build import Builder, copy_nodes, substitute
-from graphls.ir.graph import Graph, Node, Value, captures, needs, uses
+from graphls.ir.graph import Graph, Node, Value, captures, definers, needs, uses, with_blocks
+from graphls.ir.reach import before, reached
 from graphls.passes.gradient_integers import active_values
 from graphls.passes.gradient_sums import Sums
-from graphls.passes.rewrite import definers
+from graphls.passes.rewrite import carries
 
 if TYPE_CHECKING:
     from graphls.passes.gradient import Backward
-
-REPEATED = ("broadcast_to", "constant", "reshape", "transpose")
-"""What is made again for the backward, as it costs less than to keep it."""
 
 
 @dataclass
@@ -37,10 +35,7 @@ class Tape:
         return tuple(map(self._applied, nodes)) if self.extended else tuple(nodes)
 
     def _applied(self, node: Node) -> Node:
-        node = self.latest(node)
-        regions = tuple(r.replace(nodes=self.applied(r.nodes)) for r in node.regions)
-        changed = any(a.nodes != b.nodes for a, b in zip(regions, node.regions, strict=True))
-        return replace(node, regions=regions) if changed else node
+        return with_blocks(self.latest(node), self.applied)
 
 
 class LoopBackward:
@@ -54,7 +49,7 @@ class LoopBackward:
     def __init__(self, outer: Backward, node: Node, gradients: Sequence[Value | None], active: set[Value]) -> None:
         self.outer, self.node, self.e = outer, node, outer.e
         self.take_region(node.regions[-1])
-        self.carries, self.length = node.attrs.get("carries", len(node.inputs)), node.attrs.get("length")
+        self.carries, self.length = carries(node), node.attrs.get("length")
         self.gradients = gradients
         self.sources = self.active_sources(active)
         self.inner = Builder(outer.e.names)
@@ -138,7 +133,7 @@ class LoopBackward:
         self, parameters: Sequence[Value], outputs: Sequence[Value], kept: Sequence[Value]
     ) -> tuple[Graph, dict[Value, Value]]:
         """The backward region on its own, and the arrays of what the forward keeps, `kept` included."""
-        nodes = _needed(self.inner.nodes[len(self.region.nodes) :], outputs)
+        nodes = before(self.inner.nodes[len(self.region.nodes) :], outputs, needs)
         used = dict.fromkeys((*(v for n in nodes for v in needs(n)), *outputs))
         again = self.repeated(v for v in used if v in self.foreign)
         made = {v for n in again for v in n.outputs}
@@ -158,13 +153,11 @@ class LoopBackward:
 
         A loop inside that makes stacks, whose lengths differ from time to time, is one of them: it runs again.
         """
-        found: set[Node] = set()
-        waiting = list(values)
-        while waiting:
-            node = self.inside.get(waiting.pop())
-            if node is not None and node not in found and _is_repeated(node):
-                found.add(node)
-                waiting.extend(uses(node))
+
+        def makers(values: Iterable[Value]) -> Iterator[Node]:
+            return (self.inside[v] for v in values if v in self.inside and _is_repeated(self.inside[v]))
+
+        found = set(reached(makers(values), lambda node: makers(uses(node))))
         return [replace(n, after=()) for n in self.region.nodes if n in found]
 
     def kept(self, values: Iterable[Value]) -> dict[Value, Value]:
@@ -189,14 +182,6 @@ class LoopBackward:
 
 
 def _is_repeated(node: Node) -> bool:
-    return any(v.type.stacked for v in node.outputs) or (node.primitive.name in REPEATED and not node.after)
-
-
-def _needed(nodes: Sequence[Node], outputs: Iterable[Value]) -> list[Node]:
-    """The nodes that these outputs need."""
-    live, found = set(outputs), []
-    for node in reversed(nodes):
-        if not live.isdisjoint(node.outputs):
-            live.update(needs(node))
-            found.append(node)
-    return found[::-1]
+    """Whether to make the results again costs less than to keep them, or they cannot be kept."""
+    is_cheap = node.primitive.is_constant or node.primitive.moves
+    return any(v.type.stacked for v in node.outputs) or (is_cheap and not node.after)

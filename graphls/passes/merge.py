@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from graphls.ir.build import substitute
-from graphls.ir.graph import Graph, Node, Value, needs
+from graphls.ir.graph import Graph, Node, Value, needs, with_blocks
 from graphls.passes.manager import register_pass
 
 
@@ -59,9 +59,8 @@ def merged(nodes: Sequence[Node]) -> tuple[Node, ...]:
     waiting: dict[Value, int] = {}
     flags: dict[Value, Value] = {}
     for node in nodes:
-        if node.regions:
-            node = replace(node, regions=tuple(r.replace(nodes=merged(r.nodes)) for r in node.regions))
-        flag = node.inputs[0] if node.primitive.name == "cond" else None
+        node = with_blocks(node, merged)
+        flag = node.inputs[0] if node.primitive.is_branch else None
         earlier = result[waiting[flag]] if flag in waiting else None
         if flag is not None and earlier is not None and earlier.phase == node.phase:
             node = joined(earlier, node)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
-from graphls.ir.graph import Graph, Node, Value, uses
+from graphls.ir.graph import Graph, Node, Value, definers, uses
+from graphls.ir.reach import Reachability, waits_for
 from graphls.passes.manager import register_pass
 from graphls.passes.rewrite import schedule
 
@@ -50,37 +50,13 @@ class Order:
         return graph.replace(nodes=nodes, writes=writes)
 
 
-class Reachability:
-    """Which of some marked nodes come before each node, as one integer of bits per node."""
-
-    def __init__(self, nodes: Sequence[Node], marked: Iterable[Node], control: bool) -> None:
-        self.bit = {node: 1 << i for i, node in enumerate(dict.fromkeys(marked))}
-        self.control = control
-        self.definer: dict[Value, Node] = {}
-        self.before: dict[Node, int] = {}
-        for node in nodes:
-            bits = 0
-            for earlier in self.predecessors(node):
-                bits |= self.until(earlier)
-            self.before[node] = bits
-            self.definer.update((value, node) for value in node.outputs)
-
-    def predecessors(self, node: Node) -> list[Node]:
-        values = (*uses(node), *node.after) if self.control else uses(node)
-        return list(dict.fromkeys(self.definer[v] for v in values if v in self.definer))
-
-    def until(self, node: Node) -> int:
-        """The marked nodes before `node`, itself included."""
-        return self.before[node] | self.bit.get(node, 0)
-
-
 def reduce_edges(nodes: Sequence[Node]) -> list[Node]:
     """Drop control edges that other paths imply, and those that come from no node or from a constant."""
-    definer = {value: node for node in nodes for value in node.outputs}
+    definer = definers(nodes)
     sources = [definer[v] for n in nodes for v in n.after if v in definer]
     if not sources:
         return [replace(n, after=()) if n.after else n for n in nodes]
-    reach = Reachability(nodes, sources, control=True)
+    reach = Reachability(nodes, sources, waits_for)
     return [replace(n, after=_needed(n, definer, reach)) if n.after else n for n in nodes]
 
 
@@ -92,9 +68,7 @@ def _needed(node: Node, definer: dict[Value, Node], reach: Reachability) -> tupl
         implied |= reach.before[earlier]
     for earlier in data:
         implied |= reach.until(earlier)
-    return tuple(
-        v for n, v in control.items() if not reach.bit[n] & implied and n.primitive.name != "constant"
-    )
+    return tuple(v for n, v in control.items() if not (reach.bit[n] & implied or n.primitive.is_constant))
 
 
 def roots(nodes: Iterable[Node], outer: Mapping[Value, Value] | None = None) -> dict[Value, Value]:
@@ -111,10 +85,9 @@ def roots(nodes: Iterable[Node], outer: Mapping[Value, Value] | None = None) -> 
 
 def _shared(node: Node) -> Iterator[tuple[Value, Value]]:
     """The results of a node that may be operands, and these."""
-    primitive: Any = node.primitive
-    if primitive.is_view:
+    if node.primitive.is_view:
         yield from zip(node.outputs, node.inputs, strict=False)
-    elif primitive.may_be_operand and not node.regions:
+    elif node.primitive.may_be_operand and not node.regions:
         for value in node.outputs:
             yield from ((value, v) for v in node.inputs if v.type.size == value.type.size)
 
@@ -158,7 +131,7 @@ class _Block:
             for state in dict.fromkeys(alias.get(v, v) for v in uses(node)):
                 if state in targets:
                     self.readers.setdefault(state, []).append(node)
-        self.reach = Reachability(nodes, (n for readers in self.readers.values() for n in readers), control=False)
+        self.reach = Reachability(nodes, (n for readers in self.readers.values() for n in readers))
 
     def writer(self, state: Value) -> Node | None:
         """The node that makes the new value of a state, behind aliases; None where it comes from outside."""
@@ -180,7 +153,7 @@ class _Block:
                 # A region that passes the state on copies it onto itself.
                 safe.update({state} if value is state else ())
             elif not self.late(state, writer):
-                if writer.regions and writer.primitive.name == "cond":
+                if writer.primitive.is_branch:
                     inner.setdefault(writer, {})[state] = self.alias.get(value, value)
                 elif not self.mixes(writer, state):
                     safe.add(state)
@@ -229,5 +202,4 @@ class _Block:
 
 
 def _elementwise(node: Node, state: Value) -> bool:
-    primitive: Any = node.primitive
-    return bool(getattr(primitive, "elementwise", False)) and node.output.type == state.type
+    return node.primitive.elementwise and node.output.type == state.type

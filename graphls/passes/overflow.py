@@ -7,19 +7,19 @@ from dataclasses import dataclass, replace
 
 from graphls.ir.build import Names
 from graphls.ir.errors import GraphValueError
-from graphls.ir.graph import Graph, Node, Value, uses
+from graphls.ir.graph import Graph, Node, Value, definers, inside, uses, with_blocks
+from graphls.ir.reach import ancestors, descendants
 from graphls.ir.registry import lookup
 from graphls.ir.types import TOKEN, float16
 from graphls.passes.manager import Pipeline, register_pass
-from graphls.passes.overflow_flags import FLAGGED, is_checked, with_flag
-from graphls.passes.rewrite import definers, schedule
+from graphls.passes.overflow_flags import is_checked, runs_regions, with_flag
+from graphls.passes.rewrite import schedule
 from graphls.passes.windows import (
     Window,
-    ancestors,
     closed_before,
     constants,
-    descendants,
     flags,
+    gets,
     token_of,
     window_of,
     windows,
@@ -76,8 +76,8 @@ class Overflow:
         """The graph with every window in its place."""
         return graph.replace(nodes=self.block(graph.nodes, Names.of(graph)))
 
-    def block(self, nodes: Sequence[Node], names: Names) -> tuple[Node, ...]:
-        nodes = [self.inner(node, names) for node in nodes]
+    def block(self, nodes: Iterable[Node], names: Names) -> tuple[Node, ...]:
+        nodes = [with_blocks(node, lambda inner: self.block(inner, names)) for node in nodes]
         nodes = with_starts(nodes, names)
         for flag in flags(nodes):
             nodes = list(schedule(place(nodes, window_of(nodes, flag))))
@@ -85,12 +85,6 @@ class Overflow:
             window = window_of(nodes, flag)
             nodes = watch_all(nodes, window, names) if can_overflow_early(window.inside) else nodes
         return tuple(without_idle_edges(nodes))
-
-    def inner(self, node: Node, names: Names) -> Node:
-        if not node.regions:
-            return node
-        regions = tuple(r.replace(nodes=self.block(r.nodes, names)) for r in node.regions)
-        return replace(node, regions=regions)
 
 
 def without_idle_edges(nodes: Sequence[Node]) -> list[Node]:
@@ -113,8 +107,8 @@ def with_starts(nodes: Sequence[Node], names: Names) -> list[Node]:
     backward needs no window: it is a plain test of values.
     """
     result = list(nodes)
-    for get in nodes:
-        if get.primitive.name == "overflow_get" and token_of(get) is None:
+    for get in gets(nodes):
+        if token_of(get) is None:
             before = ancestors(result, [get]) - closed_before(result, get)
             checked = [n for n in result if n in before and n.phase == "backward"]
             if checked:
@@ -129,7 +123,7 @@ def with_starts(nodes: Sequence[Node], names: Names) -> list[Node]:
 
 def _open_window(nodes: Sequence[Node], checked: Sequence[Node]) -> Node | None:
     """The start of a window in which some of these nodes run."""
-    for get in (n for n in nodes if n.primitive.name == "overflow_get" and token_of(n) is not None):
+    for get in (n for n in gets(nodes) if token_of(n) is not None):
         if not (ancestors(nodes, [get]) - closed_before(nodes, get)).isdisjoint(checked):
             return definers(nodes).get(get.inputs[0])
     return None
@@ -175,14 +169,12 @@ def _opening(nodes: Sequence[Node], window: Window) -> tuple[Value, ...]:
 
 def can_overflow_early(nodes: Iterable[Node]) -> bool:
     """Whether a value made here overflows where float32 does not: only then is it worth watching."""
-    regions = (region for node in nodes for region in node.regions)
-    made = (value.type.dtype for node in nodes for value in node.outputs)
-    return float16 in made or any(can_overflow_early(region.nodes) for region in regions)
+    return any(v.type.dtype is float16 for node in nodes for each in (node, *inside(node)) for v in each.outputs)
 
 
 def watch_all(nodes: Sequence[Node], window: Window, names: Names) -> list[Node]:
     """Let the get check every float value that is made inside the window, also in the regions of its nodes."""
-    watched = {n: with_flag(n, names) for n in nodes if n in window.inside and n.primitive.name in FLAGGED}
+    watched = {n: with_flag(n, names) for n in nodes if n in window.inside and runs_regions(n)}
     made: list[Value] = []
     for node in (n for n in nodes if n in window.inside):
         made += filter(is_checked, node.outputs)

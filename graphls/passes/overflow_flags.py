@@ -12,11 +12,14 @@ from graphls.ir.build import Names
 from graphls.ir.graph import Graph, Node, Value
 from graphls.ir.registry import lookup
 from graphls.ir.types import Type, bool_
-
-FLAGGED = ("cond", "scan", "while_loop")
-"""Primitives whose regions make values while they run."""
+from graphls.passes.rewrite import carries
 
 Item = TypeVar("Item")
+
+
+def runs_regions(node: Node) -> bool:
+    """Whether the regions of a node make values while it runs; that of a custom gradient makes them elsewhere."""
+    return node.primitive.is_branch or node.primitive.is_loop
 
 
 def with_flag(node: Node, names: Names) -> tuple[tuple[Node, ...], Value]:
@@ -24,7 +27,7 @@ def with_flag(node: Node, names: Names) -> tuple[tuple[Node, ...], Value]:
 
     Of a `cond`, in the branch that ran; a loop carries the flag along, so that it knows of any time.
     """
-    if node.primitive.name == "cond":
+    if node.primitive.is_branch:
         flag = _fresh(names)
         regions = tuple(_flagged(region, names, len(region.outputs)) for region in node.regions)
         return (replace(node, regions=regions, outputs=(*node.outputs, flag)),), flag
@@ -32,16 +35,16 @@ def with_flag(node: Node, names: Names) -> tuple[tuple[Node, ...], Value]:
 
 
 def _loop_with_flag(node: Node, names: Names) -> tuple[tuple[Node, ...], Value]:
-    carries = node.attrs.get("carries", len(node.inputs))
+    count = carries(node)
     start, own, flag = (_fresh(names) for _ in range(3))
     no = np.array(False)
     no.flags.writeable = False
     constant = Node(lookup("constant"), (), (start,), {"value": no}, phase="check", scope=node.scope, loc=node.loc)
     *tests, body = node.regions
-    tests = [r.replace(inputs=_inserted(r.inputs, carries, _fresh(names))) for r in tests]
-    body = _flagged(body.replace(inputs=_inserted(body.inputs, carries, own)), names, carries, own)
-    attrs = {**node.attrs, "carries": carries + 1} if "carries" in node.attrs else node.attrs
-    inputs, outputs = _inserted(node.inputs, carries, start), _inserted(node.outputs, carries, flag)
+    tests = [r.replace(inputs=_inserted(r.inputs, count, _fresh(names))) for r in tests]
+    body = _flagged(body.replace(inputs=_inserted(body.inputs, count, own)), names, count, own)
+    attrs = {**node.attrs, "carries": count + 1} if "carries" in node.attrs else node.attrs
+    inputs, outputs = _inserted(node.inputs, count, start), _inserted(node.outputs, count, flag)
     return (constant, replace(node, inputs=inputs, outputs=outputs, attrs=attrs, regions=(*tests, body))), flag
 
 
@@ -50,7 +53,7 @@ def _flagged(region: Graph, names: Names, at: int, *earlier: Value) -> Graph:
     nodes: list[Node] = []
     made = list(earlier)
     for node in region.nodes:
-        if node.primitive.name in FLAGGED:
+        if runs_regions(node):
             flagged, flag = with_flag(node, names)
             nodes.extend(flagged)
             made.append(flag)

@@ -7,13 +7,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from graphls.ir.graph import Graph, Node, Value, uses, walk
+from graphls.ir.graph import Graph, Node, Value, definers, uses, walk
 from graphls.ir.types import Type, float32
 from graphls.passes.manager import register_pass
-from graphls.passes.rewrite import Rewriter, definers
+from graphls.passes.rewrite import Rewriter
 
 FACTOR = "scale_factor"
-TRANSPARENT = ("broadcast_to", "cast", "depend", "reshape", "stop_gradient")
 
 
 @register_pass
@@ -88,10 +87,9 @@ class _Rescaling(Rewriter):
                 self.origins[node.output] = self.origin(node.inputs[at])
 
     def operand(self, node: Node) -> int | None:
-        if node.primitive.name in (*TRANSPARENT, "div"):
-            return 0 if node.inputs[0].type.dtype.is_float else None
-        if node.primitive.name != "mul":
-            return None
+        factors = node.primitive.factors
+        if len(factors) < 2:
+            return next((at for at in factors if node.inputs[at].type.dtype.is_float), None)
         given = [i for i, v in enumerate(node.inputs) if self.origin(v) in self.given]
         others = [i for i, v in enumerate(node.inputs) if not self.is_constant(v)]
         return next(iter(given or others), None)
@@ -102,13 +100,13 @@ class _Rescaling(Rewriter):
 
     def behind(self, value: Value) -> Value:
         """What casts and moves of a float lead back to."""
-        while value in self.along and self.traced[value].primitive.name in TRANSPARENT:
+        while value in self.along and self.traced[value].primitive.is_transparent:
             value = self.traced[value].inputs[0]
         return value
 
     def is_constant(self, value: Value) -> bool:
         node = self.traced.get(self.origin(value))
-        return node is not None and node.primitive.name == "constant"
+        return node is not None and node.primitive.is_constant
 
     def scaled_loss(self, gradient: Node) -> tuple[Node, Value] | None:
         """The product that the loss is made of, and its operand that is the scale."""
@@ -118,7 +116,7 @@ class _Rescaling(Rewriter):
         while value in self.along:
             node = self.traced[value]
             found = [v for v in node.inputs if v.type.size == 1 and self.behind(v) in scales]
-            if node.primitive.name == "mul" and found and node.inputs[0] is not node.inputs[1]:
+            if len(node.primitive.factors) == 2 and found and node.inputs[0] is not node.inputs[1]:
                 return node, found[0]
             value = node.inputs[self.along[value]]
         return None
@@ -154,7 +152,7 @@ class _Rescaling(Rewriter):
 
 
 def _is_infinite(node: Node) -> bool:
-    return node.primitive.name == "constant" and not np.isfinite(np.asarray(node.attrs["value"], np.float64)).all()
+    return node.primitive.is_constant and not np.isfinite(np.asarray(node.attrs["value"], np.float64)).all()
 
 
 def outer_gradients(graph: Graph) -> Iterator[Node]:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from graphls.ir.build import Builder, Names, substitute
+from graphls.ir.build import Builder, Names
 from graphls.ir.errors import GraphValueError
-from graphls.ir.graph import Graph, Node, Value, needs
+from graphls.ir.graph import Graph, Node, Value, needs, walk, with_regions
+from graphls.ir.reach import predecessors, stable_order
 from graphls.ir.verify import find_cycle
 
-LOOPS = ("scan", "while_loop")
-"""Primitives whose last region runs again and again, with what it yields first as its next operands."""
 
 class Rewriter:
     """One sweep over a graph and its regions, in their order; a subclass says in `visit` what changes.
@@ -79,18 +77,24 @@ class Rewriter:
 
     def exchanged(self, node: Node) -> Node:
         """The node with operands, regions and control edges as they are by now."""
-        if not node.regions:
-            return substitute(node, self.mapping)
-        regions = tuple(self.region(r) for r in node.regions)
-        inputs, after = self.current(node.inputs), tuple(dict.fromkeys(self.current(node.after)))
-        if (inputs, after, regions) == (node.inputs, node.after, node.regions):
+        node = with_regions(node, self.region)
+        if not self.mapping:
             return node
-        return replace(node, inputs=inputs, after=after, regions=regions)
+        inputs, after = self.current(node.inputs), tuple(dict.fromkeys(self.current(node.after)))
+        if inputs == node.inputs and after == node.after:
+            return node
+        return replace(node, inputs=inputs, after=after)
 
 
-def definers(nodes: Iterable[Node]) -> dict[Value, Node]:
-    """The node that defines each value."""
-    return {value: node for node in nodes for value in node.outputs}
+def gradient_nodes(graph: Graph) -> Iterator[Node]:
+    """The `gradient` nodes that a graph still has; for them, two values that are equal are not the same one."""
+    return (node for node in walk(graph) if node.primitive.name == "gradient")
+
+
+def carries(node: Node) -> int:
+    """How many operands a loop carries from each iteration to the next; they come first."""
+    count: int = node.attrs.get("carries", len(node.inputs))
+    return count
 
 
 def users(nodes: Iterable[Node]) -> dict[Value, list[Node]]:
@@ -109,30 +113,7 @@ def schedule(nodes: Iterable[Node]) -> tuple[Node, ...]:
     GraphValueError, which names the values, where the edges form a cycle.
     """
     nodes = tuple(nodes)
-    position = {node: i for i, node in enumerate(nodes)}
-    waiting, followers = _edges(nodes, position)
-    ready = [i for i, count in enumerate(waiting) if not count]
-    done = []
-    while ready:
-        at = heapq.heappop(ready)
-        done.append(nodes[at])
-        for follower in followers[at]:
-            waiting[follower] -= 1
-            if not waiting[follower]:
-                heapq.heappush(ready, follower)
-    if len(done) < len(nodes):
+    order = stable_order(predecessors(nodes, needs))
+    if len(order) < len(nodes):
         raise GraphValueError(f"Data and control edges form a cycle: {' -> '.join(find_cycle(nodes))}.")
-    return tuple(done)
-
-
-def _edges(nodes: Sequence[Node], position: dict[Node, int]) -> tuple[list[int], list[list[int]]]:
-    """How many nodes each one waits for, and which ones wait for it, by position."""
-    definer = definers(nodes)
-    waiting: list[int] = []
-    followers: list[list[int]] = [[] for _ in nodes]
-    for i, node in enumerate(nodes):
-        earlier = {position[definer[v]] for v in needs(node) if v in definer}
-        waiting.append(len(earlier))
-        for at in earlier:
-            followers[at].append(i)
-    return waiting, followers
+    return tuple(nodes[number] for number in order)

@@ -64,7 +64,7 @@ def watched_values(graph: Graph, phases: tuple[str, ...] = PHASES) -> list[Value
 def _made(nodes: Iterable[Node], phases: tuple[str, ...]) -> Iterator[Value]:
     for node in nodes:
         if node.phase in phases:
-            if node.primitive.name == "cond":
+            if node.primitive.is_branch:
                 yield node.inputs[0]
                 for region in node.regions:
                     yield from _made(region.nodes, phases)
@@ -85,7 +85,7 @@ class _Watching:
         e = Builder(self.names)
         carried: dict[Value, Value] = {}
         for node in nodes:
-            made, inner = self.cond(node) if node.primitive.name == "cond" else (node, {})
+            made, inner = self.cond(node) if node.primitive.is_branch else (node, {})
             e.append(made)
             carried.update(inner)
             carried.update((v, v) for v in node.outputs if v in self.values)

@@ -69,11 +69,10 @@ class _Widening(Rewriter):
         return region.replace(inputs=tuple(inputs), nodes=(*casts, *region.nodes))
 
     def visit(self, node: Node) -> Node | Sequence[Value]:
-        primitive: Any = node.primitive
-        values = (*node.inputs, *node.outputs)
+        primitive, values = node.primitive, (*node.inputs, *node.outputs)
         if node.phase != self.phase or not any(v.type.dtype.is_half for v in values):
             return node
-        if primitive.name == "cond":
+        if primitive.is_branch:
             return self.put(replace(node, regions=tuple(map(self.yielding_wide, node.regions))))
         if primitive.name == "scan":
             inputs, regions = tuple(map(self.widened, node.inputs)), tuple(map(self.yielding_wide, node.regions))

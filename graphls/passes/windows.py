@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from graphls.ir.graph import Graph, Node, Value, captures, uses, walk
+from graphls.ir.graph import Graph, Node, Value, captures, definers, uses
+from graphls.ir.reach import Reachability, ancestors, behind, descendants, marks_behind
 from graphls.ir.text import reference
 from graphls.ir.types import TOKEN
 from graphls.ir.verify import fault
-from graphls.passes.rewrite import definers
 from graphls.passes.written import Written, written
 
 
@@ -31,14 +31,6 @@ class Window:
         return self.before & self.behind - {self.start}
 
 
-def blocks(graph: Graph) -> Iterator[tuple[Node, ...]]:
-    """The node lists of a graph and of every region in it."""
-    yield graph.nodes
-    for node in walk(graph):
-        for region in node.regions:
-            yield region.nodes
-
-
 def windows(nodes: Sequence[Node]) -> list[Window]:
     """The windows of one block, in the order of their gets."""
     return [window_of(nodes, flag) for flag in flags(nodes)]
@@ -47,7 +39,12 @@ def windows(nodes: Sequence[Node]) -> list[Window]:
 def flags(nodes: Sequence[Node]) -> list[Value]:
     """What each `overflow_get` with a status of this block gives."""
     here = {value for node in nodes for value in node.outputs}
-    return [n.output for n in nodes if n.primitive.name == "overflow_get" and token_of(n) in here]
+    return [n.output for n in gets(nodes) if token_of(n) in here]
+
+
+def gets(nodes: Iterable[Node]) -> list[Node]:
+    """The `overflow_get` nodes of a block."""
+    return [node for node in nodes if node.primitive.is_check]
 
 
 def window_of(nodes: Sequence[Node], flag: Value) -> Window:
@@ -63,35 +60,10 @@ def token_of(node: Node) -> Value | None:
     return node.inputs[0] if node.inputs and node.inputs[0].type == TOKEN else None
 
 
-def ancestors(nodes: Sequence[Node], of: Iterable[Node]) -> frozenset[Node]:
-    """The nodes that run before one of these, by data and control edges."""
-    needed: set[Value] = set()
-    found = []
-    ends = set(of)
-    for node in reversed(nodes):
-        inside = not needed.isdisjoint(node.outputs)
-        if inside:
-            found.append(node)
-        if inside or node in ends:
-            needed.update(uses(node), node.after)
-    return frozenset(found)
-
-
-def descendants(nodes: Sequence[Node], of: Iterable[Node], control: bool = True) -> frozenset[Node]:
-    """The nodes that run after one of these, by data and (where `control`) control edges."""
-    reached = {value for node in of for value in node.outputs}
-    found = []
-    for node in nodes:
-        if not reached.isdisjoint(uses(node)) or (control and not reached.isdisjoint(node.after)):
-            found.append(node)
-            reached.update(node.outputs)
-    return frozenset(found)
-
-
 def closed_before(nodes: Sequence[Node], get: Node) -> frozenset[Node]:
     """What runs in windows that have closed before this one opens: they decide what it works on."""
-    gets = [n for n in ancestors(nodes, [get]) if n.primitive.name == "overflow_get"]
-    return ancestors(nodes, gets) | set(gets)
+    earlier = gets(ancestors(nodes, [get]))
+    return ancestors(nodes, earlier) | set(earlier)
 
 
 def constants(nodes: Sequence[Node], around: Iterable[Value] = ()) -> frozenset[Node]:
@@ -189,14 +161,14 @@ def _check_cleared(graph: Graph, nodes: Sequence[Node], again: Node, token: Valu
     earlier = ancestors(nodes, [again])
     for reader in nodes:
         if reader is not again and token in reader.inputs and reader not in earlier:
-            kind = "reads" if reader.primitive.name == "overflow_get" else "clears"
+            kind = "reads" if reader.primitive.is_check else "clears"
             text = f"{reference(token)} is cleared here while {_name(reader)} still {kind} it: windows interleave"
             raise fault(graph, again, text)
 
 
 def _check_writes(graph: Graph, block: Written, window: Window) -> None:
     checked = {v for n in descendants(block.nodes, [window.get], control=False) for v in n.outputs}
-    made_inside = _derived(block.nodes, {v for n in window.inside for v in n.outputs})
+    made_inside = behind(block.nodes, {v for n in window.inside for v in n.outputs})
     for write in block.writes:
         if write.value in made_inside and write.value not in checked | set(window.get.outputs):
             writer = definers(block.nodes).get(write.value)
@@ -225,11 +197,11 @@ def _check_cover(graph: Graph, block: Written) -> None:
 
 def _is_made_of(value: Value, writer: Node, missed: Node) -> bool:
     """Whether a branch of the writer makes the value of what the missed node made, as far as one can see there."""
-    if writer.primitive.name != "cond":
+    if not writer.primitive.is_branch:
         return True
     at = writer.outputs.index(value)
     seen = [r for r in writer.regions if not set(captures(r)).isdisjoint(missed.outputs)]
-    return not seen or any(region.outputs[at] in _derived(region.nodes, set(missed.outputs)) for region in seen)
+    return not seen or any(region.outputs[at] in behind(region.nodes, missed.outputs) for region in seen)
 
 
 class Cover:
@@ -239,56 +211,36 @@ class Cover:
     """
 
     def __init__(self, nodes: Sequence[Node]) -> None:
-        self.nodes = nodes
-        gets = [n for n in nodes if n.primitive.name == "overflow_get"]
-        self.bit = {node: 1 << i for i, node in enumerate(gets)}
-        later: dict[Value, int] = {}
-        self.covered: dict[Node, int] = {}
-        for node in reversed(nodes) if gets else ():
-            bits = self.bit.get(node, 0)
-            for value in node.outputs:
-                bits |= later.get(value, 0)
-            self.covered[node] = bits
-            for value in uses(node):
-                later[value] = later.get(value, 0) | bits
-        self.before: dict[Value, int] = {}
-        self.backward: dict[Value, frozenset[int]] = {}
-        for node in nodes if gets else ():
-            self._sweep(node)
+        found = gets(nodes)
+        self.nodes = nodes if found else ()
+        self.reach = Reachability(self.nodes, found)
+        self.covered = marks_behind(self.nodes, self.reach.bit)
+        self.backward: dict[Node, frozenset[int]] = {}
+        for node in self.nodes:
+            self.backward[node] = self._covers_before(node)
 
-    def _sweep(self, node: Node) -> None:
-        bits, backward = self.bit.get(node, 0), frozenset[int]()
-        if node.phase == "backward" and uses(node):
-            backward |= {self.covered[node]}
-        for value in uses(node):
-            bits |= self.before.get(value, 0)
-            found = self.backward.get(value)
-            if found and not found <= backward:
-                backward |= found
-        for value in node.outputs:
-            self.before[value], self.backward[value] = bits, backward
+    def _covers_before(self, node: Node) -> frozenset[int]:
+        """What covers the backward nodes up to this one, each different set of gets once."""
+        covers = frozenset({self.covered[node]}) if node.phase == "backward" and uses(node) else frozenset[int]()
+        for earlier in self.reach.predecessors(node):
+            # Most nodes have what their predecessors have; a union would copy it each time.
+            if not self.backward[earlier] <= covers:
+                covers |= self.backward[earlier]
+        return covers
 
     def guards(self, get: Node, writer: Node) -> bool:
         """Whether a get comes before a writer."""
-        return bool(self.bit.get(get, 0) & self.before.get(writer.outputs[0], 0))
+        bit = self.reach.bit.get(get, 0)
+        return bool(bit and bit & self.reach.until(writer))
 
     def missed(self, writer: Node) -> Node | None:
         """A backward node before the writer that none of the gets before the writer comes after."""
-        guards = self.before.get(writer.outputs[0], 0) if self.bit else 0
-        if not guards or all(bits & guards for bits in self.backward[writer.outputs[0]]):
+        guards = self.reach.until(writer) if self.nodes else 0
+        if not guards or all(bits & guards for bits in self.backward[writer]):
             return None
         earlier = ancestors(self.nodes, [writer])
         late = [n for n in self.nodes if n in earlier and n.phase == "backward" and not self.covered[n] & guards]
         return late[-1]
-
-
-def _derived(nodes: Sequence[Node], values: set[Value]) -> set[Value]:
-    """The values and all that is computed from them."""
-    derived = set(values)
-    for node in nodes:
-        if not derived.isdisjoint(uses(node)):
-            derived.update(node.outputs)
-    return derived
 
 
 def _at(node: Node | None) -> str:

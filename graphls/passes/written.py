@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from graphls.ir.graph import Graph, Node, Value, Write
+from graphls.ir.graph import Graph, Node, Value, Write, definers
 from graphls.ir.location import Location
-from graphls.passes.rewrite import LOOPS, definers
+from graphls.passes.rewrite import carries
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,8 @@ def _carried(block: Written) -> dict[Node, list[Write]]:
     found: dict[Node, list[Write]] = {}
     for write in block.writes:
         node = definer.get(write.value)
-        if node is not None and node.primitive.name in LOOPS:
+        if node is not None and node.primitive.is_loop:
             at = node.outputs.index(write.value)
-            if at < node.attrs.get("carries", len(node.inputs)):
+            if at < carries(node):
                 found.setdefault(node, []).append(Write(write.state, node.regions[-1].outputs[at]))
     return found

@@ -17,6 +17,7 @@ from graphls.primitives.primitive import Array, FloatElementwise, f32, of, sampl
 class Softplus(FloatElementwise):
     """log(1 + exp(x)), which does not overflow and is exact where it is tiny; its gradient is 1/2 at 0."""
 
+    widened_at = ("auto",)
     samples = (
         sample(f32(2, 3)),
         sample(f32(0, 2)),

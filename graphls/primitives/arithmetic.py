@@ -30,6 +30,7 @@ _POSITIVE = (sample(f32(2, 3), f32(3), low=0.5, high=2.0), sample(f32(4, 1), f32
 class Add(Elementwise):
     """The sum x + y, broadcasting; any numbers."""
 
+    integer_gradient = "whole"
     samples = PAIRS + INTEGERS
     onnx = "Add"
 
@@ -43,6 +44,7 @@ class Add(Elementwise):
 class Sub(Elementwise):
     """The difference x - y, broadcasting; any numbers."""
 
+    integer_gradient = "whole"
     samples = PAIRS + INTEGERS
     onnx = "Sub"
 
@@ -56,6 +58,8 @@ class Sub(Elementwise):
 class Mul(Elementwise):
     """The product x * y, broadcasting; any numbers."""
 
+    factors = (0, 1)
+    integer_gradient = "whole"
     samples = PAIRS + INTEGERS
     onnx = "Mul"
 
@@ -69,6 +73,7 @@ class Mul(Elementwise):
 class Div(FloatElementwise):
     """The quotient x / y of floats, broadcasting; x / 0 is an infinity or nan."""
 
+    factors = (0,)
     samples = _POSITIVE
     onnx = "Div"
 
@@ -86,6 +91,7 @@ class Pow(FloatElementwise):
     The slope by y is nan below x = 0, where no neighbouring y has a power.
     """
 
+    widened_at = ("auto",)
     samples = (*_POSITIVE, sample(f32(7), f32(7), low=-2.0, high=2.0, gradient=False))
     onnx = "Pow"
 
@@ -111,6 +117,7 @@ class Neg(Elementwise):
     """The negative -x of signed numbers."""
 
     half = "exact"
+    integer_gradient = "whole"
     samples = (sample(f32(2, 3)), sample(Type(int32, (5,))), sample(f32(0, 2)))
     onnx = "Neg"
 
@@ -125,6 +132,7 @@ class Abs(Elementwise):
     """The absolute value; its gradient is sign(x), 0 at 0."""
 
     half = "exact"
+    integer_gradient = "whole"
     samples = (sample(f32(2, 3), low=0.1), sample(f32(7), low=-2, high=-0.1), sample(Type(int32, (5,))))
     onnx = "Abs"
 
@@ -157,6 +165,7 @@ class Sign(Elementwise):
 class Square(Elementwise):
     """The square x * x."""
 
+    integer_gradient = "whole"
     samples = (sample(f32(2, 3)), sample(Type(int32, (5,))))
 
     def numpy(self, x: Array) -> Array:
@@ -172,6 +181,7 @@ class Square(Elementwise):
 class Reciprocal(FloatElementwise):
     """One over x; an infinity at 0."""
 
+    widened_at = ("auto",)
     samples = (sample(f32(2, 3), low=0.5, high=2.0),)
     onnx = "Reciprocal"
 

@@ -21,6 +21,8 @@ class Cast(Primitive):
 
     half = "native"
     flops_per_element = 0
+    is_transparent = True
+    integer_gradient = "whole"
     samples = (
         sample(f32(2, 3), dtype=float64),
         sample(f32(2, 3), dtype=float32, gradient=False),

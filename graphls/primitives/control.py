@@ -20,6 +20,7 @@ class Constant(Primitive):
 
     half = "native"
     flops_per_element = 0
+    is_constant = True
     samples = (
         sample(value=np.array([1.5, -2.0], np.float32)),
         sample(value=np.arange(40, dtype=np.int32).reshape(5, 8)),
@@ -47,6 +48,7 @@ class Depend(Primitive):
 
     half = "native"
     flops_per_element = 0
+    integer_gradient = "whole"
     samples = (sample(f32(2, 3)), sample(f32(2, 3), recompute=True))
     onnx = "Identity"
 
@@ -86,6 +88,7 @@ class CheckLabels(Primitive):
 
     half = "native"
     flops_per_element = 0
+    integer_gradient = "whole"
     samples = (
         sample(f32(2, 3)),
         sample(Type(int32, (4,)), integers=(0, 3), classes=3),
@@ -143,6 +146,7 @@ class OverflowGet(Primitive):
     """
 
     half = "exact"
+    is_check = True
     takes_tokens = True
     takes_values = True
     samples = (
@@ -190,6 +194,8 @@ class Cond(Primitive):
 
     half = "native"
     flops_per_element = 0
+    is_branch = True
+    region_names = ("then", "else")
 
     def result_types(
         self, types: tuple[Type, ...], attrs: Mapping[str, Any], regions: tuple[Any, ...] = ()
@@ -235,6 +241,8 @@ class CustomGradient(Primitive):
     half = "native"
     flops_per_element = 0
     is_view = True
+    moves = False
+    region_names = ("gradient",)
 
     def result_types(
         self, types: tuple[Type, ...], attrs: Mapping[str, Any], regions: tuple[Any, ...] = ()

@@ -83,6 +83,8 @@ class Convolution(Primitive):
     The result is (N, O, windows...), for as many windows as lie on the images padded with zeros.
     """
 
+    is_convolution = True
+    lowered_at = ("O1", "auto")
     samples = tuple(sample(f32(*x), f32(*w), **attrs) for x, w, _, attrs in _CASES)
 
     def infer(self, x: Type, w: Type, **geometry: Any) -> Type:
@@ -113,6 +115,8 @@ class ConvolutionInputGradient(Primitive):
     Of five lowerings ConvTranspose was the fastest for small images and near the fastest for large ones.
     """
 
+    is_convolution = True
+    lowered_at = ("O1", "auto")
     samples = tuple(sample(f32(*g), f32(*w), shape=x, **attrs) for x, w, g, attrs in _CASES)
 
     def infer(self, g: Type, w: Type, shape: Shape, **geometry: Any) -> Type:

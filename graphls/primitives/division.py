@@ -68,6 +68,7 @@ class TruncateDiv(Elementwise):
 class Mod(Elementwise):
     """The remainder with the sign of the divisor (Python's %), broadcasting; any numbers, 0 of an integer by 0."""
 
+    integer_gradient = "whole"
     samples = _SAMPLES
 
     def numpy(self, x: Array, y: Array) -> Array:

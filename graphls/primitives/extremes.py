@@ -38,6 +38,7 @@ class OneOfTwo(Elementwise, abstract=True):
     """
 
     half = "exact"
+    integer_gradient = "divided"
     samples = (*PAIRS, *INTEGERS, sample(f32(2, 3), f32(3), ties="first"))
 
     def infer(self, *types: Type, ties: str = "shared") -> Type:
@@ -94,6 +95,7 @@ class Extreme(Reduction, abstract=True):
     """
 
     half = "exact"
+    integer_gradient = "divided"
     samples = (
         *FULL,
         sample(f32(2, 3, 4), axis=(1,), ties="first"),

@@ -31,6 +31,7 @@ _STEPS = (sample(f32(4, 5), low=-3.0, high=3.0, gradient=False),)
 class Exp(FloatElementwise):
     """The exponential e ** x."""
 
+    widened_at = ("auto",)
     samples = _ANY
 
     def numpy(self, x: Array) -> Array:
@@ -46,6 +47,7 @@ class Exp(FloatElementwise):
 class Log(FloatElementwise):
     """The natural logarithm; -inf at 0, nan below."""
 
+    widened_at = ("auto",)
     samples = _POSITIVE
 
     def numpy(self, x: Array) -> Array:
@@ -61,6 +63,7 @@ class Log(FloatElementwise):
 class Log1p(FloatElementwise):
     """The natural logarithm of 1 + x, exact to the last bits for a small x; -inf at -1, nan below."""
 
+    widened_at = ("auto",)
     samples = (sample(f32(2, 3), low=-0.5, high=2.0), sample(f32(9), low=-1e-6, high=1e-6))
 
     def numpy(self, x: Array) -> Array:
@@ -155,6 +158,7 @@ class Cos(FloatElementwise):
 class Rsqrt(FloatElementwise):
     """One over the square root; an infinity at 0, nan below."""
 
+    widened_at = ("auto",)
     samples = _POSITIVE
 
     def numpy(self, x: Array) -> Array:
@@ -217,6 +221,7 @@ class Relu(FloatElementwise):
     """The larger of x and 0, nan where x is; its gradient is 0 at 0."""
 
     half = "exact"
+    lowered_at = ("O1",)
     samples = (sample(f32(2, 3), low=0.1), sample(f32(7), low=-2, high=-0.1), sample(f32(0, 2)))
     onnx = "Relu"
 

@@ -80,6 +80,8 @@ class Gather(Primitive):
 
     half = "native"
     flops_per_element = 0
+    integer_gradient = "whole"
+    takes_indices = True
     samples = (
         _picked(f32(4, 3), of(int64, 5), axis=0),
         _picked(f32(2, 4, 3), of(int32, 2, 2), axis=-2),
@@ -109,6 +111,8 @@ class GatherGradient(Primitive):
     The adjoint of `gather`, with the axis and the indices of that: slices of g with one index add up.
     """
 
+    integer_gradient = "whole"
+    takes_indices = True
     samples = (
         _picked(f32(5, 3), of(int64, 5), axis=0, size=4),
         _picked(f32(2, 2, 2, 3), of(int32, 2, 2), axis=-2, size=4),
@@ -167,6 +171,8 @@ class GatherElements(Primitive):
 
     half = "native"
     flops_per_element = 0
+    integer_gradient = "whole"
+    takes_indices = True
     samples = (
         _picked(f32(3, 4), of(int64, 3, 1), axis=1),
         _picked(f32(4, 2, 3), of(int32, 5, 2, 3), axis=-3),
@@ -201,6 +207,8 @@ class GatherElementsGradient(Primitive):
     The adjoint of `gather_elements`.
     """
 
+    integer_gradient = "whole"
+    takes_indices = True
     samples = (
         _picked(f32(3, 1), of(int64, 3, 1), axis=1, size=4),
         _picked(f32(5, 2, 3), of(int32, 5, 2, 3), axis=-3, size=4),

@@ -21,6 +21,7 @@ class Matmul(Primitive):
     `transpose_a` and `transpose_b` exchange the last two axes of an operand first.
     """
 
+    lowered_at = ("O1", "auto")
     samples = (
         sample(f32(2, 3), f32(3, 4)),
         sample(f32(3, 2), f32(4, 3), transpose_a=True, transpose_b=True),
@@ -105,6 +106,8 @@ class Transpose(Primitive):
 
     half = "exact"
     flops_per_element = 0
+    moves = True
+    integer_gradient = "whole"
     samples = (sample(f32(2, 3), permutation=(1, 0)), sample(f32(2, 3, 4), permutation=(2, 0, 1)))
 
     def infer(self, x: Type, permutation: tuple[int, ...]) -> Type:

@@ -191,6 +191,7 @@ class Where(Primitive):
     half = "exact"
     flops_per_element = 0
     elementwise = True
+    integer_gradient = "whole"
     samples = (
         sample(of(bool_, 2, 3), f32(2, 3), f32(2, 3)),
         sample(of(bool_, 3), f32(2, 1), f32()),

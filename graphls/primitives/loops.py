@@ -28,6 +28,8 @@ class Scan(Primitive):
 
     half = "native"
     flops_per_element = 0
+    is_loop = True
+    region_names = ("body",)
 
     def result_types(
         self, types: tuple[Type, ...], attrs: Mapping[str, Any], regions: tuple[Any, ...] = ()
@@ -73,6 +75,8 @@ class WhileLoop(Primitive):
 
     half = "native"
     flops_per_element = 0
+    is_loop = True
+    region_names = ("while", "body")
 
     def result_types(
         self, types: tuple[Type, ...], attrs: Mapping[str, Any], regions: tuple[Any, ...] = ()

@@ -33,6 +33,8 @@ class Reverse(Primitive):
 
     half = "exact"
     flops_per_element = 0
+    moves = True
+    integer_gradient = "whole"
     samples = (
         sample(f32(3, 4), axes=(0,)),
         sample(f32(2, 3, 4), axes=(-1, 0)),

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from graphls.ir.errors import GraphMemoryError, GraphTypeError, GraphValueError
-from graphls.ir.registry import register
+from graphls.ir.registry import Operation, register
 from graphls.ir.types import TOKEN, DType, Type, bool_, broadcast_shapes, float32
 
 MOST_ELEMENTS = 2**47
@@ -59,7 +59,7 @@ def of(dtype: DType, *shape: int) -> Type:
     return Type(dtype, shape)
 
 
-class Primitive:
+class Primitive(Operation):
     """An operation of the IR.
 
     A subclass states `samples` and a docstring, and defines
@@ -73,28 +73,13 @@ class Primitive:
                                      a rule `onnx(e, *names, **attrs)` over a lowering `e`.
     Defining the class registers its one instance under `name`, which is the class name in snake case.
 
-    `half` says what a 16-bit float result needs where it is computed in float32: "rounded" (the default)
-    rounds it, "exact" results are representable already (moves and selections), and "native" rules
-    see the 16-bit values themselves. `on_host` primitives are evaluated in NumPy before a step and fed to it. An
-    `elementwise` result may be written over an operand of the same type.
-    `flops_per_element` of 0 says that it only moves or selects elements; another rule is a method `flops`.
-    `is_view` and `may_be_operand` say what shares memory, and follow from the rest.
-    Only where `takes_tokens` may an operand be a token, and only where `takes_stacks` a stack.
-    Where `takes_values`, the ONNX rule is given values of the IR,
-    not the names of tensors, and asks for those that it needs.
+    `flops_per_element` of 0 says that it only moves or selects elements; another rule is a method `flops`. What else
+    others must know is a fact with a default, which a subclass states where it is another one (`Operation` lists them).
+    `is_view`, `may_be_operand`, `moves` and `is_transparent` follow from the rest where nothing is said.
     """
 
-    name: ClassVar[str] = ""
-    half: ClassVar[str] = "rounded"
-    on_host: ClassVar[bool] = False
-    elementwise: ClassVar[bool] = False
     flops_per_element: ClassVar[int] = 1
-    takes_tokens: ClassVar[bool] = False
-    takes_stacks: ClassVar[bool] = False
-    takes_values: ClassVar[bool] = False
     samples: ClassVar[tuple[Sample, ...]] = ()
-    onnx: Any = None
-    vjp: Any = None
 
     def __init_subclass__(cls, abstract: bool = False, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -110,16 +95,6 @@ class Primitive:
     def numpy(self, *arrays: Any, **attrs: Any) -> Any:
         """The output as a NumPy array."""
         raise NotImplementedError
-
-    @property
-    def differentiable(self) -> bool:
-        """Whether the primitive has a gradient rule."""
-        return self.vjp is not None
-
-    @property
-    def is_view(self) -> bool:
-        """Whether the results are the first operands, in other words or another shape, without memory of their own."""
-        return bool(self.onnx == "Identity")
 
     @property
     def may_be_operand(self) -> bool:

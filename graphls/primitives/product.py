@@ -19,6 +19,8 @@ from graphls.primitives.shape import joined, reshaped
 class Prod(Reduction):
     """The product along axes, 1 over none; any numbers, integers wrap. Gradients are right at 0, too."""
 
+    widened_at = ("auto",)
+    integer_gradient = "whole"
     samples = (
         sample(f32(2, 3, 4), axis=(1,)),
         sample(f32(2, 3), low=0.5, high=1.5, keepdims=True),

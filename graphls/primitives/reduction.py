@@ -84,6 +84,7 @@ def require_numbers(name: str, x: Type) -> None:
 class Sum(Reduction):
     """The sum along axes, 0 over none; any numbers, integers wrap."""
 
+    integer_gradient = "whole"
     samples = FULL + EMPTY + INTEGERS
 
     def infer(self, x: Type, axis: Axes = None, keepdims: bool = False) -> Type:

@@ -20,6 +20,8 @@ class Cumsum(Primitive):
     `reverse` sums from the end.
     """
 
+    widened_at = ("auto",)
+    integer_gradient = "whole"
     samples = (
         sample(f32(2, 3, 4), axis=1),
         sample(f32(5), axis=-1, exclusive=True),

@@ -25,6 +25,7 @@ class Scatter(Primitive, abstract=True):
     Indices and updates have one shape, which is that of x but for the axis. Indices count as in `gather`.
     """
 
+    takes_indices = True
     reduction: str
     ufunc: Any
     samples = (

@@ -25,6 +25,7 @@ class Reshape(Primitive):
     half = "exact"
     flops_per_element = 0
     is_view = True
+    integer_gradient = "whole"
     samples = (
         sample(f32(2, 6), shape=(3, 4)),
         sample(f32(2, 6), shape=(-1, 3)),
@@ -66,6 +67,8 @@ class BroadcastTo(Primitive):
 
     half = "exact"
     flops_per_element = 0
+    moves = True
+    integer_gradient = "whole"
     samples = (
         sample(f32(3), shape=(2, 3)),
         sample(f32(2, 1), shape=(4, 2, 3)),
@@ -94,6 +97,7 @@ class Concat(Primitive):
 
     half = "exact"
     flops_per_element = 0
+    integer_gradient = "whole"
     samples = (
         sample(f32(2, 3), f32(2, 1), axis=1),
         sample(f32(2, 3), f32(0, 3), f32(4, 3), axis=-2),
@@ -165,6 +169,7 @@ class Slice(Primitive):
 
     half = "exact"
     flops_per_element = 0
+    integer_gradient = "whole"
     samples = (
         sample(f32(4, 5), **_WHOLE),
         sample(f32(4, 5), **_NEGATIVE),
@@ -202,6 +207,7 @@ class SliceGradient(Primitive):
 
     half = "exact"
     flops_per_element = 0
+    integer_gradient = "whole"
     samples = (
         sample(f32(4, 5), shape=(4, 5), **_WHOLE),
         sample(f32(3, 3), shape=(4, 5), **_NEGATIVE),

@@ -42,6 +42,8 @@ def _shifted(x: Array, axis: int) -> Array:
 class Softmax(AlongAxis):
     """exp(x) divided by its sum along an axis, which does not overflow."""
 
+    widened_at = ("auto",)
+
     def numpy(self, x: Array, axis: int) -> Array:
         y = np.exp(_shifted(x, axis))
         return np.asarray(y / np.sum(y, axis=axis, keepdims=True))
@@ -60,6 +62,8 @@ class Softmax(AlongAxis):
 
 class LogSoftmax(AlongAxis):
     """The logarithm of the softmax along an axis, exact where the softmax is tiny."""
+
+    widened_at = ("auto",)
 
     def numpy(self, x: Array, axis: int) -> Array:
         shifted = _shifted(x, axis)

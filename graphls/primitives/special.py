@@ -21,6 +21,7 @@ _ANY = (sample(f32(2, 3)), sample(f32()), sample(f32(0, 2)))
 class Expm1(FloatElementwise):
     """exp(x) - 1, exact to the last bits for a small x."""
 
+    widened_at = ("auto",)
     samples = (*_ANY, sample(f32(9), low=-1e-6, high=1e-6))
 
     def numpy(self, x: Array) -> Array:
@@ -104,6 +105,7 @@ _TAIL = (
 class Erfinv(FloatElementwise):
     """The number whose error function is x; infinite at -1 and 1, nan beyond."""
 
+    widened_at = ("auto",)
     samples = (sample(f32(2, 3), low=-0.9, high=0.9), sample(f32(40), low=-0.9999, high=0.9999, gradient=False))
 
     def numpy(self, x: Array) -> Array:

@@ -34,6 +34,7 @@ class Composed(FloatElementwise, abstract=True):
 class Tan(Composed):
     """The tangent of an angle in radians."""
 
+    widened_at = ("auto",)
     samples = _ANY
     operator = "Tan"
     in_double = in_double.tangent
@@ -48,6 +49,7 @@ class Tan(Composed):
 class Asin(Composed):
     """The angle from -pi / 2 to pi / 2 whose sine is x; nan outside of [-1, 1]."""
 
+    widened_at = ("auto",)
     samples = _INSIDE
     operator = "Asin"
     in_double = in_double.arcsine
@@ -62,6 +64,7 @@ class Asin(Composed):
 class Acos(Composed):
     """The angle from 0 to pi whose cosine is x; nan outside of [-1, 1]."""
 
+    widened_at = ("auto",)
     samples = _INSIDE
     operator = "Acos"
     in_double = in_double.arccosine
@@ -134,6 +137,7 @@ def _scale(e: Builder, size: Value) -> Any:
 class Sinh(Composed):
     """The hyperbolic sine."""
 
+    widened_at = ("auto",)
     samples = _ANY
     operator = "Sinh"
     in_double = in_double.hyperbolic_sine
@@ -148,6 +152,7 @@ class Sinh(Composed):
 class Cosh(Composed):
     """The hyperbolic cosine."""
 
+    widened_at = ("auto",)
     samples = _ANY
     operator = "Cosh"
     in_double = in_double.hyperbolic_cosine

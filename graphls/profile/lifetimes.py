@@ -61,7 +61,7 @@ class Lifetimes:
 
     def _region(self, node: Node, region: Graph, tick: int) -> None:
         self._make(node, region.inputs, tick)
-        if node.primitive.name == "cond":
+        if node.primitive.is_branch:
             made = {value for inner in region.nodes for value in inner.outputs}
             results = zip(region.outputs, node.outputs, strict=True)
             self._owners.update((value, result) for value, result in results if value in made)
@@ -88,4 +88,4 @@ class Lifetimes:
 
 def is_held(node: Node) -> bool:
     """Whether the results of a node are there before a step begins."""
-    return node.primitive.name == "constant" or node.primitive.on_host
+    return node.primitive.is_constant or node.primitive.on_host

@@ -90,7 +90,7 @@ def _inputs(graph: Graph, backend: str) -> int:
 
 
 def _constants(graph: Graph) -> int:
-    constants = (node for node in walk(graph) if node.primitive.name == "constant")
+    constants = (node for node in walk(graph) if node.primitive.is_constant)
     return sum(value.type.nbytes for node in constants for value in node.outputs)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +10,7 @@ import numpy as np
 from graphls.backends.host import AHEAD, HostValues, known
 from graphls.ir.build import Builder, Names, substitute
 from graphls.ir.errors import GraphValueError
-from graphls.ir.graph import Graph, Node, Value, Write, walk
+from graphls.ir.graph import Graph, Node, Value, Write, filtered, walk
 from graphls.ir.types import Type
 from graphls.sharing.forks import renew_after_fork
 from graphls.sharing.locks import holding
@@ -96,7 +95,7 @@ def repeated(graph: Graph, count: int) -> Graph:
     carried = [Value(names.fresh(w.state.name), w.state.type) for w in graph.writes]
     elements = [Value(names.fresh(v.name), v.type) for v in graph.inputs]
     own = dict(zip((*(w.state for w in graph.writes), *graph.inputs), (*carried, *elements), strict=True))
-    nodes = tuple(substitute(node, own) for node in _without(graph.nodes, set(drawn)))
+    nodes = tuple(substitute(node, own) for node in filtered(graph.nodes, lambda node: not node.primitive.on_host))
     yields = tuple(own.get(v, v) for v in (*(w.value for w in graph.writes), *graph.outputs))
     region = Graph("region", (*carried, *elements, *drawn), (), nodes, (), yields)
     stacks = [Value(v.name, _stacked(v.type, count)) for v in graph.inputs]
@@ -112,16 +111,6 @@ def repeated(graph: Graph, count: int) -> Graph:
 
 def _stacked(type: Type, count: int) -> Type:
     return type.with_shape((count, *type.shape))
-
-
-def _without(nodes: Sequence[Node], values: set[Value]) -> list[Node]:
-    """The nodes, and those in their regions, that define none of some values."""
-    kept = []
-    for node in nodes:
-        if values.isdisjoint(node.outputs):
-            regions = tuple(r.replace(nodes=tuple(_without(r.nodes, values))) for r in node.regions)
-            kept.append(replace(node, regions=regions) if regions else node)
-    return kept
 
 
 class _Draws:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from weakref import WeakSet
 
-from graphls.ir.graph import Graph, Node, Value, walk
+from graphls.ir.graph import Graph, Value, blocks, definers, walk
+from graphls.ir.reach import reached
 from graphls.ir.reporting import warn
 from graphls.ir.types import bfloat16, float32
 from graphls.passes.overflow import can_overflow_early
-from graphls.passes.windows import blocks, windows
+from graphls.passes.rewrite import gradient_nodes
+from graphls.passes.windows import windows
 from graphls.tensors.parameter import Parameter
 from graphls.trace.trace import Traced
 
 _told: WeakSet[Parameter] = WeakSet()
-_KEPT = ("cast", "reshape", "broadcast_to", "depend", "div")
 
 
 def warn_of_idle_scaling(traced: Traced, graph: Graph) -> None:
@@ -24,7 +26,7 @@ def warn_of_idle_scaling(traced: Traced, graph: Graph) -> None:
     """
     scales = {traced.parameters[v.name] for v in multipliers(traced.graph)}
     scales = {p for p in scales if not p.requires_grad and p.size == 1 and float(p) > 1} - set(_told)
-    found = [window for nodes in blocks(graph) for window in windows(nodes)] if scales else []
+    found = [window for block in blocks(graph) for window in windows(block.nodes)] if scales else []
     if not found or any(can_overflow_early(window.inside) for window in found):
         return
     _told.update(scales)
@@ -39,21 +41,11 @@ def warn_of_idle_scaling(traced: Traced, graph: Graph) -> None:
 
 def multipliers(graph: Graph) -> set[Value]:
     """The states that a differentiated value, or the sensitivity of one, is a product with."""
-    nodes = tuple(walk(graph))
-    definer = {value: node for node in nodes for value in node.outputs}
-    gradients = [node for node in nodes if node.primitive.name == "gradient"]
-    waiting = [value for node in gradients for value in node.inputs[: 2 * node.attrs["of"]]]
-    factors = set(waiting)
-    while waiting:
-        node = definer.get(waiting.pop())
-        operands = _factors(node) if node is not None else ()
-        waiting.extend(v for v in operands if v not in factors)
-        factors.update(operands)
-    return {value for value in factors if value.is_state}
+    definer = definers(walk(graph))
+    scaled = (value for node in gradient_nodes(graph) for value in node.inputs[: 2 * node.attrs["of"]])
 
+    def factors(value: Value) -> Iterator[Value]:
+        node = definer.get(value)
+        return (node.inputs[at] for at in node.primitive.factors) if node is not None else iter(())
 
-def _factors(node: Node) -> tuple[Value, ...]:
-    """The operands that the result of a node is a product with, as far as it is one."""
-    if node.primitive.name == "mul":
-        return node.inputs
-    return node.inputs[:1] if node.primitive.name in _KEPT else ()
+    return {value for value in reached(scaled, factors) if value.is_state}

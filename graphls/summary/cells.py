@@ -119,9 +119,9 @@ def _counts_of(nodes: Iterable[Node], given: Iterable[Value], ends: Mapping[Valu
     for node in nodes:
         counts.update(path for value in node.outputs for path in ends.get(value, ()))
         inner = [_counts_of(region.nodes, region.inputs, ends) for region in node.regions]
-        if node.primitive.name == "cond":
+        if node.primitive.is_branch:
             counts += inner[0] | inner[1]
-        elif node.primitive.name != "custom_gradient":
+        elif node.primitive.is_loop:
             for part in inner:
                 counts.update({path: count * node.attrs.get("length", 1) for path, count in part.items()})
     return counts

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from itertools import chain
 
 from graphls.ir.flops import own_flops, region_runs, runs
-from graphls.ir.graph import PHASES, Graph, Node, Value
-
-COPIES = ("cast", "transpose")
-"""Primitives that give a parameter in another form, as views do; what takes that reads the parameter."""
+from graphls.ir.graph import PHASES, Graph, Node, Value, blocks
 
 
 @dataclass
@@ -45,7 +43,7 @@ def measure(graph: Graph) -> Measures:
         if node.phase == "forward":
             found.flops[node.scope] += count
         read = [copies[value] for value in node.inputs if value in copies]
-        if read and not (_is_copy(node) or node.primitive.on_host):
+        if read and not (node.primitive.is_transparent or node.primitive.on_host):
             found.states.setdefault((node.phase, node.scope), {}).update(dict.fromkeys(read))
         memory.note(node, times)
     return found
@@ -55,21 +53,14 @@ def not_computed(graph: Graph) -> set[Node]:
     """The products that only an overflow check would read, which are made where bounds say too little."""
     from graphls.backends.onnx.finite import only_checked
 
-    found = set(only_checked(graph.nodes, (*graph.outputs, *(w.value for w in graph.writes))).values())
-    for node in graph.nodes:
-        for region in node.regions:
-            found |= not_computed(region)
-    return found
-
-
-def _is_copy(node: Node) -> bool:
-    return node.primitive.name in COPIES or (node.primitive.is_view and not node.regions)
+    found = (only_checked(b.nodes, (*b.outputs, *(w.value for w in b.writes))).values() for b in blocks(graph))
+    return set(chain.from_iterable(found))
 
 
 def _note_copies(copies: dict[Value, Value], graph: Graph) -> None:
     """Find the values that are a state in another form, made by any cell, or that begin as one in a loop."""
     for node in graph.nodes:
-        if _is_copy(node) and node.inputs[0] in copies:
+        if node.primitive.is_transparent and node.inputs[0] in copies:
             copies[node.outputs[0]] = copies[node.inputs[0]]
         for region in node.regions:
             pairs = zip(region.inputs, node.inputs, strict=False)
@@ -100,13 +91,13 @@ class Memory:
 
     def _shares(self, node: Node) -> bool:
         """Whether the results of a node are other values; if so, remember which."""
-        name = node.primitive.name
-        if name == "cond":
+        primitive = node.primitive
+        if primitive.is_branch:
             chosen = next(region for region, times in region_runs(node) if times)
             self._join(node.outputs, chosen.outputs)
-        elif node.primitive.is_view:
+        elif primitive.is_view:
             self._join(node.outputs, node.inputs[: len(node.outputs)])
-        return name in ("constant", "cond") or node.primitive.is_view
+        return primitive.is_constant or primitive.is_branch or primitive.is_view
 
     def _join(self, results: tuple[Value, ...], sources: tuple[Value, ...]) -> None:
         for result, source in zip(results, sources, strict=True):

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from graphls.ir.types import DType, Type, as_dtype, float32, type_of
 from graphls.names.habits import TENSOR, instead
 from graphls.tensors import dispatch
 from graphls.tensors.configuration import Configuration
-from graphls.tensors.operators import Operators
+from graphls.tensors.methods import METHODS, Methods
 from graphls.tensors.vocabulary import function
 
 Array = np.ndarray[Any, Any]
@@ -58,7 +57,7 @@ def _array_of_numbers(data: Any) -> Array:
     return array
 
 
-class Tensor(Operators):
+class Tensor(Methods):
     """An array with a dtype and a static shape; inside `construct`, a value of the graph.
 
     `input_data` is a number, a nest of numbers, a NumPy array or a tensor. `dtype` converts it; without it
@@ -267,16 +266,11 @@ class Tensor(Operators):
     def __hash__(self) -> int:
         return id(self)
 
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        """Functions of `graphls.ops` that take the tensor first are its methods."""
+    def __getattr__(self, name: str) -> Any:
+        """Raise GraphAttributeError, which names what is near: methods are functions of `graphls.ops` (`Methods`)."""
         if name.startswith("__"):  # what NumPy and copying ask every object for
             raise AttributeError(name)
-        methods = function("methods")()
-        method = methods.get(name)
-        if method is None:
-            advice = instead(name, TENSOR, methods)
-            raise GraphAttributeError(f"A tensor has no {name!r}{advice}.")
-        return partial(method, self)
+        raise GraphAttributeError(f"A tensor has no {name!r}{instead(name, TENSOR, METHODS)}.")
 
 
 class Symbol(Tensor):

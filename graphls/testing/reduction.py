@@ -12,7 +12,7 @@ from typing import Any
 
 from graphls.ir.build import substitute
 from graphls.ir.errors import GraphlsError, GraphValueError
-from graphls.ir.graph import Graph, Node, Value, captures, uses, walk
+from graphls.ir.graph import Graph, Node, Value, captures, filtered, uses, walk, with_regions
 from graphls.ir.parse import parse
 from graphls.ir.text import dump
 from graphls.ir.types import TOKEN
@@ -103,15 +103,7 @@ def _nodes(graph: Graph) -> list[Node]:
 
 def _without_nodes(graph: Graph, nodes: Sequence[Node]) -> Graph:
     removed = set(nodes)
-    return _trimmed(graph.replace(nodes=tuple(_kept(graph.nodes, removed))))
-
-
-def _kept(nodes: Iterable[Node], removed: set[Node]) -> Iterator[Node]:
-    for node in nodes:
-        if node not in removed:
-            regions = tuple(r.replace(nodes=tuple(_kept(r.nodes, removed))) for r in node.regions)
-            changed = any(a.nodes != b.nodes for a, b in zip(regions, node.regions, strict=True))
-            yield replace(node, regions=regions) if changed else node
+    return _trimmed(graph.replace(nodes=filtered(graph.nodes, lambda node: node not in removed)))
 
 
 def _trimmed(graph: Graph) -> Graph:
@@ -137,8 +129,7 @@ def _live(nodes: Sequence[Node], results: Iterable[Value]) -> tuple[Node, ...]:
     for node in reversed(nodes):
         if needed.isdisjoint(node.outputs):
             continue
-        regions = tuple(r.replace(nodes=_live(r.nodes, r.outputs)) for r in node.regions)
-        kept.append(replace(node, regions=regions) if node.regions else node)
+        kept.append(with_regions(node, lambda region: region.replace(nodes=_live(region.nodes, region.outputs))))
         needed.update(uses(kept[-1]))
     return tuple(_with_known_edges(reversed(kept)))
 
@@ -162,7 +153,7 @@ def _bypassed(graph: Graph) -> Iterator[Graph]:
 
 
 def _exchanged(graph: Graph, removed: set[Node], mapping: dict[Value, Value]) -> Graph:
-    nodes = tuple(substitute(n, mapping) for n in _kept(graph.nodes, removed))
+    nodes = tuple(substitute(n, mapping) for n in filtered(graph.nodes, lambda node: node not in removed))
     writes = tuple(replace(w, value=mapping.get(w.value, w.value)) for w in graph.writes)
     outputs = tuple(mapping.get(v, v) for v in graph.outputs)
     return _trimmed(graph.replace(nodes=nodes, writes=writes, outputs=outputs))
@@ -171,7 +162,7 @@ def _exchanged(graph: Graph, removed: set[Node], mapping: dict[Value, Value]) ->
 def _with_branch(graph: Graph) -> Iterator[Graph]:
     """Each condition in turn exchanged for one of its branches."""
     for node in graph.nodes:
-        for region in node.regions if node.primitive.name == "cond" else ():
+        for region in node.regions if node.primitive.is_branch else ():
             at = graph.nodes.index(node)
             nodes = (*graph.nodes[:at], *region.nodes, *graph.nodes[at + 1 :])
             mapping = dict(zip(node.outputs, region.outputs, strict=True))

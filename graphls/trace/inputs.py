@@ -125,14 +125,11 @@ def _misfit(value: Value, given: Type) -> Exception:
     return GraphValueError(f"{text}shapes are static, so compile the step again for another shape.")
 
 
-_TRANSPARENT = {"depend", "reshape", "cast", "stop_gradient"}
-
-
 def input_checks(graph: Graph) -> list[tuple[int, Node]]:
     """The `check_labels` nodes on inputs of the graph, in scans on elements of inputs, with the number of the input."""
     nodes, sources = list(_running(graph.nodes)), dict[Value, Value]()
     for node in nodes:
-        if node.primitive.name in _TRANSPARENT:
+        if node.primitive.is_transparent:
             sources[node.output] = node.inputs[0]
         elif node.primitive.name == "scan":
             carries = node.attrs["carries"]

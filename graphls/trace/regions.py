@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from graphls.ir.graph import Node, Value, needs
+from graphls.ir.graph import Node, Value, needs, with_blocks
 from graphls.ir.types import TOKEN
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.pytree import map_leaves
@@ -75,8 +75,7 @@ class Run:
                     arrays.append(_drawn_for_all(tracer, node, length))
                     elements.append(node.output)
                 else:
-                    regions = tuple(r.replace(nodes=tuple(lifted(r.nodes))) for r in node.regions)
-                    kept.append(replace(node, regions=regions) if regions else node)
+                    kept.append(with_blocks(node, lifted))
             return kept
 
         self.nodes = lifted(self.nodes)

@@ -37,7 +37,7 @@ def _sweep(nodes: Sequence[Node], bits: dict[Value, int], found: dict[Node, int]
         found[node] = made
         if node.regions:
             _through_regions(node, made, bits, found)
-        elif node.primitive.name != "overflow_get":
+        elif not node.primitive.is_check:
             for value in node.inputs:
                 _add(bits, value, made)
 

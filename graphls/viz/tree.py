@@ -17,13 +17,6 @@ MOST_KEPT = 3
 """So many states that a region yields unchanged stand alone."""
 DEEPEST = 40
 """So many parts of a scope or of a state's name become groups; what is behind them is one part."""
-REGIONS = {
-    "cond": ("then", "else"),
-    "scan": ("body",),
-    "while_loop": ("while", "body"),
-    "custom_gradient": ("gradient",),
-}
-"""What the regions of a primitive are called; others have their own names, or numbers where those are not different."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,7 +135,7 @@ class _Tree:
     def leaf(self, node: Node) -> Child:
         if not node.regions:
             return node
-        names = REGIONS.get(node.primitive.name) or tuple(region.name for region in node.regions)
+        names = node.primitive.region_names or tuple(region.name for region in node.regions)
         labels = names if len(set(names)) == len(node.regions) else map(str, range(len(node.regions)))
         regions = tuple(self.region(node, *pair) for pair in zip(labels, node.regions, strict=True))
         return Group(node.primitive.name, "node", node.scope, node.phase, node, regions)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from graphls.ir.graph import Graph, Node, inside
-from graphls.passes.windows import blocks
+from graphls.ir.graph import Graph, Node, blocks, inside
 from graphls.passes.windows import windows as windows_of
 
 
@@ -15,6 +14,6 @@ def windows(graph: Graph) -> tuple[tuple[Node, Node, frozenset[Node]], ...]:
     """
     return tuple(
         (window.start, window.get, frozenset(inner for node in window.inside for inner in (node, *inside(node))))
-        for nodes in blocks(graph)
-        for window in windows_of(nodes)
+        for block in blocks(graph)
+        for window in windows_of(block.nodes)
     )

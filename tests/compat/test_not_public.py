@@ -316,3 +316,10 @@ def test_the_profiler_runs_no_loop_on_inputs_that_are_not_the_scripts(tmp_path: 
     with pytest.warns(UserWarning, match="could not be profiled: It has a loop that inputs end"):
         profiler.analyse()
     assert float(step(Tensor(3.0))) == 192.0
+
+
+def test_operations_on_images_that_mindspore_1_wrote_in_python() -> None:
+    old, planes = module("dataset.vision.py_transforms"), np.ones((3, 4, 5), np.float32)
+    np.testing.assert_array_equal(old.Normalize([1.0, 2.0, 3.0], [1.0] * 3)(planes)[:, 0, 0], [0, -1, -2])
+    assert old.Cutout(2)(planes).sum() == 48 and old.Decode().to_pil
+    assert module("dataset.transforms.py_transforms").OneHotOp is module("dataset.transforms").OneHot

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
 from graphls.ir import DTYPES, PHASES, TOKEN, Builder, Graph, Location, Names, Node, Type, Value, Write
+from graphls.ir.registry import Operation
 from graphls.ir.types import bfloat16, bool_
 
 HOSTILE = (
@@ -25,12 +26,10 @@ TYPES = st.builds(Type, st.sampled_from(DATA), SHAPES)
 LOCATIONS = st.none() | st.builds(Location, TEXTS, st.integers(0, 10**6))
 
 
-class Free:
+class Free(Operation):
     """A primitive for tests: any operands, attributes and regions; `results` lists dtypes and shapes."""
 
     name = "free"
-    on_host = False
-    is_view = False
 
     def result_types(
         self, types: tuple[Type, ...], attrs: Mapping[str, Any], regions: tuple[Any, ...] = ()

@@ -6,7 +6,7 @@ import random
 from dataclasses import replace
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from graphls.ir import Graph, Location, Node, Value, Write, parse
@@ -267,7 +267,6 @@ def shuffled(nodes: tuple[Node, ...], seed: int) -> list[Node]:
     return done
 
 
-@settings(max_examples=100)
 @given(graphs(), st.integers(0, 100))
 def test_renamed_and_reordered_graphs_do_not_differ(graph: Graph, seed: int) -> None:
     difference = diff(graph, renamed(graph, seed))
@@ -275,7 +274,6 @@ def test_renamed_and_reordered_graphs_do_not_differ(graph: Graph, seed: int) -> 
     assert len(difference.paired) == len({*difference.paired.values()})
 
 
-@settings(max_examples=100)
 @given(graphs(), graphs())
 def test_two_graphs_differ_in_both_directions_alike(first: Graph, second: Graph) -> None:
     there, back = diff(first, second), diff(second, first)
@@ -287,7 +285,6 @@ def test_two_graphs_differ_in_both_directions_alike(first: Graph, second: Graph)
     assert str(there).startswith(("Nodes: ", "No difference")) and str(there) == str(diff(first, second))
 
 
-@settings(max_examples=100)
 @given(graphs(), st.randoms(use_true_random=False))
 def test_a_node_that_is_gone_is_reported(graph: Graph, draw: Any) -> None:
     if not graph.nodes:
@@ -299,7 +296,6 @@ def test_a_node_that_is_gone_is_reported(graph: Graph, draw: Any) -> None:
     assert gone in diff(less, graph).added
 
 
-@settings(max_examples=100)
 @given(graphs(), st.randoms(use_true_random=False))
 def test_a_primitive_that_changes_is_reported(graph: Graph, draw: Any) -> None:
     if not graph.nodes:

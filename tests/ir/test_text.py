@@ -207,6 +207,7 @@ def nested(depth: int) -> str:
     return f"graph @g(%b: bool[]) {{ {text} return }}"
 
 
+@pytest.mark.slow
 def test_twenty_thousand_nodes() -> None:
     e = Builder()
     x = e.constant(1.0)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import copy
-import importlib
 import inspect
 import pickle
-import pkgutil
 from typing import Any
 
 import numpy as np
@@ -182,10 +180,3 @@ def test_wrong_uses(number: int) -> None:
         function()
     assert isinstance(caught.value, graphls.GraphlsError)
     assert caught.value.location is not None and caught.value.location.file.endswith("test_operations.py")
-
-
-def test_no_class_stands_in_two_tables() -> None:
-    tables = [importlib.import_module(f"graphls.ops.{m.name}") for m in pkgutil.iter_modules(ops.__path__)
-              if m.name.startswith("operations_")]  # fmt: skip
-    names = [name for table in tables for name in (*table.PLAIN, *table.CONFIGURED)]
-    assert len(names) > 300 and sorted(names) == sorted(set(names))

@@ -11,7 +11,6 @@ from scipy import signal, special
 
 import graphls
 from graphls import ops
-from graphls.ops import operations_mathematics, operations_matrices
 from tests.ops.agree import BACKENDS, agree
 from tests.ops.slopes import assert_slopes
 
@@ -218,12 +217,6 @@ def test_other_operators() -> None:
     agree(ops.TridiagonalMatMul(), np.zeros((2, 0, 4)), *[np.zeros((2, 1, 0))] * 3, np.zeros((2, 0, 4)))
     agree(ops.MatrixInverse(adjoint=True), np.linalg.inv(x[:, :3]).T, x[:, :3].copy())
     agree(ops.Qr(full_matrices=True), tuple(np.linalg.qr(x.T, "complete")), x.T.copy())
-
-
-@pytest.mark.parametrize("module", [operations_mathematics, operations_matrices])
-def test_an_operator_is_its_function(module: Any) -> None:
-    for name, function in {**module.PLAIN, **{n: f for n, (f, _) in module.CONFIGURED.items()}}.items():
-        assert getattr(ops, name).function is function and getattr(ops, name).__doc__.split(".")[0]
 
 
 F, V, N = np.ones((2, 3), np.float32), np.ones(3, np.float32), np.int32([1, 2])

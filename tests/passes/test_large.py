@@ -42,6 +42,7 @@ def seconds(graph: Graph) -> float:
     return time.process_time() - start
 
 
+@pytest.mark.slow
 def test_passes_take_linear_time() -> None:
     small, large = chain(200), chain(1600)
     assert min(seconds(large) for _ in range(3)) < 24 * min(seconds(small) for _ in range(3))

@@ -141,7 +141,7 @@ EVERYTHING = "fold, cse, merge, dce, fold, cse, merge, dce"
     ],
 )
 def test_values_are_kept(dtype: str, passes: str) -> None:
-    @settings(max_examples=50, deadline=None)
+    @settings(max_examples=min(50, settings().max_examples))
     @given(graphs(dtype))
     def check(graph: Graph) -> None:
         verify(graph)
@@ -152,7 +152,7 @@ def test_values_are_kept(dtype: str, passes: str) -> None:
     check()
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=min(20, settings().max_examples))
 @given(graphs("f32"))
 def test_a_second_run_changes_nothing(graph: Graph) -> None:
     for passes in ("cse", "dce"):

@@ -57,6 +57,7 @@ def test_a_program_and_its_derivatives_are_those_of_the_unrolled_one(seed: int) 
     check(seed, order=2, backend="numpy")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(9, 11))
 def test_no_pass_is_needed_for_it(seed: int) -> None:
     check(seed, order=2, backend="numpy", passes="gradient")

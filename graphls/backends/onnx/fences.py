@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from typing import Any
 
 from graphls.ir.graph import Node, Value, captures
-
-CONVOLUTIONS = ("convolution", "convolution_input_gradient")
 
 
 def is_alias(node: Node) -> bool:
     """Whether a node gives its operand, which its result is another name of."""
-    primitive: Any = node.primitive
-    return bool(primitive.onnx == "Identity" and primitive.half == "native")
+    return node.primitive.onnx == "Identity" and node.primitive.half == "native"
 
 
 def captured(nodes: Sequence[Node], waiting: Collection[Value]) -> set[Value]:
@@ -34,8 +30,7 @@ def _read_in_bodies(node: Node, waiting: Collection[Value]) -> Iterator[Value]:
     """Those that its regions capture; all operands where the node is lowered as an If or waits for one."""
     for region in node.regions:
         yield from captures(region)
-    primitive: Any = node.primitive
-    is_around = primitive.takes_values or any(v.type.stacked for v in node.inputs)
+    is_around = node.primitive.takes_values or any(v.type.stacked for v in node.inputs)
     if is_around or any(v in waiting for v in node.outputs):
         yield from node.inputs
 
@@ -55,4 +50,4 @@ def fenced(nodes: Sequence[Node], captured: set[Value]) -> set[Value]:
 
 
 def _is_like(node: Node, value: Value, sizes: set[int]) -> bool:
-    return node.primitive.name in CONVOLUTIONS or (value.type.size in sizes and not value.type.stacked)
+    return node.primitive.is_convolution or (value.type.size in sizes and not value.type.stacked)

@@ -17,9 +17,6 @@ if TYPE_CHECKING:
 PART = 64
 """How many tensors share one exact test, because loading an If takes quadratic time."""
 
-WAITING = ("matmul", "mul")
-"""What need not be computed before a bound says too little."""
-
 LEAST = 1 << 14
 """Elements from which on a product is bounded by its operands."""
 
@@ -131,16 +128,19 @@ def only_checked(nodes: Sequence[Node], kept: Iterable[Value]) -> dict[Value, No
             candidates[node.output] = node
     needed = set(kept)
     for node in reversed(nodes):
-        waits = node.primitive.name in WAITING and node.output in candidates and node.output not in needed
-        if not waits and node.primitive.name != "overflow_get":
+        waits = any(v in candidates and v not in needed for v in node.outputs)
+        if not (waits or node.primitive.is_check):
             needed.update(uses(node))
     return {v: n for v, n in candidates.items() if v not in needed}
 
 
 def _can_wait(node: Node, candidates: dict[Value, Node]) -> bool:
-    if node.primitive.name not in WAITING or node.output.type.dtype is not float32:
+    """Whether the bounds know a node's result without it: a matrix product, or such a product times a number."""
+    if any(v.type.dtype is not float32 for v in node.outputs):
         return False
     if node.primitive.name == "matmul":
         return candidates.keys().isdisjoint(node.inputs)
+    if node.primitive.name != "mul":
+        return False
     factor, other = scalar_first(node)
     return factor.type.size == 1 and factor not in candidates and other in candidates

@@ -18,7 +18,7 @@ from graphls.backends.onnx.loops import if_rounds, lower_scan, lower_while
 from graphls.backends.onnx.target import TARGETS, KernelCheck, Target, trust_kernels
 from graphls.backends.onnx.types import describe, exchanged
 from graphls.backends.onnx.writer import Writer
-from graphls.ir.errors import GraphlsError
+from graphls.ir.errors import GraphlsError, GraphValueError
 from graphls.ir.graph import Graph, Node, Value
 from graphls.ir.types import TOKEN, DType, Type
 from graphls.primitives.emitter import Emitter
@@ -139,7 +139,9 @@ class Lowering(Writer, Emitter):
             self._by_rule(node)
 
     def _by_rule(self, node: Node) -> None:
-        primitive: Any = node.primitive
+        primitive, rule = node.primitive, node.primitive.onnx
+        if rule is None:
+            raise GraphValueError(f"The primitive {primitive.name} has no ONNX rule; give its class one, `onnx`.")
         as_it_is = primitive.half == "native"
         self.in_types = tuple(v.type if as_it_is else self.computed(v.type) for v in node.inputs)
         # Rules of loops lower the nodes of their regions, which set the types anew.
@@ -147,10 +149,10 @@ class Lowering(Writer, Emitter):
         operands: Sequence[Any] = node.inputs
         if not primitive.takes_values:
             operands = [self.form(v, t.dtype) for v, t in zip(node.inputs, self.in_types, strict=True)]
-        if isinstance(primitive.onnx, str):
-            result: Any = self.operator(primitive.onnx, operands, node.attrs)
+        if isinstance(rule, str):
+            result: Any = self.operator(rule, operands, node.attrs)
         else:
-            result = primitive.onnx(self, *operands, **node.attrs)
+            result = rule(self, *operands, **node.attrs)
         names = result if isinstance(result, tuple) else (result,)
         for value, kind, name in zip(node.outputs, out_types, names, strict=True):
             self.keep(value, kind.dtype, name, rounds=primitive.half == "rounded")

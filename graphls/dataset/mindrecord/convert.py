@@ -71,8 +71,7 @@ class CsvToMR:
         columns = self._columns or names
         for name in columns:
             if name not in names:
-                text = f"The parameter columns_list is illegal, column {name} does not exist."
-                raise GraphRuntimeError(text)
+                raise GraphRuntimeError(f"The parameter columns_list is illegal, column {name} does not exist.")
             if name.isdigit():
                 text = f"The first line content: {name} of the CSV file is used as a column name and does not allow "
                 raise GraphValueError(f"{text}starting with a number.")

@@ -19,7 +19,7 @@ import numpy as np
 
 from graphls.dataset.checks import type_error
 from graphls.dataset.mindrecord.encoding import decompressed, unpacked
-from graphls.dataset.readers.files import corrupt, found_files, inside, mapped
+from graphls.dataset.readers.files import Source, corrupt, found_files, inside, mapped
 from graphls.ir.errors import GraphValueError
 
 Array = np.ndarray[Any, Any]
@@ -172,7 +172,7 @@ def _parts(content: bytes) -> Iterator[bytes]:
         yield content[start:position]
 
 
-class MindRecordSource:
+class MindRecordSource(Source):
     """Rows of MindRecord files in order: columns by name, or those of `columns_list`.
 
     One path stands for all files that were written with it; a list, for just these. Numbers have the dtypes of the
@@ -192,9 +192,6 @@ class MindRecordSource:
         self.columns = sorted(schema) if columns_list is None else _chosen(columns_list, schema, paths[0])
         self._rows = [(file, row) for file in self.files for row in range(len(file))]
 
-    def __len__(self) -> int:
-        return len(self._rows)
-
     def row(self, index: int) -> dict[str, Any]:
         """The columns of a row by name."""
         file, number = self._rows[index]
@@ -204,7 +201,8 @@ class MindRecordSource:
     def numbers(self, index: int) -> dict[str, Any]:
         """The numbers and texts of a row, as they were packed."""
         file, number = self._rows[index]
-        return file.numbers(number)
+        numbers: dict[str, Any] = file.numbers(number)
+        return numbers
 
     def __getitem__(self, index: int) -> tuple[Any, ...]:
         return tuple(map(np.asarray, self.row(index).values()))
@@ -215,11 +213,9 @@ def _chosen(columns_list: Any, schema: dict[str, Any], path: str) -> list[str]:
         raise type_error("columns_list", columns_list, "a list of names")
     for number, name in enumerate(columns_list):
         if name not in schema:
-            text = f"There is no column {name!r} in {path}, which has {', '.join(sorted(schema))}."
-            raise GraphValueError(text)
+            raise GraphValueError(f"There is no column {name!r} in {path}, which has {', '.join(sorted(schema))}.")
         if name in columns_list[:number]:
-            text = f"'columns_list': Invalid parameter, duplicate column names are not allowed: {name}."
-            raise GraphValueError(text)
+            raise GraphValueError(f"'columns_list': Invalid parameter, duplicate column names are not allowed: {name}.")
     return list(columns_list)
 
 

@@ -157,6 +157,5 @@ class MindPage:
             raise ParamValueError("num_row should be int and greater than 0.")
         chosen = rows[page * num_row : (page + 1) * num_row]
         if not chosen:
-            text = f"Invalid data, page no: {page} or page size: {num_row} is invalid."
-            raise GraphRuntimeError(text)
+            raise GraphRuntimeError(f"Invalid data, page no: {page} or page size: {num_row} is invalid.")
         return [plain_row(self._source.row(row), self._source.files[0].schema) for row in chosen]

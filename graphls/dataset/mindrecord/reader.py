@@ -11,6 +11,7 @@ from graphls.dataset.checks import type_error
 from graphls.dataset.mindrecord.file import MindRecordSource
 from graphls.dataset.mindrecord.schema import fault
 from graphls.dataset.readers.datasets import Files
+from graphls.dataset.readers.files import Source
 from graphls.ir.errors import GraphRuntimeError, GraphValueError
 
 __all__ = ["FileReader", "MindDataset"]
@@ -35,7 +36,7 @@ def check_padding(columns_list: Any, padded_sample: Any, num_padded: Any) -> Non
         raise GraphValueError("padded_sample cannot match columns_list.")
 
 
-class PaddedRows:
+class PaddedRows(Source):
     """The rows of files, and one row `count` times behind them.
 
     Raises GraphValueError for a row that does not fit the schema, GraphRuntimeError where `num_shards` do not divide
@@ -43,7 +44,7 @@ class PaddedRows:
     """
 
     def __init__(self, source: MindRecordSource, sample: dict[str, Any], count: int, num_shards: int | None) -> None:
-        self.columns, self._source, self._count = source.columns, source, count
+        self.columns, self._source, self._rows = source.columns, source, range(len(source) + count)
         schema = {name: source.files[0].schema[name] for name in self.columns}
         found = fault(schema, sample)
         if found:
@@ -52,9 +53,6 @@ class PaddedRows:
             text = f"Invalid data, the size of dataset and padded samples: {len(self)} can not be divisible by the "
             raise GraphRuntimeError(f"{text}value of 'num_shards'. Please adjust the value of 'num_padded'.")
         self._row = tuple(_column(sample[name], schema[name]) for name in self.columns)
-
-    def __len__(self) -> int:
-        return len(self._source) + self._count
 
     def __getitem__(self, index: int) -> tuple[Any, ...]:
         return self._source[index] if index < len(self._source) else self._row
@@ -128,11 +126,7 @@ class MindDataset(Files):
         cache: Any = None,
     ) -> None:
         check_padding(columns_list, padded_sample, num_padded)
-        source: Any = MindRecordSource(dataset_files, columns_list)
-        if padded_sample is not None and num_padded is not None:
-            source = PaddedRows(source, padded_sample, num_padded, num_shards)
-        super().__init__(
-            source, source.columns, cache, num_parallel_workers, num_samples=num_samples,
-            shuffle=None if shuffle is None else shuffle is not False, sampler=sampler, num_shards=num_shards,
-            shard_id=shard_id,
-        )  # fmt: skip
+        rows = MindRecordSource(dataset_files, columns_list)
+        source = rows if padded_sample is None else PaddedRows(rows, padded_sample, num_padded or 0, num_shards)
+        shuffled = None if shuffle is None else shuffle is not False
+        super().__init__(source, cache, num_parallel_workers, num_samples, shuffled, sampler, num_shards, shard_id)

@@ -165,8 +165,7 @@ def check_size(what: str, size: Any, limits: tuple[int, int]) -> None:
     """Raise GraphRuntimeError for a size that is beyond its limits, or cannot be divided by four."""
     low, high = limits
     if type(size) is not int or not low <= size <= high:
-        text = f"Invalid data, {what} size: {size} should be in range [{low} bytes, {high} bytes]."
-        raise GraphRuntimeError(text)
+        raise GraphRuntimeError(f"Invalid data, {what} size: {size} should be in range [{low} bytes, {high} bytes].")
     if size % 4:
         raise GraphRuntimeError(f"Invalid data, {what} size {size} should be divided by four.")
 

@@ -16,6 +16,7 @@ from graphls.dataset.config import get_num_parallel_workers
 from graphls.dataset.errors import DatasetError, described, trace_of
 from graphls.dataset.pipeline.dataset import Dataset
 from graphls.dataset.pipeline.functions import Replacement
+from graphls.dataset.pipeline.operations import made_by
 from graphls.dataset.pipeline.run import Run
 from graphls.dataset.pipeline.workers import Job
 from graphls.ir.errors import GraphTypeError, GraphValueError
@@ -144,6 +145,7 @@ class Stacker:
         return stacked(arrays, place, self.columns[place])
 
 
+@made_by("batch")
 class BatchDataset(Dataset):
     """See `Dataset.batch`; indexed where its child is and the size of a batch is a number."""
 
@@ -240,6 +242,7 @@ def _replacement(
     return Replacement(child.columns, inputs, outputs, "batch")
 
 
+@made_by("bucket_batch_by_length")
 class BucketBatchDataset(Dataset):
     """See `Dataset.bucket_batch_by_length`."""
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from graphls.dataset.checks import boolean, names_among
+from graphls.dataset.checks import boolean, integer, names_among
 from graphls.dataset.columns import Row
 from graphls.dataset.pipeline.iterators import DatasetIterator, dict_finisher, list_finisher
 from graphls.dataset.pipeline.operations import Operations
@@ -168,11 +168,7 @@ class Dataset(Operations):
         Where the number of rows depends on the data, as after `filter`, the passes before run once to be counted.
         Raises GraphTypeError or GraphValueError for anything but an integer of 0 or more.
         """
-        if isinstance(init_step, bool) or not isinstance(init_step, int):
-            raise GraphTypeError(f"init_step is an integer, not {init_step!r}.")
-        if init_step < 0:
-            raise GraphValueError(f"init_step is 0 or more, not {init_step}.")
-        self._init_step = init_step
+        self._init_step = integer("init_step", init_step, 0, inf)
 
     def get_init_step(self) -> int:
         """The number of rows that the next iterator skips."""
@@ -233,8 +229,7 @@ class Dataset(Operations):
 
 
 def _passes(num_epochs: Any) -> int:
-    if isinstance(num_epochs, bool) or not isinstance(num_epochs, int):
-        raise GraphTypeError(f"num_epochs is an integer, not {num_epochs!r}.")
-    if num_epochs < 1 and num_epochs != -1:
+    count = integer("num_epochs", num_epochs, -inf, inf)
+    if count < 1 and count != -1:
         raise GraphValueError(f"num_epochs is 1 or more, or -1 for any number, not {num_epochs}.")
-    return num_epochs
+    return count

@@ -10,6 +10,7 @@ from graphls.dataset import checks
 from graphls.dataset.columns import Row, as_array
 from graphls.dataset.config import get_num_parallel_workers
 from graphls.dataset.pipeline.dataset import Dataset
+from graphls.dataset.pipeline.operations import made_by
 from graphls.dataset.pipeline.run import Run
 from graphls.dataset.pipeline.selection import SameRows
 from graphls.dataset.pipeline.workers import Job
@@ -64,6 +65,7 @@ class Mapper:
         return self.replacement.put(row, tuple([as_array(value) for value in values]))
 
 
+@made_by("map")
 class MapDataset(SameRows):
     """See `Dataset.map`."""
 
@@ -116,6 +118,7 @@ class Predicate:
         return row if bool(self.predicate(*[row[place] for place in self.places])) else None
 
 
+@made_by("filter")
 class FilterDataset(Dataset):
     """See `Dataset.filter`; which rows stay is known once all before them have been looked at."""
 

@@ -4,31 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, chain, groupby, tee
+from typing import ClassVar
 
 from graphls.dataset import checks
 from graphls.dataset.columns import Row
 from graphls.dataset.pipeline.dataset import Dataset
+from graphls.dataset.pipeline.operations import made_by
 from graphls.dataset.pipeline.run import Run
 from graphls.ir.errors import GraphTypeError, GraphValueError
 
 
-def _checked(datasets: Sequence[Dataset], what: str) -> tuple[Dataset, ...]:
-    for dataset in datasets:
-        if not isinstance(dataset, Dataset):
-            raise GraphTypeError(f"{what} takes datasets, not {type(dataset).__name__}.")
-    return tuple(datasets)
+class Joined(Dataset):
+    """A node of several children; `what` names it in errors."""
 
-
-class ZipDataset(Dataset):
-    """See `Dataset.zip`."""
+    what: ClassVar[str]
 
     def __init__(self, datasets: Sequence[Dataset]) -> None:
-        super().__init__(*_checked(datasets, "zip"))
-        self.columns = checks.names("The columns of zip", tuple(chain(*(child.columns for child in datasets))))
+        for dataset in datasets:
+            if not isinstance(dataset, Dataset):
+                raise GraphTypeError(f"{self.what} takes datasets, not {type(dataset).__name__}.")
+        super().__init__(*datasets)
 
     @property
     def is_indexed(self) -> bool:
         return all(child.is_indexed for child in self.children)
+
+
+@made_by("zip")
+class ZipDataset(Joined):
+    """See `Dataset.zip`."""
+
+    what = "zip"
+
+    def __init__(self, datasets: Sequence[Dataset]) -> None:
+        super().__init__(datasets)
+        self.columns = checks.names("The columns of zip", tuple(chain(*(child.columns for child in datasets))))
 
     def length(self) -> float:
         return min(child.length() for child in self.children)
@@ -51,20 +61,19 @@ def _side_by_side(streams: Iterable[Iterator[Row]]) -> Iterator[Row]:
     return (tuple(chain(*rows)) for rows in zip(*streams, strict=False))
 
 
-class ConcatDataset(Dataset):
+@made_by("concat")
+class ConcatDataset(Joined):
     """See `Dataset.concat`."""
 
+    what = "concat"
+
     def __init__(self, datasets: Sequence[Dataset]) -> None:
-        super().__init__(*_checked(datasets, "concat"))
+        super().__init__(datasets)
         for child in self.children:
             if child.columns != self.columns:
                 raise GraphValueError(
                     f"concat takes datasets of the same columns, not {list(self.columns)} and {list(child.columns)}.",
                 )
-
-    @property
-    def is_indexed(self) -> bool:
-        return all(child.is_indexed for child in self.children)
 
     def length(self) -> float:
         return sum(child.length() for child in self.children)

@@ -1,9 +1,12 @@
-"""The methods of a dataset that put another node on top of it."""
+"""The methods of a dataset that put another node on top of it.
+
+Those nodes are datasets themselves, and so are defined above this module; each says here which method makes it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from graphls.dataset import checks
 from graphls.ir.errors import GraphTypeError
@@ -13,6 +16,24 @@ if TYPE_CHECKING:
 
 
 Names = Sequence[str] | str | None
+Maker = TypeVar("Maker", bound=Callable[..., Any])
+
+_makers: dict[str, Callable[..., Any]] = {}
+
+
+def made_by(method: str) -> Callable[[Maker], Maker]:
+    """Let a method of datasets make this kind of node, from itself and its arguments."""
+
+    def told(maker: Maker) -> Maker:
+        _makers[method] = maker
+        return maker
+
+    return told
+
+
+def _made(method: str, *arguments: Any) -> Dataset:
+    node: Dataset = _makers[method](*arguments)
+    return node
 
 
 class Operations:
@@ -39,11 +60,9 @@ class Operations:
         gives one list of arrays, or one stacked array, for each of `output_columns`. Raises GraphTypeError and
         GraphValueError for wrong arguments, and DatasetError in the iteration where rows differ in shape or dtype.
         """
-        from graphls.dataset.pipeline.batch import BatchDataset
-
-        node = BatchDataset(
-            self._node, batch_size, drop_remainder, num_parallel_workers, per_batch_map, input_columns, output_columns,
-            pad_info, python_multiprocessing,
+        node = _made(
+            "batch", self, batch_size, drop_remainder, num_parallel_workers, per_batch_map, input_columns,
+            output_columns, pad_info, python_multiprocessing,
         )  # fmt: skip
         return node if column_order is None else node.project(column_order)
 
@@ -84,13 +103,11 @@ class Operations:
         Raises GraphTypeError and GraphValueError for wrong arguments, and for `cache` and `callbacks`, which are not
         offered.
         """
-        from graphls.dataset.pipeline.functions import MapDataset
-
         for name, value in (("cache", cache), ("callbacks", callbacks)):
             if value is not None:
                 raise GraphTypeError(f"{name} is not offered by map; leave it out.")
-        node = MapDataset(
-            self._node, operations, input_columns, output_columns, num_parallel_workers, python_multiprocessing
+        node = _made(
+            "map", self, operations, input_columns, output_columns, num_parallel_workers, python_multiprocessing
         )
         return node if column_order is None else node.project(column_order)
 
@@ -98,59 +115,41 @@ class Operations:
         self, predicate: Callable[..., Any], input_columns: Names = None, num_parallel_workers: int | None = None
     ) -> Dataset:
         """Keep the rows for which `predicate(*columns)` is true; it gets all columns where none are named."""
-        from graphls.dataset.pipeline.functions import FilterDataset
-
-        return FilterDataset(self._node, predicate, input_columns, num_parallel_workers)
+        return _made("filter", self, predicate, input_columns, num_parallel_workers)
 
     def shuffle(self, buffer_size: int) -> Dataset:
         """Take each row at random from the `buffer_size` next ones; every pass in another order."""
-        from graphls.dataset.pipeline.selection import ShuffleDataset
-
-        return ShuffleDataset(self._node, buffer_size)
+        return _made("shuffle", self, buffer_size)
 
     def repeat(self, count: int | None = None) -> Dataset:
         """The rows `count` times, each time in a new order where they are shuffled; for ever with None or -1."""
-        from graphls.dataset.pipeline.selection import RepeatDataset
-
-        return RepeatDataset(self._node, count)
+        return _made("repeat", self, count)
 
     def skip(self, count: int) -> Dataset:
         """All rows but the first `count`."""
-        from graphls.dataset.pipeline.selection import SkipDataset
-
-        return SkipDataset(self._node, count)
+        return _made("skip", self, count)
 
     def take(self, count: int = -1) -> Dataset:
         """The first `count` rows; all with -1."""
-        from graphls.dataset.pipeline.selection import TakeDataset
-
-        return TakeDataset(self._node, count)
+        return _made("take", self, count)
 
     def zip(self, datasets: Dataset | tuple[Dataset, ...]) -> Dataset:
         """The columns of this dataset and of others side by side, as long as all have rows."""
-        from graphls.dataset.pipeline.joins import ZipDataset
-
         others = datasets if isinstance(datasets, (tuple, list)) else (datasets,)
-        return ZipDataset((self._node, *others))
+        return _made("zip", (self, *others))
 
     def concat(self, datasets: Dataset | Sequence[Dataset]) -> Dataset:
         """The rows of this dataset and then those of others, which have the same columns."""
-        from graphls.dataset.pipeline.joins import ConcatDataset
-
         others = datasets if isinstance(datasets, (tuple, list)) else (datasets,)
-        return ConcatDataset((self._node, *others))
+        return _made("concat", (self, *others))
 
     def rename(self, input_columns: Sequence[str] | str, output_columns: Sequence[str] | str) -> Dataset:
         """The same rows with other names for some columns."""
-        from graphls.dataset.pipeline.selection import RenameDataset
-
-        return RenameDataset(self._node, input_columns, output_columns)
+        return _made("rename", self, input_columns, output_columns)
 
     def project(self, columns: Sequence[str] | str) -> Dataset:
         """Some of the columns, in this order."""
-        from graphls.dataset.pipeline.selection import ProjectDataset
-
-        return ProjectDataset(self._node, columns)
+        return _made("project", self, columns)
 
     def split(self, sizes: Sequence[int] | Sequence[float], randomize: bool = True) -> list[Dataset]:
         """Parts of the rows: by their numbers, which add up to all, or by fractions, which add up to 1.
@@ -158,9 +157,8 @@ class Operations:
         With `randomize` rows are dealt out at random, by the seed and the same in every pass. Raises GraphTypeError and
         GraphValueError for sizes that do not fit.
         """
-        from graphls.dataset.pipeline.selection import split
-
-        return split(self._node, sizes, randomize)
+        parts: list[Dataset] = _makers["split"](self, sizes, randomize)
+        return parts
 
     def bucket_batch_by_length(
         self,
@@ -178,22 +176,14 @@ class Operations:
         bucket becomes a batch when it is full, the rest at the end. With `pad_to_bucket_boundary` open sizes of
         `pad_info` become the boundary less 1. Raises GraphTypeError and GraphValueError for wrong arguments.
         """
-        from graphls.dataset.pipeline.batch import BucketBatchDataset
-
-        return BucketBatchDataset(
-            self._node, column_names, bucket_boundaries, bucket_batch_sizes, element_length_function, pad_info,
+        return _made("bucket_batch_by_length",
+            self, column_names, bucket_boundaries, bucket_batch_sizes, element_length_function, pad_info,
             pad_to_bucket_boundary, drop_remainder,
         )  # fmt: skip
 
     def apply(self, apply_func: Callable[[Dataset], Dataset]) -> Dataset:
         """What a function makes of this dataset; raises GraphTypeError where that is none."""
-        from graphls.dataset.pipeline.dataset import Dataset
-
-        result = checks.function("apply_func", apply_func)(self)
-        if not isinstance(result, Dataset):
+        result: Any = checks.function("apply_func", apply_func)(self)
+        if not isinstance(result, Operations):
             raise GraphTypeError(f"apply_func gives a dataset, not {result!r}.")
-        return result
-
-    @property
-    def _node(self) -> Dataset:
-        return cast("Dataset", self)
+        return cast("Dataset", result)

@@ -12,6 +12,7 @@ import numpy as np
 from graphls.dataset import checks
 from graphls.dataset.columns import Row
 from graphls.dataset.pipeline.dataset import Dataset
+from graphls.dataset.pipeline.operations import made_by
 from graphls.dataset.pipeline.run import Run
 from graphls.dataset.randomness import Key
 from graphls.ir.errors import GraphRuntimeError, GraphValueError
@@ -45,6 +46,7 @@ class SameRows(Dataset):
         return self.finish(self.child.stream(run, turn, start))
 
 
+@made_by("rename")
 class RenameDataset(SameRows):
     """See `Dataset.rename`."""
 
@@ -60,6 +62,7 @@ class RenameDataset(SameRows):
         self.columns = checks.names("The columns after rename", tuple(given.get(name, name) for name in self.columns))
 
 
+@made_by("project")
 class ProjectDataset(SameRows):
     """See `Dataset.project`."""
 
@@ -78,6 +81,7 @@ ROUNDS = 2**32
 """How many rounds of a dataset that repeats for ever have turns of their own before the next pass over it."""
 
 
+@made_by("shuffle")
 class ShuffleDataset(SameRows):
     """See `Dataset.shuffle`; rows below it that are indexed are made in the new order, and none waits in the buffer."""
 
@@ -119,18 +123,14 @@ def _slots(size: int, draws: np.random.Generator, block: int = 256) -> Iterator[
         yield from draws.integers(size, size=block).tolist()
 
 
-class RepeatDataset(Dataset):
+@made_by("repeat")
+class RepeatDataset(SameRows):
     """See `Dataset.repeat`."""
 
     def __init__(self, child: Dataset, count: int | None = None) -> None:
         super().__init__(child)
-        self.child = child
         endless = count is None or count == -1
         self.count: float = inf if endless else checks.integer("count", count, 1)
-
-    @property
-    def is_indexed(self) -> bool:
-        return self.child.is_indexed
 
     def length(self) -> float:
         length = self.child.length()
@@ -153,7 +153,9 @@ class RepeatDataset(Dataset):
             yield from self.child.rows(run, self._turn(turn, round), (index % length for index in members))
 
     def stream(self, run: Run, turn: int, start: int = 0) -> Iterator[Row]:
-        return super().stream(run, turn, start) if self.is_indexed else islice(self._rounds(run, turn), start, None)
+        return (
+            Dataset.stream(self, run, turn, start) if self.is_indexed else islice(self._rounds(run, turn), start, None)
+        )
 
     def _rounds(self, run: Run, turn: int) -> Iterator[Row]:
         for round in count() if self.count == inf else range(int(self.count)):
@@ -165,6 +167,7 @@ class RepeatDataset(Dataset):
                 return
 
 
+@made_by("skip")
 class SkipDataset(SameRows):
     """See `Dataset.skip`."""
 
@@ -185,6 +188,7 @@ class SkipDataset(SameRows):
         return self.child.stream(run, turn, start + self.count)
 
 
+@made_by("take")
 class TakeDataset(SameRows):
     """See `Dataset.take`."""
 
@@ -219,10 +223,6 @@ class PartDataset(SameRows):
         super().__init__(child)
         self.first, self.count, self.total, self.randomize = first, count, total, randomize
 
-    @property
-    def is_indexed(self) -> bool:
-        return self.child.is_indexed
-
     def length(self) -> float:
         return self.count
 
@@ -247,6 +247,7 @@ class PartDataset(SameRows):
         return islice(chosen, start, None)
 
 
+@made_by("split")
 def split(dataset: Dataset, sizes: Sequence[Any], randomize: bool) -> list[Dataset]:
     """The parts of a dataset; see `Dataset.split`."""
     checks.boolean("randomize", randomize)
@@ -267,8 +268,7 @@ def _counts(sizes: Sequence[Any], total: int) -> list[int]:
     if not all(isinstance(size, float) and 0 < size < 1 for size in sizes):
         raise GraphValueError(f"sizes are row counts, or fractions between 0 and 1, not {sizes!r}.")
     if not isclose(sum(sizes), 1):
-        message = f"sizes is a list of float, but the percentages do not sum up to 1: {sizes}."
-        raise GraphValueError(message)
+        raise GraphValueError(f"sizes is a list of float, but the percentages do not sum up to 1: {sizes}.")
     return _rounded(sizes, total)
 
 

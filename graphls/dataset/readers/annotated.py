@@ -12,6 +12,7 @@ from graphls.dataset.checks import boolean, integer, string, type_error
 from graphls.dataset.readers.files import (
     IMAGES,
     Images,
+    Source,
     corrupt,
     extensions_of,
     folder,
@@ -20,6 +21,7 @@ from graphls.dataset.readers.files import (
     number_in,
     text_of,
     usage,
+    words_of,
 )
 from graphls.ir.errors import GraphRuntimeError, GraphValueError
 
@@ -28,13 +30,15 @@ _PARTS = {"train": "0", "valid": "1", "test": "2"}
 _BITS = {"1": 1, "-1": 0, "0": 0}
 
 
-class CelebASource:
+class CelebASource(Source):
     """Rows (image, attr): an image as Images reads it, and uint32 of (attributes,), 1 where the face has one.
 
     `list_attr_celeba.txt` has the number of images, the names of the attributes, and a line for each image, whose
     order is that of the rows; the images lie beside it. Parts of the data need `list_eval_partition.txt` there.
     Raises GraphValueError for a folder that is not there, GraphRuntimeError for lists that contradict themselves.
     """
+
+    columns = ["image", "attr"]  # noqa: RUF012
 
     def __init__(self, dataset_dir: Any, part: Any, decode: Any, extensions: Any, decrypt: Any) -> None:
         directory, part = folder(dataset_dir), usage(part, "train", "valid", "test", "all")
@@ -50,9 +54,6 @@ class CelebASource:
         if not self._rows:
             raise GraphRuntimeError(f"{self._list} has no image for usage {part!r} and extensions.")
 
-    def __len__(self) -> int:
-        return len(self._rows)
-
     def __getitem__(self, index: int) -> tuple[Any, Any]:
         path, bits = self._rows[index]
         return self._image(path), bits.astype(np.uint32)
@@ -62,7 +63,7 @@ def _attributes(path: str) -> list[tuple[str, np.ndarray[Any, Any]]]:
     """The name of each image and a byte for each of its attributes."""
     count, _, rest = text_of(path).partition("\n")
     names, _, body = rest.partition("\n")
-    lines = [line.split() for line in body.splitlines() if line.strip()]
+    lines = words_of(body)
     if count.strip() != str(len(lines)):
         raise corrupt(path, f"its first line speaks of {count.strip()[:40]!r} images, but it lists {len(lines)}")
     return [(line[0], _bits(path, line, len(names.split()))) for line in lines]
@@ -76,7 +77,7 @@ def _bits(path: str, line: list[str], width: int) -> np.ndarray[Any, Any]:
 
 
 def _names(path: str, part: str) -> set[str]:
-    lines = [line.split() for line in text_of(path).splitlines() if line.strip()]
+    lines = words_of(text_of(path))
     wrong = next((line for line in lines if len(line) != 2 or line[1] not in _PARTS.values()), None)
     if wrong is not None:
         raise corrupt(path, f"the line of {wrong[0][:40]!r} is not a file name with 0, 1 or 2")
@@ -90,7 +91,7 @@ _COLUMNS = {"truncated": 1, "occluded": 1, "alpha": 1, "bbox": 4, "dimensions": 
 StreetObjects = tuple[list[str], np.ndarray[Any, Any]]
 
 
-class KITTISource:
+class KITTISource(Source):
     """Rows of images, in order of their names, for "train" with the objects that `label_2` has for each.
 
     label (numbers of the kinds in order of their names) and occluded are uint32, truncated, alpha and rotation_y
@@ -103,19 +104,16 @@ class KITTISource:
         directory = folder(dataset_dir)
         is_test = usage(part, "train", "test") == "test"
         images = os.path.join(directory, "data_object_image_2", "testing" if is_test else "training", "image_2")
-        self._paths = _images(images)
+        self._rows = _images(images)
         self._image = Images(decode)
         self.columns = ["image"] if is_test else ["image", "label", *_COLUMNS]
         labels = os.path.join(directory, "data_object_label_2", "training", "label_2")
-        self._objects = [] if is_test else [_street_objects(os.path.join(labels, _stem(path))) for path in self._paths]
+        self._objects = [] if is_test else [_street_objects(os.path.join(labels, _stem(path))) for path in self._rows]
         kinds = sorted({kind for found, _ in self._objects for kind in found})
         self._numbers = {kind: number for number, kind in enumerate(kinds)}
 
-    def __len__(self) -> int:
-        return len(self._paths)
-
     def __getitem__(self, index: int) -> tuple[Any, ...]:
-        image = self._image(self._paths[index])
+        image = self._image(self._rows[index])
         return (image, *self._described(*self._objects[index])) if self._objects else (image,)
 
     def _described(self, kinds: list[str], values: np.ndarray[Any, Any]) -> list[np.ndarray[Any, Any]]:
@@ -140,7 +138,7 @@ def _stem(path: str) -> str:
 
 
 def _street_objects(path: str) -> StreetObjects:
-    lines = [line.split() for line in text_of(path).splitlines() if line.strip()]
+    lines = words_of(text_of(path))
     wrong = next((line for line in lines if len(line) not in (_FIELDS, _FIELDS + 1)), None)
     if wrong is not None or not lines:
         fault = f"a line has {len(wrong)} fields, not {_FIELDS}" if wrong is not None else "there is no line in it"
@@ -158,7 +156,7 @@ _DEEPEST_XML = 64
 Objects = list[tuple[str, tuple[float, ...]]]  # the name; the box, difficult, truncated
 
 
-class VOCSource:
+class VOCSource(Source):
     """Rows of images, in the order of the list `ImageSets/Segmentation/USAGE.txt` or `ImageSets/Main/USAGE.txt`.
 
     "Segmentation": image, target, both as Images reads them. "Detection": image; bbox, float32 of (objects, 4) with
@@ -178,7 +176,7 @@ class VOCSource:
         if indexing is not None and not self._boxes:
             raise GraphValueError("class_indexing is not supported in Segmentation task.")
         self._image = Images(decode, decrypt)
-        self._names = _listed(self._directory, "Main" if self._boxes else "Segmentation", string("usage", part))
+        self._rows = _listed(self._directory, "Main" if self._boxes else "Segmentation", string("usage", part))
         self.classes = {} if indexing is None else _numbers(indexing)
         self._objects: dict[str, Objects] = {}
         if self._boxes:
@@ -187,20 +185,17 @@ class VOCSource:
         self.columns = ["image", *boxes, *["_meta-filename"] * self._named]
 
     def _read_objects(self, all_classes: bool) -> None:
-        found = {name: _objects(os.path.join(self._directory, "Annotations", f"{name}.xml")) for name in self._names}
+        found = {name: _objects(os.path.join(self._directory, "Annotations", f"{name}.xml")) for name in self._rows}
         if all_classes:
             names = sorted({name for objects in found.values() for name, _ in objects})
             self.classes = {name: number for number, name in enumerate(names)}
         self._objects = {key: [o for o in objects if o[0] in self.classes] for key, objects in found.items()}
-        self._names = [name for name in self._names if self._objects[name]]
-        if not self._names:
+        self._rows = [name for name in self._rows if self._objects[name]]
+        if not self._rows:
             raise GraphValueError(f"No image in {self._directory} has an object of the classes {sorted(self.classes)}.")
 
-    def __len__(self) -> int:
-        return len(self._names)
-
     def __getitem__(self, index: int) -> tuple[Any, ...]:
-        name = self._names[index]
+        name = self._rows[index]
         image = self._image(os.path.join(self._directory, "JPEGImages", f"{name}.jpg"))
         rest = self._described(name) if self._boxes else self._target(name)
         return (image, *rest, *[np.array(name)] * self._named)

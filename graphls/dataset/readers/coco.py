@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from graphls.dataset.checks import boolean, instance
-from graphls.dataset.readers.files import LARGEST, Images, corrupt, folder, inside
+from graphls.dataset.readers.files import LARGEST, Images, Source, corrupt, folder, inside
 from graphls.ir.errors import GraphRuntimeError, GraphValueError
 
 Array = np.ndarray[Any, Any]
@@ -114,7 +114,7 @@ _TASKS: dict[str, tuple[list[str], Callable[[list[Entry]], list[Array]]]] = {
 }
 
 
-class CocoSource:
+class CocoSource(Source):
     """Rows of images that have annotations, in the order of the file's `images`, with the columns of the task.
 
     image, as Images reads it. "Detection": bbox, float32 of (objects, 4) with left, top, width, height; category_id and
@@ -168,9 +168,6 @@ class CocoSource:
             numbers = {entry.unsigned("category_id") for _, entries in self._rows for entry in entries}
             for number in sorted(numbers - self._categories):
                 raise corrupt(self._path, f"an annotation has the category {number}, which is not in 'categories'")
-
-    def __len__(self) -> int:
-        return len(self._rows)
 
     def __getitem__(self, index: int) -> tuple[Any, ...]:
         path, entries = self._rows[index]

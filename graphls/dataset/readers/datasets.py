@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 from graphls.dataset.readers.annotated import CelebASource, KITTISource, VOCSource
 from graphls.dataset.readers.coco import CocoSource
+from graphls.dataset.readers.files import Source
 from graphls.dataset.readers.generator import GeneratorDataset
-from graphls.dataset.readers.labelled import Cifar10Source, Cifar100Source, IdxSource, ImageFolderSource
+from graphls.dataset.readers.labelled import Cifar10Source, Cifar100Source, CifarSource, IdxSource, ImageFolderSource
 from graphls.dataset.readers.records import PennTreebankSource, TextFileSource, TFRecordSource
 from graphls.ir.errors import GraphRuntimeError, GraphValueError
 
@@ -16,18 +17,30 @@ from graphls.ir.errors import GraphRuntimeError, GraphValueError
 class Files(GeneratorDataset):
     """A data set of files; what all of them have is in the description of GeneratorDataset."""
 
-    def __init__(self, source: Any, columns: list[str], cache: Any, num_parallel_workers: Any, **options: Any) -> None:
+    def __init__(
+        self,
+        source: Source,
+        cache: Any,
+        num_parallel_workers: int | None,
+        num_samples: int | None,
+        shuffle: bool | None,
+        sampler: Any,
+        num_shards: int | None,
+        shard_id: int | None,
+    ) -> None:
         if cache is not None:
             raise GraphValueError("There is no cache for data sets of files; leave out the argument.")
-        workers = 1 if num_parallel_workers is None else num_parallel_workers
-        super().__init__(source, columns, num_parallel_workers=workers, python_multiprocessing=False, **options)
+        super().__init__(
+            source, source.columns, num_samples=num_samples, shuffle=shuffle, sampler=sampler, num_shards=num_shards,
+            shard_id=shard_id, num_parallel_workers=1 if num_parallel_workers is None else num_parallel_workers,
+            python_multiprocessing=False,
+        )  # fmt: skip
 
 
-class MnistDataset(Files):
-    """The digits of MNIST: columns `image`, uint8 of (28, 28, 1), and `label`, uint32 of ().
+class _Labelled(Files):
+    """Images with labels, of which parts can be read by their names."""
 
-    `usage` is "train", "test" or "all", the default; with "all" the test images are first. Raises what IdxSource does.
-    """
+    _read: ClassVar[type[IdxSource] | type[CifarSource]]
 
     def __init__(
         self,
@@ -41,62 +54,39 @@ class MnistDataset(Files):
         shard_id: int | None = None,
         cache: Any = None,
     ) -> None:
-        super().__init__(
-            IdxSource(dataset_dir, usage), ["image", "label"], cache, num_parallel_workers, num_samples=num_samples,
-            shuffle=shuffle, sampler=sampler, num_shards=num_shards, shard_id=shard_id,
-        )  # fmt: skip
+        source = self._read(dataset_dir, usage)
+        super().__init__(source, cache, num_parallel_workers, num_samples, shuffle, sampler, num_shards, shard_id)
+
+
+class MnistDataset(_Labelled):
+    """The digits of MNIST: columns `image`, uint8 of (28, 28, 1), and `label`, uint32 of ().
+
+    `usage` is "train", "test" or "all", the default; with "all" the test images are first. Raises what IdxSource does.
+    """
+
+    _read = IdxSource
 
 
 class FashionMnistDataset(MnistDataset):
     """The clothes of Fashion-MNIST, whose files and columns are those of MNIST."""
 
 
-class Cifar10Dataset(Files):
+class Cifar10Dataset(_Labelled):
     """The images of CIFAR-10: columns `image`, uint8 of (32, 32, 3), and `label`, uint32 of ().
 
     `usage` is "train", "test" or "all", the default. Raises what CifarSource does.
     """
 
-    def __init__(
-        self,
-        dataset_dir: str,
-        usage: str | None = None,
-        num_samples: int | None = None,
-        num_parallel_workers: int | None = None,
-        shuffle: bool | None = None,
-        sampler: Any = None,
-        num_shards: int | None = None,
-        shard_id: int | None = None,
-        cache: Any = None,
-    ) -> None:
-        super().__init__(
-            Cifar10Source(dataset_dir, usage), ["image", "label"], cache, num_parallel_workers,
-            num_samples=num_samples, shuffle=shuffle, sampler=sampler, num_shards=num_shards, shard_id=shard_id,
-        )  # fmt: skip
+    _read = Cifar10Source
 
 
-class Cifar100Dataset(Files):
+class Cifar100Dataset(_Labelled):
     """The images of CIFAR-100: columns `image`, uint8 of (32, 32, 3), `coarse_label` and `fine_label`, uint32 of ().
 
     `usage` is "train", "test" or "all", the default. Raises what CifarSource does.
     """
 
-    def __init__(
-        self,
-        dataset_dir: str,
-        usage: str | None = None,
-        num_samples: int | None = None,
-        num_parallel_workers: int | None = None,
-        shuffle: bool | None = None,
-        sampler: Any = None,
-        num_shards: int | None = None,
-        shard_id: int | None = None,
-        cache: Any = None,
-    ) -> None:
-        super().__init__(
-            Cifar100Source(dataset_dir, usage), ["image", "coarse_label", "fine_label"], cache, num_parallel_workers,
-            num_samples=num_samples, shuffle=shuffle, sampler=sampler, num_shards=num_shards, shard_id=shard_id,
-        )  # fmt: skip
+    _read = Cifar100Source
 
 
 class ImageFolderDataset(Files):
@@ -120,11 +110,8 @@ class ImageFolderDataset(Files):
         shard_id: int | None = None,
         cache: Any = None,
     ) -> None:
-        super().__init__(
-            ImageFolderSource(dataset_dir, extensions, class_indexing, decode), ["image", "label"], cache,
-            num_parallel_workers, num_samples=num_samples, shuffle=shuffle, sampler=sampler, num_shards=num_shards,
-            shard_id=shard_id,
-        )  # fmt: skip
+        source = ImageFolderSource(dataset_dir, extensions, class_indexing, decode)
+        super().__init__(source, cache, num_parallel_workers, num_samples, shuffle, sampler, num_shards, shard_id)
 
 
 class TFRecordDataset(Files):
@@ -153,10 +140,8 @@ class TFRecordDataset(Files):
             message = f"TFRecord files are read as they are, not with {compression_type!r}; decompress them first."
             raise GraphValueError(message)
         source = TFRecordSource(dataset_files, schema, columns_list)
-        super().__init__(
-            source, source.columns, cache, num_parallel_workers, num_samples=num_samples,
-            shuffle=shuffle is not False, num_shards=num_shards, shard_id=shard_id,
-        )  # fmt: skip
+        shuffle = shuffle is not False
+        super().__init__(source, cache, num_parallel_workers, num_samples, shuffle, None, num_shards, shard_id)
 
 
 class CelebADataset(Files):
@@ -182,10 +167,7 @@ class CelebADataset(Files):
         decrypt: Callable[[str], bytes] | None = None,
     ) -> None:
         source = CelebASource(dataset_dir, usage, decode, extensions, decrypt)
-        super().__init__(
-            source, ["image", "attr"], cache, num_parallel_workers, num_samples=num_samples, shuffle=shuffle,
-            sampler=sampler, num_shards=num_shards, shard_id=shard_id,
-        )  # fmt: skip
+        super().__init__(source, cache, num_parallel_workers, num_samples, shuffle, sampler, num_shards, shard_id)
 
 
 class VOCDataset(Files):
@@ -213,16 +195,12 @@ class VOCDataset(Files):
         decrypt: Callable[[str], bytes] | None = None,
     ) -> None:
         source = VOCSource(dataset_dir, task, usage, class_indexing, decode, extra_metadata, decrypt)
-        super().__init__(
-            source, source.columns, cache, num_parallel_workers, num_samples=num_samples, shuffle=shuffle,
-            sampler=sampler, num_shards=num_shards, shard_id=shard_id,
-        )  # fmt: skip
+        super().__init__(source, cache, num_parallel_workers, num_samples, shuffle, sampler, num_shards, shard_id)
 
     def get_class_indexing(self) -> dict[str, int]:
         """The numbers of the classes; raises GraphRuntimeError in other tasks."""
         if "bbox" not in self.source.columns:
-            text = "Only 'Detection' tasks support get_class_indexing."
-            raise GraphRuntimeError(text)
+            raise GraphRuntimeError("Only 'Detection' tasks support get_class_indexing.")
         return dict(self.source.classes)
 
 
@@ -250,16 +228,12 @@ class CocoDataset(Files):
         decrypt: Callable[[str], bytes] | None = None,
     ) -> None:
         source = CocoSource(dataset_dir, annotation_file, task, decode, extra_metadata, decrypt)
-        super().__init__(
-            source, source.columns, cache, num_parallel_workers, num_samples=num_samples, shuffle=shuffle,
-            sampler=sampler, num_shards=num_shards, shard_id=shard_id,
-        )  # fmt: skip
+        super().__init__(source, cache, num_parallel_workers, num_samples, shuffle, sampler, num_shards, shard_id)
 
     def get_class_indexing(self) -> dict[str, list[int]]:
         """The number of each category, in Panoptic with 1 for a thing; raises GraphRuntimeError in other tasks."""
         if not self.source.classes:
-            text = "Only 'Detection' and 'Panoptic' tasks support get_class_indexing."
-            raise GraphRuntimeError(text)
+            raise GraphRuntimeError("Only 'Detection' and 'Panoptic' tasks support get_class_indexing.")
         return dict(self.source.classes)
 
 
@@ -284,10 +258,7 @@ class KITTIDataset(Files):
         cache: Any = None,
     ) -> None:
         source = KITTISource(dataset_dir, usage, decode)
-        super().__init__(
-            source, source.columns, cache, num_parallel_workers, num_samples=num_samples, shuffle=shuffle,
-            sampler=sampler, num_shards=num_shards, shard_id=shard_id,
-        )  # fmt: skip
+        super().__init__(source, cache, num_parallel_workers, num_samples, shuffle, sampler, num_shards, shard_id)
 
 
 class TextFileDataset(Files):
@@ -308,10 +279,8 @@ class TextFileDataset(Files):
         cache: Any = None,
     ) -> None:
         source = TextFileSource(dataset_files)
-        super().__init__(
-            source, ["text"], cache, num_parallel_workers, num_samples=num_samples,
-            shuffle=shuffle is not False, num_shards=num_shards, shard_id=shard_id,
-        )  # fmt: skip
+        shuffle = shuffle is not False
+        super().__init__(source, cache, num_parallel_workers, num_samples, shuffle, None, num_shards, shard_id)
 
 
 class PennTreebankDataset(Files):
@@ -332,7 +301,5 @@ class PennTreebankDataset(Files):
         cache: Any = None,
     ) -> None:
         source = PennTreebankSource(dataset_dir, usage)
-        super().__init__(
-            source, ["text"], cache, num_parallel_workers, num_samples=num_samples,
-            shuffle=shuffle is not False, num_shards=num_shards, shard_id=shard_id,
-        )  # fmt: skip
+        shuffle = shuffle is not False
+        super().__init__(source, cache, num_parallel_workers, num_samples, shuffle, None, num_shards, shard_id)

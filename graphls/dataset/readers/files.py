@@ -5,13 +5,16 @@ from __future__ import annotations
 import gzip
 import os
 import zlib
-from collections.abc import Callable
+from bisect import bisect_right
+from collections.abc import Callable, Iterable
 from glob import glob
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
 
 from graphls.dataset.checks import boolean, string, type_error
+from graphls.dataset.vision.image import decoded
 from graphls.ir.errors import GraphlsError, GraphRuntimeError, GraphValueError
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
@@ -76,6 +79,11 @@ def text_of(path: str) -> str:
         raise corrupt(path, f"it is not UTF-8 text ({error})") from None
 
 
+def words_of(text: str) -> list[list[str]]:
+    """The words of each line that has some."""
+    return [line.split() for line in text.splitlines() if line.strip()]
+
+
 def number_in(path: str, name: str, text: str, low: float = -LARGEST, high: float = LARGEST) -> float:
     """The number that a text holds; raises GraphRuntimeError for other texts and for numbers beyond [low, high]."""
     try:
@@ -95,9 +103,32 @@ def found_files(dataset_files: Any) -> list[str]:
     found = {str(p): [str(p)] if os.path.isfile(p) else sorted(filter(os.path.isfile, glob(str(p)))) for p in patterns}
     unmatched = [pattern for pattern, paths in found.items() if not paths]
     if unmatched or not found:
-        message = f"The following patterns did not match any files: {unmatched}."
-        raise GraphValueError(message)
+        raise GraphValueError(f"The following patterns did not match any files: {unmatched}.")
     return [path for pattern in patterns for path in found[str(pattern)]]
+
+
+class Source:
+    """Rows of files by number, in `columns`; a subclass makes them of its `_rows`."""
+
+    columns: list[str]
+    _rows: Any  # a list, or Parts
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+
+class Parts:
+    """The part that each of some rows is in, and its place there, counted from the end of the part (-1 is the last)."""
+
+    def __init__(self, lengths: Iterable[int]) -> None:
+        self._ends = list(accumulate(lengths))
+
+    def __len__(self) -> int:
+        return self._ends[-1] if self._ends else 0
+
+    def __getitem__(self, index: int) -> tuple[int, int]:
+        part = bisect_right(self._ends, index)
+        return part, index - self._ends[part]
 
 
 class Compressed:
@@ -149,8 +180,6 @@ class Images:
         data = np.array(mapped(path)) if self._decrypt is None else np.frombuffer(self._decrypt(path), np.uint8).copy()
         if not self._decode:
             return data
-        from graphls.dataset.vision.image import decoded
-
         try:
             return np.asarray(decoded(data))
         except GraphlsError as error:

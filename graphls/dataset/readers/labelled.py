@@ -15,6 +15,8 @@ from graphls.dataset.readers.files import (
     Bytes,
     Compressed,
     Images,
+    Parts,
+    Source,
     corrupt,
     extensions_of,
     first_of,
@@ -56,12 +58,14 @@ def _shape(path: str, header: bytes, axes: int) -> tuple[int, ...]:
     return tuple(int(size) for size in np.frombuffer(header[4:], ">u4"))
 
 
-class IdxSource:
+class IdxSource(Source):
     """Rows (image, label) of MNIST: uint8 of (28, 28, 1), uint32 of (); the test images first where both are wanted.
 
     `dataset_dir` has `train-images-idx3-ubyte` and its kin, also ending in `.gz`. Raises GraphValueError for a folder
     that is not there, GraphRuntimeError for files that are missing, damaged, or do not belong together.
     """
+
+    columns = ["image", "label"]  # noqa: RUF012
 
     def __init__(self, dataset_dir: Any, part: str | None = None) -> None:
         directory = folder(dataset_dir)
@@ -71,15 +75,11 @@ class IdxSource:
             names = " and ".join(f"{prefix}-images-idx3-ubyte" for prefix in wanted)
             raise GraphRuntimeError(f"There are no MNIST files ({names}) in {directory}.")
         self._parts = [_read_pair(*paths) for paths in found]
-        self._ends = np.cumsum([len(labels) for _, labels in self._parts])
-
-    def __len__(self) -> int:
-        return int(self._ends[-1])
+        self._rows = Parts(len(labels) for _, labels in self._parts)
 
     def __getitem__(self, index: int) -> tuple[Any, Any]:
-        part = int(np.searchsorted(self._ends, index, side="right"))
+        part, place = self._rows[index]
         images, labels = self._parts[part]
-        place = index - int(self._ends[part])  # counted from the end of the part
         return np.array(images[place])[:, :, None], np.array(labels[place], np.uint32)
 
 
@@ -110,7 +110,7 @@ _SHAPE = (3, 32, 32)
 _PIXELS = 3072
 
 
-class CifarSource:
+class CifarSource(Source):
     """Rows (image, label, ...): uint8 of (32, 32, 3), then a uint32 of () for each label; training images first.
 
     A record is the bytes of the labels, then 3072 of the image: its red, green and blue plane. Raises GraphValueError
@@ -125,7 +125,7 @@ class CifarSource:
         wanted = usage(part, "train", "test", "all")
         self._paths = self._find(directory, ["train", "test"] if wanted == "all" else [wanted])
         self._parts = [self._records(path) for path in self._paths]
-        self._ends = np.cumsum([len(records) for records in self._parts])
+        self._rows = Parts(map(len, self._parts))
 
     def _find(self, directory: str, parts: list[str]) -> list[str]:
         names = sorted(os.listdir(directory))
@@ -141,12 +141,9 @@ class CifarSource:
             raise corrupt(path, f"its {len(data)} bytes are no whole number of records of {width} bytes")
         return data.reshape(-1, width)
 
-    def __len__(self) -> int:
-        return int(self._ends[-1])
-
     def __getitem__(self, index: int) -> tuple[Any, ...]:
-        part = int(np.searchsorted(self._ends, index, side="right"))
-        record = self._parts[part][index - int(self._ends[part])]  # counted from the end of the part
+        part, place = self._rows[index]
+        record = self._parts[part][place]
         labels, pixels = record[: len(self.classes)], record[len(self.classes) :]
         for label, count in zip(labels, self.classes, strict=True):
             if label >= count:
@@ -158,6 +155,7 @@ class CifarSource:
 class Cifar10Source(CifarSource):
     """Rows (image, label) of CIFAR-10: `data_batch_1.bin` and its kin for training, `test_batch.bin`."""
 
+    columns = ["image", "label"]  # noqa: RUF012
     classes = (10,)
     files: ClassVar[dict[str, str]] = {"train": r"data_batch_[1-5]\.bin", "test": r"test_batch\.bin"}
 
@@ -165,11 +163,12 @@ class Cifar10Source(CifarSource):
 class Cifar100Source(CifarSource):
     """Rows (image, coarse label, fine label) of CIFAR-100: `train.bin` and `test.bin`."""
 
+    columns = ["image", "coarse_label", "fine_label"]  # noqa: RUF012
     classes = (20, 100)
     files: ClassVar[dict[str, str]] = {"train": r"train\.bin", "test": r"test\.bin"}
 
 
-class ImageFolderSource:
+class ImageFolderSource(Source):
     """Rows (image, label): the bytes of a file, uint8 of (N,), or its pixels of (H, W, 3); int32 of () by folder.
 
     Classes are the folders of `dataset_dir` in order of their names, or those of `class_indexing` with its numbers;
@@ -177,6 +176,8 @@ class ImageFolderSource:
     are exact; without them the endings of images count, in upper or lower case. Raises GraphValueError for a folder
     that is not there or a class that has none, GraphRuntimeError where there is no image.
     """
+
+    columns = ["image", "label"]  # noqa: RUF012
 
     def __init__(
         self, dataset_dir: Any, extensions: Any = None, class_indexing: Any = None, decode: bool = False
@@ -196,9 +197,6 @@ class ImageFolderSource:
     def _is_image(self, name: str) -> bool:
         ending = os.path.splitext(name)[1]
         return ending.lower() in IMAGES if self._extensions is None else ending in self._extensions
-
-    def __len__(self) -> int:
-        return len(self._rows)
 
     def __getitem__(self, index: int) -> tuple[Any, Any]:
         path, label = self._rows[index]

@@ -9,41 +9,38 @@ float32 or of int64. The formats are described in TensorFlow's documentation
 from __future__ import annotations
 
 import os
-from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from graphls.dataset.columns import as_schema
-from graphls.dataset.readers.files import Bytes, corrupt, folder, found_files, mapped, usage
+from graphls.dataset.readers.files import Bytes, Parts, Source, corrupt, folder, found_files, mapped, usage
 from graphls.files.wire import fields, numbers, signed
 from graphls.ir.errors import GraphRuntimeError, GraphValueError
 
 _NEWLINE = 10
 
 
-class TextFileSource:
+class TextFileSource(Source):
     """Rows (text,): a string of () for each line that is not empty, without its end, file by file.
 
     Files are in order of their names. Lines are found when the source is made and read when they are asked for. Raises
     GraphValueError for files that are not there, GraphRuntimeError for no line at all and for text that is not UTF-8.
     """
 
+    columns = ["text"]  # noqa: RUF012
+
     def __init__(self, dataset_files: Any) -> None:
         self._paths = [path for path in sorted(found_files(dataset_files)) if os.path.getsize(path)]
         self._files = [mapped(path) for path in self._paths]
         self._lines = [_lines(data) for data in self._files]
-        self._ends = np.cumsum([len(lines) for lines in self._lines], dtype=np.int64).tolist()
+        self._rows = Parts(map(len, self._lines))
         if not len(self):
             raise GraphRuntimeError(f"There is no line in {dataset_files!r}.")
 
-    def __len__(self) -> int:
-        return self._ends[-1] if self._ends else 0
-
     def __getitem__(self, index: int) -> tuple[np.ndarray[Any, Any]]:
-        file = bisect_right(self._ends, index)
-        place = index - self._ends[file] + len(self._lines[file])
+        file, place = self._rows[index]
         start, end = self._lines[file][place]
         try:
             return (np.array(bytes(self._files[file][start:end]).decode("utf-8")),)
@@ -72,7 +69,7 @@ Feature = np.ndarray[Any, Any] | list[bytes]
 HEAD, TAIL = 12, 4
 
 
-class TFRecordSource:
+class TFRecordSource(Source):
     """Rows of the columns that a schema has, else of all in the first record, in order of their names.
 
     A list of int64 or float32 has one axis; bytes are uint8 of one axis, several of them padded with spaces to one
@@ -90,9 +87,6 @@ class TFRecordSource:
         described = [] if schema is None else as_schema(schema).columns
         self._schema = {column["name"]: column for column in described}
         self.columns: list[str] = list(columns_list or self._schema or sorted(self._features(0)))
-
-    def __len__(self) -> int:
-        return len(self._rows)
 
     def __getitem__(self, index: int) -> tuple[Any, ...]:
         features, path = self._features(index), self._paths[self._rows[index][0]]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from graphls.dataset.checks import boolean, dtype, integer, string, type_error
+from graphls.dataset.checks import boolean, integer, number_dtype, string
 from graphls.dataset.text.strings import Strings, TextOperation
 from graphls.dataset.transforms.columns import does_not_fit
 from graphls.dataset.transforms.operation import TensorOperation, as_column
@@ -124,9 +124,7 @@ class ToNumber(TextOperation):
     """
 
     def __init__(self, data_type: Any) -> None:
-        self.data_type = dtype("data_type", data_type)
-        if self.data_type.kind not in "iuf":
-            raise type_error("data_type", data_type, "a dtype of numbers")
+        self.data_type = number_dtype("data_type", data_type)
 
     def apply(self, column: Any) -> Any:
         numbers = [self._number(str(text)) for text in column.reshape(-1)]

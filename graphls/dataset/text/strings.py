@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Sequence
 from enum import IntEnum
 from itertools import accumulate
 from typing import Any
@@ -17,6 +18,7 @@ from graphls.ir.errors import GraphTypeError, GraphValueError
 
 Strings = np.ndarray[Any, Any]
 Span = tuple[int, int]  # of characters, the second one excluded
+Token = tuple[str, int, int]  # the places in UTF-8 of its first byte, and behind its last one
 
 
 class TextOperation(TensorOperation):
@@ -53,12 +55,7 @@ class Tokenizer(TextOperation):
 
     def apply(self, column: Any) -> Any:
         text = str(one_string(self, column))
-        spans = self.spans(text) or [(0, 0)]
-        tokens = np.array([text[start:end] for start, end in spans], np.str_)
-        if not self.with_offsets:
-            return tokens
-        places = byte_places(text)
-        return tokens, *(np.array([places[span[side]] for span in spans], np.uint32) for side in (0, 1))
+        return token_columns(tokens_at(text, self.spans(text), self.with_offsets), self.with_offsets)
 
     def spans(self, text: str) -> list[Span]:
         """The places of the tokens in a string."""
@@ -75,6 +72,20 @@ def one_string(operation: object, column: Strings) -> Any:
 def byte_places(text: str) -> list[int]:
     """The place in UTF-8 of each character, and behind the last one."""
     return list(accumulate((len(character.encode("utf-8", "surrogatepass")) for character in text), initial=0))
+
+
+def tokens_at(text: str, spans: Sequence[Span], with_offsets: bool = True) -> list[Token]:
+    """The tokens at some places of a string, with their places in UTF-8; an empty one where there is none."""
+    places: Sequence[int] = byte_places(text) if with_offsets else range(len(text) + 1)
+    return [(text[start:end], places[start], places[end]) for start, end in spans or [(0, 0)]]
+
+
+def token_columns(tokens: Sequence[Token], with_offsets: bool) -> Any:
+    """Strings (N,), or with offsets a tuple of these and the places where they start and end, uint32 of (N,)."""
+    array = np.array([token[0] for token in tokens], np.str_)
+    if not with_offsets:
+        return array
+    return array, *(np.array([token[side] for token in tokens], np.uint32) for side in (1, 2))
 
 
 def to_str(array: Any, encoding: str = "utf8") -> Strings:

@@ -16,12 +16,15 @@ from graphls.dataset.text.strings import (
     NormalizeForm,
     Span,
     TextOperation,
+    Token,
     Tokenizer,
     byte_places,
     compiled,
     folded,
     normalized,
     one_string,
+    token_columns,
+    tokens_at,
 )
 from graphls.dataset.text.vocab import Vocab
 from graphls.dataset.transforms.columns import does_not_fit
@@ -90,14 +93,22 @@ class RegexTokenizer(Tokenizer):
         self._kept = compiled("keep_delim_pattern", keep_delim_pattern)
 
     def spans(self, text: str) -> list[Span]:
-        spans, start = [], 0
-        for match in self._delimiter.finditer(text):
-            spans.append((start, match.start()))
-            if self._kept.pattern and self._kept.fullmatch(match.group()):
-                spans.append(match.span())
-            start = match.end()
-        spans.append((start, len(text)))
-        return [span for span in spans if span[0] < span[1]]
+        return _between(self._delimiter, text, self._is_kept)
+
+    def _is_kept(self, delimiter: re.Match[str]) -> bool:
+        return bool(self._kept.pattern and self._kept.fullmatch(delimiter.group()))
+
+
+def _between(pattern: re.Pattern[str], text: str, is_kept: Callable[[re.Match[str]], bool]) -> list[Span]:
+    """The parts of a string between what a pattern matches, and the matches that are kept; none is empty."""
+    spans, start = [], 0
+    for match in pattern.finditer(text):
+        spans.append((start, match.start()))
+        if is_kept(match):
+            spans.append(match.span())
+        start = match.end()
+    spans.append((start, len(text)))
+    return [span for span in spans if span[0] < span[1]]
 
 
 class PythonTokenizer(TextOperation):
@@ -146,24 +157,22 @@ class BasicTokenizer(TextOperation):
         self.with_offsets = boolean("with_offsets", with_offsets)
 
     def apply(self, column: Any) -> Any:
-        tokens, starts, ends = self.tokens(str(one_string(self, column)))
-        array = np.array(tokens, np.str_)
-        return (array, _places(starts), _places(ends)) if self.with_offsets else array
+        return token_columns(self.tokens(str(one_string(self, column))), self.with_offsets)
 
-    def tokens(self, text: str) -> tuple[list[str], list[int], list[int]]:
+    def tokens(self, text: str) -> list[Token]:
         """The tokens of a string, and where they start and end in UTF-8."""
         pieces = re.split(f"({_SPECIAL})", text) if self.preserve_unused_token else [text]
         cleaned = [piece if place % 2 else self._clean(piece) for place, piece in enumerate(pieces)]
         spans: list[Span] = []
         start = 0
         for place, piece in enumerate(cleaned):
-            found = [(0, len(piece))] if place % 2 else _split(piece, self.keep_whitespace)
+            found = [(0, len(piece))] if place % 2 else _between(_DELIMITERS, piece, self._is_kept)
             spans += [(start + first, start + last) for first, last in found]
             start += len(piece)
-        whole, spans = "".join(cleaned), spans or [(0, 0)]
-        places = byte_places(whole)
-        tokens = [whole[first:last] for first, last in spans]
-        return tokens, [places[first] for first, _ in spans], [places[last] for _, last in spans]
+        return tokens_at("".join(cleaned), spans)
+
+    def _is_kept(self, delimiter: re.Match[str]) -> bool:
+        return self.keep_whitespace or not delimiter["space"]
 
     def _clean(self, text: str) -> str:
         if self.lower_case:
@@ -172,21 +181,6 @@ class BasicTokenizer(TextOperation):
         else:
             text = normalized(text, self.normalization_form)
         return _CONTROL.sub("", re.sub(r"[\t\n\r]", " ", text))
-
-
-def _split(text: str, keep_whitespace: bool) -> list[Span]:
-    spans, start = [], 0
-    for match in _DELIMITERS.finditer(text):
-        spans.append((start, match.start()))
-        if keep_whitespace or not match["space"]:
-            spans.append(match.span())
-        start = match.end()
-    spans.append((start, len(text)))
-    return [span for span in spans if span[0] < span[1]]
-
-
-def _places(values: list[int]) -> Any:
-    return np.array(values, np.uint32)
 
 
 class WordpieceTokenizer(TextOperation):
@@ -223,11 +217,9 @@ class WordpieceTokenizer(TextOperation):
         found = [
             (piece, start + first, start + last) for word, start in words for piece, first, last in self._pieces(word)
         ]
-        tokens, starts, ends = (list(part) for part in zip(*found, strict=True)) if found else ([], [], [])
-        array = np.array(tokens, np.str_)
-        return (array, _places(starts), _places(ends)) if self.with_offsets else array
+        return token_columns(found, self.with_offsets)
 
-    def _pieces(self, word: str) -> list[tuple[str, int, int]]:
+    def _pieces(self, word: str) -> list[Token]:
         places = byte_places(word)
         unknown = [(self.unknown_token or word, 0, places[-1])]
         if places[-1] > self.max_bytes_per_token:
@@ -263,5 +255,5 @@ class BertTokenizer(TextOperation):
         self._wordpiece = WordpieceTokenizer(vocab, suffix_indicator, max_bytes_per_token, unknown_token, with_offsets)
 
     def apply(self, column: Any) -> Any:
-        tokens, starts, _ = self._basic.tokens(str(one_string(self, column)))
-        return self._wordpiece.result(list(zip(tokens, starts, strict=True)))
+        tokens = self._basic.tokens(str(one_string(self, column)))
+        return self._wordpiece.result([(token, start) for token, start, _ in tokens])

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from graphls.dataset.checks import boolean, dtype, instance, integer, optional_integer, string, type_error
+from graphls.dataset.checks import boolean, instance, integer, number_dtype, optional_integer, string, type_error
 from graphls.dataset.text.strings import TextOperation
 from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
 from graphls.ir.types import int32
@@ -177,9 +177,7 @@ class Lookup(TextOperation):
         self.unknown_token = None if unknown_token is None else string("unknown_token", unknown_token)
         if unknown_token is not None and unknown_token not in vocab:
             raise GraphValueError(f"unknown_token {unknown_token!r} is not in the vocabulary.")
-        self.data_type = dtype("data_type", data_type)
-        if self.data_type.kind not in "iuf":
-            raise type_error("data_type", data_type, "a dtype of numbers")
+        self.data_type = number_dtype("data_type", data_type)
 
     def apply(self, column: Any) -> Any:
         numbers = [self._number(str(word)) for word in column.reshape(-1)]
@@ -190,6 +188,5 @@ class Lookup(TextOperation):
         if number is None and self.unknown_token is not None:
             number = self.vocab.number(self.unknown_token)
         if number is None:
-            text = f"The word {word!r} is not in the vocabulary; give Lookup an unknown_token."
-            raise GraphRuntimeError(text)
+            raise GraphRuntimeError(f"The word {word!r} is not in the vocabulary; give Lookup an unknown_token.")
         return int(number)

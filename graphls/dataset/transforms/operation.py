@@ -10,6 +10,7 @@ import numpy as np
 from graphls.dataset.checks import probability, type_error
 from graphls.dataset.randomness import generator
 from graphls.ir.errors import GraphValueError
+from graphls.tensors.tensor import Tensor
 
 
 class TensorOperation:
@@ -52,8 +53,6 @@ class PyTensorOperation(TensorOperation):
 
 def as_column(column: Any) -> Any:
     """An array of a column's value."""
-    from graphls.tensors.tensor import Tensor
-
     return column.asnumpy() if isinstance(column, Tensor) else np.asarray(column)
 
 

@@ -124,8 +124,7 @@ class RandomCrop(ImageOperation):
         height, width = self.size
         if image.size[1] < height or image.size[0] < width:
             found = f"{image.size[1]} x {image.size[0]}"
-            text = f"RandomCrop takes an image of {height} x {width} pixels or more, not {found}."
-            raise GraphValueError(text)
+            raise GraphValueError(f"RandomCrop takes an image of {height} x {width} pixels or more, not {found}.")
         top, left = _place(image.size[1] - height, image.size[0] - width)
         return image.crop((left, top, left + width, top + height))
 

@@ -302,8 +302,7 @@ def perspective_matrix(old: Points, new: Points) -> Array:
     try:
         values = np.linalg.solve(np.array(rows, np.float64), np.array(new, np.float64).reshape(-1))
     except np.linalg.LinAlgError:
-        text = "There is no perspective between these points: three of them are on one line."
-        raise GraphValueError(text) from None
+        raise GraphValueError("There is no perspective between these points: three of them are on one line.") from None
     return np.append(values, 1).reshape(3, 3)
 
 

@@ -165,8 +165,7 @@ def _check_size(size: tuple[int, int], bytes_given: int) -> None:
     """Raise GraphRuntimeError for a large image in a file so small that its header must be wrong, or meant to harm."""
     pixels = size[0] * size[1]
     if pixels > max(FEW_PIXELS, MOST_PIXELS_PER_BYTE * bytes_given):
-        text = f"The image is too large: {size[0]} x {size[1]} pixels in {bytes_given} bytes."
-        raise GraphRuntimeError(text)
+        raise GraphRuntimeError(f"The image is too large: {size[0]} x {size[1]} pixels in {bytes_given} bytes.")
 
 
 class Decode(TensorOperation):

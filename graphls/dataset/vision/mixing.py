@@ -107,8 +107,7 @@ class RandomErasing(ImageOperation):
         if generator().random() >= self.prob:
             return column
         if not isinstance(column, np.ndarray) or column.ndim != 3:
-            text = "RandomErasing takes an array of (C, H, W); put ToTensor() before it."
-            raise GraphTypeError(text)
+            raise GraphTypeError("RandomErasing takes an array of (C, H, W); put ToTensor() before it.")
         channels, height, width = column.shape
         box = self._box(height, width)
         if box is None:
@@ -131,8 +130,7 @@ class RandomErasing(ImageOperation):
         if self.value == "random":
             return generator().standard_normal((channels, down, across))
         if isinstance(self.value, tuple) and channels != 3:
-            text = f"RandomErasing has a value for each of three channels, and the image has {channels}."
-            raise GraphTypeError(text)
+            raise GraphTypeError(f"RandomErasing has a value for each of three channels, and the image has {channels}.")
         return np.array(self.value)[..., None, None] if isinstance(self.value, tuple) else self.value
 
 

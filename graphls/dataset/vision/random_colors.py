@@ -23,6 +23,7 @@ from graphls.dataset.vision.image import (
     ImageOperation,
     WithProbability,
     check_color,
+    is_pil,
     pillow,
     saturated,
 )
@@ -73,31 +74,24 @@ class RandomColorAdjust(ImageOperation):
         return image
 
 
-def _degrees(value: Any) -> Bounds:
-    return interval("degrees", value, magnitude)
-
-
 class RandomColor(ImageOperation):
     """`AdjustSaturation` by a factor drawn evenly from a (min, max) pair; takes (H, W, 3) or a PIL image."""
 
     def __init__(self, degrees: Any = (0.1, 1.9)) -> None:
-        self.degrees = _degrees(degrees)
+        self.degrees = interval("degrees", degrees, magnitude)
 
     def apply(self, column: Any) -> Any:
         return colors.AdjustSaturation(generator().uniform(*self.degrees)).apply(column)
 
 
-class RandomSharpness(ImageOperation):
+class RandomSharpness(RandomColor):
     """`AdjustSharpness` by a factor drawn evenly from a (min, max) pair; a PIL image stays one."""
 
-    def __init__(self, degrees: Any = (0.1, 1.9)) -> None:
-        self.degrees = _degrees(degrees)
-
-    def on_array(self, image: Array) -> Any:
-        return colors.AdjustSharpness(generator().uniform(*self.degrees)).apply(image)
-
-    def on_pil(self, image: Any) -> Any:
-        return pillow("ImageEnhance").Sharpness(image).enhance(generator().uniform(*self.degrees))
+    def apply(self, column: Any) -> Any:
+        factor = generator().uniform(*self.degrees)
+        if is_pil(column):
+            return pillow("ImageEnhance").Sharpness(column).enhance(factor)
+        return colors.AdjustSharpness(factor).apply(column)
 
 
 class RandomAdjustSharpness(WithProbability):

@@ -45,8 +45,7 @@ def check_interpolation(operation: object, image: Array, interpolation: Inter) -
 def pillow_filter(interpolation: Inter) -> Any:
     """Pillow's name of an interpolation; raises GraphTypeError for those it does not have."""
     if interpolation in (Inter.AREA, Inter.PILCUBIC):
-        text = f"Inter.{interpolation.name} is for arrays; a PIL image has no such interpolation."
-        raise GraphTypeError(text)
+        raise GraphTypeError(f"Inter.{interpolation.name} is for arrays; a PIL image has no such interpolation.")
     return pillow().Resampling(int(interpolation))
 
 

@@ -114,8 +114,7 @@ class ToPIL(ImageOperation):
 
     def on_array(self, image: Array) -> Any:
         if image.ndim not in (2, 3) or (image.ndim == 3 and not 1 <= image.shape[2] <= 4):
-            text = f"A PIL image is made of (H, W) or (H, W, 1 to 4), not of {image.shape}."
-            raise GraphValueError(text)
+            raise GraphValueError(f"A PIL image is made of (H, W) or (H, W, 1 to 4), not of {image.shape}.")
         image = image[:, :, 0] if image.ndim == 3 and image.shape[2] == 1 else image
         if image.ndim == 3 and image.dtype != np.uint8:
             raise GraphTypeError(f"A PIL image of colors is made of uint8, not of {image.dtype}.")

@@ -19,7 +19,7 @@ from tests.dataset.sources import Numbers, noisy, numbers, passes, plain, rows_o
 @pytest.fixture(autouse=True)
 def seeds() -> Iterator[None]:
     yield
-    config.Settings.seed, config.Settings.workers, config.Settings.prefetch_size = None, 1, 16
+    randomness.Seed.value, config.Settings.workers, config.Settings.prefetch_size = None, 1, 16
     graphls.set_seed(0)
 
 

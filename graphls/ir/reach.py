@@ -1,0 +1,135 @@
+"""What comes before and behind what: the one place where edges are followed, and where nodes are put in order."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from heapq import heappop, heappush
+from typing import TypeVar
+
+from graphls.ir.graph import Node, Value, definers, uses
+
+Item = TypeVar("Item", bound=Hashable)
+Reads = Callable[[Node], Iterable[Value]]
+"""Which values count as read by a node: `uses`, `waits_for` or `needs`."""
+
+
+def waits_for(node: Node) -> tuple[Value, ...]:
+    """The values that a node and its regions read, and its control edges."""
+    return (*uses(node), *node.after)
+
+
+def reached(start: Iterable[Item], following: Callable[[Item], Iterable[Item]]) -> Iterator[Item]:
+    """The items that begin, those that follow them, those that follow these and so on, each once, near ones first.
+
+    Takes as long as there are items that are reached, whatever else there is, and less for who stops early.
+    """
+    found = set[Item]()
+    waiting = deque(start)
+    while waiting:
+        item = waiting.popleft()
+        if item not in found:
+            found.add(item)
+            yield item
+            waiting.extend(following(item))
+
+
+def before(nodes: Sequence[Node], values: Iterable[Value], reads: Reads = waits_for) -> list[Node]:
+    """The nodes of a block that these values come from, in order."""
+    wanted, found = set(values), []
+    for node in reversed(nodes):
+        if not wanted.isdisjoint(node.outputs):
+            wanted.update(reads(node))
+            found.append(node)
+    return found[::-1]
+
+
+def behind(nodes: Iterable[Node], values: Iterable[Value], reads: Reads = uses) -> set[Value]:
+    """These values, and all that nodes, given in their order, make of them."""
+    found = set(values)
+    for node in nodes:
+        if not found.isdisjoint(reads(node)):
+            found.update(node.outputs)
+    return found
+
+
+def ancestors(nodes: Sequence[Node], of: Iterable[Node]) -> frozenset[Node]:
+    """The nodes of a block that run before one of these, by data and control edges."""
+    return frozenset(before(nodes, (value for node in of for value in waits_for(node))))
+
+
+def descendants(nodes: Sequence[Node], of: Iterable[Node], control: bool = True) -> frozenset[Node]:
+    """The nodes of a block that run after one of these, by data and (where `control`) control edges."""
+    reads = waits_for if control else uses
+    made = behind(nodes, (value for node in of for value in node.outputs), reads)
+    return frozenset(node for node in nodes if not made.isdisjoint(reads(node)))
+
+
+class Reachability:
+    """Which of some marked nodes come before each node of a block, as one integer of bits per node.
+
+    So a question takes as long as an `and` of two integers, and all of them together one sweep.
+    """
+
+    def __init__(self, nodes: Iterable[Node], marked: Iterable[Node], reads: Reads = uses) -> None:
+        self.bit = {node: 1 << i for i, node in enumerate(dict.fromkeys(marked))}
+        self.reads = reads
+        self.definer: dict[Value, Node] = {}
+        self.before: dict[Node, int] = {}
+        for node in nodes:
+            bits = 0
+            for earlier in self.predecessors(node):
+                bits |= self.until(earlier)
+            self.before[node] = bits
+            self.definer.update((value, node) for value in node.outputs)
+
+    def predecessors(self, node: Node) -> list[Node]:
+        """The nodes of the block that make what a node reads."""
+        return list(dict.fromkeys(self.definer[v] for v in self.reads(node) if v in self.definer))
+
+    def until(self, node: Node) -> int:
+        """The marked nodes before `node`, itself included."""
+        return self.before[node] | self.bit.get(node, 0)
+
+
+def marks_behind(nodes: Sequence[Node], bit: Mapping[Node, int], reads: Reads = uses) -> dict[Node, int]:
+    """For each node of a block the marked ones that are made of it, itself included, as bits of an integer."""
+    needed_by: dict[Value, int] = {}
+    found: dict[Node, int] = {}
+    for node in reversed(nodes):
+        bits = bit.get(node, 0)
+        for value in node.outputs:
+            bits |= needed_by.get(value, 0)
+        found[node] = bits
+        for value in reads(node):
+            needed_by[value] = needed_by.get(value, 0) | bits
+    return found
+
+
+def predecessors(nodes: Sequence[Node], reads: Reads) -> list[set[int]]:
+    """The numbers of the nodes of a block that make what each of them reads."""
+    definer, number = definers(nodes), {node: i for i, node in enumerate(nodes)}
+    return [{number[definer[v]] for v in reads(node) if v in definer} for node in nodes]
+
+
+def stable_order(earlier: Sequence[Iterable[int]]) -> list[int]:
+    """The numbers of items, each behind its `earlier` ones, as near to the given order as these let it be.
+
+    Always the first item whose earlier ones have all come is next. Those that wait for themselves, in a cycle, and
+    those behind them are left out.
+    """
+    followers: list[list[int]] = [[] for _ in earlier]
+    waiting = []
+    for number, before in enumerate(map(set, earlier)):
+        waiting.append(len(before))
+        for first in before:
+            followers[first].append(number)
+    ready = [number for number, count in enumerate(waiting) if not count]  # sorted, so it is a heap
+    order = []
+    while ready:
+        order.append(heappop(ready))
+        for number in followers[order[-1]]:
+            waiting[number] -= 1
+            if not waiting[number]:
+                heappush(ready, number)
+    return order

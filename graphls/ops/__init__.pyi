@@ -1,0 +1,606 @@
+# Functions and operator classes, as records declare them (`graphls/ops/record.py`). Made by `make stubs`.
+import builtins
+from collections.abc import Callable
+from typing import Any
+
+from graphls.ops.operands import Axis
+from graphls.tensors.tensor import Tensor
+from graphls.ops.activations import celu as celu
+from graphls.ops.activations import elu as elu
+from graphls.ops.activations import fast_gelu as fast_gelu
+from graphls.ops.activations import glu as glu
+from graphls.ops.activations import hardshrink as hardshrink
+from graphls.ops.activations import hardsigmoid as hardsigmoid
+from graphls.ops.activations import hardswish as hardswish
+from graphls.ops.activations import hardtanh as hardtanh
+from graphls.ops.activations import leaky_relu as leaky_relu
+from graphls.ops.activations import logsigmoid as logsigmoid
+from graphls.ops.activations import mish as mish
+from graphls.ops.activations import prelu as prelu
+from graphls.ops.activations import relu6 as relu6
+from graphls.ops.activations import rrelu as rrelu
+from graphls.ops.activations import selu as selu
+from graphls.ops.activations import softmax2d as softmax2d
+from graphls.ops.activations import softmin as softmin
+from graphls.ops.activations import softplus as softplus
+from graphls.ops.activations import softshrink as softshrink
+from graphls.ops.activations import softsign as softsign
+from graphls.ops.activations import tanhshrink as tanhshrink
+from graphls.ops.activations import threshold as threshold
+from graphls.ops.adaptive import adaptive_avg_pool1d as adaptive_avg_pool1d
+from graphls.ops.adaptive import adaptive_avg_pool2d as adaptive_avg_pool2d
+from graphls.ops.adaptive import adaptive_avg_pool3d as adaptive_avg_pool3d
+from graphls.ops.adaptive import adaptive_max_pool1d as adaptive_max_pool1d
+from graphls.ops.adaptive import adaptive_max_pool2d as adaptive_max_pool2d
+from graphls.ops.adaptive import adaptive_max_pool3d as adaptive_max_pool3d
+from graphls.ops.arithmetic import addcdiv as addcdiv
+from graphls.ops.arithmetic import addcmul as addcmul
+from graphls.ops.arithmetic import bias_add as bias_add
+from graphls.ops.arithmetic import copysign as copysign
+from graphls.ops.arithmetic import fmax as fmax
+from graphls.ops.arithmetic import fmin as fmin
+from graphls.ops.arithmetic import fmod as fmod
+from graphls.ops.arithmetic import frac as frac
+from graphls.ops.arithmetic import heaviside as heaviside
+from graphls.ops.arithmetic import lerp as lerp
+from graphls.ops.arithmetic import nan_to_num as nan_to_num
+from graphls.ops.arithmetic import positive as positive
+from graphls.ops.arithmetic import signbit as signbit
+from graphls.ops.arithmetic import subtract as subtract
+from graphls.ops.arithmetic import true_divide as true_divide
+from graphls.ops.arithmetic import trunc as trunc
+from graphls.ops.arrangement import atleast_1d as atleast_1d
+from graphls.ops.arrangement import atleast_2d as atleast_2d
+from graphls.ops.arrangement import atleast_3d as atleast_3d
+from graphls.ops.arrangement import block_diag as block_diag
+from graphls.ops.arrangement import broadcast_tensors as broadcast_tensors
+from graphls.ops.arrangement import chunk as chunk
+from graphls.ops.arrangement import column_stack as column_stack
+from graphls.ops.arrangement import dstack as dstack
+from graphls.ops.arrangement import expand as expand
+from graphls.ops.arrangement import expand_as as expand_as
+from graphls.ops.arrangement import hstack as hstack
+from graphls.ops.arrangement import meshgrid as meshgrid
+from graphls.ops.arrangement import repeat_elements as repeat_elements
+from graphls.ops.arrangement import repeat_interleave as repeat_interleave
+from graphls.ops.arrangement import tensor_split as tensor_split
+from graphls.ops.arrangement import tile as tile
+from graphls.ops.arrangement import unstack as unstack
+from graphls.ops.arrangement import vstack as vstack
+from graphls.ops.attributes import dtype as dtype
+from graphls.ops.attributes import rank as rank
+from graphls.ops.attributes import shape as shape
+from graphls.ops.attributes import size as size
+from graphls.ops.bands import diagflat as diagflat
+from graphls.ops.bands import matrix_band_part as matrix_band_part
+from graphls.ops.bands import matrix_diag as matrix_diag
+from graphls.ops.bands import matrix_diag_part as matrix_diag_part
+from graphls.ops.bands import matrix_set_diag as matrix_set_diag
+from graphls.ops.batch_blocks import batch_to_space_nd as batch_to_space_nd
+from graphls.ops.batch_blocks import col2im as col2im
+from graphls.ops.batch_blocks import space_to_batch_nd as space_to_batch_nd
+from graphls.ops.batch_products import adjoint as adjoint
+from graphls.ops.batch_products import batch_dot as batch_dot
+from graphls.ops.batch_products import t as t
+from graphls.ops.batch_products import vecdot as vecdot
+from graphls.ops.bessel import bessel_i0 as bessel_i0
+from graphls.ops.bessel import bessel_i0e as bessel_i0e
+from graphls.ops.bessel import bessel_i1 as bessel_i1
+from graphls.ops.bessel import bessel_i1e as bessel_i1e
+from graphls.ops.bessel import bessel_j0 as bessel_j0
+from graphls.ops.bessel import bessel_j1 as bessel_j1
+from graphls.ops.bessel import bessel_k0 as bessel_k0
+from graphls.ops.bessel import bessel_k0e as bessel_k0e
+from graphls.ops.bessel import bessel_k1 as bessel_k1
+from graphls.ops.bessel import bessel_k1e as bessel_k1e
+from graphls.ops.bessel import bessel_y0 as bessel_y0
+from graphls.ops.bessel import bessel_y1 as bessel_y1
+from graphls.ops.bitwise import bitwise_and as bitwise_and
+from graphls.ops.bitwise import bitwise_left_shift as bitwise_left_shift
+from graphls.ops.bitwise import bitwise_or as bitwise_or
+from graphls.ops.bitwise import bitwise_right_shift as bitwise_right_shift
+from graphls.ops.bitwise import bitwise_xor as bitwise_xor
+from graphls.ops.bitwise import invert as invert
+from graphls.ops.bitwise import population_count as population_count
+from graphls.ops.blocks import depth_to_space as depth_to_space
+from graphls.ops.blocks import fold as fold
+from graphls.ops.blocks import space_to_depth as space_to_depth
+from graphls.ops.blocks import unfold as unfold
+from graphls.ops.box_overlaps import iou as iou
+from graphls.ops.boxes import bounding_box_decode as bounding_box_decode
+from graphls.ops.boxes import bounding_box_encode as bounding_box_encode
+from graphls.ops.boxes import check_valid as check_valid
+from graphls.ops.boxes import crop_and_resize as crop_and_resize
+from graphls.ops.cholesky_factors import cholesky as cholesky
+from graphls.ops.cholesky_factors import cholesky_inverse as cholesky_inverse
+from graphls.ops.cholesky_factors import cholesky_solve as cholesky_solve
+from graphls.ops.clipping import clip_by_global_norm as clip_by_global_norm
+from graphls.ops.clipping import clip_by_norm as clip_by_norm
+from graphls.ops.combining import cartesian_prod as cartesian_prod
+from graphls.ops.combining import combinations as combinations
+from graphls.ops.combining import vander as vander
+from graphls.ops.comparisons import allclose as allclose
+from graphls.ops.comparisons import approximate_equal as approximate_equal
+from graphls.ops.comparisons import isclose as isclose
+from graphls.ops.comparisons import isneginf as isneginf
+from graphls.ops.comparisons import isposinf as isposinf
+from graphls.ops.composite import HyperMap as HyperMap
+from graphls.ops.composite import Map as Map
+from graphls.ops.composite import MultitypeFuncGraph as MultitypeFuncGraph
+from graphls.ops.composite import Partial as Partial
+from graphls.ops.composite import partial as partial
+from graphls.ops.control_flow import cond as cond
+from graphls.ops.control_flow import fori_loop as fori_loop
+from graphls.ops.control_flow import scan as scan
+from graphls.ops.control_flow import while_loop as while_loop
+from graphls.ops.conversions import deepcopy as deepcopy
+from graphls.ops.conversions import dyn_shape as dyn_shape
+from graphls.ops.conversions import fills as fills
+from graphls.ops.conversions import scalar_cast as scalar_cast
+from graphls.ops.conversions import scalar_to_array as scalar_to_array
+from graphls.ops.conversions import tuple_to_array as tuple_to_array
+from graphls.ops.conversions import type_as as type_as
+from graphls.ops.convolution import conv1d as conv1d
+from graphls.ops.convolution import conv2d as conv2d
+from graphls.ops.convolution import conv3d as conv3d
+from graphls.ops.convolution import conv_transpose1d as conv_transpose1d
+from graphls.ops.convolution import conv_transpose2d as conv_transpose2d
+from graphls.ops.convolution import conv_transpose3d as conv_transpose3d
+from graphls.ops.covariance import cov as cov
+from graphls.ops.creation import arange as arange
+from graphls.ops.creation import fill as fill
+from graphls.ops.creation import full as full
+from graphls.ops.creation import full_like as full_like
+from graphls.ops.creation import one_hot as one_hot
+from graphls.ops.creation import ones as ones
+from graphls.ops.creation import ones_like as ones_like
+from graphls.ops.creation import scalar_to_tensor as scalar_to_tensor
+from graphls.ops.creation import zeros as zeros
+from graphls.ops.creation import zeros_like as zeros_like
+from graphls.ops.ctc import ctc_greedy_decoder as ctc_greedy_decoder
+from graphls.ops.ctc import ctc_loss as ctc_loss
+from graphls.ops.determinants import det as det
+from graphls.ops.determinants import logdet as logdet
+from graphls.ops.determinants import slogdet as slogdet
+from graphls.ops.diagonals import diag as diag
+from graphls.ops.diagonals import diag_embed as diag_embed
+from graphls.ops.diagonals import diagonal as diagonal
+from graphls.ops.diagonals import eye as eye
+from graphls.ops.diagonals import tril as tril
+from graphls.ops.diagonals import tril_indices as tril_indices
+from graphls.ops.diagonals import triu as triu
+from graphls.ops.diagonals import triu_indices as triu_indices
+from graphls.ops.differentiate import GradOperation as GradOperation
+from graphls.ops.differentiate import grad as grad
+from graphls.ops.differentiate import value_and_grad as value_and_grad
+from graphls.ops.directions import derivative as derivative
+from graphls.ops.directions import get_grad as get_grad
+from graphls.ops.directions import jvp as jvp
+from graphls.ops.directions import vjp as vjp
+from graphls.ops.distances import cdist as cdist
+from graphls.ops.distances import cosine_similarity as cosine_similarity
+from graphls.ops.distances import pdist as pdist
+from graphls.ops.distributions import choice_with_mask as choice_with_mask
+from graphls.ops.distributions import gamma as gamma
+from graphls.ops.distributions import laplace as laplace
+from graphls.ops.distributions import multinomial_with_replacement as multinomial_with_replacement
+from graphls.ops.distributions import poisson as poisson
+from graphls.ops.distributions import random_categorical as random_categorical
+from graphls.ops.distributions import random_gamma as random_gamma
+from graphls.ops.distributions import random_poisson as random_poisson
+from graphls.ops.distributions import standard_laplace as standard_laplace
+from graphls.ops.divisors import gcd as gcd
+from graphls.ops.divisors import lcm as lcm
+from graphls.ops.einstein import einsum as einsum
+from graphls.ops.elementwise import abs as abs
+from graphls.ops.elementwise import add as add
+from graphls.ops.elementwise import addn as addn
+from graphls.ops.elementwise import cast as cast
+from graphls.ops.elementwise import ceil as ceil
+from graphls.ops.elementwise import clamp as clamp
+from graphls.ops.elementwise import clip_by_value as clip_by_value
+from graphls.ops.elementwise import cos as cos
+from graphls.ops.elementwise import div as div
+from graphls.ops.elementwise import erf as erf
+from graphls.ops.elementwise import exp as exp
+from graphls.ops.elementwise import expm1 as expm1
+from graphls.ops.elementwise import floor as floor
+from graphls.ops.elementwise import floor_div as floor_div
+from graphls.ops.elementwise import log as log
+from graphls.ops.elementwise import log1p as log1p
+from graphls.ops.elementwise import maximum as maximum
+from graphls.ops.elementwise import minimum as minimum
+from graphls.ops.elementwise import mod as mod
+from graphls.ops.elementwise import mul as mul
+from graphls.ops.elementwise import neg as neg
+from graphls.ops.elementwise import pow as pow
+from graphls.ops.elementwise import reciprocal as reciprocal
+from graphls.ops.elementwise import round as round
+from graphls.ops.elementwise import rsqrt as rsqrt
+from graphls.ops.elementwise import sign as sign
+from graphls.ops.elementwise import sin as sin
+from graphls.ops.elementwise import sqrt as sqrt
+from graphls.ops.elementwise import square as square
+from graphls.ops.elementwise import sub as sub
+from graphls.ops.elementwise import tanh as tanh
+from graphls.ops.elementwise import truncate_div as truncate_div
+from graphls.ops.exponentials import erfc as erfc
+from graphls.ops.exponentials import erfinv as erfinv
+from graphls.ops.exponentials import exp2 as exp2
+from graphls.ops.exponentials import float_power as float_power
+from graphls.ops.exponentials import ldexp as ldexp
+from graphls.ops.exponentials import log10 as log10
+from graphls.ops.exponentials import log2 as log2
+from graphls.ops.exponentials import logaddexp as logaddexp
+from graphls.ops.exponentials import logaddexp2 as logaddexp2
+from graphls.ops.exponentials import logit as logit
+from graphls.ops.exponentials import xdivy as xdivy
+from graphls.ops.exponentials import xlogy as xlogy
+from graphls.ops.gamma_functions import digamma as digamma
+from graphls.ops.gamma_functions import lgamma as lgamma
+from graphls.ops.gamma_functions import mvlgamma as mvlgamma
+from graphls.ops.gamma_functions import polygamma as polygamma
+from graphls.ops.gumbel import gumbel_softmax as gumbel_softmax
+from graphls.ops.histograms import histc as histc
+from graphls.ops.householder import geqrf as geqrf
+from graphls.ops.householder import orgqr as orgqr
+from graphls.ops.householder import ormqr as ormqr
+from graphls.ops.householder import qr as qr
+from graphls.ops.incomplete_functions import igamma as igamma
+from graphls.ops.incomplete_functions import igammac as igammac
+from graphls.ops.indexing import getitem as getitem
+from graphls.ops.indexing import setitem as setitem
+from graphls.ops.inplace import inplace_add as inplace_add
+from graphls.ops.inplace import inplace_index_add as inplace_index_add
+from graphls.ops.inplace import inplace_sub as inplace_sub
+from graphls.ops.inplace import inplace_update as inplace_update
+from graphls.ops.jacobians import jacfwd as jacfwd
+from graphls.ops.jacobians import jacrev as jacrev
+from graphls.ops.layers import bidense as bidense
+from graphls.ops.layers import channel_shuffle as channel_shuffle
+from graphls.ops.layers import conv3d_transpose as conv3d_transpose
+from graphls.ops.layers import dense as dense
+from graphls.ops.layers import embedding as embedding
+from graphls.ops.layers import intopk as intopk
+from graphls.ops.layers import swiglu as swiglu
+from graphls.ops.linear_algebra import addbmm as addbmm
+from graphls.ops.linear_algebra import addmm as addmm
+from graphls.ops.linear_algebra import addmv as addmv
+from graphls.ops.linear_algebra import addr as addr
+from graphls.ops.linear_algebra import baddbmm as baddbmm
+from graphls.ops.linear_algebra import bmm as bmm
+from graphls.ops.linear_algebra import cross as cross
+from graphls.ops.linear_algebra import dot as dot
+from graphls.ops.linear_algebra import ger as ger
+from graphls.ops.linear_algebra import inner as inner
+from graphls.ops.linear_algebra import kron as kron
+from graphls.ops.linear_algebra import matrix_power as matrix_power
+from graphls.ops.linear_algebra import mm as mm
+from graphls.ops.linear_algebra import mv as mv
+from graphls.ops.linear_algebra import outer as outer
+from graphls.ops.linear_algebra import tensor_dot as tensor_dot
+from graphls.ops.linear_algebra import trace as trace
+from graphls.ops.linear_algebra import vdot as vdot
+from graphls.ops.linear_systems import inverse as inverse
+from graphls.ops.linear_systems import lstsq as lstsq
+from graphls.ops.linear_systems import matrix_solve as matrix_solve
+from graphls.ops.linear_systems import pinv as pinv
+from graphls.ops.logic import equal as equal
+from graphls.ops.logic import greater as greater
+from graphls.ops.logic import greater_equal as greater_equal
+from graphls.ops.logic import isfinite as isfinite
+from graphls.ops.logic import isinf as isinf
+from graphls.ops.logic import isnan as isnan
+from graphls.ops.logic import less as less
+from graphls.ops.logic import less_equal as less_equal
+from graphls.ops.logic import logical_and as logical_and
+from graphls.ops.logic import logical_not as logical_not
+from graphls.ops.logic import logical_or as logical_or
+from graphls.ops.logic import logical_xor as logical_xor
+from graphls.ops.logic import not_equal as not_equal
+from graphls.ops.logic import where as where
+from graphls.ops.losses import binary_cross_entropy as binary_cross_entropy
+from graphls.ops.losses import binary_cross_entropy_with_logits as binary_cross_entropy_with_logits
+from graphls.ops.losses import gaussian_nll_loss as gaussian_nll_loss
+from graphls.ops.losses import hinge_embedding_loss as hinge_embedding_loss
+from graphls.ops.losses import huber_loss as huber_loss
+from graphls.ops.losses import kl_div as kl_div
+from graphls.ops.losses import l1_loss as l1_loss
+from graphls.ops.losses import margin_ranking_loss as margin_ranking_loss
+from graphls.ops.losses import mse_loss as mse_loss
+from graphls.ops.losses import poisson_nll_loss as poisson_nll_loss
+from graphls.ops.losses import smooth_l1_loss as smooth_l1_loss
+from graphls.ops.losses import soft_margin_loss as soft_margin_loss
+from graphls.ops.losses_classes import cross_entropy as cross_entropy
+from graphls.ops.losses_classes import multi_margin_loss as multi_margin_loss
+from graphls.ops.losses_classes import multilabel_margin_loss as multilabel_margin_loss
+from graphls.ops.losses_classes import multilabel_soft_margin_loss as multilabel_soft_margin_loss
+from graphls.ops.losses_classes import nll_loss as nll_loss
+from graphls.ops.losses_distances import cosine_embedding_loss as cosine_embedding_loss
+from graphls.ops.losses_distances import triplet_margin_loss as triplet_margin_loss
+from graphls.ops.lu_factors import lu_solve as lu_solve
+from graphls.ops.lu_factors import lu_unpack as lu_unpack
+from graphls.ops.mapping import vmap as vmap
+from graphls.ops.matrix_exponential import matrix_exp as matrix_exp
+from graphls.ops.movement import flip as flip
+from graphls.ops.movement import fliplr as fliplr
+from graphls.ops.movement import flipud as flipud
+from graphls.ops.movement import movedim as movedim
+from graphls.ops.movement import reverse as reverse
+from graphls.ops.movement import reverse_sequence as reverse_sequence
+from graphls.ops.movement import roll as roll
+from graphls.ops.movement import rot90 as rot90
+from graphls.ops.movement import sequence_mask as sequence_mask
+from graphls.ops.network import dropout as dropout
+from graphls.ops.network import gelu as gelu
+from graphls.ops.network import log_softmax as log_softmax
+from graphls.ops.network import matmul as matmul
+from graphls.ops.network import relu as relu
+from graphls.ops.network import sigmoid as sigmoid
+from graphls.ops.network import silu as silu
+from graphls.ops.network import softmax as softmax
+from graphls.ops.normalization import batch_norm as batch_norm
+from graphls.ops.normalization import group_norm as group_norm
+from graphls.ops.normalization import layer_norm as layer_norm
+from graphls.ops.normalization import lrn as lrn
+from graphls.ops.normalization import rms_norm as rms_norm
+from graphls.ops.norms import dist as dist
+from graphls.ops.norms import l2_normalize as l2_normalize
+from graphls.ops.norms import renorm as renorm
+from graphls.ops.operations import *
+from graphls.ops.pads import mirror_pad as mirror_pad
+from graphls.ops.pads import pad as pad
+from graphls.ops.pooling import avg_pool1d as avg_pool1d
+from graphls.ops.pooling import avg_pool2d as avg_pool2d
+from graphls.ops.pooling import avg_pool3d as avg_pool3d
+from graphls.ops.pooling import lp_pool1d as lp_pool1d
+from graphls.ops.pooling import lp_pool2d as lp_pool2d
+from graphls.ops.pooling import max_pool1d as max_pool1d
+from graphls.ops.pooling import max_pool2d as max_pool2d
+from graphls.ops.pooling import max_pool3d as max_pool3d
+from graphls.ops.predicates import eps as eps
+from graphls.ops.predicates import is_complex as is_complex
+from graphls.ops.predicates import is_floating_point as is_floating_point
+from graphls.ops.predicates import is_nonzero as is_nonzero
+from graphls.ops.predicates import is_tensor as is_tensor
+from graphls.ops.predicates import isreal as isreal
+from graphls.ops.predicates import numel as numel
+from graphls.ops.random import bernoulli as bernoulli
+from graphls.ops.random import dropout1d as dropout1d
+from graphls.ops.random import dropout2d as dropout2d
+from graphls.ops.random import dropout3d as dropout3d
+from graphls.ops.random import multinomial as multinomial
+from graphls.ops.random import normal as normal
+from graphls.ops.random import rand as rand
+from graphls.ops.random import rand_like as rand_like
+from graphls.ops.random import randint as randint
+from graphls.ops.random import randint_like as randint_like
+from graphls.ops.random import randn as randn
+from graphls.ops.random import randn_like as randn_like
+from graphls.ops.random import randperm as randperm
+from graphls.ops.random import shuffle as shuffle
+from graphls.ops.random import standard_normal as standard_normal
+from graphls.ops.random import uniform as uniform
+from graphls.ops.ranges import empty as empty
+from graphls.ops.ranges import empty_like as empty_like
+from graphls.ops.ranges import linspace as linspace
+from graphls.ops.ranges import logspace as logspace
+from graphls.ops.ranges import range as range
+from graphls.ops.rearrangement import dsplit as dsplit
+from graphls.ops.rearrangement import hsplit as hsplit
+from graphls.ops.rearrangement import padding as padding
+from graphls.ops.rearrangement import ravel as ravel
+from graphls.ops.rearrangement import swapdims as swapdims
+from graphls.ops.rearrangement import take as take
+from graphls.ops.rearrangement import top_k as top_k
+from graphls.ops.rearrangement import view_as as view_as
+from graphls.ops.rearrangement import vsplit as vsplit
+from graphls.ops.regions import diagonal_scatter as diagonal_scatter
+from graphls.ops.regions import select_scatter as select_scatter
+from graphls.ops.regions import slice_scatter as slice_scatter
+from graphls.ops.resize import interpolate as interpolate
+from graphls.ops.resize import pixel_shuffle as pixel_shuffle
+from graphls.ops.resize import pixel_unshuffle as pixel_unshuffle
+from graphls.ops.runs import unique_consecutive as unique_consecutive
+from graphls.ops.runs import unique_with_pad as unique_with_pad
+from graphls.ops.sampling import affine_grid as affine_grid
+from graphls.ops.sampling import grid_sample as grid_sample
+from graphls.ops.scans import cummax as cummax
+from graphls.ops.scans import cummin as cummin
+from graphls.ops.scans import logcumsumexp as logcumsumexp
+from graphls.ops.scattering import gather_nd as gather_nd
+from graphls.ops.scattering import index_add as index_add
+from graphls.ops.scattering import index_fill as index_fill
+from graphls.ops.scattering import scatter as scatter
+from graphls.ops.scattering import scatter_add as scatter_add
+from graphls.ops.scattering import scatter_div as scatter_div
+from graphls.ops.scattering import scatter_max as scatter_max
+from graphls.ops.scattering import scatter_min as scatter_min
+from graphls.ops.scattering import scatter_mul as scatter_mul
+from graphls.ops.scattering import scatter_nd as scatter_nd
+from graphls.ops.scattering import scatter_nd_add as scatter_nd_add
+from graphls.ops.scattering import scatter_nd_div as scatter_nd_div
+from graphls.ops.scattering import scatter_nd_max as scatter_nd_max
+from graphls.ops.scattering import scatter_nd_min as scatter_nd_min
+from graphls.ops.scattering import scatter_nd_mul as scatter_nd_mul
+from graphls.ops.scattering import scatter_nd_sub as scatter_nd_sub
+from graphls.ops.scattering import scatter_nd_update as scatter_nd_update
+from graphls.ops.scattering import scatter_sub as scatter_sub
+from graphls.ops.scattering import scatter_update as scatter_update
+from graphls.ops.scattering import tensor_scatter_add as tensor_scatter_add
+from graphls.ops.scattering import tensor_scatter_div as tensor_scatter_div
+from graphls.ops.scattering import tensor_scatter_elements as tensor_scatter_elements
+from graphls.ops.scattering import tensor_scatter_max as tensor_scatter_max
+from graphls.ops.scattering import tensor_scatter_min as tensor_scatter_min
+from graphls.ops.scattering import tensor_scatter_mul as tensor_scatter_mul
+from graphls.ops.scattering import tensor_scatter_sub as tensor_scatter_sub
+from graphls.ops.scattering import tensor_scatter_update as tensor_scatter_update
+from graphls.ops.segments import unsorted_segment_max as unsorted_segment_max
+from graphls.ops.segments import unsorted_segment_min as unsorted_segment_min
+from graphls.ops.segments import unsorted_segment_prod as unsorted_segment_prod
+from graphls.ops.segments import unsorted_segment_sum as unsorted_segment_sum
+from graphls.ops.selection import bincount as bincount
+from graphls.ops.selection import bucketize as bucketize
+from graphls.ops.selection import index_select as index_select
+from graphls.ops.selection import masked_fill as masked_fill
+from graphls.ops.selection import masked_select as masked_select
+from graphls.ops.selection import narrow as narrow
+from graphls.ops.selection import nonzero as nonzero
+from graphls.ops.selection import searchsorted as searchsorted
+from graphls.ops.selection import slice as slice
+from graphls.ops.selection import strided_slice as strided_slice
+from graphls.ops.selection import take_along_axis as take_along_axis
+from graphls.ops.selection import unique as unique
+from graphls.ops.shapes import broadcast_to as broadcast_to
+from graphls.ops.shapes import concat as concat
+from graphls.ops.shapes import expand_dims as expand_dims
+from graphls.ops.shapes import flatten as flatten
+from graphls.ops.shapes import gather as gather
+from graphls.ops.shapes import gather_elements as gather_elements
+from graphls.ops.shapes import reshape as reshape
+from graphls.ops.shapes import split as split
+from graphls.ops.shapes import squeeze as squeeze
+from graphls.ops.shapes import stack as stack
+from graphls.ops.shapes import swapaxes as swapaxes
+from graphls.ops.shapes import transpose as transpose
+from graphls.ops.signal_windows import bartlett_window as bartlett_window
+from graphls.ops.signal_windows import blackman_window as blackman_window
+from graphls.ops.signal_windows import hamming_window as hamming_window
+from graphls.ops.signal_windows import hann_window as hann_window
+from graphls.ops.signal_windows import kaiser_window as kaiser_window
+from graphls.ops.sorting import argsort as argsort
+from graphls.ops.sorting import kthvalue as kthvalue
+from graphls.ops.sorting import msort as msort
+from graphls.ops.sorting import sort as sort
+from graphls.ops.sorting import topk as topk
+from graphls.ops.sparse_segments import sparse_segment_mean as sparse_segment_mean
+from graphls.ops.state import assign as assign
+from graphls.ops.state import assign_add as assign_add
+from graphls.ops.state import assign_sub as assign_sub
+from graphls.ops.state import depend as depend
+from graphls.ops.state import identity as identity
+from graphls.ops.state import stop_gradient as stop_gradient
+from graphls.ops.statistics import diff as diff
+from graphls.ops.transformers import add_layer_norm as add_layer_norm
+from graphls.ops.transformers import add_rms_norm as add_rms_norm
+from graphls.ops.transformers import rotary_position_embedding as rotary_position_embedding
+from graphls.ops.trigonometric import acos as acos
+from graphls.ops.trigonometric import acosh as acosh
+from graphls.ops.trigonometric import asin as asin
+from graphls.ops.trigonometric import asinh as asinh
+from graphls.ops.trigonometric import atan as atan
+from graphls.ops.trigonometric import atan2 as atan2
+from graphls.ops.trigonometric import atanh as atanh
+from graphls.ops.trigonometric import cosh as cosh
+from graphls.ops.trigonometric import deg2rad as deg2rad
+from graphls.ops.trigonometric import hypot as hypot
+from graphls.ops.trigonometric import rad2deg as rad2deg
+from graphls.ops.trigonometric import sinc as sinc
+from graphls.ops.trigonometric import sinh as sinh
+from graphls.ops.trigonometric import tan as tan
+from graphls.ops.unpooling import max_unpool1d as max_unpool1d
+from graphls.ops.unpooling import max_unpool2d as max_unpool2d
+from graphls.ops.unpooling import max_unpool3d as max_unpool3d
+from graphls.ops.zeta_function import zeta as zeta
+
+__all__: list[str]
+tensor_add = add
+accumulate_n = addn
+tensor_sub = sub
+multiply = mul
+tensor_mul = mul
+tensor_muls = mul
+divide = div
+tensor_div = div
+floor_divide = floor_div
+floordiv = floor_div
+tensor_floordiv = floor_div
+floor_mod = mod
+floormod = mod
+remainder = mod
+tensor_mod = mod
+pows = pow
+tensor_pow = pow
+negative = neg
+absolute = abs
+sgn = sign
+inv = reciprocal
+tensor_exp = exp
+tensor_expm1 = expm1
+clip = clamp
+eq = equal
+ne = not_equal
+lt = less
+tensor_lt = less
+le = less_equal
+tensor_le = less_equal
+gt = greater
+tensor_gt = greater
+ge = greater_equal
+tensor_ge = greater_equal
+select = where
+view = reshape
+permute = transpose
+unsqueeze = expand_dims
+cat = concat
+gather_d = gather_elements
+swish = silu
+hsigmoid = hardsigmoid
+hswish = hardswish
+soft_shrink = softshrink
+truncate_mod = fmod
+unbind = unstack
+row_stack = vstack
+moveaxis = movedim
+i0 = bessel_i0
+bitwise_not = invert
+argwhere = nonzero
+tensor_slice = slice
+matrix_determinant = det
+log_matrix_determinant = slogdet
+tensordot = tensor_dot
+upsample = interpolate
+arcsin = asin
+arccos = acos
+arctan = atan
+arctan2 = atan2
+arcsinh = asinh
+arccosh = acosh
+arctanh = atanh
+def sum(x: Any = ..., axis: Axis = None, keepdims: builtins.bool = False, *, dtype: Any = None, input: Any = ..., dim: Axis = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> Tensor: ...
+def reduce_sum(x: Any = ..., axis: Axis = None, keepdims: builtins.bool = False, *, dtype: Any = None, input: Any = ..., dim: Axis = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> Tensor: ...
+def mean(x: Any = ..., axis: Axis = None, keepdims: builtins.bool = False, *, dtype: Any = None, input: Any = ..., dim: Axis = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> Tensor: ...
+def reduce_mean(x: Any = ..., axis: Axis = None, keepdims: builtins.bool = False, *, dtype: Any = None, input: Any = ..., dim: Axis = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> Tensor: ...
+def amax(x: Any = ..., axis: Axis = None, keepdims: builtins.bool = False, *, initial: Any = None, where: Any = None, input: Any = ..., dim: Axis = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> Tensor: ...
+def reduce_max(x: Any = ..., axis: Axis = None, keepdims: builtins.bool = False, *, initial: Any = None, where: Any = None, input: Any = ..., dim: Axis = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> Tensor: ...
+def amin(x: Any = ..., axis: Axis = None, keepdims: builtins.bool = False, *, initial: Any = None, where: Any = None, input: Any = ..., dim: Axis = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> Tensor: ...
+def reduce_min(x: Any = ..., axis: Axis = None, keepdims: builtins.bool = False, *, initial: Any = None, where: Any = None, input: Any = ..., dim: Axis = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> Tensor: ...
+def max(x: Any = ..., axis: builtins.int | None = None, keepdims: builtins.bool = False, *, initial: Any = None, where: Any = None, input: Any = ..., dim: builtins.int | None = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> builtins.tuple[Tensor, Tensor]: ...
+def min(x: Any = ..., axis: builtins.int | None = None, keepdims: builtins.bool = False, *, initial: Any = None, where: Any = None, input: Any = ..., dim: builtins.int | None = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> builtins.tuple[Tensor, Tensor]: ...
+def prod(x: Any = ..., axis: Axis = None, keepdims: builtins.bool = False, dtype: Any = None, *, input: Any = ..., dim: Axis = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> Tensor: ...
+def reduce_prod(x: Any = ..., axis: Axis = None, keepdims: builtins.bool = False, dtype: Any = None, *, input: Any = ..., dim: Axis = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> Tensor: ...
+def any(x: Any = ..., axis: Axis = None, keepdims: builtins.bool = False, *, input: Any = ..., dim: Axis = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> Tensor: ...
+def reduce_any(x: Any = ..., axis: Axis = None, keepdims: builtins.bool = False, *, input: Any = ..., dim: Axis = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> Tensor: ...
+def all(x: Any = ..., axis: Axis = None, keepdims: builtins.bool = False, *, input: Any = ..., dim: Axis = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> Tensor: ...
+def reduce_all(x: Any = ..., axis: Axis = None, keepdims: builtins.bool = False, *, input: Any = ..., dim: Axis = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> Tensor: ...
+def var(x: Any = ..., axis: Axis = None, ddof: builtins.int = 0, keepdims: builtins.bool = False, *, input: Any = ..., dim: Axis = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> Tensor: ...
+def std(x: Any = ..., axis: Axis = None, ddof: builtins.int = 0, keepdims: builtins.bool = False, *, input: Any = ..., dim: Axis = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> Tensor: ...
+def argmax(x: Any = ..., axis: builtins.int | None = None, keepdims: builtins.bool = False, *, input: Any = ..., dim: builtins.int | None = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> Tensor: ...
+def argmin(x: Any = ..., axis: builtins.int | None = None, keepdims: builtins.bool = False, *, input: Any = ..., dim: builtins.int | None = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> Tensor: ...
+def norm(x: Any = ..., ord: Any = None, axis: Axis = None, keepdims: builtins.bool = False, *, dtype: Any = None, input: Any = ..., dim: Axis = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> Tensor: ...
+def vector_norm(x: Any = ..., ord: Any = 2, axis: Axis = None, keepdims: builtins.bool = False, *, dtype: Any = None, input: Any = ..., dim: Axis = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> Tensor: ...
+def matrix_norm(x: Any = ..., ord: Any = "fro", axis: builtins.tuple[builtins.int, builtins.int] = (-2, -1), keepdims: builtins.bool = False, *, dtype: Any = None, input: Any = ..., dim: builtins.tuple[builtins.int, builtins.int] = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> Tensor: ...
+def var_mean(x: Any = ..., axis: Axis = None, ddof: builtins.int = 0, keepdims: builtins.bool = False, *, input: Any = ..., dim: Axis = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> builtins.tuple[Tensor, Tensor]: ...
+def std_mean(x: Any = ..., axis: Axis = None, ddof: builtins.int = 0, keepdims: builtins.bool = False, *, input: Any = ..., dim: Axis = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> builtins.tuple[Tensor, Tensor]: ...
+def aminmax(x: Any = ..., *, axis: Axis = 0, keepdims: builtins.bool = False, input: Any = ..., dim: Axis = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> builtins.tuple[Tensor, Tensor]: ...
+def count_nonzero(x: Any = ..., axis: Axis = (), keepdims: builtins.bool = False, dtype: Any = ..., *, input: Any = ..., dim: Axis = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> Tensor: ...
+def nansum(x: Any = ..., axis: Axis = None, keepdims: builtins.bool = False, *, dtype: Any = None, input: Any = ..., dim: Axis = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> Tensor: ...
+def nanmean(x: Any = ..., axis: Axis = None, keepdims: builtins.bool = False, *, dtype: Any = None, input: Any = ..., dim: Axis = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> Tensor: ...
+def logsumexp(x: Any = ..., axis: Axis = None, keepdims: builtins.bool = False, *, input: Any = ..., dim: Axis = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> Tensor: ...
+def trapz(y: Any = ..., x: Any = None, *, dx: Any = 1.0, axis: builtins.int = -1, input: Any = ..., dim: builtins.int = ...) -> Tensor: ...
+def median(x: Any = ..., axis: builtins.int | None = -1, keepdims: builtins.bool = False, *, input: Any = ..., dim: builtins.int | None = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> builtins.tuple[Tensor, Tensor]: ...
+def nanmedian(x: Any = ..., axis: builtins.int | None = -1, keepdims: builtins.bool = False, *, input: Any = ..., dim: builtins.int | None = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> builtins.tuple[Tensor, Tensor]: ...
+def cumsum(x: Any = ..., axis: builtins.int = ..., dtype: Any = None, *, exclusive: builtins.bool = False, reverse: builtins.bool = False, input: Any = ..., dim: builtins.int = ...) -> Tensor: ...
+def cumprod(x: Any = ..., axis: builtins.int = ..., dtype: Any = None, *, exclusive: builtins.bool = False, reverse: builtins.bool = False, input: Any = ..., dim: builtins.int = ...) -> Tensor: ...
+def quantile(input: Any = ..., q: Any = ..., axis: builtins.int | None = None, keepdims: builtins.bool = False, *, dim: builtins.int | None = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> Tensor: ...
+def nanquantile(input: Any = ..., q: Any = ..., axis: builtins.int | None = None, keepdims: builtins.bool = False, *, dim: builtins.int | None = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> Tensor: ...

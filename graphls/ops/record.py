@@ -1,0 +1,229 @@
+"""One record for each operation, and all that is made of it: names, methods of tensors, operator classes.
+
+    @operation(names="tensor_add", classes="Add", symbol="add")
+    def add(x, y): ...
+
+stands in the file of the subject. It makes `ops.add` and `ops.tensor_add`, the methods `x.add(y)` and `x + y`, and the
+operator class `ops.Add()(x, y)`. `make stubs` writes their signatures for editors and mypy, `make docs` their rows in
+docs/operators.md. A form that takes other arguments than the function has a function of its own beside it, which
+`operator_class`, `tensor_method` or `in_place` declares.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import wraps
+from typing import Any, TypeVar, overload
+
+from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ops.operands import tensor_of
+from graphls.ops.operator import operator
+from graphls.tensors import dispatch
+from graphls.tensors.methods import METHODS, Methods, give_operator
+from graphls.tensors.tensor import Tensor
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+Wrapper = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+FIRST = ("x", "input", "input_x", "input_params", "logits", "mat", "dividend")
+"""What functions call the tensor that their methods belong to; other names say that it is something else."""
+
+
+@dataclass(frozen=True, eq=False)
+class Operation:
+    """What is declared of one function: by which names each form of it is known."""
+
+    function: Callable[..., Any]
+    names: tuple[str, ...] = ()
+    methods: tuple[str, ...] = ()
+    in_place: tuple[str, ...] = ()
+    classes: tuple[str, ...] = ()
+    symbol: str = ""
+    spelled: bool = False
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+OPERATIONS: list[Operation] = []
+"""All records, in the order of their files."""
+
+FUNCTIONS: dict[str, Any] = {}
+"""What `graphls.ops` has by each public name."""
+
+OPERATORS: dict[str, type[Any]] = {}
+"""The operator classes by their names."""
+
+
+@overload
+def operation(function: Function, /) -> Function: ...
+@overload
+def operation(
+    *,
+    names: str = ...,
+    classes: str = ...,
+    settings: str = ...,
+    defaults: Mapping[str, Any] | None = ...,
+    via: Wrapper | None = ...,
+    method: bool | Wrapper | None = ...,
+    in_place: str = ...,
+    symbol: str = ...,
+    spelled: bool = ...,
+) -> Callable[[Function], Function]: ...
+def operation(
+    function: Any = None,
+    /,
+    *,
+    names: str = "",
+    classes: str = "",
+    settings: str = "",
+    defaults: Mapping[str, Any] | None = None,
+    via: Wrapper | None = None,
+    method: bool | Wrapper | None = None,
+    in_place: str = "",
+    symbol: str = "",
+    spelled: bool = False,
+) -> Any:
+    """Declare a public function, or class, of `graphls.ops`.
+
+    `names` are further names of it, `classes` the operator classes that compute it (see `operator_class` for
+    `settings`, `defaults` and `via`), `in_place` the methods that write the result into their tensor, and `symbol` the
+    word in Python's method for an operator, as in `__add__`. A function whose first parameter is one of FIRST is a
+    method by all of its names, unless `method` says something else; it may also be a wrapper for the method. What is
+    `spelled` takes `dim`, `keepdim`, `keep_dims` and `input` for `axis`, `keepdims` and `x`. Raises GraphValueError for
+    a name that another operation has.
+    """
+
+    def declare(function: Any) -> Any:
+        function = with_spellings(function) if spelled else function
+        known = (function.__name__, *names.split())
+        methods = known if (_takes_tensor(function) if method is None else method) else ()
+        record = Operation(function, known, methods, tuple(in_place.split()), symbol=symbol, spelled=spelled)
+        OPERATIONS.append(record)
+        _add(FUNCTIONS, known, function)
+        _give(record, method(function) if callable(method) else function)
+        if classes:
+            operator_class(classes, settings, defaults=defaults, via=via)(function)
+        return function
+
+    return declare if function is None else declare(function)
+
+
+def operator_class(
+    classes: str,
+    settings: str = "",
+    *,
+    defaults: Mapping[str, Any] | None = None,
+    via: Wrapper | None = None,
+    like: Callable[..., Any] | None = None,
+) -> Callable[[Function], Function]:
+    """Declare operator classes, `Name(settings)(tensors)`, that call a function, or what `via` makes of it.
+
+    `settings` are the parameters that are given first, with the defaults of the function or of `defaults`. `like` is
+    the function whose docstring they have.
+    """
+
+    def declare(function: Function) -> Function:
+        if like is not None:
+            function.__doc__ = like.__doc__
+        called = function if via is None else via(function)
+        called.__doc__ = called.__doc__ or function.__doc__
+        parameters = inspect.signature(called).parameters
+        given = {name: (defaults or {}).get(name, parameters[name].default) for name in settings.split()}
+        record = Operation(called, classes=tuple(classes.split()), settings=given)
+        OPERATIONS.append(record)
+        for name in record.classes:
+            _add(OPERATORS, (name,), operator(name, called, given, "graphls.ops.operations"))
+        return function
+
+    return declare
+
+
+def tensor_method(name: str = "") -> Callable[[Function], Function]:
+    """Declare a method of tensors that is no function of `graphls.ops`; by default with the name of the function."""
+
+    def declare(function: Function) -> Function:
+        record = Operation(function, methods=(name or function.__name__,))
+        OPERATIONS.append(record)
+        _give(record, function)
+        return function
+
+    return declare
+
+
+def in_place(names: str) -> Callable[[Function], Function]:
+    """Declare methods that give their tensor what a function of it computes: `x.add_(y)`."""
+
+    def declare(function: Function) -> Function:
+        record = Operation(function, in_place=tuple(names.split()))
+        OPERATIONS.append(record)
+        _give(record, function)
+        return function
+
+    return declare
+
+
+def _takes_tensor(function: Callable[..., Any]) -> bool:
+    return inspect.isfunction(function) and next(iter(inspect.signature(function).parameters), None) in FIRST
+
+
+def _give(record: Operation, method: Callable[..., Any]) -> None:
+    """Give tensors the methods of a record."""
+    _add(METHODS, record.methods, method)
+    for name in record.in_place:
+        _add(METHODS, (name,), writing(name, record.function))
+    for name in (*record.methods, *record.in_place):
+        setattr(Methods, name, METHODS[name])
+    if record.symbol:
+        give_operator(record.symbol, record.function)
+
+
+def _add(found: dict[str, Any], names: tuple[str, ...], item: Any) -> None:
+    for name in names:
+        if name in found:
+            raise GraphValueError(f"There are two operations {name!r}; give one of them another name.")
+        found[name] = item
+
+
+def writing(name: str, compute: Callable[..., Any]) -> Callable[..., Tensor]:
+    """A method that gives a tensor what `compute` makes of it, in its own dtype, and returns the tensor.
+
+    In a graph every name of the tensor has the new value from there on. Raises GraphValueError for another shape.
+    """
+
+    @wraps(compute)
+    def method(x: Tensor, *args: Any, **options: Any) -> Tensor:
+        made = tensor_of(compute(x, *args, **options))
+        if made.shape != x.shape:
+            raise GraphValueError(f"{name} gives {made.type}, and a tensor of the shape {x.shape} keeps its shape.")
+        x._become(made if made.dtype is x.dtype else dispatch.cast(made, x.dtype))
+        return x
+
+    method.__name__ = method.__qualname__ = name
+    return method
+
+
+_SPELLINGS = {"dim": "axis", "keepdim": "keepdims", "keep_dims": "keepdims", "input": "x"}
+"""The names that MindSpore has given to one parameter over the years."""
+
+
+def with_spellings(function: Function) -> Function:
+    """The function, whose `axis` may be given as `dim`, its `keepdims` as `keepdim` or `keep_dims`, its `x` as `input`.
+
+    Calls raise GraphTypeError, with the user's line, for arguments that the function does not take.
+    """
+    signature = inspect.signature(function)
+
+    @wraps(function)
+    def called(*args: Any, **options: Any) -> Any:
+        named = {_SPELLINGS.get(name, name): value for name, value in options.items()}
+        try:
+            signature.bind(*args, **named)
+            if len(named) < len(options):
+                raise TypeError("one argument has two names")
+        except TypeError as error:
+            message = f"{function.__name__} takes {', '.join(signature.parameters)}: {error}."
+            raise GraphTypeError(message) from None
+        return function(*args, **named)
+
+    return called  # type: ignore[return-value]

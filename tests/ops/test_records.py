@@ -1,0 +1,148 @@
+"""Records of operations: what they make, the names and signatures of today, the stubs, and a new operation in one file.
+
+`python -m tests.ops.test_records` writes `names.txt` anew where names are added.
+"""
+
+from __future__ import annotations
+
+import inspect
+import pydoc
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphls
+from graphls import Tensor, ops
+from graphls.ops.record import FUNCTIONS, METHODS, OPERATIONS, OPERATORS
+from tools.stubs import stubs
+
+NAMES = Path(__file__).with_name("names.txt")
+NEW = '''
+"""Softer signs."""
+
+import numpy as np
+
+from graphls.ops.elementwise import div
+from graphls.ops.operands import apply, float_of
+from graphls.ops.record import operation
+from graphls.primitives.primitive import FloatElementwise, f32, sample
+
+
+class Softer(FloatElementwise):
+    """x / (1 + |x|)."""
+
+    samples = (sample(f32(2, 3)),)
+
+    def numpy(self, x):
+        return x / (1 + np.abs(x))
+
+    def vjp(self, e, g, x, y):
+        return e.mul(g, e.square(e.sub(e.constant(1.0, y.type.dtype), e.abs(y))))
+
+    def onnx(self, e, x):
+        return e.Softsign(x)
+
+
+@operation(names="softer_sign", classes="SofterSign", settings="k", in_place="softer_")
+def softer(x, k: float = 1.0):
+    """x / (k + |x|)."""
+    return apply("softer", float_of(div(x, k)))
+'''
+
+
+def names() -> str:
+    """All public names with their signatures, one a line."""
+    lines = [f"function {name}{_shown(getattr(ops, name))}" for name in ops.__all__]
+    lines += [f"class {name}{_shown(kind)}{_shown(kind.__call__)}" for name, kind in OPERATORS.items()]
+    lines += [f"method {name}{_shown(method)}" for name, method in METHODS.items()]
+    return "\n".join(sorted(lines)) + "\n"
+
+
+def _shown(item: Any) -> str:
+    signature = inspect.signature(item)
+    bare = [p.replace(annotation=p.empty) for p in signature.parameters.values() if p.name != "self"]
+    return str(signature.replace(parameters=bare, return_annotation=signature.empty))
+
+
+def test_public_names_and_signatures_are_those_that_are_kept() -> None:
+    assert [*names().splitlines()] == [*NAMES.read_text(encoding="utf-8").splitlines()]
+
+
+@pytest.mark.parametrize("path", stubs(), ids=lambda path: path.name)
+def test_the_stubs_are_those_of_the_records(path: Path) -> None:
+    assert path.read_text(encoding="utf-8") == stubs()[path], "make stubs"
+
+
+def test_every_name_is_one_record_s() -> None:
+    records = [name for record in OPERATIONS for name in record.names]
+    assert sorted(records) == sorted({*records}) == sorted(FUNCTIONS) == ops.__all__
+    assert sorted(name for record in OPERATIONS for name in record.classes) == sorted(OPERATORS.keys() - {"Partial"})
+    assert {name for r in OPERATIONS for name in (*r.methods, *r.in_place)} == METHODS.keys()
+
+
+def test_what_a_record_makes_is_its_function() -> None:
+    for record in OPERATIONS:
+        assert all(getattr(ops, name) is record.function for name in record.names)
+        assert all(getattr(ops, name).function is record.function for name in record.classes)
+        for name in record.classes:
+            assert (inspect.getdoc(record.function) or "").split("\n")[0] in (getattr(ops, name).__doc__ or "")
+
+
+def test_every_file_with_records_belongs_to_the_package() -> None:
+    folder = Path(ops.__file__).parent
+    text = Path(ops.__file__).read_text(encoding="utf-8") + (folder / "operations.py").read_text(encoding="utf-8")
+    declaring = [p.stem for p in folder.glob("*.py") if "\n@operat" in p.read_text(encoding="utf-8")]
+    assert len(declaring) > 40 and [name for name in declaring if name not in text] == []
+
+
+def test_help_shows_real_signatures() -> None:
+    shown = pydoc.plain(pydoc.render_doc(ops.Softmax))
+    assert "class Softmax(graphls.ops.operator.Operator)\n |  Softmax(axis=-1)" in shown
+    assert "call(self, /, x: 'Any')" in shown
+    assert "cumsum(x: 'Any', axis:" in pydoc.plain(pydoc.render_doc(Tensor))
+
+
+def test_a_name_is_given_once() -> None:
+    from graphls.ops.record import operation
+
+    def relu(x: Any) -> Any:
+        return x
+
+    with pytest.raises(graphls.GraphlsError, match="two operations 'relu'"):
+        operation(relu)
+
+
+def test_a_new_operation_is_one_file(tmp_path: Path) -> None:
+    """From the primitive to function, method, operator class, stub and the page of operators, in another process."""
+    (tmp_path / "softer_signs.py").write_text(NEW, encoding="utf-8")
+    code = (
+        "import numpy as np, softer_signs, graphls\n"
+        "from graphls import ops\n"
+        "from graphls.coverage.page import _function_row\n"
+        "from tools.stubs import stubs\n"
+        "x = graphls.Tensor([3.0, -1.0])\n"
+        "found = [ops.softer(x), ops.softer_sign(x), x.softer(), ops.SofterSign(k=1)(x), x.softer_()]\n"
+        "assert all(t.tolist() == [0.75, -0.5] for t in found) and x.tolist() == [0.75, -0.5]\n"
+        "step = graphls.compile(lambda t: t.softer(k=2.0), x, backend='numpy')\n"
+        "assert np.allclose(step(x).asnumpy(), [0.75 / 2.75, -0.2])\n"
+        "text = ''.join(stubs().values())\n"
+        "assert 'def softer(self, k: builtins.float = 1.0)' in text and 'class SofterSign(Operator)' in text\n"
+        "print(_function_row('softer', ops.softer))\n"
+    )
+    path = f"{tmp_path}{':' if sys.platform != 'win32' else ';'}{Path(__file__).parents[2]}"
+    run = subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": path}, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.startswith("| `softer` | x / (k + \\|x\\|). | floats, integers, bool | yes | yes | yes |")
+
+
+def test_methods_take_arrays_of_numpy_and_shadow_nothing() -> None:
+    x = Tensor(np.float32([1, 2]))
+    assert (x.shape, x.size, x.ndim) == ((2,), 2, 1) and "sum" in dir(x)
+
+
+if __name__ == "__main__":
+    NAMES.write_text(names(), encoding="utf-8")
