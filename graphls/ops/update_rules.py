@@ -1,4 +1,4 @@
-"""The rules by which parameters are updated, each once: the optimizers of `nn` and the operator classes both apply them.
+"""The rules by which parameters are updated, each once: optimizers of `nn` and operator classes both apply them.
 
 A rule writes the states of a parameter and gives the step that the parameter is to lose, or its new value. States are
 parameters, read in their own dtype and written in place; rates, betas and the like are numbers or tensors.
@@ -62,7 +62,7 @@ def averaged(x: Any, share: Any, new: Tensor) -> Tensor:
 
 
 def rest_of(share: Any) -> Any:
-    """1 - share; for the float32 nearest to a number, so that both weights add up to 1 and match powers of the share."""
+    """1 - share, for the float32 nearest to a number: both weights add up to 1, and match powers of the share."""
     if isinstance(share, (int, float)):
         return float(np.float32(1) - np.float32(share))
     return sub(1.0, float_of(share))
@@ -177,35 +177,31 @@ def adadelta_step(
 # -- regularization by l1 and l2 ------------------------------------------------------------------------------
 
 
+def _within(x: Tensor, reach: Any) -> Tensor:
+    """x, at least -reach and at most reach."""
+    is_number = isinstance(reach, (int, float))
+    return clip_by_value(x, -reach, reach) if is_number else maximum(minimum(x, reach), neg(reach))
+
+
 def shrunk(x: Tensor, by: Any) -> Tensor:
     """x moved towards 0 by a number, at most to it."""
-    return x if _is(by, 0) else neg(beyond(x, by))
-
-
-def beyond(x: Tensor, reach: Any) -> Tensor:
-    """What -x exceeds `reach` by, on either side: x within the reach, less x."""
-    if _is(reach, 0):
-        return neg(x)
-    if isinstance(reach, (int, float)):
-        return sub(clip_by_value(x, -reach, reach), x)
-    return sub(maximum(minimum(x, reach), neg(reach)), x)
+    return x if _is(by, 0) else sub(x, _within(x, by))
 
 
 def proximal(x: Tensor, rate: Any, l1: Any, l2: Any) -> Tensor:
     """x moved towards 0 by rate * l1 and divided by 1 + rate * l2."""
-    if not _is(l1, 0):
-        reach = mul(rate, l1)
-        x = sub(x, maximum(minimum(x, reach), neg(reach)))
+    x = x if _is(l1, 0) else shrunk(x, mul(rate, l1))
     return x if _is(l2, 0) else div(x, add(mul(rate, l2), 1.0))
 
 
 def ftrl_weight(
-    accum: Any, linear: Any, w: Tensor, g: Tensor, inverse: Tensor, power: Any, l1: Any, l2: Any, from_zero: bool = False
+    accum: Any, linear: Any, w: Tensor, g: Tensor, inverse: Tensor, power: Any, l1: Any, l2: Any, zero: bool = False
 ) -> Tensor:
     """The weight that follows the regularized leader (McMahan et al., 2013), for `inverse`, 1 over the rate.
 
     a = accum + g * g; u = linear + g - (a ** p - accum ** p) / rate * w; w = (sign(u) * l1 - u) / (a ** p / rate +
-    2 * l2) where |u| is above l1, and 0 elsewhere, for p = -power. a and u are written.
+    2 * l2) where |u| is above l1, and 0 elsewhere, for p = -power. a and u are written. Sums may begin as
+    `zero`, where what is divided does, too.
     """
     old = value_of(accum)
     before, after = _raised(old, power), _raised(written(accum, add(old, square(g))), power)
@@ -213,7 +209,8 @@ def ftrl_weight(
     u = written(linear, sub(add(value_of(linear), g), shift))
     bottom = mul(after, inverse)
     bottom = bottom if _is(l2, 0) else add(bottom, mul(l2, 2.0) if isinstance(l2, Tensor) else 2 * l2)
-    return div(beyond(u, l1), above_zero(bottom, from_zero))
+    top = neg(u) if _is(l1, 0) else sub(_within(u, l1), u)
+    return div(top, above_zero(bottom, zero))
 
 
 def _raised(x: Tensor, power: Any) -> Tensor:
