@@ -30,7 +30,7 @@ test-training:
 
 lint: $(VENV)/.installed-test
 	$(RUN) -m ruff check .
-	$(RUN) -m mypy --strict graphls
+	$(RUN) -m mypy --strict graphls tools
 
 bench: $(VENV)/.installed-demo
 	$(RUN) benchmarks/step_time.py
@@ -39,8 +39,8 @@ stubs: $(VENV)/.installed-test
 	$(RUN) -m tools.stubs
 
 docs: $(VENV)/.installed-test
-	$(RUN) -m graphls operators --output docs/operators.md
-	$(RUN) docs/fill_blocks.py
+	$(RUN) -m tools.operators
+	$(RUN) -m tools.fill_blocks
 
 fuzz: $(VENV)/.installed-test
 	$(RUN) -m tests.fuzz

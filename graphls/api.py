@@ -11,7 +11,7 @@ from graphls.ir.graph import Graph
 from graphls.nn.cell import Cell, input_names
 from graphls.sharing.locks import COMPILING
 from graphls.steps.step import Compiled
-from graphls.tensors import dispatch
+from graphls.trace.current import current_tracer
 from graphls.trace.inputs import static_inputs
 from graphls.trace.trace import Traced, trace
 
@@ -90,7 +90,7 @@ def _pipeline(passes: Any, overflow_mode: str | None) -> Pipeline:
 
 def trace_graph(cell: Callable[..., Any], *inputs: Any) -> Traced:
     """Trace a cell or function on inputs like these; the graph has no backward yet."""
-    if dispatch.current_tracer() is not None:
+    if current_tracer() is not None:
         raise GraphTypeError("A step is compiled outside of construct; call the cell instead.")
     if not callable(cell):
         raise GraphTypeError(f"compile takes a cell or a function, not {type(cell).__name__}.")

@@ -12,7 +12,7 @@ import graphls as gl
 from graphls import Parameter, Tensor, amp, nn, ops
 from graphls.calling.cache import CompileCache
 from graphls.context import GRAPH_MODE, PYNATIVE_MODE, set_context
-from graphls.tensors import dispatch, pytree
+from graphls.tensors import executor, pytree
 
 pytestmark = pytest.mark.usefixtures("eager")
 
@@ -96,7 +96,7 @@ def test_an_error_in_construct_leaves_eager_mode_whole() -> None:
     with pytest.raises(KeyError, match="mine"):
         Failing().to_float(gl.float16)(ones(2))
     assert (ones(2) * 2).dtype is gl.float32
-    assert dispatch.running() is None
+    assert executor.running() is None
 
 
 def half_net() -> nn.Cell:

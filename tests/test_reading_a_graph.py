@@ -5,20 +5,18 @@ from __future__ import annotations
 import re
 import shlex
 from pathlib import Path
-from runpy import run_path
-from typing import Any
 
 import pytest
 
 from graphls.command_line.main import main
+from tools.fill_blocks import filled, stages_of
 
 DOCS = Path(__file__).parent.parent / "docs"
-FILLING: dict[str, Any] = run_path(str(DOCS / "fill_blocks.py"))
 PAGE = (DOCS / "reading_a_graph.md").read_text(encoding="utf-8")
 
 
 def test_the_page_is_up_to_date() -> None:
-    assert FILLING["filled"](PAGE) == PAGE, "docs/reading_a_graph.md is stale: run `make docs`"
+    assert filled(PAGE) == PAGE, "docs/reading_a_graph.md is stale: run `make docs`"
 
 
 def test_the_page_explains_every_line() -> None:
@@ -28,12 +26,12 @@ def test_the_page_explains_every_line() -> None:
 
 def test_a_block_that_asks_for_what_is_not_there_is_an_error() -> None:
     with pytest.raises(AssertionError, match="No line begins with '%nothing'"):
-        FILLING["filled"](PAGE.replace("%network -->", "%nothing -->"))
+        filled(PAGE.replace("%network -->", "%nothing -->"))
 
 
 def test_the_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.chdir(tmp_path)
-    for name, graph in FILLING["stages_of"](PAGE).items():
+    for name, graph in stages_of(PAGE).items():
         (tmp_path / "out").mkdir(exist_ok=True)
         (tmp_path / "out" / f"{name}.ir").write_text(str(graph), encoding="utf-8")
     commands = re.findall(r"^    python -m graphls (.*)$", PAGE, re.MULTILINE)

@@ -118,7 +118,7 @@ def _parameters(parameters: Iterable[inspect.Parameter], itself: bool) -> str:
         if p.kind is p.KEYWORD_ONLY and not is_starred:
             parts.append("*")
         is_starred = is_starred or p.kind in (p.KEYWORD_ONLY, p.VAR_POSITIONAL)
-        mark = {p.VAR_POSITIONAL: "*", p.VAR_KEYWORD: "**"}.get(p.kind, "")
+        mark = "*" if p.kind is p.VAR_POSITIONAL else "**" if p.kind is p.VAR_KEYWORD else ""
         default = "" if p.default is EMPTY else f" = {_default(p.default)}"
         parts.append(f"{mark}{p.name}: {_annotation(p.annotation)}{default}")
     return ", ".join(parts)

@@ -11,9 +11,9 @@ from graphls.calling.cache import CompileCache, call_compiled
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.registry import nearest
 from graphls.nn.cell import Cell
-from graphls.tensors import dispatch
 from graphls.tensors.pytree import map_leaves
 from graphls.tensors.tensor import Tensor, is_tensor
+from graphls.trace.current import current_tracer
 from graphls.trace.rewriting.functions import rewritten
 
 __all__ = ["JitConfig", "jit", "jit_class", "lazy_inline", "ms_class", "ms_function", "mutable"]
@@ -41,7 +41,7 @@ class Jit:
         self.caches: dict[Any, CompileCache] = {}
 
     def __call__(self, *args: Any, **options: Any) -> Any:
-        tracer = dispatch.current_tracer()
+        tracer = current_tracer()
         if tracer is not None:
             tracer.note_owner(self.function)
             return rewritten(self.function)(*args, **options)
@@ -63,9 +63,7 @@ class Jit:
             return self
         methods = vars(instance).setdefault("_compiled", {})
         key = "jit", self.function, id(instance)  # a copy of the instance may share its dict
-        if key not in methods:
-            methods[key] = Jit(self.function.__get__(instance, owner))
-        return methods[key]
+        return methods.get(key) or methods.setdefault(key, Jit(self.function.__get__(instance, owner)))
 
 
 def jit(function: Callable[..., Any] | None = None, **options: Any) -> Any:

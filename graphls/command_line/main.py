@@ -61,9 +61,6 @@ def _parser() -> argparse.ArgumentParser:
     difference.add_argument("after", help="the file to compare it with, or - for the standard input")
     doctor = commands.add_parser("doctor", help="check this installation", description=diagnose.__doc__)
     doctor.set_defaults(command=diagnose)
-    operators = commands.add_parser("operators", help="list operators and cells", description=list_operators.__doc__)
-    operators.set_defaults(command=list_operators)
-    operators.add_argument("-o", "--output", default="-", help="the file to write, or - for the standard output")
     script = commands.add_parser("exec", help="run a script that imports mindspore", description=EXEC)
     script.add_argument("script", help="a Python file")
     script.add_argument("arguments", nargs="*", help="what the script finds in sys.argv")
@@ -160,11 +157,3 @@ def diagnose(options: argparse.Namespace) -> int:
     from graphls.command_line.doctor import examine
 
     return examine()
-
-
-def list_operators(options: argparse.Namespace) -> int:
-    """Print every operator and cell with what it takes, and the names of MindSpore that lack, as Markdown."""
-    from graphls.coverage import page
-
-    _write(options.output, page())
-    return 0

@@ -7,6 +7,7 @@ from typing import Any
 from graphls import nn, ops
 from graphls.ir.errors import GraphAttributeError
 from graphls.ir.registry import nearest
+from graphls.ir.types import float32
 from graphls.nn.cell import Cell
 from graphls.tensors.tensor import Tensor
 
@@ -105,7 +106,7 @@ class Embedding(nn.Embedding):
     def __init__(
         self, num_embeddings: int, embedding_dim: int, padding_idx: int | None = None, dtype: Any = None
     ) -> None:
-        super().__init__(num_embeddings, embedding_dim, False, "normal", padding_idx)
+        super().__init__(num_embeddings, embedding_dim, False, "normal", dtype or float32, padding_idx)
 
 
 class Dropout(nn.Dropout):

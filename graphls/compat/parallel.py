@@ -20,6 +20,7 @@ from graphls.context.parallel import (
 from graphls.ir.errors import GraphValueError
 from graphls.ir.registry import nearest
 from graphls.nn.cell import Cell
+from graphls.sharing.settings import Settings
 
 __all__ = [
     "AutoParallel",
@@ -64,8 +65,8 @@ ALGORITHM: dict[str, Any] = {
     "tensor_slice_align_enable": False,
     "tensor_slice_align_size": 16,
 }
-_algorithm: dict[str, Any] = {}
-_cost_model: dict[str, Any] = {}
+_algorithm = Settings(ALGORITHM)
+_cost_model = Settings({})
 
 
 def set_algo_parameters(**kwargs: Any) -> None:
@@ -78,12 +79,12 @@ def set_algo_parameters(**kwargs: Any) -> None:
 def get_algo_parameters(attr_key: str) -> Any:
     """A parameter of MindSpore's search for strategies; raises GraphValueError for an unknown one."""
     _require_algorithm(attr_key)
-    return _algorithm.get(attr_key, ALGORITHM[attr_key])
+    return _algorithm[attr_key]
 
 
 def reset_algo_parameters() -> None:
     """Give every parameter of the search its default again."""
-    _algorithm.clear()
+    _algorithm.reset()
 
 
 def _require_algorithm(name: str) -> None:
@@ -99,7 +100,7 @@ def set_cost_model_context(**kwargs: Any) -> None:
 
 def reset_cost_model_context() -> None:
     """Forget the parameters of the cost model."""
-    _cost_model.clear()
+    _cost_model.reset()
 
 
 cost_model_context = _cost_model_context = set_cost_model_context

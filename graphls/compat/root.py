@@ -15,6 +15,7 @@ from graphls.ops.directions import jvp, vjp
 from graphls.ops.jacobians import jacfwd, jacrev
 from graphls.ops.mapping import vmap
 from graphls.ops.row_tensor import RowTensor
+from graphls.sharing.settings import Settings
 from graphls.tensors.random import get_seed, set_seed
 from graphls.tensors.tensor import Tensor
 
@@ -124,8 +125,8 @@ def initial_seed() -> int:
     return get_seed() or 0
 
 
-_offload: dict[str, Any] = {}
-_servers: dict[str, Any] = {"enable_ps": False}
+_offload = Settings({})
+_servers = Settings({"enable_ps": False})
 
 
 def set_offload_context(offload_config: dict[str, Any]) -> None:
@@ -135,7 +136,7 @@ def set_offload_context(offload_config: dict[str, Any]) -> None:
 
 def get_offload_context() -> dict[str, Any]:
     """What `set_offload_context` has kept."""
-    return dict(_offload)
+    return _offload.values()
 
 
 def set_ps_context(**kwargs: Any) -> None:
@@ -147,10 +148,9 @@ def set_ps_context(**kwargs: Any) -> None:
 
 def get_ps_context(attr_key: str) -> Any:
     """A setting of parameter servers."""
-    return _servers.get(attr_key)
+    return _servers[attr_key]
 
 
 def reset_ps_context() -> None:
     """Forget the settings of parameter servers."""
-    _servers.clear()
-    _servers["enable_ps"] = False
+    _servers.reset()

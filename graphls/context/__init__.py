@@ -17,6 +17,7 @@ from graphls.context.parallel import (
 from graphls.ir.errors import GraphRuntimeError
 from graphls.ir.location import user_location
 from graphls.ir.reporting import warn
+from graphls.sharing.settings import Settings
 
 __all__ = [
     "GRAPH_MODE",
@@ -31,11 +32,14 @@ __all__ = [
     "set_device",
 ]
 
-_given: dict[str, Any] = {}
+_settings = Settings({name: key.default for name, key in KEYS.items()})
 
 
 class Replacement:
-    """What runs where a device is asked for that is not there: an error, or another device after one warning."""
+    """What runs where a device is asked for that is not there: an error, or another device after one warning.
+
+    It belongs to the settings of the process and changes under their lock.
+    """
 
     is_allowed = False
     warned: ClassVar[set[str]] = set()
@@ -56,38 +60,36 @@ def set_context(**kwargs: Any) -> None:
     for name, value in kwargs.items():
         require_known("set_context", name, KEYS)
         KEYS[name].check("set_context", name, value)
-    if "device_target" in kwargs:
-        _find_device(kwargs["device_target"])
-    _given.update(kwargs)
-    _take_effect(kwargs)
+    with _settings.lock:
+        if "device_target" in kwargs:
+            _find_device(kwargs["device_target"])
+        _settings.update(kwargs)
+        _take_effect(kwargs)
 
 
 def get_context(attr_key: str) -> Any:
     """The value of a setting; raises GraphValueError for a name that is none."""
     require_known("get_context", attr_key, KEYS)
-    if attr_key == "device_target" and attr_key not in _given:
+    if attr_key == "device_target" and _settings.given(attr_key) is None:
         return next(name for name, device in DEVICES.items() if device == default_device())
-    return _given.get(attr_key, KEYS[attr_key].default)
+    return _settings[attr_key]
 
 
 def reset_context() -> None:
     """Give every setting its default again."""
-    changed = list(_given)
-    _given.clear()
-    _take_effect(changed)
+    with _settings.lock:
+        _take_effect(_settings.reset())
 
 
 @contextmanager
 def kept_context() -> Iterator[None]:
     """Give every setting, behind a block, the value that it has now."""
-    before = dict(_given)
     try:
-        yield
+        with _settings.kept():
+            yield
     finally:
-        changed = {*_given, *before}
-        _given.clear()
-        _given.update(before)
-        _take_effect(changed)
+        with _settings.lock:
+            _take_effect(KEYS)
 
 
 def set_device(device_target: str, device_id: int | None = None) -> None:
@@ -97,7 +99,7 @@ def set_device(device_target: str, device_id: int | None = None) -> None:
 
 def default_device() -> str:
     """The device that cells run on when they are called: "cpu" or "cuda"."""
-    target = _given.get("device_target")
+    target = _settings.given("device_target")
     if target is None:
         return os.environ.get("GRAPHLS_DEVICE", "cpu")
     return Replacement.devices.get(target) or str(DEVICES[target])
@@ -105,13 +107,14 @@ def default_device() -> str:
 
 def replace_missing_devices(is_allowed: bool) -> None:
     """Whether `set_context(device_target=...)` takes devices that are not there, and runs on what is there."""
-    Replacement.is_allowed = is_allowed
-    Replacement.warned.clear()
+    with _settings.lock:
+        Replacement.is_allowed = is_allowed
+        Replacement.warned.clear()
 
 
 def is_eager() -> bool:
     """Whether cells run step by step when they are called."""
-    return _given.get("mode") == PYNATIVE_MODE
+    return bool(_settings.given("mode") == PYNATIVE_MODE)
 
 
 def _find_device(target: str) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from graphls.context.keys import require_known
 from graphls.ir.errors import GraphRuntimeError, GraphValueError
 from graphls.ir.reporting import warn
+from graphls.sharing.settings import Settings
 
 
 class ParallelMode:
@@ -62,7 +63,7 @@ ONE_RANK_MODES = (ParallelMode.STAND_ALONE, ParallelMode.DATA_PARALLEL)
 FIXED = ("device_num", "global_rank", "pipeline_stages")
 """Settings that one process on one device leaves no choice for."""
 
-_given: dict[str, Any] = {}
+_settings = Settings(DEFAULTS)
 
 
 class OneRank:
@@ -92,23 +93,20 @@ def set_auto_parallel_context(**kwargs: Any) -> None:
             raise GraphRuntimeError(
                 f"graphls trains on one device in one process, where {name} is {DEFAULTS[name]!r}, not {value!r}.",
             )
-    _given.update(wanted)
+    _settings.update(wanted)
 
 
 def force_one_rank(is_forced: bool) -> None:
     """Whether settings of several devices are taken as those of one."""
-    OneRank.is_forced, OneRank.has_warned = is_forced, False
+    with _settings.lock:
+        OneRank.is_forced, OneRank.has_warned = is_forced, False
 
 
 @contextmanager
 def kept_parallel_context() -> Iterator[None]:
     """Give every setting of parallel training, behind a block, the value that it has now."""
-    before = dict(_given)
-    try:
+    with _settings.kept():
         yield
-    finally:
-        _given.clear()
-        _given.update(before)
 
 
 def _needs_several(name: str, value: Any) -> bool:
@@ -117,20 +115,21 @@ def _needs_several(name: str, value: Any) -> bool:
 
 
 def _warn_once(name: str, value: Any) -> None:
-    if not OneRank.has_warned:
-        OneRank.has_warned = True
+    with _settings.lock:
+        has_warned, OneRank.has_warned = OneRank.has_warned, True
+    if not has_warned:
         warn(f"graphls trains on one device in one process; {name}={value!r} and what else means several is left out.")
 
 
 def get_auto_parallel_context(attr_key: str) -> Any:
     """The value of a setting of parallel training; raises GraphValueError for a name that is none."""
     require_known("get_auto_parallel_context", attr_key, DEFAULTS)
-    return _given.get(attr_key, DEFAULTS[attr_key])
+    return _settings[attr_key]
 
 
 def reset_auto_parallel_context() -> None:
     """Give every setting of parallel training its default again."""
-    _given.clear()
+    _settings.reset()
 
 
 # -- the names that training cells of MindSpore 1 import ------------------------------------------------------

@@ -8,20 +8,16 @@ from typing import Any
 
 from graphls.dataset import checks
 from graphls.dataset.checks import MOST_WORKERS
-from graphls.dataset.randomness import Seed, current_seed
+from graphls.dataset.randomness import SEED, current_seed
 from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.sharing import settings
 
 MAXIMUM_SEED = 2**32 - 1
 
 
-class Settings:
-    """The values in force."""
-
-    prefetch_size = 16
-    workers = 1
-
-
-_hints: dict[str, Any] = {
+_settings = settings.Settings({
+    "prefetch_size": 16,
+    "workers": 1,
     "auto_num_workers": False,
     "auto_offload": False,
     "autotune_interval": 0,
@@ -38,7 +34,7 @@ _hints: dict[str, Any] = {
     "parallel_convert": False,
     "sending_batches": 0,
     "start_method": "fork",
-}
+})
 
 
 def _integer(name: str, value: Any, low: int, high: int) -> int:
@@ -53,8 +49,7 @@ def set_seed(seed: int) -> None:
 
     Raises GraphTypeError for anything but an integer, GraphValueError for one that has more than 32 bits.
     """
-    Seed.value = _integer("Seed", seed, 0, MAXIMUM_SEED)
-    Seed.settings += 1
+    SEED.update({"value": _integer("Seed", seed, 0, MAXIMUM_SEED), "setting": object()})
 
 
 def get_seed() -> int:
@@ -64,12 +59,12 @@ def get_seed() -> int:
 
 def set_prefetch_size(size: int) -> None:
     """How many rows (batches, where the pipeline ends in batches) an iterator reads ahead; 16 at first."""
-    Settings.prefetch_size = _integer("Prefetch size", size, 1, 2**31 - 1)
+    _settings.update({"prefetch_size": _integer("Prefetch size", size, 1, 2**31 - 1)})
 
 
 def get_prefetch_size() -> int:
     """How many rows an iterator reads ahead."""
-    return Settings.prefetch_size
+    return int(_settings["prefetch_size"])
 
 
 def set_num_parallel_workers(num: int) -> None:
@@ -77,12 +72,12 @@ def set_num_parallel_workers(num: int) -> None:
 
     Results do not depend on it.
     """
-    Settings.workers = _integer("Number of parallel workers", num, 1, MOST_WORKERS)
+    _settings.update({"workers": _integer("Number of parallel workers", num, 1, MOST_WORKERS)})
 
 
 def get_num_parallel_workers() -> int:
     """The number of workers of a node that is not given one."""
-    return Settings.workers
+    return int(_settings["workers"])
 
 
 def set_auto_num_workers(enable: bool) -> None:
@@ -92,7 +87,7 @@ def set_auto_num_workers(enable: bool) -> None:
 
 def get_auto_num_workers() -> bool:
     """What `set_auto_num_workers` was given; False at first."""
-    return bool(_hints["auto_num_workers"])
+    return bool(_settings["auto_num_workers"])
 
 
 def set_enable_autotune(enable: bool, filepath_prefix: str | None = None) -> None:
@@ -102,7 +97,7 @@ def set_enable_autotune(enable: bool, filepath_prefix: str | None = None) -> Non
 
 def get_enable_autotune() -> bool:
     """What `set_enable_autotune` was given; False at first."""
-    return bool(_hints["enable_autotune"])
+    return bool(_settings["enable_autotune"])
 
 
 def set_enable_shared_mem(enable: bool) -> None:
@@ -112,7 +107,7 @@ def set_enable_shared_mem(enable: bool) -> None:
 
 def get_enable_shared_mem() -> bool:
     """What `set_enable_shared_mem` was given; True at first."""
-    return bool(_hints["enable_shared_mem"])
+    return bool(_settings["enable_shared_mem"])
 
 
 def set_enable_watchdog(enable: bool) -> None:
@@ -122,7 +117,7 @@ def set_enable_watchdog(enable: bool) -> None:
 
 def get_enable_watchdog() -> bool:
     """What `set_enable_watchdog` was given; True at first."""
-    return bool(_hints["enable_watchdog"])
+    return bool(_settings["enable_watchdog"])
 
 
 def set_multiprocessing_timeout_interval(interval: int) -> None:
@@ -132,7 +127,7 @@ def set_multiprocessing_timeout_interval(interval: int) -> None:
 
 def get_multiprocessing_timeout_interval() -> int:
     """What `set_multiprocessing_timeout_interval` was given; 300 at first."""
-    return int(_hints["multiprocessing_timeout_interval"])
+    return int(_settings["multiprocessing_timeout_interval"])
 
 
 def set_monitor_sampling_interval(interval: int) -> None:
@@ -142,7 +137,7 @@ def set_monitor_sampling_interval(interval: int) -> None:
 
 def get_monitor_sampling_interval() -> int:
     """What `set_monitor_sampling_interval` was given; 1000 at first."""
-    return int(_hints["monitor_sampling_interval"])
+    return int(_settings["monitor_sampling_interval"])
 
 
 def set_numa_enable(numa_enable: bool) -> None:
@@ -152,13 +147,13 @@ def set_numa_enable(numa_enable: bool) -> None:
 
 def get_numa_enable() -> bool:
     """What `set_numa_enable` was given; False at first."""
-    return bool(_hints["numa_enable"])
+    return bool(_settings["numa_enable"])
 
 
 def _remember(name: str, value: Any, kind: type) -> None:
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
         raise checks.type_error(name, value, [kind])
-    _hints[name] = value
+    _settings.update({name: value})
 
 
 def set_debug_mode(debug_mode_flag: bool, debug_hook_list: list[Any] | None = None) -> None:
@@ -168,7 +163,7 @@ def set_debug_mode(debug_mode_flag: bool, debug_hook_list: list[Any] | None = No
 
 def get_debug_mode() -> bool:
     """What `set_debug_mode` was given; False at first."""
-    return bool(_hints["debug_mode"])
+    return bool(_settings["debug_mode"])
 
 
 def set_iterator_mode(do_copy: bool = False, parallel_convert: bool = False) -> None:
@@ -179,7 +174,7 @@ def set_iterator_mode(do_copy: bool = False, parallel_convert: bool = False) -> 
 
 def get_iterator_mode() -> dict[str, bool]:
     """What `set_iterator_mode` was given; both False at first."""
-    return {name: bool(_hints[name]) for name in ("do_copy", "parallel_convert")}
+    return {name: bool(_settings[name]) for name in ("do_copy", "parallel_convert")}
 
 
 def set_fast_recovery(fast_recovery: bool) -> None:
@@ -189,7 +184,7 @@ def set_fast_recovery(fast_recovery: bool) -> None:
 
 def get_fast_recovery() -> bool:
     """What `set_fast_recovery` was given; True at first."""
-    return bool(_hints["fast_recovery"])
+    return bool(_settings["fast_recovery"])
 
 
 def set_auto_offload(offload: bool) -> None:
@@ -199,7 +194,7 @@ def set_auto_offload(offload: bool) -> None:
 
 def get_auto_offload() -> bool:
     """What `set_auto_offload` was given; False at first."""
-    return bool(_hints["auto_offload"])
+    return bool(_settings["auto_offload"])
 
 
 def set_callback_timeout(timeout: int) -> None:
@@ -209,7 +204,7 @@ def set_callback_timeout(timeout: int) -> None:
 
 def get_callback_timeout() -> int:
     """What `set_callback_timeout` was given; 60 at first."""
-    return int(_hints["callback_timeout"])
+    return int(_settings["callback_timeout"])
 
 
 def set_autotune_interval(interval: int) -> None:
@@ -219,7 +214,7 @@ def set_autotune_interval(interval: int) -> None:
 
 def get_autotune_interval() -> int:
     """What `set_autotune_interval` was given; 0 at first."""
-    return int(_hints["autotune_interval"])
+    return int(_settings["autotune_interval"])
 
 
 def set_sending_batches(batch_num: int) -> None:
@@ -259,4 +254,4 @@ def set_multiprocessing_start_method(start_method: str = "fork") -> None:
 
 def get_multiprocessing_start_method() -> str:
     """What `set_multiprocessing_start_method` was given; "fork" at first."""
-    return str(_hints["start_method"])
+    return str(_settings["start_method"])

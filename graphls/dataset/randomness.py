@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from graphls.sharing.forks import Guard
+from graphls.sharing.settings import Settings
 from graphls.tensors.random import generator as random_of_set_seed
 from graphls.tensors.random import random_state
 
@@ -16,13 +18,8 @@ DATASETS = 0x67726170686C73
 """Half of the key of Philox, which keeps these numbers apart from others of the same seed."""
 WHOLE_PASS = MAXIMUM
 """The row that stands for a pass as a whole, from which its order is drawn."""
-
-
-class Seed:
-    """The seed that `config.set_seed` was given, None where nobody has, and how often it was."""
-
-    value: int | None = None
-    settings = 0
+SEED = Settings({"value": None, "setting": None})
+"""The seed that `config.set_seed` was given, None where nobody has, and an object of each call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +66,9 @@ class RowDraws:
 
 
 _current: ContextVar[RowDraws | None] = ContextVar("row_draws", default=None)
+_OUTSIDE = Guard()
 _outside: tuple[object, np.random.Generator] | None = None
+"""The generator that is drawn from outside of pipelines, and what it was made for; all threads draw from one."""
 
 
 def generator() -> np.random.Generator:
@@ -85,12 +84,14 @@ def generator() -> np.random.Generator:
 
 def _generator_outside() -> np.random.Generator:
     global _outside
-    seeding = (current_seed(), Seed.settings, random_of_set_seed())
-    if _outside is None or _outside[0] != seeding:
-        _outside = (seeding, np.random.default_rng(seeding[0]))
-    return _outside[1]
+    made_for = (current_seed(), SEED["setting"], random_of_set_seed())
+    with _OUTSIDE.lock:
+        if _outside is None or _outside[0] != made_for:
+            _outside = (made_for, np.random.default_rng(made_for[0]))
+        return _outside[1]
 
 
 def current_seed() -> int:
     """The seed of `config.set_seed`, else that of `graphls.set_seed`, which a loaded checkpoint brings back."""
-    return int(random_state().asnumpy()[0]) if Seed.value is None else Seed.value
+    seed = SEED["value"]
+    return int(random_state().asnumpy()[0] if seed is None else seed)

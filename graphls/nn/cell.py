@@ -15,13 +15,13 @@ from graphls.nn.cell_hooks import Hooks
 from graphls.nn.cell_settings import Settings
 from graphls.nn.checks import boolean
 from graphls.ops.state import assign
-from graphls.tensors import dispatch
 from graphls.tensors.configuration import Configuration
 from graphls.tensors.parameter import Parameter, ParameterTuple
 from graphls.tensors.tensor import Tensor
 from graphls.trace.closure_variables import PLAIN
 from graphls.trace.compiler import compiler
 from graphls.trace.constants import constant_key
+from graphls.trace.current import current_tracer
 from graphls.trace.custom import with_custom_gradient
 from graphls.trace.rewriting.functions import rewritten
 
@@ -87,7 +87,7 @@ class Cell(Settings, Hooks):
             self._set_early(name, value)
         elif value is None and not eager.in_construct():
             self._set_plain(name, value)
-        elif self._holds(name) and (not isinstance(value, Parameter) or dispatch.current_tracer() is not None):
+        elif self._holds(name) and (not isinstance(value, Parameter) or current_tracer() is not None):
             self._assign(name, value)
         elif isinstance(value, Parameter):
             self.insert_param_to_cell(name, value)
@@ -313,7 +313,7 @@ class Cell(Settings, Hooks):
         if "_auto_prefix" not in self.__dict__:
             raise self._unmade()
         args, options = _bound_arguments(self, args, options)
-        tracer = dispatch.current_tracer()
+        tracer = current_tracer()
         if tracer is not None:
             return tracer.call(self, args, options)
         if eager.runs(self):

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from graphls.ir.errors import GraphTypeError, GraphValueError
-from graphls.tensors import dispatch
 from graphls.tensors.pytree import leaves, rebuild
 from graphls.tensors.tensor import is_tensor
+from graphls.trace.current import current_tracer
 
 if TYPE_CHECKING:
     from graphls.nn.cell import Cell
@@ -108,13 +108,13 @@ def run(cell: Cell, construct: Callable[..., Any], args: tuple[Any, ...], option
         given = hook(cell, args, options) if with_options else hook(cell, args)
         if given is not None:
             args, options = given if with_options else (_as_tuple(given), options)
-    if table["backward"] and dispatch.current_tracer() is not None:
+    if table["backward"] and current_tracer() is not None:
         args = _differentiated(args, [_with_outputs(cell, hook) for hook, _ in table["backward"].values()])
     outputs = construct(*args, **options)
     for hook, with_options in [*table["forward"].values()]:
         given = hook(cell, args, options, outputs) if with_options else hook(cell, args, outputs)
         outputs = outputs if given is None else given
-    if table["backward_pre"] and dispatch.current_tracer() is not None:
+    if table["backward_pre"] and current_tracer() is not None:
         outputs = _differentiated(outputs, [_of_outputs(cell, hook) for hook, _ in table["backward_pre"].values()])
     return outputs
 

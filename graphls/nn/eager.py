@@ -11,7 +11,8 @@ from graphls.context import is_eager
 from graphls.ir.errors import GraphlsError
 from graphls.ir.reporting import too_deep
 from graphls.ir.types import DType
-from graphls.tensors import dispatch
+from graphls.tensors import dispatch, executor
+from graphls.tensors.parameter import Parameter
 from graphls.tensors.pytree import leaves, map_leaves
 from graphls.tensors.tensor import Tensor
 from graphls.trace.casting import Casting, in_dtype
@@ -19,7 +20,6 @@ from graphls.trace.inputs import static_inputs
 
 if TYPE_CHECKING:
     from graphls.nn.cell import Cell
-    from graphls.tensors.parameter import Parameter
 
 
 def runs(cell: Cell) -> bool:
@@ -35,7 +35,7 @@ def needs_graph(cell: Cell) -> bool:
 
 def in_construct() -> bool:
     """Whether a construct is running, in a trace or step by step."""
-    return dispatch.executor() is not None
+    return executor.executor() is not None
 
 
 @dataclass(frozen=True)
@@ -66,12 +66,12 @@ class Running:
     @contextmanager
     def without_casts(self) -> Iterator[None]:
         """A block in which no operand is cast."""
-        before = dispatch.EXECUTOR.get()
+        before = executor.EXECUTOR.get()
         try:
-            dispatch.execute_by(replace(self, casting=None))
+            executor.execute_by(replace(self, casting=None))
             yield
         finally:
-            dispatch.EXECUTOR.set(before)
+            executor.EXECUTOR.set(before)
 
     def read(self, parameter: Parameter) -> Tensor:
         """The value of a parameter as the cell sees it: cast where the cell has `to_float`."""
@@ -83,24 +83,20 @@ class Running:
 
     def cast_input(self, leaf: Any) -> Any:
         """An input of the cell, in its `to_float` type."""
-        from graphls.tensors.parameter import Parameter
-
         return leaf if isinstance(leaf, Parameter) else in_dtype(leaf, self.float_type)
 
     def _operand(self, operand: Any) -> Any:
-        from graphls.tensors.parameter import Parameter
-
         return self.read(operand) if isinstance(operand, Parameter) else operand
 
 
 def call(cell: Cell, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
     """What a cell's construct gives, run as plain Python; arrays among its inputs become tensors."""
-    outer = dispatch.running()
-    inherited = None if outer is None else outer.casting
+    outer = executor.running()
+    inherited = outer.casting if isinstance(outer, Running) else None
     running = Running(cell._float_type, None if cell._float_type else cell._casting or inherited)
-    before = dispatch.EXECUTOR.get()
+    before = executor.EXECUTOR.get()
     try:
-        dispatch.execute_by(running)
+        executor.execute_by(running)
         args, options = _given(running, (args, options))
         hooked = "_hooks" in cell.__dict__
         outputs = _with_hooks(cell, args, options) if hooked else cell.construct(*args, **options)
@@ -111,7 +107,7 @@ def call(cell: Cell, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
             raise
         raise too_deep(error) from None
     finally:
-        dispatch.EXECUTOR.set(before)
+        executor.EXECUTOR.set(before)
 
 
 def _with_hooks(cell: Cell, args: tuple[Any, ...], options: dict[str, Any]) -> Any:

@@ -16,10 +16,10 @@ from graphls.nn.cell import Cell
 from graphls.nn.optimizers.base import Optimizer
 from graphls.ops.differentiate import GradOperation
 from graphls.ops.overflow import overflow_get, overflow_start
-from graphls.tensors import dispatch
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.pytree import map_leaves
 from graphls.tensors.tensor import Tensor, is_tensor
+from graphls.trace.current import current_tracer
 
 __all__ = ["TrainOneStepCell", "TrainOneStepWithLossScaleCell"]
 
@@ -56,7 +56,7 @@ class TrainOneStepCell(Cell):
         self.grad_reducer = Identity()
 
     def __call__(self, *args: Any, **options: Any) -> Any:
-        if dispatch.current_tracer() is None and isinstance(self.optimizer, Optimizer):
+        if current_tracer() is None and isinstance(self.optimizer, Optimizer):
             self.optimizer.warn_after_schedule()
         return super().__call__(*args, **options)
 
@@ -200,5 +200,5 @@ def unscaled(grads: Any, scale: Tensor) -> Any:
 
 def in_phase(name: str) -> AbstractContextManager[Any]:
     """What is traced inside belongs to a phase of the step."""
-    tracer = dispatch.current_tracer()
+    tracer = current_tracer()
     return tracer.phase(name) if tracer is not None else nullcontext()

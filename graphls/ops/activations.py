@@ -14,6 +14,7 @@ from graphls.ops.settings import number
 from graphls.ops.shapes import cut, reshape
 from graphls.tensors import dispatch
 from graphls.tensors.tensor import Tensor
+from graphls.trace.current import current_tracer
 
 
 @operation(classes="ReLU6")
@@ -68,7 +69,7 @@ def check_slopes(name: str, lower: Any, upper: Any) -> None:
 def _uniform(shape: tuple[int, ...]) -> Tensor:
     from graphls.tensors.random import generator
 
-    tracer = dispatch.current_tracer()
+    tracer = current_tracer()
     if tracer is not None:
         drawn: Tensor = tracer.random("random_uniform", {"shape": shape})
         return drawn

@@ -15,9 +15,9 @@ from graphls.ops.record import operation
 from graphls.ops.reductions import amax, sum
 from graphls.ops.roots import root
 from graphls.ops.shapes import stack
-from graphls.tensors import dispatch
 from graphls.tensors.pytree import leaves, map_leaves
 from graphls.tensors.tensor import Tensor, is_tensor
+from graphls.trace.current import current_tracer
 
 
 @operation
@@ -65,7 +65,7 @@ def _norm(sizes: list[Tensor], order: float) -> Tensor:
 
 
 def _check_finite(norm: Tensor) -> None:
-    if dispatch.current_tracer() is not None:
+    if current_tracer() is not None:
         raise TraceError(
             "A step cannot raise by what it computes; leave error_if_nonfinite False and look at ops.isfinite of the "
             "result.",

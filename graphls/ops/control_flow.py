@@ -15,9 +15,9 @@ from graphls.ops.logic import less, logical_and
 from graphls.ops.operands import tensor_of
 from graphls.ops.record import operation, operator_class
 from graphls.ops.shapes import reshape, stack
-from graphls.tensors import dispatch
 from graphls.tensors.pytree import leaves, map_leaves, rebuild
 from graphls.tensors.tensor import Tensor, is_tensor
+from graphls.trace.current import current_tracer
 from graphls.trace.loops import as_pair, traced_scan, traced_while
 from graphls.trace.regions import once
 from graphls.trace.rewriting.functions import in_trace
@@ -35,7 +35,7 @@ def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], *
     def chosen() -> Any:
         return in_trace(true_fn if pred else false_fn)(*operands)
 
-    tracer = dispatch.current_tracer()
+    tracer = current_tracer()
     return chosen() if tracer is None else once(tracer, "cond", chosen)
 
 
@@ -61,7 +61,7 @@ def scan(
     f = in_trace(f)
     init, xs = map_leaves(tensor_of, init), map_leaves(lambda x: tensor_of(x) if is_tensor(x) else x, xs)
     count = _length(xs, length)
-    tracer = dispatch.current_tracer()
+    tracer = current_tracer()
     if tracer is None or unroll:
         return _one_by_one(f, init, xs, count, reverse)
     result: tuple[Any, Any] = once(tracer, "scan", lambda: traced_scan(tracer, f, init, xs, count, reverse))
@@ -132,7 +132,7 @@ def while_loop(
     _require_callable("while_loop", cond_fn=cond_fn, body_fn=body_fn)
     cond_fn, body_fn = in_trace(cond_fn), in_trace(body_fn)
     init = map_leaves(tensor_of, init)
-    tracer = dispatch.current_tracer()
+    tracer = current_tracer()
     if max_iterations is not None:
         return _at_most(cond_fn, body_fn, init, max_iterations)
     if tracer is not None:

@@ -16,6 +16,7 @@ from graphls.ops.settings import integer
 from graphls.ops.shapes import broadcast_to
 from graphls.tensors import dispatch
 from graphls.tensors.tensor import Symbol, Tensor
+from graphls.trace.current import current_tracer
 
 
 @operation
@@ -25,7 +26,7 @@ def full(size: Any, fill_value: Any, *, dtype: Any = None) -> Tensor:
     shape = shape_of(size)
     if min(shape, default=0) < 0:
         raise GraphValueError(f"The sizes of a tensor are 0 or more, not {shape}.")
-    tracer = dispatch.current_tracer()
+    tracer = current_tracer()
     if tracer is None or isinstance(value, Symbol) or value.shape == shape:
         return broadcast_to(value, shape)
     return Symbol(tracer.emit("broadcast_to", (tracer.value(value),), {"shape": shape})[0])

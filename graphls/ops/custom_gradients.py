@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from graphls.tensors import dispatch
 from graphls.tensors.tensor import Symbol
+from graphls.trace.current import current_tracer
 from graphls.trace.custom import with_custom_gradient
 from graphls.trace.regions import once
 
@@ -26,7 +26,7 @@ def with_gradient(function: Callable[..., Any], gradient: Callable[..., Any], *t
     Those are a tuple, one of the type of each tensor. In a backward, where second derivatives come from, the steps of
     the function have their own: else a formula that calls the function again would have no end.
     """
-    tracer = dispatch.current_tracer()
+    tracer = current_tracer()
     if tracer is None or tracer.here.phase == "backward" or not any(isinstance(t, Symbol) for t in tensors):
         return function(*tensors)
     formula = _Formula(function, gradient)

@@ -7,10 +7,10 @@ from typing import Any
 
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ops.record import operation
-from graphls.tensors import dispatch
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.tensor import is_tensor
 from graphls.trace.compiler import compiler
+from graphls.trace.current import current_tracer
 from graphls.trace.gradients import gradient
 
 
@@ -163,7 +163,7 @@ def parameters_of(weights: Any) -> Sequence[Parameter]:
 
 def running_tracer() -> Any:
     """The tracer of the trace that runs."""
-    tracer = dispatch.current_tracer()
+    tracer = current_tracer()
     assert tracer is not None
     return tracer
 
@@ -173,7 +173,7 @@ def compiled_outside(function: Callable[..., Any], of: Callable[..., Any], key: 
     cache = compiler().kept_cache(of, key, function)
 
     def call(*inputs: Any) -> Any:
-        return function(*inputs) if dispatch.current_tracer() is not None else cache(*inputs)
+        return function(*inputs) if current_tracer() is not None else cache(*inputs)
 
     call.__dict__["__wrapped__"] = of
     return call

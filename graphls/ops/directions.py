@@ -10,10 +10,10 @@ from graphls.ops.creation import ones_like, zeros_like
 from graphls.ops.differentiate import compiled_outside, parameters_of, running_tracer
 from graphls.ops.operands import float_of
 from graphls.ops.record import operation
-from graphls.tensors import dispatch
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.pytree import leaves, map_leaves
 from graphls.tensors.tensor import Tensor, is_tensor
+from graphls.trace.current import current_tracer
 from graphls.trace.gradients import backward_of, forward_of, tangents_of
 from graphls.trace.rewriting.functions import in_trace
 from graphls.trace.states import copies
@@ -36,7 +36,7 @@ def vjp(fn: Callable[..., Any], *inputs: Any, weights: Any = None, has_aux: bool
         by_input, by_weight = map(tuple, found)
         return by_input if weights is None else (by_input, by_weight)
 
-    if dispatch.current_tracer() is not None:
+    if current_tracer() is not None:
         record = forward_of(running_tracer(), fn, inputs, positions)
         return _with_aux(copies(record.outputs), lambda *v: pulled(record, v), has_aux)
 

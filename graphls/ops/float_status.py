@@ -12,8 +12,8 @@ from graphls.ops.operands import tensor_of
 from graphls.ops.overflow import clear_status, get_status, new_status, overflow_get
 from graphls.ops.record import operator_class
 from graphls.ops.shapes import broadcast_to, reshape
-from graphls.tensors import dispatch
 from graphls.tensors.tensor import Symbol, Tensor, is_tensor
+from graphls.trace.current import current_tracer
 from graphls.trace.states import Scratch, StateSymbol
 from graphls.trace.tracer import Tracer
 
@@ -103,7 +103,7 @@ def _flag(checked: tuple[Tensor, ...]) -> Tensor:
 
 
 def _tracer(name: str, *status: Any) -> Tracer:
-    tracer = dispatch.current_tracer()
+    tracer = current_tracer()
     if tracer is None:
         raise GraphRuntimeError(f"{name} is a part of a step; call it in the construct of a cell.")
     if not all(map(is_tensor, status)):

@@ -8,9 +8,10 @@ from typing import Any
 from graphls.ir.errors import GraphTypeError
 from graphls.ir.types import DType, bool_, float32, int32
 from graphls.primitives.primitive import normalise_axis
-from graphls.tensors import dispatch
+from graphls.tensors import dispatch, executor
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.tensor import Symbol, Tensor
+from graphls.trace.current import current_tracer
 
 Axis = int | tuple[int, ...] | list[int] | None
 
@@ -26,7 +27,7 @@ def tensor_of(x: Any) -> Tensor:
 
     In a trace, a parameter's value is what the running cell sees.
     """
-    tracer = dispatch.current_tracer()
+    tracer = current_tracer()
     if isinstance(x, Parameter):
         return _read(x) if tracer is None else Symbol(tracer.read(x))
     if isinstance(x, Symbol):
@@ -43,19 +44,19 @@ def tensor_in(x: Any, dtype: DType) -> Tensor:
 
 
 def _read(parameter: Parameter) -> Tensor:
-    cell = dispatch.running()
+    cell = executor.running()
     return parameter.data if cell is None else cell.read(parameter)
 
 
 def state_of(parameter: Parameter) -> Tensor:
     """The value of a parameter at this point in its own dtype, whatever the `to_float` of the running cell."""
-    tracer = dispatch.current_tracer()
+    tracer = current_tracer()
     return Symbol(tracer.current(parameter)) if tracer is not None else parameter.data
 
 
 def in_graph(x: Tensor) -> Tensor:
     """In a trace, a tensor that is known as a value of the graph: what is made of it is computed there, not stored."""
-    tracer = dispatch.current_tracer()
+    tracer = current_tracer()
     return x if tracer is None or isinstance(x, Symbol) else Symbol(tracer.value(x))
 
 

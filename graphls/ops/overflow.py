@@ -13,15 +13,15 @@ import numpy as np
 from graphls.ir.errors import GraphValueError
 from graphls.ir.types import Type, float32
 from graphls.ops.operands import tensor_of
-from graphls.tensors import dispatch
 from graphls.tensors.pytree import leaves
 from graphls.tensors.tensor import Symbol, Tensor, is_tensor
+from graphls.trace.current import current_tracer
 from graphls.trace.tracer import Tracer
 
 
 def overflow_start(pre_cond: Any, compute_input: Any) -> tuple[Any, Any]:
     """A cleared overflow status, set after `pre_cond`; `compute_input` comes back ordered after it."""
-    tracer = dispatch.current_tracer()
+    tracer = current_tracer()
     if tracer is None:
         return Tensor(np.zeros(8, np.int32)), compute_input
     status = tracer.depend(new_status(tracer), _tensors(pre_cond))
@@ -39,7 +39,7 @@ def overflow_get(status: Any, compute_output: Any) -> Tensor:
     floats = [t for t in map(tensor_of, _tensors(compute_output)) if t.dtype.is_float]
     if not floats:
         raise GraphValueError("There is no float tensor to look at; give the gradients.")
-    tracer = dispatch.current_tracer()
+    tracer = current_tracer()
     if tracer is None:
         return Tensor(not all(np.isfinite(t.array).all() for t in floats))
     token = tracer.windows.get(_key(tracer, status)) if is_tensor(status) else None

@@ -20,8 +20,8 @@ from graphls.ops.reductions import argmax
 from graphls.ops.settings import integer
 from graphls.ops.shapes import expand_dims, gather
 from graphls.ops.sorting import topk
-from graphls.tensors import dispatch
 from graphls.tensors.tensor import Tensor
+from graphls.trace.current import current_tracer
 
 
 def drawn(primitive: str, seed: int | None = None, **attrs: Any) -> Tensor:
@@ -33,7 +33,7 @@ def drawn(primitive: str, seed: int | None = None, **attrs: Any) -> Tensor:
 
     if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int)):
         raise GraphTypeError(f"A seed is an integer or None, not {seed!r}.")
-    tracer = dispatch.current_tracer()
+    tracer = current_tracer()
     if tracer is not None:
         return tracer.random(primitive, attrs)
     key = int(generator().integers(2**63)) if seed is None else seed % 2**63

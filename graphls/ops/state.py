@@ -8,16 +8,16 @@ from graphls.ir.errors import GraphTypeError
 from graphls.ops.elementwise import add, sub
 from graphls.ops.operands import apply, state_of, tensor_of
 from graphls.ops.record import operation
-from graphls.tensors import dispatch
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.pytree import map_leaves
 from graphls.tensors.tensor import Symbol, Tensor, is_tensor
+from graphls.trace.current import current_tracer
 
 
 @operation(classes="Depend")
 def depend(value: Any, expr: Any) -> Any:
     """`value` unchanged, made after everything in `expr`; both may be nests of tensors."""
-    tracer = dispatch.current_tracer()
+    tracer = current_tracer()
     return value if tracer is None else tracer.depend(value, expr)
 
 
@@ -27,7 +27,7 @@ def assign(variable: Any, value: Any) -> Tensor:
 
     Raises GraphTypeError for anything but a parameter, GraphValueError for another shape.
     """
-    parameter, tracer = parameter_of(variable), dispatch.current_tracer()
+    parameter, tracer = parameter_of(variable), current_tracer()
     if tracer is not None:
         return Symbol(tracer.write(parameter, value))
     return parameter.set_data(value).data

@@ -6,9 +6,9 @@ import ast
 import os
 import re
 import time
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass, replace
+from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -148,7 +148,8 @@ def _verify(graph: Graph, maker: str, typed: set[Node]) -> None:
 
 
 _directory: str | None = None
-_dumped: Counter[Path] = Counter()
+_numbers: dict[str, Iterator[int]] = {}
+"""The numbers of runs that are written, by folder; no two threads get one: `setdefault` and `next` are calls into C."""
 
 
 def dump_to(directory: str | None) -> None:
@@ -162,8 +163,8 @@ def _dump_folder(graph: Graph) -> Path | None:
     if not directory:
         return None
     folder = Path(directory).absolute() / re.sub(r"[^\w.-]", "_", graph.name)
-    _dumped[folder] += 1
-    return folder if _dumped[folder] == 1 else folder.with_name(f"{folder.name}_{_dumped[folder]}")
+    number = next(_numbers.setdefault(str(folder), count(1)))
+    return folder if number == 1 else folder.with_name(f"{folder.name}_{number}")
 
 
 _CONSTANTS = {"true": True, "false": False, "none": None}

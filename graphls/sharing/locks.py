@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 COMPILING = Guard()
 """Held while a cell is traced and compiled: constructs may change their cells, and a network has one mode at a time."""
+SEEDING = Guard()
+"""Held while a seed is set, so that the seed, the generator and the random state of steps are those of one call."""
 _JOINING = Guard()
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from _thread import get_ident
 from contextlib import AbstractContextManager, nullcontext
-from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,42 +11,10 @@ import graphls.primitives  # noqa: F401  (registers what `apply` looks up)
 from graphls.ir.errors import GraphMemoryError, GraphTypeError, GraphValueError
 from graphls.ir.registry import lookup
 from graphls.ir.types import DType, as_dtype, bool_, float32, int64, type_of
-
-if TYPE_CHECKING:
-    from graphls.nn.eager import Running
-    from graphls.tensors.tensor import Tensor
-    from graphls.trace.tracer import Tracer
-
-
-EXECUTOR: ContextVar[tuple[int, Tracer | Running] | None] = ContextVar("graphls_executor", default=None)
-"""What executes operations, and the thread that this holds for: others may have a copy of its context, as those of
-`asyncio.to_thread` have, and a trace is none of their business.
-
-Who sets it reads it before a `try` and sets it inside, so that a Ctrl-C finds nothing that `finally` does not set back.
-"""
-
-
-def executor() -> Tracer | Running | None:
-    """What executes operations in this thread: a trace, or else a cell that runs step by step."""
-    here = EXECUTOR.get()
-    return here[1] if here is not None and here[0] == get_ident() else None
-
-
-def execute_by(executor: Tracer | Running) -> None:
-    """Let a trace, or a cell that runs, execute the operations of this thread from here on."""
-    EXECUTOR.set((get_ident(), executor))
-
-
-def current_tracer() -> Tracer | None:
-    """The tracer that is running in this thread, if one is."""
-    here = executor()
-    return here if here is not None and here.is_trace is True else None
-
-
-def running() -> Running | None:
-    """The cell that runs step by step in this thread, if one does and nothing is traced in it."""
-    here = executor()
-    return here if here is not None and here.is_trace is False else None
+from graphls.tensors.executor import executor
+from graphls.tensors.parameter import Parameter
+from graphls.tensors.tensor import Symbol, Tensor, array_of
+from graphls.tensors.vocabulary import register
 
 
 def apply(name: str, *operands: Any, **attrs: Any) -> Any:
@@ -76,16 +42,11 @@ def without_casts() -> AbstractContextManager[Any]:
 
 
 def _is_known(operand: Any) -> bool:
-    from graphls.tensors.parameter import Parameter
-    from graphls.tensors.tensor import Symbol
-
     return not isinstance(operand, (Symbol, Parameter))
 
 
 def evaluate(name: str, operands: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     """Compute a primitive with NumPy."""
-    from graphls.tensors.tensor import Tensor
-
     operation = lookup(name)
     dtype = first_dtype(operands)
     arrays = tuple(as_array(o, dtype) for o in operands)
@@ -103,15 +64,11 @@ def evaluate(name: str, operands: tuple[Any, ...], attrs: dict[str, Any]) -> Any
 
 def first_dtype(operands: tuple[Any, ...]) -> DType | None:
     """The dtype of the first tensor among the operands."""
-    from graphls.tensors.tensor import Tensor
-
     return next((o.dtype for o in operands if isinstance(o, Tensor)), None)
 
 
 def as_array(operand: Any, dtype: DType | None = None) -> np.ndarray[Any, Any]:
     """A tensor, array or number as a NumPy array; a bare number takes `dtype`."""
-    from graphls.tensors.tensor import Tensor, array_of
-
     if isinstance(operand, Tensor):
         return operand.asnumpy()
     if isinstance(operand, (np.ndarray, np.generic)) or dtype is None:
@@ -129,8 +86,6 @@ def promoted(*operands: Any) -> tuple[Tensor, ...]:
     The higher kind wins (bool, then integers, then floats), within a kind the wider dtype; Python numbers and
     tensors without axes widen a kind but not a dtype: f16[3] * f32[] is f16[3].
     """
-    from graphls.tensors.tensor import Tensor
-
     dtypes = {o.dtype if isinstance(o, Tensor) else None for o in operands}
     if len(dtypes) == 1 and None not in dtypes:
         return operands
@@ -168,8 +123,6 @@ _RANKS = {"bool": 0, "uint": 1, "int": 1, "float": 2}
 
 
 def _weight(operand: Any) -> int:
-    from graphls.tensors.tensor import Tensor
-
     if isinstance(operand, (Tensor, np.ndarray)):
         return 2 if operand.ndim else 1
     return 0
@@ -197,3 +150,6 @@ def _wider(a: DType, b: DType) -> DType:
     if a.is_float:
         return float32 if a.itemsize == b.itemsize else max(a, b, key=lambda d: d.itemsize)
     return as_dtype(np.promote_types(a.numpy, b.numpy)) if a.kind == b.kind or a.itemsize < 8 else int64
+
+
+register(primitive=apply)

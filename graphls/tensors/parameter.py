@@ -11,7 +11,7 @@ from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.reporting import checked
 from graphls.ir.types import type_of
 from graphls.sharing.storage import Storage
-from graphls.tensors import dispatch
+from graphls.tensors.executor import current_tracer
 from graphls.tensors.parameter_settings import DeviceSettings
 from graphls.tensors.tensor import Array, Symbol, Tensor, array_of
 from graphls.tensors.vocabulary import function
@@ -57,23 +57,23 @@ class Parameter(DeviceSettings, Tensor):
 
     def asnumpy(self) -> Array:
         """A copy of the current value; raises TraceError in a trace, where the value belongs to each step."""
-        return self.storage.copy() if dispatch.current_tracer() is None else self.data.asnumpy()
+        return self.storage.copy() if current_tracer() is None else self.data.asnumpy()
 
     def item(self) -> Any:
         """The only element as a Python number; raises as `asnumpy`, and GraphValueError where there are more."""
-        return super().item() if dispatch.current_tracer() is None else self.data.item()
+        return super().item() if current_tracer() is None else self.data.item()
 
     def tolist(self) -> Any:
         """The current value as nested lists; raises as `asnumpy`."""
         return self.asnumpy().tolist()
 
     def __bool__(self) -> bool:
-        return super().__bool__() if dispatch.current_tracer() is None else bool(self.data)
+        return super().__bool__() if current_tracer() is None else bool(self.data)
 
     @property
     def data(self) -> Tensor:
         """The current value as a tensor of its own; in a trace, the value at this point of the step."""
-        tracer = dispatch.current_tracer()
+        tracer = current_tracer()
         return Tensor(self.asnumpy()) if tracer is None else Symbol(tracer.current(self))
 
     def value(self) -> Tensor:

@@ -6,11 +6,12 @@ import numpy as np
 
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import int64
+from graphls.sharing.locks import SEEDING
 from graphls.tensors.parameter import Parameter
 
 _state = Parameter(np.zeros(2, np.int64), name="random_state", requires_grad=False)
-_seed: int | None = None
-_draws = np.random.default_rng(0)
+_seeded: tuple[int | None, np.random.Generator] = None, np.random.default_rng(0)
+"""The seed that was set and the generator of all threads, in one attribute, so that they belong together."""
 
 
 def set_seed(seed: int) -> None:
@@ -18,21 +19,21 @@ def set_seed(seed: int) -> None:
 
     Raises GraphTypeError for what is no integer, GraphValueError for a negative seed.
     """
-    global _draws, _seed
+    global _seeded
     if isinstance(seed, bool) or not isinstance(seed, int):
         message = f"The argument 'seed' must be type of int, but got {type(seed)}."
         raise GraphTypeError(message)
     if seed < 0:
         message = f"For 'global_seed', the 'seed' must be int and must >= 0, but got {seed}."
         raise GraphValueError(message)
-    _seed = seed
-    _draws = np.random.default_rng(seed)
-    _state.set_data(np.array([seed, 0], int64.numpy))
+    with SEEDING.lock:
+        _seeded = seed, np.random.default_rng(seed)
+        _state.set_data(np.array([seed, 0], int64.numpy))
 
 
 def get_seed() -> int | None:
     """The seed that `set_seed` was given; None before that."""
-    return _seed
+    return _seeded[0]
 
 
 def random_state() -> Parameter:
@@ -42,4 +43,4 @@ def random_state() -> Parameter:
 
 def generator() -> np.random.Generator:
     """The generator of initial values and of random tensors outside compiled steps."""
-    return _draws
+    return _seeded[1]

@@ -11,8 +11,8 @@ from graphls.ir.errors import GraphAttributeError, GraphTypeError, GraphValueErr
 from graphls.ir.graph import Value
 from graphls.ir.types import DType, Type, as_dtype, float32, type_of
 from graphls.names.habits import TENSOR, instead
-from graphls.tensors import dispatch
 from graphls.tensors.configuration import Configuration
+from graphls.tensors.executor import current_tracer
 from graphls.tensors.methods import METHODS, Methods
 from graphls.tensors.vocabulary import function
 
@@ -190,7 +190,8 @@ class Tensor(Methods):
 
     def astype(self, dtype: Any) -> Tensor:
         """The tensor in another dtype."""
-        return dispatch.cast(self, as_dtype(dtype))
+        result: Tensor = function("primitive")("cast", self, dtype=as_dtype(dtype))
+        return result
 
     to = astype
 
@@ -200,7 +201,7 @@ class Tensor(Methods):
 
     def copy(self) -> Tensor:
         """A tensor with the same data."""
-        result: Tensor = dispatch.apply("depend", self)
+        result: Tensor = function("primitive")("depend", self)
         return result
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Array:
@@ -240,7 +241,7 @@ class Tensor(Methods):
         self._become(function("setitem")(self, index, value))
 
     def _become(self, other: Tensor) -> None:
-        if dispatch.current_tracer() is not None:
+        if current_tracer() is not None:
             raise TraceError(
                 "In a trace only what the graph computes takes elements in place, and this tensor is known; "
                 "use ops.setitem(tensor, index, value), or start from ops.zeros.",
@@ -291,7 +292,7 @@ class Symbol(Tensor):
         return self.graph_value.type
 
     def _become(self, other: Tensor) -> None:
-        tracer = dispatch.current_tracer()
+        tracer = current_tracer()
         if tracer is None:
             raise _not_static(self, "used after its trace has ended", "return it from construct")
         self._value = tracer.value(other)
@@ -309,7 +310,7 @@ class Symbol(Tensor):
     def __bool__(self) -> bool:
         if self.size != 1:
             raise GraphValueError(f"Only a tensor of shape () or (1,) is true or false, not {self.type}.")
-        tracer = dispatch.current_tracer()
+        tracer = current_tracer()
         if tracer is None:
             raise _not_static(self, "used after its trace has ended", "return it from construct")
         return tracer.decide(self)

@@ -7,10 +7,10 @@ from typing import Any
 
 from graphls.ir.errors import TraceError
 from graphls.ir.graph import Graph, Value
-from graphls.tensors import dispatch
 from graphls.tensors.pytree import leaves, map_leaves
 from graphls.tensors.tensor import Symbol, is_tensor
 from graphls.trace.branches import explore
+from graphls.trace.current import current_tracer
 from graphls.trace.rewriting.functions import rewritten
 from graphls.trace.states import copies
 
@@ -21,7 +21,7 @@ def with_custom_gradient(cell: Any, args: tuple[Any, ...], options: dict[str, An
     `bprop` gives a gradient for each tensor input, in order. Raises TraceError where their number or a type
     is another.
     """
-    tracer = dispatch.current_tracer()
+    tracer = current_tracer()
     assert tracer is not None
     outputs = rewritten(cell.construct)(*copies(args), **copies(options))
     results = [tracer.value(leaf) for leaf in leaves(outputs) if is_tensor(leaf)]

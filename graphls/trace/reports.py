@@ -14,9 +14,9 @@ import numpy as np
 
 from graphls.ir.reporting import warn
 from graphls.ir.types import int64
-from graphls.tensors import dispatch
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.tensor import Tensor
+from graphls.trace.current import current_tracer
 
 Array = np.ndarray[Any, Any]
 Show = Callable[[list[Array]], None]
@@ -44,7 +44,7 @@ def report(tensors: Sequence[Tensor], show: Show) -> None:
 
     What one time of a loop has is not kept, so there it is a warning.
     """
-    tracer = dispatch.current_tracer()
+    tracer = current_tracer()
     if tracer is None:
         show([tensor.asnumpy() for tensor in tensors])
         return

@@ -16,7 +16,8 @@ from graphls.ir.graph import Graph, Value, Write, walk
 from graphls.ir.location import Location, user_location
 from graphls.ir.reporting import too_deep
 from graphls.ir.types import int64, type_of
-from graphls.tensors import dispatch
+from graphls.sharing.locks import COMPILING
+from graphls.tensors import executor
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.pytree import leaves, map_leaves
 from graphls.tensors.tensor import Symbol, Tensor, is_tensor
@@ -50,6 +51,12 @@ def trace(
     `names` are the wished names of the positional arguments. Raises TraceError, with the user's line, for what
     cannot become part of a static graph.
     """
+    with COMPILING.lock:
+        return _in_some_form(function, args, names, name)
+
+
+def _in_some_form(function: Callable[..., Any], args: tuple[Any, ...], names: Sequence[str], name: str) -> Traced:
+    """The trace of a function in its rewritten form, or as it stands where that form does not do."""
     try:
         return _traced(Tracer(name), function, args, names)
     except Escaped:
@@ -78,9 +85,9 @@ def _traced(tracer: Tracer, function: Callable[..., Any], args: tuple[Any, ...],
 
     wished = [*names, *(f"x{i}" for i in range(len(names), len(args)))]
     symbols = tuple(map_leaves(partial(symbol, wish), arg) for wish, arg in zip(wished, args, strict=False))
-    before = dispatch.EXECUTOR.get()
+    before = executor.EXECUTOR.get()
     try:
-        dispatch.execute_by(tracer)
+        executor.execute_by(tracer)
         called = rewritten(function)
         results = explore(tracer, lambda: called(*copies(symbols)))
         check_results(function, results, has_effect=bool(tracer.written))
@@ -92,7 +99,7 @@ def _traced(tracer: Tracer, function: Callable[..., Any], args: tuple[Any, ...],
     except RecursionError as error:
         raise too_deep(error) from None
     finally:
-        dispatch.EXECUTOR.set(before)
+        executor.EXECUTOR.set(before)
 
 
 def _without_value(tracer: Tracer, error: NameError) -> Exception:

@@ -187,7 +187,7 @@ def test_a_manager_of_ones_own() -> None:
     _, step = built("O3", loss_scale_manager=Manager())
     assert float(step(X, Y)[2]) == 8.0
     _, plain = built("O3", loss_scale_manager=amp.LossScaleManager())
-    assert type(plain) is nn.TrainOneStepCell and plain.sens is None
+    assert type(plain) is nn.TrainOneStepCell and plain.sens == 1.0
     assert type(built("O3", loss_scale_manager=False)[1]) is nn.TrainOneStepCell
 
 

@@ -122,7 +122,7 @@ def test_a_new_operation_is_one_file(tmp_path: Path) -> None:
     code = (
         "import numpy as np, softer_signs, graphls\n"
         "from graphls import ops\n"
-        "from graphls.coverage.page import _function_row\n"
+        "from tools.operators.page import _function_row\n"
         "from tools.stubs import stubs\n"
         "x = graphls.Tensor([3.0, -1.0])\n"
         "found = [ops.softer(x), ops.softer_sign(x), x.softer(), ops.SofterSign(k=1)(x), x.softer_()]\n"

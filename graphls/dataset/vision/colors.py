@@ -201,7 +201,7 @@ class AdjustBrightness(ImageOperation):
 
     def on_array(self, image: Array) -> Array:
         check_channels(self, image)
-        return brightened(image, self.brightness_factor)
+        return saturated(image * np.float32(self.brightness_factor), image.dtype)
 
     def on_pil(self, image: Any) -> Any:
         return pillow("ImageEnhance").Brightness(image).enhance(self.brightness_factor)
@@ -218,7 +218,10 @@ class AdjustContrast(ImageOperation):
         self.contrast_factor = magnitude("contrast_factor", contrast_factor)
 
     def on_array(self, image: Array) -> Array:
-        return contrasted(_check_values(self, image), self.contrast_factor)
+        factor, gray = self.contrast_factor, gray_of(_check_values(self, image))
+        mean = float(np.mean(gray, dtype=np.float64))
+        mean = int(mean + 0.5) if image.dtype == np.uint8 else mean
+        return saturated(image * np.float32(factor) + np.float32(mean * (1 - factor)), image.dtype)
 
     def on_pil(self, image: Any) -> Any:
         return pillow("ImageEnhance").Contrast(image).enhance(self.contrast_factor)
@@ -235,7 +238,7 @@ class AdjustSaturation(ImageOperation):
         self.saturation_factor = magnitude("saturation_factor", saturation_factor)
 
     def on_array(self, image: Array) -> Array:
-        return colored(_check_values(self, image), self.saturation_factor)
+        return _mixed(image, gray_of(_check_values(self, image))[:, :, None], self.saturation_factor)
 
     def on_pil(self, image: Any) -> Any:
         return pillow("ImageEnhance").Color(image).enhance(self.saturation_factor)
@@ -251,10 +254,20 @@ class AdjustHue(ImageOperation):
         self.hue_factor = number("hue_factor", hue_factor, -0.5, 0.5)
 
     def on_array(self, image: Array) -> Array:
-        return hue_turned(check_bytes(self, check_color(self, image)), self.hue_factor)
+        hsv = hsv_of_bytes(check_bytes(self, check_color(self, image)))
+        hsv[:, :, 0] += self._steps()
+        return rgb_of_hsv_bytes(hsv)
 
     def on_pil(self, image: Any) -> Any:
-        return hue_turned_pil(image, self.hue_factor)
+        if image.mode in ("L", "1", "I", "F"):
+            return image  # without colors
+        hue, saturation, value = image.convert("HSV").split()
+        turned = pillow().fromarray(np.asarray(hue) + self._steps())
+        return pillow().merge("HSV", (turned, saturation, value)).convert(image.mode)
+
+    def _steps(self) -> np.uint8:
+        """The turn in the 256 steps that a byte of hue has."""
+        return np.uint8(int(self.hue_factor * 255) & 0xFF)
 
 
 class AdjustSharpness(ImageOperation):
@@ -269,7 +282,15 @@ class AdjustSharpness(ImageOperation):
 
     def on_array(self, image: Array) -> Array:
         check_image(self, image)
-        return sharpened(_check_numbers(self, image), self.sharpness_factor)
+        smooth = _check_numbers(self, image).copy()
+        if min(image.shape[:2]) > 2:
+            height, width = image.shape[:2]
+            inside = image[1:-1, 1:-1].astype(np.float32) * 4  # weights of 1, 5 in the middle
+            for y in range(3):
+                for x in range(3):
+                    inside += image[y : height - 2 + y, x : width - 2 + x]
+            smooth[1:-1, 1:-1] = saturated(inside / np.float32(13), image.dtype)
+        return _mixed(image, smooth, self.sharpness_factor)
 
 
 def _check_numbers(operation: object, image: Array) -> Array:
@@ -282,51 +303,5 @@ def _check_values(operation: object, image: Array) -> Array:
     return _check_numbers(operation, check_color(operation, image))
 
 
-def brightened(image: Array, factor: float) -> Array:
-    """image * factor in its own dtype."""
-    return saturated(image * np.float32(factor), image.dtype)
-
-
-def contrasted(image: Array, factor: float) -> Array:
-    """A mixture with the mean gray; a factor above 1 goes beyond the image."""
-    mean = float(np.mean(gray_of(image), dtype=np.float64))
-    mean = int(mean + 0.5) if image.dtype == np.uint8 else mean
-    return saturated(image * np.float32(factor) + np.float32(mean * (1 - factor)), image.dtype)
-
-
-def colored(image: Array, factor: float) -> Array:
-    """A mixture with the gray of each pixel."""
-    return _mixed(image, gray_of(image)[:, :, None], factor)
-
-
-def sharpened(image: Array, factor: float) -> Array:
-    """A mixture with the image smoothed by weights of 1, 5 in the middle."""
-    smooth = image.copy()
-    if min(image.shape[:2]) > 2:
-        height, width = image.shape[:2]
-        inside = image[1:-1, 1:-1].astype(np.float32) * 4
-        for y in range(3):
-            for x in range(3):
-                inside += image[y : height - 2 + y, x : width - 2 + x]
-        smooth[1:-1, 1:-1] = saturated(inside / np.float32(13), image.dtype)
-    return _mixed(image, smooth, factor)
-
-
 def _mixed(image: Array, other: Array, factor: float) -> Array:
     return saturated(image * np.float32(factor) + other * np.float32(1 - factor), image.dtype)
-
-
-def hue_turned(image: Array, factor: float) -> Array:
-    """uint8 of (H, W, 3) with the hue turned, by OpenCV's rules with 256 steps of hue."""
-    hsv = hsv_of_bytes(image)
-    hsv[:, :, 0] += np.uint8(int(factor * 255) & 0xFF)
-    return rgb_of_hsv_bytes(hsv)
-
-
-def hue_turned_pil(image: Any, factor: float) -> Any:
-    """A PIL image with the hue turned; one without colors stays as it is."""
-    if image.mode in ("L", "1", "I", "F"):
-        return image
-    hue, saturation, value = image.convert("HSV").split()
-    turned = np.asarray(hue) + np.uint8(int(factor * 255) & 0xFF)
-    return pillow().merge("HSV", (pillow().fromarray(turned), saturation, value)).convert(image.mode)

@@ -44,12 +44,7 @@ class Posterize(ImageOperation):
 
     def on_array(self, image: Array) -> Array:
         check_image(self, image)
-        return posterized(check_bytes(self, image), self.bits)
-
-
-def posterized(image: Array, bits: int) -> Array:
-    """The upper bits of uint8."""
-    return np.asarray(image & np.uint8(0xFF & ~((1 << (8 - bits)) - 1)))
+        return np.asarray(check_bytes(self, image) & np.uint8(0xFF & ~((1 << (8 - self.bits)) - 1)))
 
 
 class Solarize(ImageOperation):
@@ -69,12 +64,8 @@ class Solarize(ImageOperation):
 
     def on_array(self, image: Array) -> Array:
         check_image(self, image)
-        return solarized(image, self.low, 255 if self.low == self.high else self.high)
-
-
-def solarized(image: Array, low: float, high: float) -> Array:
-    """255 - value where the value is in [low, high]."""
-    return np.where((image >= low) & (image <= high), inverted(image), image)
+        high = 255 if self.low == self.high else self.high
+        return np.where((image >= self.low) & (image <= high), inverted(image), image)
 
 
 class Equalize(ImageOperation):

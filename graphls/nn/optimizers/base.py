@@ -16,9 +16,9 @@ from graphls.nn.checks import positive
 from graphls.nn.learning_rate_schedule import FixedLearningRate, ListedLearningRate, learning_rate_of, rate_now
 from graphls.nn.optimizers.groups import grouping
 from graphls.ops.operands import state_of, tensor_of
-from graphls.tensors import dispatch
 from graphls.tensors.parameter import Parameter, ParameterTuple
 from graphls.tensors.tensor import Tensor
+from graphls.trace.current import current_tracer
 
 __all__ = ["Optimizer"]
 
@@ -202,7 +202,7 @@ class Optimizer(Cell):
     # -- what a script asks -----------------------------------------------------------------------------------
 
     def __call__(self, *args: Any, **options: Any) -> Any:
-        if dispatch.current_tracer() is None:
+        if current_tracer() is None:
             self.warn_after_schedule()
         return super().__call__(*args, **options)
 

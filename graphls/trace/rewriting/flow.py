@@ -11,8 +11,8 @@ from typing import Any
 
 from graphls.ir.graph import Value
 from graphls.ir.location import user_location
-from graphls.tensors import dispatch
 from graphls.trace.branches import ending, explore
+from graphls.trace.current import current_tracer
 from graphls.trace.joining import Outcome, joined
 from graphls.trace.regions import once
 from graphls.trace.rewriting.loops import looped
@@ -30,7 +30,7 @@ def callee(function: Any) -> Any:
     """What a call calls: a function of the user's in its form for a trace."""
     from graphls.trace.rewriting.functions import rewritten
 
-    if dispatch.current_tracer() is None:
+    if current_tracer() is None:
         return function
     return boolean if function is bool else rewritten(function)
 
@@ -47,7 +47,7 @@ def _chosen(value: Value, yes: Function, no: Function, state_of: Callable[[], St
     known = decided(value)
     if known is not None:
         return yes() if known else no()
-    tracer = dispatch.current_tracer()
+    tracer = current_tracer()
     assert tracer is not None
     value, is_negated = tracer.aliases.canonical(value)
     functions = {True: no, False: yes} if is_negated else {True: yes, False: no}

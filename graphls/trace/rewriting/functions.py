@@ -13,7 +13,7 @@ from types import CellType, CodeType, FunctionType, MethodType
 from typing import Any
 
 from graphls.ir.location import is_own
-from graphls.tensors import dispatch
+from graphls.trace.current import current_tracer
 from graphls.trace.rewriting import flow
 from graphls.trace.rewriting.expressions import Declined, Expressions, new_function
 from graphls.trace.rewriting.mangling import mangled
@@ -28,7 +28,7 @@ _codes: dict[int, tuple[weakref.ref[CodeType], CodeType | None]] = {}
 
 def in_trace(function: Any) -> Any:
     """A function of the user's as a trace runs it; itself outside of a trace."""
-    return function if dispatch.current_tracer() is None else rewritten(function)
+    return function if current_tracer() is None else rewritten(function)
 
 
 def rewritten(function: Any) -> Any:
@@ -36,7 +36,7 @@ def rewritten(function: Any) -> Any:
 
     Anything else, and what has no source at hand or none that can be rewritten, is returned as it is.
     """
-    tracer = dispatch.current_tracer()
+    tracer = current_tracer()
     if tracer is not None and not tracer.rewrites:
         return function
     if isinstance(function, FunctionType):

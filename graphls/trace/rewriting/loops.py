@@ -16,6 +16,7 @@ from graphls.tensors import dispatch
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.pytree import leaves, map_leaves, rebuild, structure
 from graphls.tensors.tensor import Symbol, Tensor, array_of, is_tensor
+from graphls.trace.current import current_tracer
 from graphls.trace.joining import KINDS, UNBOUND, Outcome, Unjoinable
 from graphls.trace.regions import Run, is_drawn, once
 from graphls.trace.rewriting.state import State
@@ -28,7 +29,7 @@ MOST_ROUNDS = 50
 
 def looped(condition: Function, body: Function, state: State, growing: Sequence[str]) -> None:
     """`while condition(): body()`; raises TraceError for what cannot be carried from one time to the next."""
-    tracer = dispatch.current_tracer()
+    tracer = current_tracer()
     assert tracer is not None
     loop = _Loop(tracer, condition, body, state, growing, user_location())
     state.take(once(tracer, "while", loop.run, Outcome.copied), tracer)

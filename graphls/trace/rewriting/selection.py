@@ -13,6 +13,7 @@ from graphls.tensors.parameter import Parameter
 from graphls.tensors.pytree import leaves, rebuild, structure
 from graphls.tensors.tensor import Symbol, Tensor, array_of, is_tensor
 from graphls.tensors.vocabulary import function
+from graphls.trace.current import current_tracer
 
 
 def element(items: Any, index: Any) -> Any:
@@ -21,7 +22,7 @@ def element(items: Any, index: Any) -> Any:
     Tensors and numbers are stacked, cells and functions make a function that calls one of them. Raises TraceError where
     the elements cannot be exchanged for one another.
     """
-    if not isinstance(index, (Symbol, Parameter)) or dispatch.current_tracer() is None:
+    if not isinstance(index, (Symbol, Parameter)) or current_tracer() is None:
         return items[index]
     is_place = index.size == 1 and index.dtype.kind in ("int", "uint")
     if isinstance(items, Tensor) or not _is_sequence(items) or not is_place:

@@ -10,6 +10,7 @@ from typing import Any
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.tensors import dispatch
 from graphls.tensors.tensor import Symbol, Tensor
+from graphls.trace.current import current_tracer
 from graphls.trace.rewriting.loops import Function, looped
 from graphls.trace.rewriting.state import State
 from graphls.trace.rewriting.truth import both
@@ -60,6 +61,6 @@ def counted(steps: Steps, body: Function, state: State, going_on: Callable[[], A
 
 
 def _symbol(tensor: Tensor) -> Symbol:
-    tracer = dispatch.current_tracer()
+    tracer = current_tracer()
     assert tracer is not None
     return Symbol(tracer.value(tensor))

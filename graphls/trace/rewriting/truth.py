@@ -13,6 +13,7 @@ from graphls.tensors import dispatch
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.tensor import Symbol, Tensor
 from graphls.trace.branches import ending, explore
+from graphls.trace.current import current_tracer
 from graphls.trace.joining import Ending, joined
 from graphls.trace.regions import once
 
@@ -25,7 +26,7 @@ def condition_of(item: Any) -> Value | None:
 
     Raises GraphValueError for a tensor of several elements.
     """
-    if not isinstance(item, (Symbol, Parameter)) or dispatch.current_tracer() is None:
+    if not isinstance(item, (Symbol, Parameter)) or current_tracer() is None:
         return None
     if item.size != 1:
         raise GraphValueError(f"Only a tensor of shape () or (1,) is true or false, not {item.type}.")
@@ -35,7 +36,7 @@ def condition_of(item: Any) -> Value | None:
 
 def decided(value: Value) -> bool | None:
     """The answer that a condition has on the path that is being traced, if it has one."""
-    tracer = dispatch.current_tracer()
+    tracer = current_tracer()
     assert tracer is not None
     value, is_negated = tracer.aliases.canonical(value)
     answer = tracer.here.decided.get(value)
@@ -99,7 +100,7 @@ def _combined(name: str, first: Any, other: Callable[[], Any]) -> Any:
     known = decided(value)
     if known is not None:
         return other() if known is (name == "logical_and") else first
-    tracer = dispatch.current_tracer()
+    tracer = current_tracer()
     return once(tracer, name, lambda: _chosen(tracer, name, first, value, other))  # type: ignore[arg-type]
 
 

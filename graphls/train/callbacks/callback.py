@@ -10,6 +10,7 @@ from weakref import WeakSet
 from graphls.ir.errors import GraphAttributeError, GraphTypeError
 from graphls.ir.registry import nearest
 from graphls.ir.reporting import warn
+from graphls.sharing.forks import Guard
 
 OLD_HOOKS = ("begin", "epoch_begin", "epoch_end", "step_begin", "step_end", "end")
 NEW_HOOKS = tuple(f"on_{mode}_{hook}" for mode in ("train", "eval") for hook in OLD_HOOKS)
@@ -198,14 +199,18 @@ def callback_list(callbacks: Any) -> list[Callback]:
     return found
 
 
+_WARNING = Guard()
 _warned: WeakSet[type[Callback]] = WeakSet()
 
 
 def _warn_of_old_hooks(kind: type[Callback]) -> None:
     old = [hook for hook in OLD_HOOKS if getattr(kind, hook) is not getattr(Callback, hook)]
-    if kind in _warned or not old or issubclass(kind, CallbackManager):
+    if not old or issubclass(kind, CallbackManager):
         return
-    _warned.add(kind)
+    with _WARNING.lock:
+        if kind in _warned:
+            return
+        _warned.add(kind)
     warn(
         f"The callback {kind.__name__!r} overrides {', '.join(old)}, which are called in training and in evaluation; "
         f"the names of today are {', '.join(f'on_train_{hook}' for hook in old)}, and the same with on_eval."

@@ -19,7 +19,8 @@ from tests.dataset.sources import Numbers, noisy, numbers, passes, plain, rows_o
 @pytest.fixture(autouse=True)
 def seeds() -> Iterator[None]:
     yield
-    randomness.Seed.value, config.Settings.workers, config.Settings.prefetch_size = None, 1, 16
+    config._settings.reset()
+    randomness.SEED.reset()
     graphls.set_seed(0)
 
 

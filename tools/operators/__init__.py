@@ -1,5 +1,1 @@
 """What graphls offers of MindSpore, as a page: every operator and cell with what it takes, and the names that lack."""
-
-from graphls.coverage.page import page
-
-__all__ = ["page"]

@@ -12,7 +12,7 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-PAGE = Path(__file__).with_name("reading_a_graph.md")
+PAGE = Path(__file__).parents[1] / "docs" / "reading_a_graph.md"
 FILE = "train.py"
 EXAMPLE = re.compile(r"```python\n(.*?)```", re.DOTALL)
 BLOCK = re.compile(r"<!-- (stage|lines|difference) (\w+)(?:: ([^\n]+))? -->\n```text\n.*?```", re.DOTALL)

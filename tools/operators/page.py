@@ -11,11 +11,11 @@ from typing import Any
 
 from graphls import nn, ops
 from graphls.compat.names import PATHS
-from graphls.coverage.names import names, sections
-from graphls.coverage.probe import DATA, Finding, probe, probe_cell
 from graphls.names.lazy import find, is_missing
 from graphls.nn.cell import Cell
 from graphls.ops.operations import OPERATORS
+from tools.operators.names import names, sections
+from tools.operators.probe import DATA, Finding, probe, probe_cell
 
 HEAD = """\
 # Operators and cells
