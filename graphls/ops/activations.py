@@ -13,6 +13,7 @@ from graphls.ops.record import operation
 from graphls.ops.settings import number
 from graphls.ops.shapes import cut, reshape
 from graphls.tensors import dispatch
+from graphls.tensors.random import generator
 from graphls.tensors.tensor import Tensor
 from graphls.trace.current import current_tracer
 
@@ -67,8 +68,6 @@ def check_slopes(name: str, lower: Any, upper: Any) -> None:
 
 
 def _uniform(shape: tuple[int, ...]) -> Tensor:
-    from graphls.tensors.random import generator
-
     tracer = current_tracer()
     if tracer is not None:
         drawn: Tensor = tracer.random("random_uniform", {"shape": shape})

@@ -20,6 +20,7 @@ from graphls.ir.types import DType, Type, type_of
 from graphls.tensors import dispatch
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.pytree import leaves, map_leaves
+from graphls.tensors.random import random_state
 from graphls.tensors.tensor import Symbol, Tensor, array_of, is_tensor
 from graphls.trace.aliases import Aliases
 from graphls.trace.branches import Fork
@@ -270,8 +271,6 @@ class Tracer:
 
     def random(self, primitive: str, attrs: dict[str, Any]) -> Symbol:
         """A random tensor that this call site draws anew in every step."""
-        from graphls.tensors.random import random_state
-
         if self.random_state is None:
             self.random_state = random_state()
         site = self.here.frame.site(self.sites)

@@ -1,0 +1,103 @@
+"""What modules keep while the process runs: each of these is of a thread, or safe to use from several."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+KNOWN: dict[str, tuple[str, ...]] = {
+    "of a thread, by a context variable": ("tensors.executor.EXECUTOR", "dataset.randomness._current"),
+    "locks": (
+        "sharing.locks.COMPILING", "sharing.locks.LOOSE", "sharing.locks.SEEDING", "sharing.locks._JOINING",
+        "dataset.randomness._OUTSIDE", "train.background._lock", "train.callbacks.callback._WARNING",
+    ),
+    "settings, which threads that start later have to see, changed as a whole under a lock": (
+        "compat.parallel._algorithm", "compat.parallel._cost_model", "compat.root._offload", "compat.root._servers",
+        "context._settings", "context.Replacement.devices", "context.Replacement.is_allowed",
+        "context.Replacement.warned", "context.parallel._settings", "context.parallel.OneRank.has_warned",
+        "context.parallel.OneRank.is_forced", "dataset.config._settings", "dataset.randomness.SEED",
+        "tensors.random._seeded",
+    ),
+    "changed under a lock": (
+        "dataset.randomness._outside", "train.background._pending", "train.callbacks.callback._warned",
+        "sharing.forks._held",
+    ),
+    "changed by who compiles, which one thread at a time does": (
+        "steps.scaling._told", "trace.rewriting.functions._codes", "trace.rewriting.sources._files",
+    ),
+    "each change is one assignment or one call into C": (
+        "backends.guard._survived", "communication.GlobalComm.BACKEND", "communication.GlobalComm.INITED",
+        "dataset.pipeline.iterators._feeds", "passes.manager._directory", "passes.manager._numbers",
+        "sharing.forks._functions", "sharing.forks._guards", "sharing.forks._numbers", "sharing.forks._renewed",
+        "tensors.configuration.Configuration.changes", "train.event_file._numbers",
+    ),
+    "a thread that does one task after the other": ("backends.host.AHEAD",),
+    "filled by imports, by definitions of primitives and passes": (
+        "dataset.pipeline.operations._makers", "ir.registry._operations", "ops.record.FUNCTIONS",
+        "ops.record.OPERATIONS", "ops.record.OPERATORS", "passes.manager._passes", "tensors.methods.METHODS",
+        "tensors.vocabulary._functions", "trace.compiler._compilers",
+    ),
+    "empty for ever": ("compat.iterators.ITERATORS_LIST",),
+}
+MAKERS = (
+    "ContextVar", "Counter", "Group", "Guard", "Line", "Lock", "RLock", "Settings", "WeakKeyDictionary", "WeakSet",
+    "WeakValueDictionary", "count", "defaultdict", "deque", "dict", "list", "local", "settings.Settings",
+    "threading.local",
+)
+CHANGES = ("add", "append", "clear", "extend", "insert", "pop", "popitem", "remove", "setdefault", "update")
+
+
+def is_state(value: ast.expr | None) -> bool:
+    """Whether an object is empty at first, or of a class whose objects change."""
+    if isinstance(value, ast.Call):
+        name = ast.unparse(value.func)
+        return name in MAKERS or (name == "set" and not value.args)
+    return isinstance(value, (ast.List, ast.Dict)) and not ast.unparse(value).strip("[]{}")
+
+
+def changed_names(tree: ast.Module) -> Iterator[str]:
+    """The names whose objects a module changes in place, and those that functions assign."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Global):
+            yield from node.names
+        elif isinstance(node, ast.Subscript) and isinstance(node.ctx, (ast.Store, ast.Del)):
+            yield ast.unparse(node.value)
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in CHANGES:
+            yield ast.unparse(node.func.value)
+
+
+def changed_attributes(tree: ast.Module, changed: set[str]) -> Iterator[str]:
+    """The attributes of classes that functions of their module assign or change in place."""
+    assigned = {ast.unparse(n) for n in ast.walk(tree) if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store)}
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef):
+            for name in {target.id for part in node.body for target in targets(part)}:
+                of_class = f"cls.{name}" in assigned and f"cls.{name} =" in ast.unparse(node)
+                if of_class or f"{node.name}.{name}" in assigned | changed:
+                    yield f"{node.name}.{name}"
+
+
+def targets(node: ast.stmt) -> list[ast.Name]:
+    found = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+    return [target for target in found if isinstance(target, ast.Name)]
+
+
+def states() -> Iterator[str]:
+    """The states of all modules, by module and name."""
+    for path in sorted((ROOT / "graphls").rglob("*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        module = ".".join(path.relative_to(ROOT / "graphls").with_suffix("").parts).removesuffix(".__init__")
+        changed = set(changed_names(tree))
+        for node in tree.body:
+            for target in targets(node):
+                value = getattr(node, "value", None)
+                if target.id in changed or (is_state(value) and target.id != "__all__"):
+                    yield f"{module}.{target.id}"
+        yield from (f"{module}.{name}" for name in changed_attributes(tree, changed))
+
+
+def test_every_state_of_a_module_is_known_and_says_why_threads_may_use_it() -> None:
+    known = {name for names in KNOWN.values() for name in names}
+    assert set(states()) == known, "say in KNOWN whose it is: prefer a context variable, or sharing.settings.Settings"
