@@ -105,6 +105,7 @@ from graphls.ops import (  # noqa: F401
     tridiagonal,
     trigonometric,
     unpooling,
+    updates,
     zeta_function,
 )
 from graphls.ops.operations import __getattr__ as __getattr__  # operator classes, and what is declared later
