@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -56,7 +57,9 @@ ALLOWED: dict[str, str] = {
 """What each package imports, also in functions and for types: only what is below it, so that imports form a line."""
 EXCEPTIONS: set[tuple[str, str]] = set()
 """Imports against the line that are left, module by module: these may only become fewer."""
-PICTURE = (ROOT / "docs/architecture.md").read_text(encoding="utf-8").partition("## The line of packages")[2]
+PAGE = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+PICTURE = PAGE.partition("## The line of packages")[2]
+ARROWS = re.findall(r"^    (\w+) --> (\w+)$", PAGE, re.MULTILINE)
 RUNTIMES = ("onnx", "onnxruntime")
 OF_ONNX = ("graphls.backends", "graphls.importing")
 """Packages that import them."""
@@ -169,6 +172,26 @@ def test_the_picture_has_every_package_above_what_it_imports() -> None:
     assert set(height) == set(ALLOWED)
     for name, allowed in ALLOWED.items():
         assert [n for n in allowed.split() if height[n.partition(".")[0]] >= height[name]] == []
+
+
+def test_the_drawing_shows_what_packages_import() -> None:
+    drawn = set(re.findall(r'^    (\w+)\["', PAGE, re.MULTILINE))
+    assert drawn == {name for arrow in ARROWS for name in arrow} <= set(ALLOWED)
+    for name in drawn:
+        needed = {package.partition(".")[0] for package in ALLOWED[name].split()} & drawn
+        assert {end for start, end in ARROWS if start == name} <= needed <= reached(name)
+
+
+def test_the_map_of_the_readme_has_every_package() -> None:
+    here = (ROOT / "README.md").read_text(encoding="utf-8").partition("## A map of the code")[2]
+    rooms = set(re.findall(r"(\w+)(?:/|\.py)[ \n]", here.partition("\n## ")[0]))
+    assert rooms - {"graphls", "tools"} == set(ALLOWED) - {"graphls", "__main__"}
+
+
+def reached(package: str) -> set[str]:
+    """The packages that arrows lead to, at once or on their way."""
+    ends = {end for start, end in ARROWS if start == package}
+    return ends.union(*map(reached, ends))
 
 
 @pytest.mark.parametrize("module", [name for name in MODULES if not within(name, OF_ONNX)])

@@ -18,7 +18,7 @@ from graphls.ops.operands import tensor_of
 from graphls.ops.operator import Operator
 from graphls.ops.primitive import Primitive
 from graphls.tensors.pytree import map_leaves
-from graphls.tensors.tensor import Tensor, is_tensor
+from graphls.tensors.tensor import Symbol, Tensor, is_tensor
 
 
 def make_range(start: int, stop: int | None = None, step: int = 1) -> tuple[int, ...]:
@@ -101,8 +101,6 @@ def hastype(x: Any, kind: Any) -> bool:
 
 def isconstant(x: Any) -> bool:
     """Whether something is known before the graph runs: a Python value, or a tensor that no input leads to."""
-    from graphls.tensors.tensor import Symbol
-
     return not isinstance(x, Symbol)
 
 

@@ -61,6 +61,7 @@ from graphls.ops import (  # noqa: F401
     state,
     statistics,
     trigonometric,
+    updates,
 )
 from graphls.ops.operations import __getattr__ as __getattr__  # operator classes, and what is declared later
 from graphls.ops.record import FUNCTIONS, OPERATORS

@@ -21,6 +21,7 @@ from graphls.ops.settings import number, positive
 from graphls.ops.shapes import broadcast_to, cut, reshape, swapaxes
 from graphls.ops.state import stop_gradient
 from graphls.tensors import dispatch
+from graphls.tensors.random import generator
 from graphls.tensors.tensor import Tensor
 from graphls.trace.current import current_tracer
 
@@ -206,8 +207,6 @@ def check_slopes(name: str, lower: Any, upper: Any) -> None:
 
 
 def _uniform(shape: tuple[int, ...]) -> Tensor:
-    from graphls.tensors.random import generator
-
     tracer = current_tracer()
     if tracer is not None:
         drawn: Tensor = tracer.random("random_uniform", {"shape": shape})

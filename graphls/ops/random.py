@@ -23,6 +23,7 @@ from graphls.ops.reductions import argmax
 from graphls.ops.settings import integer
 from graphls.ops.shapes import concat, expand_dims, gather, reshape
 from graphls.ops.sorting import topk
+from graphls.tensors.random import generator
 from graphls.tensors.tensor import Tensor
 from graphls.trace.current import current_tracer
 
@@ -32,8 +33,6 @@ def drawn(primitive: str, seed: int | None = None, **attrs: Any) -> Tensor:
 
     Raises GraphTypeError for a seed that is no integer.
     """
-    from graphls.tensors.random import generator
-
     if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int)):
         raise GraphTypeError(f"A seed is an integer or None, not {seed!r}.")
     tracer = current_tracer()

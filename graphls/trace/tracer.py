@@ -15,11 +15,12 @@ from graphls.ir.build import Builder
 from graphls.ir.errors import GraphlsError, GraphValueError, TraceError
 from graphls.ir.graph import Graph, Value
 from graphls.ir.location import user_location
-from graphls.ir.registry import lookup
+from graphls.ir.registry import Operation, lookup
 from graphls.ir.types import DType, Type, type_of
 from graphls.tensors import dispatch
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.pytree import leaves, map_leaves
+from graphls.tensors.random import random_state
 from graphls.tensors.tensor import Symbol, Tensor, array_of, is_tensor
 from graphls.trace.aliases import Aliases
 from graphls.trace.branches import Fork
@@ -104,7 +105,7 @@ class Tracer:
 
     def emit(
         self,
-        primitive: Any,
+        primitive: Operation | str,
         inputs: Sequence[Value],
         attrs: dict[str, Any],
         *,
@@ -270,8 +271,6 @@ class Tracer:
 
     def random(self, primitive: str, attrs: dict[str, Any]) -> Symbol:
         """A random tensor that this call site draws anew in every step."""
-        from graphls.tensors.random import random_state
-
         if self.random_state is None:
             self.random_state = random_state()
         site = self.here.frame.site(self.sites)

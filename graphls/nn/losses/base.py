@@ -9,6 +9,7 @@ from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import int32, int64
 from graphls.nn.cell import Cell
 from graphls.nn.checks import boolean
+from graphls.nn.function_cells import FunctionCell
 from graphls.ops.loss_operands import require_tensors
 from graphls.ops.operands import apply, tensor_of
 from graphls.tensors.dispatch import promoted
@@ -44,14 +45,32 @@ class LossBase(Cell):
         return result
 
 
-class MSELoss(LossBase):
+class FunctionLoss(FunctionCell, LossBase):
+    """A loss that applies a function; a step refuses, before it runs, nan and infinity in its input called `finite`."""
+
+    _input_names: ClassVar[tuple[str, ...]] = ("logits", "labels")
+    _finite: ClassVar[str] = ""
+
+    def __init_subclass__(cls, finite: str = "", **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls._finite = finite or cls._finite
+
+    def _begin(self, settings: dict[str, Any]) -> None:
+        LossBase.__init__(self, settings["reduction"])
+
+    def _result(self, *inputs: Any) -> Any:
+        name = type(self).__name__
+        pairs = zip(self._input_names, inputs, strict=True)
+        return super()._result(*(finite_labels(name, x) if of == self._finite else x for of, x in pairs))
+
+
+class MSELoss(FunctionLoss, function=ops.mse_loss, finite="labels"):
     """The square of the difference between predictions and labels, which broadcast together.
 
     Raises GraphValueError, before the step runs, where a label is nan or infinite.
     """
 
-    def construct(self, logits: Any, labels: Any) -> Tensor:
-        return ops.mse_loss(logits, finite_labels("MSELoss", labels), self.reduction)
+    reduction: str = "mean"
 
 
 class SoftmaxCrossEntropyWithLogits(LossBase):

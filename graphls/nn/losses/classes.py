@@ -8,7 +8,8 @@ from typing import Any
 from graphls import ops
 from graphls.ir.errors import GraphValueError
 from graphls.nn.checks import boolean
-from graphls.nn.losses.base import LossBase, finite_labels
+from graphls.nn.function_cells import setting
+from graphls.nn.losses.base import FunctionLoss, LossBase, finite_labels
 from graphls.ops.loss_operands import (
     class_numbers,
     class_weights,
@@ -27,6 +28,18 @@ __all__ = [
 ]  # fmt: skip
 
 
+def _weight(cell: str, name: str, value: Any) -> Any:
+    if value is not None:
+        require_tensors(f"The {name} of {cell}", value)
+    return value
+
+
+def _one_or_two(cell: str, name: str, value: Any) -> int:
+    if value not in (1, 2):
+        raise GraphValueError(f"For {cell!r}, the {name!r} must be 1 or 2, but got {value!r}.")
+    return int(value)
+
+
 class CrossEntropyLoss(LossBase):
     """-log(softmax(logits)) of the class that is the label, or its mean under labels that are probabilities.
 
@@ -37,7 +50,7 @@ class CrossEntropyLoss(LossBase):
         self, weight: Any = None, ignore_index: int = -100, reduction: str = "mean", label_smoothing: float = 0.0
     ) -> None:
         super().__init__(reduction)
-        self.weight = _weight("CrossEntropyLoss", weight)
+        self.weight = _weight("CrossEntropyLoss", "weight", weight)
         self.ignore_index = integer("CrossEntropyLoss", "ignore_index", ignore_index)
         self.label_smoothing = number("CrossEntropyLoss", "label_smoothing", label_smoothing, 0, 1)
 
@@ -48,16 +61,12 @@ class CrossEntropyLoss(LossBase):
         return ops.cross_entropy(logits, labels, self.weight, self.ignore_index, self.reduction, self.label_smoothing)
 
 
-class NLLLoss(LossBase):
+class NLLLoss(FunctionLoss, function=ops.nll_loss):
     """-logits of the class that is the label, for logits that are logarithms of probabilities."""
 
-    def __init__(self, weight: Any = None, ignore_index: int = -100, reduction: str = "mean") -> None:
-        super().__init__(reduction)
-        self.weight = _weight("NLLLoss", weight)
-        self.ignore_index = integer("NLLLoss", "ignore_index", ignore_index)
-
-    def construct(self, logits: Any, labels: Any) -> Tensor:
-        return ops.nll_loss(logits, labels, self.weight, self.ignore_index, self.reduction)
+    weight: Any = setting(_weight, default=None)
+    ignore_index: int = setting(integer, default=-100)
+    reduction: str = "mean"
 
 
 class CTCLoss(LossBase):
@@ -97,38 +106,28 @@ def _padded_rows(labels: Tensor, counts: Tensor) -> Tensor:
     return ops.gather(labels, places) if size else ops.zeros((counts.size, 0), labels.dtype)
 
 
-class MultiMarginLoss(LossBase):
+class MultiMarginLoss(FunctionLoss, function=ops.multi_margin_loss, inputs=("x", "target")):
     """The mean over all C classes of what the label's score lacks of `margin` above another's, to the power `p`."""
 
-    def __init__(self, p: int = 1, margin: float = 1.0, reduction: str = "mean", weight: Any = None) -> None:
-        super().__init__(reduction)
-        if p not in (1, 2):
-            raise GraphValueError(f"For 'MultiMarginLoss', the 'p' must be 1 or 2, but got {p!r}.")
-        self.p = p
-        self.margin = number("MultiMarginLoss", "margin", margin)
-        self.weight = _weight("MultiMarginLoss", weight)
-
-    def construct(self, x: Any, target: Any) -> Tensor:
-        return ops.multi_margin_loss(x, target, self.p, self.margin, self.weight, self.reduction)
+    p: int = setting(_one_or_two, default=1)
+    margin: float = setting(number, default=1.0)
+    reduction: str = "mean"
+    weight: Any = setting(_weight, default=None)
 
 
-class MultilabelMarginLoss(LossBase):
+class MultilabelMarginLoss(FunctionLoss, function=ops.multilabel_margin_loss, inputs=("x", "target")):
     """The sum over labels j and classes i without label of what x[j] lacks of 1 above x[i], divided by C."""
 
-    def construct(self, x: Any, target: Any) -> Tensor:
-        return ops.multilabel_margin_loss(x, target, self.reduction)
+    reduction: str = "mean"
 
 
-class MultiLabelSoftMarginLoss(LossBase):
+class MultiLabelSoftMarginLoss(
+    FunctionLoss, function=ops.multilabel_soft_margin_loss, inputs=("x", "target"), finite="target"
+):
     """The mean over classes (N, C) of the binary cross entropy of sigmoid(x), times `weight`, which broadcasts."""
 
-    def __init__(self, weight: Any = None, reduction: str = "mean") -> None:
-        super().__init__(reduction)
-        self.weight = _weight("MultiLabelSoftMarginLoss", weight)
-
-    def construct(self, x: Any, target: Any) -> Tensor:
-        target = finite_labels("MultiLabelSoftMarginLoss", target)
-        return ops.multilabel_soft_margin_loss(x, target, self.weight, self.reduction)
+    weight: Any = setting(_weight, default=None)
+    reduction: str = "mean"
 
 
 class FocalLoss(LossBase):
@@ -141,7 +140,7 @@ class FocalLoss(LossBase):
 
     def __init__(self, weight: Any = None, gamma: float = 2.0, reduction: str = "mean") -> None:
         super().__init__(reduction)
-        self.weight = _weight("FocalLoss", weight)
+        self.weight = _weight("FocalLoss", "weight", weight)
         self.gamma = number("FocalLoss", "gamma", gamma, 0)
 
     def construct(self, logits: Any, labels: Any) -> Tensor:
@@ -169,9 +168,3 @@ class FocalLoss(LossBase):
         given = ops.cast(finite_labels("FocalLoss", labels), x.dtype)
         require_same_shape("FocalLoss", x, given)
         return given
-
-
-def _weight(name: str, weight: Any) -> Any:
-    if weight is not None:
-        require_tensors(f"The weight of {name}", weight)
-    return weight

@@ -9,7 +9,8 @@ from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.nn.activations import LogSoftmax, Softmax, get_activation
 from graphls.nn.cell import Cell
 from graphls.nn.checks import boolean, positive
-from graphls.nn.losses.base import LossBase, finite_labels
+from graphls.nn.function_cells import setting
+from graphls.nn.losses.base import FunctionLoss, LossBase, finite_labels
 from graphls.ops.exponentials import root
 from graphls.ops.loss_operands import operands, require_same_shape, require_tensors
 from graphls.ops.operands import float_of
@@ -21,16 +22,20 @@ __all__ = [
 ]  # fmt: skip
 
 
-class CosineEmbeddingLoss(LossBase):
+def _cosine(cell: str, name: str, value: Any) -> float:
+    return number(cell, name, value, -1, 1)
+
+
+class CosineEmbeddingLoss(
+    FunctionLoss,
+    function=ops.cosine_embedding_loss,
+    inputs=("logits_x1", "logits_x2", "labels"),
+    finite="labels",
+):
     """1 - cosine of two vectors where the target is 1, and what the cosine exceeds `margin` by where it is -1."""
 
-    def __init__(self, margin: float = 0.0, reduction: str = "mean") -> None:
-        super().__init__(reduction)
-        self.margin = number("CosineEmbeddingLoss", "margin", margin, -1, 1)
-
-    def construct(self, logits_x1: Any, logits_x2: Any, labels: Any) -> Tensor:
-        labels = finite_labels("CosineEmbeddingLoss", labels)
-        return ops.cosine_embedding_loss(logits_x1, logits_x2, labels, self.margin, self.reduction)
+    margin: float = setting(_cosine, default=0.0)
+    reduction: str = "mean"
 
 
 class TripletMarginLoss(LossBase):

@@ -6,7 +6,8 @@ from typing import Any, ClassVar
 
 from graphls import ops
 from graphls.nn.checks import boolean, positive
-from graphls.nn.losses.base import LossBase, finite_labels
+from graphls.nn.function_cells import setting
+from graphls.nn.losses.base import FunctionLoss, LossBase, finite_labels
 from graphls.ops.exponentials import root
 from graphls.ops.loss_operands import operands
 from graphls.tensors.tensor import Tensor
@@ -17,11 +18,10 @@ __all__ = [
 ]  # fmt: skip
 
 
-class L1Loss(LossBase):
+class L1Loss(FunctionLoss, function=ops.l1_loss, finite="labels"):
     """The absolute value of the difference between predictions and labels, which broadcast together."""
 
-    def construct(self, logits: Any, labels: Any) -> Tensor:
-        return ops.l1_loss(logits, finite_labels("L1Loss", labels), self.reduction)
+    reduction: str = "mean"
 
 
 class MAELoss(L1Loss):
@@ -39,123 +39,87 @@ class RMSELoss(LossBase):
         return ops.cast(root(ops.mse_loss(x, y)), dtype)
 
 
-class SmoothL1Loss(LossBase):
+class SmoothL1Loss(FunctionLoss, function=ops.smooth_l1_loss, finite="labels"):
     """d ** 2 / (2 * beta) where the absolute difference d is below `beta`, and d - beta / 2 elsewhere."""
 
-    def __init__(self, beta: float = 1.0, reduction: str = "none") -> None:
-        super().__init__(reduction)
-        self.beta = positive("SmoothL1Loss", "beta", beta)
-
-    def construct(self, logits: Any, labels: Any) -> Tensor:
-        return ops.smooth_l1_loss(logits, finite_labels("SmoothL1Loss", labels), self.beta, self.reduction)
+    beta: float = setting(positive, default=1.0)
+    reduction: str = "none"
 
 
-class HuberLoss(LossBase):
+class HuberLoss(FunctionLoss, function=ops.huber_loss, finite="labels"):
     """d ** 2 / 2 where the absolute difference d is `delta` at most, and delta * (d - delta / 2) elsewhere."""
 
-    def __init__(self, reduction: str = "mean", delta: float = 1.0) -> None:
-        super().__init__(reduction)
-        self.delta = positive("HuberLoss", "delta", delta)
-
-    def construct(self, logits: Any, labels: Any) -> Tensor:
-        return ops.huber_loss(logits, finite_labels("HuberLoss", labels), self.reduction, self.delta)
+    reduction: str = "mean"
+    delta: float = setting(positive, default=1.0)
 
 
-class BCELoss(LossBase):
+class BCELoss(FunctionLoss, function=ops.binary_cross_entropy, finite="labels"):
     """-(labels * log(p) + (1 - labels) * log(1 - p)) for probabilities p, times `weight`, which broadcasts."""
 
-    def __init__(self, weight: Any = None, reduction: str = "mean") -> None:
-        super().__init__(reduction)
-        self.weight = weight
-
-    def construct(self, logits: Any, labels: Any) -> Tensor:
-        return ops.binary_cross_entropy(logits, finite_labels("BCELoss", labels), self.weight, self.reduction)
+    weight: Any = None
+    reduction: str = "mean"
 
 
-class BCEWithLogitsLoss(LossBase):
+class BCEWithLogitsLoss(FunctionLoss, function=ops.binary_cross_entropy_with_logits, finite="labels"):
     """The binary cross entropy of sigmoid(logits), times `weight`; `pos_weight` multiplies the part of labels of 1."""
 
-    def __init__(self, reduction: str = "mean", weight: Any = None, pos_weight: Any = None) -> None:
-        super().__init__(reduction)
-        self.weight = weight
-        self.pos_weight = pos_weight
-
-    def construct(self, logits: Any, labels: Any) -> Tensor:
-        labels = finite_labels("BCEWithLogitsLoss", labels)
-        return ops.binary_cross_entropy_with_logits(logits, labels, self.weight, self.pos_weight, self.reduction)
+    reduction: str = "mean"
+    weight: Any = None
+    pos_weight: Any = None
 
 
-class KLDivLoss(LossBase):
+class KLDivLoss(FunctionLoss, function=ops.kl_div, finite="labels"):
     """labels * (log(labels) - logits), where logits are logarithms of probabilities and labels are probabilities.
 
     The reduction is one of those of LossBase or "batchmean", the sum divided by the size of the first axis.
     """
 
     reductions: ClassVar[tuple[str, ...]] = ("mean", "batchmean", "sum", "none")
-
-    def construct(self, logits: Any, labels: Any) -> Tensor:
-        return ops.kl_div(logits, finite_labels("KLDivLoss", labels), self.reduction)
+    reduction: str = "mean"
 
 
-class SoftMarginLoss(LossBase):
+class SoftMarginLoss(FunctionLoss, function=ops.soft_margin_loss, finite="labels"):
     """log(1 + exp(-labels * logits)) for labels of 1 and -1."""
 
-    def construct(self, logits: Any, labels: Any) -> Tensor:
-        return ops.soft_margin_loss(logits, finite_labels("SoftMarginLoss", labels), self.reduction)
+    reduction: str = "mean"
 
 
-class HingeEmbeddingLoss(LossBase):
+class HingeEmbeddingLoss(FunctionLoss, function=ops.hinge_embedding_loss, finite="labels"):
     """The distance where the label is 1, and what it lacks of `margin` where the label is -1."""
 
-    def __init__(self, margin: float = 1.0, reduction: str = "mean") -> None:
-        super().__init__(reduction)
-        self.margin = margin
-
-    def construct(self, logits: Any, labels: Any) -> Tensor:
-        labels = finite_labels("HingeEmbeddingLoss", labels)
-        return ops.hinge_embedding_loss(logits, labels, self.margin, self.reduction)
+    margin: float = 1.0
+    reduction: str = "mean"
 
 
-class MarginRankingLoss(LossBase):
+class MarginRankingLoss(
+    FunctionLoss, function=ops.margin_ranking_loss, inputs=("input1", "input2", "target"), finite="target"
+):
     """What target * (input1 - input2) lacks of `margin`, for targets of 1 and -1."""
 
-    def __init__(self, margin: float = 0.0, reduction: str = "mean") -> None:
-        super().__init__(reduction)
-        self.margin = margin
-
-    def construct(self, input1: Any, input2: Any, target: Any) -> Tensor:
-        target = finite_labels("MarginRankingLoss", target)
-        return ops.margin_ranking_loss(input1, input2, target, self.margin, self.reduction)
+    margin: float = 0.0
+    reduction: str = "mean"
 
 
-class GaussianNLLLoss(LossBase):
+class GaussianNLLLoss(
+    FunctionLoss, function=ops.gaussian_nll_loss, inputs=("logits", "labels", "var"), finite="labels"
+):
     """The negative logarithm of a normal density at the labels, of the mean `logits` and the variance `var`.
 
     Variances are at least `eps`; with `full`, the constant log(2 * pi) / 2 counts too.
     """
 
-    def __init__(self, *, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> None:
-        super().__init__(reduction)
-        self.full = boolean("GaussianNLLLoss", "full", full)
-        self.eps = positive("GaussianNLLLoss", "eps", eps)
-
-    def construct(self, logits: Any, labels: Any, var: Any) -> Tensor:
-        labels = finite_labels("GaussianNLLLoss", labels)
-        return ops.gaussian_nll_loss(logits, labels, var, self.full, self.eps, self.reduction)
+    full: bool = setting(boolean, default=False, kw_only=True)
+    eps: float = setting(positive, default=1e-6, kw_only=True)
+    reduction: str = setting(default="mean", kw_only=True)
 
 
-class PoissonNLLLoss(LossBase):
+class PoissonNLLLoss(FunctionLoss, function=ops.poisson_nll_loss, inputs=("input", "target"), finite="target"):
     """The negative logarithm of a Poisson probability of the target, of the rate exp(input) or, by choice, input.
 
     With `full`, Stirling's approximation of log(target!) is added where the target is above 1.
     """
 
-    def __init__(self, log_input: bool = True, full: bool = False, eps: float = 1e-8, reduction: str = "mean") -> None:
-        super().__init__(reduction)
-        self.log_input = boolean("PoissonNLLLoss", "log_input", log_input)
-        self.full = boolean("PoissonNLLLoss", "full", full)
-        self.eps = positive("PoissonNLLLoss", "eps", eps)
-
-    def construct(self, input: Any, target: Any) -> Tensor:
-        target = finite_labels("PoissonNLLLoss", target)
-        return ops.poisson_nll_loss(input, target, self.log_input, self.full, self.eps, self.reduction)
+    log_input: bool = setting(boolean, default=True)
+    full: bool = setting(boolean, default=False)
+    eps: float = setting(positive, default=1e-8)
+    reduction: str = "mean"

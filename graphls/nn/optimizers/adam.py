@@ -10,9 +10,9 @@ import numpy as np
 from graphls import ops
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.nn.checks import boolean, fraction, positive
-from graphls.nn.optimizers.averages import averaged, averaged_squares, bias_correction, rest_of
-from graphls.nn.optimizers.base import Optimizer, Tensors, states_like
+from graphls.nn.optimizers.base import Optimizer, Tensors, bias_correction, states_like
 from graphls.ops.operands import state_of
+from graphls.ops.update_rules import ada_max_step, adam_correction, adam_direction, adam_moments, adam_step
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.tensor import Tensor
 
@@ -50,7 +50,6 @@ class Adam(Optimizer):
         super().__init__(learning_rate, params, weight_decay, loss_scale)
         name = type(self).__name__
         self.beta1, self.beta2 = fraction(name, "beta1", beta1), fraction(name, "beta2", beta2)
-        self.rest1, self.rest2 = rest_of(beta1), rest_of(beta2)
         self.eps = positive(name, "eps", eps)
         without_effect = {"use_locking": use_locking, "use_lazy": use_lazy, "use_offload": use_offload}
         for setting, value in without_effect.items():
@@ -68,19 +67,12 @@ class Adam(Optimizer):
     def update(self, gradients: Tensors, rates: Tensors) -> None:
         power1 = ops.assign(self.beta1_power, ops.mul(state_of(self.beta1_power), self.beta1))
         power2 = ops.assign(self.beta2_power, ops.mul(state_of(self.beta2_power), self.beta2))
-        correction = ops.reshape(ops.div(ops.sqrt(ops.sub(1.0, power2)), ops.sub(1.0, power1)), ())
-        for i, (g, rate) in enumerate(zip(gradients, rates, strict=True)):
-            self._update_one(i, g, ops.mul(rate, correction))
-
-    def _update_one(self, i: int, g: Tensor, rate: Tensor) -> None:
-        part = ops.mul(g, self.rest1)
-        m = ops.assign(self.moment1[i], ops.add(ops.mul(state_of(self.moment1[i]), self.beta1), part))
-        v = averaged_squares(self.moment2[i], self.beta2, g)
-        if self.use_amsgrad:
-            v = ops.assign(self.vhat[i], ops.maximum(state_of(self.vhat[i]), v))
-        numerator = ops.add(ops.mul(m, self.beta1), part) if self.use_nesterov else m
-        step = ops.div(ops.mul(numerator, rate), ops.add(ops.sqrt(v), self.eps))
-        self.descend(self.parameters[i], step)
+        correction = ops.reshape(adam_correction(power1, power2), ())
+        states = (self.moment1, self.moment2, *((self.vhat,) if self.use_amsgrad else ()))
+        rows = zip(self.parameters, zip(*states, strict=True), gradients, rates, strict=True)
+        for parameter, own, g, rate in rows:
+            rate = ops.mul(rate, correction)
+            self.descend(parameter, adam_step(own, g, (self.beta1, self.beta2), rate, self.eps, self.use_nesterov)[0])
 
 
 class LazyAdam(Adam):
@@ -136,11 +128,8 @@ class AdaMax(Optimizer):
         power = ops.assign(self.beta1_power, ops.mul(state_of(self.beta1_power), self.beta1))
         correction = ops.sub(1.0, ops.reshape(power, ()))
         for i, (parameter, g, rate) in enumerate(zip(self.parameters, gradients, rates, strict=True)):
-            m = averaged(self.moment1[i], self.beta1, g)
-            largest = ops.maximum(ops.mul(state_of(self.moment2[i]), self.beta2), ops.abs(g))
-            v = ops.assign(self.moment2[i], largest)
-            step = ops.div(ops.mul(m, ops.div(rate, correction)), ops.add(v, self.eps))
-            self.descend(parameter, step)
+            m, v, betas = self.moment1[i], self.moment2[i], (self.beta1, self.beta2)
+            self.descend(parameter, ada_max_step(m, v, g, betas, ops.div(rate, correction), self.eps)[0])
 
 
 class WithDecay(Optimizer):
@@ -180,7 +169,7 @@ class DecoupledOptimizer(WithDecay):
 
     def moments(self, i: int, g: Tensor) -> tuple[Tensor, Tensor]:
         """The new moments of a parameter: m = beta1 * m + (1 - beta1) * g, v = beta2 * v + (1 - beta2) * g * g."""
-        return averaged(self.moments1[i], self.beta1, g), averaged_squares(self.moments2[i], self.beta2, g)
+        return adam_moments(self.moments1[i], self.moments2[i], g, (self.beta1, self.beta2))
 
 
 class AdamWeightDecay(DecoupledOptimizer):
@@ -204,10 +193,7 @@ class AdamWeightDecay(DecoupledOptimizer):
     def update_all(self, gradients: Tensors, rates: Tensors, decays: Sequence[Any]) -> None:
         for i, (g, rate, decay) in enumerate(zip(gradients, rates, decays, strict=True)):
             parameter = self.parameters[i]
-            m, v = self.moments(i, g)
-            step = ops.div(m, ops.add(ops.sqrt(v), self.eps))
-            if decay is not None:
-                step = ops.add(step, ops.mul(self.weight(parameter), decay))
+            step = adam_direction(*self.moments(i, g), self.weight(parameter), self.eps, decay)
             self.descend(parameter, ops.mul(step, rate))
 
 

@@ -9,10 +9,8 @@ import numpy as np
 from graphls import ops
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.nn.checks import boolean, not_negative, positive
-from graphls.nn.optimizers.averages import FLOAT32, averaged, averaged_squares
 from graphls.nn.optimizers.base import Optimizer, Tensors, states_like
-from graphls.ops.operands import state_of
-from graphls.tensors.tensor import Tensor
+from graphls.ops.update_rules import above_zero, adadelta_step, adagrad_sums, ftrl_weight, proximal, rms_step
 
 __all__ = ["FTRL", "Adadelta", "Adagrad", "ProximalAdagrad", "RMSProp"]
 
@@ -51,17 +49,9 @@ class RMSProp(Optimizer):
 
     def update(self, gradients: Tensors, rates: Tensors) -> None:
         for i, (parameter, g, rate) in enumerate(zip(self.parameters, gradients, rates, strict=True)):
-            step = ops.div(ops.mul(g, rate), ops.sqrt(ops.add(self._squares(i, g), self.epsilon)))
-            if self.momentum:
-                step = ops.add(ops.mul(state_of(self.moment[i]), self.momentum), step)
-            self.descend(parameter, ops.assign(self.moment[i], step))
-
-    def _squares(self, i: int, g: Tensor) -> Tensor:
-        """The mean of past squares or, where centered, their variance, which rounding must not make negative."""
-        squares = averaged_squares(self.ms[i], self.decay, g)
-        if not self.centered:
-            return squares
-        return ops.maximum(ops.sub(squares, ops.square(averaged(self.mg[i], self.decay, g))), 0.0)
+            mean = self.mg[i] if self.centered else None
+            step = rms_step(self.ms[i], self.moment[i], g, rate, self.decay, self.momentum, self.epsilon, mean)
+            self.descend(parameter, step)
 
 
 class Adagrad(Optimizer):
@@ -91,11 +81,7 @@ class Adagrad(Optimizer):
 
     def update(self, gradients: Tensors, rates: Tensors) -> None:
         for parameter, accum, g, rate in zip(self.parameters, self.accum, gradients, rates, strict=True):
-            sums = state_of(accum)
-            if self.update_slots:
-                sums = ops.assign(accum, ops.add(sums, ops.square(g)))
-            if self.starts_at_zero:
-                sums = ops.maximum(sums, FLOAT32.tiny)
+            sums = above_zero(adagrad_sums(accum, g, self.update_slots), self.starts_at_zero)
             self.descend(parameter, ops.div(ops.mul(g, rate), ops.sqrt(sums)))
 
 
@@ -124,10 +110,7 @@ class Adadelta(Optimizer):
 
     def update(self, gradients: Tensors, rates: Tensors) -> None:
         for i, (parameter, g, rate) in enumerate(zip(self.parameters, gradients, rates, strict=True)):
-            squares = averaged_squares(self.accum[i], self.rho, g)
-            past = ops.add(state_of(self.accum_update[i]), self.epsilon)
-            step = ops.mul(g, ops.sqrt(ops.div(past, ops.add(squares, self.epsilon))))
-            averaged_squares(self.accum_update[i], self.rho, step)
+            step, *_ = adadelta_step(self.accum[i], self.accum_update[i], g, self.rho, self.epsilon)
             self.descend(parameter, ops.mul(step, rate))
 
 
@@ -174,23 +157,9 @@ class FTRL(Optimizer):
     def update(self, gradients: Tensors, rates: Tensors) -> None:
         inverse = ops.reciprocal(rates[0])
         for i, g in enumerate(gradients):
-            old = state_of(self.moments[i])
-            before, after = (self._raised(m) for m in (old, ops.assign(self.moments[i], ops.add(old, ops.square(g)))))
-            shift = ops.mul(ops.mul(ops.sub(after, before), inverse), self.weight(self.parameters[i]))
-            u = ops.assign(self.linear[i], ops.sub(ops.add(state_of(self.linear[i]), g), shift))
-            self._set(i, u, ops.mul(after, inverse))
-
-    def _raised(self, m: Tensor) -> Tensor:
-        return ops.sqrt(m) if self.lr_power == -0.5 else ops.pow(m, -self.lr_power)
-
-    def _set(self, i: int, u: Tensor, bottom: Tensor) -> None:
-        """Write a parameter: u beyond l1 on either side, divided."""
-        beyond = ops.sub(ops.clip_by_value(u, -self.l1, self.l1), u) if self.l1 else ops.neg(u)
-        bottom = ops.add(bottom, 2 * self.l2) if self.l2 else bottom
-        ops.assign(self.parameters[i], ops.div(beyond, self._above_zero(bottom)))
-
-    def _above_zero(self, bottom: Tensor) -> Tensor:
-        return ops.maximum(bottom, FLOAT32.tiny) if self.starts_at_zero else bottom
+            weight, moment, linear = self.parameters[i], self.moments[i], self.linear[i]
+            w, power, zero = self.weight(weight), self.lr_power, self.starts_at_zero
+            ops.assign(weight, ftrl_weight(moment, linear, w, g, inverse, power, self.l1, self.l2, zero))
 
 
 def _power(value: Any) -> float:
@@ -229,13 +198,6 @@ class ProximalAdagrad(Optimizer):
 
     def update(self, gradients: Tensors, rates: Tensors) -> None:
         for parameter, accum, g, rate in zip(self.parameters, self.accum, gradients, rates, strict=True):
-            sums = ops.assign(accum, ops.add(state_of(accum), ops.square(g)))
-            sums = ops.maximum(sums, FLOAT32.tiny) if self.starts_at_zero else sums
+            sums = above_zero(adagrad_sums(accum, g), self.starts_at_zero)
             step = ops.div(ops.mul(g, rate), ops.sqrt(sums))
-            ops.assign(parameter, self._shrunk(ops.sub(self.weight(parameter), step), rate))
-
-    def _shrunk(self, v: Tensor, rate: Tensor) -> Tensor:
-        if self.l1:
-            reach = ops.mul(rate, self.l1)
-            v = ops.sub(v, ops.maximum(ops.minimum(v, reach), ops.neg(reach)))
-        return ops.div(v, ops.add(ops.mul(rate, self.l2), 1.0)) if self.l2 else v
+            ops.assign(parameter, proximal(ops.sub(self.weight(parameter), step), rate, self.l1, self.l2))

@@ -248,6 +248,12 @@ def wide_dtype(parameter: Parameter) -> DType:
     return float32 if parameter.dtype.is_half else parameter.dtype
 
 
+def bias_correction(beta: float, global_step: Parameter) -> Tensor:
+    """1 - beta ** t after update t, by which an average that began at 0 is divided."""
+    count = ops.reshape(ops.cast(state_of(global_step), float32), ())
+    return ops.sub(1.0, ops.pow(beta, count))
+
+
 def states_like(parameters: Sequence[Parameter], prefix: str, value: float = 0.0) -> ParameterTuple:
     """A state for each parameter, in its shape, named `prefix.name`."""
     return ParameterTuple(

@@ -14,6 +14,7 @@ from graphls.nn.checks import boolean, float_number, fraction, not_negative
 from graphls.nn.optimizers.base import Optimizer, Tensors, states_like
 from graphls.ops.operands import state_of
 from graphls.ops.settings import number
+from graphls.ops.update_rules import ahead, damped, momentum_step
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.tensor import Tensor
 
@@ -47,9 +48,7 @@ class Momentum(Optimizer):
     def update(self, gradients: Tensors, rates: Tensors) -> None:
         momentum = state_of(self.momentum)
         for parameter, moment, g, rate in zip(self.parameters, self.moments, gradients, rates, strict=True):
-            velocity = ops.assign(moment, ops.add(ops.mul(state_of(moment), momentum), g))
-            step = ops.add(g, ops.mul(velocity, momentum)) if self.use_nesterov else velocity
-            self.descend(parameter, ops.mul(step, rate))
+            self.descend(parameter, ops.mul(momentum_step(moment, g, momentum, self.use_nesterov), rate))
 
 
 class SGD(Optimizer):
@@ -90,14 +89,14 @@ class SGD(Optimizer):
 
     def _step(self, i: int, g: Tensor, momentum: Tensor) -> Tensor:
         accum = self.accum[i]
-        velocity = ops.add(ops.mul(state_of(accum), momentum), ops.mul(g, 1 - self.dampening) if self.dampening else g)
+        velocity = damped(state_of(accum), g, momentum, self.dampening)
         if self.dampening:
             stat = state_of(self.stat[i])
             is_first = ops.greater(stat, 0.0)
             velocity = ops.where(is_first, g, velocity)
             ops.assign(self.stat[i], ops.sub(stat, ops.cast(is_first, stat.dtype)))
         velocity = ops.assign(accum, velocity)
-        return ops.add(g, ops.mul(velocity, momentum)) if self.nesterov else velocity
+        return ahead(g, velocity, momentum) if self.nesterov else velocity
 
 
 class ASGD(Optimizer):

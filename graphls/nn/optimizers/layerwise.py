@@ -11,8 +11,8 @@ from graphls.ir.errors import GraphTypeError
 from graphls.nn.cell import Cell
 from graphls.nn.checks import boolean, positive
 from graphls.nn.optimizers.adam import DecoupledOptimizer
-from graphls.nn.optimizers.averages import FLOAT32, bias_correction, square_sum
-from graphls.nn.optimizers.base import Optimizer, Tensors
+from graphls.nn.optimizers.base import Optimizer, Tensors, bias_correction
+from graphls.ops.update_rules import FLOAT32
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.tensor import Tensor
 
@@ -55,9 +55,14 @@ class Lamb(DecoupledOptimizer):
             self.descend(self.parameters[i], ops.mul(directions[1], length))
 
 
+def _square_sum(tensor: Tensor) -> Tensor:
+    """The sum of the squares of all elements."""
+    return ops.sum(ops.square(tensor))
+
+
 def _trust(w: Tensor, direction: Tensor) -> Tensor:
     """|w| / |direction|, at most 10; 1 where one of them is 0 or nan, and 0 where both are infinite."""
-    top, bottom = square_sum(w), square_sum(direction)
+    top, bottom = _square_sum(w), _square_sum(direction)
     ratio = ops.sqrt(ops.div(ops.minimum(top, FLOAT32.max), bottom))
     return ops.where(ops.greater(ops.minimum(top, bottom), 0.0), ops.minimum(ratio, 10.0), 1.0)
 
@@ -115,8 +120,8 @@ class LARS(Optimizer):
 
     def _scaled(self, parameter: Parameter, g: Tensor, decay: Any, rate: Tensor) -> Tensor:
         w = self.weight(parameter)
-        norm = ops.sqrt(square_sum(w))
-        bottom = ops.add(ops.sqrt(square_sum(g)), self.epsilon)
+        norm = ops.sqrt(_square_sum(w))
+        bottom = ops.add(ops.sqrt(_square_sum(g)), self.epsilon)
         if decay is not None:
             bottom = ops.add(bottom, ops.mul(norm, decay))
             g = ops.add(g, ops.mul(w, decay))

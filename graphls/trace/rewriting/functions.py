@@ -14,7 +14,7 @@ from typing import Any
 
 from graphls.ir.location import is_own
 from graphls.trace.current import current_tracer
-from graphls.trace.rewriting import flow
+from graphls.trace.rewriting import flow, forms
 from graphls.trace.rewriting.expressions import Declined, Expressions, new_function
 from graphls.trace.rewriting.mangling import mangled
 from graphls.trace.rewriting.sources import Found, definition_of
@@ -150,3 +150,6 @@ def _named(code: CodeType, old: CodeType) -> CodeType:
 
 def _inner_codes(code: CodeType) -> Iterator[CodeType]:
     return (constant for constant in code.co_consts if isinstance(constant, CodeType))
+
+
+forms.register(rewritten)

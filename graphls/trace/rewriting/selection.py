@@ -14,6 +14,8 @@ from graphls.tensors.pytree import leaves, rebuild, structure
 from graphls.tensors.tensor import Symbol, Tensor, array_of, is_tensor
 from graphls.tensors.vocabulary import function
 from graphls.trace.current import current_tracer
+from graphls.trace.rewriting.branching import branch
+from graphls.trace.rewriting.forms import rewritten
 
 
 def element(items: Any, index: Any) -> Any:
@@ -77,8 +79,6 @@ class Choice:
         self.place = place
 
     def __call__(self, *args: Any, **options: Any) -> Any:
-        from graphls.trace.rewriting.functions import rewritten
-
         count = len(self.functions)
         place = self.place + count * dispatch.cast(self.place < 0, self.place.dtype)
         calls = [rewritten(function) for function in self.functions]
@@ -87,8 +87,6 @@ class Choice:
 
 def _called(calls: Sequence[Any], place: Any, first: int, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
     """The call at a place among these, of which the first has this number; by halves."""
-    from graphls.trace.rewriting.flow import branch
-
     if len(calls) == 1:
         return calls[0](*args, **options)
     middle = len(calls) // 2

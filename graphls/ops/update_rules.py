@@ -1,0 +1,219 @@
+"""The rules by which parameters are updated, each once: optimizers of `nn` and operator classes both apply them.
+
+A rule writes the states of a parameter and gives the step that the parameter is to lose, or its new value. States are
+parameters, read in their own dtype and written in place; rates, betas and the like are numbers or tensors.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from graphls.ir.errors import GraphTypeError
+from graphls.ops.elementwise import abs, add, clip_by_value, div, maximum, minimum, mul, neg, pow, sqrt, square, sub
+from graphls.ops.operands import float_of, state_of, tensor_of
+from graphls.ops.state import assign
+from graphls.tensors.parameter import Parameter
+from graphls.tensors.tensor import Symbol, Tensor
+
+FLOAT32 = np.finfo(np.float32)
+"""The limits of float32."""
+
+
+# -- states ---------------------------------------------------------------------------------------------------
+
+
+def _parameter(x: Any) -> Parameter | None:
+    """The parameter itself, also behind `depend`."""
+    found = getattr(x, "parameter", None) if isinstance(x, Symbol) else x
+    return found if isinstance(found, Parameter) else None
+
+
+def value_of(x: Any) -> Tensor:
+    """The value of a parameter, or a tensor."""
+    parameter = _parameter(x)
+    return tensor_of(x) if parameter is None else state_of(parameter)
+
+
+def written(x: Any, value: Tensor) -> Tensor:
+    """A new value, which a parameter takes; raises GraphTypeError for what is no parameter, such as a slice of one."""
+    if _parameter(x) is None:
+        raise GraphTypeError(
+            f"What an operator updates is a Parameter, not {tensor_of(x).type}, whose value nothing would keep; give "
+            "a Parameter itself (inside vmap there are slices only)."
+        )
+    return assign(x, value)
+
+
+def moved(x: Any, step: Tensor) -> Tensor:
+    """x without a step, written."""
+    return written(x, sub(value_of(x), step))
+
+
+def summed(x: Any, new: Tensor) -> Tensor:
+    """x + new, written."""
+    return written(x, add(value_of(x), new))
+
+
+def averaged(x: Any, share: Any, new: Tensor) -> Tensor:
+    """share * x + (1 - share) * new, written."""
+    return written(x, add(mul(value_of(x), share), mul(new, rest_of(share))))
+
+
+def rest_of(share: Any) -> Any:
+    """1 - share, for the float32 nearest to a number: both weights add up to 1, and match powers of the share."""
+    if isinstance(share, (int, float)):
+        return float(np.float32(1) - np.float32(share))
+    return sub(1.0, float_of(share))
+
+
+def _is(value: Any, number: float) -> bool:
+    """Whether a setting is that number, known while tracing; a tensor is no number."""
+    return isinstance(value, (int, float)) and value == number
+
+
+# -- momentum -------------------------------------------------------------------------------------------------
+
+
+def momentum_step(accum: Any, g: Tensor, momentum: Any, nesterov: bool) -> Tensor:
+    """accum = momentum * accum + g; the step is accum, or g + momentum * accum with `nesterov`."""
+    velocity = written(accum, add(mul(value_of(accum), momentum), g))
+    return ahead(g, velocity, momentum) if nesterov else velocity
+
+
+def ahead(g: Tensor, velocity: Tensor, momentum: Any) -> Tensor:
+    """The step of Nesterov's momentum: g + momentum * velocity."""
+    return add(g, mul(velocity, momentum))
+
+
+def damped(old: Tensor, g: Tensor, momentum: Any, dampening: float) -> Tensor:
+    """The velocity of gradient descent: momentum * old + (1 - dampening) * g."""
+    return add(mul(old, momentum), mul(g, 1 - dampening) if dampening else g)
+
+
+# -- Adam and its variants ------------------------------------------------------------------------------------
+
+
+def adam_correction(power1: Any, power2: Any) -> Tensor:
+    """sqrt(1 - power2) / (1 - power1) for the powers of the betas, by which Adam's rate is multiplied."""
+    return div(sqrt(sub(1.0, power2)), sub(1.0, power1))
+
+
+def adam_step(
+    states: tuple[Any, ...], g: Tensor, betas: tuple[Any, Any], rate: Any, epsilon: Any, nesterov: bool = False
+) -> tuple[Tensor, ...]:
+    """The step rate * m / (sqrt(v) + epsilon), and the new states: the averages m of g and v of g ** 2.
+
+    A third state is the largest v so far, which stands in place of v (Reddi et al., 2018). With `nesterov`,
+    beta1 * m + (1 - beta1) * g stands in place of m.
+    """
+    part = mul(g, rest_of(betas[0]))
+    first = written(states[0], add(mul(value_of(states[0]), betas[0]), part))
+    second = averaged(states[1], betas[1], square(g))
+    largest = tuple(written(state, maximum(value_of(state), second)) for state in states[2:])
+    top = add(mul(first, betas[0]), part) if nesterov else first
+    step = div(mul(top, rate), add(sqrt(largest[0] if largest else second), epsilon))
+    return step, first, second, *largest
+
+
+def adam_moments(m: Any, v: Any, g: Tensor, betas: tuple[Any, Any]) -> tuple[Tensor, Tensor]:
+    """The new averages of g and of g ** 2."""
+    return averaged(m, betas[0], g), averaged(v, betas[1], square(g))
+
+
+def adam_direction(m: Tensor, v: Tensor, w: Tensor, epsilon: Any, decay: Any) -> Tensor:
+    """m / (sqrt(v) + epsilon) + decay * w, without correction of bias; a decay of None is none."""
+    step = div(m, add(sqrt(v), epsilon))
+    return step if decay is None else add(step, mul(w, decay))
+
+
+def ada_max_step(
+    m: Any, v: Any, g: Tensor, betas: tuple[Any, Any], rate: Any, epsilon: Any
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The step rate * m / (v + epsilon), and the new states: m averages g, and v = max(beta2 * v, |g|)."""
+    first = averaged(m, betas[0], g)
+    largest = written(v, maximum(mul(value_of(v), betas[1]), abs(g)))
+    return div(mul(first, rate), add(largest, epsilon)), first, largest
+
+
+# -- the size of past gradients -------------------------------------------------------------------------------
+
+
+def rms_step(
+    squares: Any, moment: Any, g: Tensor, rate: Any, decay: Any, momentum: Any, epsilon: Any, mean: Any = None
+) -> Tensor:
+    """moment = momentum * moment + rate * g / sqrt(s + epsilon), where s averages g ** 2; the step is the moment.
+
+    With the state `mean`, the average of g, s is the variance, which rounding must not make negative.
+    """
+    variance = averaged(squares, decay, square(g))
+    if mean is not None:
+        variance = maximum(sub(variance, square(averaged(mean, decay, g))), 0.0)
+    step = div(mul(g, rate), sqrt(add(variance, epsilon)))
+    return written(moment, step if _is(momentum, 0) else add(mul(value_of(moment), momentum), step))
+
+
+def adagrad_sums(accum: Any, g: Tensor, update: bool = True) -> Tensor:
+    """accum + g ** 2, written where `update`; else accum."""
+    return summed(accum, square(g)) if update else value_of(accum)
+
+
+def above_zero(sums: Tensor, starts_at_zero: bool) -> Tensor:
+    """Sums to divide by: where they begin as 0, so does what is divided."""
+    return maximum(sums, FLOAT32.tiny) if starts_at_zero else sums
+
+
+def adadelta_step(
+    accum: Any, accum_update: Any, g: Tensor, rho: Any, epsilon: Any
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The root mean square of the last steps over that of the gradients, times g (Zeiler, 2012); and both states."""
+    squares = averaged(accum, rho, square(g))
+    past = add(value_of(accum_update), epsilon)
+    step = mul(g, sqrt(div(past, add(squares, epsilon))))
+    return step, squares, averaged(accum_update, rho, square(step))
+
+
+# -- regularization by l1 and l2 ------------------------------------------------------------------------------
+
+
+def _within(x: Tensor, reach: Any) -> Tensor:
+    """x, at least -reach and at most reach."""
+    is_number = isinstance(reach, (int, float))
+    return clip_by_value(x, -reach, reach) if is_number else maximum(minimum(x, reach), neg(reach))
+
+
+def shrunk(x: Tensor, by: Any) -> Tensor:
+    """x moved towards 0 by a number, at most to it."""
+    return x if _is(by, 0) else sub(x, _within(x, by))
+
+
+def proximal(x: Tensor, rate: Any, l1: Any, l2: Any) -> Tensor:
+    """x moved towards 0 by rate * l1 and divided by 1 + rate * l2."""
+    x = x if _is(l1, 0) else shrunk(x, mul(rate, l1))
+    return x if _is(l2, 0) else div(x, add(mul(rate, l2), 1.0))
+
+
+def ftrl_weight(
+    accum: Any, linear: Any, w: Tensor, g: Tensor, inverse: Tensor, power: Any, l1: Any, l2: Any, zero: bool = False
+) -> Tensor:
+    """The weight that follows the regularized leader (McMahan et al., 2013), for `inverse`, 1 over the rate.
+
+    a = accum + g * g; u = linear + g - (a ** p - accum ** p) / rate * w; w = (sign(u) * l1 - u) / (a ** p / rate +
+    2 * l2) where |u| is above l1, and 0 elsewhere, for p = -power. a and u are written. Sums may begin as
+    `zero`, where what is divided does, too.
+    """
+    old = value_of(accum)
+    before, after = _raised(old, power), _raised(written(accum, add(old, square(g))), power)
+    shift = mul(mul(sub(after, before), inverse), w)
+    u = written(linear, sub(add(value_of(linear), g), shift))
+    bottom = mul(after, inverse)
+    bottom = bottom if _is(l2, 0) else add(bottom, mul(l2, 2.0) if isinstance(l2, Tensor) else 2 * l2)
+    top = neg(u) if _is(l1, 0) else sub(_within(u, l1), u)
+    return div(top, above_zero(bottom, zero))
+
+
+def _raised(x: Tensor, power: Any) -> Tensor:
+    if _is(power, -0.5):
+        return sqrt(x)
+    return pow(x, -power if isinstance(power, (int, float)) else mul(power, -1.0))

@@ -1,0 +1,18 @@
+"""The form of a function that a trace runs, for what such forms call; `functions.py`, which makes it, is registered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+_makers: list[Callable[[Any], Any]] = []
+
+
+def register(maker: Callable[[Any], Any]) -> None:
+    """Have forms made by this."""
+    _makers.append(maker)
+
+
+def rewritten(function: Any) -> Any:
+    """The function as a trace runs it; see `functions.rewritten`."""
+    return _makers[-1](function)
