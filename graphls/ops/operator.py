@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 from graphls.ir.errors import GraphTypeError
 from graphls.ops.primitive import Primitive
@@ -14,19 +14,6 @@ REQUIRED = inspect.Parameter.empty
 """The default of a setting that has none."""
 
 _KIND = inspect.Parameter.POSITIONAL_OR_KEYWORD
-
-
-Function = TypeVar("Function", bound=Callable[..., Any])
-
-
-def described_as(function: Callable[..., Any]) -> Callable[[Function], Function]:
-    """Gives a function the docstring of another, which it only calls in another order of arguments."""
-
-    def described(adapter: Function) -> Function:
-        adapter.__doc__ = function.__doc__
-        return adapter
-
-    return described
 
 
 class Operator(Primitive):
