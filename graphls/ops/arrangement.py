@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from graphls.ir.checks import integer
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import broadcast_shapes, int64
 from graphls.ops import shapes
@@ -17,7 +18,6 @@ from graphls.ops.elementwise import cast, mod
 from graphls.ops.logic import less, where
 from graphls.ops.operands import apply, axis_of, operand_of, shape_of, tensor_of
 from graphls.ops.record import operation, operator_class
-from graphls.ops.settings import integer
 from graphls.ops.shapes import (
     broadcast_to,
     concat,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from graphls.ir.checks import number
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import float32, int32, int64
 from graphls.ops.arithmetic import div_no_nan
@@ -13,7 +14,6 @@ from graphls.ops.elementwise import add, cast, clip_by_value, div, exp, floor, l
 from graphls.ops.logic import greater_equal, less_equal, logical_and, where
 from graphls.ops.operands import float_of, floats, in_graph, in_single, shape_of, tensor_of
 from graphls.ops.record import operation
-from graphls.ops.settings import number
 from graphls.ops.shapes import check_range, cut, expand_dims, gather, reshape, squeeze, stack
 from graphls.tensors.tensor import Tensor
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from graphls.ir.checks import integer, number
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.reporting import checked
 from graphls.ir.types import DType, as_dtype, float32, float64
@@ -14,7 +15,6 @@ from graphls.ops.elementwise import add, cast, mul, pow
 from graphls.ops.logic import where
 from graphls.ops.operands import apply, float_of, in_graph, operand_of, shape_of, tensor_of
 from graphls.ops.record import in_place, operation, operator_class, tensor_method
-from graphls.ops.settings import integer, number
 from graphls.ops.shapes import broadcast_to, expand_dims
 from graphls.tensors import dispatch
 from graphls.tensors.tensor import Symbol, Tensor

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from graphls.ir.checks import integer
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.reporting import checked
 from graphls.ir.types import float32, int32, int64
@@ -19,7 +20,6 @@ from graphls.ops.indexing import getitem, setitem
 from graphls.ops.logic import equal, greater_equal, less, less_equal, logical_and, logical_or, where
 from graphls.ops.operands import apply, axis_of, in_graph, shape_of, tensor_of
 from graphls.ops.record import operation, operator_class
-from graphls.ops.settings import integer
 from graphls.ops.shapes import concat, expand_dims, gather, reshape
 from graphls.tensors.tensor import Tensor
 

@@ -11,6 +11,7 @@ import math
 from math import prod
 from typing import Any
 
+from graphls.ir.checks import integer
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import as_dtype, bool_, broadcast_shapes, float32, float64, int16, int32, int64
 from graphls.ops import random
@@ -51,7 +52,6 @@ from graphls.ops.random import drawn, drawn_by_scores, joined_seed, multinomial,
 from graphls.ops.record import operation, operator_class
 from graphls.ops.reductions import any as any_of
 from graphls.ops.reductions import argmax, sum
-from graphls.ops.settings import integer
 from graphls.ops.shapes import broadcast_to, concat, gather_elements, reshape, stack
 from graphls.ops.sorting import topk
 from graphls.ops.state import stop_gradient

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from graphls.ir.checks import integer
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import bool_, int64
 from graphls.ops.arrangement import meshgrid
@@ -17,7 +18,6 @@ from graphls.ops.elementwise import abs, add, div, floor_div, maximum, mul, sign
 from graphls.ops.logic import greater_equal, where
 from graphls.ops.operands import apply, tensor_of
 from graphls.ops.record import operation
-from graphls.ops.settings import integer
 from graphls.ops.shapes import broadcast_to, gather, gather_elements, reshape, sequence_of, stack
 from graphls.tensors.tensor import Tensor
 

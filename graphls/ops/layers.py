@@ -6,6 +6,7 @@ import builtins
 from collections.abc import Iterator
 from typing import Any
 
+from graphls.ir.checks import integer, positive
 from graphls.ir.errors import GraphIndexError, GraphTypeError, GraphValueError
 from graphls.ir.types import float32
 from graphls.ops.control_flow import scan
@@ -21,7 +22,6 @@ from graphls.ops.operands import apply, axis_of, float_of, floats, in_single, op
 from graphls.ops.record import operation, operator_class
 from graphls.ops.reductions import mean, sum
 from graphls.ops.scattering import index_add
-from graphls.ops.settings import integer, positive
 from graphls.ops.shapes import (
     concat,
     cut,

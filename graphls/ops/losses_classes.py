@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from graphls.ir.checks import integer, number
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import DType, int32
 from graphls.ops import network
@@ -27,7 +28,6 @@ from graphls.ops.operands import apply, float_of, tensor_of
 from graphls.ops.record import operation, operator_class
 from graphls.ops.reductions import any as any_of
 from graphls.ops.reductions import argmax, mean, sum
-from graphls.ops.settings import integer, number
 from graphls.ops.shapes import expand_dims, gather, gather_elements, reshape
 from graphls.tensors.tensor import Tensor
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from graphls.ir.checks import number, positive
 from graphls.ir.errors import GraphValueError
 from graphls.ir.types import bool_
 from graphls.ops.creation import one_hot, ones
@@ -17,7 +18,6 @@ from graphls.ops.operands import apply, axis_of, float_of, in_single, numbers, o
 from graphls.ops.random import check_probability, drawn, joined_seed, kept_or_zero, rand
 from graphls.ops.record import operation, operator_class
 from graphls.ops.reductions import argmax
-from graphls.ops.settings import number, positive
 from graphls.ops.shapes import broadcast_to, cut, reshape, swapaxes
 from graphls.ops.state import stop_gradient
 from graphls.tensors import dispatch

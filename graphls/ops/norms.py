@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from graphls.ir.checks import number, positive
 from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError, TraceError
 from graphls.ir.types import float32
 from graphls.ops import elementwise, operands
@@ -17,7 +18,6 @@ from graphls.ops.logic import equal, greater, greater_equal, isfinite, not_equal
 from graphls.ops.operands import Axis, axes_of, axis_of, float_of, floats, in_single
 from graphls.ops.record import operation, operator_class
 from graphls.ops.reductions import amax, amin, sum
-from graphls.ops.settings import number, positive
 from graphls.ops.shapes import expand_dims, gather, stack
 from graphls.tensors.pytree import leaves, map_leaves
 from graphls.tensors.tensor import Tensor, is_tensor

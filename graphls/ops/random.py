@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from graphls.ir.checks import integer
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import DType, as_dtype, broadcast_shapes, float32, int32, int64
 from graphls.ops.creation import full
@@ -20,7 +21,6 @@ from graphls.ops.logic import less, where
 from graphls.ops.operands import apply, float_of, shape_of, tensor_of
 from graphls.ops.record import in_place, operation, operator_class
 from graphls.ops.reductions import argmax
-from graphls.ops.settings import integer
 from graphls.ops.shapes import concat, expand_dims, gather, reshape
 from graphls.ops.sorting import topk
 from graphls.tensors.random import generator

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from graphls.ir.checks import integer
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import DType, bool_, int32, int64
 from graphls.ops.arithmetic import largest_number
@@ -18,7 +19,6 @@ from graphls.ops.operands import float_of, in_single, tensor_of
 from graphls.ops.record import operation, operator_class
 from graphls.ops.scattering import tensor_scatter_add
 from graphls.ops.selection import known
-from graphls.ops.settings import integer
 from graphls.ops.shapes import cut, gather, reshape
 from graphls.tensors.tensor import Symbol, Tensor
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from graphls.ir.checks import integer
 from graphls.ir.errors import GraphIndexError, GraphTypeError, GraphValueError
 from graphls.ir.types import bool_, broadcast_shapes, float64, int32, int64
 from graphls.ops import shapes
@@ -21,7 +22,6 @@ from graphls.ops.operands import apply, axis_of, operand_of, shape_of, tensor_of
 from graphls.ops.record import operation, operator_class
 from graphls.ops.reductions import sum
 from graphls.ops.scans import cumsum
-from graphls.ops.settings import integer
 from graphls.ops.shapes import broadcast_to, concat, cut, expand_dims, gather, gather_elements, reshape
 from graphls.ops.sorting import sort
 from graphls.tensors import dispatch

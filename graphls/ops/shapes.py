@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any
 
+from graphls.ir.checks import integer
 from graphls.ir.errors import GraphIndexError, GraphTypeError, GraphValueError
 from graphls.ir.types import int32, int64
 from graphls.ops.operands import apply, axis_of, operand_of, shape_of, tensor_in, tensor_of
 from graphls.ops.record import in_place, operation, operator_class, tensor_method
-from graphls.ops.settings import integer
 from graphls.tensors import dispatch
 from graphls.tensors.tensor import Symbol, Tensor
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from graphls.ir.checks import integer
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import bool_, int32
 from graphls.ops import shapes
 from graphls.ops.elementwise import cast
 from graphls.ops.operands import axis_of, tensor_of
 from graphls.ops.record import operation, operator_class
-from graphls.ops.settings import integer
 from graphls.ops.shapes import cut, squeeze
 from graphls.tensors import dispatch
 from graphls.tensors.tensor import Tensor

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from graphls.ir.checks import integer, number
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import DType, as_dtype, bool_, float32, int32, int64
 from graphls.ops import segments
@@ -29,7 +30,6 @@ from graphls.ops.network import matmul
 from graphls.ops.operands import Axis, apply, axis_of, float_of, in_single, tensor_in, tensor_of
 from graphls.ops.record import operation, operator_class
 from graphls.ops.reductions import amax, amin, any, argmax, counted, mean, std, sum, var
-from graphls.ops.settings import integer, number
 from graphls.ops.shapes import concat, cut, gather_elements, reshape, squeeze
 from graphls.ops.state import stop_gradient
 from graphls.tensors import dispatch

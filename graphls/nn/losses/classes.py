@@ -6,6 +6,7 @@ from math import prod
 from typing import Any
 
 from graphls import ops
+from graphls.ir.checks import integer, number
 from graphls.ir.errors import GraphValueError
 from graphls.nn.checks import boolean
 from graphls.nn.function_cells import setting
@@ -19,7 +20,6 @@ from graphls.ops.loss_operands import (
     require_tensors,
 )
 from graphls.ops.operands import tensor_of
-from graphls.ops.settings import integer, number
 from graphls.tensors.tensor import Symbol, Tensor
 
 __all__ = [

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from graphls import ops
+from graphls.ir.checks import integer, number
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.nn.activations import LogSoftmax, Softmax, get_activation
 from graphls.nn.cell import Cell
@@ -14,7 +15,6 @@ from graphls.nn.losses.base import FunctionLoss, LossBase, finite_labels
 from graphls.ops.exponentials import root
 from graphls.ops.loss_operands import operands, require_same_shape, require_tensors
 from graphls.ops.operands import float_of
-from graphls.ops.settings import integer, number
 from graphls.tensors.tensor import Tensor
 
 __all__ = [

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 
 from graphls import ops
+from graphls.ir.checks import number
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import float32
 from graphls.nn.cell import Cell
 from graphls.nn.checks import boolean, float_number, fraction, not_negative
 from graphls.nn.optimizers.base import Optimizer, Tensors, states_like
 from graphls.ops.operands import state_of
-from graphls.ops.settings import number
 from graphls.ops.update_rules import ahead, damped, momentum_step
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.tensor import Tensor
