@@ -15,7 +15,7 @@ from graphls.ir.build import Builder
 from graphls.ir.errors import GraphlsError, GraphValueError, TraceError
 from graphls.ir.graph import Graph, Value
 from graphls.ir.location import user_location
-from graphls.ir.registry import lookup
+from graphls.ir.registry import Operation, lookup
 from graphls.ir.types import DType, Type, type_of
 from graphls.tensors import dispatch
 from graphls.tensors.parameter import Parameter
@@ -105,7 +105,7 @@ class Tracer:
 
     def emit(
         self,
-        primitive: Any,
+        primitive: Operation | str,
         inputs: Sequence[Value],
         attrs: dict[str, Any],
         *,
