@@ -7,8 +7,8 @@ from typing import Any
 
 from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
 from graphls.nn.cell import Cell
-from graphls.nn.checks import positive_int
 from graphls.nn.loss_scale import DynamicLossScaleUpdateCell, FixedLossScaleUpdateCell
+from graphls.ops.checks import positive_int
 
 MOST_OVERFLOWS = 1000
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from graphls.ir.errors import GraphValueError
 from graphls.nn.cell import Cell
-from graphls.nn.checks import positive_int
+from graphls.ops.checks import positive_int
 
 __all__ = [
     "MicroBatchInterleaved",

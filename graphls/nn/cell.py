@@ -13,7 +13,7 @@ from graphls.names.habits import CELL, KEYWORDS, instead
 from graphls.nn import cell_hooks, eager
 from graphls.nn.cell_hooks import Hooks
 from graphls.nn.cell_settings import Settings
-from graphls.nn.checks import boolean
+from graphls.ops.checks import boolean
 from graphls.ops.state import assign
 from graphls.tensors.configuration import Configuration
 from graphls.tensors.parameter import Parameter, ParameterTuple

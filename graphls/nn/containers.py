@@ -9,8 +9,8 @@ from typing import Any, TypeVar, overload
 from graphls import ops
 from graphls.ir.errors import GraphIndexError, GraphKeyError, GraphTypeError
 from graphls.nn.cell import Cell
+from graphls.ops.checks import integer
 from graphls.ops.operands import axis_of, tensor_of
-from graphls.ops.settings import integer
 from graphls.tensors.tensor import Tensor
 
 __all__ = ["CellDict", "CellList", "SequentialCell", "TimeDistributed"]

@@ -7,7 +7,7 @@ from typing import Any
 
 from graphls import ops
 from graphls.ir.errors import GraphValueError
-from graphls.nn.checks import boolean, not_negative_float, positive_float, positive_int
+from graphls.ops.checks import boolean, not_negative_float, positive_float, positive_int
 
 
 def exponential(rate: float, decay: float, periods: Any) -> Any:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.nn import decays
-from graphls.nn.checks import not_negative_float, positive_int
+from graphls.ops.checks import not_negative_float, positive_int
 
 __all__ = [
     "cosine_decay_lr", "exponential_decay_lr", "inverse_decay_lr", "natural_exp_decay_lr", "piecewise_constant_lr",

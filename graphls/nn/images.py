@@ -10,11 +10,10 @@ from graphls import ops
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import float32
 from graphls.nn.cell import Cell
-from graphls.nn.checks import boolean, positive, positive_int
 from graphls.nn.function_cells import FunctionCell, setting
+from graphls.ops.checks import boolean, number, positive, positive_int
 from graphls.ops.operands import float_of, tensor_of
 from graphls.ops.resize import linear, scaled_positions, weighted
-from graphls.ops.settings import number
 from graphls.tensors.tensor import Tensor
 
 __all__ = [

@@ -6,9 +6,9 @@ from typing import Any, ClassVar
 
 from graphls import ops
 from graphls.nn.cell import Cell
-from graphls.nn.checks import boolean, check_format, positive
 from graphls.nn.function_cells import FunctionCell, setting
 from graphls.ops.adaptive import check_output_size
+from graphls.ops.checks import boolean, check_format, positive
 from graphls.ops.pooling import check_divisor
 from graphls.ops.unpooling import window_sizes
 from graphls.ops.windows import check_ceil_mode, check_padding, sizes_of
@@ -194,16 +194,18 @@ class AdaptiveAvgPool2d(_AdaptivePool, function=ops.adaptive_avg_pool2d, shown=(
     output_size: Any
 
 
-class AdaptiveAvgPool1d(AdaptiveAvgPool2d, function=ops.adaptive_avg_pool1d):
+class AdaptiveAvgPool1d(_AdaptivePool, function=ops.adaptive_avg_pool1d, shown=("output_size",)):
     """The means of windows that make (N, C, L) or (C, L) a given length; see AdaptiveAvgPool2d."""
 
     axes: ClassVar[int] = 1
+    output_size: Any
 
 
-class AdaptiveAvgPool3d(AdaptiveAvgPool2d, function=ops.adaptive_avg_pool3d):
+class AdaptiveAvgPool3d(_AdaptivePool, function=ops.adaptive_avg_pool3d, shown=("output_size",)):
     """The means of windows that make (N, C, D, H, W) or (C, D, H, W) a given size; see AdaptiveAvgPool2d."""
 
     axes: ClassVar[int] = 3
+    output_size: Any
 
 
 class AdaptiveMaxPool2d(_AdaptivePool, function=ops.adaptive_max_pool2d, shown=("output_size",)):

@@ -9,7 +9,6 @@ from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.reporting import warn
 from graphls.ir.types import float32
 from graphls.nn.cell import Cell
-from graphls.nn.checks import boolean, positive_int
 from graphls.nn.dropout import Dropout
 from graphls.nn.recurrent_cells import (
     GRU_GATES,
@@ -22,6 +21,7 @@ from graphls.nn.recurrent_cells import (
     plain_gates,
     state_of_shape,
 )
+from graphls.ops.checks import boolean, positive_int
 from graphls.ops.operands import tensor_of
 from graphls.ops.random import check_probability
 from graphls.tensors.parameter import Parameter, ParameterTuple

@@ -13,11 +13,11 @@ from graphls.ir.types import float32
 from graphls.nn.activations import get_activation
 from graphls.nn.attention import MultiheadAttention
 from graphls.nn.cell import Cell
-from graphls.nn.checks import boolean, positive_int
 from graphls.nn.containers import CellList
 from graphls.nn.dense import Dense
 from graphls.nn.dropout import Dropout
 from graphls.nn.normalization import LayerNorm
+from graphls.ops.checks import boolean, positive_int
 from graphls.ops.operands import tensor_of
 from graphls.tensors.tensor import Tensor
 

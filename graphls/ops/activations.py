@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from graphls.ir.errors import GraphValueError
+from graphls.ops.checks import number
 from graphls.ops.elementwise import abs, add, div, expm1, maximum, mul, neg, sign, sub, tanh
 from graphls.ops.logic import greater, greater_equal, less_equal, where
 from graphls.ops.network import relu, sigmoid, softmax
 from graphls.ops.operands import apply, axis_of, float_of, in_single, numbers, tensor_of
 from graphls.ops.record import operation
-from graphls.ops.settings import number
 from graphls.ops.shapes import cut, reshape
 from graphls.tensors import dispatch
 from graphls.tensors.random import generator

@@ -11,10 +11,10 @@ import numpy as np
 
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import broadcast_shapes
+from graphls.ops.checks import integer
 from graphls.ops.creation import zeros
 from graphls.ops.operands import axis_of, operand_of, shape_of, tensor_of
 from graphls.ops.record import operation
-from graphls.ops.settings import integer
 from graphls.ops.shapes import broadcast_to, concat, cut, expand_dims, gather, reshape, sequence_of, split, squeeze
 from graphls.tensors import dispatch
 from graphls.tensors.tensor import Symbol, Tensor

@@ -6,13 +6,13 @@ import builtins
 from typing import Any, NamedTuple
 
 from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ops.checks import integer
 from graphls.ops.creation import arange, zeros
 from graphls.ops.diagonals import diag_embed, matrices_of, positions
 from graphls.ops.elementwise import add, cast, maximum, minimum, mul, sub
 from graphls.ops.logic import less, less_equal, logical_and, logical_or, where
 from graphls.ops.operands import in_graph, shape_of, tensor_of
 from graphls.ops.record import operation
-from graphls.ops.settings import integer
 from graphls.ops.shapes import gather, reshape
 from graphls.tensors.tensor import Tensor
 

@@ -7,12 +7,12 @@ from typing import Any
 
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import float32, int32, int64
+from graphls.ops.checks import number
 from graphls.ops.creation import arange
 from graphls.ops.elementwise import add, cast, clip_by_value, div, exp, floor, log, maximum, minimum, mul, sub
 from graphls.ops.logic import greater_equal, less_equal, logical_and, where
 from graphls.ops.operands import float_of, floats, in_graph, in_single, shape_of, tensor_of
 from graphls.ops.record import operation
-from graphls.ops.settings import number
 from graphls.ops.shapes import check_range, cut, expand_dims, gather, reshape, squeeze, stack
 from graphls.tensors.tensor import Tensor
 

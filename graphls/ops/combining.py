@@ -9,11 +9,11 @@ import numpy as np
 
 from graphls.ir.errors import GraphValueError
 from graphls.ops.arrangement import meshgrid
+from graphls.ops.checks import integer
 from graphls.ops.creation import ones_like, zeros
 from graphls.ops.elementwise import mul
 from graphls.ops.operands import tensor_of
 from graphls.ops.record import operation
-from graphls.ops.settings import integer
 from graphls.ops.shapes import gather, reshape, sequence_of, stack
 from graphls.tensors.tensor import Tensor
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ops.checks import integer
 from graphls.ops.creation import ones
 from graphls.ops.elementwise import cast, div, maximum, mul, sub
 from graphls.ops.matrices import as_one, transposed
@@ -12,7 +13,6 @@ from graphls.ops.network import matmul
 from graphls.ops.operands import float_of, tensor_of
 from graphls.ops.record import operation
 from graphls.ops.reductions import sum
-from graphls.ops.settings import integer
 from graphls.ops.shapes import reshape, squeeze
 from graphls.tensors.tensor import Tensor
 

@@ -8,11 +8,11 @@ import numpy as np
 
 from graphls.ir.errors import GraphValueError
 from graphls.ir.types import DType, as_dtype, float32
+from graphls.ops.checks import integer
 from graphls.ops.elementwise import cast
 from graphls.ops.logic import where
 from graphls.ops.operands import apply, shape_of, tensor_of
 from graphls.ops.record import in_place, operation, tensor_method
-from graphls.ops.settings import integer
 from graphls.ops.shapes import broadcast_to
 from graphls.tensors import dispatch
 from graphls.tensors.tensor import Symbol, Tensor

@@ -9,6 +9,7 @@ import numpy as np
 
 from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
 from graphls.ir.types import int32, int64
+from graphls.ops.checks import integer
 from graphls.ops.control_flow import scan
 from graphls.ops.creation import arange, full
 from graphls.ops.elementwise import add, cast, clip_by_value, div, maximum, mul, neg, sub
@@ -18,7 +19,6 @@ from graphls.ops.loss_operands import check_reduction, operands, reduced
 from graphls.ops.operands import in_graph, tensor_of
 from graphls.ops.record import operation
 from graphls.ops.selection import known
-from graphls.ops.settings import integer
 from graphls.ops.shapes import broadcast_to, concat, cut, expand_dims, gather_elements, reshape, transpose
 from graphls.tensors.tensor import Symbol, Tensor
 

@@ -10,13 +10,13 @@ import numpy as np
 from graphls.ir.errors import GraphValueError
 from graphls.ir.reporting import checked
 from graphls.ir.types import float32, int32, int64
+from graphls.ops.checks import integer
 from graphls.ops.creation import arange, zeros
 from graphls.ops.elementwise import cast
 from graphls.ops.logic import equal, greater_equal, where
 from graphls.ops.movement import movedim
 from graphls.ops.operands import apply, axis_of, in_graph, shape_of, tensor_of
 from graphls.ops.record import operation
-from graphls.ops.settings import integer
 from graphls.ops.shapes import concat, expand_dims, reshape
 from graphls.tensors.tensor import Tensor
 

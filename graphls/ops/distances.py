@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from graphls.ir.errors import GraphValueError
+from graphls.ops.checks import number
 from graphls.ops.elementwise import div, maximum, mul, sub
 from graphls.ops.norms import vector_norm
 from graphls.ops.operands import float_of, floats, in_single
 from graphls.ops.record import operation
 from graphls.ops.reductions import sum
-from graphls.ops.settings import number
 from graphls.ops.shapes import expand_dims, gather
 from graphls.tensors.tensor import Tensor
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import as_dtype, bool_, broadcast_shapes, float32, float64, int16, int32, int64
+from graphls.ops.checks import integer
 from graphls.ops.control_flow import scan
 from graphls.ops.creation import arange, full, ones, zeros
 from graphls.ops.elementwise import (
@@ -47,7 +48,6 @@ from graphls.ops.random import drawn, drawn_by_scores, multinomial, sizes_of_dra
 from graphls.ops.record import operation
 from graphls.ops.reductions import any as any_of
 from graphls.ops.reductions import argmax, sum
-from graphls.ops.settings import integer
 from graphls.ops.shapes import broadcast_to, concat, gather_elements, reshape, stack
 from graphls.ops.sorting import topk
 from graphls.ops.state import stop_gradient

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from graphls.ops.checks import positive
 from graphls.ops.creation import one_hot
 from graphls.ops.elementwise import add, cast, div, log, maximum, neg, sub
 from graphls.ops.network import softmax
@@ -13,7 +14,6 @@ from graphls.ops.operands import axis_of, float_of, in_single
 from graphls.ops.random import rand
 from graphls.ops.record import operation
 from graphls.ops.reductions import argmax
-from graphls.ops.settings import positive
 from graphls.ops.state import stop_gradient
 from graphls.tensors.tensor import Tensor
 

@@ -6,13 +6,13 @@ from typing import Any
 
 from graphls.ir.errors import GraphValueError
 from graphls.ir.types import bool_, float32, int32, int64
+from graphls.ops.checks import integer, number
 from graphls.ops.creation import ones
 from graphls.ops.elementwise import add, cast, clip_by_value, div, floor, mul, sub
 from graphls.ops.logic import equal, greater_equal, less_equal, logical_and, where
 from graphls.ops.operands import apply, float_of, tensor_in, tensor_of
 from graphls.ops.record import operation, operator_class
 from graphls.ops.reductions import amax, amin
-from graphls.ops.settings import integer, number
 from graphls.ops.shapes import reshape
 from graphls.tensors.tensor import Tensor
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from graphls.ir.errors import GraphIndexError, GraphTypeError, GraphValueError
 from graphls.ir.types import float32
+from graphls.ops.checks import integer, positive
 from graphls.ops.convolution import conv_transpose3d
 from graphls.ops.creation import zeros
 from graphls.ops.elementwise import add, cast, div, mul, sub
@@ -16,7 +17,6 @@ from graphls.ops.operands import apply, axis_of, float_of, floats, in_single, op
 from graphls.ops.record import operation
 from graphls.ops.reductions import sum
 from graphls.ops.scattering import index_add
-from graphls.ops.settings import integer, positive
 from graphls.ops.shapes import cut, expand_dims, gather, gather_elements, reshape, transpose
 from graphls.ops.state import assign, stop_gradient
 from graphls.tensors import dispatch

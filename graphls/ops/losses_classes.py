@@ -6,6 +6,7 @@ from typing import Any
 
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import DType, int32
+from graphls.ops.checks import integer, number
 from graphls.ops.creation import arange, one_hot
 from graphls.ops.elementwise import add, cast, div, mul, neg, pow, sub
 from graphls.ops.logic import less, logical_and, logical_not, where
@@ -26,7 +27,6 @@ from graphls.ops.operands import apply, tensor_of
 from graphls.ops.record import operation
 from graphls.ops.reductions import any as any_of
 from graphls.ops.reductions import argmax, sum
-from graphls.ops.settings import integer, number
 from graphls.ops.shapes import expand_dims, gather, gather_elements, reshape
 from graphls.tensors.tensor import Tensor
 

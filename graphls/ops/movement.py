@@ -7,11 +7,11 @@ from typing import Any
 
 from graphls.ir.errors import GraphValueError
 from graphls.ir.types import int64
+from graphls.ops.checks import integer
 from graphls.ops.creation import arange
 from graphls.ops.logic import less, where
 from graphls.ops.operands import apply, axis_of, shape_of, tensor_of
 from graphls.ops.record import operation
-from graphls.ops.settings import integer
 from graphls.ops.shapes import broadcast_to, concat, cut, expand_dims, gather_elements, reshape, swapaxes, transpose
 from graphls.primitives.primitive import normalise_axes
 from graphls.tensors.tensor import Tensor

@@ -6,13 +6,13 @@ import math
 from typing import Any
 
 from graphls.ir.errors import GraphValueError
+from graphls.ops.checks import number, positive
 from graphls.ops.elementwise import abs, add, cast, div, maximum, mul, pow, sqrt, square, sub
 from graphls.ops.logic import equal, greater, not_equal, where
 from graphls.ops.operands import Axis, axes_of, axis_of, float_of, floats, in_single
 from graphls.ops.record import operation
 from graphls.ops.reductions import amax, amin, sum
 from graphls.ops.roots import root
-from graphls.ops.settings import number, positive
 from graphls.tensors.tensor import Tensor
 
 

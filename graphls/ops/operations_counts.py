@@ -8,6 +8,7 @@ from typing import Any
 from graphls.ir.errors import GraphValueError
 from graphls.ir.types import DType, as_dtype, int32, int64
 from graphls.ops import segments, statistics
+from graphls.ops.checks import integer
 from graphls.ops.creation import full, ones
 from graphls.ops.elementwise import add, cast, div, maximum, mul
 from graphls.ops.logic import equal, greater, greater_equal, less_equal, logical_and, where
@@ -15,7 +16,6 @@ from graphls.ops.operands import tensor_of
 from graphls.ops.record import operator_class
 from graphls.ops.reductions import sum
 from graphls.ops.selection import known
-from graphls.ops.settings import integer
 from graphls.ops.shapes import reshape
 from graphls.tensors.tensor import Tensor
 

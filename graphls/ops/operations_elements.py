@@ -10,13 +10,13 @@ import numpy as np
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import int32
 from graphls.ops import arrangement, conversions, scattering, selection, shapes
+from graphls.ops.checks import integer
 from graphls.ops.creation import full
 from graphls.ops.elementwise import cast, mod, sub
 from graphls.ops.logic import bool_of, where
 from graphls.ops.operands import axis_of, shape_of, tensor_of
 from graphls.ops.record import operator_class
 from graphls.ops.scans import cumsum
-from graphls.ops.settings import integer
 from graphls.ops.sorting import sort
 from graphls.tensors.tensor import Tensor
 

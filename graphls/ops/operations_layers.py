@@ -8,6 +8,7 @@ from typing import Any
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import bool_, float32
 from graphls.ops import normalization, rearrangement, recurrence
+from graphls.ops.checks import number
 from graphls.ops.creation import ones, zeros
 from graphls.ops.elementwise import add, cast, mul, rsqrt, sub
 from graphls.ops.logic import greater_equal, less, logical_and, where
@@ -17,7 +18,6 @@ from graphls.ops.operations_convolution import as_given, channels_first
 from graphls.ops.random import drawn
 from graphls.ops.record import operator_class
 from graphls.ops.reductions import mean
-from graphls.ops.settings import number
 from graphls.ops.shapes import broadcast_to, gather, reshape
 from graphls.ops.state import stop_gradient
 from graphls.tensors.tensor import Tensor

@@ -8,12 +8,12 @@ from typing import Any
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import as_dtype, float32, int32, int64
 from graphls.ops import distributions, random
+from graphls.ops.checks import integer
 from graphls.ops.creation import full
 from graphls.ops.elementwise import add, cast, clip_by_value, cos, div, erf, exp, mul, sin, sub
 from graphls.ops.exponentials import erfinv
 from graphls.ops.operands import float_of, shape_of, tensor_of
 from graphls.ops.record import operator_class
-from graphls.ops.settings import integer
 from graphls.ops.shapes import concat, reshape
 from graphls.tensors.tensor import Tensor
 

@@ -12,12 +12,12 @@ import numpy as np
 
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import DType, as_dtype, broadcast_shapes, float32, int32, int64
+from graphls.ops.checks import integer
 from graphls.ops.elementwise import add, cast, log, mul, neg, sub
 from graphls.ops.logic import less, where
 from graphls.ops.operands import apply, float_of, shape_of, tensor_of
 from graphls.ops.record import in_place, operation
 from graphls.ops.reductions import argmax
-from graphls.ops.settings import integer
 from graphls.ops.shapes import expand_dims, gather
 from graphls.ops.sorting import topk
 from graphls.tensors.random import generator

@@ -7,12 +7,12 @@ from typing import Any
 
 from graphls.ir.errors import GraphValueError
 from graphls.ops.bands import matrix_set_diag
+from graphls.ops.checks import integer
 from graphls.ops.diagonals import matrices_of, two_axes
 from graphls.ops.indexing import getitem, setitem
 from graphls.ops.movement import movedim
 from graphls.ops.operands import axis_of, tensor_of
 from graphls.ops.record import operation
-from graphls.ops.settings import integer
 from graphls.tensors.tensor import Tensor
 
 

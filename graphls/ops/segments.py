@@ -10,13 +10,13 @@ import numpy as np
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import DType, bool_, int64
 from graphls.ops.arithmetic import largest_number
+from graphls.ops.checks import integer
 from graphls.ops.creation import full
 from graphls.ops.elementwise import cast
 from graphls.ops.joins import OF_SLICES
 from graphls.ops.logic import greater_equal, less, logical_or, where
 from graphls.ops.operands import tensor_of
 from graphls.ops.record import operation
-from graphls.ops.settings import integer
 from graphls.ops.shapes import cut, reshape
 from graphls.tensors.tensor import Tensor
 

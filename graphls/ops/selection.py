@@ -10,6 +10,7 @@ import numpy as np
 
 from graphls.ir.errors import GraphIndexError, GraphTypeError, GraphValueError
 from graphls.ir.types import broadcast_shapes, float64, int32, int64
+from graphls.ops.checks import integer
 from graphls.ops.creation import ones
 from graphls.ops.elementwise import cast
 from graphls.ops.indexing import getitem
@@ -17,7 +18,6 @@ from graphls.ops.logic import bool_of, less, less_equal, where
 from graphls.ops.operands import apply, axis_of, operand_of, shape_of, tensor_of
 from graphls.ops.record import operation
 from graphls.ops.reductions import sum
-from graphls.ops.settings import integer
 from graphls.ops.shapes import broadcast_to, cut, expand_dims, gather, gather_elements, reshape
 from graphls.tensors import dispatch
 from graphls.tensors.tensor import Symbol, Tensor

@@ -9,8 +9,8 @@ import numpy as np
 
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import as_dtype, float32
+from graphls.ops.checks import integer, number
 from graphls.ops.record import operation
-from graphls.ops.settings import integer, number
 from graphls.tensors.tensor import Tensor
 
 Array = np.ndarray[Any, Any]

@@ -6,12 +6,12 @@ from typing import Any
 
 from graphls.ir.errors import GraphValueError
 from graphls.ir.types import float32
+from graphls.ops.checks import positive
 from graphls.ops.elementwise import add, cast, mul, neg, rsqrt, square, sub
 from graphls.ops.normalization import kept, rms_norm
 from graphls.ops.operands import floats, in_single
 from graphls.ops.record import operation
 from graphls.ops.reductions import mean
-from graphls.ops.settings import positive
 from graphls.ops.shapes import concat, cut, reshape, stack
 from graphls.tensors.tensor import Tensor
 

@@ -8,7 +8,7 @@ from graphls.ir.errors import GraphRuntimeError, GraphTypeError
 from graphls.ir.reporting import warn
 from graphls.ir.types import DType
 from graphls.nn.cell import Cell
-from graphls.nn.checks import boolean
+from graphls.ops.checks import boolean
 from graphls.tensors import random
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.tensor import Array, Tensor

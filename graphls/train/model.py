@@ -8,7 +8,7 @@ from typing import Any
 from graphls.calling.cache import cache_of
 from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
 from graphls.nn.cell import Cell
-from graphls.nn.checks import boolean
+from graphls.ops.checks import boolean
 from graphls.train.callbacks.callback import CallbackManager, InternalCallbackParam, RunContext, callback_list
 from graphls.train.evaluation import Evaluation, evaluation_of
 from graphls.train.feeding import Feed, first_row, steps_of_epoch

@@ -7,9 +7,9 @@ from typing import Any
 
 from graphls import ops
 from graphls.ir.errors import GraphValueError
-from graphls.nn.checks import boolean
 from graphls.nn.function_cells import setting
 from graphls.nn.losses.base import FunctionLoss, LossBase, finite_labels
+from graphls.ops.checks import boolean, integer, number
 from graphls.ops.loss_operands import (
     class_numbers,
     class_weights,
@@ -19,7 +19,6 @@ from graphls.ops.loss_operands import (
     require_tensors,
 )
 from graphls.ops.operands import tensor_of
-from graphls.ops.settings import integer, number
 from graphls.tensors.tensor import Symbol, Tensor
 
 __all__ = [

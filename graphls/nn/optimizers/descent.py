@@ -10,10 +10,9 @@ from graphls import ops
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import float32
 from graphls.nn.cell import Cell
-from graphls.nn.checks import boolean, float_number, fraction, not_negative
 from graphls.nn.optimizers.base import Optimizer, Tensors, states_like
+from graphls.ops.checks import boolean, float_number, fraction, not_negative, number
 from graphls.ops.operands import state_of
-from graphls.ops.settings import number
 from graphls.ops.update_rules import ahead, damped, momentum_step
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.tensor import Tensor

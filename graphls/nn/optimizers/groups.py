@@ -8,7 +8,7 @@ from typing import Any
 
 from graphls.ir.errors import GraphKeyError, GraphRuntimeError, GraphTypeError, GraphValueError
 from graphls.nn.cell import Cell
-from graphls.nn.checks import boolean, not_negative
+from graphls.ops.checks import boolean, not_negative
 from graphls.tensors.parameter import Parameter
 
 KEYS = ("params", "lr", "weight_decay", "grad_centralization", "order_params")

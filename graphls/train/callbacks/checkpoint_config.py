@@ -6,7 +6,7 @@ from typing import Any
 
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.nn.cell import Cell
-from graphls.nn.checks import boolean
+from graphls.ops.checks import boolean
 from graphls.tensors.tensor import Tensor
 from graphls.train.serialization import FORMATS
 

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from graphls.ir.errors import GraphValueError
-from graphls.nn.checks import not_negative_int
+from graphls.ops.checks import not_negative_int
 from graphls.tensors.tensor import Tensor
 from graphls.train.callbacks.callback import Callback, RunContext
 from graphls.train.callbacks.outputs import first_output, loss_of, was_skipped

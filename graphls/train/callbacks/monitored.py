@@ -7,7 +7,7 @@ from typing import Any
 
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.reporting import warn
-from graphls.nn.checks import not_negative
+from graphls.ops.checks import not_negative
 from graphls.train.callbacks.outputs import loss_of
 
 MODES = ("auto", "min", "max")
