@@ -182,6 +182,12 @@ def test_the_drawing_shows_what_packages_import() -> None:
         assert {end for start, end in ARROWS if start == name} <= needed <= reached(name)
 
 
+def test_the_map_of_the_readme_has_every_package() -> None:
+    here = (ROOT / "README.md").read_text(encoding="utf-8").partition("## A map of the code")[2]
+    rooms = set(re.findall(r"(\w+)(?:/|\.py)[ \n]", here.partition("\n## ")[0]))
+    assert rooms - {"graphls", "tools"} == set(ALLOWED) - {"graphls", "__main__"}
+
+
 def reached(package: str) -> set[str]:
     """The packages that arrows lead to, at once or on their way."""
     ends = {end for start, end in ARROWS if start == package}

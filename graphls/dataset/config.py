@@ -15,26 +15,28 @@ from graphls.sharing import settings
 MAXIMUM_SEED = 2**32 - 1
 
 
-_settings = settings.Settings({
-    "prefetch_size": 16,
-    "workers": 1,
-    "auto_num_workers": False,
-    "auto_offload": False,
-    "autotune_interval": 0,
-    "callback_timeout": 60,
-    "debug_mode": False,
-    "do_copy": False,
-    "enable_autotune": False,
-    "enable_shared_mem": True,
-    "enable_watchdog": True,
-    "fast_recovery": True,
-    "monitor_sampling_interval": 1000,
-    "multiprocessing_timeout_interval": 300,
-    "numa_enable": False,
-    "parallel_convert": False,
-    "sending_batches": 0,
-    "start_method": "fork",
-})
+_settings = settings.Settings(
+    {
+        "prefetch_size": 16,
+        "workers": 1,
+        "auto_num_workers": False,
+        "auto_offload": False,
+        "autotune_interval": 0,
+        "callback_timeout": 60,
+        "debug_mode": False,
+        "do_copy": False,
+        "enable_autotune": False,
+        "enable_shared_mem": True,
+        "enable_watchdog": True,
+        "fast_recovery": True,
+        "monitor_sampling_interval": 1000,
+        "multiprocessing_timeout_interval": 300,
+        "numa_enable": False,
+        "parallel_convert": False,
+        "sending_batches": 0,
+        "start_method": "fork",
+    }
+)
 
 
 def _integer(name: str, value: Any, low: int, high: int) -> int:

@@ -28,12 +28,12 @@ class Key:
 
     seed: int
     node: int
-    turn: int
+    epoch: int
 
     def generator(self, row: int = WHOLE_PASS) -> np.random.Generator:
         """The numbers of a row; two rows share none, because each has a range of Philox's counter to itself."""
         key = np.array([self.seed & MAXIMUM, DATASETS], np.uint64)
-        counter = np.array([0, row, self.turn & MAXIMUM, self.node], np.uint64)
+        counter = np.array([0, row, self.epoch & MAXIMUM, self.node], np.uint64)
         return np.random.Generator(np.random.Philox(key=key, counter=counter))
 
 
@@ -60,7 +60,7 @@ class RowDraws:
     def seed_globals(self) -> None:
         """Start the generators of `random` and `numpy.random` anew for the row, for code that draws from them."""
         key = self._key
-        words = [part & 0xFFFFFFFF for part in (key.seed, key.node, key.turn, self._row)]
+        words = [part & 0xFFFFFFFF for part in (key.seed, key.node, key.epoch, self._row)]
         np.random.seed(words)
         random.seed(repr(words))
 

@@ -70,7 +70,7 @@ class Primitive(Operation):
                                      for an input without one. `e` is a Builder. Shapes that broadcasting made
                                      wide are summed by the gradient pass, not here.
       onnx                           the name of an ONNX operator with the same operands and attributes, or
-                                     a rule `onnx(e, *names, **attrs)` over a lowering `e`.
+                                     a rule `onnx(e, *names, **attrs)` over an Emitter `e`.
     Defining the class registers its one instance under `name`, which is the class name in snake case.
 
     `flops_per_element` of 0 says that it only moves or selects elements; another rule is a method `flops`. What else

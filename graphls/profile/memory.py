@@ -43,12 +43,12 @@ def memory_of(graph: Graph, backend: str) -> Memory:
 
     A state that is not written in place counts twice; its new value is in one of its buffers. What the host draws
     counts twice, because that of the next step is drawn ahead. A 16-bit float takes 2 bytes and, on the CPU of ONNX
-    Runtime, 6 where it is computed: itself and its float32 twin. ONNX Runtime holds states and inputs in bfloat16 as
+    Runtime, 6 where it is computed: itself and its float32 copy. ONNX Runtime holds states and inputs in bfloat16 as
     float32. On its CPU, products that only an overflow check would read are not made; see backends/onnx/finite.py.
     """
     life = Lifetimes(graph, _delayed_on_cpu() if backend == "cpu" else _none_delayed)
-    twins = 4 if backend == "cpu" else 0
-    sizes = {value: _with_twin(value.type, twins) for value in life.spans}
+    copies = 4 if backend == "cpu" else 0
+    sizes = {value: _with_copy(value.type, copies) for value in life.spans}
     alive = _sums([(s.first, s.last, sizes[v]) for v, s in life.spans.items()], len(life.ticks))
     states, inputs, constants = _states(graph, backend), _inputs(graph, backend), _constants(graph)
     fixed, peak = states + inputs + constants, max(alive, default=0)
@@ -65,9 +65,9 @@ def memory_of(graph: Graph, backend: str) -> Memory:
     )
 
 
-def _with_twin(type: Type, twin: int) -> int:
-    """The bytes of a value, with `twin` more for each element that is a 16-bit float."""
-    return type.nbytes + (twin * type.size if type.dtype.is_half else 0)
+def _with_copy(type: Type, copy: int) -> int:
+    """The bytes of a value, with `copy` more for each element that is a 16-bit float."""
+    return type.nbytes + (copy * type.size if type.dtype.is_half else 0)
 
 
 def _sums(spans: Iterable[tuple[int, int, int]], ticks: int) -> list[int]:
@@ -96,7 +96,7 @@ def _constants(graph: Graph) -> int:
 
 def _outside(value: Value, backend: str) -> int:
     """The bytes of a value at the border of a session."""
-    return _with_twin(value.type, 2 if value.type.dtype is bfloat16 and backend != "numpy" else 0)
+    return _with_copy(value.type, 2 if value.type.dtype is bfloat16 and backend != "numpy" else 0)
 
 
 def _none_delayed(nodes: Sequence[Node], kept: Iterable[Value]) -> Mapping[Value, Node]:

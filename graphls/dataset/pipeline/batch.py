@@ -194,35 +194,35 @@ class BatchDataset(Dataset):
         workers = (self.workers or get_num_parallel_workers()) if by_user else 1
         return Job(self.stacker, workers, self.processes, "batch", self.location)
 
-    def rows(self, run: Run, turn: int, indices: Iterable[int]) -> Iterator[Row]:
+    def rows(self, run: Run, epoch: int, indices: Iterable[int]) -> Iterator[Row]:
         numbers, wanted = tee(indices)
         length, size = self.child.length(), self.batch_size
         assert isinstance(size, int)
         members = (range(n * size, int(min(n * size + size, length))) for n in wanted)
-        columns = zip(self.child.sides(run, turn, members), numbers, strict=False)
-        return run.each(self, turn, ((n, (sides, BatchInfo(n, turn))) for sides, n in columns))
+        columns = zip(self.child.sides(run, epoch, members), numbers, strict=False)
+        return run.each(self, epoch, ((n, (sides, BatchInfo(n, epoch))) for sides, n in columns))
 
-    def stream(self, run: Run, turn: int, start: int = 0) -> Iterator[Row]:
+    def stream(self, run: Run, epoch: int, start: int = 0) -> Iterator[Row]:
         if self.is_indexed:
-            return super().stream(run, turn, start)
-        before = sum(self._size_of(number, turn) for number in range(start))
-        sizes = ((number, self._size_of(number, turn)) for number in count(start))
-        return run.each(self, turn, self._tasks(self.child.stream(run, turn, before), turn, sizes))
+            return super().stream(run, epoch, start)
+        before = sum(self._size_of(number, epoch) for number in range(start))
+        sizes = ((number, self._size_of(number, epoch)) for number in count(start))
+        return run.each(self, epoch, self._tasks(self.child.stream(run, epoch, before), epoch, sizes))
 
     def _tasks(
-        self, rows: Iterator[Row], turn: int, sizes: Iterable[tuple[int, int]]
+        self, rows: Iterator[Row], epoch: int, sizes: Iterable[tuple[int, int]]
     ) -> Iterator[tuple[int, tuple[Sides, BatchInfo]]]:
         for number, size in sizes:
             members = list(islice(rows, size))
             if not members or (self.drop_remainder and len(members) < size):
                 return
-            yield number, (tuple(zip(*members, strict=True)), BatchInfo(number, turn))
+            yield number, (tuple(zip(*members, strict=True)), BatchInfo(number, epoch))
 
-    def _size_of(self, number: int, turn: int) -> int:
+    def _size_of(self, number: int, epoch: int) -> int:
         if isinstance(self.batch_size, int):
             return self.batch_size
         try:
-            size = self.batch_size(BatchInfo(number, turn))
+            size = self.batch_size(BatchInfo(number, epoch))
             return checks.integer("The result of batch_size", size, 1)
         except Exception as error:
             text = f"batch_size failed for batch {number}: {described(error)}."
@@ -290,8 +290,8 @@ class BucketBatchDataset(Dataset):
         columns = self.padding(tuple(zip(*rows, strict=True)), limit)
         return Stacker(self.columns, None, None, None).stack(columns)
 
-    def stream(self, run: Run, turn: int, start: int = 0) -> Iterator[Row]:
-        return islice(run.each(self, turn, enumerate(self._buckets(self.children[0].stream(run, turn)))), start, None)
+    def stream(self, run: Run, epoch: int, start: int = 0) -> Iterator[Row]:
+        return islice(run.each(self, epoch, enumerate(self._buckets(self.children[0].stream(run, epoch)))), start, None)
 
     def _buckets(self, rows: Iterable[Row]) -> Iterator[tuple[int, list[Row]]]:
         """Full buckets, and those that are left at the end."""

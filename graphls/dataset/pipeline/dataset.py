@@ -25,11 +25,11 @@ class Dataset(Operations):
     """A node of a pipeline: rows of named columns, made of the rows of other nodes or read from somewhere.
 
     Nodes do not change while they are iterated, so that a node may have any number of consumers. A pass over a node has
-    a number, its turn; what it gives is a function of the seed, the node and the turn. A kind of node says:
+    a number, its epoch; what it gives is a function of the seed, the node and the epoch. A kind of node says:
 
     - `columns`: the names of its columns.
-    - `stream(run, turn, start)`: the rows of a pass from number `start` on, making as few of those before as it can.
-    - if `is_indexed`: `length()` rows, any of which `rows(run, turn, indices)` makes without the others.
+    - `stream(run, epoch, start)`: the rows of a pass from number `start` on, making as few of those before as it can.
+    - if `is_indexed`: `length()` rows, any of which `rows(run, epoch, indices)` makes without the others.
     """
 
     def __init__(self, *children: Dataset) -> None:
@@ -48,22 +48,22 @@ class Dataset(Operations):
         """The number of rows of a pass of an indexed node; infinite for one that repeats for ever."""
         raise NotImplementedError
 
-    def rows(self, run: Run, turn: int, indices: Iterable[int]) -> Iterator[Row]:
+    def rows(self, run: Run, epoch: int, indices: Iterable[int]) -> Iterator[Row]:
         """The rows of these numbers, of an indexed node."""
         raise NotImplementedError
 
-    def sides(self, run: Run, turn: int, groups: Iterable[range]) -> Iterator[tuple[Any, ...]]:
+    def sides(self, run: Run, epoch: int, groups: Iterable[range]) -> Iterator[tuple[Any, ...]]:
         """For each group of rows of an indexed node its columns: the items of one side by side, or in one array."""
         sizes, numbers = tee(groups)
-        rows = self.rows(run, turn, chain.from_iterable(numbers))
+        rows = self.rows(run, epoch, chain.from_iterable(numbers))
         for group in sizes:
             yield tuple(zip(*islice(rows, len(group)), strict=True))
         next(rows, None)  # their end, where the pools of workers are given back for the next pass
 
-    def stream(self, run: Run, turn: int, start: int = 0) -> Iterator[Row]:
+    def stream(self, run: Run, epoch: int, start: int = 0) -> Iterator[Row]:
         """The rows of a pass from number `start` on."""
         length = self.length()
-        return self.rows(run, turn, count(start) if length == inf else range(start, int(length)))
+        return self.rows(run, epoch, count(start) if length == inf else range(start, int(length)))
 
     def order(self, draws: np.random.Generator) -> Any:
         """The order of a pass, for nodes that have one; `Run.order` asks once for each pass."""
@@ -81,14 +81,14 @@ class Dataset(Operations):
             self._counted = self._rows_of(0)
         return self._counted
 
-    def _rows_of(self, turn: int, most: int | None = None) -> int:
+    def _rows_of(self, epoch: int, most: int | None = None) -> int:
         """How many rows a pass has, found by making them, as far as there are not more than `most`."""
-        return copy_context().run(self._count, turn, most)
+        return copy_context().run(self._count, epoch, most)
 
-    def _count(self, turn: int, most: int | None) -> int:
+    def _count(self, epoch: int, most: int | None) -> int:
         run = Run(self)
         try:
-            return sum(1 for _ in islice(self.stream(run, turn), most))
+            return sum(1 for _ in islice(self.stream(run, epoch), most))
         finally:
             run.close()
 
@@ -188,10 +188,10 @@ class Dataset(Operations):
 
     def _walked(self, step: int) -> tuple[int, int]:
         """The pass and the row of a step of a node whose passes may differ in length: each is made to be counted."""
-        turn = 0
-        while (rows := self._rows_of(turn, step + 1)) <= step:
-            turn, step = turn + 1, step - rows
-        return turn, step
+        epoch = 0
+        while (rows := self._rows_of(epoch, step + 1)) <= step:
+            epoch, step = epoch + 1, step - rows
+        return epoch, step
 
     def reset(self) -> None:
         """Let the next iterator start at the first row."""

@@ -90,12 +90,12 @@ class MapDataset(SameRows):
     def job(self) -> Job:
         return Job(self.mapper, self.workers or get_num_parallel_workers(), self.processes, "map", self.location)
 
-    def rows(self, run: Run, turn: int, indices: Iterable[int]) -> Iterator[Row]:
+    def rows(self, run: Run, epoch: int, indices: Iterable[int]) -> Iterator[Row]:
         numbers, wanted = tee(indices)
-        return run.each(self, turn, zip(numbers, self.child.rows(run, turn, wanted), strict=False))
+        return run.each(self, epoch, zip(numbers, self.child.rows(run, epoch, wanted), strict=False))
 
-    def stream(self, run: Run, turn: int, start: int = 0) -> Iterator[Row]:
-        return run.each(self, turn, zip(count(start), self.child.stream(run, turn, start), strict=False))
+    def stream(self, run: Run, epoch: int, start: int = 0) -> Iterator[Row]:
+        return run.each(self, epoch, zip(count(start), self.child.stream(run, epoch, start), strict=False))
 
 
 def _operations(operations: Any) -> tuple[Callable[..., Any], ...]:
@@ -133,6 +133,6 @@ class FilterDataset(Dataset):
     def job(self) -> Job:
         return Job(self.test, self.workers or get_num_parallel_workers(), False, "filter", self.location)
 
-    def stream(self, run: Run, turn: int, start: int = 0) -> Iterator[Row]:
-        rows = run.each(self, turn, enumerate(self.children[0].stream(run, turn)))
+    def stream(self, run: Run, epoch: int, start: int = 0) -> Iterator[Row]:
+        rows = run.each(self, epoch, enumerate(self.children[0].stream(run, epoch)))
         return islice((row for row in rows if row is not None), start, None)

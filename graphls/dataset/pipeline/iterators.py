@@ -103,12 +103,12 @@ class Feed:
         self._process = os.getpid()
         _feeds.add(weakref.ref(self, _feeds.discard))
 
-    def open(self, turn: int, start: int) -> None:
+    def open(self, epoch: int, start: int) -> None:
         """Begin a pass at a row; the workers start first, while no other thread of this iterator runs."""
         if self._prefetcher is not None:
             self._prefetcher.join()
         self.run.start()
-        rows = partial(_rows, self._dataset, self.run, turn, start, self._finish, self._limit)
+        rows = partial(_rows, self._dataset, self.run, epoch, start, self._finish, self._limit)
         self._prefetcher = Prefetcher(rows, get_prefetch_size())
 
     def take(self) -> Any:
@@ -150,9 +150,9 @@ def _close_all() -> None:
 
 
 def _rows(
-    dataset: Dataset, run: Run, turn: int, start: int, finish: Callable[[Row], Any], limit: int | None
+    dataset: Dataset, run: Run, epoch: int, start: int, finish: Callable[[Row], Any], limit: int | None
 ) -> Iterator[Any]:
-    return islice(map(finish, dataset.stream(run, turn, start)), limit)
+    return islice(map(finish, dataset.stream(run, epoch, start)), limit)
 
 
 class DatasetIterator:
@@ -171,8 +171,8 @@ class DatasetIterator:
         limit: int | None = None,
     ) -> None:
         self._feed = Feed(dataset, finish, limit)
-        self._turn, self._start = position
-        self._end = None if num_epochs == -1 else self._turn + num_epochs
+        self._epoch, self._start = position
+        self._end = None if num_epochs == -1 else self._epoch + num_epochs
         self._is_open = self._is_claimed = self._is_touched = False
         self._finalizer = weakref.finalize(self, self._feed.close)
         self._finalizer.atexit = False
@@ -203,14 +203,14 @@ class DatasetIterator:
         return row
 
     def _open(self) -> None:
-        if self._turn == self._end:
+        if self._epoch == self._end:
             raise StopIteration
-        self._feed.open(self._turn, self._start)
+        self._feed.open(self._epoch, self._start)
         self._is_open = True
 
     def _advance(self) -> None:
-        self._turn, self._start, self._is_open = self._turn + 1, 0, False
-        if self._turn == self._end:
+        self._epoch, self._start, self._is_open = self._epoch + 1, 0, False
+        if self._epoch == self._end:
             self.stop()
 
     def get_next(self) -> Any:
@@ -219,7 +219,7 @@ class DatasetIterator:
 
     def stop(self) -> None:
         """End the iterator, its thread and its workers; it has no rows from then on."""
-        self._is_open, self._end = False, self._turn
+        self._is_open, self._end = False, self._epoch
         self._finalizer()
         self._feed.join(EXIT_SECONDS)
 

@@ -46,15 +46,15 @@ class ZipDataset(Joined):
     def size(self) -> float:
         return min(child.size() for child in self.children)
 
-    def rows(self, run: Run, turn: int, indices: Iterable[int]) -> Iterator[Row]:
+    def rows(self, run: Run, epoch: int, indices: Iterable[int]) -> Iterator[Row]:
         copies = tee(indices, len(self.children))
         pairs = zip(self.children, copies, strict=True)
-        return _side_by_side(child.rows(run, turn, copy) for child, copy in pairs)
+        return _side_by_side(child.rows(run, epoch, copy) for child, copy in pairs)
 
-    def stream(self, run: Run, turn: int, start: int = 0) -> Iterator[Row]:
+    def stream(self, run: Run, epoch: int, start: int = 0) -> Iterator[Row]:
         if self.is_indexed:
-            return super().stream(run, turn, start)
-        return _side_by_side(child.stream(run, turn, start) for child in self.children)
+            return super().stream(run, epoch, start)
+        return _side_by_side(child.stream(run, epoch, start) for child in self.children)
 
 
 def _side_by_side(streams: Iterable[Iterator[Row]]) -> Iterator[Row]:
@@ -81,20 +81,20 @@ class ConcatDataset(Joined):
     def size(self) -> float:
         return sum(child.size() for child in self.children)
 
-    def rows(self, run: Run, turn: int, indices: Iterable[int]) -> Iterator[Row]:
+    def rows(self, run: Run, epoch: int, indices: Iterable[int]) -> Iterator[Row]:
         ends = list(accumulate(child.length() for child in self.children))
         for place, members in groupby(indices, lambda index: sum(index >= end for end in ends)):
             offset = int(ends[place - 1]) if place else 0
-            yield from self.children[place].rows(run, turn, (index - offset for index in members))
+            yield from self.children[place].rows(run, epoch, (index - offset for index in members))
 
-    def stream(self, run: Run, turn: int, start: int = 0) -> Iterator[Row]:
+    def stream(self, run: Run, epoch: int, start: int = 0) -> Iterator[Row]:
         for child in self.children:
             if child.is_indexed:
                 if start < child.length():
-                    yield from child.stream(run, turn, start)
+                    yield from child.stream(run, epoch, start)
                 start = int(max(start - child.length(), 0))
             else:
-                for row in child.stream(run, turn):
+                for row in child.stream(run, epoch):
                     if start == 0:
                         yield row
                     start = max(start - 1, 0)

@@ -40,26 +40,26 @@ class Run:
                 self._number(child)
             self._numbers[node] = len(self._numbers)
 
-    def key(self, node: Dataset, turn: int) -> Key:
+    def key(self, node: Dataset, epoch: int) -> Key:
         """What the random numbers of a pass over a node depend on."""
-        return Key(self.seed, self._numbers[node], turn)
+        return Key(self.seed, self._numbers[node], epoch)
 
-    def draws(self, node: Dataset, turn: int) -> np.random.Generator:
+    def draws(self, node: Dataset, epoch: int) -> np.random.Generator:
         """The generator of a pass as a whole, as for its order."""
-        return self.key(node, turn).generator()
+        return self.key(node, epoch).generator()
 
-    def order(self, node: Dataset, turn: int) -> Any:
+    def order(self, node: Dataset, epoch: int) -> Any:
         """What `node.order(draws)` gives for a pass; all consumers of the node see the same."""
         known = self._orders.get(node)
-        if known is None or known[0] != turn:
-            known = self._orders[node] = (turn, node.order(self.draws(node, turn)))
+        if known is None or known[0] != epoch:
+            known = self._orders[node] = (epoch, node.order(self.draws(node, epoch)))
         return known[1]
 
-    def each(self, node: Dataset, turn: int, tasks: Iterable[Task]) -> Iterator[Any]:
+    def each(self, node: Dataset, epoch: int, tasks: Iterable[Task]) -> Iterator[Any]:
         """The results of `node.job()` on tasks, in their order: computed here, or by the workers of the node."""
         job = node.job()
         assert job is not None
-        key = self.key(node, turn)
+        key = self.key(node, epoch)
         return run_here(job, key, tasks) if job.workers == 1 else self._run_by_pool(node, job, key, iter(tasks))
 
     def _run_by_pool(self, node: Dataset, job: Job, key: Key, tasks: Iterator[Task]) -> Iterator[Any]:

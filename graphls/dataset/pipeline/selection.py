@@ -39,11 +39,11 @@ class SameRows(Dataset):
     def size(self) -> float:
         return self.child.size()
 
-    def rows(self, run: Run, turn: int, indices: Iterable[int]) -> Iterator[Row]:
-        return self.finish(self.child.rows(run, turn, indices))
+    def rows(self, run: Run, epoch: int, indices: Iterable[int]) -> Iterator[Row]:
+        return self.finish(self.child.rows(run, epoch, indices))
 
-    def stream(self, run: Run, turn: int, start: int = 0) -> Iterator[Row]:
-        return self.finish(self.child.stream(run, turn, start))
+    def stream(self, run: Run, epoch: int, start: int = 0) -> Iterator[Row]:
+        return self.finish(self.child.stream(run, epoch, start))
 
 
 @made_by("rename")
@@ -78,7 +78,7 @@ class ProjectDataset(SameRows):
 
 
 ROUNDS = 2**32
-"""How many rounds of a dataset that repeats for ever have turns of their own before the next pass over it."""
+"""How many rounds of a dataset that repeats for ever have epochs of their own before the next pass over it."""
 
 
 @made_by("shuffle")
@@ -96,13 +96,13 @@ class ShuffleDataset(SameRows):
     def order(self, draws: np.random.Generator) -> list[int]:
         return list(_shuffled(range(int(self.length())), self.buffer_size, draws))
 
-    def rows(self, run: Run, turn: int, indices: Iterable[int]) -> Iterator[Row]:
-        return self.child.rows(run, turn, map(run.order(self, turn).__getitem__, indices))
+    def rows(self, run: Run, epoch: int, indices: Iterable[int]) -> Iterator[Row]:
+        return self.child.rows(run, epoch, map(run.order(self, epoch).__getitem__, indices))
 
-    def stream(self, run: Run, turn: int, start: int = 0) -> Iterator[Row]:
+    def stream(self, run: Run, epoch: int, start: int = 0) -> Iterator[Row]:
         if self.is_indexed:
-            return Dataset.stream(self, run, turn, start)
-        shuffled = _shuffled(self.child.stream(run, turn), self.buffer_size, run.draws(self, turn))
+            return Dataset.stream(self, run, epoch, start)
+        shuffled = _shuffled(self.child.stream(run, epoch), self.buffer_size, run.draws(self, epoch))
         return islice(shuffled, start, None)
 
 
@@ -143,24 +143,24 @@ class RepeatDataset(SameRows):
     def get_repeat_count(self) -> int:
         return self.child.get_repeat_count() * (1 if self.count == inf else int(self.count))
 
-    def _turn(self, turn: int, round: int) -> int:
-        """The turn of the child in a round of a pass over this node."""
-        return turn * (ROUNDS if self.count == inf else int(self.count)) + round
+    def _epoch(self, epoch: int, round: int) -> int:
+        """The epoch of the child in a round of a pass over this node."""
+        return epoch * (ROUNDS if self.count == inf else int(self.count)) + round
 
-    def rows(self, run: Run, turn: int, indices: Iterable[int]) -> Iterator[Row]:
+    def rows(self, run: Run, epoch: int, indices: Iterable[int]) -> Iterator[Row]:
         length = int(self.child.length())
         for round, members in groupby(indices, lambda index: index // length):
-            yield from self.child.rows(run, self._turn(turn, round), (index % length for index in members))
+            yield from self.child.rows(run, self._epoch(epoch, round), (index % length for index in members))
 
-    def stream(self, run: Run, turn: int, start: int = 0) -> Iterator[Row]:
-        return (
-            Dataset.stream(self, run, turn, start) if self.is_indexed else islice(self._rounds(run, turn), start, None)
-        )
+    def stream(self, run: Run, epoch: int, start: int = 0) -> Iterator[Row]:
+        if self.is_indexed:
+            return Dataset.stream(self, run, epoch, start)
+        return islice(self._rounds(run, epoch), start, None)
 
-    def _rounds(self, run: Run, turn: int) -> Iterator[Row]:
+    def _rounds(self, run: Run, epoch: int) -> Iterator[Row]:
         for round in count() if self.count == inf else range(int(self.count)):
             is_empty = True
-            for row in self.child.stream(run, self._turn(turn, round)):
+            for row in self.child.stream(run, self._epoch(epoch, round)):
                 is_empty = False
                 yield row
             if is_empty and self.count == inf:
@@ -181,11 +181,11 @@ class SkipDataset(SameRows):
     def size(self) -> float:
         return max(super().size() - self.count, 0)
 
-    def rows(self, run: Run, turn: int, indices: Iterable[int]) -> Iterator[Row]:
-        return self.child.rows(run, turn, (index + self.count for index in indices))
+    def rows(self, run: Run, epoch: int, indices: Iterable[int]) -> Iterator[Row]:
+        return self.child.rows(run, epoch, (index + self.count for index in indices))
 
-    def stream(self, run: Run, turn: int, start: int = 0) -> Iterator[Row]:
-        return self.child.stream(run, turn, start + self.count)
+    def stream(self, run: Run, epoch: int, start: int = 0) -> Iterator[Row]:
+        return self.child.stream(run, epoch, start + self.count)
 
 
 @made_by("take")
@@ -202,10 +202,10 @@ class TakeDataset(SameRows):
     def size(self) -> float:
         return min(super().size(), self.count)
 
-    def stream(self, run: Run, turn: int, start: int = 0) -> Iterator[Row]:
+    def stream(self, run: Run, epoch: int, start: int = 0) -> Iterator[Row]:
         if self.is_indexed:
-            return Dataset.stream(self, run, turn, start)  # which asks for no row that it does not give
-        rows = self.child.stream(run, turn, start)
+            return Dataset.stream(self, run, epoch, start)  # which asks for no row that it does not give
+        rows = self.child.stream(run, epoch, start)
         return rows if self.count == inf else islice(rows, max(int(self.count) - start, 0))
 
 
@@ -236,12 +236,12 @@ class PartDataset(SameRows):
             places = Key(run.seed, DEAL, 0).generator().permutation(self.total).tolist()
         return list(places[self.first : self.first + self.count])
 
-    def rows(self, run: Run, turn: int, indices: Iterable[int]) -> Iterator[Row]:
+    def rows(self, run: Run, epoch: int, indices: Iterable[int]) -> Iterator[Row]:
         return self.child.rows(run, 0, map(self._places(run).__getitem__, indices))
 
-    def stream(self, run: Run, turn: int, start: int = 0) -> Iterator[Row]:
+    def stream(self, run: Run, epoch: int, start: int = 0) -> Iterator[Row]:
         if self.is_indexed:
-            return Dataset.stream(self, run, turn, start)
+            return Dataset.stream(self, run, epoch, start)
         members = set(self._places(run))
         chosen = (row for place, row in enumerate(self.child.stream(run, 0)) if place in members)
         return islice(chosen, start, None)

@@ -124,8 +124,8 @@ class GeneratorDataset(Dataset):
             return len(self.batches)
         return super().size()
 
-    def _count(self, turn: int, most: int | None) -> int:
-        return len(Run(self).order(self, turn)) if self.kind == ITEMS else super()._count(turn, most)
+    def _count(self, epoch: int, most: int | None) -> int:
+        return len(Run(self).order(self, epoch)) if self.kind == ITEMS else super()._count(epoch, most)
 
     def order(self, draws: np.random.Generator) -> list[Any]:
         """The numbers of the rows of a pass, or lists of them."""
@@ -154,14 +154,14 @@ class GeneratorDataset(Dataset):
             reader = BatchReader(self.source, self.row_columns, self.collate)
         return Job(reader, self.workers, self.processes, what, self.location)
 
-    def rows(self, run: Run, turn: int, indices: Iterable[int]) -> Iterator[Row]:
+    def rows(self, run: Run, epoch: int, indices: Iterable[int]) -> Iterator[Row]:
         numbers, wanted = tee(indices)
-        return run.each(self, turn, zip(numbers, map(run.order(self, turn).__getitem__, wanted), strict=False))
+        return run.each(self, epoch, zip(numbers, map(run.order(self, epoch).__getitem__, wanted), strict=False))
 
-    def sides(self, run: Run, turn: int, groups: Iterable[range]) -> Iterator[tuple[Any, ...]]:
+    def sides(self, run: Run, epoch: int, groups: Iterable[range]) -> Iterator[tuple[Any, ...]]:
         if self.workers > 1:
-            return super().sides(run, turn, groups)
-        return self._sides(run.key(self, turn), run.order(self, turn), groups)
+            return super().sides(run, epoch, groups)
+        return self._sides(run.key(self, epoch), run.order(self, epoch), groups)
 
     def _sides(self, key: Key, order: list[Any], groups: Iterable[range]) -> Iterator[tuple[Any, ...]]:
         """The columns of groups, without making rows of them first, which would take twice as long."""
@@ -179,11 +179,11 @@ class GeneratorDataset(Dataset):
             sides = self.row_columns.side_by_side(items)
             yield sides or tuple(zip(*run_here(made, key, zip(group, items, strict=True)), strict=True))
 
-    def stream(self, run: Run, turn: int, start: int = 0) -> Iterator[Row]:
+    def stream(self, run: Run, epoch: int, start: int = 0) -> Iterator[Row]:
         if self.kind == ITEMS:
-            return self.rows(run, turn, range(start, len(run.order(self, turn))))
+            return self.rows(run, epoch, range(start, len(run.order(self, epoch))))
         items = islice(enumerate(self._items()), start, self.num_samples)
-        return run.each(self, turn, items)
+        return run.each(self, epoch, items)
 
     def _items(self) -> Iterator[Any]:
         """What the function or the iterable gives; raises DatasetError for what it raises."""
