@@ -16,11 +16,11 @@ from graphls.steps.step import Compiled
 from graphls.tensors.configuration import Configuration
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.pytree import leaves, structure
-from graphls.trace.closure_variables import Surroundings, is_cell
+from graphls.trace.closure_variables import ClosureVariables, is_cell
 from graphls.trace.constants import constant_key
 from graphls.trace.inputs import is_input
 
-MOST_SURROUNDINGS = 8
+MOST_VARIABLES = 8
 """For how many values of what a function reads from around it steps are kept."""
 MOST_STEPS = 64
 """How many steps of a cell or function are kept, and how many gradient functions of a cell."""
@@ -38,7 +38,7 @@ class CompileCache:
 
     def __init__(self, function: Callable[..., Any], of: Callable[..., Any] | None = None) -> None:
         self.function, self.of = function, of
-        self.around = Surroundings(function if of is None else of)
+        self.around = ClosureVariables(function if of is None else of)
         self.steps: dict[Any, list[Compiled]] = {}
         self.kept: dict[Any, list[Any]] = {}
         self.last: tuple[Any, int, Compiled] | None = None
@@ -76,8 +76,8 @@ class CompileCache:
         self.kept[around] = values
         key = around, *key[1:]
         self.steps.setdefault(key, []).append(step)
-        if len(self.kept) > MOST_SURROUNDINGS:
-            self._forget_surroundings()
+        if len(self.kept) > MOST_VARIABLES:
+            self._forget_variables()
         while sum(map(len, self.steps.values())) > MOST_STEPS:
             self._forget_oldest(key)
         return key, step
@@ -95,8 +95,8 @@ class CompileCache:
                         "among the arguments."
                     )
 
-    def _forget_surroundings(self) -> None:
-        """Forget the steps for the oldest surroundings."""
+    def _forget_variables(self) -> None:
+        """Forget the steps for the oldest values of what the function reads."""
         oldest = next(iter(self.kept))
         self._warn(
             f"reads {self.around.changed(oldest) or 'what changes'} and is compiled again for each value of that; make "

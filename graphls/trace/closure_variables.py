@@ -30,7 +30,7 @@ class Place(NamedTuple):
             return None
 
 
-class Surroundings:
+class ClosureVariables:
     """The places that a function, and the user's functions that it calls, read.
 
     `key()` changes when a number or a text there, or in an attribute of an object there, has another value, and when an

@@ -51,7 +51,7 @@ WRONG: dict[str, Callable[[], Any]] = {
 
 @pytest.mark.parametrize("advice", WRONG)
 def test_advice(advice: str) -> None:
-    with pytest.raises(GraphlsError, match=rf"{advice}.*\(tests/test_habits\.py"):
+    with pytest.raises(GraphlsError, match=rf"{advice}.*\(tests/names/test_habits\.py"):
         WRONG[advice]()
 
 

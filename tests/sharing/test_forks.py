@@ -87,7 +87,7 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]))
 @pytest.mark.parametrize("use", ["use", "idle"])
 def test_a_child_of_a_bare_fork_ends_by_itself(use: str) -> None:
     command = [sys.executable, "-c", BARE, use]
-    root = Path(__file__).parents[1]
+    root = Path(__file__).parents[2]
     done = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=LONGEST_WAIT, check=False)
     assert (done.returncode, sorted(done.stdout.split("\n"))) == (7, ["", "of C", "of Python"]), done.stderr
 

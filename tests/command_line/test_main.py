@@ -15,7 +15,7 @@ from graphls.command_line.main import main
 from graphls.ir import dump, parse
 from graphls.passes import parse_pipeline
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 GRAPH = "graph @g(%x: f32[2]) {\n  %a = exp(%x) : f32[2]\n  %y = neg(%x) : f32[2]\n  return %y\n}\n"
 FAULTY = GRAPH.replace("neg(%x) : f32[2]", "neg(%x) : f32[3]")
 
