@@ -5,10 +5,10 @@ from __future__ import annotations
 from numbers import Real
 from typing import Any
 
+from graphls.ir.checks import positive_int
 from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
 from graphls.nn.cell import Cell
 from graphls.nn.loss_scale import DynamicLossScaleUpdateCell, FixedLossScaleUpdateCell
-from graphls.ops.checks import positive_int
 
 MOST_OVERFLOWS = 1000
 

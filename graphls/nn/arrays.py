@@ -6,11 +6,11 @@ import math
 from typing import Any
 
 from graphls import ops
+from graphls.ir.checks import boolean, positive, positive_int
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import float32
 from graphls.nn.cell import Cell
 from graphls.nn.function_cells import FunctionCell, setting
-from graphls.ops.checks import boolean, positive, positive_int
 from graphls.ops.operands import axis_of, float_of, shape_of, tensor_of
 from graphls.ops.patches import image_patches
 from graphls.tensors.tensor import Tensor

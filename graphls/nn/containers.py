@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeVar, overload
 
 from graphls import ops
+from graphls.ir.checks import integer
 from graphls.ir.errors import GraphIndexError, GraphKeyError, GraphTypeError
 from graphls.nn.cell import Cell
-from graphls.ops.checks import integer
 from graphls.ops.operands import axis_of, tensor_of
 from graphls.tensors.tensor import Tensor
 

@@ -6,8 +6,8 @@ import math
 from typing import Any
 
 from graphls import ops
+from graphls.ir.checks import boolean, not_negative_float, positive_float, positive_int
 from graphls.ir.errors import GraphValueError
-from graphls.ops.checks import boolean, not_negative_float, positive_float, positive_int
 
 
 def exponential(rate: float, decay: float, periods: Any) -> Any:

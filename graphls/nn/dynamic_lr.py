@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from graphls.ir.checks import not_negative_float, positive_int
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.nn import decays
-from graphls.ops.checks import not_negative_float, positive_int
 
 __all__ = [
     "cosine_decay_lr", "exponential_decay_lr", "inverse_decay_lr", "natural_exp_decay_lr", "piecewise_constant_lr",

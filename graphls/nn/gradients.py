@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from graphls import ops
+from graphls.ir.checks import positive_int
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import float32
 from graphls.nn.cell import Cell
 from graphls.nn.optimizers.base import states_like
-from graphls.ops.checks import positive_int
 from graphls.ops.operands import state_of
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.pytree import leaves, map_leaves, rebuild, structure

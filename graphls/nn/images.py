@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from graphls import ops
+from graphls.ir.checks import boolean, number, positive, positive_int
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import float32
 from graphls.nn.cell import Cell
 from graphls.nn.function_cells import FunctionCell, setting
-from graphls.ops.checks import boolean, number, positive, positive_int
 from graphls.ops.operands import float_of, tensor_of
 from graphls.ops.resize import linear, scaled_positions, weighted
 from graphls.tensors.tensor import Tensor

@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 
 from graphls import ops
+from graphls.ir.checks import not_negative_float, positive_int
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.reporting import warn
 from graphls.ir.types import float32, int64
 from graphls.nn import decays
 from graphls.nn.cell import Cell
-from graphls.ops.checks import not_negative_float, positive_int
 from graphls.ops.operands import state_of
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.tensor import Tensor, is_tensor

@@ -6,11 +6,11 @@ from typing import Any, ClassVar
 
 from graphls import ops
 from graphls.initializer import initializer
+from graphls.ir.checks import boolean, fraction, positive, positive_int
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import float32
 from graphls.nn.cell import Cell
 from graphls.nn.function_cells import FunctionCell
-from graphls.ops.checks import boolean, fraction, positive, positive_int
 from graphls.ops.normalization import normalised_from
 from graphls.ops.operands import axis_of, state_of, tensor_of
 from graphls.tensors.parameter import Parameter

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from graphls import ops
+from graphls.ir.checks import boolean, check_format, positive
 from graphls.nn.cell import Cell
 from graphls.nn.function_cells import FunctionCell, setting
 from graphls.ops.adaptive import check_output_size
-from graphls.ops.checks import boolean, check_format, positive
 from graphls.ops.pooling import check_divisor
 from graphls.ops.unpooling import window_sizes
 from graphls.ops.windows import check_ceil_mode, check_padding, sizes_of

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from graphls import ops
+from graphls.ir.checks import boolean, positive_int
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.reporting import warn
 from graphls.ir.types import float32
@@ -21,7 +22,6 @@ from graphls.nn.recurrent_cells import (
     plain_gates,
     state_of_shape,
 )
-from graphls.ops.checks import boolean, positive_int
 from graphls.ops.operands import tensor_of
 from graphls.ops.random import check_probability
 from graphls.tensors.parameter import Parameter, ParameterTuple

@@ -7,13 +7,13 @@ from contextlib import contextmanager
 from typing import Any
 
 from graphls import ops
+from graphls.ir.checks import fraction, positive_int
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.nn.cell import Cell
 from graphls.nn.gradients import AccumulatedGradients, ClipGradNorm, local_norms
 from graphls.nn.learning_rate_schedule import rate_now
 from graphls.nn.optimizers.base import wide_dtype
 from graphls.nn.train_step import TrainOneStepWithLossScaleCell, in_phase, sensitivity_like, unscaled
-from graphls.ops.checks import fraction, positive_int
 from graphls.ops.operands import state_of
 from graphls.tensors.parameter import Parameter, ParameterTuple
 from graphls.tensors.tensor import Array, Tensor

@@ -8,6 +8,7 @@ from typing import Any
 
 from graphls import ops
 from graphls.initializer import XavierUniform, initializer
+from graphls.ir.checks import boolean, positive_int
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import float32
 from graphls.nn.activations import get_activation
@@ -17,7 +18,6 @@ from graphls.nn.containers import CellList
 from graphls.nn.dense import Dense
 from graphls.nn.dropout import Dropout
 from graphls.nn.normalization import LayerNorm
-from graphls.ops.checks import boolean, positive_int
 from graphls.ops.operands import tensor_of
 from graphls.tensors.tensor import Tensor
 

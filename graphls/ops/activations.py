@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from graphls.ir.checks import number
 from graphls.ir.errors import GraphValueError
-from graphls.ops.checks import number
 from graphls.ops.elementwise import abs, add, div, expm1, maximum, mul, neg, sign, sub, tanh
 from graphls.ops.logic import greater, greater_equal, less_equal, where
 from graphls.ops.network import relu, sigmoid, softmax

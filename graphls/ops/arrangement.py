@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from graphls.ir.checks import integer
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import broadcast_shapes
-from graphls.ops.checks import integer
 from graphls.ops.creation import zeros
 from graphls.ops.operands import axis_of, operand_of, shape_of, tensor_of
 from graphls.ops.record import operation

@@ -5,8 +5,8 @@ from __future__ import annotations
 import builtins
 from typing import Any, NamedTuple
 
+from graphls.ir.checks import integer
 from graphls.ir.errors import GraphTypeError, GraphValueError
-from graphls.ops.checks import integer
 from graphls.ops.creation import arange, zeros
 from graphls.ops.diagonals import diag_embed, matrices_of, positions
 from graphls.ops.elementwise import add, cast, maximum, minimum, mul, sub

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from graphls.ir.checks import number
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import float32, int32, int64
-from graphls.ops.checks import number
 from graphls.ops.creation import arange
 from graphls.ops.elementwise import add, cast, clip_by_value, div, exp, floor, log, maximum, minimum, mul, sub
 from graphls.ops.logic import greater_equal, less_equal, logical_and, where

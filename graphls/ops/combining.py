@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from graphls.ir.checks import integer
 from graphls.ir.errors import GraphValueError
 from graphls.ops.arrangement import meshgrid
-from graphls.ops.checks import integer
 from graphls.ops.creation import ones_like, zeros
 from graphls.ops.elementwise import mul
 from graphls.ops.operands import tensor_of

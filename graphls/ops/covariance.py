@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from graphls.ir.checks import integer
 from graphls.ir.errors import GraphTypeError, GraphValueError
-from graphls.ops.checks import integer
 from graphls.ops.creation import ones
 from graphls.ops.elementwise import cast, div, maximum, mul, sub
 from graphls.ops.matrices import as_one, transposed

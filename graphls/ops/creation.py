@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from graphls.ir.checks import integer
 from graphls.ir.errors import GraphValueError
 from graphls.ir.types import DType, as_dtype, float32
-from graphls.ops.checks import integer
 from graphls.ops.elementwise import cast
 from graphls.ops.logic import where
 from graphls.ops.operands import apply, shape_of, tensor_of

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from graphls.ir.checks import integer
 from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
 from graphls.ir.types import int32, int64
-from graphls.ops.checks import integer
 from graphls.ops.control_flow import scan
 from graphls.ops.creation import arange, full
 from graphls.ops.elementwise import add, cast, clip_by_value, div, maximum, mul, neg, sub

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from graphls.ir.checks import integer
 from graphls.ir.errors import GraphValueError
 from graphls.ir.reporting import checked
 from graphls.ir.types import float32, int32, int64
-from graphls.ops.checks import integer
 from graphls.ops.creation import arange, zeros
 from graphls.ops.elementwise import cast
 from graphls.ops.logic import equal, greater_equal, where

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from graphls.ir.checks import number
 from graphls.ir.errors import GraphValueError
-from graphls.ops.checks import number
 from graphls.ops.elementwise import div, maximum, mul, sub
 from graphls.ops.norms import vector_norm
 from graphls.ops.operands import float_of, floats, in_single

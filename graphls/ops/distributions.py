@@ -10,9 +10,9 @@ import builtins
 from math import prod
 from typing import Any
 
+from graphls.ir.checks import integer
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import as_dtype, bool_, broadcast_shapes, float32, float64, int16, int32, int64
-from graphls.ops.checks import integer
 from graphls.ops.control_flow import scan
 from graphls.ops.creation import arange, full, ones, zeros
 from graphls.ops.elementwise import (

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from graphls.ops.checks import positive
+from graphls.ir.checks import positive
 from graphls.ops.creation import one_hot
 from graphls.ops.elementwise import add, cast, div, log, maximum, neg, sub
 from graphls.ops.network import softmax

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from graphls.ir.checks import integer, number
 from graphls.ir.errors import GraphValueError
 from graphls.ir.types import bool_, float32, int32, int64
-from graphls.ops.checks import integer, number
 from graphls.ops.creation import ones
 from graphls.ops.elementwise import add, cast, clip_by_value, div, floor, mul, sub
 from graphls.ops.logic import equal, greater_equal, less_equal, logical_and, where

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from graphls.ir.checks import integer, positive
 from graphls.ir.errors import GraphIndexError, GraphTypeError, GraphValueError
 from graphls.ir.types import float32
-from graphls.ops.checks import integer, positive
 from graphls.ops.convolution import conv_transpose3d
 from graphls.ops.creation import zeros
 from graphls.ops.elementwise import add, cast, div, mul, sub

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from graphls.ops.checks import number, positive
+from graphls.ir.checks import number, positive
 from graphls.ops.elementwise import abs, add, cast, clip_by_value, div, exp, log, maximum, mul, neg, square, sub
 from graphls.ops.logic import greater, less, less_equal, where
 from graphls.ops.loss_operands import (

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from graphls.ir.checks import integer, number
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import DType, int32
-from graphls.ops.checks import integer, number
 from graphls.ops.creation import arange, one_hot
 from graphls.ops.elementwise import add, cast, div, mul, neg, pow, sub
 from graphls.ops.logic import less, logical_and, logical_not, where

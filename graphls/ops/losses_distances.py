@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from graphls.ir import checks
 from graphls.ir.errors import GraphValueError
-from graphls.ops import checks
 from graphls.ops.elementwise import abs, add, clip_by_value, div, minimum, mul, pow, sqrt, square, sub
 from graphls.ops.logic import equal, where
 from graphls.ops.loss_operands import (

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from graphls.ir.checks import integer
 from graphls.ir.errors import GraphValueError
 from graphls.ir.types import int64
-from graphls.ops.checks import integer
 from graphls.ops.creation import arange
 from graphls.ops.logic import less, where
 from graphls.ops.operands import apply, axis_of, shape_of, tensor_of

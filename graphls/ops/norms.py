@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from graphls.ir.checks import number, positive
 from graphls.ir.errors import GraphValueError
-from graphls.ops.checks import number, positive
 from graphls.ops.elementwise import abs, add, cast, div, maximum, mul, pow, sqrt, square, sub
 from graphls.ops.logic import equal, greater, not_equal, where
 from graphls.ops.operands import Axis, axes_of, axis_of, float_of, floats, in_single

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from graphls.ir.checks import integer
 from graphls.ir.errors import GraphValueError
 from graphls.ir.types import DType, as_dtype, int32, int64
 from graphls.ops import segments, statistics
-from graphls.ops.checks import integer
 from graphls.ops.creation import full, ones
 from graphls.ops.elementwise import add, cast, div, maximum, mul
 from graphls.ops.logic import equal, greater, greater_equal, less_equal, logical_and, where

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from graphls.ir.checks import integer
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import int32
 from graphls.ops import arrangement, conversions, scattering, selection, shapes
-from graphls.ops.checks import integer
 from graphls.ops.creation import full
 from graphls.ops.elementwise import cast, mod, sub
 from graphls.ops.logic import bool_of, where

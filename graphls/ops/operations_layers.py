@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from graphls.ir.checks import number
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import bool_, float32
 from graphls.ops import normalization, rearrangement, recurrence
-from graphls.ops.checks import number
 from graphls.ops.creation import ones, zeros
 from graphls.ops.elementwise import add, cast, mul, rsqrt, sub
 from graphls.ops.logic import greater_equal, less, logical_and, where

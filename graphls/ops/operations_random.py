@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from graphls.ir.checks import integer
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import as_dtype, float32, int32, int64
 from graphls.ops import distributions, random
-from graphls.ops.checks import integer
 from graphls.ops.creation import full
 from graphls.ops.elementwise import add, cast, clip_by_value, cos, div, erf, exp, mul, sin, sub
 from graphls.ops.exponentials import erfinv

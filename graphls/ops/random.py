@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from graphls.ir.checks import integer
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import DType, as_dtype, broadcast_shapes, float32, int32, int64
-from graphls.ops.checks import integer
 from graphls.ops.elementwise import add, cast, log, mul, neg, sub
 from graphls.ops.logic import less, where
 from graphls.ops.operands import apply, float_of, shape_of, tensor_of

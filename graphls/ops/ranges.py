@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from graphls.ir.checks import number
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.reporting import checked
 from graphls.ir.types import DType, as_dtype, float32, float64
-from graphls.ops.checks import number
 from graphls.ops.creation import arange, zeros, zeros_like
 from graphls.ops.elementwise import add, cast, mul, pow
 from graphls.ops.operands import float_of, in_graph, operand_of

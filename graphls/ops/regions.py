@@ -5,9 +5,9 @@ from __future__ import annotations
 import builtins
 from typing import Any
 
+from graphls.ir.checks import integer
 from graphls.ir.errors import GraphValueError
 from graphls.ops.bands import matrix_set_diag
-from graphls.ops.checks import integer
 from graphls.ops.diagonals import matrices_of, two_axes
 from graphls.ops.indexing import getitem, setitem
 from graphls.ops.movement import movedim

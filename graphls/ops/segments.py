@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from graphls.ir.checks import integer
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import DType, bool_, int64
 from graphls.ops.arithmetic import largest_number
-from graphls.ops.checks import integer
 from graphls.ops.creation import full
 from graphls.ops.elementwise import cast
 from graphls.ops.joins import OF_SLICES

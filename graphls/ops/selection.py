@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from graphls.ir.checks import integer
 from graphls.ir.errors import GraphIndexError, GraphTypeError, GraphValueError
 from graphls.ir.types import broadcast_shapes, float64, int32, int64
-from graphls.ops.checks import integer
 from graphls.ops.creation import ones
 from graphls.ops.elementwise import cast
 from graphls.ops.indexing import getitem

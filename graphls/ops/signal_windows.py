@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from graphls.ir.checks import integer, number
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import as_dtype, float32
-from graphls.ops.checks import integer, number
 from graphls.ops.record import operation
 from graphls.tensors.tensor import Tensor
 

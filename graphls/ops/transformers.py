@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from graphls.ir.checks import positive
 from graphls.ir.errors import GraphValueError
 from graphls.ir.types import float32
-from graphls.ops.checks import positive
 from graphls.ops.elementwise import add, cast, mul, neg, rsqrt, square, sub
 from graphls.ops.normalization import kept, rms_norm
 from graphls.ops.operands import floats, in_single

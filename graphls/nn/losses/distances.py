@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from graphls import ops
+from graphls.ir.checks import boolean, integer, number, positive
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.nn.activations import LogSoftmax, Softmax, get_activation
 from graphls.nn.cell import Cell
 from graphls.nn.function_cells import setting
 from graphls.nn.losses.base import FunctionLoss, LossBase, finite_labels
-from graphls.ops.checks import boolean, integer, number, positive
 from graphls.ops.loss_operands import operands, require_same_shape, require_tensors
 from graphls.ops.operands import float_of
 from graphls.ops.roots import root

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from graphls import ops
+from graphls.ir.checks import boolean, positive
 from graphls.nn.function_cells import setting
 from graphls.nn.losses.base import FunctionLoss, LossBase, finite_labels
-from graphls.ops.checks import boolean, positive
 from graphls.ops.loss_operands import operands
 from graphls.ops.roots import root
 from graphls.tensors.tensor import Tensor

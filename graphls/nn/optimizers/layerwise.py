@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 from graphls import ops
+from graphls.ir.checks import boolean, positive
 from graphls.ir.errors import GraphTypeError
 from graphls.nn.cell import Cell
 from graphls.nn.optimizers.adam import DecoupledOptimizer
 from graphls.nn.optimizers.base import Optimizer, Tensors, bias_correction
-from graphls.ops.checks import boolean, positive
 from graphls.ops.update_rules import FLOAT32
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.tensor import Tensor
