@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.graph import Graph
 from graphls.nn.cell import Cell, input_names
+from graphls.passes import Pipeline, as_pipeline
+from graphls.passes.overflow import with_mode
+from graphls.passes.windows import verify_windows
 from graphls.sharing.locks import COMPILING
+from graphls.steps.scaling import warn_of_idle_scaling
 from graphls.steps.step import Compiled
 from graphls.trace.current import current_tracer
 from graphls.trace.inputs import static_inputs
 from graphls.trace.trace import Traced, trace
-
-if TYPE_CHECKING:
-    from graphls.passes import Pipeline
 
 DEFAULT_PASSES = "gradient, overflow, fold, cse, merge, dce, order"
 CPU_PASSES = "gradient, overflow, fold, cse, merge, factor, dce, order"
@@ -55,9 +56,6 @@ def _compiled(
     backend: str,
     overflow_mode: str | None,
 ) -> Compiled:
-    from graphls.passes.windows import verify_windows
-    from graphls.steps.scaling import warn_of_idle_scaling
-
     traced = trace_graph(cell, *inputs)
     if passes is None:
         passes = CPU_PASSES if (backend, device) == ("onnxruntime", "cpu") else DEFAULT_PASSES
@@ -81,9 +79,6 @@ def _check_target(backend: str, device: str) -> None:
 
 
 def _pipeline(passes: Any, overflow_mode: str | None) -> Pipeline:
-    from graphls.passes import as_pipeline
-    from graphls.passes.overflow import with_mode
-
     pipeline = as_pipeline(passes)
     return pipeline if overflow_mode is None else with_mode(pipeline, overflow_mode)
 

@@ -37,7 +37,7 @@ KNOWN: dict[str, tuple[str, ...]] = {
     "filled by imports, by definitions of primitives and passes": (
         "dataset.pipeline.operations._makers", "ir.registry._operations", "ops.record.FUNCTIONS",
         "ops.record.OPERATIONS", "ops.record.OPERATORS", "passes.manager._passes", "tensors.methods.METHODS",
-        "tensors.vocabulary._functions", "trace.compiler._compilers",
+        "tensors.vocabulary._functions", "trace.compiler._compilers", "trace.rewriting.forms._makers",
     ),
     "empty for ever": ("compat.iterators.ITERATORS_LIST",),
 }
@@ -58,25 +58,32 @@ def is_state(value: ast.expr | None) -> bool:
 
 
 def changed_names(tree: ast.Module) -> Iterator[str]:
-    """The names whose objects a module changes in place, and those that functions assign."""
+    """The names whose objects a module changes in place, and the names and attributes that functions assign."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Global):
             yield from node.names
         elif isinstance(node, ast.Subscript) and isinstance(node.ctx, (ast.Store, ast.Del)):
             yield ast.unparse(node.value)
+        elif isinstance(node, ast.FunctionDef) and "cls" not in {argument.arg for argument in node.args.args}:
+            yield from assigned_in(node)
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in CHANGES:
             yield ast.unparse(node.func.value)
 
 
 def changed_attributes(tree: ast.Module, changed: set[str]) -> Iterator[str]:
     """The attributes of classes that functions of their module assign or change in place."""
-    assigned = {ast.unparse(n) for n in ast.walk(tree) if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store)}
     for node in tree.body:
         if isinstance(node, ast.ClassDef):
-            for name in {target.id for part in node.body for target in targets(part)}:
-                of_class = f"cls.{name}" in assigned and f"cls.{name} =" in ast.unparse(node)
-                if of_class or f"{node.name}.{name}" in assigned | changed:
-                    yield f"{node.name}.{name}"
+            own = {target.id for part in node.body for target in targets(part)}
+            functions = (n for n in node.body if isinstance(n, ast.FunctionDef) and n.name != "__init_subclass__")
+            assigned = {*changed, *(a.replace("cls.", f"{node.name}.") for f in functions for a in assigned_in(f))}
+            yield from {f"{node.name}.{name}" for name in own}.intersection(assigned)
+
+
+def assigned_in(tree: ast.AST) -> set[str]:
+    """The attributes that are assigned anywhere in this."""
+    found = (n for n in ast.walk(tree) if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store))
+    return {ast.unparse(attribute) for attribute in found}
 
 
 def targets(node: ast.stmt) -> list[ast.Name]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from numbers import Real
 from typing import Any
 
+from graphls.ir.checks import positive_int
 from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
 from graphls.nn.cell import Cell
-from graphls.nn.checks import positive_int
 from graphls.nn.loss_scale import DynamicLossScaleUpdateCell, FixedLossScaleUpdateCell
 
 MOST_OVERFLOWS = 1000

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from graphls import ops
+from graphls.ir.checks import positive_int
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import float32, float64
-from graphls.nn.checks import positive_int
 from graphls.ops.float_status import overflow_get
 from graphls.ops.operands import state_of, tensor_of
 from graphls.tensors.parameter import Parameter

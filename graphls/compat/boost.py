@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from graphls import ops
+from graphls.ir.checks import positive_int
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.reporting import warn
 from graphls.ir.types import int32
 from graphls.nn.cell import Cell
-from graphls.nn.checks import positive_int
 from graphls.nn.optimizers.base import Optimizer
 from graphls.nn.train_step import TrainOneStepCell, TrainOneStepWithLossScaleCell
 from graphls.tensors.parameter import Parameter, ParameterTuple

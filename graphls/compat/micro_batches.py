@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from graphls.ir.checks import positive_int
 from graphls.ir.errors import GraphValueError
 from graphls.nn.cell import Cell
-from graphls.nn.checks import positive_int
 
 __all__ = [
     "MicroBatchInterleaved",

@@ -116,11 +116,10 @@ def magnitude(name: str, value: Any) -> float:
 
 def workers(value: Any) -> int | None:
     """None or a number of workers from 1 to MOST_WORKERS; raises GraphTypeError or GraphValueError otherwise."""
-    if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
-        raise type_error("num_parallel_workers", value, [int])
-    if value is not None and not 1 <= value <= MOST_WORKERS:
-        raise GraphValueError(f"num_parallel_workers exceeds the boundary between 1 and {MOST_WORKERS}! It is {value}.")
-    return value
+    count = optional_integer("num_parallel_workers", value, -math.inf, math.inf)
+    if count is not None and not 1 <= count <= MOST_WORKERS:
+        raise GraphValueError(f"num_parallel_workers exceeds the boundary between 1 and {MOST_WORKERS}! It is {count}.")
+    return count
 
 
 def sequence(name: str, value: Any, lengths: Sequence[int], check: Callable[[str, Any], Item]) -> tuple[Item, ...]:

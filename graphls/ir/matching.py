@@ -85,6 +85,9 @@ class Matching:
     def _alike(self) -> None:
         """Pair nodes with the same colour: first those that are alone with it, then the others in order."""
         like = self.like
+        # What nodes are made of or made into says more than their place, but equal branches, as the layers of a deep
+        # network or the updates of its weights, are alike in it: so those that are alone come first, with phase and
+        # cell as a hint, their neighbours then, and only what nothing tells apart is paired in order.
         keys: list[Key] = [
             lambda n: like.exact[n],
             lambda n: (like.down[n], n.phase, n.scope),
@@ -102,6 +105,8 @@ class Matching:
         """Pair nodes that differ, for their neighbours, and then for their primitive and place."""
         for level in (1, 2, 3):
             self._grow_from_all(level)
+        # Of exp -> neg and exp -> abs -> neg, exp is paired for its operand, neg for its use, and abs is what is new.
+        # A pair may be what another node is known by, so it goes on as long as there are new ones.
         found = -1
         while found < len(self.nodes):
             found = len(self.nodes)

@@ -8,6 +8,9 @@ Every module lists its names in `__all__`, and they are all names of this packag
 from types import ModuleType as _Module
 from typing import Any as _Any
 
+from graphls.ir.errors import GraphAttributeError as _GraphAttributeError
+from graphls.names.habits import PACKAGE as _PACKAGE
+from graphls.names.habits import instead as _instead
 from graphls.nn.activations import *
 from graphls.nn.arrays import *
 from graphls.nn.attention import *
@@ -42,7 +45,4 @@ def __getattr__(name: str) -> _Any:
     """Raise GraphAttributeError, which says what to write instead or what is near."""
     if name.startswith("__"):
         raise AttributeError(name)
-    from graphls.ir.errors import GraphAttributeError
-    from graphls.names.habits import PACKAGE, instead
-
-    raise GraphAttributeError(f"graphls.nn has no {name!r}{instead(name, PACKAGE, __all__)}.")
+    raise _GraphAttributeError(f"graphls.nn has no {name!r}{_instead(name, _PACKAGE, __all__)}.")

@@ -8,10 +8,10 @@ import numpy as np
 
 from graphls import ops
 from graphls.initializer import initializer
+from graphls.ir.checks import positive_int
 from graphls.ir.errors import GraphKeyError, GraphTypeError
 from graphls.ir.registry import nearest
 from graphls.nn.cell import Cell
-from graphls.nn.checks import positive_int
 from graphls.nn.function_cells import FunctionCell
 from graphls.ops.network import check_slopes
 from graphls.tensors.parameter import Parameter

@@ -6,10 +6,11 @@ import math
 from typing import Any
 
 from graphls import ops
+from graphls.ir.checks import boolean, positive, positive_int
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import float32
 from graphls.nn.cell import Cell
-from graphls.nn.checks import boolean, positive, positive_int
+from graphls.nn.function_cells import FunctionCell, setting
 from graphls.ops.blocks import image_patches
 from graphls.ops.operands import axis_of, float_of, shape_of, tensor_of
 from graphls.tensors.tensor import Tensor
@@ -21,32 +22,18 @@ __all__ = [
 ]  # fmt: skip
 
 
-class ChannelShuffle(Cell):
+class ChannelShuffle(FunctionCell, function=ops.channel_shuffle, shown=("groups",)):
     """Channels of (N, C, ...), cut into groups, in the order of their places in the groups (Zhang et al., 2018)."""
 
-    def __init__(self, groups: int) -> None:
-        super().__init__()
-        self.groups = positive_int("ChannelShuffle", "groups", groups)
-
-    def construct(self, x: Any) -> Tensor:
-        return ops.channel_shuffle(x, self.groups)
-
-    def extend_repr(self) -> str:
-        return f"groups={self.groups}"
+    groups: int = setting(positive_int)
 
 
-class DiGamma(Cell):
+class DiGamma(FunctionCell, function=ops.digamma):
     """The derivative of `LGamma`."""
 
-    def construct(self, x: Any) -> Tensor:
-        return ops.digamma(x)
 
-
-class IGamma(Cell):
+class IGamma(FunctionCell, function=ops.igamma, inputs=("a", "x")):
     """The incomplete gamma function: `ops.igamma`."""
-
-    def construct(self, a: Any, x: Any) -> Tensor:
-        return ops.igamma(a, x)
 
 
 class LBeta(Cell):
@@ -56,11 +43,8 @@ class LBeta(Cell):
         return ops.lgamma(x) + ops.lgamma(y) - ops.lgamma(x + y)
 
 
-class LGamma(Cell):
+class LGamma(FunctionCell, function=ops.lgamma):
     """The logarithm of the absolute value of the gamma function."""
-
-    def construct(self, x: Any) -> Tensor:
-        return ops.lgamma(x)
 
 
 class L1Regularizer(Cell):
@@ -93,25 +77,16 @@ class MatMul(Cell):
         return f"transpose_x1={self.transpose_x1}, transpose_x2={self.transpose_x2}"
 
 
-class MatrixDiag(Cell):
+class MatrixDiag(FunctionCell, function=ops.matrix_diag, inputs=("input_x",)):
     """Square matrices of zeros with the elements along the last axis on their diagonal."""
 
-    def construct(self, input_x: Any) -> Tensor:
-        return ops.matrix_diag(input_x)
 
-
-class MatrixDiagPart(Cell):
+class MatrixDiagPart(FunctionCell, function=ops.matrix_diag_part, inputs=("input_x",)):
     """The diagonals of matrices."""
 
-    def construct(self, input_x: Any) -> Tensor:
-        return ops.matrix_diag_part(input_x)
 
-
-class MatrixSetDiag(Cell):
+class MatrixSetDiag(FunctionCell, function=ops.matrix_set_diag, inputs=("input_x", "diagonal")):
     """Matrices with other diagonals."""
-
-    def construct(self, input_x: Any, diagonal: Any) -> Tensor:
-        return ops.matrix_set_diag(input_x, diagonal)
 
 
 class OneHot(Cell):
@@ -171,22 +146,22 @@ class Triu(Cell):
         return ops.triu(x, k)
 
 
-class Unfold(Cell):
+class Unfold(
+    FunctionCell,
+    function=image_patches,
+    inputs=("input_x",),
+    shown=("ksizes", "strides", "rates", "padding"),
+):
     """The windows of images (N, C, H, W) along the channels: (N, rows * columns * C, windows...), channels last.
 
     `ksizes`, `strides` and `rates`, the distances of pixels in a window, are [1, rows, columns, 1]. The padding is
     "valid" or "same". Raises GraphTypeError and GraphValueError where sizes do not fit.
     """
 
-    def __init__(self, ksizes: Any, strides: Any, rates: Any, padding: str = "valid") -> None:
-        super().__init__()
-        self.ksizes, self.strides, self.rates, self.padding = ksizes, strides, rates, padding
-
-    def construct(self, input_x: Any) -> Tensor:
-        return image_patches(input_x, self.ksizes, self.strides, self.rates, self.padding)
-
-    def extend_repr(self) -> str:
-        return f"ksizes={self.ksizes}, strides={self.strides}, rates={self.rates}, padding={self.padding}"
+    ksizes: Any
+    strides: Any
+    rates: Any
+    padding: str = "valid"
 
 
 def _check_axis(name: str, axis: Any) -> Any:
@@ -266,15 +241,11 @@ class ClipByNorm(Cell):
         return f"axis={self.axis}"
 
 
-class Flatten(Cell):
+class Flatten(FunctionCell, function=ops.flatten):
     """The axes from `start_dim` to `end_dim` as one: without arguments, all after the first."""
 
-    def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
-        super().__init__()
-        self.start_dim, self.end_dim = start_dim, end_dim
-
-    def construct(self, x: Any) -> Tensor:
-        return ops.flatten(x, start_dim=self.start_dim, end_dim=self.end_dim)
+    start_dim: int = 1
+    end_dim: int = -1
 
 
 class Unflatten(Cell):

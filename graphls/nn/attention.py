@@ -7,10 +7,10 @@ from typing import Any
 
 from graphls import ops
 from graphls.initializer import Normal, XavierUniform, initializer
+from graphls.ir.checks import boolean, positive_int
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import DType, float32
 from graphls.nn.cell import Cell
-from graphls.nn.checks import boolean, positive_int
 from graphls.nn.dense import Dense
 from graphls.nn.recurrent_cells import linear
 from graphls.ops.operands import apply, tensor_of

@@ -6,11 +6,11 @@ from typing import Any, ClassVar
 
 from graphls import ops
 from graphls.initializer import initializer
+from graphls.ir.checks import boolean, check_format, positive, positive_int
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import float32
 from graphls.nn.activations import LeakyReLU, get_activation
 from graphls.nn.cell import Cell
-from graphls.nn.checks import boolean, check_format, positive, positive_int
 from graphls.nn.convolution import Conv2d
 from graphls.nn.dense import Dense
 from graphls.ops.operands import state_of, tensor_of

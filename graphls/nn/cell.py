@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, TypeVar
 
+from graphls.ir.checks import boolean
 from graphls.ir.errors import GraphAttributeError, GraphKeyError, GraphTypeError, GraphValueError
 from graphls.ir.types import as_dtype, bfloat16, float16, float32
 from graphls.names.habits import CELL, KEYWORDS, instead
 from graphls.nn import cell_hooks, eager
 from graphls.nn.cell_hooks import Hooks
 from graphls.nn.cell_settings import Settings
-from graphls.nn.checks import boolean
 from graphls.ops.state import assign
 from graphls.tensors.configuration import Configuration
 from graphls.tensors.parameter import Parameter, ParameterTuple

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from graphls import ops
+from graphls.ir.checks import boolean, check_format, positive_int
 from graphls.ir.errors import GraphValueError
 from graphls.ir.types import float32
 from graphls.nn.cell import Cell
-from graphls.nn.checks import boolean, check_format, positive_int
 from graphls.nn.dense import new_bias, new_weight
 from graphls.ops.convolution import check_output_padding
 from graphls.ops.windows import check_padding, sizes_of

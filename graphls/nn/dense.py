@@ -7,10 +7,10 @@ from typing import Any
 
 from graphls import ops
 from graphls.initializer import HeUniform, Uniform, fans, initializer
+from graphls.ir.checks import boolean, positive_int
 from graphls.ir.types import float32
 from graphls.nn.activations import get_activation
 from graphls.nn.cell import Cell
-from graphls.nn.checks import boolean, positive_int
 from graphls.ops.operands import apply, operand_of
 from graphls.tensors.dispatch import promoted
 from graphls.tensors.parameter import Parameter

@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from graphls.ir.checks import not_negative_float, positive_int
 from graphls.ir.errors import GraphTypeError, GraphValueError
-from graphls.nn.checks import boolean, not_negative_float, positive_float, positive_int
-from graphls.nn.learning_rate_schedule import rising
+from graphls.nn import decays
 
 __all__ = [
     "cosine_decay_lr", "exponential_decay_lr", "inverse_decay_lr", "natural_exp_decay_lr", "piecewise_constant_lr",
@@ -56,9 +56,9 @@ def exponential_decay_lr(
 
     Raises GraphTypeError unless the rates are floats and the counts integers, GraphValueError unless all are above 0.
     """
-    _check_decay("exponential_decay_lr", learning_rate, decay_rate, decay_epoch, is_stair)
+    decays.check_decay("exponential_decay_lr", learning_rate, decay_rate, ("decay_epoch", decay_epoch), is_stair)
     epochs = _epochs("exponential_decay_lr", total_step, step_per_epoch)
-    return [learning_rate * decay_rate ** _periods(e, decay_epoch, is_stair) for e in epochs]
+    return [decays.exponential(learning_rate, decay_rate, _periods(e, decay_epoch, is_stair)) for e in epochs]
 
 
 def natural_exp_decay_lr(
@@ -73,9 +73,10 @@ def natural_exp_decay_lr(
 
     Raises as exponential_decay_lr does.
     """
-    _check_decay("natural_exp_decay_lr", learning_rate, decay_rate, decay_epoch, is_stair)
+    decays.check_decay("natural_exp_decay_lr", learning_rate, decay_rate, ("decay_epoch", decay_epoch), is_stair)
     epochs = _epochs("natural_exp_decay_lr", total_step, step_per_epoch)
-    return [learning_rate * math.exp(-decay_rate * (e - e % decay_epoch if is_stair else e)) for e in epochs]
+    starts = (e - e % decay_epoch if is_stair else e for e in epochs)
+    return [decays.natural_exponential(learning_rate, decay_rate, e) for e in starts]
 
 
 def inverse_decay_lr(
@@ -90,9 +91,9 @@ def inverse_decay_lr(
 
     Raises as exponential_decay_lr does.
     """
-    _check_decay("inverse_decay_lr", learning_rate, decay_rate, decay_epoch, is_stair)
+    decays.check_decay("inverse_decay_lr", learning_rate, decay_rate, ("decay_epoch", decay_epoch), is_stair)
     epochs = _epochs("inverse_decay_lr", total_step, step_per_epoch)
-    return [learning_rate / (1 + decay_rate * _periods(e, decay_epoch, is_stair)) for e in epochs]
+    return [decays.inverse(learning_rate, decay_rate, _periods(e, decay_epoch, is_stair)) for e in epochs]
 
 
 def cosine_decay_lr(
@@ -104,10 +105,10 @@ def cosine_decay_lr(
     max_lr and the counts are above 0.
     """
     name = "cosine_decay_lr"
-    rising(name, min_lr, max_lr)
+    decays.rising(name, min_lr, max_lr)
     positive_int(name, "decay_epoch", decay_epoch)
     parts = [min(e, decay_epoch) / decay_epoch for e in _epochs(name, total_step, step_per_epoch)]
-    return [min_lr + 0.5 * (max_lr - min_lr) * (1 + math.cos(math.pi * p)) for p in parts]
+    return [decays.cosine(min_lr, max_lr, p) for p in parts]
 
 
 def polynomial_decay_lr(
@@ -126,15 +127,12 @@ def polynomial_decay_lr(
     rate is below 0 or anything else is not above 0.
     """
     name = "polynomial_decay_lr"
-    positive_float(name, "learning_rate", learning_rate)
-    not_negative_float(name, "end_learning_rate", end_learning_rate)
-    positive_float(name, "power", power)
-    positive_int(name, "decay_epoch", decay_epoch)
-    boolean(name, "update_decay_epoch", update_decay_epoch)
+    length, update = ("decay_epoch", decay_epoch), ("update_decay_epoch", update_decay_epoch)
+    decays.check_polynomial(name, learning_rate, end_learning_rate, power, length, update)
     rates = []
     for e in _epochs(name, total_step, step_per_epoch):
         end = decay_epoch * max(math.ceil(e / decay_epoch), 1) if update_decay_epoch else decay_epoch
-        rates.append((learning_rate - end_learning_rate) * (1 - min(e, end) / end) ** power + end_learning_rate)
+        rates.append(decays.polynomial(learning_rate, end_learning_rate, min(e, end) / end, power))
     return rates
 
 
@@ -155,13 +153,6 @@ def _epochs(name: str, total_step: int, step_per_epoch: int) -> list[int]:
     positive_int(name, "total_step", total_step)
     positive_int(name, "step_per_epoch", step_per_epoch)
     return [step // step_per_epoch for step in range(total_step)]
-
-
-def _check_decay(name: str, learning_rate: float, decay_rate: float, decay_epoch: int, is_stair: bool) -> None:
-    positive_float(name, "learning_rate", learning_rate)
-    positive_float(name, "decay_rate", decay_rate)
-    positive_int(name, "decay_epoch", decay_epoch)
-    boolean(name, "is_stair", is_stair)
 
 
 def _periods(epoch: int, decay_epoch: int, is_stair: bool) -> float:

@@ -8,11 +8,11 @@ import numpy as np
 
 from graphls import ops
 from graphls.initializer import initializer
+from graphls.ir.checks import boolean, positive, positive_int
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import float32
 from graphls.nn.arrays import ClipByNorm
 from graphls.nn.cell import Cell
-from graphls.nn.checks import boolean, positive, positive_int
 from graphls.ops.layers import embedding_lookup
 from graphls.ops.operands import tensor_of
 from graphls.tensors.parameter import Parameter

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from graphls import ops
+from graphls.ir.checks import positive_int
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import float32
 from graphls.nn.cell import Cell
-from graphls.nn.checks import positive_int
 from graphls.nn.optimizers.base import states_like
 from graphls.ops.operands import state_of
 from graphls.tensors.parameter import Parameter

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from graphls import ops
-from graphls.ir.checks import number
+from graphls.ir.checks import boolean, number, positive, positive_int
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import float32
 from graphls.nn.cell import Cell
-from graphls.nn.checks import boolean, positive, positive_int
+from graphls.nn.function_cells import FunctionCell, setting
 from graphls.ops.operands import float_of, tensor_of
 from graphls.ops.resize import linear, scaled_positions, weighted
 from graphls.tensors.tensor import Tensor
@@ -29,28 +29,14 @@ __all__ = [
 ]  # fmt: skip
 
 
-class Upsample(Cell):
+class Upsample(FunctionCell, function=ops.interpolate, shown=("size", "scale_factor", "mode")):
     """Images (N, C, sizes...) resized to `size` or by `scale_factor`, with the modes of `ops.interpolate`."""
 
-    def __init__(
-        self,
-        size: Any = None,
-        scale_factor: Any = None,
-        mode: str = "nearest",
-        align_corners: bool | None = None,
-        recompute_scale_factor: bool | None = None,
-    ) -> None:
-        super().__init__()
-        self.size, self.scale_factor, self.mode = size, scale_factor, mode
-        self.align_corners, self.recompute_scale_factor = align_corners, recompute_scale_factor
-
-    def construct(self, x: Any) -> Tensor:
-        return ops.interpolate(
-            x, self.size, self.scale_factor, self.mode, self.align_corners, self.recompute_scale_factor
-        )
-
-    def extend_repr(self) -> str:
-        return f"size={self.size}, scale_factor={self.scale_factor}, mode={self.mode}"
+    size: Any = None
+    scale_factor: Any = None
+    mode: str = "nearest"
+    align_corners: bool | None = None
+    recompute_scale_factor: bool | None = None
 
 
 class ResizeBilinear(Cell):
@@ -88,32 +74,16 @@ def _sizes(x: Tensor, size: Any, scale_factor: Any) -> tuple[int, int]:
     return positive_int("ResizeBilinear", "size", size[0]), positive_int("ResizeBilinear", "size", size[1])
 
 
-class PixelShuffle(Cell):
+class PixelShuffle(FunctionCell, function=ops.pixel_shuffle, shown=("upscale_factor",)):
     """Channels as pixels: (..., C * r * r, H, W) to (..., C, H * r, W * r), for r = `upscale_factor`."""
 
-    def __init__(self, upscale_factor: int) -> None:
-        super().__init__()
-        self.upscale_factor = positive_int("PixelShuffle", "upscale_factor", upscale_factor)
-
-    def construct(self, x: Any) -> Tensor:
-        return ops.pixel_shuffle(x, self.upscale_factor)
-
-    def extend_repr(self) -> str:
-        return f"upscale_factor={self.upscale_factor}"
+    upscale_factor: int = setting(positive_int)
 
 
-class PixelUnshuffle(Cell):
+class PixelUnshuffle(FunctionCell, function=ops.pixel_unshuffle, shown=("downscale_factor",)):
     """Pixels as channels: (..., C, H * r, W * r) to (..., C * r * r, H, W), for r = `downscale_factor`."""
 
-    def __init__(self, downscale_factor: int) -> None:
-        super().__init__()
-        self.downscale_factor = positive_int("PixelUnshuffle", "downscale_factor", downscale_factor)
-
-    def construct(self, x: Any) -> Tensor:
-        return ops.pixel_unshuffle(x, self.downscale_factor)
-
-    def extend_repr(self) -> str:
-        return f"downscale_factor={self.downscale_factor}"
+    downscale_factor: int = setting(positive_int)
 
 
 class ImageGradients(Cell):

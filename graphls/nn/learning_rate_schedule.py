@@ -15,11 +15,12 @@ from typing import Any
 import numpy as np
 
 from graphls import ops
+from graphls.ir.checks import not_negative_float, positive_int
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.reporting import warn
 from graphls.ir.types import float32, int64
+from graphls.nn import decays
 from graphls.nn.cell import Cell
-from graphls.nn.checks import boolean, not_negative_float, positive_float, positive_int
 from graphls.ops.operands import state_of
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.tensor import Tensor, is_tensor
@@ -43,10 +44,9 @@ class _Decay(LearningRateSchedule):
     def __init__(self, learning_rate: float, decay_rate: float, decay_steps: int, is_stair: bool = False) -> None:
         super().__init__()
         name = type(self).__name__
-        self.decay_steps = positive_int(name, "decay_steps", decay_steps)
-        self.learning_rate = positive_float(name, "learning_rate", learning_rate)
-        self.decay_rate = positive_float(name, "decay_rate", decay_rate)
-        self.is_stair = boolean(name, "is_stair", is_stair)
+        decays.check_decay(name, learning_rate, decay_rate, ("decay_steps", decay_steps), is_stair)
+        self.learning_rate, self.decay_rate = learning_rate, decay_rate
+        self.decay_steps, self.is_stair = decay_steps, is_stair
 
     def periods(self, global_step: Any) -> Tensor:
         """How many times `decay_steps` the step is, a whole number where `is_stair`."""
@@ -62,7 +62,8 @@ class ExponentialDecayLR(_Decay):
     """
 
     def construct(self, global_step: Any) -> Tensor:
-        return ops.mul(ops.pow(self.decay_rate, self.periods(global_step)), self.learning_rate)
+        rate: Tensor = decays.exponential(self.learning_rate, self.decay_rate, self.periods(global_step))
+        return rate
 
 
 class NaturalExpDecayLR(_Decay):
@@ -73,7 +74,8 @@ class NaturalExpDecayLR(_Decay):
 
     def construct(self, global_step: Any) -> Tensor:
         step = ops.mul(self.periods(global_step), self.decay_steps) if self.is_stair else global_step
-        return ops.mul(ops.exp(ops.mul(ops.cast(step, float32), -self.decay_rate)), self.learning_rate)
+        rate: Tensor = decays.natural_exponential(self.learning_rate, self.decay_rate, ops.cast(step, float32))
+        return rate
 
 
 class InverseDecayLR(_Decay):
@@ -83,7 +85,8 @@ class InverseDecayLR(_Decay):
     """
 
     def construct(self, global_step: Any) -> Tensor:
-        return ops.div(self.learning_rate, ops.add(ops.mul(self.periods(global_step), self.decay_rate), 1.0))
+        rate: Tensor = decays.inverse(self.learning_rate, self.decay_rate, self.periods(global_step))
+        return rate
 
 
 class CosineDecayLR(LearningRateSchedule):
@@ -95,12 +98,12 @@ class CosineDecayLR(LearningRateSchedule):
 
     def __init__(self, min_lr: float, max_lr: float, decay_steps: int) -> None:
         super().__init__()
-        self.min_lr, self.max_lr = rising("CosineDecayLR", min_lr, max_lr)
+        self.min_lr, self.max_lr = decays.rising("CosineDecayLR", min_lr, max_lr)
         self.decay_steps = positive_int("CosineDecayLR", "decay_steps", decay_steps)
 
     def construct(self, global_step: Any) -> Tensor:
-        angle = ops.mul(_share(global_step, self.decay_steps), math.pi)
-        return ops.add(ops.mul(ops.add(ops.cos(angle), 1.0), 0.5 * (self.max_lr - self.min_lr)), self.min_lr)
+        rate: Tensor = decays.cosine(self.min_lr, self.max_lr, _share(global_step, self.decay_steps))
+        return rate
 
 
 class PolynomialDecayLR(LearningRateSchedule):
@@ -121,15 +124,15 @@ class PolynomialDecayLR(LearningRateSchedule):
     ) -> None:
         super().__init__()
         name = "PolynomialDecayLR"
-        self.learning_rate = positive_float(name, "learning_rate", learning_rate)
-        self.end_learning_rate = not_negative_float(name, "end_learning_rate", end_learning_rate)
-        self.decay_steps = positive_int(name, "decay_steps", decay_steps)
-        self.power = positive_float(name, "power", power)
-        self.update_decay_steps = boolean(name, "update_decay_steps", update_decay_steps)
+        length, update = ("decay_steps", decay_steps), ("update_decay_steps", update_decay_steps)
+        decays.check_polynomial(name, learning_rate, end_learning_rate, power, length, update)
+        self.learning_rate, self.end_learning_rate = learning_rate, end_learning_rate
+        self.decay_steps, self.power, self.update_decay_steps = decay_steps, power, update_decay_steps
 
     def construct(self, global_step: Any) -> Tensor:
-        rest = ops.pow(ops.sub(1.0, self._progress(global_step)), self.power)
-        return ops.add(ops.mul(rest, self.learning_rate - self.end_learning_rate), self.end_learning_rate)
+        share = self._progress(global_step)
+        rate: Tensor = decays.polynomial(self.learning_rate, self.end_learning_rate, share, self.power)
+        return rate
 
     def _progress(self, global_step: Any) -> Tensor:
         if not self.update_decay_steps:
@@ -156,17 +159,6 @@ class WarmUpLR(LearningRateSchedule):
 def _share(global_step: Any, steps: int) -> Tensor:
     """The part of `steps` that is over, from 0 to 1."""
     return ops.div(ops.cast(ops.minimum(global_step, steps), float32), steps)
-
-
-def rising(name: str, min_lr: Any, max_lr: Any) -> tuple[float, float]:
-    """Two learning rates, the first below the second; raises GraphTypeError or GraphValueError otherwise."""
-    least, most = not_negative_float(name, "min_lr", min_lr), positive_float(name, "max_lr", max_lr)
-    if least >= most:
-        raise GraphValueError(
-            f"For {name!r}, the 'max_lr' must be greater than the 'min_lr', but got 'max_lr' value: {most}, "
-            f"'min_lr' value: {least}.",
-        )
-    return least, most
 
 
 class ListedLearningRate(LearningRateSchedule):

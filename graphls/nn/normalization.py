@@ -6,10 +6,11 @@ from typing import Any, ClassVar
 
 from graphls import ops
 from graphls.initializer import initializer
+from graphls.ir.checks import boolean, fraction, positive, positive_int
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import float32
 from graphls.nn.cell import Cell
-from graphls.nn.checks import boolean, fraction, positive, positive_int
+from graphls.nn.function_cells import FunctionCell
 from graphls.ops.normalization import normalised_from
 from graphls.ops.operands import axis_of, state_of, tensor_of
 from graphls.tensors.parameter import Parameter
@@ -107,26 +108,14 @@ class InstanceNorm3d(InstanceNorm2d):
     rank = 5
 
 
-class LRN(Cell):
+class LRN(FunctionCell, function=ops.lrn, shown=("depth_radius", "bias", "alpha", "beta")):
     """x / (bias + alpha * sum of x ** 2 over near channels) ** beta, for images (N, C, H, W); see `ops.lrn`."""
 
-    def __init__(
-        self,
-        depth_radius: int = 5,
-        bias: float = 1.0,
-        alpha: float = 1.0,
-        beta: float = 0.5,
-        norm_region: str = "ACROSS_CHANNELS",
-    ) -> None:
-        super().__init__()
-        self.depth_radius, self.bias, self.alpha, self.beta = depth_radius, bias, alpha, beta
-        self.norm_region = norm_region
-
-    def construct(self, x: Any) -> Tensor:
-        return ops.lrn(x, self.depth_radius, self.bias, self.alpha, self.beta, self.norm_region)
-
-    def extend_repr(self) -> str:
-        return f"depth_radius={self.depth_radius}, bias={self.bias}, alpha={self.alpha}, beta={self.beta}"
+    depth_radius: int = 5
+    bias: float = 1.0
+    alpha: float = 1.0
+    beta: float = 0.5
+    norm_region: str = "ACROSS_CHANNELS"
 
 
 def _sizes(name: str, shape: Any) -> tuple[int, ...]:

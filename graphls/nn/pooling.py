@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from graphls import ops
+from graphls.ir.checks import boolean, check_format, positive
 from graphls.nn.cell import Cell
-from graphls.nn.checks import boolean, check_format, positive
+from graphls.nn.function_cells import FunctionCell, setting
 from graphls.ops.adaptive import check_output_size
 from graphls.ops.pooling import check_divisor, window_sizes
 from graphls.ops.windows import check_ceil_mode, check_padding, sizes_of
@@ -150,104 +151,85 @@ class AvgPool3d(AvgPool2d):
     axes, formats, function = 3, "NCDHW", staticmethod(ops.avg_pool3d)
 
 
-class LPPool2d(Cell):
+class LPPool2d(FunctionCell, function=ops.lp_pool2d, shown=("norm_type", "kernel_size", "stride")):
     """(sum of x ** p) ** (1 / p) over each window of (N, C, H, W) or (C, H, W), for p = `norm_type`.
 
     The stride is the size of the window unless given.
     """
 
     axes: ClassVar[int] = 2
-    function: ClassVar[Any] = staticmethod(ops.lp_pool2d)
+    norm_type: float = setting(positive)
+    kernel_size: Any
+    stride: Any = None
+    ceil_mode: bool = setting(boolean, default=False)
 
-    def __init__(self, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> None:
-        super().__init__()
-        name = type(self).__name__
-        self.norm_type = positive(name, "norm_type", norm_type)
-        self.kernel_size = sizes_of("kernel_size", kernel_size, self.axes)
-        self.stride = self.kernel_size if stride is None else sizes_of("stride", stride, self.axes)
-        self.ceil_mode = boolean(name, "ceil_mode", ceil_mode)
-
-    def construct(self, x: Any) -> Tensor:
-        y: Tensor = type(self).function(x, self.norm_type, self.kernel_size, self.stride, self.ceil_mode)
-        return y
-
-    def extend_repr(self) -> str:
-        return f"norm_type={self.norm_type}, kernel_size={self.kernel_size}, stride={self.stride}"
+    def _settle(self) -> None:
+        self.kernel_size = sizes_of("kernel_size", self.kernel_size, self.axes)
+        self.stride = self.kernel_size if self.stride is None else sizes_of("stride", self.stride, self.axes)
 
 
-class LPPool1d(LPPool2d):
+class LPPool1d(LPPool2d, function=ops.lp_pool1d):
     """(sum of x ** p) ** (1 / p) over each window of (N, C, L) or (C, L); see LPPool2d."""
 
-    axes, function = 1, staticmethod(ops.lp_pool1d)
+    axes: ClassVar[int] = 1
 
 
-class _AdaptivePool(Cell):
+class _AdaptivePool(FunctionCell):
     """Windows that make an image of a given size out of one of any size."""
 
     axes: ClassVar[int] = 2
-    function: ClassVar[Any]
+    output_size: Any
 
-    def __init__(self, output_size: Any) -> None:
-        super().__init__()
-        self.output_size = check_output_size(output_size, self.axes)
-
-    def construct(self, x: Any) -> Any:
-        return type(self).function(x, self.output_size)
-
-    def extend_repr(self) -> str:
-        return f"output_size={self.output_size}"
+    def _settle(self) -> None:
+        self.output_size = check_output_size(self.output_size, self.axes)
 
 
-class AdaptiveAvgPool1d(_AdaptivePool):
-    """The means of windows that make (N, C, L) or (C, L) a given length; see AdaptiveAvgPool2d."""
-
-    axes, function = 1, staticmethod(ops.adaptive_avg_pool1d)
-
-
-class AdaptiveAvgPool2d(_AdaptivePool):
+class AdaptiveAvgPool2d(_AdaptivePool, function=ops.adaptive_avg_pool2d, shown=("output_size",)):
     """The means of windows that make (N, C, H, W) or (C, H, W) a given size; None keeps the size of an axis.
 
     Raises GraphTypeError and GraphValueError for sizes that are no positive integers.
     """
 
-    function = staticmethod(ops.adaptive_avg_pool2d)
+    output_size: Any
 
 
-class AdaptiveAvgPool3d(_AdaptivePool):
+class AdaptiveAvgPool1d(_AdaptivePool, function=ops.adaptive_avg_pool1d, shown=("output_size",)):
+    """The means of windows that make (N, C, L) or (C, L) a given length; see AdaptiveAvgPool2d."""
+
+    axes: ClassVar[int] = 1
+    output_size: Any
+
+
+class AdaptiveAvgPool3d(_AdaptivePool, function=ops.adaptive_avg_pool3d, shown=("output_size",)):
     """The means of windows that make (N, C, D, H, W) or (C, D, H, W) a given size; see AdaptiveAvgPool2d."""
 
-    axes, function = 3, staticmethod(ops.adaptive_avg_pool3d)
+    axes: ClassVar[int] = 3
+    output_size: Any
 
 
-class AdaptiveMaxPool2d(_AdaptivePool):
+class AdaptiveMaxPool2d(_AdaptivePool, function=ops.adaptive_max_pool2d, shown=("output_size",)):
     """The largest elements of windows that make (N, C, H, W) or (C, H, W) a given size.
 
     With `return_indices` also the int64 position of each element in its image. Sizes are as in AdaptiveAvgPool2d.
     """
 
-    function = staticmethod(ops.adaptive_max_pool2d)
-
-    def __init__(self, output_size: Any, return_indices: bool = False) -> None:
-        super().__init__(output_size)
-        self.return_indices = boolean(type(self).__name__, "return_indices", return_indices)
-
-    def construct(self, x: Any) -> Any:
-        return type(self).function(x, self.output_size, self.return_indices)
+    output_size: Any
+    return_indices: bool = setting(boolean, default=False)
 
 
-class AdaptiveMaxPool1d(AdaptiveMaxPool2d):
+class AdaptiveMaxPool1d(AdaptiveMaxPool2d, function=ops.adaptive_max_pool1d):
     """The largest elements of windows that make (N, C, L) or (C, L) a given length; see AdaptiveMaxPool2d."""
 
-    axes, function = 1, staticmethod(ops.adaptive_max_pool1d)
+    axes: ClassVar[int] = 1
 
 
-class AdaptiveMaxPool3d(AdaptiveMaxPool2d):
+class AdaptiveMaxPool3d(AdaptiveMaxPool2d, function=ops.adaptive_max_pool3d):
     """The largest elements of windows that make (N, C, D, H, W) or (C, D, H, W) a given size; see AdaptiveMaxPool2d."""
 
-    axes, function = 3, staticmethod(ops.adaptive_max_pool3d)
+    axes: ClassVar[int] = 3
 
 
-class MaxUnpool2d(Cell):
+class MaxUnpool2d(FunctionCell, function=ops.max_unpool2d, shown=("kernel_size", "stride", "padding")):
     """The elements of images (N, C, H, W) or (C, H, W) at the places that MaxPool2d found them, zeros elsewhere.
 
     A call takes the elements, their int32 or int64 places and, where it is not (size - 1) * stride - 2 * padding +
@@ -256,29 +238,27 @@ class MaxUnpool2d(Cell):
     """
 
     axes: ClassVar[int] = 2
-    function: ClassVar[Any] = staticmethod(ops.max_unpool2d)
+    kernel_size: Any
+    stride: Any = None
+    padding: Any = 0
 
-    def __init__(self, kernel_size: Any, stride: Any = None, padding: Any = 0) -> None:
-        super().__init__()
-        self.kernel_size, self.stride, self.padding = window_sizes(kernel_size, stride, padding, self.axes)
+    def _settle(self) -> None:
+        self.kernel_size, self.stride, self.padding = window_sizes(
+            self.kernel_size, self.stride, self.padding, self.axes
+        )
 
     def construct(self, x: Any, indices: Any, output_size: Any = None) -> Tensor:
-        result: Tensor = type(self).function(
-            x, indices, self.kernel_size, self.stride, self.padding, output_size
-        )
+        result: Tensor = type(self).function(x, indices, self.kernel_size, self.stride, self.padding, output_size)
         return result
 
-    def extend_repr(self) -> str:
-        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
-
-class MaxUnpool1d(MaxUnpool2d):
+class MaxUnpool1d(MaxUnpool2d, function=ops.max_unpool1d):
     """The elements of (N, C, L) or (C, L) at the places that MaxPool1d found them; see MaxUnpool2d."""
 
-    axes, function = 1, staticmethod(ops.max_unpool1d)
+    axes: ClassVar[int] = 1
 
 
-class MaxUnpool3d(MaxUnpool2d):
+class MaxUnpool3d(MaxUnpool2d, function=ops.max_unpool3d):
     """The elements of (N, C, D, H, W) or (C, D, H, W) at the places that MaxPool3d found them; see MaxUnpool2d."""
 
-    axes, function = 3, staticmethod(ops.max_unpool3d)
+    axes: ClassVar[int] = 3

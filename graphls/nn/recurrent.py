@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from graphls import ops
+from graphls.ir.checks import boolean, positive_int
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.reporting import warn
 from graphls.ir.types import float32
 from graphls.nn.cell import Cell
-from graphls.nn.checks import boolean, positive_int
 from graphls.nn.dropout import Dropout
 from graphls.nn.recurrent_cells import (
     GRU_GATES,

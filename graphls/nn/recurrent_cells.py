@@ -9,10 +9,10 @@ from typing import Any
 
 from graphls import ops
 from graphls.initializer import Uniform, initializer
+from graphls.ir.checks import boolean, positive_int
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import float32
 from graphls.nn.cell import Cell
-from graphls.nn.checks import boolean, positive_int
 from graphls.ops.layers import lstm_step
 from graphls.ops.operands import apply, operand_of, tensor_of
 from graphls.tensors.dispatch import promoted

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from graphls import ops
+from graphls.ir.checks import fraction, positive_int
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.nn.cell import Cell
-from graphls.nn.checks import fraction, positive_int
 from graphls.nn.gradients import AccumulatedGradients, ClipGradNorm, local_norms
 from graphls.nn.learning_rate_schedule import rate_now
 from graphls.nn.optimizers.base import wide_dtype

@@ -8,12 +8,12 @@ from typing import Any
 
 from graphls import ops
 from graphls.initializer import XavierUniform, initializer
+from graphls.ir.checks import boolean, positive_int
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import float32
 from graphls.nn.activations import get_activation
 from graphls.nn.attention import MultiheadAttention
 from graphls.nn.cell import Cell
-from graphls.nn.checks import boolean, positive_int
 from graphls.nn.containers import CellList
 from graphls.nn.dense import Dense
 from graphls.nn.dropout import Dropout

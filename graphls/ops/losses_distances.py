@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from graphls.ir import checks
 from graphls.ir.errors import GraphValueError
-from graphls.ops import settings
 from graphls.ops.elementwise import abs, add, clip_by_value, div, minimum, mul, pow, sqrt, square, sub
 from graphls.ops.exponentials import root
 from graphls.ops.logic import equal, where
@@ -35,7 +35,7 @@ def cosine_embedding_loss(
     axis = 1 if x.ndim > 1 else 0
     if not x.ndim or y.shape != x.shape[:axis] + x.shape[axis + 1 :]:
         raise GraphValueError(f"{name} of vectors {x.type} does not fit a target {y.type}.")
-    margin = settings.number(name, "margin", margin, -1, 1)
+    margin = checks.number(name, "margin", margin, -1, 1)
     lengths = [sqrt(add(sum(square(v), axis), 1e-12)) for v in (x, other)]
     cosine = div(sum(mul(x, other), axis), mul(*lengths))
     apart = where(equal(y, -1.0), clip_by_value(sub(cosine, margin), 0.0), 0.0)
@@ -60,10 +60,10 @@ def triplet_margin_loss(
     """
     name = "triplet_margin_loss"
     dtype, (x, near, far) = operands(name, anchor, positive, negative)
-    how = settings.number(name, "p", p, 1), settings.positive(name, "eps", eps)
+    how = checks.number(name, "p", p, 1), checks.positive(name, "eps", eps)
     to_far = _distance(x, far, *how)
     to_far = minimum(to_far, _distance(near, far, *how)) if swap else to_far
-    lacking = add(sub(_distance(x, near, *how), to_far), settings.number(name, "margin", margin, 0))
+    lacking = add(sub(_distance(x, near, *how), to_far), checks.number(name, "margin", margin, 0))
     return reduced(name, clip_by_value(lacking, 0.0), reduction, dtype)
 
 

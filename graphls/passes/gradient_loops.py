@@ -44,6 +44,10 @@ class LoopBackward:
     It is made of the nodes that the gradient of the forward region is made of. What these need of the forward region
     becomes arrays that the forward yields, or stacks where the number of rounds is not known. `gradients` are those of
     the outputs of the loop, and `active` the values outside that need one.
+
+    Where a loop runs `s = s * w`, its backward carries the gradient g of s, from the last time to the first, as
+    `g = g * w`, and adds `g * s` to the gradient of w each time. So it takes the array of what s was, which the forward
+    yields from now on, and w itself, which is the same each time.
     """
 
     def __init__(self, outer: Backward, node: Node, gradients: Sequence[Value | None], active: set[Value]) -> None:
@@ -85,6 +89,7 @@ class LoopBackward:
         elements = [v for v in self.region.inputs[self.carries :] if v in self.sources]
         backward = self.differentiated(carried)
         captured = [v for v in self.sources if v not in self.foreign]
+        # Where the gradient of w is transpose(a) @ b each time, only a and b are kept, for one product behind the loop.
         sums = Sums(definers(self.inner.nodes), backward.parts, captured)
         accumulated = {v: self.fresh(v) for v in sums.carried}
         totals = {v: backward.total(v) or backward.zeros(v) for v in (*carried, *accumulated, *elements)}
@@ -93,6 +98,7 @@ class LoopBackward:
         outputs = [*(totals[v] for v in carried), *added, *stacked]
         kept = [v for v in sums.operands if v in self.foreign]
         region, arrays = self.closed([*carried.values(), *accumulated.values()], outputs, kept)
+        # The last value that is carried out begins what is carried back; sums over all times begin with zeros.
         starts = [*map(self.start, carried), *map(self.outer.zeros, accumulated)]
         attrs = {"carries": len(starts), "length": self.length, "reverse": not self.node.attrs.get("reverse", False)}
         results = self.e.emit("scan", (*starts, *self.arrays), attrs, regions=(region,))

@@ -79,6 +79,7 @@ class Overflow:
     def block(self, nodes: Iterable[Node], names: Names) -> tuple[Node, ...]:
         nodes = [with_blocks(node, lambda inner: self.block(inner, names)) for node in nodes]
         nodes = with_starts(nodes, names)
+        # One window after the other: the edges that place one decide what lies in the next.
         for flag in flags(nodes):
             nodes = list(schedule(place(nodes, window_of(nodes, flag))))
         for flag in flags(nodes) if self.mode == "window" else ():
@@ -113,6 +114,7 @@ def with_starts(nodes: Sequence[Node], names: Names) -> list[Node]:
             checked = [n for n in result if n in before and n.phase == "backward"]
             if checked:
                 start = _open_window(result, checked) or _new_start(get, names)
+                # A window that is open already opens earlier, where this get checks what runs before it.
                 if start in result and result.index(start) > result.index(checked[0]):
                     result.remove(start)
                 if start not in result:
@@ -139,8 +141,11 @@ def place(nodes: Sequence[Node], window: Window) -> list[Node]:
     start = replace(window.start, after=_merged(window.start.after, _opening(nodes, window)))
     (status,) = start.outputs
     fixed = constants(nodes)
+    # What the get needs and no edge puts behind the start, such as what is made of the loss scale alone. What the
+    # start itself waits for, and what belongs to earlier windows, stays: an edge from the start would close a cycle.
     outside = {n for n in window.before - window.behind - fixed if n.phase == "backward"}
     outside -= ancestors(nodes, [window.start]) | closed_before(nodes, window.get)
+    # The first node of a chain gets the edge; the others are behind that one by data.
     made_outside = {v for n in outside for v in n.outputs}
     placed = []
     for node in nodes:
@@ -159,9 +164,12 @@ def _opening(nodes: Sequence[Node], window: Window) -> tuple[Value, ...]:
     closed = closed_before(nodes, window.get)
     early = [n for n in nodes if n in window.before and n not in window.behind and n is not window.start]
     feeding = {n for n in early if n.phase != "backward" and n not in fixed}
+    # The seed of a backward reads the loss scale only; that it comes after the loss is said by its control edge.
     waited = {v for n in window.before if n.phase == "backward" for v in n.after if v in definer}
     feeding |= {definer[v] for v in waited if definer[v] not in window.behind and definer[v] not in fixed}
+    # Early backward nodes are about to move inside, so what is made of them cannot be waited for by the start.
     feeding -= {window.start} | descendants(nodes, [n for n in early if n.phase == "backward" and n not in closed])
+    # Of x -> matmul -> mean only the mean is waited for, since whatever leads to it runs before it anyway.
     used = {v for n in feeding for v in (*uses(n), *n.after)}
     last = [n for n in nodes if n in feeding and n.phase != "backward" and used.isdisjoint(n.outputs)]
     return tuple(n.outputs[0] for n in last)

@@ -133,6 +133,7 @@ def _check_apart(graph: Graph, found: Sequence[Window]) -> None:
 def _check_window(graph: Graph, nodes: Sequence[Node], window: Window, fixed: frozenset[Node]) -> None:
     opened = ancestors(nodes, [window.start])
     for node in nodes:
+        # What the get does not need may run at any time, and what the start waits for runs before it by that.
         if node not in window.before or node in opened or node in fixed or node is window.start:
             continue
         if node.phase == "backward" and node not in window.behind:
@@ -167,6 +168,7 @@ def _check_cleared(graph: Graph, nodes: Sequence[Node], again: Node, token: Valu
 
 
 def _check_writes(graph: Graph, block: Written, window: Window) -> None:
+    # An update that is skipped reads the flag by data; one that only runs after the get writes all the same.
     checked = {v for n in descendants(block.nodes, [window.get], control=False) for v in n.outputs}
     made_inside = behind(block.nodes, {v for n in window.inside for v in n.outputs})
     for write in block.writes:
@@ -207,7 +209,9 @@ def _is_made_of(value: Value, writer: Node, missed: Node) -> bool:
 class Cover:
     """Which `overflow_get`s come before each node, and which backward nodes come before which of them, by data.
 
-    Sets of gets are integers of bits; all is found in one sweep forward and one back.
+    A write of `where(flag1, w, w - g1 - g2)` where flag1 checks g1 only is guarded by flag1, but the node that makes g2
+    comes before no get that guards it: an overflow of g2 would be written. Sets of gets are integers of bits; all is
+    found in one sweep forward and one back.
     """
 
     def __init__(self, nodes: Sequence[Node]) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from graphls.ir.checks import boolean
 from graphls.ir.errors import GraphRuntimeError, GraphTypeError
 from graphls.ir.reporting import warn
 from graphls.ir.types import DType
 from graphls.nn.cell import Cell
-from graphls.nn.checks import boolean
 from graphls.tensors import random
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.tensor import Array, Tensor

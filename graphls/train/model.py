@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from graphls.calling.cache import cache_of
+from graphls.ir.checks import boolean
 from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
 from graphls.nn.cell import Cell
-from graphls.nn.checks import boolean
 from graphls.train.callbacks.callback import CallbackManager, InternalCallbackParam, RunContext, callback_list
 from graphls.train.evaluation import Evaluation, evaluation_of
 from graphls.train.feeding import Feed, first_row, steps_of_epoch

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from graphls.files.files import write_parts
+from graphls.ir.checks import boolean
 from graphls.ir.errors import GraphlsError, GraphTypeError, GraphValueError
 from graphls.ir.reporting import checked, warn
-from graphls.nn.checks import boolean
 from graphls.tensors.parameter import Parameter
 from graphls.train import background, checkpoint_format, safetensors_format
 from graphls.train.checkpoint_format import Entry

@@ -7,9 +7,9 @@ from typing import Any
 
 from graphls.amp.build import build_train_network
 from graphls.amp.managers import LossScaleManager
+from graphls.ir.checks import not_negative_int, positive_int
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.nn.cell import Cell
-from graphls.nn.checks import not_negative_int, positive_int
 from graphls.nn.train_step import TrainOneStepWithLossScaleCell
 from graphls.nn.wrappers import WithLossCell
 from graphls.train.feeding import first_step

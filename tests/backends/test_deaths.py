@@ -70,6 +70,7 @@ def differences() -> list[str]:
     return found
 
 
+@pytest.mark.slow
 def test_programs_that_ended_the_process_give_what_numpy_gives() -> None:
     code = f"from {__name__} import differences; print(differences())"
     run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)

@@ -219,7 +219,7 @@ WRONG: list[Any] = [
     (lambda: ops.cdist(F, V), ValueError, r"lists of vectors of one size, \(..., m, k\) and"),
     (lambda: ops.cdist(F, F.T), ValueError, "lists of vectors of one size"),
     (lambda: ops.pdist(V), ValueError, r"a list of vectors, \(..., n, k\), not f32\[3\]"),
-    (lambda: ops.pdist(F, "2"), TypeError, "'p' must be a number"),
+    (lambda: ops.pdist(F, "2"), TypeError, "the type of 'p' should be 'float'"),
     (lambda: ops.batch_dot(V, V), ValueError, "two axes or more and of one batch size"),
     (lambda: ops.batch_dot(F, F.T), ValueError, "two axes or more and of one batch size"),
     (lambda: ops.batch_dot(F, F, 0), ValueError, "axes of one size behind the first, not 0"),

@@ -52,6 +52,7 @@ def check(seed: int, order: int, backend: str, passes: Any = None) -> None:
         np.testing.assert_allclose(found.asnumpy() / size, wanted.asnumpy() / size, rtol=0, atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_a_program_and_its_derivatives_are_those_of_the_unrolled_one(seed: int) -> None:
     check(seed, order=2, backend="numpy")

@@ -7,17 +7,9 @@ from typing import ClassVar
 from graphls.ir.errors import GraphlsError, GraphRuntimeError, GraphTypeError, GraphValueError
 
 __all__ = [
-    "MRMAddSchemaError",
-    "MRMBuildSchemaError",
-    "MRMDefineCategoryError",
-    "MRMDefineIndexError",
-    "MRMGetMetaError",
-    "MRMInvalidSchemaError",
-    "MindRecordException",
-    "ParamTypeError",
-    "ParamValueError",
-    "PathNotExistsError",
-]
+    "MRMAddSchemaError", "MRMBuildSchemaError", "MRMDefineCategoryError", "MRMDefineIndexError", "MRMGetMetaError",
+    "MRMInvalidSchemaError", "MindRecordException", "ParamTypeError", "ParamValueError", "PathNotExistsError",
+]  # fmt: skip
 
 
 class MindRecordException(GraphlsError):

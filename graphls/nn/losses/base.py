@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from graphls import ops
+from graphls.ir.checks import boolean
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import int32, int64
 from graphls.nn.cell import Cell
-from graphls.nn.checks import boolean
 from graphls.nn.function_cells import FunctionCell
 from graphls.ops.loss_operands import require_tensors
 from graphls.ops.operands import apply, tensor_of

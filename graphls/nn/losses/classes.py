@@ -6,9 +6,8 @@ from math import prod
 from typing import Any
 
 from graphls import ops
-from graphls.ir.checks import integer, number
+from graphls.ir.checks import boolean, integer, number
 from graphls.ir.errors import GraphValueError
-from graphls.nn.checks import boolean
 from graphls.nn.function_cells import setting
 from graphls.nn.losses.base import FunctionLoss, LossBase, finite_labels
 from graphls.ops.loss_operands import (

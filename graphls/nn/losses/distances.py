@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from graphls import ops
-from graphls.ir.checks import integer, number
+from graphls.ir.checks import boolean, integer, number, positive
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.nn.activations import LogSoftmax, Softmax, get_activation
 from graphls.nn.cell import Cell
-from graphls.nn.checks import boolean, positive
 from graphls.nn.function_cells import setting
 from graphls.nn.losses.base import FunctionLoss, LossBase, finite_labels
 from graphls.ops.exponentials import root

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from graphls import ops
-from graphls.nn.checks import boolean, positive
+from graphls.ir.checks import boolean, positive
 from graphls.nn.function_cells import setting
 from graphls.nn.losses.base import FunctionLoss, LossBase, finite_labels
 from graphls.ops.exponentials import root

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from graphls import ops
+from graphls.ir.checks import boolean, fraction, positive
 from graphls.ir.errors import GraphTypeError, GraphValueError
-from graphls.nn.checks import boolean, fraction, positive
 from graphls.nn.optimizers.base import Optimizer, Tensors, bias_correction, states_like
 from graphls.ops.operands import state_of
 from graphls.ops.update_rules import ada_max_step, adam_correction, adam_direction, adam_moments, adam_step

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from graphls import ops
+from graphls.ir.checks import boolean, not_negative, positive
 from graphls.ir.errors import GraphTypeError, GraphValueError
-from graphls.nn.checks import boolean, not_negative, positive
 from graphls.nn.optimizers.base import Optimizer, Tensors, states_like
 from graphls.ops.update_rules import above_zero, adadelta_step, adagrad_sums, ftrl_weight, proximal, rms_step
 

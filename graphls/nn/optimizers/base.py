@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from graphls import ops
+from graphls.ir.checks import positive
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import DType, float32, int32
 from graphls.names.habits import OPTIMIZER
 from graphls.nn.cell import Cell
-from graphls.nn.checks import positive
 from graphls.nn.learning_rate_schedule import FixedLearningRate, ListedLearningRate, learning_rate_of, rate_now
 from graphls.nn.optimizers.groups import grouping
 from graphls.ops.operands import state_of, tensor_of

@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 
 from graphls import ops
-from graphls.ir.checks import number
+from graphls.ir.checks import boolean, float_number, fraction, not_negative, number
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import float32
 from graphls.nn.cell import Cell
-from graphls.nn.checks import boolean, float_number, fraction, not_negative
 from graphls.nn.optimizers.base import Optimizer, Tensors, states_like
 from graphls.ops.operands import state_of
 from graphls.ops.update_rules import ahead, damped, momentum_step

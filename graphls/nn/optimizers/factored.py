@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from graphls import ops
+from graphls.ir.checks import boolean, fraction, not_negative, positive
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import float16, float32
-from graphls.nn.checks import boolean, fraction, not_negative, positive
 from graphls.nn.optimizers.adam import WithDecay
 from graphls.nn.optimizers.base import Tensors, states_like, wide_dtype
 from graphls.ops.operands import state_of

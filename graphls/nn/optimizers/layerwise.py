@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from graphls import ops
+from graphls.ir.checks import boolean, positive
 from graphls.ir.errors import GraphTypeError
 from graphls.nn.cell import Cell
-from graphls.nn.checks import boolean, positive
 from graphls.nn.optimizers.adam import DecoupledOptimizer
 from graphls.nn.optimizers.base import Optimizer, Tensors, bias_correction
 from graphls.ops.update_rules import FLOAT32

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from graphls.ir.checks import boolean
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.nn.cell import Cell
-from graphls.nn.checks import boolean
 from graphls.tensors.tensor import Tensor
 from graphls.train.serialization import FORMATS
 

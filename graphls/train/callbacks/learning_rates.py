@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from graphls.ir.checks import boolean, fraction, not_negative, not_negative_int
 from graphls.ir.errors import GraphTypeError, GraphValueError
-from graphls.nn.checks import boolean, fraction, not_negative, not_negative_int
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.tensor import Tensor
 from graphls.train.callbacks.callback import Callback, RunContext

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from graphls.ir.checks import not_negative_int
 from graphls.ir.errors import GraphValueError
-from graphls.nn.checks import not_negative_int
 from graphls.tensors.tensor import Tensor
 from graphls.train.callbacks.callback import Callback, RunContext
 from graphls.train.callbacks.outputs import first_output, loss_of, was_skipped

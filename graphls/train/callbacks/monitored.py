@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from graphls.ir.checks import not_negative
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.reporting import warn
-from graphls.nn.checks import not_negative
 from graphls.train.callbacks.outputs import loss_of
 
 MODES = ("auto", "min", "max")

@@ -9,8 +9,8 @@ import threading
 from pathlib import Path
 from typing import Any
 
+from graphls.ir.checks import boolean
 from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
-from graphls.nn.checks import boolean
 from graphls.tensors.random import random_state
 from graphls.train.callbacks.callback import Callback, RunContext
 

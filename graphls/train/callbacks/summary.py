@@ -9,8 +9,8 @@ from weakref import WeakSet
 
 import numpy as np
 
+from graphls.ir.checks import boolean, positive_int
 from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
-from graphls.nn.checks import boolean, positive_int
 from graphls.tensors.parameter import Parameter
 from graphls.train.callbacks.callback import Callback, RunContext
 from graphls.train.callbacks.outputs import loss_of

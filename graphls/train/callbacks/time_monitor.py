@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from graphls.nn.checks import boolean, positive_int
+from graphls.ir.checks import boolean, positive_int
 from graphls.train.callbacks.callback import Callback, RunContext
 
 

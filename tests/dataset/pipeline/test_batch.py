@@ -75,3 +75,10 @@ def test_a_batch_function_takes_arrays() -> None:
     dataset = ds.GeneratorDataset(Mixed([(1,), (2,)]), ["x"], shuffle=False)
     (batch,) = dataset.batch(2, per_batch_map=summed, input_columns="x").create_tuple_iterator(output_numpy=True)
     assert int(batch[0]) == 3
+
+
+def test_a_size_is_an_integer_of_python_or_numpy_that_32_bits_hold() -> None:
+    rows = ds.NumpySlicesDataset(np.arange(6))
+    assert rows.batch(np.int64(2), num_parallel_workers=np.int32(1)).get_batch_size() == 2
+    with pytest.raises(ValueError, match=r"within the required interval of \[1, 2147483647\]"):
+        rows.batch(2**31)

@@ -1,4 +1,4 @@
-"""Checks of the arguments of cells, with messages that name the cell and the argument."""
+"""Checks of the arguments of cells and functions, with messages that name who takes them and which it is."""
 
 from __future__ import annotations
 
@@ -96,11 +96,21 @@ def not_negative_int(cell: str, name: str, value: Any) -> int:
     return value
 
 
-def number(cell: str, name: str, value: Any) -> float:
-    """A number as a float; raises GraphTypeError otherwise."""
+def number(cell: str, name: str, value: Any, least: float = -math.inf, most: float = math.inf) -> float:
+    """A number between two others as a float; raises GraphTypeError or GraphValueError otherwise."""
     if not _is_number(value):
         raise _no_number(cell, name, value)
+    if not least <= value <= most:
+        bounds = f"at least {least:g}" + (f" and at most {most:g}" if most < math.inf else "")
+        raise GraphValueError(f"For {cell!r}, the {name!r} must be {bounds}, but got {value!r}.")
     return float(value)
+
+
+def integer(cell: str, name: str, value: Any) -> int:
+    """An integer, also one of NumPy; raises GraphTypeError otherwise."""
+    if isinstance(value, (bool, float)) or not hasattr(value, "__index__"):
+        raise GraphTypeError(f"For {cell!r}, the {name!r} must be int, but got {value!r}.")
+    return int(value.__index__())
 
 
 def float_number(cell: str, name: str, value: Any) -> float:
