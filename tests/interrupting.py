@@ -38,7 +38,10 @@ def _places_passed(most: int, function: Callable[[], Any]) -> int:
         nonlocal passed
         file = frame.f_code.co_filename
         is_yield = event == "return" and frame.f_code.co_flags & inspect.CO_GENERATOR
-        if event != "c_call" and not is_yield and file.startswith(str(PACKAGE)) and not file.startswith(PURE):
+        # One that is left early, as by any() or next(), is called once more to end, where Python loses what is raised.
+        is_expression = frame.f_code.co_name == "<genexpr>"
+        is_place = event != "c_call" and not is_yield and not is_expression
+        if is_place and file.startswith(str(PACKAGE)) and not file.startswith(PURE):
             passed += 1
             if passed > most:
                 sys.setprofile(None)

@@ -64,7 +64,10 @@ def evaluate(name: str, operands: tuple[Any, ...], attrs: dict[str, Any]) -> Any
 
 def first_dtype(operands: tuple[Any, ...]) -> DType | None:
     """The dtype of the first tensor among the operands."""
-    return next((o.dtype for o in operands if isinstance(o, Tensor)), None)
+    for operand in operands:
+        if isinstance(operand, Tensor):
+            return operand.dtype
+    return None
 
 
 def as_array(operand: Any, dtype: DType | None = None) -> np.ndarray[Any, Any]:
