@@ -41,6 +41,9 @@ INTEGERS = (sample(of(int32, 2, 3), axis=(0,)), sample(of(int64, 5)), sample(of(
 class Reduction(Primitive, abstract=True):
     """One element for all those along some axes, which go away or, with `keepdims`, get size 1."""
 
+    may_be_operand = True
+    """Over no axes, as of a scalar, nothing is reduced."""
+
     def infer(self, x: Type, axis: Axes = None, keepdims: bool = False) -> Type:
         return x.with_shape(reduced_shape(x, axis, keepdims))
 

@@ -10,9 +10,10 @@ import pytest
 
 import graphls
 from graphls import nn, ops
-from graphls.ir import registry
+from graphls.ir import parse, registry
 from graphls.ir.types import Type
 from graphls.ops.operands import apply
+from graphls.passes import as_pipeline
 from graphls.primitives.primitive import Primitive, f32, sample
 
 F32 = np.float32
@@ -147,3 +148,21 @@ def reshaped() -> type[Primitive]:
 def test_a_primitive_of_a_user_that_gives_its_operand(define: Callable[[], type[Primitive]], known: None) -> None:
     name = define().name
     both_agree((4,), lambda state, weight, x: grown(apply(name, state), x))
+
+
+def test_a_sum_over_no_axes_may_be_its_operand() -> None:
+    """A runtime drops the sum of a scalar state, which the other reader then would find overwritten."""
+    text = """
+        graph @halves() {
+          state @state: f32[]
+          %sum_1 = sum(@state) {axis=none} : f32[]
+          %wide = reshape(%sum_1) {shape=[1, 1]} : f32[1,1]
+          %tanh_1 = tanh(%wide) : f32[1,1]
+          %result = reshape(%tanh_1) {shape=[]} : f32[]
+          %sum_2 = sum(@state) {axis=none} : f32[]
+          %tanh_2 = tanh(%sum_2) : f32[]
+          @state <- %tanh_2
+          return %result
+        }"""
+    (write,) = as_pipeline("cse, dce, order").run(parse(text)).graph.writes
+    assert not write.in_place
