@@ -16,8 +16,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from onnx import GraphProto, ModelProto, NodeProto
+from onnx import GraphProto, ModelProto
 
+from graphls.backends.onnx.shapes import subgraphs
 from graphls.ir.errors import GraphRuntimeError
 from graphls.ir.reporting import warn
 
@@ -114,7 +115,7 @@ def _neighbours(graph: GraphProto, makers: dict[str, str]) -> Iterator[str]:
         kind = ALIKE.get(node.op_type, node.op_type)
         yield from (f"{makers.get(name, 'none')} {kind}" for name in node.input)
         if node.op_type in BODIES:
-            for body in _bodies(node):
+            for _, body in subgraphs(node):
                 yield from _captured(body, makers, f"{node.op_type}^")
                 yield from _neighbours(body, makers)
         makers.update(dict.fromkeys(node.output, kind))
@@ -122,14 +123,10 @@ def _neighbours(graph: GraphProto, makers: dict[str, str]) -> Iterator[str]:
         yield f"{makers.get(info.name, 'none')} output"
 
 
-def _bodies(node: NodeProto) -> Iterator[GraphProto]:
-    return (attribute.g for attribute in node.attribute if attribute.HasField("g"))
-
-
 def _captured(body: GraphProto, makers: dict[str, str], reader: str) -> Iterator[str]:
     for node in body.node:
         yield from (f"{makers[name]} {reader}" for name in node.input if name in makers)
-        for inner in _bodies(node):
+        for _, inner in subgraphs(node):
             yield from _captured(inner, makers, reader)
 
 

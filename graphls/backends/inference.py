@@ -11,6 +11,7 @@ from onnx import GraphProto, ModelProto, ValueInfoProto
 
 from graphls.backends.onnx.lowering import lower
 from graphls.backends.onnx.metadata import described
+from graphls.backends.onnx.shapes import subgraphs
 from graphls.backends.onnx.types import ELEMENT_TYPES, exchanged
 from graphls.backends.onnx.weights import Weights
 from graphls.ir.build import Names
@@ -82,6 +83,5 @@ def _rename(graph: GraphProto, names: Mapping[str, str]) -> None:
     for node in graph.node:
         node.input[:] = [names.get(name, name) for name in node.input]
         node.output[:] = [names.get(name, name) for name in node.output]
-        for attribute in node.attribute:
-            if attribute.HasField("g"):
-                _rename(attribute.g, names)
+        for _, body in subgraphs(node):
+            _rename(body, names)

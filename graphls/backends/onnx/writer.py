@@ -12,6 +12,7 @@ import onnx
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto
 
 from graphls.backends.onnx.names import TensorNames, clean
+from graphls.backends.onnx.shapes import subgraphs
 from graphls.backends.onnx.types import ELEMENT_TYPES, IR_VERSION, OPSET, describe
 from graphls.backends.onnx.weights import SMALLEST, Weights, bytes_of
 from graphls.ir.graph import Node
@@ -159,10 +160,9 @@ def _read(graph: GraphProto) -> Iterator[str]:
     """The names that the operators of a graph read, those of their branches and bodies included."""
     for node in graph.node:
         yield from node.input
-        for attribute in node.attribute:
-            if attribute.HasField("g"):
-                yield from _read(attribute.g)
-                yield from (info.name for info in attribute.g.output)
+        for _, body in subgraphs(node):
+            yield from _read(body)
+            yield from (info.name for info in body.output)
 
 
 def _set_attributes(proto: NodeProto, attributes: Mapping[str, Any]) -> None:

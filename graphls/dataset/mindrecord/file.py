@@ -19,7 +19,7 @@ import numpy as np
 
 from graphls.dataset.checks import type_error
 from graphls.dataset.mindrecord.encoding import decompressed, unpacked
-from graphls.dataset.readers.files import Source, corrupt, found_files, inside, mapped
+from graphls.dataset.readers.files import Source, corrupt, found_files, inside, mapped, reason_of
 from graphls.ir.errors import GraphValueError
 
 Array = np.ndarray[Any, Any]
@@ -113,8 +113,7 @@ class MindRecordFile:
         try:
             yield
         except (GraphValueError, OverflowError) as error:
-            fault = error.message.rstrip(".") if isinstance(error, GraphValueError) else str(error)
-            raise corrupt(self.path, f"row {index} is damaged: {fault}") from None
+            raise corrupt(self.path, f"row {index} is damaged: {reason_of(error)}") from None
 
     def _numbers(self, index: int) -> dict[str, Any]:
         raw = unpacked(self._content(self._raw[index]))

@@ -48,6 +48,11 @@ def corrupt(path: str, fault: str) -> GraphRuntimeError:
     return GraphRuntimeError(f"{path} cannot be read: {fault}.")
 
 
+def reason_of(error: Exception) -> str:
+    """What an error says, without its line and its full stop, as a part of another message."""
+    return error.message.rstrip(".") if isinstance(error, GraphlsError) else str(error)
+
+
 def first_of(directory: str, *names: str) -> str | None:
     """The path of the first of these names that the folder has."""
     paths = (os.path.join(directory, name) for name in names)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from graphls.dataset.columns import as_schema
-from graphls.dataset.readers.files import Bytes, Parts, Source, corrupt, folder, found_files, mapped, usage
+from graphls.dataset.readers.files import Bytes, Parts, Source, corrupt, folder, found_files, mapped, reason_of, usage
 from graphls.files.wire import fields, numbers, signed
 from graphls.ir.errors import GraphRuntimeError, GraphValueError
 
@@ -101,8 +101,7 @@ class TFRecordSource(Source):
         try:
             return dict(_features(content))
         except (GraphValueError, UnicodeDecodeError) as error:
-            fault = error.message.rstrip(".") if isinstance(error, GraphValueError) else str(error)
-            raise corrupt(self._paths[file], f"record {index} is no Example: {fault}") from None
+            raise corrupt(self._paths[file], f"record {index} is no Example: {reason_of(error)}") from None
 
     def _column(self, path: str, name: str, value: Feature) -> np.ndarray[Any, Any]:
         wanted = self._schema.get(name, {"type": None, "shape": None})
