@@ -201,9 +201,7 @@ class BatchDataset(Dataset):
         columns = zip(self.child.sides(run, epoch, members), numbers, strict=False)
         return run.each(self, epoch, ((n, (sides, BatchInfo(n, epoch))) for sides, n in columns))
 
-    def stream(self, run: Run, epoch: int, start: int = 0) -> Iterator[Row]:
-        if self.is_indexed:
-            return super().stream(run, epoch, start)
+    def scan(self, run: Run, epoch: int, start: int) -> Iterator[Row]:
         before = sum(self._size_of(number, epoch) for number in range(start))
         sizes = ((number, self._size_of(number, epoch)) for number in count(start))
         return run.each(self, epoch, self._tasks(self.child.stream(run, epoch, before), epoch, sizes))
@@ -236,9 +234,7 @@ def _replacement(
             raise GraphValueError("output_columns of batch goes with per_batch_map only.")
         return None
     checks.function("per_batch_map", function)
-    inputs = child.columns if input_columns is None else checks.names("input_columns", input_columns)
-    outputs = inputs if output_columns is None else checks.names("output_columns", output_columns)
-    return Replacement(child.columns, inputs, outputs, "batch")
+    return Replacement(child.columns, child.columns, input_columns, output_columns, "batch")
 
 
 @made_by("bucket_batch_by_length")
@@ -289,7 +285,7 @@ class BucketBatchDataset(Dataset):
         columns = self.padding(tuple(zip(*rows, strict=True)), limit)
         return Stacker(self.columns, None, None, None).stack(columns)
 
-    def stream(self, run: Run, epoch: int, start: int = 0) -> Iterator[Row]:
+    def scan(self, run: Run, epoch: int, start: int) -> Iterator[Row]:
         return islice(run.each(self, epoch, enumerate(self._buckets(self.children[0].stream(run, epoch)))), start, None)
 
     def _buckets(self, rows: Iterable[Row]) -> Iterator[tuple[int, list[Row]]]:

@@ -21,9 +21,14 @@ class Replacement:
     """Which columns go into a function, and where those that come out stand.
 
     As many as went in take their places; any other number comes first, followed by the columns that did not go in.
+    Where `input_columns` are not named, those of `default` go in.
     """
 
-    def __init__(self, columns: tuple[str, ...], inputs: tuple[str, ...], outputs: tuple[str, ...], what: str) -> None:
+    def __init__(
+        self, columns: tuple[str, ...], default: tuple[str, ...], input_columns: Names, output_columns: Names, what: str
+    ) -> None:
+        inputs = default if input_columns is None else checks.names("input_columns", input_columns)
+        outputs = inputs if output_columns is None else checks.names("output_columns", output_columns)
         self.inputs = checks.names_among(inputs, columns, what)
         self.outputs = outputs
         self.in_place = len(inputs) == len(outputs)
@@ -79,9 +84,7 @@ class MapDataset(SameRows):
         python_multiprocessing: bool = False,
     ) -> None:
         super().__init__(child)
-        inputs = child.columns[:1] if input_columns is None else checks.names("input_columns", input_columns)
-        outputs = inputs if output_columns is None else checks.names("output_columns", output_columns)
-        replacement = Replacement(child.columns, inputs, outputs, "map")
+        replacement = Replacement(child.columns, child.columns[:1], input_columns, output_columns, "map")
         self.mapper = Mapper(_operations(operations), replacement)
         self.columns = replacement.columns
         self.workers = checks.workers(num_parallel_workers)
@@ -94,7 +97,7 @@ class MapDataset(SameRows):
         numbers, wanted = tee(indices)
         return run.each(self, epoch, zip(numbers, self.child.rows(run, epoch, wanted), strict=False))
 
-    def stream(self, run: Run, epoch: int, start: int = 0) -> Iterator[Row]:
+    def scan(self, run: Run, epoch: int, start: int) -> Iterator[Row]:
         return run.each(self, epoch, zip(count(start), self.child.stream(run, epoch, start), strict=False))
 
 
@@ -133,6 +136,6 @@ class FilterDataset(Dataset):
     def job(self) -> Job:
         return Job(self.test, self.workers or get_num_parallel_workers(), False, "filter", self.location)
 
-    def stream(self, run: Run, epoch: int, start: int = 0) -> Iterator[Row]:
+    def scan(self, run: Run, epoch: int, start: int) -> Iterator[Row]:
         rows = run.each(self, epoch, enumerate(self.children[0].stream(run, epoch)))
         return islice((row for row in rows if row is not None), start, None)

@@ -28,8 +28,8 @@ class Node:
     a number, its epoch; what it gives is a function of the seed, the node and the epoch. A kind of node says:
 
     - `columns`: the names of its columns.
-    - `stream(run, epoch, start)`: the rows of a pass from number `start` on, making as few of those before as it can.
     - if `is_indexed`: `length()` rows, any of which `rows(run, epoch, indices)` makes without the others.
+    - otherwise: `scan(run, epoch, start)`, the rows of a pass from one index on.
     """
 
     def __init__(self, *children: Node) -> None:
@@ -61,9 +61,15 @@ class Node:
         next(rows, None)  # their end, where the pools of workers are given back for the next pass
 
     def stream(self, run: Run, epoch: int, start: int = 0) -> Iterator[Row]:
-        """The rows of a pass from number `start` on."""
+        """The rows of a pass from index `start` on."""
+        if not self.is_indexed:
+            return self.scan(run, epoch, start)
         length = self.length()
         return self.rows(run, epoch, count(start) if length == inf else range(start, int(length)))
+
+    def scan(self, run: Run, epoch: int, start: int) -> Iterator[Row]:
+        """The same, of a node that is not indexed; it makes as few rows before `start` as it can."""
+        raise NotImplementedError
 
     def order(self, draws: np.random.Generator) -> Any:
         """The order of a pass, for nodes that have one; `Run.order` asks once for each pass."""

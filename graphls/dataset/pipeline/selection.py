@@ -41,7 +41,7 @@ class SameRows(Dataset):
     def rows(self, run: Run, epoch: int, indices: Iterable[int]) -> Iterator[Row]:
         return self.finish(self.child.rows(run, epoch, indices))
 
-    def stream(self, run: Run, epoch: int, start: int = 0) -> Iterator[Row]:
+    def scan(self, run: Run, epoch: int, start: int) -> Iterator[Row]:
         return self.finish(self.child.stream(run, epoch, start))
 
 
@@ -98,9 +98,7 @@ class ShuffleDataset(SameRows):
     def rows(self, run: Run, epoch: int, indices: Iterable[int]) -> Iterator[Row]:
         return self.child.rows(run, epoch, map(run.order(self, epoch).__getitem__, indices))
 
-    def stream(self, run: Run, epoch: int, start: int = 0) -> Iterator[Row]:
-        if self.is_indexed:
-            return Dataset.stream(self, run, epoch, start)
+    def scan(self, run: Run, epoch: int, start: int) -> Iterator[Row]:
         shuffled = _shuffled(self.child.stream(run, epoch), self.buffer_size, run.draws(self, epoch))
         return islice(shuffled, start, None)
 
@@ -151,9 +149,7 @@ class RepeatDataset(SameRows):
         for round, members in groupby(indices, lambda index: index // length):
             yield from self.child.rows(run, self._epoch(epoch, round), (index % length for index in members))
 
-    def stream(self, run: Run, epoch: int, start: int = 0) -> Iterator[Row]:
-        if self.is_indexed:
-            return Dataset.stream(self, run, epoch, start)
+    def scan(self, run: Run, epoch: int, start: int) -> Iterator[Row]:
         return islice(self._rounds(run, epoch), start, None)
 
     def _rounds(self, run: Run, epoch: int) -> Iterator[Row]:
@@ -183,7 +179,7 @@ class SkipDataset(SameRows):
     def rows(self, run: Run, epoch: int, indices: Iterable[int]) -> Iterator[Row]:
         return self.child.rows(run, epoch, (index + self.count for index in indices))
 
-    def stream(self, run: Run, epoch: int, start: int = 0) -> Iterator[Row]:
+    def scan(self, run: Run, epoch: int, start: int) -> Iterator[Row]:
         return self.child.stream(run, epoch, start + self.count)
 
 
@@ -201,9 +197,7 @@ class TakeDataset(SameRows):
     def size(self) -> float:
         return min(super().size(), self.count)
 
-    def stream(self, run: Run, epoch: int, start: int = 0) -> Iterator[Row]:
-        if self.is_indexed:
-            return Dataset.stream(self, run, epoch, start)  # which asks for no row that it does not give
+    def scan(self, run: Run, epoch: int, start: int) -> Iterator[Row]:
         rows = self.child.stream(run, epoch, start)
         return rows if self.count == inf else islice(rows, max(int(self.count) - start, 0))
 
@@ -238,9 +232,7 @@ class PartDataset(SameRows):
     def rows(self, run: Run, epoch: int, indices: Iterable[int]) -> Iterator[Row]:
         return self.child.rows(run, 0, map(self._places(run).__getitem__, indices))
 
-    def stream(self, run: Run, epoch: int, start: int = 0) -> Iterator[Row]:
-        if self.is_indexed:
-            return Dataset.stream(self, run, epoch, start)
+    def scan(self, run: Run, epoch: int, start: int) -> Iterator[Row]:
         members = set(self._places(run))
         chosen = (row for place, row in enumerate(self.child.stream(run, 0)) if place in members)
         return islice(chosen, start, None)
@@ -321,9 +313,7 @@ class ZipDataset(Joined):
         pairs = zip(self.children, copies, strict=True)
         return _side_by_side(child.rows(run, epoch, copy) for child, copy in pairs)
 
-    def stream(self, run: Run, epoch: int, start: int = 0) -> Iterator[Row]:
-        if self.is_indexed:
-            return super().stream(run, epoch, start)
+    def scan(self, run: Run, epoch: int, start: int) -> Iterator[Row]:
         return _side_by_side(child.stream(run, epoch, start) for child in self.children)
 
 

@@ -181,7 +181,7 @@ class GeneratorDataset(Dataset):
             sides = self.row_columns.side_by_side(items)
             yield sides or tuple(zip(*run_here(made, key, zip(group, items, strict=True)), strict=True))
 
-    def stream(self, run: Run, epoch: int, start: int = 0) -> Iterator[Row]:
+    def scan(self, run: Run, epoch: int, start: int) -> Iterator[Row]:
         if self.kind == ITEMS:
             return self.rows(run, epoch, range(start, len(run.order(self, epoch))))
         items = islice(enumerate(self._items()), start, self.num_samples)
