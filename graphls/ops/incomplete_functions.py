@@ -18,10 +18,11 @@ from graphls.ops.exponentials import erfc
 from graphls.ops.gamma_functions import STIRLING, inverse_powers, lgamma
 from graphls.ops.logic import equal, greater, isfinite, less, logical_and, logical_not, logical_or, where
 from graphls.ops.operands import floats
-from graphls.ops.record import operation, operator_class
+from graphls.ops.record import cell, operation, operator_class
 from graphls.tensors.tensor import Tensor, TensorLike
 
 
+@cell("IGamma", inputs="a x")
 @operation(classes="Igamma")
 def igamma(input: TensorLike, other: TensorLike) -> Tensor:
     """The integral of t ** (input - 1) * exp(-t) from 0 to `other`, over that to infinity; broadcasting.

@@ -35,6 +35,13 @@ def require_tensors(name: str, *tensors: object) -> None:
             raise GraphTypeError(f"{name} takes tensors for logits and labels, not {type(tensor).__name__}.")
 
 
+def given_weight(cell: str, name: str, value: TensorLike | None) -> TensorLike | None:
+    """A weight that a cell is made with, or None; raises GraphTypeError for what is no tensor."""
+    if value is not None:
+        require_tensors(f"The {name} of {cell}", value)
+    return value
+
+
 def require_same_shape(name: str, first: Tensor, second: Tensor) -> None:
     """Raise GraphValueError where the shapes of predictions and labels differ."""
     if first.shape != second.shape:

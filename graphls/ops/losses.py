@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from graphls.ir.checks import number, positive
+from graphls.ir.checks import boolean, number, positive
 from graphls.ops.elementwise import abs, add, cast, clip_by_value, div, exp, log, maximum, mul, neg, square, sub
 from graphls.ops.logic import greater, less, less_equal, where
 from graphls.ops.loss_operands import (
@@ -22,11 +22,12 @@ from graphls.ops.loss_operands import (
     weighted,
 )
 from graphls.ops.operands import apply
-from graphls.ops.record import operation
+from graphls.ops.record import cell, operation
 from graphls.ops.reductions import sum
 from graphls.tensors.tensor import Tensor, TensorLike
 
 
+@cell("MSELoss", "reduction", inputs="logits labels", finite="labels")
 @operation
 def mse_loss(input: TensorLike, target: TensorLike, reduction: str = "mean") -> Tensor:
     """The square of the difference; both broadcast together."""
@@ -34,6 +35,7 @@ def mse_loss(input: TensorLike, target: TensorLike, reduction: str = "mean") -> 
     return reduced("mse_loss", square(sub(x, y)), reduction, dtype)
 
 
+@cell("L1Loss", "reduction", inputs="logits labels", finite="labels")
 @operation
 def l1_loss(input: TensorLike, target: TensorLike, reduction: str = "mean") -> Tensor:
     """The absolute value of the difference; both broadcast together."""
@@ -41,6 +43,7 @@ def l1_loss(input: TensorLike, target: TensorLike, reduction: str = "mean") -> T
     return reduced("l1_loss", abs(sub(x, y)), reduction, dtype)
 
 
+@cell("SmoothL1Loss", "beta reduction", inputs="logits labels", finite="labels", checks={"beta": positive})
 @operation(classes="SmoothL1Loss", settings="beta reduction")
 def smooth_l1_loss(input: TensorLike, target: TensorLike, beta: float = 1.0, reduction: str = "none") -> Tensor:
     """d ** 2 / (2 * beta) where the absolute difference d is below `beta`, and d - beta / 2 elsewhere."""
@@ -53,6 +56,7 @@ def smooth_l1_loss(input: TensorLike, target: TensorLike, beta: float = 1.0, red
     return reduced("smooth_l1_loss", where(is_near, inner, sub(distance, beta / 2)), reduction, dtype)
 
 
+@cell("HuberLoss", "reduction delta", inputs="logits labels", finite="labels", checks={"delta": positive})
 @operation
 def huber_loss(input: TensorLike, target: TensorLike, reduction: str = "mean", delta: float = 1.0) -> Tensor:
     """d ** 2 / 2 where the absolute difference d is `delta` at most, and delta * (d - delta / 2) elsewhere."""
@@ -64,6 +68,7 @@ def huber_loss(input: TensorLike, target: TensorLike, reduction: str = "mean", d
     return reduced("huber_loss", where(is_near, inner, outer), reduction, dtype)
 
 
+@cell("BCELoss", "weight reduction", inputs="logits labels", finite="labels")
 @operation(classes="BinaryCrossEntropy", settings="reduction")
 def binary_cross_entropy(
     logits: TensorLike, labels: TensorLike, weight: TensorLike | None = None, reduction: str = "mean"
@@ -78,6 +83,7 @@ def binary_cross_entropy(
     return reduced("binary_cross_entropy", weighted(losses, weight), reduction, dtype)
 
 
+@cell("BCEWithLogitsLoss", "reduction weight pos_weight", inputs="logits labels", finite="labels")
 @operation(classes="BCEWithLogitsLoss", settings="reduction")
 def binary_cross_entropy_with_logits(
     logits: TensorLike,
@@ -113,6 +119,7 @@ def kl_div(logits: TensorLike, labels: TensorLike, reduction: str = "mean") -> T
     return reduced("kl_div", losses, reduction, dtype)
 
 
+@cell("SoftMarginLoss", "reduction", inputs="logits labels", finite="labels")
 @operation(classes="SoftMarginLoss", settings="reduction")
 def soft_margin_loss(input: TensorLike, target: TensorLike, reduction: str = "mean") -> Tensor:
     """log(1 + exp(-target * input)) for targets of 1 and -1."""
@@ -121,6 +128,7 @@ def soft_margin_loss(input: TensorLike, target: TensorLike, reduction: str = "me
     return reduced("soft_margin_loss", apply("softplus", neg(mul(y, x))), reduction, dtype)
 
 
+@cell("HingeEmbeddingLoss", "margin reduction", inputs="logits labels", finite="labels")
 @operation
 def hinge_embedding_loss(
     inputs: TensorLike, targets: TensorLike, margin: float = 1.0, reduction: str = "mean"
@@ -132,6 +140,7 @@ def hinge_embedding_loss(
     return reduced("hinge_embedding_loss", losses, reduction, dtype)
 
 
+@cell("MarginRankingLoss", "margin reduction", inputs="input1 input2 target", finite="target")
 @operation
 def margin_ranking_loss(
     input1: TensorLike, input2: TensorLike, target: TensorLike, margin: float = 0.0, reduction: str = "mean"
@@ -144,6 +153,13 @@ def margin_ranking_loss(
     return reduced("margin_ranking_loss", losses, reduction, dtype)
 
 
+@cell(
+    "GaussianNLLLoss",
+    "* full eps reduction",
+    inputs="logits labels var",
+    finite="labels",
+    checks={"full": boolean, "eps": positive},
+)
 @operation
 def gaussian_nll_loss(
     x: TensorLike, target: TensorLike, var: TensorLike, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
@@ -159,6 +175,13 @@ def gaussian_nll_loss(
     return reduced("gaussian_nll_loss", losses, reduction, dtype)
 
 
+@cell(
+    "PoissonNLLLoss",
+    "log_input full eps reduction",
+    inputs="input target",
+    finite="target",
+    checks={"log_input": boolean, "full": boolean, "eps": positive},
+)
 @operation
 def poisson_nll_loss(
     input: TensorLike,

@@ -16,11 +16,22 @@ from graphls.ops.loss_operands import (
     require_same_shape,
 )
 from graphls.ops.operands import Operand
-from graphls.ops.record import operation, operator_class
+from graphls.ops.record import cell, operation, operator_class
 from graphls.ops.reductions import amax, sum
 from graphls.tensors.tensor import Tensor, TensorLike
 
 
+def _cosine(name: str, setting: str, value: object) -> float:
+    return checks.number(name, setting, value, -1, 1)
+
+
+@cell(
+    "CosineEmbeddingLoss",
+    "margin reduction",
+    inputs="logits_x1 logits_x2 labels",
+    finite="labels",
+    checks={"margin": _cosine},
+)
 @operation
 def cosine_embedding_loss(
     input1: TensorLike, input2: TensorLike, target: TensorLike, margin: float = 0.0, reduction: str = "mean"
@@ -36,7 +47,7 @@ def cosine_embedding_loss(
     axis = 1 if x.ndim > 1 else 0
     if not x.ndim or y.shape != x.shape[:axis] + x.shape[axis + 1 :]:
         raise GraphValueError(f"{name} of vectors {x.type} does not fit a target {y.type}.")
-    margin = checks.number(name, "margin", margin, -1, 1)
+    margin = _cosine(name, "margin", margin)
     lengths = [sqrt(add(sum(square(v), axis), 1e-12)) for v in (x, other)]
     cosine = div(sum(mul(x, other), axis), mul(*lengths))
     apart = where(equal(y, -1.0), clip_by_value(sub(cosine, margin), 0.0), 0.0)
