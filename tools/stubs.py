@@ -18,10 +18,11 @@ import builtins
 from collections.abc import Callable
 from typing import Any
 
-from graphls.ops.operands import Axis
-from graphls.tensors.tensor import Tensor
+from graphls.ir.types import DTypeLike
+from graphls.ops.operands import Axis, Operand, ShapeLike, Sizes
+from graphls.tensors.tensor import Tensor, TensorLike
 """
-KNOWN = {"Any", "Axis", "Callable", "Tensor", "None"}
+KNOWN = {"Any", "Axis", "Callable", "DTypeLike", "None", "Operand", "ShapeLike", "Sizes", "Tensor", "TensorLike"}
 BUILTINS = {"bool", "int", "float", "str", "tuple", "list", "dict", "object"}
 SPELLINGS = {"axis": ("dim",), "keepdims": ("keepdim", "keep_dims"), "x": ("input",)}
 EMPTY = inspect.Parameter.empty

@@ -74,6 +74,9 @@ class Sampler:
         return count if self.num_samples is None else min(count, self.num_samples)
 
 
+SamplerLike = Sampler | Iterable[int]
+
+
 class BuiltinSampler(Sampler):
     """A sampler whose passes all have the same number of rows."""
 

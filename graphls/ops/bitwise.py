@@ -27,32 +27,32 @@ from graphls.ops.record import operation
 from graphls.ops.reductions import any
 from graphls.ops.shapes import broadcast_to
 from graphls.tensors import dispatch
-from graphls.tensors.tensor import Tensor
+from graphls.tensors.tensor import Tensor, TensorLike
 
 
 @operation(classes="BitwiseAnd", symbol="and")
-def bitwise_and(x: Any, other: Any) -> Tensor:
+def bitwise_and(x: TensorLike, other: TensorLike) -> Tensor:
     """The bits that both integers have, broadcasting; of bools, whether both are true."""
     x, other = dispatch.promoted(operand_of(x), operand_of(other))
     return logical_and(x, other) if x.dtype is bool_ else apply("bitwise_and", x, other)
 
 
 @operation(classes="BitwiseOr", symbol="or")
-def bitwise_or(x: Any, other: Any) -> Tensor:
+def bitwise_or(x: TensorLike, other: TensorLike) -> Tensor:
     """The bits that one or both integers have, broadcasting; of bools, whether one is true."""
     x, other = dispatch.promoted(operand_of(x), operand_of(other))
     return logical_or(x, other) if x.dtype is bool_ else apply("bitwise_or", x, other)
 
 
 @operation(classes="BitwiseXor", symbol="xor")
-def bitwise_xor(x: Any, other: Any) -> Tensor:
+def bitwise_xor(x: TensorLike, other: TensorLike) -> Tensor:
     """The bits that just one integer has, broadcasting; of bools, whether just one is true."""
     x, other = dispatch.promoted(operand_of(x), operand_of(other))
     return logical_xor(x, other) if x.dtype is bool_ else apply("bitwise_xor", x, other)
 
 
 @operation(names="bitwise_not", classes="Invert")
-def invert(x: Any) -> Tensor:
+def invert(x: TensorLike) -> Tensor:
     """The bits that an integer does not have: -1 - x where it is signed; of a bool, whether it is false."""
     x = tensor_of(x)
     if x.dtype is bool_:
@@ -63,7 +63,7 @@ def invert(x: Any) -> Tensor:
 
 
 @operation(classes="LeftShift", symbol="lshift")
-def bitwise_left_shift(x: Any, other: Any) -> Tensor:
+def bitwise_left_shift(x: TensorLike, other: TensorLike) -> Tensor:
     """x * 2 ** other of integers, broadcasting; bits that leave the dtype are lost.
 
     0 where the shift is negative or as large as the dtype has bits.
@@ -72,7 +72,7 @@ def bitwise_left_shift(x: Any, other: Any) -> Tensor:
 
 
 @operation(classes="RightShift", symbol="rshift")
-def bitwise_right_shift(x: Any, other: Any) -> Tensor:
+def bitwise_right_shift(x: TensorLike, other: TensorLike) -> Tensor:
     """x / 2 ** other of integers, rounded down, broadcasting.
 
     0, or -1 of a negative x, where the shift is negative or as large as the dtype has bits.
@@ -80,7 +80,7 @@ def bitwise_right_shift(x: Any, other: Any) -> Tensor:
     return _shifted("bitwise_right_shift", floor_div, x, other)
 
 
-def _shifted(name: str, function: Callable[[Tensor, Tensor], Tensor], x: Any, other: Any) -> Tensor:
+def _shifted(name: str, function: Callable[[Tensor, Tensor], Tensor], x: TensorLike, other: TensorLike) -> Tensor:
     """Two shifts by half as much, in int64, so that no power of two leaves it."""
     x, other = dispatch.promoted(operand_of(x), operand_of(other))
     _require_integers(name, x)
@@ -93,7 +93,7 @@ def _shifted(name: str, function: Callable[[Tensor, Tensor], Tensor], x: Any, ot
 
 
 @operation(classes="PopulationCount")
-def population_count(x: Any) -> Tensor:
+def population_count(x: TensorLike) -> Tensor:
     """The number of bits of each integer that are 1, those of a negative one in two's complement, as uint8."""
     x = tensor_of(x)
     _require_integers("population_count", x)
@@ -112,7 +112,7 @@ def _power_of_two(x: Tensor) -> Tensor:
 
 
 @operation(classes="Gcd")
-def gcd(input: Any, other: Any) -> Tensor:
+def gcd(input: TensorLike, other: TensorLike) -> Tensor:
     """The greatest integers that divide both, broadcasting; of 0 and a number, the number without its sign.
 
     Raises GraphTypeError for what is no integer.
@@ -121,7 +121,7 @@ def gcd(input: Any, other: Any) -> Tensor:
 
 
 @operation(classes="Lcm")
-def lcm(input: Any, other: Any) -> Tensor:
+def lcm(input: TensorLike, other: TensorLike) -> Tensor:
     """The least integers above 0 that both divide, broadcasting; 0 where one is 0. Raises GraphTypeError as `gcd`."""
     x, y = _integers("lcm", input, other)
     divisor = _gcd(x, y)

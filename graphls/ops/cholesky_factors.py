@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from graphls.ops.arrangement import movedim
 from graphls.ops.control_flow import scan
 from graphls.ops.creation import arange, zeros_like
@@ -24,11 +22,11 @@ from graphls.ops.matrices import (
 from graphls.ops.network import matmul
 from graphls.ops.record import operation
 from graphls.ops.shapes import gather, squeeze
-from graphls.tensors.tensor import Tensor
+from graphls.tensors.tensor import Tensor, TensorLike
 
 
 @operation(classes="Cholesky", settings="upper")
-def cholesky(input_x: Any, upper: bool = False) -> Tensor:
+def cholesky(input_x: TensorLike, upper: bool = False) -> Tensor:
     """The lower triangular matrices L, or with `upper` their transposes, with which symmetric ones are L @ L.mT.
 
     Of matrices that are not symmetric it is that of the symmetric part, so that gradients are symmetric. It holds nan
@@ -54,7 +52,7 @@ def _column_by_column(x: Tensor) -> Tensor:
     """Each column of L is that of x less what the columns before it contribute, divided by the root of the diagonal."""
     places = numbered(x.shape[-1])
 
-    def step(factor: Tensor, item: Any) -> tuple[Tensor, None]:
+    def step(factor: Tensor, item: Tensor) -> tuple[Tensor, None]:
         column, i = item
         row = as_column(gather(factor, i, -2))
         rest = sub(column, squeeze(matmul(factor, row), -1))
@@ -77,7 +75,7 @@ def _gradient(x: Tensor, factor: Tensor, sensitivity: Tensor) -> tuple[Tensor]:
 
 
 @operation(classes="CholeskySolve", settings="upper")
-def cholesky_solve(input: Any, input2: Any, upper: bool = False) -> Tensor:
+def cholesky_solve(input: TensorLike, input2: TensorLike, upper: bool = False) -> Tensor:
     """The solutions x of A @ x = `input`, of shape (..., n, k), by the factors `input2` of A that `cholesky` gives.
 
     They broadcast. `upper` says that the factors are the upper ones. Raises GraphValueError for other shapes.
@@ -96,7 +94,7 @@ def _solved(rhs: Tensor, lower: Tensor) -> Tensor:
 
 
 @operation(classes="CholeskyInverse", settings="upper")
-def cholesky_inverse(input_x: Any, upper: bool = False) -> Tensor:
+def cholesky_inverse(input_x: TensorLike, upper: bool = False) -> Tensor:
     """The inverses of the matrices whose lower factors, or with `upper` whose upper ones, are given.
 
     Raises GraphValueError for matrices that are not square.

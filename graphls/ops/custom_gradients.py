@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from graphls.tensors.tensor import Symbol
+from graphls.tensors.tensor import Symbol, TensorLike
 from graphls.trace.current import current_tracer
 from graphls.trace.custom import with_custom_gradient
 from graphls.trace.regions import once
@@ -20,7 +20,7 @@ class _Formula:
     bprop: Callable[..., Any]
 
 
-def with_gradient(function: Callable[..., Any], gradient: Callable[..., Any], *tensors: Any) -> Any:
+def with_gradient(function: Callable[..., Any], gradient: Callable[..., Any], *tensors: TensorLike) -> Any:
     """`function(*tensors)`, of which the gradients by the tensors are `gradient(*tensors, result, sensitivity)`.
 
     Those are a tuple, one of the type of each tensor. In a backward, where second derivatives come from, the steps of

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from graphls.ops.arrangement import flip, movedim
 from graphls.ops.contractions import diagonal_of
@@ -20,11 +20,11 @@ from graphls.ops.pads import pad
 from graphls.ops.record import operation
 from graphls.ops.reductions import argmax, prod, sum
 from graphls.ops.shapes import concat, cut, reshape
-from graphls.tensors.tensor import Tensor
+from graphls.tensors.tensor import Tensor, TensorLike
 
 
 @operation(names="matrix_determinant", classes="MatrixDeterminant")
-def det(input: Any) -> Tensor:
+def det(input: TensorLike) -> Tensor:
     """The determinants of square matrices, with their first and second gradients at singular ones, too.
 
     Raises GraphValueError for matrices that are not square.
@@ -57,7 +57,7 @@ def _gradient(x: Tensor, found: Tensor, sensitivity: Tensor) -> tuple[Tensor]:
 
 
 @operation(names="log_matrix_determinant", classes="LogMatrixDeterminant")
-def slogdet(input: Any) -> tuple[Tensor, Tensor]:
+def slogdet(input: TensorLike) -> tuple[Tensor, Tensor]:
     """The signs of the determinants of square matrices, and the logarithms of their absolute values: 0 and -inf for 0.
 
     Raises GraphValueError for matrices that are not square.
@@ -78,13 +78,13 @@ def _sign_and_logarithm(x: Tensor) -> tuple[Tensor, Tensor]:
     return mul(prod(sign(pivots), -1), prod(flips, -1)), sum(log(abs(pivots)), -1)
 
 
-def _gradient_of_logarithm(x: Tensor, found: Any, sensitivity: Any) -> tuple[Tensor]:
+def _gradient_of_logarithm(x: Tensor, found: TensorLike, sensitivity: Tensor) -> tuple[Tensor]:
     inverses = solved(transposed(x), unit_matrices(x))
     return (mul(inverses, as_column(as_column(sensitivity[1]))),)
 
 
 @operation
-def logdet(input: Any) -> Tensor:
+def logdet(input: TensorLike) -> Tensor:
     """The logarithms of the determinants of square matrices: -inf for 0, nan below.
 
     Raises GraphValueError for matrices that are not square.

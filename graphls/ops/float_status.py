@@ -8,13 +8,13 @@ import numpy as np
 
 from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
 from graphls.ir.graph import Value
-from graphls.ir.types import Type, float32, int32
+from graphls.ir.types import DTypeLike, Type, float32, int32
 from graphls.ops.elementwise import add, cast
 from graphls.ops.operands import tensor_of
 from graphls.ops.record import operator_class
 from graphls.ops.shapes import broadcast_to, reshape
 from graphls.tensors.pytree import leaves
-from graphls.tensors.tensor import Symbol, Tensor, is_tensor
+from graphls.tensors.tensor import Symbol, Tensor, TensorLike, is_tensor
 from graphls.trace.current import current_tracer
 from graphls.trace.states import Scratch, StateSymbol
 from graphls.trace.tracer import Tracer
@@ -56,7 +56,7 @@ def get(input_x: Any) -> Tensor:
 
 
 @operator_class("NPUGetFloatStatusV2")
-def get_v2(input: Any) -> Tensor:
+def get_v2(input: TensorLike) -> Tensor:
     """Ones, i32[8], where a float tensor overflowed that a status was made to depend on since it was cleared.
 
     Zeros otherwise. Raises GraphValueError where the status depends on nothing.
@@ -83,14 +83,14 @@ class Flag(Symbol):
     def type(self) -> Type:
         return Type(float32, (1,))
 
-    def __add__(self, other: Any) -> Any:
+    def __add__(self, other: TensorLike) -> Any:
         if isinstance(other, Flag):
             return Flag(self.checked + other.checked)
         return add(self, other)
 
 
 @operator_class("FloatStatus")
-def float_status(x: Any) -> Tensor:
+def float_status(x: TensorLike) -> Tensor:
     """1.0 where a float tensor holds an infinity or nan, else 0.0: float32 of shape (1,).
 
     In a step the sum of several is one status, 1.0 where any of their tensors does, so that a step has one window and
@@ -104,7 +104,7 @@ def _flag(checked: tuple[Tensor, ...]) -> Tensor:
     return reshape(cast(overflow_get(None, checked), float32), (1,))
 
 
-def _tracer(name: str, *status: Any) -> Tracer:
+def _tracer(name: str, *status: object) -> Tracer:
     tracer = current_tracer()
     if tracer is None:
         raise GraphRuntimeError(f"{name} is a part of a step; call it in the construct of a cell.")
@@ -113,15 +113,15 @@ def _tracer(name: str, *status: Any) -> Tracer:
     return tracer
 
 
-def _is_allocated(status: Any) -> bool:
+def _is_allocated(status: TensorLike) -> bool:
     return isinstance(status, StateSymbol) and isinstance(status.parameter, Scratch)
 
 
-def _filled(raised: Tensor, dtype: Any) -> Tensor:
+def _filled(raised: Tensor, dtype: DTypeLike) -> Tensor:
     return broadcast_to(cast(raised, dtype), (8,))
 
 
-def overflow_start(pre_cond: Any, compute_input: Any) -> tuple[Any, Any]:
+def overflow_start(pre_cond: TensorLike, compute_input: TensorLike) -> tuple[Any, Any]:
     """A cleared overflow status, set after `pre_cond`; `compute_input` comes back ordered after it."""
     tracer = current_tracer()
     if tracer is None:
@@ -155,7 +155,7 @@ def new_status(tracer: Tracer) -> Tensor:
     return tracer.scratch("float_status", Type(float32, (8,)))
 
 
-def clear_status(tracer: Tracer, status: Any) -> Any:
+def clear_status(tracer: Tracer, status: TensorLike) -> Any:
     """Open a window; the status, ordered after that."""
     with tracer.phase("check"):
         (token,) = tracer.emit("overflow_start", (), {}, after=tracer.awaited(status), name="status")
@@ -163,7 +163,7 @@ def clear_status(tracer: Tracer, status: Any) -> Any:
     return tracer.depend(status, Symbol(token))
 
 
-def get_status(tracer: Tracer, status: Any) -> Tensor:
+def get_status(tracer: Tracer, status: TensorLike) -> Tensor:
     """Whether what the status was made to depend on in its window overflowed, bool of shape ().
 
     Raises GraphValueError where that is nothing.
@@ -180,11 +180,11 @@ def get_status(tracer: Tracer, status: Any) -> Tensor:
     return overflow_get(status, inside)
 
 
-def _key(tracer: Tracer, status: Any) -> Any:
+def _key(tracer: Tracer, status: TensorLike) -> Any:
     """What all forms of one status have in common."""
     return tracer.behind_depends(status if isinstance(status, Symbol) else Symbol(tracer.value(status)))
 
 
-def _tensors(tree: Any) -> list[Any]:
+def _tensors(tree: TensorLike) -> list[Any]:
     """The tensors in a nest."""
     return [leaf for leaf in leaves(tree) if is_tensor(leaf)]

@@ -18,11 +18,11 @@ from graphls.ops.operands import tensor_of
 from graphls.ops.record import operation, operator_class
 from graphls.ops.reductions import sum
 from graphls.ops.shapes import broadcast_to, concat, cut, gather, squeeze
-from graphls.tensors.tensor import Tensor
+from graphls.tensors.tensor import Tensor, TensorLike
 
 
 @operation
-def qr(input: Any, mode: str = "reduced") -> tuple[Tensor, Tensor]:
+def qr(input: TensorLike, mode: str = "reduced") -> tuple[Tensor, Tensor]:
     """The matrices Q with orthonormal columns and the upper triangular R with which matrices are Q @ R.
 
     Of m rows and n columns, "reduced" gives a Q of min(m, n) columns and "complete" a square one. The signs are those
@@ -69,7 +69,7 @@ def _gradient(x: Tensor, factors: tuple[Tensor, Tensor], sensitivity: tuple[Tens
 
 
 @operation(classes="Geqrf")
-def geqrf(input: Any) -> tuple[Tensor, Tensor]:
+def geqrf(input: TensorLike) -> tuple[Tensor, Tensor]:
     """R on and above diagonals, below them the vectors v of the reflections 1 - tau v v.mT that lead to it, and tau.
 
     The first element of v, which is 1, is left out, as LAPACK does it. Raises GraphValueError for fewer than two axes.
@@ -119,7 +119,7 @@ def _product(packed: Tensor, scales: Tensor, other: Tensor, reverse: bool) -> Te
         return other
     rows = numbered(packed.shape[-2])
 
-    def step(matrix: Tensor, item: Any) -> tuple[Tensor, None]:
+    def step(matrix: Tensor, item: Tensor) -> tuple[Tensor, None]:
         column, scale, i = item
         vector = where(greater(rows, i), column, where(equal(rows, i), 1.0, 0.0))
         return _reflect(matrix, vector, as_column(scale)), None
@@ -131,7 +131,7 @@ def _product(packed: Tensor, scales: Tensor, other: Tensor, reverse: bool) -> Te
 
 
 @operation(classes="Orgqr")
-def orgqr(input: Any, input2: Any) -> Tensor:
+def orgqr(input: TensorLike, input2: TensorLike) -> Tensor:
     """The columns of the product of the reflections that `geqrf` gives, as many as the matrices have.
 
     Raises GraphValueError for other shapes.
@@ -148,7 +148,7 @@ def orgqr(input: Any, input2: Any) -> Tensor:
 
 
 @operation(classes="Ormqr", settings="left transpose")
-def ormqr(input: Any, tau: Any, other: Any, left: bool = True, transpose: bool = False) -> Tensor:
+def ormqr(input: TensorLike, tau: TensorLike, other: TensorLike, left: bool = True, transpose: bool = False) -> Tensor:
     """Q @ other with the product Q of the reflections that `geqrf` gives, other @ Q where not `left`.
 
     With `transpose`, Q.mT takes the place of Q. Raises GraphValueError for other shapes.
@@ -175,6 +175,6 @@ def _require_reflections(name: str, packed: Tensor, scales: Tensor) -> None:
 
 
 @operator_class("Qr", "full_matrices")
-def _qr_of(x: Any, full_matrices: bool = False) -> Any:
+def _qr_of(x: TensorLike, full_matrices: bool = False) -> Any:
     """The orthogonal and triangular factors of matrices, see `qr`; a square Q with `full_matrices`."""
     return qr(x, "complete" if full_matrices else "reduced")

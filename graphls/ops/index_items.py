@@ -39,7 +39,7 @@ class Items:
         return [item for item in self.items if isinstance(item, Tensor)]
 
 
-def items_of(index: Any, x: Tensor) -> Items:
+def items_of(index: object, x: Tensor) -> Items:
     """An index into x, read by NumPy's rules.
 
     Raises GraphIndexError for an integer that is known and out of range, for a mask of another shape and for too many
@@ -61,7 +61,7 @@ def items_of(index: Any, x: Tensor) -> Items:
     return Items(x.shape, tuple(items), _stands_apart(given))
 
 
-def _used(item: Any) -> int:
+def _used(item: object) -> int:
     if isinstance(item, np.ndarray):
         return item.ndim
     return int(item is not None and item is not Ellipsis)
@@ -74,7 +74,7 @@ def _stands_apart(given: list[Any]) -> bool:
     return has_tensors and sum(picks for picks, _ in groupby(kinds)) > 1
 
 
-def _plain(item: Any) -> list[Any]:
+def _plain(item: object) -> list[Any]:
     """An item as an integer, slice, None, Ellipsis, integer tensor, or mask that is known (an array)."""
     if item is None or item is Ellipsis or isinstance(item, slice):
         return [item]

@@ -14,13 +14,13 @@ from graphls.ops.logic import where
 from graphls.ops.operands import tensor_in, tensor_of
 from graphls.ops.record import in_place, operation
 from graphls.ops.shapes import broadcast_to, reshape
-from graphls.tensors.tensor import Symbol, Tensor
+from graphls.tensors.tensor import Symbol, Tensor, TensorLike
 
 Shape = tuple[int, ...]
 
 
 @operation
-def getitem(tensor: Any, index: Any) -> Tensor:
+def getitem(tensor: TensorLike, index: Any) -> Tensor:
     """The elements that an index names, by NumPy's rules.
 
     An index is an integer, a slice, None for a new axis, an Ellipsis, a tensor or list of integers, a mask that is
@@ -32,7 +32,7 @@ def getitem(tensor: Any, index: Any) -> Tensor:
 
 
 @operation
-def setitem(tensor: Any, index: Any, value: Any) -> Tensor:
+def setitem(tensor: TensorLike, index: Any, value: TensorLike) -> Tensor:
     """A tensor with other elements where an index says; `x[index] = value` makes x that.
 
     The value is cast to the dtype of the tensor and broadcast to the shape of `x[index]`. Where an index names an
@@ -88,13 +88,13 @@ def _masked(x: Tensor, mask: Tensor, value: Tensor) -> Tensor:
 
 
 @in_place("index_put_")
-def _index_put(x: Any, indices: Any, values: Any, accumulate: bool = False) -> Tensor:
+def _index_put(x: TensorLike, indices: Tensor, values: TensorLike, accumulate: bool = False) -> Tensor:
     """x with values written or, with `accumulate`, added where index tensors, one for each axis, say."""
     place = tuple(indices)
     return setitem(x, place, add(getitem(x, place), values) if accumulate else values)
 
 
 @in_place("index_copy_")
-def _index_copied(x: Any, dim: int, index: Any, source: Any) -> Tensor:
+def _index_copied(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
     """x with the slices of `source` in place of those that indices name along an axis."""
     return setitem(x, (*(slice(None),) * (dim % x.ndim), index), source)

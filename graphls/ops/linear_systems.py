@@ -25,11 +25,11 @@ from graphls.ops.network import matmul
 from graphls.ops.operands import floats, in_single, tensor_of
 from graphls.ops.record import operation, operator_class
 from graphls.ops.shapes import concat, cut, squeeze
-from graphls.tensors.tensor import Tensor
+from graphls.tensors.tensor import Tensor, TensorLike
 
 
 @operation(classes="MatrixSolve", settings="adjoint")
-def matrix_solve(matrix: Any, rhs: Any, adjoint: bool = False) -> Tensor:
+def matrix_solve(matrix: TensorLike, rhs: TensorLike, adjoint: bool = False) -> Tensor:
     """The solutions x of matrix @ x = rhs, of shape (..., n, k), or with `adjoint` of matrix.mT @ x = rhs.
 
     They broadcast. Infinite or nan for a singular matrix. Raises GraphValueError for other shapes.
@@ -57,7 +57,7 @@ def solved(matrix: Tensor, rhs: Tensor) -> Tensor:
 
 
 @operation
-def inverse(input: Any) -> Tensor:
+def inverse(input: TensorLike) -> Tensor:
     """The inverses of square matrices; infinite or nan for a singular one.
 
     Raises GraphValueError for matrices that are not square.
@@ -71,7 +71,7 @@ def inverse(input: Any) -> Tensor:
 
 
 @operation
-def pinv(x: Any) -> Tensor:
+def pinv(x: TensorLike) -> Tensor:
     """The pseudo-inverses of matrices whose columns, or where those are more than the rows, whose rows are independent.
 
     Infinite, nan or large for others, which need singular values. Raises GraphValueError for fewer than two axes.
@@ -93,7 +93,7 @@ def _pseudo_inverse(x: Tensor) -> Tensor:
 
 
 @operation
-def lstsq(input: Any, A: Any) -> Tensor:
+def lstsq(input: TensorLike, A: TensorLike) -> Tensor:
     """The x for which input @ x is closest to A; of several the smallest, where the matrix has fewer rows than columns.
 
     `input` is a matrix of shape (m, n) of full rank, see `pinv`, A of shape (m, k) or (m,), the result (n, k) or (n,).
@@ -121,14 +121,14 @@ def _least_squares(x: Tensor, right: Tensor) -> Tensor:
 
 
 @operator_class("MatrixInverse", "adjoint")
-def _inverse(x: Any, adjoint: bool = False) -> Any:
+def _inverse(x: TensorLike, adjoint: bool = False) -> Any:
     """The inverses of square matrices, or with `adjoint` those of their transposes."""
     found = inverse(x)
     return matrices.transposed(found) if adjoint else found
 
 
 @operator_class("TridiagonalMatMul")
-def tridiagonal_product(superdiag: Any, maindiag: Any, subdiag: Any, rhs: Any) -> Tensor:
+def tridiagonal_product(superdiag: TensorLike, maindiag: TensorLike, subdiag: TensorLike, rhs: TensorLike) -> Tensor:
     """The products of tridiagonal matrices and others, (..., m, n), by their diagonals, each of shape (..., 1, m).
 
     The last element above the main diagonal and the first below it are not used. Raises GraphValueError for other

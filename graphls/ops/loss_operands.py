@@ -5,8 +5,6 @@ Losses of 16-bit operands are computed in float32 and rounded once, so that they
 
 from __future__ import annotations
 
-from typing import Any
-
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import DType, float32, int32, int64
 from graphls.ops.elementwise import add, cast, mul, sub
@@ -14,12 +12,12 @@ from graphls.ops.logic import not_equal, where
 from graphls.ops.operands import apply, floats, tensor_of
 from graphls.ops.reductions import mean, sum
 from graphls.tensors import dispatch
-from graphls.tensors.tensor import Tensor, is_tensor
+from graphls.tensors.tensor import Tensor, TensorLike, is_tensor
 
 REDUCTIONS = ("none", "mean", "sum")
 
 
-def operands(name: str, *tensors: Any) -> tuple[DType, tuple[Tensor, ...]]:
+def operands(name: str, *tensors: object) -> tuple[DType, tuple[Tensor, ...]]:
     """The float dtype of the result and the tensors in the dtype that the loss is computed in.
 
     Raises GraphTypeError for what is no tensor.
@@ -30,7 +28,7 @@ def operands(name: str, *tensors: Any) -> tuple[DType, tuple[Tensor, ...]]:
     return dtype, tuple(cast(t, float32) if dtype.is_half else t for t in together)
 
 
-def require_tensors(name: str, *tensors: Any) -> None:
+def require_tensors(name: str, *tensors: object) -> None:
     """Raise GraphTypeError for what is no tensor."""
     for tensor in tensors:
         if not is_tensor(tensor):
@@ -45,7 +43,9 @@ def require_same_shape(name: str, first: Tensor, second: Tensor) -> None:
         )
 
 
-def class_numbers(name: str, target: Any, shape: tuple[int, ...], classes: int, ignored: int | None = None) -> Tensor:
+def class_numbers(
+    name: str, target: TensorLike, shape: tuple[int, ...], classes: int, ignored: int | None = None
+) -> Tensor:
     """Labels that are numbers of classes, int32 or int64, as a tensor of a shape.
 
     Raises GraphTypeError for another dtype, GraphValueError for another shape and, before a step runs, for a label
@@ -73,12 +73,12 @@ def two_classes(labels: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
     return add(mul(labels, positive), mul(sub(1.0, labels), negative))
 
 
-def weighted(losses: Tensor, weight: Any) -> Tensor:
+def weighted(losses: Tensor, weight: TensorLike | None) -> Tensor:
     """Losses times a weight that broadcasts, if there is one."""
     return losses if weight is None else mul(losses, cast(weight, losses.dtype))
 
 
-def class_weights(name: str, weight: Any, classes: int, dtype: DType) -> Tensor | None:
+def class_weights(name: str, weight: TensorLike | None, classes: int, dtype: DType) -> Tensor | None:
     """A weight for each class in a dtype; raises GraphTypeError or GraphValueError for anything else."""
     if weight is None:
         return None
@@ -89,7 +89,7 @@ def class_weights(name: str, weight: Any, classes: int, dtype: DType) -> Tensor 
     return cast(weights, dtype)
 
 
-def reduced(name: str, losses: Tensor, reduction: Any, dtype: DType) -> Tensor:
+def reduced(name: str, losses: Tensor, reduction: str, dtype: DType) -> Tensor:
     """The mean, the sum or each of the losses in the dtype of the result."""
     check_reduction(name, reduction)
     if reduction == "none":
@@ -97,7 +97,7 @@ def reduced(name: str, losses: Tensor, reduction: Any, dtype: DType) -> Tensor:
     return cast(mean(losses) if reduction == "mean" else sum(losses), dtype)
 
 
-def check_reduction(name: str, reduction: Any, allowed: tuple[str, ...] = REDUCTIONS) -> None:
+def check_reduction(name: str, reduction: str, allowed: tuple[str, ...] = REDUCTIONS) -> None:
     """Raise GraphValueError for an unknown reduction."""
     if reduction not in allowed:
         raise GraphValueError(f"For {name!r}, the 'reduction' must be in {sorted(allowed)}, but got {reduction!r}.")

@@ -24,25 +24,25 @@ from graphls.ops.loss_operands import (
 from graphls.ops.operands import apply
 from graphls.ops.record import operation
 from graphls.ops.reductions import sum
-from graphls.tensors.tensor import Tensor
+from graphls.tensors.tensor import Tensor, TensorLike
 
 
 @operation
-def mse_loss(input: Any, target: Any, reduction: str = "mean") -> Tensor:
+def mse_loss(input: TensorLike, target: TensorLike, reduction: str = "mean") -> Tensor:
     """The square of the difference; both broadcast together."""
     dtype, (x, y) = operands("mse_loss", input, target)
     return reduced("mse_loss", square(sub(x, y)), reduction, dtype)
 
 
 @operation
-def l1_loss(input: Any, target: Any, reduction: str = "mean") -> Tensor:
+def l1_loss(input: TensorLike, target: TensorLike, reduction: str = "mean") -> Tensor:
     """The absolute value of the difference; both broadcast together."""
     dtype, (x, y) = operands("l1_loss", input, target)
     return reduced("l1_loss", abs(sub(x, y)), reduction, dtype)
 
 
 @operation(classes="SmoothL1Loss", settings="beta reduction")
-def smooth_l1_loss(input: Any, target: Any, beta: float = 1.0, reduction: str = "none") -> Tensor:
+def smooth_l1_loss(input: TensorLike, target: TensorLike, beta: float = 1.0, reduction: str = "none") -> Tensor:
     """d ** 2 / (2 * beta) where the absolute difference d is below `beta`, and d - beta / 2 elsewhere."""
     dtype, (x, y) = operands("smooth_l1_loss", input, target)
     beta = positive("smooth_l1_loss", "beta", beta)
@@ -54,7 +54,7 @@ def smooth_l1_loss(input: Any, target: Any, beta: float = 1.0, reduction: str = 
 
 
 @operation
-def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 1.0) -> Tensor:
+def huber_loss(input: TensorLike, target: TensorLike, reduction: str = "mean", delta: float = 1.0) -> Tensor:
     """d ** 2 / 2 where the absolute difference d is `delta` at most, and delta * (d - delta / 2) elsewhere."""
     dtype, (x, y) = operands("huber_loss", input, target)
     delta = positive("huber_loss", "delta", delta)
@@ -65,7 +65,9 @@ def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 
 
 
 @operation(classes="BinaryCrossEntropy", settings="reduction")
-def binary_cross_entropy(logits: Any, labels: Any, weight: Any = None, reduction: str = "mean") -> Tensor:
+def binary_cross_entropy(
+    logits: TensorLike, labels: TensorLike, weight: TensorLike | None = None, reduction: str = "mean"
+) -> Tensor:
     """-(labels * log(p) + (1 - labels) * log(1 - p)) for probabilities p, times a weight that broadcasts.
 
     1e-12 is added to what logarithms are taken of, so that the loss of a probability of 0 or 1 is at most 27.6.
@@ -78,7 +80,11 @@ def binary_cross_entropy(logits: Any, labels: Any, weight: Any = None, reduction
 
 @operation(classes="BCEWithLogitsLoss", settings="reduction")
 def binary_cross_entropy_with_logits(
-    logits: Any, label: Any, weight: Any = None, pos_weight: Any = None, reduction: str = "mean"
+    logits: TensorLike,
+    label: TensorLike,
+    weight: Any = None,
+    pos_weight: TensorLike | None = None,
+    reduction: str = "mean",
 ) -> Tensor:
     """The binary cross entropy of sigmoid(logits), which does not overflow, times a weight that broadcasts.
 
@@ -92,7 +98,7 @@ def binary_cross_entropy_with_logits(
 
 
 @operation(classes="KLDivLoss", settings="reduction")
-def kl_div(logits: Any, labels: Any, reduction: str = "mean") -> Tensor:
+def kl_div(logits: TensorLike, labels: TensorLike, reduction: str = "mean") -> Tensor:
     """labels * (log(labels) - logits), and 0 for labels of 0: logits are logarithms, labels are probabilities.
 
     The reduction "batchmean" divides the sum by the size of the first axis.
@@ -108,7 +114,7 @@ def kl_div(logits: Any, labels: Any, reduction: str = "mean") -> Tensor:
 
 
 @operation(classes="SoftMarginLoss", settings="reduction")
-def soft_margin_loss(input: Any, target: Any, reduction: str = "mean") -> Tensor:
+def soft_margin_loss(input: TensorLike, target: TensorLike, reduction: str = "mean") -> Tensor:
     """log(1 + exp(-target * input)) for targets of 1 and -1."""
     dtype, (x, y) = operands("soft_margin_loss", input, target)
     require_same_shape("soft_margin_loss", x, y)
@@ -116,7 +122,9 @@ def soft_margin_loss(input: Any, target: Any, reduction: str = "mean") -> Tensor
 
 
 @operation
-def hinge_embedding_loss(inputs: Any, targets: Any, margin: float = 1.0, reduction: str = "mean") -> Tensor:
+def hinge_embedding_loss(
+    inputs: TensorLike, targets: TensorLike, margin: float = 1.0, reduction: str = "mean"
+) -> Tensor:
     """The input where the target is 1, and what it lacks of `margin` where the target is -1."""
     dtype, (x, y) = operands("hinge_embedding_loss", inputs, targets)
     lacking = clip_by_value(sub(number("hinge_embedding_loss", "margin", margin), x), 0.0)
@@ -125,7 +133,9 @@ def hinge_embedding_loss(inputs: Any, targets: Any, margin: float = 1.0, reducti
 
 
 @operation
-def margin_ranking_loss(input1: Any, input2: Any, target: Any, margin: float = 0.0, reduction: str = "mean") -> Tensor:
+def margin_ranking_loss(
+    input1: TensorLike, input2: TensorLike, target: TensorLike, margin: float = 0.0, reduction: str = "mean"
+) -> Tensor:
     """What target * (input1 - input2) lacks of `margin`, for targets of 1 and -1."""
     dtype, (x, other, y) = operands("margin_ranking_loss", input1, input2, target)
     require_same_shape("margin_ranking_loss", x, other)
@@ -136,7 +146,7 @@ def margin_ranking_loss(input1: Any, input2: Any, target: Any, margin: float = 0
 
 @operation
 def gaussian_nll_loss(
-    x: Any, target: Any, var: Any, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
+    x: TensorLike, target: TensorLike, var: TensorLike, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
 ) -> Tensor:
     """(log(v) + (x - target) ** 2 / v) / 2 with the larger v of `var` and `eps`; all broadcast together.
 
@@ -151,8 +161,8 @@ def gaussian_nll_loss(
 
 @operation
 def poisson_nll_loss(
-    input: Any,
-    target: Any,
+    input: TensorLike,
+    target: TensorLike,
     log_input: bool = True,
     full: bool = False,
     eps: float = 1e-8,

@@ -15,14 +15,15 @@ from graphls.ops.loss_operands import (
     reduced,
     require_same_shape,
 )
+from graphls.ops.operands import Operand
 from graphls.ops.record import operation, operator_class
 from graphls.ops.reductions import amax, sum
-from graphls.tensors.tensor import Tensor
+from graphls.tensors.tensor import Tensor, TensorLike
 
 
 @operation
 def cosine_embedding_loss(
-    input1: Any, input2: Any, target: Any, margin: float = 0.0, reduction: str = "mean"
+    input1: TensorLike, input2: TensorLike, target: TensorLike, margin: float = 0.0, reduction: str = "mean"
 ) -> Tensor:
     """1 - cosine of two vectors where the target is 1, and what the cosine exceeds `margin` by where it is -1.
 
@@ -44,9 +45,9 @@ def cosine_embedding_loss(
 
 @operation
 def triplet_margin_loss(
-    anchor: Any,
-    positive: Any,
-    negative: Any,
+    anchor: TensorLike,
+    positive: TensorLike,
+    negative: TensorLike,
     margin: float = 1.0,
     p: float = 2,
     eps: float = 1e-6,
@@ -80,7 +81,7 @@ def _distance(x: Tensor, other: Tensor, p: float, eps: float) -> Tensor:
 
 @operator_class("TripletMarginLoss", "p swap eps reduction", like=triplet_margin_loss)
 def _triplet_margin_loss(
-    x: Any, positive: Any, negative: Any, margin: Any, p: int = 2, swap: bool = False, eps: float = 1e-6,
+    x: Any, positive: Any, negative: Any, margin: Operand, p: int = 2, swap: bool = False, eps: float = 1e-6,
     reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
     number = float(margin.item()) if isinstance(margin, Tensor) else margin

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import int64
@@ -27,7 +27,7 @@ from graphls.ops.operands import tensor_of
 from graphls.ops.record import operation
 from graphls.ops.reductions import argmax
 from graphls.ops.shapes import broadcast_to, gather, gather_elements
-from graphls.tensors.tensor import Tensor
+from graphls.tensors.tensor import Tensor, TensorLike
 
 
 class Factors(NamedTuple):
@@ -84,7 +84,7 @@ def solved_by(factors: Factors, rhs: Tensor) -> Tensor:
 
 
 @operation(classes="LuSolve", method=True)
-def lu_solve(b: Any, LU_data: Any, LU_pivots: Any) -> Tensor:
+def lu_solve(b: TensorLike, LU_data: TensorLike, LU_pivots: TensorLike) -> Tensor:
     """The solutions x of A @ x = `b`, of shape (..., n, k), by the factors of A in one matrix, and by its pivots.
 
     U stands on and above the diagonal, L below, without its ones. The int pivots, of shape (..., n), count from 1, as
@@ -101,7 +101,9 @@ def lu_solve(b: Any, LU_data: Any, LU_pivots: Any) -> Tensor:
 
 
 @operation(classes="LuUnpack", settings="unpack_data unpack_pivots")
-def lu_unpack(LU_data: Any, LU_pivots: Any, unpack_data: bool = True, unpack_pivots: bool = True) -> tuple[Tensor, ...]:
+def lu_unpack(
+    LU_data: TensorLike, LU_pivots: TensorLike, unpack_data: bool = True, unpack_pivots: bool = True
+) -> tuple[Tensor, ...]:
     """The permutation P and the triangular L and U with which P @ L @ U are the matrices; see `lu_solve`.
 
     Without `unpack_data` only P, without `unpack_pivots` only L and U. Raises GraphValueError for matrices that are not
@@ -115,7 +117,7 @@ def lu_unpack(LU_data: Any, LU_pivots: Any, unpack_data: bool = True, unpack_piv
     return (permutation, *triangles) if unpack_pivots else triangles
 
 
-def _pivots(name: str, packed: Tensor, given: Any) -> Tensor:
+def _pivots(name: str, packed: Tensor, given: TensorLike) -> Tensor:
     """Pivots counted from 0; raises GraphTypeError for floats, GraphValueError unless there is one for each row."""
     pivots = tensor_of(given)
     if pivots.dtype.kind not in ("int", "uint"):

@@ -20,10 +20,10 @@ from graphls.ops.record import operator_class
 from graphls.ops.shapes import broadcast_to, gather, reshape, squeeze, swapaxes
 from graphls.tensors import dispatch
 from graphls.tensors.pytree import map_leaves
-from graphls.tensors.tensor import Tensor
+from graphls.tensors.tensor import Tensor, TensorLike
 
 
-def as_one(function: Callable[..., Any], *operands: Any) -> Any:
+def as_one(function: Callable[..., Any], *operands: object) -> Any:
     """`function` of the operands as tensors of one float dtype, as if it were a single operation.
 
     16-bit floats are computed in float32 and rounded once, and no network with mixed precision casts what is inside.
@@ -85,7 +85,7 @@ def as_row(x: Tensor) -> Tensor:
 
 
 @operator_class("MatrixTriangularSolve", "lower adjoint")
-def solve_triangular(matrix: Any, rhs: Any, lower: bool = True, adjoint: bool = False) -> Tensor:
+def solve_triangular(matrix: TensorLike, rhs: TensorLike, lower: bool = True, adjoint: bool = False) -> Tensor:
     """What triangular matrices give the right-hand sides, of shape (..., n, k), when multiplied by it; they broadcast.
 
     Only the triangle on and below the diagonal is read, or with `lower` False that on and above it. `adjoint` solves
@@ -120,7 +120,7 @@ def _row_by_row(triangle: Tensor, rhs: Tensor, lower: bool) -> Tensor:
     size = triangle.shape[-1]
     places = as_column(numbered(size))
 
-    def step(found: Tensor, row: Any) -> tuple[Tensor, None]:
+    def step(found: Tensor, row: Tensor) -> tuple[Tensor, None]:
         factors, values, i = row
         known = squeeze(matmul(as_row(factors), found), -2)
         line = div(sub(values, known), as_column(gather(factors, i, -1)))

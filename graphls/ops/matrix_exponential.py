@@ -6,7 +6,6 @@ N. Higham, "The Scaling and Squaring Method for the Matrix Exponential Revisited
 from __future__ import annotations
 
 from math import factorial
-from typing import Any
 
 from graphls.ops.control_flow import while_loop
 from graphls.ops.elementwise import abs, add, ceil, div, minimum, mul, pow, sub
@@ -18,7 +17,7 @@ from graphls.ops.network import matmul
 from graphls.ops.record import operation
 from graphls.ops.reductions import amax, sum
 from graphls.ops.state import stop_gradient
-from graphls.tensors.tensor import Tensor
+from graphls.tensors.tensor import Tensor, TensorLike
 
 _DEGREE = 13
 _COEFFICIENTS = [
@@ -32,7 +31,7 @@ _MOST_SQUARINGS = 64
 
 
 @operation(classes="MatrixExp")
-def matrix_exp(input: Any) -> Tensor:
+def matrix_exp(input: TensorLike) -> Tensor:
     """The sum of x ** k / k! over all k, of square matrices x whose columns add up to less than 1e20.
 
     Raises GraphValueError for matrices that are not square.

@@ -9,17 +9,17 @@ from typing import Any
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ops.arrangement import flip
 from graphls.ops.creation import full
-from graphls.ops.operands import apply, tensor_of
+from graphls.ops.operands import Sizes, apply, tensor_of
 from graphls.ops.record import operation, operator_class
 from graphls.ops.shapes import broadcast_to, concat, cut
-from graphls.tensors.tensor import Tensor
+from graphls.tensors.tensor import Tensor, TensorLike
 
 Side = Callable[[Tensor, int, int], Tensor]
 """What stands before or behind a tensor along an axis, so many elements of it."""
 
 
 @operation
-def pad(input_x: Any, padding: Sequence[int], mode: str = "constant", value: Any = None) -> Tensor:
+def pad(input_x: TensorLike, padding: Sequence[int], mode: str = "constant", value: Any = None) -> Tensor:
     """x with more elements before and behind its own, along its last axes.
 
     `padding` has a pair of numbers for each of these axes, the last axis first. A negative number takes elements away.
@@ -51,7 +51,7 @@ def mirror_pad(input_x: Any, paddings: Any, mode: str = "REFLECT") -> Tensor:
 
 
 @operator_class("Pad", "paddings")
-def pad_zeros(input_x: Any, paddings: Any) -> Tensor:
+def pad_zeros(input_x: TensorLike, paddings: Sizes | str) -> Tensor:
     """x with zeros before and behind it: a pair of numbers for each axis, the first axis first."""
     return _padded(tensor_of(input_x), _pairs(input_x, paddings), "constant", None)
 
@@ -64,7 +64,7 @@ def _integers(numbers: Any) -> tuple[int, ...]:
     return tuple(numbers)
 
 
-def _pairs(x: Any, paddings: Any) -> list[tuple[int, int]]:
+def _pairs(x: TensorLike, paddings: Sizes | str) -> list[tuple[int, int]]:
     given = paddings.tolist() if hasattr(paddings, "tolist") else paddings
     if not isinstance(given, (tuple, list)):
         raise GraphTypeError(f"The paddings are a pair for each axis, not {paddings!r}.")
@@ -75,7 +75,7 @@ def _pairs(x: Any, paddings: Any) -> list[tuple[int, int]]:
     return [(pair[0], pair[1]) for pair in pairs]
 
 
-def _padded(x: Tensor, pairs: Sequence[tuple[int, int]], mode: str, value: Any) -> Tensor:
+def _padded(x: Tensor, pairs: Sequence[tuple[int, int]], mode: str, value: TensorLike | None) -> Tensor:
     if mode != "constant" and (not isinstance(mode, str) or mode not in _SIDES):
         known = ", ".join(map(repr, ("constant", *_SIDES)))
         raise GraphValueError(f"pad has the modes {known}, not {mode!r}.")
@@ -107,7 +107,7 @@ def _with_zeros(x: Tensor, widths: Sequence[tuple[int, ...]]) -> Tensor:
     return apply("slice_gradient", x, shape=shape, starts=starts, stops=stops, steps=(1,) * x.ndim)
 
 
-def _widened(x: Tensor, axis: int, before: int, behind: int, mode: str, value: Any) -> Tensor:
+def _widened(x: Tensor, axis: int, before: int, behind: int, mode: str, value: TensorLike | None) -> Tensor:
     if mode == "constant":
         shapes = [tuple(n if i == axis else m for i, m in enumerate(x.shape)) for n in (before, behind)]
         first, last = (full(shape, value, dtype=x.dtype) for shape in shapes)
@@ -146,7 +146,11 @@ _INNER = {"reflect": 1, "symmetric": 0, "replicate": 0, "circular": 0}
 
 @operator_class("PadV3", "mode paddings_contiguous")
 def _padded_operator(
-    x: Any, paddings: Any, constant_value: Any = None, mode: str = "constant", paddings_contiguous: bool = True
+    x: TensorLike,
+    paddings: Sizes,
+    constant_value: TensorLike | None = None,
+    mode: str = "constant",
+    paddings_contiguous: bool = True,
 ) -> Tensor:
     """x with more elements before and behind its own along its last axes, the last one first; see `ops.pad`.
 

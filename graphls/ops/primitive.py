@@ -8,6 +8,7 @@ from functools import wraps
 from typing import Any, TypeVar
 
 from graphls.ir.errors import GraphAttributeError, GraphRuntimeError
+from graphls.tensors.tensor import TensorLike
 
 Self = TypeVar("Self", bound="Primitive")
 
@@ -37,7 +38,7 @@ class Primitive:
         """The name of this one operator."""
         return str(self.__dict__.get("_instance_name", ""))
 
-    def add_prim_attr(self: Self, name: str, value: Any) -> Self:
+    def add_prim_attr(self: Self, name: str, value: TensorLike) -> Self:
         """Keep an attribute, which is an attribute of the object as well; returns the operator."""
         self.attrs[name] = value
         self.__dict__[name] = value
@@ -55,7 +56,7 @@ class Primitive:
         """All attributes by name."""
         return dict(self.attrs)
 
-    def init_prim_io_names(self, inputs: Any, outputs: Any) -> None:
+    def init_prim_io_names(self, inputs: TensorLike, outputs: TensorLike) -> None:
         """Keep the names of inputs and outputs as the attributes `input_names` and `output_names`."""
         self.add_prim_attr("input_names", inputs)
         self.add_prim_attr("output_names", outputs)
@@ -65,14 +66,14 @@ class Primitive:
         self.__dict__["_instance_name"] = name
         return self
 
-    def _kept(self: Self, *args: Any, **options: Any) -> Self:
+    def _kept(self: Self, *args: TensorLike, **options: object) -> Self:
         """Returns the operator: on one device, nothing is divided, placed or recomputed by it."""
         return self
 
     shard = set_stage = place = set_device = recompute = set_prim_instance_user_data = _kept
     set_inplace_prim = set_user_data = add_pre_hook = _kept
 
-    def check_elim(self, *args: Any) -> tuple[bool, Any]:
+    def check_elim(self, *args: TensorLike) -> tuple[bool, Any]:
         """(False, None): an operator is computed whenever it is called."""
         return False, None
 
@@ -90,15 +91,15 @@ class Primitive:
 class PrimitiveWithInfer(Primitive):
     """An operator that says by `infer_shape` and `infer_dtype` what its results are."""
 
-    def infer_shape(self, *args: Any) -> Any:
+    def infer_shape(self, *args: TensorLike) -> Any:
         """The shape of the result; raises GraphAttributeError unless a subclass defines it."""
         return self._not_there("infer_shape")
 
-    def infer_dtype(self, *args: Any) -> Any:
+    def infer_dtype(self, *args: TensorLike) -> Any:
         """The dtype of the result; raises GraphAttributeError unless a subclass defines it."""
         return self._not_there("infer_dtype")
 
-    def infer_value(self, *args: Any) -> Any:
+    def infer_value(self, *args: TensorLike) -> Any:
         """The result, where it is known before the graph runs; else None."""
         return None
 
@@ -109,10 +110,10 @@ class PrimitiveWithInfer(Primitive):
 class PrimitiveWithCheck(Primitive):
     """An operator that checks its inputs by `check_shape` and `check_dtype`."""
 
-    def check_shape(self, *args: Any) -> None:
+    def check_shape(self, *args: TensorLike) -> None:
         """Nothing, unless a subclass checks shapes."""
 
-    def check_dtype(self, *args: Any) -> None:
+    def check_dtype(self, *args: TensorLike) -> None:
         """Nothing, unless a subclass checks dtypes."""
 
 
@@ -121,7 +122,7 @@ def prim_attr_register(fn: Callable[..., None]) -> Callable[..., None]:
     signature = inspect.signature(fn)
 
     @wraps(fn)
-    def initialise(self: Any, *args: Any, **options: Any) -> None:
+    def initialise(self: Any, *args: TensorLike, **options: object) -> None:
         bound = signature.bind(self, *args, **options)
         bound.apply_defaults()
         own = next(iter(signature.parameters))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from graphls.ops.elementwise import abs, div, maximum, mul, sin, square
 from graphls.ops.exponentials import root
@@ -11,83 +10,83 @@ from graphls.ops.logic import equal, isfinite, logical_and, where
 from graphls.ops.operands import apply, float_of, floats, in_single
 from graphls.ops.record import operation
 from graphls.ops.state import stop_gradient
-from graphls.tensors.tensor import Tensor
+from graphls.tensors.tensor import Tensor, TensorLike
 
 
 @operation(classes="Tan")
-def tan(x: Any) -> Tensor:
+def tan(x: TensorLike) -> Tensor:
     """The tangent of an angle in radians."""
     return apply("tan", float_of(x))
 
 
 @operation(names="arcsin", classes="Asin")
-def asin(x: Any) -> Tensor:
+def asin(x: TensorLike) -> Tensor:
     """The angle from -pi / 2 to pi / 2 whose sine is x; nan outside of [-1, 1]."""
     return apply("asin", float_of(x))
 
 
 @operation(names="arccos", classes="ACos")
-def acos(x: Any) -> Tensor:
+def acos(x: TensorLike) -> Tensor:
     """The angle from 0 to pi whose cosine is x; nan outside of [-1, 1]."""
     return apply("acos", float_of(x))
 
 
 @operation(names="arctan", classes="Atan")
-def atan(x: Any) -> Tensor:
+def atan(x: TensorLike) -> Tensor:
     """The angle from -pi / 2 to pi / 2 whose tangent is x."""
     return apply("atan", float_of(x))
 
 
 @operation(names="arctan2", classes="Atan2")
-def atan2(x: Any, other: Any) -> Tensor:
+def atan2(x: TensorLike, other: TensorLike) -> Tensor:
     """The angle from -pi to pi of the point whose height is x and whose width is `other`, broadcasting."""
     return apply("atan2", *floats(x, other))
 
 
 @operation(classes="Sinh")
-def sinh(x: Any) -> Tensor:
+def sinh(x: TensorLike) -> Tensor:
     """The hyperbolic sine."""
     return apply("sinh", float_of(x))
 
 
 @operation(classes="Cosh")
-def cosh(x: Any) -> Tensor:
+def cosh(x: TensorLike) -> Tensor:
     """The hyperbolic cosine."""
     return apply("cosh", float_of(x))
 
 
 @operation(names="arcsinh", classes="Asinh")
-def asinh(x: Any) -> Tensor:
+def asinh(x: TensorLike) -> Tensor:
     """The number whose hyperbolic sine is x."""
     return apply("asinh", float_of(x))
 
 
 @operation(names="arccosh", classes="Acosh")
-def acosh(x: Any) -> Tensor:
+def acosh(x: TensorLike) -> Tensor:
     """The number of 0 or more whose hyperbolic cosine is x; nan below 1."""
     return apply("acosh", float_of(x))
 
 
 @operation(names="arctanh", classes="Atanh")
-def atanh(x: Any) -> Tensor:
+def atanh(x: TensorLike) -> Tensor:
     """The number whose hyperbolic tangent is x; an infinity at -1 and 1, nan beyond."""
     return apply("atanh", float_of(x))
 
 
 @operation
-def deg2rad(x: Any) -> Tensor:
+def deg2rad(x: TensorLike) -> Tensor:
     """An angle in degrees as one in radians."""
     return mul(float_of(x), math.pi / 180)
 
 
 @operation
-def rad2deg(x: Any) -> Tensor:
+def rad2deg(x: TensorLike) -> Tensor:
     """An angle in radians as one in degrees."""
     return mul(float_of(x), 180 / math.pi)
 
 
 @operation(classes="Sinc")
-def sinc(x: Any) -> Tensor:
+def sinc(x: TensorLike) -> Tensor:
     """sin(pi x) / (pi x), which is 1 at 0."""
     return in_single(_sinc, float_of(x))
 
@@ -99,7 +98,7 @@ def _sinc(x: Tensor) -> Tensor:
 
 
 @operation(classes="Hypot")
-def hypot(x: Any, other: Any) -> Tensor:
+def hypot(x: TensorLike, other: TensorLike) -> Tensor:
     """The square root of x ** 2 + other ** 2, broadcasting, without overflow in between; gradient 0 at (0, 0)."""
     return in_single(_hypot, *floats(x, other))
 

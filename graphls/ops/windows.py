@@ -6,13 +6,13 @@ from typing import Any, NamedTuple
 
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ops.operands import apply
-from graphls.tensors.tensor import Tensor
+from graphls.tensors.tensor import Tensor, TensorLike
 
 Sizes = tuple[int, ...]
 _COUNTS = {1: "one integer", 2: "one integer or two", 3: "one integer or three"}
 
 
-def sizes_of(name: str, value: Any, axes: int) -> Sizes:
+def sizes_of(name: str, value: object, axes: int) -> Sizes:
     """One positive integer for all axes, or one for each.
 
     Raises GraphTypeError for anything else, GraphValueError for sizes below 1.
@@ -25,12 +25,12 @@ def sizes_of(name: str, value: Any, axes: int) -> Sizes:
     return tuple(values)
 
 
-def _is_int(value: Any) -> bool:
+def _is_int(value: TensorLike) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
 def pads_of(
-    shape: Sizes, kernel: Sizes, strides: Sizes, pad_mode: str, padding: Any, dilations: Sizes | None = None
+    shape: Sizes, kernel: Sizes, strides: Sizes, pad_mode: str, padding: TensorLike, dilations: Sizes | None = None
 ) -> Sizes:
     """What is added before every axis of an image of that shape, then after every axis.
 
@@ -45,7 +45,7 @@ def pads_of(
     return (*(t // 2 for t in totals), *(t - t // 2 for t in totals))
 
 
-def check_padding(pad_mode: Any, padding: Any, axes: int) -> Sizes:
+def check_padding(pad_mode: str, padding: TensorLike, axes: int) -> Sizes:
     """`padding` before every axis, then after every axis.
 
     Raises GraphValueError for an unknown mode, or one that takes no padding.

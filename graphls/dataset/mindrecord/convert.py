@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
-from graphls.dataset.mindrecord.errors import PathNotExistsError
-from graphls.dataset.mindrecord.schema import Row, Schema, check_filename
+from graphls.dataset.mindrecord.schema import PathNotExistsError, Row, Schema, check_filename
 from graphls.dataset.mindrecord.writer import FileWriter
 from graphls.dataset.readers.labelled import Cifar10Source, Cifar100Source, CifarSource, IdxSource
 from graphls.dataset.vision.image import pillow

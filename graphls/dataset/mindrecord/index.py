@@ -14,11 +14,8 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
-from graphls.dataset.mindrecord.errors import MRMDefineCategoryError, ParamTypeError, ParamValueError
-from graphls.dataset.mindrecord.file import MindRecordFile, MindRecordSource
-from graphls.dataset.mindrecord.pages import layout_of
-from graphls.dataset.mindrecord.reader import plain_row
-from graphls.dataset.mindrecord.schema import check_filename
+from graphls.dataset.mindrecord.reader import MindRecordFile, MindRecordSource, layout_of, plain_row
+from graphls.dataset.mindrecord.schema import MRMDefineCategoryError, ParamTypeError, ParamValueError, check_filename
 from graphls.files.files import write_parts
 from graphls.ir.errors import GraphFileError, GraphRuntimeError
 

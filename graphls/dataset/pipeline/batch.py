@@ -13,12 +13,10 @@ import numpy as np
 from graphls.dataset import checks
 from graphls.dataset.columns import Array, Row, as_array, stacked
 from graphls.dataset.config import get_num_parallel_workers
-from graphls.dataset.errors import DatasetError, described, trace_of
-from graphls.dataset.pipeline.dataset import Dataset
+from graphls.dataset.pipeline.dataset import Dataset, made_by
 from graphls.dataset.pipeline.functions import Replacement
-from graphls.dataset.pipeline.operations import made_by
-from graphls.dataset.pipeline.run import Run
-from graphls.dataset.pipeline.workers import Job
+from graphls.dataset.pipeline.node import Run
+from graphls.dataset.pipeline.workers import DatasetError, Job, described, trace_of
 from graphls.ir.errors import GraphTypeError, GraphValueError
 
 Shape = tuple[int | None, ...]

@@ -9,9 +9,8 @@ from typing import Any
 from graphls.dataset import checks
 from graphls.dataset.columns import Row, as_array
 from graphls.dataset.config import get_num_parallel_workers
-from graphls.dataset.pipeline.dataset import Dataset
-from graphls.dataset.pipeline.operations import made_by
-from graphls.dataset.pipeline.run import Run
+from graphls.dataset.pipeline.dataset import Dataset, made_by
+from graphls.dataset.pipeline.node import Run
 from graphls.dataset.pipeline.selection import SameRows
 from graphls.dataset.pipeline.workers import Job
 from graphls.ir.errors import GraphTypeError, GraphValueError

@@ -9,22 +9,18 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache, partial
 from itertools import islice
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from graphls.dataset.columns import Array, Row
 from graphls.dataset.config import get_prefetch_size
-from graphls.dataset.pipeline.run import Run
+from graphls.dataset.pipeline.node import Node, Run
 from graphls.ir.errors import GraphlsError
 from graphls.ir.location import user_location
 from graphls.ir.types import Type, as_dtype
 from graphls.sharing.threads import Task, start
 from graphls.tensors.tensor import Tensor, array_of
-
-if TYPE_CHECKING:
-    from graphls.dataset.pipeline.dataset import Dataset
-
 
 END = object()
 """What comes after the last row."""
@@ -96,7 +92,7 @@ EXIT_SECONDS = 2.0
 class Feed:
     """The pass that an iterator is at. It does not know the iterator, which therefore ends it when it is forgotten."""
 
-    def __init__(self, dataset: Dataset, finish: Callable[[Row], Any], limit: int | None) -> None:
+    def __init__(self, dataset: Node, finish: Callable[[Row], Any], limit: int | None) -> None:
         self.run = Run(dataset)
         self._dataset, self._finish, self._limit = dataset, finish, limit
         self._prefetcher: Prefetcher | None = None
@@ -150,7 +146,7 @@ def _close_all() -> None:
 
 
 def _rows(
-    dataset: Dataset, run: Run, epoch: int, start: int, finish: Callable[[Row], Any], limit: int | None
+    dataset: Node, run: Run, epoch: int, start: int, finish: Callable[[Row], Any], limit: int | None
 ) -> Iterator[Any]:
     return islice(map(finish, dataset.stream(run, epoch, start)), limit)
 
@@ -164,7 +160,7 @@ class DatasetIterator:
 
     def __init__(
         self,
-        dataset: Dataset,
+        dataset: Node,
         num_epochs: int,
         position: tuple[int, int],
         finish: Callable[[Row], Any],

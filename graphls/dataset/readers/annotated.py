@@ -11,8 +11,11 @@ import numpy as np
 from graphls.dataset.checks import boolean, integer, string, type_error
 from graphls.dataset.readers.files import (
     IMAGES,
+    Decrypt,
+    Files,
     Images,
     Source,
+    StrPath,
     corrupt,
     extensions_of,
     folder,
@@ -23,6 +26,7 @@ from graphls.dataset.readers.files import (
     usage,
     words_of,
 )
+from graphls.dataset.samplers import SamplerLike
 from graphls.ir.errors import GraphRuntimeError, GraphValueError
 
 _ATTRIBUTES, _PARTITION = "list_attr_celeba.txt", "list_eval_partition.txt"
@@ -31,12 +35,7 @@ _BITS = {"1": 1, "-1": 0, "0": 0}
 
 
 class CelebASource(Source):
-    """Rows (image, attr): an image as Images reads it, and uint32 of (attributes,), 1 where the face has one.
-
-    `list_attr_celeba.txt` has the number of images, the names of the attributes, and a line for each image, whose
-    order is that of the rows; the images lie beside it. Parts of the data need `list_eval_partition.txt` there.
-    Raises GraphValueError for a folder that is not there, GraphRuntimeError for lists that contradict themselves.
-    """
+    """The rows of CelebADataset."""
 
     columns = ["image", "attr"]  # noqa: RUF012
 
@@ -84,6 +83,35 @@ def _names(path: str, part: str) -> set[str]:
     return {name for name, number in lines if number == part}
 
 
+class CelebADataset(Files):
+    """The faces of CelebA: columns `image` and `attr`, uint32 of (attributes,), 1 where the face has one.
+
+    `image` is the file's bytes, uint8 of (N,), or with `decode` its pixels, uint8 of (H, W, 3); `decrypt(path)` gives
+    the bytes of an encrypted file. Rows are in the order of `list_attr_celeba.txt`, which has the number of images, the
+    names of the attributes, and a line for each image; the images lie beside it. `usage` is "train", "valid", "test" or
+    "all"; parts need `list_eval_partition.txt`. Raises GraphValueError for a folder that is not there,
+    GraphRuntimeError for lists that contradict themselves.
+    """
+
+    def __init__(
+        self,
+        dataset_dir: StrPath,
+        num_parallel_workers: int | None = None,
+        shuffle: bool | None = None,
+        usage: str = "all",
+        sampler: SamplerLike | None = None,
+        decode: bool = False,
+        extensions: list[str] | None = None,
+        num_samples: int | None = None,
+        num_shards: int | None = None,
+        shard_id: int | None = None,
+        cache: object = None,
+        decrypt: Decrypt | None = None,
+    ) -> None:
+        source = CelebASource(dataset_dir, usage, decode, extensions, decrypt)
+        super().__init__(source, cache, num_parallel_workers, num_samples, shuffle, sampler, num_shards, shard_id)
+
+
 _FIELDS = 15  # the kind and 14 numbers; results of detectors have a score behind them
 _MOST_OCCLUDED = 255
 _COLUMNS = {"truncated": 1, "occluded": 1, "alpha": 1, "bbox": 4, "dimensions": 3, "location": 3, "rotation_y": 1}
@@ -92,13 +120,7 @@ StreetObjects = tuple[list[str], np.ndarray[Any, Any]]
 
 
 class KITTISource(Source):
-    """Rows of images, in order of their names, for "train" with the objects that `label_2` has for each.
-
-    label (numbers of the kinds in order of their names) and occluded are uint32, truncated, alpha and rotation_y
-    float32 of (objects, 1), bbox float32 of (objects, 4), dimensions and location of (objects, 3). An occlusion of -1,
-    which stands for none known, is 4294967295. Raises GraphValueError for a folder that is not there, GraphRuntimeError
-    for no image at all, and for descriptions that are missing or have other fields.
-    """
+    """The rows of KITTIDataset."""
 
     def __init__(self, dataset_dir: Any, part: Any, decode: Any) -> None:
         directory = folder(dataset_dir)
@@ -150,6 +172,33 @@ def _street_objects(path: str) -> StreetObjects:
     return [line[0] for line in lines], array
 
 
+class KITTIDataset(Files):
+    """The street scenes of KITTI, in order of their names: for "test" the column `image`, else also objects.
+
+    `usage` is "train", the default, or "test". `label` (the indices of the kinds in order of their names) and
+    `occluded` are uint32, `truncated`, `alpha` and `rotation_y` float32 of (objects, 1), `bbox` float32 of
+    (objects, 4), `dimensions` and `location` of (objects, 3). An occlusion of -1, which stands for none known, is
+    4294967295. Raises GraphValueError for a folder that is not there, GraphRuntimeError for no image at all, and for
+    descriptions that are missing or have other fields.
+    """
+
+    def __init__(
+        self,
+        dataset_dir: StrPath,
+        usage: str | None = None,
+        num_samples: int | None = None,
+        num_parallel_workers: int | None = None,
+        shuffle: bool | None = None,
+        decode: bool = False,
+        sampler: SamplerLike | None = None,
+        num_shards: int | None = None,
+        shard_id: int | None = None,
+        cache: object = None,
+    ) -> None:
+        source = KITTISource(dataset_dir, usage, decode)
+        super().__init__(source, cache, num_parallel_workers, num_samples, shuffle, sampler, num_shards, shard_id)
+
+
 _LARGEST_XML = 2**22
 _DEEPEST_XML = 64
 
@@ -157,14 +206,7 @@ Objects = list[tuple[str, tuple[float, ...]]]  # the name; the box, difficult, t
 
 
 class VOCSource(Source):
-    """Rows of images, in the order of the list `ImageSets/Segmentation/USAGE.txt` or `ImageSets/Main/USAGE.txt`.
-
-    "Segmentation": image, target, both as Images reads them. "Detection": image; bbox, float32 of (objects, 4) with
-    left, top, width, height; label, difficult and truncate, uint32 of (objects, 1). With `class_indexing` the other
-    classes are left out, with the images that have none of them; else classes are numbered in order of their names.
-    `extra_metadata` adds the column _meta-filename, a string of (). Raises GraphValueError for wrong arguments and
-    files that are not there, GraphRuntimeError for annotations that cannot be read.
-    """
+    """The rows of VOCDataset."""
 
     def __init__(
         self, dataset_dir: Any, task: Any, part: Any, indexing: Any, decode: Any, extra_metadata: Any, decrypt: Any
@@ -279,3 +321,42 @@ def _object(path: str, element: ElementTree.Element) -> tuple[str, tuple[float, 
         raise corrupt(path, f"the box of {name[:40]!r} from ({left}, {top}) to ({right}, {bottom}) is no area above 0")
     flags = [number_in(path, flag, element.findtext(flag) or "0", 0, 1) for flag in ("difficult", "truncated")]
     return name, (left, top, right - left, bottom - top, *flags)
+
+
+class VOCDataset(Files):
+    """The images of PASCAL VOC: for "Segmentation" columns `image` and `target`, for "Detection" boxes around objects.
+
+    Rows are in the order of the list `ImageSets/Segmentation/USAGE.txt` or `ImageSets/Main/USAGE.txt`; images and
+    targets are bytes or, with `decode`, pixels of three channels. "Detection" has `image`; `bbox`, float32 of
+    (objects, 4) with left, top, width, height; `label`, `difficult` and `truncate`, uint32 of (objects, 1). With
+    `class_indexing` the other classes are left out, with the images that have none of its own; without it classes have
+    indices in order of their names. `extra_metadata` adds the column _meta-filename, a string of (). Raises
+    GraphValueError for wrong arguments and lists that are not there, GraphRuntimeError for annotations that are missing
+    or damaged.
+    """
+
+    def __init__(
+        self,
+        dataset_dir: StrPath,
+        task: str = "Segmentation",
+        usage: str = "train",
+        class_indexing: dict[str, int] | None = None,
+        num_samples: int | None = None,
+        num_parallel_workers: int | None = None,
+        shuffle: bool | None = None,
+        decode: bool = False,
+        sampler: SamplerLike | None = None,
+        num_shards: int | None = None,
+        shard_id: int | None = None,
+        cache: object = None,
+        extra_metadata: bool = False,
+        decrypt: Decrypt | None = None,
+    ) -> None:
+        source = VOCSource(dataset_dir, task, usage, class_indexing, decode, extra_metadata, decrypt)
+        super().__init__(source, cache, num_parallel_workers, num_samples, shuffle, sampler, num_shards, shard_id)
+
+    def get_class_indexing(self) -> dict[str, int]:
+        """The numbers of the classes; raises GraphRuntimeError in other tasks."""
+        if "bbox" not in self.source.columns:
+            raise GraphRuntimeError("Only 'Detection' tasks support get_class_indexing.")
+        return dict(self.source.classes)

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from graphls.dataset.checks import boolean, instance
-from graphls.dataset.readers.files import LARGEST, Images, Source, corrupt, folder, inside
+from graphls.dataset.readers.files import LARGEST, Decrypt, Files, Images, Source, StrPath, corrupt, folder, inside
+from graphls.dataset.samplers import SamplerLike
 from graphls.ir.errors import GraphRuntimeError, GraphValueError
 
 Array = np.ndarray[Any, Any]
@@ -115,14 +116,7 @@ _TASKS: dict[str, tuple[list[str], Callable[[list[Entry]], list[Array]]]] = {
 
 
 class CocoSource(Source):
-    """Rows of images that have annotations, in the order of the file's `images`, with the columns of the task.
-
-    image, as Images reads it. "Detection": bbox, float32 of (objects, 4) with left, top, width, height; category_id and
-    iscrowd, uint32 of (objects, 1); "Panoptic" also area. "Stuff": segmentation, float32 of (polygons, longest), padded
-    with -1, and iscrowd. "Keypoint": keypoints, float32 of (objects, longest), and num_keypoints. "Captioning":
-    captions, strings of (captions, 1). `extra_metadata` adds _meta-filename, a string of (). Raises GraphValueError for
-    wrong arguments and files that are not there, GraphRuntimeError for annotations that contradict themselves.
-    """
+    """The rows of CocoDataset."""
 
     def __init__(
         self, dataset_dir: Any, annotation_file: Any, task: Any, decode: Any, extra_metadata: Any, decrypt: Any
@@ -186,3 +180,40 @@ def _content(annotation_file: Any) -> Entry:
         raise GraphRuntimeError(f"{path} cannot be read: {error.strerror}.") from None
     except (ValueError, RecursionError) as error:
         raise corrupt(path, f"it is not JSON ({error})") from None
+
+
+class CocoDataset(Files):
+    """The images of COCO that have annotations, in the order of the file's `images`, with the columns of the task.
+
+    "Detection": `image`; `bbox`, float32 of (objects, 4) with left, top, width, height; `category_id` and `iscrowd`,
+    uint32 of (objects, 1); "Panoptic" also `area`. "Stuff": `segmentation`, float32 of (polygons, longest), padded with
+    -1, and `iscrowd`. "Keypoint": `keypoints`, float32 of (objects, longest), and `num_keypoints`. "Captioning":
+    `captions`, strings of (captions, 1). `image` is bytes, uint8 of (N,), or with `decode` pixels, uint8 of (H, W, 3).
+    `extra_metadata` adds _meta-filename, a string of (). Raises GraphValueError for wrong arguments and files that are
+    not there, GraphRuntimeError for annotations that contradict themselves.
+    """
+
+    def __init__(
+        self,
+        dataset_dir: StrPath,
+        annotation_file: StrPath,
+        task: str = "Detection",
+        num_samples: int | None = None,
+        num_parallel_workers: int | None = None,
+        shuffle: bool | None = None,
+        decode: bool = False,
+        sampler: SamplerLike | None = None,
+        num_shards: int | None = None,
+        shard_id: int | None = None,
+        cache: object = None,
+        extra_metadata: bool = False,
+        decrypt: Decrypt | None = None,
+    ) -> None:
+        source = CocoSource(dataset_dir, annotation_file, task, decode, extra_metadata, decrypt)
+        super().__init__(source, cache, num_parallel_workers, num_samples, shuffle, sampler, num_shards, shard_id)
+
+    def get_class_indexing(self) -> dict[str, list[int]]:
+        """The number of each category, in Panoptic with 1 for a thing; raises GraphRuntimeError in other tasks."""
+        if not self.source.classes:
+            raise GraphRuntimeError("Only 'Detection' and 'Panoptic' tasks support get_class_indexing.")
+        return dict(self.source.classes)

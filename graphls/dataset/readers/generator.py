@@ -11,10 +11,9 @@ import numpy as np
 
 from graphls.dataset import checks
 from graphls.dataset.columns import Row
-from graphls.dataset.errors import DatasetError, described, trace_of
 from graphls.dataset.pipeline.dataset import Dataset
-from graphls.dataset.pipeline.run import Run
-from graphls.dataset.pipeline.workers import Job, run_here
+from graphls.dataset.pipeline.node import Run
+from graphls.dataset.pipeline.workers import DatasetError, Job, described, run_here, trace_of
 from graphls.dataset.randomness import Key, RowDraws
 from graphls.dataset.readers.sources import (
     FUNCTION,

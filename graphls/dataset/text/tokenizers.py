@@ -27,7 +27,7 @@ from graphls.dataset.text.strings import (
     tokens_at,
 )
 from graphls.dataset.text.vocab import Vocab
-from graphls.dataset.transforms.columns import does_not_fit
+from graphls.dataset.transforms.operations import does_not_fit
 
 
 class WhitespaceTokenizer(Tokenizer):
