@@ -92,7 +92,9 @@ def declared(model: ModelProto) -> dict[str, Any]:
 class EvaluatedStep:
     """A lowered step by an Evaluator; `states` are as the step before has left them."""
 
-    def __init__(self, graph: Graph, lowered: Lowered, states: Mapping[str, Array], rounding: Rounding = to_nearest) -> None:
+    def __init__(
+        self, graph: Graph, lowered: Lowered, states: Mapping[str, Array], rounding: Rounding = to_nearest
+    ) -> None:
         self.lowered = lowered
         self.states = dict(states)
         self.evaluator = Evaluator(lowered.model)

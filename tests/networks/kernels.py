@@ -40,7 +40,7 @@ def _turned(arrays: Sequence[Array], directions: Turned) -> list[Array]:
 
 
 class ConvTranspose(OpRun):
-    """Each place of the kernel adds its product with the images to where it lies; ONNX's own takes ten times as long."""
+    """Each place of the kernel adds its product with the images where it lies; ONNX's own takes ten times as long."""
 
     op_domain = ""
 
@@ -83,6 +83,21 @@ class GatherElements(OpRun):
         return (np.take_along_axis(x, indices.astype(np.int64), axis),)
 
 
+class Pad(OpRun):
+    """Also by fewer than no elements, which takes some away."""
+
+    op_domain = ""
+
+    def _run(self, x: Array, pads: Array, fill: Any = None, axes: Any = None, *, mode: str) -> tuple[Array, ...]:
+        places = range(x.ndim) if axes is None else axes
+        ends = [(0, 0)] * x.ndim
+        for axis, first, last in zip(places, pads[: len(pads) // 2], pads[len(pads) // 2 :], strict=True):
+            ends[axis] = int(first), int(last)
+        x = x[tuple(slice(max(-a, 0), n - max(-b, 0)) for n, (a, b) in zip(x.shape, ends, strict=True))]
+        options: dict[str, Any] = {"constant_values": 0 if fill is None else fill} if mode == "constant" else {}
+        return (np.pad(x, [(max(a, 0), max(b, 0)) for a, b in ends], mode, **options),)  # type: ignore[call-overload]
+
+
 class Sigmoid(OpRun):
     """By the formula of the composition that stands for it in float32, so that both round alike."""
 
@@ -93,4 +108,13 @@ class Sigmoid(OpRun):
         return (u / (1 + u),)
 
 
-KERNELS = [Scan, ConvTranspose, LogSoftmax, GatherElements, Sigmoid]
+class Softsign(OpRun):
+    """That of ONNX takes no scalars."""
+
+    op_domain = ""
+
+    def _run(self, x: Array) -> tuple[Array, ...]:
+        return (np.asarray(x / (1 + np.abs(x))),)
+
+
+KERNELS = [Scan, ConvTranspose, LogSoftmax, GatherElements, Pad, Sigmoid, Softsign]
