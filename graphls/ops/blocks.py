@@ -17,8 +17,8 @@ from graphls.ops.elementwise import add, addn, maximum
 from graphls.ops.operands import Shape, ShapeLike, apply, shape_of, tensor_of
 from graphls.ops.pads import pad, pads_of, sizes_of
 from graphls.ops.record import operation, operator_class
+from graphls.ops.selection import topk
 from graphls.ops.shapes import concat, cut, gather, reshape, stack, swapaxes, transpose
-from graphls.ops.sorting import topk
 from graphls.tensors.tensor import Tensor, TensorLike
 
 Pair = tuple[int, int]

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from functools import reduce
 from typing import Any
 
+import numpy as np
+
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import (
     DType,
@@ -23,8 +25,17 @@ from graphls.ir.types import (
     int64,
     uint8,
 )
-from graphls.ops.operands import apply, float_of, floats, numbers, operand_of, tensor_in, tensor_of
+from graphls.ops.operands import (
+    apply,
+    float_of,
+    floats,
+    numbers,
+    operand_of,
+    tensor_in,
+    tensor_of,
+)
 from graphls.ops.record import operation, tensor_method
+from graphls.ops.reductions import all, any
 from graphls.tensors import dispatch
 from graphls.tensors.pytree import leaves, map_leaves
 from graphls.tensors.tensor import Tensor, TensorLike, is_tensor
@@ -376,3 +387,12 @@ def where(condition: Any, x: Any, y: Any) -> Tensor:
 def _where_it_holds(x: TensorLike, condition: TensorLike, y: TensorLike) -> Tensor:
     """x where the condition is true and y elsewhere, all broadcasting."""
     return where(condition, x, y)
+
+
+def largest_number(dtype: DType) -> float:
+    """The largest finite number of a float dtype."""
+    if dtype is bfloat16:
+        import ml_dtypes
+
+        return float(ml_dtypes.finfo(dtype.numpy).max)  # type: ignore[no-untyped-call]
+    return float(np.finfo(dtype.numpy).max)
