@@ -26,7 +26,7 @@ from graphls.ir.types import (
     uint32,
     uint64,
 )
-from graphls.ops.differentiate import GradOperation, grad, value_and_grad
+from graphls.ops.gradients import GradOperation, grad, value_and_grad
 from graphls.steps.step import Compiled
 from graphls.tensors.parameter import Parameter, ParameterTuple
 from graphls.tensors.random import get_seed, set_seed

@@ -13,7 +13,7 @@ from graphls.ops.primitive import (
     prim_arg_register,
     prim_attr_register,
 )
-from graphls.tensors.tensor import Tensor
+from graphls.tensors.tensor import Tensor, TensorLike
 
 RENAMED = {
     "FastGelu": "FastGeLU",
@@ -52,7 +52,7 @@ def constexpr(
 _primexpr = constexpr
 
 
-def add_flags(fn: Callable[..., Any] | None = None, **flags: Any) -> Any:
+def add_flags(fn: Callable[..., Any] | None = None, **flags: object) -> Any:
     """The function itself, `@add_flags(...)`, with the flags as its attribute `_func_graph_flags`."""
 
     def marked(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -62,7 +62,7 @@ def add_flags(fn: Callable[..., Any] | None = None, **flags: Any) -> Any:
     return marked if fn is None else marked(fn)
 
 
-def core(fn: Callable[..., Any] | None = None, **flags: Any) -> Any:
+def core(fn: Callable[..., Any] | None = None, **flags: object) -> Any:
     """The function itself, `@core` or `@core(...)`."""
     return add_flags(fn, core=True, **flags)
 
@@ -72,7 +72,7 @@ def _get_cache_prim(cls: type[Primitive]) -> type[Primitive]:
     return cls
 
 
-def is_tensor(obj: Any) -> bool:
+def is_tensor(obj: TensorLike) -> bool:
     """Whether something is a tensor."""
     return isinstance(obj, Tensor)
 

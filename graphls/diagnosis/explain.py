@@ -6,10 +6,10 @@ import linecache
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any
 
 from graphls.diagnosis.explanation import NonFinite, Operand, OverflowExplanation, Source
 from graphls.diagnosis.fitting import largest_fitting
+from graphls.diagnosis.probe import Array
 from graphls.diagnosis.watched import Ranges, WatchedStep, sources
 from graphls.ir.graph import Node, Value, uses
 from graphls.ir.reach import reached
@@ -17,7 +17,7 @@ from graphls.ir.text import reference
 
 
 def explain(
-    step: WatchedStep, arrays: Sequence[Any], parameters: Iterable[str], lowered_by: float
+    step: WatchedStep, arrays: Sequence[Array], parameters: Iterable[str], lowered_by: float
 ) -> OverflowExplanation:
     """The explanation of a run on these inputs.
 
@@ -38,7 +38,7 @@ def explain(
 
 def _explained(
     step: WatchedStep,
-    arrays: Sequence[Any],
+    arrays: Sequence[Array],
     faults: Faults,
     parameters: frozenset[str],
     scale: float | None,
@@ -70,7 +70,7 @@ def _explained(
 
 
 def _fitting(
-    step: WatchedStep, arrays: Sequence[Any], targets: Iterable[Value], scale: float | None, factor: float
+    step: WatchedStep, arrays: Sequence[Array], targets: Iterable[Value], scale: float | None, factor: float
 ) -> float | None:
     """The factor of the scale of the run with which the targets are finite."""
     known = 1.0 if scale is None else scale

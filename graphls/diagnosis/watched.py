@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
-from graphls.diagnosis.probe import Probe
+from graphls.diagnosis.probe import Array, Probe
 from graphls.diagnosis.ranges import Range
 from graphls.ir.graph import PHASES, Graph, Node, Value, definers, uses, walk
 from graphls.ir.reach import behind
@@ -51,7 +50,7 @@ class WatchedStep:
         renamed = self.graph.replace(name=f"{self.graph.name}_{start}")
         return Pipeline((watch, Dce())).run(renamed, keep=False).graph
 
-    def run(self, arrays: Sequence[Any], factor: float = 1.0) -> Ranges:
+    def run(self, arrays: Sequence[Array], factor: float = 1.0) -> Ranges:
         """The range of every float value, with the scale times `factor`."""
         found: dict[Value, Range] = {}
         skipped: set[Value] = set()
@@ -63,7 +62,7 @@ class WatchedStep:
                     skipped |= self.not_run(value, bool(array))
         return found
 
-    def is_finite(self, targets: Iterable[Value], arrays: Sequence[Any], factor: float) -> bool:
+    def is_finite(self, targets: Iterable[Value], arrays: Sequence[Array], factor: float) -> bool:
         """Whether these values are finite with the scale times `factor`."""
         wanted = set(targets)
         for values, probe in self.probes:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from graphls import ops
@@ -15,7 +13,7 @@ from graphls.nn.cell import Cell
 from graphls.nn.function_cells import FunctionCell
 from graphls.ops.network import check_slopes
 from graphls.tensors.parameter import Parameter
-from graphls.tensors.tensor import Tensor
+from graphls.tensors.tensor import Tensor, TensorLike
 
 __all__ = [
     "CELU", "ELU", "GELU", "GLU", "FastGelu", "HShrink", "HSigmoid", "HSwish", "Hardtanh", "LeakyReLU", "LogSigmoid",
@@ -48,14 +46,14 @@ class PReLU(Cell):
     GraphValueError for anything else.
     """
 
-    def __init__(self, channel: int = 1, w: Any = 0.25) -> None:
+    def __init__(self, channel: int = 1, w: TensorLike = 0.25) -> None:
         super().__init__()
         shape = (positive_int("PReLU", "channel", channel),)
         if isinstance(w, str):
             raise GraphTypeError("For 'PReLU', the 'w' only supported float, list and tensor, but got str.")
         self.w = Parameter(initializer(np.asarray(w) if isinstance(w, list) else w, shape), name="a")
 
-    def construct(self, x: Any) -> Tensor:
+    def construct(self, x: TensorLike) -> Tensor:
         return ops.prelu(x, self.w)
 
 
@@ -71,7 +69,7 @@ class RReLU(FunctionCell, function=ops.rrelu):
     def _settle(self) -> None:
         check_slopes("RReLU", self.lower, self.upper)
 
-    def construct(self, x: Any) -> Tensor:
+    def construct(self, x: TensorLike) -> Tensor:
         return ops.rrelu(x, self.lower, self.upper, self.training)
 
 
@@ -106,7 +104,7 @@ class Threshold(FunctionCell, function=ops.threshold):
     threshold: float
     value: float
 
-    def construct(self, x: Any) -> Tensor:
+    def construct(self, x: TensorLike) -> Tensor:
         return ops.threshold(x, self.threshold, self.value)
 
 
@@ -128,7 +126,7 @@ class GELU(Cell):
         super().__init__()
         self.approximate = "tanh" if approximate else "none"
 
-    def construct(self, x: Any) -> Tensor:
+    def construct(self, x: TensorLike) -> Tensor:
         return ops.gelu(x, self.approximate)
 
 
@@ -214,7 +212,7 @@ _KINDS: tuple[type[Cell], ...] = (
 _BY_NAME = {kind.__name__.lower(): kind for kind in _KINDS} | {"swish": SiLU}
 
 
-def get_activation(activation: Any) -> Cell | None:
+def get_activation(activation: object) -> Cell | None:
     """The cell for a name such as "relu"; a cell or None as it is.
 
     Raises GraphValueError for an unknown name, GraphTypeError for any other object.

@@ -9,12 +9,14 @@ from graphls.ir.errors import GraphValueError
 from graphls.ir.types import float32
 from graphls.nn.cell import Cell
 from graphls.nn.function_cells import FunctionCell, setting
+from graphls.ops.operands import Operand
 from graphls.ops.random import check_probability
+from graphls.tensors.tensor import TensorLike
 
 __all__ = ["Dropout", "Dropout1d", "Dropout2d", "Dropout3d"]
 
 
-def _probability(cell: str, name: str, value: Any) -> float:
+def _probability(cell: str, name: str, value: Operand) -> float:
     check_probability(cell, value)
     return float(value)
 
@@ -27,7 +29,7 @@ class Dropout2d(FunctionCell, function=ops.dropout2d, shown=("p",)):
 
     p: float = setting(_probability, default=0.5)
 
-    def construct(self, x: Any) -> Any:
+    def construct(self, x: TensorLike) -> Any:
         return type(self).function(x, self.p) if self.training and self.p > 0 else x
 
 
@@ -56,7 +58,7 @@ class Dropout(Cell):
             raise GraphValueError("For 'Dropout', the 'p' must be in [0, 1), but got 1.")
         self.p = float(p)
 
-    def construct(self, x: Any) -> Any:
+    def construct(self, x: TensorLike) -> Any:
         return ops.dropout(x, self.p) if self.training and self.p > 0 else x
 
     def extend_repr(self) -> str:

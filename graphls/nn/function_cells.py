@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from graphls.ir.errors import GraphTypeError
 from graphls.nn.cell import Cell
+from graphls.tensors.tensor import TensorLike
 
 if TYPE_CHECKING:
     from typing_extensions import dataclass_transform
 else:
 
-    def dataclass_transform(**options: Any) -> Callable[[type], type]:
+    def dataclass_transform(**options: object) -> Callable[[type], type]:
         """What tells a type checker that the annotations of a class are the arguments that make it."""
         return lambda cls: cls
 
@@ -40,7 +41,7 @@ class Setting:
     annotation: Any = Any
 
 
-def setting(check: Check | None = None, *, default: Any = Parameter.empty, kw_only: bool = False) -> Any:
+def setting(check: Check | None = None, *, default: object = Parameter.empty, kw_only: bool = False) -> Any:
     """A setting of a FunctionCell; one with a check is checked when a cell is made."""
     return Setting(check, default, kw_only)
 
@@ -83,7 +84,7 @@ class FunctionCell(Cell):
     def _settle(self) -> None:
         """Check the settings that depend on each other."""
 
-    def _result(self, *inputs: Any) -> Any:
+    def _result(self, *inputs: TensorLike) -> Any:
         """What the function gives."""
         return type(self).function(*inputs, **{name: getattr(self, name) for name in self._settings})
 

@@ -9,9 +9,10 @@ from graphls.ir.checks import boolean, check_format, positive
 from graphls.nn.cell import Cell
 from graphls.nn.function_cells import FunctionCell, setting
 from graphls.ops.adaptive import check_output_size
+from graphls.ops.operands import ShapeLike
+from graphls.ops.pads import check_ceil_mode, check_padding, sizes_of
 from graphls.ops.pooling import check_divisor, window_sizes
-from graphls.ops.windows import check_ceil_mode, check_padding, sizes_of
-from graphls.tensors.tensor import Tensor
+from graphls.tensors.tensor import Tensor, TensorLike
 
 __all__ = [
     "AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AdaptiveAvgPool3d", "AdaptiveMaxPool1d", "AdaptiveMaxPool2d",
@@ -27,7 +28,9 @@ class _Pool(Cell):
     formats: ClassVar[str] = "NCHW"
     function: ClassVar[Any]
 
-    def _configure(self, kernel_size: Any, stride: Any, pad_mode: str, padding: Any, ceil_mode: bool) -> None:
+    def _configure(
+        self, kernel_size: ShapeLike, stride: ShapeLike, pad_mode: str, padding: Any, ceil_mode: bool
+    ) -> None:
         self.kernel_size = sizes_of("kernel_size", kernel_size, self.axes)
         self.stride = sizes_of("stride", stride, self.axes)
         check_padding(pad_mode, padding, self.axes)
@@ -55,7 +58,7 @@ class MaxPool2d(_Pool):
         stride: Any = 1,
         pad_mode: str = "valid",
         padding: Any = 0,
-        dilation: Any = 1,
+        dilation: ShapeLike = 1,
         return_indices: bool = False,
         ceil_mode: bool = False,
         data_format: str | None = None,
@@ -66,7 +69,7 @@ class MaxPool2d(_Pool):
         self.return_indices = boolean(type(self).__name__, "return_indices", return_indices)
         check_format(type(self).__name__, data_format or self.formats, self.formats)
 
-    def construct(self, x: Any) -> Any:
+    def construct(self, x: TensorLike) -> Any:
         return type(self).function(
             x, self.kernel_size, self.stride, self.padding, self.dilation, pad_mode=self.pad_mode,
             return_indices=self.return_indices, ceil_mode=self.ceil_mode,
@@ -138,7 +141,7 @@ class AvgPool1d(_Pool):
         self._configure(kernel_size, stride, pad_mode, padding, ceil_mode)
         self.count_include_pad = boolean("AvgPool1d", "count_include_pad", count_include_pad)
 
-    def construct(self, x: Any) -> Tensor:
+    def construct(self, x: TensorLike) -> Tensor:
         return ops.avg_pool1d(
             x, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad,
             pad_mode=self.pad_mode,
@@ -247,7 +250,7 @@ class MaxUnpool2d(FunctionCell, function=ops.max_unpool2d, shown=("kernel_size",
             self.kernel_size, self.stride, self.padding, self.axes
         )
 
-    def construct(self, x: Any, indices: Any, output_size: Any = None) -> Tensor:
+    def construct(self, x: TensorLike, indices: TensorLike, output_size: Any = None) -> Tensor:
         result: Tensor = type(self).function(x, indices, self.kernel_size, self.stride, self.padding, output_size)
         return result
 

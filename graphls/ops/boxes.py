@@ -3,26 +3,43 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from graphls.ir.checks import number
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import float32, int32, int64
 from graphls.ops.arithmetic import div_no_nan
 from graphls.ops.creation import arange
-from graphls.ops.elementwise import add, cast, clip_by_value, div, exp, floor, log, maximum, minimum, mul, sub
-from graphls.ops.logic import greater_equal, less_equal, logical_and, where
+from graphls.ops.elementwise import (
+    add,
+    cast,
+    clip_by_value,
+    div,
+    exp,
+    floor,
+    greater_equal,
+    less_equal,
+    log,
+    logical_and,
+    maximum,
+    minimum,
+    mul,
+    sub,
+    where,
+)
 from graphls.ops.operands import float_of, floats, in_graph, in_single, shape_of, tensor_of
 from graphls.ops.record import operation
 from graphls.ops.shapes import check_range, cut, expand_dims, gather, reshape, squeeze, stack
-from graphls.tensors.tensor import Tensor
+from graphls.tensors.tensor import Tensor, TensorLike
 
 METHODS = ("bilinear", "nearest")
 
 
 @operation(classes="BoundingBoxEncode", settings="means stds")
 def bounding_box_encode(
-    anchor_box: Any, groundtruth_box: Any, means: Any = (0.0, 0.0, 0.0, 0.0), stds: Any = (1.0, 1.0, 1.0, 1.0)
+    anchor_box: TensorLike,
+    groundtruth_box: TensorLike,
+    means: TensorLike = (0.0, 0.0, 0.0, 0.0),
+    stds: TensorLike = (1.0, 1.0, 1.0, 1.0),
 ) -> Tensor:
     """How boxes (N, 4) of (x0, y0, x1, y1) lie to anchors: (dx, dy, log of the widths, log of the heights).
 
@@ -43,11 +60,11 @@ def bounding_box_encode(
 
 @operation(classes="BoundingBoxDecode", settings="max_shape means stds wh_ratio_clip")
 def bounding_box_decode(
-    anchor_box: Any,
-    deltas: Any,
-    max_shape: Any,
-    means: Any = (0.0, 0.0, 0.0, 0.0),
-    stds: Any = (1.0, 1.0, 1.0, 1.0),
+    anchor_box: TensorLike,
+    deltas: TensorLike,
+    max_shape: TensorLike,
+    means: TensorLike = (0.0, 0.0, 0.0, 0.0),
+    stds: TensorLike = (1.0, 1.0, 1.0, 1.0),
     wh_ratio_clip: float = 0.016,
 ) -> Tensor:
     """Boxes (N, 4) of (x0, y0, x1, y1) from anchors and what `bounding_box_encode` gives for them.
@@ -77,7 +94,7 @@ def bounding_box_decode(
 
 
 @operation(classes="CheckValid")
-def check_valid(bboxes: Any, img_metas: Any) -> Tensor:
+def check_valid(bboxes: TensorLike, img_metas: TensorLike) -> Tensor:
     """Whether boxes (N, 4) of (x0, y0, x1, y1) are inside of an image, given as (height, width, ratio).
 
     x goes from 0 to width * ratio - 1, y to height * ratio - 1. Raises GraphValueError for other shapes.
@@ -92,7 +109,7 @@ def check_valid(bboxes: Any, img_metas: Any) -> Tensor:
     return logical_and(starts, logical_and(less_equal(x1, right), less_equal(y1, bottom)))
 
 
-def _boxes(name: str, first: Any, second: Any) -> tuple[Tensor, ...]:
+def _boxes(name: str, first: TensorLike, second: TensorLike) -> tuple[Tensor, ...]:
     made = floats(first, second)
     if made[0].ndim != 2 or made[0].shape[1] != 4 or made[1].shape != made[0].shape:
         message = f"{name} takes boxes (N, 4) of one shape, not {made[0].type} and {made[1].type}."
@@ -111,11 +128,11 @@ def _centred(boxes: Tensor) -> tuple[Tensor, ...]:
     return *centres, add(sub(x1, x0), 1.0), add(sub(y1, y0), 1.0)
 
 
-def _four(name: str, argument: str, values: Any) -> list[float]:
+def _four(name: str, argument: str, values: TensorLike) -> list[float]:
     return _numbers(name, argument, values, 4)
 
 
-def _numbers(name: str, argument: str, values: Any, count: int) -> list[float]:
+def _numbers(name: str, argument: str, values: TensorLike, count: int) -> list[float]:
     if not isinstance(values, (tuple, list)) or len(values) != count:
         text = f"For {name!r}, the {argument!r} must be a tuple of {count} numbers, but got {values!r}."
         raise GraphTypeError(text)
@@ -124,10 +141,10 @@ def _numbers(name: str, argument: str, values: Any, count: int) -> list[float]:
 
 @operation(classes="CropAndResize", settings="method extrapolation_value")
 def crop_and_resize(
-    image: Any,
-    boxes: Any,
-    box_indices: Any,
-    crop_size: Any,
+    image: TensorLike,
+    boxes: TensorLike,
+    box_indices: TensorLike,
+    crop_size: TensorLike,
     method: str = "bilinear",
     extrapolation_value: float = 0.0,
 ) -> Tensor:
@@ -150,7 +167,9 @@ def crop_and_resize(
     return where(expand_dims(inside, -1), found, outside)
 
 
-def _crop_sizes(name: str, x: Tensor, boxes: Tensor, numbers: Tensor, crop_size: Any, method: Any) -> tuple[int, int]:
+def _crop_sizes(
+    name: str, x: Tensor, boxes: Tensor, numbers: Tensor, crop_size: TensorLike, method: TensorLike
+) -> tuple[int, int]:
     if method not in METHODS:
         raise GraphValueError(f"The 'method' of {name} is 'bilinear' or 'nearest', not {method!r}.")
     sizes = shape_of(crop_size)
@@ -198,7 +217,7 @@ def _whole(places: Tensor, size: int) -> Tensor:
 
 
 @operation(classes="IOU", settings="mode")
-def iou(anchor_boxes: Any, gt_boxes: Any, mode: str = "iou") -> Tensor:
+def iou(anchor_boxes: TensorLike, gt_boxes: TensorLike, mode: str = "iou") -> Tensor:
     """The area that boxes share, as a part of all that they cover, or with "iof" of the second ones; 0 of no area.
 
     The boxes (x0, y0, x1, y1) have shapes (n, 4) and (m, 4), the result (m, n). Raises GraphValueError for other shapes

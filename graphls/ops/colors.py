@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from graphls.ir.errors import GraphValueError
 from graphls.ops.elementwise import abs as absolute
-from graphls.ops.elementwise import add, clip_by_value, div, floor, maximum, minimum, mod, mul, sub
-from graphls.ops.logic import equal, greater, where
+from graphls.ops.elementwise import (
+    add,
+    clip_by_value,
+    div,
+    equal,
+    floor,
+    greater,
+    maximum,
+    minimum,
+    mod,
+    mul,
+    sub,
+    where,
+)
 from graphls.ops.operands import in_single
 from graphls.ops.record import operator_class
 from graphls.ops.shapes import gather, stack
-from graphls.tensors.tensor import Tensor
+from graphls.tensors.tensor import Tensor, TensorLike
 
 Colour = tuple[Tensor, Tensor, Tensor]
 
@@ -43,19 +53,19 @@ def _red_green_blue(hue: Tensor, saturation: Tensor, value: Tensor) -> Tensor:
 
 
 @operator_class("RGBToHSV")
-def _to_hsv(images: Any) -> Tensor:
+def _to_hsv(images: TensorLike) -> Tensor:
     """Hue, saturation and value of red, green and blue along the last axis; the hue goes from 0 to 1."""
     return in_single(lambda x: stack(_hue_saturation_value(*_parts(x)), -1), images)
 
 
 @operator_class("HSVToRGB")
-def _to_rgb(images: Any) -> Tensor:
+def _to_rgb(images: TensorLike) -> Tensor:
     """Red, green and blue of hue, saturation and value along the last axis."""
     return in_single(lambda x: _red_green_blue(*_parts(x)), images)
 
 
 @operator_class("AdjustHue")
-def _adjust_hue(image: Any, delta: Any) -> Tensor:
+def _adjust_hue(image: TensorLike, delta: TensorLike) -> Tensor:
     """Colours along the last axis with their hue moved by `delta`, of which 1 is once around."""
 
     def adjusted(x: Tensor) -> Tensor:
@@ -66,7 +76,7 @@ def _adjust_hue(image: Any, delta: Any) -> Tensor:
 
 
 @operator_class("AdjustSaturation")
-def _adjust_saturation(image: Any, scale: Any) -> Tensor:
+def _adjust_saturation(image: TensorLike, scale: TensorLike) -> Tensor:
     """Colours along the last axis with their saturation times `scale`, kept between 0 and 1."""
 
     def adjusted(x: Tensor) -> Tensor:

@@ -12,10 +12,10 @@ from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import float32
 from graphls.ops.adaptive import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
 from graphls.ops.elementwise import add, cast, mul
-from graphls.ops.operands import float_of, shape_of, tensor_of
+from graphls.ops.operands import Sizes, float_of, shape_of, tensor_of
 from graphls.ops.record import operation, operator_class
 from graphls.ops.shapes import broadcast_to, gather, reshape, transpose
-from graphls.tensors.tensor import Tensor
+from graphls.tensors.tensor import Tensor, TensorLike
 
 Array = np.ndarray[Any, Any]
 Taps = list[tuple[Array, Array]]
@@ -35,9 +35,9 @@ _ALIGNED = ("linear", "bilinear", "trilinear", "bicubic")
 
 @operation(names="upsample")
 def interpolate(
-    input: Any,
-    size: Any = None,
-    scale_factor: Any = None,
+    input: TensorLike,
+    size: TensorLike | None = None,
+    scale_factor: TensorLike | None = None,
     mode: str = "nearest",
     align_corners: bool | None = None,
     recompute_scale_factor: bool | None = None,
@@ -60,7 +60,7 @@ def interpolate(
     return x
 
 
-def _check(x: Tensor, mode: Any, align_corners: bool | None) -> None:
+def _check(x: Tensor, mode: str, align_corners: bool | None) -> None:
     if not isinstance(mode, str) or mode not in _RANKS:
         known = ", ".join(map(repr, _RANKS))
         raise GraphValueError(f"The 'mode' of interpolate is one of {known}, not {mode!r}.")
@@ -159,7 +159,7 @@ def weighted(x: Tensor, axis: int, taps: Taps) -> Tensor:
 
 
 @operation
-def pixel_shuffle(input: Any, upscale_factor: int) -> Tensor:
+def pixel_shuffle(input: TensorLike, upscale_factor: int) -> Tensor:
     """Channels as pixels: (..., C * r * r, H, W) to (..., C, H * r, W * r), for r = `upscale_factor`.
 
     Raises GraphTypeError and GraphValueError where that does not work out.
@@ -173,7 +173,7 @@ def pixel_shuffle(input: Any, upscale_factor: int) -> Tensor:
 
 
 @operation
-def pixel_unshuffle(input: Any, downscale_factor: int) -> Tensor:
+def pixel_unshuffle(input: TensorLike, downscale_factor: int) -> Tensor:
     """Pixels as channels: (..., C, H * r, W * r) to (..., C * r * r, H, W), for r = `downscale_factor`.
 
     Raises GraphTypeError and GraphValueError where that does not work out.
@@ -186,7 +186,7 @@ def pixel_unshuffle(input: Any, downscale_factor: int) -> Tensor:
     return reshape(transpose(x, (0, 1, 3, 5, 2, 4)), (*batch, channels * r * r, height // r, width // r))
 
 
-def _shuffled(name: str, x: Any, factor: Any) -> tuple[Tensor, int]:
+def _shuffled(name: str, x: TensorLike, factor: TensorLike) -> tuple[Tensor, int]:
     x = tensor_of(x)
     if isinstance(factor, bool) or not isinstance(factor, int):
         raise GraphTypeError(f"{name} takes an integer factor, not {factor!r}.")
@@ -199,7 +199,7 @@ def _shuffled(name: str, x: Any, factor: Any) -> tuple[Tensor, int]:
 Along = Callable[[Tensor, int, int], Tensor]
 
 
-def _resized(name: str, images: Any, size: Any, along: Along, first_axis: int = 2) -> Tensor:
+def _resized(name: str, images: TensorLike, size: Sizes, along: Along, first_axis: int = 2) -> Tensor:
     """Images resized along one axis after the other; raises GraphValueError where rank or sizes do not fit."""
     x, sizes = float_of(images), shape_of(size)
     if x.ndim != 4 or 0 in x.shape or len(sizes) != 2 or min(sizes) < 1:
@@ -216,7 +216,7 @@ def _check_alignment(name: str, align_corners: bool, half_pixel_centers: bool) -
 
 
 @operator_class("ResizeBilinearV2", "align_corners half_pixel_centers")
-def _bilinear(image: Any, size: Any, align_corners: bool = False, half_pixel_centers: bool = False) -> Tensor:
+def _bilinear(image: TensorLike, size: Sizes, align_corners: bool = False, half_pixel_centers: bool = False) -> Tensor:
     """Images (N, C, H, W) resized to two sizes, between their four neighbours; see `nn.ResizeBilinear`."""
     _check_alignment("ResizeBilinearV2", align_corners, half_pixel_centers)
 
@@ -228,7 +228,7 @@ def _bilinear(image: Any, size: Any, align_corners: bool = False, half_pixel_cen
 
 
 @operator_class("ResizeBicubic", "align_corners half_pixel_centers")
-def _bicubic(image: Any, size: Any, align_corners: bool = False, half_pixel_centers: bool = False) -> Tensor:
+def _bicubic(image: TensorLike, size: Sizes, align_corners: bool = False, half_pixel_centers: bool = False) -> Tensor:
     """Images (N, C, H, W) resized to two sizes, between their sixteen neighbours.
 
     By Keys' cubic of 1981 with a = -0.75 and edges repeated; with `half_pixel_centers` with a = -0.5, and weights of
@@ -252,7 +252,7 @@ def _inside(where: Array, size: int) -> list[tuple[Array, Array]]:
 
 
 @operator_class("ResizeNearestNeighborV2", "align_corners half_pixel_centers")
-def _nearest(image: Any, size: Any, align_corners: bool = False, half_pixel_centers: bool = False) -> Tensor:
+def _nearest(image: TensorLike, size: Sizes, align_corners: bool = False, half_pixel_centers: bool = False) -> Tensor:
     """Images (N, C, H, W) resized to two sizes, each pixel that of the nearest position."""
     _check_alignment("ResizeNearestNeighbor", align_corners, half_pixel_centers)
 
@@ -267,12 +267,14 @@ def _nearest(image: Any, size: Any, align_corners: bool = False, half_pixel_cent
 
 
 @operator_class("ResizeNearestNeighbor", "size align_corners half_pixel_centers", like=_nearest)
-def _nearest_to(input_x: Any, size: Any, align_corners: bool = False, half_pixel_centers: bool = False) -> Tensor:
+def _nearest_to(
+    input_x: TensorLike, size: Sizes, align_corners: bool = False, half_pixel_centers: bool = False
+) -> Tensor:
     return _nearest(input_x, size, align_corners, half_pixel_centers)
 
 
 @operator_class("ResizeArea", "align_corners")
-def _area(images: Any, size: Any, align_corners: bool = False) -> Tensor:
+def _area(images: TensorLike, size: Sizes, align_corners: bool = False) -> Tensor:
     """Images (N, H, W, C) resized to two sizes, each pixel the mean of the area that it covers; float32."""
 
     def along(x: Tensor, axis: int, count: int) -> Tensor:
@@ -289,7 +291,7 @@ def _area(images: Any, size: Any, align_corners: bool = False) -> Tensor:
 
 
 @operator_class("ResizeLinear1D", "coordinate_transformation_mode")
-def _linear(x: Any, size: Any, coordinate_transformation_mode: str = "align_corners") -> Tensor:
+def _linear(x: TensorLike, size: Sizes, coordinate_transformation_mode: str = "align_corners") -> Tensor:
     """Sequences (N, C, L) resized to a length, with the ends or, "half_pixel", the centres of elements aligned."""
     mode = coordinate_transformation_mode
     if mode not in ("align_corners", "half_pixel"):
@@ -299,12 +301,14 @@ def _linear(x: Any, size: Any, coordinate_transformation_mode: str = "align_corn
 
 
 @operator_class("UpsampleNearest3D")
-def _upsample_nearest(x: Any, output_size: Any = None, scales: Any = None) -> Tensor:
+def _upsample_nearest(x: TensorLike, output_size: Any = None, scales: Any = None) -> Tensor:
     """Volumes (N, C, D, H, W) in other sizes, or by factors, each element that of the nearest position."""
     return interpolate(x, output_size, scales, "nearest")
 
 
 @operator_class("UpsampleTrilinear3D", "align_corners")
-def _upsample_trilinear(x: Any, output_size: Any = None, scales: Any = None, align_corners: bool = False) -> Tensor:
+def _upsample_trilinear(
+    x: TensorLike, output_size: Any = None, scales: Any = None, align_corners: bool = False
+) -> Tensor:
     """Volumes (N, C, D, H, W) in other sizes, or by factors, between their eight neighbours."""
     return interpolate(x, output_size, scales, "trilinear", align_corners)

@@ -9,19 +9,36 @@ from typing import Any
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import int64
 from graphls.ops.creation import arange
-from graphls.ops.elementwise import abs, add, addn, cast, floor, maximum, minimum, mod, mul, round, sub
-from graphls.ops.logic import greater, greater_equal, less, less_equal, logical_and, where
-from graphls.ops.operands import float_of, floats, in_graph, in_single, shape_of
+from graphls.ops.elementwise import (
+    abs,
+    add,
+    addn,
+    cast,
+    floor,
+    greater,
+    greater_equal,
+    less,
+    less_equal,
+    logical_and,
+    maximum,
+    minimum,
+    mod,
+    mul,
+    round,
+    sub,
+    where,
+)
+from graphls.ops.operands import Sizes, float_of, floats, in_graph, in_single, shape_of
 from graphls.ops.record import operation, operator_class
 from graphls.ops.shapes import cut, expand_dims, gather, reshape, transpose
-from graphls.tensors.tensor import Tensor
+from graphls.tensors.tensor import Tensor, TensorLike
 
 MODES = ("bilinear", "nearest")
 PADDINGS = ("zeros", "border", "reflection")
 
 
 @operation(classes="AffineGrid", settings="align_corners")
-def affine_grid(theta: Any, size: Any, align_corners: bool = False) -> Tensor:
+def affine_grid(theta: TensorLike, size: Sizes, align_corners: bool = False) -> Tensor:
     """The points at which `grid_sample` makes images of a size from images that `theta` maps them to.
 
     Matrices (N, 2, 3) and a size (N, C, H, W) give points (N, H, W, 2); (N, 3, 4) and (N, C, D, H, W) give
@@ -52,7 +69,11 @@ def _mapped(matrices: Tensor, sizes: tuple[int, ...], align_corners: bool) -> Te
 
 @operation
 def grid_sample(
-    input: Any, grid: Any, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool | None = None
+    input: TensorLike,
+    grid: TensorLike,
+    mode: str = "bilinear",
+    padding_mode: str = "zeros",
+    align_corners: bool | None = None,
 ) -> Tensor:
     """Images (N, C, H, W) at points (N, h, w, 2), or volumes (N, C, D, H, W) at points (N, d, h, w, 3).
 

@@ -8,21 +8,20 @@ from typing import Any
 from graphls.ops.arithmetic import largest_number
 from graphls.ops.arrangement import flip
 from graphls.ops.creation import arange, full_like, ones_like
-from graphls.ops.elementwise import cast, mul
-from graphls.ops.exponentials import logaddexp
-from graphls.ops.logic import greater_equal, isnan, less_equal, logical_or, where
-from graphls.ops.operands import apply, axis_of, float_of, in_single, tensor_of
+from graphls.ops.elementwise import cast, greater_equal, isnan, less_equal, logical_or, mul, where
+from graphls.ops.operands import Sizes, apply, axis_of, float_of, in_single, tensor_of
 from graphls.ops.record import operation, operator_class
 from graphls.ops.reductions import counted
 from graphls.ops.shapes import broadcast_to, concat, cut, gather_elements, reshape
+from graphls.ops.transcendental import logaddexp
 from graphls.tensors import dispatch
-from graphls.tensors.tensor import Tensor
+from graphls.tensors.tensor import Tensor, TensorLike
 
 Items = tuple[Tensor, ...]
 
 
 @operation(classes="CumSum", settings="exclusive reverse", spelled=True)
-def cumsum(x: Any, axis: int, dtype: Any = None, *, exclusive: bool = False, reverse: bool = False) -> Tensor:
+def cumsum(x: TensorLike, axis: int, dtype: Any = None, *, exclusive: bool = False, reverse: bool = False) -> Tensor:
     """The sums of all elements up to each along an axis, in the dtype given; bools are counted as int64.
 
     `exclusive` leaves the element itself out, `reverse` sums from the end.
@@ -32,7 +31,7 @@ def cumsum(x: Any, axis: int, dtype: Any = None, *, exclusive: bool = False, rev
 
 
 @operation(classes="CumProd", settings="exclusive reverse", spelled=True)
-def cumprod(x: Any, axis: int, dtype: Any = None, *, exclusive: bool = False, reverse: bool = False) -> Tensor:
+def cumprod(x: Tensor, axis: int, dtype: Any = None, *, exclusive: bool = False, reverse: bool = False) -> Tensor:
     """The products of all elements up to each along an axis; otherwise as `cumsum`."""
     (x,) = dispatch.cast_operands("cumprod", counted(x, dtype))
     at = axis_of(axis, x.ndim)
@@ -53,13 +52,13 @@ def _moved_up(x: Tensor, axis: int) -> Tensor:
 
 
 @operation
-def logcumsumexp(x: Any, axis: int) -> Tensor:
+def logcumsumexp(x: TensorLike, axis: int) -> Tensor:
     """The logarithms of the running sums of exp(x) along an axis, which do not overflow."""
     return in_single(lambda x: _scanned(_pairwise(logaddexp), (x,), axis)[0], float_of(x))
 
 
 @operation(classes="Cummax", settings="axis")
-def cummax(x: Any, axis: int) -> tuple[Tensor, Tensor]:
+def cummax(x: TensorLike, axis: int) -> tuple[Tensor, Tensor]:
     """The largest number up to each element along an axis, and its int64 position, the last of equal ones.
 
     From the first nan on, all are nan.
@@ -68,7 +67,7 @@ def cummax(x: Any, axis: int) -> tuple[Tensor, Tensor]:
 
 
 @operation(classes="Cummin", settings="axis")
-def cummin(x: Any, axis: int) -> tuple[Tensor, Tensor]:
+def cummin(x: TensorLike, axis: int) -> tuple[Tensor, Tensor]:
     """The smallest number up to each element along an axis, and its int64 position, the last of equal ones.
 
     From the first nan on, all are nan.
@@ -76,7 +75,7 @@ def cummin(x: Any, axis: int) -> tuple[Tensor, Tensor]:
     return _running_extreme(less_equal, x, axis)
 
 
-def _running_extreme(is_further: Callable[[Any, Any], Tensor], x: Any, axis: int) -> tuple[Tensor, Tensor]:
+def _running_extreme(is_further: Callable[[Any, Any], Tensor], x: TensorLike, axis: int) -> tuple[Tensor, Tensor]:
     x = tensor_of(x)
     at = axis_of(axis, x.ndim)
 
@@ -108,7 +107,7 @@ def _scanned(combine: Callable[[Items, Items], Items], items: Items, axis: int) 
 
 
 @operator_class("CumulativeLogsumexp", "exclusive reverse")
-def _log_cum_sum_exp(x: Any, axis: Any, exclusive: bool = False, reverse: bool = False) -> Any:
+def _log_cum_sum_exp(x: TensorLike, axis: Sizes, exclusive: bool = False, reverse: bool = False) -> Any:
     """The logarithms of the running sums of exp(x) along an axis, from its end with `reverse`.
 
     Where `exclusive` without the element itself; the sum of none has the lowest number as its logarithm.

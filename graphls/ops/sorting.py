@@ -6,8 +6,6 @@ positions.
 
 from __future__ import annotations
 
-from typing import Any
-
 from graphls.ir.checks import integer
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import bool_, int32
@@ -17,12 +15,12 @@ from graphls.ops.operands import axis_of, tensor_of
 from graphls.ops.record import operation, operator_class
 from graphls.ops.shapes import cut, squeeze
 from graphls.tensors import dispatch
-from graphls.tensors.tensor import Tensor
+from graphls.tensors.tensor import Tensor, TensorLike
 
 
 @operation(classes="TopK", settings="sorted")
 def topk(
-    input: Any, k: int, dim: int | None = None, largest: bool = True, sorted: bool = True
+    input: TensorLike, k: int, dim: int | None = None, largest: bool = True, sorted: bool = True
 ) -> tuple[Tensor, Tensor]:
     """The k largest, or smallest, elements along an axis (the last without), in order, and their int32 positions.
 
@@ -46,25 +44,25 @@ def _ordered(x: Tensor, k: int | None, axis: int, largest: bool) -> tuple[Tensor
 
 
 @operation(classes="Sort", settings="axis descending")
-def sort(input_x: Any, axis: int = -1, descending: bool = False) -> tuple[Tensor, Tensor]:
+def sort(input_x: TensorLike, axis: int = -1, descending: bool = False) -> tuple[Tensor, Tensor]:
     """The elements along an axis in order, the smallest first, or the largest, and their int32 positions."""
     return _ordered(tensor_of(input_x), None, axis, descending)
 
 
 @operation
-def argsort(input: Any, axis: int = -1, descending: bool = False) -> Tensor:
+def argsort(input: TensorLike, axis: int = -1, descending: bool = False) -> Tensor:
     """The int32 positions of the elements along an axis in order, the smallest first, or the largest."""
     return sort(input, axis, descending)[1]
 
 
 @operation
-def msort(input: Any) -> Tensor:
+def msort(input: TensorLike) -> Tensor:
     """The elements along the first axis in order, the smallest first."""
     return sort(input, 0)[0]
 
 
 @operation
-def kthvalue(input: Any, k: int, axis: int = -1, keepdims: bool = False) -> tuple[Tensor, Tensor]:
+def kthvalue(input: TensorLike, k: int, axis: int = -1, keepdims: bool = False) -> tuple[Tensor, Tensor]:
     """The k-th smallest element along an axis, counted from 1, and its int32 position.
 
     Raises GraphValueError for a k below 1 or above the number of elements.
@@ -80,7 +78,7 @@ def kthvalue(input: Any, k: int, axis: int = -1, keepdims: bool = False) -> tupl
 
 
 @operator_class("NthElement", "reverse")
-def _nth_element(input: Any, n: Any, reverse: bool = False) -> Tensor:
+def _nth_element(input: TensorLike, n: TensorLike, reverse: bool = False) -> Tensor:
     """The number that n others along the last axis are below, or above with `reverse`.
 
     Raises GraphValueError for an n out of range.

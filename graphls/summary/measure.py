@@ -51,7 +51,7 @@ def measure(graph: Graph) -> Measures:
 
 def not_computed(graph: Graph) -> set[Node]:
     """The products that only an overflow check would read, which are made where bounds say too little."""
-    from graphls.backends.onnx.finite import only_checked
+    from graphls.backends.onnx.finite import only_checked  # which loads onnx
 
     found = (only_checked(b.nodes, (*b.outputs, *(w.value for w in b.writes))).values() for b in blocks(graph))
     return set(chain.from_iterable(found))

@@ -91,8 +91,8 @@ class Summary(Sequence[CellSummary]):
     other_states: int
     other_bytes: int
 
-    def __getitem__(self, index: Any) -> Any:
-        """A cell by its place, or by its path; raises GraphKeyError for a path that no cell has."""
+    def __getitem__(self, index: int | slice | str) -> Any:
+        """A cell by its position, or by its path; raises GraphKeyError for a path that no cell has."""
         if not isinstance(index, str):
             return self.cells[index]
         found = next((cell for cell in self.cells if cell.path == index), None)

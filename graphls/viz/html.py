@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from graphls.files.files import as_path, write_text
 from graphls.ir.errors import GraphValueError
 from graphls.ir.graph import Graph
+from graphls.viz.page_data import page_data
 
 if TYPE_CHECKING:
     from graphls.profile import Profile
@@ -47,8 +48,6 @@ def page(
     part of the page: those of all `.py` files and notebook cells that the graphs name or, where the graphs may be a
     stranger's, of files `below` a folder only. Raises GraphValueError where there is no stage.
     """
-    from graphls.viz.page_data import page_data
-
     if not stages:
         raise GraphValueError("A page shows at least one graph; give it the stages by name.")
     title = (title or list(stages.values())[-1].name).encode(errors="replace").decode()

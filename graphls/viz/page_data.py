@@ -51,7 +51,7 @@ class _Numbers:
     def __contains__(self, key: Hashable) -> bool:
         return key in self.numbers
 
-    def add(self, key: Hashable, record: Any) -> int:
+    def add(self, key: Hashable, record: object) -> int:
         number = self.numbers.setdefault(key, len(self.records))
         if number == len(self.records):
             self.records.append(record)

@@ -14,11 +14,9 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
-from graphls.dataset.mindrecord.errors import MRMDefineCategoryError, ParamTypeError, ParamValueError
-from graphls.dataset.mindrecord.file import MindRecordFile, MindRecordSource
-from graphls.dataset.mindrecord.pages import layout_of
-from graphls.dataset.mindrecord.reader import plain_row
-from graphls.dataset.mindrecord.schema import check_filename
+from graphls.dataset.mindrecord.reader import MindRecordFile, MindRecordSource, layout_of, plain_row
+from graphls.dataset.mindrecord.schema import MRMDefineCategoryError, ParamTypeError, ParamValueError, check_filename
+from graphls.dataset.readers.files import Paths
 from graphls.files.files import write_parts
 from graphls.ir.errors import GraphFileError, GraphRuntimeError
 
@@ -81,7 +79,7 @@ class MindPage:
     The columns are those that rows can be found by. `num_consumer` has no effect. Raises what MindRecordSource does.
     """
 
-    def __init__(self, file_name: Any, num_consumer: int = 4) -> None:
+    def __init__(self, file_name: Paths, num_consumer: int = 4) -> None:
         for name in file_name if isinstance(file_name, list) else [file_name]:
             check_filename(name)
         self._source = MindRecordSource(file_name, None)

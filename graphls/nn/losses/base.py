@@ -10,10 +10,10 @@ from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import int32, int64
 from graphls.nn.cell import Cell
 from graphls.nn.function_cells import FunctionCell
-from graphls.ops.loss_operands import require_tensors
+from graphls.ops.losses import require_tensors
 from graphls.ops.operands import apply, tensor_of
 from graphls.tensors.dispatch import promoted
-from graphls.tensors.tensor import Tensor
+from graphls.tensors.tensor import Tensor, TensorLike
 
 __all__ = ["LossBase", "MSELoss", "SoftmaxCrossEntropyWithLogits"]
 
@@ -35,7 +35,7 @@ class LossBase(Cell):
             )
         self.reduction = reduction
 
-    def get_loss(self, x: Any, weights: Any = 1.0) -> Tensor:
+    def get_loss(self, x: TensorLike, weights: TensorLike = 1.0) -> Tensor:
         """The reduction of losses times weights, in the dtype of the losses."""
         x = tensor_of(x)
         if not isinstance(weights, float) or weights != 1.0:
@@ -58,7 +58,7 @@ class FunctionLoss(FunctionCell, LossBase):
     def _begin(self, settings: dict[str, Any]) -> None:
         LossBase.__init__(self, settings["reduction"])
 
-    def _result(self, *inputs: Any) -> Any:
+    def _result(self, *inputs: TensorLike) -> Any:
         name = type(self).__name__
         pairs = zip(self._input_names, inputs, strict=True)
         return super()._result(*(finite_labels(name, x) if of == self._finite else x for of, x in pairs))
@@ -85,7 +85,7 @@ class SoftmaxCrossEntropyWithLogits(LossBase):
         super().__init__(reduction)
         self.sparse = boolean("SoftmaxCrossEntropyWithLogits", "sparse", sparse)
 
-    def construct(self, logits: Any, labels: Any) -> Tensor:
+    def construct(self, logits: TensorLike, labels: TensorLike) -> Tensor:
         require_tensors("SoftmaxCrossEntropyWithLogits", logits, labels)
         logits, labels = tensor_of(logits), tensor_of(labels)
         if logits.ndim != 2:
@@ -119,7 +119,7 @@ def _dense(logits: Tensor, labels: Tensor) -> Tensor:
     return ops.neg(ops.sum(ops.mul(labels, ops.log_softmax(logits)), axis=1))
 
 
-def finite_labels(name: str, labels: Any) -> Tensor:
+def finite_labels(name: str, labels: object) -> Tensor:
     """Labels, of which a step refuses those that are nan or infinite; raises GraphTypeError for what is no tensor."""
     require_tensors(name, labels)
     return apply("check_labels", tensor_of(labels))

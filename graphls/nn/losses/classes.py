@@ -10,7 +10,7 @@ from graphls.ir.checks import boolean, integer, number
 from graphls.ir.errors import GraphValueError
 from graphls.nn.function_cells import setting
 from graphls.nn.losses.base import FunctionLoss, LossBase, finite_labels
-from graphls.ops.loss_operands import (
+from graphls.ops.losses import (
     class_numbers,
     class_weights,
     operands,
@@ -19,7 +19,7 @@ from graphls.ops.loss_operands import (
     require_tensors,
 )
 from graphls.ops.operands import tensor_of
-from graphls.tensors.tensor import Symbol, Tensor
+from graphls.tensors.tensor import Symbol, Tensor, TensorLike
 
 __all__ = [
     "CTCLoss", "CrossEntropyLoss", "FocalLoss", "MultiLabelSoftMarginLoss", "MultiMarginLoss",
@@ -27,13 +27,13 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _weight(cell: str, name: str, value: Any) -> Any:
+def _weight(cell: str, name: str, value: TensorLike) -> Any:
     if value is not None:
         require_tensors(f"The {name} of {cell}", value)
     return value
 
 
-def _one_or_two(cell: str, name: str, value: Any) -> int:
+def _one_or_two(cell: str, name: str, value: TensorLike) -> int:
     if value not in (1, 2):
         raise GraphValueError(f"For {cell!r}, the {name!r} must be 1 or 2, but got {value!r}.")
     return int(value)
@@ -53,7 +53,7 @@ class CrossEntropyLoss(LossBase):
         self.ignore_index = integer("CrossEntropyLoss", "ignore_index", ignore_index)
         self.label_smoothing = number("CrossEntropyLoss", "label_smoothing", label_smoothing, 0, 1)
 
-    def construct(self, logits: Any, labels: Any) -> Tensor:
+    def construct(self, logits: TensorLike, labels: TensorLike) -> Tensor:
         require_tensors("CrossEntropyLoss", logits, labels)
         if tensor_of(labels).dtype.is_float:
             labels = finite_labels("CrossEntropyLoss", labels)
@@ -81,7 +81,9 @@ class CTCLoss(LossBase):
         self.blank = integer("CTCLoss", "blank", blank)
         self.zero_infinity = boolean("CTCLoss", "zero_infinity", zero_infinity)
 
-    def construct(self, log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any) -> Tensor:
+    def construct(
+        self, log_probs: TensorLike, targets: TensorLike, input_lengths: Tensor, target_lengths: Tensor
+    ) -> Tensor:
         x, labels = tensor_of(log_probs), tensor_of(targets)
         times, counts = (ops.reshape(n, (-1,)) for n in map(tensor_of, (input_lengths, target_lengths)))
         is_single = x.ndim == 2
@@ -142,7 +144,7 @@ class FocalLoss(LossBase):
         self.weight = _weight("FocalLoss", "weight", weight)
         self.gamma = number("FocalLoss", "gamma", gamma, 0)
 
-    def construct(self, logits: Any, labels: Any) -> Tensor:
+    def construct(self, logits: TensorLike, labels: TensorLike) -> Tensor:
         require_tensors("FocalLoss", logits, labels)
         dtype, (x,) = operands("FocalLoss", logits)
         if x.ndim < 2:
@@ -163,7 +165,7 @@ class FocalLoss(LossBase):
         weights = class_weights("FocalLoss", self.weight, log_p.shape[1], log_p.dtype)
         return losses if weights is None else ops.mul(losses, ops.reshape(weights, (-1, 1)))
 
-    def _probabilities(self, x: Tensor, labels: Any) -> Tensor:
+    def _probabilities(self, x: Tensor, labels: TensorLike) -> Tensor:
         given = ops.cast(finite_labels("FocalLoss", labels), x.dtype)
         require_same_shape("FocalLoss", x, given)
         return given

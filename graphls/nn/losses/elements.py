@@ -8,9 +8,9 @@ from graphls import ops
 from graphls.ir.checks import boolean, positive
 from graphls.nn.function_cells import setting
 from graphls.nn.losses.base import FunctionLoss, LossBase, finite_labels
-from graphls.ops.exponentials import root
-from graphls.ops.loss_operands import operands
-from graphls.tensors.tensor import Tensor
+from graphls.ops.losses import operands
+from graphls.ops.transcendental import root
+from graphls.tensors.tensor import Tensor, TensorLike
 
 __all__ = [
     "BCELoss", "BCEWithLogitsLoss", "GaussianNLLLoss", "HingeEmbeddingLoss", "HuberLoss", "KLDivLoss", "L1Loss",
@@ -34,7 +34,7 @@ class RMSELoss(LossBase):
     def __init__(self) -> None:
         super().__init__()
 
-    def construct(self, logits: Any, labels: Any) -> Tensor:
+    def construct(self, logits: TensorLike, labels: TensorLike) -> Tensor:
         dtype, (x, y) = operands("RMSELoss", logits, finite_labels("RMSELoss", labels))
         return ops.cast(root(ops.mse_loss(x, y)), dtype)
 

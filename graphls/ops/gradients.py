@@ -1,17 +1,41 @@
-"""Gradients of cells and functions: GradOperation, grad and value_and_grad."""
+"""Gradients of cells and functions: GradOperation, grad, value_and_grad, and gradients that are formulas."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ops.record import operation
 from graphls.tensors.parameter import Parameter
-from graphls.tensors.tensor import is_tensor
+from graphls.tensors.tensor import Symbol, TensorLike, is_tensor
 from graphls.trace.compiler import compiler
 from graphls.trace.current import current_tracer
+from graphls.trace.custom import with_custom_gradient
 from graphls.trace.gradients import gradient
+from graphls.trace.regions import once
+
+
+@dataclass(frozen=True)
+class _Formula:
+    """What the tracer takes for a cell with a gradient of its own."""
+
+    construct: Callable[..., Any]
+    bprop: Callable[..., Any]
+
+
+def with_gradient(function: Callable[..., Any], gradient: Callable[..., Any], *tensors: TensorLike) -> Any:
+    """`function(*tensors)`, of which the gradients by the tensors are `gradient(*tensors, result, sensitivity)`.
+
+    Those are a tuple, one of the type of each tensor. In a backward, where second derivatives come from, the steps of
+    the function have their own: else a formula that calls the function again would have no end.
+    """
+    tracer = current_tracer()
+    if tracer is None or tracer.here.phase == "backward" or not any(isinstance(t, Symbol) for t in tensors):
+        return function(*tensors)
+    formula = _Formula(function, gradient)
+    return once(tracer, "custom_gradient", lambda: with_custom_gradient(formula, tensors, {}))
 
 
 @operation
@@ -47,7 +71,7 @@ class GradOperation:
             weights = _trainable(fn)
         parameters = parameters_of(weights) if self.get_by_list else ()
 
-        def gradients(*inputs: Any) -> Any:
+        def gradients(*inputs: TensorLike) -> Any:
             args, sensitivity = (inputs[:-1], inputs[-1]) if self.sens_param and inputs else (inputs, None)
             if self.sens_param and not inputs:
                 raise GraphTypeError("The sensitivity is missing: it is the last argument.")
@@ -78,7 +102,7 @@ def _trainable(fn: Any) -> tuple[Parameter, ...]:
 def grad(
     fn: Callable[..., Any],
     grad_position: int | tuple[int, ...] | None = 0,
-    weights: Any = None,
+    weights: TensorLike | None = None,
     has_aux: bool = False,
     return_ids: bool = False,
 ) -> Callable[..., Any]:
@@ -90,7 +114,7 @@ def grad(
     """
     both = value_and_grad(fn, grad_position, weights, has_aux, return_ids)
 
-    def gradients(*inputs: Any) -> Any:
+    def gradients(*inputs: TensorLike) -> Any:
         value, found = both(*inputs)
         return (found, tuple(value[1:])) if has_aux else found
 
@@ -121,7 +145,7 @@ def value_and_grad(
         raise GraphValueError(message)
     positions = positions_of(grad_position)
 
-    def value_and_gradients(*inputs: Any) -> Any:
+    def value_and_gradients(*inputs: TensorLike) -> Any:
         if any(not -len(inputs) <= i < len(inputs) for i in positions):
             raise GraphTypeError(f"grad_position {grad_position} needs more than the {len(inputs)} inputs given.")
         value, by_input, by_weight = gradient(running_tracer(), fn, inputs, positions, parameters, has_aux=has_aux)
@@ -153,7 +177,7 @@ def positions_of(position: int | tuple[int, ...] | None) -> tuple[int, ...]:
     return tuple(items)
 
 
-def parameters_of(weights: Any) -> Sequence[Parameter]:
+def parameters_of(weights: TensorLike) -> Sequence[Parameter]:
     """Weights as a tuple; raises GraphTypeError for anything but Parameters."""
     items = (weights,) if isinstance(weights, Parameter) else weights
     if not isinstance(items, (tuple, list)) or not all(isinstance(item, Parameter) for item in items):
@@ -172,7 +196,7 @@ def compiled_outside(function: Callable[..., Any], of: Callable[..., Any], key: 
     """The function inside a trace; outside of one, compiled once for each combination of input types."""
     cache = compiler().kept_cache(of, key, function)
 
-    def call(*inputs: Any) -> Any:
+    def call(*inputs: TensorLike) -> Any:
         return function(*inputs) if current_tracer() is not None else cache(*inputs)
 
     call.__dict__["__wrapped__"] = of

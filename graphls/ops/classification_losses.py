@@ -9,9 +9,22 @@ from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import DType, int32
 from graphls.ops import network
 from graphls.ops.creation import arange, one_hot
-from graphls.ops.elementwise import add, cast, div, exp, mul, neg, pow, square, sub
-from graphls.ops.logic import less, logical_and, logical_not, where
-from graphls.ops.loss_operands import (
+from graphls.ops.elementwise import (
+    add,
+    cast,
+    div,
+    exp,
+    less,
+    logical_and,
+    logical_not,
+    mul,
+    neg,
+    pow,
+    square,
+    sub,
+    where,
+)
+from graphls.ops.losses import (
     check_reduction,
     class_numbers,
     class_weights,
@@ -29,12 +42,12 @@ from graphls.ops.record import operation, operator_class
 from graphls.ops.reductions import any as any_of
 from graphls.ops.reductions import argmax, mean, sum
 from graphls.ops.shapes import expand_dims, gather, gather_elements, reshape
-from graphls.tensors.tensor import Tensor
+from graphls.tensors.tensor import Tensor, TensorLike
 
 
 @operation
 def cross_entropy(
-    input: Any,
+    input: TensorLike,
     target: Any,
     weight: Any = None,
     ignore_index: int = -100,
@@ -63,9 +76,9 @@ def cross_entropy(
 
 @operation
 def nll_loss(
-    inputs: Any,
-    target: Any,
-    weight: Any = None,
+    inputs: TensorLike,
+    target: TensorLike,
+    weight: TensorLike | None = None,
     ignore_index: int = -100,
     reduction: str = "mean",
     label_smoothing: float = 0.0,
@@ -83,7 +96,14 @@ def _class_axis(name: str, x: Tensor) -> int:
 
 
 def _nll(
-    name: str, dtype: DType, x: Tensor, target: Any, weight: Any, ignored: int, reduction: str, smoothing: float
+    name: str,
+    dtype: DType,
+    x: Tensor,
+    target: TensorLike,
+    weight: TensorLike | None,
+    ignored: int,
+    reduction: str,
+    smoothing: float,
 ) -> Tensor:
     check_reduction(name, reduction)
     axis = _class_axis(name, x)
@@ -114,7 +134,9 @@ def _weighted_classes(x: Tensor, weights: Tensor | None, axis: int) -> Tensor:
     return x if weights is None else mul(x, reshape(weights, (-1,) + (1,) * (x.ndim - axis - 1)))
 
 
-def _of_probabilities(dtype: DType, x: Tensor, target: Tensor, weight: Any, reduction: str, smoothing: Any) -> Tensor:
+def _of_probabilities(
+    dtype: DType, x: Tensor, target: Tensor, weight: TensorLike, reduction: str, smoothing: TensorLike
+) -> Tensor:
     name, axis = "cross_entropy", _class_axis("cross_entropy", x)
     require_same_shape(name, x, target)
     classes, smoothing = x.shape[axis], number(name, "label_smoothing", smoothing, 0, 1)
@@ -125,7 +147,12 @@ def _of_probabilities(dtype: DType, x: Tensor, target: Tensor, weight: Any, redu
 
 @operation
 def multi_margin_loss(
-    input: Any, target: Any, p: int = 1, margin: float = 1, weight: Any = None, reduction: str = "mean"
+    input: TensorLike,
+    target: TensorLike,
+    p: int = 1,
+    margin: float = 1,
+    weight: TensorLike | None = None,
+    reduction: str = "mean",
 ) -> Tensor:
     """The mean over all C classes of what the label's score lacks of `margin` above another's, to the power `p`.
 
@@ -145,7 +172,7 @@ def multi_margin_loss(
 
 
 @operation
-def multilabel_margin_loss(input: Any, target: Any, reduction: str = "mean") -> Tensor:
+def multilabel_margin_loss(input: TensorLike, target: TensorLike, reduction: str = "mean") -> Tensor:
     """The sum over labels j and classes i without label of what x[j] lacks of 1 above x[i], divided by C.
 
     Scores have the shape (N, C) or (C,), and labels, int32 or int64, the same; labels count up to the first -1.
@@ -183,7 +210,9 @@ def named_classes(target: Tensor) -> Tensor:
 
 
 @operation
-def multilabel_soft_margin_loss(input: Any, target: Any, weight: Any = None, reduction: str = "mean") -> Tensor:
+def multilabel_soft_margin_loss(
+    input: TensorLike, target: TensorLike, weight: TensorLike | None = None, reduction: str = "mean"
+) -> Tensor:
     """The mean over classes (N, C) of the binary cross entropy of sigmoid(input), times a weight that broadcasts."""
     name = "multilabel_soft_margin_loss"
     dtype, (x, y) = operands(name, input, target)
@@ -199,13 +228,13 @@ def _require_rows(name: str, x: Tensor) -> None:
 
 
 @operator_class("L2Loss")
-def _l2_loss(input_x: Any) -> Tensor:
+def _l2_loss(input_x: TensorLike) -> Tensor:
     """Half of the sum of squares."""
     return mul(sum(square(float_of(input_x))), 0.5)
 
 
 @operator_class("SoftmaxCrossEntropyWithLogits")
-def _softmax_cross_entropy(logits: Any, labels: Any) -> tuple[Tensor, Tensor]:
+def _softmax_cross_entropy(logits: TensorLike, labels: TensorLike) -> tuple[Tensor, Tensor]:
     """The cross entropy of each row of scores (N, C) with probabilities (N, C), and its gradient by the scores."""
     name = "SoftmaxCrossEntropyWithLogits"
     dtype, (x, y) = operands(name, logits, labels)
@@ -216,7 +245,7 @@ def _softmax_cross_entropy(logits: Any, labels: Any) -> tuple[Tensor, Tensor]:
 
 
 @operator_class("SparseSoftmaxCrossEntropyWithLogits", "is_grad")
-def _sparse_softmax_cross_entropy(features: Any, labels: Any, is_grad: bool = False) -> Tensor:
+def _sparse_softmax_cross_entropy(features: TensorLike, labels: TensorLike, is_grad: bool = False) -> Tensor:
     """The mean over rows of scores (N, C) of the cross entropy with classes (N,); its gradient where `is_grad`."""
     name = "SparseSoftmaxCrossEntropyWithLogits"
     dtype, (x,) = operands(name, features)
@@ -235,7 +264,7 @@ def _require_rows_operator(name: str, x: Tensor) -> None:
 
 
 @operator_class("SigmoidCrossEntropyWithLogits")
-def _sigmoid_cross_entropy(logits: Any, label: Any) -> Tensor:
+def _sigmoid_cross_entropy(logits: TensorLike, label: TensorLike) -> Tensor:
     """The binary cross entropy of sigmoid(logits) with each label."""
     name = "SigmoidCrossEntropyWithLogits"
     dtype, (x, y) = operands(name, logits, label)
@@ -245,7 +274,7 @@ def _sigmoid_cross_entropy(logits: Any, label: Any) -> Tensor:
 
 @operator_class("NLLLoss", "reduction ignore_index")
 def _nll_loss(
-    logits: Any, labels: Any, weight: Any, reduction: str = "mean", ignore_index: int = -100
+    logits: TensorLike, labels: TensorLike, weight: TensorLike, reduction: str = "mean", ignore_index: int = -100
 ) -> tuple[Tensor, Tensor]:
     """-logits of the class that is the label, (N, C) and (N,), times its weight; and the sum of these weights.
 
@@ -260,13 +289,18 @@ def _nll_loss(
 
 @operator_class("MultiMarginLoss", "p margin reduction", like=multi_margin_loss)
 def _multi_margin_loss(
-    x: Any, target: Any, weight: Any = None, p: int = 1, margin: float = 1.0, reduction: str = "mean"
+    x: TensorLike,
+    target: TensorLike,
+    weight: Tensor | None = None,
+    p: int = 1,
+    margin: float = 1.0,
+    reduction: str = "mean",
 ) -> Tensor:
     return multi_margin_loss(x, target, p, margin, weight, reduction)
 
 
 @operator_class("MultilabelMarginLoss", "reduction")
-def _multilabel_margin_loss(x: Any, target: Any, reduction: str = "mean") -> tuple[Tensor, Tensor]:
+def _multilabel_margin_loss(x: TensorLike, target: TensorLike, reduction: str = "mean") -> tuple[Tensor, Tensor]:
     """The multilabel margin loss, see `ops.multilabel_margin_loss`, and a one for each class that is a label."""
     loss = multilabel_margin_loss(x, target, reduction)
     return loss, cast(named_classes(tensor_of(target)), int32)
