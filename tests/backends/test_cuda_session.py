@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import graphls
-from graphls import nn, ops
+from graphls import nn
 from graphls.backends import ort
 from graphls.backends.cuda_failures import cuda_failure
 from graphls.backends.cuda_libraries import Card, Driver
@@ -147,7 +147,7 @@ def test_a_provider_that_fails_is_not_tried_again_with_fewer_optimizations(
         raise RuntimeError("CUDA failure 35: CUDA driver version is insufficient for CUDA runtime version")
 
     monkeypatch.setattr(gpu, "InferenceSession", fail)
-    with pytest.raises(RuntimeError, match="driver of the GPU is too old.*doctor --device cuda"):
+    with pytest.raises(RuntimeError, match=r"driver of the GPU is too old.*doctor --device cuda"):
         graphls.compile(nn.ReLU(), X, device="cuda")
     assert len(tried) == 1 and tried[0]["enable_fallback"] == 0
 
