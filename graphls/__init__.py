@@ -6,6 +6,7 @@ import graphls.calling  # noqa: F401  which registers itself as what compiles th
 from graphls import amp, ir, nn, ops, passes, viz
 from graphls.amp import DynamicLossScaleManager, FixedLossScaleManager, LossScaleManager
 from graphls.api import compile, trace_graph
+from graphls.backends.devices import Cuda
 from graphls.ir.errors import GraphlsError, TraceError, VerifyError
 from graphls.ir.graph import Graph
 from graphls.ir.parse import parse
@@ -42,6 +43,7 @@ def __getattr__(name: str) -> Any:
 
 __all__ = [
     "Compiled",
+    "Cuda",
     "DType",
     "DynamicLossScaleManager",
     "FixedLossScaleManager",

@@ -290,4 +290,4 @@ def test_a_condition_that_is_an_output_as_well_is_copied_for_a_gpu() -> None:
 
 
 def test_float32_products_on_a_gpu_keep_their_bits() -> None:
-    assert ort.OPTIONS["cuda"] == {"use_tf32": "0"}
+    assert graphls.Cuda().provider_options(0) == {"device_id": "0", "use_tf32": "0"}
