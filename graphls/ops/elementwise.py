@@ -35,7 +35,6 @@ from graphls.ops.operands import (
     tensor_of,
 )
 from graphls.ops.record import operation, tensor_method
-from graphls.ops.reductions import all, any
 from graphls.tensors import dispatch
 from graphls.tensors.pytree import leaves, map_leaves
 from graphls.tensors.tensor import Tensor, TensorLike, is_tensor

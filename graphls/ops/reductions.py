@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import inspect
 from collections.abc import Callable
 from functools import wraps
@@ -325,7 +326,7 @@ def cumprod(x: Tensor, axis: int, dtype: Any = None, *, exclusive: bool = False,
 
 def _moved_up(x: Tensor, axis: int) -> Tensor:
     """The elements one place further along an axis, behind a 1."""
-    first, others = cut(x, axis, 0, min(1, x.shape[axis])), cut(x, axis, 0, max(0, x.shape[axis] - 1))
+    first, others = cut(x, axis, 0, builtins.min(1, x.shape[axis])), cut(x, axis, 0, builtins.max(0, x.shape[axis] - 1))
     return concat((ones_like(first), others), axis)
 
 
@@ -396,5 +397,5 @@ def _log_cum_sum_exp(x: TensorLike, axis: Sizes, exclusive: bool = False, revers
     if exclusive:
         at = axis_of(along, x.ndim)
         lowest = full_like(cut(sums, at, 0, 1), -largest_number(x.dtype))
-        sums = concat((lowest, cut(sums, at, 0, max(0, x.shape[at] - 1))), along)
+        sums = concat((lowest, cut(sums, at, 0, builtins.max(0, x.shape[at] - 1))), along)
     return flip(sums, along) if reverse else sums
