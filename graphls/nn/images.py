@@ -12,8 +12,8 @@ from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import float32
 from graphls.nn.cell import Cell
 from graphls.nn.function_cells import FunctionCell, setting
+from graphls.ops.images import linear, scaled_positions, weighted
 from graphls.ops.operands import float_of, tensor_of
-from graphls.ops.resize import linear, scaled_positions, weighted
 from graphls.tensors.tensor import Tensor, TensorLike
 
 __all__ = [
