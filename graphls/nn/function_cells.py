@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from graphls import ops
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.nn.cell import Cell
-from graphls.ops.loss_operands import require_tensors
+from graphls.ops.losses import require_tensors
 from graphls.ops.operands import apply, tensor_of
 from graphls.ops.record import CellForm, Operation
 from graphls.tensors.tensor import Tensor, TensorLike

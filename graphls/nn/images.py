@@ -11,8 +11,8 @@ from graphls.ir.checks import boolean, number, positive, positive_int
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import float32
 from graphls.nn.cell import Cell
+from graphls.ops.images import linear, scaled_positions, weighted
 from graphls.ops.operands import float_of, tensor_of
-from graphls.ops.resize import linear, scaled_positions, weighted
 from graphls.tensors.tensor import Tensor, TensorLike
 
 __all__ = ["MSSSIM", "PSNR", "SSIM", "CentralCrop", "ImageGradients", "ResizeBilinear"]

@@ -9,8 +9,8 @@ from graphls import ops
 from graphls.ir.checks import boolean, check_format, positive
 from graphls.nn.cell import Cell
 from graphls.ops.operands import ShapeLike, Sizes
+from graphls.ops.pads import check_ceil_mode, check_padding, sizes_of
 from graphls.ops.pooling import check_divisor, window_sizes
-from graphls.ops.windows import check_ceil_mode, check_padding, sizes_of
 from graphls.tensors.tensor import Tensor, TensorLike
 
 __all__ = [

@@ -101,7 +101,7 @@ def test_every_file_with_records_belongs_to_the_package() -> None:
 
 def test_help_shows_real_signatures() -> None:
     shown = pydoc.plain(pydoc.render_doc(ops.Softmax))
-    assert "class Softmax(graphls.ops.operator.Operator)\n |  Softmax(axis=-1)" in shown
+    assert "class Softmax(graphls.ops.primitive.Operator)\n |  Softmax(axis=-1)" in shown
     assert "call(self, /, x: 'TensorLike')" in shown
     assert "cumsum(x: 'TensorLike', axis:" in pydoc.plain(pydoc.render_doc(Tensor))
 
@@ -117,7 +117,7 @@ def test_a_name_is_given_once() -> None:
 
 
 def test_a_new_operation_is_one_file(tmp_path: Path) -> None:
-    """From the primitive to function, method, operator class, cell, stub and the page of operators, in another process."""
+    """From the primitive to function, method, class, cell, stub and the page of operators, in another process."""
     (tmp_path / "softer_signs.py").write_text(NEW, encoding="utf-8")
     code = (
         "import numpy as np, softer_signs, graphls\n"

@@ -9,7 +9,7 @@ from graphls import ops
 from graphls.ir.checks import boolean, integer, number
 from graphls.ir.errors import GraphValueError
 from graphls.nn.function_cells import LossBase, finite_labels
-from graphls.ops.loss_operands import (
+from graphls.ops.losses import (
     class_numbers,
     class_weights,
     given_weight,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from graphls import ops
 from graphls.nn.function_cells import LossBase, finite_labels
 from graphls.nn.functions import L1Loss
-from graphls.ops.exponentials import root
-from graphls.ops.loss_operands import operands
+from graphls.ops.losses import operands
+from graphls.ops.transcendental import root
 from graphls.tensors.tensor import Tensor, TensorLike
 
 __all__ = ["KLDivLoss", "MAELoss", "RMSELoss"]
