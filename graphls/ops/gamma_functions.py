@@ -12,7 +12,6 @@ from graphls.ir.errors import GraphValueError
 from graphls.ir.types import float64
 from graphls.ops import operands
 from graphls.ops.creation import full_like
-from graphls.ops.custom_gradients import with_gradient
 from graphls.ops.elementwise import (
     abs,
     add,
@@ -21,8 +20,15 @@ from graphls.ops.elementwise import (
     clip_by_value,
     cos,
     div,
+    equal,
     floor,
+    greater,
+    greater_equal,
+    isinf,
+    less,
     log,
+    logical_and,
+    logical_or,
     mul,
     neg,
     pow,
@@ -31,8 +37,9 @@ from graphls.ops.elementwise import (
     sin,
     square,
     sub,
+    where,
 )
-from graphls.ops.logic import equal, greater, greater_equal, isinf, less, logical_and, logical_or, where
+from graphls.ops.gradients import with_gradient
 from graphls.ops.operands import float_of, floats
 from graphls.ops.record import operation, operator_class
 from graphls.tensors.tensor import Tensor, TensorLike
@@ -47,13 +54,13 @@ _SHIFT = 12
 """How far an argument is moved up before the asymptotic series, which are Abramowitz and Stegun's 6.1.40 and 6.4.11."""
 
 
-@operation(classes="Lgamma")
+@operation(classes="Lgamma", cells="LGamma")
 def lgamma(x: TensorLike) -> Tensor:
     """The logarithm of the absolute value of the gamma function; infinite at 0 and at negative whole numbers."""
     return _in_double(lambda x: with_gradient(_log_gamma, _slope(0), x), x)
 
 
-@operation(classes="Digamma")
+@operation(classes="Digamma", cells="DiGamma")
 def digamma(x: Any) -> Tensor:
     """The derivative of `lgamma`."""
     return polygamma(0, x)
