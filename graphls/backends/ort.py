@@ -82,7 +82,9 @@ class OrtSession(Session):
         self.runtime = load_runtime()
         self.device = device
         check = partial(is_right, provider=PROVIDERS[device])
-        self.lowered: Lowered = lower(graph, device=device, kernel_is_right=check)
+        self.lowered: Lowered = lower(
+            graph, device=device, kernel_is_right=check, runtime=self.runtime.__version__
+        )
         of_array = self.runtime.OrtValue.ortvalue_from_numpy
         self.outside = {name: of_array(array) for name, array in self.lowered.outside.items()}
         self.inputs = list(zip(self.lowered.inputs, map(_wider, graph.inputs), strict=True))
