@@ -120,9 +120,6 @@ from graphls.ops.boxes import bounding_box_encode as bounding_box_encode
 from graphls.ops.boxes import check_valid as check_valid
 from graphls.ops.boxes import crop_and_resize as crop_and_resize
 from graphls.ops.boxes import iou as iou
-from graphls.ops.cholesky_factors import cholesky as cholesky
-from graphls.ops.cholesky_factors import cholesky_inverse as cholesky_inverse
-from graphls.ops.cholesky_factors import cholesky_solve as cholesky_solve
 from graphls.ops.composite import HyperMap as HyperMap
 from graphls.ops.composite import Map as Map
 from graphls.ops.composite import MultitypeFuncGraph as MultitypeFuncGraph
@@ -162,9 +159,6 @@ from graphls.ops.creation import zeros as zeros
 from graphls.ops.creation import zeros_like as zeros_like
 from graphls.ops.ctc import ctc_greedy_decoder as ctc_greedy_decoder
 from graphls.ops.ctc import ctc_loss as ctc_loss
-from graphls.ops.determinants import det as det
-from graphls.ops.determinants import logdet as logdet
-from graphls.ops.determinants import slogdet as slogdet
 from graphls.ops.diagonals import diag as diag
 from graphls.ops.diagonals import diag_embed as diag_embed
 from graphls.ops.diagonals import diagflat as diagflat
@@ -243,15 +237,18 @@ from graphls.ops.exponentials import logaddexp2 as logaddexp2
 from graphls.ops.exponentials import logit as logit
 from graphls.ops.exponentials import xdivy as xdivy
 from graphls.ops.exponentials import xlogy as xlogy
+from graphls.ops.factorizations import cholesky as cholesky
+from graphls.ops.factorizations import cholesky_inverse as cholesky_inverse
+from graphls.ops.factorizations import cholesky_solve as cholesky_solve
+from graphls.ops.factorizations import geqrf as geqrf
+from graphls.ops.factorizations import orgqr as orgqr
+from graphls.ops.factorizations import ormqr as ormqr
+from graphls.ops.factorizations import qr as qr
 from graphls.ops.gamma_functions import digamma as digamma
 from graphls.ops.gamma_functions import lgamma as lgamma
 from graphls.ops.gamma_functions import mvlgamma as mvlgamma
 from graphls.ops.gamma_functions import polygamma as polygamma
 from graphls.ops.gamma_functions import zeta as zeta
-from graphls.ops.householder import geqrf as geqrf
-from graphls.ops.householder import orgqr as orgqr
-from graphls.ops.householder import ormqr as ormqr
-from graphls.ops.householder import qr as qr
 from graphls.ops.incomplete_functions import igamma as igamma
 from graphls.ops.incomplete_functions import igammac as igammac
 from graphls.ops.indexing import getitem as getitem
@@ -282,6 +279,7 @@ from graphls.ops.linear_algebra import dot as dot
 from graphls.ops.linear_algebra import ger as ger
 from graphls.ops.linear_algebra import inner as inner
 from graphls.ops.linear_algebra import kron as kron
+from graphls.ops.linear_algebra import matrix_exp as matrix_exp
 from graphls.ops.linear_algebra import matrix_power as matrix_power
 from graphls.ops.linear_algebra import mm as mm
 from graphls.ops.linear_algebra import mv as mv
@@ -291,10 +289,15 @@ from graphls.ops.linear_algebra import tensor_dot as tensor_dot
 from graphls.ops.linear_algebra import trace as trace
 from graphls.ops.linear_algebra import vdot as vdot
 from graphls.ops.linear_algebra import vecdot as vecdot
+from graphls.ops.linear_systems import det as det
 from graphls.ops.linear_systems import inverse as inverse
+from graphls.ops.linear_systems import logdet as logdet
 from graphls.ops.linear_systems import lstsq as lstsq
+from graphls.ops.linear_systems import lu_solve as lu_solve
+from graphls.ops.linear_systems import lu_unpack as lu_unpack
 from graphls.ops.linear_systems import matrix_solve as matrix_solve
 from graphls.ops.linear_systems import pinv as pinv
+from graphls.ops.linear_systems import slogdet as slogdet
 from graphls.ops.logic import equal as equal
 from graphls.ops.logic import greater as greater
 from graphls.ops.logic import greater_equal as greater_equal
@@ -328,9 +331,6 @@ from graphls.ops.losses_classes import multilabel_soft_margin_loss as multilabel
 from graphls.ops.losses_classes import nll_loss as nll_loss
 from graphls.ops.losses_distances import cosine_embedding_loss as cosine_embedding_loss
 from graphls.ops.losses_distances import triplet_margin_loss as triplet_margin_loss
-from graphls.ops.lu_factors import lu_solve as lu_solve
-from graphls.ops.lu_factors import lu_unpack as lu_unpack
-from graphls.ops.matrix_exponential import matrix_exp as matrix_exp
 from graphls.ops.network import celu as celu
 from graphls.ops.network import dropout as dropout
 from graphls.ops.network import elu as elu
@@ -551,12 +551,12 @@ moveaxis = movedim
 truncate_mod = fmod
 i0 = bessel_i0
 bitwise_not = invert
+argwhere = nonzero
+tensor_slice = slice
 swish = silu
 hsigmoid = hardsigmoid
 hswish = hardswish
 soft_shrink = softshrink
-argwhere = nonzero
-tensor_slice = slice
 matrix_determinant = det
 log_matrix_determinant = slogdet
 tensordot = tensor_dot

@@ -1,20 +1,49 @@
-"""Products of vectors, matrices and batches of matrices."""
+"""Products of vectors, matrices and batches of matrices; powers and exponentials of matrices."""
 
 from __future__ import annotations
 
+from math import factorial
 from typing import Any
 
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import broadcast_shapes
 from graphls.ops.contractions import Labelled, contract, diagonal_of
-from graphls.ops.creation import arange
-from graphls.ops.elementwise import add, mul, sub
-from graphls.ops.matrices import require_matrices, transposed
+from graphls.ops.control_flow import while_loop
+from graphls.ops.creation import arange, zeros
+from graphls.ops.elementwise import (
+    abs,
+    add,
+    addn,
+    ceil,
+    div,
+    minimum,
+    mul,
+    pow,
+    sub,
+)
+from graphls.ops.exponentials import log2
+from graphls.ops.factorizations import (
+    as_one,
+    require_matrices,
+    require_square,
+    transposed,
+    unit_matrices,
+)
+from graphls.ops.linear_systems import solved
+from graphls.ops.logic import greater, less, where
 from graphls.ops.network import matmul
-from graphls.ops.operands import Axis, Sizes, apply, axis_of, in_single, operand_of, tensor_of
-from graphls.ops.record import operation
-from graphls.ops.reductions import sum
-from graphls.ops.shapes import broadcast_to, concat, cut, expand_dims, reshape, transpose
+from graphls.ops.operands import Axis, Sizes, apply, axis_of, floats, in_single, operand_of, tensor_of
+from graphls.ops.record import operation, operator_class
+from graphls.ops.reductions import amax, sum
+from graphls.ops.shapes import (
+    broadcast_to,
+    concat,
+    cut,
+    expand_dims,
+    reshape,
+    transpose,
+)
+from graphls.ops.state import stop_gradient
 from graphls.tensors import dispatch
 from graphls.tensors.tensor import Tensor, TensorLike
 
@@ -282,3 +311,99 @@ def _summed(x1: Tensor, x2: Tensor, axes: Sizes) -> tuple[int, int]:
         message = f"batch_dot of {x1.type} and {x2.type} takes axes of one size behind the first, not {axes!r}."
         raise GraphValueError(message)
     return first, second
+
+
+_DEGREE = 13
+_COEFFICIENTS = [
+    factorial(2 * _DEGREE - k) * factorial(_DEGREE) // (factorial(_DEGREE - k) * factorial(k) * factorial(_DEGREE))
+    for k in range(_DEGREE + 1)
+]
+_REACH = 5.371920351148152
+"""The largest norm for which the approximant is exact to double precision: theta 13 of Higham's table 2.3."""
+
+_MOST_SQUARINGS = 64
+
+
+@operation(classes="MatrixExp")
+def matrix_exp(input: TensorLike) -> Tensor:
+    """The sum of x ** k / k! over all k, of square matrices x whose columns add up to less than 1e20.
+
+    Raises GraphValueError for matrices that are not square.
+    """
+
+    def computed(x: Tensor) -> Tensor:
+        require_square("matrix_exp", x)
+        return _exponential(x) if x.size else x
+
+    result: Tensor = as_one(computed, input)
+    return result
+
+
+def _exponential(x: Tensor) -> Tensor:
+    count = _squarings(x)
+    start = _approximant(mul(x, pow(2.0, mul(count, -1.0))))
+
+    def squared(state: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+        made, done = state
+        return where(less(done, count), matmul(made, made), made), add(done, 1.0)
+
+    most = amax(count)
+    made, _ = while_loop(lambda state: less(state[1], most), squared, (start, mul(most, 0.0)), _MOST_SQUARINGS)
+    result: Tensor = made
+    return result
+
+
+def _squarings(x: Tensor) -> Tensor:
+    """How often each matrix is halved to come within reach, with axes of size 1 for its own."""
+    norm = stop_gradient(amax(sum(abs(x), -2, keepdims=True), -1, keepdims=True))
+    halvings = ceil(log2(div(where(greater(norm, _REACH), norm, _REACH), _REACH)))
+    return minimum(halvings, float(_MOST_SQUARINGS))
+
+
+def _approximant(x: Tensor) -> Tensor:
+    """The quotient of a polynomial of x and the same of -x."""
+    square = matmul(x, x)
+    fourth = matmul(square, square)
+    powers = [unit_matrices(x), square, fourth, matmul(fourth, square)]
+    odd = matmul(x, _polynomial(powers, _COEFFICIENTS[1::2]))
+    even = _polynomial(powers, _COEFFICIENTS[0::2])
+    return solved(sub(even, odd), add(even, odd))
+
+
+def _polynomial(powers: list[Tensor], coefficients: list[int]) -> Tensor:
+    """The polynomial of a square with these seven coefficients, of which the upper three share a factor."""
+    low = _combined(powers, coefficients[:4])
+    return add(low, matmul(powers[3], _combined(powers[1:], coefficients[4:])))
+
+
+def _combined(powers: list[Tensor], coefficients: list[int]) -> Tensor:
+    result = mul(powers[0], float(coefficients[0]))
+    for power, coefficient in zip(powers[1:], coefficients[1:], strict=False):
+        result = add(result, mul(power, float(coefficient)))
+    return result
+
+
+@operator_class("TridiagonalMatMul")
+def tridiagonal_product(superdiag: TensorLike, maindiag: TensorLike, subdiag: TensorLike, rhs: TensorLike) -> Tensor:
+    """The products of tridiagonal matrices and others, (..., m, n), by their diagonals, each of shape (..., 1, m).
+
+    The last element above the main diagonal and the first below it are not used. Raises GraphValueError for other
+    shapes.
+    """
+    *diagonals, right = floats(superdiag, maindiag, subdiag, rhs)
+    wanted = (*right.shape[:-2], 1, *right.shape[-2:-1])
+    if right.ndim < 2 or any(diagonal.shape != wanted for diagonal in diagonals):
+        given = ", ".join(str(diagonal.type) for diagonal in diagonals)
+        message = f"TridiagonalMatMul with {right.type} takes diagonals of shape {wanted}, not {given}."
+        raise GraphValueError(message)
+    return in_single(_product, *diagonals, right)
+
+
+def _product(above: Tensor, main: Tensor, below: Tensor, rhs: Tensor) -> Tensor:
+    count, axis = rhs.shape[-2], rhs.ndim - 2
+    if not count:
+        return rhs
+    edge = zeros((*rhs.shape[:-2], 1, rhs.shape[-1]), rhs.dtype)
+    later, earlier = concat((cut(rhs, axis, 1, count), edge), axis), concat((edge, cut(rhs, axis, 0, count - 1)), axis)
+    products = [mul(transposed(d), rows) for d, rows in ((above, later), (main, rhs), (below, earlier))]
+    return addn(products)

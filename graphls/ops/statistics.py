@@ -14,6 +14,7 @@ from graphls.ops import segments
 from graphls.ops.arrangement import movedim
 from graphls.ops.creation import full_like, ones
 from graphls.ops.elementwise import add, cast, ceil, clip_by_value, div, exp, floor, floor_div, log, maximum, mul, sub
+from graphls.ops.factorizations import as_one, transposed
 from graphls.ops.logic import (
     equal,
     greater_equal,
@@ -25,7 +26,6 @@ from graphls.ops.logic import (
     not_equal,
     where,
 )
-from graphls.ops.matrices import as_one, transposed
 from graphls.ops.network import matmul
 from graphls.ops.operands import Axis, apply, axis_of, float_of, in_single, tensor_in, tensor_of
 from graphls.ops.record import operation, operator_class

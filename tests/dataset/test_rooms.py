@@ -12,12 +12,12 @@ ROOMS = {
     "randomness": "",
     "config": "checks randomness",
     "samplers": "checks randomness",
-    "transforms": "checks randomness",
+    "transforms": "checks columns randomness",
     "text": "checks transforms",
     "vision": "checks randomness transforms",
     "pipeline": "checks columns config randomness",
     "readers": "checks columns pipeline randomness samplers vision",
-    "mindrecord": "checks readers vision",
+    "mindrecord": "checks columns readers samplers vision",
 }
 """What each file or folder of graphls/dataset imports of the others, also for types: only what is above it here."""
 PREFIX = "graphls.dataset."

@@ -16,6 +16,7 @@ from typing import Any
 
 from graphls.dataset.mindrecord.reader import MindRecordFile, MindRecordSource, layout_of, plain_row
 from graphls.dataset.mindrecord.schema import MRMDefineCategoryError, ParamTypeError, ParamValueError, check_filename
+from graphls.dataset.readers.files import Paths
 from graphls.files.files import write_parts
 from graphls.ir.errors import GraphFileError, GraphRuntimeError
 
@@ -78,7 +79,7 @@ class MindPage:
     The columns are those that rows can be found by. `num_consumer` has no effect. Raises what MindRecordSource does.
     """
 
-    def __init__(self, file_name: Any, num_consumer: int = 4) -> None:
+    def __init__(self, file_name: Paths, num_consumer: int = 4) -> None:
         for name in file_name if isinstance(file_name, list) else [file_name]:
             check_filename(name)
         self._source = MindRecordSource(file_name, None)

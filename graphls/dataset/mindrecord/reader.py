@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -19,14 +19,15 @@ from typing import Any
 import numpy as np
 
 from graphls.dataset.checks import type_error
+from graphls.dataset.columns import Array
 from graphls.dataset.mindrecord.encoding import decompressed, unpacked
-from graphls.dataset.mindrecord.schema import Schema, fault
-from graphls.dataset.readers.files import Files, Source, corrupt, found_files, inside, mapped, reason_of
+from graphls.dataset.mindrecord.schema import Field, Row, Schema, fault
+from graphls.dataset.readers.files import Files, Paths, Source, corrupt, found_files, inside, mapped, reason_of
+from graphls.dataset.samplers import SamplerLike
 from graphls.ir.errors import GraphRuntimeError, GraphValueError
 
 __all__ = ["FileReader", "MindDataset"]
 
-Array = np.ndarray[Any, Any]
 Place = tuple[int, int]
 
 _LENGTH = 8
@@ -42,7 +43,7 @@ class MindRecordFile:
         try:
             self._pages_from, self._page_size = int(header["header_size"]), int(header["page_size"])
             (schema,) = header["schema"]
-            self.schema: dict[str, dict[str, Any]] = dict(schema["schema"])
+            self.schema: Schema = dict(schema["schema"])
             self._blobs: list[str] = list(schema["blob_fields"])
             self.shards = [str(name) for name in header["shard_addresses"]]
             pages = [(str(p["page_type"]), int(p["page_id"]), int(p["page_size"])) for p in header["page"] or []]
@@ -99,14 +100,14 @@ class MindRecordFile:
     def __len__(self) -> int:
         return len(self._raw)
 
-    def row(self, index: int) -> dict[str, Any]:
+    def row(self, index: int) -> Row:
         """The numbers, texts and arrays of a row by name; bytes are uint8 of (N,)."""
         with self._damage(index):
             numbers = self._numbers(index)
             row = {name: v if isinstance(v, str) else self._typed(name, v) for name, v in numbers.items()}
             return row | self._arrays(self._content(self._blob_rows[index])) if self._blobs else row
 
-    def numbers(self, index: int) -> dict[str, Any]:
+    def numbers(self, index: int) -> Row:
         """The numbers and texts of a row, as they were packed."""
         with self._damage(index):
             return self._numbers(index)
@@ -119,7 +120,7 @@ class MindRecordFile:
         except (GraphValueError, OverflowError) as error:
             raise corrupt(self.path, f"row {index} is damaged: {reason_of(error)}") from None
 
-    def _numbers(self, index: int) -> dict[str, Any]:
+    def _numbers(self, index: int) -> Row:
         raw = unpacked(self._content(self._raw[index]))
         return {name: self._number(name, raw.get(name)) for name in self.schema.keys() - set(self._blobs)}
 
@@ -141,7 +142,7 @@ class MindRecordFile:
 
     def _number(self, name: str, value: Any) -> Any:
         wanted = self.schema[name]["type"]
-        kinds: dict[str, Any] = {"string": str, "int32": int, "int64": int}
+        kinds: dict[str, type | tuple[type, ...]] = {"string": str, "int32": int, "int64": int}
         if not isinstance(value, kinds.get(wanted, (int, float))):
             raise GraphValueError(f"the column {name!r} has {str(value)[:40]!r}, which is no {wanted}")
         return value
@@ -208,7 +209,7 @@ class MindRecordSource(Source):
     for files that are damaged.
     """
 
-    def __init__(self, dataset_files: Any, columns_list: Any) -> None:
+    def __init__(self, dataset_files: Paths, columns_list: Sequence[str] | None) -> None:
         paths = found_files(dataset_files)
         self.files = [MindRecordFile(path) for path in paths]
         if isinstance(dataset_files, (str, os.PathLike)) and len(paths) == 1:
@@ -219,23 +220,23 @@ class MindRecordSource(Source):
         self.columns = sorted(schema) if columns_list is None else _chosen(columns_list, schema, paths[0])
         self._rows = [(file, row) for file in self.files for row in range(len(file))]
 
-    def row(self, index: int) -> dict[str, Any]:
+    def row(self, index: int) -> Row:
         """The columns of a row by name."""
         file, number = self._rows[index]
         row = file.row(number)
         return {name: row[name] for name in self.columns}
 
-    def numbers(self, index: int) -> dict[str, Any]:
+    def numbers(self, index: int) -> Row:
         """The numbers and texts of a row, as they were packed."""
         file, number = self._rows[index]
-        numbers: dict[str, Any] = file.numbers(number)
+        numbers: Row = file.numbers(number)
         return numbers
 
     def __getitem__(self, index: int) -> tuple[Any, ...]:
         return tuple(map(np.asarray, self.row(index).values()))
 
 
-def _chosen(columns_list: Any, schema: dict[str, Any], path: str) -> list[str]:
+def _chosen(columns_list: object, schema: Schema, path: str) -> list[str]:
     if not isinstance(columns_list, (list, tuple)) or not all(isinstance(name, str) for name in columns_list):
         raise type_error("columns_list", columns_list, "a list of names")
     for number, name in enumerate(columns_list):
@@ -254,7 +255,7 @@ def _together(path: str, file: MindRecordFile) -> list[MindRecordFile]:
     return [MindRecordFile(each) for each in found_files(paths)]
 
 
-def check_padding(columns_list: Any, padded_sample: Any, num_padded: Any) -> None:
+def check_padding(columns_list: Sequence[str] | None, padded_sample: object, num_padded: object) -> None:
     """Raise GraphRuntimeError for arguments without those that belong to them, GraphTypeError, GraphValueError."""
     if padded_sample is None:
         if num_padded is not None:
@@ -269,7 +270,7 @@ def check_padding(columns_list: Any, padded_sample: Any, num_padded: Any) -> Non
         raise type_error("num_padded", num_padded, "an integer")
     if num_padded < 0:
         raise GraphValueError(f"num_padded is invalid, num_padded={num_padded}.")
-    if not set(columns_list) <= padded_sample.keys():
+    if not set(columns_list or ()) <= padded_sample.keys():
         raise GraphValueError("padded_sample cannot match columns_list.")
 
 
@@ -280,7 +281,7 @@ class PaddedRows(Source):
     the number of rows.
     """
 
-    def __init__(self, source: MindRecordSource, sample: dict[str, Any], count: int, num_shards: int | None) -> None:
+    def __init__(self, source: MindRecordSource, sample: Row, count: int, num_shards: int | None) -> None:
         self.columns, self._source, self._rows = source.columns, source, range(len(source) + count)
         schema = {name: source.files[0].schema[name] for name in self.columns}
         found = fault(schema, sample)
@@ -295,7 +296,7 @@ class PaddedRows(Source):
         return self._source[index] if index < len(self._source) else self._row
 
 
-def _column(value: Any, field: dict[str, Any]) -> np.ndarray[Any, Any]:
+def _column(value: Any, field: Field) -> np.ndarray[Any, Any]:
     if field["type"] == "bytes":
         return np.frombuffer(value, np.uint8)
     if field["type"] == "string":
@@ -306,18 +307,20 @@ def _column(value: Any, field: dict[str, Any]) -> np.ndarray[Any, Any]:
 class FileReader:
     """The rows of MindRecord files, in order; `num_consumer` has no effect. Raises what MindRecordSource does."""
 
-    def __init__(self, file_name: Any, num_consumer: int = 4, columns: Any = None, operator: Any = None) -> None:
+    def __init__(
+        self, file_name: Paths, num_consumer: int = 4, columns: Sequence[str] | None = None, operator: object = None
+    ) -> None:
         if operator is not None:
             raise GraphValueError("FileReader has no operators; leave out the argument.")
         self._source = MindRecordSource(file_name, columns or None)
 
-    def get_next(self) -> Iterator[dict[str, Any]]:
+    def get_next(self) -> Iterator[Row]:
         """Each row as a dict of Python numbers, strings, bytes and arrays."""
         schema = self.schema()
         for index in range(len(self._source)):
             yield plain_row(self._source.row(index), schema)
 
-    def schema(self) -> dict[str, dict[str, Any]]:
+    def schema(self) -> Schema:
         """The type of each column, and the shapes of arrays."""
         return self._source.files[0].schema
 
@@ -329,7 +332,7 @@ class FileReader:
         """Nothing is to be done; files are closed when they are no longer used."""
 
 
-def plain_row(row: dict[str, Any], schema: dict[str, dict[str, Any]]) -> dict[str, Any]:
+def plain_row(row: Row, schema: Schema) -> Row:
     """A row with Python's numbers, strings and bytes, and arrays."""
     return {name: _plain(value, schema[name]["type"]) for name, value in row.items()}
 
@@ -350,17 +353,17 @@ class MindDataset(Files):
 
     def __init__(
         self,
-        dataset_files: Any,
+        dataset_files: Paths,
         columns_list: list[str] | None = None,
         num_parallel_workers: int | None = None,
-        shuffle: Any = None,
+        shuffle: bool | str | None = None,
         num_shards: int | None = None,
         shard_id: int | None = None,
-        sampler: Any = None,
-        padded_sample: dict[str, Any] | None = None,
+        sampler: SamplerLike | None = None,
+        padded_sample: Row | None = None,
         num_padded: int | None = None,
         num_samples: int | None = None,
-        cache: Any = None,
+        cache: object = None,
     ) -> None:
         check_padding(columns_list, padded_sample, num_padded)
         rows = MindRecordSource(dataset_files, columns_list)

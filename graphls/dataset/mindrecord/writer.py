@@ -27,6 +27,7 @@ from graphls.dataset.mindrecord.schema import (
     ParamTypeError,
     ParamValueError,
     Row,
+    Schema,
     blob_fields,
     check_count,
     check_filename,
@@ -43,6 +44,8 @@ from graphls.ir.errors import GraphRuntimeError, GraphTypeError
 
 __all__ = ["FAILED", "SUCCESS", "FileWriter"]
 
+Page = dict[str, Any]
+"""What a header says of a page."""
 _CHUNK = 1 << 20
 _LENGTH = 8
 
@@ -63,7 +66,7 @@ class Pages:
     def __init__(self, path: str, layout: Layout, shards: list[str], number: int) -> None:
         self.path, self._layout, self._shards, self._number = path, layout, shards, number
         self._file = tempfile.TemporaryFile(dir=Path(path).parent)  # noqa: SIM115  (closed with this object)
-        self._pages: list[dict[str, Any]] = []
+        self._pages: list[Page] = []
         self._blobs, self._raws = bytearray(), bytearray()
         self._first = self.count = self._saved = 0
         self._blob_page: int | None = None
@@ -120,7 +123,7 @@ class Pages:
         self._first, self._blob_page = self.count, None
         self._blobs, self._raws = bytearray(), bytearray()
 
-    def _append(self, page: dict[str, Any], data: bytearray) -> None:
+    def _append(self, page: Page, data: bytearray) -> None:
         self._file.seek(page["page_id"] * self._layout.page_size + page["page_size"])
         self._file.write(data)
         page["page_size"] += len(data)
@@ -134,7 +137,7 @@ class Pages:
         for page in [page for page in self._pages if page["page_type"] == "BLOB_DATA"][-1:]:
             self._reopen(page)
 
-    def _reopen(self, page: dict[str, Any]) -> None:
+    def _reopen(self, page: Page) -> None:
         number = page["page_type_id"]
         raw = next(p for p in self._pages if any(g["id"] == number for g in _groups(p)))
         (group,) = (g for g in _groups(raw) if g["id"] == number)
@@ -142,7 +145,7 @@ class Pages:
         self._raws, self._blobs = self._cut(raw, group["offset"]), self._cut(page, 0)
         raw["row_group_ids"].remove(group)
 
-    def _cut(self, page: dict[str, Any], offset: int) -> bytearray:
+    def _cut(self, page: Page, offset: int) -> bytearray:
         """What a page has behind an offset, where it now ends."""
         self._file.seek(page["page_id"] * self._layout.page_size + offset)
         data = bytearray(self._file.read(page["page_size"] - offset))
@@ -183,7 +186,7 @@ class Pages:
         self._file.close()
 
 
-def _page(page: dict[str, Any]) -> dict[str, Any]:
+def _page(page: Page) -> Page:
     """The description of a page in a header, all of it; raises KeyError, TypeError or ValueError otherwise."""
     numbers = ("end_row_id", "page_id", "page_size", "page_type_id", "shard_id", "start_row_id")
     groups = [{"id": int(group["id"]), "offset": int(group["offset"])} for group in page["row_group_ids"]]
@@ -191,7 +194,7 @@ def _page(page: dict[str, Any]) -> dict[str, Any]:
     return dict(sorted(({name: int(page[name]) for name in numbers} | known).items()))
 
 
-def _groups(page: dict[str, Any]) -> list[dict[str, Any]]:
+def _groups(page: Page) -> list[Page]:
     return page["row_group_ids"] if page["page_type"] == "RAW_DATA" else []
 
 
@@ -231,7 +234,7 @@ class FileWriter:
         writer._files = [Pages.of(file, writer._layout)]
         return writer
 
-    def add_schema(self, content: dict[str, Any], desc: str | None = None) -> None:
+    def add_schema(self, content: Schema, desc: str | None = None) -> None:
         """Say what columns rows have: `{"label": {"type": "int32"}, "x": {"type": "float32", "shape": [-1, 2]}}`.
 
         Raises MRMInvalidSchemaError, MRMBuildSchemaError for a shape that is none, MRMAddSchemaError for a second one.
@@ -265,7 +268,7 @@ class FileWriter:
         self._check_size("page", page_size, PAGE_SIZES)
         self._layout.page_size = page_size
 
-    def _check_size(self, what: str, size: Any, limits: tuple[int, int]) -> None:
+    def _check_size(self, what: str, size: object, limits: tuple[int, int]) -> None:
         check_size(what, size, limits)
         if self._files:
             raise GraphRuntimeError(f"The {what} size is to be set before rows are written.")
@@ -348,5 +351,5 @@ _FLUSHED = (
 )
 
 
-def _is_integer(value: Any) -> bool:
+def _is_integer(value: object) -> bool:
     return isinstance(value, np.ndarray) and value.dtype.kind == "i"

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from graphls.dataset import checks
+from graphls.dataset.checks import Function
 from graphls.dataset.columns import Array, Row, as_array, stacked
 from graphls.dataset.config import get_num_parallel_workers
-from graphls.dataset.pipeline.dataset import Dataset, made_by
+from graphls.dataset.pipeline.dataset import Dataset, Names, PadInfo, made_by
 from graphls.dataset.pipeline.functions import Replacement
 from graphls.dataset.pipeline.node import Run
 from graphls.dataset.pipeline.workers import DatasetError, Job, described, trace_of
@@ -29,7 +30,7 @@ class Padding:
     name all columns are padded.
     """
 
-    def __init__(self, columns: tuple[str, ...], info: dict[str, Any]) -> None:
+    def __init__(self, columns: tuple[str, ...], info: PadInfo) -> None:
         if not isinstance(info, dict):
             raise GraphTypeError(f"pad_info is a dict of column names, not {info!r}.")
         places = checks.names_among(tuple(info), columns, "pad_info")
@@ -39,14 +40,14 @@ class Padding:
             dict(zip(places, entries, strict=True)) if info else {i: (None, None) for i in range(len(columns))}
         )
 
-    def __call__(self, columns: Sequence[Any], limit: int | None = None) -> tuple[Any, ...]:
+    def __call__(self, columns: Sides, limit: int | None = None) -> tuple[Any, ...]:
         """The columns, as lists of arrays of one shape each; `limit` replaces sizes that are open."""
         return tuple(
             self._padded(place, column, limit) if place in self.entries else column
             for place, column in enumerate(columns)
         )
 
-    def _padded(self, place: int, column: Sequence[Any], limit: int | None) -> list[Array]:
+    def _padded(self, place: int, column: Sequence[object], limit: int | None) -> list[Array]:
         shape, value = self.entries[place]
         arrays = [as_array(item) for item in column]
         ranks = {array.ndim for array in arrays}
@@ -59,7 +60,7 @@ class Padding:
         return [_padded_to(array, sizes, value, self.columns[place]) for array in arrays]
 
 
-def _entry(name: str, entry: Any) -> tuple[Shape | None, Any]:
+def _entry(name: str, entry: object) -> tuple[Shape | None, Any]:
     if entry is None:
         return None, None
     if not isinstance(entry, (tuple, list)) or len(entry) != 2:
@@ -80,7 +81,7 @@ def _sizes(arrays: Sequence[Array], shape: Shape | None, limit: int | None) -> t
     return tuple((most if limit is None else limit) if size is None else size for size, most in sizes)
 
 
-def _padded_to(array: Array, sizes: tuple[int, ...], value: Any, name: str) -> Array:
+def _padded_to(array: Array, sizes: tuple[int, ...], value: object, name: str) -> Array:
     if array.shape == sizes:
         return array
     if any(size > wanted for size, wanted in zip(array.shape, sizes, strict=True)):
@@ -115,7 +116,7 @@ class Stacker:
     """Makes one row of many: through the user's function, padded, stacked. What a worker of `batch` does."""
 
     def __init__(
-        self, columns: tuple[str, ...], function: Callable[..., Any] | None, replacement: Replacement | None,
+        self, columns: tuple[str, ...], function: Function | None, replacement: Replacement | None,
         padding: Padding | None,
     ) -> None:  # fmt: skip
         self.columns, self.function, self.replacement, self.padding = columns, function, replacement, padding
@@ -132,11 +133,11 @@ class Stacker:
             columns = self.padding(columns)
         return self.stack(columns)
 
-    def stack(self, columns: tuple[Any, ...]) -> Row:
+    def stack(self, columns: Sides) -> Row:
         """Columns as arrays; those that are one already stay as they are."""
         return tuple([self._stacked(place, column) for place, column in enumerate(columns)])
 
-    def _stacked(self, place: int, column: Any) -> Array:
+    def _stacked(self, place: int, column: object) -> Array:
         if not isinstance(column, (list, tuple)):
             return as_array(column)
         arrays = column if self.function is None else [as_array(item) for item in column]
@@ -153,10 +154,10 @@ class BatchDataset(Dataset):
         batch_size: int | Callable[..., int],
         drop_remainder: bool = False,
         num_parallel_workers: int | None = None,
-        per_batch_map: Callable[..., Any] | None = None,
-        input_columns: Any = None,
-        output_columns: Any = None,
-        pad_info: dict[str, Any] | None = None,
+        per_batch_map: Function | None = None,
+        input_columns: Names = None,
+        output_columns: Names = None,
+        pad_info: PadInfo | None = None,
         python_multiprocessing: bool = False,
     ) -> None:
         super().__init__(child)
@@ -228,7 +229,7 @@ class BatchDataset(Dataset):
 
 
 def _replacement(
-    child: Dataset, function: Callable[..., Any] | None, input_columns: Any, output_columns: Any
+    child: Dataset, function: Function | None, input_columns: Names, output_columns: Names
 ) -> Replacement | None:
     if function is None:
         if output_columns is not None:
@@ -251,7 +252,7 @@ class BucketBatchDataset(Dataset):
         bucket_boundaries: Sequence[int],
         bucket_batch_sizes: Sequence[int],
         element_length_function: Callable[..., int] | None,
-        pad_info: dict[str, Any] | None,
+        pad_info: PadInfo | None,
         pad_to_bucket_boundary: bool,
         drop_remainder: bool,
     ) -> None:

@@ -12,17 +12,18 @@ from typing import Any, TypeVar
 import numpy as np
 
 from graphls.dataset import checks
-from graphls.dataset.checks import boolean, integer
-from graphls.dataset.columns import Row
-from graphls.dataset.pipeline.iterators import DatasetIterator, dict_finisher, list_finisher
+from graphls.dataset.checks import Function, boolean, integer
+from graphls.dataset.pipeline.iterators import DatasetIterator, Finish, dict_finisher, list_finisher
 from graphls.dataset.pipeline.node import Node
 from graphls.ir.errors import GraphAttributeError, GraphIndexError, GraphTypeError, GraphValueError
 from graphls.ir.registry import nearest
 
 Names = Sequence[str] | str | None
-Maker = TypeVar("Maker", bound=Callable[..., Any])
+PadInfo = dict[str, Any]
+"""(shape, value) by the name of a column, None for what the batch or the dtype says."""
+Maker = TypeVar("Maker", bound=Function)
 
-_makers: dict[str, Callable[..., Any]] = {}
+_makers: dict[str, Function] = {}
 
 
 def made_by(method: str) -> Callable[[Maker], Maker]:
@@ -35,7 +36,7 @@ def made_by(method: str) -> Callable[[Maker], Maker]:
     return told
 
 
-def _made(method: str, *arguments: Any) -> Dataset:
+def _made(method: str, *arguments: object) -> Dataset:
     node: Dataset = _makers[method](*arguments)
     return node
 
@@ -53,11 +54,11 @@ class Dataset(Node):
         *,
         input_columns: Names = None,
         output_columns: Names = None,
-        per_batch_map: Callable[..., Any] | None = None,
+        per_batch_map: Function | None = None,
         column_order: Names = None,
-        pad_info: dict[str, Any] | None = None,
+        pad_info: PadInfo | None = None,
         python_multiprocessing: bool = False,
-        max_rowsize: Any = None,
+        max_rowsize: object = None,
     ) -> Dataset:
         """Stack `batch_size` rows into one, column by column.
 
@@ -77,7 +78,7 @@ class Dataset(Node):
         batch_size: int | Callable[..., int],
         drop_remainder: bool = False,
         num_parallel_workers: int | None = None,
-        pad_info: dict[str, Any] | None = None,
+        pad_info: PadInfo | None = None,
     ) -> Dataset:
         """Stack rows whose shapes differ, each padded at its end.
 
@@ -89,15 +90,15 @@ class Dataset(Node):
 
     def map(
         self,
-        operations: Any,
+        operations: Function | Sequence[Function],
         input_columns: Names = None,
         output_columns: Names = None,
         column_order: Names = None,
         num_parallel_workers: int | None = None,
         python_multiprocessing: bool = False,
-        cache: Any = None,
-        callbacks: Any = None,
-        max_rowsize: Any = None,
+        cache: object = None,
+        callbacks: object = None,
+        max_rowsize: object = None,
         offload: bool | None = None,
     ) -> Dataset:
         """Replace columns by what a function, or one function after another, makes of them.
@@ -118,7 +119,7 @@ class Dataset(Node):
         return node if column_order is None else node.project(column_order)
 
     def filter(
-        self, predicate: Callable[..., Any], input_columns: Names = None, num_parallel_workers: int | None = None
+        self, predicate: Function, input_columns: Names = None, num_parallel_workers: int | None = None
     ) -> Dataset:
         """Keep the rows for which `predicate(*columns)` is true; it gets all columns where none are named."""
         return _made("filter", self, predicate, input_columns, num_parallel_workers)
@@ -172,7 +173,7 @@ class Dataset(Node):
         bucket_boundaries: Sequence[int],
         bucket_batch_sizes: Sequence[int],
         element_length_function: Callable[..., int] | None = None,
-        pad_info: dict[str, Any] | None = None,
+        pad_info: PadInfo | None = None,
         pad_to_bucket_boundary: bool = False,
         drop_remainder: bool = False,
     ) -> Dataset:
@@ -207,7 +208,7 @@ class Dataset(Node):
         """The NumPy dtypes of the columns of the first row."""
         return [array.dtype for array in self._row(0, list)]
 
-    def _row(self, index: int, finish: Callable[[Row], list[Any]]) -> list[Any]:
+    def _row(self, index: int, finish: Finish) -> list[Any]:
         """A row of the first pass; an empty list where there is none."""
         iterator = DatasetIterator(self, 1, (0, index), finish, limit=1)
         try:
@@ -298,7 +299,7 @@ class Dataset(Node):
         return self.concat(other)
 
 
-def _passes(num_epochs: Any) -> int:
+def _passes(num_epochs: int) -> int:
     count = integer("num_epochs", num_epochs, -inf, inf)
     if count < 1 and count != -1:
         raise GraphValueError(f"num_epochs is 1 or more, or -1 for any number, not {num_epochs}.")

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import count, islice, tee
 from typing import Any
 
 from graphls.dataset import checks
+from graphls.dataset.checks import Function
 from graphls.dataset.columns import Row, as_array
 from graphls.dataset.config import get_num_parallel_workers
-from graphls.dataset.pipeline.dataset import Dataset, made_by
+from graphls.dataset.pipeline.dataset import Dataset, Names, made_by
 from graphls.dataset.pipeline.node import Run
 from graphls.dataset.pipeline.selection import SameRows
 from graphls.dataset.pipeline.workers import Job
@@ -53,7 +54,7 @@ class Replacement:
 class Mapper:
     """One function after another on some columns of a row; what a worker of `map` does."""
 
-    def __init__(self, operations: tuple[Callable[..., Any], ...], replacement: Replacement) -> None:
+    def __init__(self, operations: tuple[Function, ...], replacement: Replacement) -> None:
         self.operations, self.replacement = operations, replacement
 
     def __call__(self, row: Row) -> Row:
@@ -71,9 +72,9 @@ class MapDataset(SameRows):
     def __init__(
         self,
         child: Dataset,
-        operations: Any,
-        input_columns: Any = None,
-        output_columns: Any = None,
+        operations: Function | Sequence[Function],
+        input_columns: Names = None,
+        output_columns: Names = None,
         num_parallel_workers: int | None = None,
         python_multiprocessing: bool = False,
     ) -> None:
@@ -97,7 +98,7 @@ class MapDataset(SameRows):
         return run.each(self, epoch, zip(count(start), self.child.stream(run, epoch, start), strict=False))
 
 
-def _operations(operations: Any) -> tuple[Callable[..., Any], ...]:
+def _operations(operations: Function | Sequence[Function]) -> tuple[Function, ...]:
     found = tuple(operations) if isinstance(operations, (list, tuple)) else (operations,)
     if not found:
         raise GraphValueError("operations has no function.")
@@ -110,7 +111,7 @@ def _operations(operations: Any) -> tuple[Callable[..., Any], ...]:
 class Predicate:
     """Whether a row stays: the row, or None."""
 
-    def __init__(self, predicate: Callable[..., Any], places: tuple[int, ...]) -> None:
+    def __init__(self, predicate: Function, places: tuple[int, ...]) -> None:
         self.predicate, self.places = predicate, places
 
     def __call__(self, row: Row) -> Row | None:
@@ -122,7 +123,7 @@ class FilterDataset(Dataset):
     """See `Dataset.filter`; which rows stay is known once all before them have been looked at."""
 
     def __init__(
-        self, child: Dataset, predicate: Callable[..., Any], input_columns: Any, num_parallel_workers: int | None
+        self, child: Dataset, predicate: Function, input_columns: Names, num_parallel_workers: int | None
     ) -> None:
         super().__init__(child)
         names = child.columns if input_columns is None else checks.names("input_columns", input_columns)

@@ -247,7 +247,7 @@ class PartDataset(SameRows):
 
 
 @made_by("split")
-def split(dataset: Dataset, sizes: Sequence[Any], randomize: bool) -> list[Dataset]:
+def split(dataset: Dataset, sizes: Sequence[float], randomize: bool) -> list[Dataset]:
     """The parts of a dataset; see `Dataset.split`."""
     checks.boolean("randomize", randomize)
     if not isinstance(sizes, (list, tuple)) or not sizes:
@@ -258,7 +258,7 @@ def split(dataset: Dataset, sizes: Sequence[Any], randomize: bool) -> list[Datas
     return [PartDataset(dataset, first, n, total, randomize) for first, n in zip(firsts, counts, strict=True)]
 
 
-def _counts(sizes: Sequence[Any], total: int) -> list[int]:
+def _counts(sizes: Sequence[float], total: int) -> list[int]:
     if all(isinstance(size, int) and not isinstance(size, bool) for size in sizes):
         counts = [checks.integer("Each of sizes", size, 1) for size in sizes]
         if sum(counts) != total:

@@ -60,6 +60,7 @@ def trace_of(error: BaseException) -> str:
     return "" if start is None else "".join(traceback.format_exception(type(error), error, start))
 
 
+Work = Callable[[Any], Any]
 Task = tuple[int, Any]
 """The number of a row, which its random numbers depend on, and what the function takes."""
 
@@ -68,7 +69,7 @@ Task = tuple[int, Any]
 class Job:
     """A function of a task, and who runs it; `what` and `location` name it in errors."""
 
-    function: Callable[[Any], Any]
+    function: Work
     workers: int
     processes: bool
     what: str
@@ -110,7 +111,7 @@ def run_here(job: Job, key: Key, tasks: Iterable[Task]) -> Iterator[Any]:
         yield result
 
 
-def run_chunk(function: Callable[[Any], Any], key: Key, tasks: list[Task], alone: bool) -> Answer:
+def run_chunk(function: Work, key: Key, tasks: list[Task], alone: bool) -> Answer:
     """The results of tasks, computed by a worker; one that is `alone` in its process seeds the global generators."""
     draws, results, start = RowDraws(key), list[Any](), time.perf_counter()
     for row, payload in tasks:
@@ -176,9 +177,7 @@ class ThreadWorker(Worker):
         self._answers.put(None)
 
 
-def _serve_thread(
-    function: Callable[[Any], Any], tasks: SimpleQueue[Chunk | None], answers: SimpleQueue[Answer | None]
-) -> None:
+def _serve_thread(function: Work, tasks: SimpleQueue[Chunk | None], answers: SimpleQueue[Answer | None]) -> None:
     while (chunk := tasks.get()) is not None:
         answers.put(run_chunk(function, *chunk, alone=False))
 
@@ -260,7 +259,7 @@ def _cause_of_death(code: int | None) -> str:
         return f"signal {-code}"
 
 
-def _serve_process(function: Callable[[Any], Any], connection: Connection, parent: int) -> None:
+def _serve_process(function: Work, connection: Connection, parent: int) -> None:
     """Answer chunks until the parent closes the connection or is gone; Ctrl-C is the parent's to handle."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
 from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
 
 from graphls.dataset.checks import boolean, integer, string, type_error
+from graphls.dataset.columns import Array, StrPath
 from graphls.dataset.readers.files import (
     IMAGES,
     Decrypt,
     Files,
     Images,
     Source,
-    StrPath,
     corrupt,
     extensions_of,
     folder,
@@ -39,7 +40,14 @@ class CelebASource(Source):
 
     columns = ["image", "attr"]  # noqa: RUF012
 
-    def __init__(self, dataset_dir: Any, part: Any, decode: Any, extensions: Any, decrypt: Any) -> None:
+    def __init__(
+        self,
+        dataset_dir: StrPath,
+        part: str | None,
+        decode: bool,
+        extensions: Sequence[str] | None,
+        decrypt: Decrypt | None,
+    ) -> None:
         directory, part = folder(dataset_dir), usage(part, "train", "valid", "test", "all")
         self._image = Images(decode, decrypt)
         self._list = os.path.join(directory, _ATTRIBUTES)
@@ -58,7 +66,7 @@ class CelebASource(Source):
         return self._image(path), bits.astype(np.uint32)
 
 
-def _attributes(path: str) -> list[tuple[str, np.ndarray[Any, Any]]]:
+def _attributes(path: str) -> list[tuple[str, Array]]:
     """The name of each image and a byte for each of its attributes."""
     count, _, rest = text_of(path).partition("\n")
     names, _, body = rest.partition("\n")
@@ -68,7 +76,7 @@ def _attributes(path: str) -> list[tuple[str, np.ndarray[Any, Any]]]:
     return [(line[0], _bits(path, line, len(names.split()))) for line in lines]
 
 
-def _bits(path: str, line: list[str], width: int) -> np.ndarray[Any, Any]:
+def _bits(path: str, line: list[str], width: int) -> Array:
     if len(line) != width + 1 or not _BITS.keys() >= set(line[1:]):
         fault = f"the line of {line[0][:40]!r} does not have 1 or -1 for each of the {width} attributes"
         raise corrupt(path, fault)
@@ -116,13 +124,13 @@ _FIELDS = 15  # the kind and 14 numbers; results of detectors have a score behin
 _MOST_OCCLUDED = 255
 _COLUMNS = {"truncated": 1, "occluded": 1, "alpha": 1, "bbox": 4, "dimensions": 3, "location": 3, "rotation_y": 1}
 
-StreetObjects = tuple[list[str], np.ndarray[Any, Any]]
+StreetObjects = tuple[list[str], Array]
 
 
 class KITTISource(Source):
     """The rows of KITTIDataset."""
 
-    def __init__(self, dataset_dir: Any, part: Any, decode: Any) -> None:
+    def __init__(self, dataset_dir: StrPath, part: str | None, decode: bool) -> None:
         directory = folder(dataset_dir)
         is_test = usage(part, "train", "test") == "test"
         images = os.path.join(directory, "data_object_image_2", "testing" if is_test else "training", "image_2")
@@ -138,7 +146,7 @@ class KITTISource(Source):
         image = self._image(self._rows[index])
         return (image, *self._described(*self._objects[index])) if self._objects else (image,)
 
-    def _described(self, kinds: list[str], values: np.ndarray[Any, Any]) -> list[np.ndarray[Any, Any]]:
+    def _described(self, kinds: list[str], values: Array) -> list[Array]:
         labels = np.array([[self._numbers[kind]] for kind in kinds], np.uint32)
         ends = np.cumsum(list(_COLUMNS.values()))
         columns = dict(zip(_COLUMNS, np.split(values, ends[:-1], 1), strict=True))
@@ -209,7 +217,14 @@ class VOCSource(Source):
     """The rows of VOCDataset."""
 
     def __init__(
-        self, dataset_dir: Any, task: Any, part: Any, indexing: Any, decode: Any, extra_metadata: Any, decrypt: Any
+        self,
+        dataset_dir: StrPath,
+        task: str,
+        part: str | None,
+        indexing: Mapping[str, int] | None,
+        decode: bool,
+        extra_metadata: bool,
+        decrypt: Decrypt | None,
     ) -> None:
         self._directory = folder(dataset_dir)
         if task not in ("Segmentation", "Detection"):
@@ -266,7 +281,7 @@ def _listed(directory: str, kind: str, part: str) -> list[str]:
     return names
 
 
-def _numbers(indexing: Any) -> dict[str, int]:
+def _numbers(indexing: object) -> dict[str, int]:
     if not isinstance(indexing, dict) or not indexing:
         raise type_error("class_indexing", indexing, "a dict of names to numbers")
     return {string("class_indexing", k): integer("class_indexing", v, 0, 2**32 - 1) for k, v in indexing.items()}
@@ -279,18 +294,18 @@ class _Builder(ElementTree.TreeBuilder):
         super().__init__()
         self._path, self._depth = path, 0
 
-    def doctype(self, *_: Any) -> None:
+    def doctype(self, *_: str | None) -> None:
         """Refuse the declarations that entities need."""
         raise corrupt(self._path, "it has a DOCTYPE, which annotations do not need")
 
-    def start(self, tag: Any, attrs: Any) -> Any:
+    def start(self, tag: str, attrs: dict[str, str]) -> Any:
         """Go one element deeper."""
         self._depth += 1
         if self._depth > _DEEPEST_XML:
             raise corrupt(self._path, f"its elements are more than {_DEEPEST_XML} deep")
         return super().start(tag, attrs)
 
-    def end(self, tag: Any) -> Any:
+    def end(self, tag: str) -> Any:
         """Come back."""
         self._depth -= 1
         return super().end(tag)

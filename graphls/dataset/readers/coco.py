@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from graphls.dataset.checks import boolean, instance
-from graphls.dataset.readers.files import LARGEST, Decrypt, Files, Images, Source, StrPath, corrupt, folder, inside
+from graphls.dataset import checks
+from graphls.dataset.checks import boolean
+from graphls.dataset.columns import Array, StrPath
+from graphls.dataset.readers.files import LARGEST, Decrypt, Files, Images, Source, corrupt, folder, inside
 from graphls.dataset.samplers import SamplerLike
 from graphls.ir.errors import GraphRuntimeError, GraphValueError
-
-Array = np.ndarray[Any, Any]
 
 _LARGEST_UINT = 2**32 - 1
 _MOST_ELEMENTS = 2**26  # of one row's padded column
@@ -24,12 +24,12 @@ _FILE_NAME = "_meta-filename"
 class Entry:
     """One object of the annotation file, whose fields are checked as they are read."""
 
-    def __init__(self, path: str, value: Any, kind: str) -> None:
+    def __init__(self, path: str, value: object, kind: str) -> None:
         if not isinstance(value, dict):
             raise corrupt(path, f"an entry of {kind!r} is no object of JSON")
         self.path, self._fields, self._kind = path, value, kind
 
-    def get(self, name: str, kind: type | tuple[type, ...], default: Any = None) -> Any:
+    def get(self, name: str, kind: type | tuple[type, ...], default: object = None) -> Any:
         """A field of that kind; raises GraphRuntimeError where it is missing, and there is no default, or another."""
         value = self._fields.get(name, default)
         if value is None or not isinstance(value, kind) or isinstance(value, bool):
@@ -44,7 +44,7 @@ class Entry:
             raise corrupt(self.path, f"{name!r} is {str(value)[:40]}, which is not within [0, {_LARGEST_UINT}]")
         return int(value)
 
-    def floats(self, name: str, values: Any) -> list[float]:
+    def floats(self, name: str, values: object) -> list[float]:
         """A list of numbers that are finite in float32."""
         if not isinstance(values, list) or not all(type(v) in (int, float) and abs(v) <= LARGEST for v in values):
             raise corrupt(self.path, f"{name!r} of an entry of {self._kind!r} is no list of finite numbers")
@@ -119,7 +119,13 @@ class CocoSource(Source):
     """The rows of CocoDataset."""
 
     def __init__(
-        self, dataset_dir: Any, annotation_file: Any, task: Any, decode: Any, extra_metadata: Any, decrypt: Any
+        self,
+        dataset_dir: StrPath,
+        annotation_file: StrPath,
+        task: str,
+        decode: bool,
+        extra_metadata: bool,
+        decrypt: Decrypt | None,
     ) -> None:
         self._directory = folder(dataset_dir)
         if task not in _TASKS:
@@ -169,8 +175,8 @@ class CocoSource(Source):
         return (self._image(path), *self._described(entries), *[name] * self._named)
 
 
-def _content(annotation_file: Any) -> Entry:
-    path = os.fspath(instance("annotation_file", annotation_file, (str, os.PathLike), "a path"))
+def _content(annotation_file: StrPath) -> Entry:
+    path = checks.path("annotation_file", annotation_file)
     if not os.path.isfile(path):
         raise GraphValueError(f"The file {path} does not exist, or it is not a file.")
     try:

@@ -13,7 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from graphls.dataset import checks
 from graphls.dataset.checks import boolean, string, type_error
+from graphls.dataset.columns import StrPath
 from graphls.dataset.readers.generator import GeneratorDataset
 from graphls.dataset.samplers import SamplerLike
 from graphls.dataset.vision.image import decoded
@@ -21,7 +23,7 @@ from graphls.ir.errors import GraphlsError, GraphRuntimeError, GraphValueError
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 Decrypt = Callable[[str], bytes]
-StrPath = str | os.PathLike[str]
+
 Paths = StrPath | Sequence[StrPath]
 
 LARGEST = float(np.finfo(np.float32).max)
@@ -31,21 +33,18 @@ _GZIP_AT_MOST = 1032  # bytes out for one byte in, the limit of deflate
 
 def folder(dataset_dir: object) -> str:
     """The path of a folder that is there; raises GraphTypeError or GraphValueError otherwise."""
-    if not isinstance(dataset_dir, (str, os.PathLike)):
-        raise type_error("dataset_dir", dataset_dir, "a path")
-    path = os.fspath(dataset_dir)
+    path = checks.path("dataset_dir", dataset_dir)
     if not os.path.isdir(path):
         raise GraphValueError(f"The folder {path} does not exist, or it is not a folder.")
-    return str(path)
+    return path
 
 
 def usage(value: object, *known: str) -> str:
     """A part of a data set by its name, "all" for None; raises GraphTypeError or GraphValueError otherwise."""
-    if value is not None and not isinstance(value, str):
-        raise type_error("usage", value, "a string")
-    if value is not None and value not in known:
+    part = "all" if value is None else string("usage", value)
+    if value is not None and part not in known:
         raise GraphValueError(f"usage is one of {', '.join(known)}, not {value!r}.")
-    return value or "all"
+    return part
 
 
 def corrupt(path: str, fault: str) -> GraphRuntimeError:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 import os
 import re
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
 from graphls.dataset.checks import integer, string, type_error
+from graphls.dataset.columns import StrPath
 from graphls.dataset.readers.files import (
     IMAGES,
     Bytes,
@@ -18,7 +20,6 @@ from graphls.dataset.readers.files import (
     Images,
     Parts,
     Source,
-    StrPath,
     corrupt,
     extensions_of,
     first_of,
@@ -66,7 +67,7 @@ class IdxSource(Source):
 
     columns = ["image", "label"]  # noqa: RUF012
 
-    def __init__(self, dataset_dir: Any, part: str | None = None) -> None:
+    def __init__(self, dataset_dir: StrPath, part: str | None = None) -> None:
         directory = folder(dataset_dir)
         wanted = _PREFIXES[usage(part, *_PREFIXES)]
         found = [pair for pair in (_pair_of(directory, prefix) for prefix in wanted) if pair]
@@ -154,7 +155,7 @@ class CifarSource(Source):
     classes: ClassVar[tuple[int, ...]]
     files: ClassVar[dict[str, str]]
 
-    def __init__(self, dataset_dir: Any, part: str | None = None) -> None:
+    def __init__(self, dataset_dir: StrPath, part: str | None = None) -> None:
         directory = folder(dataset_dir)
         wanted = usage(part, "train", "test", "all")
         self._paths = self._find(directory, ["train", "test"] if wanted == "all" else [wanted])
@@ -228,7 +229,11 @@ class ImageFolderSource(Source):
     columns = ["image", "label"]  # noqa: RUF012
 
     def __init__(
-        self, dataset_dir: Any, extensions: Any = None, class_indexing: Any = None, decode: bool = False
+        self,
+        dataset_dir: StrPath,
+        extensions: Sequence[str] | None = None,
+        class_indexing: Mapping[str, int] | None = None,
+        decode: bool = False,
     ) -> None:
         directory = folder(dataset_dir)
         self._extensions = None if extensions is None else extensions_of(extensions)
@@ -251,7 +256,7 @@ class ImageFolderSource(Source):
         return self._image(path), np.array(label, np.int32)
 
 
-def _classes(directory: str, indexing: Any) -> dict[str, int]:
+def _classes(directory: str, indexing: object) -> dict[str, int]:
     with os.scandir(directory) as entries:
         names = sorted(entry.name for entry in entries if entry.is_dir() and not entry.name.startswith("."))
     if indexing is None:

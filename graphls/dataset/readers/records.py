@@ -14,14 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from graphls.dataset.columns import Schema, as_schema
+from graphls.dataset.columns import Array, Schema, StrPath, as_schema
 from graphls.dataset.readers.files import (
     Bytes,
     Files,
     Parts,
     Paths,
     Source,
-    StrPath,
     corrupt,
     folder,
     found_files,
@@ -40,7 +39,7 @@ class TextFileSource(Source):
 
     columns = ["text"]  # noqa: RUF012
 
-    def __init__(self, dataset_files: Any) -> None:
+    def __init__(self, dataset_files: Paths) -> None:
         self._paths = [path for path in sorted(found_files(dataset_files)) if os.path.getsize(path)]
         self._files = [mapped(path) for path in self._paths]
         self._lines = [_lines(data) for data in self._files]
@@ -48,7 +47,7 @@ class TextFileSource(Source):
         if not len(self):
             raise GraphRuntimeError(f"There is no line in {dataset_files!r}.")
 
-    def __getitem__(self, index: int) -> tuple[np.ndarray[Any, Any]]:
+    def __getitem__(self, index: int) -> tuple[Array]:
         file, place = self._rows[index]
         start, end = self._lines[file][place]
         try:
@@ -60,7 +59,7 @@ class TextFileSource(Source):
 class PennTreebankSource(TextFileSource):
     """The rows of PennTreebankDataset."""
 
-    def __init__(self, dataset_dir: Any, part: Any) -> None:
+    def __init__(self, dataset_dir: StrPath, part: str | None) -> None:
         directory, part = folder(dataset_dir), usage(part, "train", "valid", "test", "all")
         parts = ["test", "train", "valid"] if part == "all" else [part]
         super().__init__([os.path.join(directory, f"ptb.{name}.txt") for name in parts])
@@ -112,14 +111,14 @@ class PennTreebankDataset(Files):
         super().__init__(source, cache, num_parallel_workers, num_samples, shuffle, None, num_shards, shard_id)
 
 
-def _lines(data: Bytes) -> np.ndarray[Any, Any]:
+def _lines(data: Bytes) -> Array:
     """Where the lines begin and end that are not empty, int64 of (lines, 2)."""
     ends = np.append(np.flatnonzero(np.asarray(data) == _NEWLINE), len(data))
     starts = np.append(0, ends[:-1] + 1)
     return np.stack([starts, ends], 1)[ends > starts]
 
 
-Feature = np.ndarray[Any, Any] | list[bytes]
+Feature = Array | list[bytes]
 
 HEAD, TAIL = 12, 4
 
@@ -131,7 +130,9 @@ class TFRecordSource(Source):
     for.
     """
 
-    def __init__(self, dataset_files: Any, schema: Any, columns_list: Any) -> None:
+    def __init__(
+        self, dataset_files: Paths, schema: Schema | StrPath | None, columns_list: Sequence[str] | None
+    ) -> None:
         self._paths = found_files(dataset_files)
         self._files = [mapped(path) for path in self._paths]
         self._rows = [(f, *place) for f, data in enumerate(self._files) for place in _records(self._paths[f], data)]
@@ -156,7 +157,7 @@ class TFRecordSource(Source):
         except (GraphValueError, UnicodeDecodeError) as error:
             raise corrupt(self._paths[file], f"record {index} is no Example: {reason_of(error)}") from None
 
-    def _column(self, path: str, name: str, value: Feature) -> np.ndarray[Any, Any]:
+    def _column(self, path: str, name: str, value: Feature) -> Array:
         wanted = self._schema.get(name, {"type": None, "shape": None})
         if isinstance(value, list):
             is_text = wanted["type"] is not None and wanted["type"].kind in "US"
@@ -239,7 +240,7 @@ def _padded(values: Sequence[bytes]) -> Bytes:
     return np.frombuffer(b"".join(value.ljust(longest) for value in values), np.uint8).copy()
 
 
-def _fits(array: np.ndarray[Any, Any], shape: Sequence[int]) -> bool:
+def _fits(array: Array, shape: Sequence[int]) -> bool:
     known = int(np.prod([n for n in shape if n >= 0], dtype=np.int64))
     return array.size % max(known, 1) == 0 if -1 in shape else known == array.size
 

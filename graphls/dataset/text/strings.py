@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import IntEnum
 from itertools import accumulate
 from typing import Any
 
 import numpy as np
 
-from graphls.dataset.checks import boolean, choice, integer, number_dtype, string
+from graphls.dataset.checks import DTypeLike, boolean, choice, integer, number_dtype, string
 from graphls.dataset.transforms.operations import TensorOperation, as_column, does_not_fit
 from graphls.ir.errors import GraphTypeError, GraphValueError
 
@@ -24,7 +24,7 @@ Token = tuple[str, int, int]  # the places in UTF-8 of its first byte, and behin
 class TextOperation(TensorOperation):
     """An operation on a column of strings; raises GraphRuntimeError for other columns."""
 
-    def prepare(self, column: Any) -> Any:
+    def prepare(self, column: object) -> Any:
         array = super().prepare(column)
         if array.dtype.kind != "U":
             raise does_not_fit(self, f"takes strings, not {array.dtype}; use text.to_str for bytes")
@@ -34,7 +34,7 @@ class TextOperation(TensorOperation):
 class EachString(TextOperation):
     """An operation on each string of a column by itself; subclasses define `of(text)`."""
 
-    def apply(self, column: Any) -> Any:
+    def apply(self, column: Strings) -> Any:
         texts = [self.of(str(text)) for text in column.reshape(-1)]
         return np.array(texts, np.str_).reshape(column.shape)
 
@@ -53,7 +53,7 @@ class Tokenizer(TextOperation):
     def __init__(self, with_offsets: bool = False) -> None:
         self.with_offsets = boolean("with_offsets", with_offsets)
 
-    def apply(self, column: Any) -> Any:
+    def apply(self, column: Strings) -> Any:
         text = str(one_string(self, column))
         return token_columns(tokens_at(text, self.spans(text), self.with_offsets), self.with_offsets)
 
@@ -88,7 +88,7 @@ def token_columns(tokens: Sequence[Token], with_offsets: bool) -> Any:
     return array, *(np.array([token[side] for token in tokens], np.uint32) for side in (1, 2))
 
 
-def to_str(array: Any, encoding: str = "utf8") -> Strings:
+def to_str(array: object, encoding: str = "utf8") -> Strings:
     """An array of bytes as strings; strings stay.
 
     Raises GraphTypeError for what is no array of them, GraphValueError for bytes that are none in that encoding.
@@ -96,7 +96,7 @@ def to_str(array: Any, encoding: str = "utf8") -> Strings:
     return _coded(array, encoding, "U", np.char.decode)
 
 
-def to_bytes(array: Any, encoding: str = "utf8") -> Strings:
+def to_bytes(array: object, encoding: str = "utf8") -> Strings:
     """An array of strings as bytes; bytes stay.
 
     Raises GraphTypeError for what is no array of them, GraphValueError for characters that the encoding lacks.
@@ -104,7 +104,7 @@ def to_bytes(array: Any, encoding: str = "utf8") -> Strings:
     return _coded(array, encoding, "S", np.char.encode)
 
 
-def _coded(array: Any, encoding: str, kind: str, convert: Any) -> Strings:
+def _coded(array: object, encoding: str, kind: str, convert: Callable[[Strings, str], Strings]) -> Strings:
     if not isinstance(array, np.ndarray) or array.dtype.kind not in "SU":
         raise GraphTypeError("to_str and to_bytes take an array of strings or bytes.")
     string("encoding", encoding)
@@ -156,7 +156,7 @@ class NormalizeUTF8(EachString):
 HAN = "\u2e80-\u2fd5\u3005\u3007\u3021-\u3029\u3038-\u303b\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003134f"
 
 
-def compiled(name: str, value: Any) -> re.Pattern[str]:
+def compiled(name: str, value: object) -> re.Pattern[str]:
     r"""A pattern of Python's `re`, where `\p{Han}` is a Chinese character; raises GraphValueError for what is none."""
     text = string(name, value).replace(r"\p{Han}", f"[{HAN}]")
     try:
@@ -190,7 +190,7 @@ class Truncate(TensorOperation):
     def __init__(self, max_seq_len: int) -> None:
         self.max_seq_len = integer("max_seq_len", max_seq_len, 1)
 
-    def apply(self, column: Any) -> Any:
+    def apply(self, column: Strings) -> Any:
         if column.ndim not in (1, 2):
             raise does_not_fit(self, f"takes a column of one or two axes, not of {column.shape}")
         return column[..., : self.max_seq_len]
@@ -206,7 +206,7 @@ class TruncateSequencePair:
     def __init__(self, max_length: int) -> None:
         self.max_length = integer("max_length", max_length, 0)
 
-    def __call__(self, first: Any, second: Any) -> tuple[Strings, Strings]:
+    def __call__(self, first: object, second: object) -> tuple[Strings, Strings]:
         first, second = as_column(first), as_column(second)
         if first.ndim != 1 or second.ndim != 1:
             raise does_not_fit(self, f"takes two columns of one axis, not of {first.shape} and {second.shape}")
@@ -227,7 +227,7 @@ class AddToken(TextOperation):
     def __init__(self, token: str, begin: bool = True) -> None:
         self.token, self.begin = string("token", token), boolean("begin", begin)
 
-    def apply(self, column: Any) -> Any:
+    def apply(self, column: Strings) -> Any:
         if column.ndim not in (1, 2):
             raise does_not_fit(self, f"takes a column of one or two axes, not of {column.shape}")
         tokens = np.full((*column.shape[:-1], 1), self.token)
@@ -241,7 +241,13 @@ class Ngram(TextOperation):
     too few strings, the only one is "". Raises GraphTypeError, GraphValueError or GraphRuntimeError.
     """
 
-    def __init__(self, n: Any, left_pad: Any = ("", 0), right_pad: Any = ("", 0), separator: str = " ") -> None:
+    def __init__(
+        self,
+        n: int | Sequence[int],
+        left_pad: tuple[str, int] = ("", 0),
+        right_pad: tuple[str, int] = ("", 0),
+        separator: str = " ",
+    ) -> None:
         sizes = n if isinstance(n, (list, tuple)) else [n]
         if isinstance(n, str) or not sizes:
             raise GraphValueError(f"n is an integer of 1 or more or a list of them, not {n!r}.")
@@ -249,7 +255,7 @@ class Ngram(TextOperation):
         self.left_pad, self.right_pad = _pad("left_pad", left_pad), _pad("right_pad", right_pad)
         self.separator = string("separator", separator)
 
-    def apply(self, column: Any) -> Any:
+    def apply(self, column: Strings) -> Any:
         if column.ndim != 1:
             raise does_not_fit(self, f"takes strings of one axis, not of {column.shape}")
         words = [str(word) for word in column]
@@ -262,7 +268,7 @@ class Ngram(TextOperation):
         return grams or [""]
 
 
-def _pad(name: str, value: Any) -> tuple[str, int]:
+def _pad(name: str, value: object) -> tuple[str, int]:
     if not isinstance(value, tuple) or [type(part) for part in value] != [str, int]:
         raise GraphValueError(f"{name} is a tuple of a string and a number of times, not {value!r}.")
     return value[0], integer(name, value[1], 0)
@@ -277,7 +283,7 @@ class SlidingWindow(TensorOperation):
     def __init__(self, width: int, axis: int = 0) -> None:
         self.width, self.axis = integer("width", width, 1), integer("axis", axis)
 
-    def apply(self, column: Any) -> Any:
+    def apply(self, column: Strings) -> Any:
         if column.ndim != 1 or self.axis not in (0, -1):
             raise does_not_fit(self, f"along the axis {self.axis} takes a column of one axis, not of {column.shape}")
         if len(column) < self.width:
@@ -292,10 +298,10 @@ class ToNumber(TextOperation):
     dtype does not have.
     """
 
-    def __init__(self, data_type: Any) -> None:
+    def __init__(self, data_type: DTypeLike) -> None:
         self.data_type = number_dtype("data_type", data_type)
 
-    def apply(self, column: Any) -> Any:
+    def apply(self, column: Strings) -> Any:
         numbers = [self._number(str(text)) for text in column.reshape(-1)]
         return np.array(numbers, self.data_type).reshape(column.shape)
 

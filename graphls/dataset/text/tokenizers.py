@@ -15,6 +15,7 @@ from graphls.dataset.text.strings import (
     HAN,
     NormalizeForm,
     Span,
+    Strings,
     TextOperation,
     Token,
     Tokenizer,
@@ -122,7 +123,7 @@ class PythonTokenizer(TextOperation):
             raise type_error("tokenizer", tokenizer, "a function")
         self.tokenizer = tokenizer
 
-    def apply(self, column: Any) -> Any:
+    def apply(self, column: Strings) -> Any:
         return np.array(list(self.tokenizer(str(one_string(self, column)))), np.str_)
 
 
@@ -156,7 +157,7 @@ class BasicTokenizer(TextOperation):
         self.preserve_unused_token = boolean("preserve_unused_token", preserve_unused_token)
         self.with_offsets = boolean("with_offsets", with_offsets)
 
-    def apply(self, column: Any) -> Any:
+    def apply(self, column: Strings) -> Any:
         return token_columns(self.tokens(str(one_string(self, column))), self.with_offsets)
 
     def tokens(self, text: str) -> list[Token]:
@@ -206,7 +207,7 @@ class WordpieceTokenizer(TextOperation):
         self.unknown_token = string("unknown_token", unknown_token)
         self.with_offsets = boolean("with_offsets", with_offsets)
 
-    def apply(self, column: Any) -> Any:
+    def apply(self, column: Strings) -> Any:
         if column.ndim > 1:
             raise does_not_fit(self, f"takes strings of () or (N,), not of {column.shape}")
         words = [str(word) for word in column.reshape(-1)]
@@ -254,6 +255,6 @@ class BertTokenizer(TextOperation):
         self._basic = BasicTokenizer(lower_case, keep_whitespace, normalization_form, preserve_unused_token)
         self._wordpiece = WordpieceTokenizer(vocab, suffix_indicator, max_bytes_per_token, unknown_token, with_offsets)
 
-    def apply(self, column: Any) -> Any:
+    def apply(self, column: Strings) -> Any:
         tokens = self._basic.tokens(str(one_string(self, column)))
         return self._wordpiece.result([(token, start) for token, start, _ in tokens])

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from graphls.dataset.checks import boolean, instance, integer, number_dtype, optional_integer, string, type_error
-from graphls.dataset.text.strings import TextOperation
+from graphls.dataset import checks
+from graphls.dataset.checks import (
+    DTypeLike,
+    boolean,
+    instance,
+    integer,
+    number_dtype,
+    optional_integer,
+    string,
+    type_error,
+)
+from graphls.dataset.text.strings import Strings, TextOperation
 from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
 from graphls.ir.types import int32
 
@@ -23,7 +32,9 @@ class Vocab:
         self._words: dict[int, str] = {}
 
     @classmethod
-    def from_list(cls, word_list: list[str], special_tokens: Any = None, special_first: bool = True) -> Vocab:
+    def from_list(
+        cls, word_list: list[str], special_tokens: list[str] | None = None, special_first: bool = True
+    ) -> Vocab:
         """Words numbered in their order, special ones before or behind the others.
 
         Raises GraphTypeError, or GraphValueError for a word that is there twice.
@@ -51,7 +62,7 @@ class Vocab:
         file_path: str,
         delimiter: str = "",
         vocab_size: int | None = None,
-        special_tokens: Any = None,
+        special_tokens: list[str] | None = None,
         special_first: bool = True,
     ) -> Vocab:
         """The first `vocab_size` lines of a UTF-8 file, each up to `delimiter`, numbered in their order.
@@ -59,7 +70,7 @@ class Vocab:
         Raises GraphTypeError, GraphValueError for a word that is there twice, GraphRuntimeError for a file that cannot
         be read.
         """
-        path = os.fspath(instance("file_path", file_path, (str, os.PathLike), "a path"))
+        path = checks.path("file_path", file_path)
         string("delimiter", delimiter)
         size = optional_integer("vocab_size", vocab_size, 1)
         try:
@@ -73,11 +84,11 @@ class Vocab:
     @classmethod
     def from_dataset(
         cls,
-        dataset: Iterable[Any],
-        columns: Any = None,
-        freq_range: Any = None,
+        dataset: Iterable[object],
+        columns: list[str] | str | None = None,
+        freq_range: tuple[int | None, int | None] | None = None,
         top_k: int | None = None,
-        special_tokens: Any = None,
+        special_tokens: list[str] | None = None,
         special_first: bool = True,
     ) -> Vocab:
         """The words of a data set or an iterable of rows, the most frequent first, equally frequent ones by spelling.
@@ -98,7 +109,7 @@ class Vocab:
         """The words and their numbers."""
         return dict(self._numbers)
 
-    def tokens_to_ids(self, tokens: Any) -> Any:
+    def tokens_to_ids(self, tokens: str | Sequence[str] | Strings) -> Any:
         """The number of a word, or those of a list or array of words; -1 for a word that is not there."""
         if isinstance(tokens, str):
             return self._numbers.get(tokens, -1)
@@ -106,7 +117,7 @@ class Vocab:
             raise type_error("tokens", tokens, "a string or a list of strings")
         return [self._numbers.get(string("tokens", token), -1) for token in tokens]
 
-    def ids_to_tokens(self, ids: Any) -> Any:
+    def ids_to_tokens(self, ids: int | Sequence[int] | Strings) -> Any:
         """The word of a number, or those of a list or array of numbers; "" for a number that is not there."""
         if isinstance(ids, (list, np.ndarray)):
             return [self.ids_to_tokens(number) for number in ids]
@@ -123,7 +134,7 @@ class Vocab:
         return len(self._numbers)
 
 
-def _words(name: str, words: list[Any]) -> list[str]:
+def _words(name: str, words: list[object]) -> list[str]:
     checked = [string(name, word) for word in words]
     for word, count in Counter(checked).items():
         if count > 1:
@@ -131,7 +142,7 @@ def _words(name: str, words: list[Any]) -> list[str]:
     return checked
 
 
-def _frequencies(value: Any) -> tuple[float, float]:
+def _frequencies(value: object) -> tuple[float, float]:
     if value is None:
         return 0, float("inf")
     if not isinstance(value, tuple) or len(value) != 2:
@@ -143,7 +154,7 @@ def _frequencies(value: Any) -> tuple[float, float]:
     return low, high
 
 
-def _rows(dataset: Any) -> Iterator[Any]:
+def _rows(dataset: object) -> Iterator[Any]:
     iterator = getattr(dataset, "create_dict_iterator", None)
     if iterator is not None:
         return iter(iterator(num_epochs=1, output_numpy=True))
@@ -152,7 +163,7 @@ def _rows(dataset: Any) -> Iterator[Any]:
     return iter(dataset)
 
 
-def _words_of(row: Any, columns: list[str] | None) -> list[str]:
+def _words_of(row: object, columns: list[str] | None) -> list[str]:
     if isinstance(row, dict):
         missing = [name for name in columns or [] if name not in row]
         if missing:
@@ -172,14 +183,14 @@ class Lookup(TextOperation):
     `unknown_token`, GraphRuntimeError for a word that is not there without one.
     """
 
-    def __init__(self, vocab: Vocab, unknown_token: str | None = None, data_type: Any = int32) -> None:
+    def __init__(self, vocab: Vocab, unknown_token: str | None = None, data_type: DTypeLike = int32) -> None:
         self.vocab = instance("vocab", vocab, Vocab, "a Vocab")
         self.unknown_token = None if unknown_token is None else string("unknown_token", unknown_token)
         if unknown_token is not None and unknown_token not in vocab:
             raise GraphValueError(f"unknown_token {unknown_token!r} is not in the vocabulary.")
         self.data_type = number_dtype("data_type", data_type)
 
-    def apply(self, column: Any) -> Any:
+    def apply(self, column: Strings) -> Any:
         numbers = [self._number(str(word)) for word in column.reshape(-1)]
         return np.array(numbers, self.data_type).reshape(column.shape)
 

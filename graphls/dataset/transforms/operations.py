@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import operator as operators
-from collections.abc import Callable
 from enum import IntEnum
 from typing import Any
 
 import numpy as np
 
-from graphls.dataset.checks import choice, dtype, integer, number, optional_integer, probability, type_error
+from graphls.dataset.checks import (
+    DTypeLike,
+    Function,
+    choice,
+    dtype,
+    integer,
+    number,
+    optional_integer,
+    probability,
+    type_error,
+)
 from graphls.dataset.checks import dtype as checked_dtype
+from graphls.dataset.columns import Array, ArrayDType
 from graphls.dataset.randomness import generator
 from graphls.ir.errors import GraphRuntimeError, GraphValueError
 from graphls.tensors.tensor import Tensor
@@ -23,7 +33,7 @@ class TensorOperation:
     columns. A column is a NumPy array; scalars, strings, bytes and lists become one.
     """
 
-    def __call__(self, *columns: Any) -> Any:
+    def __call__(self, *columns: object) -> Any:
         if not columns:
             raise GraphValueError(f"{type(self).__name__} takes a column, but got none.")
         if len(columns) == 1:
@@ -35,11 +45,11 @@ class TensorOperation:
             results.append(self.apply(self.prepare(column)))
         return tuple(results)
 
-    def prepare(self, column: Any) -> Any:
+    def prepare(self, column: object) -> Any:
         """The column as what `apply` takes."""
         return as_column(column)
 
-    def apply(self, column: Any) -> Any:
+    def apply(self, column: Array) -> Any:
         """The result for one column."""
         raise NotImplementedError
 
@@ -47,19 +57,19 @@ class TensorOperation:
 class PyTensorOperation(TensorOperation):
     """An operation that a user writes: its subclass defines `_execute_py(column)`."""
 
-    def apply(self, column: Any) -> Any:
+    def apply(self, column: Array) -> Any:
         return self._execute_py(column)
 
-    def _execute_py(self, column: Any) -> Any:
+    def _execute_py(self, column: Array) -> Any:
         raise NotImplementedError
 
 
-def as_column(column: Any) -> Any:
+def as_column(column: object) -> Array:
     """An array of a column's value."""
     return column.asnumpy() if isinstance(column, Tensor) else np.asarray(column)
 
 
-def operations(name: str, value: Any) -> list[Callable[..., Any]]:
+def operations(name: str, value: object) -> list[Function]:
     """A list of callables, one or more; raises GraphTypeError or GraphValueError otherwise."""
     if not isinstance(value, (list, tuple)):
         raise type_error(name, value, "a list of operations")
@@ -71,7 +81,7 @@ def operations(name: str, value: Any) -> list[Callable[..., Any]]:
     return list(value)
 
 
-def chained(chain: list[Callable[..., Any]], columns: tuple[Any, ...]) -> Any:
+def chained(chain: list[Function], columns: tuple[object, ...]) -> Any:
     """The result of operations one after the other; the tuple that one gives is the columns of the next."""
     for operation in chain:
         result = operation(*columns)
@@ -82,43 +92,40 @@ def chained(chain: list[Callable[..., Any]], columns: tuple[Any, ...]) -> Any:
 class _Operations:
     """A list of operations and functions; raises GraphTypeError for others, GraphValueError for an empty list."""
 
-    def __init__(self, transforms: Any) -> None:
+    def __init__(self, transforms: object) -> None:
         self.transforms = operations("transforms", transforms)
 
 
 class Compose(_Operations):
     """Operations one after the other; what one gives, columns in a tuple, the next one takes."""
 
-    def __call__(self, *columns: Any) -> Any:
+    def __call__(self, *columns: object) -> Any:
         return chained(self.transforms, columns)
 
 
 class RandomApply(_Operations):
     """All of the operations one after the other, with a probability."""
 
-    def __init__(self, transforms: Any, prob: float = 0.5) -> None:
+    def __init__(self, transforms: object, prob: float = 0.5) -> None:
         super().__init__(transforms)
         self.prob = probability("prob", prob)
 
-    def __call__(self, *columns: Any) -> Any:
+    def __call__(self, *columns: object) -> Any:
         return chained(self.transforms if generator().random() < self.prob else [], columns)
 
 
 class RandomChoice(_Operations):
     """One of the operations, each as likely as the others."""
 
-    def __call__(self, *columns: Any) -> Any:
+    def __call__(self, *columns: object) -> Any:
         return chained([self.transforms[generator().integers(len(self.transforms))]], columns)
 
 
 class RandomOrder(_Operations):
     """All of the operations, in random order."""
 
-    def __call__(self, *columns: Any) -> Any:
+    def __call__(self, *columns: object) -> Any:
         return chained([self.transforms[i] for i in generator().permutation(len(self.transforms))], columns)
-
-
-Array = np.ndarray[Any, Any]
 
 
 def does_not_fit(operation: object, text: str) -> GraphRuntimeError:
@@ -126,12 +133,12 @@ def does_not_fit(operation: object, text: str) -> GraphRuntimeError:
     return GraphRuntimeError(f"{type(operation).__name__} {text}.")
 
 
-def is_text(dtype: np.dtype[Any]) -> bool:
+def is_text(dtype: ArrayDType) -> bool:
     """Whether a column holds strings or bytes."""
     return dtype.kind in "SU"
 
 
-def as_element(operation: object, value: Any, dtype: np.dtype[Any]) -> Array:
+def as_element(operation: object, value: object, dtype: ArrayDType) -> Array:
     """A value as an element of a column of `dtype`, cast as in C; strings for strings only."""
     if is_text(dtype) != isinstance(value, (str, bytes)):
         raise does_not_fit(operation, f"has the value {value!r}, which is no element of a column of {dtype}")
@@ -140,7 +147,7 @@ def as_element(operation: object, value: Any, dtype: np.dtype[Any]) -> Array:
     return np.array(value).astype(dtype)
 
 
-def checked_value(name: str, value: Any) -> Any:
+def checked_value(name: str, value: object) -> Any:
     """A number, bool, string or bytes; raises GraphTypeError otherwise."""
     if not isinstance(value, (str, bytes, bool, int, float, np.generic)):
         raise type_error(name, value, "a number or a string")
@@ -151,10 +158,10 @@ class Fill(TensorOperation):
     """A column of the same shape and dtype with one value; raises GraphTypeError, GraphRuntimeError for a string in a
     column of numbers, or a number in one of strings."""
 
-    def __init__(self, fill_value: Any) -> None:
+    def __init__(self, fill_value: object) -> None:
         self.fill_value = checked_value("fill_value", fill_value)
 
-    def apply(self, column: Any) -> Any:
+    def apply(self, column: Array) -> Any:
         element = as_element(self, self.fill_value, column.dtype)
         return np.full(column.shape, element, element.dtype)
 
@@ -166,10 +173,10 @@ class Slice(TensorOperation):
     GraphRuntimeError for too many items or places that the column does not have.
     """
 
-    def __init__(self, *slices: Any) -> None:
+    def __init__(self, *slices: object) -> None:
         self.slices = [_item(item) for item in slices]
 
-    def apply(self, column: Any) -> Any:
+    def apply(self, column: Array) -> Any:
         if len(self.slices) > column.ndim:
             raise does_not_fit(self, f"has {len(self.slices)} items for a column of shape {column.shape}")
         for axis, item in enumerate(self.slices):
@@ -181,7 +188,7 @@ class Slice(TensorOperation):
         return _narrowed(column)
 
 
-def _item(item: Any) -> slice | list[int]:
+def _item(item: object) -> slice | list[int]:
     if item is None or item is Ellipsis:
         return slice(None)
     if isinstance(item, slice):
@@ -206,13 +213,13 @@ class PadEnd(TensorOperation):
     GraphRuntimeError for a column of another number of axes or another kind of value.
     """
 
-    def __init__(self, pad_shape: list[int | None], pad_value: Any = None) -> None:
+    def __init__(self, pad_shape: list[int | None], pad_value: object = None) -> None:
         if not isinstance(pad_shape, list):
             raise type_error("pad_shape", pad_shape, "a list of integers and None")
         self.pad_shape = [optional_integer("pad_shape", size, 1) for size in pad_shape]
         self.pad_value = None if pad_value is None else checked_value("pad_value", pad_value)
 
-    def apply(self, column: Any) -> Any:
+    def apply(self, column: Array) -> Any:
         default: Any = "" if is_text(column.dtype) else 0
         element = as_element(self, default if self.pad_value is None else self.pad_value, column.dtype)
         if column.ndim == 0:
@@ -233,7 +240,7 @@ class Concatenate:
     for columns of more axes or of another dtype.
     """
 
-    def __init__(self, axis: int = 0, prepend: Any = None, append: Any = None) -> None:
+    def __init__(self, axis: int = 0, prepend: Array | None = None, append: Array | None = None) -> None:
         if integer("axis", axis) not in (0, -1):
             raise GraphValueError(f"Concatenate joins columns of one axis, along the axis 0 or -1, not {axis}.")
         for name, value in (("prepend", prepend), ("append", append)):
@@ -241,7 +248,7 @@ class Concatenate:
                 raise type_error(name, value, "an array")
         self.prepend, self.append = prepend, append
 
-    def __call__(self, *columns: Any) -> Array:
+    def __call__(self, *columns: object) -> Array:
         parts = [self.prepend, *(as_column(column) for column in columns), self.append]
         arrays = [part for part in parts if part is not None]
         if any(array.ndim != 1 for array in arrays):
@@ -255,7 +262,7 @@ class Concatenate:
 class Duplicate:
     """A column twice."""
 
-    def __call__(self, column: Any) -> tuple[Array, Array]:
+    def __call__(self, column: object) -> tuple[Array, Array]:
         array = as_column(column)
         return array, array.copy()
 
@@ -266,7 +273,7 @@ class Unique:
     The last two are int32 of one axis. Gives a tuple of three columns.
     """
 
-    def __call__(self, column: Any) -> tuple[Array, Array, Array]:
+    def __call__(self, column: object) -> tuple[Array, Array, Array]:
         found, numbers, counts = np.unique(as_column(column).reshape(-1), return_inverse=True, return_counts=True)
         return found, numbers.astype(np.int32), counts.astype(np.int32)
 
@@ -277,10 +284,10 @@ class TypeCast(TensorOperation):
     Raises GraphTypeError for what is no dtype, GraphRuntimeError for strings as numbers or numbers as strings.
     """
 
-    def __init__(self, data_type: Any) -> None:
+    def __init__(self, data_type: DTypeLike) -> None:
         self.data_type = dtype("data_type", data_type)
 
-    def apply(self, column: Any) -> Any:
+    def apply(self, column: Array) -> Any:
         if (column.dtype.kind in "SU") != (self.data_type.kind in "SU"):
             text = f"{type(self).__name__} makes no {self.data_type} of {column.dtype}; use text.ToNumber for strings."
             raise GraphRuntimeError(text)
@@ -301,7 +308,7 @@ class OneHot(TensorOperation):
         self.num_classes = integer("num_classes", num_classes, 1)
         self.smoothing_rate = number("smoothing_rate", smoothing_rate, 0, 1)
 
-    def apply(self, column: Any) -> Any:
+    def apply(self, column: Array) -> Any:
         if column.dtype.kind not in "iu" or column.ndim > 2 or (column.ndim == 2 and column.shape[1] != 1):
             raise does_not_fit(self, f"takes integers of (), (N,) or (N, 1), not {column.dtype} of {column.shape}")
         labels = column.reshape(-1) if column.ndim else column
@@ -331,12 +338,12 @@ class Mask(TensorOperation):
     numbers, or a number in one of strings.
     """
 
-    def __init__(self, operator: Relational, constant: Any, dtype: Any = np.bool_) -> None:
+    def __init__(self, operator: Relational, constant: object, dtype: DTypeLike = np.bool_) -> None:
         self.operator = choice("operator", operator, Relational)
         self.constant = checked_value("constant", constant)
         self.dtype = checked_dtype("dtype", dtype)
 
-    def apply(self, column: Any) -> Any:
+    def apply(self, column: Array) -> Any:
         if is_text(column.dtype) != isinstance(self.constant, (str, bytes)):
             raise does_not_fit(self, f"compares no {self.constant!r} to a column of {column.dtype}")
         constant = self.constant if is_text(column.dtype) else np.array(self.constant).astype(column.dtype)
