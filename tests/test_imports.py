@@ -48,9 +48,9 @@ ALLOWED: dict[str, str] = {
     "amp": "ir nn ops tensors trace",
     "viz": "files ir passes profile text",
     "steps": "backends diagnosis files ir nn passes profile sharing summary tensors trace viz",
-    "api": "backends ir nn passes sharing steps trace",
+    "api": "backends context ir nn passes sharing steps trace",
     "calling": "api context ir nn sharing steps tensors trace",
-    "graphls": "amp api calling ir names nn ops passes steps tensors version viz",
+    "graphls": "amp api backends calling ir names nn ops passes steps tensors version viz",
     "train": "amp api backends calling files ir nn passes sharing steps tensors",
     "compat": "amp backends calling communication context dataset initializer ir names nn ops profile sharing steps "
     "tensors trace train",

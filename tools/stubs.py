@@ -22,7 +22,8 @@ from graphls.ir.types import DTypeLike
 from graphls.ops.operands import Axis, Operand, ShapeLike, Sizes
 from graphls.tensors.tensor import Tensor, TensorLike
 """
-KNOWN = {"Any", "Axis", "Callable", "DTypeLike", "None", "Operand", "ShapeLike", "Sizes", "Tensor", "TensorLike"}
+KNOWN = {"Any", "Axis", "Callable", "DTypeLike", "None", "Operand"}
+KNOWN |= {"ShapeLike", "Sizes", "Tensor", "TensorLike"}
 BUILTINS = {"bool", "int", "float", "str", "tuple", "list", "dict", "object"}
 SPELLINGS = {"axis": ("dim",), "keepdims": ("keepdim", "keep_dims"), "x": ("input",)}
 EMPTY = inspect.Parameter.empty
@@ -70,7 +71,7 @@ def _functions() -> str:
 
 def _classes() -> str:
     records = {name: record for record in OPERATIONS for name in record.classes}
-    own = ("composite", "Partial"), ("operator", "Operator"), ("operator", "REQUIRED"), ("record", "OPERATORS")
+    own = ("composite", "Partial"), ("primitive", "Operator"), ("primitive", "REQUIRED"), ("record", "OPERATORS")
     imports = IMPORTS + "".join(f"from graphls.ops.{module} import {name} as {name}\n" for module, name in own)
     return _text("Operator classes", imports, [line for name in records for line in _class(name, records[name])])
 

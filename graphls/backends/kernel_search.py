@@ -48,12 +48,12 @@ class Found:
 class Search:
     """A walk over a model whose operators should run on a device with the kernels `own`, or with those of the CPU."""
 
-    def __init__(self, model: ModelProto, device: str, own: KernelTable, cpu: KernelTable) -> None:
+    def __init__(self, typed: ModelProto, device: str, own: KernelTable, cpu: KernelTable) -> None:
         self.device, self.own, self.cpu = device, own, cpu
-        self.opsets = {entry.domain: entry.version for entry in model.opset_import}
+        self.opsets = {entry.domain: entry.version for entry in typed.opset_import}
         self.tensors: list[tuple[str, Tensor]] = []
         self.found: list[Found] = []
-        self._walk(with_types(model).graph, ChainMap())
+        self._walk(typed.graph, ChainMap())
 
     def _walk(self, graph: GraphProto, outer: Scope) -> None:
         """Place the operators of a graph, each before those of the graphs inside of it."""
@@ -100,7 +100,7 @@ class Search:
         # Where no provider has a kernel of float16, the runtime computes it in float32 on the CPU.
         wide = {name: "float" if kind == "float16" else kind for name, kind in types.items()}
         if all(self.cpu.lacks(operator, since, kinds, domain) for kinds in (types, wide)):
-            return "", reason
+            return (self.device, "") if its and its.is_composed else ("", reason)
         return "cpu", "" if self.device == "cpu" else reason
 
     def _make(self, proto: NodeProto, device: str, its: Signature | None, types: Types, scope: Scope) -> None:
@@ -127,7 +127,7 @@ class Search:
 
 def element_types(model: ModelProto) -> dict[str, str]:
     """The element types of the tensors of a model by their names, as far as they follow from it."""
-    search = Search(model, "", KernelTable({}, ()), KernelTable({}, ()))
+    search = Search(with_types(model), "", KernelTable({}, ()), KernelTable({}, ()))
     return {name: tensor.kind for name, tensor in search.tensors}
 
 

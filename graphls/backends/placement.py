@@ -5,7 +5,7 @@ It is predicted from the tables of kernels (onnx/kernel_tables.py), so that it n
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from onnx import ModelProto, NodeProto
@@ -13,6 +13,7 @@ from onnx import ModelProto, NodeProto
 from graphls.backends.kernel_search import Search
 from graphls.backends.onnx.kernel_tables import table, unknown
 from graphls.backends.onnx.metadata import LOCATION
+from graphls.backends.onnx.shapes import with_types
 from graphls.ir.graph import Node
 from graphls.text.plain import shown, size
 
@@ -118,16 +119,21 @@ def _line(group: tuple[int, PlacedNode]) -> str:
 
 
 def place(
-    model: ModelProto, runtime: str, device: str = "cuda", origins: Mapping[str, Node] | None = None
+    model: ModelProto,
+    runtime: str,
+    device: str = "cuda",
+    origins: Mapping[str, Node] | None = None,
+    infer: Callable[[ModelProto], ModelProto] = with_types,
 ) -> Placement:
     """Where the operators of a model run on a version of ONNX Runtime, with the provider of a device beside the CPU's.
 
-    The model may be any. `origins` tells the nodes that operators come from, by the names of these, and so the user's
-    lines; else they are those that a model which graphls has saved tells itself. What the attributes of an operator
-    ask for is not looked at, and neither is what the runtime makes of a model before it places it. Raises
+    The model may be any; `infer` gives one with the types of its tensors. `origins` tells the nodes that operators come
+    from, by the names of these, and so the user's lines; else they are those that a model which graphls has saved tells
+    itself. What the attributes of an operator ask for is not looked at, and neither is what the runtime makes of a
+    model before it places it, such as the operators that it puts in the place of one that is defined by others. Raises
     GraphValueError for a device or a version without a table.
     """
-    search = Search(model, device, table(device, runtime), table("cpu", runtime))
+    search = Search(infer(model), device, table(device, runtime), table("cpu", runtime))
     copies = search.copies()
     nodes = []
     for number, found in enumerate(search.found):

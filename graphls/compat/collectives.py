@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from graphls.communication import get_rank
-from graphls.ops.operator import Operator
+from graphls.ops.primitive import Operator
 from graphls.ops.state import identity
 from graphls.tensors.tensor import Tensor, TensorLike
 

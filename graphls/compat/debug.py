@@ -9,7 +9,7 @@ import numpy as np
 from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
 from graphls.ir.location import user_location
 from graphls.ops.operands import tensor_of
-from graphls.ops.operator import Operator
+from graphls.ops.primitive import Operator
 from graphls.tensors.tensor import Tensor, TensorLike, is_tensor
 from graphls.trace.reports import report
 

@@ -15,8 +15,7 @@ import numpy as np
 from graphls import ops
 from graphls.names.lazy import offering
 from graphls.ops.operands import Sizes, tensor_of
-from graphls.ops.operator import Operator
-from graphls.ops.primitive import Primitive
+from graphls.ops.primitive import Operator, Primitive
 from graphls.tensors.pytree import map_leaves
 from graphls.tensors.tensor import Symbol, Tensor, TensorLike, is_tensor
 

@@ -10,7 +10,7 @@ from graphls.names.lazy import offering
 from graphls.ops import operations
 from graphls.ops.directions import vjp
 from graphls.ops.operands import Operand, ShapeLike, Sizes
-from graphls.ops.operator import REQUIRED, Operator, operator
+from graphls.ops.primitive import REQUIRED, Operator, operator
 from graphls.tensors.tensor import Tensor, TensorLike
 
 

@@ -10,7 +10,7 @@ from graphls.compat.functional import typeof
 from graphls.compat.kinds import issubclass_
 from graphls.names.lazy import offering
 from graphls.ops.operands import Axis, Operand
-from graphls.ops.operator import Operator, operator
+from graphls.ops.primitive import Operator, operator
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.tensor import Tensor, TensorLike
 

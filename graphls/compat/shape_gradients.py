@@ -9,7 +9,7 @@ from graphls import ops
 from graphls.compat.gradient_operators import _pulled
 from graphls.names.lazy import offering
 from graphls.ops.operands import Sizes
-from graphls.ops.operator import REQUIRED, Operator, operator
+from graphls.ops.primitive import REQUIRED, Operator, operator
 from graphls.tensors.tensor import TensorLike
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from graphls import ops
 from graphls.names.lazy import offering
 from graphls.ops.operands import Operand
-from graphls.ops.operator import REQUIRED, Operator, operator
+from graphls.ops.primitive import REQUIRED, Operator, operator
 from graphls.ops.update_rules import shrunk, value_of, written
 from graphls.tensors.tensor import Tensor, TensorLike
 

@@ -13,7 +13,7 @@ from graphls.nn.cell import Cell
 from graphls.nn.dense import new_bias, new_weight
 from graphls.ops.convolution import check_output_padding
 from graphls.ops.operands import ShapeLike, Sizes
-from graphls.ops.windows import check_padding, sizes_of
+from graphls.ops.pads import check_padding, sizes_of
 from graphls.tensors.tensor import Tensor, TensorLike, is_tensor
 
 __all__ = ["Conv1d", "Conv1dTranspose", "Conv2d", "Conv2dTranspose", "Conv3d", "Conv3dTranspose"]

@@ -10,8 +10,8 @@ from graphls.nn.cell import Cell
 from graphls.nn.function_cells import FunctionCell, setting
 from graphls.ops.adaptive import check_output_size
 from graphls.ops.operands import ShapeLike
+from graphls.ops.pads import check_ceil_mode, check_padding, sizes_of
 from graphls.ops.pooling import check_divisor, window_sizes
-from graphls.ops.windows import check_ceil_mode, check_padding, sizes_of
 from graphls.tensors.tensor import Tensor, TensorLike
 
 __all__ = [

@@ -14,8 +14,8 @@ from graphls.ir.types import DTypeLike, float32, float64, int32
 from graphls.nn.arrays import Identity
 from graphls.nn.cell import Cell
 from graphls.nn.optimizers.base import Optimizer
-from graphls.ops.differentiate import GradOperation
-from graphls.ops.float_status import overflow_get, overflow_start
+from graphls.ops.gradients import GradOperation
+from graphls.ops.state import overflow_get, overflow_start
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.pytree import map_leaves
 from graphls.tensors.tensor import Tensor, TensorLike, is_tensor

@@ -9,7 +9,7 @@ from graphls import ops
 from graphls.ir.errors import GraphTypeError
 from graphls.ir.types import float32
 from graphls.nn.cell import Cell
-from graphls.ops.differentiate import GradOperation
+from graphls.ops.gradients import GradOperation
 from graphls.ops.operands import tensor_of
 from graphls.tensors.parameter import Parameter, ParameterTuple
 from graphls.tensors.pytree import map_leaves

@@ -13,8 +13,7 @@ import numpy as np
 
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import int32
-from graphls.ops.elementwise import cast, mod, mul
-from graphls.ops.logic import where
+from graphls.ops.elementwise import cast, mod, mul, where
 from graphls.ops.operands import ShapeLike, Sizes, apply, shape_of
 from graphls.ops.pooling import batched
 from graphls.ops.record import operation, operator_class

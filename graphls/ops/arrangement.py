@@ -14,8 +14,7 @@ from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import broadcast_shapes, int64
 from graphls.ops import shapes
 from graphls.ops.creation import arange, zeros
-from graphls.ops.elementwise import cast, mod
-from graphls.ops.logic import less, where
+from graphls.ops.elementwise import cast, less, mod, where
 from graphls.ops.operands import ShapeLike, Sizes, apply, axis_of, operand_of, shape_of, tensor_of
 from graphls.ops.record import operation, operator_class
 from graphls.ops.shapes import (

@@ -9,8 +9,7 @@ import numpy as np
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import DType, as_dtype, bfloat16, bool_, float32, float64, int32, int64
 from graphls.ops.creation import full_like, ones
-from graphls.ops.elementwise import cast
-from graphls.ops.logic import bool_of
+from graphls.ops.elementwise import bool_of, cast
 from graphls.ops.operands import tensor_of
 from graphls.ops.record import operation, operator_class, tensor_method
 from graphls.ops.shapes import reshape

@@ -18,7 +18,10 @@ from graphls.ops.elementwise import (
     clip_by_value,
     cos,
     div,
+    equal,
     exp,
+    greater,
+    isinf,
     log,
     maximum,
     minimum,
@@ -29,8 +32,8 @@ from graphls.ops.elementwise import (
     sin,
     square,
     sub,
+    where,
 )
-from graphls.ops.logic import equal, greater, isinf, where
 from graphls.ops.operands import float_of
 from graphls.ops.record import operation
 from graphls.tensors.tensor import Tensor, TensorLike

@@ -14,12 +14,11 @@ from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ops.arrangement import movedim, tensor_split
 from graphls.ops.convolution import are_last, as_given, channels_first, spatial
 from graphls.ops.elementwise import add, addn, maximum
-from graphls.ops.operands import ShapeLike, apply, shape_of, tensor_of
-from graphls.ops.pads import pad
+from graphls.ops.operands import Shape, ShapeLike, apply, shape_of, tensor_of
+from graphls.ops.pads import pad, pads_of, sizes_of
 from graphls.ops.record import operation, operator_class
 from graphls.ops.shapes import concat, cut, gather, reshape, stack, swapaxes, transpose
 from graphls.ops.sorting import topk
-from graphls.ops.windows import Sizes, pads_of, sizes_of
 from graphls.tensors.tensor import Tensor, TensorLike
 
 Pair = tuple[int, int]
@@ -73,7 +72,7 @@ def depth_to_space(x: TensorLike, block_size: int) -> Tensor:
 def unfold(x: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Tensor:
     """The windows of images as columns: from (N, C, H, W) to (N, C * kernel height * kernel width, windows).
 
-    Sizes are one integer, or two for height and width. Raises GraphValueError where no window fits.
+    Shape are one integer, or two for height and width. Raises GraphValueError where no window fits.
     """
     x = _image("unfold", x)
     kernel, dilation, padding, stride = settings = _settings("unfold", kernel_size, dilation, padding, stride)
@@ -88,7 +87,7 @@ def unfold(x: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride
 def fold(x: Tensor, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Tensor:
     """Images of a size from columns of windows, of which those that overlap add up; the adjoint of `unfold`.
 
-    From (N, C * kernel height * kernel width, windows) to (N, C, H, W). Sizes are one integer, or two for height and
+    From (N, C * kernel height * kernel width, windows) to (N, C, H, W). Shape are one integer, or two for height and
     width. Raises GraphValueError where the columns are not those of such an image.
     """
     x = tensor_of(x)
@@ -108,7 +107,7 @@ def fold(x: Tensor, output_size: Any, kernel_size: Any, dilation: Any = 1, paddi
     return pad(addn(placed), (-padding[1], -padding[1], -padding[0], -padding[0]))
 
 
-def _settings(name: str, kernel: TensorLike, dilation: ShapeLike, padding: Sizes | str, stride: ShapeLike) -> Settings:
+def _settings(name: str, kernel: TensorLike, dilation: ShapeLike, padding: Shape | str, stride: ShapeLike) -> Settings:
     return (
         _pair(name, "kernel_size", kernel, 1),
         _pair(name, "dilation", dilation, 1),
@@ -253,7 +252,7 @@ def _of_columns(
 
 
 @operator_class("SpaceToBatch", "block_size paddings", like=space_to_batch_nd)
-def _space_to_batch(input_x: TensorLike, block_size: int, paddings: Sizes | str) -> Tensor:
+def _space_to_batch(input_x: TensorLike, block_size: int, paddings: Shape | str) -> Tensor:
     return space_to_batch_nd(input_x, block_size, paddings)
 
 
@@ -263,7 +262,7 @@ def _batch_to_space(input_x: TensorLike, block_size: int, crops: TensorLike) -> 
 
 
 @operator_class("SpaceToBatchND", "block_shape paddings", like=space_to_batch_nd)
-def _space_to_batch_of(input_x: TensorLike, block_shape: TensorLike, paddings: Sizes | str) -> Tensor:
+def _space_to_batch_of(input_x: TensorLike, block_shape: TensorLike, paddings: Shape | str) -> Tensor:
     return space_to_batch_nd(input_x, block_shape, paddings)
 
 
@@ -363,13 +362,13 @@ def image_patches(
     return concat([*_patches("ExtractImagePatches", tensor_of(input_x), kernel, steps, distances, padding)], 1)
 
 
-def _sizes(name: str, value: Any) -> Sizes:
+def _sizes(name: str, value: Any) -> Shape:
     is_whole = isinstance(value, (tuple, list)) and len(value) == 4 and value[0] == value[3] == 1
     return sizes_of(name, value[1:3] if is_whole else value, 2)
 
 
 @operator_class("ExtractVolumePatches", "kernel_size strides padding")
-def volume_patches(input_x: TensorLike, kernel_size: Sizes, strides: Sizes, padding: str) -> Tensor:
+def volume_patches(input_x: TensorLike, kernel_size: Shape, strides: Shape, padding: str) -> Tensor:
     """The windows of volumes (N, C, D, H, W) along the channels: (N, C * elements of a window, windows...).
 
     The padding is "VALID" or "SAME". Raises GraphTypeError and GraphValueError where sizes do not fit.
@@ -380,7 +379,7 @@ def volume_patches(input_x: TensorLike, kernel_size: Sizes, strides: Sizes, padd
 
 @operator_class("Dilation2D", "stride dilation pad_mode data_format")
 def dilation(
-    x: TensorLike, filter: TensorLike, stride: Sizes, dilation: Sizes, pad_mode: str = "SAME", data_format: str = "NCHW"
+    x: TensorLike, filter: TensorLike, stride: Shape, dilation: Shape, pad_mode: str = "SAME", data_format: str = "NCHW"
 ) -> Tensor:
     """The largest sum of a window of images (N, C, H, W) and a filter (C, height, width): dilation of grey values.
 
@@ -399,7 +398,7 @@ def dilation(
 
 
 def _patches(
-    name: str, x: Tensor, kernel: Sizes, strides: Sizes, dilations: Sizes, padding: str, fill: TensorLike | None = None
+    name: str, x: Tensor, kernel: Shape, strides: Shape, dilations: Shape, padding: str, fill: TensorLike | None = None
 ) -> Iterator[Tensor]:
     """Images (N, C, windows...) for each place in a window, in row-major order; `fill` stands in the padding."""
     if x.ndim != len(kernel) + 2:

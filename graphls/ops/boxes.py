@@ -9,8 +9,23 @@ from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import float32, int32, int64
 from graphls.ops.arithmetic import div_no_nan
 from graphls.ops.creation import arange
-from graphls.ops.elementwise import add, cast, clip_by_value, div, exp, floor, log, maximum, minimum, mul, sub
-from graphls.ops.logic import greater_equal, less_equal, logical_and, where
+from graphls.ops.elementwise import (
+    add,
+    cast,
+    clip_by_value,
+    div,
+    exp,
+    floor,
+    greater_equal,
+    less_equal,
+    log,
+    logical_and,
+    maximum,
+    minimum,
+    mul,
+    sub,
+    where,
+)
 from graphls.ops.operands import float_of, floats, in_graph, in_single, shape_of, tensor_of
 from graphls.ops.record import operation
 from graphls.ops.shapes import check_range, cut, expand_dims, gather, reshape, squeeze, stack

@@ -4,8 +4,20 @@ from __future__ import annotations
 
 from graphls.ir.errors import GraphValueError
 from graphls.ops.elementwise import abs as absolute
-from graphls.ops.elementwise import add, clip_by_value, div, floor, maximum, minimum, mod, mul, sub
-from graphls.ops.logic import equal, greater, where
+from graphls.ops.elementwise import (
+    add,
+    clip_by_value,
+    div,
+    equal,
+    floor,
+    greater,
+    maximum,
+    minimum,
+    mod,
+    mul,
+    sub,
+    where,
+)
 from graphls.ops.operands import in_single
 from graphls.ops.record import operator_class
 from graphls.ops.shapes import gather, stack

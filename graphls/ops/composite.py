@@ -16,8 +16,8 @@ import numpy as np
 from graphls.ir.errors import GraphKeyError, GraphTypeError, GraphValueError
 from graphls.ir.registry import nearest
 from graphls.ops.creation import ones_like, zeros_like
-from graphls.ops.differentiate import GradOperation
 from graphls.ops.elementwise import clip_by_value
+from graphls.ops.gradients import GradOperation
 from graphls.ops.norms import clip_by_global_norm, clip_by_norm
 from graphls.ops.record import OPERATORS, operation
 from graphls.ops.scattering import RowTensor

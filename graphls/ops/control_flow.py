@@ -10,9 +10,8 @@ import numpy as np
 from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
 from graphls.ops.arrangement import movedim
 from graphls.ops.creation import arange
-from graphls.ops.elementwise import add, cast
+from graphls.ops.elementwise import add, cast, less, logical_and
 from graphls.ops.indexing import getitem
-from graphls.ops.logic import less, logical_and
 from graphls.ops.operands import tensor_of
 from graphls.ops.record import operation, operator_class
 from graphls.ops.shapes import reshape, stack

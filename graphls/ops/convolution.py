@@ -8,10 +8,10 @@ from typing import Any
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ops.arrangement import movedim
 from graphls.ops.elementwise import add
-from graphls.ops.operands import ShapeLike, apply, operand_of, shape_of, tensor_of
+from graphls.ops.operands import Shape, ShapeLike, apply, operand_of, shape_of, tensor_of
+from graphls.ops.pads import check_axes, check_padding, pads_of, sizes_of
 from graphls.ops.record import operation, operator_class
 from graphls.ops.shapes import reshape, swapaxes
-from graphls.ops.windows import Sizes, check_axes, check_padding, pads_of, sizes_of
 from graphls.tensors import dispatch
 from graphls.tensors.tensor import Tensor, TensorLike
 
@@ -77,7 +77,7 @@ def _convolution(
     bias: TensorLike,
     stride: ShapeLike,
     pad_mode: str,
-    padding: Sizes | str,
+    padding: Shape | str,
     dilation: ShapeLike,
     groups: int,
 ) -> Tensor:
@@ -181,11 +181,11 @@ def _transposed(
     x: TensorLike,
     weight: TensorLike,
     bias: TensorLike,
-    stride: Sizes,
-    padding: Sizes,
-    output_padding: Sizes,
+    stride: Shape,
+    padding: Shape,
+    output_padding: Shape,
     groups: int,
-    dilation: Sizes,
+    dilation: Shape,
     pad_mode: str,
 ) -> Tensor:
     x, weight = _operands(name, axes, x, weight)
@@ -202,8 +202,8 @@ def _transposed(
 
 
 def _sizes(
-    shape: Sizes, kernels: Sizes, strides: Sizes, dilations: Sizes, sides: Sizes, extra: Sizes, pad_mode: str
-) -> Sizes:
+    shape: Shape, kernels: Shape, strides: Shape, dilations: Shape, sides: Shape, extra: Shape, pad_mode: str
+) -> Shape:
     """The sizes of a transposed image; raises GraphValueError where the padding takes all of it."""
     sizes = []
     for i, (n, k, s, d) in enumerate(zip(shape[2:], kernels[2:], strides, dilations, strict=True)):
@@ -215,7 +215,7 @@ def _sizes(
     return tuple(sizes)
 
 
-def check_output_padding(output_padding: Any, strides: Sizes, pad_mode: str) -> Sizes:
+def check_output_padding(output_padding: Any, strides: Shape, pad_mode: str) -> Shape:
     """One integer from 0 below the stride, or one for each axis, as a tuple; 0 unless the mode is "pad"."""
     axes = len(strides)
     values = tuple(output_padding) if isinstance(output_padding, (tuple, list)) else (output_padding,) * axes
@@ -255,7 +255,7 @@ def are_last(data_format: str, axes: int) -> bool:
 
 
 def spatial(sizes: Any, axes: int) -> Any:
-    """Sizes of windows along images: those for batch and channels, which are 1, may stand before them."""
+    """Shape of windows along images: those for batch and channels, which are 1, may stand before them."""
     is_whole = isinstance(sizes, (tuple, list)) and len(sizes) == axes + 2 and tuple(sizes[:2]) == (1, 1)
     return tuple(sizes[2:]) if is_whole else sizes
 

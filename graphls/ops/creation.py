@@ -11,8 +11,7 @@ from graphls.ir.checks import integer, number
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.reporting import checked
 from graphls.ir.types import DType, DTypeLike, as_dtype, float32, float64
-from graphls.ops.elementwise import add, cast, mul, pow
-from graphls.ops.logic import where
+from graphls.ops.elementwise import add, cast, mul, pow, where
 from graphls.ops.operands import ShapeLike, Sizes, apply, float_of, in_graph, operand_of, shape_of, tensor_of
 from graphls.ops.record import in_place, operation, operator_class, tensor_method
 from graphls.ops.shapes import broadcast_to, expand_dims

@@ -12,14 +12,28 @@ from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
 from graphls.ir.types import int32, int64
 from graphls.ops.control_flow import scan
 from graphls.ops.creation import arange, full
-from graphls.ops.elementwise import add, cast, clip_by_value, div, maximum, mul, neg, sub
-from graphls.ops.exponentials import logaddexp
-from graphls.ops.logic import equal, greater, less, logical_and, not_equal, where
-from graphls.ops.loss_operands import check_reduction, operands, reduced
+from graphls.ops.elementwise import (
+    add,
+    cast,
+    clip_by_value,
+    div,
+    equal,
+    greater,
+    less,
+    logical_and,
+    maximum,
+    mul,
+    neg,
+    not_equal,
+    sub,
+    where,
+)
+from graphls.ops.losses import check_reduction, operands, reduced
 from graphls.ops.operands import in_graph, tensor_of
 from graphls.ops.record import operation
 from graphls.ops.selection import known
 from graphls.ops.shapes import broadcast_to, concat, cut, expand_dims, gather_elements, reshape, transpose
+from graphls.ops.transcendental import logaddexp
 from graphls.tensors.tensor import Symbol, Tensor, TensorLike
 
 IMPOSSIBLE = -1e30

@@ -15,9 +15,22 @@ from graphls.ir.types import DTypeLike, float32, int32, int64
 from graphls.ops import shapes
 from graphls.ops.arrangement import movedim
 from graphls.ops.creation import arange, zeros
-from graphls.ops.elementwise import add, cast, maximum, minimum, mul, sub
+from graphls.ops.elementwise import (
+    add,
+    cast,
+    equal,
+    greater_equal,
+    less,
+    less_equal,
+    logical_and,
+    logical_or,
+    maximum,
+    minimum,
+    mul,
+    sub,
+    where,
+)
 from graphls.ops.indexing import getitem, setitem
-from graphls.ops.logic import equal, greater_equal, less, less_equal, logical_and, logical_or, where
 from graphls.ops.operands import apply, axis_of, in_graph, shape_of, tensor_of
 from graphls.ops.record import operation, operator_class
 from graphls.ops.shapes import concat, expand_dims, gather, reshape

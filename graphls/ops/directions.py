@@ -10,7 +10,7 @@ from graphls.ops.arrangement import movedim
 from graphls.ops.control_flow import scan
 from graphls.ops.creation import ones_like, zeros, zeros_like
 from graphls.ops.diagonals import eye
-from graphls.ops.differentiate import compiled_outside, parameters_of, positions_of, running_tracer
+from graphls.ops.gradients import compiled_outside, parameters_of, positions_of, running_tracer
 from graphls.ops.operands import float_of, tensor_of
 from graphls.ops.record import operation
 from graphls.ops.shapes import reshape

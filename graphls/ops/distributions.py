@@ -25,8 +25,15 @@ from graphls.ops.elementwise import (
     div,
     exp,
     floor,
+    greater,
+    greater_equal,
+    less,
+    less_equal,
     log,
     log1p,
+    logical_and,
+    logical_not,
+    logical_or,
     maximum,
     minimum,
     mul,
@@ -35,18 +42,9 @@ from graphls.ops.elementwise import (
     sin,
     sqrt,
     sub,
-)
-from graphls.ops.gamma_functions import lgamma
-from graphls.ops.logic import (
-    greater,
-    greater_equal,
-    less,
-    less_equal,
-    logical_and,
-    logical_not,
-    logical_or,
     where,
 )
+from graphls.ops.gamma_functions import lgamma
 from graphls.ops.operands import ShapeLike, Sizes, float_of, shape_of, tensor_of
 from graphls.ops.random import drawn, drawn_by_scores, joined_seed, multinomial, sizes_of_draw, standard_uniform
 from graphls.ops.record import operation, operator_class

@@ -10,10 +10,24 @@ from graphls.ir.types import broadcast_shapes, float32
 from graphls.ops.arrangement import movedim
 from graphls.ops.control_flow import scan
 from graphls.ops.creation import arange, zeros, zeros_like
-from graphls.ops.custom_gradients import with_gradient
 from graphls.ops.diagonals import eye, tril, triu
-from graphls.ops.elementwise import add, cast, div, mul, neg, sqrt, square, sub
-from graphls.ops.logic import equal, greater, greater_equal, less, logical_and, where
+from graphls.ops.elementwise import (
+    add,
+    cast,
+    div,
+    equal,
+    greater,
+    greater_equal,
+    less,
+    logical_and,
+    mul,
+    neg,
+    sqrt,
+    square,
+    sub,
+    where,
+)
+from graphls.ops.gradients import with_gradient
 from graphls.ops.network import matmul
 from graphls.ops.operands import floats, in_graph, tensor_of
 from graphls.ops.record import operation, operator_class

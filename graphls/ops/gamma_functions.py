@@ -12,7 +12,6 @@ from graphls.ir.errors import GraphValueError
 from graphls.ir.types import float64
 from graphls.ops import operands
 from graphls.ops.creation import full_like
-from graphls.ops.custom_gradients import with_gradient
 from graphls.ops.elementwise import (
     abs,
     add,
@@ -21,8 +20,15 @@ from graphls.ops.elementwise import (
     clip_by_value,
     cos,
     div,
+    equal,
     floor,
+    greater,
+    greater_equal,
+    isinf,
+    less,
     log,
+    logical_and,
+    logical_or,
     mul,
     neg,
     pow,
@@ -31,8 +37,9 @@ from graphls.ops.elementwise import (
     sin,
     square,
     sub,
+    where,
 )
-from graphls.ops.logic import equal, greater, greater_equal, isinf, less, logical_and, logical_or, where
+from graphls.ops.gradients import with_gradient
 from graphls.ops.operands import float_of, floats
 from graphls.ops.record import operation, operator_class
 from graphls.tensors.tensor import Tensor, TensorLike

@@ -12,13 +12,35 @@ from collections.abc import Callable
 from graphls.ir.types import float64
 from graphls.ops.control_flow import while_loop
 from graphls.ops.creation import ones_like, zeros_like
-from graphls.ops.custom_gradients import with_gradient
-from graphls.ops.elementwise import abs, add, cast, div, exp, log, log1p, minimum, mul, neg, pow, reciprocal, sqrt, sub
-from graphls.ops.exponentials import erfc
+from graphls.ops.elementwise import (
+    abs,
+    add,
+    cast,
+    div,
+    equal,
+    exp,
+    greater,
+    isfinite,
+    less,
+    log,
+    log1p,
+    logical_and,
+    logical_not,
+    logical_or,
+    minimum,
+    mul,
+    neg,
+    pow,
+    reciprocal,
+    sqrt,
+    sub,
+    where,
+)
 from graphls.ops.gamma_functions import STIRLING, inverse_powers, lgamma
-from graphls.ops.logic import equal, greater, isfinite, less, logical_and, logical_not, logical_or, where
+from graphls.ops.gradients import with_gradient
 from graphls.ops.operands import floats
 from graphls.ops.record import operation, operator_class
+from graphls.ops.transcendental import erfc
 from graphls.tensors.tensor import Tensor, TensorLike
 
 

@@ -13,8 +13,7 @@ from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import bool_, int64
 from graphls.ops.arrangement import meshgrid
 from graphls.ops.creation import arange, full, ones_like, zeros
-from graphls.ops.elementwise import abs, add, div, floor_div, maximum, mul, sign, sub
-from graphls.ops.logic import greater_equal, where
+from graphls.ops.elementwise import abs, add, div, floor_div, greater_equal, maximum, mul, sign, sub, where
 from graphls.ops.operands import apply, tensor_of
 from graphls.ops.record import operation
 from graphls.ops.shapes import broadcast_to, gather, gather_elements, reshape, sequence_of, stack

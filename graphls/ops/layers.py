@@ -12,8 +12,24 @@ from graphls.ir.types import float32
 from graphls.ops.control_flow import scan
 from graphls.ops.convolution import conv_transpose3d
 from graphls.ops.creation import zeros
-from graphls.ops.elementwise import add, cast, div, mul, neg, rsqrt, square, sub, tanh
-from graphls.ops.logic import equal, greater, greater_equal, isfinite, less, logical_and, where
+from graphls.ops.elementwise import (
+    add,
+    cast,
+    div,
+    equal,
+    greater,
+    greater_equal,
+    isfinite,
+    less,
+    logical_and,
+    mul,
+    neg,
+    rsqrt,
+    square,
+    sub,
+    tanh,
+    where,
+)
 from graphls.ops.network import dropout as dropped
 from graphls.ops.network import matmul, sigmoid, silu
 from graphls.ops.normalization import kept, rms_norm

@@ -16,12 +16,14 @@ from graphls.ops.elementwise import (
     addn,
     ceil,
     div,
+    greater,
+    less,
     minimum,
     mul,
     pow,
     sub,
+    where,
 )
-from graphls.ops.exponentials import log2
 from graphls.ops.factorizations import (
     as_one,
     require_matrices,
@@ -30,7 +32,6 @@ from graphls.ops.factorizations import (
     unit_matrices,
 )
 from graphls.ops.linear_systems import solved
-from graphls.ops.logic import greater, less, where
 from graphls.ops.network import matmul
 from graphls.ops.operands import Axis, Sizes, apply, axis_of, floats, in_single, operand_of, tensor_of
 from graphls.ops.record import operation, operator_class
@@ -44,6 +45,7 @@ from graphls.ops.shapes import (
     transpose,
 )
 from graphls.ops.state import stop_gradient
+from graphls.ops.transcendental import log2
 from graphls.tensors import dispatch
 from graphls.tensors.tensor import Tensor, TensorLike
 

@@ -10,9 +10,25 @@ from graphls.ops.arrangement import flip, movedim
 from graphls.ops.contractions import diagonal_of
 from graphls.ops.control_flow import scan
 from graphls.ops.creation import arange, ones, ones_like, zeros
-from graphls.ops.custom_gradients import with_gradient
 from graphls.ops.diagonals import eye, tril, triu
-from graphls.ops.elementwise import abs, add, cast, div, floor_div, log, mod, mul, neg, sign, sub
+from graphls.ops.elementwise import (
+    abs,
+    add,
+    cast,
+    div,
+    equal,
+    floor_div,
+    greater,
+    greater_equal,
+    log,
+    logical_and,
+    mod,
+    mul,
+    neg,
+    sign,
+    sub,
+    where,
+)
 from graphls.ops.factorizations import (
     as_column,
     as_one,
@@ -26,7 +42,7 @@ from graphls.ops.factorizations import (
     transposed,
     unit_matrices,
 )
-from graphls.ops.logic import equal, greater, greater_equal, logical_and, where
+from graphls.ops.gradients import with_gradient
 from graphls.ops.network import matmul
 from graphls.ops.operands import tensor_of
 from graphls.ops.pads import pad

@@ -1,30 +1,131 @@
-"""Losses of every element alone.
-
-Each takes predictions and labels, and a `reduction`: "mean", "sum" or "none". The result has the float dtype in
-which both meet. Raises GraphTypeError for what is no tensor, GraphValueError for shapes and settings that do not fit.
-"""
+"""Losses of every element alone and of how near vectors are; what all losses share: operands, labels, reductions."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
+from graphls.ir import checks
 from graphls.ir.checks import number, positive
-from graphls.ops.elementwise import abs, add, cast, clip_by_value, div, exp, log, maximum, mul, neg, square, sub
-from graphls.ops.logic import greater, less, less_equal, where
-from graphls.ops.loss_operands import (
-    REDUCTIONS,
-    check_reduction,
-    operands,
-    reduced,
-    require_same_shape,
-    two_classes,
-    weighted,
+from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ir.types import DType, float32, int32, int64
+from graphls.ops.elementwise import (
+    abs,
+    add,
+    cast,
+    clip_by_value,
+    div,
+    equal,
+    exp,
+    greater,
+    less,
+    less_equal,
+    log,
+    maximum,
+    minimum,
+    mul,
+    neg,
+    not_equal,
+    pow,
+    sqrt,
+    square,
+    sub,
+    where,
 )
-from graphls.ops.operands import apply
-from graphls.ops.record import operation
-from graphls.ops.reductions import sum
-from graphls.tensors.tensor import Tensor, TensorLike
+from graphls.ops.operands import Operand, apply, floats, tensor_of
+from graphls.ops.record import operation, operator_class
+from graphls.ops.reductions import amax, mean, sum
+from graphls.ops.transcendental import root
+from graphls.tensors import dispatch
+from graphls.tensors.tensor import Tensor, TensorLike, is_tensor
+
+REDUCTIONS = ("none", "mean", "sum")
+
+
+def operands(name: str, *tensors: object) -> tuple[DType, tuple[Tensor, ...]]:
+    """The float dtype of the result and the tensors in the dtype that the loss is computed in.
+
+    Raises GraphTypeError for what is no tensor.
+    """
+    require_tensors(name, *tensors)
+    together = floats(*dispatch.cast_operands(name, *tensors))
+    dtype = together[0].dtype
+    return dtype, tuple(cast(t, float32) if dtype.is_half else t for t in together)
+
+
+def require_tensors(name: str, *tensors: object) -> None:
+    """Raise GraphTypeError for what is no tensor."""
+    for tensor in tensors:
+        if not is_tensor(tensor):
+            raise GraphTypeError(f"{name} takes tensors for logits and labels, not {type(tensor).__name__}.")
+
+
+def require_same_shape(name: str, first: Tensor, second: Tensor) -> None:
+    """Raise GraphValueError where the shapes of predictions and labels differ."""
+    if first.shape != second.shape:
+        raise GraphValueError(
+            f"{name} takes labels in the shape of the predictions, {first.shape}, not {second.shape}."
+        )
+
+
+def class_numbers(
+    name: str, target: TensorLike, shape: tuple[int, ...], classes: int, ignored: int | None = None
+) -> Tensor:
+    """Labels that are numbers of classes, int32 or int64, as a tensor of a shape.
+
+    Raises GraphTypeError for another dtype, GraphValueError for another shape and, before a step runs, for a label
+    that is neither in range(classes) nor `ignored`.
+    """
+    require_tensors(name, target)
+    labels = tensor_of(target)
+    if labels.dtype not in (int32, int64):
+        raise GraphTypeError(f"{name} takes int32 or int64 labels, not {labels.type}; cast them.")
+    if labels.shape != shape:
+        advice = "; those of one-hot labels are ops.argmax(labels, 1)" if len(labels.shape) == len(shape) + 1 else ""
+        message = f"{name} takes labels of the shape {shape} here, not {labels.shape}{advice}."
+        raise GraphValueError(message)
+    return apply("check_labels", labels, classes=classes, ignored=ignored)
+
+
+def counted(labels: Tensor, ignored: int) -> tuple[Tensor, Tensor]:
+    """Whether each label counts, and the labels with class 0 for those that do not."""
+    counts = not_equal(labels, ignored)
+    return counts, where(counts, labels, 0)
+
+
+def two_classes(labels: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
+    """Losses of the one class and of the other, weighted by the probability of the one."""
+    return add(mul(labels, positive), mul(sub(1.0, labels), negative))
+
+
+def weighted(losses: Tensor, weight: TensorLike | None) -> Tensor:
+    """Losses times a weight that broadcasts, if there is one."""
+    return losses if weight is None else mul(losses, cast(weight, losses.dtype))
+
+
+def class_weights(name: str, weight: TensorLike | None, classes: int, dtype: DType) -> Tensor | None:
+    """A weight for each class in a dtype; raises GraphTypeError or GraphValueError for anything else."""
+    if weight is None:
+        return None
+    require_tensors(f"The weight of {name}", weight)
+    weights = tensor_of(weight)
+    if weights.shape != (classes,):
+        raise GraphValueError(f"The weight of {name} has the shape ({classes},), not {weights.shape}.")
+    return cast(weights, dtype)
+
+
+def reduced(name: str, losses: Tensor, reduction: str, dtype: DType) -> Tensor:
+    """The mean, the sum or each of the losses in the dtype of the result."""
+    check_reduction(name, reduction)
+    if reduction == "none":
+        return cast(losses, dtype)
+    return cast(mean(losses) if reduction == "mean" else sum(losses), dtype)
+
+
+def check_reduction(name: str, reduction: str, allowed: tuple[str, ...] = REDUCTIONS) -> None:
+    """Raise GraphValueError for an unknown reduction."""
+    if reduction not in allowed:
+        raise GraphValueError(f"For {name!r}, the 'reduction' must be in {sorted(allowed)}, but got {reduction!r}.")
 
 
 @operation
@@ -183,3 +284,70 @@ def _stirling(y: Tensor) -> Tensor:
     safe = where(counts, y, 1.0)
     approximation = add(sub(mul(safe, log(safe)), safe), mul(log(mul(safe, 2 * math.pi)), 0.5))
     return where(counts, approximation, 0.0)
+
+
+@operation
+def cosine_embedding_loss(
+    input1: TensorLike, input2: TensorLike, target: TensorLike, margin: float = 0.0, reduction: str = "mean"
+) -> Tensor:
+    """1 - cosine of two vectors where the target is 1, and what the cosine exceeds `margin` by where it is -1.
+
+    Vectors lie along axis 1 of (N, D, ...), or are (D,); the target has the shape without that axis. 1e-12 is added
+    to squared lengths. Raises GraphValueError for other shapes and for a margin outside of [-1, 1].
+    """
+    name = "cosine_embedding_loss"
+    dtype, (x, other, y) = operands(name, input1, input2, target)
+    require_same_shape(name, x, other)
+    axis = 1 if x.ndim > 1 else 0
+    if not x.ndim or y.shape != x.shape[:axis] + x.shape[axis + 1 :]:
+        raise GraphValueError(f"{name} of vectors {x.type} does not fit a target {y.type}.")
+    margin = checks.number(name, "margin", margin, -1, 1)
+    lengths = [sqrt(add(sum(square(v), axis), 1e-12)) for v in (x, other)]
+    cosine = div(sum(mul(x, other), axis), mul(*lengths))
+    apart = where(equal(y, -1.0), clip_by_value(sub(cosine, margin), 0.0), 0.0)
+    return reduced(name, where(equal(y, 1.0), sub(1.0, cosine), apart), reduction, dtype)
+
+
+@operation
+def triplet_margin_loss(
+    anchor: TensorLike,
+    positive: TensorLike,
+    negative: TensorLike,
+    margin: float = 1.0,
+    p: float = 2,
+    eps: float = 1e-6,
+    swap: bool = False,
+    reduction: str = "mean",
+) -> Tensor:
+    """What the distance to a negative lacks of that to a positive and `margin`, for vectors along the last axis.
+
+    The distance is the `p`-norm of the difference plus `eps`. With `swap` the negative's is the smaller one of those to
+    the anchor and to the positive (Balntas et al., 2016). Raises GraphValueError for settings that do not fit.
+    """
+    name = "triplet_margin_loss"
+    dtype, (x, near, far) = operands(name, anchor, positive, negative)
+    how = checks.number(name, "p", p, 1), checks.positive(name, "eps", eps)
+    to_far = _distance(x, far, *how)
+    to_far = minimum(to_far, _distance(near, far, *how)) if swap else to_far
+    lacking = add(sub(_distance(x, near, *how), to_far), checks.number(name, "margin", margin, 0))
+    return reduced(name, clip_by_value(lacking, 0.0), reduction, dtype)
+
+
+def _distance(x: Tensor, other: Tensor, p: float, eps: float) -> Tensor:
+    if not x.ndim or not other.ndim:
+        raise GraphValueError(f"triplet_margin_loss takes vectors, not {x.type} and {other.type}.")
+    difference = abs(add(sub(x, other), eps))
+    if p == 1:
+        return sum(difference, -1)
+    if p == 2:
+        return root(sum(square(difference), -1))
+    return amax(difference, -1) if p == math.inf else root(sum(pow(difference, p), -1), p)
+
+
+@operator_class("TripletMarginLoss", "p swap eps reduction", like=triplet_margin_loss)
+def _triplet_margin_loss(
+    x: Any, positive: Any, negative: Any, margin: Operand, p: int = 2, swap: bool = False, eps: float = 1e-6,
+    reduction: str = "mean",
+) -> Tensor:  # fmt: skip
+    number = float(margin.item()) if isinstance(margin, Tensor) else margin
+    return triplet_margin_loss(x, positive, negative, number, p, eps, swap, reduction)

@@ -12,8 +12,25 @@ from graphls.ir.checks import number, positive
 from graphls.ir.errors import GraphValueError
 from graphls.ir.types import bool_
 from graphls.ops.creation import one_hot, ones
-from graphls.ops.elementwise import abs, add, cast, div, erf, expm1, log, maximum, mul, neg, sign, sub, tanh
-from graphls.ops.logic import greater, greater_equal, less_equal, where
+from graphls.ops.elementwise import (
+    abs,
+    add,
+    cast,
+    div,
+    erf,
+    expm1,
+    greater,
+    greater_equal,
+    less_equal,
+    log,
+    maximum,
+    mul,
+    neg,
+    sign,
+    sub,
+    tanh,
+    where,
+)
 from graphls.ops.operands import apply, axis_of, float_of, in_single, numbers, operand_of, tensor_of
 from graphls.ops.random import check_probability, drawn, joined_seed, kept_or_zero, rand
 from graphls.ops.record import operation, operator_class

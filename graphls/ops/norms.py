@@ -12,13 +12,30 @@ from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
 from graphls.ir.types import float32
 from graphls.ops import elementwise, operands
 from graphls.ops import elementwise as e
-from graphls.ops.elementwise import abs, add, addn, cast, div, maximum, mul, pow, sqrt, square, sub
-from graphls.ops.exponentials import root
-from graphls.ops.logic import equal, greater, greater_equal, isfinite, not_equal, where
+from graphls.ops.elementwise import (
+    abs,
+    add,
+    addn,
+    cast,
+    div,
+    equal,
+    greater,
+    greater_equal,
+    isfinite,
+    maximum,
+    mul,
+    not_equal,
+    pow,
+    sqrt,
+    square,
+    sub,
+    where,
+)
 from graphls.ops.operands import Axis, Sizes, axes_of, axis_of, float_of, floats, in_single
 from graphls.ops.record import operation, operator_class
 from graphls.ops.reductions import amax, amin, sum
 from graphls.ops.shapes import expand_dims, gather, stack
+from graphls.ops.transcendental import root
 from graphls.tensors.pytree import leaves, map_leaves
 from graphls.tensors.tensor import Tensor, TensorLike, is_tensor
 from graphls.trace.current import current_tracer

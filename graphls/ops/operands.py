@@ -14,6 +14,7 @@ from graphls.tensors.tensor import Symbol, Tensor, TensorLike
 from graphls.trace.current import current_tracer
 
 Axis = int | tuple[int, ...] | list[int] | None
+Shape = tuple[int, ...]
 Sizes = int | Sequence[int]
 """A size of all axes, or one for each."""
 ShapeLike = Sizes | Tensor

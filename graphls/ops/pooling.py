@@ -11,12 +11,12 @@ from graphls.ir.types import int32, int64
 from graphls.ops.convolution import FORMATS, are_last, as_given, channels_first, spatial
 from graphls.ops.creation import arange, zeros
 from graphls.ops.elementwise import add, cast, mod, mul, pow
-from graphls.ops.exponentials import root
 from graphls.ops.joins import replaced_elements
-from graphls.ops.operands import ShapeLike, apply, float_of, shape_of, tensor_of
+from graphls.ops.operands import Shape, ShapeLike, apply, float_of, shape_of, tensor_of
+from graphls.ops.pads import Windows, check_axes, check_padding, pads_of, sizes_of, zero_padded
 from graphls.ops.record import operation, operator_class
 from graphls.ops.shapes import check_range, reshape
-from graphls.ops.windows import Sizes, Windows, check_axes, check_padding, pads_of, sizes_of, zero_padded
+from graphls.ops.transcendental import root
 from graphls.tensors import dispatch
 from graphls.tensors.pytree import map_leaves
 from graphls.tensors.tensor import Tensor, TensorLike
@@ -67,8 +67,8 @@ def max_pool2d(
 @operation
 def max_pool3d(
     x: TensorLike,
-    kernel_size: Sizes,
-    stride: Sizes | None = None,
+    kernel_size: Shape,
+    stride: Shape | None = None,
     padding: TensorLike = 0,
     dilation: ShapeLike = 1,
     return_indices: bool = False,
@@ -171,7 +171,7 @@ def _avg_pool(
     return batched(name, axes, x, pool)
 
 
-def _with_counted_zeros(x: Tensor, geometry: dict[str, Any], counted: Sizes) -> Tensor:
+def _with_counted_zeros(x: Tensor, geometry: dict[str, Any], counted: Shape) -> Tensor:
     """The mean where of all padding only some counts."""
     if geometry["pads"] == counted:
         return apply("avg_pool", x, **geometry, count_include_pad=True)
@@ -209,7 +209,7 @@ def lp_pool2d(
 
 
 def _lp_pool(
-    name: str, axes: int, x: TensorLike, norm_type: TensorLike, kernel_size: ShapeLike, stride: Sizes, ceil_mode: bool
+    name: str, axes: int, x: TensorLike, norm_type: TensorLike, kernel_size: ShapeLike, stride: Shape, ceil_mode: bool
 ) -> Tensor:
     if isinstance(norm_type, bool) or not isinstance(norm_type, (int, float)):
         raise GraphTypeError(f"The 'norm_type' is a number, not {norm_type!r}.")
@@ -281,7 +281,7 @@ def _avg_pool_volumes(
     return as_given(y, data_format, 3)
 
 
-def _max_pool_with_places(x: Tensor, kernel_size: Sizes, stride: Sizes, *, pad_mode: str) -> tuple[Tensor, Tensor]:
+def _max_pool_with_places(x: Tensor, kernel_size: Shape, stride: Shape, *, pad_mode: str) -> tuple[Tensor, Tensor]:
     """The largest element of each window, and its int32 position among all elements of its (C, H, W)."""
     y, places = max_pool2d(x, kernel_size, stride, pad_mode=pad_mode, return_indices=True)
     before = mul(reshape(arange(y.shape[-3]), (-1, 1, 1)), prod(x.shape[-2:]))
@@ -291,8 +291,8 @@ def _max_pool_with_places(x: Tensor, kernel_size: Sizes, stride: Sizes, *, pad_m
 def _with_places(function: Callable[..., Any]) -> Callable[..., Any]:
     def pooled(
         x: TensorLike,
-        kernel_size: Sizes,
-        strides: Sizes | None = None,
+        kernel_size: Shape,
+        strides: Shape | None = None,
         pads: TensorLike = 0,
         dilation: ShapeLike = 1,
         ceil_mode: bool = False,
@@ -309,7 +309,7 @@ def _volumes_with_places(
     x: TensorLike,
     ksize: ShapeLike,
     strides: ShapeLike,
-    pads: Sizes | str,
+    pads: Shape | str,
     dilation: ShapeLike = (1, 1, 1),
     ceil_mode: bool = False,
     data_format: str = "NCDHW",
@@ -363,9 +363,9 @@ def _unpooled(
     axes: int,
     x: TensorLike,
     indices: TensorLike,
-    kernel_size: Sizes,
-    stride: Sizes,
-    padding: Sizes,
+    kernel_size: Shape,
+    stride: Shape,
+    padding: Shape,
     output_size: ShapeLike,
 ) -> Tensor:
     x, places = tensor_of(x), tensor_of(indices)
@@ -384,7 +384,7 @@ def _unpooled(
     return reshape(found, (*outer, *sizes))
 
 
-def window_sizes(kernel_size: Any, stride: Any, padding: Any, axes: int) -> tuple[Sizes, Sizes, Sizes]:
+def window_sizes(kernel_size: Any, stride: Any, padding: Any, axes: int) -> tuple[Shape, Shape, Shape]:
     """Kernel, stride and padding for each axis; a stride of None or 0 is the kernel.
 
     Raises GraphTypeError or GraphValueError for anything but integers of a fitting size.
@@ -399,7 +399,7 @@ def window_sizes(kernel_size: Any, stride: Any, padding: Any, axes: int) -> tupl
     return kernel, kernel if is_kernel else sizes_of("stride", stride, axes), pads
 
 
-def _sizes(name: str, shape: Sizes, kernel: Sizes, strides: Sizes, pads: Sizes, output_size: ShapeLike) -> Sizes:
+def _sizes(name: str, shape: Shape, kernel: Shape, strides: Shape, pads: Shape, output_size: ShapeLike) -> Shape:
     axes = len(kernel)
     usual = tuple((n - 1) * s - 2 * p + k for n, s, p, k in zip(shape[-axes:], strides, pads, kernel, strict=True))
     given = shape_of(() if output_size is None else output_size)
@@ -415,7 +415,7 @@ def _unpool(function: Callable[..., Any], axes: int) -> Callable[..., Any]:
     def unpooled(
         x: TensorLike,
         argmax: TensorLike,
-        ksize: Sizes,
+        ksize: Shape,
         strides: ShapeLike = 0,
         pads: TensorLike = 0,
         output_shape: Any = (),

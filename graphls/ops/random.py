@@ -15,14 +15,13 @@ from graphls.ir.checks import integer
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import DType, DTypeLike, as_dtype, broadcast_shapes, float32, int32, int64
 from graphls.ops.creation import full
-from graphls.ops.elementwise import add, cast, clip_by_value, div, erf, log, mul, neg, sub
-from graphls.ops.exponentials import erfinv
-from graphls.ops.logic import less, where
+from graphls.ops.elementwise import add, cast, clip_by_value, div, erf, less, log, mul, neg, sub, where
 from graphls.ops.operands import Operand, ShapeLike, apply, float_of, shape_of, tensor_of
 from graphls.ops.record import in_place, operation, operator_class
 from graphls.ops.reductions import argmax
 from graphls.ops.shapes import concat, expand_dims, gather, reshape
 from graphls.ops.sorting import topk
+from graphls.ops.transcendental import erfinv
 from graphls.tensors.random import generator
 from graphls.tensors.tensor import Tensor, TensorLike
 from graphls.trace.current import current_tracer

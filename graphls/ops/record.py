@@ -19,7 +19,7 @@ from typing import Any, TypeVar, overload
 
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ops.operands import tensor_of
-from graphls.ops.operator import operator
+from graphls.ops.primitive import operator
 from graphls.tensors import dispatch
 from graphls.tensors.methods import METHODS, Methods, give_operator
 from graphls.tensors.tensor import Tensor

@@ -9,13 +9,12 @@ from typing import Any
 
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import DTypeLike, bool_, int32, int64
-from graphls.ops.elementwise import cast, maximum, minimum, mul, square, sub
-from graphls.ops.exponentials import root
-from graphls.ops.logic import bool_of
-from graphls.ops.logic import where as chosen
+from graphls.ops.elementwise import bool_of, cast, maximum, minimum, mul, square, sub
+from graphls.ops.elementwise import where as chosen
 from graphls.ops.operands import Axis, apply, axes_of, axis_of, float_of, in_single, tensor_of
 from graphls.ops.record import operation, tensor_method
 from graphls.ops.shapes import reshape
+from graphls.ops.transcendental import root
 from graphls.tensors.tensor import Tensor, TensorLike
 
 

@@ -9,8 +9,25 @@ from typing import Any
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import int64
 from graphls.ops.creation import arange
-from graphls.ops.elementwise import abs, add, addn, cast, floor, maximum, minimum, mod, mul, round, sub
-from graphls.ops.logic import greater, greater_equal, less, less_equal, logical_and, where
+from graphls.ops.elementwise import (
+    abs,
+    add,
+    addn,
+    cast,
+    floor,
+    greater,
+    greater_equal,
+    less,
+    less_equal,
+    logical_and,
+    maximum,
+    minimum,
+    mod,
+    mul,
+    round,
+    sub,
+    where,
+)
 from graphls.ops.operands import Sizes, float_of, floats, in_graph, in_single, shape_of
 from graphls.ops.record import operation, operator_class
 from graphls.ops.shapes import cut, expand_dims, gather, reshape, transpose

@@ -8,13 +8,12 @@ from typing import Any
 from graphls.ops.arithmetic import largest_number
 from graphls.ops.arrangement import flip
 from graphls.ops.creation import arange, full_like, ones_like
-from graphls.ops.elementwise import cast, mul
-from graphls.ops.exponentials import logaddexp
-from graphls.ops.logic import greater_equal, isnan, less_equal, logical_or, where
+from graphls.ops.elementwise import cast, greater_equal, isnan, less_equal, logical_or, mul, where
 from graphls.ops.operands import Sizes, apply, axis_of, float_of, in_single, tensor_of
 from graphls.ops.record import operation, operator_class
 from graphls.ops.reductions import counted
 from graphls.ops.shapes import broadcast_to, concat, cut, gather_elements, reshape
+from graphls.ops.transcendental import logaddexp
 from graphls.tensors import dispatch
 from graphls.tensors.tensor import Tensor, TensorLike
 

@@ -9,11 +9,9 @@ from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import int32
 from graphls.ops import arrangement, shapes
 from graphls.ops.creation import full, zeros
-from graphls.ops.elementwise import cast, mod, mul, sub
-from graphls.ops.index_items import items_of
-from graphls.ops.indexing import getitem, setitem, written
+from graphls.ops.elementwise import bool_of, cast, mod, mul, sub, where
+from graphls.ops.indexing import getitem, items_of, setitem, written
 from graphls.ops.joins import OF_ELEMENTS, OF_SLICES
-from graphls.ops.logic import bool_of, where
 from graphls.ops.operands import Sizes, axis_of, operand_of, shape_of, state_of, tensor_in, tensor_of
 from graphls.ops.record import in_place, operation, operator_class
 from graphls.ops.scans import cumsum

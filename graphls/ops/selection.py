@@ -14,10 +14,9 @@ from graphls.ir.errors import GraphIndexError, GraphTypeError, GraphValueError
 from graphls.ir.types import bool_, broadcast_shapes, float64, int32, int64
 from graphls.ops import shapes
 from graphls.ops.creation import full, ones
-from graphls.ops.elementwise import cast, floor_div, mod, sub
+from graphls.ops.elementwise import bool_of, cast, floor_div, less, less_equal, mod, not_equal, sub, where
 from graphls.ops.indexing import getitem
 from graphls.ops.joins import replaced
-from graphls.ops.logic import bool_of, less, less_equal, not_equal, where
 from graphls.ops.operands import ShapeLike, Sizes, apply, axis_of, operand_of, shape_of, tensor_of
 from graphls.ops.record import operation, operator_class
 from graphls.ops.reductions import sum

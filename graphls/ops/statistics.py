@@ -13,19 +13,30 @@ from graphls.ir.types import DType, DTypeLike, as_dtype, bool_, float32, int32, 
 from graphls.ops import segments
 from graphls.ops.arrangement import movedim
 from graphls.ops.creation import full_like, ones
-from graphls.ops.elementwise import add, cast, ceil, clip_by_value, div, exp, floor, floor_div, log, maximum, mul, sub
-from graphls.ops.factorizations import as_one, transposed
-from graphls.ops.logic import (
+from graphls.ops.elementwise import (
+    add,
+    cast,
+    ceil,
+    clip_by_value,
+    div,
     equal,
+    exp,
+    floor,
+    floor_div,
     greater_equal,
     isfinite,
     isnan,
     less_equal,
+    log,
     logical_and,
     logical_not,
+    maximum,
+    mul,
     not_equal,
+    sub,
     where,
 )
+from graphls.ops.factorizations import as_one, transposed
 from graphls.ops.network import matmul
 from graphls.ops.operands import Axis, apply, axis_of, float_of, in_single, tensor_in, tensor_of
 from graphls.ops.record import operation, operator_class

@@ -4,8 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphls.ops.elementwise import add, cast, div, exp, minimum, mul, reciprocal, sign, sqrt, square, sub
-from graphls.ops.logic import greater, logical_and, where
+from graphls.ops.elementwise import (
+    add,
+    cast,
+    div,
+    exp,
+    greater,
+    logical_and,
+    minimum,
+    mul,
+    reciprocal,
+    sign,
+    sqrt,
+    square,
+    sub,
+    where,
+)
 from graphls.ops.operands import Operand, float_of
 from graphls.ops.record import operator_class
 from graphls.ops.update_rules import (

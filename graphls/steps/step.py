@@ -121,9 +121,9 @@ class Compiled:
     def save(self, path: str | os.PathLike[str], opset: int | None = None) -> None:
         """Write the ONNX model to a file, at once or not at all; raises GraphFileError where it cannot be written.
 
-        `opset` is the version of the operators of ONNX, 17 to 25: by default the one that the session runs, which is the
-        best of the runtime at hand. Constants that a file of 2 GiB does not hold are written beside it, to a file with
-        `.data` behind the name. Raises GraphValueError for another opset.
+        `opset` is the version of the operators of ONNX, 17 to 25: by default the one that the session runs, which is
+        the best of the runtime at hand. Constants that a file of 2 GiB does not hold are written beside it, to a file
+        with `.data` behind the name. Raises GraphValueError for another opset.
         """
         from graphls.backends.onnx.metadata import described
         from graphls.backends.onnx.weights import write_model
@@ -140,7 +140,7 @@ class Compiled:
         """
         from graphls.viz.html import write_page
 
-        return checked(write_page, path, self.stages, None, profile)
+        return checked(write_page, path, self.stages, None, profile, None, self._notes())
 
     def dump(self, directory: str | os.PathLike[str]) -> None:
         """Write every stage as text (`.ir`) and as DOT, all as a page (`index.html`), and the model as `step.onnx`.
@@ -186,14 +186,14 @@ class Compiled:
         """What the step does cell by cell: shapes, parameters, operations and memory, as a table when printed."""
         from graphls.summary import summarise
 
-        return summarise(self.graph, self._traced)
+        return summarise(self.graph, self._traced, self._notes())
 
     def placement(self, runtime: str | None = None, device: str | None = None) -> Placement:
         """Which operators of the step have a kernel on a device, "cpu" or "cuda", and which fall to the CPU.
 
         It is predicted, for the device of the session or another, and for the ONNX Runtime at hand or another version,
-        from the tables of kernels; nothing of these needs to be there. Printed, it lists what is not on the device, with
-        the user's lines. Raises GraphValueError for a device or a version without a table. See docs/cuda.md.
+        from the tables of kernels; nothing of these needs to be there. Printed, it lists what is not on the device,
+        with the user's lines. Raises GraphValueError for a device or a version without a table. See docs/cuda.md.
         """
         from graphls.backends.onnx import lower
         from graphls.backends.onnx.kernel_tables import OLDEST_RUNTIME
@@ -250,7 +250,11 @@ class Compiled:
     def _repr_html_(self) -> str:
         from graphls.summary import page_of
 
-        return page_of(self.graph, self._traced)
+        return page_of(self.graph, self._traced, self._notes())
+
+    def _notes(self) -> tuple[str, ...]:
+        """Sentences on the operators that do not run on the device of the session; of a CPU there are none."""
+        return () if self._session.device == "cpu" else self.placement().sentences
 
 
 def _read_tensors(items: Iterable[Any]) -> Iterator[tuple[Tensor, Any]]:

@@ -148,7 +148,12 @@ NETWORKS = {
 
 def batch(name: str, seed: int = 0) -> Arrays:
     """Inputs of a step of a network."""
-    return NETWORKS[name].draw(np.random.default_rng(seed))
+    return draw(name, np.random.default_rng(seed))
+
+
+def draw(name: str, rng: np.random.Generator) -> Arrays:
+    """Inputs of a step of a network, from a generator."""
+    return NETWORKS[name].draw(rng)
 
 
 def build(

@@ -101,7 +101,7 @@ def test_every_file_with_records_belongs_to_the_package() -> None:
 
 def test_help_shows_real_signatures() -> None:
     shown = pydoc.plain(pydoc.render_doc(ops.Softmax))
-    assert "class Softmax(graphls.ops.operator.Operator)\n |  Softmax(axis=-1)" in shown
+    assert "class Softmax(graphls.ops.primitive.Operator)\n |  Softmax(axis=-1)" in shown
     assert "call(self, /, x: 'TensorLike')" in shown
     assert "cumsum(x: 'TensorLike', axis:" in pydoc.plain(pydoc.render_doc(Tensor))
 

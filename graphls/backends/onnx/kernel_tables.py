@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -68,15 +68,19 @@ class KernelTable:
     def __init__(self, rows: Mapping[str, Mapping[str, Sequence[Any]]], sets: Sequence[frozenset[str]]) -> None:
         self._rows = rows
         self._sets = sets
+        self._read: dict[tuple[str, str], list[Row]] = {}
 
-    def rows(self, operator: str, domain: str = "") -> Iterator[Row]:
+    def rows(self, operator: str, domain: str = "") -> Sequence[Row]:
         """The kernels of an operator."""
-        for since, until, types in self._rows.get(domain, {}).get(operator, ()):
-            yield Row(since, until, {name: self._sets[number] for name, number in types.items()})
+        key = domain, operator
+        if key not in self._read:
+            found = self._rows.get(domain, {}).get(operator, ())
+            self._read[key] = [Row(a, b, {name: self._sets[i] for name, i in types.items()}) for a, b, types in found]
+        return self._read[key]
 
     def lacks(self, operator: str, since: int, types: Types, domain: str = "") -> str:
         """Why a node finds no kernel, "" where it finds one; `since` is the version of its schema."""
-        rows = list(self.rows(operator, domain))
+        rows = self.rows(operator, domain)
         if not rows:
             return f"no kernel of {operator}"
         fitting = [row for row in rows if row.takes_version(since)]
@@ -98,12 +102,16 @@ def _takes(row: Row, name: str, types: Types) -> bool:
 
 @dataclass(frozen=True)
 class Signature:
-    """What an operator takes and gives: its parameters with their type variables, or types where those are fixed."""
+    """What an operator takes and gives: its parameters with their type variables, or types where those are fixed.
+
+    One that `is_composed` is defined by other operators, which the runtime puts in its place where it has no kernel.
+    """
 
     since: int
     inputs: tuple[tuple[str, str], ...]
     outputs: tuple[tuple[str, str], ...]
     variables: Mapping[str, frozenset[str]]
+    is_composed: bool = False
 
     def types(self, inputs: Sequence[str], outputs: Sequence[str]) -> dict[str, str]:
         """The element types by parameters and type variables; the last parameter stands for all that follow it."""
@@ -131,12 +139,13 @@ def ir_version(opset: int) -> int:
 def signature(operator: str, opset: int, domain: str = "") -> Signature | None:
     """The signature of an operator at an opset; None for one that is not known there."""
     try:
-        schema = onnx.defs.get_schema(operator, opset, domain)
+        schema: Any = onnx.defs.get_schema(operator, opset, domain)
     except Exception:  # SchemaError, which no public module of onnx has
         return _signature_of_table(operator) if domain == "com.microsoft" else None
     variables = {c.type_param_str: frozenset(map(plain, c.allowed_type_strs)) for c in schema.type_constraints}
     inputs, outputs = (tuple((p.name, plain(p.type_str)) for p in ps) for ps in (schema.inputs, schema.outputs))
-    return Signature(schema.since_version, inputs, outputs, variables)
+    is_composed = schema.has_function or schema.has_context_dependent_function
+    return Signature(schema.since_version, inputs, outputs, variables, is_composed)
 
 
 def _signature_of_table(operator: str) -> Signature | None:

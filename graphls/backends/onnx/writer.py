@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import blake2b
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import onnx
@@ -19,6 +19,13 @@ from graphls.backends.onnx.types import ELEMENT_TYPES, describe
 from graphls.backends.onnx.weights import SMALLEST, Weights, bytes_of
 from graphls.ir.graph import Node
 from graphls.ir.types import DType, Type, as_dtype, float32, type_of
+
+
+class Place(NamedTuple):
+    """How many operators the current graph has, and how many constants the model."""
+
+    operators: int
+    constants: int
 
 
 class Writer:
@@ -110,6 +117,24 @@ class Writer:
     def total(self, names: Sequence[str]) -> str:
         """The sum of float32 scalars."""
         return self.operator("Sum", names) if len(names) > 1 else names[0]
+
+    def place(self) -> Place:
+        """Where the writing has come to in the current graph."""
+        return Place(len(self.body.node), len(self.constants))
+
+    def written_since(self, place: Place) -> Sequence[NodeProto]:
+        """The operators that have been appended since then to the current graph, which is the same one."""
+        return list(self.body.node[place.operators :])
+
+    def take_back(self, place: Place) -> None:
+        """Remove what has been appended since then to the current graph, and constants that only this needs."""
+        for operator in self.written_since(place):
+            self.origins.pop(operator.name, None)
+        del self.body.node[place.operators :]
+        del self.main.initializer[place.constants :]
+        while len(self.constants) > place.constants:
+            _, name = self.constants.popitem()
+            self.weights.outside.pop(name, None)
 
     def const(self, value: Any, dtype: DType | None = None) -> str:
         """A constant array or number; equal ones are stored once."""

@@ -10,7 +10,7 @@ from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import int32, int64
 from graphls.nn.cell import Cell
 from graphls.nn.function_cells import FunctionCell
-from graphls.ops.loss_operands import require_tensors
+from graphls.ops.losses import require_tensors
 from graphls.ops.operands import apply, tensor_of
 from graphls.tensors.dispatch import promoted
 from graphls.tensors.tensor import Tensor, TensorLike

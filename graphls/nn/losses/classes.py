@@ -10,7 +10,7 @@ from graphls.ir.checks import boolean, integer, number
 from graphls.ir.errors import GraphValueError
 from graphls.nn.function_cells import setting
 from graphls.nn.losses.base import FunctionLoss, LossBase, finite_labels
-from graphls.ops.loss_operands import (
+from graphls.ops.losses import (
     class_numbers,
     class_weights,
     operands,

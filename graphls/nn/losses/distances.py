@@ -11,9 +11,9 @@ from graphls.nn.activations import LogSoftmax, Softmax, get_activation
 from graphls.nn.cell import Cell
 from graphls.nn.function_cells import setting
 from graphls.nn.losses.base import FunctionLoss, LossBase, finite_labels
-from graphls.ops.exponentials import root
-from graphls.ops.loss_operands import operands, require_same_shape, require_tensors
+from graphls.ops.losses import operands, require_same_shape, require_tensors
 from graphls.ops.operands import float_of
+from graphls.ops.transcendental import root
 from graphls.tensors.tensor import Tensor, TensorLike
 
 __all__ = [

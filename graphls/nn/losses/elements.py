@@ -8,8 +8,8 @@ from graphls import ops
 from graphls.ir.checks import boolean, positive
 from graphls.nn.function_cells import setting
 from graphls.nn.losses.base import FunctionLoss, LossBase, finite_labels
-from graphls.ops.exponentials import root
-from graphls.ops.loss_operands import operands
+from graphls.ops.losses import operands
+from graphls.ops.transcendental import root
 from graphls.tensors.tensor import Tensor, TensorLike
 
 __all__ = [

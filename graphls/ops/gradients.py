@@ -1,17 +1,41 @@
-"""Gradients of cells and functions: GradOperation, grad and value_and_grad."""
+"""Gradients of cells and functions: GradOperation, grad, value_and_grad, and gradients that are formulas."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ops.record import operation
 from graphls.tensors.parameter import Parameter
-from graphls.tensors.tensor import TensorLike, is_tensor
+from graphls.tensors.tensor import Symbol, TensorLike, is_tensor
 from graphls.trace.compiler import compiler
 from graphls.trace.current import current_tracer
+from graphls.trace.custom import with_custom_gradient
 from graphls.trace.gradients import gradient
+from graphls.trace.regions import once
+
+
+@dataclass(frozen=True)
+class _Formula:
+    """What the tracer takes for a cell with a gradient of its own."""
+
+    construct: Callable[..., Any]
+    bprop: Callable[..., Any]
+
+
+def with_gradient(function: Callable[..., Any], gradient: Callable[..., Any], *tensors: TensorLike) -> Any:
+    """`function(*tensors)`, of which the gradients by the tensors are `gradient(*tensors, result, sensitivity)`.
+
+    Those are a tuple, one of the type of each tensor. In a backward, where second derivatives come from, the steps of
+    the function have their own: else a formula that calls the function again would have no end.
+    """
+    tracer = current_tracer()
+    if tracer is None or tracer.here.phase == "backward" or not any(isinstance(t, Symbol) for t in tensors):
+        return function(*tensors)
+    formula = _Formula(function, gradient)
+    return once(tracer, "custom_gradient", lambda: with_custom_gradient(formula, tensors, {}))
 
 
 @operation

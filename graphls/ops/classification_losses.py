@@ -9,9 +9,22 @@ from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import DType, int32
 from graphls.ops import network
 from graphls.ops.creation import arange, one_hot
-from graphls.ops.elementwise import add, cast, div, exp, mul, neg, pow, square, sub
-from graphls.ops.logic import less, logical_and, logical_not, where
-from graphls.ops.loss_operands import (
+from graphls.ops.elementwise import (
+    add,
+    cast,
+    div,
+    exp,
+    less,
+    logical_and,
+    logical_not,
+    mul,
+    neg,
+    pow,
+    square,
+    sub,
+    where,
+)
+from graphls.ops.losses import (
     check_reduction,
     class_numbers,
     class_weights,
