@@ -245,14 +245,14 @@ class OrtSession(Session):
                 self._settle(name)
             self.bindings = [self._binding(turn) for turn in range(2 if self.swapped else 1)]
             storages = [self.parameters[name].storage for name in self.types]
-            self.bound = [(s, s.buffers, s.clock, s.turn) for s in storages]
+            self.bound = [(s, s.buffers, s.clock, s.index) for s in storages]
         self.seen = self.group.changes
 
     def _is_current(self, bound: tuple[Storage, tuple[Any, ...], Clock | None, int]) -> bool:
-        storage, buffers, clock, turn = bound
+        storage, buffers, clock, index = bound
         if storage.buffers is not buffers or storage.clock is not clock:
             return False
-        return clock is self.clock or storage.turn == turn
+        return clock is self.clock or storage.index == index
 
     def _settle(self, name: str) -> None:
         """Bring a state to this device, into one buffer or, where it is swapped, into two."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from graphls.ir.errors import GraphTypeError, GraphValueError
-from graphls.ir.types import DType, bfloat16, bool_, broadcast_shapes, float64, int32, int64, uint8
+from graphls.ir.types import bool_, broadcast_shapes, float64, int32, int64, uint8
 from graphls.ops import elementwise, shapes
 from graphls.ops.control_flow import while_loop
 from graphls.ops.elementwise import (
@@ -24,6 +24,7 @@ from graphls.ops.elementwise import (
     greater_equal,
     isfinite,
     isnan,
+    largest_number,
     less,
     less_equal,
     logical_and,
@@ -187,15 +188,6 @@ def nan_to_num(
     x = where(isnan(x), 0.0 if nan is None else nan, x)
     x = where(equal(x, np.inf), largest if posinf is None else posinf, x)
     return where(equal(x, -np.inf), -largest if neginf is None else neginf, x)
-
-
-def largest_number(dtype: DType) -> float:
-    """The largest finite number of a float dtype."""
-    if dtype is bfloat16:
-        import ml_dtypes
-
-        return float(ml_dtypes.finfo(dtype.numpy).max)  # type: ignore[no-untyped-call]
-    return float(np.finfo(dtype.numpy).max)
 
 
 @operation(classes="BiasAdd")

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from functools import reduce
 from typing import Any
 
+import numpy as np
+
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import (
     DType,
@@ -23,7 +25,15 @@ from graphls.ir.types import (
     int64,
     uint8,
 )
-from graphls.ops.operands import apply, float_of, floats, numbers, operand_of, tensor_in, tensor_of
+from graphls.ops.operands import (
+    apply,
+    float_of,
+    floats,
+    numbers,
+    operand_of,
+    tensor_in,
+    tensor_of,
+)
 from graphls.ops.record import operation, tensor_method
 from graphls.tensors import dispatch
 from graphls.tensors.pytree import leaves, map_leaves
@@ -198,7 +208,7 @@ def cos(x: TensorLike) -> Tensor:
     return apply("cos", float_of(x))
 
 
-@operation(classes="Tanh", in_place="tanh_")
+@operation(classes="Tanh", cells="Tanh", in_place="tanh_")
 def tanh(x: TensorLike) -> Tensor:
     """The hyperbolic tangent."""
     return apply("tanh", float_of(x))
@@ -376,3 +386,12 @@ def where(condition: Any, x: Any, y: Any) -> Tensor:
 def _where_it_holds(x: TensorLike, condition: TensorLike, y: TensorLike) -> Tensor:
     """x where the condition is true and y elsewhere, all broadcasting."""
     return where(condition, x, y)
+
+
+def largest_number(dtype: DType) -> float:
+    """The largest finite number of a float dtype."""
+    if dtype is bfloat16:
+        import ml_dtypes
+
+        return float(ml_dtypes.finfo(dtype.numpy).max)  # type: ignore[no-untyped-call]
+    return float(np.finfo(dtype.numpy).max)

@@ -19,8 +19,8 @@ from graphls.ops.elementwise import add, cast, clip_by_value, div, erf, less, lo
 from graphls.ops.operands import Operand, ShapeLike, apply, float_of, shape_of, tensor_of
 from graphls.ops.record import in_place, operation, operator_class
 from graphls.ops.reductions import argmax
+from graphls.ops.selection import topk
 from graphls.ops.shapes import concat, expand_dims, gather, reshape
-from graphls.ops.sorting import topk
 from graphls.ops.transcendental import erfinv
 from graphls.tensors.random import generator
 from graphls.tensors.tensor import Tensor, TensorLike
