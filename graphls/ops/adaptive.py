@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from graphls.ir.checks import boolean
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import int32
 from graphls.ops.elementwise import cast, mod, mul, where
 from graphls.ops.operands import ShapeLike, apply, shape_of
 from graphls.ops.pooling import batched
-from graphls.ops.record import by_axes, operator_class
+from graphls.ops.record import Check, by_axes, cell, operator_class
 from graphls.ops.reductions import mean, sum
 from graphls.ops.shapes import gather
 from graphls.tensors import dispatch
@@ -38,6 +39,11 @@ def check_output_size(output_size: OutputSizes, axes: int) -> tuple[int | None, 
     if any(n is not None and n < 1 for n in sizes):
         raise GraphValueError(f"The 'output_size' is 1 or more, not {output_size!r}.")
     return sizes
+
+
+def _checks(axes: int) -> dict[str, Check]:
+    """The checks of a cell's settings."""
+    return {"output_size": lambda cell, name, value: check_output_size(value, axes), "return_indices": boolean}
 
 
 @by_axes(1, 2, 3)
@@ -72,6 +78,8 @@ def adaptive_avg_pool(axes: int) -> Callable[..., Tensor]:
 adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d = adaptive_avg_pool
 operator_class("AdaptiveAvgPool2D", "output_size")(adaptive_avg_pool2d)
 operator_class("AdaptiveAvgPool3D", "output_size")(adaptive_avg_pool3d)
+for _axes, _function in enumerate(adaptive_avg_pool, start=1):
+    cell(f"AdaptiveAvgPool{_axes}d", "output_size", checks=_checks(_axes), shown="output_size")(_function)
 
 
 def _wanted(name: str, x: Tensor, sizes: Sequence[int | None]) -> tuple[int, ...]:
@@ -130,6 +138,9 @@ def adaptive_max_pool(axes: int) -> Callable[..., Any]:
 
 
 adaptive_max_pool1d, adaptive_max_pool2d, adaptive_max_pool3d = adaptive_max_pool
+for _axes, _function in enumerate(adaptive_max_pool, start=1):
+    _settings = "output_size return_indices"
+    cell(f"AdaptiveMaxPool{_axes}d", _settings, checks=_checks(_axes), shown="output_size")(_function)
 
 
 @operator_class("AdaptiveMaxPool2D", "output_size", like=adaptive_max_pool2d)

@@ -16,7 +16,7 @@ from graphls.ops.convolution import are_last, as_given, channels_first, spatial
 from graphls.ops.elementwise import add, addn, maximum
 from graphls.ops.operands import Shape, ShapeLike, Sizes, apply, shape_of, tensor_of
 from graphls.ops.pads import Paddings, pad, pads_of, sizes_of
-from graphls.ops.record import operation, operator_class
+from graphls.ops.record import cell, operation, operator_class
 from graphls.ops.selection import topk
 from graphls.ops.shapes import concat, cut, gather, reshape, stack, swapaxes, transpose
 from graphls.tensors.tensor import Tensor, TensorLike
@@ -341,6 +341,13 @@ def _padding(x: TensorLike, pad_dim_size: int = 8) -> Tensor:
     return padding(x, pad_dim_size)
 
 
+@cell(
+    "Unfold",
+    "ksizes strides rates padding",
+    inputs="input_x",
+    defaults={"padding": "valid"},
+    shown="ksizes strides rates padding",
+)
 @operator_class("ExtractImagePatches", "ksizes strides rates padding")
 def image_patches(input_x: TensorLike, ksizes: Sizes, strides: Sizes, rates: Sizes, padding: str = "VALID") -> Tensor:
     """The windows of images (N, C, H, W) along the channels: (N, rows * columns * C, windows...).

@@ -32,7 +32,7 @@ from graphls.ops.elementwise import (
 )
 from graphls.ops.indexing import getitem, setitem
 from graphls.ops.operands import apply, axis_of, in_graph, shape_of, tensor_of
-from graphls.ops.record import operation, operator_class
+from graphls.ops.record import cell, operation, operator_class
 from graphls.ops.shapes import concat, expand_dims, gather, reshape
 from graphls.tensors.tensor import Tensor, TensorLike
 
@@ -210,6 +210,7 @@ def _bounds(name: str, k: TensorLike) -> tuple[int, int]:
     return bounds[0], bounds[-1]
 
 
+@cell("MatrixDiagPart", inputs="input_x")
 @operation(classes="MatrixDiagPartV3", settings="align")
 def matrix_diag_part(x: Tensor, k: TensorLike = 0, padding_value: TensorLike = 0, align: str = "RIGHT_LEFT") -> Tensor:
     """The diagonals `k` of matrices as rows, the highest first, or one diagonal in place of both axes.
@@ -230,6 +231,7 @@ def matrix_diag_part(x: Tensor, k: TensorLike = 0, padding_value: TensorLike = 0
     return parts if band.height > 1 else reshape(parts, (*x.shape[:-2], band.longest))
 
 
+@cell("MatrixDiag", inputs="input_x")
 @operation(classes="MatrixDiagV3", settings="align")
 def matrix_diag(
     x: Tensor,
@@ -269,6 +271,7 @@ def _sizes(length: int, low: int, high: int, rows: int, columns: int) -> tuple[i
     return least_rows if rows == -1 else rows, least_columns if columns == -1 else columns
 
 
+@cell("MatrixSetDiag", inputs="input_x diagonal")
 @operation(classes="MatrixSetDiagV3", settings="align")
 def matrix_set_diag(x: Tensor, diagonal: TensorLike, k: TensorLike = 0, align: str = "RIGHT_LEFT") -> Tensor:
     """Matrices with other diagonals `k`, in the form in which `matrix_diag_part` takes them.

@@ -208,7 +208,7 @@ def cos(x: TensorLike) -> Tensor:
     return apply("cos", float_of(x))
 
 
-@operation(classes="Tanh", in_place="tanh_")
+@operation(classes="Tanh", cells="Tanh", in_place="tanh_")
 def tanh(x: TensorLike) -> Tensor:
     """The hyperbolic tangent."""
     return apply("tanh", float_of(x))

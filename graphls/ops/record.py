@@ -4,9 +4,9 @@
     def add(x, y): ...
 
 stands in the file of the subject. It makes `ops.add` and `ops.tensor_add`, the methods `x.add(y)` and `x + y`, and the
-operator class `ops.Add()(x, y)`. `make stubs` writes their signatures for editors and mypy, `make docs` their rows in
-docs/operators.md. A form that takes other arguments than the function has a function of its own beside it, which
-`operator_class`, `tensor_method` or `in_place` declares.
+operator class `ops.Add()(x, y)`. `cells="ReLU"` makes the cell `nn.ReLU()(x)`. `make stubs` writes their signatures
+for editors and mypy, `make docs` their rows in docs/operators.md. A form that takes other arguments than the function
+has a function of its own beside it, which `operator_class`, `cell`, `tensor_method` or `in_place` declares.
 """
 
 from __future__ import annotations
@@ -26,9 +26,32 @@ from graphls.tensors.tensor import Tensor
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Wrapper = Callable[[Callable[..., Any]], Callable[..., Any]]
+Check = Callable[[str, str, Any], Any]
+"""Takes the name of a cell, that of a setting and what was given for it; gives what is kept, or raises."""
 
 FIRST = ("x", "input", "input_x", "input_params", "logits", "mat", "dividend")
 """What functions call the tensor that their methods belong to; other names say that it is something else."""
+
+
+@dataclass(frozen=True, eq=False)
+class Setting:
+    """What is declared of a setting of a cell: its default, whether only a keyword gives it, its check and its type."""
+
+    default: Any
+    is_keyword: bool = False
+    check: Check | None = None
+    annotation: Any = "Any"
+
+
+@dataclass(frozen=True, eq=False)
+class CellForm:
+    """How a cell applies a function: what its `construct` takes, and the settings that the cell is made with."""
+
+    name: str
+    settings: Mapping[str, Setting]
+    inputs: tuple[str, ...]
+    shown: tuple[str, ...] = ()
+    finite: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +66,7 @@ class Operation:
     symbol: str = ""
     spelled: bool = False
     settings: Mapping[str, Any] = field(default_factory=dict)
+    cell: CellForm | None = None
 
 
 OPERATIONS: list[Operation] = []
@@ -54,6 +78,9 @@ FUNCTIONS: dict[str, Any] = {}
 OPERATORS: dict[str, type[Any]] = {}
 """The operator classes by their names."""
 
+CELLS: dict[str, Operation] = {}
+"""The records of cells by their names, of which `graphls.nn` makes classes."""
+
 
 @overload
 def operation(function: Function, /) -> Function: ...
@@ -62,6 +89,7 @@ def operation(
     *,
     names: str = ...,
     classes: str = ...,
+    cells: str = ...,
     settings: str = ...,
     defaults: Mapping[str, Any] | None = ...,
     via: Wrapper | None = ...,
@@ -76,6 +104,7 @@ def operation(
     *,
     names: str = "",
     classes: str = "",
+    cells: str = "",
     settings: str = "",
     defaults: Mapping[str, Any] | None = None,
     via: Wrapper | None = None,
@@ -87,8 +116,9 @@ def operation(
     """Declare a public function, or class, of `graphls.ops`.
 
     `names` are further names of it, `classes` the operator classes that compute it (see `operator_class` for
-    `settings`, `defaults` and `via`), `in_place` the methods that write the result into their tensor, and `symbol` the
-    word in Python's method for an operator, as in `__add__`. A function whose first parameter is one of FIRST is a
+    `settings`, `defaults` and `via`), `cells` the cells that apply it to one input x with the same settings (see
+    `cell`), `in_place` the methods that write the result into their tensor, and `symbol` the word in Python's method
+    for an operator, as in `__add__`. A function whose first parameter is one of FIRST is a
     method by all of its names, unless `method` says something else; it may also be a wrapper for the method. What is
     `spelled` takes `dim`, `keepdim`, `keep_dims` and `input` for `axis`, `keepdims` and `x`. Raises GraphValueError for
     a name that another operation has.
@@ -104,6 +134,8 @@ def operation(
         _give(record, method(function) if callable(method) else function)
         if classes:
             operator_class(classes, settings, defaults=defaults, via=via)(function)
+        for name in cells.split():
+            cell(name, settings, defaults=defaults)(function)
         return function
 
     return declare if function is None else declare(function)
@@ -161,6 +193,42 @@ def by_axes(*counts: int) -> Callable[[Callable[[int], Function]], tuple[Functio
             function.__doc__ = (make.__doc__ or "").format(**AXES[count])
             functions.append(operation(function))
         return tuple(functions)
+
+    return declare
+
+
+def cell(
+    name: str,
+    settings: str = "",
+    *,
+    inputs: str = "x",
+    defaults: Mapping[str, Any] | None = None,
+    checks: Mapping[str, Check] | None = None,
+    shown: str = "",
+    finite: str = "",
+) -> Callable[[Function], Function]:
+    """Declare a cell, `Name(settings)(inputs)`, that applies a function.
+
+    `settings` are parameters of the function, which it gets as keywords, with the defaults of the function or of
+    `defaults`; those behind a `*` are given as keywords only. `checks` see what is given for them, in order, and
+    `repr` shows those in `shown`. `inputs` are the names of what the cell takes when it is called; a step refuses,
+    before it runs, nan and infinity in the one called `finite`. A cell with a setting `reduction` is a loss.
+    """
+
+    def declare(function: Function) -> Function:
+        parameters, found, is_keyword = inspect.signature(function).parameters, {}, False
+        for key in settings.split():
+            if key == "*":
+                is_keyword = True
+                continue
+            p = parameters[key]
+            default, check = (defaults or {}).get(key, p.default), (checks or {}).get(key)
+            found[key] = Setting(default, is_keyword, check, p.annotation)
+        form = CellForm(name, found, tuple(inputs.split()), tuple(shown.split()), finite)
+        record = Operation(function, cell=form)
+        OPERATIONS.append(record)
+        _add(CELLS, (name,), record)
+        return function
 
     return declare
 

@@ -11,7 +11,7 @@ from graphls.ir.checks import integer
 from graphls.ir.errors import GraphIndexError, GraphTypeError, GraphValueError
 from graphls.ir.types import int32, int64
 from graphls.ops.operands import Sizes, apply, axis_of, operand_of, shape_of, tensor_in, tensor_of
-from graphls.ops.record import in_place, operation, operator_class, tensor_method
+from graphls.ops.record import cell, in_place, operation, operator_class, tensor_method
 from graphls.tensors import dispatch
 from graphls.tensors.tensor import Symbol, Tensor, TensorLike
 
@@ -65,6 +65,7 @@ def squeeze(x: TensorLike, axis: int | tuple[int, ...] | None = None) -> Tensor:
     return reshape(x, tuple(n for i, n in enumerate(x.shape) if i not in axes))
 
 
+@cell("Flatten", "start_dim end_dim")
 @operation(classes="Flatten")
 def flatten(x: TensorLike, order: str = "C", *, start_dim: int = 1, end_dim: int = -1) -> Tensor:
     """x with the axes from `start_dim` to `end_dim` as one, in row-major order; a number becomes f32[1].
