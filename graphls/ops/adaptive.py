@@ -46,7 +46,7 @@ def _checks(axes: int) -> dict[str, Check]:
     return {"output_size": lambda cell, name, value: check_output_size(value, axes), "return_indices": boolean}
 
 
-@by_axes(1, 2, 3)
+@by_axes(1, 2, 3, also="mint.nn.functional")
 def adaptive_avg_pool(axes: int) -> Callable[..., Tensor]:
     """The means of windows that make {images} (N, C, {sizes}) or (C, {sizes}) a given size.
 
