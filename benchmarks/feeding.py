@@ -21,7 +21,7 @@ import digits
 import graphls
 import graphls.dataset as ds
 from graphls import nn
-from graphls.dataset.pipeline.run import Run
+from graphls.dataset.pipeline.node import Run
 
 BATCH, ROUNDS = 32, 40
 

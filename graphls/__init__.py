@@ -6,6 +6,7 @@ import graphls.calling  # noqa: F401  which registers itself as what compiles th
 from graphls import amp, ir, nn, ops, passes, viz
 from graphls.amp import DynamicLossScaleManager, FixedLossScaleManager, LossScaleManager
 from graphls.api import compile, trace_graph
+from graphls.backends.devices import Cuda
 from graphls.ir.errors import GraphlsError, TraceError, VerifyError
 from graphls.ir.graph import Graph
 from graphls.ir.parse import parse
@@ -25,7 +26,7 @@ from graphls.ir.types import (
     uint32,
     uint64,
 )
-from graphls.ops.differentiate import GradOperation, grad, value_and_grad
+from graphls.ops.gradients import GradOperation, grad, value_and_grad
 from graphls.steps.step import Compiled
 from graphls.tensors.parameter import Parameter, ParameterTuple
 from graphls.tensors.random import get_seed, set_seed
@@ -42,6 +43,7 @@ def __getattr__(name: str) -> Any:
 
 __all__ = [
     "Compiled",
+    "Cuda",
     "DType",
     "DynamicLossScaleManager",
     "FixedLossScaleManager",

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from graphls.backends.devices import Cuda
+from graphls.context import cuda_of_context
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.graph import Graph
 from graphls.nn.cell import Cell, input_names
@@ -13,6 +15,7 @@ from graphls.passes import Pipeline, as_pipeline
 from graphls.passes.overflow import with_mode
 from graphls.passes.windows import verify_windows
 from graphls.sharing.locks import COMPILING
+from graphls.steps.placement import warn_of_placement
 from graphls.steps.scaling import warn_of_idle_scaling
 from graphls.steps.step import Compiled
 from graphls.trace.current import current_tracer
@@ -20,6 +23,7 @@ from graphls.trace.inputs import static_inputs
 from graphls.trace.trace import Traced, trace
 
 DEFAULT_PASSES = "gradient, overflow, fold, cse, merge, dce, order"
+GRAPH_PASSES = "gradient, overflow, fold, cse, merge, select, dce, order"
 CPU_PASSES = "gradient, overflow, fold, cse, merge, factor, dce, order"
 BACKENDS = ("onnxruntime", "numpy")
 
@@ -27,22 +31,24 @@ BACKENDS = ("onnxruntime", "numpy")
 def compile(
     cell: Callable[..., Any],
     *inputs: Any,
-    device: str = "cpu",
+    device: str | Cuda = "cpu",
     passes: Any = None,
     backend: str = "onnxruntime",
     overflow_mode: str | None = None,
 ) -> Compiled:
     """Compile a cell, or a function of tensors, for inputs like these into one static step.
 
-    `inputs` give shapes and dtypes; numbers and None among them become constants. `device` is "cpu" or "cuda".
-    `passes` is a pipeline text or a sequence of passes, in place of the default one. `backend` is "onnxruntime",
-    or "numpy" for the reference interpreter, which needs no runtime. `overflow_mode` says what raises the status
-    of loss scaling: "outputs" (the default), what the step checks, or "window", every float value made in the window;
-    in `passes` of your own it is the mode of the overflow pass.
+    `inputs` give shapes and dtypes; numbers and None among them become constants. `device` is "cpu", "cuda" or
+    `graphls.Cuda(...)`, which says on which GPU and how; "cuda" is the GPU that `set_context` says. `passes` is a
+    pipeline text or a sequence of passes, in place of the default one. `backend` is "onnxruntime", or "numpy" for the
+    reference interpreter, which needs no runtime. `overflow_mode` says what raises the status of loss scaling:
+    "outputs" (the default), what the step checks, or "window", every float value made in the window; in `passes` of
+    your own it is the mode of the overflow pass.
 
     Raises GraphlsError with the user's line for code that cannot be traced and for shapes and dtypes that do not
     fit, GraphRuntimeError where a runtime or device is missing.
     """
+    device = cuda_of_context() if device == "cuda" else device
     _check_target(backend, device)
     with COMPILING.lock:
         return _compiled(cell, inputs, device, passes, backend, overflow_mode)
@@ -51,22 +57,29 @@ def compile(
 def _compiled(
     cell: Callable[..., Any],
     inputs: Sequence[Any],
-    device: str,
+    device: str | Cuda,
     passes: Any,
     backend: str,
     overflow_mode: str | None,
 ) -> Compiled:
     traced = trace_graph(cell, *inputs)
-    if passes is None:
-        passes = CPU_PASSES if (backend, device) == ("onnxruntime", "cpu") else DEFAULT_PASSES
-    pipeline = _pipeline(passes, overflow_mode)
+    pipeline = _pipeline(_default_passes(backend, device) if passes is None else passes, overflow_mode)
     result = pipeline.run(traced.graph, source="trace")
     verify_windows(result.graph)
     warn_of_idle_scaling(traced, result.graph)
-    return Compiled(traced, inputs, pipeline, result, partial(_session, backend, device))
+    step = Compiled(traced, inputs, pipeline, result, partial(_session, backend, device))
+    if device != "cpu":
+        warn_of_placement(step)
+    return step
 
 
-def _check_target(backend: str, device: str) -> None:
+def _default_passes(backend: str, device: str | Cuda) -> str:
+    if (backend, device) == ("onnxruntime", "cpu"):
+        return CPU_PASSES
+    return GRAPH_PASSES if isinstance(device, Cuda) and device.graph else DEFAULT_PASSES
+
+
+def _check_target(backend: str, device: str | Cuda) -> None:
     """Raise GraphValueError for a backend or a device that is not known, GraphRuntimeError for one that is missing."""
     if backend not in BACKENDS:
         raise GraphValueError(f"{backend!r} is not a backend; use one of {', '.join(map(repr, BACKENDS))}.")
@@ -98,11 +111,15 @@ def _graph_name(cell: Any) -> str:
     return name if name.isidentifier() else "main"
 
 
-def _session(backend: str, device: str, graph: Graph, parameters: Mapping[str, Any]) -> Any:
+def _session(backend: str, device: str | Cuda, graph: Graph, parameters: Mapping[str, Any]) -> Any:
     if backend == "numpy" or not (graph.outputs or graph.writes):  # no runtime takes a model that gives nothing
         from graphls.backends.reference import ReferenceSession
 
         return ReferenceSession(graph, parameters)
+    if isinstance(device, Cuda) and device.graph:
+        from graphls.backends.captured import CapturedSession
+
+        return CapturedSession(graph, parameters, device)
     from graphls.backends.ort import OrtSession
 
     return OrtSession(graph, parameters, device)

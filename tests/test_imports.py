@@ -48,9 +48,9 @@ ALLOWED: dict[str, str] = {
     "amp": "ir nn ops tensors trace",
     "viz": "files ir passes profile text",
     "steps": "backends diagnosis files ir nn passes profile sharing summary tensors trace viz",
-    "api": "backends ir nn passes sharing steps trace",
+    "api": "backends context ir nn passes sharing steps trace",
     "calling": "api context ir nn sharing steps tensors trace",
-    "graphls": "amp api calling ir names nn ops passes steps tensors version viz",
+    "graphls": "amp api backends calling ir names nn ops passes steps tensors version viz",
     "train": "amp api backends calling files ir nn passes sharing steps tensors",
     "compat": "amp backends calling communication context dataset initializer ir names nn ops profile sharing steps "
     "tensors trace train",
@@ -62,16 +62,13 @@ EXCEPTIONS: set[tuple[str, str]] = set()
 """Imports against the line that are left, module by module: these may only become fewer."""
 CIRCLES = (
     "ir.block ir.colours ir.compare ir.diff ir.diff_text ir.graph ir.matching ir.text",
-    "sharing.locks sharing.storage",
     "tensors.executor tensors.parameter tensors.tensor",
     "trace.branches trace.cells trace.current trace.joining trace.recompute trace.reports trace.states trace.tracer",
     "backends.onnx.finite backends.onnx.loops backends.onnx.lowering",
     "nn.cell nn.cell_hooks nn.cell_settings nn.cell_tree nn.eager",
-    "profile.profile profile.report",
     "passes.fold passes.fold_rules",
     "passes.gradient passes.gradient_loops",
     "steps.repeated steps.step",
-    "dataset.pipeline.dataset dataset.pipeline.iterators dataset.pipeline.operations dataset.pipeline.run",
 )
 """Circles of modules, each within one package, that are left, mostly for types; they may only shrink."""
 PUBLIC = (

@@ -11,8 +11,8 @@ from graphls import ops
 from graphls.ir.checks import positive_int
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import float32, float64
-from graphls.ops.float_status import overflow_get
 from graphls.ops.operands import state_of, tensor_of
+from graphls.ops.state import overflow_get
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.pytree import leaves, map_leaves
 from graphls.tensors.tensor import Tensor, is_tensor

@@ -19,7 +19,7 @@ from typing import Any
 from onnx import GraphProto, ModelProto
 
 from graphls.backends.onnx.shapes import subgraphs
-from graphls.ir.errors import GraphRuntimeError
+from graphls.ir.errors import GraphlsError, GraphRuntimeError
 from graphls.ir.reporting import warn
 
 TRIED = Path(__file__).with_name("tried_neighbours.txt")
@@ -69,6 +69,8 @@ def _opened(runtime: Any, levels: tuple[str, ...], open_with: Opener) -> Any:
     for level in levels:
         try:
             session = open_with(getattr(runtime.GraphOptimizationLevel, level))
+        except GraphlsError:
+            raise  # what is missing is missing with fewer optimizations as well
         except Exception as error:
             refusal = refusal or error
             continue

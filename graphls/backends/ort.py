@@ -8,6 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from graphls.backends.cuda_failures import cuda_failure
+from graphls.backends.cuda_libraries import fault_of_installation
+from graphls.backends.devices import PROVIDERS, Cuda, kind_of
 from graphls.backends.failures import Torn, failed_node, states_before_an_index, states_behind
 from graphls.backends.guard import first_line, open_guarded
 from graphls.backends.host import HostValues
@@ -18,33 +21,30 @@ from graphls.backends.onnx.weights import serialised
 from graphls.backends.runtime import load_runtime
 from graphls.backends.session import Inputs, Session
 from graphls.backends.states import HasStorage
-from graphls.ir.errors import GraphRuntimeError, GraphValueError
+from graphls.ir.errors import GraphlsError, GraphMemoryError, GraphRuntimeError
 from graphls.ir.graph import Graph, Value
 from graphls.ir.types import Type
 from graphls.sharing.forks import keep_for_ever, renew_after_fork
 from graphls.sharing.storage import Clock, Storage
 
-PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
-OPTIONS: dict[str, dict[str, str]] = {"cpu": {}, "cuda": {"use_tf32": "0"}}
-"""Options of the providers: float32 products keep their 24 bits, which TF32 would cut to 11."""
-
 SMALL = 4096
 """Bytes up to which it is cheaper to copy an output from a buffer that stays bound than to bind a new one."""
 
 
-def check_device(device: str) -> None:
-    """Raise GraphValueError for an unknown device, GraphRuntimeError for one that this runtime lacks."""
-    if device not in PROVIDERS:
-        raise GraphValueError(f"{device!r} is not a device; use one of {', '.join(map(repr, PROVIDERS))}.")
+def check_device(device: str | Cuda) -> None:
+    """Raise GraphValueError for an unknown device, GraphRuntimeError for one that is not there or lacks something."""
+    provider = PROVIDERS[kind_of(device)]
     runtime = load_runtime()
     available = runtime.get_available_providers()
-    if PROVIDERS[device] not in available:
+    if provider not in available:
         raise GraphRuntimeError(
-            f"This ONNX Runtime has no {PROVIDERS[device]} (it has {', '.join(available)}); "
+            f"This ONNX Runtime has no {provider} (it has {', '.join(available)}); "
             'uninstall it and run pip install "graphls[cuda]", with an NVIDIA driver.'
         )
-    if device == "cuda" and hasattr(runtime, "preload_dlls"):
-        runtime.preload_dlls()  # finds the libraries that pip has installed beside the runtime
+    if device != "cpu":
+        fault = fault_of_installation(runtime, device.id if isinstance(device, Cuda) else 0)
+        if fault:
+            raise GraphRuntimeError(fault)
 
 
 def check_provider(session: Any, device: str) -> None:
@@ -57,12 +57,13 @@ def check_provider(session: Any, device: str) -> None:
 
 
 class DeviceBuffer:
-    """A tensor on a device, read by `numpy()`."""
+    """A tensor on the GPU of a number, read by `numpy()`."""
 
-    __slots__ = ("value",)
+    __slots__ = ("id", "value")
 
-    def __init__(self, value: Any) -> None:
+    def __init__(self, value: Any, id: int = 0) -> None:
         self.value = value
+        self.id = id
 
     def numpy(self) -> np.ndarray[Any, Any]:
         """A copy on the host."""
@@ -76,18 +77,20 @@ class OrtSession(Session):
     after each step. Nothing waits for a result before it is read.
     """
 
-    def __init__(self, graph: Graph, parameters: Mapping[str, HasStorage], device: str = "cpu") -> None:
+    def __init__(self, graph: Graph, parameters: Mapping[str, HasStorage], device: str | Cuda = "cpu") -> None:
         check_device(device)
         super().__init__(parameters)
         self.runtime = load_runtime()
-        self.device = device
-        check = partial(is_right, provider=PROVIDERS[device])
-        self.lowered: Lowered = lower(graph, device=device, kernel_is_right=check)
+        self.device = kind_of(device)
+        self.cuda = device if isinstance(device, Cuda) else Cuda()
+        check = partial(is_right, provider=PROVIDERS[self.device])
+        version = self.runtime.__version__
+        self.lowered: Lowered = lower(graph, device=self.device, kernel_is_right=check, runtime=version)
         of_array = self.runtime.OrtValue.ortvalue_from_numpy
         self.outside = {name: of_array(array) for name, array in self.lowered.outside.items()}
         self.inputs = list(zip(self.lowered.inputs, map(_wider, graph.inputs), strict=True))
         self.outputs = [(n, exchanged(v.type)) for n, v in zip(self.lowered.outputs, graph.outputs, strict=True)]
-        self.narrowed = {i: v.type.dtype.numpy for i, v in enumerate(graph.outputs) if _wider(v) and device == "cpu"}
+        self.narrowed = {i: v.type.dtype.numpy for i, v in enumerate(graph.outputs) if _wider(v)}
         self.types = {state.name: exchanged(state.type) for state in graph.states}
         self.graph = graph
         # A small state that an index out of range might find written already is swapped, so that it stays as it was.
@@ -100,7 +103,7 @@ class OrtSession(Session):
         self.seen = -1
         self.bindings: list[Any] = []
         self.bound: list[tuple[Storage, tuple[Any, ...], Clock | None, int]] = []
-        self.small = [device == "cpu" and 0 < t.nbytes <= SMALL for _, t in self.outputs]
+        self.small = [self.device == "cpu" and 0 < t.nbytes <= SMALL for _, t in self.outputs]
         self.buffers = [self._empty(t) if s else None for s, (_, t) in zip(self.small, self.outputs, strict=True)]
         self.session = self._session(serialised(self.lowered.model))
         renew_after_fork(self)
@@ -130,10 +133,28 @@ class OrtSession(Session):
     def _opened(self, model: bytes, level: Any) -> Any:
         options = self._options()
         options.graph_optimization_level = level
-        return self.runtime.InferenceSession(model, options, providers=[(PROVIDERS[self.device], OPTIONS[self.device])])
+        provider = PROVIDERS[self.device], self._provider_options()
+        try:
+            return self.runtime.InferenceSession(model, options, providers=[provider], enable_fallback=0)
+        except Exception as error:
+            raise self._of_the_gpu(error) or error from None
+
+    def _provider_options(self) -> dict[str, str]:
+        if self.device == "cpu":
+            return {}
+        held = sum(t.nbytes * (2 if name in self.swapped else 1) for name, t in self.types.items())
+        limit = self.cuda.memory_limit
+        if limit is not None and held >= limit:
+            text = f"The states of this step take {held:,} bytes, which is beyond its memory_limit of {limit:,}."
+            raise GraphMemoryError(text)
+        return self.cuda.provider_options(held)
+
+    def _of_the_gpu(self, error: Exception) -> GraphlsError | None:
+        return None if self.device == "cpu" else cuda_failure(str(error), self.cuda.graph)
 
     def _options(self) -> Any:
         options = self.runtime.SessionOptions()
+        options.use_deterministic_compute = self.cuda.deterministic
         options.log_severity_level = 4  # what is worth telling is raised
         if self.outside:
             options.add_external_initializers(list(self.outside), list(self.outside.values()))
@@ -149,7 +170,7 @@ class OrtSession(Session):
         for (name, dtype), array in zip(self.inputs, inputs, strict=True):
             self._bind_input(binding, name, dtype, array)
         for (_, name), array in zip(self.lowered.host, drawn, strict=True):
-            binding.bind_cpu_input(name, array)
+            self._bind_input(binding, name, None, array)
         pairs = zip(self.buffers, self.outputs, strict=True)
         results = [self._bind_output(binding, name, kind) if b is None else b for b, (name, kind) in pairs]
         if self.swapped:
@@ -160,16 +181,22 @@ class OrtSession(Session):
             self.host.count(random_state, partial(self._run, binding))
         results = [r.copy() if small else r for r, small in zip(results, self.small, strict=True)]
         for i, dtype in self.narrowed.items():
-            results[i] = results[i].astype(dtype)
+            if isinstance(results[i], np.ndarray):
+                results[i] = results[i].astype(dtype)
         return results
 
     def _run(self, binding: Any) -> None:
         """Run what is bound; not by methods of the runtime in Python, in which a Ctrl-C could land (see `complete`)."""
         try:
-            self.complete(self.session._sess.run_with_iobinding, (binding._iobinding, None))
+            self.complete(self.session._sess.run_with_iobinding, (binding._iobinding, self._run_options(binding)))
         except Exception as error:
             self._mark_torn(error)
-            raise GraphRuntimeError(f"ONNX Runtime could not run the step: {first_line(error)}") from error
+            text = f"ONNX Runtime could not run the step: {first_line(error)}"
+            raise self._of_the_gpu(error) or GraphRuntimeError(text) from error
+
+    def _run_options(self, binding: Any) -> Any:
+        """What the runtime is told of a run of this binding."""
+        return None
 
     def _mark_torn(self, error: Exception) -> None:
         """Let no step go on from states that this one may have written before it failed."""
@@ -179,10 +206,12 @@ class OrtSession(Session):
             self.parameters[name].storage.replace(Torn(name, first_line(error)))
 
     def _bind_input(self, binding: Any, name: str, dtype: Any, array: Any) -> None:
-        if isinstance(array, DeviceBuffer):
+        if not isinstance(array, DeviceBuffer):
+            binding.bind_cpu_input(name, in_rows(array, dtype))
+        elif self._is_here(array):
             binding.bind_ortvalue_input(name, array.value)
         else:
-            binding.bind_cpu_input(name, np.ascontiguousarray(array, dtype).reshape(array.shape))
+            binding.bind_cpu_input(name, in_rows(array.numpy(), dtype))
 
     def _bind_output(self, binding: Any, name: str, kind: Type) -> Any:
         buffer = self._empty(kind)
@@ -192,14 +221,20 @@ class OrtSession(Session):
     def _empty(self, kind: Type) -> Any:
         if self.device == "cpu":
             return np.empty(kind.shape, kind.dtype.numpy)
-        value = self.runtime.OrtValue.ortvalue_from_shape_and_type(kind.shape, kind.dtype.numpy, self.device, 0)
-        return DeviceBuffer(value)
+        of_shape = self.runtime.OrtValue.ortvalue_from_shape_and_type
+        return DeviceBuffer(of_shape(kind.shape, kind.dtype.numpy, self.device, self.cuda.id), self.cuda.id)
+
+    def _is_here(self, buffer: Any) -> bool:
+        """Whether a buffer lies where this session computes."""
+        if self.device == "cpu":
+            return isinstance(buffer, np.ndarray)
+        return isinstance(buffer, DeviceBuffer) and buffer.id == self.cuda.id
 
     def _value(self, buffer: Any) -> Any:
         """The OrtValue of a buffer; on the CPU it shares the array's memory."""
         if isinstance(buffer, DeviceBuffer):
             return buffer.value
-        return self.runtime.OrtValue.ortvalue_from_numpy(buffer, self.device, 0)
+        return self.runtime.OrtValue.ortvalue_from_numpy(buffer, self.device, self.cuda.id)
 
     def _follow_changes(self) -> None:
         """Bind every state to the buffer that holds it now, unless only others have got new ones."""
@@ -210,23 +245,22 @@ class OrtSession(Session):
                 self._settle(name)
             self.bindings = [self._binding(turn) for turn in range(2 if self.swapped else 1)]
             storages = [self.parameters[name].storage for name in self.types]
-            self.bound = [(s, s.buffers, s.clock, s.turn) for s in storages]
+            self.bound = [(s, s.buffers, s.clock, s.index) for s in storages]
         self.seen = self.group.changes
 
     def _is_current(self, bound: tuple[Storage, tuple[Any, ...], Clock | None, int]) -> bool:
-        storage, buffers, clock, turn = bound
+        storage, buffers, clock, index = bound
         if storage.buffers is not buffers or storage.clock is not clock:
             return False
-        return clock is self.clock or storage.turn == turn
+        return clock is self.clock or storage.index == index
 
     def _settle(self, name: str) -> None:
         """Bring a state to this device, into one buffer or, where it is swapped, into two."""
         storage, dtype = self.parameters[name].storage, self.types[name].dtype.numpy
         buffer = storage.current
-        here = isinstance(buffer, np.ndarray if self.device == "cpu" else DeviceBuffer)
-        if not here or (isinstance(buffer, np.ndarray) and buffer.dtype != dtype):
+        if not self._is_here(buffer) or (isinstance(buffer, np.ndarray) and buffer.dtype != dtype):
             buffer = storage.read().astype(dtype, copy=False)
-            storage.move(buffer if self.device == "cpu" else DeviceBuffer(self._value(buffer)))
+            storage.move(buffer if self.device == "cpu" else DeviceBuffer(self._value(buffer), self.cuda.id))
         if name in self.swapped:
             if storage.clock is not self.clock:
                 storage.swap_with(self._empty(self.types[name]), self.clock)
@@ -246,6 +280,11 @@ class OrtSession(Session):
             if buffer is not None:
                 binding.bind_ortvalue_output(name, self._value(buffer))
         return binding
+
+
+def in_rows(array: np.ndarray[Any, Any], dtype: Any) -> np.ndarray[Any, Any]:
+    """An array in row-major order, in a dtype or its own; unlike that of NumPy, with no axes where it has none."""
+    return np.ascontiguousarray(array, dtype).reshape(array.shape)
 
 
 def _wider(value: Value) -> Any:

@@ -33,7 +33,7 @@ def examine() -> int:
 
 
 def _runtime_works() -> bool:
-    from graphls.backends.ort import PROVIDERS
+    from graphls.backends.devices import PROVIDERS
 
     try:
         runtime = load_runtime()

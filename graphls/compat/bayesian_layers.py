@@ -12,8 +12,9 @@ from graphls.initializer import initializer
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import float32
 from graphls.nn.cell import Cell
+from graphls.ops.operands import ShapeLike, Sizes
 from graphls.tensors.parameter import Parameter
-from graphls.tensors.tensor import Tensor
+from graphls.tensors.tensor import Tensor, TensorLike
 
 __all__ = [
     "ConvReparam",
@@ -73,7 +74,7 @@ class NormalPosterior(Cell):
         return self.normal(name, *args, self.mean, self.std)
 
 
-def _check_number(name: str, number: Any, error: type[Exception] | None = None) -> None:
+def _check_number(name: str, number: TensorLike, error: type[Exception] | None = None) -> None:
     """Raise GraphTypeError for what is no number, and an error, where there is one, for numbers below 0."""
     if isinstance(number, bool) or not isinstance(number, (int, float)):
         raise GraphTypeError(f"The type of `{name}` must be `int` or `float`")
@@ -81,7 +82,7 @@ def _check_number(name: str, number: Any, error: type[Exception] | None = None) 
         raise error(f"The value of `{name}` must be >= 0")
 
 
-def normal_post_fn(name: str, shape: Any) -> NormalPosterior:
+def normal_post_fn(name: str, shape: ShapeLike) -> NormalPosterior:
     """The distribution that layers take unless they are given another."""
     return NormalPosterior(name=name, shape=shape)
 
@@ -161,7 +162,7 @@ class ConvReparam(_Variational, Cell):
 
     def __init__(
         self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1, pad_mode: str = "same",
-        padding: Any = 0, dilation: Any = 1, group: int = 1, has_bias: bool = False,
+        padding: Sizes = 0, dilation: Sizes = 1, group: int = 1, has_bias: bool = False,
         weight_prior_fn: Any = NormalPrior, weight_posterior_fn: Any = normal_post_fn,
         bias_prior_fn: Any = NormalPrior, bias_posterior_fn: Any = normal_post_fn,
     ) -> None:  # fmt: skip

@@ -14,8 +14,8 @@ from graphls.compat.probability import Distribution
 from graphls.ir.errors import GraphAttributeError, GraphTypeError, GraphValueError
 from graphls.ir.types import as_dtype
 from graphls.nn.cell import Cell
-from graphls.ops.operands import tensor_of
-from graphls.tensors.tensor import Tensor, is_tensor
+from graphls.ops.operands import Sizes, tensor_of
+from graphls.tensors.tensor import Tensor, TensorLike, is_tensor
 
 __all__ = ["Bijector", "TransformedDistribution"]
 
@@ -30,7 +30,7 @@ class Bijector(Cell):
 
     def __init__(
         self, is_constant_jacobian: bool = False, is_injective: bool = True, name: str | None = None,
-        dtype: Any = None, param: Any = None,
+        dtype: Any = None, param: object = None,
     ) -> None:  # fmt: skip
         super().__init__()
         self.is_constant_jacobian, self.is_injective, self.dtype = is_constant_jacobian, is_injective, dtype
@@ -46,19 +46,19 @@ class Bijector(Cell):
             raise GraphValueError(f"A bijector has the methods {', '.join(_METHODS)}, not {name!r}.")
         return getattr(self, name)(*args, **options)
 
-    def forward(self, value: Any, *args: Any, **options: Any) -> Tensor:
+    def forward(self, value: TensorLike, *args: Any, **options: Any) -> Tensor:
         """The function of a value."""
         return self._formula("forward", value, *args, **options)
 
-    def inverse(self, value: Any, *args: Any, **options: Any) -> Tensor:
+    def inverse(self, value: TensorLike, *args: Any, **options: Any) -> Tensor:
         """The value that the function makes this of."""
         return self._formula("inverse", value, *args, **options)
 
-    def forward_log_jacobian(self, value: Any, *args: Any, **options: Any) -> Tensor:
+    def forward_log_jacobian(self, value: TensorLike, *args: Any, **options: Any) -> Tensor:
         """The logarithm of the absolute slope of `forward`."""
         return self._formula("forward_log_jacobian", value, *args, **options)
 
-    def inverse_log_jacobian(self, value: Any, *args: Any, **options: Any) -> Tensor:
+    def inverse_log_jacobian(self, value: TensorLike, *args: Any, **options: Any) -> Tensor:
         """The logarithm of the absolute slope of `inverse`."""
         return self._formula("inverse_log_jacobian", value, *args, **options)
 
@@ -66,7 +66,7 @@ class Bijector(Cell):
         """Whether greater values become smaller: a bool, or a tensor of them."""
         return False
 
-    def _formula(self, name: str, value: Any, *args: Any, **options: Any) -> Tensor:
+    def _formula(self, name: str, value: Any, *args: object, **options: object) -> Tensor:
         formula = getattr(self, f"_{name}", None)
         if formula is None:
             raise GraphAttributeError(f"{type(self).__name__} has no {name}.")
@@ -104,7 +104,7 @@ class TransformedDistribution(Distribution):
         slope = self.bijector.inverse_log_jacobian(value)
         return ops.where(found == -np.inf, found, found + slope)  # whose sum is nan where the slope is infinite
 
-    def cdf(self, value: Any, *parameters: Any) -> Tensor:
+    def cdf(self, value: TensorLike, *parameters: Any) -> Tensor:
         below = self.distribution.cdf(self.bijector.inverse(self._tensor(value)), *parameters)
         return ops.where(self.bijector.is_falling(), 1 - below, below)
 
@@ -114,7 +114,7 @@ class TransformedDistribution(Distribution):
             raise GraphAttributeError(text)
         return self.bijector.forward(self.distribution.mean(*parameters))
 
-    def sample(self, shape: Any = (), *parameters: Any) -> Tensor:
+    def sample(self, shape: Sizes = (), *parameters: Any) -> Tensor:
         if self.seed is None:
             return self.bijector.forward(self.distribution.sample(shape, *parameters))
         kept, self.distribution.seed = self.distribution.seed, self.seed

@@ -10,12 +10,12 @@ from graphls import ops
 from graphls.compat.bijector import Bijector
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ops.operands import tensor_of
-from graphls.tensors.tensor import Symbol, Tensor
+from graphls.tensors.tensor import Symbol, Tensor, TensorLike
 
 __all__ = ["Exp", "GumbelCDF", "Invert", "PowerTransform", "ScalarAffine", "Softplus"]
 
 
-def _parameter(name: str, value: Any, least: float | None = None, may_be_least: bool = False) -> Tensor:
+def _parameter(name: str, value: TensorLike | None, least: float | None = None, may_be_least: bool = False) -> Tensor:
     """A parameter as a tensor of floats; raises GraphTypeError, and GraphValueError for numbers below their least."""
     if value is None or isinstance(value, bool):
         raise GraphTypeError(f"{name} cannot be type {type(value)}")

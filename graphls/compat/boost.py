@@ -15,7 +15,7 @@ from graphls.nn.cell import Cell
 from graphls.nn.optimizers.base import Optimizer
 from graphls.nn.train_step import TrainOneStepCell, TrainOneStepWithLossScaleCell
 from graphls.tensors.parameter import Parameter, ParameterTuple
-from graphls.tensors.tensor import Tensor
+from graphls.tensors.tensor import Tensor, TensorLike
 
 __all__ = [
     "AutoBoost",
@@ -44,13 +44,13 @@ gradient_clear_op = ops.MultitypeFuncGraph("gradient_clear_op")
 
 
 @gradient_accumulation_op.register("Int64", "Tensor", "Tensor")
-def _accumulated(accumulation_step: int, cumulative_grad: Any, grad: Any) -> Any:
+def _accumulated(accumulation_step: int, cumulative_grad: Tensor, grad: Tensor) -> Any:
     """Add a part of a gradient to a parameter."""
     return ops.assign_add(cumulative_grad, ops.cast(grad / accumulation_step, cumulative_grad.dtype))
 
 
 @gradient_clear_op.register("Tensor")
-def _cleared(cumulative_grad: Any) -> Any:
+def _cleared(cumulative_grad: TensorLike) -> Any:
     """Set a parameter to zeros."""
     return ops.assign(cumulative_grad, ops.zeros_like(cumulative_grad))
 
@@ -74,7 +74,7 @@ class GradientAccumulation(Cell):
         )
         self.accumulation_step = Parameter(Tensor(0, int32), "accumulation_step", False)
 
-    def construct(self, loss: Any, grads: Any) -> Any:
+    def construct(self, loss: TensorLike, grads: Tensor) -> Any:
         sums = [
             gradient_accumulation_op(self.max_accumulation_step, held, grad)
             for held, grad in zip(self.accumulated, grads, strict=True)
@@ -94,7 +94,7 @@ class AutoBoost:
     Raises GraphValueError for a level that is none, and warns once where one asks for more than O0.
     """
 
-    def __init__(self, level: str = "O0", boost_config_dict: Any = "") -> None:
+    def __init__(self, level: str = "O0", boost_config_dict: object = "") -> None:
         if level not in LEVELS:
             known = ", ".join(LEVELS)
             raise GraphValueError(f"A level of boost is one of {known}, not {level!r}.")
@@ -125,11 +125,11 @@ class OptimizerProcess:
 class ParameterProcess:
     """Groups of parameters."""
 
-    def assign_parameter_group(self, parameters: Any, split_point: Any = None) -> Any:
+    def assign_parameter_group(self, parameters: Any, split_point: TensorLike | None = None) -> Any:
         """The parameters themselves, as one group."""
         return parameters
 
     @staticmethod
-    def generate_group_params(parameters: Any, origin_params: Any) -> Any:
+    def generate_group_params(parameters: Any, origin_params: TensorLike) -> Any:
         """The groups as they were."""
         return origin_params

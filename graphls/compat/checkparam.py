@@ -18,6 +18,9 @@ from typing import Any
 import numpy as np
 
 from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ir.types import DTypeLike
+from graphls.ops.operands import Sizes
+from graphls.tensors.tensor import Tensor, TensorLike
 
 
 class Rel(Enum):
@@ -65,25 +68,25 @@ def _owner(prim_name: Any) -> str:
     return f"For '{prim_name}', the" if prim_name else "The"
 
 
-def _wrong_type(name: Any, value: Any, wanted: str, owner: Any) -> GraphTypeError:
+def _wrong_type(name: Any, value: TensorLike, wanted: str, owner: TensorLike | None) -> GraphTypeError:
     kind = type(value).__name__
     text = f"{_owner(owner)} {name or 'value'!r} must be {wanted}, but got {value!r} of {kind!r}."
     return GraphTypeError(text)
 
 
-def _wrong_value(name: Any, value: Any, wanted: str, owner: Any) -> GraphValueError:
+def _wrong_value(name: Any, value: object, wanted: str, owner: TensorLike | None) -> GraphValueError:
     return GraphValueError(f"{_owner(owner)} {name or 'value'!r} must be {wanted}, but got {value!r}.")
 
 
-def _is_number(value: Any, kind: type) -> bool:
+def _is_number(value: TensorLike, kind: type) -> bool:
     kinds = {int: (int, np.integer), float: (int, float, np.integer, np.floating)}[kind]
     return isinstance(value, kinds) and not isinstance(value, (bool, np.bool_))
 
 
-def _number(kind: type, rel: Rel | None, bound: Any = 0) -> Callable[..., Any]:
+def _number(kind: type, rel: Rel | None, bound: TensorLike = 0) -> Callable[..., Any]:
     """A check that something is a number of a class and in a relation to a bound."""
 
-    def check_number_of_kind(arg_value: Any, arg_name: Any = None, prim_name: Any = None) -> Any:
+    def check_number_of_kind(arg_value: TensorLike, arg_name: Any = None, prim_name: Any = None) -> Any:
         if rel is None:
             return check_is_number(arg_value, kind, arg_name, prim_name)
         return _compared(arg_value, bound, rel, kind, arg_name, prim_name)
@@ -106,7 +109,7 @@ def _numbers(kind: type, rel: Rel) -> Callable[..., Any]:
     return check_sequence
 
 
-def _compared(value: Any, bound: Any, rel: Rel, kind: type, name: Any, owner: Any) -> Any:
+def _compared(value: Any, bound: Any, rel: Rel, kind: type, name: Any, owner: TensorLike) -> Any:
     """A number of a class in a relation to one, or to two, others."""
     if not _is_number(value, kind):
         raise _wrong_type(name, value, f"{kind.__name__}", owner)
@@ -120,7 +123,7 @@ def _compared(value: Any, bound: Any, rel: Rel, kind: type, name: Any, owner: An
     return value
 
 
-def check_is_number(arg_value: Any, arg_type: Any, arg_name: Any = None, prim_name: Any = None) -> Any:
+def check_is_number(arg_value: Any, arg_type: object, arg_name: Any = None, prim_name: Any = None) -> Any:
     """A finite number of a class, of which bool is none."""
     kinds = arg_type if isinstance(arg_type, tuple) else (arg_type,)
     if not isinstance(arg_value, kinds) or isinstance(arg_value, bool):
@@ -139,7 +142,8 @@ def check_number_range(
 
 
 def check(
-    arg_name: Any, arg_value: Any, value_name: Any, value: Any, rel: Rel = EQ, prim_name: Any = None,
+    arg_name: Any, arg_value: TensorLike, value_name: TensorLike, value: TensorLike, rel: Rel = EQ,
+    prim_name: Any = None,
     excp_cls: type[Exception] = ValueError,
 ) -> Any:  # fmt: skip
     """A value in a relation to another one that has a name."""
@@ -152,36 +156,46 @@ def check(
     return arg_value
 
 
-def check_number(arg_name: Any, arg_value: Any, value: Any, rel: Rel, prim_name: Any = None) -> Any:
+def check_number(arg_name: Any, arg_value: TensorLike, value: TensorLike, rel: Rel, prim_name: Any = None) -> Any:
     """A number in a relation to another one."""
     return _compared(arg_value, value, rel, float, arg_name, prim_name)
 
 
-def check_int(arg_value: Any, value: Any, rel: Rel, arg_name: Any = None, prim_name: Any = None) -> Any:
+def check_int(arg_value: TensorLike, value: TensorLike, rel: Rel, arg_name: Any = None, prim_name: Any = None) -> Any:
     """An integer in a relation to a number."""
     return _compared(arg_value, value, rel, int, arg_name, prim_name)
 
 
-def check_float(arg_value: Any, value: Any, rel: Rel, arg_name: Any = None, prim_name: Any = None) -> Any:
+def check_float(arg_value: TensorLike, value: TensorLike, rel: Rel, arg_name: Any = None, prim_name: Any = None) -> Any:
     """A number in a relation to another one."""
     return _compared(arg_value, value, rel, float, arg_name, prim_name)
 
 
 def check_int_range(
-    arg_value: Any, lower_limit: Any, upper_limit: Any, rel: Rel, arg_name: Any = None, prim_name: Any = None
+    arg_value: TensorLike,
+    lower_limit: TensorLike,
+    upper_limit: TensorLike,
+    rel: Rel,
+    arg_name: Any = None,
+    prim_name: Any = None,
 ) -> Any:
     """An integer between two numbers."""
     return _compared(arg_value, (lower_limit, upper_limit), rel, int, arg_name, prim_name)
 
 
 def check_float_range(
-    arg_value: Any, lower_limit: Any, upper_limit: Any, rel: Rel, arg_name: Any = None, prim_name: Any = None
+    arg_value: TensorLike,
+    lower_limit: TensorLike,
+    upper_limit: TensorLike,
+    rel: Rel,
+    arg_name: Any = None,
+    prim_name: Any = None,
 ) -> Any:
     """A number between two others."""
     return _compared(arg_value, (lower_limit, upper_limit), rel, float, arg_name, prim_name)
 
 
-def check_equal_int(arg_value: Any, value: int, arg_name: Any = None, prim_name: Any = None) -> Any:
+def check_equal_int(arg_value: TensorLike, value: int, arg_name: Any = None, prim_name: Any = None) -> Any:
     """An integer that equals another."""
     return check_int(arg_value, value, EQ, arg_name, prim_name)
 
@@ -196,19 +210,19 @@ check_positive_int_sequence, check_positive_float_sequence = _numbers(int, GT), 
 check_non_negative_int_sequence = _numbers(int, GE)
 
 
-def check_bool(arg_value: Any, arg_name: Any = None, prim_name: Any = None) -> bool:
+def check_bool(arg_value: TensorLike, arg_name: Any = None, prim_name: Any = None) -> bool:
     """True or False."""
     if not isinstance(arg_value, bool):
         raise _wrong_type(arg_name, arg_value, "bool", prim_name)
     return arg_value
 
 
-def check_isinstance(arg_name: Any, arg_value: Any, classes: Any) -> Any:
+def check_isinstance(arg_name: Any, arg_value: TensorLike, classes: TensorLike) -> Any:
     """An instance of a class, or of one of several."""
     return check_value_type(arg_name, arg_value, classes)
 
 
-def check_value_type(arg_name: Any, arg_value: Any, valid_types: Any, prim_name: Any = None) -> Any:
+def check_value_type(arg_name: Any, arg_value: Any, valid_types: object, prim_name: Any = None) -> Any:
     """An instance of one of some classes; True and False are instances of bool only."""
     kinds = tuple(valid_types) if isinstance(valid_types, Iterable) else (valid_types,)
     if not isinstance(arg_value, kinds) or (isinstance(arg_value, bool) and bool not in kinds):
@@ -218,7 +232,11 @@ def check_value_type(arg_name: Any, arg_value: Any, valid_types: Any, prim_name:
 
 
 def check_subclass(
-    arg_name: Any, type_: Any, template_types: Any, prim_name: Any, addition_error_info: Any = None
+    arg_name: str,
+    type_: DTypeLike,
+    template_types: TensorLike,
+    prim_name: str,
+    addition_error_info: TensorLike | None = None,
 ) -> Any:
     """A class, or dtype, that is one of some or derives from one."""
     kinds = tuple(template_types) if isinstance(template_types, Iterable) else (template_types,)
@@ -230,11 +248,11 @@ def check_subclass(
     return type_
 
 
-def _derives(kind: Any, of: type) -> bool:
+def _derives(kind: object, of: type) -> bool:
     return isinstance(kind, of) or (isinstance(kind, type) and issubclass(kind, of))
 
 
-def check_type_name(arg_name: Any, arg_type: Any, valid_types: Any, prim_name: Any = None) -> Any:
+def check_type_name(arg_name: Any, arg_type: TensorLike, valid_types: TensorLike, prim_name: Any = None) -> Any:
     """A dtype that is one of some."""
     kinds = tuple(valid_types) if isinstance(valid_types, Iterable) else (valid_types,)
     if arg_type not in kinds:
@@ -242,12 +260,14 @@ def check_type_name(arg_name: Any, arg_type: Any, valid_types: Any, prim_name: A
     return arg_type
 
 
-def check_tensor_dtype_valid(arg_name: Any, arg_type: Any, valid_dtypes: Any, prim_name: Any = None) -> Any:
+def check_tensor_dtype_valid(
+    arg_name: Any, arg_type: TensorLike, valid_dtypes: TensorLike, prim_name: Any = None
+) -> Any:
     """The dtype of a tensor that is one of some."""
     return check_type_name(arg_name, arg_type, valid_dtypes, prim_name)
 
 
-def check_types_same_and_valid(args: dict[str, Any], valid_values: Any, prim_name: Any = None) -> None:
+def check_types_same_and_valid(args: dict[str, Any], valid_values: TensorLike, prim_name: str | None = None) -> None:
     """Dtypes by names of arguments, all the same and one of some."""
     for name, dtype in args.items():
         check_type_name(name, dtype, valid_values, prim_name)
@@ -267,21 +287,25 @@ def check_string(arg_value: Any, valid_values: Any, arg_name: Any = None, prim_n
     return arg_value
 
 
-def check_str_by_regular(target: str, reg: str | None = None, flag: int = re.ASCII, prim_name: Any = None) -> bool:
+def check_str_by_regular(
+    target: str, reg: str | None = None, flag: int = re.ASCII, prim_name: str | None = None
+) -> bool:
     """A string that a regular expression matches; by default letters, digits and `-_./`."""
     if re.match(reg or r"^\w+[0-9a-zA-Z\_\.]*$", target, flag) is None:
         raise _wrong_value("name", target, "letters, digits, '_' and '.'", prim_name)
     return True
 
 
-def check_file_name_by_regular(target: Any, reg: str | None = None, prim_name: Any = None) -> bool:
+def check_file_name_by_regular(target: TensorLike, reg: str | None = None, prim_name: Any = None) -> bool:
     """A path of letters, digits and common signs."""
     if not isinstance(target, str) or not target:
         raise _wrong_value("file name", target, "a string with letters in it", prim_name)
     return check_str_by_regular(target, reg or r"^[0-9\w\_\-\.\:\/\\ ]+$", re.ASCII, prim_name)
 
 
-def check_element_type_of_iterable(arg_name: Any, arg_value: Any, valid_types: Any, prim_name: Any = None) -> None:
+def check_element_type_of_iterable(
+    arg_name: Any, arg_value: Tensor, valid_types: TensorLike, prim_name: Any = None
+) -> None:
     """A list, tuple or set whose elements are of some classes."""
     check_value_type(arg_name, arg_value, (list, tuple, set), prim_name)
     for i, element in enumerate(arg_value):
@@ -289,7 +313,7 @@ def check_element_type_of_iterable(arg_name: Any, arg_value: Any, valid_types: A
 
 
 def check_element_type_of_dict(
-    arg_name: Any, arg_value: Any, key_types: Any, value_types: Any, prim_name: Any = None
+    arg_name: Any, arg_value: Any, key_types: TensorLike, value_types: TensorLike, prim_name: Any = None
 ) -> None:
     """A dict whose keys and values are of some classes."""
     check_value_type(arg_name, arg_value, dict, prim_name)
@@ -298,14 +322,14 @@ def check_element_type_of_dict(
         check_value_type(f"{arg_name}[{key!r}]", value, value_types, prim_name)
 
 
-def check_pad_value_by_mode(pad_mode: str, padding: Any, prim_name: Any = None) -> Any:
+def check_pad_value_by_mode(pad_mode: str, padding: Sizes, prim_name: str | None = None) -> Any:
     """The padding, which is 0 unless the mode is "pad"."""
     if pad_mode != "pad" and padding != 0:
         raise _wrong_value("padding", padding, f"0 in the pad_mode {pad_mode!r}", prim_name)
     return padding
 
 
-def check_input_data(*data: Any, data_class: Any) -> None:
+def check_input_data(*data: Any, data_class: TensorLike) -> None:
     """Tensors, or nests of them, of one of some classes."""
     for item in data:
         if isinstance(item, (list, tuple)):
@@ -321,12 +345,14 @@ def check_hook_fn(hook_fn: Any) -> bool:
     return True
 
 
-def twice(x: Any) -> tuple[Any, Any]:
+def twice(x: TensorLike) -> tuple[Any, Any]:
     """A pair: two of a number, or a pair itself."""
     return x if isinstance(x, tuple) else (x, x)
 
 
-def args_type_check(*type_args: Any, **type_kwargs: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def args_type_check(
+    *type_args: TensorLike, **type_kwargs: object
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """A decorator that checks the classes of arguments, by position or by name; None is of every class."""
 
     def decorated(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -334,7 +360,7 @@ def args_type_check(*type_args: Any, **type_kwargs: Any) -> Callable[[Callable[.
         kinds = signature.bind_partial(*type_args, **type_kwargs).arguments
 
         @wraps(function)
-        def checked(*args: Any, **options: Any) -> Any:
+        def checked(*args: TensorLike, **options: object) -> Any:
             for name, value in signature.bind(*args, **options).arguments.items():
                 if name in kinds and value is not None:
                     check_value_type(name, value, kinds[name], function.__name__)

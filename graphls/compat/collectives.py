@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from graphls.communication import get_rank
-from graphls.ops.operator import Operator
+from graphls.ops.primitive import Operator
 from graphls.ops.state import identity
-from graphls.tensors.tensor import Tensor
+from graphls.tensors.tensor import Tensor, TensorLike
 
 __all__ = [
     "AllGather",
@@ -43,7 +43,7 @@ class _OfOneRank(Operator):
         self.settings = {**dict(zip(self.names, args, strict=False)), **options}
         self.__dict__.update(self.settings)
 
-    def __call__(self, input_x: Any) -> Any:
+    def __call__(self, input_x: Tensor) -> Any:
         return identity(input_x)
 
 
@@ -89,12 +89,16 @@ class _Done:
         """Nothing to wait for."""
 
 
-def all_reduce(tensor: Any, op: str = "sum", group: Any = None, async_op: bool = False) -> tuple[Any, Any]:
+def all_reduce(
+    tensor: TensorLike, op: str = "sum", group: TensorLike | None = None, async_op: bool = False
+) -> tuple[Any, Any]:
     """The tensor itself, and a handle where `async_op` is set, else None."""
     return identity(tensor), _Done() if async_op else None
 
 
-def all_gather_into_tensor(tensor: Any, group: Any = None, async_op: bool = False) -> tuple[Any, Any]:
+def all_gather_into_tensor(
+    tensor: TensorLike, group: TensorLike | None = None, async_op: bool = False
+) -> tuple[Any, Any]:
     """The tensor itself, and a handle where `async_op` is set, else None."""
     return all_reduce(tensor, group=group, async_op=async_op)
 
@@ -102,12 +106,12 @@ def all_gather_into_tensor(tensor: Any, group: Any = None, async_op: bool = Fals
 reduce_scatter_tensor = all_reduce
 
 
-def broadcast(tensor: Any, src: int = 0, group: Any = None) -> Any:
+def broadcast(tensor: TensorLike, src: int = 0, group: TensorLike | None = None) -> Any:
     """The tensor itself."""
     return identity(tensor)
 
 
-def barrier(group: Any = None) -> None:
+def barrier(group: TensorLike | None = None) -> None:
     """Nothing to wait for."""
 
 

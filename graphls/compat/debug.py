@@ -9,8 +9,8 @@ import numpy as np
 from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
 from graphls.ir.location import user_location
 from graphls.ops.operands import tensor_of
-from graphls.ops.operator import Operator
-from graphls.tensors.tensor import Tensor, is_tensor
+from graphls.ops.primitive import Operator
+from graphls.tensors.tensor import Tensor, TensorLike, is_tensor
 from graphls.trace.reports import report
 
 __all__ = [
@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 
-def print_(*input_x: Any) -> Any:
+def print_(*input_x: Tensor) -> Any:
     """Print texts and tensors, each on a line of its own, whenever the graph runs; gives the first tensor."""
     tensors = [tensor_of(item) for item in input_x if is_tensor(item)]
 
@@ -55,7 +55,7 @@ class Summary(Operator):
     def __init__(self) -> None:
         self.settings = {}
 
-    def __call__(self, name: str, value: Any) -> Any:
+    def __call__(self, name: str, value: TensorLike) -> Any:
         if not isinstance(name, str) or not name:
             raise GraphTypeError(f"{type(self).__name__} takes a name, not {name!r}.")
         tensor = tensor_of(value)
@@ -99,7 +99,7 @@ class Assert(Operator):
     def __init__(self, summarize: int = 3) -> None:
         self.settings = {"summarize": summarize}
 
-    def __call__(self, condition: Any, input_data: Any) -> Any:
+    def __call__(self, condition: Tensor, input_data: Tensor) -> Any:
         tensors = [tensor_of(condition), *map(tensor_of, input_data)]
         location = user_location()
 

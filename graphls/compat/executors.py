@@ -10,6 +10,7 @@ from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.text import dump
 from graphls.nn.cell import Cell
 from graphls.steps.step import Compiled
+from graphls.tensors.tensor import TensorLike
 
 __all__ = ["_CellGraphExecutor", "_PyNativeExecutor", "_cell_graph_executor", "_executor", "_pynative_executor"]
 
@@ -24,7 +25,7 @@ class _CellGraphExecutor:
         self._numbers: WeakKeyDictionary[Compiled, int] = WeakKeyDictionary()
         self._count = 0
 
-    def compile(self, obj: Any, *args: Any, phase: str = "predict", **options: Any) -> tuple[str, bool]:
+    def compile(self, obj: object, *args: object, phase: str = "predict", **options: object) -> tuple[str, bool]:
         """Compile a cell for inputs like these: the name of the graph, and whether it has been made just now.
 
         The name begins with `phase`. Raises GraphTypeError for what is no cell, and what compiling raises.
@@ -44,7 +45,7 @@ class _CellGraphExecutor:
         return phase.rpartition(".")[2] in map(str, self._numbers.values())
 
     def _get_func_graph_proto(
-        self, obj: Any, exec_id: str, ir_type: str = "onnx_ir", use_prefix: bool = False, incremental: bool = False
+        self, obj: object, exec_id: str, ir_type: str = "onnx_ir", use_prefix: bool = False, incremental: bool = False
     ) -> Any:
         """A compiled graph by its name: the bytes of its ONNX model, or for "anf_ir" its text.
 
@@ -56,7 +57,7 @@ class _CellGraphExecutor:
             raise GraphValueError(text)
         return step.onnx.SerializeToString() if ir_type == "onnx_ir" else dump(step.graph)
 
-    def set_jit_config(self, jit_config: Any) -> None:
+    def set_jit_config(self, jit_config: TensorLike) -> None:
         """Nothing: how MindSpore compiles changes nothing here."""
 
     def __call__(self, obj: Any, *args: Any, phase: str = "predict") -> Any:

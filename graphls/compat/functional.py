@@ -14,11 +14,10 @@ import numpy as np
 
 from graphls import ops
 from graphls.names.lazy import offering
-from graphls.ops.operands import tensor_of
-from graphls.ops.operator import Operator
-from graphls.ops.primitive import Primitive
+from graphls.ops.operands import Sizes, tensor_of
+from graphls.ops.primitive import Operator, Primitive
 from graphls.tensors.pytree import map_leaves
-from graphls.tensors.tensor import Symbol, Tensor, is_tensor
+from graphls.tensors.tensor import Symbol, Tensor, TensorLike, is_tensor
 
 
 def make_range(start: int, stop: int | None = None, step: int = 1) -> tuple[int, ...]:
@@ -26,14 +25,14 @@ def make_range(start: int, stop: int | None = None, step: int = 1) -> tuple[int,
     return tuple(range(start) if stop is None else range(start, stop, step))
 
 
-def tuple_setitem(items: tuple[Any, ...], index: int, value: Any) -> tuple[Any, ...]:
+def tuple_setitem(items: tuple[Any, ...], index: int, value: TensorLike) -> tuple[Any, ...]:
     """The tuple with another item at an index."""
     changed = [*items]
     changed[index] = value
     return tuple(changed)
 
 
-def list_setitem(items: list[Any], index: int, value: Any) -> list[Any]:
+def list_setitem(items: list[Any], index: int, value: TensorLike) -> list[Any]:
     """The list, with another item at an index."""
     items[index] = value
     return items
@@ -42,17 +41,17 @@ def list_setitem(items: list[Any], index: int, value: Any) -> list[Any]:
 dict_setitem = list_setitem
 
 
-def list_append(items: list[Any], item: Any) -> list[Any]:
+def list_append(items: list[Any], item: TensorLike) -> list[Any]:
     """A list with one more item."""
     return [*items, item]
 
 
-def list_insert(items: list[Any], index: int, item: Any) -> list[Any]:
+def list_insert(items: list[Any], index: int, item: TensorLike) -> list[Any]:
     """A list with one more item, before an index."""
     return [*items[:index], item, *items[index:]]
 
 
-def make_dict(keys: Any, values: Any) -> dict[Any, Any]:
+def make_dict(keys: Tensor, values: Tensor) -> dict[Any, Any]:
     """A dict of keys and values."""
     return dict(zip(keys, values, strict=True))
 
@@ -67,29 +66,29 @@ def tuple_div(x: tuple[int, ...], y: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(a // b for a, b in zip(x, y, strict=True))
 
 
-def reduced_shape(shape: tuple[int, ...], axis: Any) -> tuple[int, ...]:
+def reduced_shape(shape: tuple[int, ...], axis: Sizes) -> tuple[int, ...]:
     """A shape with the size 1 along some axes."""
     axes = {a % len(shape) for a in (axis if isinstance(axis, (tuple, list)) else (axis,))}
     return tuple(1 if i in axes or (not axis and axis != 0) else size for i, size in enumerate(shape))
 
 
-def tuple_to_array(items: Any) -> Tensor:
+def tuple_to_array(items: TensorLike) -> Tensor:
     """A tensor of numbers."""
     return Tensor(np.array(items))
 
 
-def array_to_scalar(x: Any) -> Any:
+def array_to_scalar(x: TensorLike) -> Any:
     """The number in a tensor of one element; a tensor of shape () where that is not known yet."""
     tensor = tensor_of(x)
     return ops.reshape(tensor, ())
 
 
-def tensor_to_tuple(x: Any) -> Any:
+def tensor_to_tuple(x: TensorLike) -> Any:
     """The elements of a tensor along its first axis, as a tuple of tensors."""
     return tuple(tensor_of(x))
 
 
-def typeof(x: Any) -> Any:
+def typeof(x: Tensor) -> Any:
     """The dtype of a tensor, the class of anything else."""
     return x.dtype if is_tensor(x) else type(x)
 
@@ -99,7 +98,7 @@ def hastype(x: Any, kind: Any) -> bool:
     return x.dtype == kind if is_tensor(x) else isinstance(x, kind)
 
 
-def isconstant(x: Any) -> bool:
+def isconstant(x: TensorLike) -> bool:
     """Whether something is known before the graph runs: a Python value, or a tensor that no input leads to."""
     return not isinstance(x, Symbol)
 

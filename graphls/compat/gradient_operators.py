@@ -9,15 +9,23 @@ from graphls import ops
 from graphls.names.lazy import offering
 from graphls.ops import operations
 from graphls.ops.directions import vjp
-from graphls.ops.operator import REQUIRED, Operator, operator
+from graphls.ops.operands import Operand, ShapeLike, Sizes
+from graphls.ops.primitive import REQUIRED, Operator, operator
+from graphls.tensors.tensor import Tensor, TensorLike
 
 
-def _where(condition: Any, value: Any) -> Any:
+def _where(condition: TensorLike, value: Tensor) -> Any:
     return ops.where(condition, value, ops.zeros_like(value))
 
 
 def _layer_norm(
-    x: Any, dy: Any, variance: Any, mean: Any, gamma: Any, begin_norm_axis: int = 1, begin_params_axis: int = 1
+    x: Any,
+    dy: Tensor,
+    variance: Operand,
+    mean: Tensor,
+    gamma: Tensor,
+    begin_norm_axis: int = 1,
+    begin_params_axis: int = 1,
 ) -> Any:
     """Gradients of LayerNorm by x, gamma and beta, from what it gave as mean and variance."""
     axes, outer = tuple(range(begin_norm_axis % x.ndim, x.ndim)), tuple(range(begin_params_axis % x.ndim))
@@ -28,7 +36,8 @@ def _layer_norm(
 
 
 def _batch_norm(
-    dout: Any, x: Any, scale: Any, saved_mean: Any, saved_variance: Any, reserve: Any = None,
+    dout: TensorLike, x: Tensor, scale: TensorLike, saved_mean: TensorLike, saved_variance: Operand,
+    reserve: TensorLike | None = None,
     is_training: bool = False, epsilon: float = 1e-5, data_format: str = "NCHW",
 ) -> Any:  # fmt: skip
     """Gradients of BatchNorm by x, scale and offset, from the mean and the variance that it used."""
@@ -53,21 +62,21 @@ def _smaller(compare: Callable[[Any, Any], Any]) -> Callable[..., Any]:
     return gradient
 
 
-def _summed(gradient: Any, shape: tuple[int, ...]) -> Any:
+def _summed(gradient: Tensor, shape: tuple[int, ...]) -> Any:
     """A gradient summed over what broadcasting made wide."""
     extra = gradient.ndim - len(shape)
     axes = tuple(i for i, size in enumerate(gradient.shape) if i < extra or shape[i - extra] != size)
     return ops.reshape(ops.sum(gradient, axes), shape) if axes else gradient
 
 
-def _pulled(function: Callable[..., Any], inputs: tuple[Any, ...], sensitivity: Any) -> Any:
+def _pulled(function: Callable[..., Any], inputs: tuple[Any, ...], sensitivity: TensorLike) -> Any:
     """The gradient by the first input, the others being constants."""
     return vjp(lambda x: function(x, *inputs[1:]), inputs[0])[1](sensitivity)[0]
 
 
 def _pool(name: str) -> Callable[..., Any]:
     def gradient(
-        x: Any, out: Any, dout: Any, kernel_size: Any = 1, strides: Any = 1, pad_mode: str = "VALID",
+        x: TensorLike, out: TensorLike, dout: Any, kernel_size: Sizes = 1, strides: Sizes = 1, pad_mode: str = "VALID",
         data_format: str = "NCHW",
     ) -> Any:  # fmt: skip
         """The gradient of a pool by its input."""
@@ -77,49 +86,57 @@ def _pool(name: str) -> Callable[..., Any]:
     return gradient
 
 
-def _bias(dout: Any, data_format: str = "NCHW") -> Any:
+def _bias(dout: Tensor, data_format: str = "NCHW") -> Any:
     """The gradient of a bias: the sum over all axes but that of the channels."""
     channel = dout.ndim - 1 if data_format == "NHWC" else 1
     return ops.sum(dout, tuple(i for i in range(dout.ndim) if i != channel))
 
 
-def _log_softmax(logits: Any, grad: Any, axis: int = -1) -> Any:
+def _log_softmax(logits: TensorLike, grad: TensorLike, axis: int = -1) -> Any:
     """The gradient of log_softmax, from what it gave."""
     return grad - ops.exp(logits) * ops.sum(grad, axis, keepdims=True)
 
 
-def _softmax(output: Any, grad: Any, axis: int = -1) -> Any:
+def _softmax(output: Operand, grad: Operand, axis: int = -1) -> Any:
     """The gradient of softmax, from what it gave."""
     return (grad - ops.sum(output * grad, axis, keepdims=True)) * output
 
 
-def _normalised(input_x: Any, output: Any, dy: Any, axis: Any = 0, epsilon: float = 1e-4) -> Any:
+def _normalised(input_x: Tensor, output: Tensor, dy: Tensor, axis: Any = 0, epsilon: float = 1e-4) -> Any:
     """The gradient of L2Normalize."""
     axis = axis[0] if isinstance(axis, (list, tuple)) else axis
     norm = ops.sqrt(ops.maximum(ops.sum(input_x * input_x, axis, keepdims=True), epsilon))
     return (dy - output * ops.sum(output * dy, axis, keepdims=True)) / norm
 
 
-def _smooth_l1(prediction: Any, target: Any, dout: Any, beta: float = 1.0, reduction: str = "none") -> Any:
+def _smooth_l1(
+    prediction: Tensor, target: TensorLike, dout: TensorLike, beta: float = 1.0, reduction: str = "none"
+) -> Any:
     """The gradient of SmoothL1Loss by its prediction."""
     difference = prediction - target
     found = ops.clamp(difference / beta, -1.0, 1.0) * dout
     return found / prediction.size if reduction == "mean" else found
 
 
-def _cross_entropy(input: Any, target: Any, grad_output: Any, weight: Any = None, reduction: str = "mean") -> Any:
+def _cross_entropy(
+    input: Tensor,
+    target: TensorLike,
+    grad_output: TensorLike,
+    weight: TensorLike | None = None,
+    reduction: str = "mean",
+) -> Any:
     """The gradient of BinaryCrossEntropy by its input."""
     found = (input - target) / ops.maximum(input * (1 - input), 1e-12) * grad_output
     found = found if weight is None else found * weight
     return found / input.size if reduction == "mean" else found
 
 
-def _dropout(dy: Any, mask: Any, keep_prob: float = 0.5) -> Any:
+def _dropout(dy: Tensor, mask: Tensor, keep_prob: float = 0.5) -> Any:
     """The gradient of Dropout, from the mask that it drew."""
     return dy * ops.cast(mask, dy.dtype) / keep_prob
 
 
-def _resized(grads: Any, image: Any, align_corners: bool = False, half_pixel_centers: bool = False) -> Any:
+def _resized(grads: Tensor, image: TensorLike, align_corners: bool = False, half_pixel_centers: bool = False) -> Any:
     """The gradient of ResizeBilinear by its image."""
     sizes = grads.shape[2:]
     forward = operations.OPERATORS["ResizeBilinearV2"](align_corners, half_pixel_centers)
@@ -129,7 +146,7 @@ def _resized(grads: Any, image: Any, align_corners: bool = False, half_pixel_cen
 def _of(function: Callable[..., Any]) -> Callable[..., Any]:
     """The gradient of a function, written `(dy, x)`."""
 
-    def gradient(dy: Any, x: Any) -> Any:
+    def gradient(dy: TensorLike, x: TensorLike) -> Any:
         return _pulled(function, (x,), dy)
 
     gradient.__doc__ = f"The gradient of `{function.__name__}`, from its input."
@@ -183,7 +200,9 @@ CONFIGURED: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
 }
 
 
-def _resize_bilinear(x: Any, size: Any, align_corners: bool = False, half_pixel_centers: bool = False) -> Any:
+def _resize_bilinear(
+    x: TensorLike, size: ShapeLike, align_corners: bool = False, half_pixel_centers: bool = False
+) -> Any:
     """Images (N, C, H, W) resized to two sizes, between their four neighbours."""
     return operations.OPERATORS["ResizeBilinearV2"](align_corners, half_pixel_centers)(x, size)
 

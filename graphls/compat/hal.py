@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from graphls.ir.errors import GraphlsError
+from graphls.tensors.tensor import TensorLike
 
 __all__ = [
     "Event",
@@ -83,7 +84,7 @@ class Event(Stream):
     def __init__(self, enable_timing: bool = False, blocking: bool = False) -> None:
         super().__init__()
 
-    def record(self, stream: Any = None) -> None:
+    def record(self, stream: TensorLike | None = None) -> None:
         """Nothing."""
 
     wait = record
@@ -93,7 +94,7 @@ _stream = Stream()
 
 
 @contextmanager
-def StreamCtx(ctx_stream: Any) -> Any:
+def StreamCtx(ctx_stream: TensorLike) -> Any:
     """A block whose work is in the order of a stream: the only one."""
     yield
 
@@ -106,7 +107,7 @@ def current_stream() -> Stream:
 default_stream = current_stream
 
 
-def _nothing(*args: Any, **options: Any) -> None:
+def _nothing(*args: TensorLike, **options: object) -> None:
     """Nothing: memory and threads are those of the runtime."""
 
 

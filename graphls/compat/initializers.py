@@ -10,6 +10,7 @@ import numpy as np
 
 from graphls.initializer.base import Array, fans, number, one_of
 from graphls.initializer.distributions import Normal, TruncatedNormal, Uniform
+from graphls.tensors.tensor import Tensor, TensorLike
 
 __all__ = [
     "_assignment",
@@ -29,7 +30,7 @@ LINEAR = ("linear", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_tran
 _calculate_fan_in_and_fan_out = fans
 
 
-def _calculate_in_and_out(arr: Any) -> tuple[int, int]:
+def _calculate_in_and_out(arr: Tensor) -> tuple[int, int]:
     """How many inputs an output has and how many outputs an input, for an array of a weight."""
     return fans(arr.shape)
 
@@ -40,7 +41,7 @@ def _calculate_correct_fan(shape: tuple[int, ...], mode: str) -> int:
     return fans(shape)[mode.lower() == "fan_out"]
 
 
-def _calculate_gain(nonlinearity: str, param: Any = None) -> float:
+def _calculate_gain(nonlinearity: str, param: TensorLike | None = None) -> float:
     """By how much weights before this activation are larger; `param` is the slope of a leaky relu, 0.01 if None."""
     one_of("_calculate_gain", "nonlinearity", nonlinearity, (*GAINS, "leaky_relu", *LINEAR))
     if nonlinearity == "leaky_relu":
@@ -49,7 +50,7 @@ def _calculate_gain(nonlinearity: str, param: Any = None) -> float:
     return GAINS.get(nonlinearity, 1.0)
 
 
-def _assignment(arr: Array, num: Any) -> Array:
+def _assignment(arr: Array, num: TensorLike) -> Array:
     """The array, filled with a number or with the numbers of another one of its shape."""
     arr[...] = num
     return arr

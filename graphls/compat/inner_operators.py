@@ -9,21 +9,23 @@ from graphls import ops
 from graphls.compat.functional import typeof
 from graphls.compat.kinds import issubclass_
 from graphls.names.lazy import offering
-from graphls.ops.operator import Operator, operator
+from graphls.ops.operands import Axis, Operand
+from graphls.ops.primitive import Operator, operator
 from graphls.tensors.parameter import Parameter
+from graphls.tensors.tensor import Tensor, TensorLike
 
 
-def _nearest(input_x: Any, size: Any, align_corners: bool = False) -> Any:
+def _nearest(input_x: Tensor, size: Any, align_corners: bool = False) -> Any:
     """Images (N, C, H, W) resized to two sizes, each element from the nearest one."""
     return ops.ResizeNearestNeighbor(tuple(size), align_corners)(input_x)
 
 
-def _centralized(input_x: Any, axis: Any = ()) -> Any:
+def _centralized(input_x: TensorLike, axis: Axis = ()) -> Any:
     """A tensor without its mean along some axes, or all."""
     return input_x - ops.mean(input_x, axis, keep_dims=True)
 
 
-def _clipped(x: Any, clip_norm: Any, axis: Any = None) -> Any:
+def _clipped(x: Operand, clip_norm: Operand, axis: Any = None) -> Any:
     """A tensor divided by what its norm along some axes, or all, is above a number."""
     norm = ops.sqrt(ops.sum(x * x, axis, keepdims=True))
     return x * clip_norm / ops.maximum(norm, clip_norm)

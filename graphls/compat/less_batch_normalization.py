@@ -11,6 +11,7 @@ from graphls.initializer import initializer
 from graphls.nn.cell import Cell
 from graphls.nn.dense import Dense
 from graphls.tensors.parameter import Parameter
+from graphls.tensors.tensor import TensorLike
 
 __all__ = ["CommonHeadLastFN", "LessBN"]
 
@@ -22,7 +23,7 @@ class CommonHeadLastFN(Cell):
     """
 
     def __init__(
-        self, in_channels: int, out_channels: int, weight_init: Any = "normal", bias_init: Any = "zeros",
+        self, in_channels: int, out_channels: int, weight_init: Any = "normal", bias_init: object = "zeros",
         has_bias: bool = True,
     ) -> None:  # fmt: skip
         super().__init__()
@@ -33,7 +34,7 @@ class CommonHeadLastFN(Cell):
             self.bias = Parameter(initializer(bias_init, [out_channels]), name="bias")
         self.normalize = ops.L2Normalize(axis=1)
 
-    def construct(self, x: Any) -> Any:
+    def construct(self, x: TensorLike) -> Any:
         found = ops.matmul(self.normalize(x), ops.transpose(self.normalize(self.weight), (1, 0)))
         return self.multiplier * (found + self.bias if self.has_bias else found)
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from graphls import ops
 from graphls.compat.root import RowTensor
+from graphls.tensors.tensor import Tensor, TensorLike
 
 __all__ = [
     "_grad_overflow",
@@ -25,7 +26,7 @@ _grad_overflow = ops.MultitypeFuncGraph("_grad_overflow")
 
 
 @_grad_scale.register("Tensor", "Tensor")
-def tensor_grad_scale(scale: Any, grad: Any) -> Any:
+def tensor_grad_scale(scale: Tensor, grad: Tensor) -> Any:
     """A gradient divided by a scale, in its own dtype."""
     return grad * ops.cast(reciprocal(scale), grad.dtype)
 
@@ -37,7 +38,7 @@ def tensor_grad_scale_row_tensor(scale: Any, grad: Any) -> RowTensor:
 
 
 @_grad_overflow.register("Tensor")
-def _tensor_grad_overflow(grad: Any) -> Any:
+def _tensor_grad_overflow(grad: TensorLike) -> Any:
     """1 where a gradient holds an infinity or nan, else 0: float32 of shape (1,)."""
     return grad_overflow(grad)
 

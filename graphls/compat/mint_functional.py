@@ -9,36 +9,34 @@ from graphls import ops
 from graphls.compat.torch_names import with_torch_names
 from graphls.ir.errors import GraphAttributeError
 from graphls.ir.registry import nearest
-from graphls.ops.operands import tensor_of
-from graphls.tensors.tensor import Tensor
-
-_NAMES = """
-adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d binary_cross_entropy cosine_embedding_loss cross_entropy elu
-glu grid_sample hardshrink hardsigmoid hardswish hardtanh interpolate kl_div l1_loss leaky_relu log_softmax logsigmoid
-mish mse_loss nll_loss one_hot pad pixel_shuffle prelu relu relu6 selu sigmoid silu smooth_l1_loss softmax softplus
-softshrink tanh threshold unfold
-"""
-SPELT = [name for name in _NAMES.split() if hasattr(ops, name)]
-"""Functions whose arguments stand in the same places."""
+from graphls.ops.operands import Sizes, tensor_of
+from graphls.ops.record import ALSO
+from graphls.tensors.tensor import Tensor, TensorLike
 
 
-def linear(input: Any, weight: Any, bias: Any = None) -> Tensor:
+def linear(input: TensorLike, weight: TensorLike, bias: TensorLike | None = None) -> Tensor:
     """input @ weight.T + bias."""
     product = ops.matmul(input, ops.swapaxes(weight, -1, -2) if tensor_of(weight).ndim > 1 else weight)
     return product if bias is None else ops.add(product, bias)
 
 
-def dropout(input: Any, p: float = 0.5, training: bool = True, seed: int | None = None) -> Tensor:
+def dropout(input: TensorLike, p: float = 0.5, training: bool = True, seed: int | None = None) -> Tensor:
     """Zeros with the probability p in training, and the rest divided by 1 - p."""
     return ops.dropout(input, p, training)
 
 
-def gelu(input: Any, *, approximate: str = "none") -> Tensor:
+def gelu(input: TensorLike, *, approximate: str = "none") -> Tensor:
     """x * Phi(x), exactly unless `approximate` is "tanh"."""
     return ops.gelu(input, approximate)
 
 
-def layer_norm(input: Any, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Tensor:
+def layer_norm(
+    input: TensorLike,
+    normalized_shape: Sizes,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+) -> Tensor:
     """A normalisation over the last axes, of these sizes."""
     shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
     dtype = tensor_of(input).dtype
@@ -47,18 +45,18 @@ def layer_norm(input: Any, normalized_shape: Any, weight: Any = None, bias: Any 
     return ops.layer_norm(input, shape, weight, bias, eps)
 
 
-def embedding(input: Any, weight: Any, padding_idx: int | None = None) -> Tensor:
+def embedding(input: TensorLike, weight: TensorLike, padding_idx: int | None = None) -> Tensor:
     """Rows of a table by their numbers."""
     return ops.gather(weight, input, 0)
 
 
-def normalize(input: Any, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Tensor:
+def normalize(input: TensorLike, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Tensor:
     """The input divided by its norm along an axis, or by eps if that is larger."""
     return ops.div(input, ops.clamp(ops.norm(input, p, dim, True), eps, None))
 
 
 def binary_cross_entropy_with_logits(
-    input: Any, target: Any, weight: Any = None, reduction: str = "mean", pos_weight: Any = None
+    input: Any, target: Any, weight: Any = None, reduction: str = "mean", pos_weight: TensorLike | None = None
 ) -> Tensor:
     """The loss of probabilities that are given as logits."""
     one = ops.ones_like(tensor_of(input))
@@ -67,16 +65,12 @@ def binary_cross_entropy_with_logits(
 
 
 _NAMES = "binary_cross_entropy_with_logits dropout embedding gelu layer_norm linear normalize"
-__all__ = [*SPELT, *_NAMES.split()]
+__all__ = sorted({*ALSO["mint.nn.functional"], *_NAMES.split()})
 
 
 @cache
-def _spelt(name: str) -> Any:
-    return with_torch_names(getattr(ops, name))
-
-
 def __getattr__(name: str) -> Any:
-    if name not in SPELT:
+    if name not in ALSO["mint.nn.functional"]:
         hint = "" if name.startswith("__") else nearest(name, __all__)
         raise GraphAttributeError(f"graphls does not offer mindspore.mint.nn.functional.{name}{hint}.")
-    return _spelt(name)
+    return with_torch_names(ALSO["mint.nn.functional"][name])

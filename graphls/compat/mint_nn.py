@@ -7,9 +7,10 @@ from typing import Any
 from graphls import nn, ops
 from graphls.ir.errors import GraphAttributeError
 from graphls.ir.registry import nearest
-from graphls.ir.types import float32
+from graphls.ir.types import DTypeLike, float32
 from graphls.nn.cell import Cell
-from graphls.tensors.tensor import Tensor
+from graphls.ops.operands import Sizes
+from graphls.tensors.tensor import Tensor, TensorLike
 
 _NAMES = """
 AdaptiveAvgPool1d AdaptiveAvgPool2d AdaptiveAvgPool3d AdaptiveMaxPool1d BCELoss BCEWithLogitsLoss Cell CellList
@@ -27,7 +28,7 @@ class Linear(nn.Dense):
 
     def __init__(
         self, in_features: int, out_features: int, bias: bool = True, weight_init: Any = None, bias_init: Any = None,
-        dtype: Any = None,
+        dtype: DTypeLike | None = None,
     ) -> None:  # fmt: skip
         super().__init__(in_features, out_features, weight_init, bias_init, bias)
 
@@ -37,8 +38,10 @@ def _convolution(base: Any) -> Any:
         """A convolution whose padding is a number, or one for each axis, of zeros on both sides."""
 
         def __init__(
-            self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0,
-            dilation: Any = 1, groups: int = 1, bias: bool = True, padding_mode: str = "zeros", dtype: Any = None,
+            self, in_channels: int, out_channels: int, kernel_size: TensorLike, stride: Any = 1,
+            padding: Sizes | str = 0,
+            dilation: Sizes = 1, groups: int = 1, bias: bool = True, padding_mode: str = "zeros",
+            dtype: DTypeLike | None = None,
         ) -> None:  # fmt: skip
             mode, sides = (padding, 0) if isinstance(padding, str) else ("pad", _both_sides(padding))
             super().__init__(
@@ -65,7 +68,7 @@ def _batch_norm(base: Any) -> Any:
 
         def __init__(
             self, num_features: int, eps: float = 1e-5, momentum: float = 0.1, affine: bool = True,
-            track_running_stats: bool = True, dtype: Any = None,
+            track_running_stats: bool = True, dtype: DTypeLike | None = None,
         ) -> None:  # fmt: skip
             super().__init__(
                 num_features, eps, 1 - momentum, affine, use_batch_statistics=None if track_running_stats else True

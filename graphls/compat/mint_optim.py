@@ -12,6 +12,7 @@ from graphls import nn
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.nn.optimizers.base import Optimizer
 from graphls.tensors.parameter import Parameter
+from graphls.tensors.tensor import Tensor, TensorLike
 
 __all__ = [
     "SGD",
@@ -51,7 +52,7 @@ class AdamW(nn.AdamW):
 
     def __init__(
         self, params: Any, lr: Any = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
-        weight_decay: Any = 1e-2, amsgrad: bool = False, *, maximize: bool = False,
+        weight_decay: object = 1e-2, amsgrad: bool = False, *, maximize: bool = False,
     ) -> None:  # fmt: skip
         _refuse_maximize("AdamW", maximize)
         super().__init__(_list(params), lr, betas, eps, weight_decay, amsgrad)
@@ -61,7 +62,8 @@ class SGD(nn.SGD):
     """Gradient descent with momentum. Raises as Optimizer does, and GraphValueError for `maximize`."""
 
     def __init__(
-        self, params: Any, lr: Any = 1e-3, momentum: float = 0.0, dampening: float = 0.0, weight_decay: float = 0.0,
+        self, params: Any, lr: TensorLike = 1e-3, momentum: float = 0.0, dampening: float = 0.0,
+        weight_decay: float = 0.0,
         nesterov: bool = False, *, maximize: bool = False,
     ) -> None:  # fmt: skip
         _refuse_maximize("SGD", maximize)
@@ -119,7 +121,7 @@ class StepLR(LRScheduler):
 class MultiStepLR(LRScheduler):
     """Times `gamma` at each of the milestones."""
 
-    def __init__(self, optimizer: Optimizer, milestones: Any, gamma: float = 0.1, last_epoch: int = -1) -> None:
+    def __init__(self, optimizer: Optimizer, milestones: Tensor, gamma: float = 0.1, last_epoch: int = -1) -> None:
         self.milestones, self.gamma = list(milestones), gamma
         super().__init__(optimizer, last_epoch)
 

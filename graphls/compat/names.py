@@ -56,7 +56,7 @@ SAMPLERS = ("graphls.dataset.samplers",)
 VISION = ("graphls.dataset.vision",)
 TRANSFORMS = ("graphls.dataset.transforms",)
 TEXT = ("graphls.dataset.text",)
-MINDRECORD_ERRORS = ("graphls.dataset.mindrecord.errors",)
+MINDRECORD_ERRORS = ("graphls.dataset.mindrecord.schema",)
 MINDRECORD = (
     "graphls.dataset.mindrecord",
     "graphls.dataset.mindrecord.writer",

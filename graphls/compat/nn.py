@@ -9,6 +9,7 @@ from graphls.context.parallel import get_auto_parallel_context
 from graphls.ir.errors import GraphRuntimeError, GraphValueError
 from graphls.nn.cell import Cell
 from graphls.tensors.parameter import Parameter
+from graphls.tensors.tensor import TensorLike
 
 __all__ = ["DistributedGradReducer"]
 
@@ -39,5 +40,5 @@ class DistributedGradReducer(Cell):
         self.mean = get_auto_parallel_context("gradients_mean") if mean is None else mean
         self.degree = degree
 
-    def construct(self, grads: Any) -> Any:
+    def construct(self, grads: TensorLike) -> Any:
         return grads

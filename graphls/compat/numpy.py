@@ -10,71 +10,33 @@ import numpy as np
 from graphls import ops
 from graphls.ir.errors import GraphAttributeError
 from graphls.ir.registry import nearest
-from graphls.ir.types import as_dtype, float32
-from graphls.ops.operands import tensor_of
-from graphls.tensors.tensor import Tensor
+from graphls.ir.types import DTypeLike, as_dtype, float32
+from graphls.ops.operands import ShapeLike, Sizes, tensor_of
+from graphls.ops.record import ALSO
+from graphls.tensors.tensor import Tensor, TensorLike
 
 pi, e, inf, nan, newaxis = math.pi, math.e, math.inf, math.nan, None
 
-RENAMED = {
-    "absolute": "abs",
-    "amax": "amax",
-    "amin": "amin",
-    "arccos": "acos",
-    "arccosh": "acosh",
-    "arcsin": "asin",
-    "arcsinh": "asinh",
-    "arctan": "atan",
-    "arctan2": "atan2",
-    "arctanh": "atanh",
-    "array_split": "tensor_split",
-    "concatenate": "concat",
-    "divide": "div",
-    "floor_divide": "floor_div",
-    "max": "amax",
-    "min": "amin",
-    "mod": "remainder",
-    "multiply": "mul",
-    "negative": "neg",
-    "power": "pow",
-    "split": "tensor_split",
-    "subtract": "sub",
-    "tensordot": "tensor_dot",
-    "true_divide": "div",
-}
-"""Functions of NumPy by the names that `graphls.ops` has for them."""
 
-_NAMES = """
-abs add argmax argmin atleast_1d atleast_2d atleast_3d bitwise_and bitwise_or bitwise_xor broadcast_to ceil clip cos
-cosh cumprod deg2rad diag diff dot equal exp exp2 expand_dims expm1 flip fliplr flipud floor full_like greater
-greater_equal heaviside hstack hypot inner isfinite isinf isnan kron less less_equal log log10 log1p log2 logaddexp
-logaddexp2 logical_and logical_not logical_or logical_xor matmul maximum mean meshgrid minimum moveaxis not_equal
-ones_like outer prod rad2deg reciprocal remainder reshape roll rot90 sign sin sinh sqrt square squeeze stack std sum
-swapaxes tan tanh tile trace transpose tril triu trunc var vstack where zeros_like
-"""
-SAME = _NAMES.split()
-"""Functions of the same name that take NumPy's arguments."""
-
-
-def array(obj: Any, dtype: Any = None, copy: bool = True, ndmin: int = 0) -> Tensor:
+def array(obj: TensorLike, dtype: DTypeLike | None = None, copy: bool = True, ndmin: int = 0) -> Tensor:
     """A tensor of numbers, of a nest of them, or of a tensor, with `ndmin` axes or more."""
     found = Tensor(np.array(obj) if isinstance(obj, (np.ndarray, np.generic)) else obj, dtype)
     missing = max(0, ndmin - found.ndim)
     return ops.reshape(found, (1,) * missing + found.shape) if missing else found
 
 
-def asarray(a: Any, dtype: Any = None) -> Tensor:
+def asarray(a: TensorLike, dtype: DTypeLike | None = None) -> Tensor:
     """The tensor itself, or one of numbers; in another dtype where one is given."""
     tensor = tensor_of(a)
     return tensor if dtype is None else ops.cast(tensor, dtype)
 
 
-def zeros(shape: Any, dtype: Any = float32) -> Tensor:
+def zeros(shape: Any, dtype: DTypeLike = float32) -> Tensor:
     """Zeros, float32 unless another dtype is given."""
     return ops.zeros(shape, dtype)
 
 
-def ones(shape: Any, dtype: Any = float32) -> Tensor:
+def ones(shape: Sizes, dtype: DTypeLike = float32) -> Tensor:
     """Ones, float32 unless another dtype is given."""
     return ops.ones(shape, dtype)
 
@@ -82,63 +44,63 @@ def ones(shape: Any, dtype: Any = float32) -> Tensor:
 empty = zeros
 
 
-def full(shape: Any, fill_value: Any, dtype: Any = None) -> Tensor:
+def full(shape: Sizes, fill_value: Any, dtype: Any = None) -> Tensor:
     """One number everywhere, in its own dtype unless another is given."""
     return ops.full(shape, fill_value, dtype=dtype)
 
 
-def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None) -> Tensor:
+def arange(start: TensorLike, stop: Tensor | None = None, step: Tensor | None = None, dtype: Any = None) -> Tensor:
     """The numbers from `start` up to, but without, `stop`; with one argument from 0 up to that."""
     return ops.arange(start, stop, 1 if step is None else step, dtype=dtype)
 
 
-def linspace(start: float, stop: float, num: int = 50, endpoint: bool = True, dtype: Any = None) -> Tensor:
+def linspace(start: float, stop: float, num: int = 50, endpoint: bool = True, dtype: DTypeLike | None = None) -> Tensor:
     """`num` numbers at equal distances from `start` to `stop`, with or without the latter; float32 by default."""
     return Tensor(np.linspace(start, stop, num, endpoint), dtype or float32)
 
 
-def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = float32) -> Tensor:
+def eye(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike = float32) -> Tensor:
     """Ones on the k-th diagonal of an N by M matrix, zeros elsewhere."""
     return Tensor(np.eye(N, M, k, as_dtype(dtype).numpy))
 
 
-def identity(n: int, dtype: Any = float32) -> Tensor:
+def identity(n: int, dtype: DTypeLike = float32) -> Tensor:
     """Ones on the diagonal of an n by n matrix."""
     return eye(n, dtype=dtype)
 
 
-def ravel(x: Any) -> Tensor:
+def ravel(x: TensorLike) -> Tensor:
     """All elements along one axis."""
     return ops.reshape(x, (-1,))
 
 
-def cumsum(a: Any, axis: int | None = None, dtype: Any = None) -> Tensor:
+def cumsum(a: TensorLike, axis: int | None = None, dtype: Any = None) -> Tensor:
     """Sums from the start of an axis on; without an axis, of all elements in order."""
     return ops.cumsum(ravel(a), 0, dtype) if axis is None else ops.cumsum(a, axis, dtype)
 
 
-def repeat(a: Any, repeats: Any, axis: int | None = None) -> Tensor:
+def repeat(a: TensorLike, repeats: ShapeLike, axis: int | None = None) -> Tensor:
     """Each element `repeats` times along an axis; without one, of all elements in order."""
     return ops.repeat_interleave(ravel(a), repeats, 0) if axis is None else ops.repeat_interleave(a, repeats, axis)
 
 
-def shape(x: Any) -> tuple[int, ...]:
+def shape(x: TensorLike) -> tuple[int, ...]:
     """The sizes of the axes."""
     return tensor_of(x).shape
 
 
-def size(a: Any) -> int:
+def size(a: TensorLike) -> int:
     """The number of elements."""
     return tensor_of(a).size
 
 
 def __getattr__(name: str) -> Any:
-    if name not in RENAMED and name not in SAME:
+    if name not in ALSO["numpy"]:
         hint = "" if name.startswith("__") else nearest(name, __dir__())
         raise GraphAttributeError(f"graphls does not offer mindspore.numpy.{name}{hint}.")
-    return getattr(ops, RENAMED.get(name, name))
+    return ALSO["numpy"][name]
 
 
 def __dir__() -> list[str]:
     own = "pi e inf nan newaxis array asarray zeros ones empty full arange linspace eye identity ravel cumsum repeat"
-    return sorted({*own.split(), "shape", "size", *RENAMED, *SAME})
+    return sorted({*own.split(), "shape", "size", *ALSO["numpy"]})

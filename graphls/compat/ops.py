@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from graphls import ops
 from graphls.ops.primitive import (
     Primitive,
     PrimitiveWithCheck,
@@ -13,14 +12,7 @@ from graphls.ops.primitive import (
     prim_arg_register,
     prim_attr_register,
 )
-from graphls.tensors.tensor import Tensor
-
-RENAMED = {
-    "FastGelu": "FastGeLU",
-    "Gelu": "GeLU",
-    "TensorAdd": "Add",
-}
-"""Operators of MindSpore 1.0 by their later names."""
+from graphls.tensors.tensor import Tensor, TensorLike
 
 __all__ = [
     "Primitive",
@@ -34,7 +26,6 @@ __all__ = [
     "is_tensor",
     "prim_arg_register",
     "prim_attr_register",
-    *RENAMED,
 ]
 
 
@@ -52,7 +43,7 @@ def constexpr(
 _primexpr = constexpr
 
 
-def add_flags(fn: Callable[..., Any] | None = None, **flags: Any) -> Any:
+def add_flags(fn: Callable[..., Any] | None = None, **flags: object) -> Any:
     """The function itself, `@add_flags(...)`, with the flags as its attribute `_func_graph_flags`."""
 
     def marked(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -62,7 +53,7 @@ def add_flags(fn: Callable[..., Any] | None = None, **flags: Any) -> Any:
     return marked if fn is None else marked(fn)
 
 
-def core(fn: Callable[..., Any] | None = None, **flags: Any) -> Any:
+def core(fn: Callable[..., Any] | None = None, **flags: object) -> Any:
     """The function itself, `@core` or `@core(...)`."""
     return add_flags(fn, core=True, **flags)
 
@@ -72,12 +63,6 @@ def _get_cache_prim(cls: type[Primitive]) -> type[Primitive]:
     return cls
 
 
-def is_tensor(obj: Any) -> bool:
+def is_tensor(obj: TensorLike) -> bool:
     """Whether something is a tensor."""
     return isinstance(obj, Tensor)
-
-
-def __getattr__(name: str) -> Any:
-    if name not in RENAMED:
-        raise AttributeError(name)
-    return getattr(ops, RENAMED[name])

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-from graphls.nn.losses.base import LossBase
+from graphls.nn.function_cells import LossBase
 from graphls.nn.optimizers.adam import Adam
+from graphls.tensors.tensor import TensorLike
 
 _Loss = LossBase
 
@@ -30,7 +31,7 @@ def opt_init_args_register(fn: Callable[..., None]) -> Callable[..., None]:
     signature = inspect.signature(fn)
 
     @wraps(fn)
-    def initialise(self: Any, *args: Any, **options: Any) -> None:
+    def initialise(self: TensorLike, *args: TensorLike, **options: object) -> None:
         bound = signature.bind(self, *args, **options)
         bound.apply_defaults()
         given = dict(list(bound.arguments.items())[1:])

@@ -21,6 +21,7 @@ from graphls.ir.errors import GraphValueError
 from graphls.ir.registry import nearest
 from graphls.nn.cell import Cell
 from graphls.sharing.settings import Settings
+from graphls.tensors.tensor import TensorLike
 
 __all__ = [
     "AutoParallel",
@@ -69,7 +70,7 @@ _algorithm = Settings(ALGORITHM)
 _cost_model = Settings({})
 
 
-def set_algo_parameters(**kwargs: Any) -> None:
+def set_algo_parameters(**kwargs: object) -> None:
     """Keep parameters of MindSpore's search for strategies; raises GraphValueError for an unknown one."""
     for name in kwargs:
         _require_algorithm(name)
@@ -93,7 +94,7 @@ def _require_algorithm(name: str) -> None:
         raise GraphValueError(text)
 
 
-def set_cost_model_context(**kwargs: Any) -> None:
+def set_cost_model_context(**kwargs: object) -> None:
     """Keep parameters of MindSpore's cost model, which decide nothing here."""
     _cost_model.update(kwargs)
 
@@ -107,7 +108,8 @@ cost_model_context = _cost_model_context = set_cost_model_context
 
 
 def shard(
-    fn: Any, in_strategy: Any = None, out_strategy: Any = None, parameter_plan: Any = None, device: str = "Ascend",
+    fn: Any, in_strategy: TensorLike | None = None, out_strategy: TensorLike | None = None,
+    parameter_plan: TensorLike | None = None, device: str = "Ascend",
     level: int = 0,
 ) -> Callable[..., Any]:  # fmt: skip
     """The function or cell itself: on one device nothing is divided."""
@@ -166,7 +168,7 @@ class AutoParallel(Cell):
     def construct(self, *inputs: Any) -> Any:
         return self.network(*inputs)
 
-    def _setting(self, *args: Any, **options: Any) -> None:
+    def _setting(self, *args: TensorLike, **options: object) -> None:
         """A setting of several devices, which decides nothing on one."""
 
     comm_fusion = dataset_strategy = full_batch = hsdp = pipeline = gradient_fp32_sync = loss_repeated_mean = _setting
@@ -174,7 +176,7 @@ class AutoParallel(Cell):
     load_operator_strategy_file = save_operator_strategy_file = disable_strategy_file_only = _setting
 
 
-def parameter_broadcast(net: Cell, layout: Any, cur_rank: int = 0, initial_rank: int = 0) -> None:
+def parameter_broadcast(net: Cell, layout: TensorLike, cur_rank: int = 0, initial_rank: int = 0) -> None:
     """Nothing: the parameters are those of the only rank."""
 
 

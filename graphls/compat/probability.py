@@ -13,8 +13,8 @@ from graphls import ops
 from graphls.ir.errors import GraphAttributeError, GraphTypeError, GraphValueError
 from graphls.ir.types import float32
 from graphls.nn.cell import Cell
-from graphls.ops.operands import tensor_of
-from graphls.tensors.tensor import Tensor, is_tensor
+from graphls.ops.operands import Operand, tensor_of
+from graphls.tensors.tensor import Tensor, TensorLike, is_tensor
 
 __all__ = [
     "Bernoulli",
@@ -52,29 +52,29 @@ class Distribution(Cell):
     def construct(self, name: str, *args: Any, **options: Any) -> Any:
         return getattr(self, name)(*args, **options)
 
-    def prob(self, value: Any, *parameters: Any) -> Tensor:
+    def prob(self, value: TensorLike, *parameters: Any) -> Tensor:
         """The density, or the probability of a whole number."""
         return ops.exp(self.log_prob(value, *parameters))
 
-    def log_prob(self, value: Any, *parameters: Any) -> Tensor:
+    def log_prob(self, value: TensorLike, *parameters: Any) -> Tensor:
         """The logarithm of the density."""
         return self._formula("log_prob", value, *self._all(parameters))
 
-    def cdf(self, value: Any, *parameters: Any) -> Tensor:
+    def cdf(self, value: TensorLike, *parameters: Any) -> Tensor:
         """The probability of at most this value."""
         return self._formula("cdf", value, *self._all(parameters))
 
-    def log_cdf(self, value: Any, *parameters: Any) -> Tensor:
+    def log_cdf(self, value: TensorLike, *parameters: Any) -> Tensor:
         """The logarithm of `cdf`."""
         return ops.log(self.cdf(value, *parameters))
 
-    def survival_function(self, value: Any, *parameters: Any) -> Tensor:
+    def survival_function(self, value: TensorLike, *parameters: Any) -> Tensor:
         """The probability of more than this value."""
         if hasattr(self, "_survival_function"):
             return self._formula("survival_function", value, *self._all(parameters))
         return 1.0 - self.cdf(value, *parameters)
 
-    def log_survival(self, value: Any, *parameters: Any) -> Tensor:
+    def log_survival(self, value: TensorLike, *parameters: Any) -> Tensor:
         """The logarithm of `survival_function`."""
         return ops.log(self.survival_function(value, *parameters))
 
@@ -123,7 +123,7 @@ class Distribution(Cell):
             raise GraphAttributeError(f"{type(self).__name__} has no {name}.")
         return tensor_of(formula(*(arg if is_tensor(arg) else self._tensor(arg) for arg in args)))
 
-    def _tensor(self, value: Any) -> Tensor:
+    def _tensor(self, value: TensorLike) -> Tensor:
         return ops.cast(tensor_of(value), self.dtype)
 
     def _all(self, given: tuple[Any, ...]) -> list[Tensor]:
@@ -154,27 +154,27 @@ class Normal(_LocationScale):
 
     names = ("mean", "sd")
 
-    def _log_prob(self, x: Any, mean: Any, sd: Any) -> Any:
+    def _log_prob(self, x: Operand, mean: Operand, sd: Operand) -> Any:
         return -0.5 * ops.square((x - mean) / sd) - ops.log(sd) - 0.5 * math.log(2 * math.pi)
 
-    def _cdf(self, x: Any, mean: Any, sd: Any) -> Any:
+    def _cdf(self, x: Operand, mean: Operand, sd: Operand) -> Any:
         return 0.5 * (1 + ops.erf((x - mean) / sd / math.sqrt(2)))
 
-    def _quantile(self, u: Any, mean: Any, sd: Any) -> Any:
+    def _quantile(self, u: Operand, mean: Operand, sd: Operand) -> Any:
         return mean + sd * math.sqrt(2) * ops.erfinv(2 * u - 1)
 
-    def _mean(self, mean: Any, sd: Any) -> Any:
+    def _mean(self, mean: Operand, sd: Operand) -> Any:
         return mean + 0 * sd
 
     _mode = _mean
 
-    def _var(self, mean: Any, sd: Any) -> Any:
+    def _var(self, mean: Operand, sd: Operand) -> Any:
         return ops.square(sd) + 0 * mean
 
-    def _entropy(self, mean: Any, sd: Any) -> Any:
+    def _entropy(self, mean: Operand, sd: Operand) -> Any:
         return 0.5 * math.log(2 * math.pi * math.e) + ops.log(sd) + 0 * mean
 
-    def _kl(self, mean: Any, sd: Any, other: Any, other_sd: Any) -> Any:
+    def _kl(self, mean: Operand, sd: Operand, other: Operand, other_sd: Operand) -> Any:
         return ops.log(other_sd / sd) + (ops.square(sd) + ops.square(mean - other)) / (2 * ops.square(other_sd)) - 0.5
 
 
@@ -183,25 +183,25 @@ class LogNormal(Normal):
 
     names = ("loc", "scale")
 
-    def _log_prob(self, x: Any, mean: Any, sd: Any) -> Any:
+    def _log_prob(self, x: Operand, mean: Operand, sd: Operand) -> Any:
         return super()._log_prob(ops.log(x), mean, sd) - ops.log(x)
 
-    def _cdf(self, x: Any, mean: Any, sd: Any) -> Any:
+    def _cdf(self, x: Operand, mean: Operand, sd: Operand) -> Any:
         return super()._cdf(ops.log(x), mean, sd)
 
-    def _quantile(self, u: Any, mean: Any, sd: Any) -> Any:
+    def _quantile(self, u: Operand, mean: Operand, sd: Operand) -> Any:
         return ops.exp(super()._quantile(u, mean, sd))
 
-    def _mean(self, mean: Any, sd: Any) -> Any:
+    def _mean(self, mean: TensorLike, sd: TensorLike) -> Any:
         return ops.exp(mean + 0.5 * ops.square(sd))
 
-    def _mode(self, mean: Any, sd: Any) -> Any:
+    def _mode(self, mean: TensorLike, sd: TensorLike) -> Any:
         return ops.exp(mean - ops.square(sd))
 
-    def _var(self, mean: Any, sd: Any) -> Any:
+    def _var(self, mean: Operand, sd: Operand) -> Any:
         return ops.expm1(ops.square(sd)) * ops.exp(2 * mean + ops.square(sd))
 
-    def _entropy(self, mean: Any, sd: Any) -> Any:
+    def _entropy(self, mean: Operand, sd: Operand) -> Any:
         return super()._entropy(mean, sd) + mean
 
 
@@ -210,23 +210,23 @@ class Uniform(Distribution):
 
     names = ("low", "high")
 
-    def _log_prob(self, x: Any, low: Any, high: Any) -> Any:
+    def _log_prob(self, x: Operand, low: Operand, high: Operand) -> Any:
         inside = ops.logical_and(x >= low, x < high)
         return ops.where(inside, -ops.log(high - low), ops.full_like(x + low, -math.inf))
 
-    def _cdf(self, x: Any, low: Any, high: Any) -> Any:
+    def _cdf(self, x: Operand, low: Operand, high: Operand) -> Any:
         return ops.clamp((x - low) / (high - low), 0.0, 1.0)
 
-    def _quantile(self, u: Any, low: Any, high: Any) -> Any:
+    def _quantile(self, u: Operand, low: Operand, high: Operand) -> Any:
         return low + u * (high - low)
 
-    def _mean(self, low: Any, high: Any) -> Any:
+    def _mean(self, low: Operand, high: Operand) -> Any:
         return (low + high) / 2
 
-    def _var(self, low: Any, high: Any) -> Any:
+    def _var(self, low: Operand, high: Operand) -> Any:
         return ops.square(high - low) / 12
 
-    def _entropy(self, low: Any, high: Any) -> Any:
+    def _entropy(self, low: Operand, high: Operand) -> Any:
         return ops.log(high - low)
 
 
@@ -235,28 +235,28 @@ class Exponential(Distribution):
 
     names = ("rate",)
 
-    def _log_prob(self, x: Any, rate: Any) -> Any:
+    def _log_prob(self, x: Operand, rate: Operand) -> Any:
         return ops.where(x >= 0, ops.log(rate) - rate * x, ops.full_like(rate * x, -math.inf))
 
-    def _cdf(self, x: Any, rate: Any) -> Any:
+    def _cdf(self, x: Operand, rate: Operand) -> Any:
         return ops.where(x >= 0, -ops.expm1(-rate * x), ops.zeros_like(rate * x))
 
-    def _quantile(self, u: Any, rate: Any) -> Any:
+    def _quantile(self, u: Operand, rate: Operand) -> Any:
         return -ops.log1p(-u) / rate
 
-    def _mean(self, rate: Any) -> Any:
+    def _mean(self, rate: Operand) -> Any:
         return 1 / rate
 
-    def _mode(self, rate: Any) -> Any:
+    def _mode(self, rate: TensorLike) -> Any:
         return ops.zeros_like(rate)
 
-    def _var(self, rate: Any) -> Any:
+    def _var(self, rate: TensorLike) -> Any:
         return 1 / ops.square(rate)
 
-    def _entropy(self, rate: Any) -> Any:
+    def _entropy(self, rate: TensorLike) -> Any:
         return 1 - ops.log(rate)
 
-    def _kl(self, rate: Any, other: Any) -> Any:
+    def _kl(self, rate: Operand, other: Operand) -> Any:
         return ops.log(rate) - ops.log(other) + other / rate - 1
 
 
@@ -265,29 +265,29 @@ class Bernoulli(Distribution):
 
     names = ("probs",)
 
-    def _log_prob(self, x: Any, probs: Any) -> Any:
+    def _log_prob(self, x: Operand, probs: Operand) -> Any:
         return x * ops.log(probs) + (1 - x) * ops.log1p(-probs)
 
-    def _cdf(self, x: Any, probs: Any) -> Any:
+    def _cdf(self, x: Operand, probs: Operand) -> Any:
         zero, one = ops.zeros_like(x + probs), ops.ones_like(x + probs)
         return ops.where(x < 0, zero, ops.where(x < 1, 1 - probs + zero, one))
 
-    def _quantile(self, u: Any, probs: Any) -> Any:
+    def _quantile(self, u: Operand, probs: Operand) -> Any:
         return ops.cast(u < probs, self.dtype)
 
-    def _mean(self, probs: Any) -> Any:
+    def _mean(self, probs: TensorLike) -> Any:
         return probs
 
-    def _mode(self, probs: Any) -> Any:
+    def _mode(self, probs: Operand) -> Any:
         return ops.cast(probs > 0.5, self.dtype)
 
-    def _var(self, probs: Any) -> Any:
+    def _var(self, probs: Operand) -> Any:
         return probs * (1 - probs)
 
-    def _entropy(self, probs: Any) -> Any:
+    def _entropy(self, probs: Operand) -> Any:
         return -probs * ops.log(probs) - (1 - probs) * ops.log1p(-probs)
 
-    def _kl(self, probs: Any, other: Any) -> Any:
+    def _kl(self, probs: Operand, other: Operand) -> Any:
         return probs * ops.log(probs / other) + (1 - probs) * ops.log((1 - probs) / (1 - other))
 
 
@@ -296,93 +296,93 @@ class Laplace(_LocationScale):
 
     names = ("mean", "sd")
 
-    def _log_prob(self, x: Any, mean: Any, scale: Any) -> Any:
+    def _log_prob(self, x: Operand, mean: Operand, scale: Operand) -> Any:
         return -ops.abs(x - mean) / scale - ops.log(2 * scale)
 
-    def _cdf(self, x: Any, mean: Any, scale: Any) -> Any:
+    def _cdf(self, x: Operand, mean: Operand, scale: Operand) -> Any:
         z = (x - mean) / scale
         return 0.5 - 0.5 * ops.sign(z) * ops.expm1(-ops.abs(z))
 
-    def _quantile(self, u: Any, mean: Any, scale: Any) -> Any:
+    def _quantile(self, u: Operand, mean: Operand, scale: Operand) -> Any:
         return mean - scale * ops.sign(u - 0.5) * ops.log1p(-2 * ops.abs(u - 0.5))
 
-    def _mean(self, mean: Any, scale: Any) -> Any:
+    def _mean(self, mean: Operand, scale: Operand) -> Any:
         return mean + 0 * scale
 
     _mode = _mean
 
-    def _var(self, mean: Any, scale: Any) -> Any:
+    def _var(self, mean: Operand, scale: Operand) -> Any:
         return 2 * ops.square(scale) + 0 * mean
 
-    def _entropy(self, mean: Any, scale: Any) -> Any:
+    def _entropy(self, mean: Operand, scale: Operand) -> Any:
         return 1 + ops.log(2 * scale) + 0 * mean
 
 
 class Logistic(_LocationScale):
     """The distribution whose `cdf` is the logistic function."""
 
-    def _log_prob(self, x: Any, loc: Any, scale: Any) -> Any:
+    def _log_prob(self, x: Operand, loc: Operand, scale: Operand) -> Any:
         z = (x - loc) / scale
         return -z - 2 * ops.softplus(-z) - ops.log(scale)
 
-    def _cdf(self, x: Any, loc: Any, scale: Any) -> Any:
+    def _cdf(self, x: Operand, loc: Operand, scale: Operand) -> Any:
         return ops.sigmoid((x - loc) / scale)
 
-    def _quantile(self, u: Any, loc: Any, scale: Any) -> Any:
+    def _quantile(self, u: Operand, loc: Operand, scale: Operand) -> Any:
         return loc + scale * (ops.log(u) - ops.log1p(-u))
 
-    def _mean(self, loc: Any, scale: Any) -> Any:
+    def _mean(self, loc: Operand, scale: Operand) -> Any:
         return loc + 0 * scale
 
     _mode = _mean
 
-    def _var(self, loc: Any, scale: Any) -> Any:
+    def _var(self, loc: Operand, scale: Operand) -> Any:
         return ops.square(scale) * (math.pi**2 / 3) + 0 * loc
 
-    def _entropy(self, loc: Any, scale: Any) -> Any:
+    def _entropy(self, loc: Operand, scale: Operand) -> Any:
         return ops.log(scale) + 2 + 0 * loc
 
 
 class Gumbel(_LocationScale):
     """The distribution of largest values."""
 
-    def _log_prob(self, x: Any, loc: Any, scale: Any) -> Any:
+    def _log_prob(self, x: Operand, loc: Operand, scale: Operand) -> Any:
         z = (x - loc) / scale
         return -(z + ops.exp(-z)) - ops.log(scale)
 
-    def _cdf(self, x: Any, loc: Any, scale: Any) -> Any:
+    def _cdf(self, x: Operand, loc: Operand, scale: Operand) -> Any:
         return ops.exp(-ops.exp(-(x - loc) / scale))
 
-    def _quantile(self, u: Any, loc: Any, scale: Any) -> Any:
+    def _quantile(self, u: TensorLike, loc: TensorLike, scale: TensorLike) -> Any:
         return loc - scale * ops.log(-ops.log(u))
 
-    def _mean(self, loc: Any, scale: Any) -> Any:
+    def _mean(self, loc: Operand, scale: Operand) -> Any:
         return loc + scale * 0.5772156649015329
 
-    def _mode(self, loc: Any, scale: Any) -> Any:
+    def _mode(self, loc: Operand, scale: Operand) -> Any:
         return loc + 0 * scale
 
-    def _var(self, loc: Any, scale: Any) -> Any:
+    def _var(self, loc: Operand, scale: Operand) -> Any:
         return ops.square(scale) * (math.pi**2 / 6) + 0 * loc
 
-    def _entropy(self, loc: Any, scale: Any) -> Any:
+    def _entropy(self, loc: Operand, scale: Operand) -> Any:
         return 1 + ops.log(scale) + 0.5772156649015329 + 0 * loc
 
 
 class Cauchy(_LocationScale):
     """The distribution of the quotient of two normal numbers; it has no mean."""
 
-    def _log_prob(self, x: Any, loc: Any, scale: Any) -> Any:
+    def _log_prob(self, x: Operand, loc: Operand, scale: Operand) -> Any:
         return -math.log(math.pi) - ops.log(scale) - ops.log1p(ops.square((x - loc) / scale))
 
-    def _cdf(self, x: Any, loc: Any, scale: Any) -> Any:
+    def _cdf(self, x: Operand, loc: Operand, scale: Operand) -> Any:
         return ops.atan((x - loc) / scale) / math.pi + 0.5
 
-    def _quantile(self, u: Any, loc: Any, scale: Any) -> Any:
+    def _quantile(self, u: Operand, loc: Operand, scale: Operand) -> Any:
         return loc + scale * ops.tan(math.pi * (u - 0.5))
 
-    def _mode(self, loc: Any, scale: Any) -> Any:
+    def _mode(self, loc: Operand, scale: Operand) -> Any:
         return loc + 0 * scale
 
-    def _entropy(self, loc: Any, scale: Any) -> Any:
+    def _entropy(self, loc: Operand, scale: Operand) -> Any:
         return math.log(4 * math.pi) + ops.log(scale) + 0 * loc

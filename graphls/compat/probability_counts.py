@@ -9,13 +9,13 @@ from graphls import ops
 from graphls.compat.probability import Distribution
 from graphls.ir.types import float32, int32
 from graphls.ops.incomplete_functions import betainc
-from graphls.ops.operands import tensor_of
-from graphls.tensors.tensor import Tensor
+from graphls.ops.operands import Operand, Sizes, tensor_of
+from graphls.tensors.tensor import Tensor, TensorLike
 
 __all__ = ["Beta", "Categorical", "Gamma", "Poisson"]
 
 
-def _at_or_above(bound: float, x: Any, density: Any, otherwise: float) -> Any:
+def _at_or_above(bound: float, x: Any, density: Tensor, otherwise: float) -> Any:
     return ops.where(x >= bound, density, ops.full_like(density, otherwise))
 
 
@@ -29,35 +29,35 @@ class Gamma(Distribution):
         wide = (concentration + rate).shape
         return ops.cast(ops.gamma((*shape, *wide), concentration, rate, seed=self.seed), self.dtype)
 
-    def _log_prob(self, x: Any, a: Any, rate: Any) -> Any:
+    def _log_prob(self, x: Operand, a: Operand, rate: Operand) -> Any:
         density = ops.xlogy(a - 1, x) + a * ops.log(rate) - rate * x - ops.lgamma(a)
         return _at_or_above(0.0, x, density, math.nan)
 
-    def _cdf(self, x: Any, a: Any, rate: Any) -> Any:
+    def _cdf(self, x: TensorLike, a: TensorLike, rate: TensorLike) -> Any:
         return ops.igamma(a, rate * ops.maximum(x, 0.0))
 
-    def _survival_function(self, x: Any, a: Any, rate: Any) -> Any:
+    def _survival_function(self, x: TensorLike, a: TensorLike, rate: TensorLike) -> Any:
         return ops.igammac(a, rate * ops.maximum(x, 0.0))
 
-    def _mean(self, a: Any, rate: Any) -> Any:
+    def _mean(self, a: Operand, rate: Operand) -> Any:
         return a / rate
 
-    def _mode(self, a: Any, rate: Any) -> Any:
+    def _mode(self, a: Operand, rate: Operand) -> Any:
         mode = (a - 1) / rate
         return ops.where(a > 1, mode, ops.full_like(mode, math.nan))
 
-    def _var(self, a: Any, rate: Any) -> Any:
+    def _var(self, a: TensorLike, rate: TensorLike) -> Any:
         return a / ops.square(rate)
 
-    def _entropy(self, a: Any, rate: Any) -> Any:
+    def _entropy(self, a: Operand, rate: Operand) -> Any:
         return a - ops.log(rate) + ops.lgamma(a) + (1 - a) * ops.digamma(a)
 
-    def _kl(self, a: Any, rate: Any, b: Any, other: Any) -> Any:
+    def _kl(self, a: Operand, rate: Operand, b: Operand, other: Operand) -> Any:
         shapes = (a - b) * ops.digamma(a) - ops.lgamma(a) + ops.lgamma(b)
         return shapes + b * ops.log(rate / other) + a * (other / rate - 1)
 
 
-def _log_beta(a: Any, b: Any) -> Any:
+def _log_beta(a: Operand, b: Operand) -> Any:
     return ops.lgamma(a) + ops.lgamma(b) - ops.lgamma(a + b)
 
 
@@ -73,33 +73,33 @@ class Beta(Distribution):
         second = ops.gamma(wide, b, ops.ones_like(b), seed=None if self.seed is None else self.seed + 1)
         return ops.cast(first / (first + second), self.dtype)
 
-    def _log_prob(self, x: Any, a: Any, b: Any) -> Any:
+    def _log_prob(self, x: Operand, a: Operand, b: Operand) -> Any:
         density = ops.xlogy(a - 1, x) + ops.xlogy(b - 1, 1 - x) - _log_beta(a, b)
         return _at_or_above(0.0, x, _at_or_above(0.0, 1 - x, density, math.nan), math.nan)
 
-    def _cdf(self, x: Any, a: Any, b: Any) -> Any:
+    def _cdf(self, x: TensorLike, a: TensorLike, b: TensorLike) -> Any:
         return betainc(a, b, ops.clamp(x, 0.0, 1.0))
 
-    def _survival_function(self, x: Any, a: Any, b: Any) -> Any:
+    def _survival_function(self, x: Operand, a: Operand, b: Operand) -> Any:
         return betainc(b, a, ops.clamp(1.0 - x, 0.0, 1.0))
 
-    def _mean(self, a: Any, b: Any) -> Any:
+    def _mean(self, a: Operand, b: Operand) -> Any:
         return a / (a + b)
 
-    def _mode(self, a: Any, b: Any) -> Any:
+    def _mode(self, a: Operand, b: Operand) -> Any:
         mode = (a - 1) / (a + b - 2)
         return ops.where(ops.minimum(a, b) > 1, mode, ops.full_like(mode, math.nan))
 
-    def _var(self, a: Any, b: Any) -> Any:
+    def _var(self, a: Operand, b: Operand) -> Any:
         both = a + b
         return a * b / (ops.square(both) * (both + 1))
 
-    def _entropy(self, a: Any, b: Any) -> Any:
+    def _entropy(self, a: Operand, b: Operand) -> Any:
         both = a + b
         digammas = (a - 1) * ops.digamma(a) + (b - 1) * ops.digamma(b) - (both - 2) * ops.digamma(both)
         return _log_beta(a, b) - digammas
 
-    def _kl(self, a: Any, b: Any, c: Any, d: Any) -> Any:
+    def _kl(self, a: Operand, b: Operand, c: Operand, d: Operand) -> Any:
         digammas = (a - c) * ops.digamma(a) + (b - d) * ops.digamma(b) + (c + d - a - b) * ops.digamma(a + b)
         return _log_beta(c, d) - _log_beta(a, b) + digammas
 
@@ -109,28 +109,28 @@ class Poisson(Distribution):
 
     names = ("rate",)
 
-    def sample(self, shape: Any = (), *parameters: Any) -> Tensor:
+    def sample(self, shape: Sizes = (), *parameters: Any) -> Tensor:
         (rate,) = self._all(parameters)
         return ops.cast(ops.random_poisson(shape, rate, seed=self.seed), self.dtype)
 
-    def _log_prob(self, x: Any, rate: Any) -> Any:
+    def _log_prob(self, x: TensorLike, rate: TensorLike) -> Any:
         count = ops.maximum(x, 0.0)
         return _at_or_above(0.0, x, ops.xlogy(count, rate) - rate - ops.lgamma(count + 1), -math.inf)
 
-    def _cdf(self, x: Any, rate: Any) -> Any:
+    def _cdf(self, x: Tensor, rate: TensorLike) -> Any:
         found = ops.igammac(ops.maximum(x, 0.0) + 1, rate)
         return ops.where(x < 0, ops.zeros_like(found), found)
 
-    def _survival_function(self, x: Any, rate: Any) -> Any:
+    def _survival_function(self, x: Tensor, rate: TensorLike) -> Any:
         found = ops.igamma(ops.maximum(x, 0.0) + 1, rate)
         return ops.where(x < 0, ops.ones_like(found), found)
 
-    def _mean(self, rate: Any) -> Any:
+    def _mean(self, rate: TensorLike) -> Any:
         return rate
 
     _var = _mean
 
-    def _mode(self, rate: Any) -> Any:
+    def _mode(self, rate: TensorLike) -> Any:
         return ops.floor(rate)
 
 
@@ -157,27 +157,27 @@ class Categorical(Distribution):
         uniform = ops.clamp(ops.rand(*shape, *probs.shape, seed=self.seed), 1e-7, 1 - 1e-7)
         return ops.cast(ops.argmax(ops.log(probs) - ops.log(-ops.log(uniform)), -1), self.kind)
 
-    def _log_prob(self, x: Any, probs: Any) -> Any:
+    def _log_prob(self, x: Tensor, probs: Tensor) -> Any:
         classes, is_one = probs.shape[-1], x.expand_dims(-1) == _numbers(probs)
         chosen = ops.log(ops.where(is_one, probs, ops.zeros_like(probs)).sum(-1))
         return _at_or_above(0.0, x, _at_or_above(0.0, classes - 1 - x, chosen, math.nan), math.nan)
 
-    def _cdf(self, x: Any, probs: Any) -> Any:
+    def _cdf(self, x: Tensor, probs: Tensor) -> Any:
         return ops.where(_numbers(probs) <= x.expand_dims(-1), probs, ops.zeros_like(probs)).sum(-1)
 
-    def _mean(self, probs: Any) -> Any:
+    def _mean(self, probs: TensorLike) -> Any:
         return (probs * _numbers(probs)).sum(-1, keepdims=True)
 
-    def _var(self, probs: Any) -> Any:
+    def _var(self, probs: TensorLike) -> Any:
         return (probs * ops.square(_numbers(probs) - self._mean(probs))).sum(-1, keepdims=True)
 
-    def _mode(self, probs: Any) -> Any:
+    def _mode(self, probs: TensorLike) -> Any:
         return ops.cast(ops.argmax(probs, -1), self.kind)
 
-    def _entropy(self, probs: Any) -> Any:
+    def _entropy(self, probs: TensorLike) -> Any:
         return -ops.xlogy(probs, probs).sum(-1)
 
-    def _kl(self, probs: Any, other: Any) -> Any:
+    def _kl(self, probs: TensorLike, other: TensorLike) -> Any:
         return (ops.xlogy(probs, probs) - ops.xlogy(probs, other)).sum(-1)
 
 

@@ -17,6 +17,7 @@ from graphls.ir.errors import GraphlsError, GraphRuntimeError
 from graphls.ir.graph import walk
 from graphls.ir.reporting import warn
 from graphls.steps.step import Compiled
+from graphls.tensors.tensor import TensorLike
 from graphls.train.callbacks.callback import Callback
 
 __all__ = [
@@ -86,7 +87,7 @@ class Profiler:
         self.start()
         return self
 
-    def __exit__(self, *error: Any) -> None:
+    def __exit__(self, *error: TensorLike) -> None:
         self.stop()
         self.analyse()
 
@@ -103,7 +104,7 @@ class Profiler:
     def step(self) -> None:
         """Nothing: a step needs no mark."""
 
-    def analyse(self, *args: Any, **options: Any) -> None:
+    def analyse(self, *args: TensorLike, **options: object) -> None:
         """Measure every step that is compiled, and write what it takes."""
         self.stop()
         for number, step in enumerate(_compiled_steps()):
@@ -115,7 +116,7 @@ class Profiler:
             except (GraphlsError, OSError, ValueError) as error:
                 warn(f"A step could not be profiled: {error}")
 
-    def op_analyse(self, *args: Any, **options: Any) -> str:
+    def op_analyse(self, *args: TensorLike, **options: object) -> str:
         """The profiles as text."""
         return "\n\n".join(map(_measured, _compiled_steps()))
 
@@ -129,7 +130,7 @@ class Profiler:
 profile = Profiler
 
 
-def analyse(profiler_path: str, *args: Any, **options: Any) -> None:
+def analyse(profiler_path: str, *args: TensorLike, **options: object) -> None:
     """Nothing: profiles are texts when they are written."""
 
 
@@ -149,7 +150,7 @@ def schedule(
     return action
 
 
-def tensorboard_trace_handler(*args: Any, **options: Any) -> Callable[..., None]:
+def tensorboard_trace_handler(*args: TensorLike, **options: object) -> Callable[..., None]:
     """A function that does nothing: profiles are texts."""
     return lambda *given: None
 
@@ -182,16 +183,16 @@ class mstx:
     """Marks on a time line of MindSpore's tools; here they are nothing."""
 
     @staticmethod
-    def mark(message: str, *args: Any) -> None:
+    def mark(message: str, *args: TensorLike) -> None:
         """Nothing."""
 
     @staticmethod
-    def range_start(message: str, *args: Any) -> int:
+    def range_start(message: str, *args: TensorLike) -> int:
         """Nothing; gives 0."""
         return 0
 
     @staticmethod
-    def range_end(range_id: int, *args: Any) -> None:
+    def range_end(range_id: int, *args: TensorLike) -> None:
         """Nothing."""
 
     @staticmethod

@@ -16,7 +16,7 @@ from graphls.ops.directions import jacfwd, jacrev, jvp, vjp
 from graphls.ops.scattering import RowTensor
 from graphls.sharing.settings import Settings
 from graphls.tensors.random import get_seed, set_seed
-from graphls.tensors.tensor import Tensor
+from graphls.tensors.tensor import Tensor, TensorLike
 
 __all__ = [
     "COMPATIBLE",
@@ -87,7 +87,7 @@ def no_inline(fn: Any = None) -> Any:
     return fn if fn is not None else (lambda function: function)
 
 
-def recompute(block: Cell, *args: Any, **kwargs: Any) -> Any:
+def recompute(block: Cell, *args: Tensor, **kwargs: object) -> Any:
     """What a cell gives, which for gradients is computed again instead of kept; options of how change nothing.
 
     Raises GraphTypeError for what is no cell.
@@ -102,7 +102,7 @@ def recompute(block: Cell, *args: Any, **kwargs: Any) -> Any:
         block.__dict__["_is_recomputed"] = was
 
 
-def set_dump(target: Any, enabled: bool = True) -> None:
+def set_dump(target: TensorLike, enabled: bool = True) -> None:
     """Nothing: `graphls` writes stages of a step where `save_graphs` says so."""
 
 
@@ -138,7 +138,7 @@ def get_offload_context() -> dict[str, Any]:
     return _offload.values()
 
 
-def set_ps_context(**kwargs: Any) -> None:
+def set_ps_context(**kwargs: object) -> None:
     """Keep settings of parameter servers; raises GraphValueError for one that turns them on."""
     if kwargs.get("enable_ps"):
         raise GraphValueError("graphls trains in one process, without parameter servers.")

@@ -8,7 +8,9 @@ from typing import Any
 from graphls import ops
 from graphls.compat.gradient_operators import _pulled
 from graphls.names.lazy import offering
-from graphls.ops.operator import REQUIRED, Operator, operator
+from graphls.ops.operands import Sizes
+from graphls.ops.primitive import REQUIRED, Operator, operator
+from graphls.tensors.tensor import TensorLike
 
 
 def _of_linear(function: Callable[..., Any], shape: Any, sensitivity: Any) -> Any:
@@ -22,7 +24,7 @@ def _slice(dy: Any, x: Any, begin: Any, size: Any) -> Any:
 
 
 def _strided_slice(
-    dy: Any, shapex: Any, begin: Any, end: Any, strides: Any, begin_mask: int = 0, end_mask: int = 0,
+    dy: object, shapex: object, begin: Any, end: Any, strides: Any, begin_mask: int = 0, end_mask: int = 0,
     ellipsis_mask: int = 0, new_axis_mask: int = 0, shrink_axis_mask: int = 0,
 ) -> Any:  # fmt: skip
     """The gradient of StridedSlice by its input."""
@@ -37,9 +39,10 @@ def _mirror_pad(dy: Any, paddings: Any, mode: str = "REFLECT") -> Any:
 
 
 def _convolution(
-    out_backprop: Any, input: Any, filter_sizes: Any, out_channel: int = 1, kernel_size: Any = 1,
-    pad_mode: str = "valid", pad: Any = 0, pad_list: Any = (0, 0, 0, 0), mode: int = 1, stride: Any = (1, 1),
-    dilation: Any = (1, 1, 1, 1), group: int = 1, data_format: str = "NCHW",
+    out_backprop: TensorLike, input: TensorLike, filter_sizes: TensorLike, out_channel: int = 1, kernel_size: Sizes = 1,
+    pad_mode: str = "valid", pad: Sizes | str = 0, pad_list: Sizes | str = (0, 0, 0, 0), mode: int = 1,
+    stride: Sizes = (1, 1),
+    dilation: Sizes = (1, 1, 1, 1), group: int = 1, data_format: str = "NCHW",
 ) -> Any:  # fmt: skip
     """The gradient of Conv2D by its weights."""
     apart = tuple(dilation)[-2:] if isinstance(dilation, (tuple, list)) else dilation
@@ -49,13 +52,19 @@ def _convolution(
     )
 
 
-def _divergence(dy: Any, x: Any, target: Any, reduction: str = "mean") -> Any:
+def _divergence(dy: TensorLike, x: TensorLike, target: TensorLike, reduction: str = "mean") -> Any:
     """The gradient of KLDivLoss by its input."""
     return _pulled(lambda x: ops.kl_div(x, target, reduction), (x,), dy)
 
 
 def _response(
-    grads: Any, x: Any, y: Any, depth_radius: int = 5, bias: float = 1.0, alpha: float = 1.0, beta: float = 0.5
+    grads: TensorLike,
+    x: TensorLike,
+    y: TensorLike,
+    depth_radius: int = 5,
+    bias: float = 1.0,
+    alpha: float = 1.0,
+    beta: float = 0.5,
 ) -> Any:
     """The gradient of LRN by its input."""
     return _pulled(lambda x: ops.lrn(x, depth_radius, bias, alpha, beta), (x,), grads)

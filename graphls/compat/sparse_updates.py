@@ -11,12 +11,13 @@ from typing import Any
 
 from graphls import ops
 from graphls.names.lazy import offering
-from graphls.ops.operator import REQUIRED, Operator, operator
+from graphls.ops.operands import Operand
+from graphls.ops.primitive import REQUIRED, Operator, operator
 from graphls.ops.update_rules import shrunk, value_of, written
-from graphls.tensors.tensor import Tensor
+from graphls.tensors.tensor import Tensor, TensorLike
 
 
-def _dense(var: Any, grad: Any, indices: Any) -> tuple[Tensor, Tensor]:
+def _dense(var: TensorLike, grad: TensorLike, indices: Any) -> tuple[Tensor, Tensor]:
     """The gradient of the whole parameter, and which of its rows it has."""
     value = value_of(var)
     count = ops.zeros((value.shape[0],), value.dtype)
@@ -25,12 +26,20 @@ def _dense(var: Any, grad: Any, indices: Any) -> tuple[Tensor, Tensor]:
     return whole, ops.reshape(hits > 0, (value.shape[0], *(1,) * (value.ndim - 1)))
 
 
-def _rows(var: Any, rows: Any, new: Tensor) -> Tensor:
+def _rows(var: TensorLike, rows: TensorLike, new: Tensor) -> Tensor:
     """New rows where there are gradients, written."""
     return written(var, ops.where(rows, new, value_of(var)))
 
 
-def _adagrad(var: Any, accum: Any, grad: Any, indices: Any, lr: float, epsilon: float, update_slots: bool) -> Any:
+def _adagrad(
+    var: TensorLike,
+    accum: TensorLike,
+    grad: TensorLike,
+    indices: TensorLike,
+    lr: float,
+    epsilon: float,
+    update_slots: bool,
+) -> Any:
     g, rows = _dense(var, grad, indices)
     squares = value_of(accum) + g * g if update_slots else value_of(accum)
     new = value_of(var) - g * lr / (ops.sqrt(squares) + epsilon)
@@ -38,14 +47,21 @@ def _adagrad(var: Any, accum: Any, grad: Any, indices: Any, lr: float, epsilon: 
 
 
 def _adagrad_plain(
-    var: Any, accum: Any, grad: Any, indices: Any, lr: float, update_slots: bool = True, use_locking: bool = False
+    var: TensorLike,
+    accum: TensorLike,
+    grad: TensorLike,
+    indices: TensorLike,
+    lr: float,
+    update_slots: bool = True,
+    use_locking: bool = False,
 ) -> Any:
     """accum += g ** 2; var -= lr * g / sqrt(accum)."""
     return _adagrad(var, accum, grad, indices, lr, 0.0, update_slots)
 
 
 def _adagrad_with_epsilon(
-    var: Any, accum: Any, grad: Any, indices: Any, lr: float, epsilon: float, use_locking: bool = False,
+    var: TensorLike, accum: TensorLike, grad: TensorLike, indices: TensorLike, lr: float, epsilon: float,
+    use_locking: bool = False,
     update_slots: bool = True,
 ) -> Any:  # fmt: skip
     """accum += g ** 2; var -= lr * g / (sqrt(accum) + epsilon)."""
@@ -53,7 +69,8 @@ def _adagrad_with_epsilon(
 
 
 def _ftrl(
-    var: Any, accum: Any, linear: Any, grad: Any, indices: Any, lr: float, l1: float, l2: float, lr_power: float,
+    var: TensorLike, accum: TensorLike, linear: TensorLike, grad: TensorLike, indices: TensorLike, lr: float,
+    l1: float, l2: float, lr_power: float,
     use_locking: bool = False,
 ) -> Any:  # fmt: skip
     """Follow the regularised leader (McMahan et al., 2013)."""
@@ -66,7 +83,14 @@ def _ftrl(
 
 
 def _proximal(
-    var: Any, accum: Any, lr: Any, l1: Any, l2: Any, grad: Any, indices: Any, use_locking: bool = False
+    var: Any,
+    accum: Operand,
+    lr: TensorLike,
+    l1: Operand,
+    l2: Operand,
+    grad: TensorLike,
+    indices: TensorLike,
+    use_locking: bool = False,
 ) -> Any:
     """accum += g ** 2; a proximal step with the rate lr / sqrt(accum)."""
     g, rows = _dense(var, grad, indices)
@@ -78,8 +102,9 @@ def _proximal(
 
 def _adam(is_lazy: bool) -> Callable[..., Any]:
     def update(
-        var: Any, m: Any, v: Any, beta1_power: Any, beta2_power: Any, lr: Any, beta1: Any, beta2: Any, epsilon: Any,
-        grad: Any, indices: Any, use_locking: bool = False, use_nesterov: bool = False,
+        var: Tensor, m: Operand, v: Operand, beta1_power: Operand, beta2_power: Operand, lr: Operand, beta1: Operand,
+        beta2: Operand, epsilon: TensorLike,
+        grad: TensorLike, indices: TensorLike, use_locking: bool = False, use_nesterov: bool = False,
     ) -> Any:  # fmt: skip
         """Adam, whose corrections of bias are given as powers of the betas."""
         g, rows = _dense(var, grad, indices)

@@ -7,6 +7,7 @@ from typing import Any, NoReturn, Union
 
 from graphls.compat.asking import ATTRIBUTE_ERRORS, is_decorator, is_guarded, is_statement
 from graphls.ir.errors import GraphAttributeError
+from graphls.tensors.tensor import TensorLike
 
 USES = """
 abs add aenter aexit aiter and anext await bool bytes complex contains delitem divmod enter exit float floordiv ge
@@ -47,19 +48,19 @@ class StandIn:
             self.__dict__["_base"] = _base_of(self)
         return (self._base,)
 
-    def __instancecheck__(self, instance: Any) -> bool:
+    def __instancecheck__(self, instance: TensorLike) -> bool:
         return self.__subclasscheck__(type(instance))
 
     def __subclasscheck__(self, subclass: type) -> bool:
         return self._base is not None and self._base in subclass.__mro__
 
-    def __or__(self, other: Any) -> Any:
+    def __or__(self, other: TensorLike) -> Any:
         return Union[self, other]  # noqa: UP007  (this is what that operator calls)
 
-    def __ror__(self, other: Any) -> Any:
+    def __ror__(self, other: TensorLike) -> Any:
         return Union[other, self]  # noqa: UP007
 
-    def __eq__(self, other: Any) -> bool:
+    def __eq__(self, other: object) -> bool:
         if isinstance(other, (int, float, str)):  # else it is a search among types, as `Optional[Missing]` makes it
             self._fail()
         return self is other
@@ -71,7 +72,7 @@ class StandIn:
         return f"<{self.__qualname__}, which graphls does not offer>"
 
 
-def _used(self: StandIn, *args: Any) -> NoReturn:
+def _used(self: StandIn, *args: TensorLike) -> NoReturn:
     self._fail()
 
 
@@ -82,7 +83,7 @@ for _name in USES.split():
 def _base_of(stand_in: StandIn) -> type:
     """The base of classes that derive from a stand-in: they can be made, but not have instances."""
 
-    def new(cls: type, *args: Any, **options: Any) -> NoReturn:
+    def new(cls: type, *args: TensorLike, **options: object) -> NoReturn:
         stand_in._fail()
 
     return type(stand_in.__name__, (), {"__new__": new, "__doc__": repr(stand_in), "__module__": "mindspore"})

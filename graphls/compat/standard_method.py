@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from graphls.ops.operands import tensor_of
-from graphls.tensors.tensor import is_tensor
+from graphls.tensors.tensor import Tensor, TensorLike, is_tensor
 
 __all__ = ["bool_", "enumerate_", "hasnext", "ms_len", "ms_max", "ms_min", "ms_sum", "size_", "while_cond"]
 
 
-def bool_(x: Any) -> Any:
+def bool_(x: TensorLike) -> Any:
     """Whether something is true: a tensor of one element by that."""
     return (tensor_of(x) != 0).reshape(()) if is_tensor(x) else bool(x)
 
@@ -18,36 +18,36 @@ def bool_(x: Any) -> Any:
 while_cond = bool_
 
 
-def ms_len(x: Any) -> int:
+def ms_len(x: Tensor) -> int:
     """The number of items, of a tensor along its first axis."""
     return len(x)
 
 
-def ms_sum(*args: Any) -> Any:
+def ms_sum(*args: Tensor) -> Any:
     """The sum of items."""
     return sum(*args)
 
 
-def ms_max(*args: Any) -> Any:
+def ms_max(*args: Tensor) -> Any:
     """The largest item."""
     return max(*args)
 
 
-def ms_min(*args: Any) -> Any:
+def ms_min(*args: Tensor) -> Any:
     """The smallest item."""
     return min(*args)
 
 
-def enumerate_(xs: Any, start: int = 0) -> tuple[tuple[int, Any], ...]:
+def enumerate_(xs: Tensor, start: int = 0) -> tuple[tuple[int, Any], ...]:
     """Pairs of numbers and items."""
     return tuple(enumerate(xs, start))
 
 
-def hasnext(items: Any) -> bool:
+def hasnext(items: Tensor) -> bool:
     """Whether there are more items."""
     return len(items) > 0
 
 
-def size_(x: Any) -> int:
+def size_(x: TensorLike) -> int:
     """The number of elements."""
     return int(tensor_of(x).size)

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
+from graphls.tensors.tensor import TensorLike
+
 SPELLINGS = {
     "dim": ("dim", "axis", "dims"),
     "dims": ("dims", "axis"),
@@ -21,7 +23,7 @@ def with_torch_names(function: Callable[..., Any]) -> Callable[..., Any]:
     names = list(inspect.signature(function).parameters)
 
     @wraps(function)
-    def called(*args: Any, **options: Any) -> Any:
+    def called(*args: TensorLike, **options: object) -> Any:
         given = {}
         for name, value in options.items():
             if name in names:

@@ -9,7 +9,7 @@ from graphls.context.parallel import ParallelMode
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import as_dtype
 from graphls.nn.cell import Cell
-from graphls.tensors.tensor import Tensor
+from graphls.tensors.tensor import Tensor, TensorLike
 from graphls.train.callbacks.callback import RunContext
 from graphls.train.feeding import Feed, first_row, steps_of_epoch, tensors_of
 
@@ -31,7 +31,9 @@ class DatasetHelper:
     that do not fit.
     """
 
-    def __init__(self, dataset: Any, dataset_sink_mode: bool = True, sink_size: int = -1, epoch_num: int = 1) -> None:
+    def __init__(
+        self, dataset: object, dataset_sink_mode: bool = True, sink_size: int = -1, epoch_num: int = 1
+    ) -> None:
         if not isinstance(dataset_sink_mode, bool):
             raise GraphTypeError(f"dataset_sink_mode must be bool, but got {dataset_sink_mode!r}.")
         if not isinstance(sink_size, int) or (sink_size != -1 and sink_size <= 0):
@@ -71,7 +73,7 @@ class DatasetHelper:
             self._feed.__exit__()
         self._feed = self._endless = None
 
-    def continue_send(self, run_context: Any = None) -> None:
+    def continue_send(self, run_context: TensorLike | None = None) -> None:
         """Nothing: rows are made when they are asked for, and ahead."""
 
 
@@ -84,7 +86,11 @@ def connect_network_with_dataset(network: Cell, dataset_helper: DatasetHelper) -
 
 
 def data_sink(
-    fn: Callable[..., Any], dataset: Any, sink_size: int = 1, jit_config: Any = None, input_signature: Any = None
+    fn: Callable[..., Any],
+    dataset: TensorLike,
+    sink_size: int = 1,
+    jit_config: TensorLike | None = None,
+    input_signature: TensorLike | None = None,
 ) -> Callable[[], Any]:
     """A function that calls `fn` on the next `sink_size` rows of an endless dataset; it gives what the last gave.
 
@@ -101,6 +107,6 @@ def data_sink(
     return sink_process
 
 
-def _transfer_tensor_to_tuple(inputs: Any) -> Any:
+def _transfer_tensor_to_tuple(inputs: TensorLike) -> Any:
     """A tensor as a tuple of one; anything else itself."""
     return (inputs,) if isinstance(inputs, Tensor) else inputs

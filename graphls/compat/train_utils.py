@@ -11,12 +11,13 @@ import numpy as np
 
 from graphls.ir.errors import GraphTypeError
 from graphls.ir.reporting import checked
-from graphls.tensors.tensor import Tensor
+from graphls.ops.operands import Operand
+from graphls.tensors.tensor import Tensor, TensorLike
 
 __all__ = ["_make_directory", "_to_tensor", "check_value_type"]
 
 
-def _make_directory(path: Any, arg_name: str = "path") -> str:
+def _make_directory(path: TensorLike, arg_name: str = "path") -> str:
     """The absolute path of a folder, which is made. Raises GraphTypeError for what is no text."""
     if not isinstance(path, str) or not path.strip():
         raise GraphTypeError(f"The {arg_name!r} must be the path of a folder, but got {path!r}.")
@@ -25,7 +26,7 @@ def _make_directory(path: Any, arg_name: str = "path") -> str:
     return str(folder)
 
 
-def check_value_type(arg_name: str, arg_value: Any, valid_types: Any) -> None:
+def check_value_type(arg_name: str, arg_value: object, valid_types: object) -> None:
     """Raise GraphTypeError for a value of no such class; a bool is no int."""
     kinds = tuple(valid_types) if isinstance(valid_types, Iterable) else (valid_types,)
     if not isinstance(arg_value, kinds) or (isinstance(arg_value, bool) and bool not in kinds):
@@ -35,7 +36,7 @@ def check_value_type(arg_name: str, arg_value: Any, valid_types: Any) -> None:
         raise GraphTypeError(message)
 
 
-def _to_tensor(elem: Any, scaling_sens: Any = None) -> Any:
+def _to_tensor(elem: TensorLike, scaling_sens: Operand | None = None) -> Any:
     """Arrays as tensors, and behind them a scale if one is given; one alone is no tuple."""
     items = elem if isinstance(elem, (tuple, list)) else [elem]
     made = [Tensor(item) if isinstance(item, np.ndarray) else item for item in items]

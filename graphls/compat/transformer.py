@@ -12,7 +12,7 @@ from graphls.ir.errors import GraphTypeError
 from graphls.ir.types import float32
 from graphls.nn.cell import Cell
 from graphls.tensors.parameter import Parameter
-from graphls.tensors.tensor import Tensor
+from graphls.tensors.tensor import Tensor, TensorLike
 
 __all__ = [
     "AttentionMask",
@@ -107,12 +107,12 @@ default_transformer_config = TransformerOpParallelConfig()
 class AttentionMask(Cell):
     """For a mask (N, S) of 1 and 0, a mask (N, S, S): 1 where both are, and the second is no later than the first."""
 
-    def __init__(self, seq_length: int, parallel_config: Any = default_dpmp_config, **options: Any) -> None:
+    def __init__(self, seq_length: int, parallel_config: object = default_dpmp_config, **options: Any) -> None:
         super().__init__()
         self.seq_length = seq_length
         self.lower_triangle_mask = Tensor(np.tril(np.ones((seq_length, seq_length), np.float32)))
 
-    def construct(self, input_mask: Any) -> Any:
+    def construct(self, input_mask: TensorLike) -> Any:
         mask = ops.cast(input_mask, float32)
         return ops.expand_dims(mask, 2) * ops.expand_dims(mask, 1) * self.lower_triangle_mask
 
@@ -122,24 +122,24 @@ class VocabEmbedding(Cell):
 
     def __init__(
         self, vocab_size: int, embedding_size: int, parallel_config: Any = default_embedding_parallel_config,
-        param_init: Any = "normal",
+        param_init: object = "normal",
     ) -> None:  # fmt: skip
         super().__init__()
         self.vocab_size, self.embedding_size = vocab_size, embedding_size
         values = initializer(param_init, [vocab_size, embedding_size])
         self.embedding_table = Parameter(values, name="embedding_table")
 
-    def construct(self, input_ids: Any) -> Any:
+    def construct(self, input_ids: TensorLike) -> Any:
         return ops.gather(self.embedding_table, input_ids, 0), self.embedding_table.value()
 
 
 class CrossEntropyLoss(Cell):
     """The mean loss of scores (N, C) for labels (N,) where a mask (N,) of 1 and 0 is 1."""
 
-    def __init__(self, parallel_config: Any = default_dpmp_config, **options: Any) -> None:
+    def __init__(self, parallel_config: object = default_dpmp_config, **options: Any) -> None:
         super().__init__()
 
-    def construct(self, logits: Any, label: Any, input_mask: Any) -> Any:
+    def construct(self, logits: TensorLike, label: TensorLike, input_mask: TensorLike) -> Any:
         losses = ops.cross_entropy(ops.cast(logits, float32), ops.reshape(label, (-1,)), reduction="none")
         mask = ops.cast(ops.reshape(input_mask, (-1,)), float32)
         return ops.sum(losses * mask) / (ops.sum(mask) + 1e-5)
@@ -168,7 +168,7 @@ class FeedForward(Cell):
     def __init__(
         self, hidden_size: int, ffn_hidden_size: int, dropout_rate: float, hidden_act: Any = "gelu",
         expert_num: int = 1, expert_group_size: Any = None, param_init_type: Any = float32,
-        parallel_config: Any = default_dpmp_config,
+        parallel_config: object = default_dpmp_config,
     ) -> None:  # fmt: skip
         super().__init__()
         if expert_num != 1:
@@ -177,5 +177,5 @@ class FeedForward(Cell):
         self.projection = _Linear(ffn_hidden_size, hidden_size, dtype=param_init_type)
         self.dropout = nn.Dropout(p=dropout_rate)
 
-    def construct(self, x: Any) -> Any:
+    def construct(self, x: TensorLike) -> Any:
         return self.dropout(self.projection(self.mapping(x)))

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
+from graphls.backends.devices import Cuda, kind_of
 from graphls.context.keys import DEVICES, GRAPH_MODE, KEYS, PYNATIVE_MODE, require_known
 from graphls.context.parallel import (
     ParallelMode,
@@ -14,7 +15,7 @@ from graphls.context.parallel import (
     reset_auto_parallel_context,
     set_auto_parallel_context,
 )
-from graphls.ir.errors import GraphRuntimeError
+from graphls.ir.errors import GraphRuntimeError, GraphTypeError
 from graphls.ir.location import user_location
 from graphls.ir.reporting import warn
 from graphls.sharing.settings import Settings
@@ -29,6 +30,7 @@ __all__ = [
     "reset_context",
     "set_auto_parallel_context",
     "set_context",
+    "set_deterministic",
     "set_device",
 ]
 
@@ -52,7 +54,9 @@ def set_context(**kwargs: Any) -> None:
     `mode` is GRAPH_MODE (0), in which calling a cell compiles it, or PYNATIVE_MODE (1), in which it runs step by step.
     `device_target` is "CPU" or "GPU"; where scripts of MindSpore run, any other is the one of them that is there, and
     stays what `get_context` gives. With `save_graphs` every compilation writes its stages, as IR text, to a folder
-    of its own in `save_graphs_path`. The other keys of MindSpore are checked and change nothing.
+    of its own in `save_graphs_path`. `device_id`, `max_device_memory` and `deterministic` ("ON") say on which GPU steps
+    run, how much of its memory each may take, and that they give the same bits in every run. The other keys of
+    MindSpore are checked and change nothing.
 
     Raises GraphValueError for an unknown key and for a value that does not fit, GraphTypeError for one of another
     class, GraphRuntimeError for a device that is not there; then nothing has changed.
@@ -71,7 +75,7 @@ def get_context(attr_key: str) -> Any:
     """The value of a setting; raises GraphValueError for a name that is none."""
     require_known("get_context", attr_key, KEYS)
     if attr_key == "device_target" and _settings.given(attr_key) is None:
-        return next(name for name, device in DEVICES.items() if device == default_device())
+        return next(name for name, device in DEVICES.items() if device == kind_of(default_device()))
     return _settings[attr_key]
 
 
@@ -97,12 +101,31 @@ def set_device(device_target: str, device_id: int | None = None) -> None:
     set_context(device_target=device_target, **({} if device_id is None else {"device_id": device_id}))
 
 
-def default_device() -> str:
-    """The device that cells run on when they are called: "cpu" or "cuda"."""
+def default_device() -> str | Cuda:
+    """The device that cells run on when they are called: "cpu" or a GPU."""
     target = _settings.given("device_target")
     if target is None:
-        return os.environ.get("GRAPHLS_DEVICE", "cpu")
-    return Replacement.devices.get(target) or str(DEVICES[target])
+        device = os.environ.get("GRAPHLS_DEVICE", "cpu")
+    else:
+        device = Replacement.devices.get(target) or str(DEVICES[target])
+    return cuda_of_context() if device == "cuda" else device
+
+
+def cuda_of_context() -> Cuda:
+    """The GPU that `device_id` says, with its `max_device_memory`, and with `deterministic` kernels."""
+    limit = _settings.given("max_device_memory")
+    return Cuda(
+        id=_settings["device_id"],
+        memory_limit=None if limit is None else int(float(limit.rstrip(" GB")) * 2**30) or None,
+        deterministic=_settings["deterministic"] == "ON",
+    )
+
+
+def set_deterministic(deterministic: bool) -> None:
+    """Whether steps on a GPU give the same bits in every run; raises as `set_context`."""
+    if not isinstance(deterministic, bool):
+        raise GraphTypeError(f"set_deterministic takes True or False, not {deterministic!r}.")
+    set_context(deterministic="ON" if deterministic else "OFF")
 
 
 def replace_missing_devices(is_allowed: bool) -> None:

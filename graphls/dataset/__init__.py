@@ -4,27 +4,23 @@ from enum import Enum
 
 from graphls.dataset import config, text, transforms, vision
 from graphls.dataset.columns import Schema
-from graphls.dataset.errors import DatasetError
 from graphls.dataset.mindrecord.reader import MindDataset
 from graphls.dataset.pipeline.batch import BatchInfo
 from graphls.dataset.pipeline.dataset import Dataset
 from graphls.dataset.pipeline.iterators import DatasetIterator
-from graphls.dataset.pipeline.joins import ZipDataset
-from graphls.dataset.readers.datasets import (
-    CelebADataset,
+from graphls.dataset.pipeline.selection import ZipDataset
+from graphls.dataset.pipeline.workers import DatasetError
+from graphls.dataset.readers.annotated import CelebADataset, KITTIDataset, VOCDataset
+from graphls.dataset.readers.coco import CocoDataset
+from graphls.dataset.readers.generator import GeneratorDataset, NumpySlicesDataset, PaddedDataset
+from graphls.dataset.readers.labelled import (
     Cifar10Dataset,
     Cifar100Dataset,
-    CocoDataset,
     FashionMnistDataset,
     ImageFolderDataset,
-    KITTIDataset,
     MnistDataset,
-    PennTreebankDataset,
-    TextFileDataset,
-    TFRecordDataset,
-    VOCDataset,
 )  # fmt: skip
-from graphls.dataset.readers.generator import GeneratorDataset, NumpySlicesDataset, PaddedDataset
+from graphls.dataset.readers.records import PennTreebankDataset, TextFileDataset, TFRecordDataset
 from graphls.dataset.samplers import (
     DistributedSampler,
     IterSampler,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import enum
 import math
+import os
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -18,6 +19,10 @@ from graphls.ir.types import DType
 
 Choice = TypeVar("Choice", bound=enum.Enum)
 Item = TypeVar("Item")
+Number = TypeVar("Number", bound="float | np.number[Any]")
+Function = Callable[..., Any]
+Check = Callable[[str, object], Item]
+DTypeLike = DType | np.dtype[Any] | type | str
 
 LARGEST_INT = 2**31 - 1
 LARGEST_SIZE = 2**24
@@ -25,96 +30,104 @@ MOST_WORKERS = 1024
 """More threads or processes than this help no machine, and would take minutes to start."""
 
 
-def type_error(name: str, value: Any, wanted: str | Sequence[type]) -> GraphTypeError:
+def type_error(name: str, value: object, wanted: str | Sequence[type]) -> GraphTypeError:
     """The error for an argument that is not `wanted`: of some types, or what the words say."""
     wanted = wanted if isinstance(wanted, str) else f"of type {list(wanted)}"
     return GraphTypeError(f"Argument {name} with value {value!r} is not {wanted}, but got {type(value)}.")
 
 
-def instance(name: str, value: Any, kind: type | tuple[type, ...], wanted: str | Sequence[type]) -> Any:
+def instance(name: str, value: object, kind: type[Item], wanted: str | Sequence[type]) -> Item:
     """A value of that kind; raises GraphTypeError otherwise."""
     if not isinstance(value, kind):
         raise type_error(name, value, wanted)
     return value
 
 
-def boolean(name: str, value: Any) -> bool:
+def boolean(name: str, value: object) -> bool:
     """A bool; raises GraphTypeError otherwise."""
     return bool(instance(name, value, bool, [bool]))
 
 
-def string(name: str, value: Any) -> str:
+def string(name: str, value: object) -> str:
     """A string; raises GraphTypeError otherwise."""
     return str(instance(name, value, str, [str]))
 
 
-def function(name: str, value: Any) -> Any:
+def path(name: str, value: object) -> str:
+    """A path as a string; raises GraphTypeError otherwise."""
+    if not isinstance(value, (str, os.PathLike)):
+        raise type_error(name, value, "a path")
+    return str(os.fspath(value))
+
+
+def function(name: str, value: object) -> Function:
     """Something callable; raises GraphTypeError otherwise."""
     if not callable(value):
         raise type_error(name, value, "a function")
     return value
 
 
-def choice(name: str, value: Any, kind: type[Choice]) -> Choice:
+def choice(name: str, value: object, kind: type[Choice]) -> Choice:
     """A member of an enumeration; raises GraphTypeError otherwise."""
     if not isinstance(value, kind):
         raise type_error(name, value, f"a member of {kind.__name__}")
     return value
 
 
-def integer(name: str, value: Any, low: float = -(2**31), high: float = LARGEST_INT) -> int:
+def integer(name: str, value: object, low: float = -(2**31), high: float = LARGEST_INT) -> int:
     """An integer in [low, high]; raises GraphTypeError, also for a bool, or GraphValueError otherwise."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
         raise type_error(name, value, [int])
     return int(_within(name, value, low, high))
 
 
-def optional_integer(name: str, value: Any, low: float, high: float = LARGEST_INT) -> int | None:
+def optional_integer(name: str, value: object, low: float, high: float = LARGEST_INT) -> int | None:
     """None or an integer in [low, high]; raises GraphTypeError, also for a bool, or GraphValueError otherwise."""
     return None if value is None else integer(name, value, low, high)
 
 
-def number(name: str, value: Any, low: float = -math.inf, high: float = math.inf) -> float:
+def number(name: str, value: object, low: float = -math.inf, high: float = math.inf) -> float:
     """A number in [low, high]; raises GraphTypeError, also for a bool, or GraphValueError otherwise."""
     if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
         raise type_error(name, value, [int, float])
     return float(_within(name, value, low, high))
 
 
-def _within(name: str, value: Any, low: float, high: float) -> Any:
+def _within(name: str, value: Number, low: float, high: float) -> Number:
     if not low <= value <= high:
         raise GraphValueError(f"Input {name} is not within the required interval of [{low}, {high}], but {value}.")
     return value
 
 
-def positive(name: str, value: Any, high: float = math.inf) -> float:
+def positive(name: str, value: object, high: float = math.inf) -> float:
     """A number in (0, high]; raises GraphTypeError or GraphValueError otherwise."""
-    if number(name, value, high=high) <= 0:
+    found = number(name, value, high=high)
+    if found <= 0:
         raise GraphValueError(f"Input {name} must be greater than 0, but got {value}.")
-    return float(value)
+    return found
 
 
-def probability(name: str, value: Any) -> float:
+def probability(name: str, value: object) -> float:
     """A number in [0, 1]; raises GraphTypeError or GraphValueError otherwise."""
     return number(name, value, 0, 1)
 
 
-def byte(name: str, value: Any) -> int:
+def byte(name: str, value: object) -> int:
     """An integer of 0 to 255; raises GraphTypeError or GraphValueError otherwise."""
     return integer(name, value, 0, 255)
 
 
-def natural(name: str, value: Any) -> int:
+def natural(name: str, value: object) -> int:
     """An integer of 0 or more; raises GraphTypeError or GraphValueError otherwise."""
     return integer(name, value, 0)
 
 
-def magnitude(name: str, value: Any) -> float:
+def magnitude(name: str, value: object) -> float:
     """A number of 0 to LARGEST_SIZE; raises GraphTypeError or GraphValueError otherwise."""
     return number(name, value, 0, LARGEST_SIZE)
 
 
-def workers(value: Any) -> int | None:
+def workers(value: object) -> int | None:
     """None or a number of workers from 1 to MOST_WORKERS; raises GraphTypeError or GraphValueError otherwise."""
     count = optional_integer("num_parallel_workers", value, -math.inf, math.inf)
     if count is not None and not 1 <= count <= MOST_WORKERS:
@@ -122,14 +135,14 @@ def workers(value: Any) -> int | None:
     return count
 
 
-def sequence(name: str, value: Any, lengths: Sequence[int], check: Callable[[str, Any], Item]) -> tuple[Item, ...]:
+def sequence(name: str, value: object, lengths: Sequence[int], check: Check[Item]) -> tuple[Item, ...]:
     """A list or tuple of one of these lengths, each item checked; raises GraphTypeError otherwise."""
     if not isinstance(value, (list, tuple)) or len(value) not in lengths:
         raise type_error(name, value, f"a list or tuple of length {' or '.join(map(str, lengths))}")
     return tuple(check(f"{name}[{position}]", item) for position, item in enumerate(value))
 
 
-def interval(name: str, value: Any, check: Callable[[str, Any], Item]) -> tuple[Item, Item]:
+def interval(name: str, value: object, check: Check[Item]) -> tuple[Item, Item]:
     """A (min, max) pair, both checked and in that order; raises GraphTypeError or GraphValueError otherwise."""
     low, high = sequence(name, value, [2], check)
     return in_order(name, low, high)
@@ -142,7 +155,7 @@ def in_order(name: str, low: Item, high: Item) -> tuple[Item, Item]:
     return low, high
 
 
-def size(name: str, value: Any) -> tuple[int, int]:
+def size(name: str, value: object) -> tuple[int, int]:
     """(height, width) of such a pair, or of one integer for both, each of 1 or more."""
     if isinstance(value, (list, tuple)):
         height, width = sequence(name, value, [2], _size)
@@ -150,23 +163,25 @@ def size(name: str, value: Any) -> tuple[int, int]:
     return _size(name, value), _size(name, value)
 
 
-def _size(name: str, value: Any) -> int:
+def _size(name: str, value: object) -> int:
     return integer(name, value, 1, LARGEST_SIZE)
 
 
-def dtype(name: str, value: Any) -> np.dtype[Any]:
+def dtype(name: str, value: object) -> np.dtype[Any]:
     """The NumPy dtype for a dtype of graphls or NumPy, or its name; raises GraphTypeError otherwise."""
     if isinstance(value, DType):
         return value.numpy
     try:
         if value is None or isinstance(value, (int, float)):
             raise TypeError
-        return np.dtype("str" if value == "string" else value)
+        wanted: Any = "str" if value == "string" else value
+        found: np.dtype[Any] = np.dtype(wanted)
     except TypeError:
         raise type_error(name, value, "a dtype") from None
+    return found
 
 
-def number_dtype(name: str, value: Any) -> np.dtype[Any]:
+def number_dtype(name: str, value: object) -> np.dtype[Any]:
     """The NumPy dtype of integers or floats; raises GraphTypeError for others."""
     found = dtype(name, value)
     if found.kind not in "iuf":
@@ -174,7 +189,7 @@ def number_dtype(name: str, value: Any) -> np.dtype[Any]:
     return found
 
 
-def names(name: str, value: Any) -> tuple[str, ...]:
+def names(name: str, value: object) -> tuple[str, ...]:
     """Names of columns, or one; raises GraphTypeError for other things, GraphValueError for none and for doubles."""
     found = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, (list, tuple)) else None
     if found is None or not all(isinstance(item, str) for item in found):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,15 +15,17 @@ from graphls.ir.types import as_dtype
 from graphls.tensors.tensor import Tensor
 
 Array = np.ndarray[Any, Any]
+ArrayDType = np.dtype[Any]
+StrPath = str | os.PathLike[str]
 Row = tuple[Array, ...]
 NUMBERS = frozenset((bool, int, float))
 
 
 def as_array(item: Any) -> Array:
-    """An item of a row: a number, text, bytes, a nest of numbers, an array or a tensor, which is not copied.
+    """An item of a row: a number, text, bytes, nested lists of numbers, an array or a tensor, which is not copied.
 
     Numbers become what NumPy makes of them: int64, float64, bool. Raises GraphTypeError for other objects,
-    GraphValueError for nests whose rows differ in length.
+    GraphValueError for nested lists whose rows differ in length.
     """
     kind = type(item)
     if kind is np.ndarray:
@@ -37,7 +40,7 @@ def as_array(item: Any) -> Array:
     return array
 
 
-def _made(item: Any) -> Array:
+def _made(item: object) -> Array:
     if isinstance(item, (list, tuple)):
         item = [as_array(part) if isinstance(part, Tensor) else part for part in item]
     try:
@@ -66,7 +69,7 @@ def _is_value(item: Any, width: int) -> bool:
     return not (len(item) == 1 and isinstance(item[0], (np.ndarray, Tensor)))
 
 
-def stacked(arrays: Sequence[Array], place: int, name: str) -> Array:
+def stacked(arrays: Sequence[Array], position: int, name: str) -> Array:
     """The arrays of a column of one shape and dtype as one, with a new first axis; texts may differ in length.
 
     Raises GraphValueError where shapes or dtypes differ, GraphTypeError for arrays of objects.
@@ -75,19 +78,19 @@ def stacked(arrays: Sequence[Array], place: int, name: str) -> Array:
     if np.dtype(object) in kinds:
         raise GraphTypeError(f"column {name!r} holds numbers, text or bytes, not objects")
     if len(kinds) > 1 and not ({kind.kind for kind in kinds} <= {"U"} or {kind.kind for kind in kinds} <= {"S"}):
-        raise _unlike("types", map(str, kinds), place, name)
+        raise _unlike("types", map(str, kinds), position, name)
     try:
         return np.array(arrays)
     except ValueError:
-        raise _unlike("shapes", (str(array.shape) for array in arrays), place, name) from None
+        raise _unlike("shapes", (str(array.shape) for array in arrays), position, name) from None
 
 
-def _unlike(what: str, found: Iterable[str], place: int, name: str) -> GraphValueError:
+def _unlike(what: str, found: Iterable[str], position: int, name: str) -> GraphValueError:
     listed = " and ".join(sorted(set(found)))
-    return GraphValueError(f"Cannot batch tensors with different {what} in column {place} ({name!r}): {listed}")
+    return GraphValueError(f"Cannot batch tensors with different {what} in column {position} ({name!r}): {listed}")
 
 
-def column_dtype(value: Any) -> np.dtype[Any] | None:
+def column_dtype(value: object) -> ArrayDType | None:
     """The NumPy dtype of a dtype of graphls or NumPy, or of a name; raises GraphTypeError for anything else."""
     if value is None:
         return None
@@ -96,9 +99,14 @@ def column_dtype(value: Any) -> np.dtype[Any] | None:
     if isinstance(value, np.dtype) and value.kind in "US":
         return value
     try:
-        return as_dtype(value).numpy
+        wanted: Any = value
+        return as_dtype(wanted).numpy
     except GraphlsError as error:
         raise GraphTypeError(error.message) from None
+
+
+Entry = dict[str, Any]
+"""What a schema says of a column: its name, type and shape."""
 
 
 class Schema:
@@ -107,17 +115,17 @@ class Schema:
     def __init__(self, schema_file: str | None = None) -> None:
         self.num_rows: int | None = None
         self.dataset_type = ""
-        self.columns: list[dict[str, Any]] = []
+        self.columns: list[Entry] = []
         if schema_file is not None:
             self.from_json(_read(schema_file))
 
-    def add_column(self, name: str, de_type: Any, shape: list[int] | None = None) -> None:
+    def add_column(self, name: str, de_type: object, shape: list[int] | None = None) -> None:
         """Add a column; raises GraphTypeError for a name or a dtype of another kind."""
         if not isinstance(name, str):
             raise GraphTypeError(f"The name of a column is a string, not {name!r}.")
         self.columns.append({"name": name, "type": column_dtype(de_type), "shape": shape})
 
-    def parse_columns(self, columns: Any) -> None:
+    def parse_columns(self, columns: object) -> None:
         """Add columns from a list of dicts with `name`, `type` and `shape`, or from a dict of such dicts by name."""
         if isinstance(columns, dict):
             columns = [{"name": name, **entry} for name, entry in columns.items()]
@@ -128,7 +136,7 @@ class Schema:
                 raise GraphValueError(f"A column of a schema has a name and a type, and {entry!r} has not.")
             self.add_column(entry["name"], entry["type"], entry.get("shape"))
 
-    def from_json(self, json_obj: dict[str, Any]) -> None:
+    def from_json(self, json_obj: object) -> None:
         """Read `columns`, and `datasetType` and `numRows` where they are."""
         if not isinstance(json_obj, dict) or "columns" not in json_obj:
             raise GraphValueError("A schema has the key 'columns'.")
@@ -149,7 +157,7 @@ class Schema:
         """The names of the columns."""
         return [column["name"] for column in self.columns]
 
-    def dtypes(self) -> tuple[np.dtype[Any] | None, ...]:
+    def dtypes(self) -> tuple[ArrayDType | None, ...]:
         """The NumPy dtypes of the columns."""
         return tuple(column["type"] for column in self.columns)
 
@@ -157,15 +165,15 @@ class Schema:
         return self.to_json()
 
 
-def _entry(column: dict[str, Any]) -> dict[str, Any]:
+def _entry(column: Entry) -> Entry:
     dtype = column["type"]
-    entry: dict[str, Any] = {"type": "string" if dtype.kind in "US" else dtype.name}
+    entry: Entry = {"type": "string" if dtype.kind in "US" else dtype.name}
     if column["shape"] is not None:
         entry["shape"] = column["shape"]
     return entry
 
 
-def as_schema(schema: Any) -> Schema:
+def as_schema(schema: object) -> Schema:
     """A schema, or the one that a file holds; raises GraphTypeError for anything else."""
     if isinstance(schema, Schema):
         return schema

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from enum import IntEnum
-from typing import Any
 
 from graphls.dataset import checks
 from graphls.dataset.checks import MOST_WORKERS
@@ -39,11 +38,11 @@ _settings = settings.Settings(
 )
 
 
-def _integer(name: str, value: Any, low: int, high: int) -> int:
-    checks.integer(name, value, -math.inf, math.inf)
-    if not low <= value <= high:
+def _integer(name: str, value: object, low: int, high: int) -> int:
+    number = checks.integer(name, value, -math.inf, math.inf)
+    if not low <= number <= high:
         raise GraphValueError(f"{name} given is not within the required range [{low}, {high}].")
-    return int(value)
+    return number
 
 
 def set_seed(seed: int) -> None:
@@ -152,13 +151,13 @@ def get_numa_enable() -> bool:
     return bool(_settings["numa_enable"])
 
 
-def _remember(name: str, value: Any, kind: type) -> None:
+def _remember(name: str, value: object, kind: type) -> None:
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
         raise checks.type_error(name, value, [kind])
     _settings.update({name: value})
 
 
-def set_debug_mode(debug_mode_flag: bool, debug_hook_list: list[Any] | None = None) -> None:
+def set_debug_mode(debug_mode_flag: bool, debug_hook_list: list[object] | None = None) -> None:
     """Accepted and remembered; rows are the same in any mode, and an error shows the lines of the user's code."""
     _remember("debug_mode", debug_mode_flag, bool)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from math import isfinite
 from typing import Any
@@ -14,10 +14,13 @@ from graphls.dataset.randomness import generator
 from graphls.ir.errors import GraphlsError, GraphTypeError, GraphValueError
 
 Indices = list[int]
+Array = np.ndarray[Any, Any]
+Labels = Callable[[str], Array]
+"""Gives the labels of all rows, by the name of their column."""
 
 
 class Sampler:
-    """The base of samplers that users write: `__iter__` gives the numbers of the rows of a pass.
+    """The base of samplers that users write: `__iter__` gives the indices of the rows of a pass.
 
     While it runs, `self.dataset_size` is the number of rows of the source, and `self.num_samples` the one given here,
     which bounds how many are taken. A sampler that has a child samples from the child's choice.
@@ -31,9 +34,9 @@ class Sampler:
         self.num_samples = checks.optional_integer("num_samples", num_samples, 0) or None
 
     def __iter__(self) -> Iterator[int]:
-        raise GraphTypeError(f"{type(self).__name__} needs a method __iter__ that gives row numbers.")
+        raise GraphTypeError(f"{type(self).__name__} needs a method __iter__ that gives row indices.")
 
-    def add_child(self, sampler: Any) -> None:
+    def add_child(self, sampler: SamplerLike) -> None:
         """Sample from what another sampler chooses; raises GraphValueError where there is a child already."""
         if self.child_sampler is not None:
             raise GraphValueError("A sampler has one child, and this one has one already.")
@@ -47,14 +50,14 @@ class Sampler:
         """The most rows that a pass has, where that was given."""
         return self.num_samples
 
-    def order(self, size: int, draws: np.random.Generator, labels: Any = None) -> Indices:
+    def order(self, size: int, draws: np.random.Generator, labels: Labels | None = None) -> Indices:
         """The rows of a pass over `size` rows; `labels(column)` gives the labels of all rows to those who ask."""
         if self.child_sampler is None:
             return self._checked(self.chosen(size, draws, labels), size)
         before = self.child_sampler.order(size, draws, labels)
-        return [before[place] for place in self._checked(self.chosen(len(before), draws, labels), len(before))]
+        return [before[i] for i in self._checked(self.chosen(len(before), draws, labels), len(before))]
 
-    def chosen(self, size: int, draws: np.random.Generator, labels: Any) -> Iterable[int]:
+    def chosen(self, size: int, draws: np.random.Generator, labels: Labels | None) -> Iterable[int]:
         """The rows before `num_samples` bounds them; here those that `__iter__` gives."""
         self.dataset_size = size
         return iter(self)
@@ -72,6 +75,9 @@ class Sampler:
 
     def _bounded(self, count: int) -> int:
         return count if self.num_samples is None else min(count, self.num_samples)
+
+
+SamplerLike = Sampler | Iterable[int]
 
 
 class BuiltinSampler(Sampler):
@@ -99,7 +105,7 @@ class SequentialSampler(BuiltinSampler):
     def available(self, size: int) -> int:
         return max(size - self.start_index, 0)
 
-    def chosen(self, size: int, draws: np.random.Generator, labels: Any) -> Iterable[int]:
+    def chosen(self, size: int, draws: np.random.Generator, labels: Labels | None) -> Iterable[int]:
         return range(self.start_index, size)
 
 
@@ -113,14 +119,14 @@ class RandomSampler(BuiltinSampler):
     def _bounded(self, count: int) -> int:
         return self.num_samples if self.replacement and self.num_samples and count else super()._bounded(count)
 
-    def chosen(self, size: int, draws: np.random.Generator, labels: Any) -> Iterable[int]:
+    def chosen(self, size: int, draws: np.random.Generator, labels: Labels | None) -> Iterable[int]:
         if self.replacement and size:
             return draws.integers(size, size=self._bounded(size)).tolist()  # type: ignore[no-any-return]
         return draws.permutation(size).tolist()  # type: ignore[no-any-return]
 
 
 class SubsetSampler(BuiltinSampler):
-    """The rows of these numbers, in this order."""
+    """The rows of these indices, in this order."""
 
     def __init__(self, indices: int | Iterable[int], num_samples: int | None = None) -> None:
         super().__init__(num_samples)
@@ -132,14 +138,14 @@ class SubsetSampler(BuiltinSampler):
     def available(self, size: int) -> int:
         return len(self.indices)
 
-    def chosen(self, size: int, draws: np.random.Generator, labels: Any) -> Iterable[int]:
+    def chosen(self, size: int, draws: np.random.Generator, labels: Labels | None) -> Iterable[int]:
         return self.indices
 
 
 class SubsetRandomSampler(SubsetSampler):
-    """The rows of these numbers in a random order."""
+    """The rows of these indices in a random order."""
 
-    def chosen(self, size: int, draws: np.random.Generator, labels: Any) -> Iterable[int]:
+    def chosen(self, size: int, draws: np.random.Generator, labels: Labels | None) -> Iterable[int]:
         return draws.permutation(self.indices).tolist()  # type: ignore[no-any-return]
 
 
@@ -149,15 +155,15 @@ class IterSampler(Sampler):
     def __init__(self, sampler: Iterable[int], num_samples: int | None = None) -> None:
         super().__init__(num_samples)
         if not isinstance(sampler, Iterable):
-            raise GraphTypeError(f"A sampler is an iterable of row numbers, not {sampler!r}.")
+            raise GraphTypeError(f"A sampler is an iterable of row indices, not {sampler!r}.")
         self.sampler = sampler
 
     def __iter__(self) -> Iterator[int]:
         return iter(self.sampler)
 
 
-def as_sampler(sampler: Any) -> Sampler:
-    """A sampler, or an iterable of row numbers as one; raises GraphTypeError for anything else."""
+def as_sampler(sampler: SamplerLike) -> Sampler:
+    """A sampler, or an iterable of row indices as one; raises GraphTypeError for anything else."""
     if isinstance(sampler, Sampler):
         return sampler
     if isinstance(sampler, (list, tuple, range)):
@@ -185,8 +191,8 @@ class DistributedSampler(BuiltinSampler):
         if offset > num_shards:
             raise GraphValueError(f"offset is num_shards ({num_shards}) at most, not {offset}.")
 
-    def _places(self, size: int) -> range:
-        """The places of this shard in the shuffled rows, before they begin again."""
+    def _positions(self, size: int) -> range:
+        """The positions of this shard in the shuffled rows, before they begin again."""
         if self.offset == -1:
             rounds = -(-size // self.num_shards)
             return range(self.shard_id, rounds * self.num_shards, self.num_shards)
@@ -194,11 +200,11 @@ class DistributedSampler(BuiltinSampler):
         return range(first, size, self.num_shards)
 
     def available(self, size: int) -> int:
-        return len(self._places(size))
+        return len(self._positions(size))
 
-    def chosen(self, size: int, draws: np.random.Generator, labels: Any) -> Iterable[int]:
+    def chosen(self, size: int, draws: np.random.Generator, labels: Labels | None) -> Iterable[int]:
         rows = draws.permutation(size).tolist() if self.shuffle else range(size)
-        return [rows[place % size] for place in self._places(size)]
+        return [rows[i % size] for i in self._positions(size)]
 
 
 class WeightedRandomSampler(BuiltinSampler):
@@ -221,7 +227,7 @@ class WeightedRandomSampler(BuiltinSampler):
     def _bounded(self, count: int) -> int:
         return self.num_samples if self.replacement and self.num_samples else super()._bounded(count)
 
-    def chosen(self, size: int, draws: np.random.Generator, labels: Any) -> Iterable[int]:
+    def chosen(self, size: int, draws: np.random.Generator, labels: Labels | None) -> Iterable[int]:
         if len(self.weights) > size:
             raise GraphlsError(f"it has {len(self.weights)} weights for {size} rows")
         count = self._bounded(self.available(size))
@@ -253,13 +259,13 @@ class PKSampler(BuiltinSampler):
     def length(self, size: int) -> int | None:
         return None
 
-    def chosen(self, size: int, draws: np.random.Generator, labels: Any) -> Iterable[int]:
+    def chosen(self, size: int, draws: np.random.Generator, labels: Labels | None) -> Iterable[int]:
         if labels is None or self.child_sampler is not None:
             raise GraphlsError("PKSampler needs to know the class of every row of the source")
         values = labels(self.class_column)
         classes = np.unique(values)[: self.num_class]
         order = draws.permutation(len(classes)) if self.shuffle else range(len(classes))
-        return [index for place in order for index in self._members(np.flatnonzero(values == classes[place]), draws)]
+        return [index for i in order for index in self._members(np.flatnonzero(values == classes[i]), draws)]
 
-    def _members(self, members: np.ndarray[Any, Any], draws: np.random.Generator) -> list[int]:
+    def _members(self, members: Array, draws: np.random.Generator) -> list[int]:
         return draws.choice(members, self.num_val, len(members) < self.num_val).tolist()  # type: ignore[no-any-return]

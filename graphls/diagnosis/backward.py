@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from graphls.diagnosis.gradients import GradientRange, gradient_range
-from graphls.diagnosis.probe import Probe
+from graphls.diagnosis.probe import Array, Probe
 from graphls.ir.errors import GraphValueError
 from graphls.ir.graph import Graph, Node, Value, definers
 from graphls.ir.types import DType
@@ -61,7 +61,7 @@ class Backward:
         """The dtypes in which gradients are computed."""
         return {part.dtype for part in self.parts}
 
-    def ranges(self, arrays: Sequence[Any]) -> tuple[GradientRange, ...]:
+    def ranges(self, arrays: Sequence[Array]) -> tuple[GradientRange, ...]:
         """The range of every gradient, for these inputs, at the present scale."""
         found = list(zip(self.parts, self.narrow.run(arrays), self.wide.run(arrays), strict=True))
         keys: Iterable[_Part] = dict.fromkeys(self.parts)

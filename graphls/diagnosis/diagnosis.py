@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any
 
 from graphls.diagnosis.backward import Backward, gradients
 from graphls.diagnosis.explain import explain
 from graphls.diagnosis.explanation import OverflowExplanation
 from graphls.diagnosis.fitting import HIGHEST, largest_fitting
 from graphls.diagnosis.gradients import GradientRanges
-from graphls.diagnosis.probe import OpenSession, Probe
+from graphls.diagnosis.probe import Array, OpenSession, Probe, Step
 from graphls.diagnosis.watched import WatchedStep
 from graphls.ir.graph import Graph, walk
 from graphls.passes import Pipeline
@@ -24,7 +23,7 @@ SAFETY = 4.0
 """The suggested scale is so many times smaller than the largest one that fits."""
 
 
-def _may_have_changed(cell: Any) -> bool:
+def _may_have_changed(cell: object) -> bool:
     """Whether an update cell changed the scale in its last step; true where it does not count them."""
     if not (hasattr(cell, "current_iterator_step") and hasattr(cell, "last_overflow_iterator_step")):
         return True
@@ -35,7 +34,7 @@ class Diagnosis:
     """Answers about a step; what it compiles for them is kept."""
 
     def __init__(
-        self, step: Any, traced: Graph, pipeline: Pipeline, inputs: InputCheck, open_session: OpenSession
+        self, step: Step, traced: Graph, pipeline: Pipeline, inputs: InputCheck, open_session: OpenSession
     ) -> None:
         self.step, self.traced, self.pipeline, self.inputs = step, traced, pipeline, inputs
         self.open_session = open_session
@@ -54,7 +53,7 @@ class Diagnosis:
         """The gradients of the step, as they are and in float32."""
         return Backward(self.traced, self.pipeline, self.open_probe)
 
-    def explain_overflow(self, inputs: tuple[Any, ...]) -> OverflowExplanation:
+    def explain_overflow(self, inputs: tuple[object, ...]) -> OverflowExplanation:
         """See Compiled.explain_overflow."""
         arrays = self.inputs(inputs)
         return explain(self.watched, arrays, gradients(self.traced), self.lowered_by())
@@ -69,7 +68,7 @@ class Diagnosis:
                 return float(cell.scale_factor) if _may_have_changed(cell) else 1.0
         return USUAL_FACTOR
 
-    def gradient_ranges(self, inputs: tuple[Any, ...]) -> GradientRanges:
+    def gradient_ranges(self, inputs: tuple[object, ...]) -> GradientRanges:
         """See Compiled.gradient_ranges."""
         arrays = self.inputs(inputs)
         ranges = self.backward.ranges(arrays)
@@ -84,12 +83,12 @@ class Diagnosis:
         values = (v for node in walk(self.watched.graph) for v in node.outputs)
         return any(v.type.dtype.long_name == "float16" for v in values)
 
-    def largest_scale(self, arrays: Sequence[Any], scale: float | None) -> float | None:
+    def largest_scale(self, arrays: Sequence[Array], scale: float | None) -> float | None:
         """The largest power of two with which the step is finite; None where none is, or all are."""
         step = self.watched
         targets = step.checked or step.results
         if scale is None:
             return None
-        factor = largest_fitting(lambda times: step.is_finite(targets, arrays, times), scale)
+        factor = largest_fitting(lambda factor: step.is_finite(targets, arrays, factor), scale)
         found = None if factor is None else factor * scale
         return None if found == 2.0**HIGHEST else found

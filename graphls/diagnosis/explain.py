@@ -6,10 +6,10 @@ import linecache
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any
 
 from graphls.diagnosis.explanation import NonFinite, Operand, OverflowExplanation, Source
 from graphls.diagnosis.fitting import largest_fitting
+from graphls.diagnosis.probe import Array
 from graphls.diagnosis.watched import Ranges, WatchedStep, sources
 from graphls.ir.graph import Node, Value, uses
 from graphls.ir.reach import reached
@@ -17,7 +17,7 @@ from graphls.ir.text import reference
 
 
 def explain(
-    step: WatchedStep, arrays: Sequence[Any], parameters: Iterable[str], lowered_by: float
+    step: WatchedStep, arrays: Sequence[Array], parameters: Iterable[str], lowered_by: float
 ) -> OverflowExplanation:
     """The explanation of a run on these inputs.
 
@@ -38,7 +38,7 @@ def explain(
 
 def _explained(
     step: WatchedStep,
-    arrays: Sequence[Any],
+    arrays: Sequence[Array],
     faults: Faults,
     parameters: frozenset[str],
     scale: float | None,
@@ -70,14 +70,14 @@ def _explained(
 
 
 def _fitting(
-    step: WatchedStep, arrays: Sequence[Any], targets: Iterable[Value], scale: float | None, factor: float
+    step: WatchedStep, arrays: Sequence[Array], targets: Iterable[Value], scale: float | None, factor: float
 ) -> float | None:
     """The factor of the scale of the run with which the targets are finite."""
     known = 1.0 if scale is None else scale
     if not (math.isfinite(known) and known > 0):
         return None
     highest = math.ceil(math.log2(known))
-    return largest_fitting(lambda times: step.is_finite(targets, arrays, factor * times), known, highest)
+    return largest_fitting(lambda tried: step.is_finite(targets, arrays, factor * tried), known, highest)
 
 
 class Faults:

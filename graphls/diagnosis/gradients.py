@@ -68,8 +68,8 @@ class GradientRanges(Sequence[GradientRange]):
     largest_scale: float | None
     suggested_scale: float | None
 
-    def __getitem__(self, index: Any) -> Any:
-        """A range by its place, or by the name of its parameter; raises GraphKeyError for another name."""
+    def __getitem__(self, index: int | slice | str) -> Any:
+        """A range by its position, or by the name of its parameter; raises GraphKeyError for another name."""
         if not isinstance(index, str):
             return self.ranges[index]
         found = [r for r in self.ranges if r.name == index]

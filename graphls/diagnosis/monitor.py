@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from graphls.diagnosis.probe import Step
 from graphls.diagnosis.regimes import RegimeChange, Regimes
 from graphls.diagnosis.report import History, StepReport, is_loss_scale_tuple
 from graphls.ir.errors import GraphTypeError, GraphValueError
@@ -21,26 +22,26 @@ class LossScaleMonitor:
 
     The regimes:
 
-    - "calibrating", from the start: no `settled_after` steps in a row have run without overflow yet. Told at the first
-      skipped step.
+    - "calibrating", from the start: no `settled_after` steps in a row have run without overflow yet. Reported at the
+      first skipped step.
     - "settled": `settled_after` steps in a row without overflow. A single skipped step, as after each rise of a scale
-      that is at its limit, changes nothing and tells nothing.
+      that is at its limit, changes nothing and reports nothing.
     - "falling": `patience` steps in a row were skipped, or the scale is `patience` powers of two below the one that was
-      told last. While calibrating, which may well take as many steps, only once the scale has come to 1, or has not
+      reported last. While calibrating, which may well take as many steps, only once the scale has come to 1, or has not
       fallen in those steps. The inputs of the last step are explained. It ends as calibrating does, with "settled".
     - "grown": in a settled scale, `settled_after` steps in a row without overflow at a scale four times the one that
-      was told last, or more.
+      was reported last, or more.
 
     Raises GraphTypeError for a step that returns something else, GraphValueError for counts below 1.
     """
 
     def __init__(
         self,
-        step: Any,
+        step: Step,
         look_every: int = 10,
         settled_after: int = 20,
         patience: int = 8,
-        tell: Callable[[RegimeChange], Any] = print,
+        tell: Callable[[RegimeChange], object] = print,
     ) -> None:
         for name, count in {"look_every": look_every, "settled_after": settled_after, "patience": patience}.items():
             if not isinstance(count, int) or count < 1:
@@ -57,18 +58,18 @@ class LossScaleMonitor:
         self._history = History()
         self._unseen: list[StepReport] = []
         self._regimes = Regimes(scale_before(step), settled_after, patience)
-        self._inputs: tuple[Any, ...] = ()
+        self._inputs: tuple[object, ...] = ()
 
     @property
     def regime(self) -> str:
         """The regime at the last look."""
         return self._regimes.regime
 
-    def __call__(self, *inputs: Any) -> Any:
+    def __call__(self, *inputs: object) -> Any:
         """Run one step and return what it returns, unread."""
         return self.step(*inputs).outputs
 
-    def step(self, *inputs: Any) -> StepReport:
+    def step(self, *inputs: object) -> StepReport:
         """Run one step and report it, unread; raises as the step does."""
         report = StepReport(self.compiled(*inputs), self._history)
         self._inputs = inputs
@@ -92,9 +93,9 @@ class LossScaleMonitor:
         return replace(change, explanation=self.compiled.explain_overflow(*self._inputs))
 
 
-def scale_before(step: Any) -> float | None:
+def scale_before(step: Step) -> float | None:
     """The scale that a step starts with, where it is a state of the step."""
     value = step.graph.outputs[2]
     states = [w.state for w in step.graph.writes if w.value is value] or [value]
     parameter = step.parameters.get(states[0].name) if states[0].is_state else None
-    return None if parameter is None else float(parameter.asnumpy().reshape(()))
+    return None if parameter is None else float(parameter.storage.copy().reshape(()))

@@ -2,19 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 
 from graphls.backends.host import growth
 from graphls.backends.states import HasStorage, copied
+from graphls.diagnosis.explanation import OverflowExplanation
 from graphls.ir.errors import GraphValueError
 from graphls.ir.graph import Graph, walk
 from graphls.sharing.storage import array_in
 
 Array = np.ndarray[Any, Any]
-OpenSession = Callable[[Graph, Mapping[str, Any]], Any]
+OpenSession = Callable[[Graph, Mapping[str, HasStorage]], Any]
+
+
+class Step(Protocol):
+    """What is asked about: a compiled step, which stands above."""
+
+    @property
+    def graph(self) -> Graph:
+        """The graph that runs."""
+
+    @property
+    def parameters(self) -> Mapping[str, HasStorage]:
+        """The values of its states, by name."""
+
+    @property
+    def cells(self) -> Iterable[tuple[object, object]]:
+        """The cells that it was compiled from, with their configurations."""
+
+    def explain_overflow(self, *inputs: object) -> OverflowExplanation:
+        """What overflows for these inputs."""
+
+    def __call__(self, *inputs: object) -> Any:
+        """Run it."""
 
 
 class Probe:
@@ -35,7 +58,7 @@ class Probe:
         self.copied = {name: copied(parameters[name]) for name in random}
         self.session = open_session(graph, {**parameters, **self.copied})
 
-    def run(self, arrays: Sequence[Any], factor: float = 1.0) -> list[Array]:
+    def run(self, arrays: Sequence[Array], factor: float = 1.0) -> list[Array]:
         """The outputs of the graph for these inputs of the step, with its scale times `factor`."""
         for name, state in self.copied.items():
             state.storage.replace(self.before_last_step(name))

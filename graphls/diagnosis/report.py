@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypeGuard
 
 from graphls.diagnosis.ranges import power
 from graphls.ir.errors import GraphTypeError
@@ -40,7 +41,7 @@ class StepReport:
     loss scale after it. Raises GraphTypeError for anything else.
     """
 
-    def __init__(self, outputs: Any, history: History | None = None) -> None:
+    def __init__(self, outputs: object, history: History | None = None) -> None:
         if not is_loss_scale_tuple(outputs):
             raise GraphTypeError(
                 "A StepReport takes what a step with loss scaling returns, a tuple: the loss, a bool for the overflow "
@@ -87,8 +88,8 @@ class StepReport:
         return page.text()
 
 
-def is_loss_scale_tuple(outputs: Any) -> bool:
-    """Whether a nest starts with a loss, a bool of one element and a number of one element, of tensors or types."""
+def is_loss_scale_tuple(outputs: object) -> TypeGuard[Sequence[Any]]:
+    """Whether outputs start with a loss, a bool of one element and a number of one element, of tensors or types."""
     if not isinstance(outputs, (tuple, list)) or len(outputs) < 3:
         return False
     leading = outputs[:3]

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
-from graphls.diagnosis.probe import Probe
+from graphls.diagnosis.probe import Array, Probe
 from graphls.diagnosis.ranges import Range
 from graphls.ir.graph import PHASES, Graph, Node, Value, definers, uses, walk
 from graphls.ir.reach import behind
@@ -25,7 +24,7 @@ MOST_BYTES = 1 << 30
 
 
 class WatchedStep:
-    """The graph of a step with the factor of its scale as an input, and a run of it that tells the ranges.
+    """The graph of a step with the factor of its scale as an input, and a run of it that gives the ranges.
 
     `graph` is what runs, before the watch; `nodes` are its nodes and those of its branches, in the order in
     which they run. Where the step has a check, the update behind it is not watched, which waits for it.
@@ -51,7 +50,7 @@ class WatchedStep:
         renamed = self.graph.replace(name=f"{self.graph.name}_{start}")
         return Pipeline((watch, Dce())).run(renamed, keep=False).graph
 
-    def run(self, arrays: Sequence[Any], factor: float = 1.0) -> Ranges:
+    def run(self, arrays: Sequence[Array], factor: float = 1.0) -> Ranges:
         """The range of every float value, with the scale times `factor`."""
         found: dict[Value, Range] = {}
         skipped: set[Value] = set()
@@ -63,7 +62,7 @@ class WatchedStep:
                     skipped |= self.not_run(value, bool(array))
         return found
 
-    def is_finite(self, targets: Iterable[Value], arrays: Sequence[Any], factor: float) -> bool:
+    def is_finite(self, targets: Iterable[Value], arrays: Sequence[Array], factor: float) -> bool:
         """Whether these values are finite with the scale times `factor`."""
         wanted = set(targets)
         for values, probe in self.probes:
@@ -116,7 +115,7 @@ class WatchedStep:
 
 
 def parts(values: Sequence[Value]) -> list[tuple[int, int]]:
-    """The places at which values begin and end that fit into MOST_BYTES together."""
+    """The indices at which values begin and end that fit into MOST_BYTES together."""
     ends, total = [], 0
     for i, value in enumerate(values):
         size = value.type.size * max(4, value.type.dtype.itemsize)

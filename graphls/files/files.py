@@ -25,7 +25,7 @@ NEW_FILE = 0o666
 """The mode of a file that was not there before; the umask of the process is taken off it, as for any file."""
 
 
-def as_path(path: Any) -> Path:
+def as_path(path: object) -> Path:
     """The path that a user named, as text, bytes or a path; raises GraphTypeError for anything else."""
     if not isinstance(path, (str, bytes, os.PathLike)):
         raise GraphTypeError(f"A file or directory is named by a string or a path, not by {path!r}.")

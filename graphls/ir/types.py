@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from functools import cache
 from math import prod
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -87,7 +87,11 @@ def _from_numpy(dtype: np.dtype[Any]) -> DType | None:
     return _BY_NAME.get(dtype.name)
 
 
-def as_dtype(value: Any) -> DType:
+DTypeLike: TypeAlias = "DType | np.dtype[Any] | type | str"
+"""What names an element type."""
+
+
+def as_dtype(value: DTypeLike | None) -> DType:
     """The DType for a DType, a name, a Python type or a NumPy dtype.
 
     Raises GraphTypeError where there is none, as for strings and objects.

@@ -10,41 +10,20 @@ from graphls.ir.checks import boolean, positive, positive_int
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import float32
 from graphls.nn.cell import Cell
-from graphls.nn.function_cells import FunctionCell, setting
-from graphls.ops.blocks import image_patches
-from graphls.ops.operands import axis_of, float_of, shape_of, tensor_of
-from graphls.tensors.tensor import Tensor
+from graphls.ops.operands import Sizes, axis_of, float_of, shape_of, tensor_of
+from graphls.tensors.tensor import Tensor, TensorLike
 
 __all__ = [
-    "ChannelShuffle", "ClipByNorm", "DiGamma", "Flatten", "IGamma", "Identity", "L1Regularizer", "LBeta", "LGamma",
-    "MatMul", "MatrixDiag", "MatrixDiagPart", "MatrixSetDiag", "Moments", "Norm", "OneHot", "Range",
-    "ReduceLogSumExp", "Roll", "Tril", "Triu", "Unflatten", "Unfold",
+    "ClipByNorm", "Identity", "L1Regularizer", "LBeta", "MatMul", "Moments", "Norm", "OneHot", "Range",
+    "ReduceLogSumExp", "Roll", "Tril", "Triu", "Unflatten",
 ]  # fmt: skip
-
-
-class ChannelShuffle(FunctionCell, function=ops.channel_shuffle, shown=("groups",)):
-    """Channels of (N, C, ...), cut into groups, in the order of their places in the groups (Zhang et al., 2018)."""
-
-    groups: int = setting(positive_int)
-
-
-class DiGamma(FunctionCell, function=ops.digamma):
-    """The derivative of `LGamma`."""
-
-
-class IGamma(FunctionCell, function=ops.igamma, inputs=("a", "x")):
-    """The incomplete gamma function: `ops.igamma`."""
 
 
 class LBeta(Cell):
     """The logarithm of the beta function."""
 
-    def construct(self, x: Any, y: Any) -> Tensor:
+    def construct(self, x: Tensor, y: Tensor) -> Tensor:
         return ops.lgamma(x) + ops.lgamma(y) - ops.lgamma(x + y)
-
-
-class LGamma(FunctionCell, function=ops.lgamma):
-    """The logarithm of the absolute value of the gamma function."""
 
 
 class L1Regularizer(Cell):
@@ -54,7 +33,7 @@ class L1Regularizer(Cell):
         super().__init__()
         self.scale = positive("L1Regularizer", "scale", scale)
 
-    def construct(self, weights: Any) -> Tensor:
+    def construct(self, weights: TensorLike) -> Tensor:
         return ops.mul(ops.sum(ops.abs(float_of(weights))), self.scale)
 
     def extend_repr(self) -> str:
@@ -69,7 +48,7 @@ class MatMul(Cell):
         self.transpose_x1 = boolean("MatMul", "transpose_x1", transpose_x1)
         self.transpose_x2 = boolean("MatMul", "transpose_x2", transpose_x2)
 
-    def construct(self, x1: Any, x2: Any) -> Tensor:
+    def construct(self, x1: TensorLike, x2: TensorLike) -> Tensor:
         first = ops.swapaxes(x1, -1, -2) if self.transpose_x1 else x1
         return ops.matmul(first, ops.swapaxes(x2, -1, -2) if self.transpose_x2 else x2)
 
@@ -77,29 +56,17 @@ class MatMul(Cell):
         return f"transpose_x1={self.transpose_x1}, transpose_x2={self.transpose_x2}"
 
 
-class MatrixDiag(FunctionCell, function=ops.matrix_diag, inputs=("input_x",)):
-    """Square matrices of zeros with the elements along the last axis on their diagonal."""
-
-
-class MatrixDiagPart(FunctionCell, function=ops.matrix_diag_part, inputs=("input_x",)):
-    """The diagonals of matrices."""
-
-
-class MatrixSetDiag(FunctionCell, function=ops.matrix_set_diag, inputs=("input_x", "diagonal")):
-    """Matrices with other diagonals."""
-
-
 class OneHot(Cell):
     """`on_value` at the place along a new axis that each integer names, and `off_value` elsewhere, in a dtype."""
 
     def __init__(
-        self, axis: int = -1, depth: int = 1, on_value: Any = 1.0, off_value: Any = 0.0, dtype: Any = float32
+        self, axis: int = -1, depth: int = 1, on_value: Any = 1.0, off_value: object = 0.0, dtype: Any = float32
     ) -> None:
         super().__init__()
         self.axis, self.depth = axis, positive_int("OneHot", "depth", depth)
         self.on_value, self.off_value, self.dtype = on_value, off_value, dtype
 
-    def construct(self, indices: Any) -> Tensor:
+    def construct(self, indices: TensorLike) -> Tensor:
         on, off = (ops.cast(value, self.dtype) for value in (self.on_value, self.off_value))
         return ops.one_hot(indices, self.depth, on, off, self.axis)
 
@@ -121,7 +88,7 @@ class Range(Cell):
 class Roll(Cell):
     """x shifted along axes; what goes over the end comes in at the start."""
 
-    def __init__(self, shift: Any, axis: Any) -> None:
+    def __init__(self, shift: Sizes, axis: Sizes) -> None:
         super().__init__()
         self.shift, self.axis = shift, axis
 
@@ -135,36 +102,18 @@ class Roll(Cell):
 class Tril(Cell):
     """Matrices with zeros above the diagonal `k`."""
 
-    def construct(self, x: Any, k: int = 0) -> Tensor:
+    def construct(self, x: TensorLike, k: int = 0) -> Tensor:
         return ops.tril(x, k)
 
 
 class Triu(Cell):
     """Matrices with zeros below the diagonal `k`."""
 
-    def construct(self, x: Any, k: int = 0) -> Tensor:
+    def construct(self, x: TensorLike, k: int = 0) -> Tensor:
         return ops.triu(x, k)
 
 
-class Unfold(
-    FunctionCell,
-    function=image_patches,
-    inputs=("input_x",),
-    shown=("ksizes", "strides", "rates", "padding"),
-):
-    """The windows of images (N, C, H, W) along the channels: (N, rows * columns * C, windows...), channels last.
-
-    `ksizes`, `strides` and `rates`, the distances of pixels in a window, are [1, rows, columns, 1]. The padding is
-    "valid" or "same". Raises GraphTypeError and GraphValueError where sizes do not fit.
-    """
-
-    ksizes: Any
-    strides: Any
-    rates: Any
-    padding: str = "valid"
-
-
-def _check_axis(name: str, axis: Any) -> Any:
+def _check_axis(name: str, axis: Sizes) -> Any:
     axes = axis if isinstance(axis, (tuple, list)) else () if axis is None else (axis,)
     if any(isinstance(a, bool) or not isinstance(a, int) for a in axes):
         raise GraphTypeError(f"For {name!r}, the 'axis' must be integers, but got {axis!r}.")
@@ -179,7 +128,7 @@ class Moments(Cell):
         self.axis = _check_axis("Moments", axis)
         self.keep_dims = keep_dims is not None and boolean("Moments", "keep_dims", keep_dims)
 
-    def construct(self, x: Any) -> tuple[Tensor, Tensor]:
+    def construct(self, x: TensorLike) -> tuple[Tensor, Tensor]:
         x = float_of(x)
         wide = ops.cast(x, float32) if x.dtype.is_half else x
         moments = ops.mean(wide, self.axis, self.keep_dims), ops.var(wide, self.axis, keepdims=self.keep_dims)
@@ -196,7 +145,7 @@ class Norm(Cell):
         super().__init__()
         self.axis, self.keep_dims = _check_axis("Norm", axis), boolean("Norm", "keep_dims", keep_dims)
 
-    def construct(self, x: Any) -> Tensor:
+    def construct(self, x: TensorLike) -> Tensor:
         return ops.sqrt(ops.sum(ops.square(float_of(x)), self.axis, self.keep_dims))
 
     def extend_repr(self) -> str:
@@ -211,7 +160,7 @@ class ReduceLogSumExp(Cell):
         self.axis = _check_axis("ReduceLogSumExp", axis)
         self.keep_dims = boolean("ReduceLogSumExp", "keep_dims", keep_dims)
 
-    def construct(self, x: Any) -> Tensor:
+    def construct(self, x: TensorLike) -> Tensor:
         return ops.logsumexp(x, self.axis, self.keep_dims)
 
     def extend_repr(self) -> str:
@@ -228,7 +177,7 @@ class ClipByNorm(Cell):
         super().__init__()
         self.axis = _check_axis("ClipByNorm", axis)
 
-    def construct(self, x: Any, clip_norm: Any) -> Tensor:
+    def construct(self, x: TensorLike, clip_norm: TensorLike) -> Tensor:
         x = float_of(x)
         wide = ops.cast(x, float32) if x.dtype.is_half else x
         limit = ops.cast(clip_norm, wide.dtype)
@@ -241,21 +190,14 @@ class ClipByNorm(Cell):
         return f"axis={self.axis}"
 
 
-class Flatten(FunctionCell, function=ops.flatten):
-    """The axes from `start_dim` to `end_dim` as one: without arguments, all after the first."""
-
-    start_dim: int = 1
-    end_dim: int = -1
-
-
 class Unflatten(Cell):
     """One axis as several, of sizes that multiply to its own; one of them may be -1."""
 
-    def __init__(self, axis: int, unflattened_size: Any) -> None:
+    def __init__(self, axis: int, unflattened_size: Sizes) -> None:
         super().__init__()
         self.axis, self.unflattened_size = axis, shape_of(unflattened_size)
 
-    def construct(self, x: Any) -> Tensor:
+    def construct(self, x: TensorLike) -> Tensor:
         x = tensor_of(x)
         at = axis_of(self.axis, x.ndim)
         known = math.prod(n for n in self.unflattened_size if n != -1)
@@ -273,5 +215,5 @@ class Unflatten(Cell):
 class Identity(Cell):
     """What is given, as it is."""
 
-    def construct(self, x: Any) -> Any:
+    def construct(self, x: TensorLike) -> Any:
         return x

@@ -9,14 +9,14 @@ from graphls import ops
 from graphls.initializer import Normal, XavierUniform, initializer
 from graphls.ir.checks import boolean, positive_int
 from graphls.ir.errors import GraphTypeError, GraphValueError
-from graphls.ir.types import DType, float32
+from graphls.ir.types import DType, DTypeLike, float32
 from graphls.nn.cell import Cell
 from graphls.nn.dense import Dense
 from graphls.nn.recurrent_cells import linear
-from graphls.ops.operands import apply, tensor_of
+from graphls.ops.operands import Sizes, apply, tensor_of
 from graphls.ops.random import check_probability
 from graphls.tensors.parameter import Parameter
-from graphls.tensors.tensor import Symbol, Tensor
+from graphls.tensors.tensor import Symbol, Tensor, TensorLike
 
 __all__ = ["MultiheadAttention"]
 
@@ -25,7 +25,9 @@ Shapes = dict[tuple[int, ...], tuple[int, ...]]
 """The shapes that a mask may have, and those that they become."""
 
 
-def joined_masks(attention: Any, padding: Any, shape: tuple[int, int, int, int], dtype: DType) -> Tensor | None:
+def joined_masks(
+    attention: TensorLike, padding: Sizes | str, shape: tuple[int, int, int, int], dtype: DType
+) -> Tensor | None:
     """Both masks as numbers to add that broadcast to `shape`, (N, heads, L, S); None where there is none.
 
     Raises GraphTypeError for a mask of integers, GraphValueError for one that does not fit.
@@ -77,7 +79,7 @@ class MultiheadAttention(Cell):
         kdim: int | None = None,
         vdim: int | None = None,
         batch_first: bool = False,
-        dtype: Any = float32,
+        dtype: DTypeLike = float32,
     ) -> None:
         super().__init__()
         name = "MultiheadAttention"
@@ -96,7 +98,7 @@ class MultiheadAttention(Cell):
         self.add_bias_kv = boolean(name, "add_bias_kv", add_bias_kv)
         self._add_parameters(dtype)
 
-    def _add_parameters(self, dtype: Any) -> None:
+    def _add_parameters(self, dtype: DTypeLike) -> None:
         size = self.embed_dim
         self.is_packed = self.kdim == self.vdim == size
         if self.is_packed:
@@ -116,9 +118,9 @@ class MultiheadAttention(Cell):
 
     def construct(
         self,
-        query: Any,
-        key: Any,
-        value: Any,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
         key_padding_mask: Any = None,
         need_weights: bool = True,
         attn_mask: Any = None,
@@ -203,7 +205,7 @@ class MultiheadAttention(Cell):
         return f"embed_dim={self.embed_dim}, num_heads={self.num_heads}, dropout={self.dropout}"
 
 
-def _xavier(name: str, shape: tuple[int, ...], dtype: Any) -> Parameter:
+def _xavier(name: str, shape: tuple[int, ...], dtype: DTypeLike) -> Parameter:
     return Parameter(initializer(XavierUniform(), shape, dtype), name=name)
 
 
@@ -211,7 +213,7 @@ def _is_same(a: Tensor, b: Tensor) -> bool:
     return a is b or (isinstance(a, Symbol) and isinstance(b, Symbol) and a.graph_value is b.graph_value)
 
 
-def _with_row(x: Tensor, row: Any) -> Tensor:
+def _with_row(x: Tensor, row: TensorLike) -> Tensor:
     """x of (N, length, size) with one more row behind those of each element of the batch."""
     row = ops.cast(tensor_of(row), x.dtype)
     return ops.concat((x, ops.broadcast_to(row, (x.shape[0], 1, x.shape[2]))), axis=1)

@@ -8,14 +8,15 @@ from graphls import ops
 from graphls.initializer import initializer
 from graphls.ir.checks import boolean, check_format, positive, positive_int
 from graphls.ir.errors import GraphTypeError, GraphValueError
-from graphls.ir.types import float32
-from graphls.nn.activations import LeakyReLU, get_activation
+from graphls.ir.types import DTypeLike, float32
+from graphls.nn.activations import get_activation
 from graphls.nn.cell import Cell
 from graphls.nn.convolution import Conv2d
 from graphls.nn.dense import Dense
+from graphls.nn.functions import LeakyReLU
 from graphls.ops.operands import state_of, tensor_of
 from graphls.tensors.parameter import Parameter
-from graphls.tensors.tensor import Tensor
+from graphls.tensors.tensor import Tensor, TensorLike
 
 __all__ = ["BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "Conv2dBnAct", "DenseBnAct", "SyncBatchNorm"]
 
@@ -38,13 +39,13 @@ class BatchNorm2d(Cell):
         eps: float = 1e-5,
         momentum: float = 0.9,
         affine: bool = True,
-        gamma_init: Any = "ones",
-        beta_init: Any = "zeros",
-        moving_mean_init: Any = "zeros",
-        moving_var_init: Any = "ones",
+        gamma_init: object = "ones",
+        beta_init: TensorLike = "zeros",
+        moving_mean_init: TensorLike = "zeros",
+        moving_var_init: TensorLike = "ones",
         use_batch_statistics: bool | None = None,
         data_format: str | None = None,
-        dtype: Any = float32,
+        dtype: DTypeLike = float32,
     ) -> None:
         super().__init__()
         name = type(self).__name__
@@ -65,7 +66,7 @@ class BatchNorm2d(Cell):
         self.gamma = Parameter(initializer(gamma_init, shape, dtype), name="gamma", requires_grad=affine)
         self.beta = Parameter(initializer(beta_init, shape, dtype), name="beta", requires_grad=affine)
 
-    def construct(self, x: Any) -> Tensor:
+    def construct(self, x: TensorLike) -> Tensor:
         x = tensor_of(x)
         self._check(x)
         by_batch = self.training if self.use_batch_statistics is None else bool(self.use_batch_statistics)
@@ -114,13 +115,13 @@ class SyncBatchNorm(BatchNorm2d):
         eps: float = 1e-5,
         momentum: float = 0.9,
         affine: bool = True,
-        gamma_init: Any = "ones",
-        beta_init: Any = "zeros",
-        moving_mean_init: Any = "zeros",
-        moving_var_init: Any = "ones",
+        gamma_init: object = "ones",
+        beta_init: TensorLike = "zeros",
+        moving_mean_init: TensorLike = "zeros",
+        moving_var_init: TensorLike = "ones",
         use_batch_statistics: bool | None = None,
         process_groups: Any = None,
-        dtype: Any = float32,
+        dtype: DTypeLike = float32,
     ) -> None:
         if process_groups is not None and [list(group) for group in process_groups] != [[0]]:
             raise GraphValueError(
@@ -132,7 +133,7 @@ class SyncBatchNorm(BatchNorm2d):
         )  # fmt: skip
 
 
-def _momentum(name: str, momentum: Any) -> float:
+def _momentum(name: str, momentum: TensorLike) -> float:
     if isinstance(momentum, bool) or not isinstance(momentum, (int, float)):
         raise GraphTypeError(f"For {name!r}, the 'momentum' must be a number, but got {momentum!r}.")
     if not 0 <= momentum <= 1:
@@ -140,7 +141,7 @@ def _momentum(name: str, momentum: Any) -> float:
     return float(momentum)
 
 
-def _activation(activation: Any, alpha: float) -> Cell | None:
+def _activation(activation: TensorLike | None, alpha: float) -> Cell | None:
     return LeakyReLU(alpha) if activation == "leakyrelu" else get_activation(activation)
 
 
@@ -167,7 +168,7 @@ class Conv2dBnAct(Cell):
         has_bn: bool = False,
         momentum: float = 0.997,
         eps: float = 1e-5,
-        activation: Any = None,
+        activation: TensorLike | None = None,
         alpha: float = 0.2,
         after_fake: bool = True,
     ) -> None:
@@ -181,7 +182,7 @@ class Conv2dBnAct(Cell):
             self.batchnorm = BatchNorm2d(out_channels, eps, momentum)
         self.activation = _activation(activation, alpha)
 
-    def construct(self, x: Any) -> Any:
+    def construct(self, x: TensorLike) -> Any:
         y = self.conv(x)
         y = self.batchnorm(y) if self.has_bn else y
         return y if self.activation is None else self.activation(y)
@@ -194,13 +195,13 @@ class DenseBnAct(Cell):
         self,
         in_channels: int,
         out_channels: int,
-        weight_init: Any = "normal",
+        weight_init: object = "normal",
         bias_init: Any = "zeros",
         has_bias: bool = True,
         has_bn: bool = False,
         momentum: float = 0.9,
         eps: float = 1e-5,
-        activation: Any = None,
+        activation: TensorLike | None = None,
         alpha: float = 0.2,
         after_fake: bool = True,
     ) -> None:
@@ -211,7 +212,7 @@ class DenseBnAct(Cell):
             self.batchnorm = BatchNorm1d(out_channels, eps, momentum)
         self.activation = _activation(activation, alpha)
 
-    def construct(self, x: Any) -> Any:
+    def construct(self, x: TensorLike) -> Any:
         y = self.dense(x)
         y = self.batchnorm(y) if self.has_bn else y
         return y if self.activation is None else self.activation(y)

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from graphls.ir.checks import boolean
 from graphls.ir.errors import GraphAttributeError, GraphKeyError, GraphTypeError, GraphValueError
-from graphls.ir.types import as_dtype, bfloat16, float16, float32
+from graphls.ir.types import DTypeLike, as_dtype, bfloat16, float16, float32
 from graphls.names.habits import CELL, KEYWORDS, instead
 from graphls.nn import cell_hooks, eager
 from graphls.nn.cell_hooks import Hooks
@@ -17,7 +17,7 @@ from graphls.nn.cell_settings import Settings
 from graphls.ops.state import assign
 from graphls.tensors.configuration import Configuration
 from graphls.tensors.parameter import Parameter, ParameterTuple
-from graphls.tensors.tensor import Tensor
+from graphls.tensors.tensor import Tensor, TensorLike
 from graphls.trace.closure_variables import PLAIN
 from graphls.trace.compiler import compiler
 from graphls.trace.constants import constant_key
@@ -54,7 +54,7 @@ class Cell(Settings, Hooks):
     _habits = CELL
     """What to write for names that other frameworks have."""
 
-    def __new__(cls: type[Made], *args: Any, **options: Any) -> Made:
+    def __new__(cls: type[Made], *args: TensorLike, **options: object) -> Made:
         """The cell, before `__init__`: a keyword of PyTorch that the class does not take is an error with advice."""
         for name in KEYWORDS.keys() & options.keys():
             _check_keyword(cls, name)
@@ -82,7 +82,7 @@ class Cell(Settings, Hooks):
 
     # -- attributes -------------------------------------------------------------------------------------------
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         if "_auto_prefix" not in self.__dict__:
             self._set_early(name, value)
         elif value is None and not eager.in_construct():
@@ -246,7 +246,7 @@ class Cell(Settings, Hooks):
         self.__dict__["requires_grad"] = bool(requires_grad)
         return self
 
-    def add_flags(self, **flags: Any) -> Cell:
+    def add_flags(self, **flags: object) -> Cell:
         """Set attributes of this cell, as MindSpore's flags are; those that graphls does not know change nothing."""
         for name, value in flags.items():
             setattr(self, name, value)
@@ -254,13 +254,13 @@ class Cell(Settings, Hooks):
             self.__dict__.setdefault("_flags", {}).update(flags)
         return self
 
-    def add_flags_recursive(self, **flags: Any) -> Cell:
+    def add_flags_recursive(self, **flags: object) -> Cell:
         """Set attributes of this cell and of all inside it."""
         for _, cell in self.cells_and_names():
             cell.add_flags(**flags)
         return self
 
-    def to_float(self, dst_type: Any) -> Cell:
+    def to_float(self, dst_type: DTypeLike) -> Cell:
         """Compute this cell and all inside it in float16, bfloat16 or float32; returns the cell.
 
         Float inputs and parameters are cast where the cell uses them; parameters keep their dtype, and the
@@ -274,7 +274,7 @@ class Cell(Settings, Hooks):
         Configuration.note_change()
         return self
 
-    def set_inputs(self, *inputs: Any, **named: Any) -> None:
+    def set_inputs(self, *inputs: TensorLike, **named: object) -> None:
         """Remember what inputs look like, such as `Tensor(shape=[None, 3], dtype=float32)`; `get_inputs` gives them.
 
         A cell is compiled for each shape that it is called with, so nothing else follows from it.
@@ -320,7 +320,7 @@ class Cell(Settings, Hooks):
             return eager.call(self, args, options)
         return compiler().call_cell(self, args, options)
 
-    def _trace_construct(self, *args: Any, **options: Any) -> Any:
+    def _trace_construct(self, *args: TensorLike, **options: object) -> Any:
         """What the tracer runs: `construct`, with the cell's own gradient where it has a `bprop`."""
         if getattr(type(self), "bprop", None) is None:
             return cell_hooks.run(self, rewritten(self.construct), args, options)

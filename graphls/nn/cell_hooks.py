@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.tensors.pytree import leaves, rebuild
-from graphls.tensors.tensor import is_tensor
+from graphls.tensors.tensor import TensorLike, is_tensor
 from graphls.trace.current import current_tracer
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class _Unread(tuple[Any, ...]):
 
     __slots__ = ()
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: object) -> Any:
         raise GraphValueError(
             "A backward hook has the gradients of the inputs; read those of the outputs in a "
             "register_backward_pre_hook.",
@@ -86,7 +86,7 @@ class _Unread(tuple[Any, ...]):
     __iter__ = __getitem__  # type: ignore[assignment]
 
 
-def _registered(cell: Any, kind: str, hook: Any, is_first: bool, with_options: bool) -> HookHandle:
+def _registered(cell: Any, kind: str, hook: object, is_first: bool, with_options: bool) -> HookHandle:
     if not callable(hook):
         raise GraphTypeError(f"A hook of a cell is a function, not {hook!r}.")
     table: dict[str, dict[int, Any]] = cell.__dict__.setdefault("_hooks", {kind: {} for kind in KINDS})
@@ -119,7 +119,7 @@ def run(cell: Cell, construct: Callable[..., Any], args: tuple[Any, ...], option
     return outputs
 
 
-def _as_tuple(given: Any) -> tuple[Any, ...]:
+def _as_tuple(given: TensorLike) -> tuple[Any, ...]:
     return given if isinstance(given, tuple) else (given,)
 
 
@@ -131,7 +131,7 @@ def _of_outputs(cell: Cell, hook: Any) -> Any:
     return lambda gradients: hook(cell, gradients)
 
 
-def _differentiated(nest: Any, hooks: list[Any]) -> Any:
+def _differentiated(nest: TensorLike, hooks: list[Any]) -> Any:
     """The tensors of a nest, whose gradients go through hooks."""
     found = leaves(nest)
     tensors = [leaf for leaf in found if is_tensor(leaf)]
@@ -152,7 +152,7 @@ def _identity(hooks: list[Any]) -> Cell:
         def construct(self, *inputs: Any) -> Any:
             return inputs if len(inputs) > 1 else inputs[0]
 
-        def bprop(self, *arguments: Any) -> Any:
+        def bprop(self, *arguments: TensorLike) -> Any:
             count = (len(arguments) - 2) if arguments else 0
             gradients = _as_tuple(arguments[-1])
             assert len(gradients) == count

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from graphls.tensors.parameter import Parameter
+from graphls.tensors.tensor import TensorLike
 from graphls.trace.compiler import compiler
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ Self = TypeVar("Self", bound="Settings")
 class _ClassName:
     """The name of a cell's class, unless an attribute says another."""
 
-    def __get__(self, cell: Any, owner: type) -> str:
+    def __get__(self, cell: object, owner: type) -> str:
         return owner.__name__
 
 
@@ -26,11 +27,11 @@ class Settings:
 
     cls_name = _ClassName()
 
-    def compile(self, *args: Any, **kwargs: Any) -> None:
+    def compile(self, *args: object, **kwargs: object) -> None:
         """Compile the cell for inputs like these, without running it; raises what compiling raises."""
         compiler().compile_cell(cast("Cell", self), args, kwargs)
 
-    def compile_and_run(self, *args: Any, **kwargs: Any) -> Any:
+    def compile_and_run(self, *args: TensorLike, **kwargs: object) -> Any:
         """Run the cell as a graph, in eager mode too."""
         return compiler().call_cell(cast("Cell", self), args, kwargs)
 
@@ -73,14 +74,16 @@ class Settings:
             found = getattr(found, name)
         return cast("Cell", found)
 
-    def _keep(self: Self, *args: Any, **options: Any) -> Self:
+    def _keep(self: Self, *args: TensorLike, **options: object) -> Self:
         """Returns the cell: how several devices share it, and how MindSpore compiles it, changes nothing here."""
         return self
 
     set_comm_fusion = set_broadcast_flag = set_jit_config = set_boost = place = set_data_parallel = offload = _keep
     set_param_ps = set_param_fl = flatten_weights = update_cell_prefix = update_cell_type = generate_scope = _keep
 
-    def shard(self: Self, in_strategy: Any = None, out_strategy: Any = None, **options: Any) -> Self:
+    def shard(
+        self: Self, in_strategy: TensorLike | None = None, out_strategy: TensorLike | None = None, **options: object
+    ) -> Self:
         """The cell itself: on one device nothing is divided."""
         return self
 
@@ -94,7 +97,7 @@ class Settings:
             for name in cell.__dict__.get("_buffers", ()):
                 yield (f"{path}.{name}" if path else name), getattr(cell, name)
 
-    def register_buffer(self, name: str, tensor: Any, persistent: bool = True) -> None:
+    def register_buffer(self, name: str, tensor: TensorLike, persistent: bool = True) -> None:
         """Keep a tensor as an attribute that is not trained, and save it with the parameters if it is persistent."""
         held = Parameter(tensor, name=name, requires_grad=False) if persistent and tensor is not None else tensor
         setattr(self, name, held)

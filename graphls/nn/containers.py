@@ -11,7 +11,7 @@ from graphls.ir.checks import integer
 from graphls.ir.errors import GraphIndexError, GraphKeyError, GraphTypeError
 from graphls.nn.cell import Cell
 from graphls.ops.operands import axis_of, tensor_of
-from graphls.tensors.tensor import Tensor
+from graphls.tensors.tensor import Tensor, TensorLike
 
 __all__ = ["CellDict", "CellList", "SequentialCell", "TimeDistributed"]
 
@@ -68,7 +68,7 @@ class CellSequence(Cell):
         cells.insert(index, _checked(cell))
         self._rebuild(cells)
 
-    def _key(self, index: Any) -> str:
+    def _key(self, index: TensorLike) -> str:
         if isinstance(index, Tensor) and index.dtype.kind in ("int", "uint"):
             index = int(index)
         if isinstance(index, bool) or not isinstance(index, int):
@@ -113,7 +113,7 @@ class SequentialCell(CellSequence):
         else:
             self._fill(given if isinstance(given, (list, CellSequence)) else args)
 
-    def construct(self, x: Any) -> Any:
+    def construct(self, x: TensorLike) -> Any:
         for cell in self._cells.values():
             x = cell(x)
         return x
@@ -169,7 +169,7 @@ class CellDict(Cell):
         self._check_key(key)
         self.insert_child_to_cell(key, _checked(cell))
 
-    def _check_key(self, key: Any) -> None:
+    def _check_key(self, key: TensorLike) -> None:
         if not isinstance(key, str):
             raise GraphTypeError(f"The key of a cell is a string, not {key!r}.")
         if not key or "." in key:
@@ -222,7 +222,7 @@ class CellDict(Cell):
             del self[key]
 
 
-def _checked(cell: Any) -> Cell:
+def _checked(cell: object) -> Cell:
     if not isinstance(cell, Cell):
         raise GraphTypeError(f"A container of cells holds cells, not {cell!r}.")
     return cell
@@ -240,7 +240,7 @@ class TimeDistributed(Cell):
     are no integers.
     """
 
-    def __init__(self, layer: Any, time_axis: int, reshape_with_axis: int | None = None) -> None:
+    def __init__(self, layer: object, time_axis: int, reshape_with_axis: int | None = None) -> None:
         super().__init__()
         if not callable(layer):
             message = f"For 'TimeDistributed', the 'layer' must be a cell or an operator, but got {layer!r}."
@@ -251,7 +251,7 @@ class TimeDistributed(Cell):
             None if reshape_with_axis is None else integer("TimeDistributed", "reshape_with_axis", reshape_with_axis)
         )
 
-    def construct(self, inputs: Any) -> Tensor:
+    def construct(self, inputs: Tensor) -> Tensor:
         x = tensor_of(inputs)
         time = axis_of(self.time_axis, x.ndim)
         if self.reshape_with_axis is None:

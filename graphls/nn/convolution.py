@@ -8,12 +8,13 @@ from typing import Any, ClassVar
 from graphls import ops
 from graphls.ir.checks import boolean, check_format, positive_int
 from graphls.ir.errors import GraphValueError
-from graphls.ir.types import float32
+from graphls.ir.types import DTypeLike, float32
 from graphls.nn.cell import Cell
 from graphls.nn.dense import new_bias, new_weight
 from graphls.ops.convolution import check_output_padding
-from graphls.ops.windows import check_padding, sizes_of
-from graphls.tensors.tensor import Tensor, is_tensor
+from graphls.ops.operands import ShapeLike, Sizes
+from graphls.ops.pads import check_padding, sizes_of
+from graphls.tensors.tensor import Tensor, TensorLike, is_tensor
 
 __all__ = ["Conv1d", "Conv1dTranspose", "Conv2d", "Conv2dTranspose", "Conv3d", "Conv3dTranspose"]
 
@@ -29,11 +30,11 @@ class Convolution(Cell):
         self,
         in_channels: int,
         out_channels: int,
-        kernel_size: Any,
-        stride: Any,
+        kernel_size: ShapeLike,
+        stride: ShapeLike,
         pad_mode: str,
-        padding: Any,
-        dilation: Any,
+        padding: Sizes | str,
+        dilation: ShapeLike,
         group: int,
         has_bias: bool,
         data_format: str,
@@ -54,7 +55,7 @@ class Convolution(Cell):
                 f"For {name!r}, {in_channels} and {out_channels} channels must be divisible by the 'group' {group}.",
             )
 
-    def _make(self, weight_init: Any, bias_init: Any, channels: tuple[int, int], dtype: Any) -> None:
+    def _make(self, weight_init: Any, bias_init: TensorLike | None, channels: tuple[int, int], dtype: Any) -> None:
         """The parameters; those of one axis have a second one of size 1 before it, as in MindSpore's checkpoints."""
         kernel = (1, *self.kernel_size) if self.axes == 1 else self.kernel_size
         shape = (*channels, *kernel)
@@ -98,10 +99,10 @@ class Conv2d(Convolution):
         dilation: Any = 1,
         group: int = 1,
         has_bias: bool = False,
-        weight_init: Any = None,
-        bias_init: Any = None,
+        weight_init: TensorLike | None = None,
+        bias_init: TensorLike | None = None,
         data_format: str = "NCHW",
-        dtype: Any = float32,
+        dtype: DTypeLike = float32,
     ) -> None:
         super().__init__()
         self._configure(
@@ -109,7 +110,7 @@ class Conv2d(Convolution):
         )
         self._make(weight_init, bias_init, (out_channels, in_channels // group), dtype)
 
-    def construct(self, x: Any) -> Tensor:
+    def construct(self, x: Tensor) -> Tensor:
         return type(self).function(
             x, self._kernels(), self.bias, self.stride, self.pad_mode, self.padding, self.dilation, self.group
         )
@@ -131,13 +132,13 @@ class Conv1d(Conv2d):
         kernel_size: Any,
         stride: Any = 1,
         pad_mode: str = "same",
-        padding: Any = 0,
-        dilation: Any = 1,
+        padding: Sizes | str = 0,
+        dilation: ShapeLike = 1,
         group: int = 1,
         has_bias: bool = False,
-        weight_init: Any = None,
-        bias_init: Any = None,
-        dtype: Any = float32,
+        weight_init: TensorLike | None = None,
+        bias_init: TensorLike | None = None,
+        dtype: DTypeLike = float32,
     ) -> None:
         super().__init__(
             in_channels, out_channels, kernel_size, stride, pad_mode, padding, dilation, group, has_bias,
@@ -160,14 +161,14 @@ class Conv3d(Conv2d):
         kernel_size: Any,
         stride: Any = 1,
         pad_mode: str = "same",
-        padding: Any = 0,
-        dilation: Any = 1,
+        padding: Sizes | str = 0,
+        dilation: ShapeLike = 1,
         group: int = 1,
         has_bias: bool = False,
-        weight_init: Any = None,
-        bias_init: Any = None,
+        weight_init: TensorLike | None = None,
+        bias_init: TensorLike | None = None,
         data_format: str = "NCDHW",
-        dtype: Any = float32,
+        dtype: DTypeLike = float32,
     ) -> None:
         super().__init__(
             in_channels, out_channels, kernel_size, stride, pad_mode, padding, dilation, group, has_bias,
@@ -193,14 +194,14 @@ class Conv2dTranspose(Convolution):
         kernel_size: Any,
         stride: Any = 1,
         pad_mode: str = "same",
-        padding: Any = 0,
-        output_padding: Any = 0,
-        dilation: Any = 1,
+        padding: Sizes | str = 0,
+        output_padding: TensorLike = 0,
+        dilation: ShapeLike = 1,
         group: int = 1,
         has_bias: bool = False,
-        weight_init: Any = None,
-        bias_init: Any = None,
-        dtype: Any = float32,
+        weight_init: TensorLike | None = None,
+        bias_init: TensorLike | None = None,
+        dtype: DTypeLike = float32,
     ) -> None:
         super().__init__()
         self._configure(
@@ -209,7 +210,7 @@ class Conv2dTranspose(Convolution):
         self.output_padding = check_output_padding(output_padding, self.stride, pad_mode)
         self._make(weight_init, bias_init, (in_channels, out_channels // group), dtype)
 
-    def construct(self, x: Any) -> Tensor:
+    def construct(self, x: Tensor) -> Tensor:
         return type(self).function(
             x, self._kernels(), self.bias, self.stride, self.padding, self.output_padding, self.group, self.dilation,
             pad_mode=self.pad_mode,
@@ -225,16 +226,16 @@ class Conv1dTranspose(Conv2dTranspose):
         self,
         in_channels: int,
         out_channels: int,
-        kernel_size: Any,
+        kernel_size: TensorLike,
         stride: Any = 1,
         pad_mode: str = "same",
-        padding: Any = 0,
-        dilation: Any = 1,
+        padding: Sizes = 0,
+        dilation: Sizes = 1,
         group: int = 1,
         has_bias: bool = False,
-        weight_init: Any = None,
-        bias_init: Any = None,
-        dtype: Any = float32,
+        weight_init: TensorLike | None = None,
+        bias_init: TensorLike | None = None,
+        dtype: DTypeLike = float32,
     ) -> None:
         super().__init__(
             in_channels, out_channels, kernel_size, stride, pad_mode, padding, 0, dilation, group, has_bias,
@@ -251,18 +252,18 @@ class Conv3dTranspose(Conv2dTranspose):
         self,
         in_channels: int,
         out_channels: int,
-        kernel_size: Any,
+        kernel_size: TensorLike,
         stride: Any = 1,
         pad_mode: str = "same",
-        padding: Any = 0,
-        dilation: Any = 1,
+        padding: Sizes = 0,
+        dilation: Sizes = 1,
         group: int = 1,
-        output_padding: Any = 0,
+        output_padding: Sizes = 0,
         has_bias: bool = False,
-        weight_init: Any = None,
-        bias_init: Any = None,
+        weight_init: TensorLike | None = None,
+        bias_init: TensorLike | None = None,
         data_format: str = "NCDHW",
-        dtype: Any = float32,
+        dtype: DTypeLike = float32,
     ) -> None:
         check_format("Conv3dTranspose", data_format, self.formats)
         super().__init__(

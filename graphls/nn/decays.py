@@ -8,20 +8,22 @@ from typing import Any
 from graphls import ops
 from graphls.ir.checks import boolean, not_negative_float, positive_float, positive_int
 from graphls.ir.errors import GraphValueError
+from graphls.ops.operands import Operand
+from graphls.tensors.tensor import TensorLike
 
 
-def exponential(rate: float, decay: float, periods: Any) -> Any:
+def exponential(rate: float, decay: float, periods: Operand) -> Any:
     """rate * decay ** periods."""
     return decay**periods * rate
 
 
-def natural_exponential(rate: float, decay: float, time: Any) -> Any:
+def natural_exponential(rate: float, decay: float, time: Operand) -> Any:
     """rate * exp(-decay * time)."""
     power = time * -decay
     return (math.exp(power) if isinstance(power, float) else ops.exp(power)) * rate
 
 
-def inverse(rate: float, decay: float, periods: Any) -> Any:
+def inverse(rate: float, decay: float, periods: Operand) -> Any:
     """rate / (1 + decay * periods)."""
     return rate / (periods * decay + 1.0)
 
@@ -38,7 +40,7 @@ def polynomial(rate: float, end: float, share: Any, power: float) -> Any:
     return (1.0 - share) ** power * (rate - end) + end
 
 
-def check_decay(name: str, rate: Any, decay: Any, length: tuple[str, Any], is_stair: Any) -> None:
+def check_decay(name: str, rate: TensorLike, decay: TensorLike, length: tuple[str, Any], is_stair: TensorLike) -> None:
     """Raise GraphTypeError or GraphValueError for what a decay by periods does not take; `length` is that of one."""
     positive_int(name, *length)
     positive_float(name, "learning_rate", rate)
@@ -47,7 +49,7 @@ def check_decay(name: str, rate: Any, decay: Any, length: tuple[str, Any], is_st
 
 
 def check_polynomial(
-    name: str, rate: Any, end: Any, power: Any, length: tuple[str, Any], update: tuple[str, Any]
+    name: str, rate: TensorLike, end: TensorLike, power: TensorLike, length: tuple[str, Any], update: tuple[str, Any]
 ) -> None:
     """Raise GraphTypeError or GraphValueError for what a polynomial decay does not take."""
     positive_float(name, "learning_rate", rate)
@@ -57,7 +59,7 @@ def check_polynomial(
     boolean(name, *update)
 
 
-def rising(name: str, min_lr: Any, max_lr: Any) -> tuple[float, float]:
+def rising(name: str, min_lr: TensorLike, max_lr: TensorLike) -> tuple[float, float]:
     """Two learning rates, the first below the second; raises GraphTypeError or GraphValueError otherwise."""
     least, most = not_negative_float(name, "min_lr", min_lr), positive_float(name, "max_lr", max_lr)
     if least >= most:

@@ -8,24 +8,28 @@ from typing import Any
 from graphls import ops
 from graphls.initializer import HeUniform, Uniform, fans, initializer
 from graphls.ir.checks import boolean, positive_int
-from graphls.ir.types import float32
+from graphls.ir.types import DTypeLike, float32
 from graphls.nn.activations import get_activation
 from graphls.nn.cell import Cell
 from graphls.ops.operands import apply, operand_of
 from graphls.tensors.dispatch import promoted
 from graphls.tensors.parameter import Parameter
-from graphls.tensors.tensor import Tensor
+from graphls.tensors.tensor import Tensor, TensorLike
 
 __all__ = ["BiDense", "Dense", "Linear"]
 
 
-def new_weight(init: Any, shape: tuple[int, ...], name: str = "weight", dtype: Any = float32) -> Parameter:
+def new_weight(init: TensorLike, shape: tuple[int, ...], name: str = "weight", dtype: DTypeLike = float32) -> Parameter:
     """A weight; without an initializer evenly spread up to 1 / sqrt(fan in)."""
     return Parameter(initializer(HeUniform(math.sqrt(5)) if init is None else init, shape, dtype), name=name)
 
 
 def new_bias(
-    init: Any, weight_shape: tuple[int, ...], name: str = "bias", size: int | None = None, dtype: Any = float32
+    init: TensorLike | None,
+    weight_shape: tuple[int, ...],
+    name: str = "bias",
+    size: int | None = None,
+    dtype: DTypeLike = float32,
 ) -> Parameter:
     """A bias for a weight of that shape; without an initializer evenly spread up to 1 / sqrt(fan in).
 
@@ -51,8 +55,8 @@ class Dense(Cell):
         weight_init: Any = None,
         bias_init: Any = None,
         has_bias: bool = True,
-        activation: Any = None,
-        dtype: Any = float32,
+        activation: TensorLike | None = None,
+        dtype: DTypeLike = float32,
     ) -> None:
         super().__init__()
         self.in_channels = positive_int("Dense", "in_channels", in_channels)
@@ -63,7 +67,7 @@ class Dense(Cell):
         self.bias = new_bias(bias_init, shape, dtype=dtype) if has_bias else None
         self.activation = get_activation(activation)
 
-    def construct(self, x: Any) -> Tensor:
+    def construct(self, x: TensorLike) -> Tensor:
         x, weight = promoted(operand_of(x), operand_of(self.weight))
         y = apply("matmul", x, weight, transpose_b=True)
         y = y if self.bias is None else ops.add(y, self.bias)
@@ -96,7 +100,7 @@ class Linear(Cell):
         self.weight = new_weight(weight_init, shape, dtype=dtype or float32)
         self.bias = new_bias(bias_init, shape, dtype=dtype or float32) if bias else None
 
-    def construct(self, x: Any) -> Tensor:
+    def construct(self, x: TensorLike) -> Tensor:
         x, weight = promoted(operand_of(x), operand_of(self.weight))
         y = apply("matmul", x, weight, transpose_b=True)
         return y if self.bias is None else ops.add(y, self.bias)
@@ -119,9 +123,9 @@ class BiDense(Cell):
         in2_channels: int,
         out_channels: int,
         weight_init: Any = None,
-        bias_init: Any = None,
+        bias_init: object = None,
         has_bias: bool = True,
-        dtype: Any = float32,
+        dtype: DTypeLike = float32,
     ) -> None:
         super().__init__()
         names = ("out_channels", "in1_channels", "in2_channels")
@@ -137,7 +141,7 @@ class BiDense(Cell):
             bias = initializer(spread if bias_init is None else bias_init, shape[:1], dtype)
             self.bias = Parameter(bias, name="bias")
 
-    def construct(self, input1: Any, input2: Any) -> Tensor:
+    def construct(self, input1: TensorLike, input2: TensorLike) -> Tensor:
         return ops.bidense(input1, input2, self.weight, self.bias)
 
     def extend_repr(self) -> str:

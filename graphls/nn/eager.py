@@ -14,7 +14,7 @@ from graphls.ir.types import DType
 from graphls.tensors import dispatch, executor
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.pytree import leaves, map_leaves
-from graphls.tensors.tensor import Tensor
+from graphls.tensors.tensor import Tensor, TensorLike
 from graphls.trace.casting import Casting, in_dtype
 from graphls.trace.inputs import static_inputs
 
@@ -81,11 +81,11 @@ class Running:
             return value
         return Tensor(dispatch.evaluate("cast", (value,), {"dtype": wanted}))
 
-    def cast_input(self, leaf: Any) -> Any:
+    def cast_input(self, leaf: TensorLike) -> Any:
         """An input of the cell, in its `to_float` type."""
         return leaf if isinstance(leaf, Parameter) else in_dtype(leaf, self.float_type)
 
-    def _operand(self, operand: Any) -> Any:
+    def _operand(self, operand: TensorLike) -> Any:
         return self.read(operand) if isinstance(operand, Parameter) else operand
 
 
@@ -116,7 +116,7 @@ def _with_hooks(cell: Cell, args: tuple[Any, ...], options: dict[str, Any]) -> A
     return run(cell, cell.construct, args, options)
 
 
-def _given(running: Running, inputs: Any) -> Any:
+def _given(running: Running, inputs: object) -> Any:
     """The inputs as the cell takes them: the very same objects, lists included, where nothing is cast."""
     cast = map_leaves(running.cast_input, static_inputs(inputs))
     is_same = all(a is b for a, b in zip(leaves(inputs), leaves(cast), strict=True))

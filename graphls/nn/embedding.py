@@ -10,13 +10,13 @@ from graphls import ops
 from graphls.initializer import initializer
 from graphls.ir.checks import boolean, positive, positive_int
 from graphls.ir.errors import GraphTypeError, GraphValueError
-from graphls.ir.types import float32
+from graphls.ir.types import DTypeLike, float32
 from graphls.nn.arrays import ClipByNorm
 from graphls.nn.cell import Cell
 from graphls.ops.layers import embedding_lookup
 from graphls.ops.operands import tensor_of
 from graphls.tensors.parameter import Parameter
-from graphls.tensors.tensor import Tensor
+from graphls.tensors.tensor import Tensor, TensorLike
 
 __all__ = ["Embedding", "EmbeddingLookup"]
 
@@ -34,7 +34,7 @@ class Embedding(Cell):
         vocab_size: int,
         embedding_size: int,
         use_one_hot: bool = False,
-        embedding_table: Any = "normal",
+        embedding_table: object = "normal",
         dtype: Any = float32,
         padding_idx: int | None = None,
     ) -> None:
@@ -50,7 +50,7 @@ class Embedding(Cell):
             table = Tensor(rows)
         self.embedding_table = Parameter(table, name="embedding_table")
 
-    def construct(self, ids: Any) -> Tensor:
+    def construct(self, ids: TensorLike) -> Tensor:
         ids = tensor_of(ids)
         if ids.dtype.kind not in ("int", "uint"):
             raise GraphTypeError(f"Embedding takes integers, not {ids.type}.")
@@ -67,7 +67,7 @@ class Embedding(Cell):
         )
 
 
-def _padding(index: Any, vocab_size: int) -> int | None:
+def _padding(index: TensorLike | None, vocab_size: int) -> int | None:
     if index is None:
         return None
     if isinstance(index, bool) or not isinstance(index, int):
@@ -90,13 +90,13 @@ class EmbeddingLookup(Cell):
         self,
         vocab_size: int,
         embedding_size: int,
-        param_init: Any = "normal",
+        param_init: object = "normal",
         target: str = "CPU",
         slice_mode: str = "batch_slice",
-        manual_shapes: Any = None,
+        manual_shapes: TensorLike | None = None,
         max_norm: float | None = None,
         sparse: bool = True,
-        dtype: Any = float32,
+        dtype: DTypeLike = float32,
     ) -> None:
         super().__init__()
         self.vocab_size = positive_int("EmbeddingLookup", "vocab_size", vocab_size)
@@ -108,7 +108,7 @@ class EmbeddingLookup(Cell):
         table = initializer(param_init, (vocab_size, embedding_size), dtype)
         self.embedding_table = Parameter(table, name="embedding_table")
 
-    def construct(self, indices: Any) -> Tensor:
+    def construct(self, indices: TensorLike) -> Tensor:
         rows = embedding_lookup(self.embedding_table, indices, 0)
         return rows if self.max_norm is None else ClipByNorm(-1)(rows, self.max_norm)
 

@@ -17,7 +17,7 @@ from graphls.nn.optimizers.base import states_like
 from graphls.ops.operands import state_of
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.pytree import leaves, map_leaves, rebuild, structure
-from graphls.tensors.tensor import Tensor, is_tensor
+from graphls.tensors.tensor import Tensor, TensorLike, is_tensor
 
 __all__ = ["GradAccumulationCell"]
 
@@ -99,7 +99,7 @@ class GradAccumulationCell(Cell):
         part: tuple[Any, ...] = map_leaves(lambda x: self._slice(x, number) if is_tensor(x) else x, inputs)
         return part
 
-    def _slice(self, x: Any, number: int) -> Any:
+    def _slice(self, x: Tensor, number: int) -> Any:
         if not x.shape or x.shape[0] % self.micro_size:
             raise GraphValueError(
                 f"For 'GradAccumulationCell', an input of shape {x.shape} cannot be split into {self.micro_size} parts "
@@ -109,7 +109,7 @@ class GradAccumulationCell(Cell):
         return x[number * size : (number + 1) * size]
 
 
-def _sum(first: Any, second: Any) -> Any:
+def _sum(first: TensorLike, second: TensorLike) -> Any:
     """Two nests of outputs as one, whose tensors are added."""
     if structure(first) != structure(second):
         raise GraphValueError("A network must give every part of a batch as many outputs.")

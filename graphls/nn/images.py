@@ -11,32 +11,11 @@ from graphls.ir.checks import boolean, number, positive, positive_int
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import float32
 from graphls.nn.cell import Cell
-from graphls.nn.function_cells import FunctionCell, setting
+from graphls.ops.images import linear, scaled_positions, weighted
 from graphls.ops.operands import float_of, tensor_of
-from graphls.ops.resize import linear, scaled_positions, weighted
-from graphls.tensors.tensor import Tensor
+from graphls.tensors.tensor import Tensor, TensorLike
 
-__all__ = [
-    "MSSSIM",
-    "PSNR",
-    "SSIM",
-    "CentralCrop",
-    "ImageGradients",
-    "PixelShuffle",
-    "PixelUnshuffle",
-    "ResizeBilinear",
-    "Upsample",
-]  # fmt: skip
-
-
-class Upsample(FunctionCell, function=ops.interpolate, shown=("size", "scale_factor", "mode")):
-    """Images (N, C, sizes...) resized to `size` or by `scale_factor`, with the modes of `ops.interpolate`."""
-
-    size: Any = None
-    scale_factor: Any = None
-    mode: str = "nearest"
-    align_corners: bool | None = None
-    recompute_scale_factor: bool | None = None
+__all__ = ["MSSSIM", "PSNR", "SSIM", "CentralCrop", "ImageGradients", "ResizeBilinear"]
 
 
 class ResizeBilinear(Cell):
@@ -50,7 +29,9 @@ class ResizeBilinear(Cell):
         super().__init__()
         self.half_pixel_centers = boolean("ResizeBilinear", "half_pixel_centers", half_pixel_centers)
 
-    def construct(self, input: Any, size: Any = None, scale_factor: Any = None, align_corners: bool = False) -> Tensor:
+    def construct(
+        self, input: TensorLike, size: Any = None, scale_factor: Any = None, align_corners: bool = False
+    ) -> Tensor:
         x = float_of(input)
         if x.ndim != 4 or 0 in x.shape[2:]:
             raise GraphValueError(f"ResizeBilinear takes images with pixels of rank 4, not {x.type}.")
@@ -63,7 +44,7 @@ class ResizeBilinear(Cell):
         return y
 
 
-def _sizes(x: Tensor, size: Any, scale_factor: Any) -> tuple[int, int]:
+def _sizes(x: Tensor, size: Any, scale_factor: Tensor) -> tuple[int, int]:
     if (size is None) == (scale_factor is None):
         raise GraphValueError("ResizeBilinear takes either a 'size' or a 'scale_factor'.")
     if size is None:
@@ -74,25 +55,13 @@ def _sizes(x: Tensor, size: Any, scale_factor: Any) -> tuple[int, int]:
     return positive_int("ResizeBilinear", "size", size[0]), positive_int("ResizeBilinear", "size", size[1])
 
 
-class PixelShuffle(FunctionCell, function=ops.pixel_shuffle, shown=("upscale_factor",)):
-    """Channels as pixels: (..., C * r * r, H, W) to (..., C, H * r, W * r), for r = `upscale_factor`."""
-
-    upscale_factor: int = setting(positive_int)
-
-
-class PixelUnshuffle(FunctionCell, function=ops.pixel_unshuffle, shown=("downscale_factor",)):
-    """Pixels as channels: (..., C, H * r, W * r) to (..., C * r * r, H, W), for r = `downscale_factor`."""
-
-    downscale_factor: int = setting(positive_int)
-
-
 class ImageGradients(Cell):
     """The differences of pixels of (N, C, H, W) from the one above and from the one on the left, as a tuple.
 
     In place of that of the last row or column there is 0.
     """
 
-    def construct(self, images: Any) -> tuple[Tensor, Tensor]:
+    def construct(self, images: TensorLike) -> tuple[Tensor, Tensor]:
         x = _images("ImageGradients", images)
         below, behind = (ops.diff(x, axis=axis) for axis in (2, 3))
         return ops.pad(below, (0, 0, 0, 1)), ops.pad(behind, (0, 1))
@@ -114,7 +83,7 @@ class CentralCrop(Cell):
             raise GraphValueError(message)
         self.central_fraction = central_fraction
 
-    def construct(self, image: Any) -> Tensor:
+    def construct(self, image: TensorLike) -> Tensor:
         x = tensor_of(image)
         if x.ndim not in (3, 4):
             raise GraphValueError(f"CentralCrop takes images of rank 3 or 4, not {x.type}.")
@@ -127,14 +96,14 @@ class CentralCrop(Cell):
         return f"central_fraction={self.central_fraction}"
 
 
-def _images(name: str, images: Any) -> Tensor:
+def _images(name: str, images: TensorLike) -> Tensor:
     x = tensor_of(images)
     if x.ndim != 4 or 0 in x.shape:
         raise GraphValueError(f"{name} takes images with pixels of shape (N, C, H, W), not {x.type}.")
     return x
 
 
-def _two_images(name: str, first: Any, second: Any, largest: float) -> tuple[Tensor, Tensor, float]:
+def _two_images(name: str, first: TensorLike, second: TensorLike, largest: float) -> tuple[Tensor, Tensor, float]:
     """Images and the largest value as float32; those of integers are shares of the largest integer."""
     x, y = _images(name, first), _images(name, second)
     if x.type != y.type:
@@ -154,7 +123,7 @@ class PSNR(Cell):
         super().__init__()
         self.max_val = positive("PSNR", "max_val", max_val)
 
-    def construct(self, img1: Any, img2: Any) -> Tensor:
+    def construct(self, img1: TensorLike, img2: TensorLike) -> Tensor:
         x, y, largest = _two_images("PSNR", img1, img2, self.max_val)
         error = ops.mean(ops.square(ops.sub(x, y)), (1, 2, 3))
         return ops.mul(ops.log(ops.div(largest * largest, error)), 10 / float(np.log(10)))
@@ -185,7 +154,7 @@ class SSIM(Cell):
         self.filter_sigma = positive(name, "filter_sigma", filter_sigma)
         self.k1, self.k2 = number(name, "k1", k1), number(name, "k2", k2)
 
-    def construct(self, img1: Any, img2: Any) -> Tensor:
+    def construct(self, img1: TensorLike, img2: TensorLike) -> Tensor:
         x, y, largest = _two_images("SSIM", img1, img2, self.max_val)
         return ops.mean(self.similarities(x, y, largest)[0], 1)
 
@@ -226,7 +195,7 @@ class MSSSIM(SSIM):
     def __init__(
         self,
         max_val: float = 1.0,
-        power_factors: Any = (0.0448, 0.2856, 0.3001, 0.2363, 0.1333),
+        power_factors: object = (0.0448, 0.2856, 0.3001, 0.2363, 0.1333),
         filter_size: int = 11,
         filter_sigma: float = 1.5,
         k1: float = 0.01,

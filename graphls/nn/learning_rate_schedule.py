@@ -23,7 +23,7 @@ from graphls.nn import decays
 from graphls.nn.cell import Cell
 from graphls.ops.operands import state_of
 from graphls.tensors.parameter import Parameter
-from graphls.tensors.tensor import Tensor, is_tensor
+from graphls.tensors.tensor import Tensor, TensorLike, is_tensor
 
 __all__ = [
     "CosineDecayLR", "ExponentialDecayLR", "InverseDecayLR", "LearningRateSchedule", "NaturalExpDecayLR",
@@ -34,7 +34,7 @@ __all__ = [
 class LearningRateSchedule(Cell):
     """A learning rate as a function of the number of updates so far: `construct(global_step: int32 of shape (1,))`."""
 
-    def construct(self, global_step: Any) -> Any:
+    def construct(self, global_step: TensorLike) -> Any:
         raise NotImplementedError(f"{type(self).__name__} defines no construct.")
 
 
@@ -48,7 +48,7 @@ class _Decay(LearningRateSchedule):
         self.learning_rate, self.decay_rate = learning_rate, decay_rate
         self.decay_steps, self.is_stair = decay_steps, is_stair
 
-    def periods(self, global_step: Any) -> Tensor:
+    def periods(self, global_step: TensorLike) -> Tensor:
         """How many times `decay_steps` the step is, a whole number where `is_stair`."""
         if self.is_stair:
             return ops.cast(ops.floor_div(global_step, self.decay_steps), float32)
@@ -61,7 +61,7 @@ class ExponentialDecayLR(_Decay):
     Raises GraphTypeError unless the rates are floats, GraphValueError unless they and `decay_steps` are above 0.
     """
 
-    def construct(self, global_step: Any) -> Tensor:
+    def construct(self, global_step: TensorLike) -> Tensor:
         rate: Tensor = decays.exponential(self.learning_rate, self.decay_rate, self.periods(global_step))
         return rate
 
@@ -72,7 +72,7 @@ class NaturalExpDecayLR(_Decay):
     A period has `decay_steps` steps. Raises as ExponentialDecayLR does.
     """
 
-    def construct(self, global_step: Any) -> Tensor:
+    def construct(self, global_step: TensorLike) -> Tensor:
         step = ops.mul(self.periods(global_step), self.decay_steps) if self.is_stair else global_step
         rate: Tensor = decays.natural_exponential(self.learning_rate, self.decay_rate, ops.cast(step, float32))
         return rate
@@ -84,7 +84,7 @@ class InverseDecayLR(_Decay):
     Raises as ExponentialDecayLR does.
     """
 
-    def construct(self, global_step: Any) -> Tensor:
+    def construct(self, global_step: TensorLike) -> Tensor:
         rate: Tensor = decays.inverse(self.learning_rate, self.decay_rate, self.periods(global_step))
         return rate
 
@@ -101,7 +101,7 @@ class CosineDecayLR(LearningRateSchedule):
         self.min_lr, self.max_lr = decays.rising("CosineDecayLR", min_lr, max_lr)
         self.decay_steps = positive_int("CosineDecayLR", "decay_steps", decay_steps)
 
-    def construct(self, global_step: Any) -> Tensor:
+    def construct(self, global_step: TensorLike) -> Tensor:
         rate: Tensor = decays.cosine(self.min_lr, self.max_lr, _share(global_step, self.decay_steps))
         return rate
 
@@ -129,12 +129,12 @@ class PolynomialDecayLR(LearningRateSchedule):
         self.learning_rate, self.end_learning_rate = learning_rate, end_learning_rate
         self.decay_steps, self.power, self.update_decay_steps = decay_steps, power, update_decay_steps
 
-    def construct(self, global_step: Any) -> Tensor:
+    def construct(self, global_step: TensorLike) -> Tensor:
         share = self._progress(global_step)
         rate: Tensor = decays.polynomial(self.learning_rate, self.end_learning_rate, share, self.power)
         return rate
 
-    def _progress(self, global_step: Any) -> Tensor:
+    def _progress(self, global_step: TensorLike) -> Tensor:
         if not self.update_decay_steps:
             return _share(global_step, self.decay_steps)
         periods = ops.div(ops.cast(global_step, float32), self.decay_steps)
@@ -152,11 +152,11 @@ class WarmUpLR(LearningRateSchedule):
         self.learning_rate = not_negative_float("WarmUpLR", "learning_rate", learning_rate)
         self.warmup_steps = positive_int("WarmUpLR", "warmup_steps", warmup_steps)
 
-    def construct(self, global_step: Any) -> Tensor:
+    def construct(self, global_step: TensorLike) -> Tensor:
         return ops.mul(_share(global_step, self.warmup_steps), self.learning_rate)
 
 
-def _share(global_step: Any, steps: int) -> Tensor:
+def _share(global_step: TensorLike, steps: int) -> Tensor:
     """The part of `steps` that is over, from 0 to 1."""
     return ops.div(ops.cast(ops.minimum(global_step, steps), float32), steps)
 
@@ -164,12 +164,12 @@ def _share(global_step: Any, steps: int) -> Tensor:
 class ListedLearningRate(LearningRateSchedule):
     """One learning rate for each step; after the end, the last one stays."""
 
-    def __init__(self, rates: Any, name: str = "learning_rate") -> None:
+    def __init__(self, rates: object, name: str = "learning_rate") -> None:
         super().__init__(auto_prefix=False)
         self.learning_rate = Parameter(np.asarray(rates, np.float32), name=name, requires_grad=False)
         self.watch = {"calls": 1, "ended": False}
 
-    def construct(self, global_step: Any) -> Tensor:
+    def construct(self, global_step: TensorLike) -> Tensor:
         last = self.learning_rate.shape[0] - 1
         index = ops.minimum(ops.cast(global_step, int64), last)
         return ops.gather(state_of(self.learning_rate), index, 0)
@@ -196,7 +196,7 @@ class FixedLearningRate(LearningRateSchedule):
         super().__init__(auto_prefix=False)
         self.learning_rate = rate
 
-    def construct(self, global_step: Any) -> Tensor:
+    def construct(self, global_step: TensorLike) -> Tensor:
         return state_of(self.learning_rate)
 
 
@@ -221,7 +221,7 @@ def learning_rate_of(optimizer: str, rate: Any, name: str) -> Parameter | Cell:
     return ListedLearningRate([_checked(optimizer, item) for item in rate], name)
 
 
-def _checked(optimizer: str, rate: Any) -> float:
+def _checked(optimizer: str, rate: TensorLike) -> float:
     text = (
         f"For {optimizer!r}, the 'learning rate' must be float and must >= 0, "
         f"but got {str(rate)!r} with type {type(rate).__name__!r}."

@@ -11,10 +11,10 @@ from graphls.ir.checks import positive_int
 from graphls.ir.errors import GraphValueError
 from graphls.ir.types import float32, int32
 from graphls.nn.cell import Cell
-from graphls.ops.operands import state_of
+from graphls.ops.operands import Sizes, state_of
 from graphls.ops.state import parameter_of
 from graphls.tensors.parameter import Parameter
-from graphls.tensors.tensor import Tensor
+from graphls.tensors.tensor import Tensor, TensorLike
 
 __all__ = ["AdaptiveLossScaleUpdateCell", "DynamicLossScaleUpdateCell", "FixedLossScaleUpdateCell"]
 
@@ -107,7 +107,7 @@ class AdaptiveLossScaleUpdateCell(DynamicLossScaleUpdateCell):
         ops.assign(window, ops.where(is_third_fall, self.min_scale_window, changed))
         return overflow
 
-    def next_larger(self, window: Any) -> Tensor:
+    def next_larger(self, window: Sizes) -> Tensor:
         """The smallest window of the list that is larger than this one, or this one where none is."""
         listed = Tensor(self.scale_window_list, int32)
         larger = ops.amin(ops.where(ops.greater(listed, window), listed, np.iinfo(np.int32).max))
@@ -126,7 +126,7 @@ class FixedLossScaleUpdateCell(Cell):
         """The scale that training uses."""
         return self.loss_scale_value
 
-    def construct(self, loss_scale: Any, overflow: Tensor) -> Tensor:
+    def construct(self, loss_scale: TensorLike, overflow: Tensor) -> Tensor:
         return overflow
 
 

@@ -8,15 +8,14 @@ from graphls import ops
 from graphls.initializer import initializer
 from graphls.ir.checks import boolean, fraction, positive, positive_int
 from graphls.ir.errors import GraphTypeError, GraphValueError
-from graphls.ir.types import float32
+from graphls.ir.types import DTypeLike, float32
 from graphls.nn.cell import Cell
-from graphls.nn.function_cells import FunctionCell
 from graphls.ops.normalization import normalised_from
 from graphls.ops.operands import axis_of, state_of, tensor_of
 from graphls.tensors.parameter import Parameter
-from graphls.tensors.tensor import Tensor
+from graphls.tensors.tensor import Tensor, TensorLike
 
-__all__ = ["LRN", "GroupNorm", "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d", "LayerNorm", "RMSNorm"]
+__all__ = ["GroupNorm", "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d", "LayerNorm", "RMSNorm"]
 
 
 class GroupNorm(Cell):
@@ -32,9 +31,9 @@ class GroupNorm(Cell):
         num_channels: int,
         eps: float = 1e-5,
         affine: bool = True,
-        gamma_init: Any = "ones",
-        beta_init: Any = "zeros",
-        dtype: Any = float32,
+        gamma_init: object = "ones",
+        beta_init: TensorLike = "zeros",
+        dtype: DTypeLike = float32,
     ) -> None:
         super().__init__()
         self.num_groups = positive_int("GroupNorm", "num_groups", num_groups)
@@ -46,7 +45,7 @@ class GroupNorm(Cell):
         self.gamma = Parameter(initializer(gamma_init, shape, dtype), name="gamma", requires_grad=affine)
         self.beta = Parameter(initializer(beta_init, shape, dtype), name="beta", requires_grad=affine)
 
-    def construct(self, x: Any) -> Tensor:
+    def construct(self, x: TensorLike) -> Tensor:
         return ops.group_norm(x, self.num_groups, state_of(self.gamma), state_of(self.beta), self.eps)
 
     def extend_repr(self) -> str:
@@ -69,9 +68,9 @@ class InstanceNorm2d(Cell):
         eps: float = 1e-5,
         momentum: float = 0.1,
         affine: bool = True,
-        gamma_init: Any = "ones",
-        beta_init: Any = "zeros",
-        dtype: Any = float32,
+        gamma_init: object = "ones",
+        beta_init: TensorLike = "zeros",
+        dtype: DTypeLike = float32,
     ) -> None:
         super().__init__()
         name = type(self).__name__
@@ -81,7 +80,7 @@ class InstanceNorm2d(Cell):
         self.gamma = Parameter(initializer(gamma_init, shape, dtype), name="gamma", requires_grad=affine)
         self.beta = Parameter(initializer(beta_init, shape, dtype), name="beta", requires_grad=affine)
 
-    def construct(self, x: Any) -> Tensor:
+    def construct(self, x: TensorLike) -> Tensor:
         x = tensor_of(x)
         if not x.dtype.is_float:
             raise GraphTypeError(f"{type(self).__name__} takes floats, not {x.type}.")
@@ -108,16 +107,6 @@ class InstanceNorm3d(InstanceNorm2d):
     rank = 5
 
 
-class LRN(FunctionCell, function=ops.lrn, shown=("depth_radius", "bias", "alpha", "beta")):
-    """x / (bias + alpha * sum of x ** 2 over near channels) ** beta, for images (N, C, H, W); see `ops.lrn`."""
-
-    depth_radius: int = 5
-    bias: float = 1.0
-    alpha: float = 1.0
-    beta: float = 0.5
-    norm_region: str = "ACROSS_CHANNELS"
-
-
 def _sizes(name: str, shape: Any) -> tuple[int, ...]:
     """One size or more; raises GraphTypeError or GraphValueError otherwise."""
     if not isinstance(shape, (tuple, list)):
@@ -140,10 +129,10 @@ class LayerNorm(Cell):
         normalized_shape: Any,
         begin_norm_axis: int = -1,
         begin_params_axis: int = -1,
-        gamma_init: Any = "ones",
-        beta_init: Any = "zeros",
+        gamma_init: object = "ones",
+        beta_init: object = "zeros",
         epsilon: float = 1e-7,
-        dtype: Any = float32,
+        dtype: DTypeLike = float32,
     ) -> None:
         super().__init__()
         self.normalized_shape = _sizes("LayerNorm", normalized_shape)
@@ -152,7 +141,7 @@ class LayerNorm(Cell):
         self.gamma = Parameter(initializer(gamma_init, self.normalized_shape, dtype), name="gamma")
         self.beta = Parameter(initializer(beta_init, self.normalized_shape, dtype), name="beta")
 
-    def construct(self, x: Any) -> Tensor:
+    def construct(self, x: TensorLike) -> Tensor:
         x = tensor_of(x)
         if not x.dtype.is_float:
             raise GraphTypeError(f"LayerNorm takes floats, not {x.type}.")
@@ -176,14 +165,14 @@ class RMSNorm(Cell):
     """
 
     def __init__(
-        self, normalized_shape: Any, eps: float = 1e-6, gamma_init: Any = "ones", dtype: Any = float32
+        self, normalized_shape: Any, eps: float = 1e-6, gamma_init: object = "ones", dtype: Any = float32
     ) -> None:
         super().__init__()
         self.normalized_shape = _sizes("RMSNorm", normalized_shape)
         self.eps = positive("RMSNorm", "eps", eps)
         self.gamma = Parameter(initializer(gamma_init, self.normalized_shape, dtype), name="gamma")
 
-    def construct(self, x: Any) -> Tensor:
+    def construct(self, x: TensorLike) -> Tensor:
         return ops.rms_norm(x, state_of(self.gamma), self.eps)[0]
 
     def extend_repr(self) -> str:

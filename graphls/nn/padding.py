@@ -8,7 +8,7 @@ from graphls import ops
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.nn.cell import Cell
 from graphls.ops.operands import tensor_of
-from graphls.tensors.tensor import Tensor
+from graphls.tensors.tensor import Tensor, TensorLike
 
 __all__ = [
     "ConstantPad1d", "ConstantPad2d", "ConstantPad3d", "Pad", "ReflectionPad1d", "ReflectionPad2d",
@@ -38,7 +38,7 @@ class Pad(Cell):
             )
         self.paddings, self.mode = tuple((first, last) for first, last in paddings), mode
 
-    def construct(self, x: Any) -> Tensor:
+    def construct(self, x: TensorLike) -> Tensor:
         x = tensor_of(x)
         if x.ndim != len(self.paddings):
             raise GraphValueError(f"Pad with {len(self.paddings)} pairs takes as many axes, not {x.type}.")  # fmt: skip

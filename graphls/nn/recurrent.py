@@ -8,7 +8,7 @@ from graphls import ops
 from graphls.ir.checks import boolean, positive_int
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.reporting import warn
-from graphls.ir.types import float32
+from graphls.ir.types import DTypeLike, float32
 from graphls.nn.cell import Cell
 from graphls.nn.dropout import Dropout
 from graphls.nn.recurrent_cells import (
@@ -22,10 +22,10 @@ from graphls.nn.recurrent_cells import (
     plain_gates,
     state_of_shape,
 )
-from graphls.ops.operands import tensor_of
+from graphls.ops.operands import Operand, tensor_of
 from graphls.ops.random import check_probability
 from graphls.tensors.parameter import Parameter, ParameterTuple
-from graphls.tensors.tensor import Tensor
+from graphls.tensors.tensor import Tensor, TensorLike
 
 __all__ = ["GRU", "LSTM", "RNN"]
 
@@ -48,7 +48,7 @@ class RecurrentLayer(Cell):
         batch_first: bool = False,
         dropout: float = 0.0,
         bidirectional: bool = False,
-        dtype: Any = float32,
+        dtype: DTypeLike = float32,
     ) -> None:
         super().__init__()
         name = type(self).__name__
@@ -62,7 +62,7 @@ class RecurrentLayer(Cell):
         self.dropout_op = Dropout(p=_dropout(name, dropout, num_layers))
         self._add_parameters(dtype)
 
-    def _add_parameters(self, dtype: Any) -> None:
+    def _add_parameters(self, dtype: DTypeLike) -> None:
         rows, hidden = self.gates.rows * self.hidden_size, self.hidden_size
         suffixes = [f"l{k}{end}" for k in range(self.num_layers) for end in ("", "_reverse")[: self.directions]]
         sizes = [self.input_size if s.startswith("l0") else hidden * self.directions for s in suffixes]
@@ -81,7 +81,7 @@ class RecurrentLayer(Cell):
         """How many directions the sequence is read in."""
         return 2 if self.bidirectional else 1
 
-    def construct(self, x: Any, hx: Any = None, seq_length: Any = None) -> tuple[Tensor, Any]:
+    def construct(self, x: Tensor, hx: Any = None, seq_length: Any = None) -> tuple[Tensor, Any]:
         x = float_input(type(self).__name__, x, 3, self.input_size)
         x = ops.swapaxes(x, 0, 1) if self.batch_first else x
         running = self._running(x, seq_length)
@@ -99,7 +99,7 @@ class RecurrentLayer(Cell):
         after = tuple(ops.stack(part) for part in zip(*last, strict=True))
         return ops.swapaxes(x, 0, 1) if self.batch_first else x, after if len(after) > 1 else after[0]
 
-    def _running(self, x: Tensor, seq_length: Any) -> Tensor | None:
+    def _running(self, x: Tensor, seq_length: TensorLike) -> Tensor | None:
         """Whether each sequence is still running at each time, bool (T, N, 1); None where all run to the end."""
         if seq_length is None:
             return None
@@ -113,7 +113,7 @@ class RecurrentLayer(Cell):
         times = ops.reshape(ops.arange(x.shape[0]), (-1, 1, 1))
         return ops.less(times, ops.reshape(lengths, (1, -1, 1)))
 
-    def _states(self, x: Tensor, hx: Any) -> State:
+    def _states(self, x: Tensor, hx: TensorLike) -> State:
         shape = (self.num_layers * self.directions, x.shape[1], self.hidden_size)
         if hx is None:
             return (ops.zeros(shape, x.dtype),) * self.gates.states
@@ -175,7 +175,7 @@ class GRU(RecurrentLayer):
         super().__init__(GRU_GATES, *args, **kwargs)
 
 
-def _dropout(name: str, dropout: Any, num_layers: int) -> float:
+def _dropout(name: str, dropout: Operand, num_layers: int) -> float:
     check_probability(name, dropout)
     if dropout == 1:
         raise GraphValueError(f"For {name!r}, the 'dropout' must be in [0, 1), but got 1.")

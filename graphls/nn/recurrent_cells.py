@@ -11,13 +11,13 @@ from graphls import ops
 from graphls.initializer import Uniform, initializer
 from graphls.ir.checks import boolean, positive_int
 from graphls.ir.errors import GraphTypeError, GraphValueError
-from graphls.ir.types import float32
+from graphls.ir.types import DTypeLike, float32
 from graphls.nn.cell import Cell
 from graphls.ops.layers import lstm_step
 from graphls.ops.operands import apply, operand_of, tensor_of
 from graphls.tensors.dispatch import promoted
 from graphls.tensors.parameter import Parameter
-from graphls.tensors.tensor import Tensor, is_tensor
+from graphls.tensors.tensor import Tensor, TensorLike, is_tensor
 
 __all__ = ["GRUCell", "LSTMCell", "RNNCell"]
 
@@ -63,7 +63,7 @@ GRU_GATES = Gates(3, 1, False, _gru)
 PLAIN_GATES = {"tanh": _plain(ops.tanh), "relu": _plain(ops.relu)}
 
 
-def plain_gates(cell: str, nonlinearity: Any) -> Gates:
+def plain_gates(cell: str, nonlinearity: TensorLike) -> Gates:
     """The gates for a nonlinearity; raises GraphValueError for any but "tanh" and "relu"."""
     if not isinstance(nonlinearity, str) or nonlinearity not in PLAIN_GATES:
         text = f"For {cell!r}, the 'nonlinearity' must be 'tanh' or 'relu', but got {nonlinearity!r}."
@@ -71,7 +71,7 @@ def plain_gates(cell: str, nonlinearity: Any) -> Gates:
     return PLAIN_GATES[nonlinearity]
 
 
-def linear(x: Any, weight: Any, *biases: Any) -> Tensor:
+def linear(x: TensorLike, weight: TensorLike, *biases: TensorLike) -> Tensor:
     """x @ weight.T, and biases added to it."""
     x, weight = promoted(operand_of(x), operand_of(weight))
     y = apply("matmul", x, weight, transpose_b=True)
@@ -100,7 +100,7 @@ class RecurrentCell(Cell):
             self.bias_ih = new_parameter("bias_ih", (rows,), hidden_size, dtype)
             self.bias_hh = new_parameter("bias_hh", (rows,), hidden_size, dtype)
 
-    def next_state(self, x: Any, hx: Any) -> tuple[Tensor, ...]:
+    def next_state(self, x: TensorLike, hx: TensorLike) -> tuple[Tensor, ...]:
         """The state after the input x."""
         x = float_input(type(self).__name__, x, 2, self.input_size)
         state = state_of_shape(type(self).__name__, hx, self.gates.states, (x.shape[0], self.hidden_size))
@@ -124,7 +124,7 @@ class RNNCell(RecurrentCell):
     ) -> None:
         super().__init__(input_size, hidden_size, has_bias, plain_gates("RNNCell", nonlinearity), dtype)
 
-    def construct(self, x: Any, hx: Any) -> Tensor:
+    def construct(self, x: TensorLike, hx: TensorLike) -> Tensor:
         return self.next_state(x, hx)[0]
 
 
@@ -138,7 +138,7 @@ class LSTMCell(RecurrentCell):
     def __init__(self, input_size: int, hidden_size: int, has_bias: bool = True, dtype: Any = float32) -> None:
         super().__init__(input_size, hidden_size, has_bias, LSTM_GATES, dtype)
 
-    def construct(self, x: Any, hx: Any) -> tuple[Tensor, ...]:
+    def construct(self, x: TensorLike, hx: TensorLike) -> tuple[Tensor, ...]:
         return self.next_state(x, hx)
 
 
@@ -152,16 +152,16 @@ class GRUCell(RecurrentCell):
     def __init__(self, input_size: int, hidden_size: int, has_bias: bool = True, dtype: Any = float32) -> None:
         super().__init__(input_size, hidden_size, has_bias, GRU_GATES, dtype)
 
-    def construct(self, x: Any, hx: Any) -> Tensor:
+    def construct(self, x: TensorLike, hx: TensorLike) -> Tensor:
         return self.next_state(x, hx)[0]
 
 
-def new_parameter(name: str, shape: tuple[int, ...], hidden_size: int, dtype: Any) -> Parameter:
+def new_parameter(name: str, shape: tuple[int, ...], hidden_size: int, dtype: DTypeLike) -> Parameter:
     """A weight or bias of a recurrent layer."""
     return Parameter(initializer(Uniform(1 / math.sqrt(hidden_size)), shape, dtype), name=name)
 
 
-def float_input(name: str, x: Any, rank: int, size: int) -> Tensor:
+def float_input(name: str, x: TensorLike, rank: int, size: int) -> Tensor:
     """A float tensor of that rank with `size` numbers along the last axis; raises where it is another."""
     tensor = tensor_of(x)
     if not tensor.dtype.is_float:
@@ -172,7 +172,7 @@ def float_input(name: str, x: Any, rank: int, size: int) -> Tensor:
     return tensor
 
 
-def state_of_shape(name: str, hx: Any, count: int, shape: tuple[int, ...]) -> tuple[Tensor, ...]:
+def state_of_shape(name: str, hx: TensorLike, count: int, shape: tuple[int, ...]) -> tuple[Tensor, ...]:
     """A state as so many tensors of one shape; a single one may stand for itself. Raises where it is another."""
     given = hx if isinstance(hx, (tuple, list)) else (hx,)
     if len(given) != count or not all(map(is_tensor, given)):

@@ -10,15 +10,15 @@ from graphls import ops
 from graphls.context import get_context
 from graphls.context.parallel import get_auto_parallel_context
 from graphls.ir.errors import GraphTypeError, GraphValueError
-from graphls.ir.types import float32, float64, int32
+from graphls.ir.types import DTypeLike, float32, float64, int32
 from graphls.nn.arrays import Identity
 from graphls.nn.cell import Cell
 from graphls.nn.optimizers.base import Optimizer
-from graphls.ops.differentiate import GradOperation
-from graphls.ops.float_status import overflow_get, overflow_start
+from graphls.ops.gradients import GradOperation
+from graphls.ops.state import overflow_get, overflow_start
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.pytree import map_leaves
-from graphls.tensors.tensor import Tensor, is_tensor
+from graphls.tensors.tensor import Tensor, TensorLike, is_tensor
 from graphls.trace.current import current_tracer
 
 __all__ = ["TrainOneStepCell", "TrainOneStepWithLossScaleCell"]
@@ -60,7 +60,7 @@ class TrainOneStepCell(Cell):
             self.optimizer.warn_after_schedule()
         return super().__call__(*args, **options)
 
-    def to_float(self, dst_type: Any) -> Cell:
+    def to_float(self, dst_type: DTypeLike) -> Cell:
         """Compute the network in this dtype; scale, gradients and optimizer keep theirs. Raises as Cell.to_float."""
         self.network.to_float(dst_type)
         return self
@@ -128,14 +128,14 @@ class TrainOneStepWithLossScaleCell(TrainOneStepCell):
             loss = ops.depend(loss, self.optimizer(grads))
         return loss, cond, scale
 
-    def start_overflow_check(self, pre_cond: Any, compute_input: Any) -> tuple[Any, Any]:
+    def start_overflow_check(self, pre_cond: TensorLike, compute_input: TensorLike) -> tuple[Any, Any]:
         """Open the window of overflow detection after `pre_cond`.
 
         Returns the status, which `get_overflow_status` takes, and `compute_input` ordered after the opening.
         """
         return overflow_start(pre_cond, compute_input)
 
-    def get_overflow_status(self, status: Any, compute_output: Any) -> Tensor:
+    def get_overflow_status(self, status: object, compute_output: object) -> Tensor:
         """Whether `compute_output`, a tensor or a nest of them, overflowed: bool of shape ().
 
         `status` is the first result of `start_overflow_check`. Any other object leaves it to the compiler to
@@ -167,7 +167,7 @@ class TrainOneStepWithLossScaleCell(TrainOneStepCell):
         scale.set_data(sens)
 
 
-def _check_sens(sens: Any) -> None:
+def _check_sens(sens: TensorLike) -> None:
     if sens is None:
         return
     if not isinstance(sens, (numbers.Real, Tensor)):
@@ -178,10 +178,10 @@ def _check_sens(sens: Any) -> None:
         raise GraphValueError("The input argument of 'sens' can not be 0.")
 
 
-def sensitivity_like(loss: Any, scale: Any) -> Any:
+def sensitivity_like(loss: TensorLike, scale: object) -> Any:
     """The scale in the dtype and shape of every output that is differentiated."""
 
-    def like(leaf: Any) -> Any:
+    def like(leaf: Tensor) -> Any:
         if not is_tensor(leaf) or not leaf.dtype.is_float:
             return None
         value = ops.reshape(scale, ()) if isinstance(scale, Tensor) else Tensor(scale, leaf.dtype)
@@ -191,7 +191,7 @@ def sensitivity_like(loss: Any, scale: Any) -> Any:
         return map_leaves(like, loss)
 
 
-def unscaled(grads: Any, scale: Tensor) -> Any:
+def unscaled(grads: TensorLike, scale: Tensor) -> Any:
     """Gradients divided by the scale, in float32 (float64 stays), so that a large scale is not lost to rounding."""
     with in_phase("backward"):
         inverse = ops.reshape(ops.reciprocal(ops.cast(scale, float32)), ())

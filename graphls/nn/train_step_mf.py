@@ -16,7 +16,7 @@ from graphls.nn.optimizers.base import wide_dtype
 from graphls.nn.train_step import TrainOneStepWithLossScaleCell, in_phase, sensitivity_like, unscaled
 from graphls.ops.operands import state_of
 from graphls.tensors.parameter import Parameter, ParameterTuple
-from graphls.tensors.tensor import Array, Tensor
+from graphls.tensors.tensor import Array, Tensor, TensorLike
 
 __all__ = ["MFTrainOneStepCell"]
 
@@ -86,13 +86,13 @@ class MFTrainOneStepCell(TrainOneStepWithLossScaleCell):
         optimizer: Cell,
         use_clip_grad: bool = False,
         max_grad_norm: float = 1.0,
-        scale_sense: Any = 1.0,
+        scale_sense: object = 1.0,
         local_norm: bool = False,
         *,
-        parallel_config: Any = None,
+        parallel_config: object = None,
         gradient_accumulation_steps: int = 1,
         ema_decay: float | None = None,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> None:
         if kwargs:
             raise GraphTypeError(
@@ -128,7 +128,7 @@ class MFTrainOneStepCell(TrainOneStepWithLossScaleCell):
                 loss, overflow, norm = self.micro_step(self.accumulation, loss, grads, overflow)
         return loss, overflow, scale, rate, norm, *local
 
-    def whole_step(self, loss: Any, grads: Any, overflow: Any) -> tuple[Any, Any, Any]:
+    def whole_step(self, loss: TensorLike, grads: TensorLike, overflow: Tensor) -> tuple[Any, Any, Any]:
         """Update everything by these gradients unless they overflowed; returns (loss, overflow, global norm)."""
         overflow = self.process_loss_scale(overflow)
         norm = self.global_norm(grads)
@@ -137,7 +137,7 @@ class MFTrainOneStepCell(TrainOneStepWithLossScaleCell):
         return loss, overflow, norm
 
     def micro_step(
-        self, accumulation: AccumulatedGradients, loss: Any, grads: Any, overflow: Any
+        self, accumulation: AccumulatedGradients, loss: Tensor, grads: Any, overflow: Any
     ) -> tuple[Any, Any, Any]:
         """Add these gradients to those of earlier calls; the last call of an update updates everything."""
         overflow = accumulation.overflowed(overflow)

@@ -10,7 +10,7 @@ from graphls import ops
 from graphls.initializer import XavierUniform, initializer
 from graphls.ir.checks import boolean, positive_int
 from graphls.ir.errors import GraphTypeError, GraphValueError
-from graphls.ir.types import float32
+from graphls.ir.types import DTypeLike, float32
 from graphls.nn.activations import get_activation
 from graphls.nn.attention import MultiheadAttention
 from graphls.nn.cell import Cell
@@ -19,7 +19,7 @@ from graphls.nn.dense import Dense
 from graphls.nn.dropout import Dropout
 from graphls.nn.normalization import LayerNorm
 from graphls.ops.operands import tensor_of
-from graphls.tensors.tensor import Tensor
+from graphls.tensors.tensor import Tensor, TensorLike
 
 __all__ = [
     "Transformer", "TransformerDecoder", "TransformerDecoderLayer", "TransformerEncoder", "TransformerEncoderLayer",
@@ -44,7 +44,7 @@ class TransformerLayer(Cell):
         layer_norm_eps: float = 1e-5,
         batch_first: bool = False,
         norm_first: bool = False,
-        dtype: Any = float32,
+        dtype: DTypeLike = float32,
     ) -> None:
         super().__init__()
         name = type(self).__name__
@@ -85,7 +85,7 @@ class TransformerEncoderLayer(TransformerLayer):
 
     parts = 2
 
-    def construct(self, src: Any, src_mask: Any = None, src_key_padding_mask: Any = None) -> Tensor:
+    def construct(self, src: TensorLike, src_mask: object = None, src_key_padding_mask: object = None) -> Tensor:
         def attend(x: Tensor) -> Tensor:
             y: Tensor = self.self_attn(x, x, x, src_key_padding_mask, False, src_mask)[0]
             return y
@@ -105,12 +105,12 @@ class TransformerDecoderLayer(TransformerLayer):
 
     def construct(
         self,
-        tgt: Any,
-        memory: Any,
-        tgt_mask: Any = None,
-        memory_mask: Any = None,
-        tgt_key_padding_mask: Any = None,
-        memory_key_padding_mask: Any = None,
+        tgt: TensorLike,
+        memory: TensorLike,
+        tgt_mask: object = None,
+        memory_mask: object = None,
+        tgt_key_padding_mask: object = None,
+        memory_key_padding_mask: object = None,
     ) -> Tensor:
         def attend(x: Tensor) -> Tensor:
             y: Tensor = self.self_attn(x, x, x, tgt_key_padding_mask, False, tgt_mask)[0]
@@ -146,7 +146,7 @@ class TransformerEncoder(Cell):
         self.layers = _copies("encoder_layer", encoder_layer, num_layers)
         self.norm = norm
 
-    def construct(self, src: Any, src_mask: Any = None, src_key_padding_mask: Any = None) -> Tensor:
+    def construct(self, src: TensorLike, src_mask: object = None, src_key_padding_mask: object = None) -> Tensor:
         x = tensor_of(src)
         for layer in self.layers:
             x = layer(x, src_mask, src_key_padding_mask)
@@ -167,12 +167,12 @@ class TransformerDecoder(Cell):
 
     def construct(
         self,
-        tgt: Any,
-        memory: Any,
-        tgt_mask: Any = None,
-        memory_mask: Any = None,
-        tgt_key_padding_mask: Any = None,
-        memory_key_padding_mask: Any = None,
+        tgt: TensorLike,
+        memory: TensorLike,
+        tgt_mask: object = None,
+        memory_mask: object = None,
+        tgt_key_padding_mask: object = None,
+        memory_key_padding_mask: object = None,
     ) -> Tensor:
         x = tensor_of(tgt)
         for layer in self.layers:
@@ -196,7 +196,7 @@ class Transformer(Cell):
         num_decoder_layers: int = 6,
         dim_feedforward: int = 2048,
         dropout: float = 0.1,
-        activation: Any = "relu",
+        activation: object = "relu",
         custom_encoder: Cell | None = None,
         custom_decoder: Cell | None = None,
         layer_norm_eps: float = 1e-5,
@@ -221,14 +221,14 @@ class Transformer(Cell):
 
     def construct(
         self,
-        src: Any,
-        tgt: Any,
-        src_mask: Any = None,
-        tgt_mask: Any = None,
-        memory_mask: Any = None,
-        src_key_padding_mask: Any = None,
-        tgt_key_padding_mask: Any = None,
-        memory_key_padding_mask: Any = None,
+        src: TensorLike,
+        tgt: TensorLike,
+        src_mask: object = None,
+        tgt_mask: object = None,
+        memory_mask: object = None,
+        src_key_padding_mask: object = None,
+        tgt_key_padding_mask: object = None,
+        memory_key_padding_mask: object = None,
     ) -> Tensor:
         src, tgt = tensor_of(src), tensor_of(tgt)
         batch = 0 if self.batch_first else 1
@@ -240,7 +240,7 @@ class Transformer(Cell):
         return result
 
 
-def _copies(name: str, layer: Any, count: int) -> CellList:
+def _copies(name: str, layer: object, count: int) -> CellList:
     if not isinstance(layer, Cell):
         raise GraphTypeError(f"The {name} is a cell, not {layer!r}.")
     return CellList([copy.deepcopy(layer) for _ in range(count)])

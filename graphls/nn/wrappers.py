@@ -9,11 +9,11 @@ from graphls import ops
 from graphls.ir.errors import GraphTypeError
 from graphls.ir.types import float32
 from graphls.nn.cell import Cell
-from graphls.ops.differentiate import GradOperation
+from graphls.ops.gradients import GradOperation
 from graphls.ops.operands import tensor_of
 from graphls.tensors.parameter import Parameter, ParameterTuple
 from graphls.tensors.pytree import map_leaves
-from graphls.tensors.tensor import is_tensor
+from graphls.tensors.tensor import TensorLike, is_tensor
 
 __all__ = ["ForwardValueAndGrad", "ParameterUpdate", "WithEvalCell", "WithGradCell", "WithLossCell"]
 
@@ -35,7 +35,7 @@ class WithEvalCell(Cell):
         self._loss_fn = loss_fn
         self.add_cast_fp32 = add_cast_fp32
 
-    def construct(self, data: Any, label: Any) -> tuple[Any, Any, Any]:
+    def construct(self, data: TensorLike, label: TensorLike) -> tuple[Any, Any, Any]:
         outputs = self._network(data)
         if self.add_cast_fp32:
             outputs, label = map_leaves(_in_float32, outputs), map_leaves(_in_float32, label)
@@ -120,7 +120,7 @@ class ParameterUpdate(Cell):
             raise GraphTypeError(f"For 'ParameterUpdate', 'param' must be 'Parameter', but got {type(param)}.")
         self._param = param
 
-    def construct(self, x: Any) -> Any:
+    def construct(self, x: TensorLike) -> Any:
         return ops.depend(x, ops.assign(self._param, x))
 
 
@@ -135,14 +135,14 @@ class _Called(Cell):
         return self.function(*inputs)
 
 
-def _check_flag(cell: str, name: str, flag: Any) -> None:
+def _check_flag(cell: str, name: str, flag: TensorLike) -> None:
     if not isinstance(flag, bool):
         raise GraphTypeError(
             f"For '{cell}', the type of '{name}' should be 'bool', but got type '{type(flag).__name__}'.",
         )
 
 
-def _in_float32(leaf: Any) -> Any:
+def _in_float32(leaf: TensorLike) -> Any:
     return ops.cast(leaf, float32) if is_tensor(leaf) and tensor_of(leaf).dtype.is_float else leaf
 
 
@@ -160,7 +160,7 @@ class WithLossCell(Cell):
         self._backbone = backbone
         self._loss_fn = loss_fn
 
-    def construct(self, data: Any, label: Any) -> Any:
+    def construct(self, data: TensorLike, label: TensorLike) -> Any:
         return self._loss_fn(self._backbone(data), label)
 
     @property

@@ -3,8 +3,9 @@ import builtins
 from collections.abc import Callable
 from typing import Any
 
-from graphls.ops.operands import Axis
-from graphls.tensors.tensor import Tensor
+from graphls.ir.types import DTypeLike
+from graphls.ops.operands import Axis, Operand, ShapeLike, Sizes
+from graphls.tensors.tensor import Tensor, TensorLike
 from graphls.ops.adaptive import adaptive_avg_pool1d as adaptive_avg_pool1d
 from graphls.ops.adaptive import adaptive_avg_pool2d as adaptive_avg_pool2d
 from graphls.ops.adaptive import adaptive_avg_pool3d as adaptive_avg_pool3d
@@ -16,17 +17,26 @@ from graphls.ops.arithmetic import addcmul as addcmul
 from graphls.ops.arithmetic import allclose as allclose
 from graphls.ops.arithmetic import approximate_equal as approximate_equal
 from graphls.ops.arithmetic import bias_add as bias_add
+from graphls.ops.arithmetic import bitwise_and as bitwise_and
+from graphls.ops.arithmetic import bitwise_left_shift as bitwise_left_shift
+from graphls.ops.arithmetic import bitwise_or as bitwise_or
+from graphls.ops.arithmetic import bitwise_right_shift as bitwise_right_shift
+from graphls.ops.arithmetic import bitwise_xor as bitwise_xor
 from graphls.ops.arithmetic import copysign as copysign
 from graphls.ops.arithmetic import fmax as fmax
 from graphls.ops.arithmetic import fmin as fmin
 from graphls.ops.arithmetic import fmod as fmod
 from graphls.ops.arithmetic import frac as frac
+from graphls.ops.arithmetic import gcd as gcd
 from graphls.ops.arithmetic import heaviside as heaviside
+from graphls.ops.arithmetic import invert as invert
 from graphls.ops.arithmetic import isclose as isclose
 from graphls.ops.arithmetic import isneginf as isneginf
 from graphls.ops.arithmetic import isposinf as isposinf
+from graphls.ops.arithmetic import lcm as lcm
 from graphls.ops.arithmetic import lerp as lerp
 from graphls.ops.arithmetic import nan_to_num as nan_to_num
+from graphls.ops.arithmetic import population_count as population_count
 from graphls.ops.arithmetic import positive as positive
 from graphls.ops.arithmetic import signbit as signbit
 from graphls.ops.arithmetic import subtract as subtract
@@ -89,15 +99,6 @@ from graphls.ops.bessel import bessel_k1 as bessel_k1
 from graphls.ops.bessel import bessel_k1e as bessel_k1e
 from graphls.ops.bessel import bessel_y0 as bessel_y0
 from graphls.ops.bessel import bessel_y1 as bessel_y1
-from graphls.ops.bitwise import bitwise_and as bitwise_and
-from graphls.ops.bitwise import bitwise_left_shift as bitwise_left_shift
-from graphls.ops.bitwise import bitwise_or as bitwise_or
-from graphls.ops.bitwise import bitwise_right_shift as bitwise_right_shift
-from graphls.ops.bitwise import bitwise_xor as bitwise_xor
-from graphls.ops.bitwise import gcd as gcd
-from graphls.ops.bitwise import invert as invert
-from graphls.ops.bitwise import lcm as lcm
-from graphls.ops.bitwise import population_count as population_count
 from graphls.ops.blocks import batch_to_space_nd as batch_to_space_nd
 from graphls.ops.blocks import col2im as col2im
 from graphls.ops.blocks import depth_to_space as depth_to_space
@@ -114,14 +115,11 @@ from graphls.ops.blocks import top_k as top_k
 from graphls.ops.blocks import unfold as unfold
 from graphls.ops.blocks import view_as as view_as
 from graphls.ops.blocks import vsplit as vsplit
-from graphls.ops.boxes import bounding_box_decode as bounding_box_decode
-from graphls.ops.boxes import bounding_box_encode as bounding_box_encode
-from graphls.ops.boxes import check_valid as check_valid
-from graphls.ops.boxes import crop_and_resize as crop_and_resize
-from graphls.ops.boxes import iou as iou
-from graphls.ops.cholesky_factors import cholesky as cholesky
-from graphls.ops.cholesky_factors import cholesky_inverse as cholesky_inverse
-from graphls.ops.cholesky_factors import cholesky_solve as cholesky_solve
+from graphls.ops.classification_losses import cross_entropy as cross_entropy
+from graphls.ops.classification_losses import multi_margin_loss as multi_margin_loss
+from graphls.ops.classification_losses import multilabel_margin_loss as multilabel_margin_loss
+from graphls.ops.classification_losses import multilabel_soft_margin_loss as multilabel_soft_margin_loss
+from graphls.ops.classification_losses import nll_loss as nll_loss
 from graphls.ops.composite import HyperMap as HyperMap
 from graphls.ops.composite import Map as Map
 from graphls.ops.composite import MultitypeFuncGraph as MultitypeFuncGraph
@@ -161,9 +159,6 @@ from graphls.ops.creation import zeros as zeros
 from graphls.ops.creation import zeros_like as zeros_like
 from graphls.ops.ctc import ctc_greedy_decoder as ctc_greedy_decoder
 from graphls.ops.ctc import ctc_loss as ctc_loss
-from graphls.ops.determinants import det as det
-from graphls.ops.determinants import logdet as logdet
-from graphls.ops.determinants import slogdet as slogdet
 from graphls.ops.diagonals import diag as diag
 from graphls.ops.diagonals import diag_embed as diag_embed
 from graphls.ops.diagonals import diagflat as diagflat
@@ -180,9 +175,6 @@ from graphls.ops.diagonals import tril as tril
 from graphls.ops.diagonals import tril_indices as tril_indices
 from graphls.ops.diagonals import triu as triu
 from graphls.ops.diagonals import triu_indices as triu_indices
-from graphls.ops.differentiate import GradOperation as GradOperation
-from graphls.ops.differentiate import grad as grad
-from graphls.ops.differentiate import value_and_grad as value_and_grad
 from graphls.ops.directions import derivative as derivative
 from graphls.ops.directions import get_grad as get_grad
 from graphls.ops.directions import jacfwd as jacfwd
@@ -207,18 +199,31 @@ from graphls.ops.elementwise import clamp as clamp
 from graphls.ops.elementwise import clip_by_value as clip_by_value
 from graphls.ops.elementwise import cos as cos
 from graphls.ops.elementwise import div as div
+from graphls.ops.elementwise import equal as equal
 from graphls.ops.elementwise import erf as erf
 from graphls.ops.elementwise import exp as exp
 from graphls.ops.elementwise import expm1 as expm1
 from graphls.ops.elementwise import floor as floor
 from graphls.ops.elementwise import floor_div as floor_div
+from graphls.ops.elementwise import greater as greater
+from graphls.ops.elementwise import greater_equal as greater_equal
+from graphls.ops.elementwise import isfinite as isfinite
+from graphls.ops.elementwise import isinf as isinf
+from graphls.ops.elementwise import isnan as isnan
+from graphls.ops.elementwise import less as less
+from graphls.ops.elementwise import less_equal as less_equal
 from graphls.ops.elementwise import log as log
 from graphls.ops.elementwise import log1p as log1p
+from graphls.ops.elementwise import logical_and as logical_and
+from graphls.ops.elementwise import logical_not as logical_not
+from graphls.ops.elementwise import logical_or as logical_or
+from graphls.ops.elementwise import logical_xor as logical_xor
 from graphls.ops.elementwise import maximum as maximum
 from graphls.ops.elementwise import minimum as minimum
 from graphls.ops.elementwise import mod as mod
 from graphls.ops.elementwise import mul as mul
 from graphls.ops.elementwise import neg as neg
+from graphls.ops.elementwise import not_equal as not_equal
 from graphls.ops.elementwise import pow as pow
 from graphls.ops.elementwise import reciprocal as reciprocal
 from graphls.ops.elementwise import round as round
@@ -230,27 +235,25 @@ from graphls.ops.elementwise import square as square
 from graphls.ops.elementwise import sub as sub
 from graphls.ops.elementwise import tanh as tanh
 from graphls.ops.elementwise import truncate_div as truncate_div
-from graphls.ops.exponentials import erfc as erfc
-from graphls.ops.exponentials import erfinv as erfinv
-from graphls.ops.exponentials import exp2 as exp2
-from graphls.ops.exponentials import float_power as float_power
-from graphls.ops.exponentials import ldexp as ldexp
-from graphls.ops.exponentials import log10 as log10
-from graphls.ops.exponentials import log2 as log2
-from graphls.ops.exponentials import logaddexp as logaddexp
-from graphls.ops.exponentials import logaddexp2 as logaddexp2
-from graphls.ops.exponentials import logit as logit
-from graphls.ops.exponentials import xdivy as xdivy
-from graphls.ops.exponentials import xlogy as xlogy
+from graphls.ops.elementwise import where as where
+from graphls.ops.factorizations import cholesky as cholesky
+from graphls.ops.factorizations import cholesky_inverse as cholesky_inverse
+from graphls.ops.factorizations import cholesky_solve as cholesky_solve
+from graphls.ops.factorizations import geqrf as geqrf
+from graphls.ops.factorizations import orgqr as orgqr
+from graphls.ops.factorizations import ormqr as ormqr
+from graphls.ops.factorizations import qr as qr
 from graphls.ops.gamma_functions import digamma as digamma
 from graphls.ops.gamma_functions import lgamma as lgamma
 from graphls.ops.gamma_functions import mvlgamma as mvlgamma
 from graphls.ops.gamma_functions import polygamma as polygamma
 from graphls.ops.gamma_functions import zeta as zeta
-from graphls.ops.householder import geqrf as geqrf
-from graphls.ops.householder import orgqr as orgqr
-from graphls.ops.householder import ormqr as ormqr
-from graphls.ops.householder import qr as qr
+from graphls.ops.gradients import GradOperation as GradOperation
+from graphls.ops.gradients import grad as grad
+from graphls.ops.gradients import value_and_grad as value_and_grad
+from graphls.ops.images import interpolate as interpolate
+from graphls.ops.images import pixel_shuffle as pixel_shuffle
+from graphls.ops.images import pixel_unshuffle as pixel_unshuffle
 from graphls.ops.incomplete_functions import igamma as igamma
 from graphls.ops.incomplete_functions import igammac as igammac
 from graphls.ops.indexing import getitem as getitem
@@ -281,6 +284,7 @@ from graphls.ops.linear_algebra import dot as dot
 from graphls.ops.linear_algebra import ger as ger
 from graphls.ops.linear_algebra import inner as inner
 from graphls.ops.linear_algebra import kron as kron
+from graphls.ops.linear_algebra import matrix_exp as matrix_exp
 from graphls.ops.linear_algebra import matrix_power as matrix_power
 from graphls.ops.linear_algebra import mm as mm
 from graphls.ops.linear_algebra import mv as mv
@@ -290,26 +294,18 @@ from graphls.ops.linear_algebra import tensor_dot as tensor_dot
 from graphls.ops.linear_algebra import trace as trace
 from graphls.ops.linear_algebra import vdot as vdot
 from graphls.ops.linear_algebra import vecdot as vecdot
+from graphls.ops.linear_systems import det as det
 from graphls.ops.linear_systems import inverse as inverse
+from graphls.ops.linear_systems import logdet as logdet
 from graphls.ops.linear_systems import lstsq as lstsq
+from graphls.ops.linear_systems import lu_solve as lu_solve
+from graphls.ops.linear_systems import lu_unpack as lu_unpack
 from graphls.ops.linear_systems import matrix_solve as matrix_solve
 from graphls.ops.linear_systems import pinv as pinv
-from graphls.ops.logic import equal as equal
-from graphls.ops.logic import greater as greater
-from graphls.ops.logic import greater_equal as greater_equal
-from graphls.ops.logic import isfinite as isfinite
-from graphls.ops.logic import isinf as isinf
-from graphls.ops.logic import isnan as isnan
-from graphls.ops.logic import less as less
-from graphls.ops.logic import less_equal as less_equal
-from graphls.ops.logic import logical_and as logical_and
-from graphls.ops.logic import logical_not as logical_not
-from graphls.ops.logic import logical_or as logical_or
-from graphls.ops.logic import logical_xor as logical_xor
-from graphls.ops.logic import not_equal as not_equal
-from graphls.ops.logic import where as where
+from graphls.ops.linear_systems import slogdet as slogdet
 from graphls.ops.losses import binary_cross_entropy as binary_cross_entropy
 from graphls.ops.losses import binary_cross_entropy_with_logits as binary_cross_entropy_with_logits
+from graphls.ops.losses import cosine_embedding_loss as cosine_embedding_loss
 from graphls.ops.losses import gaussian_nll_loss as gaussian_nll_loss
 from graphls.ops.losses import hinge_embedding_loss as hinge_embedding_loss
 from graphls.ops.losses import huber_loss as huber_loss
@@ -320,16 +316,7 @@ from graphls.ops.losses import mse_loss as mse_loss
 from graphls.ops.losses import poisson_nll_loss as poisson_nll_loss
 from graphls.ops.losses import smooth_l1_loss as smooth_l1_loss
 from graphls.ops.losses import soft_margin_loss as soft_margin_loss
-from graphls.ops.losses_classes import cross_entropy as cross_entropy
-from graphls.ops.losses_classes import multi_margin_loss as multi_margin_loss
-from graphls.ops.losses_classes import multilabel_margin_loss as multilabel_margin_loss
-from graphls.ops.losses_classes import multilabel_soft_margin_loss as multilabel_soft_margin_loss
-from graphls.ops.losses_classes import nll_loss as nll_loss
-from graphls.ops.losses_distances import cosine_embedding_loss as cosine_embedding_loss
-from graphls.ops.losses_distances import triplet_margin_loss as triplet_margin_loss
-from graphls.ops.lu_factors import lu_solve as lu_solve
-from graphls.ops.lu_factors import lu_unpack as lu_unpack
-from graphls.ops.matrix_exponential import matrix_exp as matrix_exp
+from graphls.ops.losses import triplet_margin_loss as triplet_margin_loss
 from graphls.ops.network import celu as celu
 from graphls.ops.network import dropout as dropout
 from graphls.ops.network import elu as elu
@@ -404,14 +391,16 @@ from graphls.ops.random import randperm as randperm
 from graphls.ops.random import shuffle as shuffle
 from graphls.ops.random import standard_normal as standard_normal
 from graphls.ops.random import uniform as uniform
-from graphls.ops.resize import interpolate as interpolate
-from graphls.ops.resize import pixel_shuffle as pixel_shuffle
-from graphls.ops.resize import pixel_unshuffle as pixel_unshuffle
+from graphls.ops.reductions import cummax as cummax
+from graphls.ops.reductions import cummin as cummin
+from graphls.ops.reductions import logcumsumexp as logcumsumexp
 from graphls.ops.sampling import affine_grid as affine_grid
+from graphls.ops.sampling import bounding_box_decode as bounding_box_decode
+from graphls.ops.sampling import bounding_box_encode as bounding_box_encode
+from graphls.ops.sampling import check_valid as check_valid
+from graphls.ops.sampling import crop_and_resize as crop_and_resize
 from graphls.ops.sampling import grid_sample as grid_sample
-from graphls.ops.scans import cummax as cummax
-from graphls.ops.scans import cummin as cummin
-from graphls.ops.scans import logcumsumexp as logcumsumexp
+from graphls.ops.sampling import iou as iou
 from graphls.ops.scattering import gather_nd as gather_nd
 from graphls.ops.scattering import index_add as index_add
 from graphls.ops.scattering import index_fill as index_fill
@@ -448,17 +437,22 @@ from graphls.ops.segments import unsorted_segment_max as unsorted_segment_max
 from graphls.ops.segments import unsorted_segment_min as unsorted_segment_min
 from graphls.ops.segments import unsorted_segment_prod as unsorted_segment_prod
 from graphls.ops.segments import unsorted_segment_sum as unsorted_segment_sum
+from graphls.ops.selection import argsort as argsort
 from graphls.ops.selection import bincount as bincount
 from graphls.ops.selection import bucketize as bucketize
 from graphls.ops.selection import index_select as index_select
+from graphls.ops.selection import kthvalue as kthvalue
 from graphls.ops.selection import masked_fill as masked_fill
 from graphls.ops.selection import masked_select as masked_select
+from graphls.ops.selection import msort as msort
 from graphls.ops.selection import narrow as narrow
 from graphls.ops.selection import nonzero as nonzero
 from graphls.ops.selection import searchsorted as searchsorted
 from graphls.ops.selection import slice as slice
+from graphls.ops.selection import sort as sort
 from graphls.ops.selection import strided_slice as strided_slice
 from graphls.ops.selection import take_along_axis as take_along_axis
+from graphls.ops.selection import topk as topk
 from graphls.ops.selection import unique as unique
 from graphls.ops.selection import unique_consecutive as unique_consecutive
 from graphls.ops.selection import unique_with_pad as unique_with_pad
@@ -474,11 +468,6 @@ from graphls.ops.shapes import squeeze as squeeze
 from graphls.ops.shapes import stack as stack
 from graphls.ops.shapes import swapaxes as swapaxes
 from graphls.ops.shapes import transpose as transpose
-from graphls.ops.sorting import argsort as argsort
-from graphls.ops.sorting import kthvalue as kthvalue
-from graphls.ops.sorting import msort as msort
-from graphls.ops.sorting import sort as sort
-from graphls.ops.sorting import topk as topk
 from graphls.ops.state import assign as assign
 from graphls.ops.state import assign_add as assign_add
 from graphls.ops.state import assign_sub as assign_sub
@@ -488,20 +477,32 @@ from graphls.ops.state import stop_gradient as stop_gradient
 from graphls.ops.statistics import cov as cov
 from graphls.ops.statistics import diff as diff
 from graphls.ops.statistics import histc as histc
-from graphls.ops.trigonometric import acos as acos
-from graphls.ops.trigonometric import acosh as acosh
-from graphls.ops.trigonometric import asin as asin
-from graphls.ops.trigonometric import asinh as asinh
-from graphls.ops.trigonometric import atan as atan
-from graphls.ops.trigonometric import atan2 as atan2
-from graphls.ops.trigonometric import atanh as atanh
-from graphls.ops.trigonometric import cosh as cosh
-from graphls.ops.trigonometric import deg2rad as deg2rad
-from graphls.ops.trigonometric import hypot as hypot
-from graphls.ops.trigonometric import rad2deg as rad2deg
-from graphls.ops.trigonometric import sinc as sinc
-from graphls.ops.trigonometric import sinh as sinh
-from graphls.ops.trigonometric import tan as tan
+from graphls.ops.transcendental import acos as acos
+from graphls.ops.transcendental import acosh as acosh
+from graphls.ops.transcendental import asin as asin
+from graphls.ops.transcendental import asinh as asinh
+from graphls.ops.transcendental import atan as atan
+from graphls.ops.transcendental import atan2 as atan2
+from graphls.ops.transcendental import atanh as atanh
+from graphls.ops.transcendental import cosh as cosh
+from graphls.ops.transcendental import deg2rad as deg2rad
+from graphls.ops.transcendental import erfc as erfc
+from graphls.ops.transcendental import erfinv as erfinv
+from graphls.ops.transcendental import exp2 as exp2
+from graphls.ops.transcendental import float_power as float_power
+from graphls.ops.transcendental import hypot as hypot
+from graphls.ops.transcendental import ldexp as ldexp
+from graphls.ops.transcendental import log10 as log10
+from graphls.ops.transcendental import log2 as log2
+from graphls.ops.transcendental import logaddexp as logaddexp
+from graphls.ops.transcendental import logaddexp2 as logaddexp2
+from graphls.ops.transcendental import logit as logit
+from graphls.ops.transcendental import rad2deg as rad2deg
+from graphls.ops.transcendental import sinc as sinc
+from graphls.ops.transcendental import sinh as sinh
+from graphls.ops.transcendental import tan as tan
+from graphls.ops.transcendental import xdivy as xdivy
+from graphls.ops.transcendental import xlogy as xlogy
 
 __all__: list[str]
 tensor_add = add
@@ -547,19 +548,6 @@ gather_d = gather_elements
 unbind = unstack
 row_stack = vstack
 moveaxis = movedim
-truncate_mod = fmod
-i0 = bessel_i0
-bitwise_not = invert
-swish = silu
-hsigmoid = hardsigmoid
-hswish = hardswish
-soft_shrink = softshrink
-argwhere = nonzero
-tensor_slice = slice
-matrix_determinant = det
-log_matrix_determinant = slogdet
-tensordot = tensor_dot
-upsample = interpolate
 arcsin = asin
 arccos = acos
 arctan = atan
@@ -567,40 +555,53 @@ arctan2 = atan2
 arcsinh = asinh
 arccosh = acosh
 arctanh = atanh
-def sum(x: Any = ..., axis: Axis = None, keepdims: builtins.bool = False, *, dtype: Any = None, input: Any = ..., dim: Axis = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> Tensor: ...
-def reduce_sum(x: Any = ..., axis: Axis = None, keepdims: builtins.bool = False, *, dtype: Any = None, input: Any = ..., dim: Axis = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> Tensor: ...
+truncate_mod = fmod
+bitwise_not = invert
+i0 = bessel_i0
+argwhere = nonzero
+tensor_slice = slice
+swish = silu
+hsigmoid = hardsigmoid
+hswish = hardswish
+soft_shrink = softshrink
+upsample = interpolate
+matrix_determinant = det
+log_matrix_determinant = slogdet
+tensordot = tensor_dot
+def sum(x: TensorLike = ..., axis: Axis = None, keepdims: builtins.bool = False, *, dtype: Any = None, input: TensorLike = ..., dim: Axis = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> Tensor: ...
+def reduce_sum(x: TensorLike = ..., axis: Axis = None, keepdims: builtins.bool = False, *, dtype: Any = None, input: TensorLike = ..., dim: Axis = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> Tensor: ...
 def mean(x: Any = ..., axis: Axis = None, keepdims: builtins.bool = False, *, dtype: Any = None, input: Any = ..., dim: Axis = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> Tensor: ...
 def reduce_mean(x: Any = ..., axis: Axis = None, keepdims: builtins.bool = False, *, dtype: Any = None, input: Any = ..., dim: Axis = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> Tensor: ...
-def amax(x: Any = ..., axis: Axis = None, keepdims: builtins.bool = False, *, initial: Any = None, where: Any = None, input: Any = ..., dim: Axis = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> Tensor: ...
-def reduce_max(x: Any = ..., axis: Axis = None, keepdims: builtins.bool = False, *, initial: Any = None, where: Any = None, input: Any = ..., dim: Axis = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> Tensor: ...
-def amin(x: Any = ..., axis: Axis = None, keepdims: builtins.bool = False, *, initial: Any = None, where: Any = None, input: Any = ..., dim: Axis = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> Tensor: ...
-def reduce_min(x: Any = ..., axis: Axis = None, keepdims: builtins.bool = False, *, initial: Any = None, where: Any = None, input: Any = ..., dim: Axis = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> Tensor: ...
-def max(x: Any = ..., axis: builtins.int | None = None, keepdims: builtins.bool = False, *, initial: Any = None, where: Any = None, input: Any = ..., dim: builtins.int | None = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> builtins.tuple[Tensor, Tensor]: ...
-def min(x: Any = ..., axis: builtins.int | None = None, keepdims: builtins.bool = False, *, initial: Any = None, where: Any = None, input: Any = ..., dim: builtins.int | None = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> builtins.tuple[Tensor, Tensor]: ...
-def prod(x: Any = ..., axis: Axis = None, keepdims: builtins.bool = False, dtype: Any = None, *, input: Any = ..., dim: Axis = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> Tensor: ...
-def reduce_prod(x: Any = ..., axis: Axis = None, keepdims: builtins.bool = False, dtype: Any = None, *, input: Any = ..., dim: Axis = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> Tensor: ...
-def any(x: Any = ..., axis: Axis = None, keepdims: builtins.bool = False, *, input: Any = ..., dim: Axis = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> Tensor: ...
-def reduce_any(x: Any = ..., axis: Axis = None, keepdims: builtins.bool = False, *, input: Any = ..., dim: Axis = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> Tensor: ...
-def all(x: Any = ..., axis: Axis = None, keepdims: builtins.bool = False, *, input: Any = ..., dim: Axis = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> Tensor: ...
-def reduce_all(x: Any = ..., axis: Axis = None, keepdims: builtins.bool = False, *, input: Any = ..., dim: Axis = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> Tensor: ...
-def var(x: Any = ..., axis: Axis = None, ddof: builtins.int = 0, keepdims: builtins.bool = False, *, input: Any = ..., dim: Axis = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> Tensor: ...
-def std(x: Any = ..., axis: Axis = None, ddof: builtins.int = 0, keepdims: builtins.bool = False, *, input: Any = ..., dim: Axis = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> Tensor: ...
-def argmax(x: Any = ..., axis: builtins.int | None = None, keepdims: builtins.bool = False, *, input: Any = ..., dim: builtins.int | None = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> Tensor: ...
-def argmin(x: Any = ..., axis: builtins.int | None = None, keepdims: builtins.bool = False, *, input: Any = ..., dim: builtins.int | None = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> Tensor: ...
+def amax(x: TensorLike = ..., axis: Axis = None, keepdims: builtins.bool = False, *, initial: TensorLike | None = None, where: TensorLike | None = None, input: TensorLike = ..., dim: Axis = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> Tensor: ...
+def reduce_max(x: TensorLike = ..., axis: Axis = None, keepdims: builtins.bool = False, *, initial: TensorLike | None = None, where: TensorLike | None = None, input: TensorLike = ..., dim: Axis = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> Tensor: ...
+def amin(x: TensorLike = ..., axis: Axis = None, keepdims: builtins.bool = False, *, initial: TensorLike | None = None, where: TensorLike | None = None, input: TensorLike = ..., dim: Axis = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> Tensor: ...
+def reduce_min(x: TensorLike = ..., axis: Axis = None, keepdims: builtins.bool = False, *, initial: TensorLike | None = None, where: TensorLike | None = None, input: TensorLike = ..., dim: Axis = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> Tensor: ...
+def max(x: TensorLike = ..., axis: builtins.int | None = None, keepdims: builtins.bool = False, *, initial: TensorLike | None = None, where: TensorLike | None = None, input: TensorLike = ..., dim: builtins.int | None = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> builtins.tuple[Tensor, Tensor]: ...
+def min(x: Any = ..., axis: builtins.int | None = None, keepdims: builtins.bool = False, *, initial: Tensor | None = None, where: Tensor | None = None, input: Any = ..., dim: builtins.int | None = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> builtins.tuple[Tensor, Tensor]: ...
+def prod(x: TensorLike = ..., axis: Axis = None, keepdims: builtins.bool = False, dtype: Any = None, *, input: TensorLike = ..., dim: Axis = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> Tensor: ...
+def reduce_prod(x: TensorLike = ..., axis: Axis = None, keepdims: builtins.bool = False, dtype: Any = None, *, input: TensorLike = ..., dim: Axis = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> Tensor: ...
+def any(x: TensorLike = ..., axis: Axis = None, keepdims: builtins.bool = False, *, input: TensorLike = ..., dim: Axis = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> Tensor: ...
+def reduce_any(x: TensorLike = ..., axis: Axis = None, keepdims: builtins.bool = False, *, input: TensorLike = ..., dim: Axis = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> Tensor: ...
+def all(x: TensorLike = ..., axis: Axis = None, keepdims: builtins.bool = False, *, input: TensorLike = ..., dim: Axis = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> Tensor: ...
+def reduce_all(x: TensorLike = ..., axis: Axis = None, keepdims: builtins.bool = False, *, input: TensorLike = ..., dim: Axis = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> Tensor: ...
+def var(x: TensorLike = ..., axis: Axis = None, ddof: builtins.int = 0, keepdims: builtins.bool = False, *, input: TensorLike = ..., dim: Axis = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> Tensor: ...
+def std(x: TensorLike = ..., axis: Axis = None, ddof: builtins.int = 0, keepdims: builtins.bool = False, *, input: TensorLike = ..., dim: Axis = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> Tensor: ...
+def argmax(x: TensorLike = ..., axis: builtins.int | None = None, keepdims: builtins.bool = False, *, input: TensorLike = ..., dim: builtins.int | None = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> Tensor: ...
+def argmin(x: TensorLike = ..., axis: builtins.int | None = None, keepdims: builtins.bool = False, *, input: TensorLike = ..., dim: builtins.int | None = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> Tensor: ...
+def cumsum(x: TensorLike = ..., axis: builtins.int = ..., dtype: Any = None, *, exclusive: builtins.bool = False, reverse: builtins.bool = False, input: TensorLike = ..., dim: builtins.int = ...) -> Tensor: ...
+def cumprod(x: Tensor = ..., axis: builtins.int = ..., dtype: Any = None, *, exclusive: builtins.bool = False, reverse: builtins.bool = False, input: Tensor = ..., dim: builtins.int = ...) -> Tensor: ...
 def norm(x: Any = ..., ord: Any = None, axis: Axis = None, keepdims: builtins.bool = False, *, dtype: Any = None, input: Any = ..., dim: Axis = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> Tensor: ...
 def vector_norm(x: Any = ..., ord: Any = 2, axis: Axis = None, keepdims: builtins.bool = False, *, dtype: Any = None, input: Any = ..., dim: Axis = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> Tensor: ...
 def matrix_norm(x: Any = ..., ord: Any = "fro", axis: builtins.tuple[builtins.int, builtins.int] = (-2, -1), keepdims: builtins.bool = False, *, dtype: Any = None, input: Any = ..., dim: builtins.tuple[builtins.int, builtins.int] = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> Tensor: ...
-def cumsum(x: Any = ..., axis: builtins.int = ..., dtype: Any = None, *, exclusive: builtins.bool = False, reverse: builtins.bool = False, input: Any = ..., dim: builtins.int = ...) -> Tensor: ...
-def cumprod(x: Any = ..., axis: builtins.int = ..., dtype: Any = None, *, exclusive: builtins.bool = False, reverse: builtins.bool = False, input: Any = ..., dim: builtins.int = ...) -> Tensor: ...
-def var_mean(x: Any = ..., axis: Axis = None, ddof: builtins.int = 0, keepdims: builtins.bool = False, *, input: Any = ..., dim: Axis = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> builtins.tuple[Tensor, Tensor]: ...
-def std_mean(x: Any = ..., axis: Axis = None, ddof: builtins.int = 0, keepdims: builtins.bool = False, *, input: Any = ..., dim: Axis = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> builtins.tuple[Tensor, Tensor]: ...
-def aminmax(x: Any = ..., *, axis: Axis = 0, keepdims: builtins.bool = False, input: Any = ..., dim: Axis = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> builtins.tuple[Tensor, Tensor]: ...
-def count_nonzero(x: Any = ..., axis: Axis = (), keepdims: builtins.bool = False, dtype: Any = ..., *, input: Any = ..., dim: Axis = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> Tensor: ...
-def nansum(x: Any = ..., axis: Axis = None, keepdims: builtins.bool = False, *, dtype: Any = None, input: Any = ..., dim: Axis = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> Tensor: ...
-def nanmean(x: Any = ..., axis: Axis = None, keepdims: builtins.bool = False, *, dtype: Any = None, input: Any = ..., dim: Axis = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> Tensor: ...
-def logsumexp(x: Any = ..., axis: Axis = None, keepdims: builtins.bool = False, *, input: Any = ..., dim: Axis = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> Tensor: ...
-def trapz(y: Any = ..., x: Any = None, *, dx: Any = 1.0, axis: builtins.int = -1, input: Any = ..., dim: builtins.int = ...) -> Tensor: ...
-def median(x: Any = ..., axis: builtins.int | None = -1, keepdims: builtins.bool = False, *, input: Any = ..., dim: builtins.int | None = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> builtins.tuple[Tensor, Tensor]: ...
-def nanmedian(x: Any = ..., axis: builtins.int | None = -1, keepdims: builtins.bool = False, *, input: Any = ..., dim: builtins.int | None = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> builtins.tuple[Tensor, Tensor]: ...
-def quantile(input: Any = ..., q: Any = ..., axis: builtins.int | None = None, keepdims: builtins.bool = False, *, dim: builtins.int | None = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> Tensor: ...
-def nanquantile(input: Any = ..., q: Any = ..., axis: builtins.int | None = None, keepdims: builtins.bool = False, *, dim: builtins.int | None = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> Tensor: ...
+def var_mean(x: TensorLike = ..., axis: Axis = None, ddof: builtins.int = 0, keepdims: builtins.bool = False, *, input: TensorLike = ..., dim: Axis = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> builtins.tuple[Tensor, Tensor]: ...
+def std_mean(x: TensorLike = ..., axis: Axis = None, ddof: builtins.int = 0, keepdims: builtins.bool = False, *, input: TensorLike = ..., dim: Axis = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> builtins.tuple[Tensor, Tensor]: ...
+def aminmax(x: TensorLike = ..., *, axis: Axis = 0, keepdims: builtins.bool = False, input: TensorLike = ..., dim: Axis = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> builtins.tuple[Tensor, Tensor]: ...
+def count_nonzero(x: TensorLike = ..., axis: Axis = (), keepdims: builtins.bool = False, dtype: DTypeLike = ..., *, input: TensorLike = ..., dim: Axis = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> Tensor: ...
+def nansum(x: TensorLike = ..., axis: Axis = None, keepdims: builtins.bool = False, *, dtype: Any = None, input: TensorLike = ..., dim: Axis = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> Tensor: ...
+def nanmean(x: TensorLike = ..., axis: Axis = None, keepdims: builtins.bool = False, *, dtype: DTypeLike | None = None, input: TensorLike = ..., dim: Axis = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> Tensor: ...
+def logsumexp(x: TensorLike = ..., axis: Axis = None, keepdims: builtins.bool = False, *, input: TensorLike = ..., dim: Axis = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> Tensor: ...
+def trapz(y: TensorLike = ..., x: TensorLike | None = None, *, dx: TensorLike = 1.0, axis: builtins.int = -1, input: TensorLike | None = ..., dim: builtins.int = ...) -> Tensor: ...
+def median(x: TensorLike = ..., axis: builtins.int | None = -1, keepdims: builtins.bool = False, *, input: TensorLike = ..., dim: builtins.int | None = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> builtins.tuple[Tensor, Tensor]: ...
+def nanmedian(x: TensorLike = ..., axis: builtins.int | None = -1, keepdims: builtins.bool = False, *, input: TensorLike = ..., dim: builtins.int | None = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> builtins.tuple[Tensor, Tensor]: ...
+def quantile(input: TensorLike = ..., q: TensorLike = ..., axis: builtins.int | None = None, keepdims: builtins.bool = False, *, dim: builtins.int | None = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> Tensor: ...
+def nanquantile(input: TensorLike = ..., q: TensorLike = ..., axis: builtins.int | None = None, keepdims: builtins.bool = False, *, dim: builtins.int | None = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> Tensor: ...

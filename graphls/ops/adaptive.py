@@ -11,17 +11,17 @@ from typing import Any
 
 import numpy as np
 
+from graphls.ir.checks import boolean
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import int32
-from graphls.ops.elementwise import cast, mod, mul
-from graphls.ops.logic import where
-from graphls.ops.operands import apply, shape_of
+from graphls.ops.elementwise import cast, mod, mul, where
+from graphls.ops.operands import ShapeLike, Sizes, apply, shape_of
 from graphls.ops.pooling import batched
-from graphls.ops.record import operation, operator_class
+from graphls.ops.record import Check, cell, operation, operator_class
 from graphls.ops.reductions import mean, sum
 from graphls.ops.shapes import gather
 from graphls.tensors import dispatch
-from graphls.tensors.tensor import Tensor
+from graphls.tensors.tensor import Tensor, TensorLike
 
 Array = np.ndarray[Any, Any]
 
@@ -39,14 +39,21 @@ def check_output_size(output_size: Any, axes: int) -> tuple[int | None, ...]:
     return sizes
 
 
-@operation
-def adaptive_avg_pool1d(input: Any, output_size: Any) -> Tensor:
+def _checks(axes: int) -> dict[str, Check]:
+    """The checks of a cell's settings."""
+    return {"output_size": lambda cell, name, value: check_output_size(value, axes), "return_indices": boolean}
+
+
+@cell("AdaptiveAvgPool1d", "output_size", checks=_checks(1), shown="output_size")
+@operation(also="mint.nn.functional")
+def adaptive_avg_pool1d(input: TensorLike, output_size: Sizes) -> Tensor:
     """The means of windows that make (N, C, L) or (C, L) a given length; see `adaptive_avg_pool2d`."""
     return _average("adaptive_avg_pool1d", 1, input, output_size)
 
 
-@operation(classes="AdaptiveAvgPool2D", settings="output_size")
-def adaptive_avg_pool2d(input: Any, output_size: Any) -> Tensor:
+@cell("AdaptiveAvgPool2d", "output_size", checks=_checks(2), shown="output_size")
+@operation(classes="AdaptiveAvgPool2D", settings="output_size", also="mint.nn.functional")
+def adaptive_avg_pool2d(input: TensorLike, output_size: Sizes) -> Tensor:
     """The means of windows that make images (N, C, H, W) or (C, H, W) a given size.
 
     `output_size` is an integer, or one for each axis, where None keeps the size that is there. Windows overlap where
@@ -55,13 +62,14 @@ def adaptive_avg_pool2d(input: Any, output_size: Any) -> Tensor:
     return _average("adaptive_avg_pool2d", 2, input, output_size)
 
 
-@operation(classes="AdaptiveAvgPool3D", settings="output_size")
-def adaptive_avg_pool3d(input: Any, output_size: Any) -> Tensor:
+@cell("AdaptiveAvgPool3d", "output_size", checks=_checks(3), shown="output_size")
+@operation(classes="AdaptiveAvgPool3D", settings="output_size", also="mint.nn.functional")
+def adaptive_avg_pool3d(input: TensorLike, output_size: Sizes) -> Tensor:
     """The means of windows that make (N, C, D, H, W) or (C, D, H, W) a given size; see `adaptive_avg_pool2d`."""
     return _average("adaptive_avg_pool3d", 3, input, output_size)
 
 
-def _average(name: str, axes: int, x: Any, output_size: Any) -> Tensor:
+def _average(name: str, axes: int, x: TensorLike, output_size: ShapeLike) -> Tensor:
     sizes = check_output_size(output_size, axes)
 
     def pool(x: Tensor) -> Tensor:
@@ -103,14 +111,16 @@ def _averaged(x: Tensor, axis: int, count: int) -> Tensor:
     return mul(sum(kept, axis + 1), shares)
 
 
+@cell("AdaptiveMaxPool1d", "output_size return_indices", checks=_checks(1), shown="output_size")
 @operation
-def adaptive_max_pool1d(input: Any, output_size: Any, return_indices: bool = False) -> Any:
+def adaptive_max_pool1d(input: TensorLike, output_size: Sizes, return_indices: bool = False) -> Any:
     """The largest elements of windows that make (N, C, L) or (C, L) a given length; see `adaptive_max_pool2d`."""
     return _largest("adaptive_max_pool1d", 1, input, output_size, return_indices)
 
 
+@cell("AdaptiveMaxPool2d", "output_size return_indices", checks=_checks(2), shown="output_size")
 @operation
-def adaptive_max_pool2d(input: Any, output_size: Any, return_indices: bool = False) -> Any:
+def adaptive_max_pool2d(input: TensorLike, output_size: Sizes, return_indices: bool = False) -> Any:
     """The largest elements of windows that make images (N, C, H, W) or (C, H, W) a given size.
 
     Sizes are as in `adaptive_avg_pool2d`. With `return_indices` also the int64 position of each element in its image,
@@ -119,13 +129,14 @@ def adaptive_max_pool2d(input: Any, output_size: Any, return_indices: bool = Fal
     return _largest("adaptive_max_pool2d", 2, input, output_size, return_indices)
 
 
+@cell("AdaptiveMaxPool3d", "output_size return_indices", checks=_checks(3), shown="output_size")
 @operation
-def adaptive_max_pool3d(input: Any, output_size: Any, return_indices: bool = False) -> Any:
+def adaptive_max_pool3d(input: TensorLike, output_size: ShapeLike, return_indices: bool = False) -> Any:
     """The largest elements of windows that make (N, C, D, H, W) or (C, D, H, W) a given size."""
     return _largest("adaptive_max_pool3d", 3, input, output_size, return_indices)
 
 
-def _largest(name: str, axes: int, x: Any, output_size: Any, return_indices: bool) -> Any:
+def _largest(name: str, axes: int, x: TensorLike, output_size: ShapeLike, return_indices: bool) -> Any:
     sizes = check_output_size(output_size, axes)
 
     def pool(x: Tensor) -> Any:
@@ -145,12 +156,12 @@ def _largest(name: str, axes: int, x: Any, output_size: Any, return_indices: boo
 
 
 @operator_class("AdaptiveMaxPool2D", "output_size", like=adaptive_max_pool2d)
-def _largest_operator(x: Any, output_size: Any) -> tuple[Tensor, Tensor]:
+def _largest_operator(x: TensorLike, output_size: Sizes) -> tuple[Tensor, Tensor]:
     y, places = adaptive_max_pool2d(x, output_size, return_indices=True)
     return y, places
 
 
 @operator_class("AdaptiveMaxPool3D", like=adaptive_max_pool3d)
-def _largest_of_volumes(x: Any, output_size: Any) -> tuple[Tensor, Tensor]:
+def _largest_of_volumes(x: TensorLike, output_size: Sizes) -> tuple[Tensor, Tensor]:
     y, places = adaptive_max_pool3d(x, shape_of(output_size), return_indices=True)
     return y, cast(places, int32)

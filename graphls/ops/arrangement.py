@@ -14,9 +14,8 @@ from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import broadcast_shapes, int64
 from graphls.ops import shapes
 from graphls.ops.creation import arange, zeros
-from graphls.ops.elementwise import cast, mod
-from graphls.ops.logic import less, where
-from graphls.ops.operands import apply, axis_of, operand_of, shape_of, tensor_of
+from graphls.ops.elementwise import cast, less, mod, where
+from graphls.ops.operands import ShapeLike, Sizes, apply, axis_of, operand_of, shape_of, tensor_of
 from graphls.ops.record import operation, operator_class
 from graphls.ops.shapes import (
     broadcast_to,
@@ -34,19 +33,19 @@ from graphls.ops.shapes import (
 )
 from graphls.primitives.primitive import normalise_axes
 from graphls.tensors import dispatch
-from graphls.tensors.tensor import Symbol, Tensor
+from graphls.tensors.tensor import Symbol, Tensor, TensorLike
 
 
-@operation(names="unbind")
-def unstack(x: Any, axis: int = 0) -> tuple[Tensor, ...]:
+@operation(names="unbind", also="mint.unbind")
+def unstack(x: TensorLike, axis: int = 0) -> tuple[Tensor, ...]:
     """The slices of x along an axis, without that axis."""
     x = tensor_of(x)
     at = axis_of(axis, x.ndim)
     return tuple(squeeze(cut(x, at, i, i + 1), at) for i in range(x.shape[at]))
 
 
-@operation
-def chunk(x: Any, chunks: int, axis: int = 0) -> tuple[Tensor, ...]:
+@operation(also="mint")
+def chunk(x: TensorLike, chunks: int, axis: int = 0) -> tuple[Tensor, ...]:
     """x cut along an axis into that many pieces of one size at most, of which the last may be smaller.
 
     Raises GraphValueError for less than one piece.
@@ -58,8 +57,8 @@ def chunk(x: Any, chunks: int, axis: int = 0) -> tuple[Tensor, ...]:
     return split(x, -(-size // chunks), axis) if size else (x,)
 
 
-@operation
-def tensor_split(x: Any, indices_or_sections: int | Sequence[int], axis: int = 0) -> tuple[Tensor, ...]:
+@operation(also="numpy.array_split numpy.split")
+def tensor_split(x: TensorLike, indices_or_sections: int | Sequence[int], axis: int = 0) -> tuple[Tensor, ...]:
     """x cut along an axis into a number of pieces whose sizes differ by one at most, or at the positions given.
 
     Raises GraphValueError for less than one piece.
@@ -77,8 +76,8 @@ def tensor_split(x: Any, indices_or_sections: int | Sequence[int], axis: int = 0
     return tuple(cut(x, at, start, builtins.max(start, end)) for start, end in pairwise(ends))
 
 
-@operation(classes="Tile")
-def tile(x: Any, multiples: Any) -> Tensor:
+@operation(classes="Tile", also="numpy mint")
+def tile(x: TensorLike, multiples: TensorLike) -> Tensor:
     """x repeated as often as it is said for each axis; axes are added in front where there are more of these numbers.
 
     Raises GraphValueError for a negative number.
@@ -100,8 +99,8 @@ def repeat_elements(x: Any, rep: int, axis: int = 0) -> Tensor:
     return repeat_interleave(x, rep, axis)
 
 
-@operation
-def repeat_interleave(x: Any, repeats: Any, axis: int | None = None) -> Tensor:
+@operation(also="mint")
+def repeat_interleave(x: TensorLike, repeats: ShapeLike, axis: int | None = None) -> Tensor:
     """Every slice along an axis, or every element, repeated: all as often, or each as often as a sequence says.
 
     Raises GraphValueError for a negative number and for a sequence that does not fit, GraphTypeError for one that the
@@ -124,54 +123,54 @@ def repeat_interleave(x: Any, repeats: Any, axis: int | None = None) -> Tensor:
 
 
 @operation
-def expand(x: Any, size: Any) -> Tensor:
+def expand(x: TensorLike, size: Sizes) -> Tensor:
     """x repeated to a wider shape, in which -1 keeps the size that x has."""
     return broadcast_to(x, size)
 
 
 @operation
-def expand_as(x: Any, other: Any) -> Tensor:
+def expand_as(x: TensorLike, other: TensorLike) -> Tensor:
     """x repeated to the shape of another tensor."""
     return broadcast_to(x, tensor_of(other).shape)
 
 
-@operation
-def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
+@operation(also="mint")
+def broadcast_tensors(*tensors: TensorLike) -> tuple[Tensor, ...]:
     """Tensors, each repeated to the shape in which all meet."""
     made = [tensor_of(t) for t in tensors]
     shape = broadcast_shapes(*(t.shape for t in made))
     return tuple(broadcast_to(t, shape) for t in made)
 
 
-@operation
-def atleast_1d(x: Any) -> Tensor:
+@operation(also="numpy")
+def atleast_1d(x: TensorLike) -> Tensor:
     """x, with an axis if it has none."""
     x = tensor_of(x)
     return x if x.ndim else reshape(x, (1,))
 
 
-@operation
-def atleast_2d(x: Any) -> Tensor:
+@operation(also="numpy")
+def atleast_2d(x: TensorLike) -> Tensor:
     """x, a vector as a matrix of one row."""
     x = atleast_1d(x)
     return expand_dims(x, 0) if x.ndim == 1 else x
 
 
-@operation
-def atleast_3d(x: Any) -> Tensor:
+@operation(also="numpy")
+def atleast_3d(x: TensorLike) -> Tensor:
     """x, a vector of n elements as (1, n, 1), a matrix with a last axis of size 1."""
     x = atleast_2d(x)
     return expand_dims(x, -1) if x.ndim == 2 else x
 
 
-@operation
+@operation(also="numpy")
 def hstack(tensors: Sequence[Any]) -> Tensor:
     """Tensors joined along their second axis, vectors and numbers along their first."""
     made = [atleast_1d(t) for t in sequence_of("hstack", tensors)]
     return concat(made, 0 if made[0].ndim == 1 else 1)
 
 
-@operation(names="row_stack")
+@operation(names="row_stack", also="numpy")
 def vstack(tensors: Sequence[Any]) -> Tensor:
     """Tensors joined along their first axis, of which vectors are rows."""
     return concat([atleast_2d(t) for t in sequence_of("vstack", tensors)], 0)
@@ -191,7 +190,7 @@ def column_stack(tensors: Sequence[Any]) -> Tensor:
 
 
 @operation
-def block_diag(*tensors: Any) -> Tensor:
+def block_diag(*tensors: TensorLike) -> Tensor:
     """Matrices along the diagonal of a larger one of zeros; vectors count as rows, numbers as matrices of one element.
 
     Raises GraphValueError for more axes.
@@ -208,8 +207,8 @@ def block_diag(*tensors: Any) -> Tensor:
     return concat(rows, 0) if rows else zeros((1, 0))
 
 
-@operation
-def meshgrid(*inputs: Any, indexing: str = "xy") -> tuple[Tensor, ...]:
+@operation(also="numpy")
+def meshgrid(*inputs: TensorLike, indexing: str = "xy") -> tuple[Tensor, ...]:
     """The coordinates of a grid: each vector along an axis of its own, repeated along those of the others.
 
     The vectors are given one by one or as one tuple. With "xy" the first two axes are exchanged. Raises GraphValueError
@@ -229,7 +228,7 @@ def meshgrid(*inputs: Any, indexing: str = "xy") -> tuple[Tensor, ...]:
 
 
 @operator_class("Unpack Unstack", "axis num")
-def _unstack(x: Any, axis: int = 0, num: int | None = None) -> Any:
+def _unstack(x: TensorLike, axis: int = 0, num: int | None = None) -> Any:
     """The slices along an axis; raises GraphValueError where there are not `num` of them."""
     slices = unstack(x, axis)
     if num is not None and num != len(slices):
@@ -238,30 +237,30 @@ def _unstack(x: Any, axis: int = 0, num: int | None = None) -> Any:
 
 
 @operator_class("Meshgrid", "indexing", like=meshgrid)
-def _meshgrid(inputs: Any, indexing: str = "xy") -> Any:
+def _meshgrid(inputs: Tensor, indexing: str = "xy") -> Any:
     return meshgrid(*inputs, indexing=indexing)
 
 
 @operator_class("IdentityN")
-def _identities(x: Any) -> tuple[Tensor, ...]:
+def _identities(x: Tensor) -> tuple[Tensor, ...]:
     """The tensors of a tuple themselves."""
     return tuple(map(tensor_of, x))
 
 
 @operator_class("Expand", like=expand)
-def _expand(x: Any, shape: Any) -> Tensor:
+def _expand(x: TensorLike, shape: Sizes) -> Tensor:
     return expand(x, shape_of(shape))
 
 
 @operator_class("DataFormatDimMap", "src_format dst_format")
-def _format_axis(input_x: Any, src_format: str = "NHWC", dst_format: str = "NCHW") -> Tensor:
+def _format_axis(input_x: TensorLike, src_format: str = "NHWC", dst_format: str = "NCHW") -> Tensor:
     """For each number of an axis in one format, that of the same axis in the other."""
     x = tensor_of(input_x)
     return cast(shapes.gather(Tensor(_order(src_format, dst_format)), mod(x, len(src_format))), x.dtype)
 
 
 @operator_class("DataFormatVecPermute", "src_format dst_format")
-def _format_order(input_x: Any, src_format: str = "NHWC", dst_format: str = "NCHW") -> Tensor:
+def _format_order(input_x: TensorLike, src_format: str = "NHWC", dst_format: str = "NCHW") -> Tensor:
     """A vector of four numbers, or of pairs, one for each axis of one format, in the order of the other."""
     return shapes.gather(input_x, Tensor(_order(src_format, dst_format)))
 
@@ -275,8 +274,8 @@ def _order(source: str, target: str) -> list[int]:
 Axes = int | Sequence[int]
 
 
-@operation(names="moveaxis")
-def movedim(x: Any, source: Axes, destination: Axes) -> Tensor:
+@operation(names="moveaxis", also="numpy.moveaxis")
+def movedim(x: TensorLike, source: Axes, destination: Axes) -> Tensor:
     """x with axes at other places, between which the others keep their order.
 
     Raises GraphValueError where the numbers of axes differ, or an axis is named twice.
@@ -292,8 +291,8 @@ def movedim(x: Any, source: Axes, destination: Axes) -> Tensor:
     return transpose(x, order)
 
 
-@operation
-def flip(x: Any, dims: Axes) -> Tensor:
+@operation(also="numpy mint")
+def flip(x: TensorLike, dims: Axes) -> Tensor:
     """x with its elements in the opposite order along some axes; raises GraphValueError for an axis named twice."""
     x = tensor_of(x)
     axes = normalise_axes(tuple(axis_of(a, x.ndim) for a in shape_of(dims)), x.ndim)
@@ -301,24 +300,24 @@ def flip(x: Any, dims: Axes) -> Tensor:
 
 
 @operation(classes="ReverseV2", settings="axis")
-def reverse(x: Any, axis: Axes) -> Tensor:
+def reverse(x: TensorLike, axis: Axes) -> Tensor:
     """x with its elements in the opposite order along some axes, as `flip`."""
     return flip(x, axis)
 
 
-@operation
-def fliplr(x: Any) -> Tensor:
+@operation(also="numpy")
+def fliplr(x: TensorLike) -> Tensor:
     """x with its elements in the opposite order along the second axis."""
     return flip(x, 1)
 
 
-@operation
-def flipud(x: Any) -> Tensor:
+@operation(also="numpy")
+def flipud(x: TensorLike) -> Tensor:
     """x with its elements in the opposite order along the first axis."""
     return flip(x, 0)
 
 
-@operation
+@operation(also="numpy mint")
 def roll(x: Any, shifts: Axes, dims: Axes | None = None) -> Tensor:
     """x shifted along axes, or as one row of elements; what goes over the end comes in at the start.
 
@@ -343,8 +342,8 @@ def _rolled(x: Tensor, shift: int, axis: int) -> Tensor:
     return concat((cut(x, axis, start, size), cut(x, axis, 0, start)), axis) if start else x
 
 
-@operation
-def rot90(x: Any, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
+@operation(also="numpy mint")
+def rot90(x: TensorLike, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
     """x turned k times by a right angle in the plane of two axes, from the first towards the second.
 
     Raises GraphValueError for anything but two different axes.
@@ -359,7 +358,7 @@ def rot90(x: Any, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
 
 
 @operation
-def sequence_mask(lengths: Any, maxlen: int | None = None) -> Tensor:
+def sequence_mask(lengths: TensorLike, maxlen: int | None = None) -> Tensor:
     """Whether each position along a new last axis is below the length that stands there; of size `maxlen`.
 
     Without `maxlen` the largest length is taken, which must be known. Raises GraphTypeError where it is not.
@@ -370,7 +369,7 @@ def sequence_mask(lengths: Any, maxlen: int | None = None) -> Tensor:
 
 
 @operation(classes="ReverseSequence", settings="seq_dim batch_dim")
-def reverse_sequence(x: Any, seq_lengths: Any, seq_dim: int, batch_dim: int = 0) -> Tensor:
+def reverse_sequence(x: TensorLike, seq_lengths: TensorLike, seq_dim: int, batch_dim: int = 0) -> Tensor:
     """x, in which the first elements along `seq_dim` are in the opposite order: as many as a length says.
 
     There is a length for each position along `batch_dim`. Raises GraphValueError for other shapes.
@@ -388,5 +387,5 @@ def reverse_sequence(x: Any, seq_lengths: Any, seq_dim: int, batch_dim: int = 0)
 
 
 @operator_class("Roll", "shift axis", like=roll)
-def _roll(x: Any, shift: Any, axis: Any) -> Any:
+def _roll(x: Any, shift: Sizes, axis: Any) -> Any:
     return roll(x, shift, axis)

@@ -9,102 +9,101 @@ import numpy as np
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import DType, as_dtype, bfloat16, bool_, float32, float64, int32, int64
 from graphls.ops.creation import full_like, ones
-from graphls.ops.elementwise import cast
-from graphls.ops.logic import bool_of
+from graphls.ops.elementwise import bool_of, cast
 from graphls.ops.operands import tensor_of
 from graphls.ops.record import operation, operator_class, tensor_method
 from graphls.ops.shapes import reshape
-from graphls.tensors.tensor import Tensor
+from graphls.tensors.tensor import Tensor, TensorLike
 
 
 @operation(classes="Shape", method=False)
-def shape(x: Any) -> tuple[int, ...]:
+def shape(x: TensorLike) -> tuple[int, ...]:
     """The sizes of the axes."""
     return tensor_of(x).shape
 
 
 @operation(classes="DType", method=False)
-def dtype(x: Any) -> DType:
+def dtype(x: TensorLike) -> DType:
     """The element type; that of a parameter in a cell with `to_float` is the one it computes in."""
     return tensor_of(x).dtype
 
 
 @operation(classes="Rank")
-def rank(x: Any) -> int:
+def rank(x: TensorLike) -> int:
     """The number of axes."""
     return tensor_of(x).ndim
 
 
 @operation(classes="Size", method=False)
-def size(x: Any) -> int:
+def size(x: TensorLike) -> int:
     """The number of elements."""
     return tensor_of(x).size
 
 
 @tensor_method()
-def dim(x: Any) -> int:
+def dim(x: TensorLike) -> int:
     """The number of axes."""
     return tensor_of(x).ndim
 
 
 @tensor_method()
-def ndimension(x: Any) -> int:
+def ndimension(x: TensorLike) -> int:
     """The number of axes."""
     return tensor_of(x).ndim
 
 
 @tensor_method()
-def nelement(x: Any) -> int:
+def nelement(x: TensorLike) -> int:
     """The number of elements."""
     return tensor_of(x).size
 
 
 @tensor_method()
-def numpy(x: Any) -> Any:
+def numpy(x: Tensor) -> Any:
     """The data as a NumPy array; waits for the step that makes it."""
     return x.asnumpy()
 
 
 @tensor_method()
-def clone(x: Any) -> Tensor:
+def clone(x: Tensor) -> Tensor:
     """A tensor with the same data."""
     copy: Tensor = x.copy()
     return copy
 
 
 @tensor_method()
-def contiguous(x: Any) -> Any:
+def contiguous(x: TensorLike) -> Any:
     """The tensor itself: its elements are in order in memory."""
     return x
 
 
 @operation
-def is_tensor(obj: Any) -> bool:
+def is_tensor(obj: TensorLike) -> bool:
     """Whether something is a Tensor; parameters and values of the graph are, arrays of NumPy are not."""
     return isinstance(obj, Tensor)
 
 
 @operation
-def is_floating_point(input: Any) -> bool:
+def is_floating_point(input: TensorLike) -> bool:
     """Whether the elements are floats."""
     return tensor_of(input).dtype.is_float
 
 
 @operation
-def is_complex(input: Any) -> bool:
+def is_complex(input: TensorLike) -> bool:
     """Whether the elements are complex: they never are."""
     tensor_of(input)
     return False
 
 
 @operation
-def isreal(input: Any) -> Tensor:
+def isreal(input: TensorLike) -> Tensor:
     """Whether each element is real: each is."""
     return ones(tensor_of(input).shape, bool_)
 
 
 @operation
-def is_nonzero(input: Any) -> Tensor:
+def is_nonzero(input: TensorLike) -> Tensor:
     """Whether the only element is not 0, as a bool without axes; raises GraphValueError where there is not just one."""
     x = tensor_of(input)
     if x.size != 1:
@@ -113,13 +112,13 @@ def is_nonzero(input: Any) -> Tensor:
 
 
 @operation
-def numel(input: Any) -> int:
+def numel(input: TensorLike) -> int:
     """The number of elements."""
     return tensor_of(input).size
 
 
 @operation(classes="Eps")
-def eps(x: Any) -> Tensor:
+def eps(x: TensorLike) -> Tensor:
     """The distance from 1 to the next number in the dtype of x, everywhere; raises GraphTypeError for integers."""
     x = tensor_of(x)
     if not x.dtype.is_float:
@@ -128,31 +127,31 @@ def eps(x: Any) -> Tensor:
 
 
 @operation
-def deepcopy(input_x: Any) -> Tensor:
+def deepcopy(input_x: TensorLike) -> Tensor:
     """A tensor of its own with the same value: assigning to elements of one leaves the other as it is."""
     return tensor_of(input_x)
 
 
 @operation(classes="TensorShape")
-def dyn_shape(input_x: Any) -> Tensor:
+def dyn_shape(input_x: TensorLike) -> Tensor:
     """The sizes of the axes as an int64 vector."""
     return Tensor(list(tensor_of(input_x).shape), int64)
 
 
 @operation(classes="Fills")
-def fills(x: Any, value: Any) -> Tensor:
+def fills(x: TensorLike, value: TensorLike) -> Tensor:
     """One number in the shape and dtype of x."""
     return full_like(x, value)
 
 
 @operation
-def type_as(input: Any, other: Any) -> Tensor:
+def type_as(input: TensorLike, other: TensorLike) -> Tensor:
     """x in the dtype of another tensor."""
     return cast(input, tensor_of(other).dtype)
 
 
 @operation(classes="ScalarCast")
-def scalar_cast(input_x: Any, input_y: Any) -> Any:
+def scalar_cast(input_x: TensorLike, input_y: Any) -> Any:
     """A Python number as one of the kind of a dtype: an int, a float or a bool.
 
     Raises GraphTypeError for what is no number, GraphValueError for another dtype than int32, int64, float32, float64
@@ -166,13 +165,13 @@ def scalar_cast(input_x: Any, input_y: Any) -> Any:
 
 
 @operation(classes="ScalarToArray")
-def scalar_to_array(input_x: Any) -> Tensor:
+def scalar_to_array(input_x: TensorLike) -> Tensor:
     """A Python number as a tensor without axes: int64, float32 or bool; raises GraphTypeError for anything else."""
     return Tensor(_number("scalar_to_array", input_x), _dtype_of(input_x))
 
 
 @operation(classes="TupleToArray")
-def tuple_to_array(input_x: Any) -> Tensor:
+def tuple_to_array(input_x: TensorLike) -> Tensor:
     """A tuple of numbers as a vector: int64, or float32 where the first is a float.
 
     Raises GraphTypeError for anything else, GraphValueError for an empty tuple.
@@ -185,16 +184,16 @@ def tuple_to_array(input_x: Any) -> Tensor:
     return Tensor(numbers, _dtype_of(numbers[0]))
 
 
-def _number(name: str, value: Any) -> Any:
+def _number(name: str, value: TensorLike) -> Any:
     if not isinstance(value, (bool, int, float)):
         raise GraphTypeError(f"{name} takes Python numbers, not {value!r}.")
     return value
 
 
-def _dtype_of(number: Any) -> Any:
+def _dtype_of(number: TensorLike) -> Any:
     return bool_ if isinstance(number, bool) else int64 if isinstance(number, int) else float32
 
 
 @operator_class("DynamicShape", "dtype", like=dyn_shape)
-def _dynamic_shape(input: Any, dtype: int = 9) -> Tensor:
+def _dynamic_shape(input: TensorLike, dtype: int = 9) -> Tensor:
     return dyn_shape(input)

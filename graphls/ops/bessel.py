@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 from graphls.ir.types import float64
 from graphls.ops import bessel as tables
@@ -19,7 +18,10 @@ from graphls.ops.elementwise import (
     clip_by_value,
     cos,
     div,
+    equal,
     exp,
+    greater,
+    isinf,
     log,
     maximum,
     minimum,
@@ -30,94 +32,94 @@ from graphls.ops.elementwise import (
     sin,
     square,
     sub,
+    where,
 )
-from graphls.ops.logic import equal, greater, isinf, where
 from graphls.ops.operands import float_of
 from graphls.ops.record import operation
-from graphls.tensors.tensor import Tensor
+from graphls.tensors.tensor import Tensor, TensorLike
 
 _FARTHEST = 1e150
 """What takes the place of larger numbers: its square is finite."""
 
 
 @operation(names="i0", classes="BesselI0")
-def bessel_i0(x: Any) -> Tensor:
+def bessel_i0(x: TensorLike) -> Tensor:
     """The modified Bessel function of the first kind of order 0."""
     return _in_double(lambda x: mul(_i0e(abs(x)), exp(abs(x))), x)
 
 
 @operation(classes="BesselI0e")
-def bessel_i0e(x: Any) -> Tensor:
+def bessel_i0e(x: TensorLike) -> Tensor:
     """bessel_i0(x) * exp(-|x|), which does not overflow."""
     return _vanishing(lambda x: _i0e(abs(x)), x)
 
 
 @operation(classes="BesselI1")
-def bessel_i1(x: Any) -> Tensor:
+def bessel_i1(x: TensorLike) -> Tensor:
     """The modified Bessel function of the first kind of order 1."""
     return _in_double(lambda x: mul(_i1e(x), exp(abs(x))), x)
 
 
 @operation(classes="BesselI1e")
-def bessel_i1e(x: Any) -> Tensor:
+def bessel_i1e(x: TensorLike) -> Tensor:
     """bessel_i1(x) * exp(-|x|), which does not overflow."""
     return _vanishing(_i1e, x)
 
 
 @operation(classes="BesselK0")
-def bessel_k0(x: Any) -> Tensor:
+def bessel_k0(x: TensorLike) -> Tensor:
     """The modified Bessel function of the second kind of order 0; infinite at 0 and nan below."""
     return _in_double(lambda x: mul(_k0e(x), exp(neg(x))), x)
 
 
 @operation(classes="BesselK0e")
-def bessel_k0e(x: Any) -> Tensor:
+def bessel_k0e(x: TensorLike) -> Tensor:
     """bessel_k0(x) * exp(x), which does not become 0."""
     return _vanishing(_k0e, x)
 
 
 @operation(classes="BesselK1")
-def bessel_k1(x: Any) -> Tensor:
+def bessel_k1(x: TensorLike) -> Tensor:
     """The modified Bessel function of the second kind of order 1; infinite at 0 and nan below."""
     return _in_double(lambda x: mul(_k1e(x), exp(neg(x))), x)
 
 
 @operation(classes="BesselK1e")
-def bessel_k1e(x: Any) -> Tensor:
+def bessel_k1e(x: TensorLike) -> Tensor:
     """bessel_k1(x) * exp(x), which does not become 0."""
     return _vanishing(_k1e, x)
 
 
 @operation(classes="BesselJ0")
-def bessel_j0(x: Any) -> Tensor:
+def bessel_j0(x: TensorLike) -> Tensor:
     """The Bessel function of the first kind of order 0."""
     return _vanishing(lambda x: _j0(abs(x)), x)
 
 
 @operation(classes="BesselJ1")
-def bessel_j1(x: Any) -> Tensor:
+def bessel_j1(x: TensorLike) -> Tensor:
     """The Bessel function of the first kind of order 1."""
     return _vanishing(_j1, x)
 
 
 @operation(classes="BesselY0")
-def bessel_y0(x: Any) -> Tensor:
+def bessel_y0(x: TensorLike) -> Tensor:
     """The Bessel function of the second kind of order 0; -inf at 0 and nan below."""
     return _vanishing(_y0, x)
 
 
 @operation(classes="BesselY1")
-def bessel_y1(x: Any) -> Tensor:
+def bessel_y1(x: TensorLike) -> Tensor:
     """The Bessel function of the second kind of order 1; -inf at 0 and nan below."""
     return _vanishing(_y1, x)
 
 
-def _in_double(function: Callable[[Tensor], Tensor], x: Any) -> Tensor:
+def _in_double(function: Callable[[Tensor], Tensor], x: TensorLike) -> Tensor:
     x = float_of(x)
     return cast(function(cast(x, float64)), x.dtype)
 
 
-def _vanishing(function: Callable[[Tensor], Tensor], x: Any) -> Tensor:
+def _vanishing(function: Callable[[Tensor], Tensor], x: TensorLike) -> Tensor:
     """A function that is 0 at infinities, unless it is nan there."""
     return _in_double(lambda x: mul(function(x), where(isinf(x), 0.0, 1.0)), x)
 

@@ -14,27 +14,26 @@ from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ops.arrangement import movedim, tensor_split
 from graphls.ops.convolution import are_last, as_given, channels_first, spatial
 from graphls.ops.elementwise import add, addn, maximum
-from graphls.ops.operands import apply, shape_of, tensor_of
-from graphls.ops.pads import pad
-from graphls.ops.record import operation, operator_class
+from graphls.ops.operands import Shape, ShapeLike, apply, shape_of, tensor_of
+from graphls.ops.pads import pad, pads_of, sizes_of
+from graphls.ops.record import cell, operation, operator_class
+from graphls.ops.selection import topk
 from graphls.ops.shapes import concat, cut, gather, reshape, stack, swapaxes, transpose
-from graphls.ops.sorting import topk
-from graphls.ops.windows import Sizes, pads_of, sizes_of
-from graphls.tensors.tensor import Tensor
+from graphls.tensors.tensor import Tensor, TensorLike
 
 Pair = tuple[int, int]
 Settings = tuple[Pair, Pair, Pair, Pair]
 """Kernel, dilation, padding and stride, each for the height and the width."""
 
 
-def _image(name: str, x: Any) -> Tensor:
+def _image(name: str, x: TensorLike) -> Tensor:
     images = tensor_of(x)
     if images.ndim != 4:
         raise GraphValueError(f"{name} takes images of shape (N, C, H, W), not {images.type}.")
     return images
 
 
-def _block(name: str, block_size: Any, *sizes: int) -> int:
+def _block(name: str, block_size: ShapeLike, *sizes: int) -> int:
     if isinstance(block_size, bool) or not isinstance(block_size, int):
         raise GraphTypeError(f"{name} takes an integer as 'block_size', not {block_size!r}.")
     if block_size < 2 or any(n % (block_size if len(sizes) > 1 else block_size**2) for n in sizes):
@@ -43,7 +42,7 @@ def _block(name: str, block_size: Any, *sizes: int) -> int:
 
 
 @operation(classes="SpaceToDepth", settings="block_size")
-def space_to_depth(x: Any, block_size: int) -> Tensor:
+def space_to_depth(x: TensorLike, block_size: int) -> Tensor:
     """Images whose blocks of pixels stand along the channels: those of one place in the block together.
 
     From (N, C, H, W) to (N, C * b * b, H / b, W / b). Raises GraphValueError where the sizes do not fit.
@@ -56,7 +55,7 @@ def space_to_depth(x: Any, block_size: int) -> Tensor:
 
 
 @operation(classes="DepthToSpace", settings="block_size")
-def depth_to_space(x: Any, block_size: int) -> Tensor:
+def depth_to_space(x: TensorLike, block_size: int) -> Tensor:
     """Images whose channels stand in blocks of pixels; undoes `space_to_depth`.
 
     From (N, C * b * b, H, W) to (N, C, H * b, W * b). Raises GraphValueError where the sizes do not fit.
@@ -69,11 +68,11 @@ def depth_to_space(x: Any, block_size: int) -> Tensor:
     return reshape(transpose(blocks, (0, 3, 4, 1, 5, 2)), (n, c, h * b, w * b))
 
 
-@operation
+@operation(also="mint.nn.functional")
 def unfold(x: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Tensor:
     """The windows of images as columns: from (N, C, H, W) to (N, C * kernel height * kernel width, windows).
 
-    Sizes are one integer, or two for height and width. Raises GraphValueError where no window fits.
+    Shape are one integer, or two for height and width. Raises GraphValueError where no window fits.
     """
     x = _image("unfold", x)
     kernel, dilation, padding, stride = settings = _settings("unfold", kernel_size, dilation, padding, stride)
@@ -85,10 +84,10 @@ def unfold(x: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride
 
 
 @operation
-def fold(x: Any, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Tensor:
+def fold(x: Tensor, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Tensor:
     """Images of a size from columns of windows, of which those that overlap add up; the adjoint of `unfold`.
 
-    From (N, C * kernel height * kernel width, windows) to (N, C, H, W). Sizes are one integer, or two for height and
+    From (N, C * kernel height * kernel width, windows) to (N, C, H, W). Shape are one integer, or two for height and
     width. Raises GraphValueError where the columns are not those of such an image.
     """
     x = tensor_of(x)
@@ -108,7 +107,7 @@ def fold(x: Any, output_size: Any, kernel_size: Any, dilation: Any = 1, padding:
     return pad(addn(placed), (-padding[1], -padding[1], -padding[0], -padding[0]))
 
 
-def _settings(name: str, kernel: Any, dilation: Any, padding: Any, stride: Any) -> Settings:
+def _settings(name: str, kernel: TensorLike, dilation: ShapeLike, padding: Shape | str, stride: ShapeLike) -> Settings:
     return (
         _pair(name, "kernel_size", kernel, 1),
         _pair(name, "dilation", dilation, 1),
@@ -147,7 +146,9 @@ def _cuts(shape: tuple[int, ...], windows: Pair, settings: Settings) -> Iterator
 
 
 @operator_class("Im2Col", "ksizes strides dilations pads")
-def _columns(x: Any, ksizes: Any, strides: Any = 1, dilations: Any = 1, pads: Any = 0) -> Tensor:
+def _columns(
+    x: Tensor, ksizes: object, strides: TensorLike = 1, dilations: TensorLike = 1, pads: TensorLike = 0
+) -> Tensor:
     """The windows of images as columns: from (N, C, H, W) to (N, C, height * width of a window, windows)."""
     images = tensor_of(x)
     found = unfold(images, ksizes, dilations, pads, strides)
@@ -158,7 +159,7 @@ Sides = tuple[tuple[int, int], ...]
 
 
 @operation
-def space_to_batch_nd(input_x: Any, block_size: Any, paddings: Any) -> Tensor:
+def space_to_batch_nd(input_x: TensorLike, block_size: TensorLike, paddings: TensorLike) -> Tensor:
     """The last axes cut into blocks, whose elements of one place stand together in the batch.
 
     `paddings` has the numbers of zeros before and behind each of these axes, `block_size` one integer or one for each.
@@ -180,7 +181,7 @@ def space_to_batch_nd(input_x: Any, block_size: Any, paddings: Any) -> Tensor:
 
 @operation(classes="BatchToSpaceNDV2")
 @operator_class("BatchToSpaceND", "block_shape crops")
-def batch_to_space_nd(input_x: Any, block_shape: Any, crops: Any) -> Tensor:
+def batch_to_space_nd(input_x: TensorLike, block_shape: TensorLike, crops: TensorLike) -> Tensor:
     """The batch taken apart into blocks along the last axes; undoes `space_to_batch_nd`.
 
     `crops` has the numbers of elements that are taken away before and behind each of these axes. Raises GraphTypeError
@@ -205,7 +206,7 @@ def _padded(x: Tensor, sides: Sides) -> Tensor:
     return pad(x, tuple(chain(*sides[::-1])))
 
 
-def _arguments(name: str, x: Tensor, block: Any, sides: Any) -> tuple[tuple[int, ...], Sides]:
+def _arguments(name: str, x: Tensor, block: object, sides: TensorLike) -> tuple[tuple[int, ...], Sides]:
     """The size of a block and both sides for each of the last axes."""
     if not isinstance(sides, (tuple, list)) or any(not isinstance(pair, (tuple, list)) for pair in sides):
         raise GraphTypeError(f"{name} takes a pair of integers for each axis, not {sides!r}.")
@@ -219,7 +220,14 @@ def _arguments(name: str, x: Tensor, block: Any, sides: Any) -> tuple[tuple[int,
 
 
 @operation
-def col2im(input_x: Any, output_size: Any, kernel_size: Any, dilation: Any, padding_value: Any, stride: Any) -> Tensor:
+def col2im(
+    input_x: TensorLike,
+    output_size: ShapeLike,
+    kernel_size: ShapeLike,
+    dilation: ShapeLike,
+    padding_value: TensorLike,
+    stride: ShapeLike,
+) -> Tensor:
     """Images from columns of windows (N, C, kernel height * kernel width, windows), of which those that overlap add up.
 
     To (N, C, *output_size); see `fold`, which takes channels and kernel as one axis.
@@ -244,22 +252,22 @@ def _of_columns(
 
 
 @operator_class("SpaceToBatch", "block_size paddings", like=space_to_batch_nd)
-def _space_to_batch(input_x: Any, block_size: int, paddings: Any) -> Tensor:
+def _space_to_batch(input_x: TensorLike, block_size: int, paddings: Shape | str) -> Tensor:
     return space_to_batch_nd(input_x, block_size, paddings)
 
 
 @operator_class("BatchToSpace", "block_size crops", like=batch_to_space_nd)
-def _batch_to_space(input_x: Any, block_size: int, crops: Any) -> Tensor:
+def _batch_to_space(input_x: TensorLike, block_size: int, crops: TensorLike) -> Tensor:
     return batch_to_space_nd(input_x, block_size, crops)
 
 
 @operator_class("SpaceToBatchND", "block_shape paddings", like=space_to_batch_nd)
-def _space_to_batch_of(input_x: Any, block_shape: Any, paddings: Any) -> Tensor:
+def _space_to_batch_of(input_x: TensorLike, block_shape: TensorLike, paddings: Shape | str) -> Tensor:
     return space_to_batch_nd(input_x, block_shape, paddings)
 
 
 @operation
-def hsplit(input: Any, indices_or_sections: int | Sequence[int]) -> tuple[Tensor, ...]:
+def hsplit(input: TensorLike, indices_or_sections: int | Sequence[int]) -> tuple[Tensor, ...]:
     """x cut along its second axis, a vector along its first; see `tensor_split`.
 
     Raises GraphValueError for a number.
@@ -269,18 +277,18 @@ def hsplit(input: Any, indices_or_sections: int | Sequence[int]) -> tuple[Tensor
 
 
 @operation
-def vsplit(input: Any, indices_or_sections: int | Sequence[int]) -> tuple[Tensor, ...]:
+def vsplit(input: TensorLike, indices_or_sections: int | Sequence[int]) -> tuple[Tensor, ...]:
     """x cut along its first axis; see `tensor_split`. Raises GraphValueError for fewer axes than two."""
     return tensor_split(_with_axes("vsplit", input, 2), indices_or_sections, 0)
 
 
 @operation
-def dsplit(input: Any, indices_or_sections: int | Sequence[int]) -> tuple[Tensor, ...]:
+def dsplit(input: TensorLike, indices_or_sections: int | Sequence[int]) -> tuple[Tensor, ...]:
     """x cut along its third axis; see `tensor_split`. Raises GraphValueError for fewer axes than three."""
     return tensor_split(_with_axes("dsplit", input, 3), indices_or_sections, 2)
 
 
-def _with_axes(name: str, x: Any, least: int) -> Tensor:
+def _with_axes(name: str, x: TensorLike, least: int) -> Tensor:
     tensor = tensor_of(x)
     if tensor.ndim < least:
         raise GraphValueError(f"{name} takes a tensor of rank {least} or more, not {tensor.type}.")
@@ -288,25 +296,25 @@ def _with_axes(name: str, x: Any, least: int) -> Tensor:
 
 
 @operation
-def ravel(input: Any) -> Tensor:
+def ravel(input: TensorLike) -> Tensor:
     """All elements as a vector, in row-major order."""
     return reshape(tensor_of(input), (-1,))
 
 
 @operation
-def view_as(input: Any, other: Any) -> Tensor:
+def view_as(input: TensorLike, other: TensorLike) -> Tensor:
     """x in the shape of another tensor."""
     return reshape(tensor_of(input), tensor_of(other).shape)
 
 
 @operation
-def swapdims(input: Any, dim0: int, dim1: int) -> Tensor:
+def swapdims(input: TensorLike, dim0: int, dim1: int) -> Tensor:
     """x with two axes exchanged."""
     return swapaxes(input, dim0, dim1)
 
 
 @operation
-def take(input: Any, index: Any, axis: int | None = None) -> Tensor:
+def take(input: TensorLike, index: TensorLike, axis: int | None = None) -> Tensor:
     """The elements of x, counted in row-major order, or its slices along an axis, that integers name.
 
     Raises GraphIndexError for an index that is known and out of range.
@@ -315,13 +323,13 @@ def take(input: Any, index: Any, axis: int | None = None) -> Tensor:
 
 
 @operation
-def top_k(input_x: Any, k: int, sorted: bool = True) -> tuple[Tensor, Tensor]:
+def top_k(input_x: TensorLike, k: int, sorted: bool = True) -> tuple[Tensor, Tensor]:
     """The k largest elements along the last axis, in order, and their int32 positions; see `topk`."""
     return topk(input_x, k, sorted=sorted)
 
 
 @operation
-def padding(x: Any, pad_dim_size: int = 8) -> Tensor:
+def padding(x: TensorLike, pad_dim_size: int = 8) -> Tensor:
     """x, whose last axis has the size 1, with zeros behind up to the size `pad_dim_size`.
 
     Raises GraphTypeError for a size that is no integer, GraphValueError for one below 1, for fewer axes than two and
@@ -341,8 +349,17 @@ def _padding(x: Any, pad_dim_size: int = 8) -> Tensor:
     return padding(x, pad_dim_size)
 
 
+@cell(
+    "Unfold",
+    "ksizes strides rates padding",
+    inputs="input_x",
+    defaults={"padding": "valid"},
+    shown="ksizes strides rates padding",
+)
 @operator_class("ExtractImagePatches", "ksizes strides rates padding")
-def image_patches(input_x: Any, ksizes: Any, strides: Any, rates: Any, padding: str = "VALID") -> Tensor:
+def image_patches(
+    input_x: TensorLike, ksizes: TensorLike, strides: ShapeLike, rates: TensorLike, padding: str = "VALID"
+) -> Tensor:
     """The windows of images (N, C, H, W) along the channels: (N, rows * columns * C, windows...).
 
     `ksizes`, `strides` and `rates`, the distances of pixels in a window, are two integers or [1, rows, columns, 1]. The
@@ -352,13 +369,13 @@ def image_patches(input_x: Any, ksizes: Any, strides: Any, rates: Any, padding: 
     return concat([*_patches("ExtractImagePatches", tensor_of(input_x), kernel, steps, distances, padding)], 1)
 
 
-def _sizes(name: str, value: Any) -> Sizes:
+def _sizes(name: str, value: Any) -> Shape:
     is_whole = isinstance(value, (tuple, list)) and len(value) == 4 and value[0] == value[3] == 1
     return sizes_of(name, value[1:3] if is_whole else value, 2)
 
 
 @operator_class("ExtractVolumePatches", "kernel_size strides padding")
-def volume_patches(input_x: Any, kernel_size: Any, strides: Any, padding: str) -> Tensor:
+def volume_patches(input_x: TensorLike, kernel_size: Shape, strides: Shape, padding: str) -> Tensor:
     """The windows of volumes (N, C, D, H, W) along the channels: (N, C * elements of a window, windows...).
 
     The padding is "VALID" or "SAME". Raises GraphTypeError and GraphValueError where sizes do not fit.
@@ -369,7 +386,7 @@ def volume_patches(input_x: Any, kernel_size: Any, strides: Any, padding: str) -
 
 @operator_class("Dilation2D", "stride dilation pad_mode data_format")
 def dilation(
-    x: Any, filter: Any, stride: Any, dilation: Any, pad_mode: str = "SAME", data_format: str = "NCHW"
+    x: TensorLike, filter: TensorLike, stride: Shape, dilation: Shape, pad_mode: str = "SAME", data_format: str = "NCHW"
 ) -> Tensor:
     """The largest sum of a window of images (N, C, H, W) and a filter (C, height, width): dilation of grey values.
 
@@ -388,7 +405,7 @@ def dilation(
 
 
 def _patches(
-    name: str, x: Tensor, kernel: Sizes, strides: Sizes, dilations: Sizes, padding: str, fill: Any = None
+    name: str, x: Tensor, kernel: Shape, strides: Shape, dilations: Shape, padding: str, fill: TensorLike | None = None
 ) -> Iterator[Tensor]:
     """Images (N, C, windows...) for each place in a window, in row-major order; `fill` stands in the padding."""
     if x.ndim != len(kernel) + 2:

@@ -16,13 +16,13 @@ import numpy as np
 from graphls.ir.errors import GraphKeyError, GraphTypeError, GraphValueError
 from graphls.ir.registry import nearest
 from graphls.ops.creation import ones_like, zeros_like
-from graphls.ops.differentiate import GradOperation
 from graphls.ops.elementwise import clip_by_value
+from graphls.ops.gradients import GradOperation
 from graphls.ops.norms import clip_by_global_norm, clip_by_norm
 from graphls.ops.record import OPERATORS, operation
 from graphls.ops.scattering import RowTensor
 from graphls.tensors.parameter import Parameter
-from graphls.tensors.tensor import Tensor
+from graphls.tensors.tensor import Tensor, TensorLike
 from graphls.trace.rewriting.functions import in_trace
 
 __all__ = [
@@ -85,7 +85,7 @@ class MultitypeFuncGraph:
         self.name = name
         self.entries: dict[tuple[Any, ...], Function] = {}
 
-    def register(self, *type_names: Any) -> Callable[[Function], Function]:
+    def register(self, *type_names: object) -> Callable[[Function], Function]:
         """Add the decorated function for arguments of these kinds, in place of one that was there.
 
         Raises GraphKeyError for a name that is no kind, GraphTypeError for anything but names and classes.
@@ -130,7 +130,7 @@ def _distances(kinds: tuple[Any, ...], args: tuple[Any, ...]) -> tuple[int, ...]
     return None if -1 in found else found
 
 
-def _distance(kind: Kind, arg: Any) -> int:
+def _distance(kind: Kind, arg: TensorLike) -> int:
     """The number of base classes between an argument and a kind; -1 where it is not of that kind."""
     if not isinstance(arg, kind):
         return -1
@@ -139,7 +139,7 @@ def _distance(kind: Kind, arg: Any) -> int:
     return min((ancestors.index(c) for c in classes if c in ancestors), default=len(ancestors))
 
 
-def _kind_of(arg: Any) -> str:
+def _kind_of(arg: TensorLike) -> str:
     distances = {name: _distance(kind, arg) for name, kind in KINDS.items()}
     fitting = {name: distance for name, distance in distances.items() if distance >= 0}
     return min(fitting, key=fitting.__getitem__) if fitting else type(arg).__name__
@@ -200,14 +200,14 @@ class HyperMap(Map):
     nested = True
 
 
-def _keys(item: Any) -> Any:
+def _keys(item: object) -> Any:
     """What the elements of a nest are found by; None for what is no nest."""
     if isinstance(item, dict):
         return item.keys()
     return range(len(item)) if isinstance(item, (tuple, list)) else None
 
 
-def _like(nest: Any, results: list[Any]) -> Any:
+def _like(nest: TensorLike, results: list[Any]) -> Any:
     if isinstance(nest, dict):
         return dict(zip(nest, results, strict=True))
     if isinstance(nest, tuple):
@@ -235,7 +235,7 @@ OPERATORS["Partial"] = Partial
 
 
 @operation
-def partial(func: Any, *args: Any, **options: Any) -> Any:
+def partial(func: Any, *args: object, **options: object) -> Any:
     """The function with its first arguments given; raises GraphTypeError for what cannot be called."""
     if not callable(func):
         raise GraphTypeError(f"partial takes a function and its first arguments, not {func!r}.")

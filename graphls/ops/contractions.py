@@ -11,12 +11,12 @@ from typing import Any
 
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ops.elementwise import mul
-from graphls.ops.operands import apply, operand_of
+from graphls.ops.operands import Sizes, apply, operand_of
 from graphls.ops.record import operation, operator_class
 from graphls.ops.reductions import sum
 from graphls.ops.shapes import reshape, transpose
 from graphls.tensors import dispatch
-from graphls.tensors.tensor import Tensor, is_tensor
+from graphls.tensors.tensor import Tensor, TensorLike, is_tensor
 
 Label = Hashable
 
@@ -93,8 +93,8 @@ def _matrix_product(
 _TERM = re.compile(r"([A-Za-z]*)(?:(\.\.\.)([A-Za-z]*))?")
 
 
-@operation
-def einsum(equation: Any, *operands: Any) -> Tensor:
+@operation(also="mint")
+def einsum(equation: TensorLike, *operands: TensorLike) -> Tensor:
     """The sum of products that an equation like "bij,bjk->bik" says.
 
     Each letter names an axis. An axis whose letter the result lacks is summed over; a letter twice in one term takes
@@ -124,7 +124,7 @@ def _from_lists(arguments: Sequence[Any]) -> tuple[str, tuple[Any, ...]]:
     return terms if result is None else f"{terms}->{_letters(result)}", tuple(arguments[: 2 * pairs : 2])
 
 
-def _letters(axes: Any) -> str:
+def _letters(axes: Sizes) -> str:
     letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
     if not isinstance(axes, (tuple, list)) or any(a is not Ellipsis and a not in range(52) for a in axes):
         raise GraphTypeError(f"einsum takes lists of numbers below 52 and of ..., not {axes!r}.")
@@ -192,6 +192,6 @@ def _fault(equation: str, what: str) -> GraphValueError:
 
 
 @operator_class("Einsum", "equation")
-def _einsum_of(inputs: Any, equation: str) -> Any:
+def _einsum_of(inputs: Tensor, equation: str) -> Any:
     """The sum of products that an equation says, of the tensors in a tuple."""
     return einsum(equation, *inputs)

@@ -10,14 +10,13 @@ import numpy as np
 from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
 from graphls.ops.arrangement import movedim
 from graphls.ops.creation import arange
-from graphls.ops.elementwise import add, cast
+from graphls.ops.elementwise import add, cast, less, logical_and
 from graphls.ops.indexing import getitem
-from graphls.ops.logic import less, logical_and
 from graphls.ops.operands import tensor_of
 from graphls.ops.record import operation, operator_class
 from graphls.ops.shapes import reshape, stack
 from graphls.tensors.pytree import leaves, map_leaves, rebuild
-from graphls.tensors.tensor import Tensor, is_tensor
+from graphls.tensors.tensor import Tensor, TensorLike, is_tensor
 from graphls.trace.current import current_tracer
 from graphls.trace.loops import as_pair, traced_scan, traced_while
 from graphls.trace.regions import once
@@ -25,7 +24,7 @@ from graphls.trace.rewriting.functions import in_trace
 
 
 @operation
-def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], *operands: Any) -> Any:
+def cond(pred: TensorLike, true_fn: Callable[..., Any], false_fn: Callable[..., Any], *operands: object) -> Any:
     """`true_fn(*operands)` where `pred`, a bool of one element, is true, and `false_fn(*operands)` where it is not.
 
     In a graph only the branch that is chosen runs; both must give tensors of the same types, and may write
@@ -43,7 +42,7 @@ def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], *
 @operation
 def scan(
     f: Callable[[Any, Any], tuple[Any, Any]],
-    init: Any,
+    init: TensorLike,
     xs: Any = None,
     length: int | None = None,
     reverse: bool = False,
@@ -69,7 +68,7 @@ def scan(
     return result
 
 
-def _length(xs: Any, length: int | None) -> int:
+def _length(xs: TensorLike, length: int | None) -> int:
     arrays = [leaf for leaf in leaves(xs) if is_tensor(leaf)]
     flat = next((a for a in arrays if not a.ndim), None)
     if flat is not None:
@@ -85,7 +84,9 @@ def _length(xs: Any, length: int | None) -> int:
     return counts[0]
 
 
-def _one_by_one(f: Callable[[Any, Any], Any], carry: Any, xs: Any, count: int, reverse: bool) -> tuple[Any, Any]:
+def _one_by_one(
+    f: Callable[[Any, Any], Any], carry: TensorLike, xs: TensorLike, count: int, reverse: bool
+) -> tuple[Any, Any]:
     results: list[Any] = []
     for i in reversed(range(count)) if reverse else range(count):
         carry, result = as_pair("scan", carry, f(carry, _element(xs, i)))
@@ -100,13 +101,17 @@ def _stacked(items: Sequence[Any]) -> Any:
     return rebuild(items[0], [column[0] if column[0] is None else stack(column) for column in columns])
 
 
-def _element(xs: Any, i: int) -> Any:
+def _element(xs: TensorLike, i: int) -> Any:
     return map_leaves(lambda leaf: getitem(leaf, i) if is_tensor(leaf) else leaf, xs)
 
 
 @operator_class("Scan")
 def scan_elements(
-    loop_func: Callable[[Any, Any], tuple[Any, Any]], init: Any, xs: Any, length: int | None = None, unroll: bool = True
+    loop_func: Callable[[Any, Any], tuple[Any, Any]],
+    init: TensorLike,
+    xs: Any,
+    length: int | None = None,
+    unroll: bool = True,
 ) -> tuple[Any, list[Any]]:
     """The last carry and a list of the results of `carry, result = loop_func(carry, x)` for each x of a sequence.
 
@@ -120,7 +125,7 @@ def scan_elements(
 
 @operation(classes="WhileLoop")
 def while_loop(
-    cond_fn: Callable[[Any], Any], body_fn: Callable[[Any], Any], init: Any, max_iterations: int | None = None
+    cond_fn: Callable[[Any], Any], body_fn: Callable[[Any], Any], init: TensorLike, max_iterations: int | None = None
 ) -> Any:
     """What `carry = body_fn(carry)` makes of `init` as long as `cond_fn(carry)` is true.
 
@@ -143,16 +148,16 @@ def while_loop(
     return init
 
 
-def _at_most(cond_fn: Callable[[Any], Any], body_fn: Callable[[Any], Any], init: Any, count: Any) -> Any:
+def _at_most(cond_fn: Callable[[Any], Any], body_fn: Callable[[Any], Any], init: TensorLike, count: TensorLike) -> Any:
     """A scan that no longer changes the carry once the condition is false."""
     if isinstance(count, bool) or not isinstance(count, int) or count < 1:
         text = f"The max_iterations of while_loop is an integer of 1 or more, not {count!r}."
         raise GraphValueError(text)
 
-    def body(carry: Any) -> Any:
+    def body(carry: TensorLike) -> Any:
         return as_pair("while_loop", carry, (body_fn(carry), None))[0]
 
-    def step(state: tuple[Any, Any], _: Any) -> tuple[Any, None]:
+    def step(state: tuple[Any, Any], _: TensorLike) -> tuple[Any, None]:
         carry, running = state
         carry = cond(running, body, lambda c: c, carry)
         return (carry, logical_and(running, _truth(cond_fn(carry)))), None
@@ -161,7 +166,9 @@ def _at_most(cond_fn: Callable[[Any], Any], body_fn: Callable[[Any], Any], init:
 
 
 @operation(classes="ForiLoop")
-def fori_loop(lower: Any, upper: Any, body_fn: Callable[[Any, Any], Any], init_val: Any, unroll: bool = False) -> Any:
+def fori_loop(
+    lower: TensorLike, upper: TensorLike, body_fn: Callable[[Any, Any], Any], init_val: TensorLike, unroll: bool = False
+) -> Any:
     """What `value = body_fn(i, value)` makes of `init_val` for i from `lower` to `upper`, without `upper`.
 
     Bounds that are Python integers make a scan, or with `unroll` repeat the nodes; bounds that are tensors make a
@@ -184,7 +191,7 @@ def fori_loop(lower: Any, upper: Any, body_fn: Callable[[Any, Any], Any], init_v
     return state[1]
 
 
-def _truth(answer: Any) -> Any:
+def _truth(answer: TensorLike) -> Any:
     """A condition as a bool of shape ()."""
     tensor = tensor_of(answer)
     if tensor.size != 1:
@@ -192,14 +199,14 @@ def _truth(answer: Any) -> Any:
     return reshape(cast(tensor, np.bool_), ())
 
 
-def _require_callable(name: str, **functions: Any) -> None:
+def _require_callable(name: str, **functions: object) -> None:
     for argument, function in functions.items():
         if not callable(function):
             raise GraphTypeError(f"The {argument} of {name} is a function, not {function!r}.")
 
 
 @operation
-def vmap(fn: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callable[..., Any]:
+def vmap(fn: Callable[..., Any], in_axes: TensorLike = 0, out_axes: TensorLike = 0) -> Callable[..., Any]:
     """A function that calls `fn` with every slice of its arguments along an axis, and stacks the results along one.
 
     `in_axes` is one axis for all arguments, or one for each, where None gives an argument to every call as it is;
@@ -217,7 +224,7 @@ def vmap(fn: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callabl
         slices = [_in_front(x, axis) for x, axis in zip(args, axes, strict=True) if axis is not None]
         _check_counts(slices)
 
-        def one(carry: Any, own: list[Any]) -> tuple[Any, Any]:
+        def one(carry: TensorLike, own: list[Any]) -> tuple[Any, Any]:
             given = iter(own)
             arguments = (x if axis is None else next(given) for x, axis in zip(args, axes, strict=True))
             return carry, in_trace(fn)(*arguments)
@@ -248,10 +255,10 @@ def _for_each(name: str, axes: Any, count: int) -> list[int | None]:
     return list(axes)
 
 
-def _in_front(x: Any, axis: int) -> Any:
+def _in_front(x: TensorLike, axis: int) -> Any:
     """An argument, or a nest of tensors, with an axis in front."""
 
-    def moved(leaf: Any) -> Any:
+    def moved(leaf: TensorLike) -> Any:
         if not is_tensor(leaf):
             return leaf
         tensor = tensor_of(leaf)
@@ -270,8 +277,8 @@ def _check_counts(slices: list[Any]) -> None:
         raise GraphRuntimeError(f"vmap takes as many slices of each argument, not {listed}.")
 
 
-def _moved(results: Any, axis: int | None) -> Any:
-    def moved(leaf: Any) -> Any:
+def _moved(results: TensorLike, axis: int | None) -> Any:
+    def moved(leaf: TensorLike) -> Any:
         if not isinstance(leaf, Tensor):
             return leaf
         if axis is not None and not -leaf.ndim <= axis < leaf.ndim:

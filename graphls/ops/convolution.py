@@ -8,12 +8,12 @@ from typing import Any
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ops.arrangement import movedim
 from graphls.ops.elementwise import add
-from graphls.ops.operands import apply, operand_of, shape_of, tensor_of
+from graphls.ops.operands import Shape, ShapeLike, apply, operand_of, shape_of, tensor_of
+from graphls.ops.pads import check_axes, check_padding, pads_of, sizes_of
 from graphls.ops.record import operation, operator_class
 from graphls.ops.shapes import reshape, swapaxes
-from graphls.ops.windows import Sizes, check_axes, check_padding, pads_of, sizes_of
 from graphls.tensors import dispatch
-from graphls.tensors.tensor import Tensor
+from graphls.tensors.tensor import Tensor, TensorLike
 
 
 @operation
@@ -72,13 +72,13 @@ def conv3d(
 def _convolution(
     name: str,
     axes: int,
-    x: Any,
-    weight: Any,
-    bias: Any,
-    stride: Any,
+    x: TensorLike,
+    weight: TensorLike,
+    bias: TensorLike,
+    stride: ShapeLike,
     pad_mode: str,
-    padding: Any,
-    dilation: Any,
+    padding: Shape | str,
+    dilation: ShapeLike,
     groups: int,
 ) -> Tensor:
     x, weight = _operands(name, axes, x, weight)
@@ -89,7 +89,7 @@ def _convolution(
     return _with_bias(y, bias)
 
 
-def _operands(name: str, axes: int, x: Any, weight: Any) -> tuple[Tensor, Tensor]:
+def _operands(name: str, axes: int, x: TensorLike, weight: TensorLike) -> tuple[Tensor, Tensor]:
     x, weight = dispatch.promoted(operand_of(x), operand_of(weight))
     check_axes(name, x, axes)
     if weight.ndim != axes + 2:
@@ -97,13 +97,13 @@ def _operands(name: str, axes: int, x: Any, weight: Any) -> tuple[Tensor, Tensor
     return x, weight
 
 
-def _groups(groups: Any) -> int:
+def _groups(groups: TensorLike) -> int:
     if isinstance(groups, bool) or not isinstance(groups, int):
         raise GraphTypeError(f"The 'groups' is an integer, not {groups!r}.")
     return groups
 
 
-def _with_bias(y: Tensor, bias: Any) -> Tensor:
+def _with_bias(y: Tensor, bias: TensorLike) -> Tensor:
     if bias is None:
         return y
     bias = tensor_of(bias)
@@ -114,8 +114,8 @@ def _with_bias(y: Tensor, bias: Any) -> Tensor:
 
 @operation
 def conv_transpose1d(
-    input: Any,
-    weight: Any,
+    input: Tensor,
+    weight: Tensor,
     bias: Any = None,
     stride: Any = 1,
     padding: Any = 0,
@@ -133,8 +133,8 @@ def conv_transpose1d(
 
 @operation
 def conv_transpose2d(
-    input: Any,
-    weight: Any,
+    input: Tensor,
+    weight: Tensor,
     bias: Any = None,
     stride: Any = 1,
     padding: Any = 0,
@@ -178,14 +178,14 @@ def conv_transpose3d(
 def _transposed(
     name: str,
     axes: int,
-    x: Any,
-    weight: Any,
-    bias: Any,
-    stride: Any,
-    padding: Any,
-    output_padding: Any,
+    x: TensorLike,
+    weight: TensorLike,
+    bias: TensorLike,
+    stride: Shape,
+    padding: Shape,
+    output_padding: Shape,
     groups: int,
-    dilation: Any,
+    dilation: Shape,
     pad_mode: str,
 ) -> Tensor:
     x, weight = _operands(name, axes, x, weight)
@@ -202,8 +202,8 @@ def _transposed(
 
 
 def _sizes(
-    shape: Sizes, kernels: Sizes, strides: Sizes, dilations: Sizes, sides: Sizes, extra: Sizes, pad_mode: str
-) -> Sizes:
+    shape: Shape, kernels: Shape, strides: Shape, dilations: Shape, sides: Shape, extra: Shape, pad_mode: str
+) -> Shape:
     """The sizes of a transposed image; raises GraphValueError where the padding takes all of it."""
     sizes = []
     for i, (n, k, s, d) in enumerate(zip(shape[2:], kernels[2:], strides, dilations, strict=True)):
@@ -215,7 +215,7 @@ def _sizes(
     return tuple(sizes)
 
 
-def check_output_padding(output_padding: Any, strides: Sizes, pad_mode: str) -> Sizes:
+def check_output_padding(output_padding: Any, strides: Shape, pad_mode: str) -> Shape:
     """One integer from 0 below the stride, or one for each axis, as a tuple; 0 unless the mode is "pad"."""
     axes = len(strides)
     values = tuple(output_padding) if isinstance(output_padding, (tuple, list)) else (output_padding,) * axes
@@ -232,7 +232,7 @@ def check_output_padding(output_padding: Any, strides: Sizes, pad_mode: str) -> 
 FORMATS = {2: ("NCHW", "NHWC"), 3: ("NCDHW", "NDHWC")}
 
 
-def channels_first(x: Any, data_format: Any, axes: int) -> Tensor:
+def channels_first(x: TensorLike, data_format: str, axes: int) -> Tensor:
     """x with its channels before its sizes, as `data_format` says where they are.
 
     Raises GraphValueError for another format.
@@ -241,12 +241,12 @@ def channels_first(x: Any, data_format: Any, axes: int) -> Tensor:
     return movedim(x, -1, 1) if are_last(data_format, axes) and x.ndim > 1 else x
 
 
-def as_given(x: Tensor, data_format: Any, axes: int) -> Tensor:
+def as_given(x: Tensor, data_format: str, axes: int) -> Tensor:
     """Images with channels first in the format of the operator."""
     return movedim(x, 1, -1) if are_last(data_format, axes) else x
 
 
-def are_last(data_format: Any, axes: int) -> bool:
+def are_last(data_format: str, axes: int) -> bool:
     """Whether channels are last; raises GraphValueError for an unknown format."""
     if data_format not in FORMATS[axes]:
         known = " or ".join(map(repr, FORMATS[axes]))
@@ -255,12 +255,12 @@ def are_last(data_format: Any, axes: int) -> bool:
 
 
 def spatial(sizes: Any, axes: int) -> Any:
-    """Sizes of windows along images: those for batch and channels, which are 1, may stand before them."""
+    """Shape of windows along images: those for batch and channels, which are 1, may stand before them."""
     is_whole = isinstance(sizes, (tuple, list)) and len(sizes) == axes + 2 and tuple(sizes[:2]) == (1, 1)
     return tuple(sizes[2:]) if is_whole else sizes
 
 
-def _check_kernels(name: str, weight: Tensor, count: Any, kernel_size: Any, mode: Any, axes: int) -> None:
+def _check_kernels(name: str, weight: Tensor, count: TensorLike, kernel_size: ShapeLike, mode: Any, axes: int) -> None:
     """Raise GraphValueError unless there are `count` kernels of that size."""
     if mode != 1:
         raise GraphValueError(f"The 'mode' of {name} is 1, a cross-correlation, not {mode!r}.")
@@ -272,15 +272,15 @@ def _check_kernels(name: str, weight: Tensor, count: Any, kernel_size: Any, mode
 
 def _convolution_operator(name: str, function: Callable[..., Any], axes: int) -> Callable[..., Any]:
     def convolved(
-        x: Any,
-        weight: Any,
+        x: TensorLike,
+        weight: Tensor,
         out_channel: int,
-        kernel_size: Any,
+        kernel_size: ShapeLike,
         mode: int = 1,
         pad_mode: str = "valid",
-        pad: Any = 0,
-        stride: Any = 1,
-        dilation: Any = 1,
+        pad: TensorLike = 0,
+        stride: ShapeLike = 1,
+        dilation: ShapeLike = 1,
         group: int = 1,
         data_format: str = FORMATS[axes][0],
     ) -> Any:
@@ -294,15 +294,15 @@ def _convolution_operator(name: str, function: Callable[..., Any], axes: int) ->
 
 @operator_class("DepthwiseConv2dNative", "channel_multiplier kernel_size mode pad_mode pad stride dilation group")
 def _depthwise(
-    x: Any,
-    weight: Any,
+    x: TensorLike,
+    weight: Tensor,
     channel_multiplier: int,
-    kernel_size: Any,
+    kernel_size: ShapeLike,
     mode: int = 3,
     pad_mode: str = "valid",
-    pad: Any = 0,
-    stride: Any = 1,
-    dilation: Any = 1,
+    pad: TensorLike = 0,
+    stride: TensorLike = 1,
+    dilation: TensorLike = 1,
     group: int = 1,
 ) -> Tensor:
     """The cross-correlation of each channel alone with its kernels: of images (N, C, H, W), kernels (M, C, h, w).
@@ -325,15 +325,15 @@ def _depthwise(
 def _input_gradient(
     dout: Any,
     weight: Any,
-    input_size: Any,
+    input_size: Tensor,
     out_channel: int,
     kernel_size: Any,
     pad_mode: str = "valid",
     pad: Any = 0,
     pad_list: Any = None,
     mode: int = 1,
-    stride: Any = 1,
-    dilation: Any = 1,
+    stride: TensorLike = 1,
+    dilation: TensorLike = 1,
     group: int = 1,
     data_format: str = "NCHW",
 ) -> Tensor:
@@ -361,18 +361,18 @@ def _input_gradient(
     like=conv_transpose3d,
 )
 def _transposed_volumes(
-    x: Any,
-    weight: Any,
+    x: TensorLike,
+    weight: Tensor,
     in_channel: int,
     out_channel: int,
-    kernel_size: Any,
+    kernel_size: ShapeLike,
     mode: int = 1,
     pad_mode: str = "valid",
-    pad: Any = 0,
-    stride: Any = 1,
-    dilation: Any = 1,
+    pad: TensorLike = 0,
+    stride: TensorLike = 1,
+    dilation: TensorLike = 1,
     group: int = 1,
-    output_padding: Any = 0,
+    output_padding: TensorLike = 0,
     data_format: str = "NCDHW",
 ) -> Tensor:
     x, weight = channels_first(x, data_format, 3), channels_first(weight, data_format, 3)

@@ -10,19 +10,18 @@ import numpy as np
 from graphls.ir.checks import integer, number
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.reporting import checked
-from graphls.ir.types import DType, as_dtype, float32, float64
-from graphls.ops.elementwise import add, cast, mul, pow
-from graphls.ops.logic import where
-from graphls.ops.operands import apply, float_of, in_graph, operand_of, shape_of, tensor_of
+from graphls.ir.types import DType, DTypeLike, as_dtype, float32, float64
+from graphls.ops.elementwise import add, cast, mul, pow, where
+from graphls.ops.operands import ShapeLike, Sizes, apply, float_of, in_graph, operand_of, shape_of, tensor_of
 from graphls.ops.record import in_place, operation, operator_class, tensor_method
 from graphls.ops.shapes import broadcast_to, expand_dims
 from graphls.tensors import dispatch
-from graphls.tensors.tensor import Symbol, Tensor
+from graphls.tensors.tensor import Symbol, Tensor, TensorLike
 from graphls.trace.current import current_tracer
 
 
-@operation
-def full(size: Any, fill_value: Any, *, dtype: Any = None) -> Tensor:
+@operation(also="mint")
+def full(size: ShapeLike, fill_value: TensorLike | None, *, dtype: Any = None) -> Tensor:
     """One number everywhere; its dtype is that of the number unless given."""
     value = tensor_of(fill_value) if dtype is None else cast(fill_value, dtype)
     shape = shape_of(size)
@@ -35,50 +34,50 @@ def full(size: Any, fill_value: Any, *, dtype: Any = None) -> Tensor:
 
 
 @operation(classes="Fill")
-def fill(type: Any, shape: Any, value: Any) -> Tensor:
+def fill(type: TensorLike, shape: Sizes, value: TensorLike) -> Tensor:
     """One number everywhere, in MindSpore's order of arguments."""
     return full(shape, value, dtype=type)
 
 
-@operation(classes="Zeros")
-def zeros(size: Any, dtype: Any = None) -> Tensor:
+@operation(classes="Zeros", also="mint")
+def zeros(size: Any, dtype: DTypeLike | None = None) -> Tensor:
     """Zeros, float32 unless another dtype is given."""
     return full(size, 0, dtype=dtype or float32)
 
 
-@operation(classes="Ones")
-def ones(size: Any, dtype: Any = None) -> Tensor:
+@operation(classes="Ones", also="mint")
+def ones(size: Sizes, dtype: DTypeLike | None = None) -> Tensor:
     """Ones, float32 unless another dtype is given."""
     return full(size, 1, dtype=dtype or float32)
 
 
 @operation(classes="ScalarToTensor")
-def scalar_to_tensor(input_x: Any, dtype: Any = float32) -> Tensor:
+def scalar_to_tensor(input_x: TensorLike, dtype: Any = float32) -> Tensor:
     """A number as a tensor without axes, float32 unless another dtype is given."""
     return full((), input_x, dtype=dtype)
 
 
-@operation(classes="ZerosLike", in_place="zero_")
+@operation(classes="ZerosLike", in_place="zero_", also="numpy mint")
 def zeros_like(x: Any, *, dtype: Any = None) -> Tensor:
     """Zeros in the shape of x, and in its dtype unless another is given."""
     return full_like(x, 0, dtype=dtype)
 
 
-@operation(classes="OnesLike")
+@operation(classes="OnesLike", also="numpy mint")
 def ones_like(x: Any, *, dtype: Any = None) -> Tensor:
     """Ones in the shape of x, and in its dtype unless another is given."""
     return full_like(x, 1, dtype=dtype)
 
 
-@operation
-def full_like(x: Any, fill_value: Any, *, dtype: Any = None) -> Tensor:
+@operation(also="numpy mint")
+def full_like(x: object, fill_value: TensorLike, *, dtype: Any = None) -> Tensor:
     """One number in the shape of x, and in its dtype unless another is given."""
     x = tensor_of(x)
     return full(x.shape, fill_value, dtype=dtype or x.dtype)
 
 
-@operation
-def arange(start: Any = 0, end: Any = None, step: Any = 1, *, dtype: Any = None) -> Tensor:
+@operation(also="mint")
+def arange(start: TensorLike = 0, end: Any = None, step: TensorLike = 1, *, dtype: Any = None) -> Tensor:
     """The numbers from `start` up to, but without, `end`; `arange(n)` starts at 0.
 
     Raises GraphTypeError for what is no number, GraphValueError for a step of 0.
@@ -93,7 +92,7 @@ def arange(start: Any = 0, end: Any = None, step: Any = 1, *, dtype: Any = None)
         raise GraphValueError(f"arange from {start} to {end} by {step} has no end.") from None
 
 
-def _number(x: Any) -> Any:
+def _number(x: TensorLike) -> Any:
     return x.item() if isinstance(x, Tensor) else x
 
 
@@ -101,8 +100,10 @@ def _number_dtype(*numbers: Any) -> DType:
     return dispatch.promoted_dtype(*(_number(n) for n in numbers))
 
 
-@operation(classes="OneHot", settings="axis")
-def one_hot(indices: Any, depth: int, on_value: Any = 1, off_value: Any = 0, axis: int = -1) -> Tensor:
+@operation(classes="OneHot", settings="axis", also="mint.nn.functional")
+def one_hot(
+    indices: TensorLike, depth: int, on_value: TensorLike = 1, off_value: TensorLike = 0, axis: int = -1
+) -> Tensor:
     """`on_value` at the position along a new axis of size `depth` that each index names, `off_value` elsewhere.
 
     The dtype is that of `on_value`. An index outside of range(depth) gives `off_value` only. Raises GraphTypeError
@@ -116,7 +117,7 @@ def one_hot(indices: Any, depth: int, on_value: Any = 1, off_value: Any = 0, axi
     return where(found, on, off)
 
 
-def _is(value: Any, number: int) -> bool:
+def _is(value: TensorLike, number: int) -> bool:
     return (
         not isinstance(value, Symbol) and value.size == 1 and value.item() == number
         if isinstance(value, Tensor)
@@ -126,43 +127,43 @@ def _is(value: Any, number: int) -> bool:
 
 @tensor_method("fill")
 @in_place("fill_")
-def _filled(x: Any, value: Any) -> Tensor:
+def _filled(x: TensorLike, value: TensorLike) -> Tensor:
     """One number everywhere, in the shape and dtype of the tensor."""
     return full_like(x, value)
 
 
 @tensor_method()
-def new_zeros(x: Any, size: Any, *, dtype: Any = None) -> Tensor:
+def new_zeros(x: Tensor, size: Any, *, dtype: Any = None) -> Tensor:
     """Zeros of a size, in the dtype of the tensor unless another is given."""
     return zeros(size, dtype or x.dtype)
 
 
 @tensor_method()
-def new_ones(x: Any, size: Any, *, dtype: Any = None) -> Tensor:
+def new_ones(x: Tensor, size: Any, *, dtype: Any = None) -> Tensor:
     """Ones of a size, in the dtype of the tensor unless another is given."""
     return ones(size, dtype or x.dtype)
 
 
 @tensor_method()
-def new_full(x: Any, size: Any, fill_value: Any, *, dtype: Any = None) -> Tensor:
+def new_full(x: Tensor, size: Any, fill_value: Tensor, *, dtype: Any = None) -> Tensor:
     """One number everywhere in a size, in the dtype of the tensor unless another is given."""
     return full(size, fill_value, dtype=dtype or x.dtype)
 
 
 @operator_class("FillV2")
-def _fill(shape: Any, value: Any) -> Tensor:
+def _fill(shape: Sizes, value: TensorLike) -> Tensor:
     """A number, in its own dtype, everywhere in a shape that is known."""
     return full(shape_of(shape), value)
 
 
 @operation
-def range(start: Any, end: Any, step: Any) -> Tensor:
+def range(start: TensorLike, end: TensorLike, step: TensorLike) -> Tensor:
     """The numbers from `start` up to, but without, `end`; raises GraphValueError for a step of 0."""
     return arange(start, end, step)
 
 
-@operation(classes="LinSpace")
-def linspace(start: Any, end: Any, steps: int) -> Tensor:
+@operation(classes="LinSpace", also="mint")
+def linspace(start: TensorLike, end: ShapeLike, steps: int) -> Tensor:
     """That many numbers at equal distances, from `start` to `end`; of tensors, along a new last axis.
 
     The last is `end` itself. Raises GraphValueError for less than one number.
@@ -170,7 +171,7 @@ def linspace(start: Any, end: Any, steps: int) -> Tensor:
     return _linspace(start, end, steps, None)
 
 
-def _linspace(start: Any, end: Any, steps: int, dtype: DType | None) -> Tensor:
+def _linspace(start: TensorLike, end: ShapeLike, steps: int, dtype: DType | None) -> Tensor:
     bounds = map(float_of, dispatch.promoted(operand_of(start), operand_of(end)))
     first, last = bounds if dtype is None else (cast(start, dtype), cast(end, dtype))
     if isinstance(steps, bool) or not isinstance(steps, int):
@@ -183,7 +184,7 @@ def _linspace(start: Any, end: Any, steps: int, dtype: DType | None) -> Tensor:
 
 
 @operation
-def logspace(start: Any, end: Any, steps: int, base: float = 10, *, dtype: Any = float32) -> Tensor:
+def logspace(start: TensorLike, end: ShapeLike, steps: int, base: float = 10, *, dtype: DTypeLike = float32) -> Tensor:
     """The powers of a base whose exponents are `linspace(start, end, steps)`; float32 unless another dtype is given."""
     wanted = as_dtype(dtype)
     exponents = _linspace(start, end, steps, float64 if wanted is float64 else None)
@@ -191,19 +192,19 @@ def logspace(start: Any, end: Any, steps: int, base: float = 10, *, dtype: Any =
 
 
 @operation
-def empty(size: Any, dtype: Any = None) -> Tensor:
+def empty(size: ShapeLike, dtype: DTypeLike | None = None) -> Tensor:
     """A tensor of which nothing is said but its shape and dtype, float32 unless given; it holds zeros."""
     return zeros(size, dtype)
 
 
 @operation
-def empty_like(x: Any, *, dtype: Any = None) -> Tensor:
+def empty_like(x: TensorLike, *, dtype: Any = None) -> Tensor:
     """A tensor of which nothing is said but that it has the shape of x, and its dtype unless given; it holds zeros."""
     return zeros_like(x, dtype=dtype)
 
 
 @operator_class("Range", "maxlen")
-def _range(start: Any, limit: Any, delta: Any, maxlen: int = 1000000) -> Any:
+def _range(start: TensorLike, limit: TensorLike, delta: TensorLike, maxlen: int = 1000000) -> Any:
     """The numbers from `start` up to `limit`; raises GraphValueError for more than `maxlen`."""
     numbers = range(start, limit, delta)
     if numbers.size > maxlen:
@@ -212,14 +213,16 @@ def _range(start: Any, limit: Any, delta: Any, maxlen: int = 1000000) -> Any:
 
 
 @operator_class("LogSpace", "steps base dtype", like=logspace)
-def _log_space(start: Any, end: Any, steps: int = 10, base: int = 10, dtype: Any = float32) -> Any:
+def _log_space(start: TensorLike, end: ShapeLike, steps: int = 10, base: int = 10, dtype: Any = float32) -> Any:
     return logspace(start, end, steps, base, dtype=dtype)
 
 
 Array = np.ndarray[Any, Any]
 
 
-def _window(name: str, length: Any, periodic: bool, dtype: Any, weights: Callable[[Array], Array]) -> Tensor:
+def _window(
+    name: str, length: TensorLike, periodic: bool, dtype: DTypeLike | None, weights: Callable[[Array], Array]
+) -> Tensor:
     """The weights at so many places from 0 to 1, or where they are periodic, without the last of one place more.
 
     Raises GraphValueError for a negative length, GraphTypeError for a dtype that is not one of floats.
@@ -241,7 +244,7 @@ def _cosines(*factors: float) -> Callable[[Array], Array]:
 
 
 @operation(classes="BartlettWindow", settings="periodic dtype", defaults={"dtype": float32})
-def bartlett_window(window_length: Any, periodic: bool = True, *, dtype: Any = None) -> Tensor:
+def bartlett_window(window_length: Sizes, periodic: bool = True, *, dtype: DTypeLike | None = None) -> Tensor:
     """Weights that rise from 0 to 1 and fall again in straight lines; float32 unless another float dtype is given.
 
     With `periodic` they go on at the start of the next window, else they end as they begin.
@@ -250,14 +253,19 @@ def bartlett_window(window_length: Any, periodic: bool = True, *, dtype: Any = N
 
 
 @operation(classes="BlackmanWindow", settings="periodic dtype", defaults={"dtype": float32})
-def blackman_window(window_length: Any, periodic: bool = True, *, dtype: Any = None) -> Tensor:
+def blackman_window(window_length: Sizes, periodic: bool = True, *, dtype: DTypeLike | None = None) -> Tensor:
     """0.42 - 0.5 cos(2 pi x) + 0.08 cos(4 pi x) of places x from 0 to 1; otherwise as `bartlett_window`."""
     return _window("blackman_window", window_length, periodic, dtype, _cosines(0.42, -0.5, 0.08))
 
 
 @operation(classes="HammingWindow", settings="periodic alpha beta dtype", defaults={"dtype": float32})
 def hamming_window(
-    window_length: Any, periodic: bool = True, alpha: float = 0.54, beta: float = 0.46, *, dtype: Any = None
+    window_length: Sizes,
+    periodic: bool = True,
+    alpha: float = 0.54,
+    beta: float = 0.46,
+    *,
+    dtype: DTypeLike | None = None,
 ) -> Tensor:
     """alpha - beta cos(2 pi x) of places x from 0 to 1; otherwise as `bartlett_window`."""
     factors = number("hamming_window", "alpha", alpha), -number("hamming_window", "beta", beta)
@@ -271,7 +279,9 @@ def hann_window(window_length: Any, periodic: bool = True, *, dtype: Any = None)
 
 
 @operation
-def kaiser_window(window_length: Any, periodic: bool = True, beta: float = 12.0, *, dtype: Any = None) -> Tensor:
+def kaiser_window(
+    window_length: Sizes, periodic: bool = True, beta: float = 12.0, *, dtype: DTypeLike | None = None
+) -> Tensor:
     """i0(beta sqrt(1 - y ** 2)) / i0(beta) of places y from -1 to 1; otherwise as `bartlett_window`."""
     width = number("kaiser_window", "beta", beta)
 

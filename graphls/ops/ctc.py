@@ -12,15 +12,29 @@ from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
 from graphls.ir.types import int32, int64
 from graphls.ops.control_flow import scan
 from graphls.ops.creation import arange, full
-from graphls.ops.elementwise import add, cast, clip_by_value, div, maximum, mul, neg, sub
-from graphls.ops.exponentials import logaddexp
-from graphls.ops.logic import equal, greater, less, logical_and, not_equal, where
-from graphls.ops.loss_operands import check_reduction, operands, reduced
+from graphls.ops.elementwise import (
+    add,
+    cast,
+    clip_by_value,
+    div,
+    equal,
+    greater,
+    less,
+    logical_and,
+    maximum,
+    mul,
+    neg,
+    not_equal,
+    sub,
+    where,
+)
+from graphls.ops.losses import check_reduction, operands, reduced
 from graphls.ops.operands import in_graph, tensor_of
 from graphls.ops.record import operation
 from graphls.ops.selection import known
 from graphls.ops.shapes import broadcast_to, concat, cut, expand_dims, gather_elements, reshape, transpose
-from graphls.tensors.tensor import Symbol, Tensor
+from graphls.ops.transcendental import logaddexp
+from graphls.tensors.tensor import Symbol, Tensor, TensorLike
 
 IMPOSSIBLE = -1e30
 """The logarithm of a probability of 0: finite, so that gradients are numbers."""
@@ -28,10 +42,10 @@ IMPOSSIBLE = -1e30
 
 @operation
 def ctc_loss(
-    log_probs: Any,
-    targets: Any,
-    input_lengths: Any,
-    target_lengths: Any,
+    log_probs: TensorLike,
+    targets: TensorLike,
+    input_lengths: TensorLike,
+    target_lengths: TensorLike,
     blank: int = 0,
     reduction: str = "mean",
     zero_infinity: bool = False,
@@ -60,7 +74,9 @@ def ctc_loss(
     return reduced(name, losses, reduction, dtype), cast(transpose(paths, (1, 0, 2)), dtype)
 
 
-def _check(name: str, x: Tensor, labels: Tensor, times: Tensor, counts: Tensor, blank: Any, zero_infinity: Any) -> None:
+def _check(
+    name: str, x: Tensor, labels: Tensor, times: Tensor, counts: Tensor, blank: TensorLike, zero_infinity: TensorLike
+) -> None:
     for tensor in (labels, times, counts):
         if tensor.dtype not in (int32, int64):
             message = f"{name} takes targets and lengths in int32 or int64, not {tensor.type}; cast them."
@@ -106,7 +122,7 @@ def _forward(x: Tensor, labels: Tensor, blank: int, times: Tensor) -> Tensor:
     before = in_graph(arange(places))
     start = broadcast_to(cast(where(equal(before, 0), 0.0, IMPOSSIBLE), x.dtype), (n, places))
 
-    def step(alpha: Tensor, now: Any) -> tuple[Tensor, Tensor]:
+    def step(alpha: Tensor, now: Tensor) -> tuple[Tensor, Tensor]:
         time, own = now
         skipped = where(can_skip, _moved(alpha, 2, IMPOSSIBLE), IMPOSSIBLE)
         reached = logaddexp(logaddexp(alpha, _moved(alpha, 1, IMPOSSIBLE)), skipped)
@@ -117,7 +133,7 @@ def _forward(x: Tensor, labels: Tensor, blank: int, times: Tensor) -> Tensor:
     return alphas
 
 
-def _moved(x: Tensor, count: int, value: Any) -> Tensor:
+def _moved(x: Tensor, count: int, value: TensorLike) -> Tensor:
     """Rows moved to the right by some places, with a value in front."""
     n, places = x.shape
     count = min(count, places)
@@ -135,7 +151,7 @@ def _total(alphas: Tensor, counts: Tensor) -> Tensor:
 
 @operation(classes="CTCGreedyDecoder", settings="merge_repeated")
 def ctc_greedy_decoder(
-    inputs: Any, sequence_length: Any, merge_repeated: bool = True
+    inputs: TensorLike, sequence_length: TensorLike, merge_repeated: bool = True
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """The likeliest class at each time of known scores (T, N, C), without blanks, which are the last class.
 

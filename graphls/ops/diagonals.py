@@ -4,28 +4,41 @@ from __future__ import annotations
 
 import builtins
 from math import prod
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from graphls.ir.checks import integer
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.reporting import checked
-from graphls.ir.types import float32, int32, int64
+from graphls.ir.types import DTypeLike, float32, int32, int64
 from graphls.ops import shapes
 from graphls.ops.arrangement import movedim
 from graphls.ops.creation import arange, zeros
-from graphls.ops.elementwise import add, cast, maximum, minimum, mul, sub
+from graphls.ops.elementwise import (
+    add,
+    cast,
+    equal,
+    greater_equal,
+    less,
+    less_equal,
+    logical_and,
+    logical_or,
+    maximum,
+    minimum,
+    mul,
+    sub,
+    where,
+)
 from graphls.ops.indexing import getitem, setitem
-from graphls.ops.logic import equal, greater_equal, less, less_equal, logical_and, logical_or, where
 from graphls.ops.operands import apply, axis_of, in_graph, shape_of, tensor_of
-from graphls.ops.record import operation, operator_class
+from graphls.ops.record import cell, operation, operator_class
 from graphls.ops.shapes import concat, expand_dims, gather, reshape
-from graphls.tensors.tensor import Tensor
+from graphls.tensors.tensor import Tensor, TensorLike
 
 
-@operation(classes="Eye")
-def eye(n: int, m: int | None = None, dtype: Any = None) -> Tensor:
+@operation(classes="Eye", also="mint")
+def eye(n: int, m: int | None = None, dtype: DTypeLike | None = None) -> Tensor:
     """A matrix of n rows and m columns (n without) with ones on the diagonal; float32 unless another dtype is given."""
     rows, columns = shape_of((n, n if m is None else m))
     return cast(equal(*positions(rows, columns)), dtype or float32)
@@ -36,8 +49,8 @@ def positions(rows: int, columns: int) -> tuple[Tensor, Tensor]:
     return in_graph(reshape(arange(rows), (-1, 1))), in_graph(arange(columns))
 
 
-@operation(classes="Tril", settings="diagonal")
-def tril(x: Any, diagonal: int = 0) -> Tensor:
+@operation(classes="Tril", settings="diagonal", also="numpy mint")
+def tril(x: TensorLike, diagonal: int = 0) -> Tensor:
     """Matrices, or the last two axes, with zeros above a diagonal: 1 is the one above the main one, -1 that below.
 
     Raises GraphValueError for fewer axes.
@@ -47,8 +60,8 @@ def tril(x: Any, diagonal: int = 0) -> Tensor:
     return where(greater_equal(rows + integer("tril", "diagonal", diagonal), columns), x, zeros((), x.dtype))
 
 
-@operation(classes="Triu", settings="diagonal")
-def triu(x: Any, diagonal: int = 0) -> Tensor:
+@operation(classes="Triu", settings="diagonal", also="numpy mint")
+def triu(x: TensorLike, diagonal: int = 0) -> Tensor:
     """Matrices, or the last two axes, with zeros below a diagonal: 1 is the one above the main one, -1 that below.
 
     Raises GraphValueError for fewer axes.
@@ -58,7 +71,7 @@ def triu(x: Any, diagonal: int = 0) -> Tensor:
     return where(greater_equal(columns, rows + integer("triu", "diagonal", diagonal)), x, zeros((), x.dtype))
 
 
-def matrices_of(name: str, x: Any) -> Tensor:
+def matrices_of(name: str, x: TensorLike) -> Tensor:
     """A tensor of two axes or more; raises GraphValueError for fewer."""
     matrices = tensor_of(x)
     if matrices.ndim < 2:
@@ -67,7 +80,7 @@ def matrices_of(name: str, x: Any) -> Tensor:
 
 
 @operation(classes="TrilIndices", settings="row col offset dtype", defaults={"dtype": int32})
-def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = int64) -> Tensor:
+def tril_indices(row: int, col: int, offset: int = 0, *, dtype: DTypeLike = int64) -> Tensor:
     """The rows and the columns of the elements on and below a diagonal of a matrix of that size: two rows of integers.
 
     They come row by row.
@@ -77,7 +90,7 @@ def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = int64) -> 
 
 
 @operation(classes="TriuIndices", settings="row col offset dtype", defaults={"dtype": int32})
-def triu_indices(row: int, col: int, offset: int = 0, *, dtype: Any = int64) -> Tensor:
+def triu_indices(row: int, col: int, offset: int = 0, *, dtype: DTypeLike = int64) -> Tensor:
     """The rows and the columns of the elements on and above a diagonal of a matrix of that size: two rows of integers.
 
     They come row by row.
@@ -86,12 +99,12 @@ def triu_indices(row: int, col: int, offset: int = 0, *, dtype: Any = int64) -> 
     return Tensor(np.stack(places), dtype)
 
 
-def _integers(name: str, **settings: Any) -> list[int]:
+def _integers(name: str, **settings: object) -> list[int]:
     return [integer(name, setting, value) for setting, value in settings.items()]
 
 
 @operation
-def diagonal(x: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
+def diagonal(x: TensorLike, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
     """The diagonals of the matrices of two axes, as a new last axis in their place.
 
     An offset above 0 counts diagonals towards the second axis, one below 0 towards the first. Raises GraphValueError
@@ -119,7 +132,7 @@ def two_axes(dim1: int, dim2: int, rank: int) -> tuple[int, int]:
 
 
 @operation
-def diag_embed(x: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
+def diag_embed(x: TensorLike, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
     """The last axis as a diagonal of matrices of zeros, whose axes are `dim1` and `dim2` of the result.
 
     An offset above 0 counts diagonals towards the second axis, one below 0 towards the first.
@@ -136,8 +149,8 @@ def diag_embed(x: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tenso
     return movedim(matrices, (-2, -1), axes)
 
 
-@operation(classes="Diag")
-def diag(x: Any) -> Tensor:
+@operation(classes="Diag", also="numpy")
+def diag(x: TensorLike) -> Tensor:
     """A tensor with the elements of x on its diagonal and zeros elsewhere, with the axes of x twice.
 
     A vector becomes a matrix; `diagonal` takes the diagonal of one. Raises GraphValueError for a number.
@@ -178,7 +191,7 @@ class Band(NamedTuple):
         return where(less(diagonals, 0), below, above), lengths
 
 
-def _band(name: str, k: Any, rows: int, columns: int, align: Any) -> Band:
+def _band(name: str, k: TensorLike, rows: int, columns: int, align: object) -> Band:
     """The band that `k` names: one integer, or the lowest and the highest; raises GraphValueError for another one."""
     low, high = _bounds(name, k)
     if align not in ALIGNMENTS:
@@ -190,15 +203,16 @@ def _band(name: str, k: Any, rows: int, columns: int, align: Any) -> Band:
     return Band(low, high, rows, columns, align)
 
 
-def _bounds(name: str, k: Any) -> tuple[int, int]:
+def _bounds(name: str, k: TensorLike) -> tuple[int, int]:
     bounds = shape_of(k.tolist() if isinstance(k, Tensor) else k)
     if len(bounds) not in (1, 2) or bounds[0] > bounds[-1]:
         raise GraphValueError(f"The 'k' of {name} is one integer or two rising ones, not {k!r}.")
     return bounds[0], bounds[-1]
 
 
+@cell("MatrixDiagPart", inputs="input_x")
 @operation(classes="MatrixDiagPartV3", settings="align")
-def matrix_diag_part(x: Any, k: Any = 0, padding_value: Any = 0, align: str = "RIGHT_LEFT") -> Tensor:
+def matrix_diag_part(x: Tensor, k: TensorLike = 0, padding_value: TensorLike = 0, align: str = "RIGHT_LEFT") -> Tensor:
     """The diagonals `k` of matrices as rows, the highest first, or one diagonal in place of both axes.
 
     `k` is an integer, or the lowest and the highest of several. Shorter diagonals are filled with `padding_value`:
@@ -217,9 +231,15 @@ def matrix_diag_part(x: Any, k: Any = 0, padding_value: Any = 0, align: str = "R
     return parts if band.height > 1 else reshape(parts, (*x.shape[:-2], band.longest))
 
 
+@cell("MatrixDiag", inputs="input_x")
 @operation(classes="MatrixDiagV3", settings="align")
 def matrix_diag(
-    x: Any, k: Any = 0, num_rows: Any = -1, num_cols: Any = -1, padding_value: Any = 0, align: str = "RIGHT_LEFT"
+    x: Tensor,
+    k: TensorLike = 0,
+    num_rows: TensorLike = -1,
+    num_cols: TensorLike = -1,
+    padding_value: TensorLike = 0,
+    align: str = "RIGHT_LEFT",
 ) -> Tensor:
     """Matrices with the diagonals `k` that `matrix_diag_part` would take from them, and `padding_value` elsewhere.
 
@@ -240,7 +260,7 @@ def matrix_diag(
     return _set(cast(padding_value, x.dtype), x, band)
 
 
-def _count(argument: str, value: Any) -> int:
+def _count(argument: str, value: TensorLike) -> int:
     return integer("matrix_diag", argument, value.item() if isinstance(value, Tensor) and value.size == 1 else value)
 
 
@@ -251,8 +271,9 @@ def _sizes(length: int, low: int, high: int, rows: int, columns: int) -> tuple[i
     return least_rows if rows == -1 else rows, least_columns if columns == -1 else columns
 
 
+@cell("MatrixSetDiag", inputs="input_x diagonal")
 @operation(classes="MatrixSetDiagV3", settings="align")
-def matrix_set_diag(x: Any, diagonal: Any, k: Any = 0, align: str = "RIGHT_LEFT") -> Tensor:
+def matrix_set_diag(x: Tensor, diagonal: TensorLike, k: TensorLike = 0, align: str = "RIGHT_LEFT") -> Tensor:
     """Matrices with other diagonals `k`, in the form in which `matrix_diag_part` takes them.
 
     Raises GraphValueError where the shape of `diagonal` is another one.
@@ -280,7 +301,7 @@ def _set(background: Tensor, values: Tensor, band: Band) -> Tensor:
 
 
 @operation(classes="MatrixBandPart")
-def matrix_band_part(x: Any, lower: Any, upper: Any) -> Tensor:
+def matrix_band_part(x: TensorLike, lower: TensorLike, upper: TensorLike) -> Tensor:
     """Matrices with zeros but on `lower` diagonals below the main one and `upper` above; a negative number means all.
 
     Raises GraphValueError for fewer axes than two, GraphTypeError for bounds that are no integers.
@@ -292,7 +313,7 @@ def matrix_band_part(x: Any, lower: Any, upper: Any) -> Tensor:
     return where(kept, x, zeros((), x.dtype))
 
 
-def _within(distances: Tensor, bound: Any) -> Tensor:
+def _within(distances: Tensor, bound: object) -> Tensor:
     most = tensor_of(bound)
     if most.dtype.kind not in ("int", "uint") or most.ndim:
         raise GraphTypeError(f"matrix_band_part takes integers as bounds, not {most.type}.")
@@ -300,13 +321,13 @@ def _within(distances: Tensor, bound: Any) -> Tensor:
 
 
 @operation
-def diagflat(input: Any, offset: int = 0) -> Tensor:
+def diagflat(input: TensorLike, offset: int = 0) -> Tensor:
     """A matrix of zeros with all elements of a tensor on a diagonal: 1 is the one above the main one, -1 that below."""
     return diag_embed(reshape(tensor_of(input), (-1,)), offset)
 
 
 @operator_class("DiagPart")
-def _diagonal_part(x: Any) -> Tensor:
+def _diagonal_part(x: TensorLike) -> Tensor:
     """The elements whose first half of coordinates is the second; raises GraphValueError where the sizes differ."""
     tensor = tensor_of(x)
     half = tensor.shape[: tensor.ndim // 2]
@@ -316,7 +337,7 @@ def _diagonal_part(x: Any) -> Tensor:
 
 
 @operator_class("FillDiagonal", "fill_value wrap")
-def _fill_diagonal(input_x: Any, fill_value: float, wrap: bool = False) -> Tensor:
+def _fill_diagonal(input_x: TensorLike, fill_value: float, wrap: bool = False) -> Tensor:
     """x with one number where all coordinates are equal; with `wrap` again below in a tall matrix, after a free row.
 
     Raises GraphValueError for fewer axes than two, and for more of different sizes.
@@ -332,7 +353,7 @@ def _fill_diagonal(input_x: Any, fill_value: float, wrap: bool = False) -> Tenso
 
 
 @operation
-def select_scatter(input: Any, src: Any, axis: int, index: int) -> Tensor:
+def select_scatter(input: TensorLike, src: TensorLike, axis: int, index: int) -> Tensor:
     """x with `src` in place of the slice number `index` along an axis.
 
     Raises GraphValueError where `src` has another shape than that slice, GraphIndexError for an index out of range.
@@ -342,7 +363,7 @@ def select_scatter(input: Any, src: Any, axis: int, index: int) -> Tensor:
 
 @operation
 def slice_scatter(
-    input: Any, src: Any, axis: int = 0, start: int | None = None, end: int | None = None, step: int = 1
+    input: TensorLike, src: TensorLike, axis: int = 0, start: int | None = None, end: int | None = None, step: int = 1
 ) -> Tensor:
     """x with `src` in place of every `step`-th slice from `start` up to, but without, `end` along an axis.
 
@@ -351,7 +372,7 @@ def slice_scatter(
     return _with_part("slice_scatter", input, src, axis, builtins.slice(start, end, step))
 
 
-def _with_part(name: str, input: Any, src: Any, axis: int, part: Any) -> Tensor:
+def _with_part(name: str, input: TensorLike, src: TensorLike, axis: int, part: object) -> Tensor:
     x, values = tensor_of(input), tensor_of(src)
     index = (*(builtins.slice(None) for _ in range(axis_of(axis, x.ndim))), part)
     wanted = getitem(x, index).shape
@@ -362,7 +383,7 @@ def _with_part(name: str, input: Any, src: Any, axis: int, part: Any) -> Tensor:
 
 
 @operation
-def diagonal_scatter(input: Any, src: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
+def diagonal_scatter(input: TensorLike, src: TensorLike, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
     """x with `src` in place of what `diagonal` takes from it with the same arguments.
 
     Raises GraphValueError where `src` has another shape, and unless there are two different axes.

@@ -10,13 +10,13 @@ from graphls.ops.arrangement import movedim
 from graphls.ops.control_flow import scan
 from graphls.ops.creation import ones_like, zeros, zeros_like
 from graphls.ops.diagonals import eye
-from graphls.ops.differentiate import compiled_outside, parameters_of, positions_of, running_tracer
+from graphls.ops.gradients import compiled_outside, parameters_of, positions_of, running_tracer
 from graphls.ops.operands import float_of, tensor_of
 from graphls.ops.record import operation
 from graphls.ops.shapes import reshape
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.pytree import leaves, map_leaves, rebuild
-from graphls.tensors.tensor import Tensor, is_tensor
+from graphls.tensors.tensor import Tensor, TensorLike, is_tensor
 from graphls.trace.current import current_tracer
 from graphls.trace.gradients import backward_of, forward_of, gradient, tangents_of
 from graphls.trace.rewriting.functions import in_trace
@@ -24,7 +24,7 @@ from graphls.trace.states import copies
 
 
 @operation
-def vjp(fn: Callable[..., Any], *inputs: Any, weights: Any = None, has_aux: bool = False) -> Any:
+def vjp(fn: Callable[..., Any], *inputs: TensorLike, weights: TensorLike | None = None, has_aux: bool = False) -> Any:
     """(the outputs of `fn(*inputs)`, a function of sensitivities that gives the gradients by all inputs as a tuple).
 
     With `weights`, the function gives a pair of tuples. With `has_aux` only the first output is differentiated, and the
@@ -52,7 +52,7 @@ def vjp(fn: Callable[..., Any], *inputs: Any, weights: Any = None, has_aux: bool
 
 
 @operation
-def jvp(fn: Callable[..., Any], inputs: Any, v: Any, has_aux: bool = False) -> Any:
+def jvp(fn: Callable[..., Any], inputs: TensorLike, v: TensorLike, has_aux: bool = False) -> Any:
     """(the outputs of `fn(*inputs)`, what they change by where the inputs move along the vectors `v`).
 
     Both are nests of one structure. With `has_aux` only the first output is differentiated, and the others come last:
@@ -82,7 +82,7 @@ def moved(
     tangents = iter(tangents_of(tracer, record, positions, vectors, has_aux))
     outputs = copies(record.outputs)
 
-    def tangent(leaf: Any) -> Any:
+    def tangent(leaf: TensorLike) -> Any:
         if not isinstance(leaf, Tensor):
             return leaf
         return next(tangents) if leaf.dtype.is_float else zeros_like(leaf)
@@ -91,7 +91,7 @@ def moved(
 
 
 @operation
-def derivative(fn: Callable[..., Any], primals: Any, order: int) -> tuple[Any, Any]:
+def derivative(fn: Callable[..., Any], primals: TensorLike, order: int) -> tuple[Any, Any]:
     """(the outputs of `fn`, its derivative of an order where all elements of all inputs move at the same speed).
 
     For a function of single elements these are their own derivatives. `primals` is a tensor, or a tuple of them;
@@ -105,7 +105,7 @@ def derivative(fn: Callable[..., Any], primals: Any, order: int) -> tuple[Any, A
     if order < 1:
         raise GraphValueError(f"The order of a derivative is 1 or more, not {order}.")
 
-    def along(*args: Any) -> Any:
+    def along(*args: TensorLike) -> Any:
         return in_trace(fn)(*args), _derivative(fn, order)(*args)
 
     outputs, series = compiled_outside(along, fn, ("derivative", order))(*map(float_of, args))
@@ -116,14 +116,14 @@ def _derivative(fn: Callable[..., Any], order: int) -> Callable[..., Any]:
     if not order:
         return fn
 
-    def slope(*args: Any) -> Any:
+    def slope(*args: Tensor) -> Any:
         return moved(_derivative(fn, order - 1), args, range(len(args)), tuple(map(ones_like, args)))[1]
 
     return slope
 
 
 @operation
-def get_grad(gradients: Any, identifier: Any) -> Tensor:
+def get_grad(gradients: TensorLike, identifier: TensorLike) -> Tensor:
     """The gradient by an input, given its position, or by a Parameter, of those that `grad` gives with `return_ids`.
 
     Raises GraphTypeError for another identifier, GraphRuntimeError where its gradient is not there.
@@ -146,12 +146,12 @@ def _check(name: str, fn: Any, inputs: tuple[Any, ...]) -> None:
         raise GraphTypeError(f"{name} takes one tensor or more, not {inputs!r}.")
 
 
-def _shape(x: Any) -> tuple[int, ...]:
+def _shape(x: Tensor) -> tuple[int, ...]:
     shape: tuple[int, ...] = x.shape
     return shape
 
 
-def _with_aux(outputs: Any, other: Any, has_aux: bool) -> Any:
+def _with_aux(outputs: Tensor, other: object, has_aux: bool) -> Any:
     if not has_aux:
         return outputs, other
     first, *rest = outputs
@@ -172,7 +172,7 @@ def jacrev(fn: Callable[..., Any], grad_position: Position = 0, has_aux: bool = 
     """
     positions = _positions("jacrev", fn, grad_position)
 
-    def jacobian(*args: Any) -> Any:
+    def jacobian(*args: Tensor) -> Any:
         _check_operator(args, grad_position, positions)
         outputs = in_trace(fn)(*args)
         floats = _differentiated(outputs, has_aux)
@@ -188,7 +188,7 @@ def _rows(
     """The gradients of every element of one output, by each position."""
     output = floats[number]
 
-    def one(carry: Any, unit: Tensor) -> tuple[Any, tuple[Tensor, ...]]:
+    def one(carry: TensorLike, unit: Tensor) -> tuple[Any, tuple[Tensor, ...]]:
         seeds = [zeros(t.shape, t.dtype) for t in floats]
         seeds[number] = reshape(unit, output.shape)
         _, by_input, _ = gradient(running_tracer(), fn, args, positions, (), tuple(seeds), has_aux)
@@ -207,7 +207,7 @@ def jacfwd(fn: Callable[..., Any], grad_position: Position = 0, has_aux: bool = 
     """
     positions = _positions("jacfwd", fn, grad_position)
 
-    def jacobian(*args: Any) -> Any:
+    def jacobian(*args: Tensor) -> Any:
         _check_operator(args, grad_position, positions)
         outputs = in_trace(fn)(*args)
         _differentiated(outputs, has_aux)
@@ -223,7 +223,7 @@ def _columns(fn: Callable[..., Any], args: Any, positions: tuple[int, ...], numb
     inputs = [tensor_of(args[i]) for i in positions]
     moving = inputs[number]
 
-    def one(carry: Any, unit: Tensor) -> tuple[Any, tuple[Tensor, ...]]:
+    def one(carry: TensorLike, unit: Tensor) -> tuple[Any, tuple[Tensor, ...]]:
         vectors = [zeros(x.shape, x.dtype) for x in inputs]
         vectors[number] = reshape(unit, moving.shape)
         outputs, tangents = moved(fn, args, positions, tuple(vectors), has_aux)
@@ -240,13 +240,13 @@ def _positions(name: str, fn: Any, position: Any) -> tuple[int, ...]:
     return positions_of(position)
 
 
-def _check_operator(args: tuple[Any, ...], position: Any, positions: tuple[int, ...]) -> None:
+def _check_operator(args: tuple[Any, ...], position: TensorLike, positions: tuple[int, ...]) -> None:
     if not positions or any(not -len(args) <= i < len(args) for i in positions):
         message = f"grad_position {position} does not name some of the {len(args)} inputs given."
         raise GraphTypeError(message)
 
 
-def _differentiated(outputs: Any, has_aux: bool) -> list[Tensor]:
+def _differentiated(outputs: Tensor, has_aux: bool) -> list[Tensor]:
     of = outputs[0] if has_aux else outputs
     floats = [leaf for leaf in leaves(of) if isinstance(leaf, Tensor) and leaf.dtype.is_float]
     if not floats:
@@ -255,7 +255,7 @@ def _differentiated(outputs: Any, has_aux: bool) -> list[Tensor]:
     return floats
 
 
-def _arranged(outputs: Any, found: list[list[Tensor]], has_aux: bool) -> Any:
+def _arranged(outputs: Tensor, found: list[list[Tensor]], has_aux: bool) -> Any:
     """The Jacobians of each output in the structure of the float outputs, with the other outputs where there are."""
     each = [of_output[0] if len(of_output) == 1 else tuple(of_output) for of_output in found]
     of = outputs[0] if has_aux else outputs

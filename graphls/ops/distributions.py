@@ -13,7 +13,7 @@ from typing import Any
 
 from graphls.ir.checks import integer
 from graphls.ir.errors import GraphTypeError, GraphValueError
-from graphls.ir.types import as_dtype, bool_, broadcast_shapes, float32, float64, int16, int32, int64
+from graphls.ir.types import DTypeLike, as_dtype, bool_, broadcast_shapes, float32, float64, int16, int32, int64
 from graphls.ops import random
 from graphls.ops.control_flow import scan
 from graphls.ops.creation import arange, full, ones, zeros
@@ -25,8 +25,15 @@ from graphls.ops.elementwise import (
     div,
     exp,
     floor,
+    greater,
+    greater_equal,
+    less,
+    less_equal,
     log,
     log1p,
+    logical_and,
+    logical_not,
+    logical_or,
     maximum,
     minimum,
     mul,
@@ -35,27 +42,18 @@ from graphls.ops.elementwise import (
     sin,
     sqrt,
     sub,
-)
-from graphls.ops.gamma_functions import lgamma
-from graphls.ops.logic import (
-    greater,
-    greater_equal,
-    less,
-    less_equal,
-    logical_and,
-    logical_not,
-    logical_or,
     where,
 )
-from graphls.ops.operands import float_of, shape_of, tensor_of
+from graphls.ops.gamma_functions import lgamma
+from graphls.ops.operands import ShapeLike, Sizes, float_of, shape_of, tensor_of
 from graphls.ops.random import drawn, drawn_by_scores, joined_seed, multinomial, sizes_of_draw, standard_uniform
 from graphls.ops.record import operation, operator_class
 from graphls.ops.reductions import any as any_of
 from graphls.ops.reductions import argmax, sum
+from graphls.ops.selection import topk
 from graphls.ops.shapes import broadcast_to, concat, gather_elements, reshape, stack
-from graphls.ops.sorting import topk
 from graphls.ops.state import stop_gradient
-from graphls.tensors.tensor import Tensor
+from graphls.tensors.tensor import Tensor, TensorLike
 
 GAMMA_CANDIDATES = 8
 POISSON_CANDIDATES = 16
@@ -65,14 +63,14 @@ COUNTED = 48
 
 
 @operation
-def standard_laplace(shape: Any, seed: int | None = None) -> Tensor:
+def standard_laplace(shape: ShapeLike, seed: int | None = None) -> Tensor:
     """Float32 numbers of the Laplace distribution with mean 0 and scale 1: differences of two exponential ones."""
     first, second = standard_uniform((2, *sizes_of_draw(shape)), seed)
     return sub(log1p(neg(second)), log1p(neg(first)))
 
 
 @operation
-def laplace(shape: Any, mean: Any, lambda_param: Any, seed: int | None = None) -> Tensor:
+def laplace(shape: ShapeLike, mean: TensorLike, lambda_param: TensorLike, seed: int | None = None) -> Tensor:
     """Numbers of a Laplace distribution, in the shape in which `shape`, mean and scale meet."""
     middle, scale = float_of(mean), float_of(lambda_param)
     wide = broadcast_shapes(sizes_of_draw(shape), middle.shape, scale.shape)
@@ -80,7 +78,7 @@ def laplace(shape: Any, mean: Any, lambda_param: Any, seed: int | None = None) -
 
 
 @operation
-def gamma(shape: Any, alpha: Any, beta: Any, seed: int | None = None) -> Tensor:
+def gamma(shape: ShapeLike, alpha: TensorLike, beta: TensorLike, seed: int | None = None) -> Tensor:
     """Numbers of a gamma distribution, in the shape in which `shape`, alpha and the inverse scale beta meet.
 
     There is a gradient by beta, and none by alpha. nan where alpha is not above 0.
@@ -91,7 +89,7 @@ def gamma(shape: Any, alpha: Any, beta: Any, seed: int | None = None) -> Tensor:
 
 
 @operation
-def random_gamma(shape: Any, alpha: Any, seed: int | None = None) -> Tensor:
+def random_gamma(shape: ShapeLike, alpha: TensorLike, seed: int | None = None) -> Tensor:
     """Numbers of gamma distributions with the scale 1: so many as `shape` says for each element of alpha.
 
     The shape is `shape`, then that of alpha, and the dtype that of alpha. nan where alpha is not above 0.
@@ -132,7 +130,7 @@ def _first(candidates: Tensor, accepted: Tensor, otherwise: Tensor) -> Tensor:
 
 
 @operation
-def poisson(shape: Any, mean: Any, seed: int | None = None) -> Tensor:
+def poisson(shape: ShapeLike, mean: TensorLike, seed: int | None = None) -> Tensor:
     """Float32 numbers of a Poisson distribution, in the shape in which `shape` and the mean meet.
 
     nan where the mean is below 0. There is no gradient.
@@ -143,7 +141,7 @@ def poisson(shape: Any, mean: Any, seed: int | None = None) -> Tensor:
 
 
 @operation
-def random_poisson(shape: Any, rate: Any, seed: int | None = None, dtype: Any = float32) -> Tensor:
+def random_poisson(shape: ShapeLike, rate: TensorLike, seed: int | None = None, dtype: DTypeLike = float32) -> Tensor:
     """Numbers of Poisson distributions: so many as `shape` says for each element of the rate, in a dtype.
 
     The shape is `shape`, then that of the rate. nan where the rate is below 0. There is no gradient.
@@ -193,7 +191,7 @@ def _rejected(mean: Tensor, u: Tensor, v: Tensor) -> Tensor:
 
 
 @operation
-def random_categorical(logits: Any, num_sample: int, seed: int = 0, dtype: Any = int64) -> Tensor:
+def random_categorical(logits: TensorLike, num_sample: int, seed: int = 0, dtype: DTypeLike = int64) -> Tensor:
     """Positions in each row of logits (N, C), as likely as their exponentials say: (N, num_sample).
 
     A seed of 0 is none. Raises GraphTypeError for another dtype than int16, int32 and int64, GraphValueError for other
@@ -209,7 +207,9 @@ def random_categorical(logits: Any, num_sample: int, seed: int = 0, dtype: Any =
 
 
 @operation
-def multinomial_with_replacement(x: Any, seed: int, offset: int, numsamples: int, replacement: bool = False) -> Tensor:
+def multinomial_with_replacement(
+    x: TensorLike, seed: int, offset: int, numsamples: int, replacement: bool = False
+) -> Tensor:
     """Int64 positions in a row of probabilities, or in each row; see `multinomial`, also for what it raises.
 
     Of the same `seed` and `offset` the same come, outside of a graph; a seed of -1 with an offset of 0 is none.
@@ -220,7 +220,7 @@ def multinomial_with_replacement(x: Any, seed: int, offset: int, numsamples: int
 
 
 @operation
-def choice_with_mask(input_x: Any, count: int = 256, seed: int | None = None) -> tuple[Tensor, Tensor]:
+def choice_with_mask(input_x: TensorLike, count: int = 256, seed: int | None = None) -> tuple[Tensor, Tensor]:
     """The int32 coordinates (count, axes) of elements that are true, in random order, and which of these rows count.
 
     Where fewer are true, the rows behind are zeros and do not count. Raises GraphTypeError for what is no bool,
@@ -243,28 +243,28 @@ def choice_with_mask(input_x: Any, count: int = 256, seed: int | None = None) ->
 
 
 @operator_class("StandardLaplace", "seed seed2", like=standard_laplace)
-def _standard_laplace(shape: Any, seed: int = 0, seed2: int = 0) -> Tensor:
+def _standard_laplace(shape: ShapeLike, seed: int = 0, seed2: int = 0) -> Tensor:
     return standard_laplace(shape, joined_seed(seed, seed2))
 
 
 @operator_class("Gamma", "seed seed2", like=gamma)
-def _gamma_operator(shape: Any, alpha: Any, beta: Any, seed: int = 0, seed2: int = 0) -> Tensor:
+def _gamma_operator(shape: Sizes, alpha: TensorLike, beta: TensorLike, seed: int = 0, seed2: int = 0) -> Tensor:
     return gamma(shape, alpha, beta, joined_seed(seed, seed2))
 
 
 @operator_class("RandomGamma", "seed seed2", like=random_gamma)
-def _random_gamma(shape: Any, alpha: Any, seed: int = 0, seed2: int = 0) -> Tensor:
+def _random_gamma(shape: Sizes, alpha: TensorLike, seed: int = 0, seed2: int = 0) -> Tensor:
     return random_gamma(shape, alpha, joined_seed(seed, seed2))
 
 
 @operator_class("Poisson", "seed seed2")
-def _poisson_operator(shape: Any, mean: Any, seed: int = 0, seed2: int = 0) -> Tensor:
+def _poisson_operator(shape: Sizes, mean: TensorLike, seed: int = 0, seed2: int = 0) -> Tensor:
     """Int32 numbers of Poisson distributions, see `poisson`."""
     return cast(poisson(shape, mean, joined_seed(seed, seed2)), int32)
 
 
 @operator_class("RandomPoisson", "seed seed2 dtype", like=random_poisson)
-def _random_poisson(shape: Any, rate: Any, seed: int = 0, seed2: int = 0, dtype: Any = int64) -> Tensor:
+def _random_poisson(shape: Sizes, rate: TensorLike, seed: int = 0, seed2: int = 0, dtype: Any = int64) -> Tensor:
     return random_poisson(shape, rate, joined_seed(seed, seed2), dtype)
 
 
@@ -274,19 +274,19 @@ def _categories(logits: Any, num_sample: Any, seed: Any, dtype: Any = int64) -> 
 
 
 @operator_class("RandomChoiceWithMask", "count seed seed2", like=choice_with_mask)
-def _choice(input_x: Any, count: int = 256, seed: int = 0, seed2: int = 0) -> tuple[Tensor, Tensor]:
+def _choice(input_x: TensorLike, count: int = 256, seed: int = 0, seed2: int = 0) -> tuple[Tensor, Tensor]:
     return choice_with_mask(input_x, count, joined_seed(seed, seed2))
 
 
 @operator_class("Cauchy", "size median sigma")
-def _cauchy(size: Any, median: float = 0.0, sigma: float = 1.0) -> Tensor:
+def _cauchy(size: ShapeLike, median: float = 0.0, sigma: float = 1.0) -> Tensor:
     """Float32 numbers of the Cauchy distribution: the tangent of angles that are all equally likely."""
     angles = mul(sub(random.rand(shape_of(size)), 0.5), math.pi)
     return add(mul(div(sin(angles), cos(angles)), sigma), median)
 
 
 @operator_class("LogNormalReverse", "mean std")
-def _log_normal(input: Any, mean: float = 1.0, std: float = 2.0) -> Tensor:
+def _log_normal(input: TensorLike, mean: float = 1.0, std: float = 2.0) -> Tensor:
     """exp of numbers of a normal distribution, in the shape and dtype of a tensor."""
     x = float_of(input)
     return cast(exp(add(mul(random.standard_normal(x.shape), std), mean)), x.dtype)

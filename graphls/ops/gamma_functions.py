@@ -12,7 +12,6 @@ from graphls.ir.errors import GraphValueError
 from graphls.ir.types import float64
 from graphls.ops import operands
 from graphls.ops.creation import full_like
-from graphls.ops.custom_gradients import with_gradient
 from graphls.ops.elementwise import (
     abs,
     add,
@@ -21,8 +20,15 @@ from graphls.ops.elementwise import (
     clip_by_value,
     cos,
     div,
+    equal,
     floor,
+    greater,
+    greater_equal,
+    isinf,
+    less,
     log,
+    logical_and,
+    logical_or,
     mul,
     neg,
     pow,
@@ -31,11 +37,12 @@ from graphls.ops.elementwise import (
     sin,
     square,
     sub,
+    where,
 )
-from graphls.ops.logic import equal, greater, greater_equal, isinf, less, logical_and, logical_or, where
+from graphls.ops.gradients import with_gradient
 from graphls.ops.operands import float_of, floats
 from graphls.ops.record import operation, operator_class
-from graphls.tensors.tensor import Tensor
+from graphls.tensors.tensor import Tensor, TensorLike
 
 BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510)
 """Bernoulli's numbers of the orders 2, 4, 6, ..."""
@@ -47,20 +54,20 @@ _SHIFT = 12
 """How far an argument is moved up before the asymptotic series, which are Abramowitz and Stegun's 6.1.40 and 6.4.11."""
 
 
-@operation(classes="Lgamma")
-def lgamma(x: Any) -> Tensor:
+@operation(classes="Lgamma", cells="LGamma")
+def lgamma(x: TensorLike) -> Tensor:
     """The logarithm of the absolute value of the gamma function; infinite at 0 and at negative whole numbers."""
     return _in_double(lambda x: with_gradient(_log_gamma, _slope(0), x), x)
 
 
-@operation(classes="Digamma")
+@operation(classes="Digamma", cells="DiGamma")
 def digamma(x: Any) -> Tensor:
     """The derivative of `lgamma`."""
     return polygamma(0, x)
 
 
-@operation
-def polygamma(n: int, x: Any) -> Tensor:
+@operation(also="mint")
+def polygamma(n: int, x: TensorLike) -> Tensor:
     """The derivative of order n of `digamma`; raises GraphValueError unless n is an integer of 0 or more."""
     if isinstance(n, bool) or not isinstance(n, int) or n < 0:
         raise GraphValueError(f"polygamma takes an order of 0 or more, not {n!r}.")
@@ -73,7 +80,7 @@ def _slope(n: int) -> Callable[..., tuple[Tensor]]:
 
 
 @operation
-def mvlgamma(x: Any, p: int) -> Tensor:
+def mvlgamma(x: TensorLike, p: int) -> Tensor:
     """The logarithm of the gamma function of p dimensions; raises GraphValueError unless p is 1 or more."""
     if isinstance(p, bool) or not isinstance(p, int) or p < 1:
         raise GraphValueError(f"mvlgamma takes 1 dimension or more, not {p!r}.")
@@ -84,7 +91,7 @@ def mvlgamma(x: Any, p: int) -> Tensor:
     return _in_double(computed, x)
 
 
-def _in_double(function: Callable[[Tensor], Tensor], x: Any) -> Tensor:
+def _in_double(function: Callable[[Tensor], Tensor], x: TensorLike) -> Tensor:
     x = float_of(x)
     return cast(function(cast(x, float64)), x.dtype)
 
@@ -158,12 +165,12 @@ def _derivative_of_cotangent(n: int, cotangent: Tensor) -> Tensor:
 
 
 @operator_class("Mvlgamma", "p", like=mvlgamma)
-def _multivariate(x: Any, p: int) -> Any:
+def _multivariate(x: TensorLike, p: int) -> Any:
     return mvlgamma(x, p)
 
 
 @operator_class("Polygamma", like=polygamma)
-def _polygamma_operator(a: Any, x: Any) -> Any:
+def _polygamma_operator(a: TensorLike, x: TensorLike) -> Any:
     return polygamma(int(operands.tensor_of(a).item()), x)
 
 
@@ -174,7 +181,7 @@ _STEEP = 1000.0
 
 
 @operation(classes="Zeta")
-def zeta(input: Any, other: Any) -> Tensor:
+def zeta(input: TensorLike, other: TensorLike) -> Tensor:
     """The sum of (other + k) ** -input over k = 0, 1, ..., broadcasting: Hurwitz's zeta function.
 
     It is infinite where `input` is 1, and where it is more and `other` is 0 or a negative whole number; nan where

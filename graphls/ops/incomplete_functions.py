@@ -8,23 +8,45 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 from graphls.ir.types import float64
 from graphls.ops.control_flow import while_loop
 from graphls.ops.creation import ones_like, zeros_like
-from graphls.ops.custom_gradients import with_gradient
-from graphls.ops.elementwise import abs, add, cast, div, exp, log, log1p, minimum, mul, neg, pow, reciprocal, sqrt, sub
-from graphls.ops.exponentials import erfc
+from graphls.ops.elementwise import (
+    abs,
+    add,
+    cast,
+    div,
+    equal,
+    exp,
+    greater,
+    isfinite,
+    less,
+    log,
+    log1p,
+    logical_and,
+    logical_not,
+    logical_or,
+    minimum,
+    mul,
+    neg,
+    pow,
+    reciprocal,
+    sqrt,
+    sub,
+    where,
+)
 from graphls.ops.gamma_functions import STIRLING, inverse_powers, lgamma
-from graphls.ops.logic import equal, greater, isfinite, less, logical_and, logical_not, logical_or, where
+from graphls.ops.gradients import with_gradient
 from graphls.ops.operands import floats
-from graphls.ops.record import operation, operator_class
-from graphls.tensors.tensor import Tensor
+from graphls.ops.record import cell, operation, operator_class
+from graphls.ops.transcendental import erfc
+from graphls.tensors.tensor import Tensor, TensorLike
 
 
+@cell("IGamma", inputs="a x")
 @operation(classes="Igamma")
-def igamma(input: Any, other: Any) -> Tensor:
+def igamma(input: TensorLike, other: TensorLike) -> Tensor:
     """The integral of t ** (input - 1) * exp(-t) from 0 to `other`, over that to infinity; broadcasting.
 
     It is nan where either is negative, and where both are 0, or infinite.
@@ -33,7 +55,7 @@ def igamma(input: Any, other: Any) -> Tensor:
 
 
 @operation(classes="Igammac")
-def igammac(input: Any, other: Any) -> Tensor:
+def igammac(input: TensorLike, other: TensorLike) -> Tensor:
     """1 - `igamma`, exact where that is close to 1."""
 
     def slope(a: Tensor, x: Tensor) -> Tensor:
@@ -141,7 +163,7 @@ Function = Callable[..., Tensor]
 Carry = tuple[Tensor, ...]
 
 
-def wide_in_double(function: Function, *operands: Any) -> Tensor:
+def wide_in_double(function: Function, *operands: object) -> Tensor:
     """A function of operands in float64 and in the shape of all, in their dtype."""
     tensors = floats(*operands)
     wide = zeros_like(_sum(tensors))
@@ -224,7 +246,7 @@ def repeated(is_going: Callable[[Carry], Tensor], further: Callable[[Carry], Car
 
 
 @operator_class("Betainc")
-def betainc(a: Any, b: Any, x: Any) -> Tensor:
+def betainc(a: TensorLike, b: TensorLike, x: TensorLike) -> Tensor:
     """The integral of t ** (a - 1) * (1 - t) ** (b - 1) from 0 to x, over that to 1; broadcasting.
 
     It is nan unless a and b are above 0 and x is between 0 and 1.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -14,12 +13,11 @@ from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import bool_, int64
 from graphls.ops.arrangement import meshgrid
 from graphls.ops.creation import arange, full, ones_like, zeros
-from graphls.ops.elementwise import abs, add, div, floor_div, maximum, mul, sign, sub
-from graphls.ops.logic import greater_equal, where
+from graphls.ops.elementwise import abs, add, div, floor_div, greater_equal, maximum, mul, sign, sub, where
 from graphls.ops.operands import apply, tensor_of
 from graphls.ops.record import operation
 from graphls.ops.shapes import broadcast_to, gather, gather_elements, reshape, sequence_of, stack
-from graphls.tensors.tensor import Tensor
+from graphls.tensors.tensor import Tensor, TensorLike
 
 Join = Callable[[Tensor, Tensor, Tensor, int], Tensor]
 """x, indices along an axis, what they name the places of, and the axis; gives another x."""
@@ -102,7 +100,7 @@ OF_SLICES: dict[str, Join] = {
 
 
 @operation
-def cartesian_prod(*inputs: Any) -> Tensor:
+def cartesian_prod(*inputs: TensorLike) -> Tensor:
     """Rows with one element of each vector, in every combination, of which the last element changes first.
 
     Raises GraphValueError for what is no vector.
@@ -114,7 +112,7 @@ def cartesian_prod(*inputs: Any) -> Tensor:
 
 
 @operation
-def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Tensor:
+def combinations(input: TensorLike, r: int = 2, with_replacement: bool = False) -> Tensor:
     """Rows of `r` elements of a vector in their order, every choice once.
 
     With `with_replacement` an element may stand in a row more than once. Raises GraphValueError for
@@ -131,7 +129,7 @@ def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Tens
 
 
 @operation
-def vander(x: Any, N: int | None = None) -> Tensor:
+def vander(x: TensorLike, N: int | None = None) -> Tensor:
     """The powers of each element of a vector, as columns from exponent N - 1 to 0; N is the size of x unless given.
 
     Raises GraphValueError for what is no vector and for an N below 0.

@@ -6,20 +6,36 @@ import builtins
 from collections.abc import Iterator
 from typing import Any
 
-from graphls.ir.checks import integer, positive
+from graphls.ir.checks import integer, positive, positive_int
 from graphls.ir.errors import GraphIndexError, GraphTypeError, GraphValueError
 from graphls.ir.types import float32
 from graphls.ops.control_flow import scan
 from graphls.ops.convolution import conv_transpose3d
 from graphls.ops.creation import zeros
-from graphls.ops.elementwise import add, cast, div, mul, neg, rsqrt, square, sub, tanh
-from graphls.ops.logic import equal, greater, greater_equal, isfinite, less, logical_and, where
+from graphls.ops.elementwise import (
+    add,
+    cast,
+    div,
+    equal,
+    greater,
+    greater_equal,
+    isfinite,
+    less,
+    logical_and,
+    mul,
+    neg,
+    rsqrt,
+    square,
+    sub,
+    tanh,
+    where,
+)
 from graphls.ops.network import dropout as dropped
 from graphls.ops.network import matmul, sigmoid, silu
 from graphls.ops.normalization import kept, rms_norm
 from graphls.ops.norms import vector_norm
-from graphls.ops.operands import apply, axis_of, float_of, floats, in_single, operand_of, tensor_of
-from graphls.ops.record import operation, operator_class
+from graphls.ops.operands import ShapeLike, Sizes, apply, axis_of, float_of, floats, in_single, operand_of, tensor_of
+from graphls.ops.record import cell, operation, operator_class
 from graphls.ops.reductions import mean, sum
 from graphls.ops.scattering import index_add
 from graphls.ops.shapes import (
@@ -37,11 +53,11 @@ from graphls.ops.shapes import (
 from graphls.ops.state import assign, stop_gradient
 from graphls.tensors import dispatch
 from graphls.tensors.parameter import Parameter
-from graphls.tensors.tensor import Tensor
+from graphls.tensors.tensor import Tensor, TensorLike
 
 
 @operation(classes="Dense")
-def dense(input: Any, weight: Any, bias: Any = None) -> Tensor:
+def dense(input: TensorLike, weight: TensorLike, bias: TensorLike | None = None) -> Tensor:
     """x @ weight.T + bias: (..., in) and (out, in) to (..., out), or (..., in) and (in,) to (...).
 
     Raises GraphValueError for sizes that do not fit.
@@ -57,7 +73,7 @@ def dense(input: Any, weight: Any, bias: Any = None) -> Tensor:
 
 
 @operation
-def bidense(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Tensor:
+def bidense(input1: object, input2: object, weight: Tensor, bias: TensorLike | None = None) -> Tensor:
     """x1 @ weight[o] @ x2 + bias[o] for each o: (..., n), (..., m) and (out, n, m) to (..., out).
 
     Raises GraphValueError for sizes that do not fit.
@@ -73,7 +89,7 @@ def bidense(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Tensor:
     return _with_bias("bidense", reshape(both, (*x1.shape[:-1], count)), bias, (count,))
 
 
-def _with_bias(name: str, y: Tensor, bias: Any, shape: tuple[int, ...]) -> Tensor:
+def _with_bias(name: str, y: Tensor, bias: TensorLike | None, shape: tuple[int, ...]) -> Tensor:
     if bias is None:
         return y
     shift = tensor_of(bias)
@@ -84,8 +100,8 @@ def _with_bias(name: str, y: Tensor, bias: Any, shape: tuple[int, ...]) -> Tenso
 
 @operation
 def embedding(
-    input: Any,
-    weight: Any,
+    input: TensorLike,
+    weight: TensorLike,
     padding_idx: int | None = None,
     max_norm: float | None = None,
     norm_type: float = 2.0,
@@ -114,7 +130,7 @@ def embedding(
     return where(expand_dims(is_padding, -1), stop_gradient(rows), rows)
 
 
-def _row(padding_idx: Any, count: int) -> int:
+def _row(padding_idx: TensorLike, count: int) -> int:
     row = integer("embedding", "padding_idx", padding_idx)
     if not -count <= row < count:
         raise GraphIndexError(f"The 'padding_idx' {row} is out of range for {count} rows.")
@@ -127,7 +143,7 @@ def _counts(ids: Tensor, rows: int, like: Tensor) -> Tensor:
     return index_add(zeros(rows), flat, zeros(flat.shape) + 1, 0) if flat.size else zeros(rows)
 
 
-def _limited(weight: Any, table: Tensor, ids: Tensor, max_norm: float, norm_type: float) -> Tensor:
+def _limited(weight: TensorLike, table: Tensor, ids: Tensor, max_norm: float, norm_type: float) -> Tensor:
     """The matrix with rows scaled down, through which the gradient goes as it is."""
     norms = vector_norm(cast(table, float32) if table.dtype.is_half else table, norm_type, 1, keepdims=True)
     is_named = greater(expand_dims(_counts(ids, table.shape[0], table), 1), 0.0)
@@ -146,7 +162,7 @@ def _with_gradient_over(rows: Tensor, counts: Tensor) -> Tensor:
 
 
 @operation
-def swiglu(input: Any, dim: int = -1) -> Tensor:
+def swiglu(input: TensorLike, dim: int = -1) -> Tensor:
     """silu(a) * b, for both halves a and b of x along an axis; raises GraphValueError for an odd size."""
     x = float_of(input)
     at = axis_of(dim, x.ndim)
@@ -157,7 +173,7 @@ def swiglu(input: Any, dim: int = -1) -> Tensor:
 
 
 @operation(classes="InTopK", settings="k")
-def intopk(x1: Any, x2: Any, k: int) -> Tensor:
+def intopk(x1: TensorLike, x2: TensorLike, k: int) -> Tensor:
     """Whether fewer than k scores (N, C) of a row are above that of its label (N,), which is finite.
 
     Raises GraphTypeError for labels that are no integers, GraphValueError for other shapes.
@@ -173,8 +189,9 @@ def intopk(x1: Any, x2: Any, k: int) -> Tensor:
     return logical_and(less(above, integer("intopk", "k", k)), isfinite(reshape(own, (-1,))))
 
 
+@cell("ChannelShuffle", "groups", checks={"groups": positive_int}, shown="groups")
 @operation
-def channel_shuffle(x: Any, groups: int) -> Tensor:
+def channel_shuffle(x: TensorLike, groups: int) -> Tensor:
     """The channels of (..., C, H, W) in another order: the first of each group, the second of each, and so on.
 
     Raises GraphValueError where the channels do not make as many groups.
@@ -190,26 +207,26 @@ def channel_shuffle(x: Any, groups: int) -> Tensor:
 
 @operation
 def conv3d_transpose(
-    inputs: Any,
-    weight: Any,
+    inputs: TensorLike,
+    weight: TensorLike,
     pad_mode: str = "valid",
-    padding: Any = 0,
-    stride: Any = 1,
-    dilation: Any = 1,
+    padding: Sizes | str = 0,
+    stride: ShapeLike = 1,
+    dilation: ShapeLike = 1,
     group: int = 1,
-    output_padding: Any = 0,
+    output_padding: ShapeLike = 0,
 ) -> Tensor:
     """The transposed convolution of (N, C, D, H, W) with kernels (C, O / group, ...); see `conv_transpose3d`."""
     return conv_transpose3d(inputs, weight, None, stride, padding, output_padding, group, dilation, pad_mode=pad_mode)
 
 
 @operator_class("ChannelShuffle", "group", like=channel_shuffle)
-def _shuffled(x: Any, group: int) -> Tensor:
+def _shuffled(x: TensorLike, group: int) -> Tensor:
     return channel_shuffle(x, group)
 
 
 @operator_class("EmbeddingLookup")
-def embedding_lookup(input_params: Any, input_indices: Any, offset: int) -> Tensor:
+def embedding_lookup(input_params: TensorLike, input_indices: TensorLike, offset: int) -> Tensor:
     """The slices along the first axis at integers less `offset`, zeros where there is none.
 
     Raises GraphTypeError for indices that are no integers.
@@ -225,7 +242,9 @@ def embedding_lookup(input_params: Any, input_indices: Any, offset: int) -> Tens
 
 
 @operation
-def add_rms_norm(x1: Any, x2: Any, gamma: Any, epsilon: float = 1e-6) -> tuple[Tensor, Tensor, Tensor]:
+def add_rms_norm(
+    x1: TensorLike, x2: TensorLike, gamma: TensorLike, epsilon: float = 1e-6
+) -> tuple[Tensor, Tensor, Tensor]:
     """`rms_norm` of x1 + x2, 1 / its root, and x1 + x2; raises GraphValueError where shapes differ."""
     x = _total("add_rms_norm", x1, x2)
     return *rms_norm(x, gamma, positive("add_rms_norm", "epsilon", epsilon)), x
@@ -252,7 +271,7 @@ def add_layer_norm(
     return cast(y, x.dtype), average, inverse, x
 
 
-def _total(name: str, x1: Any, x2: Any) -> Tensor:
+def _total(name: str, x1: TensorLike, x2: TensorLike) -> Tensor:
     first, second = floats(x1, x2)
     if first.shape != second.shape:
         raise GraphValueError(f"{name} adds tensors of one shape, not {first.type}, {second.type}.")
@@ -260,7 +279,7 @@ def _total(name: str, x1: Any, x2: Any) -> Tensor:
 
 
 @operation
-def rotary_position_embedding(x: Any, cos: Any, sin: Any, mode: int = 0) -> Tensor:
+def rotary_position_embedding(x: TensorLike, cos: TensorLike, sin: TensorLike, mode: int = 0) -> Tensor:
     """x * cos + r * sin, where r is x turned by a right angle along its last axis.
 
     In the mode 0, r is (-second half, first half); in the mode 1, each pair (a, b) of neighbours becomes (-b, a). `cos`
@@ -299,7 +318,14 @@ def lstm_step(total: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def lstm(
-    input: Any, h: Any, c: Any, w: Any, hidden_size: int, num_layers: int, bidirectional: bool, dropout: float
+    input: TensorLike,
+    h: TensorLike,
+    c: TensorLike,
+    w: TensorLike,
+    hidden_size: int,
+    num_layers: int,
+    bidirectional: bool,
+    dropout: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The hidden states at all times, and the last hidden and cell states, of layers above each other.
 
@@ -357,10 +383,10 @@ def _one_direction(x: Tensor, h: Tensor, c: Tensor, layer: Layer, reverse: bool)
 
 
 def _lstm(
-    input: Any,
-    h: Any,
-    c: Any,
-    w: Any,
+    input: TensorLike,
+    h: TensorLike,
+    c: TensorLike,
+    w: TensorLike,
     input_size: int,
     hidden_size: int,
     num_layers: int,

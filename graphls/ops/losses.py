@@ -1,48 +1,159 @@
-"""Losses of every element alone.
-
-Each takes predictions and labels, and a `reduction`: "mean", "sum" or "none". The result has the float dtype in
-which both meet. Raises GraphTypeError for what is no tensor, GraphValueError for shapes and settings that do not fit.
-"""
+"""Losses of every element alone and of how near vectors are; what all losses share: operands, labels, reductions."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
-from graphls.ir.checks import number, positive
-from graphls.ops.elementwise import abs, add, cast, clip_by_value, div, exp, log, maximum, mul, neg, square, sub
-from graphls.ops.logic import greater, less, less_equal, where
-from graphls.ops.loss_operands import (
-    REDUCTIONS,
-    check_reduction,
-    operands,
-    reduced,
-    require_same_shape,
-    two_classes,
-    weighted,
+from graphls.ir import checks
+from graphls.ir.checks import boolean, number, positive
+from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ir.types import DType, float32, int32, int64
+from graphls.ops.elementwise import (
+    abs,
+    add,
+    cast,
+    clip_by_value,
+    div,
+    equal,
+    exp,
+    greater,
+    less,
+    less_equal,
+    log,
+    maximum,
+    minimum,
+    mul,
+    neg,
+    not_equal,
+    pow,
+    sqrt,
+    square,
+    sub,
+    where,
 )
-from graphls.ops.operands import apply
-from graphls.ops.record import operation
-from graphls.ops.reductions import sum
-from graphls.tensors.tensor import Tensor
+from graphls.ops.operands import Operand, apply, floats, tensor_of
+from graphls.ops.record import cell, operation, operator_class
+from graphls.ops.reductions import amax, mean, sum
+from graphls.ops.transcendental import root
+from graphls.tensors import dispatch
+from graphls.tensors.tensor import Tensor, TensorLike, is_tensor
+
+REDUCTIONS = ("none", "mean", "sum")
 
 
-@operation
-def mse_loss(input: Any, target: Any, reduction: str = "mean") -> Tensor:
+def operands(name: str, *tensors: object) -> tuple[DType, tuple[Tensor, ...]]:
+    """The float dtype of the result and the tensors in the dtype that the loss is computed in.
+
+    Raises GraphTypeError for what is no tensor.
+    """
+    require_tensors(name, *tensors)
+    together = floats(*dispatch.cast_operands(name, *tensors))
+    dtype = together[0].dtype
+    return dtype, tuple(cast(t, float32) if dtype.is_half else t for t in together)
+
+
+def require_tensors(name: str, *tensors: object) -> None:
+    """Raise GraphTypeError for what is no tensor."""
+    for tensor in tensors:
+        if not is_tensor(tensor):
+            raise GraphTypeError(f"{name} takes tensors for logits and labels, not {type(tensor).__name__}.")
+
+
+def given_weight(cell: str, name: str, value: TensorLike | None) -> TensorLike | None:
+    """A weight that a cell is made with, or None; raises GraphTypeError for what is no tensor."""
+    if value is not None:
+        require_tensors(f"The {name} of {cell}", value)
+    return value
+
+
+def require_same_shape(name: str, first: Tensor, second: Tensor) -> None:
+    """Raise GraphValueError where the shapes of predictions and labels differ."""
+    if first.shape != second.shape:
+        raise GraphValueError(
+            f"{name} takes labels in the shape of the predictions, {first.shape}, not {second.shape}."
+        )
+
+
+def class_numbers(
+    name: str, target: TensorLike, shape: tuple[int, ...], classes: int, ignored: int | None = None
+) -> Tensor:
+    """Labels that are numbers of classes, int32 or int64, as a tensor of a shape.
+
+    Raises GraphTypeError for another dtype, GraphValueError for another shape and, before a step runs, for a label
+    that is neither in range(classes) nor `ignored`.
+    """
+    require_tensors(name, target)
+    labels = tensor_of(target)
+    if labels.dtype not in (int32, int64):
+        raise GraphTypeError(f"{name} takes int32 or int64 labels, not {labels.type}; cast them.")
+    if labels.shape != shape:
+        advice = "; those of one-hot labels are ops.argmax(labels, 1)" if len(labels.shape) == len(shape) + 1 else ""
+        message = f"{name} takes labels of the shape {shape} here, not {labels.shape}{advice}."
+        raise GraphValueError(message)
+    return apply("check_labels", labels, classes=classes, ignored=ignored)
+
+
+def counted(labels: Tensor, ignored: int) -> tuple[Tensor, Tensor]:
+    """Whether each label counts, and the labels with class 0 for those that do not."""
+    counts = not_equal(labels, ignored)
+    return counts, where(counts, labels, 0)
+
+
+def two_classes(labels: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
+    """Losses of the one class and of the other, weighted by the probability of the one."""
+    return add(mul(labels, positive), mul(sub(1.0, labels), negative))
+
+
+def weighted(losses: Tensor, weight: TensorLike | None) -> Tensor:
+    """Losses times a weight that broadcasts, if there is one."""
+    return losses if weight is None else mul(losses, cast(weight, losses.dtype))
+
+
+def class_weights(name: str, weight: TensorLike | None, classes: int, dtype: DType) -> Tensor | None:
+    """A weight for each class in a dtype; raises GraphTypeError or GraphValueError for anything else."""
+    if weight is None:
+        return None
+    require_tensors(f"The weight of {name}", weight)
+    weights = tensor_of(weight)
+    if weights.shape != (classes,):
+        raise GraphValueError(f"The weight of {name} has the shape ({classes},), not {weights.shape}.")
+    return cast(weights, dtype)
+
+
+def reduced(name: str, losses: Tensor, reduction: str, dtype: DType) -> Tensor:
+    """The mean, the sum or each of the losses in the dtype of the result."""
+    check_reduction(name, reduction)
+    if reduction == "none":
+        return cast(losses, dtype)
+    return cast(mean(losses) if reduction == "mean" else sum(losses), dtype)
+
+
+def check_reduction(name: str, reduction: str, allowed: tuple[str, ...] = REDUCTIONS) -> None:
+    """Raise GraphValueError for an unknown reduction."""
+    if reduction not in allowed:
+        raise GraphValueError(f"For {name!r}, the 'reduction' must be in {sorted(allowed)}, but got {reduction!r}.")
+
+
+@cell("MSELoss", "reduction", inputs="logits labels", finite="labels")
+@operation(also="mint.nn.functional")
+def mse_loss(input: TensorLike, target: TensorLike, reduction: str = "mean") -> Tensor:
     """The square of the difference; both broadcast together."""
     dtype, (x, y) = operands("mse_loss", input, target)
     return reduced("mse_loss", square(sub(x, y)), reduction, dtype)
 
 
-@operation
-def l1_loss(input: Any, target: Any, reduction: str = "mean") -> Tensor:
+@cell("L1Loss", "reduction", inputs="logits labels", finite="labels")
+@operation(also="mint.nn.functional")
+def l1_loss(input: TensorLike, target: TensorLike, reduction: str = "mean") -> Tensor:
     """The absolute value of the difference; both broadcast together."""
     dtype, (x, y) = operands("l1_loss", input, target)
     return reduced("l1_loss", abs(sub(x, y)), reduction, dtype)
 
 
-@operation(classes="SmoothL1Loss", settings="beta reduction")
-def smooth_l1_loss(input: Any, target: Any, beta: float = 1.0, reduction: str = "none") -> Tensor:
+@cell("SmoothL1Loss", "beta reduction", inputs="logits labels", finite="labels", checks={"beta": positive})
+@operation(classes="SmoothL1Loss", settings="beta reduction", also="mint.nn.functional")
+def smooth_l1_loss(input: TensorLike, target: TensorLike, beta: float = 1.0, reduction: str = "none") -> Tensor:
     """d ** 2 / (2 * beta) where the absolute difference d is below `beta`, and d - beta / 2 elsewhere."""
     dtype, (x, y) = operands("smooth_l1_loss", input, target)
     beta = positive("smooth_l1_loss", "beta", beta)
@@ -53,8 +164,9 @@ def smooth_l1_loss(input: Any, target: Any, beta: float = 1.0, reduction: str = 
     return reduced("smooth_l1_loss", where(is_near, inner, sub(distance, beta / 2)), reduction, dtype)
 
 
+@cell("HuberLoss", "reduction delta", inputs="logits labels", finite="labels", checks={"delta": positive})
 @operation
-def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 1.0) -> Tensor:
+def huber_loss(input: TensorLike, target: TensorLike, reduction: str = "mean", delta: float = 1.0) -> Tensor:
     """d ** 2 / 2 where the absolute difference d is `delta` at most, and delta * (d - delta / 2) elsewhere."""
     dtype, (x, y) = operands("huber_loss", input, target)
     delta = positive("huber_loss", "delta", delta)
@@ -64,8 +176,11 @@ def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 
     return reduced("huber_loss", where(is_near, inner, outer), reduction, dtype)
 
 
-@operation(classes="BinaryCrossEntropy", settings="reduction")
-def binary_cross_entropy(logits: Any, labels: Any, weight: Any = None, reduction: str = "mean") -> Tensor:
+@cell("BCELoss", "weight reduction", inputs="logits labels", finite="labels")
+@operation(classes="BinaryCrossEntropy", settings="reduction", also="mint.nn.functional")
+def binary_cross_entropy(
+    logits: TensorLike, labels: TensorLike, weight: TensorLike | None = None, reduction: str = "mean"
+) -> Tensor:
     """-(labels * log(p) + (1 - labels) * log(1 - p)) for probabilities p, times a weight that broadcasts.
 
     1e-12 is added to what logarithms are taken of, so that the loss of a probability of 0 or 1 is at most 27.6.
@@ -76,9 +191,14 @@ def binary_cross_entropy(logits: Any, labels: Any, weight: Any = None, reduction
     return reduced("binary_cross_entropy", weighted(losses, weight), reduction, dtype)
 
 
+@cell("BCEWithLogitsLoss", "reduction weight pos_weight", inputs="logits labels", finite="labels")
 @operation(classes="BCEWithLogitsLoss", settings="reduction")
 def binary_cross_entropy_with_logits(
-    logits: Any, label: Any, weight: Any = None, pos_weight: Any = None, reduction: str = "mean"
+    logits: TensorLike,
+    label: TensorLike,
+    weight: Any = None,
+    pos_weight: TensorLike | None = None,
+    reduction: str = "mean",
 ) -> Tensor:
     """The binary cross entropy of sigmoid(logits), which does not overflow, times a weight that broadcasts.
 
@@ -91,8 +211,8 @@ def binary_cross_entropy_with_logits(
     return reduced(name, weighted(losses, weight), reduction, dtype)
 
 
-@operation(classes="KLDivLoss", settings="reduction")
-def kl_div(logits: Any, labels: Any, reduction: str = "mean") -> Tensor:
+@operation(classes="KLDivLoss", settings="reduction", also="mint.nn.functional")
+def kl_div(logits: TensorLike, labels: TensorLike, reduction: str = "mean") -> Tensor:
     """labels * (log(labels) - logits), and 0 for labels of 0: logits are logarithms, labels are probabilities.
 
     The reduction "batchmean" divides the sum by the size of the first axis.
@@ -107,16 +227,20 @@ def kl_div(logits: Any, labels: Any, reduction: str = "mean") -> Tensor:
     return reduced("kl_div", losses, reduction, dtype)
 
 
+@cell("SoftMarginLoss", "reduction", inputs="logits labels", finite="labels")
 @operation(classes="SoftMarginLoss", settings="reduction")
-def soft_margin_loss(input: Any, target: Any, reduction: str = "mean") -> Tensor:
+def soft_margin_loss(input: TensorLike, target: TensorLike, reduction: str = "mean") -> Tensor:
     """log(1 + exp(-target * input)) for targets of 1 and -1."""
     dtype, (x, y) = operands("soft_margin_loss", input, target)
     require_same_shape("soft_margin_loss", x, y)
     return reduced("soft_margin_loss", apply("softplus", neg(mul(y, x))), reduction, dtype)
 
 
+@cell("HingeEmbeddingLoss", "margin reduction", inputs="logits labels", finite="labels")
 @operation
-def hinge_embedding_loss(inputs: Any, targets: Any, margin: float = 1.0, reduction: str = "mean") -> Tensor:
+def hinge_embedding_loss(
+    inputs: TensorLike, targets: TensorLike, margin: float = 1.0, reduction: str = "mean"
+) -> Tensor:
     """The input where the target is 1, and what it lacks of `margin` where the target is -1."""
     dtype, (x, y) = operands("hinge_embedding_loss", inputs, targets)
     lacking = clip_by_value(sub(number("hinge_embedding_loss", "margin", margin), x), 0.0)
@@ -124,8 +248,11 @@ def hinge_embedding_loss(inputs: Any, targets: Any, margin: float = 1.0, reducti
     return reduced("hinge_embedding_loss", losses, reduction, dtype)
 
 
+@cell("MarginRankingLoss", "margin reduction", inputs="input1 input2 target", finite="target")
 @operation
-def margin_ranking_loss(input1: Any, input2: Any, target: Any, margin: float = 0.0, reduction: str = "mean") -> Tensor:
+def margin_ranking_loss(
+    input1: TensorLike, input2: TensorLike, target: TensorLike, margin: float = 0.0, reduction: str = "mean"
+) -> Tensor:
     """What target * (input1 - input2) lacks of `margin`, for targets of 1 and -1."""
     dtype, (x, other, y) = operands("margin_ranking_loss", input1, input2, target)
     require_same_shape("margin_ranking_loss", x, other)
@@ -134,9 +261,16 @@ def margin_ranking_loss(input1: Any, input2: Any, target: Any, margin: float = 0
     return reduced("margin_ranking_loss", losses, reduction, dtype)
 
 
+@cell(
+    "GaussianNLLLoss",
+    "* full eps reduction",
+    inputs="logits labels var",
+    finite="labels",
+    checks={"full": boolean, "eps": positive},
+)
 @operation
 def gaussian_nll_loss(
-    x: Any, target: Any, var: Any, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
+    x: TensorLike, target: TensorLike, var: TensorLike, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
 ) -> Tensor:
     """(log(v) + (x - target) ** 2 / v) / 2 with the larger v of `var` and `eps`; all broadcast together.
 
@@ -149,10 +283,17 @@ def gaussian_nll_loss(
     return reduced("gaussian_nll_loss", losses, reduction, dtype)
 
 
+@cell(
+    "PoissonNLLLoss",
+    "log_input full eps reduction",
+    inputs="input target",
+    finite="target",
+    checks={"log_input": boolean, "full": boolean, "eps": positive},
+)
 @operation
 def poisson_nll_loss(
-    input: Any,
-    target: Any,
+    input: TensorLike,
+    target: TensorLike,
     log_input: bool = True,
     full: bool = False,
     eps: float = 1e-8,
@@ -173,3 +314,81 @@ def _stirling(y: Tensor) -> Tensor:
     safe = where(counts, y, 1.0)
     approximation = add(sub(mul(safe, log(safe)), safe), mul(log(mul(safe, 2 * math.pi)), 0.5))
     return where(counts, approximation, 0.0)
+
+
+def _cosine(name: str, setting: str, value: object) -> float:
+    return checks.number(name, setting, value, -1, 1)
+
+
+@cell(
+    "CosineEmbeddingLoss",
+    "margin reduction",
+    inputs="logits_x1 logits_x2 labels",
+    finite="labels",
+    checks={"margin": _cosine},
+)
+@operation(also="mint.nn.functional")
+def cosine_embedding_loss(
+    input1: TensorLike, input2: TensorLike, target: TensorLike, margin: float = 0.0, reduction: str = "mean"
+) -> Tensor:
+    """1 - cosine of two vectors where the target is 1, and what the cosine exceeds `margin` by where it is -1.
+
+    Vectors lie along axis 1 of (N, D, ...), or are (D,); the target has the shape without that axis. 1e-12 is added
+    to squared lengths. Raises GraphValueError for other shapes and for a margin outside of [-1, 1].
+    """
+    name = "cosine_embedding_loss"
+    dtype, (x, other, y) = operands(name, input1, input2, target)
+    require_same_shape(name, x, other)
+    axis = 1 if x.ndim > 1 else 0
+    if not x.ndim or y.shape != x.shape[:axis] + x.shape[axis + 1 :]:
+        raise GraphValueError(f"{name} of vectors {x.type} does not fit a target {y.type}.")
+    margin = _cosine(name, "margin", margin)
+    lengths = [sqrt(add(sum(square(v), axis), 1e-12)) for v in (x, other)]
+    cosine = div(sum(mul(x, other), axis), mul(*lengths))
+    apart = where(equal(y, -1.0), clip_by_value(sub(cosine, margin), 0.0), 0.0)
+    return reduced(name, where(equal(y, 1.0), sub(1.0, cosine), apart), reduction, dtype)
+
+
+@operation
+def triplet_margin_loss(
+    anchor: TensorLike,
+    positive: TensorLike,
+    negative: TensorLike,
+    margin: float = 1.0,
+    p: float = 2,
+    eps: float = 1e-6,
+    swap: bool = False,
+    reduction: str = "mean",
+) -> Tensor:
+    """What the distance to a negative lacks of that to a positive and `margin`, for vectors along the last axis.
+
+    The distance is the `p`-norm of the difference plus `eps`. With `swap` the negative's is the smaller one of those to
+    the anchor and to the positive (Balntas et al., 2016). Raises GraphValueError for settings that do not fit.
+    """
+    name = "triplet_margin_loss"
+    dtype, (x, near, far) = operands(name, anchor, positive, negative)
+    how = checks.number(name, "p", p, 1), checks.positive(name, "eps", eps)
+    to_far = _distance(x, far, *how)
+    to_far = minimum(to_far, _distance(near, far, *how)) if swap else to_far
+    lacking = add(sub(_distance(x, near, *how), to_far), checks.number(name, "margin", margin, 0))
+    return reduced(name, clip_by_value(lacking, 0.0), reduction, dtype)
+
+
+def _distance(x: Tensor, other: Tensor, p: float, eps: float) -> Tensor:
+    if not x.ndim or not other.ndim:
+        raise GraphValueError(f"triplet_margin_loss takes vectors, not {x.type} and {other.type}.")
+    difference = abs(add(sub(x, other), eps))
+    if p == 1:
+        return sum(difference, -1)
+    if p == 2:
+        return root(sum(square(difference), -1))
+    return amax(difference, -1) if p == math.inf else root(sum(pow(difference, p), -1), p)
+
+
+@operator_class("TripletMarginLoss", "p swap eps reduction", like=triplet_margin_loss)
+def _triplet_margin_loss(
+    x: Any, positive: Any, negative: Any, margin: Operand, p: int = 2, swap: bool = False, eps: float = 1e-6,
+    reduction: str = "mean",
+) -> Tensor:  # fmt: skip
+    number = float(margin.item()) if isinstance(margin, Tensor) else margin
+    return triplet_margin_loss(x, positive, negative, number, p, eps, swap, reduction)

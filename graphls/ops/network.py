@@ -12,22 +12,39 @@ from graphls.ir.checks import number, positive
 from graphls.ir.errors import GraphValueError
 from graphls.ir.types import bool_
 from graphls.ops.creation import one_hot, ones
-from graphls.ops.elementwise import abs, add, cast, div, erf, expm1, log, maximum, mul, neg, sign, sub, tanh
-from graphls.ops.logic import greater, greater_equal, less_equal, where
+from graphls.ops.elementwise import (
+    abs,
+    add,
+    cast,
+    div,
+    erf,
+    expm1,
+    greater,
+    greater_equal,
+    less_equal,
+    log,
+    maximum,
+    mul,
+    neg,
+    sign,
+    sub,
+    tanh,
+    where,
+)
 from graphls.ops.operands import apply, axis_of, float_of, in_single, numbers, operand_of, tensor_of
 from graphls.ops.random import check_probability, drawn, joined_seed, kept_or_zero, rand
-from graphls.ops.record import operation, operator_class
+from graphls.ops.record import cell, operation, operator_class
 from graphls.ops.reductions import argmax
 from graphls.ops.shapes import broadcast_to, cut, reshape, swapaxes
 from graphls.ops.state import stop_gradient
 from graphls.tensors import dispatch
 from graphls.tensors.random import generator
-from graphls.tensors.tensor import Tensor
+from graphls.tensors.tensor import Tensor, TensorLike
 from graphls.trace.current import current_tracer
 
 
-@operation(symbol="matmul")
-def matmul(x: Any, other: Any) -> Tensor:
+@operation(symbol="matmul", also="numpy mint")
+def matmul(x: Any, other: object) -> Tensor:
     """The matrix product over the last two axes, broadcasting those before them.
 
     A vector counts as a row on the left and as a column on the right, and its axis of size 1 goes away again.
@@ -45,20 +62,20 @@ def matmul(x: Any, other: Any) -> Tensor:
     return reshape(y, (*y.shape[:-2], *rows, *(() if other.ndim == 1 else y.shape[-1:])))
 
 
-@operation(classes="ReLU", in_place="relu_")
-def relu(x: Any) -> Tensor:
+@operation(classes="ReLU", cells="ReLU", in_place="relu_", also="mint mint.nn.functional")
+def relu(x: TensorLike) -> Tensor:
     """The larger of x and 0."""
     return apply("relu", float_of(x))
 
 
-@operation(classes="Sigmoid", in_place="sigmoid_")
-def sigmoid(x: Any) -> Tensor:
+@operation(classes="Sigmoid", cells="Sigmoid", in_place="sigmoid_", also="mint mint.nn.functional")
+def sigmoid(x: TensorLike) -> Tensor:
     """The logistic function 1 / (1 + exp(-x))."""
     return apply("sigmoid", float_of(x))
 
 
 @operation(classes="GeLU Gelu")
-def gelu(x: Any, approximate: str = "none") -> Tensor:
+def gelu(x: TensorLike, approximate: str = "none") -> Tensor:
     """x times the normal distribution function at x; "tanh" approximates it (Hendrycks and Gimpel, 2016).
 
     Raises GraphValueError for another `approximate`.
@@ -81,28 +98,28 @@ def _approximate_gelu(x: Tensor) -> Tensor:
     return mul(x, sigmoid(mul(mul(x, add(mul(square, 0.044715), 1.0)), math.sqrt(8 / math.pi))))
 
 
-@operation(names="swish")
-def silu(x: Any) -> Tensor:
+@operation(names="swish", cells="SiLU", also="mint.nn.functional")
+def silu(x: TensorLike) -> Tensor:
     """x * sigmoid(x)."""
     return in_single(lambda x: mul(x, sigmoid(x)), float_of(x))
 
 
-@operation(classes="Softmax", settings="axis")
-def softmax(x: Any, axis: int = -1) -> Tensor:
+@operation(classes="Softmax", cells="Softmax", settings="axis", also="mint mint.nn.functional")
+def softmax(x: TensorLike, axis: int = -1) -> Tensor:
     """exp(x) divided by its sum along an axis."""
     x = float_of(x)
     return apply("softmax", x, axis=axis_of(axis, x.ndim))
 
 
-@operation(classes="LogSoftmax", settings="axis")
-def log_softmax(logits: Any, axis: int = -1) -> Tensor:
+@operation(classes="LogSoftmax", cells="LogSoftmax", settings="axis", also="mint mint.nn.functional")
+def log_softmax(logits: TensorLike, axis: int = -1) -> Tensor:
     """The logarithm of the softmax along an axis."""
     x = float_of(logits)
     return apply("log_softmax", x, axis=axis_of(axis, x.ndim))
 
 
 @operation
-def dropout(x: Any, p: float = 0.5, training: bool = True, seed: int | None = None) -> Tensor:
+def dropout(x: TensorLike, p: float = 0.5, training: bool = True, seed: int | None = None) -> Tensor:
     """x with elements set to 0 with probability `p`, and the others divided by 1 - p; x itself unless `training`.
 
     In a compiled step the mask follows from `set_seed`, the step and the place in the program, and `seed` is not
@@ -116,18 +133,18 @@ def dropout(x: Any, p: float = 0.5, training: bool = True, seed: int | None = No
 
 
 @operator_class("MatMul BatchMatMul", "transpose_a transpose_b")
-def _matmul(x: Any, other: Any, transpose_a: bool = False, transpose_b: bool = False) -> Any:
+def _matmul(x: TensorLike, other: TensorLike, transpose_a: bool = False, transpose_b: bool = False) -> Any:
     """The matrix product over the last two axes, of which either operand's may be exchanged first."""
     x = swapaxes(x, -1, -2) if transpose_a else x
     return matmul(x, swapaxes(other, -1, -2) if transpose_b else other)
 
 
-def _kept_share(name: str, keep_prob: Any) -> float:
+def _kept_share(name: str, keep_prob: TensorLike) -> float:
     return number(name, "keep_prob", keep_prob, 0, 1)
 
 
 @operator_class("Dropout", "keep_prob Seed0 Seed1")
-def _dropout(x: Any, keep_prob: float = 0.5, Seed0: int = 0, Seed1: int = 0) -> tuple[Tensor, Tensor]:
+def _dropout(x: TensorLike, keep_prob: float = 0.5, Seed0: int = 0, Seed1: int = 0) -> tuple[Tensor, Tensor]:
     """x with elements kept with the probability `keep_prob`, divided by it, and others set to 0; and ones for the kept.
 
     Raises GraphTypeError and GraphValueError for what is no probability.
@@ -140,7 +157,7 @@ def _dropout(x: Any, keep_prob: float = 0.5, Seed0: int = 0, Seed1: int = 0) -> 
 
 
 def _channel_dropout(name: str, axes: int) -> Callable[..., Any]:
-    def dropped(x: Any, keep_prob: float = 0.5) -> tuple[Tensor, Tensor]:
+    def dropped(x: TensorLike, keep_prob: float = 0.5) -> tuple[Tensor, Tensor]:
         x, kept = float_of(x), _kept_share(name, keep_prob)
         if x.ndim != axes + 2:
             raise GraphValueError(f"{name} takes a tensor of {axes + 2} axes, not {x.type}.")
@@ -157,22 +174,22 @@ operator_class("Dropout2D", "keep_prob")(_channel_dropout("Dropout2D", 2))
 operator_class("Dropout3D", "keep_prob")(_channel_dropout("Dropout3D", 3))
 
 
-@operation(classes="ReLU6")
-def relu6(x: Any) -> Tensor:
+@operation(classes="ReLU6", cells="ReLU6", also="mint.nn.functional")
+def relu6(x: TensorLike) -> Tensor:
     """x, at least 0 and at most 6; the slope is 0 at both."""
     x = relu(x)
     return apply("minimum", *numbers(6.0, x), ties="first")
 
 
-@operation
-def leaky_relu(input: Any, alpha: Any = 0.2) -> Tensor:
+@operation(cells="LeakyReLU", settings="alpha", also="mint.nn.functional")
+def leaky_relu(input: TensorLike, alpha: TensorLike = 0.2) -> Tensor:
     """x where it is positive and alpha * x elsewhere."""
     x = float_of(input)
     return where(greater(x, 0.0), x, mul(x, alpha))
 
 
-@operation(classes="PReLU")
-def prelu(x: Any, weight: Any) -> Tensor:
+@operation(classes="PReLU", also="mint.nn.functional")
+def prelu(x: TensorLike, weight: TensorLike) -> Tensor:
     """x where it is positive and weight * x elsewhere, with one weight for all or one for each channel (axis 1).
 
     Raises GraphValueError for weights of another shape.
@@ -186,7 +203,7 @@ def prelu(x: Any, weight: Any) -> Tensor:
 
 
 @operation
-def rrelu(input: Any, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = True) -> Tensor:
+def rrelu(input: TensorLike, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = True) -> Tensor:
     """x where it is positive, and elsewhere x times a number drawn between `lower` and `upper` for each element.
 
     Not in training the number is (lower + upper) / 2 (Xu et al., 2015). Raises GraphTypeError and GraphValueError for
@@ -200,7 +217,7 @@ def rrelu(input: Any, lower: float = 1 / 8, upper: float = 1 / 3, training: bool
     return leaky_relu(x, dispatch.cast(slopes, x.dtype))
 
 
-def check_slopes(name: str, lower: Any, upper: Any) -> None:
+def check_slopes(name: str, lower: TensorLike, upper: TensorLike) -> None:
     """Raise GraphTypeError for what are no numbers, GraphValueError unless 0 <= lower <= upper <= 1."""
     if not 0 <= number(name, "lower", lower) <= number(name, "upper", upper) <= 1:
         raise GraphValueError(f"For {name!r}, 0 <= lower <= upper <= 1, but got {lower} and {upper}.")
@@ -214,15 +231,15 @@ def _uniform(shape: tuple[int, ...]) -> Tensor:
     return Tensor(generator().random(shape, dtype="float32"))
 
 
-@operation(classes="Elu", settings="alpha")
-def elu(input_x: Any, alpha: Any = 1.0) -> Tensor:
+@operation(classes="Elu", cells="ELU", settings="alpha", also="mint.nn.functional")
+def elu(input_x: TensorLike, alpha: TensorLike = 1.0) -> Tensor:
     """x where it is positive and alpha * (exp(x) - 1) elsewhere."""
     x = float_of(input_x)
     return where(greater(x, 0.0), x, mul(expm1(_not_positive(x)), alpha))
 
 
-@operation(classes="SeLU")
-def selu(input_x: Any) -> Tensor:
+@operation(classes="SeLU", cells="SeLU", also="mint.nn.functional")
+def selu(input_x: TensorLike) -> Tensor:
     """scale * elu(x, alpha) with the constants that keep mean 0 and variance 1 (Klambauer et al., 2017)."""
     alpha, scale = 1.6732632423543772, 1.0507009873554805
     x = float_of(input_x)
@@ -234,8 +251,8 @@ def _not_positive(x: Tensor) -> Tensor:
     return where(greater(x, 0.0), 0.0, x)
 
 
-@operation(classes="CeLU", settings="alpha")
-def celu(x: Any, alpha: float = 1.0) -> Tensor:
+@operation(classes="CeLU", cells="CELU", settings="alpha")
+def celu(x: TensorLike, alpha: float = 1.0) -> Tensor:
     """x where it is positive and alpha * (exp(x / alpha) - 1) elsewhere; raises GraphValueError for an alpha of 0."""
     if number("celu", "alpha", alpha) == 0:
         raise GraphValueError("For 'celu', the 'alpha' must not be 0.")
@@ -243,33 +260,33 @@ def celu(x: Any, alpha: float = 1.0) -> Tensor:
     return where(greater(x, 0.0), x, mul(expm1(div(_not_positive(x), alpha)), alpha))
 
 
-@operation(classes="Mish")
-def mish(x: Any) -> Tensor:
+@operation(classes="Mish", cells="Mish", also="mint.nn.functional")
+def mish(x: TensorLike) -> Tensor:
     """x * tanh(log(1 + exp(x))) (Misra, 2019)."""
     return in_single(lambda x: mul(x, tanh(apply("softplus", x))), float_of(x))
 
 
-@operation(classes="FastGeLU FastGelu")
-def fast_gelu(x: Any) -> Tensor:
+@operation(classes="FastGeLU FastGelu", cells="FastGelu")
+def fast_gelu(x: TensorLike) -> Tensor:
     """x * sigmoid(1.702 * x), which is near the gelu."""
     return in_single(lambda x: mul(x, sigmoid(mul(x, 1.702))), float_of(x))
 
 
-@operation(names="hsigmoid", classes="HSigmoid")
-def hardsigmoid(input: Any) -> Tensor:
+@operation(names="hsigmoid", classes="HSigmoid", cells="HSigmoid", also="mint.nn.functional")
+def hardsigmoid(input: TensorLike) -> Tensor:
     """(x + 3) / 6, at least 0 and at most 1."""
     return mul(relu6(add(float_of(input), 3.0)), 1 / 6)
 
 
-@operation(names="hswish", classes="HSwish")
-def hardswish(x: Any) -> Tensor:
+@operation(names="hswish", classes="HSwish", cells="HSwish", also="mint.nn.functional")
+def hardswish(x: TensorLike) -> Tensor:
     """x * hardsigmoid(x), which is 0 below -3, also at -inf."""
     x = float_of(x)
     return mul(maximum(x, -3.0), hardsigmoid(x))
 
 
-@operation
-def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
+@operation(cells="Hardtanh", settings="min_val max_val", also="mint.nn.functional")
+def hardtanh(input: TensorLike, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
     """x, at least `min_val` and at most `max_val`, with a slope of 0 at both.
 
     Raises GraphValueError unless the one is the smaller.
@@ -280,35 +297,36 @@ def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
     return where(less_equal(x, min_val), min_val, where(greater_equal(x, max_val), max_val, x))
 
 
-@operation(classes="HShrink", settings="lambd")
-def hardshrink(x: Any, lambd: Any = 0.5) -> Tensor:
+@operation(classes="HShrink", cells="HShrink", settings="lambd", also="mint.nn.functional")
+def hardshrink(x: Any, lambd: TensorLike = 0.5) -> Tensor:
     """x where its absolute value is above `lambd` and 0 elsewhere."""
     x = float_of(x)
     return where(less_equal(abs(x), lambd), 0.0, x)
 
 
-@operation(names="soft_shrink", classes="SoftShrink", settings="lambd")
-def softshrink(input: Any, lambd: Any = 0.5) -> Tensor:
+@operation(names="soft_shrink", classes="SoftShrink", cells="SoftShrink", settings="lambd", also="mint.nn.functional")
+def softshrink(input: TensorLike, lambd: TensorLike = 0.5) -> Tensor:
     """x moved towards 0 by `lambd`, and 0 where it would pass it."""
     x = float_of(input)
     return where(less_equal(abs(x), lambd), 0.0, sub(x, mul(sign(x), lambd)))
 
 
-@operation
-def tanhshrink(input: Any) -> Tensor:
+@operation(cells="Tanhshrink")
+def tanhshrink(input: TensorLike) -> Tensor:
     """x - tanh(x)."""
     return in_single(lambda x: sub(x, tanh(x)), float_of(input))
 
 
-@operation
-def threshold(input: Any, thr: Any, value: Any) -> Tensor:
+@operation(also="mint.nn.functional")
+def threshold(input: TensorLike, thr: TensorLike, value: TensorLike) -> Tensor:
     """x where it is above `thr` and `value` elsewhere."""
     x = float_of(input)
     return where(less_equal(x, thr), value, x)
 
 
-@operation(classes="Softplus")
-def softplus(input: Any, beta: float = 1, threshold: float = 20) -> Tensor:
+@cell("Softplus", "beta threshold")
+@operation(classes="Softplus", also="mint.nn.functional")
+def softplus(input: TensorLike, beta: float = 1, threshold: float = 20) -> Tensor:
     """log(1 + exp(beta * x)) / beta, and x itself where beta * x is above the threshold.
 
     Raises GraphValueError for a beta of 0.
@@ -321,27 +339,27 @@ def softplus(input: Any, beta: float = 1, threshold: float = 20) -> Tensor:
     return where(greater(scaled, number("softplus", "threshold", threshold)), x, soft if beta == 1 else div(soft, beta))
 
 
-@operation(classes="Softsign")
-def softsign(x: Any) -> Tensor:
+@operation(classes="Softsign", cells="Softsign")
+def softsign(x: TensorLike) -> Tensor:
     """x / (1 + abs(x))."""
     x = float_of(x)
     return div(x, add(abs(x), 1.0))
 
 
-@operation
-def logsigmoid(x: Any) -> Tensor:
+@operation(cells="LogSigmoid", also="mint.nn.functional")
+def logsigmoid(x: TensorLike) -> Tensor:
     """The logarithm of the logistic function, exact where that is tiny."""
     return neg(apply("softplus", neg(float_of(x))))
 
 
-@operation
-def softmin(x: Any, axis: int = -1) -> Tensor:
+@operation(cells="Softmin", settings="axis")
+def softmin(x: TensorLike, axis: int = -1) -> Tensor:
     """exp(-x) divided by its sum along an axis."""
     return softmax(neg(float_of(x)), axis)
 
 
-@operation
-def softmax2d(x: Any) -> Tensor:
+@operation(cells="Softmax2d")
+def softmax2d(x: TensorLike) -> Tensor:
     """The softmax over the channels of images (N, C, H, W) or (C, H, W); raises GraphValueError for another rank."""
     x = tensor_of(x)
     if x.ndim not in (3, 4):
@@ -349,8 +367,8 @@ def softmax2d(x: Any) -> Tensor:
     return softmax(x, -3)
 
 
-@operation(classes="GLU", settings="axis")
-def glu(x: Any, axis: int = -1) -> Tensor:
+@operation(classes="GLU", cells="GLU", settings="axis", also="mint.nn.functional")
+def glu(x: TensorLike, axis: int = -1) -> Tensor:
     """a * sigmoid(b) for the two halves a and b of x along an axis; raises GraphValueError for an odd size."""
     x = float_of(x)
     at = axis_of(axis, x.ndim)
@@ -365,7 +383,7 @@ _LEAST = float(np.finfo(np.float32).tiny)
 
 
 @operation
-def gumbel_softmax(logits: Any, tau: float = 1.0, hard: bool = False, dim: int = -1) -> Tensor:
+def gumbel_softmax(logits: TensorLike, tau: float = 1.0, hard: bool = False, dim: int = -1) -> Tensor:
     """The softmax along an axis of (logits + noise) / tau, where the noise has Gumbel's distribution.
 
     With `hard` the result is 1 at the largest and 0 elsewhere, with the gradient of the softmax (Jang et al.,

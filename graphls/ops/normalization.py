@@ -13,18 +13,24 @@ from graphls.ir.types import float32
 from graphls.ops.arrangement import movedim
 from graphls.ops.convolution import as_given, channels_first
 from graphls.ops.elementwise import add, cast, div, mul, pow, rsqrt, square, sub
-from graphls.ops.operands import apply, axis_of, float_of, shape_of, state_of, tensor_of
-from graphls.ops.record import operation, operator_class
+from graphls.ops.operands import Sizes, apply, axis_of, float_of, shape_of, state_of, tensor_of
+from graphls.ops.record import cell, operation, operator_class
 from graphls.ops.reductions import mean
 from graphls.ops.shapes import reshape
 from graphls.ops.state import assign, stop_gradient
 from graphls.tensors import dispatch
 from graphls.tensors.parameter import Parameter
-from graphls.tensors.tensor import Tensor
+from graphls.tensors.tensor import Tensor, TensorLike
 
 
 @operation
-def layer_norm(input: Any, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Tensor:
+def layer_norm(
+    input: TensorLike,
+    normalized_shape: Sizes,
+    weight: TensorLike | None = None,
+    bias: TensorLike | None = None,
+    eps: float = 1e-5,
+) -> Tensor:
     """(x - mean) / sqrt(variance + eps) * weight + bias over the last axes, whose sizes are `normalized_shape`.
 
     Raises GraphValueError where the last sizes, or those of `weight` and `bias`, are others.
@@ -37,7 +43,7 @@ def layer_norm(input: Any, normalized_shape: Any, weight: Any = None, bias: Any 
     return normalised_from(x, -len(shape), weight, bias, eps)
 
 
-def normalised_from(x: Tensor, axis: int, weight: Any, bias: Any, eps: float) -> Tensor:
+def normalised_from(x: Tensor, axis: int, weight: TensorLike, bias: TensorLike, eps: float) -> Tensor:
     """x normalised over the axes from one on, then scaled and shifted by what broadcasts from the last axis."""
     wide = _wide(x)
     centred, variance = _centred(wide, tuple(range(axis % x.ndim, x.ndim)))
@@ -46,7 +52,7 @@ def normalised_from(x: Tensor, axis: int, weight: Any, bias: Any, eps: float) ->
 
 
 @operation(classes="RmsNorm", settings="epsilon")
-def rms_norm(x: Any, gamma: Any, epsilon: float = 1e-6) -> tuple[Tensor, Tensor]:
+def rms_norm(x: TensorLike, gamma: TensorLike, epsilon: float = 1e-6) -> tuple[Tensor, Tensor]:
     """x / sqrt(mean of x ** 2 + epsilon) * gamma over the last axes, as many as gamma has, and 1 / that root.
 
     The root is float32 for 16-bit floats. Raises GraphValueError where the sizes of gamma are not the last of x.
@@ -61,7 +67,13 @@ def rms_norm(x: Any, gamma: Any, epsilon: float = 1e-6) -> tuple[Tensor, Tensor]
 
 
 @operation
-def group_norm(input: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Tensor:
+def group_norm(
+    input: TensorLike,
+    num_groups: int,
+    weight: TensorLike | None = None,
+    bias: TensorLike | None = None,
+    eps: float = 1e-5,
+) -> Tensor:
     """(x - mean) / sqrt(variance + eps) over each group of channels of (N, C, ...), times `weight` plus `bias`.
 
     `weight` and `bias` have a number for each channel. Raises GraphTypeError and GraphValueError where the channels do
@@ -82,9 +94,9 @@ def group_norm(input: Any, num_groups: int, weight: Any = None, bias: Any = None
 
 @operation
 def batch_norm(
-    input_x: Any,
-    running_mean: Any,
-    running_var: Any,
+    input_x: TensorLike,
+    running_mean: TensorLike,
+    running_var: TensorLike,
     weight: Any = None,
     bias: Any = None,
     training: bool = False,
@@ -111,7 +123,7 @@ def batch_norm(
     return cast(_affine(centred, _affine(scale, _column(weight, wide), None), _column(bias, wide)), x.dtype)
 
 
-def _by_batch(x: Tensor, running_mean: Any, running_var: Any, momentum: float) -> tuple[Tensor, Tensor]:
+def _by_batch(x: Tensor, running_mean: TensorLike, running_var: TensorLike, momentum: float) -> tuple[Tensor, Tensor]:
     """The centred batch and its variance; the running statistics move.
 
     What rounding leaves of the mean is subtracted as well, since it is all that there is of a feature that is constant:
@@ -128,7 +140,7 @@ def _by_batch(x: Tensor, running_mean: Any, running_var: Any, momentum: float) -
     return centred, variance
 
 
-def _move(running: Any, batch: Tensor, momentum: float) -> None:
+def _move(running: TensorLike, batch: Tensor, momentum: float) -> None:
     if isinstance(running, Parameter):
         batch = reshape(stop_gradient(batch), running.shape)
         assign(running, add(mul(state_of(running), 1 - momentum), mul(batch, momentum)))
@@ -149,33 +161,34 @@ def _affine(x: Tensor, scale: Tensor | None, shift: Tensor | None) -> Tensor:
     return x if shift is None else add(x, shift)
 
 
-def kept(x: Any) -> Tensor:
+def kept(x: TensorLike) -> Tensor:
     """A tensor, or a parameter's value in its own dtype, whatever the `to_float` of the running cell."""
     return state_of(x) if isinstance(x, Parameter) else tensor_of(x)
 
 
-def _as(x: Any, like: Tensor) -> Tensor | None:
+def _as(x: TensorLike, like: Tensor) -> Tensor | None:
     return None if x is None else cast(kept(x), like.dtype)
 
 
-def _column(x: Any, like: Tensor) -> Tensor | None:
+def _column(x: TensorLike, like: Tensor) -> Tensor | None:
     return None if x is None else _per_channel(x, like)
 
 
-def _per_channel(x: Any, like: Tensor) -> Tensor:
+def _per_channel(x: TensorLike, like: Tensor) -> Tensor:
     """A number for each channel in a shape that broadcasts."""
     return reshape(cast(kept(x), like.dtype), (1, like.shape[1], *[1] * (like.ndim - 2)))
 
 
-def _check_shape(name: str, shape: tuple[int, ...], **operands: Any) -> None:
+def _check_shape(name: str, shape: tuple[int, ...], **operands: object) -> None:
     for key, operand in operands.items():
         if operand is not None and tensor_of(operand).shape != shape:
             raise GraphValueError(f"The {key!r} of {name} has the shape {shape}, not {tensor_of(operand).shape}.")
 
 
+@cell("LRN", "depth_radius bias alpha beta norm_region", shown="depth_radius bias alpha beta")
 @operation(classes="LRN", settings="depth_radius bias alpha beta norm_region")
 def lrn(
-    x: Any,
+    x: TensorLike,
     depth_radius: int = 5,
     bias: float = 1.0,
     alpha: float = 1.0,
@@ -205,11 +218,11 @@ def lrn(
 
 @operator_class("BatchNorm", "is_training epsilon momentum data_format")
 def _batch_norm(
-    input_x: Any,
-    scale: Any,
-    bias: Any,
-    mean: Any,
-    variance: Any,
+    input_x: TensorLike,
+    scale: TensorLike,
+    bias: TensorLike,
+    mean: TensorLike,
+    variance: TensorLike,
     is_training: bool = False,
     epsilon: float = 1e-5,
     momentum: float = 0.1,
@@ -237,9 +250,9 @@ def _moments(x: Tensor) -> tuple[Tensor, Tensor]:
 
 @operator_class("LayerNorm", "begin_norm_axis begin_params_axis epsilon")
 def _layer_norm(
-    input_x: Any,
-    gamma: Any,
-    beta: Any,
+    input_x: TensorLike,
+    gamma: TensorLike,
+    beta: TensorLike,
     begin_norm_axis: int = 1,
     begin_params_axis: int = 1,
     epsilon: float = 1e-7,

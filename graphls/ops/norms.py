@@ -12,15 +12,32 @@ from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
 from graphls.ir.types import float32
 from graphls.ops import elementwise, operands
 from graphls.ops import elementwise as e
-from graphls.ops.elementwise import abs, add, addn, cast, div, maximum, mul, pow, sqrt, square, sub
-from graphls.ops.exponentials import root
-from graphls.ops.logic import equal, greater, greater_equal, isfinite, not_equal, where
-from graphls.ops.operands import Axis, axes_of, axis_of, float_of, floats, in_single
+from graphls.ops.elementwise import (
+    abs,
+    add,
+    addn,
+    cast,
+    div,
+    equal,
+    greater,
+    greater_equal,
+    isfinite,
+    maximum,
+    mul,
+    not_equal,
+    pow,
+    sqrt,
+    square,
+    sub,
+    where,
+)
+from graphls.ops.operands import Axis, Sizes, axes_of, axis_of, float_of, floats, in_single
 from graphls.ops.record import operation, operator_class
 from graphls.ops.reductions import amax, amin, sum
 from graphls.ops.shapes import expand_dims, gather, stack
+from graphls.ops.transcendental import root
 from graphls.tensors.pytree import leaves, map_leaves
-from graphls.tensors.tensor import Tensor, is_tensor
+from graphls.tensors.tensor import Tensor, TensorLike, is_tensor
 from graphls.trace.current import current_tracer
 
 
@@ -104,13 +121,13 @@ def _extreme_sum(x: Tensor, ord: float, axes: tuple[int, ...], keepdims: bool) -
 
 
 @operation
-def dist(x: Any, other: Any, p: float = 2) -> Tensor:
+def dist(x: TensorLike, other: TensorLike, p: float = 2) -> Tensor:
     """The norm of order p of all elements of x - other."""
     return in_single(lambda x, y: vector_norm(sub(x, y), p), *floats(x, other))
 
 
 @operation
-def renorm(input: Any, p: float, axis: int, maxnorm: float) -> Tensor:
+def renorm(input: TensorLike, p: float, axis: int, maxnorm: float) -> Tensor:
     """x with every slice along an axis whose norm of order `p` is above `maxnorm` made shorter, to that norm.
 
     Raises GraphValueError for a `p` that is not above 0 and for a negative `maxnorm`.
@@ -128,7 +145,7 @@ def renorm(input: Any, p: float, axis: int, maxnorm: float) -> Tensor:
 
 
 @operation(classes="L2Normalize", settings="axis epsilon")
-def l2_normalize(x: Any, axis: Axis = 0, epsilon: float = 1e-4) -> Tensor:
+def l2_normalize(x: TensorLike, axis: Axis = 0, epsilon: float = 1e-4) -> Tensor:
     """x divided by the square root of its sum of squares along axes, which is taken for `epsilon` or more."""
 
     def normalized(x: Tensor) -> Tensor:
@@ -138,13 +155,13 @@ def l2_normalize(x: Any, axis: Axis = 0, epsilon: float = 1e-4) -> Tensor:
 
 
 @operator_class("LpNorm", "axis p keep_dims epsilon")
-def _lp_norm(x: Any, axis: Any, p: int = 2, keep_dims: bool = False, epsilon: float = 1e-12) -> Any:
+def _lp_norm(x: TensorLike, axis: Any, p: int = 2, keep_dims: bool = False, epsilon: float = 1e-12) -> Any:
     """The norm of order `p` along axes, `epsilon` or more."""
     return elementwise.maximum(vector_norm(x, p, axis, keep_dims), epsilon)
 
 
 @operator_class("EuclideanNorm", "keep_dims")
-def _euclidean_norm(x: Any, axes: Any, keep_dims: bool = False) -> Any:
+def _euclidean_norm(x: TensorLike, axes: Sizes, keep_dims: bool = False) -> Any:
     """The root of the sum of squares along axes that are known, all of them for none."""
     return vector_norm(x, 2, operands.shape_of(axes) or None, keep_dims)
 
@@ -155,7 +172,7 @@ def _renorm(x: Any, p: Any, dim: int, maxnorm: Any) -> Tensor:
 
 
 @operation(classes="Cdist", settings="p")
-def cdist(x1: Any, x2: Any, p: float = 2.0) -> Tensor:
+def cdist(x1: TensorLike, x2: TensorLike, p: float = 2.0) -> Tensor:
     """The distances (..., m, n) of each of the vectors (..., m, k) from each of others, (..., n, k).
 
     `p`, from 0 on or inf, is the order of the norm; the gradient of a distance of 0 is 0. Leading axes broadcast.
@@ -170,7 +187,7 @@ def cdist(x1: Any, x2: Any, p: float = 2.0) -> Tensor:
 
 
 @operation(classes="Pdist", settings="p")
-def pdist(input: Any, p: float = 2.0) -> Tensor:
+def pdist(input: TensorLike, p: float = 2.0) -> Tensor:
     """The distances (..., n (n - 1) / 2) of vectors (..., n, k) from those behind them, first all of the first.
 
     See `cdist`.
@@ -183,8 +200,8 @@ def pdist(input: Any, p: float = 2.0) -> Tensor:
     return in_single(lambda x: vector_norm(sub(gather(x, first, -2), gather(x, second, -2)), p, -1), x)
 
 
-@operation
-def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Tensor:
+@operation(also="mint")
+def cosine_similarity(x1: TensorLike, x2: TensorLike, dim: int = 1, eps: float = 1e-8) -> Tensor:
     """The cosine of the angle between vectors along an axis, broadcasting; the product of their norms counts as `eps`
     at least.
     """
@@ -197,7 +214,7 @@ def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Tens
 
 
 @operation
-def clip_by_global_norm(x: Any, clip_norm: float = 1.0, use_norm: Any = None) -> Any:
+def clip_by_global_norm(x: TensorLike, clip_norm: float = 1.0, use_norm: TensorLike | None = None) -> Any:
     """Tensors in a tuple or list, scaled so that their common norm is `clip_norm` at most, each in its own dtype.
 
     The norm n is the square root of the sum of all squares, in float32; each tensor is multiplied by
@@ -214,7 +231,7 @@ def clip_by_global_norm(x: Any, clip_norm: float = 1.0, use_norm: Any = None) ->
 
 
 @operation
-def clip_by_norm(x: Any, max_norm: float, norm_type: float = 2.0, error_if_nonfinite: bool = False) -> Any:
+def clip_by_norm(x: TensorLike, max_norm: float, norm_type: float = 2.0, error_if_nonfinite: bool = False) -> Any:
     """A tensor, or a tuple or list of them, multiplied by min(max_norm / (n + 1e-6), 1), each in its own dtype.
 
     n is the norm of order `norm_type`, which may be infinity, of all elements together, in float32. With
@@ -250,22 +267,22 @@ def _check_finite(norm: Tensor) -> None:
         raise GraphRuntimeError(f"The norm of what clip_by_norm got is {norm}.")
 
 
-def _wide(t: Any) -> Tensor:
+def _wide(t: TensorLike) -> Tensor:
     t = float_of(t)
     return cast(t, float32) if t.dtype.is_half else t
 
 
-def _scaled(t: Any, coefficient: Tensor) -> Tensor:
+def _scaled(t: TensorLike, coefficient: Tensor) -> Tensor:
     t = float_of(t)
     return cast(e.mul(_wide(t), coefficient), t.dtype)
 
 
-def _check_tensors(name: str, x: Any) -> None:
+def _check_tensors(name: str, x: TensorLike) -> None:
     if not isinstance(x, (tuple, list)) or not leaves(x) or not all(map(is_tensor, leaves(x))):
         raise GraphTypeError(f"{name} takes a tuple or list of tensors, not {x!r}.")
 
 
-def _positive(name: str, argument: str, value: Any) -> float:
+def _positive(name: str, argument: str, value: TensorLike) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise GraphTypeError(f"For {name!r}, the {argument!r} must be a number, but got {value!r}.")
     if not 0 < value < math.inf:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from graphls.ir.errors import GraphTypeError
@@ -10,19 +10,25 @@ from graphls.ir.types import DType, bool_, float32, int32
 from graphls.primitives.primitive import normalise_axis
 from graphls.tensors import dispatch, executor
 from graphls.tensors.parameter import Parameter
-from graphls.tensors.tensor import Symbol, Tensor
+from graphls.tensors.tensor import Symbol, Tensor, TensorLike
 from graphls.trace.current import current_tracer
 
 Axis = int | tuple[int, ...] | list[int] | None
+Shape = tuple[int, ...]
+Sizes = int | Sequence[int]
+"""A size of all axes, or one for each."""
+ShapeLike = Sizes | Tensor
+Operand = Tensor | float
+"""A tensor or a number."""
 
 
-def apply(name: str, *operands: Any, **attrs: Any) -> Tensor:
+def apply(name: str, *operands: object, **attrs: object) -> Tensor:
     """Apply a primitive that has one result (see `dispatch.apply`)."""
     result: Tensor = dispatch.apply(name, *operands, **attrs)
     return result
 
 
-def tensor_of(x: Any) -> Tensor:
+def tensor_of(x: object) -> Tensor:
     """A tensor of its own with the value of a tensor, number or array, so that assigning to one leaves the other alone.
 
     In a trace, a parameter's value is what the running cell sees.
@@ -35,7 +41,7 @@ def tensor_of(x: Any) -> Tensor:
     return x.twin() if isinstance(x, Tensor) else Tensor(x)
 
 
-def tensor_in(x: Any, dtype: DType) -> Tensor:
+def tensor_in(x: TensorLike, dtype: DType) -> Tensor:
     """A tensor in a dtype; a Python number becomes one of it at once, so that float64 keeps all of its digits."""
     if not isinstance(x, Tensor):
         return Tensor(x, dtype)
@@ -60,7 +66,7 @@ def in_graph(x: Tensor) -> Tensor:
     return x if tracer is None or isinstance(x, Symbol) else Symbol(tracer.value(x))
 
 
-def float_of(x: Any) -> Tensor:
+def float_of(x: TensorLike) -> Tensor:
     """A float tensor: integers and bools become float32."""
     x = tensor_of(x)
     return x if x.dtype.is_float else dispatch.cast(x, float32)
@@ -77,7 +83,7 @@ def numbers(*operands: Any) -> tuple[Tensor, ...]:
     return tuple(dispatch.cast(t, int32) for t in tensors) if tensors[0].dtype is bool_ else tensors
 
 
-def in_single(function: Callable[..., Tensor], *operands: Any) -> Tensor:
+def in_single(function: Callable[..., Tensor], *operands: object) -> Tensor:
     """`function` of the operands as numbers of one dtype; 16-bit floats are computed in float32 and rounded once."""
     tensors = numbers(*operands)
     dtype = tensors[0].dtype
@@ -86,7 +92,7 @@ def in_single(function: Callable[..., Tensor], *operands: Any) -> Tensor:
     return dispatch.cast(function(*(dispatch.cast(t, float32) for t in tensors)), dtype)
 
 
-def operand_of(x: Any) -> Any:
+def operand_of(x: object) -> Any:
     """A tensor in the dtype it is used in; numbers and arrays stay as they are."""
     return tensor_of(x) if isinstance(x, Tensor) else x
 
@@ -116,7 +122,7 @@ def shape_of(shape: Any) -> tuple[int, ...]:
     return tuple(map(_size, sizes))
 
 
-def _size(size: Any) -> int:
+def _size(size: ShapeLike) -> int:
     if isinstance(size, (bool, float)) or not hasattr(size, "__index__"):
         raise GraphTypeError(f"A size is an integer, not {size!r}.")
     return int(size.__index__())

@@ -6,7 +6,7 @@ from typing import Any
 
 from graphls.ir.errors import GraphAttributeError
 from graphls.names.habits import PACKAGE, instead
-from graphls.ops.operator import REQUIRED, Operator, operator
+from graphls.ops.primitive import REQUIRED, Operator, operator
 from graphls.ops.record import FUNCTIONS, OPERATORS
 
 __all__ = ["OPERATORS", "REQUIRED", "Operator", "operator", *OPERATORS]

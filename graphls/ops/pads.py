@@ -1,25 +1,142 @@
-"""Tensors made wider at their edges, or narrower."""
+"""Padding: of tensors at their edges, and of the windows of convolution and pooling by modes."""
 
 from __future__ import annotations
 
 import builtins
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ops.arrangement import flip
 from graphls.ops.creation import full
-from graphls.ops.operands import apply, tensor_of
+from graphls.ops.operands import Shape, Sizes, apply, tensor_of
 from graphls.ops.record import operation, operator_class
 from graphls.ops.shapes import broadcast_to, concat, cut
-from graphls.tensors.tensor import Tensor
+from graphls.tensors.tensor import Tensor, TensorLike
+
+_COUNTS = {1: "one integer", 2: "one integer or two", 3: "one integer or three"}
+
+
+def sizes_of(name: str, value: object, axes: int) -> Shape:
+    """One positive integer for all axes, or one for each.
+
+    Raises GraphTypeError for anything else, GraphValueError for sizes below 1.
+    """
+    values = value if isinstance(value, (tuple, list)) else (value,) * axes
+    if len(values) != axes or not all(map(_is_int, values)):
+        raise GraphTypeError(f"The {name!r} is {_COUNTS[axes]}, not {value!r}.")
+    if min(values) < 1:
+        raise GraphValueError(f"The {name!r} is 1 or more, not {value!r}.")
+    return tuple(values)
+
+
+def _is_int(value: TensorLike) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def pads_of(
+    shape: Shape, kernel: Shape, strides: Shape, pad_mode: str, padding: TensorLike, dilations: Shape | None = None
+) -> Shape:
+    """What is added before every axis of an image of that shape, then after every axis.
+
+    "same" gives ceil(size / stride) windows, with the smaller half of the padding first. Raises GraphValueError for an
+    unknown mode or size.
+    """
+    sides = check_padding(pad_mode, padding, len(kernel))
+    if pad_mode != "same" or len(shape) != len(kernel) + 2:
+        return sides
+    sizes = zip(shape[2:], kernel, strides, dilations or (1,) * len(kernel), strict=True)
+    totals = [max((-(-n // s) - 1) * s + d * (k - 1) + 1 - n, 0) for n, k, s, d in sizes]
+    return (*(t // 2 for t in totals), *(t - t // 2 for t in totals))
+
+
+def check_padding(pad_mode: str, padding: TensorLike, axes: int) -> Shape:
+    """`padding` before every axis, then after every axis.
+
+    Raises GraphValueError for an unknown mode, or one that takes no padding.
+    """
+    sides = _sides_of(padding, axes)
+    if pad_mode not in ("same", "valid", "pad"):
+        raise GraphValueError(f"The 'pad_mode' is 'same', 'valid' or 'pad', not {pad_mode!r}.")
+    if pad_mode != "pad" and any(sides):
+        raise GraphValueError(f"With the pad_mode {pad_mode!r}, 'padding' is 0, not {padding!r}.")
+    return sides
+
+
+def _sides_of(padding: Any, axes: int) -> Shape:
+    """From one integer, one for each axis, or (before, after) for each axis in turn."""
+    sides = tuple(padding) if isinstance(padding, (tuple, list)) else (padding,) * axes
+    if len(sides) not in (axes, 2 * axes) or not all(map(_is_int, sides)):
+        counts = {1: "or two", 2: "two or four", 3: "three or six"}[axes]
+        raise GraphTypeError(f"The 'padding' is one integer, {counts}, not {padding!r}.")
+    if min(sides) < 0:
+        raise GraphValueError(f"The 'padding' is made of integers of 0 or more, not {padding!r}.")
+    return sides + sides if len(sides) == axes else (*sides[::2], *sides[1::2])
+
+
+def check_axes(name: str, x: Tensor, axes: int, unbatched: bool = False) -> None:
+    """Raise GraphValueError unless x has a batch, channels and so many axes more; `unbatched` may lack the batch."""
+    if x.ndim != axes + 2 and not (unbatched and x.ndim == axes + 1):
+        sizes = {1: "C, L", 2: "C, H, W", 3: "C, D, H, W"}[axes]
+        shapes = f"(N, {sizes}) or ({sizes})" if unbatched else f"(N, {sizes})"
+        raise GraphValueError(f"{name} takes images of shape {shapes}, not {x.type}.")
+
+
+class Windows(NamedTuple):
+    """The windows of a pool as a user gives them."""
+
+    kernel_size: Any
+    stride: Any = None
+    padding: Any = 0
+    pad_mode: str = "pad"
+    dilation: Any = 1
+    ceil_mode: bool = False
+
+    def geometry(self, shape: Shape, axes: int) -> dict[str, Any]:
+        """The attributes of the primitive for images of a shape."""
+        kernel, dilations = sizes_of("kernel_size", self.kernel_size, axes), sizes_of("dilation", self.dilation, axes)
+        strides = kernel if self.stride is None else sizes_of("stride", self.stride, axes)
+        pads = pads_of(shape, kernel, strides, self.pad_mode, self.padding, dilations)
+        if self.ceil_mode:
+            check_ceil_mode(self.pad_mode)
+            reach = tuple(d * (k - 1) + 1 for k, d in zip(kernel, dilations, strict=True))
+            pads = _ceiled(shape, reach, strides, pads)
+        dilated = {"dilations": dilations} if set(dilations) != {1} else {}
+        return {"kernel": kernel, "strides": strides, "pads": pads, **dilated}
+
+
+def check_ceil_mode(pad_mode: str) -> None:
+    """Raise GraphValueError for "same", which says by itself how many windows there are."""
+    if pad_mode == "same":
+        raise GraphValueError("With the pad_mode 'same', 'ceil_mode' must be False.")
+
+
+def _ceiled(shape: Shape, reach: Shape, strides: Shape, pads: Shape) -> Shape:
+    """The pads with what a last window needs that starts before the end of the image."""
+    axes = len(reach)
+    after = []
+    for n, k, s, first, last in zip(shape[2:], reach, strides, pads[:axes], pads[axes:], strict=True):
+        count = -(-max(n + first + last - k, 0) // s)
+        start = count * s if count * s < n + first else (count - 1) * s
+        after.append(max(start + k - n - first, last))
+    return (*pads[:axes], *after)
+
+
+def zero_padded(x: Tensor, pads: Shape) -> Tensor:
+    """Images with zeros around, as many as `pads` says before every axis, then after every axis."""
+    axes = x.ndim - 2
+    starts = (0, 0, *pads[:axes])
+    stops = tuple(a + n for a, n in zip(starts, x.shape, strict=True))
+    shape = tuple(b + n for b, n in zip(stops, (0, 0, *pads[axes:]), strict=True))
+    return apply("slice_gradient", x, shape=shape, starts=starts, stops=stops, steps=(1,) * x.ndim)
+
 
 Side = Callable[[Tensor, int, int], Tensor]
 """What stands before or behind a tensor along an axis, so many elements of it."""
 
 
-@operation
-def pad(input_x: Any, padding: Sequence[int], mode: str = "constant", value: Any = None) -> Tensor:
+@operation(also="mint.nn.functional")
+def pad(input_x: TensorLike, padding: Sequence[int], mode: str = "constant", value: Any = None) -> Tensor:
     """x with more elements before and behind its own, along its last axes.
 
     `padding` has a pair of numbers for each of these axes, the last axis first. A negative number takes elements away.
@@ -51,7 +168,7 @@ def mirror_pad(input_x: Any, paddings: Any, mode: str = "REFLECT") -> Tensor:
 
 
 @operator_class("Pad", "paddings")
-def pad_zeros(input_x: Any, paddings: Any) -> Tensor:
+def pad_zeros(input_x: TensorLike, paddings: Sizes | str) -> Tensor:
     """x with zeros before and behind it: a pair of numbers for each axis, the first axis first."""
     return _padded(tensor_of(input_x), _pairs(input_x, paddings), "constant", None)
 
@@ -64,7 +181,7 @@ def _integers(numbers: Any) -> tuple[int, ...]:
     return tuple(numbers)
 
 
-def _pairs(x: Any, paddings: Any) -> list[tuple[int, int]]:
+def _pairs(x: TensorLike, paddings: Sizes | str) -> list[tuple[int, int]]:
     given = paddings.tolist() if hasattr(paddings, "tolist") else paddings
     if not isinstance(given, (tuple, list)):
         raise GraphTypeError(f"The paddings are a pair for each axis, not {paddings!r}.")
@@ -75,7 +192,7 @@ def _pairs(x: Any, paddings: Any) -> list[tuple[int, int]]:
     return [(pair[0], pair[1]) for pair in pairs]
 
 
-def _padded(x: Tensor, pairs: Sequence[tuple[int, int]], mode: str, value: Any) -> Tensor:
+def _padded(x: Tensor, pairs: Sequence[tuple[int, int]], mode: str, value: TensorLike | None) -> Tensor:
     if mode != "constant" and (not isinstance(mode, str) or mode not in _SIDES):
         known = ", ".join(map(repr, ("constant", *_SIDES)))
         raise GraphValueError(f"pad has the modes {known}, not {mode!r}.")
@@ -107,7 +224,7 @@ def _with_zeros(x: Tensor, widths: Sequence[tuple[int, ...]]) -> Tensor:
     return apply("slice_gradient", x, shape=shape, starts=starts, stops=stops, steps=(1,) * x.ndim)
 
 
-def _widened(x: Tensor, axis: int, before: int, behind: int, mode: str, value: Any) -> Tensor:
+def _widened(x: Tensor, axis: int, before: int, behind: int, mode: str, value: TensorLike | None) -> Tensor:
     if mode == "constant":
         shapes = [tuple(n if i == axis else m for i, m in enumerate(x.shape)) for n in (before, behind)]
         first, last = (full(shape, value, dtype=x.dtype) for shape in shapes)
@@ -146,7 +263,11 @@ _INNER = {"reflect": 1, "symmetric": 0, "replicate": 0, "circular": 0}
 
 @operator_class("PadV3", "mode paddings_contiguous")
 def _padded_operator(
-    x: Any, paddings: Any, constant_value: Any = None, mode: str = "constant", paddings_contiguous: bool = True
+    x: TensorLike,
+    paddings: Sizes,
+    constant_value: TensorLike | None = None,
+    mode: str = "constant",
+    paddings_contiguous: bool = True,
 ) -> Tensor:
     """x with more elements before and behind its own along its last axes, the last one first; see `ops.pad`.
 

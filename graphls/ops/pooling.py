@@ -11,26 +11,26 @@ from graphls.ir.types import int32, int64
 from graphls.ops.convolution import FORMATS, are_last, as_given, channels_first, spatial
 from graphls.ops.creation import arange, zeros
 from graphls.ops.elementwise import add, cast, mod, mul, pow
-from graphls.ops.exponentials import root
 from graphls.ops.joins import replaced_elements
-from graphls.ops.operands import apply, float_of, shape_of, tensor_of
+from graphls.ops.operands import Shape, ShapeLike, apply, float_of, shape_of, tensor_of
+from graphls.ops.pads import Windows, check_axes, check_padding, pads_of, sizes_of, zero_padded
 from graphls.ops.record import operation, operator_class
 from graphls.ops.shapes import check_range, reshape
-from graphls.ops.windows import Sizes, Windows, check_axes, check_padding, pads_of, sizes_of, zero_padded
+from graphls.ops.transcendental import root
 from graphls.tensors import dispatch
 from graphls.tensors.pytree import map_leaves
-from graphls.tensors.tensor import Tensor
+from graphls.tensors.tensor import Tensor, TensorLike
 
 Result = TypeVar("Result")
 
 
 @operation
 def max_pool1d(
-    input: Any,
-    kernel_size: Any,
-    stride: Any = None,
-    padding: Any = 0,
-    dilation: Any = 1,
+    input: TensorLike,
+    kernel_size: TensorLike,
+    stride: TensorLike | None = None,
+    padding: TensorLike = 0,
+    dilation: ShapeLike = 1,
     ceil_mode: bool = False,
     return_indices: bool = False,
     *,
@@ -43,11 +43,11 @@ def max_pool1d(
 
 @operation
 def max_pool2d(
-    x: Any,
-    kernel_size: Any,
-    stride: Any = None,
-    padding: Any = 0,
-    dilation: Any = 1,
+    x: TensorLike,
+    kernel_size: TensorLike,
+    stride: TensorLike | None = None,
+    padding: TensorLike = 0,
+    dilation: ShapeLike = 1,
     return_indices: bool = False,
     ceil_mode: bool = False,
     *,
@@ -66,11 +66,11 @@ def max_pool2d(
 
 @operation
 def max_pool3d(
-    x: Any,
-    kernel_size: Any,
-    stride: Any = None,
-    padding: Any = 0,
-    dilation: Any = 1,
+    x: TensorLike,
+    kernel_size: Shape,
+    stride: Shape | None = None,
+    padding: TensorLike = 0,
+    dilation: ShapeLike = 1,
     return_indices: bool = False,
     ceil_mode: bool = False,
     *,
@@ -81,7 +81,7 @@ def max_pool3d(
     return _max_pool("max_pool3d", 3, x, windows, return_indices)
 
 
-def _max_pool(name: str, axes: int, x: Any, windows: Windows, return_indices: bool) -> Any:
+def _max_pool(name: str, axes: int, x: TensorLike, windows: Windows, return_indices: bool) -> Any:
     def pool(x: Tensor) -> Any:
         y, places = dispatch.apply("max_pool", x, **windows.geometry(x.shape, axes))
         return (y, mod(places, prod(x.shape[2:]))) if return_indices else y
@@ -89,7 +89,7 @@ def _max_pool(name: str, axes: int, x: Any, windows: Windows, return_indices: bo
     return batched(name, axes, x, pool)
 
 
-def batched(name: str, axes: int, x: Any, function: Callable[[Tensor], Result]) -> Result:
+def batched(name: str, axes: int, x: TensorLike, function: Callable[[Tensor], Result]) -> Result:
     """A function of a batch of images, applied to one or, without the first axis, to a single image."""
     x = float_of(x)
     check_axes(name, x, axes, unbatched=True)
@@ -101,10 +101,10 @@ def batched(name: str, axes: int, x: Any, function: Callable[[Tensor], Result]) 
 
 @operation
 def avg_pool1d(
-    input_x: Any,
-    kernel_size: Any = 1,
-    stride: Any = 1,
-    padding: Any = 0,
+    input_x: TensorLike,
+    kernel_size: ShapeLike = 1,
+    stride: ShapeLike = 1,
+    padding: TensorLike = 0,
     ceil_mode: bool = False,
     count_include_pad: bool = True,
     *,
@@ -117,10 +117,10 @@ def avg_pool1d(
 
 @operation
 def avg_pool2d(
-    input_x: Any,
-    kernel_size: Any = 1,
-    stride: Any = 1,
-    padding: Any = 0,
+    input_x: TensorLike,
+    kernel_size: ShapeLike = 1,
+    stride: ShapeLike = 1,
+    padding: TensorLike = 0,
     ceil_mode: bool = False,
     count_include_pad: bool = True,
     divisor_override: int | None = 0,
@@ -139,10 +139,10 @@ def avg_pool2d(
 
 @operation
 def avg_pool3d(
-    input_x: Any,
-    kernel_size: Any = 1,
-    stride: Any = 1,
-    padding: Any = 0,
+    input_x: TensorLike,
+    kernel_size: ShapeLike = 1,
+    stride: ShapeLike = 1,
+    padding: TensorLike = 0,
     ceil_mode: bool = False,
     count_include_pad: bool = True,
     divisor_override: int | None = 0,
@@ -155,7 +155,7 @@ def avg_pool3d(
 
 
 def _avg_pool(
-    name: str, axes: int, x: Any, windows: Windows, count_include_pad: bool, divisor_override: int | None = 0
+    name: str, axes: int, x: TensorLike, windows: Windows, count_include_pad: bool, divisor_override: int | None = 0
 ) -> Tensor:
     divisor = check_divisor(divisor_override)
 
@@ -171,7 +171,7 @@ def _avg_pool(
     return batched(name, axes, x, pool)
 
 
-def _with_counted_zeros(x: Tensor, geometry: dict[str, Any], counted: Sizes) -> Tensor:
+def _with_counted_zeros(x: Tensor, geometry: dict[str, Any], counted: Shape) -> Tensor:
     """The mean where of all padding only some counts."""
     if geometry["pads"] == counted:
         return apply("avg_pool", x, **geometry, count_include_pad=True)
@@ -179,7 +179,7 @@ def _with_counted_zeros(x: Tensor, geometry: dict[str, Any], counted: Sizes) -> 
     return apply("avg_pool", zero_padded(x, counted), **(geometry | {"pads": pads}))
 
 
-def check_divisor(divisor: Any) -> int:
+def check_divisor(divisor: TensorLike | None) -> int:
     """A divisor of 1 or more, or 0 for none; raises GraphTypeError or GraphValueError otherwise."""
     if divisor is not None and (isinstance(divisor, bool) or not isinstance(divisor, int)):
         raise GraphTypeError(f"The 'divisor_override' is an integer, not {divisor!r}.")
@@ -189,13 +189,17 @@ def check_divisor(divisor: Any) -> int:
 
 
 @operation
-def lp_pool1d(x: Any, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> Tensor:
+def lp_pool1d(
+    x: TensorLike, norm_type: float, kernel_size: ShapeLike, stride: Any = None, ceil_mode: bool = False
+) -> Tensor:
     """The p-norm of each window of (N, C, L) or (C, L); see `lp_pool2d`."""
     return _lp_pool("lp_pool1d", 1, x, norm_type, kernel_size, stride, ceil_mode)
 
 
 @operation
-def lp_pool2d(x: Any, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> Tensor:
+def lp_pool2d(
+    x: TensorLike, norm_type: float, kernel_size: ShapeLike, stride: Any = None, ceil_mode: bool = False
+) -> Tensor:
     """(sum of x ** p) ** (1 / p) over each window of images, for p = `norm_type`; the gradient of a sum of 0 is 0.
 
     The stride is the size of the window unless given. Raises GraphTypeError and GraphValueError for what is no
@@ -204,7 +208,9 @@ def lp_pool2d(x: Any, norm_type: float, kernel_size: Any, stride: Any = None, ce
     return _lp_pool("lp_pool2d", 2, x, norm_type, kernel_size, stride, ceil_mode)
 
 
-def _lp_pool(name: str, axes: int, x: Any, norm_type: Any, kernel_size: Any, stride: Any, ceil_mode: bool) -> Tensor:
+def _lp_pool(
+    name: str, axes: int, x: TensorLike, norm_type: TensorLike, kernel_size: ShapeLike, stride: Shape, ceil_mode: bool
+) -> Tensor:
     if isinstance(norm_type, bool) or not isinstance(norm_type, (int, float)):
         raise GraphTypeError(f"The 'norm_type' is a number, not {norm_type!r}.")
     if norm_type <= 0:
@@ -214,7 +220,7 @@ def _lp_pool(name: str, axes: int, x: Any, norm_type: Any, kernel_size: Any, str
     return root(sums, norm_type)
 
 
-def _lower(pad_mode: Any) -> Any:
+def _lower(pad_mode: str) -> Any:
     """The mode of padding, of which MindSpore also writes "SAME" and "VALID"."""
     return pad_mode.lower() if isinstance(pad_mode, str) else pad_mode
 
@@ -232,11 +238,11 @@ def _pool(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @operator_class("MaxPool3D", "kernel_size strides pad_mode pad_list ceil_mode data_format", like=max_pool3d)
 def _max_pool_volumes(
-    x: Any,
-    kernel_size: Any = 1,
-    strides: Any = 1,
+    x: TensorLike,
+    kernel_size: TensorLike = 1,
+    strides: TensorLike = 1,
     pad_mode: str = "VALID",
-    pad_list: Any = 0,
+    pad_list: TensorLike = 0,
     ceil_mode: bool | None = None,
     data_format: str = "NCDHW",
 ) -> Tensor:
@@ -252,11 +258,11 @@ def _max_pool_volumes(
     "AvgPool3D", "kernel_size strides pad_mode pad ceil_mode count_include_pad divisor_override data_format"
 )
 def _avg_pool_volumes(
-    x: Any,
-    kernel_size: Any = 1,
-    strides: Any = 1,
+    x: TensorLike,
+    kernel_size: ShapeLike = 1,
+    strides: ShapeLike = 1,
     pad_mode: str = "valid",
-    pad: Any = 0,
+    pad: TensorLike = 0,
     ceil_mode: bool = False,
     count_include_pad: bool = True,
     divisor_override: int = 0,
@@ -275,7 +281,7 @@ def _avg_pool_volumes(
     return as_given(y, data_format, 3)
 
 
-def _max_pool_with_places(x: Any, kernel_size: Any, stride: Any, *, pad_mode: str) -> tuple[Tensor, Tensor]:
+def _max_pool_with_places(x: Tensor, kernel_size: Shape, stride: Shape, *, pad_mode: str) -> tuple[Tensor, Tensor]:
     """The largest element of each window, and its int32 position among all elements of its (C, H, W)."""
     y, places = max_pool2d(x, kernel_size, stride, pad_mode=pad_mode, return_indices=True)
     before = mul(reshape(arange(y.shape[-3]), (-1, 1, 1)), prod(x.shape[-2:]))
@@ -284,13 +290,13 @@ def _max_pool_with_places(x: Any, kernel_size: Any, stride: Any, *, pad_mode: st
 
 def _with_places(function: Callable[..., Any]) -> Callable[..., Any]:
     def pooled(
-        x: Any,
-        kernel_size: Any,
-        strides: Any = None,
-        pads: Any = 0,
-        dilation: Any = 1,
+        x: TensorLike,
+        kernel_size: Shape,
+        strides: Shape | None = None,
+        pads: TensorLike = 0,
+        dilation: ShapeLike = 1,
         ceil_mode: bool = False,
-        argmax_type: Any = int64,
+        argmax_type: object = int64,
     ) -> tuple[Tensor, Tensor]:
         y, places = function(x, kernel_size, strides, pads, dilation, True, ceil_mode)
         return y, cast(places, argmax_type)
@@ -300,14 +306,14 @@ def _with_places(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @operator_class("MaxPool3DWithArgmax", "ksize strides pads dilation ceil_mode data_format argmax_type", like=max_pool3d)
 def _volumes_with_places(
-    x: Any,
-    ksize: Any,
-    strides: Any,
-    pads: Any,
-    dilation: Any = (1, 1, 1),
+    x: TensorLike,
+    ksize: ShapeLike,
+    strides: ShapeLike,
+    pads: Shape | str,
+    dilation: ShapeLike = (1, 1, 1),
     ceil_mode: bool = False,
     data_format: str = "NCDHW",
-    argmax_type: Any = int64,
+    argmax_type: object = int64,
 ) -> Any:
     pooled = _with_places(max_pool3d)
     y = pooled(channels_first(x, data_format, 3), ksize, strides, pads, dilation, ceil_mode, argmax_type)
@@ -353,7 +359,14 @@ def max_unpool3d(
 
 
 def _unpooled(
-    name: str, axes: int, x: Any, indices: Any, kernel_size: Any, stride: Any, padding: Any, output_size: Any
+    name: str,
+    axes: int,
+    x: TensorLike,
+    indices: TensorLike,
+    kernel_size: Shape,
+    stride: Shape,
+    padding: Shape,
+    output_size: ShapeLike,
 ) -> Tensor:
     x, places = tensor_of(x), tensor_of(indices)
     check_axes(name, x, axes, unbatched=True)
@@ -371,7 +384,7 @@ def _unpooled(
     return reshape(found, (*outer, *sizes))
 
 
-def window_sizes(kernel_size: Any, stride: Any, padding: Any, axes: int) -> tuple[Sizes, Sizes, Sizes]:
+def window_sizes(kernel_size: Any, stride: Any, padding: Any, axes: int) -> tuple[Shape, Shape, Shape]:
     """Kernel, stride and padding for each axis; a stride of None or 0 is the kernel.
 
     Raises GraphTypeError or GraphValueError for anything but integers of a fitting size.
@@ -386,7 +399,7 @@ def window_sizes(kernel_size: Any, stride: Any, padding: Any, axes: int) -> tupl
     return kernel, kernel if is_kernel else sizes_of("stride", stride, axes), pads
 
 
-def _sizes(name: str, shape: Sizes, kernel: Sizes, strides: Sizes, pads: Sizes, output_size: Any) -> Sizes:
+def _sizes(name: str, shape: Shape, kernel: Shape, strides: Shape, pads: Shape, output_size: ShapeLike) -> Shape:
     axes = len(kernel)
     usual = tuple((n - 1) * s - 2 * p + k for n, s, p, k in zip(shape[-axes:], strides, pads, kernel, strict=True))
     given = shape_of(() if output_size is None else output_size)
@@ -400,11 +413,11 @@ def _sizes(name: str, shape: Sizes, kernel: Sizes, strides: Sizes, pads: Sizes, 
 
 def _unpool(function: Callable[..., Any], axes: int) -> Callable[..., Any]:
     def unpooled(
-        x: Any,
-        argmax: Any,
-        ksize: Any,
-        strides: Any = 0,
-        pads: Any = 0,
+        x: TensorLike,
+        argmax: TensorLike,
+        ksize: Shape,
+        strides: ShapeLike = 0,
+        pads: TensorLike = 0,
         output_shape: Any = (),
         data_format: str = FORMATS[axes][0],
     ) -> Tensor:

@@ -13,22 +13,21 @@ import numpy as np
 
 from graphls.ir.checks import integer
 from graphls.ir.errors import GraphTypeError, GraphValueError
-from graphls.ir.types import DType, as_dtype, broadcast_shapes, float32, int32, int64
+from graphls.ir.types import DType, DTypeLike, as_dtype, broadcast_shapes, float32, int32, int64
 from graphls.ops.creation import full
-from graphls.ops.elementwise import add, cast, clip_by_value, div, erf, log, mul, neg, sub
-from graphls.ops.exponentials import erfinv
-from graphls.ops.logic import less, where
-from graphls.ops.operands import apply, float_of, shape_of, tensor_of
+from graphls.ops.elementwise import add, cast, clip_by_value, div, erf, less, log, mul, neg, sub, where
+from graphls.ops.operands import Operand, ShapeLike, apply, float_of, shape_of, tensor_of
 from graphls.ops.record import in_place, operation, operator_class
 from graphls.ops.reductions import argmax
+from graphls.ops.selection import topk
 from graphls.ops.shapes import concat, expand_dims, gather, reshape
-from graphls.ops.sorting import topk
+from graphls.ops.transcendental import erfinv
 from graphls.tensors.random import generator
-from graphls.tensors.tensor import Tensor
+from graphls.tensors.tensor import Tensor, TensorLike
 from graphls.trace.current import current_tracer
 
 
-def drawn(primitive: str, seed: int | None = None, **attrs: Any) -> Tensor:
+def drawn(primitive: str, seed: int | None = None, **attrs: object) -> Tensor:
     """What a random primitive draws: in a trace anew in every step, outside of one at once.
 
     Raises GraphTypeError for a seed that is no integer.
@@ -42,12 +41,12 @@ def drawn(primitive: str, seed: int | None = None, **attrs: Any) -> Tensor:
     return apply(primitive, Tensor(np.array([key, 0], np.int64)), site=0, **attrs)
 
 
-def standard_uniform(shape: Any, seed: int | None) -> Tensor:
+def standard_uniform(shape: ShapeLike, seed: int | None) -> Tensor:
     """Float32 numbers from 0 up to, but without, 1."""
     return drawn("random_uniform", seed, shape=sizes_of_draw(shape))
 
 
-def sizes_of_draw(shape: Any) -> tuple[int, ...]:
+def sizes_of_draw(shape: ShapeLike) -> tuple[int, ...]:
     """The shape of a random tensor; raises GraphValueError for negative sizes."""
     sizes = shape_of(shape)
     if min(sizes, default=0) < 0:
@@ -55,14 +54,14 @@ def sizes_of_draw(shape: Any) -> tuple[int, ...]:
     return sizes
 
 
-def _float_type(name: str, dtype: Any) -> DType:
+def _float_type(name: str, dtype: DTypeLike) -> DType:
     found = as_dtype(dtype or float32)
     if not found.is_float:
         raise GraphTypeError(f"{name} draws floating point numbers, not {found!r}.")
     return found
 
 
-@operation
+@operation(also="mint")
 def rand(*size: Any, dtype: Any = None, seed: int | None = None) -> Tensor:
     """Numbers from 0 up to, but without, 1, all equally likely; float32 unless another float dtype is given."""
     kind = _float_type("rand", dtype)
@@ -70,13 +69,13 @@ def rand(*size: Any, dtype: Any = None, seed: int | None = None) -> Tensor:
 
 
 @operation
-def rand_like(input: Any, seed: int | None = None, *, dtype: Any = None) -> Tensor:
+def rand_like(input: TensorLike, seed: int | None = None, *, dtype: DTypeLike | None = None) -> Tensor:
     """`rand` in the shape of a tensor, and in its dtype unless another is given."""
     x = tensor_of(input)
     return rand(x.shape, dtype=dtype or x.dtype, seed=seed)
 
 
-@operation
+@operation(also="mint")
 def randn(*size: Any, dtype: Any = None, seed: int | None = None) -> Tensor:
     """Numbers of the normal distribution with mean 0 and deviation 1; float32 unless another float dtype is given."""
     kind = _float_type("randn", dtype)
@@ -84,20 +83,20 @@ def randn(*size: Any, dtype: Any = None, seed: int | None = None) -> Tensor:
 
 
 @operation
-def randn_like(input: Any, seed: int | None = None, *, dtype: Any = None) -> Tensor:
+def randn_like(input: TensorLike, seed: int | None = None, *, dtype: DTypeLike | None = None) -> Tensor:
     """`randn` in the shape of a tensor, and in its dtype unless another is given."""
     x = tensor_of(input)
     return randn(x.shape, dtype=dtype or x.dtype, seed=seed)
 
 
 @operation
-def standard_normal(shape: Any, seed: int | None = None) -> Tensor:
+def standard_normal(shape: ShapeLike, seed: int | None = None) -> Tensor:
     """Float32 numbers of the normal distribution with mean 0 and deviation 1."""
     return drawn("random_normal", seed, shape=sizes_of_draw(shape))
 
 
 @operation
-def normal(shape: Any, mean: Any, stddev: Any, seed: int | None = None) -> Tensor:
+def normal(shape: ShapeLike, mean: TensorLike, stddev: TensorLike, seed: int | None = None) -> Tensor:
     """Numbers of a normal distribution, in the shape in which `shape`, mean and deviation meet."""
     mean, stddev = float_of(mean), float_of(stddev)
     wide = broadcast_shapes(sizes_of_draw(shape), mean.shape, stddev.shape)
@@ -119,8 +118,8 @@ def uniform(shape: Any, minval: Any, maxval: Any, seed: int | None = None, dtype
     return cast(add(mul(standard_uniform(wide, seed), sub(high, low)), low), kind)
 
 
-@operation
-def randint(low: int, high: int, size: Any, seed: int | None = None, *, dtype: Any = None) -> Tensor:
+@operation(also="mint")
+def randint(low: int, high: int, size: ShapeLike, seed: int | None = None, *, dtype: DTypeLike | None = None) -> Tensor:
     """Integers from `low` up to, but without, `high`, all equally likely; int64 unless another dtype is given.
 
     Raises GraphTypeError for bounds that are no integers, GraphValueError unless low is below high.
@@ -133,14 +132,16 @@ def randint(low: int, high: int, size: Any, seed: int | None = None, *, dtype: A
 
 
 @operation
-def randint_like(input: Any, low: int, high: int, seed: int | None = None, *, dtype: Any = None) -> Tensor:
+def randint_like(
+    input: TensorLike, low: int, high: int, seed: int | None = None, *, dtype: DTypeLike | None = None
+) -> Tensor:
     """`randint` in the shape of a tensor, and in its dtype unless another is given."""
     x = tensor_of(input)
     return randint(low, high, x.shape, seed, dtype=dtype or x.dtype)
 
 
 @operation
-def randperm(n: int, seed: int = 0, offset: int = 0, dtype: Any = int64) -> Tensor:
+def randperm(n: int, seed: int = 0, offset: int = 0, dtype: DTypeLike = int64) -> Tensor:
     """The numbers from 0 up to, but without, n in random order; int64 unless another dtype is given.
 
     A seed of 0 is none. `offset` is taken for MindSpore's sake and not used.
@@ -150,7 +151,7 @@ def randperm(n: int, seed: int = 0, offset: int = 0, dtype: Any = int64) -> Tens
 
 
 @operation
-def shuffle(x: Any, seed: int | None = None) -> Tensor:
+def shuffle(x: TensorLike, seed: int | None = None) -> Tensor:
     """The slices along the first axis in random order; raises GraphValueError for a number."""
     x = tensor_of(x)
     if not x.ndim:
@@ -159,7 +160,7 @@ def shuffle(x: Any, seed: int | None = None) -> Tensor:
 
 
 @operation
-def bernoulli(input: Any, p: Any = 0.5, seed: int | None = None) -> Tensor:
+def bernoulli(input: TensorLike, p: TensorLike = 0.5, seed: int | None = None) -> Tensor:
     """Ones with a probability, or with one for each element, and zeros, in the shape and dtype of a tensor.
 
     Raises GraphValueError for a number outside of [0, 1].
@@ -171,7 +172,7 @@ def bernoulli(input: Any, p: Any = 0.5, seed: int | None = None) -> Tensor:
 
 
 @operation
-def multinomial(input: Any, num_samples: int, replacement: bool = True, seed: int | None = None) -> Tensor:
+def multinomial(input: TensorLike, num_samples: int, replacement: bool = True, seed: int | None = None) -> Tensor:
     """Int32 positions in a row of probabilities, or in each row, drawn as likely as these say; they need no sum of 1.
 
     By the largest of sums of logarithms and Gumbel noise (Gumbel, 1954); without replacement the largest ones
@@ -206,7 +207,7 @@ def kept_or_zero(x: Tensor, p: float, shape: tuple[int, ...], seed: int | None =
 
 
 @operation
-def dropout1d(input: Any, p: float = 0.5, training: bool = True) -> Tensor:
+def dropout1d(input: TensorLike, p: float = 0.5, training: bool = True) -> Tensor:
     """Sequences of shape (N, C, L) or (C, L) with whole channels set to 0 with probability p, the others over 1 - p.
 
     Raises GraphTypeError for a `p` that is no number, GraphValueError outside of [0, 1] and for other shapes.
@@ -215,7 +216,7 @@ def dropout1d(input: Any, p: float = 0.5, training: bool = True) -> Tensor:
 
 
 @operation
-def dropout2d(input: Any, p: float = 0.5, training: bool = True) -> Tensor:
+def dropout2d(input: TensorLike, p: float = 0.5, training: bool = True) -> Tensor:
     """Images of shape (N, C, H, W) with whole channels set to 0 with probability p, the others over 1 - p.
 
     Raises GraphTypeError for a `p` that is no number, GraphValueError outside of [0, 1] and for other shapes.
@@ -224,7 +225,7 @@ def dropout2d(input: Any, p: float = 0.5, training: bool = True) -> Tensor:
 
 
 @operation
-def dropout3d(input: Any, p: float = 0.5, training: bool = True) -> Tensor:
+def dropout3d(input: TensorLike, p: float = 0.5, training: bool = True) -> Tensor:
     """Volumes of shape (N, C, D, H, W) with whole channels set to 0 with probability p, the others over 1 - p.
 
     Raises GraphTypeError for a `p` that is no number, GraphValueError outside of [0, 1] and for other shapes.
@@ -232,7 +233,7 @@ def dropout3d(input: Any, p: float = 0.5, training: bool = True) -> Tensor:
     return _channels_dropped("dropout3d", input, p, training, 3)
 
 
-def _channels_dropped(name: str, input: Any, p: float, training: bool, axes: int) -> Tensor:
+def _channels_dropped(name: str, input: TensorLike, p: float, training: bool, axes: int) -> Tensor:
     x = float_of(input)
     check_probability(name, p)
     ranks = (2, 3) if axes == 1 else (axes + 2,)
@@ -244,7 +245,7 @@ def _channels_dropped(name: str, input: Any, p: float, training: bool, axes: int
     return kept_or_zero(x, p, (*x.shape[:-axes], *(1 for _ in range(axes))))
 
 
-def check_probability(name: str, p: Any) -> None:
+def check_probability(name: str, p: TensorLike) -> None:
     """Raise GraphTypeError or GraphValueError for what is no probability."""
     if isinstance(p, bool) or not isinstance(p, (int, float)):
         raise GraphTypeError(f"For {name!r}, the 'p' must be a number, not {p!r}.")
@@ -253,34 +254,34 @@ def check_probability(name: str, p: Any) -> None:
 
 
 @in_place("normal_")
-def _normal_in_place(x: Any, mean: Any = 0, std: Any = 1, *, generator: Any = None) -> Tensor:
+def _normal_in_place(x: Any, mean: Any = 0, std: Any = 1, *, generator: Tensor | None = None) -> Tensor:
     """Normal numbers in the shape of the tensor."""
     return normal(x.shape, tensor_of(mean), tensor_of(std))
 
 
 @in_place("uniform_")
-def _uniform_in_place(x: Any, from_: Any = 0, to: Any = 1, *, generator: Any = None) -> Tensor:
+def _uniform_in_place(x: Any, from_: Any = 0, to: Any = 1, *, generator: Tensor | None = None) -> Tensor:
     """Numbers between two others, all equally likely, in the shape of the tensor."""
     return uniform(x.shape, tensor_of(float(from_)), tensor_of(float(to)))
 
 
 @operator_class("StandardNormal", "seed seed2", like=standard_normal)
-def _standard_normal(shape: Any, seed: int = 0, seed2: int = 0) -> Any:
+def _standard_normal(shape: ShapeLike, seed: int = 0, seed2: int = 0) -> Any:
     return standard_normal(shape, joined_seed(seed, seed2))
 
 
 @operator_class("UniformReal", "seed seed2", like=rand)
-def _uniform_real(shape: Any, seed: int = 0, seed2: int = 0) -> Any:
+def _uniform_real(shape: ShapeLike, seed: int = 0, seed2: int = 0) -> Any:
     return rand(shape, seed=joined_seed(seed, seed2))
 
 
 @operator_class("UniformInt", "seed seed2", like=randint)
-def _uniform_int(shape: Any, minval: Any, maxval: Any, seed: int = 0, seed2: int = 0) -> Any:
+def _uniform_int(shape: Any, minval: Operand, maxval: Operand, seed: int = 0, seed2: int = 0) -> Any:
     return randint(int(minval), int(maxval), shape, joined_seed(seed, seed2), dtype=int32)
 
 
 @operator_class("Multinomial", "seed seed2 dtype", like=multinomial)
-def _multinomial(x: Any, num_samples: int, seed: int = 0, seed2: int = 0, dtype: Any = int32) -> Any:
+def _multinomial(x: TensorLike, num_samples: int, seed: int = 0, seed2: int = 0, dtype: Any = int32) -> Any:
     return cast(multinomial(x, num_samples, seed=joined_seed(seed, seed2)), dtype)
 
 
@@ -290,17 +291,17 @@ def joined_seed(seed: int, seed2: int) -> int | None:
 
 
 @operator_class("Bernoulli", "seed offset", like=bernoulli)
-def _bernoulli(x: Any, p: Any, seed: int = -1, offset: int = 0) -> Tensor:
+def _bernoulli(x: TensorLike, p: TensorLike, seed: int = -1, offset: int = 0) -> Tensor:
     return bernoulli(x, p, None if seed == -1 else seed)
 
 
 @operator_class("RandomShuffle", "seed seed2", like=shuffle)
-def _shuffled(input_x: Any, seed: int = 0, seed2: int = 0) -> Tensor:
+def _shuffled(input_x: TensorLike, seed: int = 0, seed2: int = 0) -> Tensor:
     return shuffle(input_x, joined_seed(seed, seed2))
 
 
 @operator_class("Randperm", "max_length pad dtype")
-def _permutation(n: Any, max_length: int = 1, pad: int = -1, dtype: Any = int32) -> Tensor:
+def _permutation(n: TensorLike, max_length: int = 1, pad: int = -1, dtype: DTypeLike = int32) -> Tensor:
     """The numbers below n in random order, and `pad` behind them, `max_length` in all; n is known.
 
     Raises GraphValueError for an n above that.
@@ -313,16 +314,16 @@ def _permutation(n: Any, max_length: int = 1, pad: int = -1, dtype: Any = int32)
 
 
 @operator_class("RandpermV2", "seed offset dtype", like=randperm)
-def _permutation_of(n: Any, seed: int = 0, offset: int = 0, dtype: Any = int64) -> Tensor:
+def _permutation_of(n: TensorLike, seed: int = 0, offset: int = 0, dtype: Any = int64) -> Tensor:
     return randperm(_count("RandpermV2", n), seed, offset, dtype)
 
 
-def _count(name: str, n: Any) -> int:
+def _count(name: str, n: TensorLike) -> int:
     return integer(name, "n", tensor_of(n).item())
 
 
 @operator_class("TruncatedNormal", "dtype seed seed2")
-def _truncated_normal(shape: Any, dtype: Any = float32, seed: int = 0, seed2: int = 0) -> Tensor:
+def _truncated_normal(shape: ShapeLike, dtype: DTypeLike = float32, seed: int = 0, seed2: int = 0) -> Tensor:
     """Numbers of the normal distribution with mean 0 and deviation 1, of those between -2 and 2.
 
     Raises GraphTypeError for a dtype that is no float.
@@ -333,7 +334,7 @@ def _truncated_normal(shape: Any, dtype: Any = float32, seed: int = 0, seed2: in
     return cast(_normal_between(shape_of(shape), -2.0, 2.0, joined_seed(seed, seed2)), kind)
 
 
-def _normal_between(shape: tuple[int, ...], low: Any, high: Any, seed: int | None) -> Tensor:
+def _normal_between(shape: tuple[int, ...], low: TensorLike, high: TensorLike, seed: int | None) -> Tensor:
     """Numbers of the standard normal distribution between two others, by the inverse of its distribution function."""
     first, last = (erf(mul(float_of(bound), math.sqrt(0.5))) for bound in (low, high))
     drawn = add(first, mul(rand(shape, seed=seed), sub(last, first)))
@@ -343,7 +344,13 @@ def _normal_between(shape: tuple[int, ...], low: Any, high: Any, seed: int | Non
 
 @operator_class("ParameterizedTruncatedNormal", "seed seed2")
 def _parameterized_truncated_normal(
-    shape: Any, mean: Any, stdevs: Any, min: Any, max: Any, seed: int = 0, seed2: int = 0
+    shape: ShapeLike,
+    mean: TensorLike,
+    stdevs: TensorLike,
+    min: TensorLike,
+    max: TensorLike,
+    seed: int = 0,
+    seed2: int = 0,
 ) -> Tensor:
     """Numbers of normal distributions between `min` and `max`, all four numbers or one for each index of axis 0."""
     sizes = shape_of(shape)

@@ -1,29 +1,46 @@
-"""Functions over all elements along some axes."""
+"""Functions over all elements along some axes: sums, means, extremes; and running ones, with all of their steps."""
 
 from __future__ import annotations
 
+import builtins
 import inspect
 from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
 from graphls.ir.errors import GraphTypeError, GraphValueError
-from graphls.ir.types import bool_, int32, int64
-from graphls.ops.elementwise import cast, maximum, minimum, mul, square, sub
-from graphls.ops.exponentials import root
-from graphls.ops.logic import bool_of
-from graphls.ops.logic import where as chosen
-from graphls.ops.operands import Axis, apply, axes_of, axis_of, float_of, in_single, tensor_of
-from graphls.ops.record import operation, tensor_method
-from graphls.ops.shapes import reshape
-from graphls.tensors.tensor import Tensor
+from graphls.ir.types import DTypeLike, bool_, int32, int64
+from graphls.ops.arrangement import flip
+from graphls.ops.creation import arange, full_like, ones_like
+from graphls.ops.elementwise import (
+    bool_of,
+    cast,
+    greater_equal,
+    isnan,
+    largest_number,
+    less_equal,
+    logical_or,
+    maximum,
+    minimum,
+    mul,
+    square,
+    sub,
+    where,
+)
+from graphls.ops.elementwise import where as chosen
+from graphls.ops.operands import Axis, Sizes, apply, axes_of, axis_of, float_of, in_single, tensor_of
+from graphls.ops.record import operation, operator_class, tensor_method
+from graphls.ops.shapes import broadcast_to, concat, cut, gather_elements, reshape
+from graphls.ops.transcendental import logaddexp, root
+from graphls.tensors import dispatch
+from graphls.tensors.tensor import Tensor, TensorLike
 
 
 def as_numpy_calls(function: Callable[..., Any]) -> Callable[..., Any]:
     """A method as NumPy's functions call it too: `np.sum(x)` calls `x.sum(axis=None, dtype=None, out=None)`."""
 
     @wraps(function)
-    def method(x: Any, *args: Any, **options: Any) -> Any:
+    def method(x: TensorLike, *args: TensorLike, **options: object) -> Any:
         named = {name: value for name, value in options.items() if name not in ("out", "dtype") or value is not None}
         return function(x, *args, **named)
 
@@ -31,14 +48,14 @@ def as_numpy_calls(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _as_operator(function: Callable[..., Any]) -> Callable[..., Any]:
-    def reduced(x: Any, axis: Any = (), keep_dims: bool = False) -> Any:
+    def reduced(x: TensorLike, axis: Axis = (), keep_dims: bool = False) -> Any:
         return function(x, axis, keep_dims)
 
     return reduced
 
 
 def _position_as(function: Callable[..., Any]) -> Callable[..., Any]:
-    def position(x: Any, axis: int = -1, output_type: Any = int32) -> Any:
+    def position(x: TensorLike, axis: int = -1, output_type: DTypeLike = int32) -> Any:
         return cast(function(x, axis), output_type)
 
     return position
@@ -47,7 +64,7 @@ def _position_as(function: Callable[..., Any]) -> Callable[..., Any]:
 def _position_first(function: Callable[..., Any]) -> Callable[..., Any]:
     """A function that gives the position of an extreme, then the extreme, by one that gives them in the other order."""
 
-    def position_first(x: Any, axis: int = 0, keep_dims: bool = False) -> Any:
+    def position_first(x: TensorLike, axis: int = 0, keep_dims: bool = False) -> Any:
         return function(x, axis, keep_dims)[::-1]
 
     position_first.__doc__ = f"{inspect.getdoc(function)}\n\nThe position comes first."
@@ -58,7 +75,7 @@ def _reduced(name: str, x: Tensor, axis: Axis, keepdims: bool) -> Tensor:
     return apply(name, x, axis=axes_of(axis, x.ndim), keepdims=bool(keepdims))
 
 
-def counted(x: Any, dtype: Any) -> Tensor:
+def counted(x: TensorLike, dtype: object) -> Tensor:
     """A tensor in the dtype that it is added up in: the one given, and for bools int64."""
     x = tensor_of(x)
     if dtype is not None:
@@ -67,9 +84,15 @@ def counted(x: Any, dtype: Any) -> Tensor:
 
 
 @operation(
-    names="reduce_sum", classes="ReduceSum", settings="keep_dims", via=_as_operator, method=as_numpy_calls, spelled=True
+    names="reduce_sum",
+    classes="ReduceSum",
+    settings="keep_dims",
+    via=_as_operator,
+    method=as_numpy_calls,
+    spelled=True,
+    also="numpy mint",
 )
-def sum(x: Any, axis: Axis = None, keepdims: bool = False, *, dtype: Any = None) -> Tensor:
+def sum(x: TensorLike, axis: Axis = None, keepdims: bool = False, *, dtype: Any = None) -> Tensor:
     """The sum along axes, all of them without any, in the dtype given; bools are counted as int64."""
     return _reduced("sum", counted(x, dtype), axis, keepdims)
 
@@ -81,14 +104,29 @@ def sum(x: Any, axis: Axis = None, keepdims: bool = False, *, dtype: Any = None)
     via=_as_operator,
     method=as_numpy_calls,
     spelled=True,
+    also="numpy mint",
 )
 def mean(x: Any, axis: Axis = None, keepdims: bool = False, *, dtype: Any = None) -> Tensor:
     """The mean along axes, in the dtype given; integers become float32."""
     return _reduced("mean", float_of(x if dtype is None else cast(x, dtype)), axis, keepdims)
 
 
-@operation(names="reduce_max", classes="ReduceMax", settings="keep_dims", via=_as_operator, spelled=True)
-def amax(x: Any, axis: Axis = None, keepdims: bool = False, *, initial: Any = None, where: Any = None) -> Tensor:
+@operation(
+    names="reduce_max",
+    classes="ReduceMax",
+    settings="keep_dims",
+    via=_as_operator,
+    spelled=True,
+    also="numpy numpy.max mint",
+)
+def amax(
+    x: TensorLike,
+    axis: Axis = None,
+    keepdims: bool = False,
+    *,
+    initial: TensorLike | None = None,
+    where: TensorLike | None = None,
+) -> Tensor:
     """The largest number along axes, nan where one is; equal ones share the gradient.
 
     `initial` counts as one more number, and takes the place of those where `where` is false. Raises GraphValueError
@@ -97,8 +135,22 @@ def amax(x: Any, axis: Axis = None, keepdims: bool = False, *, initial: Any = No
     return _extreme("max", x, axis, keepdims, initial, where)
 
 
-@operation(names="reduce_min", classes="ReduceMin", settings="keep_dims", via=_as_operator, spelled=True)
-def amin(x: Any, axis: Axis = None, keepdims: bool = False, *, initial: Any = None, where: Any = None) -> Tensor:
+@operation(
+    names="reduce_min",
+    classes="ReduceMin",
+    settings="keep_dims",
+    via=_as_operator,
+    spelled=True,
+    also="numpy numpy.min mint",
+)
+def amin(
+    x: TensorLike,
+    axis: Axis = None,
+    keepdims: bool = False,
+    *,
+    initial: TensorLike | None = None,
+    where: TensorLike | None = None,
+) -> Tensor:
     """The smallest number along axes, nan where one is; equal ones share the gradient.
 
     `initial` and `where` are those of `amax`.
@@ -106,13 +158,15 @@ def amin(x: Any, axis: Axis = None, keepdims: bool = False, *, initial: Any = No
     return _extreme("min", x, axis, keepdims, initial, where)
 
 
-def _extreme(name: str, x: Any, axis: Axis, keepdims: bool, initial: Any, where: Any) -> Tensor:
+def _extreme(
+    name: str, x: TensorLike, axis: Axis, keepdims: bool, initial: TensorLike | None, where: TensorLike | None
+) -> Tensor:
     x = _selected(name, x, initial, where)
     found = _reduced(name, x, axis, keepdims)
     return found if initial is None else _LARGER[name](found, cast(initial, x.dtype))
 
 
-def _selected(name: str, x: Any, initial: Any, where: Any) -> Tensor:
+def _selected(name: str, x: TensorLike, initial: TensorLike | None, where: TensorLike | None) -> Tensor:
     tensor = tensor_of(x)
     if where is None:
         return tensor
@@ -123,7 +177,12 @@ def _selected(name: str, x: Any, initial: Any, where: Any) -> Tensor:
 
 @operation(classes="ArgMaxWithValue", settings="axis keep_dims", via=_position_first, method=False, spelled=True)
 def max(
-    x: Any, axis: int | None = None, keepdims: bool = False, *, initial: Any = None, where: Any = None
+    x: TensorLike,
+    axis: int | None = None,
+    keepdims: bool = False,
+    *,
+    initial: TensorLike | None = None,
+    where: TensorLike | None = None,
 ) -> tuple[Tensor, Tensor]:
     """The largest number along an axis, and its int64 position there, the first of equal ones, which gets the gradient.
 
@@ -135,14 +194,19 @@ def max(
 
 @operation(classes="ArgMinWithValue", settings="axis keep_dims", via=_position_first, method=False, spelled=True)
 def min(
-    x: Any, axis: int | None = None, keepdims: bool = False, *, initial: Any = None, where: Any = None
+    x: Any,
+    axis: int | None = None,
+    keepdims: bool = False,
+    *,
+    initial: Tensor | None = None,
+    where: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """The smallest number along an axis, and its int64 position there, the first of equal ones; otherwise as `max`."""
     return _with_position("min", amin, argmin, x, axis, keepdims, initial, where)
 
 
 def _with_position(
-    name: str, extreme: Any, position: Any, x: Any, axis: Any, keepdims: bool, initial: Any, where: Any
+    name: str, extreme: Any, position: Any, x: Any, axis: Axis, keepdims: bool, initial: Any, where: Any
 ) -> tuple[Tensor, Tensor]:
     """An extreme and its position: along an axis the element that is there, so that it alone gets the gradient."""
     x = _selected(name, x, initial, where)
@@ -165,30 +229,43 @@ _LARGER: dict[str, Callable[[Any, Any], Tensor]] = {"max": maximum, "min": minim
     via=_as_operator,
     method=as_numpy_calls,
     spelled=True,
+    also="numpy mint",
 )
-def prod(x: Any, axis: Axis = None, keepdims: bool = False, dtype: Any = None) -> Tensor:
+def prod(x: TensorLike, axis: Axis = None, keepdims: bool = False, dtype: Any = None) -> Tensor:
     """The product along axes, in the dtype given; bools are counted as int64."""
     return _reduced("prod", counted(x, dtype), axis, keepdims)
 
 
 @operation(
-    names="reduce_any", classes="ReduceAny", settings="keep_dims", via=_as_operator, method=as_numpy_calls, spelled=True
+    names="reduce_any",
+    classes="ReduceAny",
+    settings="keep_dims",
+    via=_as_operator,
+    method=as_numpy_calls,
+    spelled=True,
+    also="mint",
 )
-def any(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
+def any(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """Whether any element along axes is true."""
     return _reduced("any", bool_of(x), axis, keepdims)
 
 
 @operation(
-    names="reduce_all", classes="ReduceAll", settings="keep_dims", via=_as_operator, method=as_numpy_calls, spelled=True
+    names="reduce_all",
+    classes="ReduceAll",
+    settings="keep_dims",
+    via=_as_operator,
+    method=as_numpy_calls,
+    spelled=True,
+    also="mint",
 )
-def all(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
+def all(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """Whether every element along axes is true."""
     return _reduced("all", bool_of(x), axis, keepdims)
 
 
-@operation(method=as_numpy_calls, spelled=True)
-def var(x: Any, axis: Axis = None, ddof: int = 0, keepdims: bool = False) -> Tensor:
+@operation(method=as_numpy_calls, spelled=True, also="numpy")
+def var(x: TensorLike, axis: Axis = None, ddof: int = 0, keepdims: bool = False) -> Tensor:
     """The mean square of the distances from the mean, over n - ddof elements.
 
     Raises GraphValueError where that is not positive, GraphTypeError where `ddof` is no integer.
@@ -207,13 +284,13 @@ def _variance(x: Tensor, axis: Axis, ddof: int, keepdims: bool) -> Tensor:
     return mul(result, count / (count - ddof)) if ddof else result
 
 
-@operation(method=as_numpy_calls, spelled=True)
-def std(x: Any, axis: Axis = None, ddof: int = 0, keepdims: bool = False) -> Tensor:
+@operation(method=as_numpy_calls, spelled=True, also="numpy")
+def std(x: TensorLike, axis: Axis = None, ddof: int = 0, keepdims: bool = False) -> Tensor:
     """The square root of the variance; its gradient for equal elements is 0."""
     return in_single(lambda x: root(_variance(x, axis, ddof, keepdims)), float_of(x))
 
 
-def _position(name: str, x: Any, axis: int | None, keepdims: bool) -> Tensor:
+def _position(name: str, x: TensorLike, axis: int | None, keepdims: bool) -> Tensor:
     x = tensor_of(x)
     x = cast(x, int32) if x.dtype is bool_ else x
     if axis is None:
@@ -221,33 +298,138 @@ def _position(name: str, x: Any, axis: int | None, keepdims: bool) -> Tensor:
     return apply(name, x, axis=axis_of(axis, x.ndim), keepdims=bool(keepdims))
 
 
-@operation(classes="Argmax", settings="axis output_type", via=_position_as, spelled=True)
-def argmax(x: Any, axis: int | None = None, keepdims: bool = False) -> Tensor:
+@operation(classes="Argmax", settings="axis output_type", via=_position_as, spelled=True, also="numpy mint")
+def argmax(x: TensorLike, axis: int | None = None, keepdims: bool = False) -> Tensor:
     """The int64 position of the largest number along an axis, or of all elements; the first of equal ones or nans."""
     return _position("argmax", x, axis, keepdims)
 
 
-@operation(classes="Argmin", settings="axis output_type", via=_position_as, spelled=True)
-def argmin(x: Any, axis: int | None = None, keepdims: bool = False) -> Tensor:
+@operation(classes="Argmin", settings="axis output_type", via=_position_as, spelled=True, also="numpy mint")
+def argmin(x: TensorLike, axis: int | None = None, keepdims: bool = False) -> Tensor:
     """The int64 position of the smallest number along an axis, or of all elements; the first of equal ones or nans."""
     return _position("argmin", x, axis, keepdims)
 
 
 @tensor_method("max")
 @as_numpy_calls
-def _largest(x: Any, *args: Any, return_indices: bool = False, **options: Any) -> Any:
+def _largest(x: TensorLike, *args: Any, return_indices: bool = False, **options: Any) -> Any:
     """The largest number along axes, see `ops.amax`; with `return_indices` also its position, see `ops.max`."""
     return (max if return_indices else amax)(x, *args, **options)
 
 
 @tensor_method("min")
 @as_numpy_calls
-def _smallest(x: Any, *args: Any, return_indices: bool = False, **options: Any) -> Any:
+def _smallest(x: TensorLike, *args: Any, return_indices: bool = False, **options: Any) -> Any:
     """The smallest number along axes, see `ops.amin`; with `return_indices` also its position, see `ops.min`."""
     return (min if return_indices else amin)(x, *args, **options)
 
 
 @tensor_method()
-def ptp(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
+def ptp(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """The largest number along axes less the smallest one."""
     return sub(amax(x, axis, keepdims), amin(x, axis, keepdims))
+
+
+_Slices = tuple[Tensor, ...]
+
+
+@operation(classes="CumSum", settings="exclusive reverse", spelled=True, also="mint")
+def cumsum(x: TensorLike, axis: int, dtype: Any = None, *, exclusive: bool = False, reverse: bool = False) -> Tensor:
+    """The sums of all elements up to each along an axis, in the dtype given; bools are counted as int64.
+
+    `exclusive` leaves the element itself out, `reverse` sums from the end.
+    """
+    x = counted(x, dtype)
+    return apply("cumsum", x, axis=axis_of(axis, x.ndim), exclusive=bool(exclusive), reverse=bool(reverse))
+
+
+@operation(classes="CumProd", settings="exclusive reverse", spelled=True, also="numpy mint")
+def cumprod(x: Tensor, axis: int, dtype: Any = None, *, exclusive: bool = False, reverse: bool = False) -> Tensor:
+    """The products of all elements up to each along an axis; otherwise as `cumsum`."""
+    (x,) = dispatch.cast_operands("cumprod", counted(x, dtype))
+    at = axis_of(axis, x.ndim)
+
+    def computed(x: Tensor) -> Tensor:
+        x = apply("reverse", x, axes=(at,)) if reverse else x
+        (y,) = _scanned(_pairwise(mul), (x,), at)
+        y = _moved_up(y, at) if exclusive else y
+        return apply("reverse", y, axes=(at,)) if reverse else y
+
+    return in_single(computed, x)
+
+
+def _moved_up(x: Tensor, axis: int) -> Tensor:
+    """The elements one place further along an axis, behind a 1."""
+    first, others = cut(x, axis, 0, builtins.min(1, x.shape[axis])), cut(x, axis, 0, builtins.max(0, x.shape[axis] - 1))
+    return concat((ones_like(first), others), axis)
+
+
+@operation
+def logcumsumexp(x: TensorLike, axis: int) -> Tensor:
+    """The logarithms of the running sums of exp(x) along an axis, which do not overflow."""
+    return in_single(lambda x: _scanned(_pairwise(logaddexp), (x,), axis)[0], float_of(x))
+
+
+@operation(classes="Cummax", settings="axis", also="mint")
+def cummax(x: TensorLike, axis: int) -> tuple[Tensor, Tensor]:
+    """The largest number up to each element along an axis, and its int64 position, the last of equal ones.
+
+    From the first nan on, all are nan.
+    """
+    return _running_extreme(greater_equal, x, axis)
+
+
+@operation(classes="Cummin", settings="axis", also="mint")
+def cummin(x: TensorLike, axis: int) -> tuple[Tensor, Tensor]:
+    """The smallest number up to each element along an axis, and its int64 position, the last of equal ones.
+
+    From the first nan on, all are nan.
+    """
+    return _running_extreme(less_equal, x, axis)
+
+
+def _running_extreme(is_further: Callable[[Any, Any], Tensor], x: TensorLike, axis: int) -> tuple[Tensor, Tensor]:
+    x = tensor_of(x)
+    at = axis_of(axis, x.ndim)
+
+    def combine(before: _Slices, last: _Slices) -> _Slices:
+        takes_last = logical_or(is_further(last[0], before[0]), isnan(last[0]))
+        return tuple(where(takes_last, b, a) for a, b in zip(before, last, strict=True))
+
+    places = reshape(arange(x.shape[at]), [-1 if i == at else 1 for i in range(x.ndim)])
+    _, found = _scanned(combine, (x, broadcast_to(places, x.shape)), at)
+    return gather_elements(x, at, found), cast(found, "int64")
+
+
+def _pairwise(function: Callable[[Any, Any], Tensor]) -> Callable[[_Slices, _Slices], _Slices]:
+    return lambda before, last: (function(before[0], last[0]),)
+
+
+def _scanned(combine: Callable[[_Slices, _Slices], _Slices], items: _Slices, axis: int) -> _Slices:
+    """All running combinations along an axis, in a number of rounds that is logarithmic in its size.
+
+    After a round, each place holds what twice as many elements up to it combine to. `combine` is associative.
+    """
+    at = axis_of(axis, items[0].ndim)
+    size, reach = items[0].shape[at], 1
+    while reach < size:
+        made = combine(tuple(cut(x, at, 0, size - reach) for x in items), tuple(cut(x, at, reach, size) for x in items))
+        items = tuple(concat((cut(x, at, 0, reach), y), at) for x, y in zip(items, made, strict=True))
+        reach *= 2
+    return items
+
+
+@operator_class("CumulativeLogsumexp", "exclusive reverse")
+def _log_cum_sum_exp(x: TensorLike, axis: Sizes, exclusive: bool = False, reverse: bool = False) -> Any:
+    """The logarithms of the running sums of exp(x) along an axis, from its end with `reverse`.
+
+    Where `exclusive` without the element itself; the sum of none has the lowest number as its logarithm.
+    """
+    x, along = float_of(x), int(tensor_of(axis).item())
+    x = flip(x, along) if reverse else x
+    sums = logcumsumexp(x, along)
+    if exclusive:
+        at = axis_of(along, x.ndim)
+        lowest = full_like(cut(sums, at, 0, 1), -largest_number(x.dtype))
+        sums = concat((lowest, cut(sums, at, 0, builtins.max(0, x.shape[at] - 1))), along)
+    return flip(sums, along) if reverse else sums

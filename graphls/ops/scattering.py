@@ -9,19 +9,17 @@ from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import int32
 from graphls.ops import arrangement, shapes
 from graphls.ops.creation import full, zeros
-from graphls.ops.elementwise import cast, mod, mul, sub
-from graphls.ops.index_items import items_of
-from graphls.ops.indexing import getitem, setitem, written
+from graphls.ops.elementwise import bool_of, cast, mod, mul, sub, where
+from graphls.ops.indexing import getitem, items_of, setitem, written
 from graphls.ops.joins import OF_ELEMENTS, OF_SLICES
-from graphls.ops.logic import bool_of, where
-from graphls.ops.operands import axis_of, operand_of, shape_of, state_of, tensor_in, tensor_of
+from graphls.ops.operands import Sizes, axis_of, operand_of, shape_of, state_of, tensor_in, tensor_of
 from graphls.ops.record import in_place, operation, operator_class
-from graphls.ops.scans import cumsum
+from graphls.ops.reductions import cumsum
 from graphls.ops.shapes import broadcast_to, check_range, reshape
 from graphls.ops.state import assign, parameter_of
 from graphls.tensors import dispatch
 from graphls.tensors.parameter import Parameter
-from graphls.tensors.tensor import Tensor
+from graphls.tensors.tensor import Tensor, TensorLike
 
 Scatter = Callable[[Any, Any, Any], Tensor]
 
@@ -29,14 +27,14 @@ Scatter = Callable[[Any, Any, Any], Tensor]
 def _locking(function: Callable[..., Any]) -> Callable[..., Any]:
     """A function that writes a parameter, with the setting `use_locking` that MindSpore has; writes never meet here."""
 
-    def scatter(input_x: Any, indices: Any, updates: Any, use_locking: bool = True) -> Any:
+    def scatter(input_x: TensorLike, indices: TensorLike, updates: TensorLike, use_locking: bool = True) -> Any:
         return function(input_x, indices, updates)
 
     return scatter
 
 
 @operation(classes="GatherNd")
-def gather_nd(input_x: Any, indices: Any) -> Tensor:
+def gather_nd(input_x: TensorLike, indices: TensorLike) -> Tensor:
     """The elements of x at the coordinates along the last axis of the indices.
 
     Coordinates that are fewer than the axes of x name whole slices. Negative ones count from the end. Raises
@@ -71,7 +69,7 @@ def _rows(name: str, x: Tensor, indices: Tensor) -> tuple[Tensor, ...]:
 
 
 def _joining(name: str, join: str, index_of: Callable[[str, Tensor, Tensor], tuple[Tensor, ...]]) -> Scatter:
-    def joined(input_x: Any, indices: Any, updates: Any) -> Tensor:
+    def joined(input_x: TensorLike, indices: TensorLike, updates: TensorLike) -> Tensor:
         x, values = dispatch.promoted(operand_of(input_x), tensor_of(updates))
         places = tensor_of(indices)
         index = index_of(name, x, places)
@@ -160,14 +158,16 @@ operator_class("ScatterNonAliasingAdd")(scatter_nd_add)
 
 
 @operation(classes="ScatterNd")
-def scatter_nd(indices: Any, updates: Any, shape: Any) -> Tensor:
+def scatter_nd(indices: TensorLike, updates: TensorLike, shape: Sizes) -> Tensor:
     """Zeros of a shape to which the updates are added at the coordinates along the last axis of the indices."""
     values = tensor_of(updates)
     return tensor_scatter_add(zeros(shape_of(shape), values.dtype), indices, values)
 
 
 @operation(classes="TensorScatterElements", settings="axis reduction")
-def tensor_scatter_elements(input_x: Any, indices: Any, updates: Any, axis: int = 0, reduction: str = "none") -> Tensor:
+def tensor_scatter_elements(
+    input_x: TensorLike, indices: TensorLike, updates: TensorLike, axis: int = 0, reduction: str = "none"
+) -> Tensor:
     """x joined with the elements of the updates at the places along an axis that the indices name.
 
     Indices and updates have one shape, whose other sizes are those of x or less. `reduction` is "none" (of several for
@@ -198,8 +198,8 @@ def _corner(x: Tensor, indices: Tensor, updates: Tensor, axis: int) -> tuple[sli
     return tuple(slice(size) for size in sizes)
 
 
-@operation
-def scatter(input: Any, axis: int, index: Any, src: Any) -> Tensor:
+@operation(also="mint")
+def scatter(input: TensorLike, axis: int, index: TensorLike, src: TensorLike) -> Tensor:
     """x with the elements of `src`, or one number, in the places along an axis that the indices name.
 
     See `tensor_scatter_elements`.
@@ -233,7 +233,7 @@ def index_add(x: Any, indices: Any, y: Any, axis: int, use_lock: bool = True, ch
 
 
 @operation(classes="IndexFill")
-def index_fill(x: Any, axis: int, index: Any, value: Any) -> Tensor:
+def index_fill(x: TensorLike, axis: int, index: TensorLike, value: TensorLike) -> Tensor:
     """x with one number in the slices along an axis that integers name; raises GraphIndexError for one out of range."""
     x = tensor_of(x)
     places = tensor_of(index)
@@ -248,25 +248,25 @@ def _scattered(x: Any, dim: int, index: Any, src: Any, reduce: str | None = None
 
 
 @in_place("scatter_add_")
-def _scatter_added(x: Any, dim: int, index: Any, src: Any) -> Tensor:
+def _scatter_added(x: TensorLike, dim: int, index: TensorLike, src: TensorLike) -> Tensor:
     """x with the elements of `src` added at indices along an axis."""
     return _scattered(x, dim, index, src, "add")
 
 
 @in_place("index_add_")
-def _index_added(x: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) -> Tensor:
+def _index_added(x: TensorLike, dim: int, index: TensorLike, source: TensorLike, *, alpha: TensorLike = 1) -> Tensor:
     """x with alpha times the slices of `source` added to those that indices name along an axis."""
     return index_add(x, index, source if alpha == 1 else mul(source, alpha), dim)
 
 
 @in_place("index_fill_")
-def _index_filled(x: Any, dim: int, index: Any, value: Any) -> Tensor:
+def _index_filled(x: TensorLike, dim: int, index: TensorLike, value: TensorLike) -> Tensor:
     """x with one number in the slices that indices name along an axis."""
     return index_fill(x, dim, index, value)
 
 
 @operator_class("MaskedScatter")
-def _masked_scatter(x: Any, mask: Any, updates: Any) -> Tensor:
+def _masked_scatter(x: TensorLike, mask: TensorLike, updates: TensorLike) -> Tensor:
     """x with the elements of `updates`, in order, where a mask that broadcasts is true; they are enough, or repeated.
 
     Raises GraphTypeError for updates of another dtype.
@@ -282,7 +282,7 @@ def _masked_scatter(x: Any, mask: Any, updates: Any) -> Tensor:
 
 
 @operator_class("IndexPut", "accumulate")
-def _index_put(x1: Any, x2: Any, indices: Any, accumulate: int = 0) -> Tensor:
+def _index_put(x1: TensorLike, x2: TensorLike, indices: Tensor, accumulate: int = 0) -> Tensor:
     """x1 with x2, one number or one for each place, written or, with `accumulate`, added at index tensors."""
     x, values = tensor_of(x1), tensor_of(x2)
     places = shapes.stack([*arrangement.broadcast_tensors(*indices)], -1)
@@ -291,12 +291,12 @@ def _index_put(x1: Any, x2: Any, indices: Any, accumulate: int = 0) -> Tensor:
 
 
 @operator_class("ScatterAddWithAxis", "axis", like=tensor_scatter_elements)
-def _scatter_add_along(input_x: Any, indices: Any, updates: Any, axis: int = 0) -> Tensor:
+def _scatter_add_along(input_x: TensorLike, indices: TensorLike, updates: TensorLike, axis: int = 0) -> Tensor:
     return tensor_scatter_elements(input_x, indices, updates, axis, "add")
 
 
 @operation(classes="InplaceAdd", settings="indices")
-def inplace_add(x: Any, v: Any, indices: Any) -> Tensor:
+def inplace_add(x: TensorLike, v: TensorLike, indices: TensorLike) -> Tensor:
     """x with the slices of v added to those that an integer or several name along the first axis.
 
     Raises GraphValueError for a v of other sizes, GraphIndexError for an index that is known and out of range.
@@ -305,19 +305,19 @@ def inplace_add(x: Any, v: Any, indices: Any) -> Tensor:
 
 
 @operation(classes="InplaceSub", settings="indices")
-def inplace_sub(x: Any, v: Any, indices: Any) -> Tensor:
+def inplace_sub(x: TensorLike, v: TensorLike, indices: TensorLike) -> Tensor:
     """x with the slices of v subtracted; otherwise as `inplace_add`."""
     return tensor_scatter_sub(x, _rows_operator(indices), v)
 
 
 @operation(classes="InplaceUpdate", settings="indices")
-def inplace_update(x: Any, v: Any, indices: Any) -> Tensor:
+def inplace_update(x: TensorLike, v: TensorLike, indices: TensorLike) -> Tensor:
     """x with the slices of v in place of its own, of several for one index the last; otherwise as `inplace_add`."""
     return tensor_scatter_update(x, _rows_operator(indices), v)
 
 
 @operation(classes="InplaceIndexAdd", settings="axis")
-def inplace_index_add(var: Any, indices: Any, updates: Any, axis: int) -> Tensor:
+def inplace_index_add(var: TensorLike, indices: TensorLike, updates: TensorLike, axis: int) -> Tensor:
     """`var` with slices of the updates added to those that indices name along an axis, as `index_add`.
 
     A parameter is written, too.
@@ -325,12 +325,12 @@ def inplace_index_add(var: Any, indices: Any, updates: Any, axis: int) -> Tensor
     return index_add(var, indices, updates, axis)
 
 
-def _rows_operator(indices: Any) -> Tensor:
+def _rows_operator(indices: TensorLike) -> Tensor:
     return reshape(tensor_of(indices), (-1, 1))
 
 
 @operator_class("InplaceUpdateV2", like=inplace_update)
-def _update_by_indices(x: Any, indices: Any, v: Any) -> Tensor:
+def _update_by_indices(x: TensorLike, indices: TensorLike, v: TensorLike) -> Tensor:
     return inplace_update(x, v, indices)
 
 
@@ -340,7 +340,9 @@ class RowTensor:
     Raises GraphTypeError and GraphValueError where the parts do not fit.
     """
 
-    def __init__(self, indices: Any = None, values: Any = None, shape: Any = None, row_tensor: Any = None) -> None:
+    def __init__(
+        self, indices: Any = None, values: Tensor | None = None, shape: Any = None, row_tensor: Any = None
+    ) -> None:
         if isinstance(row_tensor, RowTensor):
             indices, values, shape = row_tensor.indices, row_tensor.values, row_tensor.dense_shape
         if not isinstance(shape, (tuple, list)):

@@ -10,21 +10,19 @@ import numpy as np
 from graphls.ir.checks import integer
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import DType, bool_, int32, int64
-from graphls.ops.arithmetic import largest_number
 from graphls.ops.creation import full, ones, zeros
-from graphls.ops.elementwise import cast, div, maximum
+from graphls.ops.elementwise import cast, div, greater, greater_equal, largest_number, less, logical_or, maximum, where
 from graphls.ops.joins import OF_SLICES
-from graphls.ops.logic import greater, greater_equal, less, logical_or, where
-from graphls.ops.operands import float_of, in_single, tensor_of
+from graphls.ops.operands import ShapeLike, float_of, in_single, tensor_of
 from graphls.ops.record import operation, operator_class
 from graphls.ops.scattering import tensor_scatter_add
 from graphls.ops.selection import known
 from graphls.ops.shapes import cut, gather, reshape
-from graphls.tensors.tensor import Symbol, Tensor
+from graphls.tensors.tensor import Symbol, Tensor, TensorLike
 
 
 @operation(classes="UnsortedSegmentSum")
-def unsorted_segment_sum(input_x: Any, segment_ids: Any, num_segments: Any) -> Tensor:
+def unsorted_segment_sum(input_x: Any, segment_ids: Tensor, num_segments: Any) -> Tensor:
     """The sums of the slices of x that have the same number, one for each number below `num_segments`.
 
     `segment_ids` are integers for the first axes of x, or all of them; a slice with any other number is left out, and
@@ -34,13 +32,13 @@ def unsorted_segment_sum(input_x: Any, segment_ids: Any, num_segments: Any) -> T
 
 
 @operation(classes="UnsortedSegmentProd")
-def unsorted_segment_prod(x: Any, segment_ids: Any, num_segments: Any) -> Tensor:
+def unsorted_segment_prod(x: TensorLike, segment_ids: TensorLike, num_segments: TensorLike) -> Tensor:
     """The products of the slices that have the same number, 1 for none; see `unsorted_segment_sum`."""
     return _joined("unsorted_segment_prod", "mul", x, segment_ids, num_segments, lambda dtype: 1)
 
 
 @operation(classes="UnsortedSegmentMax")
-def unsorted_segment_max(x: Any, segment_ids: Any, num_segments: Any) -> Tensor:
+def unsorted_segment_max(x: TensorLike, segment_ids: TensorLike, num_segments: TensorLike) -> Tensor:
     """The largest elements of the slices that have the same number, for none the least number of the dtype.
 
     Otherwise as `unsorted_segment_sum`.
@@ -49,7 +47,7 @@ def unsorted_segment_max(x: Any, segment_ids: Any, num_segments: Any) -> Tensor:
 
 
 @operation(classes="UnsortedSegmentMin")
-def unsorted_segment_min(x: Any, segment_ids: Any, num_segments: Any) -> Tensor:
+def unsorted_segment_min(x: TensorLike, segment_ids: TensorLike, num_segments: TensorLike) -> Tensor:
     """The smallest elements of the slices that have the same number, for none the largest number of the dtype.
 
     Otherwise as `unsorted_segment_sum`.
@@ -63,7 +61,14 @@ def _limits(dtype: DType) -> tuple[Any, Any]:
     return np.iinfo(dtype.numpy).min, np.iinfo(dtype.numpy).max
 
 
-def _joined(name: str, join: str, x: Any, segment_ids: Any, num_segments: Any, start: Callable[[DType], Any]) -> Tensor:
+def _joined(
+    name: str,
+    join: str,
+    x: TensorLike,
+    segment_ids: TensorLike,
+    num_segments: TensorLike,
+    start: Callable[[DType], Any],
+) -> Tensor:
     x, numbers = tensor_of(x), tensor_of(segment_ids)
     count = integer(name, "num_segments", num_segments.item() if isinstance(num_segments, Tensor) else num_segments)
     _check(name, x, numbers, count)
@@ -87,7 +92,7 @@ def _check(name: str, x: Tensor, numbers: Tensor, count: int) -> None:
 Joined = Callable[[Any, Any, Any], Tensor]
 
 
-def _sorted_numbers(name: str, segment_ids: Any) -> tuple[Tensor, int]:
+def _sorted_numbers(name: str, segment_ids: TensorLike) -> tuple[Tensor, int]:
     """Numbers of segments that are known and rise, and how many segments there are.
 
     Raises GraphTypeError and GraphValueError for others.
@@ -102,7 +107,7 @@ def _sorted_numbers(name: str, segment_ids: Any) -> tuple[Tensor, int]:
 
 
 def _by_segments(name: str, joined: Joined, empty: int, what: str) -> Callable[..., Any]:
-    def segmented(input_x: Any, segment_ids: Any) -> Tensor:
+    def segmented(input_x: TensorLike, segment_ids: TensorLike) -> Tensor:
         numbers, count = _sorted_numbers(name, segment_ids)
         found = joined(input_x, numbers, count)
         sizes = reshape(_sizes(numbers, count), (-1, *(1 for _ in found.shape[1:])))
@@ -120,14 +125,14 @@ def _sizes(numbers: Tensor, count: int) -> Tensor:
     return unsorted_segment_sum(ones(numbers.shape, int32), numbers, count)
 
 
-def _means(x: Any, numbers: Any, count: Any) -> Tensor:
+def _means(x: TensorLike, numbers: Any, count: Any) -> Tensor:
     sums = unsorted_segment_sum(x, numbers, count)
     sizes = reshape(maximum(_sizes(numbers, count), 1), (-1, *(1 for _ in sums.shape[1:])))
     return div(sums, cast(sizes, sums.dtype))
 
 
 @operator_class("Bincount")
-def _bincount(array: Any, size: Any, weights: Any) -> Tensor:
+def _bincount(array: TensorLike, size: ShapeLike, weights: TensorLike) -> Tensor:
     """The sums of the weights, or counts for none, of each integer below `size`; others do not count."""
     x, counted = tensor_of(array), tensor_of(weights)
     counted = counted if counted.size or not x.size else ones(x.shape, counted.dtype)
@@ -145,7 +150,7 @@ for _name, _function, _empty, _what in (
 
 
 @operation
-def sparse_segment_mean(x: Any, indices: Any, segment_ids: Any) -> Tensor:
+def sparse_segment_mean(x: TensorLike, indices: TensorLike, segment_ids: TensorLike) -> Tensor:
     """The means of the slices of x along its first axis that indices name, by segments; 0 for those without any.
 
     The segment ids, one for each index, rise from 0 on; the last one, which must be known, says how many there are.

@@ -1,4 +1,4 @@
-"""Parts of tensors, chosen by integers, masks, bounds and runs of equal numbers."""
+"""Parts of tensors, chosen by integers, masks, bounds and runs of equal numbers; elements in order."""
 
 from __future__ import annotations
 
@@ -14,22 +14,91 @@ from graphls.ir.errors import GraphIndexError, GraphTypeError, GraphValueError
 from graphls.ir.types import bool_, broadcast_shapes, float64, int32, int64
 from graphls.ops import shapes
 from graphls.ops.creation import full, ones
-from graphls.ops.elementwise import cast, floor_div, mod, sub
+from graphls.ops.elementwise import bool_of, cast, floor_div, less, less_equal, mod, not_equal, sub, where
 from graphls.ops.indexing import getitem
 from graphls.ops.joins import replaced
-from graphls.ops.logic import bool_of, less, less_equal, not_equal, where
-from graphls.ops.operands import apply, axis_of, operand_of, shape_of, tensor_of
+from graphls.ops.operands import ShapeLike, Sizes, apply, axis_of, operand_of, shape_of, tensor_of
 from graphls.ops.record import operation, operator_class
-from graphls.ops.reductions import sum
-from graphls.ops.scans import cumsum
-from graphls.ops.shapes import broadcast_to, concat, cut, expand_dims, gather, gather_elements, reshape
-from graphls.ops.sorting import sort
+from graphls.ops.reductions import cumsum, sum
+from graphls.ops.shapes import broadcast_to, concat, cut, expand_dims, gather, gather_elements, reshape, squeeze
 from graphls.tensors import dispatch
-from graphls.tensors.tensor import Symbol, Tensor
+from graphls.tensors.tensor import Symbol, Tensor, TensorLike
+
+
+@operation(classes="TopK", settings="sorted", also="mint")
+def topk(
+    input: TensorLike, k: int, dim: int | None = None, largest: bool = True, sorted: bool = True
+) -> tuple[Tensor, Tensor]:
+    """The k largest, or smallest, elements along an axis (the last without), in order, and their int32 positions.
+
+    They are in order also where `sorted` does not ask for it. Raises GraphTypeError for a k that is no integer,
+    GraphValueError for one that is more than there are elements.
+    """
+    x = tensor_of(input)
+    if isinstance(k, bool) or not isinstance(k, int):
+        raise GraphTypeError(f"topk takes an integer as 'k', not {k!r}.")
+    return _ordered(x, k, -1 if dim is None else dim, largest)
+
+
+def _ordered(x: Tensor, k: int | None, axis: int, largest: bool) -> tuple[Tensor, Tensor]:
+    if not x.ndim:
+        raise GraphValueError("There is no order in a number; sort a tensor with axes.")
+    at = axis_of(axis, x.ndim)
+    numbers = cast(x, int32) if x.dtype is bool_ else x
+    count = x.shape[at] if k is None else k
+    values, positions = dispatch.apply("top_k", numbers, k=count, axis=at, largest=bool(largest))
+    return cast(values, x.dtype) if x.dtype is bool_ else values, cast(positions, int32)
+
+
+@operation(classes="Sort", settings="axis descending", also="mint")
+def sort(input_x: TensorLike, axis: int = -1, descending: bool = False) -> tuple[Tensor, Tensor]:
+    """The elements along an axis in order, the smallest first, or the largest, and their int32 positions."""
+    return _ordered(tensor_of(input_x), None, axis, descending)
+
+
+@operation(also="mint")
+def argsort(input: TensorLike, axis: int = -1, descending: bool = False) -> Tensor:
+    """The int32 positions of the elements along an axis in order, the smallest first, or the largest."""
+    return sort(input, axis, descending)[1]
 
 
 @operation
-def index_select(input: Any, axis: int, index: Any) -> Tensor:
+def msort(input: TensorLike) -> Tensor:
+    """The elements along the first axis in order, the smallest first."""
+    return sort(input, 0)[0]
+
+
+@operation
+def kthvalue(input: TensorLike, k: int, axis: int = -1, keepdims: bool = False) -> tuple[Tensor, Tensor]:
+    """The k-th smallest element along an axis, counted from 1, and its int32 position.
+
+    Raises GraphValueError for a k below 1 or above the number of elements.
+    """
+    x = tensor_of(input)
+    at = axis_of(axis, x.ndim)
+    if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= x.shape[at]:
+        message = f"kthvalue takes a 'k' from 1 to the {x.shape[at]} elements along axis {axis}, not {k!r}."
+        raise GraphValueError(message)
+    found = [cut(t, at, k - 1, k) for t in _ordered(x, k, axis, False)]
+    values, positions = found if keepdims else (squeeze(t, at) for t in found)
+    return values, positions
+
+
+@operator_class("NthElement", "reverse")
+def _nth_element(input: TensorLike, n: TensorLike, reverse: bool = False) -> Tensor:
+    """The number that n others along the last axis are below, or above with `reverse`.
+
+    Raises GraphValueError for an n out of range.
+    """
+    x = tensor_of(input)
+    place = integer("NthElement", "n", tensor_of(n).item())
+    if not x.ndim or not 0 <= place < x.shape[-1]:
+        raise GraphValueError(f"NthElement has no element {place} along the last axis of {x.type}.")
+    return shapes.gather(sort(x, -1, bool(reverse))[0], place, -1)
+
+
+@operation(also="mint")
+def index_select(input: TensorLike, axis: int, index: TensorLike) -> Tensor:
     """The slices along an axis that a vector of integers names; raises GraphValueError for more axes of that."""
     places = tensor_of(index)
     if places.ndim > 1:
@@ -38,7 +107,7 @@ def index_select(input: Any, axis: int, index: Any) -> Tensor:
 
 
 @operation
-def take_along_axis(x: Any, indices: Any, axis: int) -> Tensor:
+def take_along_axis(x: TensorLike, indices: TensorLike, axis: int) -> Tensor:
     """The elements that the indices name along an axis; along the others both broadcast."""
     x, places = tensor_of(x), tensor_of(indices)
     at = axis_of(axis, x.ndim)
@@ -59,8 +128,8 @@ def _broadcast(first: tuple[int, ...], second: tuple[int, ...]) -> bool:
     return all(n == m or 1 in (n, m) for n, m in zip(first, second, strict=True))
 
 
-@operation(classes="MaskedFill", in_place="masked_fill_")
-def masked_fill(input_x: Any, mask: Any, value: Any) -> Tensor:
+@operation(classes="MaskedFill", in_place="masked_fill_", also="mint")
+def masked_fill(input_x: TensorLike, mask: TensorLike, value: TensorLike) -> Tensor:
     """x with one number, cast to its dtype, where a mask is true; x and the mask broadcast.
 
     Raises GraphValueError for a value with axes.
@@ -72,8 +141,8 @@ def masked_fill(input_x: Any, mask: Any, value: Any) -> Tensor:
     return where(mask, number, x)
 
 
-@operation(classes="MaskedSelect")
-def masked_select(input: Any, mask: Any) -> Tensor:
+@operation(classes="MaskedSelect", also="mint")
+def masked_select(input: TensorLike, mask: TensorLike) -> Tensor:
     """The elements, in row-major order, where a mask that is known is true; x and the mask broadcast.
 
     Raises GraphTypeError for a mask that the graph computes, because the shape would not be static.
@@ -83,7 +152,7 @@ def masked_select(input: Any, mask: Any) -> Tensor:
     return getitem(broadcast_to(x, shape), np.broadcast_to(chosen.array, shape))
 
 
-@operation(names="argwhere", classes="NonZero")
+@operation(names="argwhere", classes="NonZero", also="mint")
 def nonzero(input: Any) -> Tensor:
     """The int64 coordinates of the elements of a known tensor that are not 0, one row for each.
 
@@ -93,7 +162,7 @@ def nonzero(input: Any) -> Tensor:
 
 
 @operation(classes="Unique")
-def unique(input: Any) -> tuple[Tensor, Tensor]:
+def unique(input: TensorLike) -> tuple[Tensor, Tensor]:
     """The different elements of a known tensor in rising order, and the int32 position among them of each element.
 
     Raises GraphTypeError for what the graph computes, because the shape would not be static.
@@ -103,7 +172,7 @@ def unique(input: Any) -> tuple[Tensor, Tensor]:
     return Tensor(found), Tensor(places.reshape(x.shape), int32)
 
 
-def known(name: str, x: Any) -> Tensor:
+def known(name: str, x: TensorLike) -> Tensor:
     """A tensor whose elements decide a shape; raises GraphTypeError for one that the graph computes."""
     tensor = tensor_of(x)
     if isinstance(tensor, Symbol):
@@ -113,8 +182,8 @@ def known(name: str, x: Any) -> Tensor:
     return tensor
 
 
-@operation
-def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Tensor:
+@operation(also="mint")
+def bincount(input: TensorLike, weights: TensorLike | None = None, minlength: int = 0) -> Tensor:
     """How often each integer from 0 stands in a vector, or the sums of its weights: up to the largest, or `minlength`.
 
     Of a tensor that the graph computes, no integer may be `minlength` or more. Raises GraphValueError for anything but
@@ -136,7 +205,9 @@ def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Tensor:
 
 
 @operation
-def searchsorted(sorted_sequence: Any, values: Any, *, out_int32: bool = False, right: bool = False) -> Tensor:
+def searchsorted(
+    sorted_sequence: TensorLike, values: TensorLike, *, out_int32: bool = False, right: bool = False
+) -> Tensor:
     """The positions along the last axis of a rising sequence where values keep it so: before equal ones, or behind.
 
     The sequence is a vector, or has the axes of the values but for the last. int64 unless `out_int32`. Every value is
@@ -152,7 +223,7 @@ def searchsorted(sorted_sequence: Any, values: Any, *, out_int32: bool = False, 
 
 
 @operation
-def bucketize(input: Any, boundaries: Any, *, right: bool = False) -> Tensor:
+def bucketize(input: TensorLike, boundaries: TensorLike, *, right: bool = False) -> Tensor:
     """The int32 number of the bucket between rising boundaries in which each element is.
 
     One that is a boundary is in the lower bucket, or the upper with `right`.
@@ -162,8 +233,8 @@ def bucketize(input: Any, boundaries: Any, *, right: bool = False) -> Tensor:
     return searchsorted(edges, x, out_int32=True, right=right)
 
 
-@operation
-def narrow(input: Any, axis: int, start: int, length: int) -> Tensor:
+@operation(also="mint")
+def narrow(input: TensorLike, axis: int, start: int, length: int) -> Tensor:
     """`length` elements along an axis, from `start` on; raises GraphIndexError where x has fewer."""
     x = tensor_of(input)
     at = axis_of(axis, x.ndim)
@@ -177,7 +248,7 @@ def narrow(input: Any, axis: int, start: int, length: int) -> Tensor:
 
 
 @operation(names="tensor_slice", classes="Slice")
-def slice(input_x: Any, begin: Any, size: Any) -> Tensor:
+def slice(input_x: TensorLike, begin: ShapeLike, size: Sizes) -> Tensor:
     """As many elements along each axis as `size` says, or all for -1, from `begin` on.
 
     Raises GraphValueError unless there is one of both for each axis, GraphIndexError where x has fewer elements.
@@ -193,7 +264,7 @@ def slice(input_x: Any, begin: Any, size: Any) -> Tensor:
 
 @operation(classes="StridedSlice", settings="begin_mask end_mask ellipsis_mask new_axis_mask shrink_axis_mask")
 def strided_slice(
-    input_x: Any,
+    input_x: TensorLike,
     begin: Sequence[int],
     end: Sequence[int],
     strides: Sequence[int] | None = None,
@@ -235,7 +306,7 @@ def strided_slice(
 
 
 @operator_class("SearchSorted", "dtype right", like=searchsorted)
-def _search_sorted(sorted_sequence: Any, values: Any, dtype: Any = int64, right: bool = False) -> Any:
+def _search_sorted(sorted_sequence: TensorLike, values: TensorLike, dtype: Any = int64, right: bool = False) -> Any:
     return cast(searchsorted(sorted_sequence, values, right=right), dtype)
 
 
@@ -248,7 +319,7 @@ def _bound(right: bool) -> Callable[..., Any]:
 
 
 @operator_class("ListDiff", "out_idx")
-def _difference(x: Any, y: Any, out_idx: Any = int32) -> tuple[Tensor, Tensor]:
+def _difference(x: Any, y: Any, out_idx: object = int32) -> tuple[Tensor, Tensor]:
     """The elements of a known vector that another known one does not have, and their positions."""
     first, second = known("ListDiff", x), known("ListDiff", y)
     places = np.flatnonzero(~np.isin(first.array, second.array))
@@ -260,13 +331,13 @@ operator_class("UpperBound", "out_type")(_bound(True))
 
 
 @operator_class("Bucketize", "boundaries")
-def _buckets(input: Any, boundaries: Any) -> Any:
+def _buckets(input: TensorLike, boundaries: TensorLike) -> Any:
     """The int32 number of the bucket between rising boundaries in which each element is, in the upper on one."""
     return bucketize(input, boundaries, right=True)
 
 
 @operator_class("InvertPermutation")
-def _inverted(x: Any) -> tuple[int, ...]:
+def _inverted(x: TensorLike) -> tuple[int, ...]:
     """The permutation that undoes another, as a tuple; raises GraphValueError for what is none."""
     order = shape_of(x)
     if sorted(order) != list(range(len(order))):
@@ -275,7 +346,7 @@ def _inverted(x: Any) -> tuple[int, ...]:
 
 
 @operator_class("UnravelIndex")
-def _coordinates(indices: Any, dims: Any) -> Tensor:
+def _coordinates(indices: TensorLike, dims: ShapeLike) -> Tensor:
     """The coordinates in a shape of positions in row-major order, one row for each axis."""
     places, sizes = tensor_of(indices), shape_of(dims)
     steps = [prod(sizes[i + 1 :]) for i in range(len(sizes))]
@@ -284,7 +355,7 @@ def _coordinates(indices: Any, dims: Any) -> Tensor:
 
 @operation(classes="UniqueConsecutive", settings="return_inverse return_counts dim")
 def unique_consecutive(
-    input: Any, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+    input: TensorLike, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
 ) -> Any:
     """A known tensor's elements, or its slices along an axis, without those that are equal to the one before.
 
@@ -305,7 +376,7 @@ def unique_consecutive(
 
 
 @operation(classes="UniqueWithPad")
-def unique_with_pad(x: Any, pad_num: int) -> tuple[Tensor, Tensor]:
+def unique_with_pad(x: TensorLike, pad_num: int) -> tuple[Tensor, Tensor]:
     """The different integers of a vector in rising order, `pad_num` behind them, and the position of each element.
 
     Both have the shape and dtype of x, which the graph may compute. Raises GraphTypeError for other dtypes than int32

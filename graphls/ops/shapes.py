@@ -10,14 +10,14 @@ from typing import Any
 from graphls.ir.checks import integer
 from graphls.ir.errors import GraphIndexError, GraphTypeError, GraphValueError
 from graphls.ir.types import int32, int64
-from graphls.ops.operands import apply, axis_of, operand_of, shape_of, tensor_in, tensor_of
-from graphls.ops.record import in_place, operation, operator_class, tensor_method
+from graphls.ops.operands import Sizes, apply, axis_of, operand_of, shape_of, tensor_in, tensor_of
+from graphls.ops.record import cell, in_place, operation, operator_class, tensor_method
 from graphls.tensors import dispatch
-from graphls.tensors.tensor import Symbol, Tensor
+from graphls.tensors.tensor import Symbol, Tensor, TensorLike
 
 
-@operation(names="view", classes="Reshape")
-def reshape(x: Any, *shape: Any) -> Tensor:
+@operation(names="view", classes="Reshape", also="numpy mint")
+def reshape(x: object, *shape: Any) -> Tensor:
     """The same elements in another shape, of which one size may be -1.
 
     The shape is given as one tuple or as separate integers. Raises GraphValueError where the sizes do not fit.
@@ -26,8 +26,8 @@ def reshape(x: Any, *shape: Any) -> Tensor:
     return x if x.shape == wanted else apply("reshape", x, shape=wanted)
 
 
-@operation(names="permute", classes="Transpose TransposeView")
-def transpose(x: Any, *permutation: Any) -> Tensor:
+@operation(names="permute", classes="Transpose TransposeView", also="numpy mint.permute")
+def transpose(x: TensorLike, *permutation: object) -> Tensor:
     """The axes in another order: axis i of the result is axis `permutation[i]` of x; reversed without one."""
     x = tensor_of(x)
     given = permutation[0] if len(permutation) == 1 else permutation
@@ -35,8 +35,8 @@ def transpose(x: Any, *permutation: Any) -> Tensor:
     return apply("transpose", x, permutation=tuple(axis_of(a, x.ndim) for a in axes))
 
 
-@operation(classes="TransposeExtView")
-def swapaxes(x: Any, axis0: int, axis1: int) -> Tensor:
+@operation(classes="TransposeExtView", also="numpy mint")
+def swapaxes(x: TensorLike, axis0: int, axis1: int) -> Tensor:
     """x with two axes exchanged."""
     x = tensor_of(x)
     order = list(range(x.ndim))
@@ -45,16 +45,16 @@ def swapaxes(x: Any, axis0: int, axis1: int) -> Tensor:
     return apply("transpose", x, permutation=tuple(order))
 
 
-@operation(names="unsqueeze", classes="ExpandDims")
-def expand_dims(x: Any, axis: int) -> Tensor:
+@operation(names="unsqueeze", classes="ExpandDims", also="numpy mint.unsqueeze")
+def expand_dims(x: TensorLike, axis: int) -> Tensor:
     """x with a new axis of size 1 at `axis`."""
     x = tensor_of(x)
     at = axis_of(axis, x.ndim + 1)
     return reshape(x, (*x.shape[:at], 1, *x.shape[at:]))
 
 
-@operation
-def squeeze(x: Any, axis: int | tuple[int, ...] | None = None) -> Tensor:
+@operation(also="numpy mint")
+def squeeze(x: TensorLike, axis: int | tuple[int, ...] | None = None) -> Tensor:
     """x without some axes of size 1, or without all of them; raises GraphValueError for an axis of another size."""
     x = tensor_of(x)
     every = tuple(i for i, n in enumerate(x.shape) if n == 1)
@@ -65,8 +65,9 @@ def squeeze(x: Any, axis: int | tuple[int, ...] | None = None) -> Tensor:
     return reshape(x, tuple(n for i, n in enumerate(x.shape) if i not in axes))
 
 
+@cell("Flatten", "start_dim end_dim")
 @operation(classes="Flatten")
-def flatten(x: Any, order: str = "C", *, start_dim: int = 1, end_dim: int = -1) -> Tensor:
+def flatten(x: TensorLike, order: str = "C", *, start_dim: int = 1, end_dim: int = -1) -> Tensor:
     """x with the axes from `start_dim` to `end_dim` as one, in row-major order; a number becomes f32[1].
 
     Raises GraphValueError for any other order.
@@ -83,8 +84,8 @@ def flatten(x: Any, order: str = "C", *, start_dim: int = 1, end_dim: int = -1) 
     return reshape(x, (*x.shape[:first], size, *x.shape[last + 1 :]))
 
 
-@operation(classes="BroadcastTo", settings="shape")
-def broadcast_to(x: Any, shape: Any) -> Tensor:
+@operation(classes="BroadcastTo", settings="shape", also="numpy mint")
+def broadcast_to(x: TensorLike, shape: Sizes) -> Tensor:
     """x repeated to a wider shape by NumPy's rules; a size of -1 keeps that of x."""
     x, wanted = tensor_of(x), shape_of(shape)
     own = (1,) * (len(wanted) - x.ndim) + x.shape
@@ -92,28 +93,28 @@ def broadcast_to(x: Any, shape: Any) -> Tensor:
     return x if x.shape == wanted else apply("broadcast_to", x, shape=wanted)
 
 
-@operation(names="cat", classes="ParallelConcat")
+@operation(names="cat", classes="ParallelConcat", also="numpy.concatenate mint.cat mint")
 @operator_class("Concat", "axis")
 def concat(tensors: Sequence[Any], axis: int = 0) -> Tensor:
     """Tensors joined along an axis; raises GraphTypeError for what is no sequence of tensors."""
     return apply("concat", *sequence_of("concat", tensors), axis=axis)
 
 
-@operation(classes="Stack Pack", settings="axis")
+@operation(classes="Stack Pack", settings="axis", also="numpy mint")
 def stack(tensors: Sequence[Any], axis: int = 0) -> Tensor:
     """Tensors of one shape joined along a new axis."""
     return apply("concat", *(expand_dims(t, axis) for t in sequence_of("stack", tensors)), axis=axis)
 
 
-def sequence_of(name: str, tensors: Any) -> tuple[Tensor, ...]:
+def sequence_of(name: str, tensors: TensorLike) -> tuple[Tensor, ...]:
     """Tensors of one dtype; raises GraphTypeError for what is no tuple or list of them, or an empty one."""
     if not isinstance(tensors, (tuple, list)) or not tensors:
         raise GraphTypeError(f"{name} takes a tuple or list of one tensor or more, not {tensors!r}.")
     return dispatch.promoted(*map(operand_of, tensors))
 
 
-@operation
-def split(x: Any, split_size_or_sections: int | Sequence[int], axis: int = 0) -> tuple[Tensor, ...]:
+@operation(also="mint")
+def split(x: TensorLike, split_size_or_sections: int | Sequence[int], axis: int = 0) -> tuple[Tensor, ...]:
     """x cut along an axis into pieces of one size, of which the last may be smaller, or of the sizes given.
 
     Raises GraphValueError where the sizes do not add up.
@@ -144,7 +145,7 @@ def cut(x: Tensor, axis: int, start: int, stop: int) -> Tensor:
 
 
 @operation(classes="Gather GatherV2 SparseGatherV2")
-def gather(input_params: Any, input_indices: Any, axis: int = 0) -> Tensor:
+def gather(input_params: TensorLike, input_indices: object, axis: int = 0) -> Tensor:
     """The slices of a tensor along an axis that integer indices name, in the place of that axis.
 
     Raises GraphIndexError for an index that is known and out of range.
@@ -155,7 +156,7 @@ def gather(input_params: Any, input_indices: Any, axis: int = 0) -> Tensor:
 
 
 @operation(names="gather_d", classes="GatherD")
-def gather_elements(x: Any, dim: int, index: Any) -> Tensor:
+def gather_elements(x: TensorLike, dim: int, index: TensorLike) -> Tensor:
     """The elements of x that the indices name along the axis `dim`.
 
     The other sizes of the indices are those of x or less. Raises GraphValueError for larger ones, GraphIndexError for
@@ -180,25 +181,25 @@ def check_range(x: Tensor, indices: Tensor, axis: int) -> None:
 
 
 @in_place("copy_")
-def _copied(x: Any, src: Any) -> Tensor:
+def _copied(x: Tensor, src: Tensor) -> Tensor:
     """The values of another tensor, broadcasting, in the dtype of this one."""
     return broadcast_to(tensor_in(src, x.dtype), x.shape)
 
 
 @tensor_method()
-def reshape_as(x: Any, other: Any) -> Tensor:
+def reshape_as(x: Tensor, other: Tensor) -> Tensor:
     """The elements in the shape of another tensor."""
     return reshape(x, other.shape)
 
 
 @operator_class("Squeeze", "axis")
-def _squeeze(x: Any, axis: Any = ()) -> Any:
+def _squeeze(x: TensorLike, axis: Any = ()) -> Any:
     """x without some axes of size 1, or without all of them."""
     return squeeze(x, None if axis == () else axis)
 
 
 @operator_class("Split", "axis output_num")
-def _split(x: Any, axis: int = 0, output_num: int = 1) -> Any:
+def _split(x: TensorLike, axis: int = 0, output_num: int = 1) -> Any:
     """x cut along an axis into a number of equal pieces; raises GraphValueError where that does not work out."""
     x = tensor_of(x)
     size = x.shape[axis_of(axis, x.ndim)]
@@ -208,7 +209,7 @@ def _split(x: Any, axis: int = 0, output_num: int = 1) -> Any:
 
 
 @operator_class("SplitV", "size_splits split_dim num_split")
-def _split_sizes(input_x: Any, size_splits: Any, split_dim: int, num_split: int) -> tuple[Tensor, ...]:
+def _split_sizes(input_x: TensorLike, size_splits: TensorLike, split_dim: int, num_split: int) -> tuple[Tensor, ...]:
     """x cut along an axis into pieces of some sizes, of which one may be -1, the rest.
 
     Raises GraphValueError where they are not `num_split` or do not fit.
@@ -222,6 +223,6 @@ def _split_sizes(input_x: Any, size_splits: Any, split_dim: int, num_split: int)
 
 
 @operator_class("SelectView")
-def _select(input_tensor: Any, input_indices: int, axis: int) -> Tensor:
+def _select(input_tensor: TensorLike, input_indices: int, axis: int) -> Tensor:
     """One slice along an axis, without that axis."""
     return gather(input_tensor, integer("SelectView", "input_indices", input_indices), axis)

@@ -1,28 +1,35 @@
-"""Functions that order what a step does, write parameters, and stop gradients."""
+"""What a step does beside its results: order, writes to parameters, and MindSpore's overflow status."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from graphls.ir.errors import GraphTypeError
-from graphls.ops.elementwise import add, sub
+import numpy as np
+
+from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
+from graphls.ir.graph import Value
+from graphls.ir.types import DTypeLike, Type, float32, int32
+from graphls.ops.elementwise import add, cast, sub
 from graphls.ops.operands import apply, state_of, tensor_of
-from graphls.ops.record import operation
+from graphls.ops.record import operation, operator_class
+from graphls.ops.shapes import broadcast_to, reshape
 from graphls.tensors.parameter import Parameter
-from graphls.tensors.pytree import map_leaves
-from graphls.tensors.tensor import Symbol, Tensor, is_tensor
+from graphls.tensors.pytree import leaves, map_leaves
+from graphls.tensors.tensor import Symbol, Tensor, TensorLike, is_tensor
 from graphls.trace.current import current_tracer
+from graphls.trace.states import Scratch, StateSymbol
+from graphls.trace.tracer import Tracer
 
 
 @operation(classes="Depend")
-def depend(value: Any, expr: Any) -> Any:
+def depend(value: object, expr: object) -> Any:
     """`value` unchanged, made after everything in `expr`; both may be nests of tensors."""
     tracer = current_tracer()
     return value if tracer is None else tracer.depend(value, expr)
 
 
 @operation(classes="Assign CopyWithSlice")
-def assign(variable: Any, value: Any) -> Tensor:
+def assign(variable: TensorLike, value: TensorLike) -> Tensor:
     """Give a parameter a new value, which is cast to its dtype and returned.
 
     Raises GraphTypeError for anything but a parameter, GraphValueError for another shape.
@@ -34,18 +41,18 @@ def assign(variable: Any, value: Any) -> Tensor:
 
 
 @operation(classes="AssignAdd")
-def assign_add(variable: Any, value: Any) -> Tensor:
+def assign_add(variable: TensorLike, value: TensorLike) -> Tensor:
     """Add to a parameter; returns its new value."""
     return assign(variable, add(state_of(parameter_of(variable)), value))
 
 
 @operation(classes="AssignSub")
-def assign_sub(variable: Any, value: Any) -> Tensor:
+def assign_sub(variable: TensorLike, value: TensorLike) -> Tensor:
     """Subtract from a parameter; returns its new value."""
     return assign(variable, sub(state_of(parameter_of(variable)), value))
 
 
-def parameter_of(variable: Any) -> Parameter:
+def parameter_of(variable: TensorLike) -> Parameter:
     """The parameter itself, also behind `depend`."""
     parameter = getattr(variable, "parameter", None) if isinstance(variable, Symbol) else variable
     if not isinstance(parameter, Parameter):
@@ -54,12 +61,182 @@ def parameter_of(variable: Any) -> Parameter:
 
 
 @operation(classes="StopGradient")
-def stop_gradient(value: Any) -> Any:
+def stop_gradient(value: object) -> Any:
     """A tensor, or the tensors in a nest, through which no gradient flows."""
     return map_leaves(lambda x: apply("stop_gradient", tensor_of(x)) if is_tensor(x) else x, value)
 
 
 @operation(classes="Identity")
-def identity(x: Any) -> Any:
+def identity(x: TensorLike) -> Any:
     """x itself."""
     return x
+
+
+@operator_class("NPUAllocFloatStatus")
+def alloc() -> Tensor:
+    """An overflow status, f32[8]: zeros, and ones after NPUGetFloatStatus has found an overflow."""
+    return new_status(_tracer("NPUAllocFloatStatus"))
+
+
+@operator_class("NPUClearFloatStatus NPUClearFloatStatusV2")
+def clear(input_x: Any) -> Tensor:
+    """Open the overflow window of a status, after everything that the status was made to depend on.
+
+    What is made to depend on the result runs inside the window. A status that is cleared again reads zeros.
+    """
+    tracer = _tracer("NPUClearFloatStatus", input_x)
+    if _is_allocated(input_x):
+        tracer.set_written(input_x.parameter, tracer.zeros(input_x.parameter.type))
+    return clear_status(tracer, input_x)  # type: ignore[no-any-return]
+
+
+@operator_class("NPUGetFloatStatus")
+def get(input_x: Any) -> Tensor:
+    """Fill a status with ones where a float tensor overflowed that it was made to depend on since it was cleared.
+
+    Raises GraphTypeError for anything but what NPUAllocFloatStatus or `start_overflow_check` gave, GraphValueError
+    where the status depends on nothing.
+    """
+    tracer = _tracer("NPUGetFloatStatus", input_x)
+    if not _is_allocated(input_x):
+        message = f"NPUGetFloatStatus fills what NPUAllocFloatStatus gave in the same step, not {input_x!r}."
+        raise GraphTypeError(message)
+    raised = get_status(tracer, input_x)
+    with tracer.phase("check"):
+        tracer.set_written(input_x.parameter, tracer.value(_filled(raised, float32)))
+    return tracer.depend(input_x, raised)  # type: ignore[no-any-return]
+
+
+@operator_class("NPUGetFloatStatusV2")
+def get_v2(input: TensorLike) -> Tensor:
+    """Ones, i32[8], where a float tensor overflowed that a status was made to depend on since it was cleared.
+
+    Zeros otherwise. Raises GraphValueError where the status depends on nothing.
+    """
+    tracer = _tracer("NPUGetFloatStatusV2", input)
+    raised = get_status(tracer, input)
+    with tracer.phase("check"):
+        return _filled(raised, int32)
+
+
+class Flag(Symbol):
+    """What `float_status` says of tensors in a trace: they are looked at together, when it is read."""
+
+    __slots__ = ("checked",)
+
+    def __init__(self, checked: tuple[Tensor, ...]) -> None:
+        self.checked = checked
+
+    @property
+    def graph_value(self) -> Value:
+        return _tracer("FloatStatus").value(_flag(self.checked))
+
+    @property
+    def type(self) -> Type:
+        return Type(float32, (1,))
+
+    def __add__(self, other: TensorLike) -> Any:
+        if isinstance(other, Flag):
+            return Flag(self.checked + other.checked)
+        return add(self, other)
+
+
+@operator_class("FloatStatus")
+def float_status(x: TensorLike) -> Tensor:
+    """1.0 where a float tensor holds an infinity or nan, else 0.0: float32 of shape (1,).
+
+    In a step the sum of several is one status, 1.0 where any of their tensors does, so that a step has one window and
+    one check whatever the number of gradients.
+    """
+    x = tensor_of(x)
+    return Flag((x,)) if isinstance(x, Symbol) else _flag((x,))
+
+
+def _flag(checked: tuple[Tensor, ...]) -> Tensor:
+    return reshape(cast(overflow_get(None, checked), float32), (1,))
+
+
+def _tracer(name: str, *status: object) -> Tracer:
+    tracer = current_tracer()
+    if tracer is None:
+        raise GraphRuntimeError(f"{name} is a part of a step; call it in the construct of a cell.")
+    if not all(map(is_tensor, status)):
+        raise GraphTypeError(f"{name} takes a status, which is a tensor, not {status[0]!r}.")
+    return tracer
+
+
+def _is_allocated(status: TensorLike) -> bool:
+    return isinstance(status, StateSymbol) and isinstance(status.parameter, Scratch)
+
+
+def _filled(raised: Tensor, dtype: DTypeLike) -> Tensor:
+    return broadcast_to(cast(raised, dtype), (8,))
+
+
+def overflow_start(pre_cond: TensorLike, compute_input: TensorLike) -> tuple[Any, Any]:
+    """A cleared overflow status, set after `pre_cond`; `compute_input` comes back ordered after it."""
+    tracer = current_tracer()
+    if tracer is None:
+        return Tensor(np.zeros(8, np.int32)), compute_input
+    status = tracer.depend(new_status(tracer), _tensors(pre_cond))
+    cleared = clear_status(tracer, status)
+    with tracer.phase("backward"):
+        return status, tracer.depend(compute_input, cleared)
+
+
+def overflow_get(status: Any, compute_output: Any) -> Tensor:
+    """Whether a float tensor in `compute_output` holds an infinity or nan, bool of shape ().
+
+    A status that was not cleared leaves it to the compiler to place the window. Raises GraphValueError where there is
+    no float tensor to look at.
+    """
+    floats = [t for t in map(tensor_of, _tensors(compute_output)) if t.dtype.is_float]
+    if not floats:
+        raise GraphValueError("There is no float tensor to look at; give the gradients.")
+    tracer = current_tracer()
+    if tracer is None:
+        return Tensor(not all(np.isfinite(t.array).all() for t in floats))
+    token = tracer.windows.get(_key(tracer, status)) if is_tensor(status) else None
+    read = () if token is None else (token,)
+    with tracer.phase("check"):
+        return Symbol(tracer.emit("overflow_get", (*read, *map(tracer.value, floats)), {}, name="overflow")[0])
+
+
+def new_status(tracer: Tracer) -> Tensor:
+    """A status, f32[8], zeros until it is read."""
+    return tracer.scratch("float_status", Type(float32, (8,)))
+
+
+def clear_status(tracer: Tracer, status: TensorLike) -> Any:
+    """Open a window; the status, ordered after that."""
+    with tracer.phase("check"):
+        (token,) = tracer.emit("overflow_start", (), {}, after=tracer.awaited(status), name="status")
+    tracer.windows[_key(tracer, status)] = token
+    return tracer.depend(status, Symbol(token))
+
+
+def get_status(tracer: Tracer, status: TensorLike) -> Tensor:
+    """Whether what the status was made to depend on in its window overflowed, bool of shape ().
+
+    Raises GraphValueError where that is nothing.
+    """
+    token = tracer.windows.get(_key(tracer, status))
+    opened = -1 if token is None else tracer.made[token]
+    floats = (v for v in tracer.awaited(status) if v.type.dtype.is_float)
+    inside = [Symbol(v) for v in floats if tracer.made.get(v, -1) > opened]
+    if not inside:
+        raise GraphValueError(
+            "The status depends on no float tensor made since it was cleared, so it says nothing; write "
+            "`status = ops.depend(status, grads)` before you read it.",
+        )
+    return overflow_get(status, inside)
+
+
+def _key(tracer: Tracer, status: TensorLike) -> Any:
+    """What all forms of one status have in common."""
+    return tracer.behind_depends(status if isinstance(status, Symbol) else Symbol(tracer.value(status)))
+
+
+def _tensors(tree: TensorLike) -> list[Any]:
+    """The tensors in a nest."""
+    return [leaf for leaf in leaves(tree) if is_tensor(leaf)]

@@ -9,23 +9,34 @@ import numpy as np
 
 from graphls.ir.checks import integer, number
 from graphls.ir.errors import GraphTypeError, GraphValueError
-from graphls.ir.types import DType, as_dtype, bool_, float32, int32, int64
+from graphls.ir.types import DType, DTypeLike, as_dtype, bool_, float32, int32, int64
 from graphls.ops import segments
 from graphls.ops.arrangement import movedim
 from graphls.ops.creation import full_like, ones
-from graphls.ops.elementwise import add, cast, ceil, clip_by_value, div, exp, floor, floor_div, log, maximum, mul, sub
-from graphls.ops.logic import (
+from graphls.ops.elementwise import (
+    add,
+    cast,
+    ceil,
+    clip_by_value,
+    div,
     equal,
+    exp,
+    floor,
+    floor_div,
     greater_equal,
     isfinite,
     isnan,
     less_equal,
+    log,
     logical_and,
     logical_not,
+    maximum,
+    mul,
     not_equal,
+    sub,
     where,
 )
-from graphls.ops.matrices import as_one, transposed
+from graphls.ops.factorizations import as_one, transposed
 from graphls.ops.network import matmul
 from graphls.ops.operands import Axis, apply, axis_of, float_of, in_single, tensor_in, tensor_of
 from graphls.ops.record import operation, operator_class
@@ -33,44 +44,44 @@ from graphls.ops.reductions import amax, amin, any, argmax, counted, mean, std, 
 from graphls.ops.shapes import concat, cut, gather_elements, reshape, squeeze
 from graphls.ops.state import stop_gradient
 from graphls.tensors import dispatch
-from graphls.tensors.tensor import Symbol, Tensor
+from graphls.tensors.tensor import Symbol, Tensor, TensorLike
 
 
 @operation(spelled=True)
-def var_mean(x: Any, axis: Axis = None, ddof: int = 0, keepdims: bool = False) -> tuple[Tensor, Tensor]:
+def var_mean(x: TensorLike, axis: Axis = None, ddof: int = 0, keepdims: bool = False) -> tuple[Tensor, Tensor]:
     """The variance (see `var`) and the mean along axes."""
     return var(x, axis, ddof, keepdims), mean(x, axis, keepdims)
 
 
 @operation(spelled=True)
-def std_mean(x: Any, axis: Axis = None, ddof: int = 0, keepdims: bool = False) -> tuple[Tensor, Tensor]:
+def std_mean(x: TensorLike, axis: Axis = None, ddof: int = 0, keepdims: bool = False) -> tuple[Tensor, Tensor]:
     """The square root of the variance (see `std`) and the mean along axes."""
     return std(x, axis, ddof, keepdims), mean(x, axis, keepdims)
 
 
 @operation(spelled=True)
-def aminmax(x: Any, *, axis: Axis = 0, keepdims: bool = False) -> tuple[Tensor, Tensor]:
+def aminmax(x: TensorLike, *, axis: Axis = 0, keepdims: bool = False) -> tuple[Tensor, Tensor]:
     """The smallest and the largest number along axes, all of them for None."""
     x = tensor_of(x)
     axis = None if not x.ndim and axis in (0, -1) else axis
     return amin(x, axis, keepdims), amax(x, axis, keepdims)
 
 
-@operation(spelled=True)
-def count_nonzero(x: Any, axis: Axis = (), keepdims: bool = False, dtype: Any = int32) -> Tensor:
+@operation(spelled=True, also="mint")
+def count_nonzero(x: TensorLike, axis: Axis = (), keepdims: bool = False, dtype: DTypeLike = int32) -> Tensor:
     """How many elements along axes, all of them without any, are not 0; nan is not."""
     return sum(cast(not_equal(x, 0), dtype), axis, keepdims)
 
 
-@operation(spelled=True)
-def nansum(x: Any, axis: Axis = None, keepdims: bool = False, *, dtype: Any = None) -> Tensor:
+@operation(spelled=True, also="mint")
+def nansum(x: TensorLike, axis: Axis = None, keepdims: bool = False, *, dtype: Any = None) -> Tensor:
     """The sum along axes of what is not nan, in the dtype given; bools are counted as int64."""
     x = tensor_of(x)
     return sum(counted(where(isnan(x), 0, x) if x.dtype.is_float else x, dtype), axis, keepdims)
 
 
 @operation(spelled=True)
-def nanmean(x: Any, axis: Axis = None, keepdims: bool = False, *, dtype: Any = None) -> Tensor:
+def nanmean(x: TensorLike, axis: Axis = None, keepdims: bool = False, *, dtype: DTypeLike | None = None) -> Tensor:
     """The mean along axes of what is not nan, in the dtype given; nan where everything is."""
     x = float_of(x)
 
@@ -82,8 +93,8 @@ def nanmean(x: Any, axis: Axis = None, keepdims: bool = False, *, dtype: Any = N
     return result if dtype is None else cast(result, dtype)
 
 
-@operation(spelled=True)
-def logsumexp(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
+@operation(spelled=True, also="mint")
+def logsumexp(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """The logarithm of the sum of exp(x) along axes, which does not overflow; -inf over nothing but -inf."""
 
     def computed(x: Tensor) -> Tensor:
@@ -97,8 +108,10 @@ def logsumexp(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
     return in_single(computed, float_of(x))
 
 
-@operation
-def diff(x: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Tensor:
+@operation(also="numpy mint")
+def diff(
+    x: TensorLike, n: int = 1, axis: int = -1, prepend: TensorLike | None = None, append: TensorLike | None = None
+) -> Tensor:
     """The difference of each element and the one before it along an axis, `n` times over.
 
     `prepend` and `append` are joined to x first. Raises GraphValueError for a negative `n`.
@@ -122,7 +135,7 @@ def without_last(x: Tensor, axis: int) -> Tensor:
 
 
 @operation(spelled=True)
-def trapz(y: Any, x: Any = None, *, dx: Any = 1.0, axis: int = -1) -> Tensor:
+def trapz(y: TensorLike, x: TensorLike | None = None, *, dx: TensorLike = 1.0, axis: int = -1) -> Tensor:
     """The integral of y along an axis by the trapezoidal rule.
 
     `x` are the places of the elements of y, as a vector or in the shape of y; without them they are `dx` apart. Raises
@@ -134,7 +147,7 @@ def trapz(y: Any, x: Any = None, *, dx: Any = 1.0, axis: int = -1) -> Tensor:
     return in_single(lambda y, *x: _integral(y, _widths(x[0], y, at) if x else dx, at), y, *places)
 
 
-def _integral(y: Tensor, widths: Any, axis: int) -> Tensor:
+def _integral(y: Tensor, widths: TensorLike, axis: int) -> Tensor:
     return sum(mul(mul(_without_first(y, axis) + without_last(y, axis), 0.5), widths), axis)
 
 
@@ -147,7 +160,7 @@ def _widths(x: Tensor, y: Tensor, axis: int) -> Tensor:
 
 
 @operation(spelled=True)
-def median(x: Any, axis: int | None = -1, keepdims: bool = False) -> tuple[Tensor, Tensor]:
+def median(x: TensorLike, axis: int | None = -1, keepdims: bool = False) -> tuple[Tensor, Tensor]:
     """The number in the middle along an axis, the lower one of two, and its int64 position; nan where one is.
 
     Without an axis: among all elements, as they are flattened. Raises GraphValueError over no elements.
@@ -164,7 +177,7 @@ def median(x: Any, axis: int | None = -1, keepdims: bool = False) -> tuple[Tenso
 
 
 @operation(spelled=True)
-def nanmedian(x: Any, axis: int | None = -1, keepdims: bool = False) -> tuple[Tensor, Tensor]:
+def nanmedian(x: TensorLike, axis: int | None = -1, keepdims: bool = False) -> tuple[Tensor, Tensor]:
     """As `median`, of what is not nan; nan where everything is."""
     values, positions, at = _sorted("nanmedian", x, axis)
     counts = sum(cast(logical_not(isnan(values)), int64), at, keepdims=True)
@@ -173,7 +186,7 @@ def nanmedian(x: Any, axis: int | None = -1, keepdims: bool = False) -> tuple[Te
     return _without_axis(found, at, keepdims), _without_axis(position, at, keepdims)
 
 
-def _sorted(name: str, x: Any, axis: int | None) -> tuple[Tensor, Tensor, int]:
+def _sorted(name: str, x: TensorLike, axis: int | None) -> tuple[Tensor, Tensor, int]:
     """The elements from the smallest to the largest, nans behind, their positions, and the axis that they are along."""
     tensor = tensor_of(x) if axis is not None else reshape(tensor_of(x), (-1,))
     at = axis_of(axis or 0, tensor.ndim)
@@ -188,14 +201,19 @@ def _without_axis(x: Tensor, axis: int, keepdims: bool) -> Tensor:
 
 
 @operator_class("ReduceStd", "axis unbiased keep_dims")
-def _reduced_std(x: Any, axis: Any = (), unbiased: bool = True, keep_dims: bool = False) -> Any:
+def _reduced_std(x: TensorLike, axis: Any = (), unbiased: bool = True, keep_dims: bool = False) -> Any:
     """The standard deviation, over one element less where `unbiased`, and the mean along axes."""
     return std_mean(x, axis, int(unbiased), keep_dims)
 
 
 @operator_class("ConfusionMatrix", "num_classes dtype")
 def _confusion_matrix(
-    labels: Any, predictions: Any, weights: Any = None, *, num_classes: int, dtype: Any = "int32"
+    labels: TensorLike,
+    predictions: TensorLike,
+    weights: TensorLike | None = None,
+    *,
+    num_classes: int,
+    dtype: DTypeLike = "int32",
 ) -> Tensor:
     """How often each class (row) was predicted as each (column), or the sums of weights; classes are below a number.
 
@@ -214,12 +232,12 @@ def _confusion_matrix(
 
 
 @operator_class("CountNonZero", "dims", like=count_nonzero)
-def _count_nonzero(x: Any, dims: Any = None) -> Tensor:
+def _count_nonzero(x: TensorLike, dims: Any = None) -> Tensor:
     return count_nonzero(x, () if dims is None else dims, dtype=int64)
 
 
 @operation(spelled=True)
-def quantile(input: Any, q: Any, axis: int | None = None, keepdims: bool = False) -> Tensor:
+def quantile(input: TensorLike, q: TensorLike, axis: int | None = None, keepdims: bool = False) -> Tensor:
     """The numbers below which parts `q` of the elements along an axis lie, interpolated; nan where one is.
 
     `q` is a number from 0 to 1, or a vector of such, along which the first axis of the result runs. Without an axis,
@@ -230,12 +248,12 @@ def quantile(input: Any, q: Any, axis: int | None = None, keepdims: bool = False
 
 
 @operation(spelled=True)
-def nanquantile(input: Any, q: Any, axis: int | None = None, keepdims: bool = False) -> Tensor:
+def nanquantile(input: TensorLike, q: TensorLike, axis: int | None = None, keepdims: bool = False) -> Tensor:
     """As `quantile`, of what is not nan; nan where everything is."""
     return _quantile("nanquantile", input, q, axis, keepdims)
 
 
-def _quantile(name: str, input: Any, q: Any, axis: int | None, keepdims: bool) -> Tensor:
+def _quantile(name: str, input: TensorLike, q: TensorLike, axis: int | None, keepdims: bool) -> Tensor:
     x = float_of(input)
     at = None if axis is None else axis_of(axis, x.ndim)
     moved = reshape(x, (-1,)) if at is None else movedim(x, at, -1)
@@ -249,7 +267,7 @@ def _quantile(name: str, input: Any, q: Any, axis: int | None, keepdims: bool) -
     return reshape(found, (*parts.shape, *(1 if at in (None, i) else n for i, n in enumerate(x.shape))))
 
 
-def _parts(name: str, q: Any, dtype: DType) -> Tensor:
+def _parts(name: str, q: TensorLike, dtype: DType) -> Tensor:
     parts = tensor_of(q) if isinstance(q, Tensor) or dtype.is_half else tensor_in(q, dtype)
     if parts.ndim > 1 or not (isinstance(parts, Symbol) or np.all((parts.array >= 0) & (parts.array <= 1))):
         raise GraphValueError(f"The q of {name} is a number from 0 to 1 or a vector of such, not {q}.")
@@ -272,13 +290,17 @@ def _interpolated(x: Tensor, parts: Tensor, skips_nan: bool) -> Tensor:
 
 
 @operator_class("Quantile", "dim keep_dims ignore_nan")
-def _quantile_of(x: Any, q: Any, dim: Any = None, keep_dims: bool = False, ignore_nan: bool = False) -> Tensor:
+def _quantile_of(
+    x: TensorLike, q: TensorLike, dim: Any = None, keep_dims: bool = False, ignore_nan: bool = False
+) -> Tensor:
     """See `quantile`; with `ignore_nan` of what is not nan."""
     return (nanquantile if ignore_nan else quantile)(x, q, dim, keep_dims)
 
 
 @operation
-def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any = None) -> Tensor:
+def cov(
+    input: TensorLike, *, correction: int = 1, fweights: TensorLike | None = None, aweights: TensorLike | None = None
+) -> Tensor:
     """The covariances of variables, which are the rows of a matrix and whose observations are its columns.
 
     Of a vector or a number it is the variance. `fweights` are integers that say how often an observation was made,
@@ -296,7 +318,7 @@ def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any 
     return found if x.ndim == 2 else squeeze(found)
 
 
-def _weights(name: str, weights: Any, rows: Tensor) -> Tensor | None:
+def _weights(name: str, weights: TensorLike | None, rows: Tensor) -> Tensor | None:
     given = None if weights is None else tensor_of(weights)
     if given is not None and given.shape != rows.shape[1:]:
         message = f"The {name} of cov are one for each of {rows.shape[1]} observations, not {given.type}."
@@ -316,8 +338,8 @@ def _covariance(x: Tensor, often: Tensor | None, weighty: Tensor | None, correct
     return div(matmul(mul(centred, weights), transposed(centred)), maximum(count, 0.0))
 
 
-@operation(classes="Histogram", settings="bins min max")
-def histc(input: Any, bins: int = 100, min: float = 0.0, max: float = 0.0) -> Tensor:
+@operation(classes="Histogram", settings="bins min max", also="mint")
+def histc(input: TensorLike, bins: int = 100, min: float = 0.0, max: float = 0.0) -> Tensor:
     """The numbers of elements in `bins` parts from `min` to `max`, in the dtype of the input.
 
     Others, and nan, are not counted. Where both bounds are 0, they are the smallest and the largest element, and where
@@ -339,7 +361,7 @@ def histc(input: Any, bins: int = 100, min: float = 0.0, max: float = 0.0) -> Te
 
 
 @operator_class("HistogramFixedWidth", "nbins dtype")
-def histogram_fixed_width(x: Any, range: Any, nbins: int, dtype: Any = int32) -> Tensor:
+def histogram_fixed_width(x: TensorLike, range: TensorLike, nbins: int, dtype: Any = int32) -> Tensor:
     """The numbers of elements in `nbins` parts between the two bounds in `range`; others count in the first or last.
 
     Raises GraphValueError for less than one part and for another number of bounds.
@@ -353,7 +375,7 @@ def histogram_fixed_width(x: Any, range: Any, nbins: int, dtype: Any = int32) ->
     return cast(_counts(values, [low, high], count, ones(values.shape, bool_)), dtype)
 
 
-def _bins(name: str, bins: Any) -> int:
+def _bins(name: str, bins: TensorLike) -> int:
     count = integer(name, "bins", bins)
     if count < 1:
         raise GraphValueError(f"{name} takes 1 part or more, not {count}.")

@@ -12,10 +12,10 @@ import numpy as np
 
 from graphls.ir.errors import GraphTypeError
 from graphls.ops.elementwise import abs, add, clip_by_value, div, maximum, minimum, mul, neg, pow, sqrt, square, sub
-from graphls.ops.operands import float_of, state_of, tensor_of
+from graphls.ops.operands import Operand, float_of, state_of, tensor_of
 from graphls.ops.state import assign
 from graphls.tensors.parameter import Parameter
-from graphls.tensors.tensor import Symbol, Tensor
+from graphls.tensors.tensor import Symbol, Tensor, TensorLike
 
 FLOAT32 = np.finfo(np.float32)
 """The limits of float32."""
@@ -24,19 +24,19 @@ FLOAT32 = np.finfo(np.float32)
 # -- states ---------------------------------------------------------------------------------------------------
 
 
-def _parameter(x: Any) -> Parameter | None:
+def _parameter(x: TensorLike) -> Parameter | None:
     """The parameter itself, also behind `depend`."""
     found = getattr(x, "parameter", None) if isinstance(x, Symbol) else x
     return found if isinstance(found, Parameter) else None
 
 
-def value_of(x: Any) -> Tensor:
+def value_of(x: TensorLike) -> Tensor:
     """The value of a parameter, or a tensor."""
     parameter = _parameter(x)
     return tensor_of(x) if parameter is None else state_of(parameter)
 
 
-def written(x: Any, value: Tensor) -> Tensor:
+def written(x: TensorLike, value: Tensor) -> Tensor:
     """A new value, which a parameter takes; raises GraphTypeError for what is no parameter, such as a slice of one."""
     if _parameter(x) is None:
         raise GraphTypeError(
@@ -46,17 +46,17 @@ def written(x: Any, value: Tensor) -> Tensor:
     return assign(x, value)
 
 
-def moved(x: Any, step: Tensor) -> Tensor:
+def moved(x: TensorLike, step: Tensor) -> Tensor:
     """x without a step, written."""
     return written(x, sub(value_of(x), step))
 
 
-def summed(x: Any, new: Tensor) -> Tensor:
+def summed(x: TensorLike, new: Tensor) -> Tensor:
     """x + new, written."""
     return written(x, add(value_of(x), new))
 
 
-def averaged(x: Any, share: Any, new: Tensor) -> Tensor:
+def averaged(x: TensorLike, share: Any, new: Tensor) -> Tensor:
     """share * x + (1 - share) * new, written."""
     return written(x, add(mul(value_of(x), share), mul(new, rest_of(share))))
 
@@ -68,7 +68,7 @@ def rest_of(share: Any) -> Any:
     return sub(1.0, float_of(share))
 
 
-def _is(value: Any, number: float) -> bool:
+def _is(value: TensorLike, number: float) -> bool:
     """Whether a setting is that number, known while tracing; a tensor is no number."""
     return isinstance(value, (int, float)) and value == number
 
@@ -76,18 +76,18 @@ def _is(value: Any, number: float) -> bool:
 # -- momentum -------------------------------------------------------------------------------------------------
 
 
-def momentum_step(accum: Any, g: Tensor, momentum: Any, nesterov: bool) -> Tensor:
+def momentum_step(accum: TensorLike, g: Tensor, momentum: TensorLike, nesterov: bool) -> Tensor:
     """accum = momentum * accum + g; the step is accum, or g + momentum * accum with `nesterov`."""
     velocity = written(accum, add(mul(value_of(accum), momentum), g))
     return ahead(g, velocity, momentum) if nesterov else velocity
 
 
-def ahead(g: Tensor, velocity: Tensor, momentum: Any) -> Tensor:
+def ahead(g: Tensor, velocity: Tensor, momentum: TensorLike) -> Tensor:
     """The step of Nesterov's momentum: g + momentum * velocity."""
     return add(g, mul(velocity, momentum))
 
 
-def damped(old: Tensor, g: Tensor, momentum: Any, dampening: float) -> Tensor:
+def damped(old: Tensor, g: Tensor, momentum: TensorLike, dampening: float) -> Tensor:
     """The velocity of gradient descent: momentum * old + (1 - dampening) * g."""
     return add(mul(old, momentum), mul(g, 1 - dampening) if dampening else g)
 
@@ -95,13 +95,14 @@ def damped(old: Tensor, g: Tensor, momentum: Any, dampening: float) -> Tensor:
 # -- Adam and its variants ------------------------------------------------------------------------------------
 
 
-def adam_correction(power1: Any, power2: Any) -> Tensor:
+def adam_correction(power1: TensorLike, power2: TensorLike) -> Tensor:
     """sqrt(1 - power2) / (1 - power1) for the powers of the betas, by which Adam's rate is multiplied."""
     return div(sqrt(sub(1.0, power2)), sub(1.0, power1))
 
 
 def adam_step(
-    states: tuple[Any, ...], g: Tensor, betas: tuple[Any, Any], rate: Any, epsilon: Any, nesterov: bool = False
+    states: tuple[Any, ...], g: Tensor, betas: tuple[Any, Any], rate: TensorLike, epsilon: TensorLike,
+    nesterov: bool = False
 ) -> tuple[Tensor, ...]:
     """The step rate * m / (sqrt(v) + epsilon), and the new states: the averages m of g and v of g ** 2.
 
@@ -117,19 +118,19 @@ def adam_step(
     return step, first, second, *largest
 
 
-def adam_moments(m: Any, v: Any, g: Tensor, betas: tuple[Any, Any]) -> tuple[Tensor, Tensor]:
+def adam_moments(m: TensorLike, v: TensorLike, g: Tensor, betas: tuple[Any, Any]) -> tuple[Tensor, Tensor]:
     """The new averages of g and of g ** 2."""
     return averaged(m, betas[0], g), averaged(v, betas[1], square(g))
 
 
-def adam_direction(m: Tensor, v: Tensor, w: Tensor, epsilon: Any, decay: Any) -> Tensor:
+def adam_direction(m: Tensor, v: Tensor, w: Tensor, epsilon: TensorLike, decay: TensorLike) -> Tensor:
     """m / (sqrt(v) + epsilon) + decay * w, without correction of bias; a decay of None is none."""
     step = div(m, add(sqrt(v), epsilon))
     return step if decay is None else add(step, mul(w, decay))
 
 
 def ada_max_step(
-    m: Any, v: Any, g: Tensor, betas: tuple[Any, Any], rate: Any, epsilon: Any
+    m: TensorLike, v: TensorLike, g: Tensor, betas: tuple[Any, Any], rate: TensorLike, epsilon: TensorLike
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The step rate * m / (v + epsilon), and the new states: m averages g, and v = max(beta2 * v, |g|)."""
     first = averaged(m, betas[0], g)
@@ -141,7 +142,8 @@ def ada_max_step(
 
 
 def rms_step(
-    squares: Any, moment: Any, g: Tensor, rate: Any, decay: Any, momentum: Any, epsilon: Any, mean: Any = None
+    squares: TensorLike, moment: TensorLike, g: Tensor, rate: TensorLike, decay: TensorLike, momentum: TensorLike,
+    epsilon: TensorLike, mean: TensorLike | None = None
 ) -> Tensor:
     """moment = momentum * moment + rate * g / sqrt(s + epsilon), where s averages g ** 2; the step is the moment.
 
@@ -154,7 +156,7 @@ def rms_step(
     return written(moment, step if _is(momentum, 0) else add(mul(value_of(moment), momentum), step))
 
 
-def adagrad_sums(accum: Any, g: Tensor, update: bool = True) -> Tensor:
+def adagrad_sums(accum: TensorLike, g: Tensor, update: bool = True) -> Tensor:
     """accum + g ** 2, written where `update`; else accum."""
     return summed(accum, square(g)) if update else value_of(accum)
 
@@ -165,7 +167,7 @@ def above_zero(sums: Tensor, starts_at_zero: bool) -> Tensor:
 
 
 def adadelta_step(
-    accum: Any, accum_update: Any, g: Tensor, rho: Any, epsilon: Any
+    accum: TensorLike, accum_update: TensorLike, g: Tensor, rho: TensorLike, epsilon: TensorLike
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The root mean square of the last steps over that of the gradients, times g (Zeiler, 2012); and both states."""
     squares = averaged(accum, rho, square(g))
@@ -188,14 +190,15 @@ def shrunk(x: Tensor, by: Any) -> Tensor:
     return x if _is(by, 0) else sub(x, _within(x, by))
 
 
-def proximal(x: Tensor, rate: Any, l1: Any, l2: Any) -> Tensor:
+def proximal(x: Tensor, rate: TensorLike, l1: TensorLike, l2: TensorLike) -> Tensor:
     """x moved towards 0 by rate * l1 and divided by 1 + rate * l2."""
     x = x if _is(l1, 0) else shrunk(x, mul(rate, l1))
     return x if _is(l2, 0) else div(x, add(mul(rate, l2), 1.0))
 
 
 def ftrl_weight(
-    accum: Any, linear: Any, w: Tensor, g: Tensor, inverse: Tensor, power: Any, l1: Any, l2: Any, zero: bool = False
+    accum: TensorLike, linear: TensorLike, w: Tensor, g: Tensor, inverse: Tensor, power: TensorLike, l1: TensorLike,
+    l2: Operand, zero: bool = False
 ) -> Tensor:
     """The weight that follows the regularized leader (McMahan et al., 2013), for `inverse`, 1 over the rate.
 
@@ -213,7 +216,7 @@ def ftrl_weight(
     return div(top, above_zero(bottom, zero))
 
 
-def _raised(x: Tensor, power: Any) -> Tensor:
+def _raised(x: Tensor, power: TensorLike) -> Tensor:
     if _is(power, -0.5):
         return sqrt(x)
     return pow(x, -power if isinstance(power, (int, float)) else mul(power, -1.0))

@@ -4,9 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphls.ops.elementwise import add, cast, div, exp, minimum, mul, reciprocal, sign, sqrt, square, sub
-from graphls.ops.logic import greater, logical_and, where
-from graphls.ops.operands import float_of
+from graphls.ops.elementwise import (
+    add,
+    cast,
+    div,
+    exp,
+    greater,
+    logical_and,
+    minimum,
+    mul,
+    reciprocal,
+    sign,
+    sqrt,
+    square,
+    sub,
+    where,
+)
+from graphls.ops.operands import Operand, float_of
 from graphls.ops.record import operator_class
 from graphls.ops.update_rules import (
     ada_max_step,
@@ -29,20 +43,21 @@ from graphls.ops.update_rules import (
     value_of,
     written,
 )
-from graphls.tensors.tensor import Tensor
+from graphls.tensors.tensor import Tensor, TensorLike
 
 # -- along the gradient ---------------------------------------------------------------------------------------
 
 
 @operator_class("ApplyGradientDescent")
-def _gradient_descent(var: Any, alpha: Any, delta: Any) -> Tensor:
+def _gradient_descent(var: TensorLike, alpha: TensorLike, delta: TensorLike) -> Tensor:
     """var -= alpha * delta."""
     return moved(var, mul(float_of(delta), alpha))
 
 
 @operator_class("ApplyMomentum", "use_nesterov use_locking gradient_scale")
 def _momentum(
-    variable: Any, accumulation: Any, learning_rate: Any, gradient: Any, momentum: Any, use_nesterov: bool = False,
+    variable: TensorLike, accumulation: TensorLike, learning_rate: TensorLike, gradient: TensorLike,
+    momentum: TensorLike, use_nesterov: bool = False,
     use_locking: bool = False, gradient_scale: float = 1.0,
 ) -> Tensor:  # fmt: skip
     """accum = momentum * accum + g; var -= lr * accum, or lr * (g + momentum * accum) with `use_nesterov`.
@@ -55,8 +70,9 @@ def _momentum(
 
 @operator_class("FusedWeightScaleApplyMomentum")
 def _scaled_momentum(
-    weight_decay: Any, loss_scale: Any, variable: Any, accumulation: Any, learning_rate: Any, gradient: Any,
-    momentum: Any,
+    weight_decay: TensorLike, loss_scale: TensorLike, variable: Tensor, accumulation: TensorLike,
+    learning_rate: TensorLike, gradient: TensorLike,
+    momentum: TensorLike,
 ) -> Tensor:  # fmt: skip
     """`ApplyMomentum` of the gradient times `loss_scale` plus `weight_decay` times the parameter."""
     g = add(mul(float_of(gradient), loss_scale), mul(value_of(variable), weight_decay))
@@ -65,7 +81,8 @@ def _scaled_momentum(
 
 @operator_class("ApplyKerasMomentum", "use_locking use_nesterov")
 def _keras_momentum(
-    var: Any, accum: Any, lr: Any, grad: Any, momentum: Any, use_locking: bool = False, use_nesterov: bool = False
+    var: TensorLike, accum: TensorLike, lr: TensorLike, grad: TensorLike, momentum: Tensor, use_locking: bool = False,
+    use_nesterov: bool = False
 ) -> tuple[Tensor, Tensor]:
     """accum = momentum * accum - lr * g; var += accum, or momentum * accum - lr * g with `use_nesterov`. Gives both."""
     step = mul(float_of(grad), lr)
@@ -75,7 +92,8 @@ def _keras_momentum(
 
 @operator_class("SGD", "dampening weight_decay nesterov")
 def _sgd(
-    parameters: Any, gradient: Any, learning_rate: Any, accum: Any, momentum: Any, stat: Any, dampening: float = 0.0,
+    parameters: Any, gradient: TensorLike, learning_rate: TensorLike, accum: TensorLike, momentum: TensorLike,
+    stat: TensorLike, dampening: float = 0.0,
     weight_decay: float = 0.0, nesterov: bool = False,
 ) -> Tensor:  # fmt: skip
     """accum = momentum * accum + (1 - dampening) * g, or g where `stat` is above 0, which becomes 0; then a step of it.
@@ -96,7 +114,8 @@ def _sgd(
 
 @operator_class("ApplyAddSign")
 def _add_sign(
-    var: Any, m: Any, lr: Any, alpha: Any, sign_decay: Any, beta: Any, grad: Any
+    var: TensorLike, m: TensorLike, lr: TensorLike, alpha: TensorLike, sign_decay: TensorLike, beta: TensorLike,
+    grad: TensorLike
 ) -> tuple[Tensor, Tensor]:
     """m averages g; var -= lr * (alpha + sign_decay * sign(g) * sign(m)) * g (Bello et al., 2017). Gives both."""
     g = float_of(grad)
@@ -107,7 +126,8 @@ def _add_sign(
 
 @operator_class("ApplyPowerSign")
 def _power_sign(
-    var: Any, m: Any, lr: Any, logbase: Any, sign_decay: Any, beta: Any, grad: Any
+    var: TensorLike, m: TensorLike, lr: TensorLike, logbase: TensorLike, sign_decay: TensorLike, beta: TensorLike,
+    grad: TensorLike
 ) -> tuple[Tensor, Tensor]:
     """m averages g; var -= lr * exp(logbase * sign_decay * sign(g) * sign(m)) * g (Bello et al., 2017). Gives both."""
     g = float_of(grad)
@@ -116,13 +136,13 @@ def _power_sign(
     return moved(var, mul(mul(g, factor), lr)), first
 
 
-def _agreement(g: Tensor, average: Tensor, sign_decay: Any) -> Tensor:
+def _agreement(g: Tensor, average: Tensor, sign_decay: TensorLike) -> Tensor:
     """`sign_decay` where a gradient has the sign of its average, less than 0 where it has the other one."""
     return mul(mul(sign(g), sign(average)), sign_decay)
 
 
 @operator_class("ApplyProximalGradientDescent")
-def _proximal_descent(var: Any, alpha: Any, l1: Any, l2: Any, delta: Any) -> Tensor:
+def _proximal_descent(var: TensorLike, alpha: TensorLike, l1: TensorLike, l2: TensorLike, delta: TensorLike) -> Tensor:
     """var -= alpha * delta, then moved towards 0 by alpha * l1 and divided by 1 + alpha * l2."""
     rate = float_of(alpha)
     return written(var, proximal(sub(value_of(var), mul(float_of(delta), rate)), rate, l1, l2))
@@ -130,7 +150,8 @@ def _proximal_descent(var: Any, alpha: Any, l1: Any, l2: Any, delta: Any) -> Ten
 
 @operator_class("LARSUpdate", "epsilon hyperpara use_clip")
 def _layerwise_rate(
-    weight: Any, gradient: Any, norm_weight: Any, norm_gradient: Any, weight_decay: Any, learning_rate: Any,
+    weight: TensorLike, gradient: TensorLike, norm_weight: TensorLike, norm_gradient: TensorLike,
+    weight_decay: TensorLike, learning_rate: TensorLike,
     epsilon: float = 1e-5, hyperpara: float = 0.001, use_clip: bool = False,
 ) -> Tensor:  # fmt: skip
     """The gradient, with `weight_decay` times the weight, times the rate of its layer (You et al., 2017).
@@ -149,14 +170,15 @@ def _layerwise_rate(
 # -- Adam and its variants ------------------------------------------------------------------------------------
 
 
-def _adam_rate(lr: Any, beta1_power: Any, beta2_power: Any) -> Tensor:
+def _adam_rate(lr: TensorLike, beta1_power: TensorLike, beta2_power: TensorLike) -> Tensor:
     return mul(lr, adam_correction(float_of(beta1_power), float_of(beta2_power)))
 
 
 @operator_class("Adam", "use_locking use_nesterov")
 def _adam(
-    var: Any, m: Any, v: Any, beta1_power: Any, beta2_power: Any, lr: Any, beta1: Any, beta2: Any, epsilon: Any,
-    gradient: Any, use_locking: bool = False, use_nesterov: bool = False,
+    var: TensorLike, m: TensorLike, v: TensorLike, beta1_power: TensorLike, beta2_power: TensorLike, lr: TensorLike,
+    beta1: TensorLike, beta2: TensorLike, epsilon: TensorLike,
+    gradient: TensorLike, use_locking: bool = False, use_nesterov: bool = False,
 ) -> tuple[Tensor, ...]:  # fmt: skip
     """m and v average g and g ** 2; var -= lr * sqrt(1 - beta2_power) / (1 - beta1_power) * m / (sqrt(v) + epsilon).
 
@@ -169,7 +191,8 @@ def _adam(
 
 @operator_class("AdamNoUpdateParam", "use_locking use_nesterov")
 def _adam_without_update(
-    m: Any, v: Any, beta1_power: Any, beta2_power: Any, lr: Any, beta1: Any, beta2: Any, epsilon: Any, gradient: Any,
+    m: TensorLike, v: TensorLike, beta1_power: TensorLike, beta2_power: TensorLike, lr: TensorLike, beta1: TensorLike,
+    beta2: TensorLike, epsilon: TensorLike, gradient: TensorLike,
     use_locking: bool = False, use_nesterov: bool = False,
 ) -> Tensor:  # fmt: skip
     """What `Adam` would add to a parameter; only the moments are written."""
@@ -179,7 +202,8 @@ def _adam_without_update(
 
 @operator_class("AdamWeightDecay", "use_locking")
 def _adam_weight_decay(
-    var: Any, m: Any, v: Any, lr: Any, beta1: Any, beta2: Any, epsilon: Any, decay: Any, gradient: Any,
+    var: TensorLike, m: TensorLike, v: TensorLike, lr: TensorLike, beta1: TensorLike, beta2: TensorLike,
+    epsilon: TensorLike, decay: TensorLike, gradient: TensorLike,
     use_locking: bool = False,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """m and v average g and g ** 2; var -= lr * (m / (sqrt(v) + epsilon) + decay * var). Gives all three."""
@@ -190,7 +214,8 @@ def _adam_weight_decay(
 
 @operator_class("ApplyAdaMax")
 def _ada_max(
-    var: Any, m: Any, v: Any, beta1_power: Any, lr: Any, beta1: Any, beta2: Any, epsilon: Any, grad: Any
+    var: TensorLike, m: TensorLike, v: TensorLike, beta1_power: TensorLike, lr: TensorLike, beta1: TensorLike,
+    beta2: TensorLike, epsilon: TensorLike, grad: TensorLike
 ) -> tuple[Tensor, Tensor, Tensor]:
     """m averages g, v = max(beta2 * v, |g|); var -= lr / (1 - beta1_power) * m / (v + epsilon). Gives all three."""
     rate = div(lr, sub(1.0, float_of(beta1_power)))
@@ -200,8 +225,9 @@ def _ada_max(
 
 @operator_class("ApplyAdamWithAmsgradV2", "use_locking")
 def _amsgrad_with(
-    var: Any, m: Any, v: Any, vhat: Any, beta1_power: Any, beta2_power: Any, lr: Any, beta1: Any, beta2: Any,
-    epsilon: Any, grad: Any, use_locking: bool = False,
+    var: TensorLike, m: TensorLike, v: TensorLike, vhat: TensorLike, beta1_power: TensorLike, beta2_power: TensorLike,
+    lr: TensorLike, beta1: TensorLike, beta2: TensorLike,
+    epsilon: TensorLike, grad: TensorLike, use_locking: bool = False,
 ) -> tuple[Tensor, ...]:  # fmt: skip
     """`Adam` with the largest v so far, vhat, in place of v (Reddi et al., 2018); gives all four."""
     rate = _adam_rate(lr, beta1_power, beta2_power)
@@ -211,7 +237,8 @@ def _amsgrad_with(
 
 @operator_class("ApplyAdamWithAmsgrad", "beta1 beta2 epsilon use_locking", like=_amsgrad_with)
 def _amsgrad(
-    var: Any, m: Any, v: Any, vhat: Any, beta1_power: Any, beta2_power: Any, lr: Any, grad: Any, beta1: float = 0.9,
+    var: TensorLike, m: TensorLike, v: TensorLike, vhat: TensorLike, beta1_power: TensorLike, beta2_power: TensorLike,
+    lr: TensorLike, grad: TensorLike, beta1: float = 0.9,
     beta2: float = 0.999, epsilon: float = 1e-8, use_locking: bool = False,
 ) -> tuple[Tensor, ...]:  # fmt: skip
     return _amsgrad_with(var, m, v, vhat, beta1_power, beta2_power, lr, beta1, beta2, epsilon, grad)
@@ -222,7 +249,8 @@ def _amsgrad(
 
 @operator_class("ApplyAdadelta")
 def _adadelta(
-    var: Any, accum: Any, accum_update: Any, lr: Any, rho: Any, epsilon: Any, grad: Any
+    var: TensorLike, accum: TensorLike, accum_update: TensorLike, lr: TensorLike, rho: TensorLike,
+    epsilon: TensorLike, grad: TensorLike
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Steps of the root mean square of the last steps over that of the gradients (Zeiler, 2012); gives all three."""
     step, squares, steps = adadelta_step(accum, accum_update, float_of(grad), rho, epsilon)
@@ -230,7 +258,9 @@ def _adadelta(
 
 
 @operator_class("ApplyAdagrad", "update_slots")
-def _adagrad(var: Any, accum: Any, lr: Any, grad: Any, update_slots: bool = True) -> tuple[Tensor, Tensor]:
+def _adagrad(
+    var: TensorLike, accum: TensorLike, lr: TensorLike, grad: TensorLike, update_slots: bool = True
+) -> tuple[Tensor, Tensor]:
     """accum += g ** 2 where `update_slots`; var -= lr * g / sqrt(accum). Gives both."""
     g = float_of(grad)
     squares = adagrad_sums(accum, g, update_slots)
@@ -239,7 +269,7 @@ def _adagrad(var: Any, accum: Any, lr: Any, grad: Any, update_slots: bool = True
 
 @operator_class("ApplyAdagradV2", "epsilon update_slots")
 def _adagrad_with_epsilon(
-    var: Any, accum: Any, lr: Any, grad: Any, epsilon: float, update_slots: bool = True
+    var: TensorLike, accum: TensorLike, lr: TensorLike, grad: TensorLike, epsilon: float, update_slots: bool = True
 ) -> tuple[Tensor, Tensor]:
     """accum += g ** 2 where `update_slots`; var -= lr * g / (sqrt(accum) + epsilon). Gives both."""
     g = float_of(grad)
@@ -249,8 +279,9 @@ def _adagrad_with_epsilon(
 
 @operator_class("ApplyAdagradDA", "use_locking")
 def _adagrad_dual_averaging(
-    var: Any, gradient_accumulator: Any, gradient_squared_accumulator: Any, grad: Any, lr: Any, l1: Any, l2: Any,
-    global_step: Any, use_locking: bool = False,
+    var: TensorLike, gradient_accumulator: TensorLike, gradient_squared_accumulator: TensorLike, grad: TensorLike,
+    lr: TensorLike, l1: TensorLike, l2: TensorLike,
+    global_step: TensorLike, use_locking: bool = False,
 ) -> Tensor:  # fmt: skip
     """var from the sums of all gradients and of their squares, shrunk by l1 (Duchi et al., 2011)."""
     g, steps = float_of(grad), cast(float_of(global_step), float_of(grad).dtype)
@@ -261,7 +292,8 @@ def _adagrad_dual_averaging(
 
 @operator_class("ApplyRMSProp", "use_locking")
 def _rms_prop(
-    var: Any, mean_square: Any, moment: Any, learning_rate: Any, grad: Any, decay: Any, momentum: Any, epsilon: Any,
+    var: TensorLike, mean_square: TensorLike, moment: TensorLike, learning_rate: TensorLike, grad: TensorLike,
+    decay: TensorLike, momentum: TensorLike, epsilon: TensorLike,
     use_locking: bool = False,
 ) -> Tensor:  # fmt: skip
     """mean_square averages g ** 2; moment = momentum * moment + lr * g / sqrt(mean_square + epsilon); var -= moment."""
@@ -270,8 +302,9 @@ def _rms_prop(
 
 @operator_class("ApplyCenteredRMSProp", "use_locking")
 def _centered_rms_prop(
-    var: Any, mean_gradient: Any, mean_square: Any, moment: Any, grad: Any, learning_rate: Any, decay: Any,
-    momentum: Any, epsilon: Any, use_locking: bool = False,
+    var: TensorLike, mean_gradient: TensorLike, mean_square: TensorLike, moment: TensorLike, grad: TensorLike,
+    learning_rate: TensorLike, decay: TensorLike,
+    momentum: TensorLike, epsilon: TensorLike, use_locking: bool = False,
 ) -> Tensor:  # fmt: skip
     """As `ApplyRMSProp`, with mean_square - mean_gradient ** 2 in place of mean_square."""
     g = float_of(grad)
@@ -280,7 +313,8 @@ def _centered_rms_prop(
 
 @operator_class("ApplyFtrl", "use_locking")
 def _ftrl(
-    var: Any, accum: Any, linear: Any, grad: Any, lr: Any, l1: Any, l2: Any, lr_power: Any, use_locking: bool = False
+    var: Operand, accum: Operand, linear: Operand, grad: Operand, lr: TensorLike, l1: Operand, l2: Operand,
+    lr_power: Operand, use_locking: bool = False
 ) -> Tensor:
     """Follow the regularized leader, with l1 and l2 (McMahan et al., 2013); `accum` and `linear` are written, too."""
     inverse = reciprocal(float_of(lr))
@@ -289,7 +323,8 @@ def _ftrl(
 
 @operator_class("ApplyProximalAdagrad", "use_locking")
 def _proximal_adagrad(
-    var: Any, accum: Any, lr: Any, l1: Any, l2: Any, grad: Any, use_locking: bool = False
+    var: TensorLike, accum: TensorLike, lr: TensorLike, l1: TensorLike, l2: TensorLike, grad: TensorLike,
+    use_locking: bool = False
 ) -> tuple[Tensor, Tensor]:
     """accum += g ** 2; a step by lr / sqrt(accum), then shrunk by l1 and divided by l2. Gives both."""
     g = float_of(grad)

@@ -1,7 +1,7 @@
 """Passes over the IR; importing this package makes every pass known by its name."""
 
 import graphls.primitives  # noqa: F401  the primitives that passes look up by name
-from graphls.passes import cse, dce, factor, fold, gradient, merge, order, overflow
+from graphls.passes import cse, dce, factor, fold, gradient, merge, order, overflow, select
 from graphls.passes.manager import (
     Pass,
     Pipeline,
@@ -28,4 +28,5 @@ __all__ = [
     "overflow",
     "parse_pipeline",
     "register_pass",
+    "select",
 ]

@@ -15,7 +15,7 @@ def square_root(e: Emitter, x: str) -> str:
     """The square root; by way of float64, where a root has another kernel, if that of float32 is not right."""
     if e.in_types[0].dtype is float64 or e.is_right("Sqrt"):
         return e.Sqrt(x)
-    return e.cast(e.Sqrt(e.cast(x, float64)), float32)
+    return e.cast(e.Sqrt(e.cast(x, float64)), e.in_types[0].dtype)
 
 
 def exponential(e: Emitter, x: str) -> str:
@@ -59,18 +59,13 @@ def exponential_minus_one(e: Emitter, x: str) -> str:
 def logistic(e: Emitter, x: str) -> str:
     """u / (1 + u) with u = exp(x), exact where it is tiny, as kernels that have 1 - something there are not.
 
-    Beyond the largest x that is looked at, the result is 1 in every dtype. In 16 bits the CPU's kernel is as exact.
+    Beyond the largest x that is looked at, the result is 1 in every dtype. In 16 bits a kernel may be as exact.
     """
     dtype = e.in_types[0].dtype
-    if dtype.is_half:
-        return e.Sigmoid(x) if e.is_right("Sigmoid") else _logistic_in_single(e, x)
+    if dtype.is_half and e.is_right("Sigmoid"):
+        return e.Sigmoid(x)
     u = exponential(e, e.Min(x, e.scalar(40.0)))
     return e.Softsign(u) if dtype is float32 else e.Div(u, e.Add(u, e.scalar(1.0)))
-
-
-def _logistic_in_single(e: Emitter, x: str) -> str:
-    u = e.Exp(e.Min(e.cast(x, float32), e.const(40.0, float32)))
-    return e.cast(e.Softsign(u), e.in_types[0].dtype)
 
 
 def floor(e: Emitter, x: str) -> str:

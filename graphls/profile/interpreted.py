@@ -13,6 +13,8 @@ from graphls.backends.reference import ReferenceSession
 from graphls.backends.states import HasStorage
 from graphls.ir.graph import Graph, Node, inside, walk
 
+Array = np.ndarray[Any, Any]
+
 
 class InterpretedSession(ReferenceSession):
     """Steps in the interpreter; `runs` has the nodes of each.
@@ -29,7 +31,7 @@ class InterpretedSession(ReferenceSession):
         self.last = 0.0
         self.runs: list[Run] = []
 
-    def run(self, inputs: Sequence[np.ndarray[Any, Any]]) -> list[Any]:
+    def run(self, inputs: Sequence[Array]) -> list[Any]:
         """One step; the outputs as arrays."""
         start = self.last = perf_counter()
         self.kernels, self.outermost = [], []
@@ -38,7 +40,7 @@ class InterpretedSession(ReferenceSession):
         self.runs.append(Run(start, perf_counter() - start, tuple(kernels)))
         return outputs
 
-    def _watch(self, node: Node, results: tuple[Any, ...]) -> None:
+    def _watch(self, node: Node, results: tuple[Array, ...]) -> None:
         now = perf_counter()
         start, inner = self.last, self.inner.get(node, ())
         while self.outermost and self.outermost[-1].node in inner:

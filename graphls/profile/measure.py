@@ -8,16 +8,19 @@ from operator import index
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
-from typing import Any, Protocol
+from typing import Any, Protocol, SupportsIndex
 
 import numpy as np
 
 from graphls.backends.kernels import Run, from_zero
+from graphls.backends.session import Inputs, Session
 from graphls.backends.states import Copied, copied
 from graphls.diagnosis.report import is_loss_scale_tuple
 from graphls.ir.errors import GraphRuntimeError, GraphValueError
-from graphls.ir.graph import Graph
+from graphls.ir.graph import Graph, Node
+from graphls.profile.interpreted import InterpretedSession
 from graphls.profile.memory import memory_of
+from graphls.profile.plain import PlainCopy
 from graphls.profile.profile import Profile
 from graphls.sharing.storage import array_in
 from graphls.trace.trace import fill_outputs
@@ -49,7 +52,7 @@ class Measured:
     runs: Sequence[Run] = ()
 
 
-def measure(step: Step, arrays: Sequence[Any], steps: Any) -> Profile:
+def measure(step: Step, arrays: Inputs, steps: SupportsIndex) -> Profile:
     """The profile of a step on these arrays; see Compiled.profile."""
     count = _count(steps)
     lowered = getattr(step._session, "lowered", None)
@@ -73,7 +76,7 @@ def measure(step: Step, arrays: Sequence[Any], steps: Any) -> Profile:
     )
 
 
-def _count(steps: Any) -> int:
+def _count(steps: SupportsIndex) -> int:
     try:
         count = 0 if isinstance(steps, (bool, np.bool_)) else index(steps)
     except TypeError:
@@ -87,7 +90,7 @@ def _copies(step: Step) -> dict[str, Copied]:
     return {name: copied(parameter) for name, parameter in step.parameters.items()}
 
 
-def _timed(step: Step, session: Any, arrays: Sequence[Any], count: int) -> Measured:
+def _timed(step: Step, session: Session, arrays: Inputs, count: int) -> Measured:
     """Run some steps, and those that count, each timed from the call to the outputs."""
     flag = _skip_flag(step)
     measured = Measured()
@@ -105,14 +108,13 @@ def _skip_flag(step: Step) -> int | None:
     """Which output says that a step was skipped; None for steps without loss scaling."""
     if not is_loss_scale_tuple(step.output_types):
         return None
-    place = fill_outputs(step._outputs, list(range(len(step.graph.outputs))))[1]
-    return place if isinstance(place, int) else None
+    position = fill_outputs(step._outputs, list(range(len(step.graph.outputs))))[1]
+    return position if isinstance(position, int) else None
 
 
-def _profiled(step: Step, arrays: Sequence[Any], count: int) -> Measured:
+def _profiled(step: Step, arrays: Inputs, count: int) -> Measured:
     """Steps under the profiler of ONNX Runtime, which is given plain names."""
-    from graphls.backends.profiled import ProfiledSession
-    from graphls.profile.plain import PlainCopy
+    from graphls.backends.profiled import ProfiledSession  # which loads ONNX Runtime
 
     copy = PlainCopy(step.graph)
     states = {copy.values[v].name: v.name for v in step.graph.states}
@@ -128,14 +130,12 @@ def _profiled(step: Step, arrays: Sequence[Any], count: int) -> Measured:
     return measured
 
 
-def _renamed(run: Run, nodes: Mapping[Any, Any]) -> Run:
-    return replace(run, kernels=tuple(replace(k, node=nodes.get(k.node)) for k in run.kernels))
+def _renamed(run: Run, nodes: Mapping[Node, Node]) -> Run:
+    return replace(run, kernels=tuple(replace(k, node=k.node and nodes.get(k.node)) for k in run.kernels))
 
 
-def _interpreted(step: Step, arrays: Sequence[Any], count: int) -> Measured:
+def _interpreted(step: Step, arrays: Inputs, count: int) -> Measured:
     """Steps in the reference interpreter, node by node."""
-    from graphls.profile.interpreted import InterpretedSession
-
     session = InterpretedSession(step.graph, _copies(step))
     measured = _timed(step, session, arrays, count)
     measured.runs = session.runs[WARM_UP:]

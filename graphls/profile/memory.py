@@ -104,6 +104,6 @@ def _none_delayed(nodes: Sequence[Node], kept: Iterable[Value]) -> Mapping[Value
 
 
 def _delayed_on_cpu() -> Delayed:
-    from graphls.backends.onnx.finite import only_checked
+    from graphls.backends.onnx.finite import only_checked  # which loads onnx
 
     return only_checked

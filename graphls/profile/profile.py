@@ -1,20 +1,26 @@
-"""What `step.profile` answers, as an object, as text, as HTML and as a trace."""
+"""What `step.profile` answers, as an object, as text, as HTML and as a trace: what is largest is first."""
 
 from __future__ import annotations
 
 import os
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import fsum
 from pathlib import Path
 
 from graphls.backends.kernels import Kernel, Run
+from graphls.files.files import write_parts
 from graphls.ir.graph import Graph, Node, walk
+from graphls.ir.text import reference
 from graphls.profile.memory import Held, Memory
-from graphls.profile.report import headline, tables
-from graphls.profile.shares import CellTime, Costs, NodeTime, PhaseTime, PrimitiveTime
+from graphls.profile.shares import CellTime, Cost, Costs, NodeTime, PhaseTime, PrimitiveTime
+from graphls.profile.texts import count, line_of, milliseconds, name_of, name_text, percent
+from graphls.profile.trace import trace_parts
 from graphls.text.html import Page
+from graphls.text.plain import size
+from graphls.text.tables import Table
 
 
 @dataclass(frozen=True, repr=False)
@@ -91,9 +97,6 @@ class Profile:
         It has tracks for steps, phases, cells and kernels, and as many whole steps as have 100,000 kernels, one at
         least. Raises GraphFileError where the file cannot be written.
         """
-        from graphls.files.files import write_parts
-        from graphls.profile.trace import trace_parts
-
         write_parts(Path(path), trace_parts(self.graph.name, self.runs))
 
     @cached_property
@@ -116,3 +119,113 @@ class Profile:
         for table in tables(self):
             table.add_to(page)
         return page.text()
+
+
+MOST_ROWS = 12
+MOST_CELLS = 30
+COST = ("kernels", "ms per step", "share")
+
+
+def headline(of: Profile) -> str:
+    """The whole in a few sentences."""
+    return " ".join(_sentences(of))
+
+
+def _sentences(of: Profile) -> Iterator[str]:
+    nodes = of.step_seconds - of.other_seconds
+    yield (
+        f"A step takes {milliseconds(of.step_seconds)} ms under the profiler and {milliseconds(of.unprofiled_seconds)} "
+        f"ms without it ({of.backend}, mean of {of.steps} steps)."
+    )
+    yield (
+        f"{milliseconds(nodes)} ms are in nodes; {milliseconds(of.other_seconds)} ms are not: the call, binding of "
+        "inputs and outputs, and the profiler itself."
+    )
+    if of.skipped:
+        yield f"{of.skipped} of {of.steps} steps overflowed and were skipped."
+    if of.steps < of.requested:
+        yield f"The profile of ONNX Runtime was full after {of.steps} of {of.requested} steps."
+    if "cuda" in of.backend:
+        yield "Kernels run on the device while the host goes on: their times are those of starting them."
+
+
+def tables(of: Profile) -> list[Table]:
+    """The tables, in the order in which they are shown."""
+    return [_phases(of), _cells(of), _primitives(of), _nodes(of), _memory(of)]
+
+
+def _cost(cost: Cost) -> tuple[str, ...]:
+    return count(cost.kernels), milliseconds(cost.seconds), percent(cost.share)
+
+
+def _phases(of: Profile) -> Table:
+    rows = [(row.phase, *_cost(row)) for row in of.by_phase]
+    share = of.other_seconds / of.step_seconds
+    other = ("(in no node)", "-", milliseconds(of.other_seconds), percent(share))
+    return Table(("phase", *COST), (*rows, other))
+
+
+def _primitives(of: Profile) -> Table:
+    rows = of.by_primitive
+    top = tuple((row.primitive, str(row.nodes), *_cost(row)) for row in rows[:MOST_ROWS])
+    return Table(("primitive", "nodes", *COST), top + _rest(rows[MOST_ROWS:], 1))
+
+
+def _rest(rows: Sequence[Cost], blanks: int) -> tuple[tuple[str, ...], ...]:
+    """One row for those that are not shown, with as many empty texts behind their number."""
+    if not rows:
+        return ()
+    total = Cost(sum(r.kernels for r in rows), sum(r.seconds for r in rows), sum(r.share for r in rows))
+    return ((f"({len(rows)} more)", *[""] * blanks, *_cost(total)),)
+
+
+def _cells(of: Profile) -> Table:
+    rows = _main_cells(of.by_cell)
+    header = ("cell, with those inside", "forward ms", "backward ms", *COST)
+    sentences = () if len(rows) == len(of.by_cell) else (f"The {len(rows)} longest of {len(of.by_cell)} cells:",)
+    return Table(header, tuple(map(_cell, rows)), sentences=sentences)
+
+
+def _main_cells(rows: tuple[CellTime, ...]) -> list[CellTime]:
+    """The longest cells, in the order of the tree; a cell is never longer than the one around it."""
+    chosen = sorted(range(len(rows)), key=lambda i: (-rows[i].seconds, i))[:MOST_CELLS]
+    return [rows[i] for i in sorted(chosen)]
+
+
+def _cell(row: CellTime) -> tuple[str, ...]:
+    name = "  " * (row.depth - 1) + name_text(row.name) if row.depth else "(step)"
+    phases = (milliseconds(row.phases.get(phase, 0.0)) for phase in ("forward", "backward"))
+    return (name, *phases, *_cost(row))
+
+
+def _nodes(of: Profile) -> Table:
+    rows = of.by_node
+    texts = (
+        (name_of(row.node), row.node.primitive.name, name_text(row.node.scope), line_of(row.node), *_cost(row))
+        for row in rows[:MOST_ROWS]
+    )
+    header = ("node", "primitive", "cell", "line", *COST)
+    return Table(header, (*texts, *_rest(rows[MOST_ROWS:], 3)), texts=4)
+
+
+def _held(held: Held) -> tuple[str, ...]:
+    value, node = held.value, held.node
+    texts = str(value.type), node.primitive.name, node.phase, line_of(node)
+    return (name_text(reference(value)), *texts, size(held.bytes))
+
+
+def _memory(of: Profile) -> Table:
+    memory = of.memory
+    alive = sum(held.bytes for held in memory.live)
+    sentences = [
+        f"By liveness a step holds at most {size(memory.peak)}: states {size(memory.states)}, inputs "
+        f"{size(memory.inputs)}, constants {size(memory.constants)}, values {size(alive)}.",
+    ]
+    if memory.at is not None:
+        where = f"{name_of(memory.at)} = {memory.at.primitive.name}"
+        sentences.append(f"That is while {where} runs ({line_of(memory.at)}), when these values are alive:")
+    rows = list(map(_held, memory.live[:MOST_ROWS]))
+    rest = memory.live[MOST_ROWS:]
+    if rest:
+        rows.append((f"({len(rest)} more)", "", "", "", "", size(sum(held.bytes for held in rest))))
+    return Table(("value", "type", "made by", "phase", "line", "size"), rows, texts=5, sentences=sentences)

@@ -59,7 +59,9 @@ def _names(kind: str, track: int, name: str) -> Event:
     return {"ph": "M", "name": kind, "pid": PROCESS, "tid": track, "args": {"name": name}}
 
 
-def _slice(track: str, name: str, start: float, seconds: float, args: Mapping[str, Any], category: str = "") -> Event:
+def _slice(
+    track: str, name: str, start: float, seconds: float, args: Mapping[str, object], category: str = ""
+) -> Event:
     begin = round(1e6 * start, 3)
     return {
         "ph": "X",

@@ -7,20 +7,22 @@ of the first process were to do is forgotten, and whatever they served starts an
 from __future__ import annotations
 
 import concurrent.futures.thread  # noqa: F401  (its hooks have to stand before those below)
+import ctypes
 import os
 import threading
 from collections import deque
 from collections.abc import Callable
 from itertools import count
 from operator import methodcaller
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 from weakref import ref
 
+Item = TypeVar("Item")
 _numbers = count()
 
 
 class Guard:
-    """A lock that is held while the process forks; who takes several takes them in the order of their numbers."""
+    """A lock that is held while the process forks; who takes several takes them in the order of their making."""
 
     __slots__ = ("__weakref__", "lock", "number")
 
@@ -39,7 +41,7 @@ class Renewed(Protocol):
 
 # Sets of weak references, whose every use here is one call into C: no thread sees them while they change.
 _guards: set[ref[Guard]] = set()
-_renewed: set[ref[Any]] = set()
+_renewed: set[ref[Renewed]] = set()
 _functions: list[Callable[[], None]] = []
 _held: list[tuple[list[Any], list[bool]]] = []
 
@@ -55,15 +57,13 @@ def call_after_fork(function: Callable[[], None]) -> Callable[[], None]:
     return function
 
 
-def keep_for_ever(*objects: Any) -> None:
+def keep_for_ever(*objects: object) -> None:
     """Let objects never be freed, not even at the end of the process."""
-    import ctypes
-
     for item in objects:
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(item))
 
 
-def _alive(references: set[ref[Any]]) -> list[Any]:
+def _alive(references: set[ref[Item]]) -> list[Item]:
     return [item for reference in list(references) if (item := reference()) is not None]
 
 

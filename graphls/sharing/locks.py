@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from graphls.sharing.forks import Guard
-
-if TYPE_CHECKING:
-    from graphls.sharing.storage import Storage
 
 COMPILING = Guard()
 """Held while a cell is traced and compiled: constructs may change their cells, and a network has one mode at a time."""
@@ -40,11 +37,17 @@ class Group(Guard):
         return group
 
 
+class Shared(Protocol):
+    """What steps share and a lock protects: the storage of a parameter."""
+
+    group: Group
+
+
 LOOSE = Group()
 """The group of storages that no step uses yet."""
 
 
-def joined(storages: Iterable[Storage]) -> Group:
+def joined(storages: Iterable[Shared]) -> Group:
     """The group of some storages and of all that share steps with them, which are one from here on."""
     storages = list(storages)
     with _JOINING.lock:
@@ -65,7 +68,7 @@ def joined(storages: Iterable[Storage]) -> Group:
 
 
 @contextmanager
-def holding(storage: Storage) -> Iterator[Group]:
+def holding(storage: Shared) -> Iterator[Group]:
     """The group of a storage, which no other thread reads or changes meanwhile."""
     while True:
         group = storage.group.root()
@@ -76,7 +79,7 @@ def holding(storage: Storage) -> Iterator[Group]:
 
 
 @contextmanager
-def holding_all(storages: Iterable[Storage]) -> Iterator[None]:
+def holding_all(storages: Iterable[Shared]) -> Iterator[None]:
     """Keep other threads away from several storages, so that their values are those of one moment."""
     storages = list(storages)
     while True:
@@ -89,6 +92,6 @@ def holding_all(storages: Iterable[Storage]) -> Iterator[None]:
                 return
 
 
-def _groups(storages: list[Storage]) -> list[Group]:
+def _groups(storages: list[Shared]) -> list[Group]:
     """The groups of storages, in the order in which every thread takes their locks."""
     return sorted({storage.group.root() for storage in storages}, key=lambda group: group.number)

@@ -19,10 +19,10 @@ class Settings(Guard):
 
     __slots__ = ("_defaults", "_given")
 
-    def __init__(self, defaults: Mapping[str, Any]) -> None:
+    def __init__(self, defaults: Mapping[str, object]) -> None:
         super().__init__()
         self._defaults = defaults
-        self._given: Mapping[str, Any] = {}
+        self._given: Mapping[str, object] = {}
 
     def __getitem__(self, name: str) -> Any:
         """The value of a setting, in a list or dict of the caller's own."""
@@ -33,11 +33,11 @@ class Settings(Guard):
         """The value that a setting was given; None where it has its default."""
         return self._given.get(name)
 
-    def values(self) -> dict[str, Any]:
+    def values(self) -> dict[str, object]:
         """All settings by name."""
         return {**self._defaults, **self._given}
 
-    def update(self, values: Mapping[str, Any]) -> None:
+    def update(self, values: Mapping[str, object]) -> None:
         """Give settings other values."""
         with self.lock:
             self._given = {**self._given, **values}

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from graphls.sharing.locks import LOOSE, Group, holding
+
+
+class OnDevice(Protocol):
+    """A buffer in the memory of a device."""
+
+    def numpy(self) -> Any:
+        """Its value as a NumPy array."""
+
+
+Array = np.ndarray[Any, Any]
+Buffer = Array | OnDevice
 
 
 class Clock:
@@ -18,7 +29,7 @@ class Clock:
         self.ticks = 0
 
 
-def array_in(buffer: Any) -> np.ndarray[Any, Any]:
+def array_in(buffer: Buffer) -> Array:
     """The array that a buffer is, or that of one on a device."""
     return buffer if isinstance(buffer, np.ndarray) else np.asarray(buffer.numpy())
 
@@ -34,9 +45,9 @@ class Storage:
 
     __slots__ = ("dtype", "expected", "group", "held")
 
-    def __init__(self, buffer: np.ndarray[Any, Any]) -> None:
+    def __init__(self, buffer: Array) -> None:
         self.dtype = buffer.dtype
-        self.held: tuple[tuple[Any, ...], Clock | None] = (buffer,), None
+        self.held: tuple[tuple[Buffer, ...], Clock | None] = (buffer,), None
         self.expected: Any = None
         self.group: Group = LOOSE
 
@@ -51,8 +62,8 @@ class Storage:
         return self.held[1]
 
     @property
-    def turn(self) -> int:
-        """Which of the buffers holds the value now."""
+    def index(self) -> int:
+        """The index of the buffer that holds the value now."""
         clock = self.held[1]
         return 0 if clock is None else clock.ticks & 1
 
@@ -62,37 +73,37 @@ class Storage:
         buffers, clock = self.held
         return buffers[0 if clock is None else clock.ticks & 1]
 
-    def read(self) -> np.ndarray[Any, Any]:
+    def read(self) -> Array:
         """The value as an array, which shares memory with the buffer where it can."""
         return array_in(self.current).astype(self.dtype, copy=False)
 
-    def copy(self) -> np.ndarray[Any, Any]:
+    def copy(self) -> Array:
         """The value in an array of its own, as it is between two steps."""
         with holding(self):
             return np.array(self.read())
 
-    def replace(self, buffer: Any) -> None:
+    def replace(self, buffer: Buffer) -> None:
         """Hold another value, in this buffer alone."""
         with holding(self):
             self.expected = None
             self.move(buffer)
 
-    def move(self, buffer: Any) -> None:
+    def move(self, buffer: Buffer) -> None:
         """Hold the value in another buffer, alone."""
         self._hold((buffer,), None)
 
-    def swap_with(self, other: Any, clock: Clock) -> None:
-        """Keep two buffers that change places with every tick of `clock`; the current one stays current."""
+    def swap_with(self, other: Buffer, clock: Clock) -> None:
+        """Keep two buffers that are swapped by every tick of `clock`; the current one stays current."""
         buffers = (self.current, other)
         self._hold(buffers if not clock.ticks & 1 else buffers[::-1], clock)
 
-    def _hold(self, buffers: tuple[Any, ...], clock: Clock | None) -> None:
+    def _hold(self, buffers: tuple[Buffer, ...], clock: Clock | None) -> None:
         with holding(self) as group:
             group.changes += 1  # first, so that a Ctrl-C in between makes sessions look once more, not too seldom
             self.held = buffers, clock
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, Array]:
         return {"buffer": self.copy()}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: dict[str, Array]) -> None:
         self.__init__(state["buffer"])  # type: ignore[misc]

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from queue import SimpleQueue
 from threading import Thread, current_thread, main_thread
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from graphls.sharing.forks import call_after_fork
 
@@ -46,8 +46,8 @@ class Task(Generic[Result]):
     __slots__ = ("_running", "_thread", "_work", "error", "value")
     value: Result
 
-    def __init__(self, function: Callable[..., Result], *arguments: Any) -> None:
-        self._work: tuple[Callable[..., Result], tuple[Any, ...]] | None = (function, arguments)
+    def __init__(self, function: Callable[..., Result], *arguments: object) -> None:
+        self._work: tuple[Callable[..., Result], tuple[object, ...]] | None = (function, arguments)
         self._thread: int | None = None
         self._running = allocate_lock()
         self._running.acquire()
@@ -83,7 +83,14 @@ class Task(Generic[Result]):
         return self.value
 
 
-def start(name: str, task: Task[Any], daemon: bool = True) -> None:
+class Runnable(Protocol):
+    """What a thread runs: a task of any result."""
+
+    def run(self) -> None:
+        """Do it, once."""
+
+
+def start(name: str, task: Runnable, daemon: bool = True) -> None:
     """Do a task in a thread of its own."""
     with interrupts_deferred():
         Thread(target=task.run, name=name, daemon=daemon).start()
@@ -100,10 +107,10 @@ class Line:
 
     def _forget(self) -> None:
         self._lock = allocate_lock()
-        self._tasks: SimpleQueue[Task[Any] | None] = SimpleQueue()
+        self._tasks: SimpleQueue[Runnable | None] = SimpleQueue()
         self._thread: Task[None] | None = None
 
-    def do(self, function: Callable[..., Result], *arguments: Any) -> Task[Result]:
+    def do(self, function: Callable[..., Result], *arguments: object) -> Task[Result]:
         """Have a call made after those before it."""
         if self._thread is None:
             self._start()
@@ -125,7 +132,7 @@ class Line:
             self._thread.wait()
 
 
-def _serve(tasks: SimpleQueue[Task[Any] | None]) -> None:
+def _serve(tasks: SimpleQueue[Runnable | None]) -> None:
     while (task := tasks.get()) is not None:
         task.run()
         del task  # whose result is not to be kept until the next one comes

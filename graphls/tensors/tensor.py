@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -17,6 +17,8 @@ from graphls.tensors.methods import METHODS, Methods
 from graphls.tensors.vocabulary import function
 
 Array = np.ndarray[Any, Any]
+TensorLike: TypeAlias = "Tensor | Array | np.generic | float | Sequence[TensorLike]"
+"""What becomes a tensor: tensors, arrays, numbers, and sequences of them."""
 
 
 def array_of(data: Any, dtype: DType | None = None) -> Array:
@@ -267,11 +269,13 @@ class Tensor(Methods):
     def __hash__(self) -> int:
         return id(self)
 
-    def __getattr__(self, name: str) -> Any:
-        """Raise GraphAttributeError, which names what is near: methods are functions of `graphls.ops` (`Methods`)."""
-        if name.startswith("__"):  # what NumPy and copying ask every object for
-            raise AttributeError(name)
-        raise GraphAttributeError(f"A tensor has no {name!r}{instead(name, TENSOR, METHODS)}.")
+    if not TYPE_CHECKING:  # methods.pyi has them all, so that a wrong name is an error in an editor, too
+
+        def __getattr__(self, name: str) -> Any:
+            """Raise GraphAttributeError, which names what is near: methods are functions of `graphls.ops`."""
+            if name.startswith("__"):  # what NumPy and copying ask every object for
+                raise AttributeError(name)
+            raise GraphAttributeError(f"A tensor has no {name!r}{instead(name, TENSOR, METHODS)}.")
 
 
 class Symbol(Tensor):

@@ -9,7 +9,7 @@ NOTEBOOK_BOXES = 60
 
 
 def _picture(graph: Graph) -> str:
-    from graphls.viz.svg import to_svg
+    from graphls.viz.svg import to_svg  # only here, so that a plain `import graphls` stays quick
 
     return to_svg(graph, NOTEBOOK_BOXES)
 

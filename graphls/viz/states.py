@@ -11,6 +11,7 @@ import numpy as np
 
 from graphls.ir.graph import Graph, Node, Value
 
+Array = np.ndarray[Any, Any]
 ROWS = 1024
 """So many masks at once become bits that take a byte each; a multiple of 8."""
 FEW = 8
@@ -103,7 +104,7 @@ def _chosen(masks: Sequence[int]) -> Iterator[int | None]:
 def _transposed(rows: Sequence[int], width: int) -> list[int]:
     """For each bit the rows that have it, as bits of a number."""
     size = -(-width // 8)
-    parts: list[np.ndarray[Any, Any]] = [np.zeros((8 * size, 0), np.uint8)]
+    parts: list[Array] = [np.zeros((8 * size, 0), np.uint8)]
     for start in range(0, len(rows), ROWS):
         data = b"".join(row.to_bytes(size, "little") for row in rows[start : start + ROWS])
         bits = np.unpackbits(np.frombuffer(data, np.uint8).reshape(-1, size), axis=1, bitorder="little")
@@ -111,7 +112,7 @@ def _transposed(rows: Sequence[int], width: int) -> list[int]:
     return [_as_number(row) for row in np.concatenate(parts, axis=1)[:width]]
 
 
-def _as_number(row: np.ndarray[Any, Any]) -> int:
+def _as_number(row: Array) -> int:
     return int.from_bytes(row.tobytes(), "little")
 
 

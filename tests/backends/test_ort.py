@@ -119,7 +119,7 @@ def test_float16_rounds_and_saturates_as_on_an_accelerator() -> None:
 
 
 def test_the_overflow_check_sees_infinities_and_nan_and_nothing_else() -> None:
-    from graphls.ops.float_status import overflow_get
+    from graphls.ops.state import overflow_get
 
     step = graphls.compile(lambda a, b: overflow_get(None, (a * 1, b * 1)), np.ones(3, F32), np.ones(0, F32))
     empty = np.ones(0, F32)
@@ -290,4 +290,4 @@ def test_a_condition_that_is_an_output_as_well_is_copied_for_a_gpu() -> None:
 
 
 def test_float32_products_on_a_gpu_keep_their_bits() -> None:
-    assert ort.OPTIONS["cuda"] == {"use_tf32": "0"}
+    assert graphls.Cuda().provider_options(0) == {"device_id": "0", "use_tf32": "0"}

@@ -97,7 +97,7 @@ def test_set_device_and_the_environment(monkeypatch: pytest.MonkeyPatch) -> None
     assert (context.get_context("device_target"), context.get_context("device_id")) == ("CPU", 3)
     context.reset_context()
     monkeypatch.setenv("GRAPHLS_DEVICE", "cuda")
-    assert (context.get_context("device_target"), context.default_device()) == ("GPU", "cuda")
+    assert (context.get_context("device_target"), context.default_device()) == ("GPU", gl.Cuda())
     context.set_context(device_target="CPU")
     assert context.default_device() == "cpu"
 
@@ -186,3 +186,13 @@ def test_a_gpu_that_the_runtime_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(RuntimeError, match=r"has no CUDAExecutionProvider .*test_context.py"):
         context.set_context(device_target="GPU", mode=1)
     assert (context.get_context("device_target"), context.get_context("mode")) == ("CPU", 0)
+
+
+def test_a_gpu_is_what_the_settings_say() -> None:
+    assert context.cuda_of_context() == gl.Cuda()
+    context.set_context(device_id=2, max_device_memory="1.5GB")
+    gl.set_deterministic(True)
+    assert context.cuda_of_context() == gl.Cuda(id=2, memory_limit=3 << 29, deterministic=True)
+    assert context.get_context("deterministic") == "ON"
+    with pytest.raises(TypeError, match="set_deterministic takes True or False"):
+        gl.set_deterministic(1)  # type: ignore[arg-type]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import linecache
 import re
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ def run_page(text: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[t
     blocks = [(match[1], match[2] or "") for match in BLOCK.finditer(text)]
     (folder / "train.py").write_text("".join(code for code, _ in blocks))
     monkeypatch.chdir(folder)
+    linecache.clearcache()  # which may know another train.py
     names: dict[str, Any] = {}
     line, results = 0, []
     for code, expected in blocks:

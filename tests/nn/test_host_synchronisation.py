@@ -5,7 +5,6 @@ The device is one that this test makes up: its buffers lie in host memory, but o
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ import graphls
 from graphls import nn, ops
 from graphls.backends import ort
 from graphls.sharing.storage import Storage
+from tests.cuda.double import make_up_a_gpu
 
 F32 = np.float32
 STEPS = 20
@@ -34,34 +34,10 @@ class Net(nn.Cell):
         return ops.mean(ops.square(self.out(self.drop(self.bn(self.fc(x)))) - y))
 
 
-def on_host(function: Any) -> Any:
-    """The same function of the runtime, for the host where it is asked for the device."""
-
-    def call(*args: Any, **options: Any) -> Any:
-        return function(*("cpu" if isinstance(arg, str) else arg for arg in args), **options)
-
-    return call
-
-
 @pytest.fixture
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """A list that grows with every read of a buffer of the device, which the fixture makes up."""
-    runtime = ort.load_runtime()
-    values = SimpleNamespace(
-        ortvalue_from_numpy=on_host(runtime.OrtValue.ortvalue_from_numpy),
-        ortvalue_from_shape_and_type=on_host(runtime.OrtValue.ortvalue_from_shape_and_type),
-    )
-    made_up = SimpleNamespace(
-        OrtValue=values,
-        SessionOptions=runtime.SessionOptions,
-        GraphOptimizationLevel=runtime.GraphOptimizationLevel,
-        InferenceSession=lambda model, options, providers: runtime.InferenceSession(
-            model, options, providers=["CPUExecutionProvider"]
-        ),
-        get_available_providers=lambda: list(ort.PROVIDERS.values()),
-    )
-    monkeypatch.setattr(ort, "load_runtime", lambda: made_up)
-    monkeypatch.setattr(ort, "check_provider", lambda session, device: None)
+    make_up_a_gpu(monkeypatch)
     found: list[str] = []
     read = ort.DeviceBuffer.numpy
     monkeypatch.setattr(ort.DeviceBuffer, "numpy", lambda buffer: found.append("read") or read(buffer))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import ChainMap
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,8 +14,10 @@ from onnx import GraphProto, ModelProto
 from graphls.backends.onnx.empty import results_of_nothing, takes_or_gives_nothing
 from graphls.backends.onnx.fences import captured, fenced, is_alias
 from graphls.backends.onnx.finite import any_not_finite, only_checked
+from graphls.backends.onnx.kernel_tables import OLDEST_RUNTIME, chosen_opset
 from graphls.backends.onnx.loops import if_rounds, lower_scan, lower_while
-from graphls.backends.onnx.target import TARGETS, KernelCheck, Target, trust_kernels
+from graphls.backends.onnx.roundings import rounds_once
+from graphls.backends.onnx.target import KernelCheck, Target, target_of, trust_kernels
 from graphls.backends.onnx.types import describe, exchanged
 from graphls.backends.onnx.writer import Writer
 from graphls.ir.errors import GraphlsError, GraphValueError
@@ -45,13 +47,28 @@ class Lowered:
     outside: dict[str, np.ndarray[Any, Any]]
 
 
-def lower(graph: Graph, *, device: str = "cpu", kernel_is_right: KernelCheck = trust_kernels) -> Lowered:
+def lower(
+    graph: Graph,
+    *,
+    device: str = "cpu",
+    kernel_is_right: KernelCheck = trust_kernels,
+    opset: int | None = None,
+    runtime: str | None = None,
+) -> Lowered:
     """Lower a verified graph that has no gradient nodes for a device, "cpu" or "cuda".
 
-    How devices differ is said by `Target`. Where `kernel_is_right` says no, an operator is composed of others. Raises
-    GraphValueError, with the user's line, for a primitive that cannot be lowered.
+    How devices differ is said by `Target`. Where `kernel_is_right` says no, an operator is composed of others. The
+    model is made for a version of ONNX Runtime, `runtime`, by default for all of them, and at the opset that this
+    serves best or at another. Raises GraphValueError for an opset that cannot be written and, with the user's line,
+    for a primitive that cannot be lowered.
     """
-    return Lowering(graph, TARGETS[device], kernel_is_right).lower()
+    target = target_of(device, chosen_opset(opset, runtime), runtime or OLDEST_RUNTIME)
+    return Lowering(graph, target, kernel_is_right).lower()
+
+
+def as_it_is(kind: Type) -> Type:
+    """The type itself."""
+    return kind
 
 
 class Lowering(Writer, Emitter):
@@ -63,9 +80,8 @@ class Lowering(Writer, Emitter):
     """
 
     def __init__(self, graph: Graph, target: Target, kernel_is_right: KernelCheck) -> None:
-        super().__init__(graph.name, target.is_gpu)
+        super().__init__(graph.name, target)
         self.graph = graph
-        self.target = target
         self.kernel_is_right = kernel_is_right
         self.in_types: tuple[Type, ...] = ()
         self.out_types: tuple[Type, ...] = ()
@@ -139,23 +155,42 @@ class Lowering(Writer, Emitter):
             self._by_rule(node)
 
     def _by_rule(self, node: Node) -> None:
-        primitive, rule = node.primitive, node.primitive.onnx
-        if rule is None:
+        """The results by the rule of a primitive; in float32 where it would round more than once in 16 bits."""
+        primitive = node.primitive
+        if primitive.onnx is None:
             raise GraphValueError(f"The primitive {primitive.name} has no ONNX rule; give its class one, `onnx`.")
-        as_it_is = primitive.half == "native"
-        self.in_types = tuple(v.type if as_it_is else self.computed(v.type) for v in node.inputs)
-        # Rules of loops lower the nodes of their regions, which set the types anew.
-        self.out_types = out_types = tuple(v.type if as_it_is else self.computed(v.type) for v in node.outputs)
-        operands: Sequence[Any] = node.inputs
-        if not primitive.takes_values:
-            operands = [self.form(v, t.dtype) for v, t in zip(node.inputs, self.in_types, strict=True)]
-        if isinstance(rule, str):
-            result: Any = self.operator(rule, operands, node.attrs)
-        else:
-            result = rule(self, *operands, **node.attrs)
-        names = result if isinstance(result, tuple) else (result,)
+        operands, out_types = self._operands(node, self.target)
+        begun = self.place()
+        names = self._results(node, operands)
+        in_half = primitive.half == "rounded" and any(t.dtype.is_half for t in out_types)
+        if in_half and not rounds_once(self.written_since(begun)):
+            self.take_back(begun)
+            operands, out_types = self._operands(node, replace(self.target, native_half=False))
+            names = self._results(node, operands)
         for value, kind, name in zip(node.outputs, out_types, names, strict=True):
             self.keep(value, kind.dtype, name, rounds=primitive.half == "rounded")
+
+    def _operands(self, node: Node, target: Target) -> tuple[Sequence[Any], tuple[Type, ...]]:
+        """What the rule of a node is given, in the types in which a target computes it; and those of its results."""
+        primitive = node.primitive
+        computed = as_it_is if primitive.half == "native" else target.computed
+        self.in_types = tuple(computed(v.type) for v in node.inputs)
+        self.out_types = tuple(computed(v.type) for v in node.outputs)
+        if primitive.takes_values:
+            return node.inputs, self.out_types
+        names = [self.form(v, t.dtype) for v, t in zip(node.inputs, self.in_types, strict=True)]
+        return names, self.out_types
+
+    def _results(self, node: Node, operands: Sequence[Any]) -> tuple[str, ...]:
+        """Append the operators of a node; rules of loops lower those of their regions, too, in types of their own."""
+        rule = node.primitive.onnx
+        if isinstance(rule, str):
+            return (self.operator(rule, operands, node.attrs),)
+        assert rule is not None
+        with np.errstate(over="ignore"):  # of constants that 16 bits do not hold, where all is computed in float32
+            result = rule(self, *operands, **node.attrs)
+        names: tuple[str, ...] = result if isinstance(result, tuple) else (result,)
+        return names
 
     def computed(self, kind: Type) -> Type:
         """The type in which a value takes part in computation."""
@@ -187,6 +222,10 @@ class Lowering(Writer, Emitter):
     def is_right(self, operator: str, dtype: DType | None = None) -> bool:
         """Whether the kernel of an operator is right, in the dtype in which the current node is computed or another."""
         return self.kernel_is_right(operator, dtype or self.in_types[0].dtype)
+
+    def has_kernel(self, operator: str, dtype: DType | None = None) -> bool:
+        """Whether the device has a kernel of an operator, for the dtype of the current node or another."""
+        return self.target.has_kernel(operator, dtype or self.in_types[0].dtype)
 
     def branch(self, condition: str) -> tuple[str, ...]:
         """The two regions of the current node as an If."""

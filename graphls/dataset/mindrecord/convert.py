@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
-from graphls.dataset.mindrecord.errors import PathNotExistsError
-from graphls.dataset.mindrecord.schema import Row, Schema, check_filename
+from graphls.dataset.columns import Array
+from graphls.dataset.mindrecord.schema import PathNotExistsError, Row, Schema, check_filename
 from graphls.dataset.mindrecord.writer import FileWriter
+from graphls.dataset.readers.files import Source
 from graphls.dataset.readers.labelled import Cifar10Source, Cifar100Source, CifarSource, IdxSource
 from graphls.dataset.vision.image import pillow
 from graphls.ir.errors import GraphFileError, GraphRuntimeError, GraphValueError
@@ -33,13 +34,13 @@ def _write(rows: Iterable[Row], path: str, schema: Schema, indexes: list[str] | 
     writer.commit()
 
 
-def _checked_count(partition_number: Any) -> int:
+def _checked_count(partition_number: object) -> int:
     if type(partition_number) is not int:
         raise GraphValueError("The parameter partition_number must be int")
     return partition_number
 
 
-def _jpeg(image: Any) -> bytes:
+def _jpeg(image: Array) -> bytes:
     data = io.BytesIO()
     pillow().fromarray(image.squeeze()).save(data, "JPEG", quality=95)
     return data.getvalue()
@@ -105,7 +106,7 @@ def _kind(texts: Sequence[str]) -> tuple[str, Callable[[str], Any]]:
     return "string", str
 
 
-def _is_read(made: Callable[[str], Any], text: str) -> bool:
+def _is_read(made: Callable[[str], object], text: str) -> bool:
     try:
         made(text)
     except ValueError:
@@ -230,5 +231,5 @@ class Cifar100ToMR(_CifarToMR):
     made, labels = Cifar100Source, ("coarse_label", "fine_label")
 
 
-def _all(source: Any) -> range:
+def _all(source: Source) -> range:
     return range(len(source))

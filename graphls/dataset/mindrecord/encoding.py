@@ -7,10 +7,12 @@ are: how many (uint32, big endian), the power of two of each size (four in a byt
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from graphls.dataset.columns import Array, ArrayDType
 from graphls.ir.errors import GraphValueError
 
 _NUMBERS = {
@@ -71,7 +73,7 @@ def _value(data: bytes, position: int) -> tuple[Any, int]:
     return _text(data, position)
 
 
-def packed(entries: dict[str, Any]) -> bytes:
+def packed(entries: Mapping[str, float | str]) -> bytes:
     """Names with numbers and texts as a map, each in the fewest bytes; floats in 4 bytes where these are exact."""
     parts = [_headed(len(entries), 0x80, 16, ((0xDE, 2), (0xDF, 4)))]
     for name, value in entries.items():
@@ -113,8 +115,6 @@ def _packed_float(value: float) -> bytes:
     return b"\xca" + short if is_exact else b"\xcb" + struct.pack(">d", value)
 
 
-Array = np.ndarray[Any, Any]
-
 _SIZES = (1, 2, 4, 8)
 
 
@@ -131,7 +131,7 @@ def compressed(values: Array) -> bytes:
     return b"".join(parts)
 
 
-def decompressed(content: bytes, dtype: np.dtype[Any]) -> Array:
+def decompressed(content: bytes, dtype: ArrayDType) -> Array:
     """The integers of these bytes; raises ValueError where the bytes are more or fewer."""
     count = int.from_bytes(content[:4], "big")
     start = 4 + (count + 3) // 4
@@ -139,11 +139,11 @@ def decompressed(content: bytes, dtype: np.dtype[Any]) -> Array:
         raise ValueError(f"{count} integers in {len(content)} bytes")
     codes = np.frombuffer(content[4:start], np.uint8)[:, None] >> np.array([6, 4, 2, 0], np.uint8) & 3
     sizes = 1 << codes.reshape(-1)[:count].astype(np.int64)
-    places = start + np.cumsum(sizes) - sizes
+    offsets = start + np.cumsum(sizes) - sizes
     if start + sizes.sum() != len(content) or sizes.max(initial=0) > dtype.itemsize:
         raise ValueError(f"{count} integers in {len(content)} bytes")
     values, data = np.zeros(count, dtype), np.frombuffer(content, np.uint8)
     for size in _SIZES:
         found = np.flatnonzero(sizes == size)
-        values[found] = data[places[found, None] + np.arange(size)].view(f"<i{size}").reshape(-1)
+        values[found] = data[offsets[found, None] + np.arange(size)].view(f"<i{size}").reshape(-1)
     return values

@@ -14,11 +14,9 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
-from graphls.dataset.mindrecord.errors import MRMDefineCategoryError, ParamTypeError, ParamValueError
-from graphls.dataset.mindrecord.file import MindRecordFile, MindRecordSource
-from graphls.dataset.mindrecord.pages import layout_of
-from graphls.dataset.mindrecord.reader import plain_row
-from graphls.dataset.mindrecord.schema import check_filename
+from graphls.dataset.mindrecord.reader import MindRecordFile, MindRecordSource, layout_of, plain_row
+from graphls.dataset.mindrecord.schema import MRMDefineCategoryError, ParamTypeError, ParamValueError, check_filename
+from graphls.dataset.readers.files import Paths
 from graphls.files.files import write_parts
 from graphls.ir.errors import GraphFileError, GraphRuntimeError
 
@@ -28,7 +26,7 @@ __all__ = ["MindPage"]
 KINDS = {"string": "TEXT", "int32": "INTEGER", "int64": "INTEGER", "float32": "REAL", "float64": "REAL"}
 """The types of columns of the database, by those of the file."""
 
-_PLACES = "ROW_ID PAGE_ID_RAW PAGE_OFFSET_RAW PAGE_OFFSET_RAW_END ROW_GROUP_ID PAGE_ID_BLOB PAGE_OFFSET_BLOB"
+_COLUMNS = "ROW_ID PAGE_ID_RAW PAGE_OFFSET_RAW PAGE_OFFSET_RAW_END ROW_GROUP_ID PAGE_ID_BLOB PAGE_OFFSET_BLOB"
 _CHUNK = 1 << 20
 
 
@@ -51,7 +49,7 @@ def write_index(path: str, indexes: list[str]) -> None:
 
 
 def _fill(database: str, file: MindRecordFile, name: str, indexes: list[str]) -> None:
-    columns = [f"{place} INT NOT NULL" for place in (*_PLACES.split(), "PAGE_OFFSET_BLOB_END")]
+    columns = [f"{name} INT NOT NULL" for name in (*_COLUMNS.split(), "PAGE_OFFSET_BLOB_END")]
     for number, column in enumerate(indexes):
         columns += f"INC_{number} INT", f"{column}_0 {KINDS[file.schema[column]['type']]}"
     keys = ",".join(["ROW_ID", *(f"INC_{number}" for number in range(len(indexes)))])
@@ -66,7 +64,7 @@ def _fill(database: str, file: MindRecordFile, name: str, indexes: list[str]) ->
 def _entries(file: MindRecordFile, indexes: Iterable[str]) -> Iterator[tuple[Any, ...]]:
     groups = {page["page_id"]: page["page_type_id"] for page in file.header["page"] or []}
     for number in range(len(file)):
-        (raw_page, *raw), (blob_page, *blob) = file.places(number)
+        (raw_page, *raw), (blob_page, *blob) = file.pages_of(number)
         numbers = file.numbers(number) if indexes else {}
         fields = [part for name in indexes for part in (0, numbers[name])]
         yield number, raw_page, *raw, groups[blob_page], blob_page, *blob, *fields
@@ -81,7 +79,7 @@ class MindPage:
     The columns are those that rows can be found by. `num_consumer` has no effect. Raises what MindRecordSource does.
     """
 
-    def __init__(self, file_name: Any, num_consumer: int = 4) -> None:
+    def __init__(self, file_name: Paths, num_consumer: int = 4) -> None:
         for name in file_name if isinstance(file_name, list) else [file_name]:
             check_filename(name)
         self._source = MindRecordSource(file_name, None)
@@ -108,7 +106,7 @@ class MindPage:
         self._groups, self._field = self._found(category_field), category_field
 
     def _found(self, field: str) -> Groups:
-        """The numbers of the rows with each value, by its text, in the order of texts."""
+        """The indices of the rows with each value, by its text, in the order of texts."""
         kind = KINDS[self._source.files[0].schema[field]["type"]]
         rows = ((row, self._source.numbers(row)[field]) for row in range(len(self._source)))
         groups: Groups = {}

@@ -1,23 +1,261 @@
-"""Reading MindRecord files: row by row, or as a data set."""
+"""Reading MindRecord files, row by row or as a data set: a header in JSON, and pages of rows.
+
+The file begins with the length of the header (uint64, little endian) and the header, whose `header_size` says where the
+pages begin, `page_size` bytes apart. A RAW_DATA page has for each row the numbers and texts, as a map of MessagePack; a
+BLOB_DATA page has the arrays and bytes. A row of either is its length (uint64, little endian) and that many bytes.
+Where there are several blobs, each has its length (uint64, big endian) before it. Arrays of integers are compressed,
+whatever `compression_size` says, which is the number of bytes that this has saved.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from graphls.dataset.checks import type_error
-from graphls.dataset.mindrecord.file import MindRecordSource
-from graphls.dataset.mindrecord.schema import fault
-from graphls.dataset.readers.datasets import Files
-from graphls.dataset.readers.files import Source
+from graphls.dataset.columns import Array
+from graphls.dataset.mindrecord.encoding import decompressed, unpacked
+from graphls.dataset.mindrecord.schema import Field, Row, Schema, fault
+from graphls.dataset.readers.files import Files, Paths, Source, corrupt, found_files, inside, mapped, reason_of
+from graphls.dataset.samplers import SamplerLike
 from graphls.ir.errors import GraphRuntimeError, GraphValueError
 
 __all__ = ["FileReader", "MindDataset"]
 
+Span = tuple[int, int]
 
-def check_padding(columns_list: Any, padded_sample: Any, num_padded: Any) -> None:
+_LENGTH = 8
+_TYPES = {name: np.dtype(name) for name in ("int32", "int64", "float32", "float64")}
+
+
+class MindRecordFile:
+    """One file: its schema, and its rows, whose lengths are checked when the file is opened."""
+
+    def __init__(self, path: str) -> None:
+        self.path, self._data = path, mapped(path)
+        self.header = header = self._read_header()
+        try:
+            self._pages_from, self._page_size = int(header["header_size"]), int(header["page_size"])
+            (schema,) = header["schema"]
+            self.schema: Schema = dict(schema["schema"])
+            self._blobs: list[str] = list(schema["blob_fields"])
+            self.shards = [str(name) for name in header["shard_addresses"]]
+            pages = [(str(p["page_type"]), int(p["page_id"]), int(p["page_size"])) for p in header["page"] or []]
+            self._check_types()
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise corrupt(path, f"its header is not that of a MindRecord file ({error!r})") from None
+        self._raw, blobs = self._rows(pages, "RAW_DATA"), self._rows(pages, "BLOB_DATA")
+        if self._blobs and len(blobs) != len(self._raw):
+            raise corrupt(path, f"it has {len(self._raw)} rows of numbers, but {len(blobs)} of arrays")
+        self._blob_rows = blobs
+
+    def _read_header(self) -> dict[str, Any]:
+        length = int.from_bytes(bytes(self._data[:_LENGTH]), "little")
+        if length > len(self._data) - _LENGTH:
+            raise corrupt(self.path, f"a header of {length} bytes is announced, more than the file has")
+        try:
+            header = json.loads(bytes(self._data[_LENGTH : _LENGTH + length]).decode("utf-8"))
+        except (ValueError, RecursionError) as error:
+            raise corrupt(self.path, f"its header is not JSON ({error})") from None
+        if not isinstance(header, dict):
+            raise corrupt(self.path, "its header is no object of JSON")
+        return header
+
+    def _check_types(self) -> None:
+        for name, field in self.schema.items():
+            kinds = _TYPES if "shape" in field else {*_TYPES, "string", "bytes"}
+            if field["type"] not in kinds or (name in self._blobs) != ("shape" in field or field["type"] == "bytes"):
+                raise ValueError(f"the column {name!r} has the type {field!r}")
+            if not all(type(size) is int for size in field.get("shape", [])):
+                raise ValueError(f"the column {name!r} has the shape {field['shape']!r}")
+        if not set(self._blobs) <= self.schema.keys() or len(set(self._blobs)) != len(self._blobs):
+            raise ValueError(f"the blobs are {self._blobs!r}")
+
+    def _rows(self, pages: list[tuple[str, int, int]], wanted: str) -> list[Span]:
+        numbers = sorted((number, used) for kind, number, used in pages if kind == wanted)
+        if len({number for number, _ in numbers}) != len(numbers):
+            raise corrupt(self.path, f"a page of {wanted} stands twice in its header")
+        return [span for number, used in numbers for span in self._page(number, used)]
+
+    def _page(self, number: int, used: int) -> Iterator[Span]:
+        """Where the rows of a page begin, and how long they are."""
+        position = self._pages_from + number * self._page_size
+        end = position + used
+        if min(number, used, self._pages_from, self._page_size) < 0 or used > self._page_size or end > len(self._data):
+            raise corrupt(self.path, f"its header speaks of {used} bytes in page {number}, which are not there")
+        while position < end:
+            start = position + _LENGTH
+            length = int.from_bytes(bytes(self._data[position:start]), "little")
+            if start + length > end:
+                raise corrupt(self.path, f"a row of {length} bytes is announced in page {number}, which has less left")
+            yield start, length
+            position = start + length
+
+    def __len__(self) -> int:
+        return len(self._raw)
+
+    def row(self, index: int) -> Row:
+        """The numbers, texts and arrays of a row by name; bytes are uint8 of (N,)."""
+        with self._damage(index):
+            numbers = self._numbers(index)
+            row = {name: v if isinstance(v, str) else self._typed(name, v) for name, v in numbers.items()}
+            return row | self._arrays(self._content(self._blob_rows[index])) if self._blobs else row
+
+    def numbers(self, index: int) -> Row:
+        """The numbers and texts of a row, as they were packed."""
+        with self._damage(index):
+            return self._numbers(index)
+
+    @contextmanager
+    def _damage(self, index: int) -> Iterator[None]:
+        """Makes errors those of a damaged row."""
+        try:
+            yield
+        except (GraphValueError, OverflowError) as error:
+            raise corrupt(self.path, f"row {index} is damaged: {reason_of(error)}") from None
+
+    def _numbers(self, index: int) -> Row:
+        raw = unpacked(self._content(self._raw[index]))
+        return {name: self._number(name, raw.get(name)) for name in self.schema.keys() - set(self._blobs)}
+
+    def pages_of(self, index: int) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
+        """The page of a row, where it begins there and where it ends: of its numbers, and of its arrays."""
+        return self._page_and_offsets(self._raw[index]), self._page_and_offsets(self._blob_rows[index])
+
+    def _page_and_offsets(self, span: Span) -> tuple[int, int, int]:
+        start, length = span
+        page, offset = divmod(start - _LENGTH - self._pages_from, self._page_size)
+        return page, offset, offset + _LENGTH + length
+
+    def _typed(self, name: str, value: float) -> Any:
+        return np.array(value, _TYPES[self.schema[name]["type"]])[()]
+
+    def _content(self, span: Span) -> bytes:
+        start, length = span
+        return bytes(self._data[start : start + length])
+
+    def _number(self, name: str, value: Any) -> Any:
+        wanted = self.schema[name]["type"]
+        kinds: dict[str, type | tuple[type, ...]] = {"string": str, "int32": int, "int64": int}
+        if not isinstance(value, kinds.get(wanted, (int, float))):
+            raise GraphValueError(f"the column {name!r} has {str(value)[:40]!r}, which is no {wanted}")
+        return value
+
+    def _arrays(self, content: bytes) -> dict[str, Array]:
+        parts = [content] if len(self._blobs) == 1 else list(_parts(content))
+        if len(parts) != len(self._blobs):
+            raise GraphValueError(f"it has {len(parts)} arrays, not {len(self._blobs)}")
+        return {name: self._array(name, part) for name, part in zip(self._blobs, parts, strict=True)}
+
+    def _array(self, name: str, content: bytes) -> Array:
+        field = self.schema[name]
+        if field["type"] == "bytes":
+            return np.frombuffer(content, np.uint8).copy()
+        dtype = _TYPES[field["type"]]
+        try:
+            if dtype.kind == "i":
+                return decompressed(content, dtype).reshape(field["shape"])
+            return np.frombuffer(content, dtype).reshape(field["shape"]).copy()
+        except ValueError as error:
+            raise GraphValueError(f"the column {name!r} does not fit {field!r} ({error})") from None
+
+
+def _parts(content: bytes) -> Iterator[bytes]:
+    position = 0
+    while position < len(content):
+        start = position + _LENGTH
+        position = start + int.from_bytes(content[start - _LENGTH : start], "big")
+        if position > len(content):
+            raise GraphValueError("an array is longer than its row")
+        yield content[start:position]
+
+
+@dataclass
+class Layout:
+    """What the header says of all rows: where pages begin, how far apart they are, and what is in them."""
+
+    schema: Schema
+    indexes: list[str]
+    desc: str = ""
+    header_size: int = 1 << 24
+    page_size: int = 1 << 25
+
+
+def layout_of(file: MindRecordFile) -> Layout:
+    """What the header of a file says; raises GraphRuntimeError for one that does not say it."""
+    try:
+        header, (schema,) = file.header, file.header["schema"]
+        indexes = [str(index["index_field"]) for index in header["index_fields"] or []]
+        if not set(indexes) <= file.schema.keys() - set(schema["blob_fields"]):
+            raise ValueError(indexes)
+        sizes = int(header["header_size"]), int(header["page_size"])
+        return Layout(file.schema, indexes, str(schema.get("desc", "")), *sizes)
+    except (KeyError, TypeError, ValueError) as error:
+        raise corrupt(file.path, f"its header does not say what rows are found by ({error!r})") from None
+
+
+class MindRecordSource(Source):
+    """Rows of MindRecord files in order: columns by name, or those of `columns_list`.
+
+    One path stands for all files that were written with it; a list, for just these. Numbers have the dtypes of the
+    schema and the shape (), as strings do; arrays have its dtypes and shapes, and bytes are uint8 of (N,). Raises
+    GraphTypeError for what are no names, GraphValueError for files and columns that are not there, GraphRuntimeError
+    for files that are damaged.
+    """
+
+    def __init__(self, dataset_files: Paths, columns_list: Sequence[str] | None) -> None:
+        paths = found_files(dataset_files)
+        self.files = [MindRecordFile(path) for path in paths]
+        if isinstance(dataset_files, (str, os.PathLike)) and len(paths) == 1:
+            self.files = _together(paths[0], self.files[0])
+        schema = self.files[0].schema
+        if any(file.schema != schema for file in self.files):
+            raise GraphValueError(f"The files {paths} have different schemas.")
+        self.columns = sorted(schema) if columns_list is None else _chosen(columns_list, schema, paths[0])
+        self._rows = [(file, row) for file in self.files for row in range(len(file))]
+
+    def row(self, index: int) -> Row:
+        """The columns of a row by name."""
+        file, number = self._rows[index]
+        row = file.row(number)
+        return {name: row[name] for name in self.columns}
+
+    def numbers(self, index: int) -> Row:
+        """The numbers and texts of a row, as they were packed."""
+        file, number = self._rows[index]
+        numbers: Row = file.numbers(number)
+        return numbers
+
+    def __getitem__(self, index: int) -> tuple[Any, ...]:
+        return tuple(map(np.asarray, self.row(index).values()))
+
+
+def _chosen(columns_list: object, schema: Schema, path: str) -> list[str]:
+    if not isinstance(columns_list, (list, tuple)) or not all(isinstance(name, str) for name in columns_list):
+        raise type_error("columns_list", columns_list, "a list of names")
+    for number, name in enumerate(columns_list):
+        if name not in schema:
+            raise GraphValueError(f"There is no column {name!r} in {path}, which has {', '.join(sorted(schema))}.")
+        if name in columns_list[:number]:
+            raise GraphValueError(f"'columns_list': Invalid parameter, duplicate column names are not allowed: {name}.")
+    return list(columns_list)
+
+
+def _together(path: str, file: MindRecordFile) -> list[MindRecordFile]:
+    """The files that were written with this one, which lie beside it."""
+    if len(file.shards) < 2:
+        return [file]
+    paths = [inside(os.path.dirname(path), os.path.basename(name), path) for name in file.shards]
+    return [MindRecordFile(each) for each in found_files(paths)]
+
+
+def check_padding(columns_list: Sequence[str] | None, padded_sample: object, num_padded: object) -> None:
     """Raise GraphRuntimeError for arguments without those that belong to them, GraphTypeError, GraphValueError."""
     if padded_sample is None:
         if num_padded is not None:
@@ -32,7 +270,7 @@ def check_padding(columns_list: Any, padded_sample: Any, num_padded: Any) -> Non
         raise type_error("num_padded", num_padded, "an integer")
     if num_padded < 0:
         raise GraphValueError(f"num_padded is invalid, num_padded={num_padded}.")
-    if not set(columns_list) <= padded_sample.keys():
+    if not set(columns_list or ()) <= padded_sample.keys():
         raise GraphValueError("padded_sample cannot match columns_list.")
 
 
@@ -43,7 +281,7 @@ class PaddedRows(Source):
     the number of rows.
     """
 
-    def __init__(self, source: MindRecordSource, sample: dict[str, Any], count: int, num_shards: int | None) -> None:
+    def __init__(self, source: MindRecordSource, sample: Row, count: int, num_shards: int | None) -> None:
         self.columns, self._source, self._rows = source.columns, source, range(len(source) + count)
         schema = {name: source.files[0].schema[name] for name in self.columns}
         found = fault(schema, sample)
@@ -58,7 +296,7 @@ class PaddedRows(Source):
         return self._source[index] if index < len(self._source) else self._row
 
 
-def _column(value: Any, field: dict[str, Any]) -> np.ndarray[Any, Any]:
+def _column(value: Any, field: Field) -> np.ndarray[Any, Any]:
     if field["type"] == "bytes":
         return np.frombuffer(value, np.uint8)
     if field["type"] == "string":
@@ -69,18 +307,20 @@ def _column(value: Any, field: dict[str, Any]) -> np.ndarray[Any, Any]:
 class FileReader:
     """The rows of MindRecord files, in order; `num_consumer` has no effect. Raises what MindRecordSource does."""
 
-    def __init__(self, file_name: Any, num_consumer: int = 4, columns: Any = None, operator: Any = None) -> None:
+    def __init__(
+        self, file_name: Paths, num_consumer: int = 4, columns: Sequence[str] | None = None, operator: object = None
+    ) -> None:
         if operator is not None:
             raise GraphValueError("FileReader has no operators; leave out the argument.")
         self._source = MindRecordSource(file_name, columns or None)
 
-    def get_next(self) -> Iterator[dict[str, Any]]:
+    def get_next(self) -> Iterator[Row]:
         """Each row as a dict of Python numbers, strings, bytes and arrays."""
         schema = self.schema()
         for index in range(len(self._source)):
             yield plain_row(self._source.row(index), schema)
 
-    def schema(self) -> dict[str, dict[str, Any]]:
+    def schema(self) -> Schema:
         """The type of each column, and the shapes of arrays."""
         return self._source.files[0].schema
 
@@ -92,7 +332,7 @@ class FileReader:
         """Nothing is to be done; files are closed when they are no longer used."""
 
 
-def plain_row(row: dict[str, Any], schema: dict[str, dict[str, Any]]) -> dict[str, Any]:
+def plain_row(row: Row, schema: Schema) -> Row:
     """A row with Python's numbers, strings and bytes, and arrays."""
     return {name: _plain(value, schema[name]["type"]) for name, value in row.items()}
 
@@ -113,17 +353,17 @@ class MindDataset(Files):
 
     def __init__(
         self,
-        dataset_files: Any,
+        dataset_files: Paths,
         columns_list: list[str] | None = None,
         num_parallel_workers: int | None = None,
-        shuffle: Any = None,
+        shuffle: bool | str | None = None,
         num_shards: int | None = None,
         shard_id: int | None = None,
-        sampler: Any = None,
-        padded_sample: dict[str, Any] | None = None,
+        sampler: SamplerLike | None = None,
+        padded_sample: Row | None = None,
         num_padded: int | None = None,
         num_samples: int | None = None,
-        cache: Any = None,
+        cache: object = None,
     ) -> None:
         check_padding(columns_list, padded_sample, num_padded)
         rows = MindRecordSource(dataset_files, columns_list)

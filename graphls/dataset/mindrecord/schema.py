@@ -1,25 +1,95 @@
-"""What `FileWriter` is asked for: the schema, rows that fit it, names and sizes, checked in MindSpore's words."""
+"""What `FileWriter` is asked for, checked in MindSpore's words: the schema, rows that fit it, names and sizes.
+
+The errors are those of `mindspore.mindrecord`: each begins with its name and says what MindSpore says.
+"""
 
 from __future__ import annotations
 
 import math
 import os
 import re
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from graphls.dataset.mindrecord.errors import (
-    MRMBuildSchemaError,
-    MRMDefineIndexError,
-    MRMInvalidSchemaError,
-    ParamTypeError,
-    ParamValueError,
-)
-from graphls.ir.errors import GraphRuntimeError
+from graphls.dataset.columns import Array
+from graphls.ir.errors import GraphlsError, GraphRuntimeError, GraphTypeError, GraphValueError
 from graphls.log import warning
 
-Schema = dict[str, dict[str, Any]]
+__all__ = [
+    "MRMAddSchemaError", "MRMBuildSchemaError", "MRMDefineCategoryError", "MRMDefineIndexError", "MRMGetMetaError",
+    "MRMInvalidSchemaError", "MindRecordException", "ParamTypeError", "ParamValueError", "PathNotExistsError",
+]  # fmt: skip
+
+
+class MindRecordException(GraphlsError):
+    """What is wrong with a request to write or read MindRecord files."""
+
+    beginning: ClassVar[str] = ""
+
+    def __init__(self, detail: str = "") -> None:
+        text = f"[{type(self).__name__}]: {self.beginning} {detail}".rstrip()
+        super().__init__(text)
+
+
+class ParamTypeError(MindRecordException, GraphTypeError):
+    """An argument of the wrong kind."""
+
+    def __init__(self, param_name: str, expected_type: str) -> None:
+        super().__init__(f"Invalid parameter type. '{param_name}' expect {expected_type} type.")
+
+
+class ParamValueError(MindRecordException, GraphValueError):
+    """An argument with a value that does not fit."""
+
+    beginning = "Invalid parameter value."
+
+
+class PathNotExistsError(MindRecordException, GraphValueError):
+    """A path with nothing there."""
+
+    beginning = "Invalid path."
+
+
+class MRMInvalidSchemaError(MindRecordException, GraphValueError):
+    """A schema that is none."""
+
+    beginning = "Schema format is error. Detail:"
+
+
+class MRMBuildSchemaError(MindRecordException, GraphValueError):
+    """A schema with shapes that are none."""
+
+    beginning = "Failed to build schema."
+
+
+class MRMAddSchemaError(MindRecordException, GraphRuntimeError):
+    """A second schema."""
+
+    beginning = "Failed to add schema."
+
+
+class MRMGetMetaError(MindRecordException, GraphRuntimeError):
+    """No schema where one is needed."""
+
+    beginning = "Failed to get meta info."
+
+
+class MRMDefineIndexError(MindRecordException, GraphValueError):
+    """An index of a column that cannot have one."""
+
+    beginning = "Failed to define index field. Detail:"
+
+
+class MRMDefineCategoryError(MindRecordException, GraphValueError):
+    """A column that rows are not grouped by."""
+
+    beginning = "Failed to define category field. Detail:"
+
+
+Field = dict[str, Any]
+"""The type of a column, and its shape."""
+Schema = dict[str, Field]
 Row = dict[str, Any]
 
 ARRAYS = ("int32", "int64", "float32", "float64")
@@ -30,7 +100,7 @@ _FITTING = {
 }  # fmt: skip
 
 
-def checked_schema(content: Any) -> Schema:
+def checked_schema(content: object) -> Schema:
     """The columns by name, in their order; raises MRMInvalidSchemaError or MRMBuildSchemaError."""
     if not content:
         raise MRMInvalidSchemaError("Schema content is empty.")
@@ -43,7 +113,7 @@ def checked_schema(content: Any) -> Schema:
     return {str(name): dict(sorted(content[name].items())) for name in sorted(content)}
 
 
-def _check_field(name: str, field: Any) -> None:
+def _check_field(name: str, field: object) -> None:
     if not field or not isinstance(field, dict):
         raise MRMInvalidSchemaError(f"Field '{name}' should be dict.")
     if not {"type"} <= field.keys() <= {"type", "shape"}:
@@ -73,7 +143,7 @@ def fault(schema: Schema, row: Row) -> str | None:
     return None
 
 
-def _fault_of_value(field: dict[str, Any], value: Any) -> str | None:
+def _fault_of_value(field: Field, value: Any) -> str | None:
     kind = type(value).__name__
     if kind not in _FITTING:
         return f"data type: '{kind}'"
@@ -90,7 +160,7 @@ def _is_utf8(text: str) -> bool:
     return text.encode("utf-8", "ignore").decode("utf-8") == text
 
 
-def _fault_of_array(field: dict[str, Any], value: np.ndarray[Any, Any]) -> str | None:
+def _fault_of_array(field: Field, value: Array) -> str | None:
     if "shape" not in field:
         return "data shape"
     if field["type"] != str(value.dtype):
@@ -102,7 +172,7 @@ def _fault_of_array(field: dict[str, Any], value: np.ndarray[Any, Any]) -> str |
     return None
 
 
-def _fault_of_number(kind: str, value: Any) -> str | None:
+def _fault_of_number(kind: str, value: float) -> str | None:
     """Numbers that MindSpore writes wrongly, or that end its process: out of range, infinite or nan."""
     if kind.startswith("int"):
         limits = np.iinfo(kind)
@@ -122,7 +192,7 @@ HEADER_SIZES = (1 << 14, 1 << 27)
 PAGE_SIZES = (1 << 15, 1 << 28)
 
 
-def check_filename(path: Any) -> None:
+def check_filename(path: object) -> None:
     """Raise ParamValueError for what cannot be the name of a MindRecord file."""
     if not path:
         raise ParamValueError("File path is not allowed None or empty!")
@@ -137,7 +207,7 @@ def check_filename(path: Any) -> None:
         raise ParamValueError("File name should not start/end with space.")
 
 
-def check_count(shard_num: Any) -> None:
+def check_count(shard_num: object) -> None:
     """Raise ParamValueError for what is no number of files."""
     if shard_num is None:
         raise ParamValueError("Parameter shard_num is None.")
@@ -147,7 +217,7 @@ def check_count(shard_num: Any) -> None:
         raise ParamValueError(f"Parameter shard_num's value: {shard_num} should between 1 and {_SHARDS}.")
 
 
-def check_index(field: Any, schema: Schema, chosen: list[str]) -> None:
+def check_index(field: object, schema: Schema, chosen: list[str]) -> None:
     """Raise what `FileWriter.add_index` does for a column that rows cannot be found by."""
     if not isinstance(field, str):
         raise ParamTypeError("index field", "str")
@@ -161,7 +231,7 @@ def check_index(field: Any, schema: Schema, chosen: list[str]) -> None:
         raise GraphRuntimeError(text)
 
 
-def check_size(what: str, size: Any, limits: tuple[int, int]) -> None:
+def check_size(what: str, size: object, limits: tuple[int, int]) -> None:
     """Raise GraphRuntimeError for a size that is beyond its limits, or cannot be divided by four."""
     low, high = limits
     if type(size) is not int or not low <= size <= high:
@@ -182,7 +252,7 @@ def check_path(path: str, overwrite: bool) -> None:
         raise GraphRuntimeError(text)
 
 
-def keep_fitting(raw_data: Any, schema: Schema) -> None:
+def keep_fitting(raw_data: object, schema: Schema) -> None:
     """Take rows that do not fit out of a list, with a warning; raises GraphRuntimeError where none is left."""
     if not isinstance(raw_data, list):
         raise ParamTypeError("raw_data", "list")

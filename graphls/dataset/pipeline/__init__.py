@@ -1,5 +1,5 @@
 """Pipelines: nodes that make rows of the rows of other nodes, and what runs them, ahead of the training step."""
 
-from graphls.dataset.pipeline import batch, functions, joins, selection
+from graphls.dataset.pipeline import batch, functions, selection
 
-__all__ = ["batch", "functions", "joins", "selection"]
+__all__ = ["batch", "functions", "selection"]

@@ -1,124 +1,199 @@
-"""The base of all nodes of a pipeline."""
+"""What every dataset can be asked for and made into: iterators over it, and datasets on top of it.
+
+Those are nodes of kinds that are defined above this module; each says which method makes it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextvars import copy_context
-from itertools import chain, count, islice, tee
+from collections.abc import Callable, Sequence
 from math import inf
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
-from graphls.dataset.checks import boolean, integer, names_among
-from graphls.dataset.columns import Row
-from graphls.dataset.pipeline.iterators import DatasetIterator, dict_finisher, list_finisher
-from graphls.dataset.pipeline.operations import Operations
-from graphls.dataset.pipeline.run import Run
-from graphls.dataset.pipeline.workers import Job
+from graphls.dataset import checks
+from graphls.dataset.checks import Function, boolean, integer
+from graphls.dataset.pipeline.iterators import DatasetIterator, Finish, dict_finisher, list_finisher
+from graphls.dataset.pipeline.node import Node
 from graphls.ir.errors import GraphAttributeError, GraphIndexError, GraphTypeError, GraphValueError
-from graphls.ir.location import user_location
 from graphls.ir.registry import nearest
 
+Names = Sequence[str] | str | None
+PadInfo = dict[str, Any]
+"""(shape, value) by the name of a column, None for what the batch or the dtype says."""
+Maker = TypeVar("Maker", bound=Function)
 
-class Dataset(Operations):
-    """A node of a pipeline: rows of named columns, made of the rows of other nodes or read from somewhere.
+_makers: dict[str, Function] = {}
 
-    Nodes do not change while they are iterated, so that a node may have any number of consumers. A pass over a node has
-    a number, its epoch; what it gives is a function of the seed, the node and the epoch. A kind of node says:
 
-    - `columns`: the names of its columns.
-    - `stream(run, epoch, start)`: the rows of a pass from number `start` on, making as few of those before as it can.
-    - if `is_indexed`: `length()` rows, any of which `rows(run, epoch, indices)` makes without the others.
-    """
+def made_by(method: str) -> Callable[[Maker], Maker]:
+    """Let a method of datasets make this kind of node, from itself and its arguments."""
 
-    def __init__(self, *children: Dataset) -> None:
-        self.children = children
-        self.columns: tuple[str, ...] = children[0].columns if children else ()
-        self.location = user_location()
-        self._init_step = 0
-        self._counted: int | None = None
+    def registered(maker: Maker) -> Maker:
+        _makers[method] = maker
+        return maker
 
-    @property
-    def is_indexed(self) -> bool:
-        """Whether any row can be made without those before, and the number of rows is known."""
-        return False
+    return registered
 
-    def length(self) -> float:
-        """The number of rows of a pass of an indexed node; infinite for one that repeats for ever."""
-        raise NotImplementedError
 
-    def rows(self, run: Run, epoch: int, indices: Iterable[int]) -> Iterator[Row]:
-        """The rows of these numbers, of an indexed node."""
-        raise NotImplementedError
+def _made(method: str, *arguments: object) -> Dataset:
+    node: Dataset = _makers[method](*arguments)
+    return node
 
-    def sides(self, run: Run, epoch: int, groups: Iterable[range]) -> Iterator[tuple[Any, ...]]:
-        """For each group of rows of an indexed node its columns: the items of one side by side, or in one array."""
-        sizes, numbers = tee(groups)
-        rows = self.rows(run, epoch, chain.from_iterable(numbers))
-        for group in sizes:
-            yield tuple(zip(*islice(rows, len(group)), strict=True))
-        next(rows, None)  # their end, where the pools of workers are given back for the next pass
 
-    def stream(self, run: Run, epoch: int, start: int = 0) -> Iterator[Row]:
-        """The rows of a pass from number `start` on."""
-        length = self.length()
-        return self.rows(run, epoch, count(start) if length == inf else range(start, int(length)))
+class Dataset(Node):
+    """A node of a pipeline as users have it: iterated over, indexed, and the start of further nodes."""
 
-    def order(self, draws: np.random.Generator) -> Any:
-        """The order of a pass, for nodes that have one; `Run.order` asks once for each pass."""
-        raise NotImplementedError
+    children: tuple[Dataset, ...]
 
-    def job(self) -> Job | None:
-        """What user code does to every row, for nodes that have some."""
-        return None
+    def batch(
+        self,
+        batch_size: int | Callable[..., int],
+        drop_remainder: bool = False,
+        num_parallel_workers: int | None = None,
+        *,
+        input_columns: Names = None,
+        output_columns: Names = None,
+        per_batch_map: Function | None = None,
+        column_order: Names = None,
+        pad_info: PadInfo | None = None,
+        python_multiprocessing: bool = False,
+        max_rowsize: object = None,
+    ) -> Dataset:
+        """Stack `batch_size` rows into one, column by column.
 
-    def size(self) -> float:
-        """The number of rows of a pass, which a node that is not indexed finds by making them all once."""
-        if self.is_indexed:
-            return self.length()
-        if self._counted is None:
-            self._counted = self._rows_of(0)
-        return self._counted
-
-    def _rows_of(self, epoch: int, most: int | None = None) -> int:
-        """How many rows a pass has, found by making them, as far as there are not more than `most`."""
-        return copy_context().run(self._count, epoch, most)
-
-    def _count(self, epoch: int, most: int | None) -> int:
-        run = Run(self)
-        try:
-            return sum(1 for _ in islice(self.stream(run, epoch), most))
-        finally:
-            run.close()
-
-    def get_dataset_size(self) -> int:
-        """The number of rows of a pass; of a dataset that repeats for ever, of one round.
-
-        Where the number depends on the data, as after `filter`, the pipeline runs once to count.
+        `batch_size` may be a function of a BatchInfo. The last batch is smaller, or left out with `drop_remainder`.
+        `per_batch_map(*columns, batch_info)` gets each of `input_columns` (all, at first) as a list of arrays and
+        gives one list of arrays, or one stacked array, for each of `output_columns`. Raises GraphTypeError and
+        GraphValueError for wrong arguments, and DatasetError in the iteration where rows differ in shape or dtype.
         """
-        size = self.size()
-        return int(size) if size != inf else self.children[0].get_dataset_size()
+        node = _made(
+            "batch", self, batch_size, drop_remainder, num_parallel_workers, per_batch_map, input_columns,
+            output_columns, pad_info, python_multiprocessing,
+        )  # fmt: skip
+        return node if column_order is None else node.project(column_order)
 
-    def get_batch_size(self) -> int:
-        """The number of rows in a batch; 1 where the pipeline makes none."""
-        return self.children[0].get_batch_size() if self.children else 1
+    def padded_batch(
+        self,
+        batch_size: int | Callable[..., int],
+        drop_remainder: bool = False,
+        num_parallel_workers: int | None = None,
+        pad_info: PadInfo | None = None,
+    ) -> Dataset:
+        """Stack rows whose shapes differ, each padded at its end.
 
-    def get_repeat_count(self) -> int:
-        """How often `repeat` gives the rows below it; 1 where the pipeline has none."""
-        return self.children[0].get_repeat_count() if self.children else 1
+        `pad_info` gives (shape, value) by column name; None in a shape, or for it, is the largest size of the batch.
+        Without `pad_info` all columns are padded so, with zeros.
+        """
+        info = {} if pad_info is None else pad_info
+        return self.batch(batch_size, drop_remainder, num_parallel_workers, pad_info=info)
 
-    def get_col_names(self) -> list[str]:
-        """The names of the columns."""
-        return list(self.columns)
+    def map(
+        self,
+        operations: Function | Sequence[Function],
+        input_columns: Names = None,
+        output_columns: Names = None,
+        column_order: Names = None,
+        num_parallel_workers: int | None = None,
+        python_multiprocessing: bool = False,
+        cache: object = None,
+        callbacks: object = None,
+        max_rowsize: object = None,
+        offload: bool | None = None,
+    ) -> Dataset:
+        """Replace columns by what a function, or one function after another, makes of them.
 
-    def num_classes(self) -> int | None:
-        """The number of classes, where the kind of dataset knows it."""
-        return self.children[0].num_classes() if self.children else None
+        The first function gets `input_columns` (the first column, where none are named) as arrays, each other one what
+        the one before it gave. Where the last gives as many columns as went in, they take the places of those, else
+        they come first, as `output_columns` names them. Workers are threads, or processes with
+        `python_multiprocessing`; they change nothing but the time. `max_rowsize` and `offload` have no effect.
+        Raises GraphTypeError and GraphValueError for wrong arguments, and for `cache` and `callbacks`, which are not
+        offered.
+        """
+        for name, value in (("cache", cache), ("callbacks", callbacks)):
+            if value is not None:
+                raise GraphTypeError(f"{name} is not offered by map; leave it out.")
+        node = _made(
+            "map", self, operations, input_columns, output_columns, num_parallel_workers, python_multiprocessing
+        )
+        return node if column_order is None else node.project(column_order)
 
-    def get_class_indexing(self) -> dict[str, Any]:
-        """The number of each class, where the kind of dataset knows it."""
-        return self.children[0].get_class_indexing() if self.children else {}
+    def filter(
+        self, predicate: Function, input_columns: Names = None, num_parallel_workers: int | None = None
+    ) -> Dataset:
+        """Keep the rows for which `predicate(*columns)` is true; it gets all columns where none are named."""
+        return _made("filter", self, predicate, input_columns, num_parallel_workers)
+
+    def shuffle(self, buffer_size: int) -> Dataset:
+        """Take each row at random from the `buffer_size` next ones; every pass in another order."""
+        return _made("shuffle", self, buffer_size)
+
+    def repeat(self, count: int | None = None) -> Dataset:
+        """The rows `count` times, each time in a new order where they are shuffled; for ever with None or -1."""
+        return _made("repeat", self, count)
+
+    def skip(self, count: int) -> Dataset:
+        """All rows but the first `count`."""
+        return _made("skip", self, count)
+
+    def take(self, count: int = -1) -> Dataset:
+        """The first `count` rows; all with -1."""
+        return _made("take", self, count)
+
+    def zip(self, datasets: Dataset | tuple[Dataset, ...]) -> Dataset:
+        """The columns of this dataset and of others side by side, as long as all have rows."""
+        others = datasets if isinstance(datasets, (tuple, list)) else (datasets,)
+        return _made("zip", (self, *others))
+
+    def concat(self, datasets: Dataset | Sequence[Dataset]) -> Dataset:
+        """The rows of this dataset and then those of others, which have the same columns."""
+        others = datasets if isinstance(datasets, (tuple, list)) else (datasets,)
+        return _made("concat", (self, *others))
+
+    def rename(self, input_columns: Sequence[str] | str, output_columns: Sequence[str] | str) -> Dataset:
+        """The same rows with other names for some columns."""
+        return _made("rename", self, input_columns, output_columns)
+
+    def project(self, columns: Sequence[str] | str) -> Dataset:
+        """Some of the columns, in this order."""
+        return _made("project", self, columns)
+
+    def split(self, sizes: Sequence[int] | Sequence[float], randomize: bool = True) -> list[Dataset]:
+        """Parts of the rows: by their sizes, which add up to all, or by fractions, which add up to 1.
+
+        With `randomize` rows are dealt out at random, by the seed and the same in every pass. Raises GraphTypeError and
+        GraphValueError for sizes that do not fit.
+        """
+        parts: list[Dataset] = _makers["split"](self, sizes, randomize)
+        return parts
+
+    def bucket_batch_by_length(
+        self,
+        column_names: Sequence[str] | str,
+        bucket_boundaries: Sequence[int],
+        bucket_batch_sizes: Sequence[int],
+        element_length_function: Callable[..., int] | None = None,
+        pad_info: PadInfo | None = None,
+        pad_to_bucket_boundary: bool = False,
+        drop_remainder: bool = False,
+    ) -> Dataset:
+        """Batch rows of similar length: bucket `i` has those below boundary `i`, and a batch size of its own.
+
+        The length is the first axis of the one column named, or what `element_length_function(*columns)` gives. A
+        bucket becomes a batch when it is full, the rest at the end. With `pad_to_bucket_boundary` open sizes of
+        `pad_info` become the boundary less 1. Raises GraphTypeError and GraphValueError for wrong arguments.
+        """
+        return _made("bucket_batch_by_length",
+            self, column_names, bucket_boundaries, bucket_batch_sizes, element_length_function, pad_info,
+            pad_to_bucket_boundary, drop_remainder,
+        )  # fmt: skip
+
+    def apply(self, apply_func: Callable[[Dataset], Dataset]) -> Dataset:
+        """What a function makes of this dataset; raises GraphTypeError where that is none."""
+        result: object = checks.function("apply_func", apply_func)(self)
+        if not isinstance(result, Dataset):
+            raise GraphTypeError(f"apply_func gives a dataset, not {result!r}.")
+        return result
 
     @property
     def dataset_size(self) -> int:
@@ -133,7 +208,7 @@ class Dataset(Operations):
         """The NumPy dtypes of the columns of the first row."""
         return [array.dtype for array in self._row(0, list)]
 
-    def _row(self, index: int, finish: Callable[[Row], list[Any]]) -> list[Any]:
+    def _row(self, index: int, finish: Finish) -> list[Any]:
         """A row of the first pass; an empty list where there is none."""
         iterator = DatasetIterator(self, 1, (0, index), finish, limit=1)
         try:
@@ -209,7 +284,7 @@ class Dataset(Operations):
         Raises GraphIndexError outside of the rows.
         """
         if isinstance(index, bool) or not isinstance(index, (int, np.integer)):
-            raise GraphTypeError(f"The rows of a dataset have integers as numbers, not {index!r}.")
+            raise GraphTypeError(f"The rows of a dataset have integers as indices, not {index!r}.")
         size = self.get_dataset_size()
         if not -size <= index < size:
             raise GraphIndexError(f"Row {index} is outside of the {size} rows of this dataset.")
@@ -223,12 +298,8 @@ class Dataset(Operations):
     def __add__(self, other: Dataset) -> Dataset:
         return self.concat(other)
 
-    def need(self, names: Iterable[str], what: str) -> tuple[int, ...]:
-        """The positions of columns; raises GraphValueError for one that is missing."""
-        return names_among(tuple(names), self.columns, what)
 
-
-def _passes(num_epochs: Any) -> int:
+def _passes(num_epochs: int) -> int:
     count = integer("num_epochs", num_epochs, -inf, inf)
     if count < 1 and count != -1:
         raise GraphValueError(f"num_epochs is 1 or more, or -1 for any number, not {num_epochs}.")

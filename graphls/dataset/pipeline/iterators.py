@@ -9,23 +9,20 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache, partial
 from itertools import islice
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import numpy as np
-
-from graphls.dataset.columns import Array, Row
+from graphls.dataset.columns import Array, ArrayDType, Row
 from graphls.dataset.config import get_prefetch_size
-from graphls.dataset.pipeline.run import Run
+from graphls.dataset.pipeline.node import Node, Run
 from graphls.ir.errors import GraphlsError
 from graphls.ir.location import user_location
 from graphls.ir.types import Type, as_dtype
 from graphls.sharing.threads import Task, start
 from graphls.tensors.tensor import Tensor, array_of
 
-if TYPE_CHECKING:
-    from graphls.dataset.pipeline.dataset import Dataset
-
-
+Rows = Callable[[], Iterator[Any]]
+Finish = Callable[[Row], Any]
+"""Makes of a row what users get."""
 END = object()
 """What comes after the last row."""
 
@@ -36,7 +33,7 @@ class Prefetcher:
     The thread knows nothing of this object's owner, so that one who forgets the pass frees it.
     """
 
-    def __init__(self, rows: Callable[[], Iterator[Any]], size: int) -> None:
+    def __init__(self, rows: Rows, size: int) -> None:
         self._channel = _Channel(size)
         self._thread = Task(_fill, rows, self._channel)
         start("graphls-dataset", self._thread)
@@ -77,7 +74,7 @@ class _Raised:
         self.error = error
 
 
-def _fill(rows: Callable[[], Iterator[Any]], channel: _Channel) -> None:
+def _fill(rows: Rows, channel: _Channel) -> None:
     try:
         iterator = rows()
         while channel.permits.get() and not channel.stopped:
@@ -96,7 +93,7 @@ EXIT_SECONDS = 2.0
 class Feed:
     """The pass that an iterator is at. It does not know the iterator, which therefore ends it when it is forgotten."""
 
-    def __init__(self, dataset: Dataset, finish: Callable[[Row], Any], limit: int | None) -> None:
+    def __init__(self, dataset: Node, finish: Finish, limit: int | None) -> None:
         self.run = Run(dataset)
         self._dataset, self._finish, self._limit = dataset, finish, limit
         self._prefetcher: Prefetcher | None = None
@@ -149,9 +146,7 @@ def _close_all() -> None:
         feed.join(EXIT_SECONDS)
 
 
-def _rows(
-    dataset: Dataset, run: Run, epoch: int, start: int, finish: Callable[[Row], Any], limit: int | None
-) -> Iterator[Any]:
+def _rows(dataset: Node, run: Run, epoch: int, start: int, finish: Finish, limit: int | None) -> Iterator[Any]:
     return islice(map(finish, dataset.stream(run, epoch, start)), limit)
 
 
@@ -164,10 +159,10 @@ class DatasetIterator:
 
     def __init__(
         self,
-        dataset: Dataset,
+        dataset: Node,
         num_epochs: int,
         position: tuple[int, int],
-        finish: Callable[[Row], Any],
+        finish: Finish,
         limit: int | None = None,
     ) -> None:
         self._feed = Feed(dataset, finish, limit)
@@ -234,7 +229,7 @@ def as_tensor(array: Array) -> Any:
 
 
 @lru_cache(maxsize=4096)
-def _type(dtype: np.dtype[Any], shape: tuple[int, ...]) -> Type:
+def _type(dtype: ArrayDType, shape: tuple[int, ...]) -> Type:
     return Type(as_dtype(dtype), shape)
 
 

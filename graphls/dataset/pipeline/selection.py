@@ -1,21 +1,20 @@
-"""Nodes that give some of the columns or of the rows below them, in another order, or more often."""
+"""Nodes that give some of the columns or of the rows below them, in another order, more often, or joined."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import count, groupby, islice
+from itertools import accumulate, chain, count, groupby, islice, tee
 from math import inf, isclose
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from graphls.dataset import checks
 from graphls.dataset.columns import Row
-from graphls.dataset.pipeline.dataset import Dataset
-from graphls.dataset.pipeline.operations import made_by
-from graphls.dataset.pipeline.run import Run
+from graphls.dataset.pipeline.dataset import Dataset, made_by
+from graphls.dataset.pipeline.node import Run
 from graphls.dataset.randomness import Key
-from graphls.ir.errors import GraphRuntimeError, GraphValueError
+from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
 
 
 class SameRows(Dataset):
@@ -42,7 +41,7 @@ class SameRows(Dataset):
     def rows(self, run: Run, epoch: int, indices: Iterable[int]) -> Iterator[Row]:
         return self.finish(self.child.rows(run, epoch, indices))
 
-    def stream(self, run: Run, epoch: int, start: int = 0) -> Iterator[Row]:
+    def _scan(self, run: Run, epoch: int, start: int) -> Iterator[Row]:
         return self.finish(self.child.stream(run, epoch, start))
 
 
@@ -69,12 +68,12 @@ class ProjectDataset(SameRows):
     def __init__(self, child: Dataset, columns: Sequence[str] | str) -> None:
         super().__init__(child)
         wanted = checks.names("columns", columns)
-        self.places = self.need(wanted, "project")
+        self.positions = self.need(wanted, "project")
         self.columns = wanted
 
     def finish(self, rows: Iterator[Row]) -> Iterator[Row]:
-        places = self.places
-        return (tuple([row[place] for place in places]) for row in rows)
+        positions = self.positions
+        return (tuple([row[i] for i in positions]) for row in rows)
 
 
 ROUNDS = 2**32
@@ -99,9 +98,7 @@ class ShuffleDataset(SameRows):
     def rows(self, run: Run, epoch: int, indices: Iterable[int]) -> Iterator[Row]:
         return self.child.rows(run, epoch, map(run.order(self, epoch).__getitem__, indices))
 
-    def stream(self, run: Run, epoch: int, start: int = 0) -> Iterator[Row]:
-        if self.is_indexed:
-            return Dataset.stream(self, run, epoch, start)
+    def _scan(self, run: Run, epoch: int, start: int) -> Iterator[Row]:
         shuffled = _shuffled(self.child.stream(run, epoch), self.buffer_size, run.draws(self, epoch))
         return islice(shuffled, start, None)
 
@@ -114,8 +111,8 @@ def _shuffled(items: Iterable[Any], size: int, draws: np.random.Generator) -> It
         slot = next(slots)
         yield buffer[slot]
         buffer[slot] = item
-    for place in draws.permutation(len(buffer)).tolist():
-        yield buffer[place]
+    for i in draws.permutation(len(buffer)).tolist():
+        yield buffer[i]
 
 
 def _slots(size: int, draws: np.random.Generator, block: int = 256) -> Iterator[int]:
@@ -152,9 +149,7 @@ class RepeatDataset(SameRows):
         for round, members in groupby(indices, lambda index: index // length):
             yield from self.child.rows(run, self._epoch(epoch, round), (index % length for index in members))
 
-    def stream(self, run: Run, epoch: int, start: int = 0) -> Iterator[Row]:
-        if self.is_indexed:
-            return Dataset.stream(self, run, epoch, start)
+    def _scan(self, run: Run, epoch: int, start: int) -> Iterator[Row]:
         return islice(self._rounds(run, epoch), start, None)
 
     def _rounds(self, run: Run, epoch: int) -> Iterator[Row]:
@@ -184,7 +179,7 @@ class SkipDataset(SameRows):
     def rows(self, run: Run, epoch: int, indices: Iterable[int]) -> Iterator[Row]:
         return self.child.rows(run, epoch, (index + self.count for index in indices))
 
-    def stream(self, run: Run, epoch: int, start: int = 0) -> Iterator[Row]:
+    def _scan(self, run: Run, epoch: int, start: int) -> Iterator[Row]:
         return self.child.stream(run, epoch, start + self.count)
 
 
@@ -202,15 +197,13 @@ class TakeDataset(SameRows):
     def size(self) -> float:
         return min(super().size(), self.count)
 
-    def stream(self, run: Run, epoch: int, start: int = 0) -> Iterator[Row]:
-        if self.is_indexed:
-            return Dataset.stream(self, run, epoch, start)  # which asks for no row that it does not give
+    def _scan(self, run: Run, epoch: int, start: int) -> Iterator[Row]:
         rows = self.child.stream(run, epoch, start)
         return rows if self.count == inf else islice(rows, max(int(self.count) - start, 0))
 
 
 DEAL = 2**32 - 1
-"""The number of the node that deals rows out: the same for every pipeline that reads a part."""
+"""The index of the node that deals rows out: the same for every pipeline that reads a part."""
 
 
 class PartDataset(SameRows):
@@ -229,37 +222,35 @@ class PartDataset(SameRows):
     def size(self) -> float:
         return self.count
 
-    def _places(self, run: Run) -> list[int]:
-        """The numbers of the rows of this part."""
-        places: Any = range(self.total)
+    def _indices(self, run: Run) -> list[int]:
+        """The indices of the rows of this part."""
+        indices: Any = range(self.total)
         if self.randomize:
-            places = Key(run.seed, DEAL, 0).generator().permutation(self.total).tolist()
-        return list(places[self.first : self.first + self.count])
+            indices = Key(run.seed, DEAL, 0).generator().permutation(self.total).tolist()
+        return list(indices[self.first : self.first + self.count])
 
     def rows(self, run: Run, epoch: int, indices: Iterable[int]) -> Iterator[Row]:
-        return self.child.rows(run, 0, map(self._places(run).__getitem__, indices))
+        return self.child.rows(run, 0, map(self._indices(run).__getitem__, indices))
 
-    def stream(self, run: Run, epoch: int, start: int = 0) -> Iterator[Row]:
-        if self.is_indexed:
-            return Dataset.stream(self, run, epoch, start)
-        members = set(self._places(run))
-        chosen = (row for place, row in enumerate(self.child.stream(run, 0)) if place in members)
+    def _scan(self, run: Run, epoch: int, start: int) -> Iterator[Row]:
+        members = set(self._indices(run))
+        chosen = (row for i, row in enumerate(self.child.stream(run, 0)) if i in members)
         return islice(chosen, start, None)
 
 
 @made_by("split")
-def split(dataset: Dataset, sizes: Sequence[Any], randomize: bool) -> list[Dataset]:
+def split(dataset: Dataset, sizes: Sequence[float], randomize: bool) -> list[Dataset]:
     """The parts of a dataset; see `Dataset.split`."""
     checks.boolean("randomize", randomize)
     if not isinstance(sizes, (list, tuple)) or not sizes:
         raise checks.type_error("sizes", sizes, [list])
     total = dataset.get_dataset_size()
     counts = _counts(sizes, total)
-    firsts = [sum(counts[:place]) for place in range(len(counts))]
+    firsts = [sum(counts[:i]) for i in range(len(counts))]
     return [PartDataset(dataset, first, n, total, randomize) for first, n in zip(firsts, counts, strict=True)]
 
 
-def _counts(sizes: Sequence[Any], total: int) -> list[int]:
+def _counts(sizes: Sequence[float], total: int) -> list[int]:
     if all(isinstance(size, int) and not isinstance(size, bool) for size in sizes):
         counts = [checks.integer("Each of sizes", size, 1) for size in sizes]
         if sum(counts) != total:
@@ -276,10 +267,94 @@ def _rounded(fractions: Sequence[float], total: int) -> list[int]:
     """Row counts of fractions; what rounding leaves over or lacks goes to the first parts that can take it."""
     counts = [round(fraction * total) for fraction in fractions]
     rest = total - sum(counts)
-    for place in range(len(counts)):
-        if rest > 0 or (rest < 0 and counts[place] > -rest):
-            counts[place] += rest
+    for i in range(len(counts)):
+        if rest > 0 or (rest < 0 and counts[i] > -rest):
+            counts[i] += rest
             rest = 0
     if rest or 0 in counts:
         raise GraphValueError(f"A split of {total} rows into {list(fractions)} has a part without rows.")
     return counts
+
+
+class Joined(Dataset):
+    """A node of several children; `what` names it in errors."""
+
+    what: ClassVar[str]
+
+    def __init__(self, datasets: Sequence[Dataset]) -> None:
+        for dataset in datasets:
+            if not isinstance(dataset, Dataset):
+                raise GraphTypeError(f"{self.what} takes datasets, not {type(dataset).__name__}.")
+        super().__init__(*datasets)
+
+    @property
+    def is_indexed(self) -> bool:
+        return all(child.is_indexed for child in self.children)
+
+
+@made_by("zip")
+class ZipDataset(Joined):
+    """See `Dataset.zip`."""
+
+    what = "zip"
+
+    def __init__(self, datasets: Sequence[Dataset]) -> None:
+        super().__init__(datasets)
+        self.columns = checks.names("The columns of zip", tuple(chain(*(child.columns for child in datasets))))
+
+    def length(self) -> float:
+        return min(child.length() for child in self.children)
+
+    def size(self) -> float:
+        return min(child.size() for child in self.children)
+
+    def rows(self, run: Run, epoch: int, indices: Iterable[int]) -> Iterator[Row]:
+        copies = tee(indices, len(self.children))
+        pairs = zip(self.children, copies, strict=True)
+        return _side_by_side(child.rows(run, epoch, copy) for child, copy in pairs)
+
+    def _scan(self, run: Run, epoch: int, start: int) -> Iterator[Row]:
+        return _side_by_side(child.stream(run, epoch, start) for child in self.children)
+
+
+def _side_by_side(streams: Iterable[Iterator[Row]]) -> Iterator[Row]:
+    return (tuple(chain(*rows)) for rows in zip(*streams, strict=False))
+
+
+@made_by("concat")
+class ConcatDataset(Joined):
+    """See `Dataset.concat`."""
+
+    what = "concat"
+
+    def __init__(self, datasets: Sequence[Dataset]) -> None:
+        super().__init__(datasets)
+        for child in self.children:
+            if child.columns != self.columns:
+                raise GraphValueError(
+                    f"concat takes datasets of the same columns, not {list(self.columns)} and {list(child.columns)}.",
+                )
+
+    def length(self) -> float:
+        return sum(child.length() for child in self.children)
+
+    def size(self) -> float:
+        return sum(child.size() for child in self.children)
+
+    def rows(self, run: Run, epoch: int, indices: Iterable[int]) -> Iterator[Row]:
+        ends = list(accumulate(child.length() for child in self.children))
+        for part, members in groupby(indices, lambda index: sum(index >= end for end in ends)):
+            offset = int(ends[part - 1]) if part else 0
+            yield from self.children[part].rows(run, epoch, (index - offset for index in members))
+
+    def stream(self, run: Run, epoch: int, start: int = 0) -> Iterator[Row]:
+        for child in self.children:
+            if child.is_indexed:
+                if start < child.length():
+                    yield from child.stream(run, epoch, start)
+                start = int(max(start - child.length(), 0))
+            else:
+                for row in child.stream(run, epoch):
+                    if start == 0:
+                        yield row
+                    start = max(start - 1, 0)

@@ -8,6 +8,7 @@ import pickle
 import signal
 import sys
 import time
+import traceback
 import warnings
 from abc import ABC, abstractmethod
 from collections import deque
@@ -16,23 +17,59 @@ from dataclasses import dataclass
 from itertools import islice
 from multiprocessing.connection import Connection, wait
 from queue import SimpleQueue
+from types import TracebackType
 from typing import Any
 
-from graphls.dataset.errors import DatasetError, described, trace_of
 from graphls.dataset.randomness import Key, RowDraws
-from graphls.ir.location import Location
+from graphls.ir.errors import GraphlsError, GraphRuntimeError
+from graphls.ir.location import Location, is_own
 from graphls.sharing import threads
 from graphls.sharing.threads import interrupts_deferred
 
+
+class DatasetError(GraphRuntimeError):
+    """A fault in a dataset's data or in code that a dataset calls.
+
+    The first line is one sentence with the line where the node of the pipeline was made; `trace` is the traceback of
+    the code that failed, wherever it ran.
+    """
+
+    has_text = True
+
+    def __init__(self, message: str, location: Location | None = None, trace: str = "") -> None:
+        super().__init__(message, location)
+        self.args = (f"{self.args[0]}\n\n{trace.rstrip()}" if trace else self.args[0],)
+
+
+def described(error: BaseException) -> str:
+    """The name of an error and its text, in one line; errors of graphls are sentences and need no name."""
+    try:
+        text = " ".join(str(error).split()).rstrip(".")
+    except BaseException as fault:  # by code of the user, whatever it is
+        return f"{type(error).__name__}, whose text cannot be made because of a {type(fault).__name__}"
+    if isinstance(error, GraphlsError):
+        return text
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def trace_of(error: BaseException) -> str:
+    """The traceback from the first frame on that is not graphls's own; nothing where all are."""
+    start: TracebackType | None = error.__traceback__
+    while start is not None and is_own(start.tb_frame.f_code.co_filename):
+        start = start.tb_next
+    return "" if start is None else "".join(traceback.format_exception(type(error), error, start))
+
+
+Work = Callable[[Any], Any]
 Task = tuple[int, Any]
-"""The number of a row, which its random numbers depend on, and what the function takes."""
+"""The index of a row, which its random numbers depend on, and what the function takes."""
 
 
 @dataclass(frozen=True)
 class Job:
     """A function of a task, and who runs it; `what` and `location` name it in errors."""
 
-    function: Callable[[Any], Any]
+    function: Work
     workers: int
     processes: bool
     what: str
@@ -74,7 +111,7 @@ def run_here(job: Job, key: Key, tasks: Iterable[Task]) -> Iterator[Any]:
         yield result
 
 
-def run_chunk(function: Callable[[Any], Any], key: Key, tasks: list[Task], alone: bool) -> Answer:
+def run_chunk(function: Work, key: Key, tasks: list[Task], alone: bool) -> Answer:
     """The results of tasks, computed by a worker; one that is `alone` in its process seeds the global generators."""
     draws, results, start = RowDraws(key), list[Any](), time.perf_counter()
     for row, payload in tasks:
@@ -140,9 +177,7 @@ class ThreadWorker(Worker):
         self._answers.put(None)
 
 
-def _serve_thread(
-    function: Callable[[Any], Any], tasks: SimpleQueue[Chunk | None], answers: SimpleQueue[Answer | None]
-) -> None:
+def _serve_thread(function: Work, tasks: SimpleQueue[Chunk | None], answers: SimpleQueue[Answer | None]) -> None:
     while (chunk := tasks.get()) is not None:
         answers.put(run_chunk(function, *chunk, alone=False))
 
@@ -224,7 +259,7 @@ def _cause_of_death(code: int | None) -> str:
         return f"signal {-code}"
 
 
-def _serve_process(function: Callable[[Any], Any], connection: Connection, parent: int) -> None:
+def _serve_process(function: Work, connection: Connection, parent: int) -> None:
     """Answer chunks until the parent closes the connection or is gone; Ctrl-C is the parent's to handle."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -256,7 +291,7 @@ QUICK_SECONDS, SLOW_SECONDS = 0.002, 0.02
 
 
 class Pool:
-    """Workers that take turns.
+    """Workers that are asked in rotation.
 
     Each has at most one chunk, so that neither side can wait for the other to read. Chunks grow while they are quick,
     because handing one over costs about the same for one row or many.

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
 from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
 
 from graphls.dataset.checks import boolean, integer, string, type_error
+from graphls.dataset.columns import Array, StrPath
 from graphls.dataset.readers.files import (
     IMAGES,
+    Decrypt,
+    Files,
     Images,
     Source,
     corrupt,
@@ -23,6 +27,7 @@ from graphls.dataset.readers.files import (
     usage,
     words_of,
 )
+from graphls.dataset.samplers import SamplerLike
 from graphls.ir.errors import GraphRuntimeError, GraphValueError
 
 _ATTRIBUTES, _PARTITION = "list_attr_celeba.txt", "list_eval_partition.txt"
@@ -31,16 +36,18 @@ _BITS = {"1": 1, "-1": 0, "0": 0}
 
 
 class CelebASource(Source):
-    """Rows (image, attr): an image as Images reads it, and uint32 of (attributes,), 1 where the face has one.
-
-    `list_attr_celeba.txt` has the number of images, the names of the attributes, and a line for each image, whose
-    order is that of the rows; the images lie beside it. Parts of the data need `list_eval_partition.txt` there.
-    Raises GraphValueError for a folder that is not there, GraphRuntimeError for lists that contradict themselves.
-    """
+    """The rows of CelebADataset."""
 
     columns = ["image", "attr"]  # noqa: RUF012
 
-    def __init__(self, dataset_dir: Any, part: Any, decode: Any, extensions: Any, decrypt: Any) -> None:
+    def __init__(
+        self,
+        dataset_dir: StrPath,
+        part: str | None,
+        decode: bool,
+        extensions: Sequence[str] | None,
+        decrypt: Decrypt | None,
+    ) -> None:
         directory, part = folder(dataset_dir), usage(part, "train", "valid", "test", "all")
         self._image = Images(decode, decrypt)
         self._list = os.path.join(directory, _ATTRIBUTES)
@@ -59,7 +66,7 @@ class CelebASource(Source):
         return self._image(path), bits.astype(np.uint32)
 
 
-def _attributes(path: str) -> list[tuple[str, np.ndarray[Any, Any]]]:
+def _attributes(path: str) -> list[tuple[str, Array]]:
     """The name of each image and a byte for each of its attributes."""
     count, _, rest = text_of(path).partition("\n")
     names, _, body = rest.partition("\n")
@@ -69,7 +76,7 @@ def _attributes(path: str) -> list[tuple[str, np.ndarray[Any, Any]]]:
     return [(line[0], _bits(path, line, len(names.split()))) for line in lines]
 
 
-def _bits(path: str, line: list[str], width: int) -> np.ndarray[Any, Any]:
+def _bits(path: str, line: list[str], width: int) -> Array:
     if len(line) != width + 1 or not _BITS.keys() >= set(line[1:]):
         fault = f"the line of {line[0][:40]!r} does not have 1 or -1 for each of the {width} attributes"
         raise corrupt(path, fault)
@@ -84,23 +91,46 @@ def _names(path: str, part: str) -> set[str]:
     return {name for name, number in lines if number == part}
 
 
+class CelebADataset(Files):
+    """The faces of CelebA: columns `image` and `attr`, uint32 of (attributes,), 1 where the face has one.
+
+    `image` is the file's bytes, uint8 of (N,), or with `decode` its pixels, uint8 of (H, W, 3); `decrypt(path)` gives
+    the bytes of an encrypted file. Rows are in the order of `list_attr_celeba.txt`, which has the number of images, the
+    names of the attributes, and a line for each image; the images lie beside it. `usage` is "train", "valid", "test" or
+    "all"; parts need `list_eval_partition.txt`. Raises GraphValueError for a folder that is not there,
+    GraphRuntimeError for lists that contradict themselves.
+    """
+
+    def __init__(
+        self,
+        dataset_dir: StrPath,
+        num_parallel_workers: int | None = None,
+        shuffle: bool | None = None,
+        usage: str = "all",
+        sampler: SamplerLike | None = None,
+        decode: bool = False,
+        extensions: list[str] | None = None,
+        num_samples: int | None = None,
+        num_shards: int | None = None,
+        shard_id: int | None = None,
+        cache: object = None,
+        decrypt: Decrypt | None = None,
+    ) -> None:
+        source = CelebASource(dataset_dir, usage, decode, extensions, decrypt)
+        super().__init__(source, cache, num_parallel_workers, num_samples, shuffle, sampler, num_shards, shard_id)
+
+
 _FIELDS = 15  # the kind and 14 numbers; results of detectors have a score behind them
 _MOST_OCCLUDED = 255
 _COLUMNS = {"truncated": 1, "occluded": 1, "alpha": 1, "bbox": 4, "dimensions": 3, "location": 3, "rotation_y": 1}
 
-StreetObjects = tuple[list[str], np.ndarray[Any, Any]]
+StreetObjects = tuple[list[str], Array]
 
 
 class KITTISource(Source):
-    """Rows of images, in order of their names, for "train" with the objects that `label_2` has for each.
+    """The rows of KITTIDataset."""
 
-    label (numbers of the kinds in order of their names) and occluded are uint32, truncated, alpha and rotation_y
-    float32 of (objects, 1), bbox float32 of (objects, 4), dimensions and location of (objects, 3). An occlusion of -1,
-    which stands for none known, is 4294967295. Raises GraphValueError for a folder that is not there, GraphRuntimeError
-    for no image at all, and for descriptions that are missing or have other fields.
-    """
-
-    def __init__(self, dataset_dir: Any, part: Any, decode: Any) -> None:
+    def __init__(self, dataset_dir: StrPath, part: str | None, decode: bool) -> None:
         directory = folder(dataset_dir)
         is_test = usage(part, "train", "test") == "test"
         images = os.path.join(directory, "data_object_image_2", "testing" if is_test else "training", "image_2")
@@ -110,14 +140,14 @@ class KITTISource(Source):
         labels = os.path.join(directory, "data_object_label_2", "training", "label_2")
         self._objects = [] if is_test else [_street_objects(os.path.join(labels, _stem(path))) for path in self._rows]
         kinds = sorted({kind for found, _ in self._objects for kind in found})
-        self._numbers = {kind: number for number, kind in enumerate(kinds)}
+        self._indices = {kind: index for index, kind in enumerate(kinds)}
 
     def __getitem__(self, index: int) -> tuple[Any, ...]:
         image = self._image(self._rows[index])
         return (image, *self._described(*self._objects[index])) if self._objects else (image,)
 
-    def _described(self, kinds: list[str], values: np.ndarray[Any, Any]) -> list[np.ndarray[Any, Any]]:
-        labels = np.array([[self._numbers[kind]] for kind in kinds], np.uint32)
+    def _described(self, kinds: list[str], values: Array) -> list[Array]:
+        labels = np.array([[self._indices[kind]] for kind in kinds], np.uint32)
         ends = np.cumsum(list(_COLUMNS.values()))
         columns = dict(zip(_COLUMNS, np.split(values, ends[:-1], 1), strict=True))
         occluded = columns.pop("occluded").astype(np.int64).astype(np.uint32)
@@ -150,6 +180,33 @@ def _street_objects(path: str) -> StreetObjects:
     return [line[0] for line in lines], array
 
 
+class KITTIDataset(Files):
+    """The street scenes of KITTI, in order of their names: for "test" the column `image`, else also objects.
+
+    `usage` is "train", the default, or "test". `label` (the indices of the kinds in order of their names) and
+    `occluded` are uint32, `truncated`, `alpha` and `rotation_y` float32 of (objects, 1), `bbox` float32 of
+    (objects, 4), `dimensions` and `location` of (objects, 3). An occlusion of -1, which stands for none known, is
+    4294967295. Raises GraphValueError for a folder that is not there, GraphRuntimeError for no image at all, and for
+    descriptions that are missing or have other fields.
+    """
+
+    def __init__(
+        self,
+        dataset_dir: StrPath,
+        usage: str | None = None,
+        num_samples: int | None = None,
+        num_parallel_workers: int | None = None,
+        shuffle: bool | None = None,
+        decode: bool = False,
+        sampler: SamplerLike | None = None,
+        num_shards: int | None = None,
+        shard_id: int | None = None,
+        cache: object = None,
+    ) -> None:
+        source = KITTISource(dataset_dir, usage, decode)
+        super().__init__(source, cache, num_parallel_workers, num_samples, shuffle, sampler, num_shards, shard_id)
+
+
 _LARGEST_XML = 2**22
 _DEEPEST_XML = 64
 
@@ -157,17 +214,17 @@ Objects = list[tuple[str, tuple[float, ...]]]  # the name; the box, difficult, t
 
 
 class VOCSource(Source):
-    """Rows of images, in the order of the list `ImageSets/Segmentation/USAGE.txt` or `ImageSets/Main/USAGE.txt`.
-
-    "Segmentation": image, target, both as Images reads them. "Detection": image; bbox, float32 of (objects, 4) with
-    left, top, width, height; label, difficult and truncate, uint32 of (objects, 1). With `class_indexing` the other
-    classes are left out, with the images that have none of them; else classes are numbered in order of their names.
-    `extra_metadata` adds the column _meta-filename, a string of (). Raises GraphValueError for wrong arguments and
-    files that are not there, GraphRuntimeError for annotations that cannot be read.
-    """
+    """The rows of VOCDataset."""
 
     def __init__(
-        self, dataset_dir: Any, task: Any, part: Any, indexing: Any, decode: Any, extra_metadata: Any, decrypt: Any
+        self,
+        dataset_dir: StrPath,
+        task: str,
+        part: str | None,
+        indexing: Mapping[str, int] | None,
+        decode: bool,
+        extra_metadata: bool,
+        decrypt: Decrypt | None,
     ) -> None:
         self._directory = folder(dataset_dir)
         if task not in ("Segmentation", "Detection"):
@@ -177,7 +234,7 @@ class VOCSource(Source):
             raise GraphValueError("class_indexing is not supported in Segmentation task.")
         self._image = Images(decode, decrypt)
         self._rows = _listed(self._directory, "Main" if self._boxes else "Segmentation", string("usage", part))
-        self.classes = {} if indexing is None else _numbers(indexing)
+        self.classes = {} if indexing is None else _class_indices(indexing)
         self._objects: dict[str, Objects] = {}
         if self._boxes:
             self._read_objects(indexing is None)
@@ -188,7 +245,7 @@ class VOCSource(Source):
         found = {name: _objects(os.path.join(self._directory, "Annotations", f"{name}.xml")) for name in self._rows}
         if all_classes:
             names = sorted({name for objects in found.values() for name, _ in objects})
-            self.classes = {name: number for number, name in enumerate(names)}
+            self.classes = {name: index for index, name in enumerate(names)}
         self._objects = {key: [o for o in objects if o[0] in self.classes] for key, objects in found.items()}
         self._rows = [name for name in self._rows if self._objects[name]]
         if not self._rows:
@@ -224,9 +281,9 @@ def _listed(directory: str, kind: str, part: str) -> list[str]:
     return names
 
 
-def _numbers(indexing: Any) -> dict[str, int]:
+def _class_indices(indexing: object) -> dict[str, int]:
     if not isinstance(indexing, dict) or not indexing:
-        raise type_error("class_indexing", indexing, "a dict of names to numbers")
+        raise type_error("class_indexing", indexing, "a dict of names to indices")
     return {string("class_indexing", k): integer("class_indexing", v, 0, 2**32 - 1) for k, v in indexing.items()}
 
 
@@ -237,18 +294,18 @@ class _Builder(ElementTree.TreeBuilder):
         super().__init__()
         self._path, self._depth = path, 0
 
-    def doctype(self, *_: Any) -> None:
+    def doctype(self, *_: str | None) -> None:
         """Refuse the declarations that entities need."""
         raise corrupt(self._path, "it has a DOCTYPE, which annotations do not need")
 
-    def start(self, tag: Any, attrs: Any) -> Any:
+    def start(self, tag: str, attrs: dict[str, str]) -> Any:
         """Go one element deeper."""
         self._depth += 1
         if self._depth > _DEEPEST_XML:
             raise corrupt(self._path, f"its elements are more than {_DEEPEST_XML} deep")
         return super().start(tag, attrs)
 
-    def end(self, tag: Any) -> Any:
+    def end(self, tag: str) -> Any:
         """Come back."""
         self._depth -= 1
         return super().end(tag)
@@ -279,3 +336,42 @@ def _object(path: str, element: ElementTree.Element) -> tuple[str, tuple[float, 
         raise corrupt(path, f"the box of {name[:40]!r} from ({left}, {top}) to ({right}, {bottom}) is no area above 0")
     flags = [number_in(path, flag, element.findtext(flag) or "0", 0, 1) for flag in ("difficult", "truncated")]
     return name, (left, top, right - left, bottom - top, *flags)
+
+
+class VOCDataset(Files):
+    """The images of PASCAL VOC: for "Segmentation" columns `image` and `target`, for "Detection" boxes around objects.
+
+    Rows are in the order of the list `ImageSets/Segmentation/USAGE.txt` or `ImageSets/Main/USAGE.txt`; images and
+    targets are bytes or, with `decode`, pixels of three channels. "Detection" has `image`; `bbox`, float32 of
+    (objects, 4) with left, top, width, height; `label`, `difficult` and `truncate`, uint32 of (objects, 1). With
+    `class_indexing` the other classes are left out, with the images that have none of its own; without it classes have
+    indices in order of their names. `extra_metadata` adds the column _meta-filename, a string of (). Raises
+    GraphValueError for wrong arguments and lists that are not there, GraphRuntimeError for annotations that are missing
+    or damaged.
+    """
+
+    def __init__(
+        self,
+        dataset_dir: StrPath,
+        task: str = "Segmentation",
+        usage: str = "train",
+        class_indexing: dict[str, int] | None = None,
+        num_samples: int | None = None,
+        num_parallel_workers: int | None = None,
+        shuffle: bool | None = None,
+        decode: bool = False,
+        sampler: SamplerLike | None = None,
+        num_shards: int | None = None,
+        shard_id: int | None = None,
+        cache: object = None,
+        extra_metadata: bool = False,
+        decrypt: Decrypt | None = None,
+    ) -> None:
+        source = VOCSource(dataset_dir, task, usage, class_indexing, decode, extra_metadata, decrypt)
+        super().__init__(source, cache, num_parallel_workers, num_samples, shuffle, sampler, num_shards, shard_id)
+
+    def get_class_indexing(self) -> dict[str, int]:
+        """The indices of the classes; raises GraphRuntimeError in other tasks."""
+        if "bbox" not in self.source.columns:
+            raise GraphRuntimeError("Only 'Detection' tasks support get_class_indexing.")
+        return dict(self.source.classes)

@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from graphls.dataset.checks import boolean, instance
-from graphls.dataset.readers.files import LARGEST, Images, Source, corrupt, folder, inside
+from graphls.dataset import checks
+from graphls.dataset.checks import boolean
+from graphls.dataset.columns import Array, StrPath
+from graphls.dataset.readers.files import LARGEST, Decrypt, Files, Images, Source, corrupt, folder, inside
+from graphls.dataset.samplers import SamplerLike
 from graphls.ir.errors import GraphRuntimeError, GraphValueError
-
-Array = np.ndarray[Any, Any]
 
 _LARGEST_UINT = 2**32 - 1
 _MOST_ELEMENTS = 2**26  # of one row's padded column
@@ -23,12 +24,12 @@ _FILE_NAME = "_meta-filename"
 class Entry:
     """One object of the annotation file, whose fields are checked as they are read."""
 
-    def __init__(self, path: str, value: Any, kind: str) -> None:
+    def __init__(self, path: str, value: object, kind: str) -> None:
         if not isinstance(value, dict):
             raise corrupt(path, f"an entry of {kind!r} is no object of JSON")
         self.path, self._fields, self._kind = path, value, kind
 
-    def get(self, name: str, kind: type | tuple[type, ...], default: Any = None) -> Any:
+    def get(self, name: str, kind: type | tuple[type, ...], default: object = None) -> Any:
         """A field of that kind; raises GraphRuntimeError where it is missing, and there is no default, or another."""
         value = self._fields.get(name, default)
         if value is None or not isinstance(value, kind) or isinstance(value, bool):
@@ -43,7 +44,7 @@ class Entry:
             raise corrupt(self.path, f"{name!r} is {str(value)[:40]}, which is not within [0, {_LARGEST_UINT}]")
         return int(value)
 
-    def floats(self, name: str, values: Any) -> list[float]:
+    def floats(self, name: str, values: object) -> list[float]:
         """A list of numbers that are finite in float32."""
         if not isinstance(values, list) or not all(type(v) in (int, float) and abs(v) <= LARGEST for v in values):
             raise corrupt(self.path, f"{name!r} of an entry of {self._kind!r} is no list of finite numbers")
@@ -115,17 +116,16 @@ _TASKS: dict[str, tuple[list[str], Callable[[list[Entry]], list[Array]]]] = {
 
 
 class CocoSource(Source):
-    """Rows of images that have annotations, in the order of the file's `images`, with the columns of the task.
-
-    image, as Images reads it. "Detection": bbox, float32 of (objects, 4) with left, top, width, height; category_id and
-    iscrowd, uint32 of (objects, 1); "Panoptic" also area. "Stuff": segmentation, float32 of (polygons, longest), padded
-    with -1, and iscrowd. "Keypoint": keypoints, float32 of (objects, longest), and num_keypoints. "Captioning":
-    captions, strings of (captions, 1). `extra_metadata` adds _meta-filename, a string of (). Raises GraphValueError for
-    wrong arguments and files that are not there, GraphRuntimeError for annotations that contradict themselves.
-    """
+    """The rows of CocoDataset."""
 
     def __init__(
-        self, dataset_dir: Any, annotation_file: Any, task: Any, decode: Any, extra_metadata: Any, decrypt: Any
+        self,
+        dataset_dir: StrPath,
+        annotation_file: StrPath,
+        task: str,
+        decode: bool,
+        extra_metadata: bool,
+        decrypt: Decrypt | None,
     ) -> None:
         self._directory = folder(dataset_dir)
         if task not in _TASKS:
@@ -175,8 +175,8 @@ class CocoSource(Source):
         return (self._image(path), *self._described(entries), *[name] * self._named)
 
 
-def _content(annotation_file: Any) -> Entry:
-    path = os.fspath(instance("annotation_file", annotation_file, (str, os.PathLike), "a path"))
+def _content(annotation_file: StrPath) -> Entry:
+    path = checks.path("annotation_file", annotation_file)
     if not os.path.isfile(path):
         raise GraphValueError(f"The file {path} does not exist, or it is not a file.")
     try:
@@ -186,3 +186,40 @@ def _content(annotation_file: Any) -> Entry:
         raise GraphRuntimeError(f"{path} cannot be read: {error.strerror}.") from None
     except (ValueError, RecursionError) as error:
         raise corrupt(path, f"it is not JSON ({error})") from None
+
+
+class CocoDataset(Files):
+    """The images of COCO that have annotations, in the order of the file's `images`, with the columns of the task.
+
+    "Detection": `image`; `bbox`, float32 of (objects, 4) with left, top, width, height; `category_id` and `iscrowd`,
+    uint32 of (objects, 1); "Panoptic" also `area`. "Stuff": `segmentation`, float32 of (polygons, longest), padded with
+    -1, and `iscrowd`. "Keypoint": `keypoints`, float32 of (objects, longest), and `num_keypoints`. "Captioning":
+    `captions`, strings of (captions, 1). `image` is bytes, uint8 of (N,), or with `decode` pixels, uint8 of (H, W, 3).
+    `extra_metadata` adds _meta-filename, a string of (). Raises GraphValueError for wrong arguments and files that are
+    not there, GraphRuntimeError for annotations that contradict themselves.
+    """
+
+    def __init__(
+        self,
+        dataset_dir: StrPath,
+        annotation_file: StrPath,
+        task: str = "Detection",
+        num_samples: int | None = None,
+        num_parallel_workers: int | None = None,
+        shuffle: bool | None = None,
+        decode: bool = False,
+        sampler: SamplerLike | None = None,
+        num_shards: int | None = None,
+        shard_id: int | None = None,
+        cache: object = None,
+        extra_metadata: bool = False,
+        decrypt: Decrypt | None = None,
+    ) -> None:
+        source = CocoSource(dataset_dir, annotation_file, task, decode, extra_metadata, decrypt)
+        super().__init__(source, cache, num_parallel_workers, num_samples, shuffle, sampler, num_shards, shard_id)
+
+    def get_class_indexing(self) -> dict[str, list[int]]:
+        """The number of each category, in Panoptic with 1 for a thing; raises GraphRuntimeError in other tasks."""
+        if not self.source.classes:
+            raise GraphRuntimeError("Only 'Detection' and 'Panoptic' tasks support get_class_indexing.")
+        return dict(self.source.classes)

@@ -1,4 +1,4 @@
-"""Files of data sets that other programs wrote: found, measured, and read no further than they are long."""
+"""Data sets in files that other programs wrote: found, measured, and read no further than they are long."""
 
 from __future__ import annotations
 
@@ -6,41 +6,45 @@ import gzip
 import os
 import zlib
 from bisect import bisect_right
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from glob import glob
 from itertools import accumulate
 from typing import Any
 
 import numpy as np
 
+from graphls.dataset import checks
 from graphls.dataset.checks import boolean, string, type_error
+from graphls.dataset.columns import StrPath
+from graphls.dataset.readers.generator import GeneratorDataset
+from graphls.dataset.samplers import SamplerLike
 from graphls.dataset.vision.image import decoded
 from graphls.ir.errors import GraphlsError, GraphRuntimeError, GraphValueError
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
+Decrypt = Callable[[str], bytes]
+
+Paths = StrPath | Sequence[StrPath]
 
 LARGEST = float(np.finfo(np.float32).max)
 
 _GZIP_AT_MOST = 1032  # bytes out for one byte in, the limit of deflate
 
 
-def folder(dataset_dir: Any) -> str:
+def folder(dataset_dir: object) -> str:
     """The path of a folder that is there; raises GraphTypeError or GraphValueError otherwise."""
-    if not isinstance(dataset_dir, (str, os.PathLike)):
-        raise type_error("dataset_dir", dataset_dir, "a path")
-    path = os.fspath(dataset_dir)
+    path = checks.path("dataset_dir", dataset_dir)
     if not os.path.isdir(path):
         raise GraphValueError(f"The folder {path} does not exist, or it is not a folder.")
-    return str(path)
+    return path
 
 
-def usage(value: Any, *known: str) -> str:
+def usage(value: object, *known: str) -> str:
     """A part of a data set by its name, "all" for None; raises GraphTypeError or GraphValueError otherwise."""
-    if value is not None and not isinstance(value, str):
-        raise type_error("usage", value, "a string")
-    if value is not None and value not in known:
+    part = "all" if value is None else string("usage", value)
+    if value is not None and part not in known:
         raise GraphValueError(f"usage is one of {', '.join(known)}, not {value!r}.")
-    return value or "all"
+    return part
 
 
 def corrupt(path: str, fault: str) -> GraphRuntimeError:
@@ -100,7 +104,7 @@ def number_in(path: str, name: str, text: str, low: float = -LARGEST, high: floa
     return number
 
 
-def found_files(dataset_files: Any) -> list[str]:
+def found_files(dataset_files: object) -> list[str]:
     """The files that names and patterns stand for; raises GraphTypeError or GraphValueError for those of none."""
     patterns = [dataset_files] if isinstance(dataset_files, (str, os.PathLike)) else dataset_files
     if not isinstance(patterns, (list, tuple)) or not all(isinstance(p, (str, os.PathLike)) for p in patterns):
@@ -113,7 +117,7 @@ def found_files(dataset_files: Any) -> list[str]:
 
 
 class Source:
-    """Rows of files by number, in `columns`; a subclass makes them of its `_rows`."""
+    """Rows of files by index, in `columns`; a subclass makes them of its `_rows`."""
 
     columns: list[str]
     _rows: Any  # a list, or Parts
@@ -122,8 +126,31 @@ class Source:
         return len(self._rows)
 
 
+class Files(GeneratorDataset):
+    """A data set of files; what all of them have is in the description of GeneratorDataset."""
+
+    def __init__(
+        self,
+        source: Source,
+        cache: object,
+        num_parallel_workers: int | None,
+        num_samples: int | None,
+        shuffle: bool | None,
+        sampler: SamplerLike | None,
+        num_shards: int | None,
+        shard_id: int | None,
+    ) -> None:
+        if cache is not None:
+            raise GraphValueError("There is no cache for data sets of files; leave out the argument.")
+        super().__init__(
+            source, source.columns, num_samples=num_samples, shuffle=shuffle, sampler=sampler, num_shards=num_shards,
+            shard_id=shard_id, num_parallel_workers=1 if num_parallel_workers is None else num_parallel_workers,
+            python_multiprocessing=False,
+        )  # fmt: skip
+
+
 class Parts:
-    """The part that each of some rows is in, and its place there, counted from the end of the part (-1 is the last)."""
+    """The part that each of some rows is in, and its index there, counted from the end of the part (-1 is the last)."""
 
     def __init__(self, lengths: Iterable[int]) -> None:
         self._ends = list(accumulate(lengths))
@@ -174,7 +201,7 @@ class Images:
     GraphRuntimeError for files that are empty, cannot be read or hold no image.
     """
 
-    def __init__(self, decode: Any = False, decrypt: Callable[[str], bytes] | None = None) -> None:
+    def __init__(self, decode: bool = False, decrypt: Decrypt | None = None) -> None:
         self._decode = boolean("decode", decode)
         if decrypt is not None and not callable(decrypt):
             raise type_error("decrypt", decrypt, "a function of a path")
@@ -191,7 +218,7 @@ class Images:
             raise corrupt(path, str(error).rstrip(".")) from None
 
 
-def extensions_of(value: Any) -> frozenset[str]:
+def extensions_of(value: object) -> frozenset[str]:
     """The endings of file names; raises GraphTypeError for anything but a list of strings."""
     if not isinstance(value, (list, tuple)):
         raise type_error("extensions", value, "a list of strings")

@@ -10,26 +10,26 @@ from typing import Any
 import numpy as np
 
 from graphls.dataset import checks
-from graphls.dataset.columns import Row
-from graphls.dataset.errors import DatasetError, described, trace_of
+from graphls.dataset.checks import Function
+from graphls.dataset.columns import Array, Row, Schema, StrPath
 from graphls.dataset.pipeline.dataset import Dataset
-from graphls.dataset.pipeline.run import Run
-from graphls.dataset.pipeline.workers import Job, run_here
+from graphls.dataset.pipeline.node import Run
+from graphls.dataset.pipeline.workers import DatasetError, Job, described, run_here, trace_of
 from graphls.dataset.randomness import Key, RowDraws
 from graphls.dataset.readers.sources import (
     FUNCTION,
     ITEMS,
     BatchReader,
+    Choice,
     Columns,
+    ColumnTypes,
     Kept,
     Reader,
     announced_columns,
-    check_choice,
     is_read_once,
     kind_of,
-    made_sampler,
 )
-from graphls.dataset.samplers import Sampler, as_sampler
+from graphls.dataset.samplers import Sampler, SamplerLike, as_sampler
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.tensors.tensor import Tensor
 
@@ -45,8 +45,8 @@ class GeneratorDataset(Dataset):
       `column_types`: the dtypes that the items must have; Python numbers and lists are converted to them.
     - `num_samples`: the most rows of a pass. `num_shards` and `shard_id`: read every `num_shards`-th row only; shards
       are equally long, so the last may begin again at the first row.
-    - `sampler`: which rows a pass reads, a sampler of this package or any iterable of row numbers. `batch_sampler`:
-      lists of row numbers; each becomes one row, stacked, or as `collate_fn(items)` puts it together.
+    - `sampler`: which rows a pass reads, a sampler of this package or any iterable of row indices. `batch_sampler`:
+      lists of row indices; each becomes one row, stacked, or as `collate_fn(items)` puts it together.
     - `num_parallel_workers` read by index in parallel: processes with `python_multiprocessing`, else threads. The rows
       and their order do not depend on them. `max_rowsize` has no effect, because rows have no limit.
 
@@ -56,20 +56,20 @@ class GeneratorDataset(Dataset):
 
     def __init__(
         self,
-        source: Any,
+        source: object,
         column_names: Sequence[str] | str | None = None,
-        column_types: Any = None,
-        schema: Any = None,
+        column_types: ColumnTypes = None,
+        schema: Schema | StrPath | None = None,
         num_samples: int | None = None,
         num_parallel_workers: int = 1,
         shuffle: bool | None = None,
-        sampler: Any = None,
+        sampler: SamplerLike | None = None,
         num_shards: int | None = None,
         shard_id: int | None = None,
         python_multiprocessing: bool = True,
-        max_rowsize: Any = None,
-        batch_sampler: Any = None,
-        collate_fn: Callable[[list[Any]], Any] | None = None,
+        max_rowsize: object = None,
+        batch_sampler: Iterable[Sequence[int]] | None = None,
+        collate_fn: Function | None = None,
     ) -> None:
         super().__init__()
         self.columns, types = announced_columns(column_names, column_types, schema)
@@ -78,12 +78,14 @@ class GeneratorDataset(Dataset):
         self.source: Any = Kept(source) if self.kind != FUNCTION and is_read_once(source) else source
         self.workers = checks.workers(num_parallel_workers) or 1
         self.processes = checks.boolean("python_multiprocessing", python_multiprocessing)
-        check_choice(self.kind == ITEMS, num_samples, shuffle, sampler, num_shards, shard_id, batch_sampler, collate_fn)
+        choice = Choice(num_samples, shuffle, sampler, num_shards, shard_id, batch_sampler, collate_fn)
+        choice.check(self.kind == ITEMS)
         self.num_samples = num_samples or None
-        self.batches, self.collate = batch_sampler, collate_fn
-        self.sampler = made_sampler(num_samples, shuffle, sampler, num_shards, shard_id)
+        self.batches: Any = batch_sampler
+        self.collate = collate_fn
+        self.sampler = choice.made()
 
-    def use_sampler(self, new_sampler: Any) -> None:
+    def use_sampler(self, new_sampler: SamplerLike) -> None:
         """Read the rows that another sampler chooses; raises GraphValueError for a source without random access."""
         self._need_items()
         self.sampler = as_sampler(new_sampler)
@@ -127,8 +129,8 @@ class GeneratorDataset(Dataset):
     def _count(self, epoch: int, most: int | None) -> int:
         return len(Run(self).order(self, epoch)) if self.kind == ITEMS else super()._count(epoch, most)
 
-    def order(self, draws: np.random.Generator) -> list[Any]:
-        """The numbers of the rows of a pass, or lists of them."""
+    def order(self, draws: np.random.Generator) -> Sequence[Any]:
+        """The indices of the rows of a pass, or lists of them."""
         try:
             if self.batches is not None:
                 return list(self.batches)
@@ -139,11 +141,11 @@ class GeneratorDataset(Dataset):
             name = "batch_sampler" if self.batches is not None else type(self.sampler).__name__
             raise DatasetError(f"{name} failed: {described(error)}.", self.location, trace_of(error)) from error
 
-    def _labels(self, column: str) -> np.ndarray[Any, Any]:
+    def _labels(self, column: str) -> Array:
         """The values of a column in all rows of the source."""
-        (place,) = self.need((column,), "class_column")
+        (position,) = self.need((column,), "class_column")
         reader = Reader(self.source, self.row_columns)
-        return np.array([reader(index)[place] for index in range(self._source_size())])
+        return np.array([reader(index)[position] for index in range(self._source_size())])
 
     def job(self) -> Job:
         what = f"The source of {type(self).__name__}"
@@ -155,15 +157,15 @@ class GeneratorDataset(Dataset):
         return Job(reader, self.workers, self.processes, what, self.location)
 
     def rows(self, run: Run, epoch: int, indices: Iterable[int]) -> Iterator[Row]:
-        numbers, wanted = tee(indices)
-        return run.each(self, epoch, zip(numbers, map(run.order(self, epoch).__getitem__, wanted), strict=False))
+        own, wanted = tee(indices)
+        return run.each(self, epoch, zip(own, map(run.order(self, epoch).__getitem__, wanted), strict=False))
 
     def sides(self, run: Run, epoch: int, groups: Iterable[range]) -> Iterator[tuple[Any, ...]]:
         if self.workers > 1:
             return super().sides(run, epoch, groups)
         return self._sides(run.key(self, epoch), run.order(self, epoch), groups)
 
-    def _sides(self, key: Key, order: list[Any], groups: Iterable[range]) -> Iterator[tuple[Any, ...]]:
+    def _sides(self, key: Key, order: Sequence[Any], groups: Iterable[range]) -> Iterator[tuple[Any, ...]]:
         """The columns of groups, without making rows of them first, which would take twice as long."""
         enter, source, job = RowDraws(key).enter, self.source, self.job()
         made = replace(job, function=self.row_columns)
@@ -179,7 +181,7 @@ class GeneratorDataset(Dataset):
             sides = self.row_columns.side_by_side(items)
             yield sides or tuple(zip(*run_here(made, key, zip(group, items, strict=True)), strict=True))
 
-    def stream(self, run: Run, epoch: int, start: int = 0) -> Iterator[Row]:
+    def _scan(self, run: Run, epoch: int, start: int) -> Iterator[Row]:
         if self.kind == ITEMS:
             return self.rows(run, epoch, range(start, len(run.order(self, epoch))))
         items = islice(enumerate(self._items()), start, self.num_samples)
@@ -198,7 +200,7 @@ class GeneratorDataset(Dataset):
 class Slices:
     """Arrays, element by element of their first axes."""
 
-    def __init__(self, arrays: tuple[np.ndarray[Any, Any], ...]) -> None:
+    def __init__(self, arrays: tuple[Array, ...]) -> None:
         self.arrays = arrays
 
     def __getitem__(self, index: int) -> tuple[Any, ...]:
@@ -218,12 +220,12 @@ class NumpySlicesDataset(GeneratorDataset):
 
     def __init__(
         self,
-        data: Any,
+        data: object,
         column_names: Sequence[str] | str | None = None,
         num_samples: int | None = None,
         num_parallel_workers: int = 1,
         shuffle: bool | None = None,
-        sampler: Any = None,
+        sampler: SamplerLike | None = None,
         num_shards: int | None = None,
         shard_id: int | None = None,
     ) -> None:
@@ -233,7 +235,7 @@ class NumpySlicesDataset(GeneratorDataset):
             raise GraphValueError(f"Data length in each column is not equal: {[len(array) for array in arrays]}.")
         names = column_names
         if names is None:
-            names = list(data) if isinstance(data, dict) else [f"column_{place}" for place in range(len(arrays))]
+            names = list(data) if isinstance(data, dict) else [f"column_{i}" for i in range(len(arrays))]
         if len(checks.names("column_names", names)) != len(arrays):
             raise GraphValueError(f"column_names has {len(names)} names for {len(arrays)} columns.")
         super().__init__(
@@ -242,7 +244,7 @@ class NumpySlicesDataset(GeneratorDataset):
         )  # fmt: skip
 
 
-def _array(data: Any) -> np.ndarray[Any, Any]:
+def _array(data: object) -> Array:
     try:
         array = data.asnumpy() if isinstance(data, Tensor) else np.asarray(data)
     except ValueError:
@@ -255,7 +257,7 @@ def _array(data: Any) -> np.ndarray[Any, Any]:
 class PaddedDataset(GeneratorDataset):
     """Rows given as dicts by column name, such as those that fill a dataset up to a size that can be shared out."""
 
-    def __init__(self, padded_samples: list[dict[str, Any]]) -> None:
+    def __init__(self, padded_samples: list[dict[str, object]]) -> None:
         if not isinstance(padded_samples, list) or not all(isinstance(row, dict) for row in padded_samples):
             raise GraphTypeError(f"padded_samples is a list of dicts, not {padded_samples!r}.")
         if not padded_samples:

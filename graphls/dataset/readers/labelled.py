@@ -5,15 +5,18 @@ from __future__ import annotations
 import math
 import os
 import re
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
 from graphls.dataset.checks import integer, string, type_error
+from graphls.dataset.columns import StrPath
 from graphls.dataset.readers.files import (
     IMAGES,
     Bytes,
     Compressed,
+    Files,
     Images,
     Parts,
     Source,
@@ -24,6 +27,7 @@ from graphls.dataset.readers.files import (
     mapped,
     usage,
 )
+from graphls.dataset.samplers import SamplerLike
 from graphls.ir.errors import GraphRuntimeError, GraphValueError
 
 _SIDE = 28
@@ -59,15 +63,11 @@ def _shape(path: str, header: bytes, axes: int) -> tuple[int, ...]:
 
 
 class IdxSource(Source):
-    """Rows (image, label) of MNIST: uint8 of (28, 28, 1), uint32 of (); the test images first where both are wanted.
-
-    `dataset_dir` has `train-images-idx3-ubyte` and its kin, also ending in `.gz`. Raises GraphValueError for a folder
-    that is not there, GraphRuntimeError for files that are missing, damaged, or do not belong together.
-    """
+    """The rows of MnistDataset."""
 
     columns = ["image", "label"]  # noqa: RUF012
 
-    def __init__(self, dataset_dir: Any, part: str | None = None) -> None:
+    def __init__(self, dataset_dir: StrPath, part: str | None = None) -> None:
         directory = folder(dataset_dir)
         wanted = _PREFIXES[usage(part, *_PREFIXES)]
         found = [pair for pair in (_pair_of(directory, prefix) for prefix in wanted) if pair]
@@ -78,9 +78,9 @@ class IdxSource(Source):
         self._rows = Parts(len(labels) for _, labels in self._parts)
 
     def __getitem__(self, index: int) -> tuple[Any, Any]:
-        part, place = self._rows[index]
+        part, position = self._rows[index]
         images, labels = self._parts[part]
-        return np.array(images[place])[:, :, None], np.array(labels[place], np.uint32)
+        return np.array(images[position])[:, :, None], np.array(labels[position], np.uint32)
 
 
 def _pair_of(directory: str, prefix: str) -> tuple[str, str] | None:
@@ -106,21 +106,56 @@ def _read_pair(image_path: str, label_path: str) -> tuple[Bytes, Bytes]:
     return images, labels
 
 
+class _Labelled(Files):
+    """Images with labels, of which parts can be read by their names."""
+
+    _read: ClassVar[type[IdxSource] | type[CifarSource]]
+
+    def __init__(
+        self,
+        dataset_dir: StrPath,
+        usage: str | None = None,
+        num_samples: int | None = None,
+        num_parallel_workers: int | None = None,
+        shuffle: bool | None = None,
+        sampler: SamplerLike | None = None,
+        num_shards: int | None = None,
+        shard_id: int | None = None,
+        cache: object = None,
+    ) -> None:
+        source = self._read(dataset_dir, usage)
+        super().__init__(source, cache, num_parallel_workers, num_samples, shuffle, sampler, num_shards, shard_id)
+
+
+class MnistDataset(_Labelled):
+    """The digits of MNIST: columns `image`, uint8 of (28, 28, 1), and `label`, uint32 of ().
+
+    `dataset_dir` has `train-images-idx3-ubyte` and the like, also ending in `.gz`. `usage` is "train", "test" or "all",
+    the default, which has the test images first. Raises GraphValueError for a folder that is not there,
+    GraphRuntimeError for files that are missing, damaged, or do not belong together.
+    """
+
+    _read = IdxSource
+
+
+class FashionMnistDataset(MnistDataset):
+    """The clothes of Fashion-MNIST, whose files and columns are those of MNIST."""
+
+
 _SHAPE = (3, 32, 32)
 _PIXELS = 3072
 
 
 class CifarSource(Source):
-    """Rows (image, label, ...): uint8 of (32, 32, 3), then a uint32 of () for each label; training images first.
+    """The rows of CIFAR: an image, and as many labels as `classes`, which has how many classes each of them has.
 
-    A record is the bytes of the labels, then 3072 of the image: its red, green and blue plane. Raises GraphValueError
-    for a folder that is not there, GraphRuntimeError for files that are missing or damaged.
+    A record is the bytes of the labels, then 3072 of the image: its red, green and blue plane.
     """
 
     classes: ClassVar[tuple[int, ...]]
     files: ClassVar[dict[str, str]]
 
-    def __init__(self, dataset_dir: Any, part: str | None = None) -> None:
+    def __init__(self, dataset_dir: StrPath, part: str | None = None) -> None:
         directory = folder(dataset_dir)
         wanted = usage(part, "train", "test", "all")
         self._paths = self._find(directory, ["train", "test"] if wanted == "all" else [wanted])
@@ -142,8 +177,8 @@ class CifarSource(Source):
         return data.reshape(-1, width)
 
     def __getitem__(self, index: int) -> tuple[Any, ...]:
-        part, place = self._rows[index]
-        record = self._parts[part][place]
+        part, position = self._rows[index]
+        record = self._parts[part][position]
         labels, pixels = record[: len(self.classes)], record[len(self.classes) :]
         for label, count in zip(labels, self.classes, strict=True):
             if label >= count:
@@ -153,7 +188,7 @@ class CifarSource(Source):
 
 
 class Cifar10Source(CifarSource):
-    """Rows (image, label) of CIFAR-10: `data_batch_1.bin` and its kin for training, `test_batch.bin`."""
+    """The rows of Cifar10Dataset."""
 
     columns = ["image", "label"]  # noqa: RUF012
     classes = (10,)
@@ -161,26 +196,44 @@ class Cifar10Source(CifarSource):
 
 
 class Cifar100Source(CifarSource):
-    """Rows (image, coarse label, fine label) of CIFAR-100: `train.bin` and `test.bin`."""
+    """The rows of Cifar100Dataset."""
 
     columns = ["image", "coarse_label", "fine_label"]  # noqa: RUF012
     classes = (20, 100)
     files: ClassVar[dict[str, str]] = {"train": r"train\.bin", "test": r"test\.bin"}
 
 
-class ImageFolderSource(Source):
-    """Rows (image, label): the bytes of a file, uint8 of (N,), or its pixels of (H, W, 3); int32 of () by folder.
+class Cifar10Dataset(_Labelled):
+    """The images of CIFAR-10: columns `image`, uint8 of (32, 32, 3), and `label`, uint32 of ().
 
-    Classes are the folders of `dataset_dir` in order of their names, or those of `class_indexing` with its numbers;
-    the images of a class are the files directly in its folder, in order of their names. `extensions` such as [".png"]
-    are exact; without them the endings of images count, in upper or lower case. Raises GraphValueError for a folder
-    that is not there or a class that has none, GraphRuntimeError where there is no image.
+    `dataset_dir` has `data_batch_1.bin` to `data_batch_5.bin` and `test_batch.bin`. `usage` is "train", "test" or
+    "all", the default, which has the training images first. Raises GraphValueError for a folder that is not there,
+    GraphRuntimeError for files that are missing or damaged.
     """
+
+    _read = Cifar10Source
+
+
+class Cifar100Dataset(_Labelled):
+    """The images of CIFAR-100: columns `image`, uint8 of (32, 32, 3), `coarse_label` and `fine_label`, uint32 of ().
+
+    `dataset_dir` has `train.bin` and `test.bin`; the rest is as in Cifar10Dataset.
+    """
+
+    _read = Cifar100Source
+
+
+class ImageFolderSource(Source):
+    """The rows of ImageFolderDataset."""
 
     columns = ["image", "label"]  # noqa: RUF012
 
     def __init__(
-        self, dataset_dir: Any, extensions: Any = None, class_indexing: Any = None, decode: bool = False
+        self,
+        dataset_dir: StrPath,
+        extensions: Sequence[str] | None = None,
+        class_indexing: Mapping[str, int] | None = None,
+        decode: bool = False,
     ) -> None:
         directory = folder(dataset_dir)
         self._extensions = None if extensions is None else extensions_of(extensions)
@@ -203,14 +256,42 @@ class ImageFolderSource(Source):
         return self._image(path), np.array(label, np.int32)
 
 
-def _classes(directory: str, indexing: Any) -> dict[str, int]:
+def _classes(directory: str, indexing: object) -> dict[str, int]:
     with os.scandir(directory) as entries:
         names = sorted(entry.name for entry in entries if entry.is_dir() and not entry.name.startswith("."))
     if indexing is None:
-        return {name: number for number, name in enumerate(names)}
+        return {name: index for index, name in enumerate(names)}
     if not isinstance(indexing, dict):
-        raise type_error("class_indexing", indexing, "a dict of folder names to numbers")
-    numbers = {string("class_indexing", name): integer("class_indexing", number) for name, number in indexing.items()}
-    for name in numbers.keys() - set(names):
+        raise type_error("class_indexing", indexing, "a dict of folder names to indices")
+    indices = {string("class_indexing", name): integer("class_indexing", index) for name, index in indexing.items()}
+    for name in indices.keys() - set(names):
         raise GraphValueError(f"class_indexing has the class {name!r}, but {directory} has no folder of that name.")
-    return {name: numbers[name] for name in names if name in numbers}
+    return {name: indices[name] for name in names if name in indices}
+
+
+class ImageFolderDataset(Files):
+    """Images in one folder for each class: columns `image` and `label`, int32 of ().
+
+    `image` is the file's bytes, uint8 of (N,), or with `decode` its pixels, uint8 of (H, W, 3). Classes are the folders
+    of `dataset_dir` in order of their names, or those of `class_indexing` with its indices; the images of a class are
+    the files directly in its folder, in order of their names. `extensions` such as [".png"] are exact; without them the
+    endings of images count, in upper or lower case. Raises GraphValueError for a folder that is not there or a class
+    that has none, GraphRuntimeError where there is no image.
+    """
+
+    def __init__(
+        self,
+        dataset_dir: StrPath,
+        num_samples: int | None = None,
+        num_parallel_workers: int | None = None,
+        shuffle: bool | None = None,
+        sampler: SamplerLike | None = None,
+        extensions: list[str] | None = None,
+        class_indexing: dict[str, int] | None = None,
+        decode: bool = False,
+        num_shards: int | None = None,
+        shard_id: int | None = None,
+        cache: object = None,
+    ) -> None:
+        source = ImageFolderSource(dataset_dir, extensions, class_indexing, decode)
+        super().__init__(source, cache, num_parallel_workers, num_samples, shuffle, sampler, num_shards, shard_id)

@@ -14,8 +14,20 @@ from typing import Any
 
 import numpy as np
 
-from graphls.dataset.columns import as_schema
-from graphls.dataset.readers.files import Bytes, Parts, Source, corrupt, folder, found_files, mapped, reason_of, usage
+from graphls.dataset.columns import Array, Schema, StrPath, as_schema
+from graphls.dataset.readers.files import (
+    Bytes,
+    Files,
+    Parts,
+    Paths,
+    Source,
+    corrupt,
+    folder,
+    found_files,
+    mapped,
+    reason_of,
+    usage,
+)
 from graphls.files.wire import fields, numbers, signed
 from graphls.ir.errors import GraphRuntimeError, GraphValueError
 
@@ -23,15 +35,11 @@ _NEWLINE = 10
 
 
 class TextFileSource(Source):
-    """Rows (text,): a string of () for each line that is not empty, without its end, file by file.
-
-    Files are in order of their names. Lines are found when the source is made and read when they are asked for. Raises
-    GraphValueError for files that are not there, GraphRuntimeError for no line at all and for text that is not UTF-8.
-    """
+    """The rows of TextFileDataset; lines are found when it is made and read when they are asked for."""
 
     columns = ["text"]  # noqa: RUF012
 
-    def __init__(self, dataset_files: Any) -> None:
+    def __init__(self, dataset_files: Paths) -> None:
         self._paths = [path for path in sorted(found_files(dataset_files)) if os.path.getsize(path)]
         self._files = [mapped(path) for path in self._paths]
         self._lines = [_lines(data) for data in self._files]
@@ -39,9 +47,9 @@ class TextFileSource(Source):
         if not len(self):
             raise GraphRuntimeError(f"There is no line in {dataset_files!r}.")
 
-    def __getitem__(self, index: int) -> tuple[np.ndarray[Any, Any]]:
-        file, place = self._rows[index]
-        start, end = self._lines[file][place]
+    def __getitem__(self, index: int) -> tuple[Array]:
+        file, line = self._rows[index]
+        start, end = self._lines[file][line]
         try:
             return (np.array(bytes(self._files[file][start:end]).decode("utf-8")),)
         except UnicodeDecodeError as error:
@@ -49,39 +57,85 @@ class TextFileSource(Source):
 
 
 class PennTreebankSource(TextFileSource):
-    """The lines of `ptb.train.txt`, `ptb.valid.txt` and `ptb.test.txt`, or of one of them; "all" has test first."""
+    """The rows of PennTreebankDataset."""
 
-    def __init__(self, dataset_dir: Any, part: Any) -> None:
+    def __init__(self, dataset_dir: StrPath, part: str | None) -> None:
         directory, part = folder(dataset_dir), usage(part, "train", "valid", "test", "all")
         parts = ["test", "train", "valid"] if part == "all" else [part]
         super().__init__([os.path.join(directory, f"ptb.{name}.txt") for name in parts])
 
 
-def _lines(data: Bytes) -> np.ndarray[Any, Any]:
+class TextFileDataset(Files):
+    """The lines of text files that are not empty, without their ends: the column `text`, a string of ().
+
+    `dataset_files` is a path, a pattern or a list of them, read in order of their names. As in TFRecordDataset, rows
+    are shuffled over all files unless `shuffle` is False. Raises GraphValueError for files that are not there,
+    GraphRuntimeError for no line at all and for text that is not UTF-8.
+    """
+
+    def __init__(
+        self,
+        dataset_files: Paths,
+        num_samples: int | None = None,
+        num_parallel_workers: int | None = None,
+        shuffle: bool | str | None = True,
+        num_shards: int | None = None,
+        shard_id: int | None = None,
+        cache: object = None,
+    ) -> None:
+        source = TextFileSource(dataset_files)
+        shuffle = shuffle is not False
+        super().__init__(source, cache, num_parallel_workers, num_samples, shuffle, None, num_shards, shard_id)
+
+
+class PennTreebankDataset(Files):
+    """The sentences of the Penn Treebank: the column `text`, a string of ().
+
+    `usage` is "train", "valid", "test" or "all", the default, which has those of test first. Raises what
+    TextFileDataset does.
+    """
+
+    def __init__(
+        self,
+        dataset_dir: StrPath,
+        usage: str | None = None,
+        num_samples: int | None = None,
+        num_parallel_workers: int | None = None,
+        shuffle: bool | str | None = True,
+        num_shards: int | None = None,
+        shard_id: int | None = None,
+        cache: object = None,
+    ) -> None:
+        source = PennTreebankSource(dataset_dir, usage)
+        shuffle = shuffle is not False
+        super().__init__(source, cache, num_parallel_workers, num_samples, shuffle, None, num_shards, shard_id)
+
+
+def _lines(data: Bytes) -> Array:
     """Where the lines begin and end that are not empty, int64 of (lines, 2)."""
     ends = np.append(np.flatnonzero(np.asarray(data) == _NEWLINE), len(data))
     starts = np.append(0, ends[:-1] + 1)
     return np.stack([starts, ends], 1)[ends > starts]
 
 
-Feature = np.ndarray[Any, Any] | list[bytes]
+Feature = Array | list[bytes]
 
 HEAD, TAIL = 12, 4
 
 
 class TFRecordSource(Source):
-    """Rows of the columns that a schema has, else of all in the first record, in order of their names.
+    """The rows of TFRecordDataset.
 
-    A list of int64 or float32 has one axis; bytes are uint8 of one axis, several of them padded with spaces to one
-    length. A column of a schema is brought into its dtype and shape, bytes also into strings. The lengths in the files
-    are checked, each with its checksum, when the source is made; contents are read when they are asked for. Raises
-    GraphValueError for files that are not there, GraphRuntimeError for those that are no TFRecord or lack a column.
+    The lengths in the files are checked, each with its checksum, when it is made; contents are read when they are asked
+    for.
     """
 
-    def __init__(self, dataset_files: Any, schema: Any, columns_list: Any) -> None:
+    def __init__(
+        self, dataset_files: Paths, schema: Schema | StrPath | None, columns_list: Sequence[str] | None
+    ) -> None:
         self._paths = found_files(dataset_files)
         self._files = [mapped(path) for path in self._paths]
-        self._rows = [(f, *place) for f, data in enumerate(self._files) for place in _records(self._paths[f], data)]
+        self._rows = [(f, *span) for f, data in enumerate(self._files) for span in _records(self._paths[f], data)]
         if not self._rows:
             raise corrupt(self._paths[0], "there is no record in it")
         described = [] if schema is None else as_schema(schema).columns
@@ -103,7 +157,7 @@ class TFRecordSource(Source):
         except (GraphValueError, UnicodeDecodeError) as error:
             raise corrupt(self._paths[file], f"record {index} is no Example: {reason_of(error)}") from None
 
-    def _column(self, path: str, name: str, value: Feature) -> np.ndarray[Any, Any]:
+    def _column(self, path: str, name: str, value: Feature) -> Array:
         wanted = self._schema.get(name, {"type": None, "shape": None})
         if isinstance(value, list):
             is_text = wanted["type"] is not None and wanted["type"].kind in "US"
@@ -186,6 +240,39 @@ def _padded(values: Sequence[bytes]) -> Bytes:
     return np.frombuffer(b"".join(value.ljust(longest) for value in values), np.uint8).copy()
 
 
-def _fits(array: np.ndarray[Any, Any], shape: Sequence[int]) -> bool:
+def _fits(array: Array, shape: Sequence[int]) -> bool:
     known = int(np.prod([n for n in shape if n >= 0], dtype=np.int64))
     return array.size % max(known, 1) == 0 if -1 in shape else known == array.size
+
+
+class TFRecordDataset(Files):
+    """The records of TFRecord files: the columns of `schema`, a Schema or a JSON file, else those of the first record.
+
+    A list of int64 or float32 has one axis; bytes are uint8 of one axis, several of them padded with spaces to one
+    length. A column of a schema is brought into its dtype and shape, bytes also into strings. `columns_list` chooses
+    and orders columns. Rows are in the order of the files and, unless `shuffle` is False, shuffled over all of them,
+    whatever `Shuffle` says; shards have every `num_shards`-th row, so `shard_equal_rows` changes nothing. Raises
+    GraphValueError for files that are compressed or not there, GraphRuntimeError for those that are no TFRecord or lack
+    a column.
+    """
+
+    def __init__(
+        self,
+        dataset_files: Paths,
+        schema: Schema | StrPath | None = None,
+        columns_list: list[str] | None = None,
+        num_samples: int | None = None,
+        num_parallel_workers: int | None = None,
+        shuffle: bool | str | None = True,
+        num_shards: int | None = None,
+        shard_id: int | None = None,
+        shard_equal_rows: bool = False,
+        cache: object = None,
+        compression_type: str | None = None,
+    ) -> None:
+        if compression_type:
+            message = f"TFRecord files are read as they are, not with {compression_type!r}; decompress them first."
+            raise GraphValueError(message)
+        source = TFRecordSource(dataset_files, schema, columns_list)
+        shuffle = shuffle is not False
+        super().__init__(source, cache, num_parallel_workers, num_samples, shuffle, None, num_shards, shard_id)

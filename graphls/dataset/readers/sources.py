@@ -3,23 +3,45 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from threading import Lock
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
 from graphls.dataset import checks
-from graphls.dataset.columns import NUMBERS, Array, Row, Schema, as_array, as_schema, column_dtype, row_of, stacked
-from graphls.dataset.samplers import DistributedSampler, RandomSampler, Sampler, SequentialSampler, as_sampler
+from graphls.dataset.checks import DTypeLike, Function
+from graphls.dataset.columns import (
+    NUMBERS,
+    Array,
+    ArrayDType,
+    Row,
+    Schema,
+    as_array,
+    as_schema,
+    column_dtype,
+    row_of,
+    stacked,
+)
+from graphls.dataset.samplers import (
+    DistributedSampler,
+    RandomSampler,
+    Sampler,
+    SamplerLike,
+    SequentialSampler,
+    as_sampler,
+)
 from graphls.ir.errors import GraphlsError, GraphTypeError, GraphValueError
 
 Plain = np.ndarray
+Types = tuple["ArrayDType | None", ...]
+ColumnTypes = DTypeLike | Sequence[DTypeLike] | None
 ITEMS, FUNCTION, ITERABLE = "random access", "generator function", "iterable"
 
 
-def kind_of(source: Any) -> str:
+def kind_of(source: object) -> str:
     """How a source is read: by index, by calling it, or by iterating it; raises GraphTypeError for other objects."""
     if hasattr(source, "__getitem__") and not isinstance(source, (str, bytes, dict)):
         return ITEMS
@@ -33,7 +55,7 @@ def kind_of(source: Any) -> str:
     )
 
 
-def is_read_once(source: Any) -> bool:
+def is_read_once(source: object) -> TypeGuard[Iterator[object]]:
     """Whether an iterable is one of Python's own iterators, such as a zip or a generator, which end for good."""
     return isinstance(source, Iterator) and not inspect.isfunction(type(source).__iter__)
 
@@ -41,28 +63,28 @@ def is_read_once(source: Any) -> bool:
 class Kept:
     """The items of an iterator that can be read once, kept for the passes that come later."""
 
-    def __init__(self, iterator: Iterator[Any]) -> None:
+    def __init__(self, iterator: Iterator[object]) -> None:
         self._iterator = iterator
-        self._items: list[Any] = []
+        self._items: list[object] = []
         self._lock = Lock()
 
-    def __iter__(self) -> Iterator[Any]:
-        place = 0
-        while self._has(place):
-            yield self._items[place]
-            place += 1
+    def __iter__(self) -> Iterator[object]:
+        position = 0
+        while self._has(position):
+            yield self._items[position]
+            position += 1
 
-    def _has(self, place: int) -> bool:
+    def _has(self, position: int) -> bool:
         with self._lock:
-            if place == len(self._items):
+            if position == len(self._items):
                 self._items.extend(islice(self._iterator, 1))
-            return place < len(self._items)
+            return position < len(self._items)
 
 
 class Columns:
     """Makes an item of a source the columns of a row, and holds them to the types that were announced."""
 
-    def __init__(self, names: tuple[str, ...], types: tuple[np.dtype[Any] | None, ...]) -> None:
+    def __init__(self, names: tuple[str, ...], types: Types) -> None:
         self.names, self.width = names, len(names)
         self.types = types if any(type is not None for type in types) else ()
 
@@ -87,16 +109,16 @@ class Columns:
         values = item if isinstance(item, (tuple, list)) and len(item) == len(row) else (item,)
         return tuple([self._as_announced(i, array, value) for i, (array, value) in enumerate(zip(row, values))])  # noqa: B905
 
-    def _as_announced(self, place: int, array: Array, value: Any) -> Array:
-        type = self.types[place]
+    def _as_announced(self, position: int, array: Array, value: Any) -> Array:
+        type = self.types[position]
         if type is None or array.dtype == type or (array.dtype.kind in "US" and type.kind == array.dtype.kind):
             return array
         if hasattr(value, "dtype"):
-            raise GraphTypeError(f"it gave {array.dtype} for {self.names[place]!r}, where column_types has {type}")
+            raise GraphTypeError(f"it gave {array.dtype} for {self.names[position]!r}, where column_types has {type}")
         return array.astype(type)
 
 
-def _side(column: tuple[Any, ...]) -> Any:
+def _side(column: tuple[object, ...]) -> Any:
     """A column of arrays as it is, one of numbers of one type as an array; None for others."""
     kinds = set(map(type, column))
     if kinds == {Plain}:
@@ -121,25 +143,22 @@ class Reader:
 class BatchReader:
     """Reads the items of a batch and puts them together, by the user's function or by stacking each column."""
 
-    def __init__(self, source: Any, columns: Columns, collate: Callable[[list[Any]], Any] | None) -> None:
+    def __init__(self, source: Any, columns: Columns, collate: Function | None) -> None:
         self.source, self.columns, self.collate = source, columns, collate
 
     def __call__(self, indices: Any) -> Row:
         if isinstance(indices, (int, np.integer)):
-            raise GraphTypeError(f"batch_sampler gives lists of row numbers, not {indices!r}")
+            raise GraphTypeError(f"batch_sampler gives lists of row indices, not {indices!r}")
         items = [self.source[int(index)] for index in indices]
         if self.collate is not None:
             return self.columns(self.collate(items))
         if not items:
             raise GraphlsError("batch_sampler gave a batch without rows")
         columns = zip(self.columns.names, zip(*map(self.columns, items), strict=True), strict=True)
-        return tuple([stacked(column, place, name) for place, (name, column) in enumerate(columns)])
+        return tuple([stacked(column, position, name) for position, (name, column) in enumerate(columns)])
 
 
-Types = tuple["np.dtype[Any] | None", ...]
-
-
-def announced_columns(column_names: Any, column_types: Any, schema: Any) -> tuple[tuple[str, ...], Types]:
+def announced_columns(column_names: object, column_types: object, schema: object) -> tuple[tuple[str, ...], Types]:
     """The names of the columns, and their dtypes where those are announced."""
     if column_names is None and schema is None:
         raise GraphValueError("Neither columns_names nor schema are provided.")
@@ -157,62 +176,59 @@ def announced_columns(column_names: Any, column_types: Any, schema: Any) -> tupl
     return names, tuple(column_dtype(item) for item in listed)
 
 
-def check_choice(
-    has_items: bool,
-    num_samples: Any,
-    shuffle: Any,
-    sampler: Any,
-    num_shards: Any,
-    shard_id: Any,
-    batch_sampler: Any,
-    collate_fn: Any,
-) -> None:
-    """Hold the arguments that choose rows against each other."""
-    checks.optional_integer("num_samples", num_samples, 0)
-    if shuffle is not None:
-        checks.boolean("shuffle", shuffle)
-    if sampler is not None and shuffle is not None:
-        raise GraphValueError("sampler and shuffle cannot be specified at the same time.")
-    if sampler is not None and num_shards is not None:
-        raise GraphValueError("sampler and sharding cannot be specified at the same time.")
-    if (num_shards is None) != (shard_id is None):
-        raise GraphValueError("num_shards and shard_id need to be passed in together.")
-    _check_batch_sampler(batch_sampler, collate_fn, (num_samples, shuffle, sampler, num_shards))
-    if not has_items:
-        _check_stream(sampler=sampler, num_shards=num_shards, batch_sampler=batch_sampler, shuffle=shuffle or None)
+@dataclass(frozen=True)
+class Choice:
+    """The arguments that choose the rows of a pass; `check` holds them against each other."""
 
+    num_samples: int | None
+    shuffle: bool | None
+    sampler: SamplerLike | None
+    num_shards: int | None
+    shard_id: int | None
+    batch_sampler: object
+    collate_fn: object
 
-def _check_batch_sampler(batch_sampler: Any, collate_fn: Any, others: Sequence[Any]) -> None:
-    if collate_fn is not None:
-        checks.function("collate_fn", collate_fn)
+    def check(self, has_items: bool) -> None:
+        """Raise GraphTypeError or GraphValueError for arguments that are wrong, or do not go together."""
+        checks.optional_integer("num_samples", self.num_samples, 0)
+        if self.shuffle is not None:
+            checks.boolean("shuffle", self.shuffle)
+        if self.sampler is not None and self.shuffle is not None:
+            raise GraphValueError("sampler and shuffle cannot be specified at the same time.")
+        if self.sampler is not None and self.num_shards is not None:
+            raise GraphValueError("sampler and sharding cannot be specified at the same time.")
+        if (self.num_shards is None) != (self.shard_id is None):
+            raise GraphValueError("num_shards and shard_id need to be passed in together.")
+        self._check_batch_sampler()
+        for name in () if has_items else ("sampler", "num_shards", "batch_sampler", "shuffle"):
+            if getattr(self, name) is not None and getattr(self, name) is not False:
+                raise GraphValueError(f"{name} is not supported if source does not have attribute '__getitem__'.")
+
+    def _check_batch_sampler(self) -> None:
+        batch_sampler = self.batch_sampler
+        if self.collate_fn is not None:
+            checks.function("collate_fn", self.collate_fn)
+            if batch_sampler is None:
+                raise GraphValueError("collate_fn can be specified only when batch_sampler is set.")
         if batch_sampler is None:
-            raise GraphValueError("collate_fn can be specified only when batch_sampler is set.")
-    if batch_sampler is None:
-        return
-    if not hasattr(batch_sampler, "__iter__") and not hasattr(batch_sampler, "__getitem__"):
-        raise GraphTypeError(f"batch_sampler is an iterable of lists, not {batch_sampler!r}.")
-    if any(other is not None for other in others):
-        raise GraphValueError(
-            "batch_sampler cannot be specified together with num_samples, shuffle, sampler, num_shards and shard_id.",
-        )
+            return
+        if not hasattr(batch_sampler, "__iter__") and not hasattr(batch_sampler, "__getitem__"):
+            raise checks.type_error("batch_sampler", batch_sampler, "an iterable of lists")
+        if any(other is not None for other in (self.num_samples, self.shuffle, self.sampler, self.num_shards)):
+            raise GraphValueError(
+                "batch_sampler cannot be specified together with num_samples, shuffle, sampler, num_shards and "
+                "shard_id.",
+            )
 
-
-def _check_stream(**choices: Any) -> None:
-    for name, value in choices.items():
-        if value is not None:
-            raise GraphValueError(f"{name} is not supported if source does not have attribute '__getitem__'.")
-
-
-def made_sampler(
-    num_samples: int | None, shuffle: bool | None, sampler: Any, num_shards: Any, shard_id: Any
-) -> Sampler:
-    """The sampler that the arguments ask for."""
-    if sampler is not None:
-        made = as_sampler(sampler)
-        return made if num_samples is None else _among(made, SequentialSampler(num_samples=num_samples))
-    if num_shards is not None:
-        return DistributedSampler(num_shards, shard_id, shuffle is not False, num_samples)
-    return SequentialSampler(num_samples=num_samples) if shuffle is False else RandomSampler(num_samples=num_samples)
+    def made(self) -> Sampler:
+        """The sampler that the arguments ask for."""
+        count = self.num_samples
+        if self.sampler is not None:
+            made = as_sampler(self.sampler)
+            return made if count is None else _among(made, SequentialSampler(num_samples=count))
+        if self.num_shards is not None and self.shard_id is not None:
+            return DistributedSampler(self.num_shards, self.shard_id, self.shuffle is not False, count)
+        return SequentialSampler(num_samples=count) if self.shuffle is False else RandomSampler(num_samples=count)
 
 
 def _among(child: Sampler, sampler: Sampler) -> Sampler:

@@ -1,7 +1,19 @@
 """Operations on strings, for `map`, as MindSpore's `dataset.text` has them."""
 
-from graphls.dataset.text.sequences import AddToken, Ngram, SlidingWindow, ToNumber, Truncate, TruncateSequencePair
-from graphls.dataset.text.strings import CaseFold, NormalizeForm, NormalizeUTF8, RegexReplace, to_bytes, to_str
+from graphls.dataset.text.strings import (
+    AddToken,
+    CaseFold,
+    Ngram,
+    NormalizeForm,
+    NormalizeUTF8,
+    RegexReplace,
+    SlidingWindow,
+    ToNumber,
+    Truncate,
+    TruncateSequencePair,
+    to_bytes,
+    to_str,
+)
 from graphls.dataset.text.tokenizers import (
     BasicTokenizer,
     BertTokenizer,

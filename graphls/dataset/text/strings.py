@@ -1,30 +1,30 @@
-"""Arrays of strings: what operations on text take, strings in one spelling, and regular expressions."""
+"""Operations on strings and on sequences of them: one spelling, regular expressions, cutting, joining, numbers."""
 
 from __future__ import annotations
 
+import math
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import IntEnum
 from itertools import accumulate
 from typing import Any
 
 import numpy as np
 
-from graphls.dataset.checks import boolean, choice, string
-from graphls.dataset.transforms.columns import does_not_fit
-from graphls.dataset.transforms.operation import TensorOperation
+from graphls.dataset.checks import DTypeLike, boolean, choice, integer, number_dtype, string
+from graphls.dataset.transforms.operations import TensorOperation, as_column, does_not_fit
 from graphls.ir.errors import GraphTypeError, GraphValueError
 
 Strings = np.ndarray[Any, Any]
 Span = tuple[int, int]  # of characters, the second one excluded
-Token = tuple[str, int, int]  # the places in UTF-8 of its first byte, and behind its last one
+Token = tuple[str, int, int]  # the offsets in UTF-8 of its first byte, and behind its last one
 
 
 class TextOperation(TensorOperation):
     """An operation on a column of strings; raises GraphRuntimeError for other columns."""
 
-    def prepare(self, column: Any) -> Any:
+    def prepare(self, column: object) -> Any:
         array = super().prepare(column)
         if array.dtype.kind != "U":
             raise does_not_fit(self, f"takes strings, not {array.dtype}; use text.to_str for bytes")
@@ -34,7 +34,7 @@ class TextOperation(TensorOperation):
 class EachString(TextOperation):
     """An operation on each string of a column by itself; subclasses define `of(text)`."""
 
-    def apply(self, column: Any) -> Any:
+    def apply(self, column: Strings) -> Any:
         texts = [self.of(str(text)) for text in column.reshape(-1)]
         return np.array(texts, np.str_).reshape(column.shape)
 
@@ -47,18 +47,18 @@ class Tokenizer(TextOperation):
     """An operation that takes one string () apart; subclasses define `spans(text)`.
 
     Gives strings (N,), N at least 1: an empty string has one empty token. With `with_offsets` gives a tuple with the
-    places of the first byte of each token in UTF-8 and of the byte behind its last one, uint32 of (N,).
+    offsets of the first byte of each token in UTF-8 and of the byte behind its last one, uint32 of (N,).
     """
 
     def __init__(self, with_offsets: bool = False) -> None:
         self.with_offsets = boolean("with_offsets", with_offsets)
 
-    def apply(self, column: Any) -> Any:
+    def apply(self, column: Strings) -> Any:
         text = str(one_string(self, column))
         return token_columns(tokens_at(text, self.spans(text), self.with_offsets), self.with_offsets)
 
     def spans(self, text: str) -> list[Span]:
-        """The places of the tokens in a string."""
+        """The spans of the tokens in a string."""
         raise NotImplementedError
 
 
@@ -69,26 +69,26 @@ def one_string(operation: object, column: Strings) -> Any:
     return column.item()
 
 
-def byte_places(text: str) -> list[int]:
-    """The place in UTF-8 of each character, and behind the last one."""
+def byte_offsets(text: str) -> list[int]:
+    """The offset in UTF-8 of each character, and behind the last one."""
     return list(accumulate((len(character.encode("utf-8", "surrogatepass")) for character in text), initial=0))
 
 
 def tokens_at(text: str, spans: Sequence[Span], with_offsets: bool = True) -> list[Token]:
-    """The tokens at some places of a string, with their places in UTF-8; an empty one where there is none."""
-    places: Sequence[int] = byte_places(text) if with_offsets else range(len(text) + 1)
-    return [(text[start:end], places[start], places[end]) for start, end in spans or [(0, 0)]]
+    """The tokens at some spans of a string, with their offsets in UTF-8; an empty one where there is none."""
+    offsets: Sequence[int] = byte_offsets(text) if with_offsets else range(len(text) + 1)
+    return [(text[start:end], offsets[start], offsets[end]) for start, end in spans or [(0, 0)]]
 
 
 def token_columns(tokens: Sequence[Token], with_offsets: bool) -> Any:
-    """Strings (N,), or with offsets a tuple of these and the places where they start and end, uint32 of (N,)."""
+    """Strings (N,), or with offsets a tuple of these and the offsets where they start and end, uint32 of (N,)."""
     array = np.array([token[0] for token in tokens], np.str_)
     if not with_offsets:
         return array
     return array, *(np.array([token[side] for token in tokens], np.uint32) for side in (1, 2))
 
 
-def to_str(array: Any, encoding: str = "utf8") -> Strings:
+def to_str(array: object, encoding: str = "utf8") -> Strings:
     """An array of bytes as strings; strings stay.
 
     Raises GraphTypeError for what is no array of them, GraphValueError for bytes that are none in that encoding.
@@ -96,7 +96,7 @@ def to_str(array: Any, encoding: str = "utf8") -> Strings:
     return _coded(array, encoding, "U", np.char.decode)
 
 
-def to_bytes(array: Any, encoding: str = "utf8") -> Strings:
+def to_bytes(array: object, encoding: str = "utf8") -> Strings:
     """An array of strings as bytes; bytes stay.
 
     Raises GraphTypeError for what is no array of them, GraphValueError for characters that the encoding lacks.
@@ -104,7 +104,7 @@ def to_bytes(array: Any, encoding: str = "utf8") -> Strings:
     return _coded(array, encoding, "S", np.char.encode)
 
 
-def _coded(array: Any, encoding: str, kind: str, convert: Any) -> Strings:
+def _coded(array: object, encoding: str, kind: str, convert: Callable[[Strings, str], Strings]) -> Strings:
     if not isinstance(array, np.ndarray) or array.dtype.kind not in "SU":
         raise GraphTypeError("to_str and to_bytes take an array of strings or bytes.")
     string("encoding", encoding)
@@ -156,7 +156,7 @@ class NormalizeUTF8(EachString):
 HAN = "\u2e80-\u2fd5\u3005\u3007\u3021-\u3029\u3038-\u303b\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003134f"
 
 
-def compiled(name: str, value: Any) -> re.Pattern[str]:
+def compiled(name: str, value: object) -> re.Pattern[str]:
     r"""A pattern of Python's `re`, where `\p{Han}` is a Chinese character; raises GraphValueError for what is none."""
     text = string(name, value).replace(r"\p{Han}", f"[{HAN}]")
     try:
@@ -181,3 +181,138 @@ class RegexReplace(EachString):
             return self._pattern.sub(self._replacement, text, 0 if self.replace_all else 1)
         except re.error as error:
             raise GraphValueError(f"The replacement does not fit the pattern: {error}.") from None
+
+
+class Truncate(TensorOperation):
+    """The first `max_seq_len` elements of the last axis, of one or two; raises GraphTypeError, GraphValueError or
+    GraphRuntimeError."""
+
+    def __init__(self, max_seq_len: int) -> None:
+        self.max_seq_len = integer("max_seq_len", max_seq_len, 1)
+
+    def apply(self, column: Strings) -> Any:
+        if column.ndim not in (1, 2):
+            raise does_not_fit(self, f"takes a column of one or two axes, not of {column.shape}")
+        return column[..., : self.max_seq_len]
+
+
+class TruncateSequencePair:
+    """Two sequences cut so that together they have at most `max_length` elements; the longer one is cut first, of two
+    equal ones the second.
+
+    Raises GraphTypeError, GraphValueError or, for columns of another number of axes, GraphRuntimeError.
+    """
+
+    def __init__(self, max_length: int) -> None:
+        self.max_length = integer("max_length", max_length, 0)
+
+    def __call__(self, first: object, second: object) -> tuple[Strings, Strings]:
+        first, second = as_column(first), as_column(second)
+        if first.ndim != 1 or second.ndim != 1:
+            raise does_not_fit(self, f"takes two columns of one axis, not of {first.shape} and {second.shape}")
+        shorter = min(len(first), len(second))
+        half = self.max_length // 2
+        if shorter <= half:
+            longest = self.max_length - shorter
+            return first[:longest], second[:longest]
+        return first[: self.max_length - half], second[:half]
+
+
+class AddToken(TextOperation):
+    """A token before or behind the strings of the last of one or two axes.
+
+    Raises GraphTypeError, or GraphRuntimeError for a column of other axes.
+    """
+
+    def __init__(self, token: str, begin: bool = True) -> None:
+        self.token, self.begin = string("token", token), boolean("begin", begin)
+
+    def apply(self, column: Strings) -> Any:
+        if column.ndim not in (1, 2):
+            raise does_not_fit(self, f"takes a column of one or two axes, not of {column.shape}")
+        tokens = np.full((*column.shape[:-1], 1), self.token)
+        return np.concatenate([tokens, column] if self.begin else [column, tokens], -1)
+
+
+class Ngram(TextOperation):
+    """Each `n` strings of one axis that follow each other, joined by `separator`; for each n of a list.
+
+    `left_pad` and `right_pad` are (string, count): as many strings before and behind, at most n - 1. Where there are
+    too few strings, the only one is "". Raises GraphTypeError, GraphValueError or GraphRuntimeError.
+    """
+
+    def __init__(
+        self,
+        n: int | Sequence[int],
+        left_pad: tuple[str, int] = ("", 0),
+        right_pad: tuple[str, int] = ("", 0),
+        separator: str = " ",
+    ) -> None:
+        sizes = n if isinstance(n, (list, tuple)) else [n]
+        if isinstance(n, str) or not sizes:
+            raise GraphValueError(f"n is an integer of 1 or more or a list of them, not {n!r}.")
+        self.n = [integer("n", size, 1) for size in sizes]
+        self.left_pad, self.right_pad = _pad("left_pad", left_pad), _pad("right_pad", right_pad)
+        self.separator = string("separator", separator)
+
+    def apply(self, column: Strings) -> Any:
+        if column.ndim != 1:
+            raise does_not_fit(self, f"takes strings of one axis, not of {column.shape}")
+        words = [str(word) for word in column]
+        return np.array([gram for size in self.n for gram in self._grams(words, size)], np.str_)
+
+    def _grams(self, words: list[str], size: int) -> list[str]:
+        (left, before), (right, behind) = self.left_pad, self.right_pad
+        wide = [left] * min(before, size - 1) + words + [right] * min(behind, size - 1)
+        grams = [self.separator.join(wide[start : start + size]) for start in range(len(wide) - size + 1)]
+        return grams or [""]
+
+
+def _pad(name: str, value: object) -> tuple[str, int]:
+    if not isinstance(value, tuple) or [type(part) for part in value] != [str, int]:
+        raise GraphValueError(f"{name} is a tuple of a string and a count, not {value!r}.")
+    return value[0], integer(name, value[1], 0)
+
+
+class SlidingWindow(TensorOperation):
+    """Each `width` elements of the only axis that follow each other: (N,) becomes (N - width + 1, width).
+
+    Gives (0, width) where there are fewer. Raises GraphTypeError, GraphValueError or GraphRuntimeError.
+    """
+
+    def __init__(self, width: int, axis: int = 0) -> None:
+        self.width, self.axis = integer("width", width, 1), integer("axis", axis)
+
+    def apply(self, column: Strings) -> Any:
+        if column.ndim != 1 or self.axis not in (0, -1):
+            raise does_not_fit(self, f"along the axis {self.axis} takes a column of one axis, not of {column.shape}")
+        if len(column) < self.width:
+            return np.empty((0, self.width), column.dtype)
+        return np.lib.stride_tricks.sliding_window_view(column, self.width).copy()
+
+
+class ToNumber(TextOperation):
+    """Strings as numbers of `data_type`.
+
+    Raises GraphTypeError for a dtype of no numbers, GraphRuntimeError for a string that is no number, or one that the
+    dtype does not have.
+    """
+
+    def __init__(self, data_type: DTypeLike) -> None:
+        self.data_type = number_dtype("data_type", data_type)
+
+    def apply(self, column: Strings) -> Any:
+        numbers = [self._number(str(text)) for text in column.reshape(-1)]
+        return np.array(numbers, self.data_type).reshape(column.shape)
+
+    def _number(self, text: str) -> Any:
+        try:
+            number: Any = float(text) if self.data_type.kind == "f" else int(text)
+        except ValueError:
+            raise does_not_fit(self, f"makes no {self.data_type} of {text!r}") from None
+        is_float = self.data_type.kind == "f"
+        largest = float(np.finfo(self.data_type).max) if is_float else int(np.iinfo(self.data_type).max)
+        least = -largest if is_float else int(np.iinfo(self.data_type).min)
+        if abs(number) != float("inf") and not math.isnan(number) and not least <= number <= largest:
+            raise does_not_fit(self, f"finds that {text!r} is outside of {self.data_type}")
+        return number

@@ -1,25 +1,23 @@
 """Operations on columns of any kind, for `map`, as MindSpore's `dataset.transforms` has them."""
 
-from graphls.dataset.transforms.columns import (
+from graphls.dataset.transforms.operations import (
+    Compose,
     Concatenate,
     Duplicate,
     Fill,
     Mask,
     OneHot,
     PadEnd,
-    Relational,
-    Slice,
-    TypeCast,
-    Unique,
-)  # fmt: skip
-from graphls.dataset.transforms.operation import (
-    Compose,
     PyTensorOperation,
     RandomApply,
     RandomChoice,
     RandomOrder,
+    Relational,
+    Slice,
     TensorOperation,
-)  # fmt: skip
+    TypeCast,
+    Unique,
+)  # fmt: skip  # fmt: skip
 
 __all__ = [
     "Compose", "Concatenate", "Duplicate", "Fill", "Mask", "OneHot", "PadEnd", "PyTensorOperation", "RandomApply",

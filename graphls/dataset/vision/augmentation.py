@@ -11,7 +11,7 @@ import numpy as np
 
 from graphls.dataset.checks import LARGEST_SIZE, choice, integer, probability, type_error
 from graphls.dataset.randomness import generator
-from graphls.dataset.transforms.operation import chained, operations
+from graphls.dataset.transforms.operations import chained, operations
 from graphls.dataset.vision.colors import AdjustBrightness, AdjustContrast, AdjustSaturation, AdjustSharpness
 from graphls.dataset.vision.geometry import Affine, Rotate
 from graphls.dataset.vision.image import Array, ImageOperation, check_bytes, check_color

@@ -13,7 +13,7 @@ import numpy as np
 
 from graphls.dataset.checks import boolean, choice, probability, string, type_error
 from graphls.dataset.randomness import generator
-from graphls.dataset.transforms.operation import TensorOperation, as_column
+from graphls.dataset.transforms.operations import TensorOperation, as_column
 from graphls.dataset.vision.utils import ImageReadMode
 from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
 from graphls.tensors.tensor import Tensor

@@ -20,7 +20,7 @@ from graphls.dataset.checks import (
     sequence,
 )
 from graphls.dataset.randomness import generator
-from graphls.dataset.transforms.operation import as_column
+from graphls.dataset.transforms.operations import as_column
 from graphls.dataset.vision.image import Array, ImageOperation, check_color, saturated, wrong_shape
 from graphls.dataset.vision.utils import ImageBatchFormat
 from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from graphls.dataset.checks import boolean, dtype, number, sequence, string, type_error
-from graphls.dataset.transforms.columns import TypeCast
+from graphls.dataset.transforms.operations import TypeCast
 from graphls.dataset.vision.image import Array, ImageOperation, check_image, is_pil, pillow, wrong_shape
 from graphls.ir.errors import GraphTypeError, GraphValueError
 

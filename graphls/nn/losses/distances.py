@@ -7,34 +7,16 @@ from typing import Any
 from graphls import ops
 from graphls.ir.checks import boolean, integer, number, positive
 from graphls.ir.errors import GraphTypeError, GraphValueError
-from graphls.nn.activations import LogSoftmax, Softmax, get_activation
+from graphls.nn.activations import get_activation
 from graphls.nn.cell import Cell
-from graphls.nn.function_cells import setting
-from graphls.nn.losses.base import FunctionLoss, LossBase, finite_labels
-from graphls.ops.exponentials import root
-from graphls.ops.loss_operands import operands, require_same_shape, require_tensors
+from graphls.nn.function_cells import LossBase, finite_labels
+from graphls.nn.functions import LogSoftmax, Softmax
+from graphls.ops.losses import operands, require_same_shape, require_tensors
 from graphls.ops.operands import float_of
-from graphls.tensors.tensor import Tensor
+from graphls.ops.transcendental import root
+from graphls.tensors.tensor import Tensor, TensorLike
 
-__all__ = [
-    "CosineEmbeddingLoss", "DiceLoss", "MultiClassDiceLoss", "TripletMarginLoss", "TripletMarginWithDistanceLoss",
-]  # fmt: skip
-
-
-def _cosine(cell: str, name: str, value: Any) -> float:
-    return number(cell, name, value, -1, 1)
-
-
-class CosineEmbeddingLoss(
-    FunctionLoss,
-    function=ops.cosine_embedding_loss,
-    inputs=("logits_x1", "logits_x2", "labels"),
-    finite="labels",
-):
-    """1 - cosine of two vectors where the target is 1, and what the cosine exceeds `margin` by where it is -1."""
-
-    margin: float = setting(_cosine, default=0.0)
-    reduction: str = "mean"
+__all__ = ["DiceLoss", "MultiClassDiceLoss", "TripletMarginLoss", "TripletMarginWithDistanceLoss"]
 
 
 class TripletMarginLoss(LossBase):
@@ -49,7 +31,7 @@ class TripletMarginLoss(LossBase):
         self.eps = positive("TripletMarginLoss", "eps", eps)
         self.margin = number("TripletMarginLoss", "margin", margin, 0)
 
-    def construct(self, x: Any, positive: Any, negative: Any, margin: Any = None) -> Tensor:
+    def construct(self, x: Tensor, positive: Tensor, negative: Tensor, margin: Any = None) -> Tensor:
         margin = self.margin if margin is None else margin
         return ops.triplet_margin_loss(x, positive, negative, margin, self.p, self.eps, self.swap, self.reduction)
 
@@ -61,7 +43,7 @@ class DiceLoss(LossBase):
         super().__init__()
         self.smooth = positive("DiceLoss", "smooth", smooth)
 
-    def construct(self, logits: Any, label: Any) -> Tensor:
+    def construct(self, logits: TensorLike, label: TensorLike) -> Tensor:
         dtype, (x, y) = operands("DiceLoss", logits, finite_labels("DiceLoss", label))
         require_same_shape("DiceLoss", x, y)
         return ops.cast(_dice(x, y, self.smooth, tuple(range(x.ndim))), dtype)
@@ -90,7 +72,7 @@ class MultiClassDiceLoss(LossBase):
         self.ignore_indiex = ignore_indiex
         self.activation = _over_classes(activation)
 
-    def construct(self, logits: Any, label: Any) -> Tensor:
+    def construct(self, logits: TensorLike, label: TensorLike) -> Tensor:
         dtype, (x, y) = operands("MultiClassDiceLoss", logits, finite_labels("MultiClassDiceLoss", label))
         require_same_shape("MultiClassDiceLoss", x, y)
         if x.ndim < 2:
@@ -113,7 +95,7 @@ class MultiClassDiceLoss(LossBase):
         return ops.mul(ops.reshape(losses, (-1, *(1,) * (weights.ndim - 1))), weights)
 
 
-def _over_classes(activation: Any) -> Cell | None:
+def _over_classes(activation: TensorLike) -> Cell | None:
     if activation in ("softmax", "logsoftmax"):
         return Softmax(1) if activation == "softmax" else LogSoftmax(1)
     return get_activation(activation)
@@ -138,14 +120,14 @@ class TripletMarginWithDistanceLoss(LossBase):
         self.swap = boolean("TripletMarginWithDistanceLoss", "swap", swap)
         self.margin = number("TripletMarginWithDistanceLoss", "margin", margin, 0)
 
-    def construct(self, x: Any, positive: Any, negative: Any) -> Tensor:
+    def construct(self, x: TensorLike, positive: TensorLike, negative: TensorLike) -> Tensor:
         distance = self.distance_function
         to_far = distance(x, negative)
         to_far = ops.minimum(to_far, distance(positive, negative)) if self.swap else to_far
         return self.get_loss(ops.relu(ops.add(ops.sub(distance(x, positive), to_far), self.margin)))
 
 
-def _along_first(x: Any, other: Any) -> Tensor:
+def _along_first(x: TensorLike, other: TensorLike) -> Tensor:
     difference = ops.sub(float_of(x), float_of(other))
     if difference.ndim < 2:
         message = f"TripletMarginWithDistanceLoss takes rows of vectors, not {difference.type}."

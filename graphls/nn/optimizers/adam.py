@@ -14,7 +14,7 @@ from graphls.nn.optimizers.base import Optimizer, Tensors, bias_correction, stat
 from graphls.ops.operands import state_of
 from graphls.ops.update_rules import ada_max_step, adam_correction, adam_direction, adam_moments, adam_step
 from graphls.tensors.parameter import Parameter
-from graphls.tensors.tensor import Tensor
+from graphls.tensors.tensor import Tensor, TensorLike
 
 __all__ = ["AdaMax", "Adam", "AdamW", "AdamWeightDecay", "LazyAdam"]
 
@@ -34,13 +34,13 @@ class Adam(Optimizer):
     def __init__(
         self,
         params: Any,
-        learning_rate: Any = 1e-3,
+        learning_rate: TensorLike = 1e-3,
         beta1: float = 0.9,
         beta2: float = 0.999,
         eps: float = 1e-8,
         use_locking: bool = False,
         use_nesterov: bool = False,
-        weight_decay: Any = 0.0,
+        weight_decay: TensorLike = 0.0,
         loss_scale: float = 1.0,
         use_amsgrad: bool = False,
         *,
@@ -110,11 +110,11 @@ class AdaMax(Optimizer):
     def __init__(
         self,
         params: Any,
-        learning_rate: Any = 1e-3,
+        learning_rate: TensorLike = 1e-3,
         beta1: float = 0.9,
         beta2: float = 0.999,
         eps: float = 1e-8,
-        weight_decay: Any = 0.0,
+        weight_decay: TensorLike = 0.0,
         loss_scale: float = 1.0,
     ) -> None:
         super().__init__(learning_rate, params, weight_decay, loss_scale)
@@ -153,10 +153,10 @@ class DecoupledOptimizer(WithDecay):
     def __init__(
         self,
         params: Any,
-        learning_rate: Any,
+        learning_rate: TensorLike,
         betas: tuple[float, float],
         eps: float,
-        weight_decay: Any,
+        weight_decay: object,
         loss_scale: float = 1.0,
         prefix: str = "adam",
     ) -> None:
@@ -186,7 +186,7 @@ class AdamWeightDecay(DecoupledOptimizer):
         beta1: float = 0.9,
         beta2: float = 0.999,
         eps: float = 1e-6,
-        weight_decay: Any = 0.0,
+        weight_decay: object = 0.0,
     ) -> None:
         super().__init__(params, learning_rate, (beta1, beta2), eps, weight_decay)
 
@@ -209,10 +209,10 @@ class AdamW(DecoupledOptimizer):
     def __init__(
         self,
         params: Any,
-        learning_rate: Any = 1e-3,
+        learning_rate: TensorLike = 1e-3,
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
-        weight_decay: Any = 1e-2,
+        weight_decay: object = 1e-2,
         amsgrad: bool = False,
         loss_scale: float = 1.0,
     ) -> None:
@@ -236,7 +236,7 @@ class AdamW(DecoupledOptimizer):
             ops.assign(self.parameters[i], ops.sub(w, step))
 
 
-def _pair(betas: Any) -> tuple[float, float]:
+def _pair(betas: object) -> tuple[float, float]:
     if not isinstance(betas, (tuple, list)):
         raise GraphTypeError(f"For 'AdamW', the 'betas' must be a tuple or list, but got {betas!r}.")
     if len(betas) != 2:

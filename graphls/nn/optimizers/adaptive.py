@@ -10,7 +10,9 @@ from graphls import ops
 from graphls.ir.checks import boolean, not_negative, positive
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.nn.optimizers.base import Optimizer, Tensors, states_like
+from graphls.ops.operands import Operand
 from graphls.ops.update_rules import above_zero, adadelta_step, adagrad_sums, ftrl_weight, proximal, rms_step
+from graphls.tensors.tensor import TensorLike
 
 __all__ = ["FTRL", "Adadelta", "Adagrad", "ProximalAdagrad", "RMSProp"]
 
@@ -27,14 +29,14 @@ class RMSProp(Optimizer):
     def __init__(
         self,
         params: Any,
-        learning_rate: Any = 0.1,
+        learning_rate: TensorLike = 0.1,
         decay: float = 0.9,
         momentum: float = 0.0,
         epsilon: float = 1e-10,
         use_locking: bool = False,
         centered: bool = False,
         loss_scale: float = 1.0,
-        weight_decay: Any = 0.0,
+        weight_decay: TensorLike = 0.0,
     ) -> None:
         super().__init__(learning_rate, params, weight_decay, loss_scale)
         self.decay = _share("RMSProp", "decay", decay)
@@ -69,7 +71,7 @@ class Adagrad(Optimizer):
         learning_rate: Any = 0.001,
         update_slots: bool = True,
         loss_scale: float = 1.0,
-        weight_decay: Any = 0.0,
+        weight_decay: object = 0.0,
     ) -> None:
         super().__init__(learning_rate, params, weight_decay, loss_scale)
         start = not_negative("Adagrad", "accum", accum)
@@ -96,11 +98,11 @@ class Adadelta(Optimizer):
     def __init__(
         self,
         params: Any,
-        learning_rate: Any = 1.0,
+        learning_rate: TensorLike = 1.0,
         rho: float = 0.9,
         epsilon: float = 1e-6,
         loss_scale: float = 1.0,
-        weight_decay: Any = 0.0,
+        weight_decay: TensorLike = 0.0,
     ) -> None:
         super().__init__(learning_rate, params, weight_decay, loss_scale)
         self.rho = _share("Adadelta", "rho", rho)
@@ -114,7 +116,7 @@ class Adadelta(Optimizer):
             self.descend(parameter, ops.mul(step, rate))
 
 
-def _share(optimizer: str, name: str, value: Any) -> float:
+def _share(optimizer: str, name: str, value: Operand) -> float:
     """A number from 0 to 1; raises GraphTypeError or GraphValueError otherwise."""
     if not_negative(optimizer, name, value) > 1:
         raise GraphValueError(f"For {optimizer!r}, the {name!r} must be in [0, 1], but got {value!r}.")
@@ -141,7 +143,7 @@ class FTRL(Optimizer):
         l2: float = 0.0,
         use_locking: bool = False,
         loss_scale: float = 1.0,
-        weight_decay: Any = 0.0,
+        weight_decay: TensorLike = 0.0,
     ) -> None:
         super().__init__(positive("FTRL", "learning_rate", learning_rate), params, weight_decay, loss_scale)
         if self.is_group_lr:
@@ -162,7 +164,7 @@ class FTRL(Optimizer):
             ops.assign(weight, ftrl_weight(moment, linear, w, g, inverse, power, self.l1, self.l2, zero))
 
 
-def _power(value: Any) -> float:
+def _power(value: TensorLike) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise GraphTypeError(f"For 'FTRL', the 'lr_power' must be a number, but got {value!r}.")
     if not -float("inf") < value <= 0:
@@ -186,7 +188,7 @@ class ProximalAdagrad(Optimizer):
         l2: float = 0.0,
         use_locking: bool = False,
         loss_scale: float = 1.0,
-        weight_decay: Any = 0.0,
+        weight_decay: object = 0.0,
     ) -> None:
         super().__init__(learning_rate, params, weight_decay, loss_scale)
         name = "ProximalAdagrad"

@@ -17,7 +17,7 @@ from graphls.nn.learning_rate_schedule import FixedLearningRate, ListedLearningR
 from graphls.nn.optimizers.groups import grouping
 from graphls.ops.operands import state_of, tensor_of
 from graphls.tensors.parameter import Parameter, ParameterTuple
-from graphls.tensors.tensor import Tensor
+from graphls.tensors.tensor import Tensor, TensorLike
 from graphls.trace.current import current_tracer
 
 __all__ = ["Optimizer"]
@@ -67,7 +67,7 @@ class Optimizer(Cell):
             raise (GraphValueError if isinstance(value, str) else GraphTypeError)(text)
         super().__setattr__(name, value)
 
-    def _set_learning_rates(self, name: str, default: Any) -> None:
+    def _set_learning_rates(self, name: str, default: TensorLike) -> None:
         if not self.is_group_lr:
             rates = [learning_rate_of(name, default, "learning_rate")]
             self.learning_rate: Any = rates[0]
@@ -77,7 +77,7 @@ class Optimizer(Cell):
         self.dynamic_lr = any(isinstance(rate, Cell) for rate in rates)
         self.group_rates = tuple(rates)
 
-    def _rates_of_groups(self, name: str, default: Any) -> list[Parameter | Cell]:
+    def _rates_of_groups(self, name: str, default: TensorLike) -> list[Parameter | Cell]:
         """The learning rate of each group, all of them cells where one is."""
         default = list(default) if isinstance(default, Iterator) else default
         given = [default if group.learning_rate is None else group.learning_rate for group in self.groups]
@@ -109,7 +109,7 @@ class Optimizer(Cell):
         """Write every parameter, given its gradient and its learning rate; every optimizer defines it."""
         raise NotImplementedError(f"{type(self).__name__} defines neither update nor construct.")
 
-    def decay_weight(self, gradients: Any) -> Tensors:
+    def decay_weight(self, gradients: TensorLike) -> Tensors:
         """The gradients in float32, with weight_decay * loss_scale times the parameter added where it decays."""
         wide = self.widened(gradients)
         decays = self.decays_now(self.loss_scale)
@@ -118,7 +118,7 @@ class Optimizer(Cell):
             for p, g, decay in zip(self.parameters, wide, decays, strict=True)
         )
 
-    def widened(self, gradients: Any) -> Tensors:
+    def widened(self, gradients: TensorLike) -> Tensors:
         """The gradients in the dtype that the update is computed in.
 
         Raises GraphTypeError for no tuple or list, GraphValueError for another number or shape than the parameters'.
@@ -175,11 +175,11 @@ class Optimizer(Cell):
 
     # -- what optimizers that users write read ----------------------------------------------------------------
 
-    def flatten_gradients(self, gradients: Any) -> Any:
+    def flatten_gradients(self, gradients: TensorLike) -> Any:
         """The gradients as they are: no parameters share a buffer here."""
         return gradients
 
-    def assignadd(self, variable: Any, value: Any) -> Tensor:
+    def assignadd(self, variable: TensorLike, value: TensorLike) -> Tensor:
         """Add to a parameter, such as `global_step_increase_tensor` to `global_step`; returns its new value."""
         return ops.assign_add(variable, value)
 
@@ -212,7 +212,7 @@ class Optimizer(Cell):
             if isinstance(rate, ListedLearningRate):
                 rate.warn_after_end(self.global_step)
 
-    def get_lr_parameter(self, param: Any) -> Any:
+    def get_lr_parameter(self, param: TensorLike) -> Any:
         """The learning rate, a Parameter or a cell, of a parameter, or of each one in a list.
 
         Raises GraphTypeError for what is no parameter, GraphValueError for one that is not the optimizer's.
@@ -233,7 +233,7 @@ class Optimizer(Cell):
         return tuple(decays[i] for i in self.group_numbers) if self.is_group else decays[0]
 
 
-def _check_lengths(default: Any, of_groups: list[Any]) -> None:
+def _check_lengths(default: TensorLike, of_groups: list[Any]) -> None:
     """Raise GraphValueError where the learning rates of groups, one for each step, are not as many as the others."""
     lengths = {len(rates) for rates in (default, *of_groups) if isinstance(rates, (list, tuple))}
     if len(lengths) > 1:

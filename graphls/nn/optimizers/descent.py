@@ -15,7 +15,7 @@ from graphls.nn.optimizers.base import Optimizer, Tensors, states_like
 from graphls.ops.operands import state_of
 from graphls.ops.update_rules import ahead, damped, momentum_step
 from graphls.tensors.parameter import Parameter
-from graphls.tensors.tensor import Tensor
+from graphls.tensors.tensor import Tensor, TensorLike
 
 __all__ = ["ASGD", "SGD", "Momentum", "Rprop"]
 
@@ -30,7 +30,7 @@ class Momentum(Optimizer):
     def __init__(
         self,
         params: Any,
-        learning_rate: Any,
+        learning_rate: TensorLike,
         momentum: float,
         weight_decay: Any = 0.0,
         loss_scale: float = 1.0,
@@ -61,7 +61,7 @@ class SGD(Optimizer):
     def __init__(
         self,
         params: Any,
-        learning_rate: Any = 0.1,
+        learning_rate: TensorLike = 0.1,
         momentum: float = 0.0,
         dampening: float = 0.0,
         weight_decay: float = 0.0,
@@ -110,11 +110,11 @@ class ASGD(Optimizer):
     def __init__(
         self,
         params: Any,
-        learning_rate: Any = 0.1,
+        learning_rate: TensorLike = 0.1,
         lambd: float = 1e-4,
         alpha: float = 0.75,
         t0: float = 1e6,
-        weight_decay: Any = 0.0,
+        weight_decay: TensorLike = 0.0,
     ) -> None:
         super().__init__(learning_rate, params, weight_decay)
         self.lambd, self.alpha, self.t0 = (
@@ -149,10 +149,10 @@ class Rprop(Optimizer):
     def __init__(
         self,
         params: Any,
-        learning_rate: Any = 0.1,
+        learning_rate: TensorLike = 0.1,
         etas: tuple[float, float] = (0.5, 1.2),
         step_sizes: tuple[float, float] = (1e-6, 50.0),
-        weight_decay: Any = 0.0,
+        weight_decay: object = 0.0,
     ) -> None:
         super().__init__(learning_rate, params, weight_decay)
         self.etaminus, self.etaplus = _pair("etas", etas)
@@ -183,7 +183,7 @@ def _count(global_step: Parameter) -> Tensor:
     return ops.reshape(ops.cast(state_of(global_step), float32), ())
 
 
-def _pair(setting: str, pair: Any) -> tuple[float, float]:
+def _pair(setting: str, pair: TensorLike) -> tuple[float, float]:
     if not isinstance(pair, tuple) or len(pair) != 2:
         error = GraphValueError if isinstance(pair, tuple) else GraphTypeError
         raise error(f"For Rprop, {setting} must be a tuple with the size of 2, but got {pair!r}.")

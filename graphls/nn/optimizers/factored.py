@@ -15,7 +15,7 @@ from graphls.nn.optimizers.adam import WithDecay
 from graphls.nn.optimizers.base import Tensors, states_like, wide_dtype
 from graphls.ops.operands import state_of
 from graphls.tensors.parameter import Parameter, ParameterTuple
-from graphls.tensors.tensor import Tensor
+from graphls.tensors.tensor import Tensor, TensorLike
 
 __all__ = ["AdaFactor"]
 
@@ -41,7 +41,7 @@ class AdaFactor(WithDecay):
         clip_threshold: float = 1.0,
         decay_rate: float = 0.8,
         beta1: float | None = 0.9,
-        weight_decay: Any = 0.0,
+        weight_decay: TensorLike = 0.0,
         scale_parameter: bool = True,
         relative_step: bool = True,
         warmup_init: bool = False,
@@ -58,7 +58,7 @@ class AdaFactor(WithDecay):
         self.scale_parameter = boolean("AdaFactor", "scale_parameter", scale_parameter) and not self.dynamic_lr
         self._set_states(boolean("AdaFactor", "compression", compression))
 
-    def _check_rate(self, learning_rate: Any, relative_step: Any, warmup_init: Any) -> None:
+    def _check_rate(self, learning_rate: TensorLike, relative_step: TensorLike, warmup_init: TensorLike) -> None:
         boolean("AdaFactor", "relative_step", relative_step)
         boolean("AdaFactor", "warmup_init", warmup_init)
         if (learning_rate is None) != relative_step:
@@ -93,7 +93,7 @@ class AdaFactor(WithDecay):
     def _relative_rate(self, step: Tensor) -> Tensor:
         return ops.minimum(ops.mul(step, 1e-6) if self.warmup_init else 1e-2, ops.rsqrt(step))
 
-    def _descend(self, i: int, u: Tensor, rate: Tensor, decay: Any) -> None:
+    def _descend(self, i: int, u: Tensor, rate: Tensor, decay: TensorLike) -> None:
         w = self.weight(self.parameters[i])
         if self.scale_parameter:
             rate = ops.mul(rate, ops.maximum(_rms(w), self.eps[1]))
@@ -139,7 +139,7 @@ def _rms(x: Tensor) -> Tensor:
     return ops.sqrt(ops.mean(ops.square(x)))
 
 
-def _eps(eps: Any) -> tuple[float, float]:
+def _eps(eps: TensorLike) -> tuple[float, float]:
     if not isinstance(eps, (tuple, list)):
         raise GraphTypeError(f"For 'AdaFactor', the 'eps' must be a tuple or list, but got {eps!r}.")
     if len(eps) != 2:

@@ -10,6 +10,7 @@ from graphls.ir.checks import boolean, not_negative
 from graphls.ir.errors import GraphKeyError, GraphRuntimeError, GraphTypeError, GraphValueError
 from graphls.nn.cell import Cell
 from graphls.tensors.parameter import Parameter
+from graphls.tensors.tensor import TensorLike
 
 KEYS = ("params", "lr", "weight_decay", "grad_centralization", "order_params")
 
@@ -46,7 +47,7 @@ class Grouping:
         return tuple(found[id(p)] for p in self.parameters)
 
 
-def grouping(optimizer: str, parameters: Any, weight_decay: Any) -> Grouping:
+def grouping(optimizer: str, parameters: Any, weight_decay: TensorLike) -> Grouping:
     """The groups in what a user gave as parameters.
 
     Raises GraphValueError for None and for nothing, GraphTypeError for what are neither parameters nor groups,
@@ -88,7 +89,7 @@ def _check_parameters(optimizer: str, items: Iterable[Any]) -> None:
             )
 
 
-def _check_keys(optimizer: str, item: Any) -> None:
+def _check_keys(optimizer: str, item: TensorLike) -> None:
     if not isinstance(item, dict):
         raise GraphTypeError(f"{optimizer} takes groups only or parameters only, not {item!r} too.")
     unknown = [key for key in item if key not in KEYS]
@@ -122,7 +123,7 @@ def _distinct(optimizer: str, groups: tuple[Group, ...]) -> tuple[Parameter, ...
     return every
 
 
-def _ordered(optimizer: str, every: tuple[Parameter, ...], order: Any) -> tuple[Parameter, ...]:
+def _ordered(optimizer: str, every: tuple[Parameter, ...], order: TensorLike) -> tuple[Parameter, ...]:
     items = _listed(optimizer, order)
     if len(items) != len(every) or {id(p) for p in items} != {id(p) for p in every}:
         raise GraphValueError(
@@ -132,7 +133,7 @@ def _ordered(optimizer: str, every: tuple[Parameter, ...], order: Any) -> tuple[
     return tuple(items)
 
 
-def decay_of(optimizer: str, weight_decay: Any) -> float | Cell:
+def decay_of(optimizer: str, weight_decay: TensorLike) -> float | Cell:
     """A weight decay: a number of 0 or more, or a cell of the step.
 
     Raises GraphTypeError for anything else, GraphValueError for a number below 0.

@@ -14,7 +14,7 @@ from graphls.nn.optimizers.adam import DecoupledOptimizer
 from graphls.nn.optimizers.base import Optimizer, Tensors, bias_correction
 from graphls.ops.update_rules import FLOAT32
 from graphls.tensors.parameter import Parameter
-from graphls.tensors.tensor import Tensor
+from graphls.tensors.tensor import Tensor, TensorLike
 
 __all__ = ["LARS", "Lamb"]
 
@@ -118,7 +118,7 @@ class LARS(Optimizer):
         rows = zip(self.parameters, gradients, self.decays_now(), self.rates_now(), self.lars_flag, strict=True)
         return self.opt(tuple(self._scaled(p, g, decay, rate) if flag else g for p, g, decay, rate, flag in rows))
 
-    def _scaled(self, parameter: Parameter, g: Tensor, decay: Any, rate: Tensor) -> Tensor:
+    def _scaled(self, parameter: Parameter, g: Tensor, decay: TensorLike, rate: Tensor) -> Tensor:
         w = self.weight(parameter)
         norm = ops.sqrt(_square_sum(w))
         bottom = ops.add(ops.sqrt(_square_sum(g)), self.epsilon)

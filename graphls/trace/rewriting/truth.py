@@ -30,8 +30,9 @@ def condition_of(item: Any) -> Value | None:
         return None
     if item.size != 1:
         raise GraphValueError(f"Only a tensor of shape () or (1,) is true or false, not {item.type}.")
-    value: Value = (item.data if isinstance(item, Parameter) else item).graph_value
-    return value
+    symbol = item.data if isinstance(item, Parameter) else item
+    assert isinstance(symbol, Symbol)
+    return symbol.graph_value
 
 
 def decided(value: Value) -> bool | None:

@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 from graphls.dataset.mindrecord.convert import Cifar10ToMR, Cifar100ToMR, CsvToMR, ImageNetToMR, MnistToMR
-from graphls.dataset.mindrecord.errors import ParamValueError, PathNotExistsError
-from graphls.dataset.mindrecord.pages import Layout
-from graphls.dataset.mindrecord.reader import FileReader
+from graphls.dataset.mindrecord.reader import FileReader, Layout
+from graphls.dataset.mindrecord.schema import ParamValueError, PathNotExistsError
 from graphls.ir.errors import GraphFileError, GraphlsError, GraphRuntimeError, GraphValueError
 
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from graphls import dataset as ds
-from graphls.dataset.mindrecord.errors import MRMDefineCategoryError, ParamTypeError, ParamValueError
 from graphls.dataset.mindrecord.index import MindPage
+from graphls.dataset.mindrecord.schema import MRMDefineCategoryError, ParamTypeError, ParamValueError
 from graphls.dataset.mindrecord.writer import FileWriter
 from graphls.ir.errors import GraphlsError, GraphRuntimeError, GraphTypeError, GraphValueError
 

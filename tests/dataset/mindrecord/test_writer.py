@@ -14,7 +14,7 @@ import pytest
 
 from graphls import dataset as ds
 from graphls.compat.script import run_script
-from graphls.dataset.mindrecord import errors
+from graphls.dataset.mindrecord import schema as errors
 from graphls.dataset.mindrecord.encoding import compressed, decompressed, packed, unpacked
 from graphls.dataset.mindrecord.reader import FileReader
 from graphls.dataset.mindrecord.writer import FileWriter

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from graphls.dataset import NumpySlicesDataset
-from graphls.dataset.errors import DatasetError
+from graphls.dataset.pipeline.workers import DatasetError
 from graphls.sharing.threads import interrupts_deferred
 
 HAS_FORK = sys.platform == "linux"

@@ -24,7 +24,7 @@ def write_mnist(folder: Path, count: int) -> None:
 
 
 def test_mnist_through_a_pipeline(tmp_path: Path) -> None:
-    from graphls.dataset.readers.datasets import FashionMnistDataset, MnistDataset
+    from graphls.dataset.readers.labelled import FashionMnistDataset, MnistDataset
 
     write_mnist(tmp_path, 7)
     for kind in (MnistDataset, FashionMnistDataset):
@@ -39,7 +39,7 @@ def test_mnist_through_a_pipeline(tmp_path: Path) -> None:
 
 
 def test_shuffle_samples_shards_and_cache(tmp_path: Path) -> None:
-    from graphls.dataset.readers.datasets import MnistDataset
+    from graphls.dataset.readers.labelled import MnistDataset
 
     write_mnist(tmp_path, 10)
     shuffled = MnistDataset(str(tmp_path))
@@ -52,7 +52,7 @@ def test_shuffle_samples_shards_and_cache(tmp_path: Path) -> None:
 
 
 def test_cifar_and_folders_have_their_columns(tmp_path: Path) -> None:
-    from graphls.dataset.readers.datasets import Cifar10Dataset, Cifar100Dataset, ImageFolderDataset
+    from graphls.dataset.readers.labelled import Cifar10Dataset, Cifar100Dataset, ImageFolderDataset
 
     (tmp_path / "test_batch.bin").write_bytes(bytes(3073))
     (tmp_path / "test.bin").write_bytes(bytes(3074))

@@ -1,0 +1,149 @@
+"""A step on a GPU that is recorded once as a CUDA graph and then replayed, without launching its kernels one by one."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from graphls.backends.devices import Cuda
+from graphls.backends.guard import first_line
+from graphls.backends.onnx.types import exchanged
+from graphls.backends.ort import SMALL, DeviceBuffer, OrtSession, in_rows
+from graphls.backends.states import HasStorage
+from graphls.ir.errors import GraphRuntimeError, GraphValueError
+from graphls.ir.graph import Graph, walk
+from graphls.ir.types import Type
+
+MOST = 16
+"""How many recordings a session makes; each takes memory, and one is needed wherever states lie elsewhere."""
+
+
+class FixedBuffer(DeviceBuffer):
+    """A tensor at an address that recordings know; `empty()` makes a value like it elsewhere.
+
+    With `is_copied_there`, what it holds is copied into such a value, else into an array.
+    """
+
+    __slots__ = ("empty", "is_copied_there")
+
+    def __init__(self, empty: Callable[[], Any], id: int, is_copied_there: bool) -> None:
+        super().__init__(empty(), id)
+        self.empty, self.is_copied_there = empty, is_copied_there
+
+    def copy(self) -> Any:
+        """What it holds now."""
+        if self.is_copied_there:
+            value = self.empty()
+            value.update_inplace(self.value)
+            return DeviceBuffer(value, self.id)
+        return np.array(self.value.numpy())
+
+    def fill(self, source: Any, dtype: Any) -> None:
+        """Hold what an array holds, or a buffer of any device."""
+        self.value.update_inplace(in_rows(source.numpy() if isinstance(source, DeviceBuffer) else source, dtype))
+
+
+@dataclass
+class Recording:
+    """What names a CUDA graph in a run, and whether it has been recorded."""
+
+    options: Any
+    is_made: bool
+
+
+class CapturedSession(OrtSession):
+    """A session whose steps are CUDA graphs, one for each place where the states lie.
+
+    The runtime runs a step more than once while it records it, so that the states are put back afterwards. Inputs and
+    outputs have buffers of their own, since a recording knows addresses only. Raises GraphValueError, with the user's
+    line, for a step with a loop, which a recording cannot hold.
+    """
+
+    def __init__(self, graph: Graph, parameters: Mapping[str, HasStorage], device: Cuda) -> None:
+        _check(graph)
+        self.recordings: dict[tuple[int, ...], Recording] = {}
+        self.current: dict[Any, Recording] = {}
+        self.homes: dict[str, tuple[Any, ...]] = {}
+        super().__init__(graph, parameters, device)
+        fed = [*zip(self.lowered.inputs, graph.inputs, strict=True), *((n, v.output) for v, n in self.lowered.host)]
+        self.fed = {name: self._fixed(exchanged(value.type)) for name, value in fed}
+        self.small = [True] * len(self.outputs)
+        self.buffers = [self._fixed(kind) for _, kind in self.outputs]
+
+    def _fixed(self, kind: Type) -> FixedBuffer:
+        can_copy = hasattr(self.runtime, "copy_tensors")  # then values take values, too
+        return FixedBuffer(lambda: self._empty(kind).value, self.cuda.id, can_copy and kind.nbytes > SMALL)
+
+    def _bind_input(self, binding: Any, name: str, dtype: Any, array: Any) -> None:
+        self.fed[name].fill(array, dtype)
+
+    def _settle(self, name: str) -> None:
+        """Bring a state to this device, to where it was before if it comes from the host, so that recordings fit."""
+        storage, homes = self.parameters[name].storage, self.homes.get(name)
+        if homes is not None and isinstance(storage.current, np.ndarray):
+            turn = self.clock.ticks & 1 if len(homes) > 1 else 0
+            homes[turn].value.update_inplace(in_rows(storage.read(), self.types[name].dtype.numpy))
+            storage.move(homes[turn])
+            if len(homes) > 1:
+                storage.swap_with(homes[1 - turn], self.clock)
+        super()._settle(name)
+        self.homes[name] = storage.buffers
+
+    def _binding(self, turn: int) -> Any:
+        if turn == 0:
+            self.current.clear()
+        binding = super()._binding(turn)
+        for name, buffer in self.fed.items():
+            binding.bind_ortvalue_input(name, buffer.value)
+        held = (self.parameters[name].storage for name in self.lowered.states)
+        buffers = [s.buffers[turn] if len(s.buffers) > 1 else s.current for s in held]
+        place = tuple(buffer.value.data_ptr() for buffer in buffers)
+        if place not in self.recordings:
+            self.recordings[place] = self._recording(len(self.recordings) + 1)
+        self.current[binding] = self.recordings[place]
+        return binding
+
+    def _recording(self, number: int) -> Recording:
+        """A recording to be made; beyond MOST of them, a name by which the runtime makes none."""
+        options = self.runtime.RunOptions()
+        options.add_run_config_entry("gpu_graph_id", str(number if number <= MOST else -1))
+        return Recording(options, number > MOST)
+
+    def _run_options(self, binding: Any) -> Any:
+        return self.current[binding].options
+
+    def _run(self, binding: Any) -> None:
+        recording = self.current[binding]
+        if not recording.is_made:
+            self._record(binding, recording)
+        super()._run(binding)
+
+    def _record(self, binding: Any, recording: Recording) -> None:
+        """Let the runtime record the step, and put back the states that this has changed, at one go for a Ctrl-C."""
+        values = [self.parameters[name].storage.current.value for name in self.in_place]
+        back = [partial(value._ortvalue.update_inplace, value.numpy()) for value in values]  # not in Python, see _run
+        run = partial(self.session._sess.run_with_iobinding, binding._iobinding, recording.options)
+        try:
+            deque(map(partial.__call__, [run, *back]), 0)
+        except Exception as error:
+            self._mark_torn(error)
+            raise self._of_the_gpu(error) or GraphRuntimeError(
+                f"ONNX Runtime could not record the step as a CUDA graph: {first_line(error)}; compile it with "
+                "graph=False."
+            ) from error
+        recording.is_made = True
+
+
+def _check(graph: Graph) -> None:
+    loop = next((node for node in walk(graph) if node.regions), None)
+    if loop is not None:
+        raise GraphValueError(
+            f"A CUDA graph holds no loop and no condition, and this step has one ({loop.primitive.name}); compile it "
+            "with graph=False.",
+            loop.loc,
+        )

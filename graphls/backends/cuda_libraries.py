@@ -1,0 +1,166 @@
+"""What a step on an NVIDIA GPU needs beside the runtime: a driver, and the libraries of CUDA and cuDNN."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+EXTRA = 'pip install "graphls[cuda]"'
+DRIVERS = {11: "450.80.02", 12: "525.60.13", 13: "580.65.06"}
+"""The oldest driver for Linux by the major version of CUDA, from NVIDIA's release notes."""
+
+OLDEST_CARDS = {11: (3, 5), 12: (5, 0), 13: (7, 5)}
+"""The oldest compute capability that a major version of CUDA knows."""
+
+_CAPABILITY = 75, 76
+"""What `cuDeviceGetAttribute` calls the two parts of the compute capability."""
+
+
+@dataclass(frozen=True)
+class Card:
+    """A GPU: its name, bytes of memory and compute capability."""
+
+    name: str
+    memory: int
+    capability: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Driver:
+    """The driver: the newest version of CUDA that it knows, and its cards; `fault` is what is wrong with it."""
+
+    cuda: tuple[int, int] = (0, 0)
+    cards: tuple[Card, ...] = ()
+    fault: str = ""
+
+
+def find_driver() -> Driver:
+    """The driver of this machine, asked without the runtime."""
+    library = _opened("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
+    if isinstance(library, str):
+        return Driver(fault="no NVIDIA driver is installed")
+    status = library.cuInit(0)
+    version = ctypes.c_int()
+    library.cuDriverGetVersion(ctypes.byref(version))
+    cuda = version.value // 1000, version.value % 1000 // 10
+    if status:
+        text = "the driver finds no NVIDIA GPU" if status == 100 else f"the driver does not start (error {status})"
+        return Driver(cuda, fault=text)
+    count = ctypes.c_int()
+    library.cuDeviceGetCount(ctypes.byref(count))
+    return Driver(cuda, tuple(_card(library, number) for number in range(count.value)))
+
+
+def _card(library: Any, number: int) -> Card:
+    name, memory, parts = ctypes.create_string_buffer(256), ctypes.c_size_t(), [ctypes.c_int(), ctypes.c_int()]
+    library.cuDeviceGetName(name, len(name), number)
+    library.cuDeviceTotalMem_v2(ctypes.byref(memory), number)
+    for part, attribute in zip(parts, _CAPABILITY, strict=True):
+        library.cuDeviceGetAttribute(ctypes.byref(part), attribute, number)
+    return Card(name.value.decode(errors="replace"), memory.value, (parts[0].value, parts[1].value))
+
+
+def cuda_version(runtime: Any) -> tuple[int, ...]:
+    """The version of CUDA that the runtime was built for; empty where it does not say."""
+    text = str(getattr(runtime, "cuda_version", "") or "")
+    return tuple(int(part) for part in text.split(".") if part.isdigit())
+
+
+def libraries_of(cuda: int) -> dict[str, str]:
+    """The libraries for Linux that a runtime for a major version of CUDA loads, with the packages that bring them."""
+    suffix = "" if cuda >= 13 else f"-cu{cuda}"
+    return {
+        f"libcudart.so.{cuda if cuda >= 12 else '11.0'}": f"nvidia-cuda-runtime{suffix}",
+        f"libcublasLt.so.{cuda}": f"nvidia-cublas{suffix}",
+        f"libcublas.so.{cuda}": f"nvidia-cublas{suffix}",
+        "libcurand.so.10": f"nvidia-curand{suffix}",
+        f"libcufft.so.{cuda - 1}": f"nvidia-cufft{suffix}",
+        f"libnvrtc.so.{cuda if cuda >= 12 else '11.2'}": f"nvidia-cuda-nvrtc{suffix}",
+        f"libcudnn.so.{9 if cuda >= 12 else 8}": f"nvidia-cudnn-cu{cuda}",
+    }
+
+
+@cache
+def missing_libraries(cuda: int) -> tuple[str, ...]:
+    """The libraries that cannot be loaded; the others are loaded now, those that pip has installed before others."""
+    return tuple(name for name in libraries_of(cuda) if not _loads(name))
+
+
+def _loads(name: str) -> bool:
+    return any(not isinstance(_opened(path), str) for path in (*_installed(name), name))
+
+
+def _installed(name: str) -> Iterator[str]:
+    """Where packages of NVIDIA have put a library, on any path that Python searches."""
+    packages = find_spec("nvidia")
+    for folder in (packages.submodule_search_locations or ()) if packages else ():
+        yield from map(str, sorted(Path(folder).glob(f"*/lib/{name}")))
+
+
+def _opened(name: str) -> Any:
+    """A library, which what is loaded later finds by its name; or the text of the error."""
+    try:
+        return ctypes.CDLL(name)
+    except OSError as error:
+        return str(error)
+
+
+def provider_fault(runtime: Any) -> str:
+    """Why the provider for CUDA cannot be loaded, in words of the dynamic linker; empty where it can, or is unknown."""
+    folder = Path(runtime.__file__).parent / "capi"
+    provider = folder / "libonnxruntime_providers_cuda.so"
+    if not provider.is_file():
+        return ""
+    _opened(str(folder / "libonnxruntime_providers_shared.so"))
+    found = _opened(str(provider))
+    return found if isinstance(found, str) else ""
+
+
+@cache
+def driver_here() -> Driver:
+    """The driver of this machine, asked once."""
+    return find_driver()
+
+
+def fault_of_installation(runtime: Any, number: int = 0) -> str:
+    """The first thing that a step on a GPU lacks, as a sentence that says what to do; empty where nothing is."""
+    if not sys.platform.startswith("linux"):
+        return ""
+    driver, version = driver_here(), cuda_version(runtime)
+    if driver.fault:
+        return f"A step on a GPU needs a driver and a card, but {driver.fault}; {driver_command(version)}."
+    if driver.cuda < version[:1]:
+        have = ".".join(map(str, driver.cuda))
+        return f"The driver knows CUDA {have} and this runtime needs CUDA {version[0]}; {driver_command(version)}."
+    if number >= len(driver.cards):
+        return f"There is no GPU {number}; this machine has {len(driver.cards)}, numbered from 0 on."
+    missing = [name for name in missing_libraries(version[0]) if is_needed(name)] if version else []
+    if missing:
+        return f"Libraries of CUDA are missing ({', '.join(missing)}); run {library_command(version[0], missing)}."
+    fault = provider_fault(runtime)
+    return f"The runtime's part for CUDA cannot be loaded ({fault}); see graphls doctor --device cuda." if fault else ""
+
+
+def is_needed(library: str) -> bool:
+    """Whether no step runs without a library; the others serve some operators only, such as convolutions."""
+    return library.startswith(("libcudart", "libcublas", "libcurand"))
+
+
+def driver_command(version: tuple[int, ...]) -> str:
+    """What to do for a driver."""
+    cuda = version[0] if version else max(DRIVERS)
+    oldest = DRIVERS.get(cuda, DRIVERS[max(DRIVERS)])
+    text = f"install NVIDIA's driver {oldest} or newer, on Ubuntu by sudo apt-get install nvidia-driver-580"
+    return f"{text}, elsewhere from https://www.nvidia.com/drivers"
+
+
+def library_command(cuda: int, missing: Iterable[str]) -> str:
+    """The command that installs libraries."""
+    names = libraries_of(cuda)
+    return f"pip install {' '.join(dict.fromkeys(names[name] for name in missing))}"

@@ -1,0 +1,22 @@
+"""How often operators that compute in 16 bits round: a primitive rounds its results once, whatever it is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from onnx import NodeProto
+
+MOVES = {"Concat", "Expand", "Gather", "GatherElements", "GatherND", "Identity", "Pad", "Reshape", "Shape", "Slice"}
+MOVES |= {"Squeeze", "Tile", "Transpose", "Unsqueeze", "Where"}
+
+EXACT = MOVES | {"Abs", "Cast", "Max", "Min", "Neg", "ReduceMax", "ReduceMin", "Relu"}
+"""Operators that may stand before or behind a rounding, which gives the same numbers.
+
+Those that compare, find positions or make whole numbers are none of them: 2047.9 is 2048 in 16 bits, and its floor is
+another number.
+"""
+
+
+def rounds_once(operators: Iterable[NodeProto]) -> bool:
+    """Whether these operators, in 16 bits, give what they would in float32, rounded at the end."""
+    return sum(operator.op_type not in EXACT for operator in operators) <= 1

@@ -1,0 +1,241 @@
+"""The base of all nodes of a pipeline, and a run: what all passes of one iterator over a pipeline share."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextvars import copy_context
+from itertools import chain, count, islice, tee
+from math import inf
+from typing import Any
+
+import numpy as np
+
+from graphls.dataset.checks import names_among
+from graphls.dataset.columns import Row
+from graphls.dataset.config import get_seed
+from graphls.dataset.pipeline.workers import Closed, Job, Pool, Task, run_here
+from graphls.dataset.randomness import Key
+from graphls.ir.location import user_location
+
+
+class Node:
+    """A node of a pipeline: rows of named columns, made of the rows of other nodes or read from somewhere.
+
+    Nodes do not change while they are iterated, so that a node may have any number of consumers. A pass over a node has
+    an index, its epoch; what it gives is a function of the seed, the node and the epoch. A kind of node says:
+
+    - `columns`: the names of its columns.
+    - if `is_indexed`: `length()` rows, any of which `rows(run, epoch, indices)` makes without the others.
+    - otherwise: `_scan(run, epoch, start)`, the rows of a pass from one index on.
+    """
+
+    def __init__(self, *children: Node) -> None:
+        self.children = children
+        self.columns: tuple[str, ...] = children[0].columns if children else ()
+        self.location = user_location()
+        self._init_step = 0
+        self._counted: int | None = None
+
+    @property
+    def is_indexed(self) -> bool:
+        """Whether any row can be made without those before, and the number of rows is known."""
+        return False
+
+    def length(self) -> float:
+        """The number of rows of a pass of an indexed node; infinite for one that repeats for ever."""
+        raise NotImplementedError
+
+    def rows(self, run: Run, epoch: int, indices: Iterable[int]) -> Iterator[Row]:
+        """The rows of these indices, of an indexed node."""
+        raise NotImplementedError
+
+    def sides(self, run: Run, epoch: int, groups: Iterable[range]) -> Iterator[tuple[Any, ...]]:
+        """For each group of rows of an indexed node its columns: the items of one side by side, or in one array."""
+        sizes, indices = tee(groups)
+        rows = self.rows(run, epoch, chain.from_iterable(indices))
+        for group in sizes:
+            yield tuple(zip(*islice(rows, len(group)), strict=True))
+        next(rows, None)  # their end, where the pools of workers are given back for the next pass
+
+    def stream(self, run: Run, epoch: int, start: int = 0) -> Iterator[Row]:
+        """The rows of a pass from index `start` on."""
+        if not self.is_indexed:
+            return self._scan(run, epoch, start)
+        length = self.length()
+        return self.rows(run, epoch, count(start) if length == inf else range(start, int(length)))
+
+    def _scan(self, run: Run, epoch: int, start: int) -> Iterator[Row]:
+        """The same, of a node that is not indexed; it makes as few rows before `start` as it can."""
+        raise NotImplementedError
+
+    def order(self, draws: np.random.Generator) -> Any:
+        """The order of a pass, for nodes that have one; `Run.order` asks once for each pass."""
+        raise NotImplementedError
+
+    def job(self) -> Job | None:
+        """What user code does to every row, for nodes that have some."""
+        return None
+
+    def size(self) -> float:
+        """The number of rows of a pass, which a node that is not indexed finds by making them all once."""
+        if self.is_indexed:
+            return self.length()
+        if self._counted is None:
+            self._counted = self._rows_of(0)
+        return self._counted
+
+    def _rows_of(self, epoch: int, most: int | None = None) -> int:
+        """How many rows a pass has, found by making them, as far as there are not more than `most`."""
+        return copy_context().run(self._count, epoch, most)
+
+    def _count(self, epoch: int, most: int | None) -> int:
+        run = Run(self)
+        try:
+            return sum(1 for _ in islice(self.stream(run, epoch), most))
+        finally:
+            run.close()
+
+    def get_dataset_size(self) -> int:
+        """The number of rows of a pass; of a dataset that repeats for ever, of one round.
+
+        Where the number depends on the data, as after `filter`, the pipeline runs once to count.
+        """
+        size = self.size()
+        return int(size) if size != inf else self.children[0].get_dataset_size()
+
+    def get_batch_size(self) -> int:
+        """The number of rows in a batch; 1 where the pipeline makes none."""
+        return self.children[0].get_batch_size() if self.children else 1
+
+    def get_repeat_count(self) -> int:
+        """How often `repeat` gives the rows below it; 1 where the pipeline has none."""
+        return self.children[0].get_repeat_count() if self.children else 1
+
+    def get_col_names(self) -> list[str]:
+        """The names of the columns."""
+        return list(self.columns)
+
+    def num_classes(self) -> int | None:
+        """The number of classes, where the kind of dataset knows it."""
+        return self.children[0].num_classes() if self.children else None
+
+    def get_class_indexing(self) -> dict[str, Any]:
+        """The number of each class, where the kind of dataset knows it."""
+        return self.children[0].get_class_indexing() if self.children else {}
+
+    def need(self, names: Iterable[str], what: str) -> tuple[int, ...]:
+        """The positions of columns; raises GraphValueError for one that is missing."""
+        return names_among(tuple(names), self.columns, what)
+
+
+class Run:
+    """The seed, the indices of the nodes and the pools of workers, which live until the run is closed."""
+
+    def __init__(self, root: Node, seed: int | None = None) -> None:
+        self.seed = get_seed() if seed is None else seed
+        self._root = root
+        self._indices: dict[Node, int] = {}
+        self._index(root)
+        self._orders: dict[Node, tuple[int, Any]] = {}
+        self._idle: dict[Node, list[Pool]] = {}
+        self._pools: set[Pool] = set()
+        self._lock = threading.RLock()  # garbage collection may close the run in the thread that starts workers
+        self._closed = False
+        self._process = os.getpid()
+
+    def _index(self, node: Node) -> None:
+        """Give each node an index, children first, so that what is appended to a pipeline changes no draw before it."""
+        if node not in self._indices:
+            for child in node.children:
+                self._index(child)
+            self._indices[node] = len(self._indices)
+
+    def key(self, node: Node, epoch: int) -> Key:
+        """What the random numbers of a pass over a node depend on."""
+        return Key(self.seed, self._indices[node], epoch)
+
+    def draws(self, node: Node, epoch: int) -> np.random.Generator:
+        """The generator of a pass as a whole, as for its order."""
+        return self.key(node, epoch).generator()
+
+    def order(self, node: Node, epoch: int) -> Any:
+        """What `node.order(draws)` gives for a pass; all consumers of the node see the same."""
+        known = self._orders.get(node)
+        if known is None or known[0] != epoch:
+            known = self._orders[node] = (epoch, node.order(self.draws(node, epoch)))
+        return known[1]
+
+    def each(self, node: Node, epoch: int, tasks: Iterable[Task]) -> Iterator[Any]:
+        """The results of `node.job()` on tasks, in their order: computed here, or by the workers of the node."""
+        job = node.job()
+        assert job is not None
+        key = self.key(node, epoch)
+        return run_here(job, key, tasks) if job.workers == 1 else self._run_by_pool(node, job, key, iter(tasks))
+
+    def _run_by_pool(self, node: Node, job: Job, key: Key, tasks: Iterator[Task]) -> Iterator[Any]:
+        pool = self._take(node, job)
+        usable = False
+        try:
+            yield from pool.run(key, tasks)
+            usable = True
+        except GeneratorExit:  # of who wants no more rows, as `take` does
+            usable = True
+            raise
+        finally:
+            self._give_back(node, pool, usable)
+
+    def start(self) -> None:
+        """See that every node with workers has them, once for every way to it, before another thread runs."""
+        with self._lock:
+            for node, needed in Counter(_ways(self._root)).items():
+                job = node.job()
+                while job is not None and job.workers > 1 and len(self._idle.setdefault(node, [])) < needed:
+                    self._idle[node].append(self._made(job))
+
+    def _take(self, node: Node, job: Job) -> Pool:
+        with self._lock:
+            idle = self._idle.setdefault(node, [])
+            return idle.pop() if idle else self._made(job)
+
+    def _made(self, job: Job) -> Pool:
+        if self._closed:
+            raise Closed
+        pool = Pool(job)
+        self._pools.add(pool)
+        if self._closed:
+            pool.close()
+            raise Closed
+        return pool
+
+    def _give_back(self, node: Node, pool: Pool, usable: bool) -> None:
+        with self._lock:
+            if usable and pool in self._pools:
+                self._idle[node].append(pool)
+                return
+            self._pools.discard(pool)
+        pool.close()
+
+    def interrupt(self) -> None:
+        """End all workers, so that nobody waits for them; a pass that goes on starts new ones."""
+        if os.getpid() != self._process:
+            return
+        with self._lock:
+            pools, self._pools = self._pools, set()
+            self._idle.clear()
+        for pool in pools:
+            pool.close()
+
+    def close(self) -> None:
+        """End all workers for good."""
+        self._closed = True
+        self.interrupt()
+
+
+def _ways(node: Node) -> Iterator[Node]:
+    """The nodes of a pipeline, each as often as there are ways to it."""
+    yield node
+    for child in node.children:
+        yield from _ways(child)

@@ -1,0 +1,203 @@
+"""Gradients of cells and functions: GradOperation, grad, value_and_grad, and gradients that are formulas."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ops.record import operation
+from graphls.tensors.parameter import Parameter
+from graphls.tensors.tensor import Symbol, TensorLike, is_tensor
+from graphls.trace.compiler import compiler
+from graphls.trace.current import current_tracer
+from graphls.trace.custom import with_custom_gradient
+from graphls.trace.gradients import gradient
+from graphls.trace.regions import once
+
+
+@dataclass(frozen=True)
+class _Formula:
+    """What the tracer takes for a cell with a gradient of its own."""
+
+    construct: Callable[..., Any]
+    bprop: Callable[..., Any]
+
+
+def with_gradient(function: Callable[..., Any], gradient: Callable[..., Any], *tensors: TensorLike) -> Any:
+    """`function(*tensors)`, of which the gradients by the tensors are `gradient(*tensors, result, sensitivity)`.
+
+    Those are a tuple, one of the type of each tensor. In a backward, where second derivatives come from, the steps of
+    the function have their own: else a formula that calls the function again would have no end.
+    """
+    tracer = current_tracer()
+    if tracer is None or tracer.here.phase == "backward" or not any(isinstance(t, Symbol) for t in tensors):
+        return function(*tensors)
+    formula = _Formula(function, gradient)
+    return once(tracer, "custom_gradient", lambda: with_custom_gradient(formula, tensors, {}))
+
+
+@operation
+class GradOperation:
+    """A function that makes gradient functions, with MindSpore's flags.
+
+    Without flags: the gradient by the first input. `get_all`: a tuple for all tensor inputs. `get_by_list`: a
+    tuple for the weights that are given, or a bare tensor for a single Parameter. Both: a pair of tuples.
+    `sens_param`: the last argument is the sensitivity of the output, a tuple where there are several outputs;
+    without it all outputs are summed. Raises GraphTypeError for a flag that is not a bool.
+    """
+
+    needs_graph = True
+
+    def __init__(self, get_all: bool = False, get_by_list: bool = False, sens_param: bool = False) -> None:
+        flags = {"get_all": get_all, "get_by_list": get_by_list, "sens_param": sens_param}
+        for name, flag in flags.items():
+            if not isinstance(flag, bool):
+                message = f"For 'GradOperation', the '{name}' should be bool, but got {type(flag).__name__}"
+                raise GraphTypeError(message)
+        self.get_all = get_all
+        self.get_by_list = get_by_list
+        self.sens_param = sens_param
+
+    def __call__(self, fn: Callable[..., Any], weights: Any = None) -> Callable[..., Any]:
+        """The gradient function of `fn`, a cell or a function of tensors.
+
+        Where `get_by_list` is given no weights, they are the trainable parameters of the cell.
+        """
+        if not callable(fn):
+            raise GraphTypeError(f"GradOperation takes a cell or a function, not {fn!r}.")
+        if self.get_by_list and weights is None:
+            weights = _trainable(fn)
+        parameters = parameters_of(weights) if self.get_by_list else ()
+
+        def gradients(*inputs: TensorLike) -> Any:
+            args, sensitivity = (inputs[:-1], inputs[-1]) if self.sens_param and inputs else (inputs, None)
+            if self.sens_param and not inputs:
+                raise GraphTypeError("The sensitivity is missing: it is the last argument.")
+            positions = [i for i, arg in enumerate(args) if is_tensor(arg)]
+            if not self.get_all:
+                positions = [] if self.get_by_list else positions[:1]
+            _, by_input, by_weight = gradient(running_tracer(), fn, args, positions, parameters, sensitivity)
+            listed = by_weight[0] if isinstance(weights, Parameter) else tuple(by_weight)
+            if self.get_by_list:
+                return (tuple(by_input), listed) if self.get_all else listed
+            return tuple(by_input) if self.get_all else by_input[0]
+
+        by_list = isinstance(weights, Parameter) if self.get_by_list else None
+        flags = self.get_all, self.get_by_list, self.sens_param, by_list
+        return compiled_outside(gradients, fn, ("GradOperation", *flags, *map(id, parameters)))
+
+
+def _trainable(fn: Any) -> tuple[Parameter, ...]:
+    """The trainable parameters of a cell, or of the one that a method belongs to."""
+    cell = getattr(fn, "__self__", fn)
+    if not hasattr(cell, "trainable_params"):
+        message = f"get_by_list without weights takes those of a cell; give the weights of {fn!r}."
+        raise GraphTypeError(message)
+    return tuple(cell.trainable_params())
+
+
+@operation
+def grad(
+    fn: Callable[..., Any],
+    grad_position: int | tuple[int, ...] | None = 0,
+    weights: TensorLike | None = None,
+    has_aux: bool = False,
+    return_ids: bool = False,
+) -> Callable[..., Any]:
+    """A function that gives the gradients of `fn` by inputs at `grad_position` and by `weights`.
+
+    One position gives a tensor, several a tuple; with weights too, a pair. With `has_aux` only the
+    first output is differentiated, and the result is (gradients, the other outputs). With `return_ids` each gradient
+    stands in a pair behind its position or the name of its weight; see `get_grad`.
+    """
+    both = value_and_grad(fn, grad_position, weights, has_aux, return_ids)
+
+    def gradients(*inputs: TensorLike) -> Any:
+        value, found = both(*inputs)
+        return (found, tuple(value[1:])) if has_aux else found
+
+    return compiled_outside(gradients, fn, ("grad", *_settings(grad_position, weights, has_aux, return_ids)))
+
+
+@operation
+def value_and_grad(
+    fn: Callable[..., Any],
+    grad_position: int | tuple[int, ...] | None = 0,
+    weights: Any = None,
+    has_aux: bool = False,
+    return_ids: bool = False,
+) -> Callable[..., Any]:
+    """A function that gives (the outputs of `fn`, its gradients); see `grad`.
+
+    Raises GraphValueError where there is neither a position nor a weight, GraphTypeError where there is nothing to
+    call and for a `has_aux` that is no bool.
+    """
+    if not callable(fn):
+        raise GraphTypeError(f"A gradient is taken of a cell or a function, not of {fn!r}.")
+    if not isinstance(has_aux, bool):
+        message = f"For '_Grad', the 'has_aux' should be bool, but got {type(has_aux).__name__}."
+        raise GraphTypeError(message)
+    parameters = parameters_of(weights) if weights is not None else ()
+    if grad_position is None and weights is None:
+        message = "`grad_position` and `weight` can not be None at the same time; give grad_position, weights, or both."
+        raise GraphValueError(message)
+    positions = positions_of(grad_position)
+
+    def value_and_gradients(*inputs: TensorLike) -> Any:
+        if any(not -len(inputs) <= i < len(inputs) for i in positions):
+            raise GraphTypeError(f"grad_position {grad_position} needs more than the {len(inputs)} inputs given.")
+        value, by_input, by_weight = gradient(running_tracer(), fn, inputs, positions, parameters, has_aux=has_aux)
+        if return_ids:
+            by_input = list(zip(positions, by_input, strict=True))
+            by_weight = [(p.name, g) for p, g in zip(parameters, by_weight, strict=True)]
+        of_inputs = by_input[0] if len(positions) == 1 else tuple(by_input)
+        of_weights = by_weight[0] if isinstance(weights, Parameter) else tuple(by_weight)
+        if weights is None:
+            return value, of_inputs
+        return value, of_weights if grad_position is None else (of_inputs, of_weights)
+
+    return compiled_outside(
+        value_and_gradients, fn, ("value_and_grad", *_settings(grad_position, weights, has_aux, return_ids))
+    )
+
+
+def _settings(grad_position: Any, weights: Any, *flags: bool) -> tuple[Any, ...]:
+    """What two gradient functions of one function have in common if they are the same."""
+    kind = type(grad_position), isinstance(weights, Parameter), weights is None
+    return (*kind, positions_of(grad_position), *flags, *map(id, () if weights is None else parameters_of(weights)))
+
+
+def positions_of(position: int | tuple[int, ...] | None) -> tuple[int, ...]:
+    """The positions of inputs; raises GraphTypeError for anything but integers."""
+    items = () if position is None else position if isinstance(position, (tuple, list)) else (position,)
+    if not all(isinstance(i, int) and not isinstance(i, bool) for i in items):
+        raise GraphTypeError(f"grad_position is an integer or a tuple of them, not {position!r}.")
+    return tuple(items)
+
+
+def parameters_of(weights: TensorLike) -> Sequence[Parameter]:
+    """Weights as a tuple; raises GraphTypeError for anything but Parameters."""
+    items = (weights,) if isinstance(weights, Parameter) else weights
+    if not isinstance(items, (tuple, list)) or not all(isinstance(item, Parameter) for item in items):
+        raise GraphTypeError("The weights of a gradient are a Parameter or a tuple of them.")
+    return tuple(items)
+
+
+def running_tracer() -> Any:
+    """The tracer of the trace that runs."""
+    tracer = current_tracer()
+    assert tracer is not None
+    return tracer
+
+
+def compiled_outside(function: Callable[..., Any], of: Callable[..., Any], key: tuple[Any, ...]) -> Callable[..., Any]:
+    """The function inside a trace; outside of one, compiled once for each combination of input types."""
+    cache = compiler().kept_cache(of, key, function)
+
+    def call(*inputs: TensorLike) -> Any:
+        return function(*inputs) if current_tracer() is not None else cache(*inputs)
+
+    call.__dict__["__wrapped__"] = of
+    return call

@@ -1,0 +1,62 @@
+"""float16 computed as such gives the bits of float32 rounded after every primitive: each primitive on its samples."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from graphls.backends.onnx import lower
+from graphls.ir import Graph
+from graphls.ir.types import float16, type_of
+from graphls.primitives.primitive import Array, Sample
+from tests.networks.agreement import same_bits
+from tests.networks.evaluator import Evaluator
+from tests.primitives.test_every_primitive import ELEMENTWISE, PRIMITIVES, SPECIAL, draw, in_dtype, single
+
+SAMPLES = [pytest.param(p, s, id=f"{p.name}-{i}") for p in PRIMITIVES for i, s in enumerate(p.samples)]
+
+
+def test_nothing_is_left_of_what_was_tried_in_16_bits() -> None:
+    (primitive,) = (p for p in PRIMITIVES if p.name == "erfc")
+    graph = single(primitive, primitive.samples[0], in_dtype(primitive.samples[0], float16))
+    lowered = lower(graph, device="cuda")
+    read = {name for node in lowered.model.graph.node for name in node.input}
+    assert {tensor.name for tensor in lowered.model.graph.initializer} <= read
+    assert set(lowered.origins) == {node.name for node in lowered.model.graph.node}
+
+
+def results(graph: Graph, arrays: list[Array], device: str, is_right: bool) -> list[Array]:
+    """What the model for a device gives where each operator rounds."""
+    lowered = lower(graph, device=device, kernel_is_right=lambda *_: is_right)
+    feeds = dict(zip(lowered.inputs, arrays, strict=True))
+    for node, name in lowered.host:
+        (feeds[name],) = node.primitive.evaluate(tuple(arrays), node.attrs, (node.output.type,))
+    with np.errstate(all="ignore"):
+        return Evaluator(lowered.model).run(list(lowered.outputs), feeds)
+
+
+def check(graph: Graph, arrays: list[Array], is_right: bool) -> None:
+    found, wanted = (results(graph, arrays, device, is_right) for device in ("cuda", "cpu"))
+    for a, b, value in zip(found, wanted, graph.outputs, strict=True):
+        places = np.argwhere(~same_bits(a, b))
+        assert not len(places), f"{value.name} at {places[0]}: {a[tuple(places[0])]}, not {b[tuple(places[0])]}"
+
+
+@pytest.mark.parametrize("is_right", [True, False], ids=["kernels", "compositions"])
+@pytest.mark.parametrize(("primitive", "sample"), SAMPLES)
+def test_samples(primitive: Any, sample: Sample, is_right: bool) -> None:
+    types = in_dtype(sample, float16)
+    check(single(primitive, sample, types), draw(sample, types), is_right)
+
+
+@pytest.mark.parametrize("is_right", [True, False], ids=["kernels", "compositions"])
+@pytest.mark.parametrize("primitive", ELEMENTWISE, ids=lambda p: p.name)
+def test_special_numbers(primitive: Any, is_right: bool) -> None:
+    """All of float16 for functions of one operand."""
+    count = len(primitive.samples[0].types)
+    every = np.arange(2**16, dtype=np.uint16).view(np.float16)
+    grid = [every] if count == 1 else np.meshgrid(*[np.array(SPECIAL, np.float16)] * count)
+    arrays = [array.reshape(-1) for array in grid]
+    check(single(primitive, Sample((), {}), tuple(map(type_of, arrays))), arrays, is_right)
