@@ -16,15 +16,12 @@ from graphls.dataset.randomness import generator
 from graphls.dataset.transforms.operations import TensorOperation, as_column
 from graphls.dataset.vision.utils import ImageReadMode
 from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
-from graphls.tensors.tensor import Tensor
 
 if TYPE_CHECKING:
     from PIL.Image import Image as PilImage
 
 Array = np.ndarray[Any, Any]
 Image: TypeAlias = "Array | PilImage"
-Column: TypeAlias = "Image | float | str | bytes | Sequence[object] | Tensor"
-"""What a row may hold where an image is wanted; operations say which of it they take."""
 Numbers = float | Sequence[float]
 Integers = int | Sequence[int]
 
@@ -35,7 +32,7 @@ class ImageOperation(TensorOperation):
     Subclasses define `on_array`, and `on_pil` where the result for a PIL image is one; else it is made an array.
     """
 
-    def prepare(self, column: Column) -> Any:
+    def prepare(self, column: object) -> Any:
         if type(column) is not np.ndarray and is_pil(column):
             return column
         array = None if isinstance(column, (list, tuple, str, bytes)) else as_column(column)
@@ -188,7 +185,7 @@ class Decode(TensorOperation):
     def __init__(self, to_pil: bool = False) -> None:
         self.to_pil = boolean("to_pil", to_pil)
 
-    def prepare(self, column: Column) -> Array:
+    def prepare(self, column: object) -> Array:
         return encoded(column)
 
     def apply(self, column: Array) -> Image:
@@ -196,7 +193,7 @@ class Decode(TensorOperation):
         return image if self.to_pil else np.array(image)
 
 
-def encoded(column: Column) -> Array:
+def encoded(column: object) -> Array:
     """The bytes of an image as an array; raises GraphTypeError where they are none."""
     if isinstance(column, bytes):
         return np.frombuffer(column, np.uint8)

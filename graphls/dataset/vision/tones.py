@@ -226,7 +226,8 @@ class GaussianBlur(ImageOperation):
         return blurred(image, self.kernel_size, self.sigma)
 
 
-def _odd(name: str, value: int) -> int:
-    if integer(name, value, 1, LARGEST_SIZE) % 2 == 0:
+def _odd(name: str, value: object) -> int:
+    size = integer(name, value, 1, LARGEST_SIZE)
+    if size % 2 == 0:
         raise GraphValueError(f"Input {name} is not an odd value, but {value}.")
-    return int(value)
+    return size
