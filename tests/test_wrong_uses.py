@@ -32,6 +32,11 @@ STEP = graphls.compile(nn.ReLU(), X)
             ValueError,
             "'outputs' here and 'window' among the passes",
         ),
+        (
+            lambda: graphls.compile(nn.ReLU(), X, passes="overflow{mode=outputs}", overflow_mode="window"),
+            ValueError,
+            "'window' here and 'outputs' among the passes",
+        ),
         (lambda: STEP(X, label=X), TypeError, "not by name \\(label\\)"),
         (lambda: graphls.Tensor(X, dtype="float33"), TypeError, "'float33' is not a dtype"),
         (lambda: graphls.Tensor(dtype=3, shape=(2,)), TypeError, "3 is not a dtype"),

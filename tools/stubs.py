@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import graphls
-from graphls.ops.record import FUNCTIONS, OPERATIONS, OPERATORS, Operation
+from graphls.ops.record import CELLS, FUNCTIONS, OPERATIONS, OPERATORS, CellForm, Operation
 from graphls.tensors.methods import COMPARISONS, UNARY
 
 PACKAGE = Path(graphls.__file__).parent
@@ -35,6 +35,7 @@ def stubs() -> dict[Path, str]:
         PACKAGE / "tensors" / "methods.pyi": _methods(),
         PACKAGE / "ops" / "__init__.pyi": _functions(),
         PACKAGE / "ops" / "operations.pyi": _classes(),
+        PACKAGE / "nn" / "functions.pyi": _cells(),
     }
 
 
@@ -87,6 +88,31 @@ def _class(name: str, record: Operation) -> list[str]:
         f'    """{_summary(record.function)}"""',
         f"    def __init__({_parameters(settings, itself=True)}) -> None: ...",
         f"    def __call__({_parameters(inputs, itself=True)}) -> {_annotation(types.return_annotation)}: ...",
+        "",
+    ]
+
+
+def _cells() -> str:
+    imports = IMPORTS + "from graphls.nn.function_cells import FunctionCell, FunctionLoss\n"
+    lines = [line for r in CELLS.values() if r.cell is not None for line in _cell(r, r.cell)]
+    return _text("Cells that apply one function", imports, [f"__all__ = {sorted(CELLS)}", "", *lines])
+
+
+def _cell(record: Operation, form: CellForm) -> list[str]:
+    kinds = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
+    settings = [
+        inspect.Parameter(name, kinds[s.is_keyword], default=s.default, annotation=s.annotation)
+        for name, s in form.settings.items()
+    ]
+    inputs = ", ".join(["self", *(f"{name}: TensorLike" for name in form.inputs)])
+    result = _annotation(inspect.signature(record.function).return_annotation)
+    made = [f"    def __init__({_parameters(settings, itself=True)}) -> None: ..."] if settings else []
+    return [
+        f"class {form.name}({'FunctionLoss' if 'reduction' in form.settings else 'FunctionCell'}):",
+        f'    """{_summary(record.function)}"""',
+        *made,
+        f"    def construct({inputs}) -> {result}: ...",
+        f"    def __call__({inputs}) -> {result}: ...",
         "",
     ]
 

@@ -75,7 +75,7 @@ def generator() -> np.random.Generator:
     """The generator that random transforms draw from.
 
     While a pipeline works on a row, it is made anew for that row, so that the draws depend on the seed, the node, the
-    pass and the number of the row, and neither on the number of workers nor on their timing. Elsewhere it is one that
+    pass and the index of the row, and neither on the number of workers nor on their timing. Elsewhere it is one that
     starts anew when `ds.config.set_seed` or `graphls.set_seed` is called.
     """
     draws = _current.get()

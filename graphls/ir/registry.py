@@ -33,6 +33,9 @@ class Operation:
     elementwise: bool = False
     """Whether each element of the result is made of the elements at its place of the operands, which broadcast."""
 
+    neutral: tuple[tuple[int, float], ...] = ()
+    """The position of one of two operands with the number that, there, makes the result the other one, to the bit."""
+
     is_convolution: bool = False
     """Whether a runtime convolves, and may fuse what follows with that."""
 

@@ -9,10 +9,11 @@ from graphls.initializer import initializer
 from graphls.ir.checks import boolean, check_format, positive, positive_int
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import DTypeLike, float32
-from graphls.nn.activations import LeakyReLU, get_activation
+from graphls.nn.activations import get_activation
 from graphls.nn.cell import Cell
 from graphls.nn.convolution import Conv2d
 from graphls.nn.dense import Dense
+from graphls.nn.functions import LeakyReLU
 from graphls.ops.operands import state_of, tensor_of
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.tensor import Tensor, TensorLike

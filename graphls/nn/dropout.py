@@ -2,43 +2,49 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 from graphls import ops
 from graphls.ir.errors import GraphValueError
 from graphls.ir.types import float32
 from graphls.nn.cell import Cell
-from graphls.nn.function_cells import FunctionCell, setting
-from graphls.ops.operands import Operand
 from graphls.ops.random import check_probability
-from graphls.tensors.tensor import TensorLike
+from graphls.tensors.tensor import Tensor, TensorLike
 
 __all__ = ["Dropout", "Dropout1d", "Dropout2d", "Dropout3d"]
 
 
-def _probability(cell: str, name: str, value: Operand) -> float:
-    check_probability(cell, value)
-    return float(value)
-
-
-class Dropout2d(FunctionCell, function=ops.dropout2d, shown=("p",)):
+class Dropout2d(Cell):
     """In training, whole channels of (N, C, H, W) set to 0 with probability `p`; else x itself.
 
     The others are divided by 1 - p. Raises GraphTypeError for what is no number, GraphValueError outside of [0, 1].
     """
 
-    p: float = setting(_probability, default=0.5)
+    function: ClassVar[Callable[..., Tensor]] = staticmethod(ops.dropout2d)
+
+    def __init__(self, p: float = 0.5) -> None:
+        super().__init__()
+        check_probability(type(self).__name__, p)
+        self.p = float(p)
 
     def construct(self, x: TensorLike) -> Any:
         return type(self).function(x, self.p) if self.training and self.p > 0 else x
 
+    def extend_repr(self) -> str:
+        return f"p={self.p}"
 
-class Dropout1d(Dropout2d, function=ops.dropout1d):
+
+class Dropout1d(Dropout2d):
     """In training, whole channels of (N, C, L) or (C, L) set to 0 with probability `p`; see Dropout2d."""
 
+    function = staticmethod(ops.dropout1d)
 
-class Dropout3d(Dropout2d, function=ops.dropout3d):
+
+class Dropout3d(Dropout2d):
     """In training, whole channels of (N, C, D, H, W) set to 0 with probability `p`; see Dropout2d."""
+
+    function = staticmethod(ops.dropout3d)
 
 
 class Dropout(Cell):

@@ -11,32 +11,11 @@ from graphls.ir.checks import boolean, number, positive, positive_int
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import float32
 from graphls.nn.cell import Cell
-from graphls.nn.function_cells import FunctionCell, setting
+from graphls.ops.images import linear, scaled_positions, weighted
 from graphls.ops.operands import float_of, tensor_of
-from graphls.ops.resize import linear, scaled_positions, weighted
 from graphls.tensors.tensor import Tensor, TensorLike
 
-__all__ = [
-    "MSSSIM",
-    "PSNR",
-    "SSIM",
-    "CentralCrop",
-    "ImageGradients",
-    "PixelShuffle",
-    "PixelUnshuffle",
-    "ResizeBilinear",
-    "Upsample",
-]  # fmt: skip
-
-
-class Upsample(FunctionCell, function=ops.interpolate, shown=("size", "scale_factor", "mode")):
-    """Images (N, C, sizes...) resized to `size` or by `scale_factor`, with the modes of `ops.interpolate`."""
-
-    size: Any = None
-    scale_factor: Any = None
-    mode: str = "nearest"
-    align_corners: bool | None = None
-    recompute_scale_factor: bool | None = None
+__all__ = ["MSSSIM", "PSNR", "SSIM", "CentralCrop", "ImageGradients", "ResizeBilinear"]
 
 
 class ResizeBilinear(Cell):
@@ -74,18 +53,6 @@ def _sizes(x: Tensor, size: Any, scale_factor: Tensor) -> tuple[int, int]:
     if not isinstance(size, (tuple, list)) or len(size) != 2:
         raise GraphTypeError(f"The 'size' of ResizeBilinear is two integers, not {size!r}.")
     return positive_int("ResizeBilinear", "size", size[0]), positive_int("ResizeBilinear", "size", size[1])
-
-
-class PixelShuffle(FunctionCell, function=ops.pixel_shuffle, shown=("upscale_factor",)):
-    """Channels as pixels: (..., C * r * r, H, W) to (..., C, H * r, W * r), for r = `upscale_factor`."""
-
-    upscale_factor: int = setting(positive_int)
-
-
-class PixelUnshuffle(FunctionCell, function=ops.pixel_unshuffle, shown=("downscale_factor",)):
-    """Pixels as channels: (..., C, H * r, W * r) to (..., C * r * r, H, W), for r = `downscale_factor`."""
-
-    downscale_factor: int = setting(positive_int)
 
 
 class ImageGradients(Cell):

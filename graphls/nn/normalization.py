@@ -10,13 +10,12 @@ from graphls.ir.checks import boolean, fraction, positive, positive_int
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import DTypeLike, float32
 from graphls.nn.cell import Cell
-from graphls.nn.function_cells import FunctionCell
 from graphls.ops.normalization import normalised_from
 from graphls.ops.operands import axis_of, state_of, tensor_of
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.tensor import Tensor, TensorLike
 
-__all__ = ["LRN", "GroupNorm", "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d", "LayerNorm", "RMSNorm"]
+__all__ = ["GroupNorm", "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d", "LayerNorm", "RMSNorm"]
 
 
 class GroupNorm(Cell):
@@ -106,16 +105,6 @@ class InstanceNorm3d(InstanceNorm2d):
     """Normalisation of each channel of each volume (N, C, D, H, W); see InstanceNorm2d."""
 
     rank = 5
-
-
-class LRN(FunctionCell, function=ops.lrn, shown=("depth_radius", "bias", "alpha", "beta")):
-    """x / (bias + alpha * sum of x ** 2 over near channels) ** beta, for images (N, C, H, W); see `ops.lrn`."""
-
-    depth_radius: int = 5
-    bias: float = 1.0
-    alpha: float = 1.0
-    beta: float = 0.5
-    norm_region: str = "ACROSS_CHANNELS"
 
 
 def _sizes(name: str, shape: Any) -> tuple[int, ...]:

@@ -115,11 +115,6 @@ from graphls.ops.blocks import top_k as top_k
 from graphls.ops.blocks import unfold as unfold
 from graphls.ops.blocks import view_as as view_as
 from graphls.ops.blocks import vsplit as vsplit
-from graphls.ops.boxes import bounding_box_decode as bounding_box_decode
-from graphls.ops.boxes import bounding_box_encode as bounding_box_encode
-from graphls.ops.boxes import check_valid as check_valid
-from graphls.ops.boxes import crop_and_resize as crop_and_resize
-from graphls.ops.boxes import iou as iou
 from graphls.ops.classification_losses import cross_entropy as cross_entropy
 from graphls.ops.classification_losses import multi_margin_loss as multi_margin_loss
 from graphls.ops.classification_losses import multilabel_margin_loss as multilabel_margin_loss
@@ -256,6 +251,9 @@ from graphls.ops.gamma_functions import zeta as zeta
 from graphls.ops.gradients import GradOperation as GradOperation
 from graphls.ops.gradients import grad as grad
 from graphls.ops.gradients import value_and_grad as value_and_grad
+from graphls.ops.images import interpolate as interpolate
+from graphls.ops.images import pixel_shuffle as pixel_shuffle
+from graphls.ops.images import pixel_unshuffle as pixel_unshuffle
 from graphls.ops.incomplete_functions import igamma as igamma
 from graphls.ops.incomplete_functions import igammac as igammac
 from graphls.ops.indexing import getitem as getitem
@@ -393,14 +391,16 @@ from graphls.ops.random import randperm as randperm
 from graphls.ops.random import shuffle as shuffle
 from graphls.ops.random import standard_normal as standard_normal
 from graphls.ops.random import uniform as uniform
-from graphls.ops.resize import interpolate as interpolate
-from graphls.ops.resize import pixel_shuffle as pixel_shuffle
-from graphls.ops.resize import pixel_unshuffle as pixel_unshuffle
+from graphls.ops.reductions import cummax as cummax
+from graphls.ops.reductions import cummin as cummin
+from graphls.ops.reductions import logcumsumexp as logcumsumexp
 from graphls.ops.sampling import affine_grid as affine_grid
+from graphls.ops.sampling import bounding_box_decode as bounding_box_decode
+from graphls.ops.sampling import bounding_box_encode as bounding_box_encode
+from graphls.ops.sampling import check_valid as check_valid
+from graphls.ops.sampling import crop_and_resize as crop_and_resize
 from graphls.ops.sampling import grid_sample as grid_sample
-from graphls.ops.scans import cummax as cummax
-from graphls.ops.scans import cummin as cummin
-from graphls.ops.scans import logcumsumexp as logcumsumexp
+from graphls.ops.sampling import iou as iou
 from graphls.ops.scattering import gather_nd as gather_nd
 from graphls.ops.scattering import index_add as index_add
 from graphls.ops.scattering import index_fill as index_fill
@@ -437,17 +437,22 @@ from graphls.ops.segments import unsorted_segment_max as unsorted_segment_max
 from graphls.ops.segments import unsorted_segment_min as unsorted_segment_min
 from graphls.ops.segments import unsorted_segment_prod as unsorted_segment_prod
 from graphls.ops.segments import unsorted_segment_sum as unsorted_segment_sum
+from graphls.ops.selection import argsort as argsort
 from graphls.ops.selection import bincount as bincount
 from graphls.ops.selection import bucketize as bucketize
 from graphls.ops.selection import index_select as index_select
+from graphls.ops.selection import kthvalue as kthvalue
 from graphls.ops.selection import masked_fill as masked_fill
 from graphls.ops.selection import masked_select as masked_select
+from graphls.ops.selection import msort as msort
 from graphls.ops.selection import narrow as narrow
 from graphls.ops.selection import nonzero as nonzero
 from graphls.ops.selection import searchsorted as searchsorted
 from graphls.ops.selection import slice as slice
+from graphls.ops.selection import sort as sort
 from graphls.ops.selection import strided_slice as strided_slice
 from graphls.ops.selection import take_along_axis as take_along_axis
+from graphls.ops.selection import topk as topk
 from graphls.ops.selection import unique as unique
 from graphls.ops.selection import unique_consecutive as unique_consecutive
 from graphls.ops.selection import unique_with_pad as unique_with_pad
@@ -463,11 +468,6 @@ from graphls.ops.shapes import squeeze as squeeze
 from graphls.ops.shapes import stack as stack
 from graphls.ops.shapes import swapaxes as swapaxes
 from graphls.ops.shapes import transpose as transpose
-from graphls.ops.sorting import argsort as argsort
-from graphls.ops.sorting import kthvalue as kthvalue
-from graphls.ops.sorting import msort as msort
-from graphls.ops.sorting import sort as sort
-from graphls.ops.sorting import topk as topk
 from graphls.ops.state import assign as assign
 from graphls.ops.state import assign_add as assign_add
 from graphls.ops.state import assign_sub as assign_sub
@@ -558,16 +558,16 @@ arctanh = atanh
 truncate_mod = fmod
 bitwise_not = invert
 i0 = bessel_i0
+argwhere = nonzero
+tensor_slice = slice
 swish = silu
 hsigmoid = hardsigmoid
 hswish = hardswish
 soft_shrink = softshrink
-argwhere = nonzero
-tensor_slice = slice
+upsample = interpolate
 matrix_determinant = det
 log_matrix_determinant = slogdet
 tensordot = tensor_dot
-upsample = interpolate
 def sum(x: TensorLike = ..., axis: Axis = None, keepdims: builtins.bool = False, *, dtype: Any = None, input: TensorLike = ..., dim: Axis = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> Tensor: ...
 def reduce_sum(x: TensorLike = ..., axis: Axis = None, keepdims: builtins.bool = False, *, dtype: Any = None, input: TensorLike = ..., dim: Axis = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> Tensor: ...
 def mean(x: Any = ..., axis: Axis = None, keepdims: builtins.bool = False, *, dtype: Any = None, input: Any = ..., dim: Axis = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> Tensor: ...
@@ -588,11 +588,11 @@ def var(x: TensorLike = ..., axis: Axis = None, ddof: builtins.int = 0, keepdims
 def std(x: TensorLike = ..., axis: Axis = None, ddof: builtins.int = 0, keepdims: builtins.bool = False, *, input: TensorLike = ..., dim: Axis = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> Tensor: ...
 def argmax(x: TensorLike = ..., axis: builtins.int | None = None, keepdims: builtins.bool = False, *, input: TensorLike = ..., dim: builtins.int | None = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> Tensor: ...
 def argmin(x: TensorLike = ..., axis: builtins.int | None = None, keepdims: builtins.bool = False, *, input: TensorLike = ..., dim: builtins.int | None = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> Tensor: ...
+def cumsum(x: TensorLike = ..., axis: builtins.int = ..., dtype: Any = None, *, exclusive: builtins.bool = False, reverse: builtins.bool = False, input: TensorLike = ..., dim: builtins.int = ...) -> Tensor: ...
+def cumprod(x: Tensor = ..., axis: builtins.int = ..., dtype: Any = None, *, exclusive: builtins.bool = False, reverse: builtins.bool = False, input: Tensor = ..., dim: builtins.int = ...) -> Tensor: ...
 def norm(x: Any = ..., ord: Any = None, axis: Axis = None, keepdims: builtins.bool = False, *, dtype: Any = None, input: Any = ..., dim: Axis = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> Tensor: ...
 def vector_norm(x: Any = ..., ord: Any = 2, axis: Axis = None, keepdims: builtins.bool = False, *, dtype: Any = None, input: Any = ..., dim: Axis = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> Tensor: ...
 def matrix_norm(x: Any = ..., ord: Any = "fro", axis: builtins.tuple[builtins.int, builtins.int] = (-2, -1), keepdims: builtins.bool = False, *, dtype: Any = None, input: Any = ..., dim: builtins.tuple[builtins.int, builtins.int] = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> Tensor: ...
-def cumsum(x: TensorLike = ..., axis: builtins.int = ..., dtype: Any = None, *, exclusive: builtins.bool = False, reverse: builtins.bool = False, input: TensorLike = ..., dim: builtins.int = ...) -> Tensor: ...
-def cumprod(x: Tensor = ..., axis: builtins.int = ..., dtype: Any = None, *, exclusive: builtins.bool = False, reverse: builtins.bool = False, input: Tensor = ..., dim: builtins.int = ...) -> Tensor: ...
 def var_mean(x: TensorLike = ..., axis: Axis = None, ddof: builtins.int = 0, keepdims: builtins.bool = False, *, input: TensorLike = ..., dim: Axis = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> builtins.tuple[Tensor, Tensor]: ...
 def std_mean(x: TensorLike = ..., axis: Axis = None, ddof: builtins.int = 0, keepdims: builtins.bool = False, *, input: TensorLike = ..., dim: Axis = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> builtins.tuple[Tensor, Tensor]: ...
 def aminmax(x: TensorLike = ..., *, axis: Axis = 0, keepdims: builtins.bool = False, input: TensorLike = ..., dim: Axis = ..., keepdim: builtins.bool = ..., keep_dims: builtins.bool = ...) -> builtins.tuple[Tensor, Tensor]: ...

@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from graphls.ir.checks import boolean
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import int32
 from graphls.ops.elementwise import cast, mod, mul, where
 from graphls.ops.operands import ShapeLike, Sizes, apply, shape_of
 from graphls.ops.pooling import batched
-from graphls.ops.record import operation, operator_class
+from graphls.ops.record import Check, cell, operation, operator_class
 from graphls.ops.reductions import mean, sum
 from graphls.ops.shapes import gather
 from graphls.tensors import dispatch
@@ -38,13 +39,20 @@ def check_output_size(output_size: Any, axes: int) -> tuple[int | None, ...]:
     return sizes
 
 
-@operation
+def _checks(axes: int) -> dict[str, Check]:
+    """The checks of a cell's settings."""
+    return {"output_size": lambda cell, name, value: check_output_size(value, axes), "return_indices": boolean}
+
+
+@cell("AdaptiveAvgPool1d", "output_size", checks=_checks(1), shown="output_size")
+@operation(also="mint.nn.functional")
 def adaptive_avg_pool1d(input: TensorLike, output_size: Sizes) -> Tensor:
     """The means of windows that make (N, C, L) or (C, L) a given length; see `adaptive_avg_pool2d`."""
     return _average("adaptive_avg_pool1d", 1, input, output_size)
 
 
-@operation(classes="AdaptiveAvgPool2D", settings="output_size")
+@cell("AdaptiveAvgPool2d", "output_size", checks=_checks(2), shown="output_size")
+@operation(classes="AdaptiveAvgPool2D", settings="output_size", also="mint.nn.functional")
 def adaptive_avg_pool2d(input: TensorLike, output_size: Sizes) -> Tensor:
     """The means of windows that make images (N, C, H, W) or (C, H, W) a given size.
 
@@ -54,7 +62,8 @@ def adaptive_avg_pool2d(input: TensorLike, output_size: Sizes) -> Tensor:
     return _average("adaptive_avg_pool2d", 2, input, output_size)
 
 
-@operation(classes="AdaptiveAvgPool3D", settings="output_size")
+@cell("AdaptiveAvgPool3d", "output_size", checks=_checks(3), shown="output_size")
+@operation(classes="AdaptiveAvgPool3D", settings="output_size", also="mint.nn.functional")
 def adaptive_avg_pool3d(input: TensorLike, output_size: Sizes) -> Tensor:
     """The means of windows that make (N, C, D, H, W) or (C, D, H, W) a given size; see `adaptive_avg_pool2d`."""
     return _average("adaptive_avg_pool3d", 3, input, output_size)
@@ -102,12 +111,14 @@ def _averaged(x: Tensor, axis: int, count: int) -> Tensor:
     return mul(sum(kept, axis + 1), shares)
 
 
+@cell("AdaptiveMaxPool1d", "output_size return_indices", checks=_checks(1), shown="output_size")
 @operation
 def adaptive_max_pool1d(input: TensorLike, output_size: Sizes, return_indices: bool = False) -> Any:
     """The largest elements of windows that make (N, C, L) or (C, L) a given length; see `adaptive_max_pool2d`."""
     return _largest("adaptive_max_pool1d", 1, input, output_size, return_indices)
 
 
+@cell("AdaptiveMaxPool2d", "output_size return_indices", checks=_checks(2), shown="output_size")
 @operation
 def adaptive_max_pool2d(input: TensorLike, output_size: Sizes, return_indices: bool = False) -> Any:
     """The largest elements of windows that make images (N, C, H, W) or (C, H, W) a given size.
@@ -118,6 +129,7 @@ def adaptive_max_pool2d(input: TensorLike, output_size: Sizes, return_indices: b
     return _largest("adaptive_max_pool2d", 2, input, output_size, return_indices)
 
 
+@cell("AdaptiveMaxPool3d", "output_size return_indices", checks=_checks(3), shown="output_size")
 @operation
 def adaptive_max_pool3d(input: TensorLike, output_size: ShapeLike, return_indices: bool = False) -> Any:
     """The largest elements of windows that make (N, C, D, H, W) or (C, D, H, W) a given size."""

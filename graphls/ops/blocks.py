@@ -16,9 +16,9 @@ from graphls.ops.convolution import are_last, as_given, channels_first, spatial
 from graphls.ops.elementwise import add, addn, maximum
 from graphls.ops.operands import Shape, ShapeLike, apply, shape_of, tensor_of
 from graphls.ops.pads import pad, pads_of, sizes_of
-from graphls.ops.record import operation, operator_class
+from graphls.ops.record import cell, operation, operator_class
+from graphls.ops.selection import topk
 from graphls.ops.shapes import concat, cut, gather, reshape, stack, swapaxes, transpose
-from graphls.ops.sorting import topk
 from graphls.tensors.tensor import Tensor, TensorLike
 
 Pair = tuple[int, int]
@@ -68,7 +68,7 @@ def depth_to_space(x: TensorLike, block_size: int) -> Tensor:
     return reshape(transpose(blocks, (0, 3, 4, 1, 5, 2)), (n, c, h * b, w * b))
 
 
-@operation
+@operation(also="mint.nn.functional")
 def unfold(x: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Tensor:
     """The windows of images as columns: from (N, C, H, W) to (N, C * kernel height * kernel width, windows).
 
@@ -349,6 +349,13 @@ def _padding(x: Any, pad_dim_size: int = 8) -> Tensor:
     return padding(x, pad_dim_size)
 
 
+@cell(
+    "Unfold",
+    "ksizes strides rates padding",
+    inputs="input_x",
+    defaults={"padding": "valid"},
+    shown="ksizes strides rates padding",
+)
 @operator_class("ExtractImagePatches", "ksizes strides rates padding")
 def image_patches(
     input_x: TensorLike, ksizes: TensorLike, strides: ShapeLike, rates: TensorLike, padding: str = "VALID"

@@ -50,8 +50,8 @@ from graphls.ops.random import drawn, drawn_by_scores, joined_seed, multinomial,
 from graphls.ops.record import operation, operator_class
 from graphls.ops.reductions import any as any_of
 from graphls.ops.reductions import argmax, sum
+from graphls.ops.selection import topk
 from graphls.ops.shapes import broadcast_to, concat, gather_elements, reshape, stack
-from graphls.ops.sorting import topk
 from graphls.ops.state import stop_gradient
 from graphls.tensors.tensor import Tensor, TensorLike
 

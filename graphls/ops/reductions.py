@@ -1,7 +1,8 @@
-"""Functions over all elements along some axes."""
+"""Functions over all elements along some axes: sums, means, extremes; and running ones, with all of their steps."""
 
 from __future__ import annotations
 
+import builtins
 import inspect
 from collections.abc import Callable
 from functools import wraps
@@ -9,12 +10,29 @@ from typing import Any
 
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import DTypeLike, bool_, int32, int64
-from graphls.ops.elementwise import bool_of, cast, maximum, minimum, mul, square, sub
+from graphls.ops.arrangement import flip
+from graphls.ops.creation import arange, full_like, ones_like
+from graphls.ops.elementwise import (
+    bool_of,
+    cast,
+    greater_equal,
+    isnan,
+    largest_number,
+    less_equal,
+    logical_or,
+    maximum,
+    minimum,
+    mul,
+    square,
+    sub,
+    where,
+)
 from graphls.ops.elementwise import where as chosen
-from graphls.ops.operands import Axis, apply, axes_of, axis_of, float_of, in_single, tensor_of
-from graphls.ops.record import operation, tensor_method
-from graphls.ops.shapes import reshape
-from graphls.ops.transcendental import root
+from graphls.ops.operands import Axis, Sizes, apply, axes_of, axis_of, float_of, in_single, tensor_of
+from graphls.ops.record import operation, operator_class, tensor_method
+from graphls.ops.shapes import broadcast_to, concat, cut, gather_elements, reshape
+from graphls.ops.transcendental import logaddexp, root
+from graphls.tensors import dispatch
 from graphls.tensors.tensor import Tensor, TensorLike
 
 
@@ -66,7 +84,13 @@ def counted(x: TensorLike, dtype: object) -> Tensor:
 
 
 @operation(
-    names="reduce_sum", classes="ReduceSum", settings="keep_dims", via=_as_operator, method=as_numpy_calls, spelled=True
+    names="reduce_sum",
+    classes="ReduceSum",
+    settings="keep_dims",
+    via=_as_operator,
+    method=as_numpy_calls,
+    spelled=True,
+    also="numpy mint",
 )
 def sum(x: TensorLike, axis: Axis = None, keepdims: bool = False, *, dtype: Any = None) -> Tensor:
     """The sum along axes, all of them without any, in the dtype given; bools are counted as int64."""
@@ -80,13 +104,21 @@ def sum(x: TensorLike, axis: Axis = None, keepdims: bool = False, *, dtype: Any 
     via=_as_operator,
     method=as_numpy_calls,
     spelled=True,
+    also="numpy mint",
 )
 def mean(x: Any, axis: Axis = None, keepdims: bool = False, *, dtype: Any = None) -> Tensor:
     """The mean along axes, in the dtype given; integers become float32."""
     return _reduced("mean", float_of(x if dtype is None else cast(x, dtype)), axis, keepdims)
 
 
-@operation(names="reduce_max", classes="ReduceMax", settings="keep_dims", via=_as_operator, spelled=True)
+@operation(
+    names="reduce_max",
+    classes="ReduceMax",
+    settings="keep_dims",
+    via=_as_operator,
+    spelled=True,
+    also="numpy numpy.max mint",
+)
 def amax(
     x: TensorLike,
     axis: Axis = None,
@@ -103,7 +135,14 @@ def amax(
     return _extreme("max", x, axis, keepdims, initial, where)
 
 
-@operation(names="reduce_min", classes="ReduceMin", settings="keep_dims", via=_as_operator, spelled=True)
+@operation(
+    names="reduce_min",
+    classes="ReduceMin",
+    settings="keep_dims",
+    via=_as_operator,
+    spelled=True,
+    also="numpy numpy.min mint",
+)
 def amin(
     x: TensorLike,
     axis: Axis = None,
@@ -190,6 +229,7 @@ _LARGER: dict[str, Callable[[Any, Any], Tensor]] = {"max": maximum, "min": minim
     via=_as_operator,
     method=as_numpy_calls,
     spelled=True,
+    also="numpy mint",
 )
 def prod(x: TensorLike, axis: Axis = None, keepdims: bool = False, dtype: Any = None) -> Tensor:
     """The product along axes, in the dtype given; bools are counted as int64."""
@@ -197,7 +237,13 @@ def prod(x: TensorLike, axis: Axis = None, keepdims: bool = False, dtype: Any = 
 
 
 @operation(
-    names="reduce_any", classes="ReduceAny", settings="keep_dims", via=_as_operator, method=as_numpy_calls, spelled=True
+    names="reduce_any",
+    classes="ReduceAny",
+    settings="keep_dims",
+    via=_as_operator,
+    method=as_numpy_calls,
+    spelled=True,
+    also="mint",
 )
 def any(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """Whether any element along axes is true."""
@@ -205,14 +251,20 @@ def any(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
 
 
 @operation(
-    names="reduce_all", classes="ReduceAll", settings="keep_dims", via=_as_operator, method=as_numpy_calls, spelled=True
+    names="reduce_all",
+    classes="ReduceAll",
+    settings="keep_dims",
+    via=_as_operator,
+    method=as_numpy_calls,
+    spelled=True,
+    also="mint",
 )
 def all(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """Whether every element along axes is true."""
     return _reduced("all", bool_of(x), axis, keepdims)
 
 
-@operation(method=as_numpy_calls, spelled=True)
+@operation(method=as_numpy_calls, spelled=True, also="numpy")
 def var(x: TensorLike, axis: Axis = None, ddof: int = 0, keepdims: bool = False) -> Tensor:
     """The mean square of the distances from the mean, over n - ddof elements.
 
@@ -232,7 +284,7 @@ def _variance(x: Tensor, axis: Axis, ddof: int, keepdims: bool) -> Tensor:
     return mul(result, count / (count - ddof)) if ddof else result
 
 
-@operation(method=as_numpy_calls, spelled=True)
+@operation(method=as_numpy_calls, spelled=True, also="numpy")
 def std(x: TensorLike, axis: Axis = None, ddof: int = 0, keepdims: bool = False) -> Tensor:
     """The square root of the variance; its gradient for equal elements is 0."""
     return in_single(lambda x: root(_variance(x, axis, ddof, keepdims)), float_of(x))
@@ -246,13 +298,13 @@ def _position(name: str, x: TensorLike, axis: int | None, keepdims: bool) -> Ten
     return apply(name, x, axis=axis_of(axis, x.ndim), keepdims=bool(keepdims))
 
 
-@operation(classes="Argmax", settings="axis output_type", via=_position_as, spelled=True)
+@operation(classes="Argmax", settings="axis output_type", via=_position_as, spelled=True, also="numpy mint")
 def argmax(x: TensorLike, axis: int | None = None, keepdims: bool = False) -> Tensor:
     """The int64 position of the largest number along an axis, or of all elements; the first of equal ones or nans."""
     return _position("argmax", x, axis, keepdims)
 
 
-@operation(classes="Argmin", settings="axis output_type", via=_position_as, spelled=True)
+@operation(classes="Argmin", settings="axis output_type", via=_position_as, spelled=True, also="numpy mint")
 def argmin(x: TensorLike, axis: int | None = None, keepdims: bool = False) -> Tensor:
     """The int64 position of the smallest number along an axis, or of all elements; the first of equal ones or nans."""
     return _position("argmin", x, axis, keepdims)
@@ -276,3 +328,108 @@ def _smallest(x: TensorLike, *args: Any, return_indices: bool = False, **options
 def ptp(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """The largest number along axes less the smallest one."""
     return sub(amax(x, axis, keepdims), amin(x, axis, keepdims))
+
+
+_Slices = tuple[Tensor, ...]
+
+
+@operation(classes="CumSum", settings="exclusive reverse", spelled=True, also="mint")
+def cumsum(x: TensorLike, axis: int, dtype: Any = None, *, exclusive: bool = False, reverse: bool = False) -> Tensor:
+    """The sums of all elements up to each along an axis, in the dtype given; bools are counted as int64.
+
+    `exclusive` leaves the element itself out, `reverse` sums from the end.
+    """
+    x = counted(x, dtype)
+    return apply("cumsum", x, axis=axis_of(axis, x.ndim), exclusive=bool(exclusive), reverse=bool(reverse))
+
+
+@operation(classes="CumProd", settings="exclusive reverse", spelled=True, also="numpy mint")
+def cumprod(x: Tensor, axis: int, dtype: Any = None, *, exclusive: bool = False, reverse: bool = False) -> Tensor:
+    """The products of all elements up to each along an axis; otherwise as `cumsum`."""
+    (x,) = dispatch.cast_operands("cumprod", counted(x, dtype))
+    at = axis_of(axis, x.ndim)
+
+    def computed(x: Tensor) -> Tensor:
+        x = apply("reverse", x, axes=(at,)) if reverse else x
+        (y,) = _scanned(_pairwise(mul), (x,), at)
+        y = _moved_up(y, at) if exclusive else y
+        return apply("reverse", y, axes=(at,)) if reverse else y
+
+    return in_single(computed, x)
+
+
+def _moved_up(x: Tensor, axis: int) -> Tensor:
+    """The elements one place further along an axis, behind a 1."""
+    first, others = cut(x, axis, 0, builtins.min(1, x.shape[axis])), cut(x, axis, 0, builtins.max(0, x.shape[axis] - 1))
+    return concat((ones_like(first), others), axis)
+
+
+@operation
+def logcumsumexp(x: TensorLike, axis: int) -> Tensor:
+    """The logarithms of the running sums of exp(x) along an axis, which do not overflow."""
+    return in_single(lambda x: _scanned(_pairwise(logaddexp), (x,), axis)[0], float_of(x))
+
+
+@operation(classes="Cummax", settings="axis", also="mint")
+def cummax(x: TensorLike, axis: int) -> tuple[Tensor, Tensor]:
+    """The largest number up to each element along an axis, and its int64 position, the last of equal ones.
+
+    From the first nan on, all are nan.
+    """
+    return _running_extreme(greater_equal, x, axis)
+
+
+@operation(classes="Cummin", settings="axis", also="mint")
+def cummin(x: TensorLike, axis: int) -> tuple[Tensor, Tensor]:
+    """The smallest number up to each element along an axis, and its int64 position, the last of equal ones.
+
+    From the first nan on, all are nan.
+    """
+    return _running_extreme(less_equal, x, axis)
+
+
+def _running_extreme(is_further: Callable[[Any, Any], Tensor], x: TensorLike, axis: int) -> tuple[Tensor, Tensor]:
+    x = tensor_of(x)
+    at = axis_of(axis, x.ndim)
+
+    def combine(before: _Slices, last: _Slices) -> _Slices:
+        takes_last = logical_or(is_further(last[0], before[0]), isnan(last[0]))
+        return tuple(where(takes_last, b, a) for a, b in zip(before, last, strict=True))
+
+    places = reshape(arange(x.shape[at]), [-1 if i == at else 1 for i in range(x.ndim)])
+    _, found = _scanned(combine, (x, broadcast_to(places, x.shape)), at)
+    return gather_elements(x, at, found), cast(found, "int64")
+
+
+def _pairwise(function: Callable[[Any, Any], Tensor]) -> Callable[[_Slices, _Slices], _Slices]:
+    return lambda before, last: (function(before[0], last[0]),)
+
+
+def _scanned(combine: Callable[[_Slices, _Slices], _Slices], items: _Slices, axis: int) -> _Slices:
+    """All running combinations along an axis, in a number of rounds that is logarithmic in its size.
+
+    After a round, each place holds what twice as many elements up to it combine to. `combine` is associative.
+    """
+    at = axis_of(axis, items[0].ndim)
+    size, reach = items[0].shape[at], 1
+    while reach < size:
+        made = combine(tuple(cut(x, at, 0, size - reach) for x in items), tuple(cut(x, at, reach, size) for x in items))
+        items = tuple(concat((cut(x, at, 0, reach), y), at) for x, y in zip(items, made, strict=True))
+        reach *= 2
+    return items
+
+
+@operator_class("CumulativeLogsumexp", "exclusive reverse")
+def _log_cum_sum_exp(x: TensorLike, axis: Sizes, exclusive: bool = False, reverse: bool = False) -> Any:
+    """The logarithms of the running sums of exp(x) along an axis, from its end with `reverse`.
+
+    Where `exclusive` without the element itself; the sum of none has the lowest number as its logarithm.
+    """
+    x, along = float_of(x), int(tensor_of(axis).item())
+    x = flip(x, along) if reverse else x
+    sums = logcumsumexp(x, along)
+    if exclusive:
+        at = axis_of(along, x.ndim)
+        lowest = full_like(cut(sums, at, 0, 1), -largest_number(x.dtype))
+        sums = concat((lowest, cut(sums, at, 0, builtins.max(0, x.shape[at] - 1))), along)
+    return flip(sums, along) if reverse else sums

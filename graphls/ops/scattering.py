@@ -14,7 +14,7 @@ from graphls.ops.indexing import getitem, items_of, setitem, written
 from graphls.ops.joins import OF_ELEMENTS, OF_SLICES
 from graphls.ops.operands import Sizes, axis_of, operand_of, shape_of, state_of, tensor_in, tensor_of
 from graphls.ops.record import in_place, operation, operator_class
-from graphls.ops.scans import cumsum
+from graphls.ops.reductions import cumsum
 from graphls.ops.shapes import broadcast_to, check_range, reshape
 from graphls.ops.state import assign, parameter_of
 from graphls.tensors import dispatch
@@ -198,7 +198,7 @@ def _corner(x: Tensor, indices: Tensor, updates: Tensor, axis: int) -> tuple[sli
     return tuple(slice(size) for size in sizes)
 
 
-@operation
+@operation(also="mint")
 def scatter(input: TensorLike, axis: int, index: TensorLike, src: TensorLike) -> Tensor:
     """x with the elements of `src`, or one number, in the places along an axis that the indices name.
 

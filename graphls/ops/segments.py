@@ -10,9 +10,8 @@ import numpy as np
 from graphls.ir.checks import integer
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import DType, bool_, int32, int64
-from graphls.ops.arithmetic import largest_number
 from graphls.ops.creation import full, ones, zeros
-from graphls.ops.elementwise import cast, div, greater, greater_equal, less, logical_or, maximum, where
+from graphls.ops.elementwise import cast, div, greater, greater_equal, largest_number, less, logical_or, maximum, where
 from graphls.ops.joins import OF_SLICES
 from graphls.ops.operands import ShapeLike, float_of, in_single, tensor_of
 from graphls.ops.record import operation, operator_class

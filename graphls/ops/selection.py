@@ -1,4 +1,4 @@
-"""Parts of tensors, chosen by integers, masks, bounds and runs of equal numbers."""
+"""Parts of tensors, chosen by integers, masks, bounds and runs of equal numbers; elements in order."""
 
 from __future__ import annotations
 
@@ -19,15 +19,85 @@ from graphls.ops.indexing import getitem
 from graphls.ops.joins import replaced
 from graphls.ops.operands import ShapeLike, Sizes, apply, axis_of, operand_of, shape_of, tensor_of
 from graphls.ops.record import operation, operator_class
-from graphls.ops.reductions import sum
-from graphls.ops.scans import cumsum
-from graphls.ops.shapes import broadcast_to, concat, cut, expand_dims, gather, gather_elements, reshape
-from graphls.ops.sorting import sort
+from graphls.ops.reductions import cumsum, sum
+from graphls.ops.shapes import broadcast_to, concat, cut, expand_dims, gather, gather_elements, reshape, squeeze
 from graphls.tensors import dispatch
 from graphls.tensors.tensor import Symbol, Tensor, TensorLike
 
 
+@operation(classes="TopK", settings="sorted", also="mint")
+def topk(
+    input: TensorLike, k: int, dim: int | None = None, largest: bool = True, sorted: bool = True
+) -> tuple[Tensor, Tensor]:
+    """The k largest, or smallest, elements along an axis (the last without), in order, and their int32 positions.
+
+    They are in order also where `sorted` does not ask for it. Raises GraphTypeError for a k that is no integer,
+    GraphValueError for one that is more than there are elements.
+    """
+    x = tensor_of(input)
+    if isinstance(k, bool) or not isinstance(k, int):
+        raise GraphTypeError(f"topk takes an integer as 'k', not {k!r}.")
+    return _ordered(x, k, -1 if dim is None else dim, largest)
+
+
+def _ordered(x: Tensor, k: int | None, axis: int, largest: bool) -> tuple[Tensor, Tensor]:
+    if not x.ndim:
+        raise GraphValueError("There is no order in a number; sort a tensor with axes.")
+    at = axis_of(axis, x.ndim)
+    numbers = cast(x, int32) if x.dtype is bool_ else x
+    count = x.shape[at] if k is None else k
+    values, positions = dispatch.apply("top_k", numbers, k=count, axis=at, largest=bool(largest))
+    return cast(values, x.dtype) if x.dtype is bool_ else values, cast(positions, int32)
+
+
+@operation(classes="Sort", settings="axis descending", also="mint")
+def sort(input_x: TensorLike, axis: int = -1, descending: bool = False) -> tuple[Tensor, Tensor]:
+    """The elements along an axis in order, the smallest first, or the largest, and their int32 positions."""
+    return _ordered(tensor_of(input_x), None, axis, descending)
+
+
+@operation(also="mint")
+def argsort(input: TensorLike, axis: int = -1, descending: bool = False) -> Tensor:
+    """The int32 positions of the elements along an axis in order, the smallest first, or the largest."""
+    return sort(input, axis, descending)[1]
+
+
 @operation
+def msort(input: TensorLike) -> Tensor:
+    """The elements along the first axis in order, the smallest first."""
+    return sort(input, 0)[0]
+
+
+@operation
+def kthvalue(input: TensorLike, k: int, axis: int = -1, keepdims: bool = False) -> tuple[Tensor, Tensor]:
+    """The k-th smallest element along an axis, counted from 1, and its int32 position.
+
+    Raises GraphValueError for a k below 1 or above the number of elements.
+    """
+    x = tensor_of(input)
+    at = axis_of(axis, x.ndim)
+    if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= x.shape[at]:
+        message = f"kthvalue takes a 'k' from 1 to the {x.shape[at]} elements along axis {axis}, not {k!r}."
+        raise GraphValueError(message)
+    found = [cut(t, at, k - 1, k) for t in _ordered(x, k, axis, False)]
+    values, positions = found if keepdims else (squeeze(t, at) for t in found)
+    return values, positions
+
+
+@operator_class("NthElement", "reverse")
+def _nth_element(input: TensorLike, n: TensorLike, reverse: bool = False) -> Tensor:
+    """The number that n others along the last axis are below, or above with `reverse`.
+
+    Raises GraphValueError for an n out of range.
+    """
+    x = tensor_of(input)
+    place = integer("NthElement", "n", tensor_of(n).item())
+    if not x.ndim or not 0 <= place < x.shape[-1]:
+        raise GraphValueError(f"NthElement has no element {place} along the last axis of {x.type}.")
+    return shapes.gather(sort(x, -1, bool(reverse))[0], place, -1)
+
+
+@operation(also="mint")
 def index_select(input: TensorLike, axis: int, index: TensorLike) -> Tensor:
     """The slices along an axis that a vector of integers names; raises GraphValueError for more axes of that."""
     places = tensor_of(index)
@@ -58,7 +128,7 @@ def _broadcast(first: tuple[int, ...], second: tuple[int, ...]) -> bool:
     return all(n == m or 1 in (n, m) for n, m in zip(first, second, strict=True))
 
 
-@operation(classes="MaskedFill", in_place="masked_fill_")
+@operation(classes="MaskedFill", in_place="masked_fill_", also="mint")
 def masked_fill(input_x: TensorLike, mask: TensorLike, value: TensorLike) -> Tensor:
     """x with one number, cast to its dtype, where a mask is true; x and the mask broadcast.
 
@@ -71,7 +141,7 @@ def masked_fill(input_x: TensorLike, mask: TensorLike, value: TensorLike) -> Ten
     return where(mask, number, x)
 
 
-@operation(classes="MaskedSelect")
+@operation(classes="MaskedSelect", also="mint")
 def masked_select(input: TensorLike, mask: TensorLike) -> Tensor:
     """The elements, in row-major order, where a mask that is known is true; x and the mask broadcast.
 
@@ -82,7 +152,7 @@ def masked_select(input: TensorLike, mask: TensorLike) -> Tensor:
     return getitem(broadcast_to(x, shape), np.broadcast_to(chosen.array, shape))
 
 
-@operation(names="argwhere", classes="NonZero")
+@operation(names="argwhere", classes="NonZero", also="mint")
 def nonzero(input: Any) -> Tensor:
     """The int64 coordinates of the elements of a known tensor that are not 0, one row for each.
 
@@ -112,7 +182,7 @@ def known(name: str, x: TensorLike) -> Tensor:
     return tensor
 
 
-@operation
+@operation(also="mint")
 def bincount(input: TensorLike, weights: TensorLike | None = None, minlength: int = 0) -> Tensor:
     """How often each integer from 0 stands in a vector, or the sums of its weights: up to the largest, or `minlength`.
 
@@ -163,7 +233,7 @@ def bucketize(input: TensorLike, boundaries: TensorLike, *, right: bool = False)
     return searchsorted(edges, x, out_int32=True, right=right)
 
 
-@operation
+@operation(also="mint")
 def narrow(input: TensorLike, axis: int, start: int, length: int) -> Tensor:
     """`length` elements along an axis, from `start` on; raises GraphIndexError where x has fewer."""
     x = tensor_of(input)

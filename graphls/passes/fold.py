@@ -72,7 +72,7 @@ class Folding(Rewriter):
         if node.after:
             return node
         rule = RULES.get(node.primitive.name)
-        result = rule(self, node) if rule else None
+        result = rule(self, node) if rule else self.without(node)
         if result is not None:
             return self.ordered(node, (result,) if isinstance(result, Value) else result)
         return self.computed(node) if self.computable(node) else self.narrowed(node)
@@ -140,11 +140,11 @@ class Folding(Rewriter):
         found = self.number(value)
         return found is not None and found.tobytes() == np.asarray(number).astype(found.dtype).tobytes()
 
-    def without(self, node: Node, number: float, *positions: int) -> Value | None:
-        """The other operand, where one at these positions is a number that changes nothing."""
-        for at in positions:
-            other = node.inputs[1 - at]
-            if other.type == node.output.type and self.is_number(node.inputs[at], number):
+    def without(self, node: Node) -> Value | None:
+        """The other operand, where one is a number that changes nothing."""
+        for position, number in node.primitive.neutral:
+            other = node.inputs[1 - position]
+            if other.type == node.output.type and self.is_number(node.inputs[position], number):
                 return other
         return None
 

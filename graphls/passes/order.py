@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from graphls.ir.graph import Graph, Node, Value, definers, uses
 from graphls.ir.reach import Reachability, waits_for
+from graphls.passes.aliases import Aliases
 from graphls.passes.manager import register_pass
 from graphls.passes.rewrite import schedule
 
@@ -71,41 +72,19 @@ def _needed(node: Node, definer: dict[Value, Node], reach: Reachability) -> tupl
     return tuple(v for n, v in control.items() if not (reach.bit[n] & implied or n.primitive.is_constant))
 
 
-def roots(nodes: Iterable[Node], outer: Mapping[Value, Value] | None = None) -> dict[Value, Value]:
-    """The value that each other one may turn out to be when the model runs, through chains of moves.
-
-    What is cast away and back is the value itself, but in between it is another.
-    """
-    found = dict(outer or {})
-    for node in nodes:
-        for value, operand in _shared(node):
-            found.setdefault(value, found.get(operand, operand))
-    return {value: root for value, root in found.items() if value.type.dtype is root.type.dtype}
-
-
-def _shared(node: Node) -> Iterator[tuple[Value, Value]]:
-    """The results of a node that may be operands, and these."""
-    if node.primitive.is_view:
-        yield from zip(node.outputs, node.inputs, strict=False)
-    elif node.primitive.may_be_operand and not node.regions:
-        for value in node.outputs:
-            yield from ((value, v) for v in node.inputs if v.type.size == value.type.size)
-
-
 def _read_before_write(graph: Graph) -> tuple[set[Value], dict[Node, tuple[Value, ...]]]:
     """The states that may be updated in place, and for the others the edges that order their readers.
 
     An edge follows the schedule that the nodes are in, so that edges never form a cycle.
     """
-    alias = roots(graph.nodes)
+    aliases = Aliases(graph.nodes)
     leaving = (*graph.outputs, *(w.value for w in graph.writes))
-    kept = {alias.get(v, v) for v in leaving}
-    block = _Block(graph.nodes, {w.state: w.value for w in graph.writes}, alias, leaving)
+    kept = {root for value in leaving for root in aliases.of(value)}
+    block = _Block(graph.nodes, {w.state: w.value for w in graph.writes}, aliases, leaving)
     place = {node: i for i, node in enumerate(graph.nodes)}
     edges: dict[Node, tuple[Value, ...]] = {}
     for state in block.targets:
-        writer = block.writer(state)
-        if writer is not None:
+        for writer in filter(None, block.writers(state).values()):
             earlier = tuple(n.outputs[0] for n in block.late(state, writer) if place[n] < place[writer])
             edges[writer] = (*edges.get(writer, ()), *earlier)
     return block.proven() - kept, {node: values for node, values in edges.items() if values}
@@ -118,25 +97,24 @@ class _Block:
         self,
         nodes: Sequence[Node],
         targets: Mapping[Value, Value],
-        alias: Mapping[Value, Value],
+        aliases: Aliases,
         leaving: Sequence[Value],
     ) -> None:
         self.targets = targets
-        self.alias = alias
+        self.aliases = aliases
         self.times_used = Counter(leaving)
         for node in nodes:
             self.times_used.update(dict.fromkeys(uses(node), 1))
         self.readers: dict[Value, list[Node]] = {}
         for node in nodes:
-            for state in dict.fromkeys(alias.get(v, v) for v in uses(node)):
+            for state in dict.fromkeys(root for v in uses(node) for root in aliases.of(v)):
                 if state in targets:
                     self.readers.setdefault(state, []).append(node)
         self.reach = Reachability(nodes, (n for readers in self.readers.values() for n in readers))
 
-    def writer(self, state: Value) -> Node | None:
-        """The node that makes the new value of a state, behind aliases; None where it comes from outside."""
-        value = self.targets[state]
-        return self.reach.definer.get(self.alias.get(value, value))
+    def writers(self, state: Value) -> dict[Value, Node | None]:
+        """What the new value of a state may be, and the node that makes it; None for what is from outside."""
+        return {root: self.reach.definer.get(root) for root in self.aliases.of(self.targets[state])}
 
     def late(self, state: Value, writer: Node) -> list[Node]:
         """The readers of the old state that data edges do not put before its writer."""
@@ -148,22 +126,23 @@ class _Block:
         safe: set[Value] = set()
         inner: dict[Node, dict[Value, Value]] = {}
         for state, value in self.targets.items():
-            writer = self.writer(state)
-            if writer is None:
-                # A region that passes the state on copies it onto itself.
-                safe.update({state} if value is state else ())
-            elif not self.late(state, writer):
-                if writer.primitive.is_branch:
-                    inner.setdefault(writer, {})[state] = self.alias.get(value, value)
-                elif not self.mixes(writer, state):
-                    safe.add(state)
-        for writer, targets in inner.items():
-            safe |= self.proven_inside(writer, targets)
+            writers = self.writers(state)
+            nodes = [node for node in writers.values() if node is not None and not self.late(state, node)]
+            if value is state:  # a region that passes the state on copies it onto itself
+                safe.add(state)
+            elif len(nodes) < len(writers):
+                continue
+            elif len(nodes) == 1 and nodes[0].primitive.is_branch:
+                inner.setdefault(nodes[0], {})[state] = next(iter(writers))
+            elif not any(node.primitive.is_branch or self.mixes(node, state) for node in nodes):
+                safe.add(state)
+        for node, targets in inner.items():
+            safe |= self.proven_inside(node, targets)
         return safe
 
     def reads(self, node: Node, state: Value) -> bool:
         """Whether a node reads the old state, itself, in its regions or through an alias."""
-        return any(self.alias.get(v, v) is state for v in uses(node))
+        return any(state in self.aliases.of(v) for v in uses(node))
 
     def mixes(self, writer: Node, state: Value) -> bool:
         """Whether one kernel may make elements of the new value from other elements of the old one.
@@ -193,11 +172,11 @@ class _Block:
         places = {state: node.outputs.index(value) for state, value in targets.items()}
         safe = set(targets)
         for region in node.regions:
-            alias = roots(region.nodes, self.alias)
+            aliases = Aliases(region.nodes, self.aliases)
             yielded = {state: region.outputs[at] for state, at in places.items()}
-            passed = [(alias.get(v, v), i) for i, v in enumerate(region.outputs)]
+            passed = [(root, i) for i, v in enumerate(region.outputs) for root in aliases.of(v)]
             elsewhere = {v for v, i in passed if places.get(v, i) != i}
-            safe &= _Block(region.nodes, yielded, alias, region.outputs).proven() - elsewhere
+            safe &= _Block(region.nodes, yielded, aliases, region.outputs).proven() - elsewhere
         return safe
 
 

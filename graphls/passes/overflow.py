@@ -34,8 +34,9 @@ def with_mode(pipeline: Pipeline, mode: str) -> Pipeline:
     found = [each for each in pipeline.passes if isinstance(each, Overflow)]
     if not found:
         raise GraphValueError(f"These passes have no overflow pass to have the mode {mode!r}; add `overflow`.")
-    if any(each.mode not in (mode, Overflow.mode) for each in found):
-        raise GraphValueError(f"The overflow mode is {mode!r} here and {found[0].mode!r} among the passes; name one.")
+    for each in found:
+        if each.mode not in (mode, None):
+            raise GraphValueError(f"The overflow mode is {mode!r} here and {each.mode!r} among the passes; name one.")
     made = (replace(each, mode=mode) if isinstance(each, Overflow) else each for each in pipeline.passes)
     return Pipeline(tuple(made))
 
@@ -60,16 +61,16 @@ class Overflow:
         %gw = mul(%x, %seed) : f32[4]  // backward
         %overflow = overflow_get(%status, %gw) : bool[]  // check
 
-    `mode` says what raises the status: "outputs", only the values that the user checks; "window", every
+    `mode` says what raises the status: "outputs" (also None), only the values that the user checks; "window", every
     float value made inside, as a hardware status register does. In a window without float16 values nothing is added:
     what overflows float32 or bfloat16 there is a fault that no scale mends.
     """
 
-    mode: str = "outputs"
+    mode: str | None = None
     name = "overflow"
 
     def __post_init__(self) -> None:
-        if self.mode not in ("outputs", "window"):
+        if self.mode not in ("outputs", "window", None):
             raise GraphValueError(f"The mode of overflow is 'outputs' or 'window', not {self.mode!r}.")
 
     def run(self, graph: Graph) -> Graph:

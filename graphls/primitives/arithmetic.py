@@ -30,6 +30,7 @@ _POSITIVE = (sample(f32(2, 3), f32(3), low=0.5, high=2.0), sample(f32(4, 1), f32
 class Add(Elementwise):
     """The sum x + y, broadcasting; any numbers."""
 
+    neutral = ((0, -0.0), (1, -0.0))
     integer_gradient = "whole"
     samples = PAIRS + INTEGERS
     onnx = "Add"
@@ -44,6 +45,7 @@ class Add(Elementwise):
 class Sub(Elementwise):
     """The difference x - y, broadcasting; any numbers."""
 
+    neutral = ((1, 0.0),)
     integer_gradient = "whole"
     samples = PAIRS + INTEGERS
     onnx = "Sub"
@@ -58,6 +60,7 @@ class Sub(Elementwise):
 class Mul(Elementwise):
     """The product x * y, broadcasting; any numbers."""
 
+    neutral = ((0, 1.0), (1, 1.0))
     factors = (0, 1)
     integer_gradient = "whole"
     samples = PAIRS + INTEGERS
@@ -73,6 +76,7 @@ class Mul(Elementwise):
 class Div(FloatElementwise):
     """The quotient x / y of floats, broadcasting; x / 0 is an infinity or nan."""
 
+    neutral = ((1, 1.0),)
     factors = (0,)
     samples = _POSITIVE
     onnx = "Div"
@@ -92,6 +96,7 @@ class Pow(FloatElementwise):
     """
 
     widened_at = ("auto",)
+    neutral = ((1, 1.0),)
     samples = (*_POSITIVE, sample(f32(7), f32(7), low=-2.0, high=2.0, gradient=False))
     onnx = "Pow"
 

@@ -118,6 +118,7 @@ class Logical(Primitive, abstract=True):
 class LogicalAnd(Logical):
     """Whether both x and y are true, broadcasting."""
 
+    neutral = ((0, True), (1, True))
     onnx = "And"
 
     def numpy(self, x: Array, y: Array) -> Array:
@@ -130,6 +131,7 @@ class LogicalAnd(Logical):
 class LogicalOr(Logical):
     """Whether x or y is true, broadcasting."""
 
+    neutral = ((0, False), (1, False))
     onnx = "Or"
 
     def numpy(self, x: Array, y: Array) -> Array:

@@ -1,4 +1,4 @@
-"""Running sums along an axis; other running values are made of slices (`graphls.ops.scans`)."""
+"""Running sums along an axis; other running values are made of slices (`graphls.ops.reductions`)."""
 
 from __future__ import annotations
 

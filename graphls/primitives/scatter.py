@@ -26,6 +26,9 @@ class Scatter(Primitive, abstract=True):
     """
 
     takes_indices = True
+    may_be_operand = True
+    """Without updates, all elements stay."""
+
     reduction: str
     ufunc: Any
     samples = (

@@ -22,7 +22,7 @@ def aligned(
 ) -> dict[Box, float]:
     """The middle of each box; the order of each row stays, and neighbours are `gap` apart at least.
 
-    Each row in turn takes the places that are nearest to the mean of its neighbours in other rows, by least squares
+    Row after row takes the positions that are nearest to the mean of its neighbours in other rows, by least squares
     with these weights. In the end what is `thin` follows its thin neighbours only, so that long lines are straight.
     """
     neighbours: dict[Box, list[Box]] = {box: [] for row in rows for box in row}
@@ -53,7 +53,7 @@ def _nearest(
     weights: Mapping[Box, float],
     gap: float,
 ) -> list[float]:
-    """The places nearest to the wishes that keep the order: what would overlap moves as one block to its mean.
+    """The positions nearest to the wishes that keep the order: what would overlap moves as one block to its mean.
 
     This is isotonic regression by pooling adjacent violators.
     """

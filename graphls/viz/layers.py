@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import TypeAlias
 
 from graphls.ir.graph import Value
+from graphls.ir.reach import stable_order
 from graphls.viz.links import Links
 from graphls.viz.order import ordered
 from graphls.viz.tree import Child, Group
@@ -112,7 +113,7 @@ def _depths(children: Sequence[Child], edges: Sequence[Edge]) -> dict[Child, int
         after[edge.source][edge.target] = None
     depth: dict[Child, int] = {}
     light: set[Child] = set()
-    for child in _sorted(children, before, after):
+    for child in _in_order(children, before):
         depth[child] = max((depth[source] + 1 for source in before[child]), default=0)
         if all(source in light and len(after[source]) == 1 for source in before[child]):
             light.add(child)
@@ -122,18 +123,10 @@ def _depths(children: Sequence[Child], edges: Sequence[Edge]) -> dict[Child, int
     return depth
 
 
-def _sorted(
-    children: Sequence[Child], before: Mapping[Child, Mapping[Child, None]], after: Mapping[Child, Iterable[Child]]
-) -> list[Child]:
+def _in_order(children: Sequence[Child], before: Mapping[Child, Iterable[Child]]) -> list[Child]:
     """The children, sources of edges before targets."""
-    waiting = {child: len(before[child]) for child in children}
-    done = [child for child in children if not waiting[child]]
-    for child in done:
-        for user in after[child]:
-            waiting[user] -= 1
-            if not waiting[user]:
-                done.append(user)
-    return done
+    index = {child: i for i, child in enumerate(children)}
+    return [children[i] for i in stable_order([[index[source] for source in before[child]] for child in children])]
 
 
 def _wrapped(depth: Mapping[Child, int]) -> Iterator[list[Slot]]:

@@ -10,6 +10,8 @@ import pytest
 
 import graphls
 from graphls import nn, ops
+from graphls.backends.ort import OrtSession
+from graphls.backends.reference import ReferenceSession
 from graphls.ir import parse, registry
 from graphls.ir.types import Type
 from graphls.ops.operands import apply
@@ -64,6 +66,7 @@ MOVES: dict[str, tuple[tuple[int, ...], Callable[[Any], Any]]] = {
     "gather of all": ((4,), lambda w: ops.gather(w, graphls.Tensor(np.arange(4)), 0)),
     "cast there and back": ((4,), lambda w: w.astype(graphls.float64).astype(graphls.float32)),
     "addition of zero": ((4,), lambda w: w + 0.0),
+    "addition of zero between moves": ((4,), lambda w: ops.reshape(ops.reshape(w, (2, 2)) + 0.0, (4,))),
     "branch": ((4,), lambda w: ops.cond(ops.sum(w) > -9, lambda w: w, lambda w: w * 2, w)),
 }
 
@@ -148,6 +151,72 @@ def reshaped() -> type[Primitive]:
 def test_a_primitive_of_a_user_that_gives_its_operand(define: Callable[[], type[Primitive]], known: None) -> None:
     name = define().name
     both_agree((4,), lambda state, weight, x: grown(apply(name, state), x))
+
+
+def second_of_two() -> type[Primitive]:
+    class UserSecond(Primitive):
+        samples = (sample(f32(2), f32(2)),)
+
+        def infer(self, x: Type, y: Type) -> Type:
+            return x
+
+        def numpy(self, x: Any, y: Any) -> Any:
+            return y
+
+        def onnx(self, e: Any, x: str, y: str) -> Any:
+            return y
+
+    return UserSecond
+
+
+def test_a_primitive_of_a_user_that_gives_any_operand(known: None) -> None:
+    name = second_of_two().name
+    both_agree((4,), lambda state, weight, x: grown(apply(name, ops.sin(x), state), x))
+
+
+MOVED: dict[str, str] = {
+    "product of nothing": "%moved = scatter_mul(@state, %nowhere, %none) {axis=0} : f32[4]",
+    "largest of nothing": "%moved = scatter_max(@state, %nowhere, %none) {axis=0} : f32[4]",
+    "branch that is always taken": """
+          %moved = cond(%yes) : f32[4] region {
+            yield @state
+          } region {
+            %other = tanh(@state) : f32[4]
+            yield %other
+          }""",
+    "computed zero": """
+          %wide = reshape(@state) {shape=[2, 2]} : f32[2,2]
+          %sum = add(%wide, %zero) : f32[2,2]
+          %moved = reshape(%sum) {shape=[4]} : f32[4]""",
+    "one": """
+          %wide = reshape(@state) {shape=[2, 2]} : f32[2,2]
+          %quotient = div(%wide, %one) : f32[2,2]
+          %moved = reshape(%quotient) {shape=[4]} : f32[4]""",
+}
+
+
+@pytest.mark.parametrize("moved", MOVED)
+def test_what_a_runtime_drops_of_a_graph_that_is_not_folded_stays(moved: str) -> None:
+    """Each of these is the state itself when the model runs, and is read behind the new value of the state."""
+    text = f"""
+        graph @reads_afterwards() {{
+          state @state: f32[4]
+          %none = constant() {{value=array(f32[0], [])}} : f32[0]
+          %nowhere = constant() {{value=array(i64[0], [])}} : i64[0]
+          %yes = constant() {{value=array(bool[], [true])}} : bool[]
+          %one = constant() {{value=array(f32[], [1.0])}} : f32[]
+          %zero = sub(%one, %one) : f32[]
+          {MOVED[moved]}
+          %new = exp(%moved) : f32[4]
+          %result = sub(%moved, %new) : f32[4]
+          @state <- %new
+          return %result
+        }}"""
+    graph, found = as_pipeline("dce, order").run(parse(text)).graph, []
+    for session in (OrtSession, ReferenceSession):
+        state = graphls.Parameter(np.arange(4, dtype=F32), name="state")
+        found.append(session(graph, {"state": state}).run(())[0])
+    np.testing.assert_allclose(*found, rtol=1e-6)
 
 
 def test_a_sum_over_no_axes_may_be_its_operand() -> None:

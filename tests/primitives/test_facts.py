@@ -45,6 +45,7 @@ def test_the_facts_of_the_primitives_that_there_are() -> None:
     assert with_fact("is_transparent") == with_fact("moves") | {"cast"}
     assert {each.name: each.factors for each in operations() if len(each.factors) > 1} == {"mul": (0, 1)}
     assert with_fact("factors") == with_fact("is_transparent") | {"mul", "div"}
+    assert with_fact("neutral") == {"add", "sub", "mul", "div", "pow", "logical_and", "logical_or"}
     assert with_fact("takes_indices") == {
         "gather", "gather_elements", "gather_elements_gradient", "gather_gradient", "scatter_max", "scatter_min",
         "scatter_mul",

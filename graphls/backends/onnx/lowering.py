@@ -14,9 +14,10 @@ from onnx import GraphProto, ModelProto
 from graphls.backends.onnx.empty import results_of_nothing, takes_or_gives_nothing
 from graphls.backends.onnx.fences import captured, fenced, is_alias
 from graphls.backends.onnx.finite import any_not_finite, only_checked
+from graphls.backends.onnx.kernel_tables import OLDEST_RUNTIME, chosen_opset
 from graphls.backends.onnx.loops import if_rounds, lower_scan, lower_while
 from graphls.backends.onnx.roundings import rounds_once
-from graphls.backends.onnx.target import TARGETS, KernelCheck, Target, trust_kernels
+from graphls.backends.onnx.target import KernelCheck, Target, target_of, trust_kernels
 from graphls.backends.onnx.types import describe, exchanged
 from graphls.backends.onnx.writer import Writer
 from graphls.ir.errors import GraphlsError, GraphValueError
@@ -46,13 +47,23 @@ class Lowered:
     outside: dict[str, np.ndarray[Any, Any]]
 
 
-def lower(graph: Graph, *, device: str = "cpu", kernel_is_right: KernelCheck = trust_kernels) -> Lowered:
+def lower(
+    graph: Graph,
+    *,
+    device: str = "cpu",
+    kernel_is_right: KernelCheck = trust_kernels,
+    opset: int | None = None,
+    runtime: str | None = None,
+) -> Lowered:
     """Lower a verified graph that has no gradient nodes for a device, "cpu" or "cuda".
 
-    How devices differ is said by `Target`. Where `kernel_is_right` says no, an operator is composed of others. Raises
-    GraphValueError, with the user's line, for a primitive that cannot be lowered.
+    How devices differ is said by `Target`. Where `kernel_is_right` says no, an operator is composed of others. The
+    model is made for a version of ONNX Runtime, `runtime`, by default for all of them, and at the opset that this
+    serves best or at another. Raises GraphValueError for an opset that cannot be written and, with the user's line,
+    for a primitive that cannot be lowered.
     """
-    return Lowering(graph, TARGETS[device], kernel_is_right).lower()
+    target = target_of(device, chosen_opset(opset, runtime), runtime or OLDEST_RUNTIME)
+    return Lowering(graph, target, kernel_is_right).lower()
 
 
 def as_it_is(kind: Type) -> Type:
@@ -69,9 +80,8 @@ class Lowering(Writer, Emitter):
     """
 
     def __init__(self, graph: Graph, target: Target, kernel_is_right: KernelCheck) -> None:
-        super().__init__(graph.name, target.is_gpu)
+        super().__init__(graph.name, target)
         self.graph = graph
-        self.target = target
         self.kernel_is_right = kernel_is_right
         self.in_types: tuple[Type, ...] = ()
         self.out_types: tuple[Type, ...] = ()
@@ -212,6 +222,10 @@ class Lowering(Writer, Emitter):
     def is_right(self, operator: str, dtype: DType | None = None) -> bool:
         """Whether the kernel of an operator is right, in the dtype in which the current node is computed or another."""
         return self.kernel_is_right(operator, dtype or self.in_types[0].dtype)
+
+    def has_kernel(self, operator: str, dtype: DType | None = None) -> bool:
+        """Whether the device has a kernel of an operator, for the dtype of the current node or another."""
+        return self.target.has_kernel(operator, dtype or self.in_types[0].dtype)
 
     def branch(self, condition: str) -> tuple[str, ...]:
         """The two regions of the current node as an If."""

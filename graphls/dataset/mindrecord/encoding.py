@@ -139,11 +139,11 @@ def decompressed(content: bytes, dtype: ArrayDType) -> Array:
         raise ValueError(f"{count} integers in {len(content)} bytes")
     codes = np.frombuffer(content[4:start], np.uint8)[:, None] >> np.array([6, 4, 2, 0], np.uint8) & 3
     sizes = 1 << codes.reshape(-1)[:count].astype(np.int64)
-    places = start + np.cumsum(sizes) - sizes
+    offsets = start + np.cumsum(sizes) - sizes
     if start + sizes.sum() != len(content) or sizes.max(initial=0) > dtype.itemsize:
         raise ValueError(f"{count} integers in {len(content)} bytes")
     values, data = np.zeros(count, dtype), np.frombuffer(content, np.uint8)
     for size in _SIZES:
         found = np.flatnonzero(sizes == size)
-        values[found] = data[places[found, None] + np.arange(size)].view(f"<i{size}").reshape(-1)
+        values[found] = data[offsets[found, None] + np.arange(size)].view(f"<i{size}").reshape(-1)
     return values

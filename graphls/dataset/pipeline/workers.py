@@ -62,7 +62,7 @@ def trace_of(error: BaseException) -> str:
 
 Work = Callable[[Any], Any]
 Task = tuple[int, Any]
-"""The number of a row, which its random numbers depend on, and what the function takes."""
+"""The index of a row, which its random numbers depend on, and what the function takes."""
 
 
 @dataclass(frozen=True)
@@ -291,7 +291,7 @@ QUICK_SECONDS, SLOW_SECONDS = 0.002, 0.02
 
 
 class Pool:
-    """Workers that take turns.
+    """Workers that are asked in rotation.
 
     Each has at most one chunk, so that neither side can wait for the other to read. Chunks grow while they are quick,
     because handing one over costs about the same for one row or many.

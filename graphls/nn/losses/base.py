@@ -2,75 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
-
 from graphls import ops
 from graphls.ir.checks import boolean
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import int32, int64
-from graphls.nn.cell import Cell
-from graphls.nn.function_cells import FunctionCell
+from graphls.nn.function_cells import LossBase
 from graphls.ops.losses import require_tensors
 from graphls.ops.operands import apply, tensor_of
 from graphls.tensors.dispatch import promoted
 from graphls.tensors.tensor import Tensor, TensorLike
 
-__all__ = ["LossBase", "MSELoss", "SoftmaxCrossEntropyWithLogits"]
-
-
-class LossBase(Cell):
-    """A loss of each sample, and its reduction: "mean", "sum" or "none".
-
-    Raises GraphValueError for another reduction.
-    """
-
-    reductions: ClassVar[tuple[str, ...]] = ("mean", "sum", "none")
-
-    def __init__(self, reduction: str = "mean") -> None:
-        super().__init__()
-        if reduction not in self.reductions:
-            raise GraphValueError(
-                f"For {type(self).__name__!r}, the 'reduction' must be in {list(self.reductions)}, "
-                f"but got {reduction!r}.",
-            )
-        self.reduction = reduction
-
-    def get_loss(self, x: TensorLike, weights: TensorLike = 1.0) -> Tensor:
-        """The reduction of losses times weights, in the dtype of the losses."""
-        x = tensor_of(x)
-        if not isinstance(weights, float) or weights != 1.0:
-            x = ops.cast(ops.mul(x, weights), x.dtype)
-        reduce = {"none": ops.identity, "mean": ops.mean, "sum": ops.sum}[self.reduction]
-        result: Tensor = reduce(x)
-        return result
-
-
-class FunctionLoss(FunctionCell, LossBase):
-    """A loss that applies a function; a step refuses, before it runs, nan and infinity in its input called `finite`."""
-
-    _input_names: ClassVar[tuple[str, ...]] = ("logits", "labels")
-    _finite: ClassVar[str] = ""
-
-    def __init_subclass__(cls, finite: str = "", **options: Any) -> None:
-        super().__init_subclass__(**options)
-        cls._finite = finite or cls._finite
-
-    def _begin(self, settings: dict[str, Any]) -> None:
-        LossBase.__init__(self, settings["reduction"])
-
-    def _result(self, *inputs: TensorLike) -> Any:
-        name = type(self).__name__
-        pairs = zip(self._input_names, inputs, strict=True)
-        return super()._result(*(finite_labels(name, x) if of == self._finite else x for of, x in pairs))
-
-
-class MSELoss(FunctionLoss, function=ops.mse_loss, finite="labels"):
-    """The square of the difference between predictions and labels, which broadcast together.
-
-    Raises GraphValueError, before the step runs, where a label is nan or infinite.
-    """
-
-    reduction: str = "mean"
+__all__ = ["SoftmaxCrossEntropyWithLogits"]
 
 
 class SoftmaxCrossEntropyWithLogits(LossBase):
@@ -117,9 +59,3 @@ def _dense(logits: Tensor, labels: Tensor) -> Tensor:
     labels = apply("check_labels", labels)
     logits, labels = promoted(logits, labels)
     return ops.neg(ops.sum(ops.mul(labels, ops.log_softmax(logits)), axis=1))
-
-
-def finite_labels(name: str, labels: object) -> Tensor:
-    """Labels, of which a step refuses those that are nan or infinite; raises GraphTypeError for what is no tensor."""
-    require_tensors(name, labels)
-    return apply("check_labels", tensor_of(labels))

@@ -8,11 +8,11 @@ from typing import Any
 from graphls import ops
 from graphls.ir.checks import boolean, integer, number
 from graphls.ir.errors import GraphValueError
-from graphls.nn.function_cells import setting
-from graphls.nn.losses.base import FunctionLoss, LossBase, finite_labels
+from graphls.nn.function_cells import LossBase, finite_labels
 from graphls.ops.losses import (
     class_numbers,
     class_weights,
+    given_weight,
     operands,
     reduced,
     require_same_shape,
@@ -21,22 +21,7 @@ from graphls.ops.losses import (
 from graphls.ops.operands import tensor_of
 from graphls.tensors.tensor import Symbol, Tensor, TensorLike
 
-__all__ = [
-    "CTCLoss", "CrossEntropyLoss", "FocalLoss", "MultiLabelSoftMarginLoss", "MultiMarginLoss",
-    "MultilabelMarginLoss", "NLLLoss",
-]  # fmt: skip
-
-
-def _weight(cell: str, name: str, value: TensorLike) -> Any:
-    if value is not None:
-        require_tensors(f"The {name} of {cell}", value)
-    return value
-
-
-def _one_or_two(cell: str, name: str, value: TensorLike) -> int:
-    if value not in (1, 2):
-        raise GraphValueError(f"For {cell!r}, the {name!r} must be 1 or 2, but got {value!r}.")
-    return int(value)
+__all__ = ["CTCLoss", "CrossEntropyLoss", "FocalLoss"]
 
 
 class CrossEntropyLoss(LossBase):
@@ -49,7 +34,7 @@ class CrossEntropyLoss(LossBase):
         self, weight: Any = None, ignore_index: int = -100, reduction: str = "mean", label_smoothing: float = 0.0
     ) -> None:
         super().__init__(reduction)
-        self.weight = _weight("CrossEntropyLoss", "weight", weight)
+        self.weight = given_weight("CrossEntropyLoss", "weight", weight)
         self.ignore_index = integer("CrossEntropyLoss", "ignore_index", ignore_index)
         self.label_smoothing = number("CrossEntropyLoss", "label_smoothing", label_smoothing, 0, 1)
 
@@ -58,14 +43,6 @@ class CrossEntropyLoss(LossBase):
         if tensor_of(labels).dtype.is_float:
             labels = finite_labels("CrossEntropyLoss", labels)
         return ops.cross_entropy(logits, labels, self.weight, self.ignore_index, self.reduction, self.label_smoothing)
-
-
-class NLLLoss(FunctionLoss, function=ops.nll_loss):
-    """-logits of the class that is the label, for logits that are logarithms of probabilities."""
-
-    weight: Any = setting(_weight, default=None)
-    ignore_index: int = setting(integer, default=-100)
-    reduction: str = "mean"
 
 
 class CTCLoss(LossBase):
@@ -107,30 +84,6 @@ def _padded_rows(labels: Tensor, counts: Tensor) -> Tensor:
     return ops.gather(labels, places) if size else ops.zeros((counts.size, 0), labels.dtype)
 
 
-class MultiMarginLoss(FunctionLoss, function=ops.multi_margin_loss, inputs=("x", "target")):
-    """The mean over all C classes of what the label's score lacks of `margin` above another's, to the power `p`."""
-
-    p: int = setting(_one_or_two, default=1)
-    margin: float = setting(number, default=1.0)
-    reduction: str = "mean"
-    weight: Any = setting(_weight, default=None)
-
-
-class MultilabelMarginLoss(FunctionLoss, function=ops.multilabel_margin_loss, inputs=("x", "target")):
-    """The sum over labels j and classes i without label of what x[j] lacks of 1 above x[i], divided by C."""
-
-    reduction: str = "mean"
-
-
-class MultiLabelSoftMarginLoss(
-    FunctionLoss, function=ops.multilabel_soft_margin_loss, inputs=("x", "target"), finite="target"
-):
-    """The mean over classes (N, C) of the binary cross entropy of sigmoid(x), times `weight`, which broadcasts."""
-
-    weight: Any = setting(_weight, default=None)
-    reduction: str = "mean"
-
-
 class FocalLoss(LossBase):
     """-(1 - p) ** gamma * log(p) with the softmax p over classes (Lin et al., 2017).
 
@@ -141,7 +94,7 @@ class FocalLoss(LossBase):
 
     def __init__(self, weight: Any = None, gamma: float = 2.0, reduction: str = "mean") -> None:
         super().__init__(reduction)
-        self.weight = _weight("FocalLoss", "weight", weight)
+        self.weight = given_weight("FocalLoss", "weight", weight)
         self.gamma = number("FocalLoss", "gamma", gamma, 0)
 
     def construct(self, logits: TensorLike, labels: TensorLike) -> Tensor:

@@ -7,34 +7,16 @@ from typing import Any
 from graphls import ops
 from graphls.ir.checks import boolean, integer, number, positive
 from graphls.ir.errors import GraphTypeError, GraphValueError
-from graphls.nn.activations import LogSoftmax, Softmax, get_activation
+from graphls.nn.activations import get_activation
 from graphls.nn.cell import Cell
-from graphls.nn.function_cells import setting
-from graphls.nn.losses.base import FunctionLoss, LossBase, finite_labels
+from graphls.nn.function_cells import LossBase, finite_labels
+from graphls.nn.functions import LogSoftmax, Softmax
 from graphls.ops.losses import operands, require_same_shape, require_tensors
 from graphls.ops.operands import float_of
 from graphls.ops.transcendental import root
 from graphls.tensors.tensor import Tensor, TensorLike
 
-__all__ = [
-    "CosineEmbeddingLoss", "DiceLoss", "MultiClassDiceLoss", "TripletMarginLoss", "TripletMarginWithDistanceLoss",
-]  # fmt: skip
-
-
-def _cosine(cell: str, name: str, value: TensorLike) -> float:
-    return number(cell, name, value, -1, 1)
-
-
-class CosineEmbeddingLoss(
-    FunctionLoss,
-    function=ops.cosine_embedding_loss,
-    inputs=("logits_x1", "logits_x2", "labels"),
-    finite="labels",
-):
-    """1 - cosine of two vectors where the target is 1, and what the cosine exceeds `margin` by where it is -1."""
-
-    margin: float = setting(_cosine, default=0.0)
-    reduction: str = "mean"
+__all__ = ["DiceLoss", "MultiClassDiceLoss", "TripletMarginLoss", "TripletMarginWithDistanceLoss"]
 
 
 class TripletMarginLoss(LossBase):

@@ -1,4 +1,4 @@
-"""Images in another size: interpolation along one axis after the other, and pixels moved to channels and back."""
+"""Images in another size, by interpolation along one axis after the other, and in other colours."""
 
 from __future__ import annotations
 
@@ -8,13 +8,29 @@ from typing import Any
 
 import numpy as np
 
+from graphls.ir.checks import positive_int
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import float32
 from graphls.ops.adaptive import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
-from graphls.ops.elementwise import add, cast, mul
-from graphls.ops.operands import Sizes, float_of, shape_of, tensor_of
-from graphls.ops.record import operation, operator_class
-from graphls.ops.shapes import broadcast_to, gather, reshape, transpose
+from graphls.ops.elementwise import abs as absolute
+from graphls.ops.elementwise import (
+    add,
+    cast,
+    clip_by_value,
+    div,
+    equal,
+    floor,
+    greater,
+    maximum,
+    minimum,
+    mod,
+    mul,
+    sub,
+    where,
+)
+from graphls.ops.operands import Sizes, float_of, in_single, shape_of, tensor_of
+from graphls.ops.record import cell, operation, operator_class
+from graphls.ops.shapes import broadcast_to, gather, reshape, stack, transpose
 from graphls.tensors.tensor import Tensor, TensorLike
 
 Array = np.ndarray[Any, Any]
@@ -33,7 +49,8 @@ _RANKS = {
 _ALIGNED = ("linear", "bilinear", "trilinear", "bicubic")
 
 
-@operation(names="upsample")
+@cell("Upsample", "size scale_factor mode align_corners recompute_scale_factor", shown="size scale_factor mode")
+@operation(names="upsample", also="mint.nn.functional")
 def interpolate(
     input: TensorLike,
     size: TensorLike | None = None,
@@ -158,7 +175,8 @@ def weighted(x: Tensor, axis: int, taps: Taps) -> Tensor:
     return total
 
 
-@operation
+@cell("PixelShuffle", "upscale_factor", checks={"upscale_factor": positive_int}, shown="upscale_factor")
+@operation(also="mint.nn.functional")
 def pixel_shuffle(input: TensorLike, upscale_factor: int) -> Tensor:
     """Channels as pixels: (..., C * r * r, H, W) to (..., C, H * r, W * r), for r = `upscale_factor`.
 
@@ -172,6 +190,7 @@ def pixel_shuffle(input: TensorLike, upscale_factor: int) -> Tensor:
     return reshape(transpose(x, (0, 1, 4, 2, 5, 3)), (*batch, channels // (r * r), height * r, width * r))
 
 
+@cell("PixelUnshuffle", "downscale_factor", checks={"downscale_factor": positive_int}, shown="downscale_factor")
 @operation
 def pixel_unshuffle(input: TensorLike, downscale_factor: int) -> Tensor:
     """Pixels as channels: (..., C, H * r, W * r) to (..., C * r * r, H, W), for r = `downscale_factor`.
@@ -312,3 +331,66 @@ def _upsample_trilinear(
 ) -> Tensor:
     """Volumes (N, C, D, H, W) in other sizes, or by factors, between their eight neighbours."""
     return interpolate(x, output_size, scales, "trilinear", align_corners)
+
+
+Colour = tuple[Tensor, Tensor, Tensor]
+
+
+def _parts(x: Tensor) -> Colour:
+    if not x.ndim or x.shape[-1] != 3 or not x.dtype.is_float:
+        raise GraphValueError(f"Colours are three floats along the last axis, not {x.type}.")
+    return gather(x, 0, -1), gather(x, 1, -1), gather(x, 2, -1)
+
+
+def _hue_saturation_value(r: Tensor, g: Tensor, b: Tensor) -> Colour:
+    value, least = maximum(maximum(r, g), b), minimum(minimum(r, g), b)
+    spread = sub(value, least)
+    safe = where(greater(spread, 0.0), spread, 1.0)
+    by_red, by_green, by_blue = div(sub(g, b), safe), add(div(sub(b, r), safe), 2.0), add(div(sub(r, g), safe), 4.0)
+    sixths = where(equal(value, r), by_red, where(equal(value, g), by_green, by_blue))
+    hue = where(greater(spread, 0.0), div(mod(sixths, 6.0), 6.0), 0.0)
+    saturation = where(greater(value, 0.0), div(spread, where(greater(value, 0.0), value, 1.0)), 0.0)
+    return hue, saturation, value
+
+
+def _red_green_blue(hue: Tensor, saturation: Tensor, value: Tensor) -> Tensor:
+    sixths = mul(sub(hue, floor(hue)), 6.0)
+    corners = (
+        sub(absolute(sub(sixths, 3.0)), 1.0), sub(2.0, absolute(sub(sixths, 2.0))), sub(2.0, absolute(sub(sixths, 4.0)))
+    )  # fmt: skip
+    missing = (sub(1.0, clip_by_value(corner, 0.0, 1.0)) for corner in corners)
+    return stack([mul(value, sub(1.0, mul(saturation, part))) for part in missing], -1)
+
+
+@operator_class("RGBToHSV")
+def _to_hsv(images: TensorLike) -> Tensor:
+    """Hue, saturation and value of red, green and blue along the last axis; the hue goes from 0 to 1."""
+    return in_single(lambda x: stack(_hue_saturation_value(*_parts(x)), -1), images)
+
+
+@operator_class("HSVToRGB")
+def _to_rgb(images: TensorLike) -> Tensor:
+    """Red, green and blue of hue, saturation and value along the last axis."""
+    return in_single(lambda x: _red_green_blue(*_parts(x)), images)
+
+
+@operator_class("AdjustHue")
+def _adjust_hue(image: TensorLike, delta: TensorLike) -> Tensor:
+    """Colours along the last axis with their hue moved by `delta`, of which 1 is once around."""
+
+    def adjusted(x: Tensor) -> Tensor:
+        hue, saturation, value = _hue_saturation_value(*_parts(x))
+        return _red_green_blue(add(hue, delta), saturation, value)
+
+    return in_single(adjusted, image)
+
+
+@operator_class("AdjustSaturation")
+def _adjust_saturation(image: TensorLike, scale: TensorLike) -> Tensor:
+    """Colours along the last axis with their saturation times `scale`, kept between 0 and 1."""
+
+    def adjusted(x: Tensor) -> Tensor:
+        hue, saturation, value = _hue_saturation_value(*_parts(x))
+        return _red_green_blue(hue, clip_by_value(mul(saturation, scale), 0.0, 1.0), value)
+
+    return in_single(adjusted, image)
