@@ -61,14 +61,7 @@ ALLOWED: dict[str, str] = {
 EXCEPTIONS: set[tuple[str, str]] = set()
 """Imports against the line that are left, module by module: these may only become fewer."""
 CIRCLES = (
-    "ir.block ir.colours ir.compare ir.diff ir.diff_text ir.graph ir.matching ir.text",
-    "tensors.executor tensors.parameter tensors.tensor",
-    "trace.branches trace.cells trace.current trace.joining trace.recompute trace.reports trace.states trace.tracer",
-    "backends.onnx.finite backends.onnx.loops backends.onnx.lowering",
     "nn.cell nn.cell_hooks nn.cell_settings nn.cell_tree nn.eager",
-    "passes.fold passes.fold_rules",
-    "passes.gradient passes.gradient_loops",
-    "steps.repeated steps.step",
 )
 """Circles of modules, each within one package, that are left, mostly for types; they may only shrink."""
 PUBLIC = (

@@ -84,7 +84,8 @@ class OrtSession(Session):
         self.device = kind_of(device)
         self.cuda = device if isinstance(device, Cuda) else Cuda()
         check = partial(is_right, provider=PROVIDERS[self.device])
-        self.lowered: Lowered = lower(graph, device=self.device, kernel_is_right=check)
+        version = self.runtime.__version__
+        self.lowered: Lowered = lower(graph, device=self.device, kernel_is_right=check, runtime=version)
         of_array = self.runtime.OrtValue.ortvalue_from_numpy
         self.outside = {name: of_array(array) for name, array in self.lowered.outside.items()}
         self.inputs = list(zip(self.lowered.inputs, map(_wider, graph.inputs), strict=True))

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from graphls.command_line.dump import add_dump, read_graph
+from graphls.command_line.placement import add_placement
 from graphls.command_line.view import add_view
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ def _parser() -> argparse.ArgumentParser:
     script.add_argument("script", help="a Python file")
     script.add_argument("arguments", nargs="*", help="what the script finds in sys.argv")
     add_view(commands)
+    add_placement(commands)
     return parser
 
 

@@ -45,14 +45,14 @@ def _checks(axes: int) -> dict[str, Check]:
 
 
 @cell("AdaptiveAvgPool1d", "output_size", checks=_checks(1), shown="output_size")
-@operation
+@operation(also="mint.nn.functional")
 def adaptive_avg_pool1d(input: TensorLike, output_size: Sizes) -> Tensor:
     """The means of windows that make (N, C, L) or (C, L) a given length; see `adaptive_avg_pool2d`."""
     return _average("adaptive_avg_pool1d", 1, input, output_size)
 
 
 @cell("AdaptiveAvgPool2d", "output_size", checks=_checks(2), shown="output_size")
-@operation(classes="AdaptiveAvgPool2D", settings="output_size")
+@operation(classes="AdaptiveAvgPool2D", settings="output_size", also="mint.nn.functional")
 def adaptive_avg_pool2d(input: TensorLike, output_size: Sizes) -> Tensor:
     """The means of windows that make images (N, C, H, W) or (C, H, W) a given size.
 
@@ -63,7 +63,7 @@ def adaptive_avg_pool2d(input: TensorLike, output_size: Sizes) -> Tensor:
 
 
 @cell("AdaptiveAvgPool3d", "output_size", checks=_checks(3), shown="output_size")
-@operation(classes="AdaptiveAvgPool3D", settings="output_size")
+@operation(classes="AdaptiveAvgPool3D", settings="output_size", also="mint.nn.functional")
 def adaptive_avg_pool3d(input: TensorLike, output_size: Sizes) -> Tensor:
     """The means of windows that make (N, C, D, H, W) or (C, D, H, W) a given size; see `adaptive_avg_pool2d`."""
     return _average("adaptive_avg_pool3d", 3, input, output_size)

@@ -68,7 +68,7 @@ def depth_to_space(x: TensorLike, block_size: int) -> Tensor:
     return reshape(transpose(blocks, (0, 3, 4, 1, 5, 2)), (n, c, h * b, w * b))
 
 
-@operation
+@operation(also="mint.nn.functional")
 def unfold(x: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Tensor:
     """The windows of images as columns: from (N, C, H, W) to (N, C * kernel height * kernel width, windows).
 

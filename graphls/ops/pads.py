@@ -135,7 +135,7 @@ Side = Callable[[Tensor, int, int], Tensor]
 """What stands before or behind a tensor along an axis, so many elements of it."""
 
 
-@operation
+@operation(also="mint.nn.functional")
 def pad(input_x: TensorLike, padding: Sequence[int], mode: str = "constant", value: Any = None) -> Tensor:
     """x with more elements before and behind its own, along its last axes.
 

@@ -61,7 +61,7 @@ def _float_type(name: str, dtype: DTypeLike) -> DType:
     return found
 
 
-@operation
+@operation(also="mint")
 def rand(*size: Any, dtype: Any = None, seed: int | None = None) -> Tensor:
     """Numbers from 0 up to, but without, 1, all equally likely; float32 unless another float dtype is given."""
     kind = _float_type("rand", dtype)
@@ -75,7 +75,7 @@ def rand_like(input: TensorLike, seed: int | None = None, *, dtype: DTypeLike | 
     return rand(x.shape, dtype=dtype or x.dtype, seed=seed)
 
 
-@operation
+@operation(also="mint")
 def randn(*size: Any, dtype: Any = None, seed: int | None = None) -> Tensor:
     """Numbers of the normal distribution with mean 0 and deviation 1; float32 unless another float dtype is given."""
     kind = _float_type("randn", dtype)
@@ -118,7 +118,7 @@ def uniform(shape: Any, minval: Any, maxval: Any, seed: int | None = None, dtype
     return cast(add(mul(standard_uniform(wide, seed), sub(high, low)), low), kind)
 
 
-@operation
+@operation(also="mint")
 def randint(low: int, high: int, size: ShapeLike, seed: int | None = None, *, dtype: DTypeLike | None = None) -> Tensor:
     """Integers from `low` up to, but without, `high`, all equally likely; int64 unless another dtype is given.
 
