@@ -65,7 +65,7 @@ def get_device_name(device_id: int, device_target: str | None = None) -> str:
 class Stream:
     """The order in which a device works; there is one."""
 
-    def __init__(self, priority: int = 0, **options: Any) -> None:
+    def __init__(self, priority: int = 0, **options: object) -> None:
         self.priority = priority
 
     def synchronize(self) -> None:

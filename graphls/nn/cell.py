@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, TypeVar
 
@@ -61,7 +61,7 @@ class Cell(Settings, Hooks):
             _check_keyword(cls, name)
         return object.__new__(cls)
 
-    def __init__(self, auto_prefix: bool = True, flags: dict[str, Any] | None = None) -> None:
+    def __init__(self, auto_prefix: bool = True, flags: Mapping[str, object] | None = None) -> None:
         fields: dict[str, Any] = {
             "_params": {},
             "_cells": {},
@@ -97,7 +97,7 @@ class Cell(Settings, Hooks):
         else:
             self._set_plain(name, value)
 
-    def _set_early(self, name: str, value: Any) -> None:
+    def _set_early(self, name: str, value: object) -> None:
         """What is set before `super().__init__()`: plain values only, as what is part of the cell needs its fields."""
         if isinstance(value, (Cell, Parameter, ParameterTuple)):
             raise self._unmade()
@@ -111,7 +111,7 @@ class Cell(Settings, Hooks):
     def _holds(self, name: str) -> bool:
         return isinstance(self._params.get(name), Parameter)
 
-    def _assign(self, name: str, value: Any) -> None:
+    def _assign(self, name: str, value: object) -> None:
         """`self.weight = value` in construct writes the parameter."""
         if not eager.in_construct() or not isinstance(value, (Tensor, int, float, bool)):
             raise GraphTypeError(
@@ -120,7 +120,7 @@ class Cell(Settings, Hooks):
             )
         assign(self._params[name], value)
 
-    def _set_plain(self, name: str, value: Any) -> None:
+    def _set_plain(self, name: str, value: object) -> None:
         if type(value) in PLAIN and name in self.__dict__ and constant_key(self.__dict__[name]) == constant_key(value):
             return
         self._cells.pop(name, None)
@@ -350,7 +350,7 @@ def _check_keyword(cls: type[Cell], name: str) -> None:
 
 
 @lru_cache(maxsize=4096)
-def _signature(construct: Any) -> inspect.Signature:
+def _signature(construct: Callable[..., object]) -> inspect.Signature:
     return inspect.signature(construct)
 
 
@@ -367,7 +367,7 @@ def input_names(cell: Cell, count: int) -> list[str]:
 
 
 def _bound_arguments(
-    cell: Cell, args: tuple[Any, ...], options: dict[str, Any]
+    cell: Cell, args: tuple[object, ...], options: dict[str, object]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The arguments of `construct`, by position as far as that goes; raises GraphTypeError for others."""
     signature = _signature(type(cell).construct)

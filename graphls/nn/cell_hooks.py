@@ -99,7 +99,7 @@ def _registered(cell: Any, kind: str, hook: object, is_first: bool, with_options
     return HookHandle(cell, hooks, key)
 
 
-def run(cell: Cell, construct: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+def run(cell: Cell, construct: Callable[..., Any], args: tuple[Any, ...], options: dict[str, object]) -> Any:
     """What `construct` gives, between the hooks of a cell."""
     table = cell.__dict__.get("_hooks")
     if table is None:
@@ -131,7 +131,7 @@ def _of_outputs(cell: Cell, hook: Any) -> Any:
     return lambda gradients: hook(cell, gradients)
 
 
-def _differentiated(nest: TensorLike, hooks: list[Any]) -> Any:
+def _differentiated(nest: object, hooks: list[Any]) -> Any:
     """The tensors of a nest, whose gradients go through hooks."""
     found = leaves(nest)
     tensors = [leaf for leaf in found if is_tensor(leaf)]
@@ -149,7 +149,7 @@ def _identity(hooks: list[Any]) -> Cell:
     class GradientHook(Cell):
         """The inputs themselves, whose gradients go through hooks."""
 
-        def construct(self, *inputs: Any) -> Any:
+        def construct(self, *inputs: object) -> Any:
             return inputs if len(inputs) > 1 else inputs[0]
 
         def bprop(self, *arguments: TensorLike) -> Any:
