@@ -142,7 +142,7 @@ class CellList(CellSequence):
         return self.extend(cells)
 
 
-CellItems: TypeAlias = "Mapping[str, Cell] | Iterable[tuple[str, Cell]]"
+CellItems: TypeAlias = "CellDict | Mapping[str, Cell] | Iterable[tuple[str, Cell]]"
 
 
 class CellDict(Cell):

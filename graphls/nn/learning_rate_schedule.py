@@ -161,7 +161,7 @@ def _share(global_step: TensorLike, steps: int) -> Tensor:
     return ops.div(ops.cast(ops.minimum(global_step, steps), float32), steps)
 
 
-LearningRate: TypeAlias = "float | Tensor | Iterable[float] | Cell"
+LearningRate: TypeAlias = "float | np.floating[Any] | Tensor | Iterable[float] | Cell"
 """A rate, one for each step, or a cell that gives that of a step, such as a LearningRateSchedule."""
 
 

@@ -50,7 +50,7 @@ class AdaFactor(WithDecay):
         self,
         params: Parameters,
         learning_rate: LearningRate | None = None,
-        eps: tuple[float, float] = (1e-30, 1e-3),
+        eps: Sequence[float] = (1e-30, 1e-3),
         clip_threshold: float = 1.0,
         decay_rate: float = 0.8,
         beta1: float | None = 0.9,
@@ -152,7 +152,7 @@ def _rms(x: Tensor) -> Tensor:
     return ops.sqrt(ops.mean(ops.square(x)))
 
 
-def _eps(eps: TensorLike) -> tuple[float, float]:
+def _eps(eps: Sequence[float]) -> tuple[float, float]:
     if not isinstance(eps, (tuple, list)):
         raise GraphTypeError(f"For 'AdaFactor', the 'eps' must be a tuple or list, but got {eps!r}.")
     if len(eps) != 2:
