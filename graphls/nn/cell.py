@@ -9,15 +9,16 @@ from typing import Any, TypeVar
 
 from graphls.ir.checks import boolean
 from graphls.ir.errors import GraphAttributeError, GraphKeyError, GraphTypeError, GraphValueError
-from graphls.ir.types import DTypeLike, as_dtype, bfloat16, float16, float32
+from graphls.ir.types import DType, DTypeLike, as_dtype, bfloat16, float16, float32
 from graphls.names.habits import CELL, KEYWORDS, instead
 from graphls.nn import cell_hooks, eager
 from graphls.nn.cell_hooks import Hooks
-from graphls.nn.cell_settings import Settings
+from graphls.nn.cell_tree import Shown
 from graphls.ops.state import assign
 from graphls.tensors.configuration import Configuration
 from graphls.tensors.parameter import Parameter, ParameterTuple
 from graphls.tensors.tensor import Tensor, TensorLike
+from graphls.trace.casting import Casting
 from graphls.trace.cells import call_cell
 from graphls.trace.closure_variables import PLAIN
 from graphls.trace.compiler import compiler
@@ -41,7 +42,7 @@ class _Signature:
         return signature.replace(parameters=list(signature.parameters.values())[1:])
 
 
-class Cell(Settings, Hooks):
+class Cell(Shown, Hooks):
     """A network, a layer, a loss, an optimizer or a training step: parameters, inner cells and `construct`.
 
     Attributes that are cells or parameters become part of it. With `auto_prefix`, parameters of inner cells are
@@ -52,6 +53,9 @@ class Cell(Settings, Hooks):
     """
 
     __signature__ = _Signature()
+    _float_type: DType | None
+    _output_type: DType | None
+    _casting: Casting | None
     _habits = CELL
     """What to write for names that other frameworks have."""
 
@@ -233,6 +237,13 @@ class Cell(Settings, Hooks):
             if prefix:
                 parameter.name = prefix + path
 
+    def get_sub_cell(self, target: str) -> Cell:
+        """The cell at a path of attributes, this one for an empty path; raises GraphAttributeError without one."""
+        found: Cell = self
+        for name in filter(None, target.split(".")):
+            found = getattr(found, name)
+        return found
+
     # -- configuration ----------------------------------------------------------------------------------------
 
     def set_train(self, mode: bool = True) -> Cell:
@@ -321,25 +332,15 @@ class Cell(Settings, Hooks):
             return eager.call(self, args, options)
         return compiler().call_cell(self, args, options)
 
+    def _eager_construct(self, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        """What `construct` gives, between the hooks of the cell."""
+        return cell_hooks.run(self, self.construct, args, options)
+
     def _trace_construct(self, *args: TensorLike, **options: object) -> Any:
         """What the tracer runs: `construct`, with the cell's own gradient where it has a `bprop`."""
         if getattr(type(self), "bprop", None) is None:
             return cell_hooks.run(self, rewritten(self.construct), args, options)
         return cell_hooks.run(self, lambda *a, **o: with_custom_gradient(self, a, o), args, options)
-
-    def __repr__(self) -> str:
-        from graphls.nn.cell_tree import tree_text
-
-        return tree_text(self)
-
-    def _repr_html_(self) -> str:
-        from graphls.nn.cell_tree import tree_html
-
-        return tree_html(self)
-
-    def extend_repr(self) -> str:
-        """What `repr` shows of the cell itself."""
-        return ""
 
 
 def _check_keyword(cls: type[Cell], name: str) -> None:

@@ -163,7 +163,7 @@ def range(start: TensorLike, end: TensorLike, step: TensorLike) -> Tensor:
 
 
 @operation(classes="LinSpace", also="mint")
-def linspace(start: TensorLike, end: ShapeLike, steps: int) -> Tensor:
+def linspace(start: TensorLike, end: TensorLike, steps: int) -> Tensor:
     """That many numbers at equal distances, from `start` to `end`; of tensors, along a new last axis.
 
     The last is `end` itself. Raises GraphValueError for less than one number.
