@@ -46,7 +46,7 @@ from graphls.ops.shapes import expand_dims, gather, gather_elements, reshape
 from graphls.tensors.tensor import Tensor, TensorLike
 
 
-@operation
+@operation(also="mint.nn.functional")
 def cross_entropy(
     input: TensorLike,
     target: Any,
@@ -81,7 +81,7 @@ def cross_entropy(
     inputs="logits labels",
     checks={"weight": given_weight, "ignore_index": integer},
 )
-@operation
+@operation(also="mint.nn.functional")
 def nll_loss(
     inputs: TensorLike,
     target: TensorLike,

@@ -37,7 +37,7 @@ from graphls.ops.shapes import concat, expand_dims, gather, reshape
 from graphls.tensors.tensor import Tensor, TensorLike
 
 
-@operation(classes="Eye")
+@operation(classes="Eye", also="mint")
 def eye(n: int, m: int | None = None, dtype: DTypeLike | None = None) -> Tensor:
     """A matrix of n rows and m columns (n without) with ones on the diagonal; float32 unless another dtype is given."""
     rows, columns = shape_of((n, n if m is None else m))
@@ -49,7 +49,7 @@ def positions(rows: int, columns: int) -> tuple[Tensor, Tensor]:
     return in_graph(reshape(arange(rows), (-1, 1))), in_graph(arange(columns))
 
 
-@operation(classes="Tril", settings="diagonal")
+@operation(classes="Tril", settings="diagonal", also="numpy mint")
 def tril(x: TensorLike, diagonal: int = 0) -> Tensor:
     """Matrices, or the last two axes, with zeros above a diagonal: 1 is the one above the main one, -1 that below.
 
@@ -60,7 +60,7 @@ def tril(x: TensorLike, diagonal: int = 0) -> Tensor:
     return where(greater_equal(rows + integer("tril", "diagonal", diagonal), columns), x, zeros((), x.dtype))
 
 
-@operation(classes="Triu", settings="diagonal")
+@operation(classes="Triu", settings="diagonal", also="numpy mint")
 def triu(x: TensorLike, diagonal: int = 0) -> Tensor:
     """Matrices, or the last two axes, with zeros below a diagonal: 1 is the one above the main one, -1 that below.
 
@@ -149,7 +149,7 @@ def diag_embed(x: TensorLike, offset: int = 0, dim1: int = -2, dim2: int = -1) -
     return movedim(matrices, (-2, -1), axes)
 
 
-@operation(classes="Diag")
+@operation(classes="Diag", also="numpy")
 def diag(x: TensorLike) -> Tensor:
     """A tensor with the elements of x on its diagonal and zeros elsewhere, with the axes of x twice.
 

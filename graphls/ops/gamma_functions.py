@@ -66,7 +66,7 @@ def digamma(x: Any) -> Tensor:
     return polygamma(0, x)
 
 
-@operation
+@operation(also="mint")
 def polygamma(n: int, x: TensorLike) -> Tensor:
     """The derivative of order n of `digamma`; raises GraphValueError unless n is an integer of 0 or more."""
     if isinstance(n, bool) or not isinstance(n, int) or n < 0:

@@ -50,7 +50,7 @@ _ALIGNED = ("linear", "bilinear", "trilinear", "bicubic")
 
 
 @cell("Upsample", "size scale_factor mode align_corners recompute_scale_factor", shown="size scale_factor mode")
-@operation(names="upsample")
+@operation(names="upsample", also="mint.nn.functional")
 def interpolate(
     input: TensorLike,
     size: TensorLike | None = None,
@@ -176,7 +176,7 @@ def weighted(x: Tensor, axis: int, taps: Taps) -> Tensor:
 
 
 @cell("PixelShuffle", "upscale_factor", checks={"upscale_factor": positive_int}, shown="upscale_factor")
-@operation
+@operation(also="mint.nn.functional")
 def pixel_shuffle(input: TensorLike, upscale_factor: int) -> Tensor:
     """Channels as pixels: (..., C * r * r, H, W) to (..., C, H * r, W * r), for r = `upscale_factor`.
 

@@ -136,7 +136,7 @@ def check_reduction(name: str, reduction: str, allowed: tuple[str, ...] = REDUCT
 
 
 @cell("MSELoss", "reduction", inputs="logits labels", finite="labels")
-@operation
+@operation(also="mint.nn.functional")
 def mse_loss(input: TensorLike, target: TensorLike, reduction: str = "mean") -> Tensor:
     """The square of the difference; both broadcast together."""
     dtype, (x, y) = operands("mse_loss", input, target)
@@ -144,7 +144,7 @@ def mse_loss(input: TensorLike, target: TensorLike, reduction: str = "mean") -> 
 
 
 @cell("L1Loss", "reduction", inputs="logits labels", finite="labels")
-@operation
+@operation(also="mint.nn.functional")
 def l1_loss(input: TensorLike, target: TensorLike, reduction: str = "mean") -> Tensor:
     """The absolute value of the difference; both broadcast together."""
     dtype, (x, y) = operands("l1_loss", input, target)
@@ -152,7 +152,7 @@ def l1_loss(input: TensorLike, target: TensorLike, reduction: str = "mean") -> T
 
 
 @cell("SmoothL1Loss", "beta reduction", inputs="logits labels", finite="labels", checks={"beta": positive})
-@operation(classes="SmoothL1Loss", settings="beta reduction")
+@operation(classes="SmoothL1Loss", settings="beta reduction", also="mint.nn.functional")
 def smooth_l1_loss(input: TensorLike, target: TensorLike, beta: float = 1.0, reduction: str = "none") -> Tensor:
     """d ** 2 / (2 * beta) where the absolute difference d is below `beta`, and d - beta / 2 elsewhere."""
     dtype, (x, y) = operands("smooth_l1_loss", input, target)
@@ -177,7 +177,7 @@ def huber_loss(input: TensorLike, target: TensorLike, reduction: str = "mean", d
 
 
 @cell("BCELoss", "weight reduction", inputs="logits labels", finite="labels")
-@operation(classes="BinaryCrossEntropy", settings="reduction")
+@operation(classes="BinaryCrossEntropy", settings="reduction", also="mint.nn.functional")
 def binary_cross_entropy(
     logits: TensorLike, labels: TensorLike, weight: TensorLike | None = None, reduction: str = "mean"
 ) -> Tensor:
@@ -211,7 +211,7 @@ def binary_cross_entropy_with_logits(
     return reduced(name, weighted(losses, weight), reduction, dtype)
 
 
-@operation(classes="KLDivLoss", settings="reduction")
+@operation(classes="KLDivLoss", settings="reduction", also="mint.nn.functional")
 def kl_div(logits: TensorLike, labels: TensorLike, reduction: str = "mean") -> Tensor:
     """labels * (log(labels) - logits), and 0 for labels of 0: logits are logarithms, labels are probabilities.
 
@@ -327,7 +327,7 @@ def _cosine(name: str, setting: str, value: object) -> float:
     finite="labels",
     checks={"margin": _cosine},
 )
-@operation
+@operation(also="mint.nn.functional")
 def cosine_embedding_loss(
     input1: TensorLike, input2: TensorLike, target: TensorLike, margin: float = 0.0, reduction: str = "mean"
 ) -> Tensor:

@@ -60,6 +60,7 @@ class Operation:
 
     function: Callable[..., Any]
     names: tuple[str, ...] = ()
+    also: tuple[str, ...] = ()
     methods: tuple[str, ...] = ()
     in_place: tuple[str, ...] = ()
     classes: tuple[str, ...] = ()
@@ -75,6 +76,9 @@ OPERATIONS: list[Operation] = []
 FUNCTIONS: dict[str, Any] = {}
 """What `graphls.ops` has by each public name."""
 
+ALSO: dict[str, dict[str, Any]] = {"numpy": {}, "mint": {}, "mint.nn.functional": {}}
+"""The functions that modules of MindSpore besides `mindspore.ops` have, by their names there."""
+
 OPERATORS: dict[str, type[Any]] = {}
 """The operator classes by their names."""
 
@@ -88,6 +92,7 @@ def operation(function: Function, /) -> Function: ...
 def operation(
     *,
     names: str = ...,
+    also: str = ...,
     classes: str = ...,
     cells: str = ...,
     settings: str = ...,
@@ -103,6 +108,7 @@ def operation(
     /,
     *,
     names: str = "",
+    also: str = "",
     classes: str = "",
     cells: str = "",
     settings: str = "",
@@ -115,21 +121,26 @@ def operation(
 ) -> Any:
     """Declare a public function, or class, of `graphls.ops`.
 
-    `names` are further names of it, `classes` the operator classes that compute it (see `operator_class` for
-    `settings`, `defaults` and `via`), `cells` the cells that apply it to one input x with the same settings (see
-    `cell`), `in_place` the methods that write the result into their tensor, and `symbol` the word in Python's method
-    for an operator, as in `__add__`. A function whose first parameter is one of FIRST is a
-    method by all of its names, unless `method` says something else; it may also be a wrapper for the method. What is
-    `spelled` takes `dim`, `keepdim`, `keep_dims` and `input` for `axis`, `keepdims` and `x`. Raises GraphValueError for
-    a name that another operation has.
+    `names` are further names of it, `also` the modules of MindSpore besides `mindspore.ops` that have it, as "numpy"
+    or, where it has another name there, "numpy.multiply"; `classes` the operator classes that compute it (see
+    `operator_class` for `settings`, `defaults` and `via`), `cells` the cells that apply it to one input x with the same
+    settings (see `cell`), `in_place` the methods that write the result into their tensor, and `symbol` the word in
+    Python's method for an operator, as in `__add__`. A function whose first parameter is one of FIRST is a method by
+    all of its names, unless `method` says something else; it may also be a wrapper for the method. What is `spelled`
+    takes `dim`, `keepdim`, `keep_dims` and `input` for `axis`, `keepdims` and `x`. Raises GraphValueError for a name
+    that another operation has.
     """
 
     def declare(function: Any) -> Any:
         function = with_spellings(function) if spelled else function
         known = (function.__name__, *names.split())
         methods = known if (_takes_tensor(function) if method is None else method) else ()
-        record = Operation(function, known, methods, tuple(in_place.split()), symbol=symbol, spelled=spelled)
+        paths = tuple(f"{path}.{function.__name__}" if path in ALSO else path for path in also.split())
+        record = Operation(function, known, paths, methods, tuple(in_place.split()), symbol=symbol, spelled=spelled)
         OPERATIONS.append(record)
+        for path in paths:
+            module, _, name = path.rpartition(".")
+            _add(ALSO[module], (name,), function)
         _add(FUNCTIONS, known, function)
         _give(record, method(function) if callable(method) else function)
         if classes:
@@ -167,6 +178,32 @@ def operator_class(
         for name in record.classes:
             _add(OPERATORS, (name,), operator(name, called, given, "graphls.ops.operations"))
         return function
+
+    return declare
+
+
+AXES = {
+    1: {"images": "sequences", "sizes": "L", "lengths": "length"},
+    2: {"images": "images", "sizes": "H, W", "lengths": "height, width"},
+    3: {"images": "volumes", "sizes": "D, H, W", "lengths": "depth, height, width"},
+}
+"""What images of one to three axes are called, their sizes, and those of their windows."""
+
+
+def by_axes(*counts: int, also: str = "") -> Callable[[Callable[[int], Function]], tuple[Function, ...]]:
+    """Declare functions of images with so many axes, of which each is made by one function from the number of axes.
+
+    From `conv` come `conv1d`, `conv2d` and `conv3d`, whose docstrings are that of `conv` in the words of AXES.
+    """
+
+    def declare(make: Callable[[int], Function]) -> tuple[Function, ...]:
+        functions = []
+        for count in counts:
+            function = make(count)
+            function.__name__ = function.__qualname__ = f"{make.__name__}{count}d"
+            function.__doc__ = (make.__doc__ or "").format(**AXES[count])
+            functions.append(operation(also=also)(function))
+        return tuple(functions)
 
     return declare
 

@@ -14,6 +14,7 @@ from graphls.ir.graph import Graph
 from graphls.ir.reporting import checked
 from graphls.nn.cell import Cell
 from graphls.sharing.storage import Clock
+from graphls.steps.repeated import RepeatedStep
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.tensor import Tensor
 from graphls.trace.inputs import InputCheck
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from graphls.diagnosis.gradients import GradientRanges
     from graphls.passes import Pipeline, PipelineResult
     from graphls.profile import Profile
-    from graphls.steps.repeated import RepeatedStep
     from graphls.summary import Summary
 
 
@@ -163,7 +163,6 @@ class Compiled:
 
         Raises GraphValueError for a count below 1 and where the step sets the state of its random numbers itself.
         """
-        from graphls.steps.repeated import RepeatedStep
 
         return checked(RepeatedStep, self, count, self._open_session)
 

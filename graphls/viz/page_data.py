@@ -7,8 +7,8 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from graphls.ir.diff import Difference, diff
-from graphls.ir.graph import Graph, Node, Value, Write
+from graphls.ir.diff import diff
+from graphls.ir.graph import Difference, Graph, Node, Value, Write
 from graphls.ir.text import attribute_text, declarations, lines, reference, written
 from graphls.ir.types import Type
 from graphls.text.plain import clipped

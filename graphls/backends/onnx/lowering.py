@@ -19,11 +19,10 @@ from graphls.backends.onnx.loops import if_rounds, lower_scan, lower_while
 from graphls.backends.onnx.roundings import CORRECT, rounds_once
 from graphls.backends.onnx.target import KernelCheck, Target, target_of, trust_kernels
 from graphls.backends.onnx.types import describe, exchanged
-from graphls.backends.onnx.writer import Writer
+from graphls.backends.onnx.values import Values
 from graphls.ir.errors import GraphlsError, GraphValueError
 from graphls.ir.graph import Graph, Node, Value
 from graphls.ir.types import TOKEN, DType, Type, bfloat16
-from graphls.primitives.emitter import Emitter
 
 
 @dataclass(frozen=True)
@@ -71,12 +70,10 @@ def as_it_is(kind: Type) -> Type:
     return kind
 
 
-class Lowering(Writer, Emitter):
+class Lowering(Values):
     """The tensors of every value of a graph, which the rules of its nodes append to the model.
 
-    A value has one or more `forms`, tensors by dtype: itself and, for a 16-bit float on a CPU, a float32 copy of it.
-    `captured` values are read inside of branches and loops, `fenced` ones also come from a convolution, and `delayed`
-    ones are computed where only an overflow check needs them; `definer` has the node of each value.
+    `captured` values are read inside of branches and loops, and `fenced` ones also come from a convolution.
     """
 
     def __init__(self, graph: Graph, target: Target, kernel_is_right: KernelCheck) -> None:
