@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import multiprocessing
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
@@ -18,11 +18,11 @@ from typing import Any
 
 import numpy as np
 
-from graphls.dataset.vision.image import Array, pillow, saturated
+from graphls.dataset.checks import Function
+from graphls.dataset.vision.image import Array, Fill, pillow, saturated
 from graphls.dataset.vision.utils import Inter
 from graphls.ir.errors import GraphRuntimeError
 
-Color = tuple[int, int, int]
 COMPUTED = frozenset(map(np.dtype, (np.uint8, np.uint16, np.float32, np.float64)))
 _MOVED = {1: np.uint8, 2: np.uint16, 4: np.float32, 8: np.float64}
 
@@ -73,7 +73,7 @@ def _exact() -> Iterator[ModuleType]:
         cv2.ipp.setUseIPP(used)
 
 
-def computed(image: Array, function: Callable[[ModuleType, Array], Any], moved: bool = False) -> Array:
+def computed(image: Array, function: Function, moved: bool = False) -> Array:
     """What a function of OpenCV and an image gives, with all axes and in the image's dtype.
 
     Dtypes that OpenCV does not compute with become float32, or others of their size if pixels are only `moved`.
@@ -140,7 +140,7 @@ def turned_size(degrees: float, height: int, width: int) -> tuple[float, float]:
     return new_height, new_width
 
 
-def warped_affine(image: Array, matrix: Array, size: tuple[int, int], interpolation: Inter, fill: Color) -> Array:
+def warped_affine(image: Array, matrix: Array, size: tuple[int, int], interpolation: Inter, fill: Fill) -> Array:
     """The image moved by a (2, 3) matrix from old to new (x, y), in the size (height, width)."""
     inverse = opencv().invertAffineTransform(np.asarray(matrix, np.float64))
     x, y = np.arange(size[1]), np.arange(size[0])
@@ -170,7 +170,7 @@ def _whole(values: Array) -> Array:
     return np.asarray(np.rint(np.clip(values, -(2**31), 2**31 - 1)), np.int32)
 
 
-def _sampled(image: Array, x: Array, y: Array, interpolation: Inter, fill: Color) -> Array:
+def _sampled(image: Array, x: Array, y: Array, interpolation: Inter, fill: Fill) -> Array:
     """The pixels at places of the image: whole ones for NEAREST, else in steps."""
     shares: Array | None = None
     moved = interpolation == Inter.NEAREST
