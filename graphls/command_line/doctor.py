@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+import graphls.primitives  # noqa: F401  registers what the text names
+from graphls.backends.devices import PROVIDERS
 from graphls.backends.runtime import PACKAGES, conflict, load_runtime, package_version
 from graphls.ir.errors import GraphlsError
 from graphls.ir.parse import parse
@@ -33,8 +35,6 @@ def examine() -> int:
 
 
 def _runtime_works() -> bool:
-    from graphls.backends.devices import PROVIDERS
-
     try:
         runtime = load_runtime()
     except GraphlsError as error:
@@ -57,7 +57,6 @@ def _self_test(runtime: Any, device: str, provider: str) -> bool:
 
 
 def _fault(runtime: Any, device: str, provider: str) -> str:
-    import graphls.primitives  # noqa: F401  registers what the text names
     from graphls.backends.onnx import lower
     from graphls.backends.ort import check_device, check_provider
 
