@@ -130,7 +130,7 @@ class _Placer:
         left = min((middle[slot] - sizes[slot][0] / 2 for slot in sizes), default=0) - ACROSS
         right = max((middle[slot] + sizes[slot][0] / 2 for slot in sizes), default=0) + ACROSS
         room = max(right - left, self.header(group))
-        left -= (room - right + left) / 2
+        left -= (room - right + left) / 2  # where the header is wider than the boxes, they stand in its middle
         areas: dict[Slot, tuple[float, float, float, float]] = {}
         bottoms: dict[Slot, float] = {}
         y = float(HEADER + PADDING)
@@ -138,7 +138,7 @@ class _Placer:
             high = max(sizes[slot][1] for slot in row)
             for slot in row:
                 width, height = sizes[slot]
-                height = high if isinstance(slot, Waypoint) else height
+                height = high if isinstance(slot, Waypoint) else height  # a line that passes a row passes all of it
                 areas[slot] = round(middle[slot] - width / 2 - left), y, width, height
                 bottoms[slot] = y + high
             y += high + BETWEEN
@@ -187,6 +187,7 @@ def _runs(frame: _Frame, x: float, y: float) -> list[tuple[Edge, tuple[Run, ...]
 
     drawn = [edge for edge in frame.layers.edges if not edge.broken]
     ends: dict[Child, list[Edge]] = {}
+    # Ends at one box are in the order in which their lines come to it from the row above, so that none cross there.
     for edge in sorted(drawn, key=lambda edge: middle((edge.source, *edge.via)[-1])):
         ends.setdefault(edge.target, []).append(edge)
     result = []

@@ -115,6 +115,7 @@ def _depths(children: Sequence[Child], edges: Sequence[Edge]) -> dict[Child, int
     light: set[Child] = set()
     for child in _in_order(children, before):
         depth[child] = max((depth[source] + 1 for source in before[child]), default=0)
+        # What only leads to one user, such as a constant and its cast, moves down to it without making any edge longer.
         if all(source in light and len(after[source]) == 1 for source in before[child]):
             light.add(child)
     for child in reversed(depth):
@@ -135,6 +136,7 @@ def _wrapped(depth: Mapping[Child, int]) -> Iterator[list[Slot]]:
     for child, row in depth.items():
         rows.setdefault(row, []).append(child)
     for _, slots in sorted(rows.items()):
+        # 13 boxes become 7 and 6, not 12 and a row of one.
         count = -(-len(slots) // WIDEST)
         width = -(-len(slots) // count)
         yield from (slots[i : i + width] for i in range(0, len(slots), width))
@@ -152,6 +154,7 @@ def _routed(rows: list[list[Slot]], edges: Sequence[Edge]) -> tuple[list[Edge], 
             continue
         via = []
         for row in range(first + 1, last):
+            # Edges of one source share waypoints, so that a value with many users is one line that forks late.
             key = edge.source, edge.control, row
             if key not in ways:
                 ways[key] = Waypoint(edge.source)

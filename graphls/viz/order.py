@@ -60,6 +60,7 @@ def _crossings(rows: Sequence[Sequence[Box]], below: Mapping[Box, Sequence[Box]]
         seen: list[int] = []
         for box in row:
             ends = [position[target] for target in below[box]]
+            # A segment crosses those of boxes further left that end further right.
             count += sum(len(seen) - bisect_right(seen, end) for end in ends)
             for end in ends:
                 insort(seen, end)

@@ -194,6 +194,7 @@ class BatchDataset(Dataset):
         return Job(self.stacker, workers, self.processes, "batch", self.location)
 
     def rows(self, run: Run, epoch: int, indices: Iterable[int]) -> Iterator[Row]:
+        # The last batch ends where the rows do; with drop_remainder `length` does not count a smaller one.
         own, wanted = tee(indices)
         length, size = self.child.length(), self.batch_size
         assert isinstance(size, int)
@@ -292,6 +293,7 @@ class BucketBatchDataset(Dataset):
         """Full buckets, and those that are left at the end."""
         buckets: list[list[Row]] = [[] for _ in self.batch_sizes]
         for row in rows:
+            # A row as long as a boundary is in the bucket above it, as boundary - 1 is the most that one is padded to.
             bucket = bisect_right(self.boundaries, self.measure(row))
             buckets[bucket].append(row)
             if len(buckets[bucket]) == self.batch_sizes[bucket]:

@@ -168,7 +168,7 @@ class ThreadWorker(Worker):
     def receive(self) -> Answer:
         answer = self._answers.get()
         if answer is None:
-            self._answers.put(None)
+            self._answers.put(None)  # for the next one who asks a worker that is closed
             raise Closed
         return answer
 
@@ -223,6 +223,7 @@ class ProcessWorker(Worker):
 
     def receive(self) -> Answer:
         wait([self._connection, self._process.sentinel])
+        # A process that has ended may have answered before, so the connection is looked at first.
         try:
             if self._connection.poll():
                 answer: Answer = pickle.loads(self._connection.recv_bytes())
@@ -288,6 +289,7 @@ def _pickled(answer: Answer, row: int) -> bytes:
 
 LONGEST_CHUNK = 32
 QUICK_SECONDS, SLOW_SECONDS = 0.002, 0.02
+"""A chunk that takes less is followed by longer ones, one that takes more by shorter ones."""
 
 
 class Pool:
@@ -321,6 +323,7 @@ class Pool:
         Who leaves it before the end may run the pool again: it first takes the answers that nobody has read.
         """
         source, idle, busy = _Chunks(key, tasks), deque(self._workers), self._busy
+        # Chunks of a run that was left early are still with workers; their answers must not be taken for this run's.
         while busy:
             busy.popleft().receive()
         while True:
@@ -329,9 +332,11 @@ class Pool:
                 busy[-1].send((key, chunk))
             if not busy:
                 break
+            # The worker that was asked first is waited for, even if another one is done: so rows keep their order.
             answer = busy[0].receive()
             idle.append(busy.popleft())
             source.adapt(answer.seconds)
+            # The worker gets its next chunk before these results are handed on, and works while the consumer does.
             if answer.failure is None and (chunk := source.next()):
                 busy.append(idle.popleft())
                 busy[-1].send((key, chunk))
