@@ -10,6 +10,7 @@ import numpy as np
 import graphls.primitives  # noqa: F401  registers what the text names
 from graphls.backends.devices import PROVIDERS
 from graphls.backends.runtime import PACKAGES, conflict, load_runtime, package_version
+from graphls.command_line.doctor_cuda import examine_cuda
 from graphls.ir.errors import GraphlsError
 from graphls.ir.parse import parse
 
@@ -35,8 +36,6 @@ def examine(device: str = "") -> int:
     if text := conflict():
         print(text)
     if device == "cuda":
-        from graphls.command_line.doctor_cuda import examine_cuda
-
         return int(not (examine_cuda() and not text))
     return int(not (_runtime_works() and not text))
 

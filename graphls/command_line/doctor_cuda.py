@@ -26,6 +26,7 @@ from graphls.backends.cuda_libraries import (
 )
 from graphls.backends.devices import PROVIDERS
 from graphls.backends.runtime import PACKAGES, load_runtime, package_version
+from graphls.backends.states import Copied
 from graphls.ir.errors import GraphlsError
 from graphls.ir.parse import parse
 from graphls.sharing.storage import Storage
@@ -138,7 +139,6 @@ def _run_step() -> bool:
 
 def _fault_of_step() -> str:
     from graphls.backends.ort import OrtSession
-    from graphls.backends.states import Copied
 
     state = Copied(Storage(np.array([[1, 1], [0, 1]], np.float32)))
     session = OrtSession(parse(_STEP), {"w": state}, "cuda")
