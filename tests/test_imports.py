@@ -54,7 +54,7 @@ ALLOWED: dict[str, str] = {
     "train": "amp api backends calling files ir nn passes sharing steps tensors",
     "compat": "amp backends calling communication context dataset initializer ir names nn ops profile sharing steps "
     "tensors trace train",
-    "command_line": "backends compat files importing ir passes primitives viz",
+    "command_line": "backends compat files importing ir passes primitives sharing viz",
     "__main__": "command_line",
 }
 """What each package imports, also in functions and for types: only what is below it, so that imports form a line."""

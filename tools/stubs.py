@@ -60,14 +60,20 @@ def _symbols(symbol: str) -> list[str]:
 
 
 def _functions() -> str:
-    spelled = {name: record for record in OPERATIONS if record.spelled for name in record.names}
+    written = [record for record in OPERATIONS if record.spelled or _is_made(record.function)]
+    spelled = {name: record for record in written for name in record.names}
     plain = {name: item for name, item in FUNCTIONS.items() if name not in spelled}
     own = [f"from {f.__module__} import {name} as {name}" for name, f in plain.items() if f.__name__ == name]
     own.append("from graphls.ops.operations import *")
     lines = [f"{name} = {item.__name__}" for name, item in plain.items() if item.__name__ != name]
-    lines += [line for name, r in spelled.items() for line in _definition(name, r.function, spelled=True)]
+    lines += [line for name, r in spelled.items() for line in _definition(name, r.function, r.spelled)]
     imports = IMPORTS + "\n".join(sorted(own)) + "\n"
     return _text("Functions and operator classes", imports, ["__all__: list[str]", *lines])
+
+
+def _is_made(function: Callable[..., Any]) -> bool:
+    """Whether a decorator made the function, as `by_axes` does: mypy does not see its parameters there."""
+    return inspect.isfunction(function) and function.__code__.co_name != function.__name__
 
 
 def _classes() -> str:

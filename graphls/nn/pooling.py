@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from graphls import ops
 from graphls.ir.checks import boolean, check_format, positive
 from graphls.nn.cell import Cell
-from graphls.ops.operands import ShapeLike, Sizes
+from graphls.ops.operands import Sizes
 from graphls.ops.pads import check_ceil_mode, check_padding, sizes_of
 from graphls.ops.pooling import check_divisor, window_sizes
 from graphls.tensors.tensor import Tensor, TensorLike
@@ -26,9 +26,7 @@ class _Pool(Cell):
     formats: ClassVar[str] = "NCHW"
     function: ClassVar[Any]
 
-    def _configure(
-        self, kernel_size: ShapeLike, stride: ShapeLike, pad_mode: str, padding: Any, ceil_mode: bool
-    ) -> None:
+    def _configure(self, kernel_size: Sizes, stride: Sizes, pad_mode: str, padding: Any, ceil_mode: bool) -> None:
         self.kernel_size = sizes_of("kernel_size", kernel_size, self.axes)
         self.stride = sizes_of("stride", stride, self.axes)
         check_padding(pad_mode, padding, self.axes)
@@ -56,7 +54,7 @@ class MaxPool2d(_Pool):
         stride: Any = 1,
         pad_mode: str = "valid",
         padding: Any = 0,
-        dilation: ShapeLike = 1,
+        dilation: Sizes = 1,
         return_indices: bool = False,
         ceil_mode: bool = False,
         data_format: str | None = None,
@@ -162,7 +160,7 @@ class LPPool2d(Cell):
     function: ClassVar[Callable[..., Tensor]] = staticmethod(ops.lp_pool2d)
 
     def __init__(
-        self, norm_type: float, kernel_size: ShapeLike, stride: ShapeLike | None = None, ceil_mode: bool = False
+        self, norm_type: float, kernel_size: Sizes, stride: Sizes | None = None, ceil_mode: bool = False
     ) -> None:
         super().__init__()
         self.norm_type = positive(type(self).__name__, "norm_type", norm_type)
@@ -194,7 +192,7 @@ class MaxUnpool2d(Cell):
     axes: ClassVar[int] = 2
     function: ClassVar[Callable[..., Tensor]] = staticmethod(ops.max_unpool2d)
 
-    def __init__(self, kernel_size: ShapeLike, stride: ShapeLike | None = None, padding: ShapeLike = 0) -> None:
+    def __init__(self, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0) -> None:
         super().__init__()
         self.kernel_size, self.stride, self.padding = window_sizes(kernel_size, stride, padding, self.axes)
 

@@ -182,6 +182,32 @@ def operator_class(
     return declare
 
 
+AXES = {
+    1: {"images": "sequences", "sizes": "L", "lengths": "length"},
+    2: {"images": "images", "sizes": "H, W", "lengths": "height, width"},
+    3: {"images": "volumes", "sizes": "D, H, W", "lengths": "depth, height, width"},
+}
+"""What images of one to three axes are called, their sizes, and those of their windows."""
+
+
+def by_axes(*counts: int, also: str = "") -> Callable[[Callable[[int], Function]], tuple[Function, ...]]:
+    """Declare functions of images with so many axes, of which each is made by one function from the number of axes.
+
+    From `conv` come `conv1d`, `conv2d` and `conv3d`, whose docstrings are that of `conv` in the words of AXES.
+    """
+
+    def declare(make: Callable[[int], Function]) -> tuple[Function, ...]:
+        functions = []
+        for count in counts:
+            function = make(count)
+            function.__name__ = function.__qualname__ = f"{make.__name__}{count}d"
+            function.__doc__ = (make.__doc__ or "").format(**AXES[count])
+            functions.append(operation(also=also)(function))
+        return tuple(functions)
+
+    return declare
+
+
 def cell(
     name: str,
     settings: str = "",

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,10 +23,31 @@ from graphls.dataset.checks import (
 )
 from graphls.dataset.checks import size as checked_size
 from graphls.dataset.randomness import generator
-from graphls.dataset.vision.image import Array, ImageOperation, PilOperation, check_image, decoded, pillow, wrong_shape
-from graphls.dataset.vision.sizes import checked_fill, checked_sides, padded, padded_pil, resize_array, resize_pil
+from graphls.dataset.vision.image import (
+    Array,
+    FillValue,
+    ImageOperation,
+    Integers,
+    PilOperation,
+    check_image,
+    decoded,
+    pillow,
+    wrong_shape,
+)
+from graphls.dataset.vision.sizes import (
+    checked_fill,
+    checked_sides,
+    padded,
+    padded_pil,
+    resize_array,
+    resize_pil,
+    window,
+)
 from graphls.dataset.vision.utils import Border, Inter, SliceMode
 from graphls.ir.errors import GraphValueError
+
+if TYPE_CHECKING:
+    from PIL.Image import Image as PilImage
 
 
 class CenterCrop(ImageOperation):
@@ -34,7 +56,7 @@ class CenterCrop(ImageOperation):
     Takes (..., H, W, C), (H, W) or a PIL image. Raises GraphTypeError, GraphValueError or GraphRuntimeError.
     """
 
-    def __init__(self, size: Any) -> None:
+    def __init__(self, size: Integers) -> None:
         self.size = checked_size("size", size)
 
     def on_array(self, image: Array) -> Array:
@@ -43,7 +65,7 @@ class CenterCrop(ImageOperation):
             image = _centered(image, new, axis)
         return np.ascontiguousarray(image)
 
-    def on_pil(self, image: Any) -> Any:
+    def on_pil(self, image: PilImage) -> Any:
         (width, height), (new_height, new_width) = image.size, self.size
         top, left = round((height - new_height) / 2), round((width - new_width) / 2)
         return image.crop((left, top, left + new_width, top + new_height))
@@ -56,7 +78,7 @@ def _centered(image: Array, new: int, axis: int) -> Array:
         widths[axis] = (rest - rest // 2, rest // 2)
         return np.pad(image, widths)
     start = -rest // 2
-    return np.take(image, range(start, start + new), axis)
+    return image[(slice(None),) * axis + (slice(start, start + new),)]
 
 
 class Crop(ImageOperation):
@@ -66,7 +88,7 @@ class Crop(ImageOperation):
     the image, GraphRuntimeError.
     """
 
-    def __init__(self, coordinates: Any, size: Any) -> None:
+    def __init__(self, coordinates: Sequence[int], size: Integers) -> None:
         self.coordinates = sequence("coordinates", coordinates, [2], natural)
         self.size = checked_size("size", size)
 
@@ -88,10 +110,10 @@ class RandomCrop(ImageOperation):
 
     def __init__(
         self,
-        size: Any,
-        padding: Any = None,
+        size: Integers,
+        padding: Integers | None = None,
         pad_if_needed: bool = False,
-        fill_value: Any = 0,
+        fill_value: FillValue = 0,
         padding_mode: Border = Border.CONSTANT,
     ) -> None:
         self.size = checked_size("size", size)
@@ -104,12 +126,16 @@ class RandomCrop(ImageOperation):
         rows = check_image(self, image, more=True)
         if rows:
             return self._of_each(image)
-        for sides in self._borders(*image.shape[:2]):
-            image = padded(self, image, sides, self.fill_value, self.padding_mode)
-        height, width = self.size
-        if image.shape[0] < height or image.shape[1] < width:
+        borders, (height, width) = self._borders(*image.shape[:2]), self.size
+        across, down, right, bottom = map(sum, zip(*borders, (0, 0, 0, 0), strict=True))
+        rests = image.shape[0] + down + bottom - height, image.shape[1] + across + right - width
+        if min(rests) < 0:
             raise wrong_shape(self, image, f"an image of {height} x {width} pixels or more")
-        top, left = _place(image.shape[0] - height, image.shape[1] - width)
+        top, left = _place(*rests)
+        if borders and self.padding_mode == Border.CONSTANT:  # without an array of the whole
+            return window(self, image, top - down, left - across, self.size, self.fill_value)
+        for sides in borders:
+            image = padded(self, image, sides, self.fill_value, self.padding_mode)
         return np.array(image[top : top + height, left : left + width])
 
     def _of_each(self, images: Array) -> Array:
@@ -118,7 +144,7 @@ class RandomCrop(ImageOperation):
         parts = np.stack(cut if len(flat) > 1 else [cut])
         return parts.reshape(*images.shape[:-3], *parts.shape[1:])
 
-    def on_pil(self, image: Any) -> Any:
+    def on_pil(self, image: PilImage) -> Any:
         for sides in self._borders(image.size[1], image.size[0]):
             image = padded_pil(self, image, sides, self.fill_value, self.padding_mode)
         height, width = self.size
@@ -149,10 +175,10 @@ class FiveCrop(PilOperation):
     Raises GraphTypeError, also for arrays, or GraphValueError, also for images that are too small.
     """
 
-    def __init__(self, size: Any) -> None:
+    def __init__(self, size: Integers) -> None:
         self.size = checked_size("size", size)
 
-    def on_pil(self, image: Any) -> tuple[Any, ...]:
+    def on_pil(self, image: PilImage) -> tuple[Any, ...]:
         (width, height), (new_height, new_width) = image.size, self.size
         if new_height > height or new_width > width:
             text = f"{type(self).__name__} of {new_height} x {new_width} takes a larger image than {height} x {width}."
@@ -166,11 +192,11 @@ class FiveCrop(PilOperation):
 class TenCrop(FiveCrop):
     """The five crops of a PIL image, then those of its mirror image: left to right, or top to bottom."""
 
-    def __init__(self, size: Any, use_vertical_flip: bool = False) -> None:
+    def __init__(self, size: Integers, use_vertical_flip: bool = False) -> None:
         super().__init__(size)
         self.use_vertical_flip = boolean("use_vertical_flip", use_vertical_flip)
 
-    def on_pil(self, image: Any) -> tuple[Any, ...]:
+    def on_pil(self, image: PilImage) -> tuple[Any, ...]:
         modes = pillow().Transpose
         mode = modes.FLIP_TOP_BOTTOM if self.use_vertical_flip else modes.FLIP_LEFT_RIGHT
         return super().on_pil(image) + super().on_pil(image.transpose(mode))
@@ -190,9 +216,9 @@ class RandomResizedCrop(ImageOperation):
 
     def __init__(
         self,
-        size: Any,
-        scale: Any = (0.08, 1.0),
-        ratio: Any = (3.0 / 4.0, 4.0 / 3.0),
+        size: Integers,
+        scale: Sequence[float] = (0.08, 1.0),
+        ratio: Sequence[float] = (3.0 / 4.0, 4.0 / 3.0),
         interpolation: Inter = Inter.BILINEAR,
         max_attempts: int = 10,
     ) -> None:
@@ -210,7 +236,7 @@ class RandomResizedCrop(ImageOperation):
         part = image[(slice(None),) * rows + (slice(top, top + height), slice(left, left + width))]
         return resize_array(self, part, self.size, self.interpolation)
 
-    def on_pil(self, image: Any) -> Any:
+    def on_pil(self, image: PilImage) -> Any:
         top, left, height, width = self._box(image.size[1], image.size[0])
         return resize_pil(image.crop((left, top, left + width, top + height)), self.size, self.interpolation)
 
@@ -244,7 +270,7 @@ def _nearest(value: float) -> int:
 class RandomCropDecodeResize(RandomResizedCrop):
     """`Decode`, then `RandomResizedCrop`; takes an array of the bytes of an image, uint8 of one axis."""
 
-    def prepare(self, column: Any) -> Any:
+    def prepare(self, column: object) -> Any:
         if not isinstance(column, np.ndarray) or column.ndim != 1 or column.dtype != np.uint8:
             raise type_error("image", column, "an array of bytes, uint8 of one axis")
         return np.array(decoded(column))

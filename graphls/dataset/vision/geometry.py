@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from graphls.dataset.checks import (
     LARGEST_SIZE,
+    Check,
     boolean,
     choice,
     in_order,
@@ -22,11 +24,24 @@ from graphls.dataset.checks import (
     sequence,
 )
 from graphls.dataset.randomness import generator
-from graphls.dataset.vision.image import Array, ImageOperation, PilOperation, WithProbability, check_image, pillow
-from graphls.dataset.vision.sampling import warped_affine, warped_perspective
-from graphls.dataset.vision.sizes import Fill, checked_fill, fill_of, pillow_filter
+from graphls.dataset.vision.image import (
+    Array,
+    Fill,
+    FillValue,
+    ImageOperation,
+    Numbers,
+    PilOperation,
+    WithProbability,
+    check_image,
+    pillow,
+)
+from graphls.dataset.vision.opencv import COMPUTED, opencv, rotation, turned_size, warped_affine, warped_perspective
+from graphls.dataset.vision.sizes import checked_fill, fill_of, pillow_filter
 from graphls.dataset.vision.utils import Inter
 from graphls.ir.errors import GraphTypeError, GraphValueError
+
+if TYPE_CHECKING:
+    from PIL.Image import Image as PilImage
 
 
 class _Flip(ImageOperation):
@@ -36,7 +51,9 @@ class _Flip(ImageOperation):
 
     def on_array(self, image: Array) -> Array:
         rows = check_image(self, image, more=True)
-        return np.ascontiguousarray(np.flip(image, rows + self.axis))
+        if rows or image.dtype not in COMPUTED:
+            return np.ascontiguousarray(np.flip(image, rows + self.axis))
+        return opencv().flip(image, self.axis).reshape(image.shape)  # type: ignore[no-any-return]
 
 
 class HorizontalFlip(_Flip):
@@ -57,7 +74,7 @@ class _RandomFlip(WithProbability):
     def check(self, image: Array) -> None:
         check_image(self, image, more=True)
 
-    def on_pil(self, image: Any) -> Any:
+    def on_pil(self, image: PilImage) -> Any:
         modes = pillow().Transpose
         mode = modes.FLIP_LEFT_RIGHT if self.operation.axis else modes.FLIP_TOP_BOTTOM
         return image.transpose(mode) if self.happens() else image
@@ -85,20 +102,13 @@ def check_warp(operation: object, interpolation: Inter) -> None:
         raise GraphTypeError(text)
 
 
-def rotation(degrees: float, center: Pair) -> Array:
-    """The (2, 3) matrix of a turn counterclockwise around (x, y)."""
-    cos, sin = math.cos(math.radians(degrees)), math.sin(math.radians(degrees))
-    x, y = center
-    return np.array([[cos, sin, (1 - cos) * x - sin * y], [-sin, cos, sin * x + (1 - cos) * y]])
-
-
-def _center(value: Any) -> Pair:
+def _center(value: object) -> Pair:
     if not isinstance(value, tuple) or len(value) != 2:
         raise GraphValueError(f"The center is a tuple (x, y), not {value!r}.")
     return number("center[0]", value[0]), number("center[1]", value[1])
 
 
-def checked_degrees(degrees: Any) -> tuple[float, float]:
+def checked_degrees(degrees: Numbers) -> tuple[float, float]:
     """The bounds of an angle: a (min, max) pair, or plus and minus a number of 0 or more."""
     if isinstance(degrees, (list, tuple)):
         return interval("degrees", degrees, lambda name, item: number(name, item, -LARGEST_SIZE, LARGEST_SIZE))
@@ -115,11 +125,11 @@ class Rotate(ImageOperation):
 
     def __init__(
         self,
-        degrees: Any,
+        degrees: Numbers,
         resample: Inter = Inter.NEAREST,
         expand: bool = False,
-        center: Any = None,
-        fill_value: Any = 0,
+        center: Pair | None = None,
+        fill_value: FillValue = 0,
     ) -> None:
         self.degrees = self.bounds(degrees)
         self.resample = choice("resample", resample, Inter)
@@ -127,7 +137,7 @@ class Rotate(ImageOperation):
         self.center = None if center is None else _center(center)
         self.fill_value = checked_fill(fill_value)
 
-    def bounds(self, degrees: Any) -> Pair:
+    def bounds(self, degrees: Numbers) -> Pair:
         """The least and the largest angle."""
         return (number("degrees", degrees, -LARGEST_SIZE, LARGEST_SIZE),) * 2
 
@@ -141,9 +151,8 @@ class Rotate(ImageOperation):
         degrees, (height, width) = self.angle(), image.shape[:2]
         matrix = rotation(degrees, self.center or ((width - 1) / 2, (height - 1) / 2))
         if self.expand:
-            sin, cos = abs(math.sin(math.radians(degrees))), abs(math.cos(math.radians(degrees)))
-            new_width, new_height = width * cos + height * sin, width * sin + height * cos
-            matrix[:, 2] += (new_width - width) / 2, (new_height - height) / 2
+            new_height, new_width = turned_size(degrees, height, width)
+            matrix[:, 2] += new_width / 2 - width / 2, new_height / 2 - height / 2
             height, width = round(new_height), round(new_width)
         return warped_affine(image, matrix, (height, width), self.resample, self.fill_value)
 
@@ -151,13 +160,13 @@ class Rotate(ImageOperation):
 class RandomRotation(Rotate):
     """`Rotate` by an angle drawn from a (min, max) pair, or from minus to plus one number; a PIL image stays one."""
 
-    def bounds(self, degrees: Any) -> Pair:
+    def bounds(self, degrees: Numbers) -> Pair:
         return checked_degrees(degrees)
 
     def angle(self) -> float:
         return generator().uniform(*self.degrees)
 
-    def on_pil(self, image: Any) -> Any:
+    def on_pil(self, image: PilImage) -> Any:
         degrees, method = self.angle() % 360, pillow_filter(self.resample)
         if self.resample == Inter.ANTIALIAS and (degrees % 90 or self.center):
             text = "Inter.ANTIALIAS turns PIL images by multiples of 90 degrees around their center only."
@@ -166,18 +175,26 @@ class RandomRotation(Rotate):
         return image.rotate(degrees, method, self.expand, self.center, fillcolor=fill)
 
 
-def affine_matrix(center: Pair, degrees: float, translate: Pair, scale: float, shear: Pair) -> Array:
-    """The (2, 3) matrix of shearing, scaling and turning clockwise around (x, y), then moving by pixels."""
-    turn, across, down = (math.radians(angle) for angle in (degrees, *shear))
+Float = type[np.float32] | type[np.float64]
+
+
+def affine_matrix(
+    center: Pair, degrees: float, translate: Pair, scale: float, shear: Pair, kind: Float = np.float64
+) -> Array:
+    """The (2, 3) matrix of shearing, scaling and turning clockwise around (x, y), then moving by pixels.
+
+    MindSpore rounds angles and the matrix to float32 for arrays, and to float64 for PIL images: `kind`.
+    """
+    turn, across, down = (float(kind(math.radians(kind(angle)))) for angle in (degrees, *shear))
     stretch = math.cos(turn - down) / math.cos(down), math.sin(turn - down) / math.cos(down)
-    linear = scale * np.array(
+    (a, b), (c, d) = (scale * np.array(
         [
             [stretch[0], -stretch[0] * math.tan(across) - math.sin(turn)],
             [stretch[1], -stretch[1] * math.tan(across) + math.cos(turn)],
         ]
-    )
-    moved = np.array(center) + np.array(translate) - linear @ np.array(center)
-    return np.concatenate([linear, moved[:, None]], 1)
+    )).astype(kind)  # fmt: skip
+    (x, y), (right, below), one = *np.array([center, translate], kind), kind(1)
+    return np.array([[a, b, (one - a) * x - b * y + right], [c, d, (one - d) * y - c * x + below]], np.float64)
 
 
 class _AffineMap(ImageOperation):
@@ -194,7 +211,7 @@ class _AffineMap(ImageOperation):
         check_image(self, image)
         check_warp(self, self.resample)
         height, width = image.shape[:2]
-        matrix = affine_matrix(((width - 1) / 2, (height - 1) / 2), *self.drawn(height, width))
+        matrix = affine_matrix(((width - 1) / 2, (height - 1) / 2), *self.drawn(height, width), np.float32)
         return warped_affine(image, matrix, (height, width), self.resample, self.fill_value)
 
 
@@ -208,11 +225,11 @@ class Affine(_AffineMap):
     def __init__(
         self,
         degrees: float,
-        translate: Any,
+        translate: Sequence[float],
         scale: float,
-        shear: Any,
+        shear: Numbers,
         resample: Inter = Inter.NEAREST,
-        fill_value: Any = 0,
+        fill_value: FillValue = 0,
     ) -> None:
         self.degrees = _angle("degrees", degrees)
         self.translate = sequence("translate", translate, [2], _share)
@@ -223,15 +240,15 @@ class Affine(_AffineMap):
         self.fill_value = checked_fill(fill_value)
 
     def drawn(self, height: int, width: int) -> tuple[float, Pair, float, Pair]:
-        moved = self.translate[0] * width, self.translate[1] * height
-        return self.degrees, moved, self.scale, (self.shear[0], self.shear[1])
+        across, down = (np.array(self.translate, np.float32) * np.array([width, height], np.float32)).tolist()
+        return self.degrees, (across, down), self.scale, (self.shear[0], self.shear[1])
 
 
-def _angle(name: str, value: Any) -> float:
+def _angle(name: str, value: object) -> float:
     return number(name, value, -180, 180)
 
 
-def _share(name: str, value: Any) -> float:
+def _share(name: str, value: object) -> float:
     return number(name, value, -1, 1)
 
 
@@ -245,12 +262,12 @@ class RandomAffine(_AffineMap):
 
     def __init__(
         self,
-        degrees: Any,
-        translate: Any = None,
-        scale: Any = None,
-        shear: Any = None,
+        degrees: Numbers,
+        translate: Sequence[float] | None = None,
+        scale: Sequence[float] | None = None,
+        shear: Numbers | None = None,
         resample: Inter = Inter.NEAREST,
-        fill_value: Any = 0,
+        fill_value: FillValue = 0,
     ) -> None:
         self.degrees = checked_degrees(degrees)
         self.translate = _bounds("translate", translate, _share)
@@ -267,23 +284,23 @@ class RandomAffine(_AffineMap):
         across, down = (draw(*bounds) * size for bounds, size in zip(self.translate, (width, height), strict=True))
         return degrees, (across, down), draw(*self.scale), (draw(*self.shear[0]), draw(*self.shear[1]))
 
-    def on_pil(self, image: Any) -> Any:
+    def on_pil(self, image: PilImage) -> Any:
         method = pillow_filter(self.resample)
         width, height = image.size
         matrix = affine_matrix((width / 2, height / 2), *self.drawn(height, width))
-        inverse = np.linalg.inv(np.vstack([matrix, [0, 0, 1]]))[:2]
+        inverse = np.linalg.inv(np.vstack([matrix, [0, 0, 1]]))[:2].reshape(-1).tolist()
         fill = fill_of(image, self.fill_value)
-        return image.transform(image.size, 0, inverse.reshape(-1).tolist(), method, fillcolor=fill)
+        return image.transform(image.size, pillow().Transform.AFFINE, inverse, method, fillcolor=fill)
 
 
-def _shears(shear: Any) -> Any:
+def _shears(shear: Numbers | None) -> Sequence[float] | None:
     if shear is None or isinstance(shear, (list, tuple)):
         return shear
     bound = positive("shear", shear)
     return -bound, bound
 
 
-def _bounds(name: str, value: Any, check: Any) -> tuple[Pair, Pair]:
+def _bounds(name: str, value: Sequence[float] | None, check: Check[float]) -> tuple[Pair, Pair]:
     """The (min, max) pairs across and down of two or four numbers."""
     if value is None:
         return (0, 0), (0, 0)
@@ -291,7 +308,7 @@ def _bounds(name: str, value: Any, check: Any) -> tuple[Pair, Pair]:
     return in_order(name, *numbers[:2]), in_order(name, *(numbers[2:] or (0, 0)))
 
 
-Points = Any  # four (x, y)
+Points = Sequence[Sequence[int]]  # four (x, y)
 
 
 def perspective_matrix(old: Points, new: Points) -> Array:
@@ -306,7 +323,7 @@ def perspective_matrix(old: Points, new: Points) -> Array:
     return np.append(values, 1).reshape(3, 3)
 
 
-def _of_pil(image: Any, old: Points, new: Points, interpolation: Inter) -> Any:
+def _of_pil(image: PilImage, old: Points, new: Points, interpolation: Inter) -> Any:
     method = pillow_filter(interpolation)
     if interpolation == Inter.ANTIALIAS:
         raise GraphValueError("There is no perspective by Inter.ANTIALIAS; use BILINEAR or BICUBIC.")
@@ -331,11 +348,11 @@ class Perspective(ImageOperation):
         matrix = perspective_matrix(self.start_points, self.end_points)
         return warped_perspective(image, matrix, self.interpolation)
 
-    def on_pil(self, image: Any) -> Any:
+    def on_pil(self, image: PilImage) -> Any:
         return _of_pil(image, self.start_points, self.end_points, self.interpolation)
 
 
-def _points(name: str, value: Any) -> Points:
+def _points(name: str, value: object) -> Points:
     return sequence(name, value, [4], lambda place, point: sequence(place, point, [2], integer))
 
 
@@ -353,7 +370,7 @@ class RandomPerspective(PilOperation):
         self.prob = probability("prob", prob)
         self.interpolation = choice("interpolation", interpolation, Inter)
 
-    def on_pil(self, image: Any) -> Any:
+    def on_pil(self, image: PilImage) -> Any:
         draw = generator()
         if draw.random() >= self.prob:
             return image
