@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+import graphls.primitives  # noqa: F401  registers what the text names
 from graphls.backends.cuda_libraries import (
     EXTRA,
     FOR_CUDA_12,
@@ -25,8 +26,10 @@ from graphls.backends.cuda_libraries import (
 )
 from graphls.backends.devices import PROVIDERS
 from graphls.backends.runtime import PACKAGES, load_runtime, package_version
+from graphls.backends.states import Copied
 from graphls.ir.errors import GraphlsError
 from graphls.ir.parse import parse
+from graphls.sharing.storage import Storage
 
 NEWEST = 13 if sys.version_info >= (3, 11) else 12
 """The version of CUDA of the newest runtime for this Python, which is asked for where none is installed."""
@@ -135,10 +138,7 @@ def _run_step() -> bool:
 
 
 def _fault_of_step() -> str:
-    import graphls.primitives  # noqa: F401  registers what the text names
     from graphls.backends.ort import OrtSession
-    from graphls.backends.states import Copied
-    from graphls.sharing.storage import Storage
 
     state = Copied(Storage(np.array([[1, 1], [0, 1]], np.float32)))
     session = OrtSession(parse(_STEP), {"w": state}, "cuda")
