@@ -119,19 +119,13 @@ class CocoSource(Source):
     """The rows of CocoDataset."""
 
     def __init__(
-        self,
-        dataset_dir: StrPath,
-        annotation_file: StrPath,
-        task: str,
-        decode: bool,
-        extra_metadata: bool,
-        decrypt: Decrypt | None,
+        self, dataset_dir: StrPath, annotation_file: StrPath, task: str, image: Images, extra_metadata: bool
     ) -> None:
         self._directory = folder(dataset_dir)
         if task not in _TASKS:
             raise GraphValueError(f"Invalid task type: {task!r}; it is one of {', '.join(_TASKS)}.")
         self.task, (columns, self._described) = task, _TASKS[task]
-        self._named, self._image = boolean("extra_metadata", extra_metadata), Images(decode, decrypt)
+        self._named, self._image = boolean("extra_metadata", extra_metadata), image
         self.columns = ["image", *columns, *[_FILE_NAME] * self._named]
         content = _content(annotation_file)
         self._path = content.path
@@ -215,7 +209,7 @@ class CocoDataset(Files):
         extra_metadata: bool = False,
         decrypt: Decrypt | None = None,
     ) -> None:
-        source = CocoSource(dataset_dir, annotation_file, task, decode, extra_metadata, decrypt)
+        source = CocoSource(dataset_dir, annotation_file, task, Images(decode, decrypt), extra_metadata)
         super().__init__(source, cache, num_parallel_workers, num_samples, shuffle, sampler, num_shards, shard_id)
 
     def get_class_indexing(self) -> dict[str, list[int]]:

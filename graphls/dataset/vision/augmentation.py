@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from graphls.dataset.checks import LARGEST_SIZE, Function, choice, integer, probability, type_error
+from graphls.dataset.checks import LARGEST_SIZE, Function, choice, functions, integer, probability, type_error
 from graphls.dataset.randomness import generator
-from graphls.dataset.transforms.operations import chained, operations
+from graphls.dataset.transforms.operations import chained
 from graphls.dataset.vision.colors import AdjustBrightness, AdjustContrast, AdjustSaturation, AdjustSharpness
 from graphls.dataset.vision.geometry import Affine, Rotate
 from graphls.dataset.vision.image import Array, FillValue, ImageOperation, check_bytes, check_color
@@ -80,7 +80,7 @@ class UniformAugment:
 
     def __init__(self, transforms: Sequence[Function], num_ops: int = 2) -> None:
         self.num_ops = integer("num_ops", num_ops, 1)
-        self.transforms = operations("transforms", transforms)
+        self.transforms = functions("transforms", transforms)
         if self.num_ops > len(self.transforms):
             raise GraphValueError(f"num_ops is {num_ops}, but there are only {len(self.transforms)} transforms.")
 
@@ -117,7 +117,7 @@ def _subpolicy(name: str, value: object) -> list[tuple[Function, float]]:
     for pair in value:
         if not isinstance(pair, tuple) or len(pair) != 2:
             raise type_error(name, pair, "an (operation, probability) pair")
-    operations(name, [operation for operation, _ in value])
+    functions(name, [operation for operation, _ in value])
     return [(operation, probability(name, prob)) for operation, prob in value]
 
 
