@@ -5,11 +5,11 @@ VENV ?= .venv
 RUN := $(VENV)/bin/python
 PACKAGES := pyproject.toml constraints.txt
 # Packages of ONNX Runtime overwrite each other, so that the one that was there goes first.
-FREE = $(RUN) -m pip uninstall --quiet --quiet --yes onnxruntime onnxruntime-training-cpu
+FREE = $(RUN) -m pip uninstall --quiet --quiet --yes onnxruntime onnxruntime-gpu onnxruntime-training-cpu
 # PIP_CONSTRAINT pins what builds the package, too.
 INSTALL = PIP_CONSTRAINT=constraints.txt $(RUN) -m pip install --quiet --disable-pip-version-check --editable
 
-.PHONY: demo test test-core test-training lint bench stubs docs fuzz neighbours clean
+.PHONY: demo test test-core test-training test-cuda lint bench stubs docs fuzz neighbours clean
 
 demo: $(VENV)/.installed-demo
 	$(RUN) examples/digits.py
@@ -27,6 +27,11 @@ test-core: $(VENV)/.installed-test
 # The pages do not depend on the runtime.
 test-training:
 	GRAPHLS_BROWSER=none $(MAKE) test VENV=.venv-training RUNTIME=training
+
+# On a machine with a card: what steps do there, times, and the suite with every step on it. It writes cuda_report.txt.
+test-cuda:
+	$(MAKE) .venv-cuda/.installed-test VENV=.venv-cuda RUNTIME=cuda
+	.venv-cuda/bin/python -m tests.cuda
 
 lint: $(VENV)/.installed-test
 	$(RUN) -m ruff check .
@@ -66,4 +71,4 @@ $(RUN):
 	$(PYTHON) -m venv $(VENV)
 
 clean:
-	rm -rf .venv .venv-training .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-training .venv-cuda .mypy_cache .pytest_cache .ruff_cache .hypothesis

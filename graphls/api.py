@@ -15,6 +15,7 @@ from graphls.passes import Pipeline, as_pipeline
 from graphls.passes.overflow import with_mode
 from graphls.passes.windows import verify_windows
 from graphls.sharing.locks import COMPILING
+from graphls.steps.placement import warn_of_placement
 from graphls.steps.scaling import warn_of_idle_scaling
 from graphls.steps.step import Compiled
 from graphls.trace.current import current_tracer
@@ -66,7 +67,10 @@ def _compiled(
     result = pipeline.run(traced.graph, source="trace")
     verify_windows(result.graph)
     warn_of_idle_scaling(traced, result.graph)
-    return Compiled(traced, inputs, pipeline, result, partial(_session, backend, device))
+    step = Compiled(traced, inputs, pipeline, result, partial(_session, backend, device))
+    if device != "cpu":
+        warn_of_placement(step)
+    return step
 
 
 def _default_passes(backend: str, device: str | Cuda) -> str:

@@ -54,21 +54,14 @@ ALLOWED: dict[str, str] = {
     "train": "amp api backends calling files ir nn passes sharing steps tensors",
     "compat": "amp backends calling communication context dataset initializer ir names nn ops profile sharing steps "
     "tensors trace train",
-    "command_line": "backends compat files importing ir passes primitives viz",
+    "command_line": "backends compat files importing ir passes primitives sharing viz",
     "__main__": "command_line",
 }
 """What each package imports, also in functions and for types: only what is below it, so that imports form a line."""
 EXCEPTIONS: set[tuple[str, str]] = set()
 """Imports against the line that are left, module by module: these may only become fewer."""
 CIRCLES = (
-    "ir.block ir.colours ir.compare ir.diff ir.diff_text ir.graph ir.matching ir.text",
-    "tensors.executor tensors.parameter tensors.tensor",
-    "trace.branches trace.cells trace.current trace.joining trace.recompute trace.reports trace.states trace.tracer",
-    "backends.onnx.finite backends.onnx.loops backends.onnx.lowering",
     "nn.cell nn.cell_hooks nn.cell_settings nn.cell_tree nn.eager",
-    "passes.fold passes.fold_rules",
-    "passes.gradient passes.gradient_loops",
-    "steps.repeated steps.step",
 )
 """Circles of modules, each within one package, that are left, mostly for types; they may only shrink."""
 PUBLIC = (

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import graphls
-from graphls.ops.record import FUNCTIONS, OPERATIONS, OPERATORS, Operation
+from graphls.ops.record import CELLS, FUNCTIONS, OPERATIONS, OPERATORS, CellForm, Operation
 from graphls.tensors.methods import COMPARISONS, UNARY
 
 PACKAGE = Path(graphls.__file__).parent
@@ -35,6 +35,7 @@ def stubs() -> dict[Path, str]:
         PACKAGE / "tensors" / "methods.pyi": _methods(),
         PACKAGE / "ops" / "__init__.pyi": _functions(),
         PACKAGE / "ops" / "operations.pyi": _classes(),
+        PACKAGE / "nn" / "functions.pyi": _cells(),
     }
 
 
@@ -59,14 +60,20 @@ def _symbols(symbol: str) -> list[str]:
 
 
 def _functions() -> str:
-    spelled = {name: record for record in OPERATIONS if record.spelled for name in record.names}
+    written = [record for record in OPERATIONS if record.spelled or _is_made(record.function)]
+    spelled = {name: record for record in written for name in record.names}
     plain = {name: item for name, item in FUNCTIONS.items() if name not in spelled}
     own = [f"from {f.__module__} import {name} as {name}" for name, f in plain.items() if f.__name__ == name]
     own.append("from graphls.ops.operations import *")
     lines = [f"{name} = {item.__name__}" for name, item in plain.items() if item.__name__ != name]
-    lines += [line for name, r in spelled.items() for line in _definition(name, r.function, spelled=True)]
+    lines += [line for name, r in spelled.items() for line in _definition(name, r.function, r.spelled)]
     imports = IMPORTS + "\n".join(sorted(own)) + "\n"
     return _text("Functions and operator classes", imports, ["__all__: list[str]", *lines])
+
+
+def _is_made(function: Callable[..., Any]) -> bool:
+    """Whether a decorator made the function, as `by_axes` does: mypy does not see its parameters there."""
+    return inspect.isfunction(function) and function.__code__.co_name != function.__name__
 
 
 def _classes() -> str:
@@ -87,6 +94,31 @@ def _class(name: str, record: Operation) -> list[str]:
         f'    """{_summary(record.function)}"""',
         f"    def __init__({_parameters(settings, itself=True)}) -> None: ...",
         f"    def __call__({_parameters(inputs, itself=True)}) -> {_annotation(types.return_annotation)}: ...",
+        "",
+    ]
+
+
+def _cells() -> str:
+    imports = IMPORTS + "from graphls.nn.function_cells import FunctionCell, FunctionLoss\n"
+    lines = [line for r in CELLS.values() if r.cell is not None for line in _cell(r, r.cell)]
+    return _text("Cells that apply one function", imports, [f"__all__ = {sorted(CELLS)}", "", *lines])
+
+
+def _cell(record: Operation, form: CellForm) -> list[str]:
+    kinds = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
+    settings = [
+        inspect.Parameter(name, kinds[s.is_keyword], default=s.default, annotation=s.annotation)
+        for name, s in form.settings.items()
+    ]
+    inputs = ", ".join(["self", *(f"{name}: TensorLike" for name in form.inputs)])
+    result = _annotation(inspect.signature(record.function).return_annotation)
+    made = [f"    def __init__({_parameters(settings, itself=True)}) -> None: ..."] if settings else []
+    return [
+        f"class {form.name}({'FunctionLoss' if 'reduction' in form.settings else 'FunctionCell'}):",
+        f'    """{_summary(record.function)}"""',
+        *made,
+        f"    def construct({inputs}) -> {result}: ...",
+        f"    def __call__({inputs}) -> {result}: ...",
         "",
     ]
 

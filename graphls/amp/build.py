@@ -11,10 +11,9 @@ from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.reporting import warn
 from graphls.ir.types import DType, as_dtype, bfloat16, float16, float32
 from graphls.nn.cell import Cell
-from graphls.nn.gradients import GradAccumulationCell
 from graphls.nn.optimizers.base import Optimizer
-from graphls.nn.train_step import TrainOneStepCell, TrainOneStepWithLossScaleCell
-from graphls.nn.wrappers import WithLossCell
+from graphls.nn.train_step import TrainOneStepCell, TrainOneStepWithLossScaleCell, WithLossCell
+from graphls.nn.train_step_mf import GradAccumulationCell
 from graphls.tensors.pytree import map_leaves
 from graphls.trace.casting import in_dtype
 

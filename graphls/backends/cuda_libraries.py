@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 EXTRA = 'pip install "graphls[cuda]"'
+FOR_CUDA_12 = 'pip install "onnxruntime-gpu[cuda,cudnn]>=1.21,<1.27"'
 DRIVERS = {11: "450.80.02", 12: "525.60.13", 13: "580.65.06"}
 """The oldest driver for Linux by the major version of CUDA, from NVIDIA's release notes."""
 

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from onnx import helper
 
-from graphls.backends.onnx.types import ELEMENT_TYPES, IR_VERSION, OPSET
+from graphls.backends.onnx.kernel_tables import best_opset, ir_version
+from graphls.backends.onnx.types import ELEMENT_TYPES
 from graphls.ir.types import DType, as_dtype
 
 Array = np.ndarray[Any, Any]
@@ -85,8 +86,9 @@ def _run(provider: str, operator: str, *inputs: Array, outputs: int = 1, **attri
     results = [f"y{i}" for i in range(outputs)]
     last = helper.make_empty_tensor_value_info(results[-1])
     graph = helper.make_graph([helper.make_node(operator, names, results, **attributes)], operator, given, [last])
-    opsets = [helper.make_opsetid("", OPSET)]
-    model = helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION)
+    opset = best_opset(onnxruntime.__version__)
+    opsets = [helper.make_opsetid("", opset)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=ir_version(opset))
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     options.log_severity_level = 4

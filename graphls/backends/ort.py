@@ -84,7 +84,8 @@ class OrtSession(Session):
         self.device = kind_of(device)
         self.cuda = device if isinstance(device, Cuda) else Cuda()
         check = partial(is_right, provider=PROVIDERS[self.device])
-        self.lowered: Lowered = lower(graph, device=self.device, kernel_is_right=check)
+        version = self.runtime.__version__
+        self.lowered: Lowered = lower(graph, device=self.device, kernel_is_right=check, runtime=version)
         of_array = self.runtime.OrtValue.ortvalue_from_numpy
         self.outside = {name: of_array(array) for name, array in self.lowered.outside.items()}
         self.inputs = list(zip(self.lowered.inputs, map(_wider, graph.inputs), strict=True))
@@ -244,14 +245,14 @@ class OrtSession(Session):
                 self._settle(name)
             self.bindings = [self._binding(turn) for turn in range(2 if self.swapped else 1)]
             storages = [self.parameters[name].storage for name in self.types]
-            self.bound = [(s, s.buffers, s.clock, s.turn) for s in storages]
+            self.bound = [(s, s.buffers, s.clock, s.index) for s in storages]
         self.seen = self.group.changes
 
     def _is_current(self, bound: tuple[Storage, tuple[Any, ...], Clock | None, int]) -> bool:
-        storage, buffers, clock, turn = bound
+        storage, buffers, clock, index = bound
         if storage.buffers is not buffers or storage.clock is not clock:
             return False
-        return clock is self.clock or storage.turn == turn
+        return clock is self.clock or storage.index == index
 
     def _settle(self, name: str) -> None:
         """Bring a state to this device, into one buffer or, where it is swapped, into two."""

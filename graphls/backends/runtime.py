@@ -50,6 +50,11 @@ def package_version(package: str) -> str | None:
         return None
 
 
+def installed_version() -> str | None:
+    """The version of the ONNX Runtime that is installed, or None; nothing is imported for that."""
+    return next(filter(None, map(package_version, PACKAGES)), None)
+
+
 def conflict() -> str:
     """What is wrong and what to do where several packages of ONNX Runtime are installed; else an empty text."""
     found = [name for name in PACKAGES if package_version(name)]

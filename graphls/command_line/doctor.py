@@ -20,8 +20,11 @@ graph @product(%x: f16[1], %y: f16[1]) {
 """
 
 
-def examine() -> int:
-    """Print a report on this installation; returns 0 where a step can run as it must, else 1."""
+def examine(device: str = "") -> int:
+    """Print a report on this installation; returns 0 where a step can run as it must, else 1.
+
+    For the device "cuda" it lists what a step on a GPU needs, and what of it is missing.
+    """
     print(f"{'python':26} {platform.python_version()} ({platform.machine()})")
     for package in ("graphls", "numpy", "onnx", "networkx", "ml_dtypes"):
         print(f"{package:26} {package_version(package) or 'not installed'}")
@@ -29,6 +32,10 @@ def examine() -> int:
         print(f"{name:26} {package_version(name)}")
     if text := conflict():
         print(text)
+    if device == "cuda":
+        from graphls.command_line.doctor_cuda import examine_cuda
+
+        return int(not (examine_cuda() and not text))
     return int(not (_runtime_works() and not text))
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from graphls.command_line.dump import add_dump, read_graph
+from graphls.command_line.placement import add_placement
 from graphls.command_line.view import add_view
 
 if TYPE_CHECKING:
@@ -61,10 +62,12 @@ def _parser() -> argparse.ArgumentParser:
     difference.add_argument("after", help="the file to compare it with, or - for the standard input")
     doctor = commands.add_parser("doctor", help="check this installation", description=diagnose.__doc__)
     doctor.set_defaults(command=diagnose)
+    doctor.add_argument("--device", choices=["cpu", "cuda"], default="", help="what a step on this device needs")
     script = commands.add_parser("exec", help="run a script that imports mindspore", description=EXEC)
     script.add_argument("script", help="a Python file")
     script.add_argument("arguments", nargs="*", help="what the script finds in sys.argv")
     add_view(commands)
+    add_placement(commands)
     return parser
 
 
@@ -153,7 +156,10 @@ def compare(options: argparse.Namespace) -> int:
 
 
 def diagnose(options: argparse.Namespace) -> int:
-    """Print the versions that are installed, and whether float16 overflows on each provider as it must."""
+    """Print the versions that are installed, and whether float16 overflows on each provider as it must.
+
+    With --device cuda, print what a step on a GPU needs, with the command for what is missing, and run a small one.
+    """
     from graphls.command_line.doctor import examine
 
-    return examine()
+    return examine(options.device)

@@ -11,27 +11,8 @@ from graphls.ir.errors import GraphAttributeError
 from graphls.ir.registry import nearest
 from graphls.ir.types import DTypeLike
 from graphls.ops.operands import Axis, Operand, tensor_of
+from graphls.ops.record import ALSO
 from graphls.tensors.tensor import Tensor, TensorLike
-
-_NAMES = """
-abs acos acosh add asin asinh atan atan2 atanh bmm broadcast_to ceil clamp cos cosh div einsum eq erf exp expm1 floor
-full full_like greater greater_equal isfinite less less_equal linspace log log10 log1p log2 logical_and logical_not
-logical_or logical_xor masked_fill matmul maximum mean minimum mul ne neg not_equal ones ones_like permute pow prod
-reciprocal reshape round rsqrt sigmoid sign sin sinh sqrt square sub sum swapaxes tan tanh tril triu trunc where zeros
-zeros_like
-"""
-SAME = _NAMES.split()
-"""Functions of the same name and meaning."""
-
-_NAMES = """
-addmm all allclose amax amin any arange argmax argmin argsort baddbmm bincount broadcast_tensors cat chunk concat
-cosine_similarity count_nonzero cross cummax cummin cumprod cumsum diff dot erfc erfinv eye flip float_power fmod frac
-histc hypot index_select inverse isclose isinf isnan lerp log_softmax logaddexp logsumexp masked_select mv nan_to_num
-nansum narrow nonzero outer polygamma rand randn randint relu remainder repeat_interleave roll rot90 scatter select
-sinc softmax sort split squeeze stack tile topk trace unbind unsqueeze xlogy
-"""
-SPELT = _NAMES.split()
-"""Functions whose arguments stand in the same places and have other names."""
 
 
 def clone(input: TensorLike) -> Tensor:
@@ -122,18 +103,12 @@ _NAMES = "clone flatten gather max min median norm var std meshgrid transpose t 
 DEFINED = _NAMES.split()
 """Functions that are another than those of `graphls.ops`."""
 
-__all__ = [*SAME, *SPELT, *DEFINED]
+__all__ = sorted({*ALSO["mint"], *DEFINED})
 
 
 @cache
-def _spelt(name: str) -> Any:
-    return with_torch_names(getattr(ops, name))
-
-
 def __getattr__(name: str) -> Any:
-    if name in SPELT:
-        return _spelt(name)
-    if name not in SAME:
+    if name not in ALSO["mint"]:
         hint = "" if name.startswith("__") else nearest(name, __all__)
         raise GraphAttributeError(f"graphls does not offer mindspore.mint.{name}{hint}.")
-    return getattr(ops, name)
+    return with_torch_names(ALSO["mint"][name])

@@ -10,16 +10,8 @@ from graphls.compat.torch_names import with_torch_names
 from graphls.ir.errors import GraphAttributeError
 from graphls.ir.registry import nearest
 from graphls.ops.operands import Sizes, tensor_of
+from graphls.ops.record import ALSO
 from graphls.tensors.tensor import Tensor, TensorLike
-
-_NAMES = """
-adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d binary_cross_entropy cosine_embedding_loss cross_entropy elu
-glu grid_sample hardshrink hardsigmoid hardswish hardtanh interpolate kl_div l1_loss leaky_relu log_softmax logsigmoid
-mish mse_loss nll_loss one_hot pad pixel_shuffle prelu relu relu6 selu sigmoid silu smooth_l1_loss softmax softplus
-softshrink tanh threshold unfold
-"""
-SPELT = [name for name in _NAMES.split() if hasattr(ops, name)]
-"""Functions whose arguments stand in the same places."""
 
 
 def linear(input: TensorLike, weight: TensorLike, bias: TensorLike | None = None) -> Tensor:
@@ -73,16 +65,12 @@ def binary_cross_entropy_with_logits(
 
 
 _NAMES = "binary_cross_entropy_with_logits dropout embedding gelu layer_norm linear normalize"
-__all__ = [*SPELT, *_NAMES.split()]
+__all__ = sorted({*ALSO["mint.nn.functional"], *_NAMES.split()})
 
 
 @cache
-def _spelt(name: str) -> Any:
-    return with_torch_names(getattr(ops, name))
-
-
 def __getattr__(name: str) -> Any:
-    if name not in SPELT:
+    if name not in ALSO["mint.nn.functional"]:
         hint = "" if name.startswith("__") else nearest(name, __all__)
         raise GraphAttributeError(f"graphls does not offer mindspore.mint.nn.functional.{name}{hint}.")
-    return _spelt(name)
+    return with_torch_names(ALSO["mint.nn.functional"][name])

@@ -12,48 +12,10 @@ from graphls.ir.errors import GraphAttributeError
 from graphls.ir.registry import nearest
 from graphls.ir.types import DTypeLike, as_dtype, float32
 from graphls.ops.operands import ShapeLike, Sizes, tensor_of
+from graphls.ops.record import ALSO
 from graphls.tensors.tensor import Tensor, TensorLike
 
 pi, e, inf, nan, newaxis = math.pi, math.e, math.inf, math.nan, None
-
-RENAMED = {
-    "absolute": "abs",
-    "amax": "amax",
-    "amin": "amin",
-    "arccos": "acos",
-    "arccosh": "acosh",
-    "arcsin": "asin",
-    "arcsinh": "asinh",
-    "arctan": "atan",
-    "arctan2": "atan2",
-    "arctanh": "atanh",
-    "array_split": "tensor_split",
-    "concatenate": "concat",
-    "divide": "div",
-    "floor_divide": "floor_div",
-    "max": "amax",
-    "min": "amin",
-    "mod": "remainder",
-    "multiply": "mul",
-    "negative": "neg",
-    "power": "pow",
-    "split": "tensor_split",
-    "subtract": "sub",
-    "tensordot": "tensor_dot",
-    "true_divide": "div",
-}
-"""Functions of NumPy by the names that `graphls.ops` has for them."""
-
-_NAMES = """
-abs add argmax argmin atleast_1d atleast_2d atleast_3d bitwise_and bitwise_or bitwise_xor broadcast_to ceil clip cos
-cosh cumprod deg2rad diag diff dot equal exp exp2 expand_dims expm1 flip fliplr flipud floor full_like greater
-greater_equal heaviside hstack hypot inner isfinite isinf isnan kron less less_equal log log10 log1p log2 logaddexp
-logaddexp2 logical_and logical_not logical_or logical_xor matmul maximum mean meshgrid minimum moveaxis not_equal
-ones_like outer prod rad2deg reciprocal remainder reshape roll rot90 sign sin sinh sqrt square squeeze stack std sum
-swapaxes tan tanh tile trace transpose tril triu trunc var vstack where zeros_like
-"""
-SAME = _NAMES.split()
-"""Functions of the same name that take NumPy's arguments."""
 
 
 def array(obj: TensorLike, dtype: DTypeLike | None = None, copy: bool = True, ndmin: int = 0) -> Tensor:
@@ -133,12 +95,12 @@ def size(a: TensorLike) -> int:
 
 
 def __getattr__(name: str) -> Any:
-    if name not in RENAMED and name not in SAME:
+    if name not in ALSO["numpy"]:
         hint = "" if name.startswith("__") else nearest(name, __dir__())
         raise GraphAttributeError(f"graphls does not offer mindspore.numpy.{name}{hint}.")
-    return getattr(ops, RENAMED.get(name, name))
+    return ALSO["numpy"][name]
 
 
 def __dir__() -> list[str]:
     own = "pi e inf nan newaxis array asarray zeros ones empty full arange linspace eye identity ravel cumsum repeat"
-    return sorted({*own.split(), "shape", "size", *RENAMED, *SAME})
+    return sorted({*own.split(), "shape", "size", *ALSO["numpy"]})

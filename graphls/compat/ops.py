@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from graphls import ops
 from graphls.ops.primitive import (
     Primitive,
     PrimitiveWithCheck,
@@ -14,13 +13,6 @@ from graphls.ops.primitive import (
     prim_attr_register,
 )
 from graphls.tensors.tensor import Tensor, TensorLike
-
-RENAMED = {
-    "FastGelu": "FastGeLU",
-    "Gelu": "GeLU",
-    "TensorAdd": "Add",
-}
-"""Operators of MindSpore 1.0 by their later names."""
 
 __all__ = [
     "Primitive",
@@ -34,7 +26,6 @@ __all__ = [
     "is_tensor",
     "prim_arg_register",
     "prim_attr_register",
-    *RENAMED,
 ]
 
 
@@ -75,9 +66,3 @@ def _get_cache_prim(cls: type[Primitive]) -> type[Primitive]:
 def is_tensor(obj: TensorLike) -> bool:
     """Whether something is a tensor."""
     return isinstance(obj, Tensor)
-
-
-def __getattr__(name: str) -> Any:
-    if name not in RENAMED:
-        raise AttributeError(name)
-    return getattr(ops, RENAMED[name])

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-from graphls.nn.losses.base import LossBase
+from graphls.nn.function_cells import LossBase
 from graphls.nn.optimizers.adam import Adam
 from graphls.tensors.tensor import TensorLike
 

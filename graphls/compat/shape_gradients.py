@@ -40,7 +40,7 @@ def _mirror_pad(dy: Any, paddings: Any, mode: str = "REFLECT") -> Any:
 
 def _convolution(
     out_backprop: TensorLike, input: TensorLike, filter_sizes: TensorLike, out_channel: int = 1, kernel_size: Sizes = 1,
-    pad_mode: str = "valid", pad: Sizes | str = 0, pad_list: Sizes | str = (0, 0, 0, 0), mode: int = 1,
+    pad_mode: str = "valid", pad: Sizes = 0, pad_list: Sizes = (0, 0, 0, 0), mode: int = 1,
     stride: Sizes = (1, 1),
     dilation: Sizes = (1, 1, 1, 1), group: int = 1, data_format: str = "NCHW",
 ) -> Any:  # fmt: skip

@@ -22,10 +22,10 @@ NUMBERS = frozenset((bool, int, float))
 
 
 def as_array(item: Any) -> Array:
-    """An item of a row: a number, text, bytes, a nest of numbers, an array or a tensor, which is not copied.
+    """An item of a row: a number, text, bytes, nested lists of numbers, an array or a tensor, which is not copied.
 
     Numbers become what NumPy makes of them: int64, float64, bool. Raises GraphTypeError for other objects,
-    GraphValueError for nests whose rows differ in length.
+    GraphValueError for nested lists whose rows differ in length.
     """
     kind = type(item)
     if kind is np.ndarray:
@@ -69,7 +69,7 @@ def _is_value(item: Any, width: int) -> bool:
     return not (len(item) == 1 and isinstance(item[0], (np.ndarray, Tensor)))
 
 
-def stacked(arrays: Sequence[Array], place: int, name: str) -> Array:
+def stacked(arrays: Sequence[Array], position: int, name: str) -> Array:
     """The arrays of a column of one shape and dtype as one, with a new first axis; texts may differ in length.
 
     Raises GraphValueError where shapes or dtypes differ, GraphTypeError for arrays of objects.
@@ -78,16 +78,16 @@ def stacked(arrays: Sequence[Array], place: int, name: str) -> Array:
     if np.dtype(object) in kinds:
         raise GraphTypeError(f"column {name!r} holds numbers, text or bytes, not objects")
     if len(kinds) > 1 and not ({kind.kind for kind in kinds} <= {"U"} or {kind.kind for kind in kinds} <= {"S"}):
-        raise _unlike("types", map(str, kinds), place, name)
+        raise _unlike("types", map(str, kinds), position, name)
     try:
         return np.array(arrays)
     except ValueError:
-        raise _unlike("shapes", (str(array.shape) for array in arrays), place, name) from None
+        raise _unlike("shapes", (str(array.shape) for array in arrays), position, name) from None
 
 
-def _unlike(what: str, found: Iterable[str], place: int, name: str) -> GraphValueError:
+def _unlike(what: str, found: Iterable[str], position: int, name: str) -> GraphValueError:
     listed = " and ".join(sorted(set(found)))
-    return GraphValueError(f"Cannot batch tensors with different {what} in column {place} ({name!r}): {listed}")
+    return GraphValueError(f"Cannot batch tensors with different {what} in column {position} ({name!r}): {listed}")
 
 
 def column_dtype(value: object) -> ArrayDType | None:

@@ -20,7 +20,7 @@ Labels = Callable[[str], Array]
 
 
 class Sampler:
-    """The base of samplers that users write: `__iter__` gives the numbers of the rows of a pass.
+    """The base of samplers that users write: `__iter__` gives the indices of the rows of a pass.
 
     While it runs, `self.dataset_size` is the number of rows of the source, and `self.num_samples` the one given here,
     which bounds how many are taken. A sampler that has a child samples from the child's choice.
@@ -34,7 +34,7 @@ class Sampler:
         self.num_samples = checks.optional_integer("num_samples", num_samples, 0) or None
 
     def __iter__(self) -> Iterator[int]:
-        raise GraphTypeError(f"{type(self).__name__} needs a method __iter__ that gives row numbers.")
+        raise GraphTypeError(f"{type(self).__name__} needs a method __iter__ that gives row indices.")
 
     def add_child(self, sampler: SamplerLike) -> None:
         """Sample from what another sampler chooses; raises GraphValueError where there is a child already."""
@@ -55,7 +55,7 @@ class Sampler:
         if self.child_sampler is None:
             return self._checked(self.chosen(size, draws, labels), size)
         before = self.child_sampler.order(size, draws, labels)
-        return [before[place] for place in self._checked(self.chosen(len(before), draws, labels), len(before))]
+        return [before[i] for i in self._checked(self.chosen(len(before), draws, labels), len(before))]
 
     def chosen(self, size: int, draws: np.random.Generator, labels: Labels | None) -> Iterable[int]:
         """The rows before `num_samples` bounds them; here those that `__iter__` gives."""
@@ -126,7 +126,7 @@ class RandomSampler(BuiltinSampler):
 
 
 class SubsetSampler(BuiltinSampler):
-    """The rows of these numbers, in this order."""
+    """The rows of these indices, in this order."""
 
     def __init__(self, indices: int | Iterable[int], num_samples: int | None = None) -> None:
         super().__init__(num_samples)
@@ -143,7 +143,7 @@ class SubsetSampler(BuiltinSampler):
 
 
 class SubsetRandomSampler(SubsetSampler):
-    """The rows of these numbers in a random order."""
+    """The rows of these indices in a random order."""
 
     def chosen(self, size: int, draws: np.random.Generator, labels: Labels | None) -> Iterable[int]:
         return draws.permutation(self.indices).tolist()  # type: ignore[no-any-return]
@@ -155,7 +155,7 @@ class IterSampler(Sampler):
     def __init__(self, sampler: Iterable[int], num_samples: int | None = None) -> None:
         super().__init__(num_samples)
         if not isinstance(sampler, Iterable):
-            raise GraphTypeError(f"A sampler is an iterable of row numbers, not {sampler!r}.")
+            raise GraphTypeError(f"A sampler is an iterable of row indices, not {sampler!r}.")
         self.sampler = sampler
 
     def __iter__(self) -> Iterator[int]:
@@ -163,7 +163,7 @@ class IterSampler(Sampler):
 
 
 def as_sampler(sampler: SamplerLike) -> Sampler:
-    """A sampler, or an iterable of row numbers as one; raises GraphTypeError for anything else."""
+    """A sampler, or an iterable of row indices as one; raises GraphTypeError for anything else."""
     if isinstance(sampler, Sampler):
         return sampler
     if isinstance(sampler, (list, tuple, range)):
@@ -191,8 +191,8 @@ class DistributedSampler(BuiltinSampler):
         if offset > num_shards:
             raise GraphValueError(f"offset is num_shards ({num_shards}) at most, not {offset}.")
 
-    def _places(self, size: int) -> range:
-        """The places of this shard in the shuffled rows, before they begin again."""
+    def _positions(self, size: int) -> range:
+        """The positions of this shard in the shuffled rows, before they begin again."""
         if self.offset == -1:
             rounds = -(-size // self.num_shards)
             return range(self.shard_id, rounds * self.num_shards, self.num_shards)
@@ -200,11 +200,11 @@ class DistributedSampler(BuiltinSampler):
         return range(first, size, self.num_shards)
 
     def available(self, size: int) -> int:
-        return len(self._places(size))
+        return len(self._positions(size))
 
     def chosen(self, size: int, draws: np.random.Generator, labels: Labels | None) -> Iterable[int]:
         rows = draws.permutation(size).tolist() if self.shuffle else range(size)
-        return [rows[place % size] for place in self._places(size)]
+        return [rows[i % size] for i in self._positions(size)]
 
 
 class WeightedRandomSampler(BuiltinSampler):
@@ -265,7 +265,7 @@ class PKSampler(BuiltinSampler):
         values = labels(self.class_column)
         classes = np.unique(values)[: self.num_class]
         order = draws.permutation(len(classes)) if self.shuffle else range(len(classes))
-        return [index for place in order for index in self._members(np.flatnonzero(values == classes[place]), draws)]
+        return [index for i in order for index in self._members(np.flatnonzero(values == classes[i]), draws)]
 
     def _members(self, members: Array, draws: np.random.Generator) -> list[int]:
         return draws.choice(members, self.num_val, len(members) < self.num_val).tolist()  # type: ignore[no-any-return]

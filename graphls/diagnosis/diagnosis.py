@@ -89,6 +89,6 @@ class Diagnosis:
         targets = step.checked or step.results
         if scale is None:
             return None
-        factor = largest_fitting(lambda times: step.is_finite(targets, arrays, times), scale)
+        factor = largest_fitting(lambda factor: step.is_finite(targets, arrays, factor), scale)
         found = None if factor is None else factor * scale
         return None if found == 2.0**HIGHEST else found

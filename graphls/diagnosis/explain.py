@@ -77,7 +77,7 @@ def _fitting(
     if not (math.isfinite(known) and known > 0):
         return None
     highest = math.ceil(math.log2(known))
-    return largest_fitting(lambda times: step.is_finite(targets, arrays, factor * times), known, highest)
+    return largest_fitting(lambda tried: step.is_finite(targets, arrays, factor * tried), known, highest)
 
 
 class Faults:

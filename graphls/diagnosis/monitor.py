@@ -22,15 +22,15 @@ class LossScaleMonitor:
 
     The regimes:
 
-    - "calibrating", from the start: no `settled_after` steps in a row have run without overflow yet. Told at the first
-      skipped step.
+    - "calibrating", from the start: no `settled_after` steps in a row have run without overflow yet. Reported at the
+      first skipped step.
     - "settled": `settled_after` steps in a row without overflow. A single skipped step, as after each rise of a scale
-      that is at its limit, changes nothing and tells nothing.
+      that is at its limit, changes nothing and reports nothing.
     - "falling": `patience` steps in a row were skipped, or the scale is `patience` powers of two below the one that was
-      told last. While calibrating, which may well take as many steps, only once the scale has come to 1, or has not
+      reported last. While calibrating, which may well take as many steps, only once the scale has come to 1, or has not
       fallen in those steps. The inputs of the last step are explained. It ends as calibrating does, with "settled".
     - "grown": in a settled scale, `settled_after` steps in a row without overflow at a scale four times the one that
-      was told last, or more.
+      was reported last, or more.
 
     Raises GraphTypeError for a step that returns something else, GraphValueError for counts below 1.
     """

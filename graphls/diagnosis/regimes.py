@@ -9,7 +9,7 @@ from graphls.diagnosis.ranges import power
 from graphls.diagnosis.report import StepReport
 
 GROWTH = 4.0
-"""How many times larger than what was last told a scale must be to be worth telling."""
+"""How many times larger than the one last reported a scale must be to be worth a report."""
 
 
 @dataclass(frozen=True)
@@ -36,15 +36,15 @@ class Regimes:
     def __init__(self, scale: float | None, settled_after: int, patience: int) -> None:
         self.settled_after, self.patience = settled_after, patience
         self.regime = "calibrating"
-        self.scale = self.start = self.told = scale
+        self.scale = self.start = self.reported = scale
         self.top = scale or 0.0
         self.good = self.high = self.bad = self.skipped = 0
 
     def after(self, report: StepReport) -> RegimeChange | None:
         """Take in the outcome of a step; the change that it completes, if it does."""
         before, self.scale = self.scale, report.scale
-        if self.told is None or before is None:
-            self.start = self.told = before = report.scale
+        if self.reported is None or before is None:
+            self.start = self.reported = before = report.scale
         text = self.skip(before, report.scale) if report.skipped else self.hold(report.scale)
         return RegimeChange(report.step, self.regime, report.scale, text) if text else None
 
@@ -59,7 +59,7 @@ class Regimes:
             return f"the scale is being calibrated: {power(before)} does not fit." if is_first else ""
         self.regime = "falling"
         if self.bad < self.patience:
-            return f"the scale keeps falling: from {power(self.told)} to {power(scale)}."
+            return f"the scale keeps falling: from {power(self.reported)} to {power(scale)}."
         if scale < self.top:
             return f"the scale keeps falling: from {power(self.top)} to {power(scale)} in {self.bad} skipped steps."
         return f"{self.bad} steps in a row were skipped at the scale {power(scale)}."
@@ -68,26 +68,27 @@ class Regimes:
         in_a_row = self.bad >= self.patience
         if self.regime == "calibrating":
             return in_a_row and (scale <= 1 or scale >= self.top)
-        return in_a_row or scale * 2.0**self.patience <= (self.told or 0)
+        return in_a_row or scale * 2.0**self.patience <= (self.reported or 0)
 
     def hold(self, scale: float) -> str:
         """A step was not skipped."""
-        told = self.told or scale
+        reported = self.reported or scale
         self.good, self.bad = self.good + 1, 0
-        self.high = self.high + 1 if scale >= GROWTH * told else 0
+        self.high = self.high + 1 if scale >= GROWTH * reported else 0
         if self.regime in ("calibrating", "falling"):
             return self.settle(scale) if self.good >= self.settled_after else ""
         if self.good == self.settled_after:
             self.start, self.skipped = scale, 0
         if self.high < self.settled_after:
             return ""
-        self.regime, self.told, self.high = "grown", scale, 0
-        return f"the scale has grown from {power(told)} to {power(scale)}; {self.good} steps in a row did not overflow."
+        self.regime, self.reported, self.high = "grown", scale, 0
+        grown = f"the scale has grown from {power(reported)} to {power(scale)}"
+        return f"{grown}; {self.good} steps in a row did not overflow."
 
     def settle(self, scale: float) -> str:
         text = f"the scale has settled at {power(scale)}; no step was skipped."
         if self.skipped:
             steps = f"{self.skipped} skipped {'step' if self.skipped == 1 else 'steps'}"
             text = f"the scale has settled: from {power(self.start)} to {power(scale)} in {steps}."
-        self.regime, self.told, self.start, self.skipped = "settled", scale, scale, 0
+        self.regime, self.reported, self.start, self.skipped = "settled", scale, scale, 0
         return text

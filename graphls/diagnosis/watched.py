@@ -24,7 +24,7 @@ MOST_BYTES = 1 << 30
 
 
 class WatchedStep:
-    """The graph of a step with the factor of its scale as an input, and a run of it that tells the ranges.
+    """The graph of a step with the factor of its scale as an input, and a run of it that gives the ranges.
 
     `graph` is what runs, before the watch; `nodes` are its nodes and those of its branches, in the order in
     which they run. Where the step has a check, the update behind it is not watched, which waits for it.
@@ -115,7 +115,7 @@ class WatchedStep:
 
 
 def parts(values: Sequence[Value]) -> list[tuple[int, int]]:
-    """The places at which values begin and end that fit into MOST_BYTES together."""
+    """The indices at which values begin and end that fit into MOST_BYTES together."""
     ends, total = [], 0
     for i, value in enumerate(values):
         size = value.type.size * max(4, value.type.dtype.itemsize)

@@ -33,12 +33,12 @@ def with_types_of_others(model: ModelProto, with_functions: bool) -> ModelProto:
     """A copy of a model with types in `value_info`; what inference does not find out stays unknown.
 
     A file of 200 bytes can make shape inference fill all memory, so it runs in a process of its own, with limits; a
-    model that tells all types is not looked at. Without functions, what a call of one gives has no type.
+    model that declares all types is not looked at. Without functions, what a call of one gives has no type.
     """
     light = without_data(model)
     if not with_functions:
         light.ClearField("functions")
-    if all(map(_tells_types, graphs(light.graph))):
+    if all(map(_declares_types, graphs(light.graph))):
         return light
     command, environment = [sys.executable, "-c", _INFER, *sys.path], {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
     try:
@@ -52,6 +52,6 @@ def with_types_of_others(model: ModelProto, with_functions: bool) -> ModelProto:
     return light
 
 
-def _tells_types(graph: GraphProto) -> bool:
-    told = {info.name for info in (*graph.value_info, *graph.output) if info.HasField("type")}
-    return all(name in told for node in graph.node for name in node.output if name)
+def _declares_types(graph: GraphProto) -> bool:
+    declared = {info.name for info in (*graph.value_info, *graph.output) if info.HasField("type")}
+    return all(name in declared for node in graph.node for name in node.output if name)

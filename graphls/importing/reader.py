@@ -15,7 +15,7 @@ from graphls.importing.attributes import attributes, sparse_type, tensor_value
 from graphls.importing.files import Source, load
 from graphls.importing.functions import Functions
 from graphls.importing.inference import with_types_of_others
-from graphls.importing.places import Place, place_of
+from graphls.importing.origins import Origin, origin_of
 from graphls.importing.schedule import in_order
 from graphls.importing.types import UNKNOWN, plain, text_of, type_of_proto, type_of_tensor
 from graphls.ir.build import Names
@@ -45,19 +45,19 @@ def read_onnx(source: Source, infer_types: bool = True) -> Graph:
 
     Initializers are states, graphs inside of operators and functions of the model are regions. Types come from the
     model and, unless `infer_types` is False, from shape inference, in a process of its own; one that is not static is
-    shown as it is declared, such as `f32[batch,10]`. Phases, scopes and lines are those that the model tells. A model
+    shown as it is declared, such as `f32[batch,10]`. Phases, scopes and lines are those that the model has. A model
     that graphls saved has its own states and writes, and its constants as nodes. Data in other files is not read.
 
     Raises GraphFileError for a file that cannot be read, and GraphValueError for what is no ONNX model, has a
     cycle, or uses a tensor that nothing defines.
     """
-    model, origin = load(source)
+    model, prefix = load(source)
     functions = Functions.of(model)
     typed = with_types_of_others(model, functions.are_few) if infer_types else without_data(model)
     try:
         return _Reader(functions).main(typed.graph)
     except GraphValueError as error:
-        raise GraphValueError(f"{origin}{error.message}", error.location) from None
+        raise GraphValueError(f"{prefix}{error.message}", error.location) from None
 
 
 class _Reader:
@@ -68,19 +68,19 @@ class _Reader:
         self.functions = functions
 
     def main(self, proto: GraphProto) -> Graph:
-        block = _Block(self, _types(proto), ChainMap(), Place())
+        block = _Block(self, _types(proto), ChainMap(), Origin())
         constants = _constants(proto)
         inputs, states = [], []
         for info in proto.input:
-            name, told = text_of(info.name), _told(info)
-            state = told.get(STATE) if told.get(ROLE) == "state" else None
+            name, metadata = text_of(info.name), _metadata(info)
+            state = metadata.get(STATE) if metadata.get(ROLE) == "state" else None
             if state is not None or name in constants:
                 states.append(block.define(name, state or name, is_state=True))
             else:
                 inputs.append(block.define(name))
-        is_ours = any(ROLE in _told(info) for info in (*proto.input, *proto.initializer))
+        is_ours = any(ROLE in _metadata(info) for info in (*proto.input, *proto.initializer))
         for name, tensor in constants.items():
-            state = _told(tensor).get(STATE)
+            state = _metadata(tensor).get(STATE)
             if name not in block.defined and (state is not None or not is_ours):
                 states.append(block.define(name, state or name, is_state=True))
         block.constants = {name: tensor for name, tensor in constants.items() if name not in block.defined}
@@ -95,19 +95,19 @@ def _ends(
     """The outputs of a model, and the writes among them."""
     by_name, writes, outputs = {state.name: state for state in states}, [], []
     for info in infos:
-        value, told = block.use(text_of(info.name), "The model"), _told(info)
-        state = by_name.pop(told.get(STATE, ""), None) if told.get(ROLE) == "write" else None
+        value, metadata = block.use(text_of(info.name), "The model"), _metadata(info)
+        state = by_name.pop(metadata.get(STATE, ""), None) if metadata.get(ROLE) == "write" else None
         if state is None:
             outputs.append(value)
         else:
-            writes.append(Write(state, value, told.get(IN_PLACE) == "true"))
+            writes.append(Write(state, value, metadata.get(IN_PLACE) == "true"))
     return tuple(outputs), tuple(writes)
 
 
 class _Block:
     """The nodes of one graph, branch, loop or function while they are made."""
 
-    def __init__(self, reader: _Reader, types: Mapping[str, Type], defined: Defined, around: Place) -> None:
+    def __init__(self, reader: _Reader, types: Mapping[str, Type], defined: Defined, around: Origin) -> None:
         self.reader = reader
         self.types = types
         self.defined = defined.new_child()
@@ -134,20 +134,20 @@ class _Block:
             text = f"{user} reads the tensor {name!r}, which nothing defines; export the model again."
             raise GraphValueError(text) from None
 
-    def _constant(self, name: str, place: Place) -> None:
+    def _constant(self, name: str, origin: Origin) -> None:
         attrs = {"value": _constant_value(self.constants.pop(name))}
-        self._append("Constant", (), (self.define(name),), attrs, (), place)
+        self._append("Constant", (), (self.define(name),), attrs, (), origin)
 
     def run(self, protos: Sequence[NodeProto]) -> None:
         """Make the nodes of operators, in an order in which they could run."""
         for proto, names in in_order(protos):
-            place = place_of(proto, self.around)
+            origin = origin_of(proto, self.around)
             for name in names:
                 if name in self.constants:
-                    self._constant(name, place)
-            self._node(proto, place)
+                    self._constant(name, origin)
+            self._node(proto, origin)
 
-    def _node(self, proto: NodeProto, place: Place) -> None:
+    def _node(self, proto: NodeProto, origin: Origin) -> None:
         domain, kind = text_of(proto.domain), text_of(proto.op_type)
         name = plain(f"{domain}.{kind}" if domain not in ("", "ai.onnx") else kind)
         given = {i: text_of(n) for i, n in enumerate(proto.input) if n}
@@ -155,12 +155,12 @@ class _Block:
         attrs = attributes(proto)
         if list(given) != list(range(len(given))):
             attrs["input_positions"] = tuple(given)
-        regions = [self._region(key, inner, place) for key, inner in _branches_first(subgraphs(proto))]
+        regions = [self._region(key, inner, origin) for key, inner in _branches_first(subgraphs(proto))]
         function = self.reader.functions.find(proto)
         if function is not None:
-            regions.append(self._function(name, function, inputs, place))
+            regions.append(self._function(name, function, inputs, origin))
         outputs = tuple(self.define(text_of(n)) for n in proto.output if n)
-        self._append(name, inputs, outputs, attrs, tuple(regions), place)
+        self._append(name, inputs, outputs, attrs, tuple(regions), origin)
 
     def _append(
         self,
@@ -169,21 +169,21 @@ class _Block:
         outputs: tuple[Value, ...],
         attrs: dict[str, Any],
         regions: tuple[Graph, ...],
-        place: Place,
+        origin: Origin,
     ) -> None:
         operation = ShownOperation(name)
-        self.nodes.append(Node(operation, inputs, outputs, attrs, (), regions, place.phase, place.scope, place.loc))
+        self.nodes.append(Node(operation, inputs, outputs, attrs, (), regions, origin.phase, origin.scope, origin.loc))
 
-    def _region(self, name: str, proto: GraphProto, place: Place) -> Graph:
-        block = _Block(self.reader, _types(proto), self.defined, place)
+    def _region(self, name: str, proto: GraphProto, origin: Origin) -> Graph:
+        block = _Block(self.reader, _types(proto), self.defined, origin)
         inputs = tuple(block.define(text_of(info.name)) for info in proto.input)
         constants = _constants(proto)
         block.constants = {name: tensor for name, tensor in constants.items() if name not in block.defined.maps[0]}
         return block.finish(name, inputs, proto.node, (info.name for info in proto.output))
 
-    def _function(self, name: str, proto: FunctionProto, given: Sequence[Value], place: Place) -> Graph:
+    def _function(self, name: str, proto: FunctionProto, given: Sequence[Value], origin: Origin) -> Graph:
         types = {text_of(info.name): type_of_proto(info.type) for info in proto.value_info}
-        block = _Block(self.reader, types, ChainMap(), place)
+        block = _Block(self.reader, types, ChainMap(), origin)
         actual = [value.type for value in given] + [UNKNOWN] * len(proto.input)
         inputs = tuple(block.define(text_of(n), type=t) for n, t in zip(proto.input, actual, strict=False))
         return block.finish(name, inputs, proto.node, proto.output)
@@ -212,13 +212,13 @@ def _constant_value(tensor: Any) -> Any:
 
 
 def _types(proto: GraphProto) -> dict[str, Type]:
-    """The types that a graph tells; those of constants are where the constants are."""
+    """The types that a graph declares; those of constants are where the constants are."""
     infos = (*proto.value_info, *proto.output, *proto.input)
     types = {text_of(info.name): type_of_proto(info.type) for info in infos if info.HasField("type")}
     types |= {text_of(tensor.name): type_of_tensor(tensor) for tensor in proto.initializer}
     return types | {text_of(tensor.values.name): sparse_type(tensor) for tensor in proto.sparse_initializer}
 
 
-def _told(proto: Any) -> dict[str, str]:
+def _metadata(proto: Any) -> dict[str, str]:
     """The metadata of an input, an output or a constant; sparse ones have none."""
     return {text_of(entry.key): text_of(entry.value) for entry in getattr(proto, "metadata_props", ())}

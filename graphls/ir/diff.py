@@ -3,55 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any, TypeVar
 
 from graphls.ir.compare import attributes_key
-from graphls.ir.graph import Graph, Node, Value, Write
+from graphls.ir.diff_text import difference_text
+from graphls.ir.graph import Difference, Graph, Node, Value, Write
 from graphls.ir.matching import Matching, match
 from graphls.ir.text import attribute_text, declarations, quoted, references
 
 Item = TypeVar("Item")
-
-
-@dataclass(frozen=True, eq=False)
-class Difference:
-    """What two graphs do not have in common; false where there is nothing, and `str` shows it as text.
-
-    `added` are the nodes that only `after` has, `removed` those that only `before` has, in the order of their texts,
-    and `changed` the pairs (node of `before`, node of `after`) that correspond and yet differ. `paired` leads from
-    every node of `after` that has one to its node of `before`. `was` says what a changed node of `after` was before,
-    one text for each property: operands, attributes, control edges, types, phase, cell, region, what its regions
-    yield. A node does not change with the nodes inside of its regions; those are listed themselves.
-
-    `inputs`, `states`, `writes` and `outputs` are pairs of those that differ, with None where there is none.
-    """
-
-    before: Graph
-    after: Graph
-    added: tuple[Node, ...]
-    removed: tuple[Node, ...]
-    changed: tuple[tuple[Node, Node], ...]
-    paired: Mapping[Node, Node]
-    was: Mapping[Node, tuple[str, ...]]
-    inputs: tuple[tuple[Value | None, Value | None], ...]
-    states: tuple[tuple[Value | None, Value | None], ...]
-    writes: tuple[tuple[Write | None, Write | None], ...]
-    outputs: tuple[tuple[Value | None, Value | None], ...]
-
-    def __bool__(self) -> bool:
-        nodes = self.added or self.removed or self.changed
-        return bool(nodes or self.inputs or self.states or self.writes or self.outputs)
-
-    def __str__(self) -> str:
-        from graphls.ir.diff_text import difference_text
-
-        return difference_text(self)
-
-    def __repr__(self) -> str:
-        added, removed, changed = map(len, (self.added, self.removed, self.changed))
-        return f"<Difference: {added} nodes added, {removed} removed, {changed} changed>"
 
 
 def diff(before: Graph, after: Graph) -> Difference:
@@ -156,3 +117,6 @@ def _attributes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator
             yield f"without {name}"
         elif name not in after or attributes_key({name: before[name]}) != attributes_key({name: after[name]}):
             yield f"{name}={attribute_text(before[name])}"
+
+
+Graph.difference, Difference.text = diff, difference_text

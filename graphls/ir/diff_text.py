@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from graphls.ir.graph import Graph, Node, Value, Write
+from graphls.ir.graph import Difference, Graph, Node, Value, Write
 from graphls.ir.text import declarations, dump, lines, reference, references
-
-if TYPE_CHECKING:
-    from graphls.ir.diff import Difference
 
 CONTEXT = 1
 LONGEST = 320

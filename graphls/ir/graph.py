@@ -8,15 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from graphls.ir.errors import GraphKeyError
 from graphls.ir.location import Location
 from graphls.ir.registry import Operation, nearest
 from graphls.ir.types import Type
-
-if TYPE_CHECKING:
-    from graphls.ir.diff import Difference
 
 PHASES = ("forward", "backward", "check", "update")
 
@@ -94,6 +91,12 @@ class Graph:
     writes: tuple[Write, ...]
     outputs: tuple[Value, ...]
 
+    text: ClassVar[Callable[[Graph], str]]
+    """What writes a graph as text; `ir/text.py`, which knows graphs, puts it here."""
+
+    difference: ClassVar[Callable[[Graph, Graph], Difference]]
+    """What compares graphs; `ir/diff.py` puts it here."""
+
     picture: ClassVar[Callable[[Graph], str] | None] = None
     """What draws a graph in notebooks, as SVG; `graphls.viz` puts it here, as the IR imports nothing from above it."""
 
@@ -111,20 +114,56 @@ class Graph:
 
     def diff(self, other: Graph) -> Difference:
         """What changes from this graph to `other`, names apart; false where nothing does, and `str` shows it."""
-        from graphls.ir.diff import diff
-
-        return diff(self, other)
+        return Graph.difference(self, other)
 
     def __str__(self) -> str:
-        from graphls.ir.text import dump
-
-        return dump(self)
+        return Graph.text(self)
 
     def _repr_svg_(self) -> str | None:
         return None if Graph.picture is None else Graph.picture(self)
 
     def __repr__(self) -> str:
         return f"<Graph @{self.name}: {len(self.nodes)} nodes, {len(self.states)} states>"
+
+
+@dataclass(frozen=True, eq=False)
+class Difference:
+    """What two graphs do not have in common; false where there is nothing, and `str` shows it as text.
+
+    `added` are the nodes that only `after` has, `removed` those that only `before` has, in the order of their texts,
+    and `changed` the pairs (node of `before`, node of `after`) that correspond and yet differ. `paired` leads from
+    every node of `after` that has one to its node of `before`. `was` says what a changed node of `after` was before,
+    one text for each property: operands, attributes, control edges, types, phase, cell, region, what its regions
+    yield. A node does not change with the nodes inside of its regions; those are listed themselves.
+
+    `inputs`, `states`, `writes` and `outputs` are pairs of those that differ, with None where there is none.
+    """
+
+    before: Graph
+    after: Graph
+    added: tuple[Node, ...]
+    removed: tuple[Node, ...]
+    changed: tuple[tuple[Node, Node], ...]
+    paired: Mapping[Node, Node]
+    was: Mapping[Node, tuple[str, ...]]
+    inputs: tuple[tuple[Value | None, Value | None], ...]
+    states: tuple[tuple[Value | None, Value | None], ...]
+    writes: tuple[tuple[Write | None, Write | None], ...]
+    outputs: tuple[tuple[Value | None, Value | None], ...]
+
+    text: ClassVar[Callable[[Difference], str]]
+    """What writes it; `ir/diff.py` puts it here."""
+
+    def __bool__(self) -> bool:
+        nodes = self.added or self.removed or self.changed
+        return bool(nodes or self.inputs or self.states or self.writes or self.outputs)
+
+    def __str__(self) -> str:
+        return Difference.text(self)
+
+    def __repr__(self) -> str:
+        added, removed, changed = map(len, (self.added, self.removed, self.changed))
+        return f"<Difference: {added} nodes added, {removed} removed, {changed} changed>"
 
 
 def walk(graph: Graph) -> Iterator[Node]:

@@ -143,3 +143,6 @@ def attribute_text(value: Any) -> str:
     if isinstance(value, np.ndarray):
         return dump_array(value)
     raise GraphTypeError(f"{value!r} cannot be an attribute of a node; use numbers, strings, dtypes, tuples or arrays.")
+
+
+Graph.text = dump

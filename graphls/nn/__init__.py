@@ -11,38 +11,37 @@ from typing import Any as _Any
 from graphls.ir.errors import GraphAttributeError as _GraphAttributeError
 from graphls.names.habits import PACKAGE as _PACKAGE
 from graphls.names.habits import instead as _instead
+from graphls.nn import functions as _functions
 from graphls.nn.activations import *
 from graphls.nn.arrays import *
 from graphls.nn.attention import *
-from graphls.nn.batch_norm import *
 from graphls.nn.cell import *
 from graphls.nn.containers import *
 from graphls.nn.convolution import *
 from graphls.nn.dense import *
-from graphls.nn.dropout import *
 from graphls.nn.dynamic_lr import *
-from graphls.nn.embedding import *
-from graphls.nn.gradients import *
+from graphls.nn.function_cells import *
+from graphls.nn.functions import *
 from graphls.nn.images import *
 from graphls.nn.learning_rate_schedule import *
 from graphls.nn.loss_scale import *
 from graphls.nn.losses import *
 from graphls.nn.normalization import *
 from graphls.nn.optimizers import *
-from graphls.nn.padding import *
 from graphls.nn.pooling import *
 from graphls.nn.recurrent import *
-from graphls.nn.recurrent_cells import *
 from graphls.nn.train_step import *
 from graphls.nn.train_step_mf import *
 from graphls.nn.transformer import *
-from graphls.nn.wrappers import *
+from graphls.ops.record import CELLS as _CELLS
 
 __all__ = sorted(name for name, item in vars().items() if not name.startswith("_") and not isinstance(item, _Module))
 
 
 def __getattr__(name: str) -> _Any:
-    """Raise GraphAttributeError, which says what to write instead or what is near."""
+    """A cell that is declared later; raises GraphAttributeError, which says what to write or is near, for others."""
     if name.startswith("__"):
         raise AttributeError(name)
+    if name in _CELLS:
+        return getattr(_functions, name)
     raise _GraphAttributeError(f"graphls.nn has no {name!r}{_instead(name, _PACKAGE, __all__)}.")

@@ -10,30 +10,13 @@ from graphls.ir.checks import boolean, positive, positive_int
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import float32
 from graphls.nn.cell import Cell
-from graphls.nn.function_cells import FunctionCell, setting
-from graphls.ops.blocks import image_patches
 from graphls.ops.operands import Sizes, axis_of, float_of, shape_of, tensor_of
 from graphls.tensors.tensor import Tensor, TensorLike
 
 __all__ = [
-    "ChannelShuffle", "ClipByNorm", "DiGamma", "Flatten", "IGamma", "Identity", "L1Regularizer", "LBeta", "LGamma",
-    "MatMul", "MatrixDiag", "MatrixDiagPart", "MatrixSetDiag", "Moments", "Norm", "OneHot", "Range",
-    "ReduceLogSumExp", "Roll", "Tril", "Triu", "Unflatten", "Unfold",
+    "ClipByNorm", "Identity", "L1Regularizer", "LBeta", "MatMul", "Moments", "Norm", "OneHot", "Range",
+    "ReduceLogSumExp", "Roll", "Tril", "Triu", "Unflatten",
 ]  # fmt: skip
-
-
-class ChannelShuffle(FunctionCell, function=ops.channel_shuffle, shown=("groups",)):
-    """Channels of (N, C, ...), cut into groups, in the order of their places in the groups (Zhang et al., 2018)."""
-
-    groups: int = setting(positive_int)
-
-
-class DiGamma(FunctionCell, function=ops.digamma):
-    """The derivative of `LGamma`."""
-
-
-class IGamma(FunctionCell, function=ops.igamma, inputs=("a", "x")):
-    """The incomplete gamma function: `ops.igamma`."""
 
 
 class LBeta(Cell):
@@ -41,10 +24,6 @@ class LBeta(Cell):
 
     def construct(self, x: Tensor, y: Tensor) -> Tensor:
         return ops.lgamma(x) + ops.lgamma(y) - ops.lgamma(x + y)
-
-
-class LGamma(FunctionCell, function=ops.lgamma):
-    """The logarithm of the absolute value of the gamma function."""
 
 
 class L1Regularizer(Cell):
@@ -75,18 +54,6 @@ class MatMul(Cell):
 
     def extend_repr(self) -> str:
         return f"transpose_x1={self.transpose_x1}, transpose_x2={self.transpose_x2}"
-
-
-class MatrixDiag(FunctionCell, function=ops.matrix_diag, inputs=("input_x",)):
-    """Square matrices of zeros with the elements along the last axis on their diagonal."""
-
-
-class MatrixDiagPart(FunctionCell, function=ops.matrix_diag_part, inputs=("input_x",)):
-    """The diagonals of matrices."""
-
-
-class MatrixSetDiag(FunctionCell, function=ops.matrix_set_diag, inputs=("input_x", "diagonal")):
-    """Matrices with other diagonals."""
 
 
 class OneHot(Cell):
@@ -144,24 +111,6 @@ class Triu(Cell):
 
     def construct(self, x: TensorLike, k: int = 0) -> Tensor:
         return ops.triu(x, k)
-
-
-class Unfold(
-    FunctionCell,
-    function=image_patches,
-    inputs=("input_x",),
-    shown=("ksizes", "strides", "rates", "padding"),
-):
-    """The windows of images (N, C, H, W) along the channels: (N, rows * columns * C, windows...), channels last.
-
-    `ksizes`, `strides` and `rates`, the distances of pixels in a window, are [1, rows, columns, 1]. The padding is
-    "valid" or "same". Raises GraphTypeError and GraphValueError where sizes do not fit.
-    """
-
-    ksizes: Any
-    strides: Any
-    rates: Any
-    padding: str = "valid"
 
 
 def _check_axis(name: str, axis: Sizes) -> Any:
@@ -239,13 +188,6 @@ class ClipByNorm(Cell):
 
     def extend_repr(self) -> str:
         return f"axis={self.axis}"
-
-
-class Flatten(FunctionCell, function=ops.flatten):
-    """The axes from `start_dim` to `end_dim` as one: without arguments, all after the first."""
-
-    start_dim: int = 1
-    end_dim: int = -1
 
 
 class Unflatten(Cell):

@@ -12,7 +12,7 @@ from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import DType, DTypeLike, float32
 from graphls.nn.cell import Cell
 from graphls.nn.dense import Dense
-from graphls.nn.recurrent_cells import linear
+from graphls.nn.recurrent import linear
 from graphls.ops.operands import Sizes, apply, tensor_of
 from graphls.ops.random import check_probability
 from graphls.tensors.parameter import Parameter

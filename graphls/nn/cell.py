@@ -18,6 +18,7 @@ from graphls.ops.state import assign
 from graphls.tensors.configuration import Configuration
 from graphls.tensors.parameter import Parameter, ParameterTuple
 from graphls.tensors.tensor import Tensor, TensorLike
+from graphls.trace.cells import call_cell
 from graphls.trace.closure_variables import PLAIN
 from graphls.trace.compiler import compiler
 from graphls.trace.constants import constant_key
@@ -315,7 +316,7 @@ class Cell(Settings, Hooks):
         args, options = _bound_arguments(self, args, options)
         tracer = current_tracer()
         if tracer is not None:
-            return tracer.call(self, args, options)
+            return call_cell(tracer, self, args, options)
         if eager.runs(self):
             return eager.call(self, args, options)
         return compiler().call_cell(self, args, options)

@@ -1,22 +1,88 @@
-"""Layers with a weight: dense, linear and bilinear."""
+"""Dense layers, embeddings and dropout."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import numpy as np
 
 from graphls import ops
 from graphls.initializer import HeUniform, Uniform, fans, initializer
-from graphls.ir.checks import boolean, positive_int
+from graphls.ir.checks import boolean, positive, positive_int
+from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import DTypeLike, float32
 from graphls.nn.activations import get_activation
+from graphls.nn.arrays import ClipByNorm
 from graphls.nn.cell import Cell
-from graphls.ops.operands import apply, operand_of
+from graphls.ops.layers import embedding_lookup
+from graphls.ops.operands import apply, operand_of, tensor_of
+from graphls.ops.random import check_probability
 from graphls.tensors.dispatch import promoted
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.tensor import Tensor, TensorLike
 
-__all__ = ["BiDense", "Dense", "Linear"]
+__all__ = [
+    "BiDense", "Dense", "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "Embedding", "EmbeddingLookup",
+    "Linear",
+]  # fmt: skip
+
+
+class Dropout2d(Cell):
+    """In training, whole channels of (N, C, H, W) set to 0 with probability `p`; else x itself.
+
+    The others are divided by 1 - p. Raises GraphTypeError for what is no number, GraphValueError outside of [0, 1].
+    """
+
+    function: ClassVar[Callable[..., Tensor]] = staticmethod(ops.dropout2d)
+
+    def __init__(self, p: float = 0.5) -> None:
+        super().__init__()
+        check_probability(type(self).__name__, p)
+        self.p = float(p)
+
+    def construct(self, x: TensorLike) -> Any:
+        return type(self).function(x, self.p) if self.training and self.p > 0 else x
+
+    def extend_repr(self) -> str:
+        return f"p={self.p}"
+
+
+class Dropout1d(Dropout2d):
+    """In training, whole channels of (N, C, L) or (C, L) set to 0 with probability `p`; see Dropout2d."""
+
+    function = staticmethod(ops.dropout1d)
+
+
+class Dropout3d(Dropout2d):
+    """In training, whole channels of (N, C, D, H, W) set to 0 with probability `p`; see Dropout2d."""
+
+    function = staticmethod(ops.dropout3d)
+
+
+class Dropout(Cell):
+    """In training, elements set to 0 with probability `p` and the others divided by 1 - p; else x itself.
+
+    `keep_prob`, the older argument, is 1 - p, and `dtype` changes nothing. Raises GraphTypeError for what is no number,
+    GraphValueError unless some elements are kept.
+    """
+
+    def __init__(self, keep_prob: float = 0.5, p: float | None = None, dtype: Any = float32) -> None:
+        super().__init__()
+        if p is None:
+            check_probability("Dropout", keep_prob)
+            p = 1.0 - keep_prob
+        check_probability("Dropout", p)
+        if p == 1:
+            raise GraphValueError("For 'Dropout', the 'p' must be in [0, 1), but got 1.")
+        self.p = float(p)
+
+    def construct(self, x: TensorLike) -> Any:
+        return ops.dropout(x, self.p) if self.training and self.p > 0 else x
+
+    def extend_repr(self) -> str:
+        return f"p={self.p}"
 
 
 def new_weight(init: TensorLike, shape: tuple[int, ...], name: str = "weight", dtype: DTypeLike = float32) -> Parameter:
@@ -149,3 +215,98 @@ class BiDense(Cell):
             f"in1_channels={self.in1_channels}, in2_channels={self.in2_channels}, out_channels={self.out_channels}, "
             f"has_bias={self.has_bias}"
         )
+
+
+class Embedding(Cell):
+    """The rows of `embedding_table`, (vocab_size, embedding_size), that integers name: (...) to (..., embedding_size).
+
+    The table has the `dtype`; its row `padding_idx` begins as zeros. With `use_one_hot` rows are picked by a product
+    with one-hot vectors, where an integer outside of range(vocab_size) gives zeros. Raises GraphTypeError and
+    GraphValueError for arguments and inputs that do not fit.
+    """
+
+    def __init__(
+        self,
+        vocab_size: int,
+        embedding_size: int,
+        use_one_hot: bool = False,
+        embedding_table: object = "normal",
+        dtype: Any = float32,
+        padding_idx: int | None = None,
+    ) -> None:
+        super().__init__()
+        self.vocab_size = positive_int("Embedding", "vocab_size", vocab_size)
+        self.embedding_size = positive_int("Embedding", "embedding_size", embedding_size)
+        self.use_one_hot = boolean("Embedding", "use_one_hot", use_one_hot)
+        self.padding_idx = _padding(padding_idx, vocab_size)
+        table = initializer(embedding_table, (vocab_size, embedding_size), dtype)
+        if padding_idx is not None:
+            rows = np.array(table.asnumpy())
+            rows[padding_idx] = 0
+            table = Tensor(rows)
+        self.embedding_table = Parameter(table, name="embedding_table")
+
+    def construct(self, ids: TensorLike) -> Tensor:
+        ids = tensor_of(ids)
+        if ids.dtype.kind not in ("int", "uint"):
+            raise GraphTypeError(f"Embedding takes integers, not {ids.type}.")
+        table = tensor_of(self.embedding_table)
+        if not self.use_one_hot:
+            return ops.gather(table, ids, 0)
+        rows = ops.one_hot(ops.reshape(ids, (-1,)), self.vocab_size)
+        return ops.reshape(ops.matmul(ops.cast(rows, table.dtype), table), (*ids.shape, self.embedding_size))
+
+    def extend_repr(self) -> str:
+        return (
+            f"vocab_size={self.vocab_size}, embedding_size={self.embedding_size}, use_one_hot={self.use_one_hot}, "
+            f"padding_idx={self.padding_idx}"
+        )
+
+
+def _padding(index: TensorLike | None, vocab_size: int) -> int | None:
+    if index is None:
+        return None
+    if isinstance(index, bool) or not isinstance(index, int):
+        raise GraphTypeError(f"For 'Embedding', the 'padding_idx' must be int, but got {index!r}.")
+    if not 0 <= index < vocab_size:
+        text = f"For 'Embedding', the 'padding_idx' must be in [0, {vocab_size}), but got {index}."
+        raise GraphValueError(text)
+    return index
+
+
+class EmbeddingLookup(Cell):
+    """The rows of `embedding_table`, (vocab_size, embedding_size), that integers name; zeros for others.
+
+    With `max_norm`, rows that are longer are scaled down to that Euclidean norm. `target`, `slice_mode`,
+    `manual_shapes` and `sparse` say where and how MindSpore keeps the table, and change nothing here. Raises
+    GraphTypeError and GraphValueError for arguments and inputs that do not fit.
+    """
+
+    def __init__(
+        self,
+        vocab_size: int,
+        embedding_size: int,
+        param_init: object = "normal",
+        target: str = "CPU",
+        slice_mode: str = "batch_slice",
+        manual_shapes: TensorLike | None = None,
+        max_norm: float | None = None,
+        sparse: bool = True,
+        dtype: DTypeLike = float32,
+    ) -> None:
+        super().__init__()
+        self.vocab_size = positive_int("EmbeddingLookup", "vocab_size", vocab_size)
+        self.embedding_size = positive_int("EmbeddingLookup", "embedding_size", embedding_size)
+        if target not in ("CPU", "DEVICE"):
+            text = f"For 'EmbeddingLookup', the 'target' must be in ['CPU', 'DEVICE'], but got {target!r}."
+            raise GraphValueError(text)
+        self.max_norm = None if max_norm is None else positive("EmbeddingLookup", "max_norm", max_norm)
+        table = initializer(param_init, (vocab_size, embedding_size), dtype)
+        self.embedding_table = Parameter(table, name="embedding_table")
+
+    def construct(self, indices: TensorLike) -> Tensor:
+        rows = embedding_lookup(self.embedding_table, indices, 0)
+        return rows if self.max_norm is None else ClipByNorm(-1)(rows, self.max_norm)
+
+    def extend_repr(self) -> str:
+        return f"vocab_size={self.vocab_size}, embedding_size={self.embedding_size}, max_norm={self.max_norm}"

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 from graphls import ops
 from graphls.ir.checks import boolean, check_format, positive
 from graphls.nn.cell import Cell
-from graphls.nn.function_cells import FunctionCell, setting
-from graphls.ops.adaptive import check_output_size
-from graphls.ops.operands import ShapeLike
+from graphls.ops.operands import Sizes
 from graphls.ops.pads import check_ceil_mode, check_padding, sizes_of
 from graphls.ops.pooling import check_divisor, window_sizes
 from graphls.tensors.tensor import Tensor, TensorLike
 
 __all__ = [
-    "AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AdaptiveAvgPool3d", "AdaptiveMaxPool1d", "AdaptiveMaxPool2d",
-    "AdaptiveMaxPool3d", "AvgPool1d", "AvgPool2d", "AvgPool3d", "LPPool1d", "LPPool2d", "MaxPool1d", "MaxPool2d",
-    "MaxPool3d", "MaxUnpool1d", "MaxUnpool2d", "MaxUnpool3d",
+    "AvgPool1d", "AvgPool2d", "AvgPool3d", "LPPool1d", "LPPool2d", "MaxPool1d", "MaxPool2d", "MaxPool3d",
+    "MaxUnpool1d", "MaxUnpool2d", "MaxUnpool3d",
 ]  # fmt: skip
 
 
@@ -28,9 +26,7 @@ class _Pool(Cell):
     formats: ClassVar[str] = "NCHW"
     function: ClassVar[Any]
 
-    def _configure(
-        self, kernel_size: ShapeLike, stride: ShapeLike, pad_mode: str, padding: Any, ceil_mode: bool
-    ) -> None:
+    def _configure(self, kernel_size: Sizes, stride: Sizes, pad_mode: str, padding: Any, ceil_mode: bool) -> None:
         self.kernel_size = sizes_of("kernel_size", kernel_size, self.axes)
         self.stride = sizes_of("stride", stride, self.axes)
         check_padding(pad_mode, padding, self.axes)
@@ -58,7 +54,7 @@ class MaxPool2d(_Pool):
         stride: Any = 1,
         pad_mode: str = "valid",
         padding: Any = 0,
-        dilation: ShapeLike = 1,
+        dilation: Sizes = 1,
         return_indices: bool = False,
         ceil_mode: bool = False,
         data_format: str | None = None,
@@ -154,85 +150,38 @@ class AvgPool3d(AvgPool2d):
     axes, formats, function = 3, "NCDHW", staticmethod(ops.avg_pool3d)
 
 
-class LPPool2d(FunctionCell, function=ops.lp_pool2d, shown=("norm_type", "kernel_size", "stride")):
+class LPPool2d(Cell):
     """(sum of x ** p) ** (1 / p) over each window of (N, C, H, W) or (C, H, W), for p = `norm_type`.
 
     The stride is the size of the window unless given.
     """
 
     axes: ClassVar[int] = 2
-    norm_type: float = setting(positive)
-    kernel_size: Any
-    stride: Any = None
-    ceil_mode: bool = setting(boolean, default=False)
+    function: ClassVar[Callable[..., Tensor]] = staticmethod(ops.lp_pool2d)
 
-    def _settle(self) -> None:
-        self.kernel_size = sizes_of("kernel_size", self.kernel_size, self.axes)
-        self.stride = self.kernel_size if self.stride is None else sizes_of("stride", self.stride, self.axes)
+    def __init__(
+        self, norm_type: float, kernel_size: Sizes, stride: Sizes | None = None, ceil_mode: bool = False
+    ) -> None:
+        super().__init__()
+        self.norm_type = positive(type(self).__name__, "norm_type", norm_type)
+        self.ceil_mode = boolean(type(self).__name__, "ceil_mode", ceil_mode)
+        self.kernel_size = sizes_of("kernel_size", kernel_size, self.axes)
+        self.stride = self.kernel_size if stride is None else sizes_of("stride", stride, self.axes)
+
+    def construct(self, x: TensorLike) -> Tensor:
+        return type(self).function(x, self.norm_type, self.kernel_size, self.stride, self.ceil_mode)
+
+    def extend_repr(self) -> str:
+        return f"norm_type={self.norm_type}, kernel_size={self.kernel_size}, stride={self.stride}"
 
 
-class LPPool1d(LPPool2d, function=ops.lp_pool1d):
+class LPPool1d(LPPool2d):
     """(sum of x ** p) ** (1 / p) over each window of (N, C, L) or (C, L); see LPPool2d."""
 
-    axes: ClassVar[int] = 1
+    axes, function = 1, staticmethod(ops.lp_pool1d)
 
 
-class _AdaptivePool(FunctionCell):
-    """Windows that make an image of a given size out of one of any size."""
-
-    axes: ClassVar[int] = 2
-    output_size: Any
-
-    def _settle(self) -> None:
-        self.output_size = check_output_size(self.output_size, self.axes)
-
-
-class AdaptiveAvgPool2d(_AdaptivePool, function=ops.adaptive_avg_pool2d, shown=("output_size",)):
-    """The means of windows that make (N, C, H, W) or (C, H, W) a given size; None keeps the size of an axis.
-
-    Raises GraphTypeError and GraphValueError for sizes that are no positive integers.
-    """
-
-    output_size: Any
-
-
-class AdaptiveAvgPool1d(_AdaptivePool, function=ops.adaptive_avg_pool1d, shown=("output_size",)):
-    """The means of windows that make (N, C, L) or (C, L) a given length; see AdaptiveAvgPool2d."""
-
-    axes: ClassVar[int] = 1
-    output_size: Any
-
-
-class AdaptiveAvgPool3d(_AdaptivePool, function=ops.adaptive_avg_pool3d, shown=("output_size",)):
-    """The means of windows that make (N, C, D, H, W) or (C, D, H, W) a given size; see AdaptiveAvgPool2d."""
-
-    axes: ClassVar[int] = 3
-    output_size: Any
-
-
-class AdaptiveMaxPool2d(_AdaptivePool, function=ops.adaptive_max_pool2d, shown=("output_size",)):
-    """The largest elements of windows that make (N, C, H, W) or (C, H, W) a given size.
-
-    With `return_indices` also the int64 position of each element in its image. Sizes are as in AdaptiveAvgPool2d.
-    """
-
-    output_size: Any
-    return_indices: bool = setting(boolean, default=False)
-
-
-class AdaptiveMaxPool1d(AdaptiveMaxPool2d, function=ops.adaptive_max_pool1d):
-    """The largest elements of windows that make (N, C, L) or (C, L) a given length; see AdaptiveMaxPool2d."""
-
-    axes: ClassVar[int] = 1
-
-
-class AdaptiveMaxPool3d(AdaptiveMaxPool2d, function=ops.adaptive_max_pool3d):
-    """The largest elements of windows that make (N, C, D, H, W) or (C, D, H, W) a given size; see AdaptiveMaxPool2d."""
-
-    axes: ClassVar[int] = 3
-
-
-class MaxUnpool2d(FunctionCell, function=ops.max_unpool2d, shown=("kernel_size", "stride", "padding")):
+class MaxUnpool2d(Cell):
     """The elements of images (N, C, H, W) or (C, H, W) at the places that MaxPool2d found them, zeros elsewhere.
 
     A call takes the elements, their int32 or int64 places and, where it is not (size - 1) * stride - 2 * padding +
@@ -241,27 +190,26 @@ class MaxUnpool2d(FunctionCell, function=ops.max_unpool2d, shown=("kernel_size",
     """
 
     axes: ClassVar[int] = 2
-    kernel_size: Any
-    stride: Any = None
-    padding: Any = 0
+    function: ClassVar[Callable[..., Tensor]] = staticmethod(ops.max_unpool2d)
 
-    def _settle(self) -> None:
-        self.kernel_size, self.stride, self.padding = window_sizes(
-            self.kernel_size, self.stride, self.padding, self.axes
-        )
+    def __init__(self, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0) -> None:
+        super().__init__()
+        self.kernel_size, self.stride, self.padding = window_sizes(kernel_size, stride, padding, self.axes)
 
-    def construct(self, x: TensorLike, indices: TensorLike, output_size: Any = None) -> Tensor:
-        result: Tensor = type(self).function(x, indices, self.kernel_size, self.stride, self.padding, output_size)
-        return result
+    def construct(self, x: TensorLike, indices: TensorLike, output_size: Sizes | None = None) -> Tensor:
+        return type(self).function(x, indices, self.kernel_size, self.stride, self.padding, output_size)
+
+    def extend_repr(self) -> str:
+        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
 
-class MaxUnpool1d(MaxUnpool2d, function=ops.max_unpool1d):
+class MaxUnpool1d(MaxUnpool2d):
     """The elements of (N, C, L) or (C, L) at the places that MaxPool1d found them; see MaxUnpool2d."""
 
-    axes: ClassVar[int] = 1
+    axes, function = 1, staticmethod(ops.max_unpool1d)
 
 
-class MaxUnpool3d(MaxUnpool2d, function=ops.max_unpool3d):
+class MaxUnpool3d(MaxUnpool2d):
     """The elements of (N, C, D, H, W) or (C, D, H, W) at the places that MaxPool3d found them; see MaxUnpool2d."""
 
-    axes: ClassVar[int] = 3
+    axes, function = 3, staticmethod(ops.max_unpool3d)

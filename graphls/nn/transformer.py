@@ -15,8 +15,7 @@ from graphls.nn.activations import get_activation
 from graphls.nn.attention import MultiheadAttention
 from graphls.nn.cell import Cell
 from graphls.nn.containers import CellList
-from graphls.nn.dense import Dense
-from graphls.nn.dropout import Dropout
+from graphls.nn.dense import Dense, Dropout
 from graphls.nn.normalization import LayerNorm
 from graphls.ops.operands import tensor_of
 from graphls.tensors.tensor import Tensor, TensorLike

@@ -5,32 +5,35 @@ Window i of n along an axis of m elements covers those from floor(i * m / n) to 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
 import numpy as np
 
+from graphls.ir.checks import boolean
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import int32
 from graphls.ops.elementwise import cast, mod, mul, where
-from graphls.ops.operands import ShapeLike, Sizes, apply, shape_of
+from graphls.ops.operands import ShapeLike, apply, shape_of
 from graphls.ops.pooling import batched
-from graphls.ops.record import operation, operator_class
+from graphls.ops.record import Check, by_axes, cell, operator_class
 from graphls.ops.reductions import mean, sum
 from graphls.ops.shapes import gather
 from graphls.tensors import dispatch
 from graphls.tensors.tensor import Tensor, TensorLike
 
 Array = np.ndarray[Any, Any]
+OutputSizes = int | Sequence[int | None] | None
 
 
-def check_output_size(output_size: Any, axes: int) -> tuple[int | None, ...]:
+def check_output_size(output_size: OutputSizes, axes: int) -> tuple[int | None, ...]:
     """One size, or one for each axis, of 1 or more; None keeps the size of the image.
 
     Raises GraphTypeError or GraphValueError for anything else.
     """
-    sizes = tuple(output_size) if isinstance(output_size, (tuple, list)) else (output_size,) * axes
+    sizes: tuple[int | None, ...]
+    sizes = tuple(output_size) if isinstance(output_size, (tuple, list)) else (output_size,) * axes  # type: ignore[assignment]
     if len(sizes) != axes or any(isinstance(n, bool) or not isinstance(n, (int, type(None))) for n in sizes):
         raise GraphTypeError(f"The 'output_size' is an integer, or {axes}, not {output_size!r}.")
     if any(n is not None and n < 1 for n in sizes):
@@ -38,43 +41,45 @@ def check_output_size(output_size: Any, axes: int) -> tuple[int | None, ...]:
     return sizes
 
 
-@operation
-def adaptive_avg_pool1d(input: TensorLike, output_size: Sizes) -> Tensor:
-    """The means of windows that make (N, C, L) or (C, L) a given length; see `adaptive_avg_pool2d`."""
-    return _average("adaptive_avg_pool1d", 1, input, output_size)
+def _checks(axes: int) -> dict[str, Check]:
+    """The checks of a cell's settings."""
+    return {"output_size": lambda cell, name, value: check_output_size(value, axes), "return_indices": boolean}
 
 
-@operation(classes="AdaptiveAvgPool2D", settings="output_size")
-def adaptive_avg_pool2d(input: TensorLike, output_size: Sizes) -> Tensor:
-    """The means of windows that make images (N, C, H, W) or (C, H, W) a given size.
+@by_axes(1, 2, 3, also="mint.nn.functional")
+def adaptive_avg_pool(axes: int) -> Callable[..., Tensor]:
+    """The means of windows that make {images} (N, C, {sizes}) or (C, {sizes}) a given size.
 
     `output_size` is an integer, or one for each axis, where None keeps the size that is there. Windows overlap where
     sizes do not divide. Raises GraphTypeError and GraphValueError where sizes do not fit.
     """
-    return _average("adaptive_avg_pool2d", 2, input, output_size)
+    name = f"adaptive_avg_pool{axes}d"
+
+    def pooled(input: TensorLike, output_size: OutputSizes) -> Tensor:
+        sizes = check_output_size(output_size, axes)
+
+        def pool(x: Tensor) -> Tensor:
+            wanted = _wanted(name, x, sizes)
+            if set(wanted) == {1}:
+                return mean(x, tuple(range(2, x.ndim)), keepdims=True)
+            # Axes whose sizes divide are a plain pool; the windows of others differ in length, and are gathered.
+            even = tuple(m // n if m % n == 0 else 1 for m, n in zip(x.shape[2:], wanted, strict=True))
+            if max(even) > 1:
+                x = apply("avg_pool", x, kernel=even, strides=even)
+            for axis, size in enumerate(wanted, 2):
+                x = x if x.shape[axis] == size else _averaged(x, axis, size)
+            return x
+
+        return batched(name, axes, input, pool)
+
+    return pooled
 
 
-@operation(classes="AdaptiveAvgPool3D", settings="output_size")
-def adaptive_avg_pool3d(input: TensorLike, output_size: Sizes) -> Tensor:
-    """The means of windows that make (N, C, D, H, W) or (C, D, H, W) a given size; see `adaptive_avg_pool2d`."""
-    return _average("adaptive_avg_pool3d", 3, input, output_size)
-
-
-def _average(name: str, axes: int, x: TensorLike, output_size: ShapeLike) -> Tensor:
-    sizes = check_output_size(output_size, axes)
-
-    def pool(x: Tensor) -> Tensor:
-        wanted = _wanted(name, x, sizes)
-        if set(wanted) == {1}:
-            return mean(x, tuple(range(2, x.ndim)), keepdims=True)
-        even = tuple(m // n if m % n == 0 else 1 for m, n in zip(x.shape[2:], wanted, strict=True))
-        if max(even) > 1:
-            x = apply("avg_pool", x, kernel=even, strides=even)
-        for axis, size in enumerate(wanted, 2):
-            x = x if x.shape[axis] == size else _averaged(x, axis, size)
-        return x
-
-    return batched(name, axes, x, pool)
+adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d = adaptive_avg_pool
+operator_class("AdaptiveAvgPool2D", "output_size")(adaptive_avg_pool2d)
+operator_class("AdaptiveAvgPool3D", "output_size")(adaptive_avg_pool3d)
+for _axes, _function in enumerate(adaptive_avg_pool, start=1):
+    cell(f"AdaptiveAvgPool{_axes}d", "output_size", checks=_checks(_axes), shown="output_size")(_function)
 
 
 def _wanted(name: str, x: Tensor, sizes: Sequence[int | None]) -> tuple[int, ...]:
@@ -87,69 +92,64 @@ def _windows(size: int, count: int) -> tuple[Array, Array]:
     """The positions of `count` windows over an axis, padded to one length with the first, and which are no padding."""
     starts = np.arange(count) * size // count
     stops = -(-(np.arange(count) + 1) * size // count)
-    places = starts[:, None] + np.arange((stops - starts).max())
-    inside = places < stops[:, None]
-    return np.where(inside, places, starts[:, None]), inside
+    positions = starts[:, None] + np.arange((stops - starts).max())
+    inside = positions < stops[:, None]
+    return np.where(inside, positions, starts[:, None]), inside
 
 
 def _averaged(x: Tensor, axis: int, count: int) -> Tensor:
     """The means of windows along one axis, whose elements are gathered."""
-    places, inside = _windows(x.shape[axis], count)
-    seen = gather(x, Tensor(places), axis)
+    positions, inside = _windows(x.shape[axis], count)
+    seen = gather(x, Tensor(positions), axis)
     after = (1,) * (x.ndim - axis - 1)
     kept = where(Tensor(inside.reshape(*inside.shape, *after)), seen, 0.0)
     shares = Tensor((1 / inside.sum(axis=1)).reshape(-1, *after).astype(x.dtype.numpy), x.dtype)
     return mul(sum(kept, axis + 1), shares)
 
 
-@operation
-def adaptive_max_pool1d(input: TensorLike, output_size: Sizes, return_indices: bool = False) -> Any:
-    """The largest elements of windows that make (N, C, L) or (C, L) a given length; see `adaptive_max_pool2d`."""
-    return _largest("adaptive_max_pool1d", 1, input, output_size, return_indices)
-
-
-@operation
-def adaptive_max_pool2d(input: TensorLike, output_size: Sizes, return_indices: bool = False) -> Any:
-    """The largest elements of windows that make images (N, C, H, W) or (C, H, W) a given size.
+@by_axes(1, 2, 3)
+def adaptive_max_pool(axes: int) -> Callable[..., Any]:
+    """The largest elements of windows that make {images} (N, C, {sizes}) or (C, {sizes}) a given size.
 
     Sizes are as in `adaptive_avg_pool2d`. With `return_indices` also the int64 position of each element in its image,
     counted in row-major order; the gradient goes to that element.
     """
-    return _largest("adaptive_max_pool2d", 2, input, output_size, return_indices)
+    name = f"adaptive_max_pool{axes}d"
+
+    def pooled(input: TensorLike, output_size: OutputSizes, return_indices: bool = False) -> Any:
+        sizes = check_output_size(output_size, axes)
+
+        def pool(x: Tensor) -> Any:
+            every = [_windows(m, n)[0] for m, n in zip(x.shape[2:], _wanted(name, x, sizes), strict=True)]
+            kernel = tuple(positions.shape[1] for positions in every)
+            seen, origin = x, np.arange(prod(x.shape[2:])).reshape(x.shape[2:])
+            for axis, positions in enumerate(every, 2):
+                if positions.size != x.shape[axis]:
+                    seen = gather(seen, Tensor(positions.reshape(-1)), axis)
+                origin = np.take(origin, positions.reshape(-1), axis - 2)
+            y, found = dispatch.apply("max_pool", seen, kernel=kernel, strides=kernel)
+            if not return_indices:
+                return y
+            return y, gather(Tensor(origin.reshape(-1)), mod(found, origin.size), 0)
+
+        return batched(name, axes, input, pool)
+
+    return pooled
 
 
-@operation
-def adaptive_max_pool3d(input: TensorLike, output_size: ShapeLike, return_indices: bool = False) -> Any:
-    """The largest elements of windows that make (N, C, D, H, W) or (C, D, H, W) a given size."""
-    return _largest("adaptive_max_pool3d", 3, input, output_size, return_indices)
-
-
-def _largest(name: str, axes: int, x: TensorLike, output_size: ShapeLike, return_indices: bool) -> Any:
-    sizes = check_output_size(output_size, axes)
-
-    def pool(x: Tensor) -> Any:
-        every = [_windows(m, n)[0] for m, n in zip(x.shape[2:], _wanted(name, x, sizes), strict=True)]
-        kernel = tuple(places.shape[1] for places in every)
-        seen, origin = x, np.arange(prod(x.shape[2:])).reshape(x.shape[2:])
-        for axis, places in enumerate(every, 2):
-            if places.size != x.shape[axis]:
-                seen = gather(seen, Tensor(places.reshape(-1)), axis)
-            origin = np.take(origin, places.reshape(-1), axis - 2)
-        y, found = dispatch.apply("max_pool", seen, kernel=kernel, strides=kernel)
-        if not return_indices:
-            return y
-        return y, gather(Tensor(origin.reshape(-1)), mod(found, origin.size), 0)
-
-    return batched(name, axes, x, pool)
+adaptive_max_pool1d, adaptive_max_pool2d, adaptive_max_pool3d = adaptive_max_pool
+for _axes, _function in enumerate(adaptive_max_pool, start=1):
+    _settings = "output_size return_indices"
+    cell(f"AdaptiveMaxPool{_axes}d", _settings, checks=_checks(_axes), shown="output_size")(_function)
 
 
 @operator_class("AdaptiveMaxPool2D", "output_size", like=adaptive_max_pool2d)
-def _largest_operator(x: TensorLike, output_size: Sizes) -> tuple[Tensor, Tensor]:
-    y, places = adaptive_max_pool2d(x, output_size, return_indices=True)
-    return y, places
+def _largest_operator(x: TensorLike, output_size: OutputSizes) -> tuple[Tensor, Tensor]:
+    y, positions = adaptive_max_pool2d(x, output_size, return_indices=True)
+    return y, positions
 
 
 @operator_class("AdaptiveMaxPool3D", like=adaptive_max_pool3d)
-def _largest_of_volumes(x: TensorLike, output_size: Sizes) -> tuple[Tensor, Tensor]:
-    y, places = adaptive_max_pool3d(x, shape_of(output_size), return_indices=True)
-    return y, cast(places, int32)
+def _largest_of_volumes(x: TensorLike, output_size: ShapeLike) -> tuple[Tensor, Tensor]:
+    y, positions = adaptive_max_pool3d(x, shape_of(output_size), return_indices=True)
+    return y, cast(positions, int32)

@@ -71,20 +71,20 @@ def positive(x: TensorLike) -> Tensor:
     return tensor
 
 
-@operation(classes="Trunc")
+@operation(classes="Trunc", also="numpy mint")
 def trunc(x: TensorLike) -> Tensor:
     """The whole number that is next to x on the side of 0."""
     tensor = tensor_of(x)
     return copysign(floor(abs(tensor)), tensor) if tensor.dtype.is_float else tensor
 
 
-@operation
+@operation(also="mint")
 def frac(x: TensorLike) -> Tensor:
     """What is left of x without its whole part, with the sign of x."""
     return sub(x, trunc(x))
 
 
-@operation(names="truncate_mod", classes="Mod TruncateMod")
+@operation(names="truncate_mod", classes="Mod TruncateMod", also="mint")
 def fmod(x: TensorLike, other: TensorLike) -> Tensor:
     """The remainder of x / other with the sign of x, broadcasting."""
     return apply("fmod", *numbers(x, other))
@@ -136,7 +136,7 @@ def square_sum_all(x: TensorLike, y: TensorLike) -> tuple[Tensor, Tensor]:
     return sum(elementwise.square(x)), sum(elementwise.square(y))
 
 
-@operation(classes="Lerp LerpScalar")
+@operation(classes="Lerp LerpScalar", also="mint")
 def lerp(x: TensorLike, end: ShapeLike, weight: TensorLike) -> Tensor:
     """x + weight * (end - x), broadcasting."""
     return in_single(lambda x, end, weight: x + weight * (end - x), *floats(x, end, weight))
@@ -170,7 +170,7 @@ def copysign(x: TensorLike, other: TensorLike) -> Tensor:
     return mul(abs(x), where(signbit(other), neg(plus), plus))
 
 
-@operation(classes="Heaviside")
+@operation(classes="Heaviside", also="numpy")
 def heaviside(x: TensorLike, values: TensorLike) -> Tensor:
     """0 below 0, 1 above it, and `values` at 0, broadcasting."""
     x, values = numbers(x, values)
@@ -178,7 +178,7 @@ def heaviside(x: TensorLike, values: TensorLike) -> Tensor:
     return where(equal(x, 0), values, where(isnan(x), x, step))
 
 
-@operation(classes="NanToNum", settings="nan posinf neginf")
+@operation(classes="NanToNum", settings="nan posinf neginf", also="mint")
 def nan_to_num(
     x: TensorLike, nan: float | None = None, posinf: float | None = None, neginf: float | None = None
 ) -> Tensor:
@@ -221,7 +221,7 @@ def _bitpacked(x: TensorLike, threshold: TensorLike) -> Tensor:
     return cast(total(mul(eights, Tensor([128, 64, 32, 16, 8, 4, 2, 1], int32)), -1), uint8)
 
 
-@operation(classes="IsClose", settings="rtol atol equal_nan")
+@operation(classes="IsClose", settings="rtol atol equal_nan", also="mint")
 def isclose(
     x: TensorLike, other: TensorLike, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
 ) -> Tensor:
@@ -232,7 +232,7 @@ def isclose(
     return logical_or(close, logical_and(isnan(x), isnan(other))) if equal_nan else close
 
 
-@operation
+@operation(also="mint")
 def allclose(
     x: TensorLike, other: TensorLike, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
 ) -> Tensor:
@@ -268,21 +268,21 @@ def _equal_count(x: TensorLike, y: TensorLike) -> Tensor:
     return reshape(sum(cast(equal(first, second), int32)), (1,))
 
 
-@operation(classes="BitwiseAnd", symbol="and")
+@operation(classes="BitwiseAnd", symbol="and", also="numpy")
 def bitwise_and(x: TensorLike, other: TensorLike) -> Tensor:
     """The bits that both integers have, broadcasting; of bools, whether both are true."""
     x, other = dispatch.promoted(operand_of(x), operand_of(other))
     return logical_and(x, other) if x.dtype is bool_ else apply("bitwise_and", x, other)
 
 
-@operation(classes="BitwiseOr", symbol="or")
+@operation(classes="BitwiseOr", symbol="or", also="numpy")
 def bitwise_or(x: TensorLike, other: TensorLike) -> Tensor:
     """The bits that one or both integers have, broadcasting; of bools, whether one is true."""
     x, other = dispatch.promoted(operand_of(x), operand_of(other))
     return logical_or(x, other) if x.dtype is bool_ else apply("bitwise_or", x, other)
 
 
-@operation(classes="BitwiseXor", symbol="xor")
+@operation(classes="BitwiseXor", symbol="xor", also="numpy")
 def bitwise_xor(x: TensorLike, other: TensorLike) -> Tensor:
     """The bits that just one integer has, broadcasting; of bools, whether just one is true."""
     x, other = dispatch.promoted(operand_of(x), operand_of(other))

@@ -36,7 +36,7 @@ from graphls.tensors import dispatch
 from graphls.tensors.tensor import Symbol, Tensor, TensorLike
 
 
-@operation(names="unbind")
+@operation(names="unbind", also="mint.unbind")
 def unstack(x: TensorLike, axis: int = 0) -> tuple[Tensor, ...]:
     """The slices of x along an axis, without that axis."""
     x = tensor_of(x)
@@ -44,7 +44,7 @@ def unstack(x: TensorLike, axis: int = 0) -> tuple[Tensor, ...]:
     return tuple(squeeze(cut(x, at, i, i + 1), at) for i in range(x.shape[at]))
 
 
-@operation
+@operation(also="mint")
 def chunk(x: TensorLike, chunks: int, axis: int = 0) -> tuple[Tensor, ...]:
     """x cut along an axis into that many pieces of one size at most, of which the last may be smaller.
 
@@ -57,7 +57,7 @@ def chunk(x: TensorLike, chunks: int, axis: int = 0) -> tuple[Tensor, ...]:
     return split(x, -(-size // chunks), axis) if size else (x,)
 
 
-@operation
+@operation(also="numpy.array_split numpy.split")
 def tensor_split(x: TensorLike, indices_or_sections: int | Sequence[int], axis: int = 0) -> tuple[Tensor, ...]:
     """x cut along an axis into a number of pieces whose sizes differ by one at most, or at the positions given.
 
@@ -76,7 +76,7 @@ def tensor_split(x: TensorLike, indices_or_sections: int | Sequence[int], axis: 
     return tuple(cut(x, at, start, builtins.max(start, end)) for start, end in pairwise(ends))
 
 
-@operation(classes="Tile")
+@operation(classes="Tile", also="numpy mint")
 def tile(x: TensorLike, multiples: TensorLike) -> Tensor:
     """x repeated as often as it is said for each axis; axes are added in front where there are more of these numbers.
 
@@ -99,7 +99,7 @@ def repeat_elements(x: Any, rep: int, axis: int = 0) -> Tensor:
     return repeat_interleave(x, rep, axis)
 
 
-@operation
+@operation(also="mint")
 def repeat_interleave(x: TensorLike, repeats: ShapeLike, axis: int | None = None) -> Tensor:
     """Every slice along an axis, or every element, repeated: all as often, or each as often as a sequence says.
 
@@ -134,7 +134,7 @@ def expand_as(x: TensorLike, other: TensorLike) -> Tensor:
     return broadcast_to(x, tensor_of(other).shape)
 
 
-@operation
+@operation(also="mint")
 def broadcast_tensors(*tensors: TensorLike) -> tuple[Tensor, ...]:
     """Tensors, each repeated to the shape in which all meet."""
     made = [tensor_of(t) for t in tensors]
@@ -142,35 +142,35 @@ def broadcast_tensors(*tensors: TensorLike) -> tuple[Tensor, ...]:
     return tuple(broadcast_to(t, shape) for t in made)
 
 
-@operation
+@operation(also="numpy")
 def atleast_1d(x: TensorLike) -> Tensor:
     """x, with an axis if it has none."""
     x = tensor_of(x)
     return x if x.ndim else reshape(x, (1,))
 
 
-@operation
+@operation(also="numpy")
 def atleast_2d(x: TensorLike) -> Tensor:
     """x, a vector as a matrix of one row."""
     x = atleast_1d(x)
     return expand_dims(x, 0) if x.ndim == 1 else x
 
 
-@operation
+@operation(also="numpy")
 def atleast_3d(x: TensorLike) -> Tensor:
     """x, a vector of n elements as (1, n, 1), a matrix with a last axis of size 1."""
     x = atleast_2d(x)
     return expand_dims(x, -1) if x.ndim == 2 else x
 
 
-@operation
+@operation(also="numpy")
 def hstack(tensors: Sequence[Any]) -> Tensor:
     """Tensors joined along their second axis, vectors and numbers along their first."""
     made = [atleast_1d(t) for t in sequence_of("hstack", tensors)]
     return concat(made, 0 if made[0].ndim == 1 else 1)
 
 
-@operation(names="row_stack")
+@operation(names="row_stack", also="numpy")
 def vstack(tensors: Sequence[Any]) -> Tensor:
     """Tensors joined along their first axis, of which vectors are rows."""
     return concat([atleast_2d(t) for t in sequence_of("vstack", tensors)], 0)
@@ -207,7 +207,7 @@ def block_diag(*tensors: TensorLike) -> Tensor:
     return concat(rows, 0) if rows else zeros((1, 0))
 
 
-@operation
+@operation(also="numpy")
 def meshgrid(*inputs: TensorLike, indexing: str = "xy") -> tuple[Tensor, ...]:
     """The coordinates of a grid: each vector along an axis of its own, repeated along those of the others.
 
@@ -274,7 +274,7 @@ def _order(source: str, target: str) -> list[int]:
 Axes = int | Sequence[int]
 
 
-@operation(names="moveaxis")
+@operation(names="moveaxis", also="numpy.moveaxis")
 def movedim(x: TensorLike, source: Axes, destination: Axes) -> Tensor:
     """x with axes at other places, between which the others keep their order.
 
@@ -291,7 +291,7 @@ def movedim(x: TensorLike, source: Axes, destination: Axes) -> Tensor:
     return transpose(x, order)
 
 
-@operation
+@operation(also="numpy mint")
 def flip(x: TensorLike, dims: Axes) -> Tensor:
     """x with its elements in the opposite order along some axes; raises GraphValueError for an axis named twice."""
     x = tensor_of(x)
@@ -305,19 +305,19 @@ def reverse(x: TensorLike, axis: Axes) -> Tensor:
     return flip(x, axis)
 
 
-@operation
+@operation(also="numpy")
 def fliplr(x: TensorLike) -> Tensor:
     """x with its elements in the opposite order along the second axis."""
     return flip(x, 1)
 
 
-@operation
+@operation(also="numpy")
 def flipud(x: TensorLike) -> Tensor:
     """x with its elements in the opposite order along the first axis."""
     return flip(x, 0)
 
 
-@operation
+@operation(also="numpy mint")
 def roll(x: Any, shifts: Axes, dims: Axes | None = None) -> Tensor:
     """x shifted along axes, or as one row of elements; what goes over the end comes in at the start.
 
@@ -342,7 +342,7 @@ def _rolled(x: Tensor, shift: int, axis: int) -> Tensor:
     return concat((cut(x, axis, start, size), cut(x, axis, 0, start)), axis) if start else x
 
 
-@operation
+@operation(also="numpy mint")
 def rot90(x: TensorLike, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
     """x turned k times by a right angle in the plane of two axes, from the first towards the second.
 

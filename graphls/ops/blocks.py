@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from functools import reduce
 from itertools import chain, product
-from typing import Any
+from typing import cast
 
 import numpy as np
 
@@ -14,9 +14,9 @@ from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ops.arrangement import movedim, tensor_split
 from graphls.ops.convolution import are_last, as_given, channels_first, spatial
 from graphls.ops.elementwise import add, addn, maximum
-from graphls.ops.operands import Shape, ShapeLike, apply, shape_of, tensor_of
-from graphls.ops.pads import pad, pads_of, sizes_of
-from graphls.ops.record import operation, operator_class
+from graphls.ops.operands import Shape, ShapeLike, Sizes, apply, shape_of, tensor_of
+from graphls.ops.pads import Paddings, pad, pads_of, sizes_of
+from graphls.ops.record import cell, operation, operator_class
 from graphls.ops.selection import topk
 from graphls.ops.shapes import concat, cut, gather, reshape, stack, swapaxes, transpose
 from graphls.tensors.tensor import Tensor, TensorLike
@@ -33,7 +33,7 @@ def _image(name: str, x: TensorLike) -> Tensor:
     return images
 
 
-def _block(name: str, block_size: ShapeLike, *sizes: int) -> int:
+def _block(name: str, block_size: int, *sizes: int) -> int:
     if isinstance(block_size, bool) or not isinstance(block_size, int):
         raise GraphTypeError(f"{name} takes an integer as 'block_size', not {block_size!r}.")
     if block_size < 2 or any(n % (block_size if len(sizes) > 1 else block_size**2) for n in sizes):
@@ -68,14 +68,14 @@ def depth_to_space(x: TensorLike, block_size: int) -> Tensor:
     return reshape(transpose(blocks, (0, 3, 4, 1, 5, 2)), (n, c, h * b, w * b))
 
 
-@operation
-def unfold(x: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Tensor:
+@operation(also="mint.nn.functional")
+def unfold(x: TensorLike, kernel_size: Sizes, dilation: Sizes = 1, padding: Sizes = 0, stride: Sizes = 1) -> Tensor:
     """The windows of images as columns: from (N, C, H, W) to (N, C * kernel height * kernel width, windows).
 
-    Shape are one integer, or two for height and width. Raises GraphValueError where no window fits.
+    Sizes are one integer, or two for height and width. Raises GraphValueError where no window fits.
     """
     x = _image("unfold", x)
-    kernel, dilation, padding, stride = settings = _settings("unfold", kernel_size, dilation, padding, stride)
+    kernel, dilation, padding, stride = settings = _settings(kernel_size, dilation, padding, stride)
     x = pad(x, (padding[1], padding[1], padding[0], padding[0]))
     rows, columns = _windows("unfold", x.shape[2:], settings)
     taken = [apply("slice", x, **cuts) for cuts in _cuts(x.shape, (rows, columns), settings)]
@@ -84,15 +84,17 @@ def unfold(x: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride
 
 
 @operation
-def fold(x: Tensor, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Tensor:
+def fold(
+    x: TensorLike, output_size: Sizes, kernel_size: Sizes, dilation: Sizes = 1, padding: Sizes = 0, stride: Sizes = 1
+) -> Tensor:
     """Images of a size from columns of windows, of which those that overlap add up; the adjoint of `unfold`.
 
-    From (N, C * kernel height * kernel width, windows) to (N, C, H, W). Shape are one integer, or two for height and
+    From (N, C * kernel height * kernel width, windows) to (N, C, H, W). Sizes are one integer, or two for height and
     width. Raises GraphValueError where the columns are not those of such an image.
     """
     x = tensor_of(x)
-    kernel, dilation, padding, stride = settings = _settings("fold", kernel_size, dilation, padding, stride)
-    height, width = (n + 2 * p for n, p in zip(_pair("fold", "output_size", output_size, 1), padding, strict=True))
+    kernel, dilation, padding, stride = settings = _settings(kernel_size, dilation, padding, stride)
+    height, width = (n + 2 * p for n, p in zip(sizes_of("output_size", output_size, 2), padding, strict=True))
     rows, columns = _windows("fold", (height, width), settings)
     count = kernel[0] * kernel[1]
     if x.ndim != 3 or x.shape[1] % count or x.shape[2] != rows * columns:
@@ -107,23 +109,10 @@ def fold(x: Tensor, output_size: Any, kernel_size: Any, dilation: Any = 1, paddi
     return pad(addn(placed), (-padding[1], -padding[1], -padding[0], -padding[0]))
 
 
-def _settings(name: str, kernel: TensorLike, dilation: ShapeLike, padding: Shape | str, stride: ShapeLike) -> Settings:
-    return (
-        _pair(name, "kernel_size", kernel, 1),
-        _pair(name, "dilation", dilation, 1),
-        _pair(name, "padding", padding, 0),
-        _pair(name, "stride", stride, 1),
-    )
-
-
-def _pair(name: str, argument: str, value: Any, least: int) -> Pair:
-    pair = (value, value) if isinstance(value, int) else value
-    is_pair = isinstance(pair, (tuple, list)) and len(pair) == 2
-    if not is_pair or any(isinstance(n, bool) or not isinstance(n, int) for n in pair):
-        raise GraphTypeError(f"{name} takes one integer or two as {argument!r}, not {value!r}.")
-    if min(pair) < least:
-        raise GraphValueError(f"{name} takes {argument!r} of {least} or more, not {value}.")
-    return pair[0], pair[1]
+def _settings(kernel: Sizes, dilation: Sizes, padding: Sizes, stride: Sizes) -> Settings:
+    sizes = {"kernel_size": (kernel, 1), "dilation": (dilation, 1), "padding": (padding, 0), "stride": (stride, 1)}
+    pairs = (sizes_of(name, value, 2, least) for name, (value, least) in sizes.items())
+    return cast(Settings, tuple(pairs))
 
 
 def _windows(name: str, sizes: tuple[int, ...], settings: Settings) -> Pair:
@@ -146,9 +135,7 @@ def _cuts(shape: tuple[int, ...], windows: Pair, settings: Settings) -> Iterator
 
 
 @operator_class("Im2Col", "ksizes strides dilations pads")
-def _columns(
-    x: Tensor, ksizes: object, strides: TensorLike = 1, dilations: TensorLike = 1, pads: TensorLike = 0
-) -> Tensor:
+def _columns(x: TensorLike, ksizes: Sizes, strides: Sizes = 1, dilations: Sizes = 1, pads: Sizes = 0) -> Tensor:
     """The windows of images as columns: from (N, C, H, W) to (N, C, height * width of a window, windows)."""
     images = tensor_of(x)
     found = unfold(images, ksizes, dilations, pads, strides)
@@ -159,7 +146,7 @@ Sides = tuple[tuple[int, int], ...]
 
 
 @operation
-def space_to_batch_nd(input_x: TensorLike, block_size: TensorLike, paddings: TensorLike) -> Tensor:
+def space_to_batch_nd(input_x: TensorLike, block_size: ShapeLike, paddings: Paddings) -> Tensor:
     """The last axes cut into blocks, whose elements of one place stand together in the batch.
 
     `paddings` has the numbers of zeros before and behind each of these axes, `block_size` one integer or one for each.
@@ -181,7 +168,7 @@ def space_to_batch_nd(input_x: TensorLike, block_size: TensorLike, paddings: Ten
 
 @operation(classes="BatchToSpaceNDV2")
 @operator_class("BatchToSpaceND", "block_shape crops")
-def batch_to_space_nd(input_x: TensorLike, block_shape: TensorLike, crops: TensorLike) -> Tensor:
+def batch_to_space_nd(input_x: TensorLike, block_shape: ShapeLike, crops: Paddings) -> Tensor:
     """The batch taken apart into blocks along the last axes; undoes `space_to_batch_nd`.
 
     `crops` has the numbers of elements that are taken away before and behind each of these axes. Raises GraphTypeError
@@ -206,7 +193,7 @@ def _padded(x: Tensor, sides: Sides) -> Tensor:
     return pad(x, tuple(chain(*sides[::-1])))
 
 
-def _arguments(name: str, x: Tensor, block: object, sides: TensorLike) -> tuple[tuple[int, ...], Sides]:
+def _arguments(name: str, x: Tensor, block: ShapeLike, sides: object) -> tuple[tuple[int, ...], Sides]:
     """The size of a block and both sides for each of the last axes."""
     if not isinstance(sides, (tuple, list)) or any(not isinstance(pair, (tuple, list)) for pair in sides):
         raise GraphTypeError(f"{name} takes a pair of integers for each axis, not {sides!r}.")
@@ -223,10 +210,10 @@ def _arguments(name: str, x: Tensor, block: object, sides: TensorLike) -> tuple[
 def col2im(
     input_x: TensorLike,
     output_size: ShapeLike,
-    kernel_size: ShapeLike,
-    dilation: ShapeLike,
-    padding_value: TensorLike,
-    stride: ShapeLike,
+    kernel_size: Sizes,
+    dilation: Sizes,
+    padding_value: Sizes,
+    stride: Sizes,
 ) -> Tensor:
     """Images from columns of windows (N, C, kernel height * kernel width, windows), of which those that overlap add up.
 
@@ -246,23 +233,28 @@ def col2im(
 
 @operator_class("Col2Im", "kernel_size dilation padding stride", like=col2im)
 def _of_columns(
-    x: Any, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
+    x: TensorLike,
+    output_size: ShapeLike,
+    kernel_size: Sizes,
+    dilation: Sizes = 1,
+    padding: Sizes = 0,
+    stride: Sizes = 1,
 ) -> Tensor:
     return col2im(x, shape_of(output_size), kernel_size, dilation, padding, stride)
 
 
 @operator_class("SpaceToBatch", "block_size paddings", like=space_to_batch_nd)
-def _space_to_batch(input_x: TensorLike, block_size: int, paddings: Shape | str) -> Tensor:
+def _space_to_batch(input_x: TensorLike, block_size: int, paddings: Paddings) -> Tensor:
     return space_to_batch_nd(input_x, block_size, paddings)
 
 
 @operator_class("BatchToSpace", "block_size crops", like=batch_to_space_nd)
-def _batch_to_space(input_x: TensorLike, block_size: int, crops: TensorLike) -> Tensor:
+def _batch_to_space(input_x: TensorLike, block_size: int, crops: Paddings) -> Tensor:
     return batch_to_space_nd(input_x, block_size, crops)
 
 
 @operator_class("SpaceToBatchND", "block_shape paddings", like=space_to_batch_nd)
-def _space_to_batch_of(input_x: TensorLike, block_shape: TensorLike, paddings: Shape | str) -> Tensor:
+def _space_to_batch_of(input_x: TensorLike, block_shape: ShapeLike, paddings: Paddings) -> Tensor:
     return space_to_batch_nd(input_x, block_shape, paddings)
 
 
@@ -345,14 +337,19 @@ def padding(x: TensorLike, pad_dim_size: int = 8) -> Tensor:
 
 
 @operator_class("Padding", "pad_dim_size", like=padding)
-def _padding(x: Any, pad_dim_size: int = 8) -> Tensor:
+def _padding(x: TensorLike, pad_dim_size: int = 8) -> Tensor:
     return padding(x, pad_dim_size)
 
 
+@cell(
+    "Unfold",
+    "ksizes strides rates padding",
+    inputs="input_x",
+    defaults={"padding": "valid"},
+    shown="ksizes strides rates padding",
+)
 @operator_class("ExtractImagePatches", "ksizes strides rates padding")
-def image_patches(
-    input_x: TensorLike, ksizes: TensorLike, strides: ShapeLike, rates: TensorLike, padding: str = "VALID"
-) -> Tensor:
+def image_patches(input_x: TensorLike, ksizes: Sizes, strides: Sizes, rates: Sizes, padding: str = "VALID") -> Tensor:
     """The windows of images (N, C, H, W) along the channels: (N, rows * columns * C, windows...).
 
     `ksizes`, `strides` and `rates`, the distances of pixels in a window, are two integers or [1, rows, columns, 1]. The
@@ -362,13 +359,14 @@ def image_patches(
     return concat([*_patches("ExtractImagePatches", tensor_of(input_x), kernel, steps, distances, padding)], 1)
 
 
-def _sizes(name: str, value: Any) -> Shape:
-    is_whole = isinstance(value, (tuple, list)) and len(value) == 4 and value[0] == value[3] == 1
-    return sizes_of(name, value[1:3] if is_whole else value, 2)
+def _sizes(name: str, value: Sizes) -> Shape:
+    if isinstance(value, (tuple, list)) and len(value) == 4 and value[0] == value[3] == 1:
+        value = value[1:3]
+    return sizes_of(name, value, 2)
 
 
 @operator_class("ExtractVolumePatches", "kernel_size strides padding")
-def volume_patches(input_x: TensorLike, kernel_size: Shape, strides: Shape, padding: str) -> Tensor:
+def volume_patches(input_x: TensorLike, kernel_size: Sizes, strides: Sizes, padding: str) -> Tensor:
     """The windows of volumes (N, C, D, H, W) along the channels: (N, C * elements of a window, windows...).
 
     The padding is "VALID" or "SAME". Raises GraphTypeError and GraphValueError where sizes do not fit.
@@ -379,7 +377,7 @@ def volume_patches(input_x: TensorLike, kernel_size: Shape, strides: Shape, padd
 
 @operator_class("Dilation2D", "stride dilation pad_mode data_format")
 def dilation(
-    x: TensorLike, filter: TensorLike, stride: Shape, dilation: Shape, pad_mode: str = "SAME", data_format: str = "NCHW"
+    x: TensorLike, filter: TensorLike, stride: Sizes, dilation: Sizes, pad_mode: str = "SAME", data_format: str = "NCHW"
 ) -> Tensor:
     """The largest sum of a window of images (N, C, H, W) and a filter (C, height, width): dilation of grey values.
 
@@ -398,7 +396,7 @@ def dilation(
 
 
 def _patches(
-    name: str, x: Tensor, kernel: Shape, strides: Shape, dilations: Shape, padding: str, fill: TensorLike | None = None
+    name: str, x: Tensor, kernel: Shape, strides: Shape, dilations: Shape, padding: str, fill: float | None = None
 ) -> Iterator[Tensor]:
     """Images (N, C, windows...) for each place in a window, in row-major order; `fill` stands in the padding."""
     if x.ndim != len(kernel) + 2:

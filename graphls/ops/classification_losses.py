@@ -29,6 +29,7 @@ from graphls.ops.losses import (
     class_numbers,
     class_weights,
     counted,
+    given_weight,
     operands,
     reduced,
     require_same_shape,
@@ -38,14 +39,14 @@ from graphls.ops.losses import (
 )
 from graphls.ops.network import log_softmax, relu
 from graphls.ops.operands import apply, float_of, tensor_of
-from graphls.ops.record import operation, operator_class
+from graphls.ops.record import cell, operation, operator_class
 from graphls.ops.reductions import any as any_of
 from graphls.ops.reductions import argmax, mean, sum
 from graphls.ops.shapes import expand_dims, gather, gather_elements, reshape
 from graphls.tensors.tensor import Tensor, TensorLike
 
 
-@operation
+@operation(also="mint.nn.functional")
 def cross_entropy(
     input: TensorLike,
     target: Any,
@@ -74,7 +75,13 @@ def cross_entropy(
     return _of_probabilities(dtype, x, probabilities, weight, reduction, label_smoothing)
 
 
-@operation
+@cell(
+    "NLLLoss",
+    "weight ignore_index reduction",
+    inputs="logits labels",
+    checks={"weight": given_weight, "ignore_index": integer},
+)
+@operation(also="mint.nn.functional")
 def nll_loss(
     inputs: TensorLike,
     target: TensorLike,
@@ -145,6 +152,19 @@ def _of_probabilities(
     return reduced(name, neg(sum(mul(target, log_p), axis)), reduction, dtype)
 
 
+def _one_or_two(name: str, setting: str, value: object) -> int:
+    if value not in (1, 2):
+        raise GraphValueError(f"For {name!r}, the {setting!r} must be 1 or 2, but got {value!r}.")
+    return 1 if value == 1 else 2
+
+
+@cell(
+    "MultiMarginLoss",
+    "p margin reduction weight",
+    inputs="x target",
+    defaults={"margin": 1.0},
+    checks={"p": _one_or_two, "margin": number, "weight": given_weight},
+)
 @operation
 def multi_margin_loss(
     input: TensorLike,
@@ -160,8 +180,7 @@ def multi_margin_loss(
     """
     name = "multi_margin_loss"
     dtype, (x,) = operands(name, input)
-    if p not in (1, 2):
-        raise GraphValueError(f"For {name!r}, the 'p' must be 1 or 2, but got {p!r}.")
+    _one_or_two(name, "p", p)
     _require_rows(name, x)
     labels = class_numbers(name, target, x.shape[:1], x.shape[1])
     weights = class_weights(name, weight, x.shape[1], x.dtype)
@@ -171,6 +190,7 @@ def multi_margin_loss(
     return reduced(name, losses if weights is None else mul(losses, gather(weights, labels)), reduction, dtype)
 
 
+@cell("MultilabelMarginLoss", "reduction", inputs="x target")
 @operation
 def multilabel_margin_loss(input: TensorLike, target: TensorLike, reduction: str = "mean") -> Tensor:
     """The sum over labels j and classes i without label of what x[j] lacks of 1 above x[i], divided by C.
@@ -209,6 +229,13 @@ def named_classes(target: Tensor) -> Tensor:
     return _named(labels, _before_the_end(valid))
 
 
+@cell(
+    "MultiLabelSoftMarginLoss",
+    "weight reduction",
+    inputs="x target",
+    finite="target",
+    checks={"weight": given_weight},
+)
 @operation
 def multilabel_soft_margin_loss(
     input: TensorLike, target: TensorLike, weight: TensorLike | None = None, reduction: str = "mean"

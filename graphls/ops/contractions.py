@@ -93,7 +93,7 @@ def _matrix_product(
 _TERM = re.compile(r"([A-Za-z]*)(?:(\.\.\.)([A-Za-z]*))?")
 
 
-@operation
+@operation(also="mint")
 def einsum(equation: TensorLike, *operands: TensorLike) -> Tensor:
     """The sum of products that an equation like "bij,bjk->bik" says.
 

@@ -8,85 +8,37 @@ from typing import Any
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ops.arrangement import movedim
 from graphls.ops.elementwise import add
-from graphls.ops.operands import Shape, ShapeLike, apply, operand_of, shape_of, tensor_of
+from graphls.ops.operands import Shape, ShapeLike, Sizes, apply, operand_of, shape_of, tensor_of
 from graphls.ops.pads import check_axes, check_padding, pads_of, sizes_of
-from graphls.ops.record import operation, operator_class
+from graphls.ops.record import by_axes, operator_class
 from graphls.ops.shapes import reshape, swapaxes
 from graphls.tensors import dispatch
 from graphls.tensors.tensor import Tensor, TensorLike
 
 
-@operation
-def conv1d(
-    input: Any,
-    weight: Any,
-    bias: Any = None,
-    stride: Any = 1,
-    pad_mode: str = "valid",
-    padding: Any = 0,
-    dilation: Any = 1,
-    groups: int = 1,
-) -> Tensor:
-    """The cross-correlation of sequences (N, C, L) with kernels (O, C / groups, length); see `conv2d`."""
-    return _convolution("conv1d", 1, input, weight, bias, stride, pad_mode, padding, dilation, groups)
+@by_axes(1, 2, 3)
+def conv(axes: int) -> Callable[..., Tensor]:
+    """The cross-correlation of {images} (N, C, {sizes}) with kernels (O, C / groups, {lengths}).
 
-
-@operation
-def conv2d(
-    input: Any,
-    weight: Any,
-    bias: Any = None,
-    stride: Any = 1,
-    pad_mode: str = "valid",
-    padding: Any = 0,
-    dilation: Any = 1,
-    groups: int = 1,
-) -> Tensor:
-    """The cross-correlation of images (N, C, H, W) with kernels (O, C / groups, height, width).
-
-    `pad_mode` "same" gives ceil(size / stride) rows and columns, "valid" adds no padding, "pad" adds `padding`: one
-    integer, one for each axis, or (top, bottom, left, right). `bias` has shape (O,). Raises GraphTypeError and
-    GraphValueError where sizes do not fit.
+    `pad_mode` "same" gives ceil(size / stride) windows along each axis, "valid" adds no padding, "pad" adds `padding`:
+    one integer, one for each axis, or two for each axis, before and after it, as (top, bottom, left, right). `bias` has
+    shape (O,). Raises GraphTypeError and GraphValueError where sizes do not fit.
     """
-    return _convolution("conv2d", 2, input, weight, bias, stride, pad_mode, padding, dilation, groups)
+
+    def convolution(
+        input: TensorLike, weight: TensorLike, bias: TensorLike | None = None, stride: Sizes = 1,
+        pad_mode: str = "valid", padding: Sizes = 0, dilation: Sizes = 1, groups: int = 1,
+    ) -> Tensor:  # fmt: skip
+        x, weight = _operands(f"conv{axes}d", axes, input, weight)
+        strides, dilations = sizes_of("stride", stride, axes), sizes_of("dilation", dilation, axes)
+        pads = pads_of(x.shape, weight.shape[2:], strides, pad_mode, padding, dilations)
+        geometry = {"strides": strides, "pads": pads, "dilations": dilations, "groups": _groups(groups)}
+        return _with_bias(apply("convolution", x, weight, **geometry), bias)
+
+    return convolution
 
 
-@operation
-def conv3d(
-    input: Any,
-    weight: Any,
-    bias: Any = None,
-    stride: Any = 1,
-    pad_mode: str = "valid",
-    padding: Any = 0,
-    dilation: Any = 1,
-    groups: int = 1,
-) -> Tensor:
-    """The cross-correlation of volumes (N, C, D, H, W) with kernels (O, C / groups, depth, height, width).
-
-    See `conv2d`; six numbers of `padding` are (head, tail, top, bottom, left, right).
-    """
-    return _convolution("conv3d", 3, input, weight, bias, stride, pad_mode, padding, dilation, groups)
-
-
-def _convolution(
-    name: str,
-    axes: int,
-    x: TensorLike,
-    weight: TensorLike,
-    bias: TensorLike,
-    stride: ShapeLike,
-    pad_mode: str,
-    padding: Shape | str,
-    dilation: ShapeLike,
-    groups: int,
-) -> Tensor:
-    x, weight = _operands(name, axes, x, weight)
-    strides, dilations = sizes_of("stride", stride, axes), sizes_of("dilation", dilation, axes)
-    pads = pads_of(x.shape, weight.shape[2:], strides, pad_mode, padding, dilations)
-    groups = _groups(groups)
-    y = apply("convolution", x, weight, strides=strides, pads=pads, dilations=dilations, groups=groups)
-    return _with_bias(y, bias)
+conv1d, conv2d, conv3d = conv
 
 
 def _operands(name: str, axes: int, x: TensorLike, weight: TensorLike) -> tuple[Tensor, Tensor]:
@@ -103,7 +55,7 @@ def _groups(groups: TensorLike) -> int:
     return groups
 
 
-def _with_bias(y: Tensor, bias: TensorLike) -> Tensor:
+def _with_bias(y: Tensor, bias: TensorLike | None) -> Tensor:
     if bias is None:
         return y
     bias = tensor_of(bias)
@@ -112,93 +64,37 @@ def _with_bias(y: Tensor, bias: TensorLike) -> Tensor:
     return add(y, reshape(bias, (1, -1, *[1] * (y.ndim - 2))))
 
 
-@operation
-def conv_transpose1d(
-    input: Tensor,
-    weight: Tensor,
-    bias: Any = None,
-    stride: Any = 1,
-    padding: Any = 0,
-    output_padding: Any = 0,
-    groups: int = 1,
-    dilation: Any = 1,
-    *,
-    pad_mode: str = "pad",
-) -> Tensor:
-    """The transposed convolution of (N, C, L) with kernels (C, O / groups, length); see `conv_transpose2d`."""
-    return _transposed(
-        "conv_transpose1d", 1, input, weight, bias, stride, padding, output_padding, groups, dilation, pad_mode
-    )
+@by_axes(1, 2, 3)
+def conv_transpose(axes: int) -> Callable[..., Tensor]:
+    """The transposed convolution of {images} (N, C, {sizes}) with kernels (C, O / groups, {lengths}).
 
-
-@operation
-def conv_transpose2d(
-    input: Tensor,
-    weight: Tensor,
-    bias: Any = None,
-    stride: Any = 1,
-    padding: Any = 0,
-    output_padding: Any = 0,
-    groups: int = 1,
-    dilation: Any = 1,
-    *,
-    pad_mode: str = "pad",
-) -> Tensor:
-    """The transposed convolution of images (N, C, H, W) with kernels (C, O / groups, height, width).
-
-    The gradient of the images of a convolution. A size becomes (size - 1) * stride + reach - padding + output_padding,
-    where a kernel reaches dilation * (kernel - 1) + 1; with `pad_mode` "same" it becomes size * stride, and with
-    "valid", where nothing is taken away, at least that. Raises GraphTypeError and GraphValueError where sizes do not
-    fit, also for an `output_padding` without "pad" or as large as the stride.
+    The gradient of the {images} of a convolution. A size becomes (size - 1) * stride + reach - padding +
+    output_padding, where a kernel reaches dilation * (kernel - 1) + 1; with `pad_mode` "same" it becomes size * stride,
+    and with "valid", where nothing is taken away, at least that. Raises GraphTypeError and GraphValueError where sizes
+    do not fit, also for an `output_padding` without "pad" or as large as the stride.
     """
-    return _transposed(
-        "conv_transpose2d", 2, input, weight, bias, stride, padding, output_padding, groups, dilation, pad_mode
-    )
+    name = f"conv_transpose{axes}d"
+
+    def transposed(
+        input: TensorLike, weight: TensorLike, bias: TensorLike | None = None, stride: Sizes = 1, padding: Sizes = 0,
+        output_padding: Sizes = 0, groups: int = 1, dilation: Sizes = 1, *, pad_mode: str = "pad",
+    ) -> Tensor:  # fmt: skip
+        x, weight = _operands(name, axes, input, weight)
+        strides, dilations = sizes_of("stride", stride, axes), sizes_of("dilation", dilation, axes)
+        groups, extra = _groups(groups), check_output_padding(output_padding, strides, pad_mode)
+        sides = check_padding(pad_mode, padding, axes)
+        sizes = _sizes(x.shape, weight.shape, strides, dilations, sides, extra, pad_mode)
+        shape = (x.shape[0], weight.shape[1] * max(groups, 1), *sizes)
+        pads = pads_of(shape, weight.shape[2:], strides, pad_mode, padding, dilations)
+        geometry = {"strides": strides, "pads": pads, "dilations": dilations, "groups": groups}
+        if weight.shape[0] != x.shape[1]:
+            raise GraphValueError(f"{name} cannot apply kernels {weight.type} to images {x.type}.")
+        return _with_bias(apply("convolution_input_gradient", x, weight, shape=shape, **geometry), bias)
+
+    return transposed
 
 
-@operation
-def conv_transpose3d(
-    input: Any,
-    weight: Any,
-    bias: Any = None,
-    stride: Any = 1,
-    padding: Any = 0,
-    output_padding: Any = 0,
-    groups: int = 1,
-    dilation: Any = 1,
-    *,
-    pad_mode: str = "pad",
-) -> Tensor:
-    """The transposed convolution of (N, C, D, H, W) with kernels (C, O / groups, ...); see `conv_transpose2d`."""
-    return _transposed(
-        "conv_transpose3d", 3, input, weight, bias, stride, padding, output_padding, groups, dilation, pad_mode
-    )
-
-
-def _transposed(
-    name: str,
-    axes: int,
-    x: TensorLike,
-    weight: TensorLike,
-    bias: TensorLike,
-    stride: Shape,
-    padding: Shape,
-    output_padding: Shape,
-    groups: int,
-    dilation: Shape,
-    pad_mode: str,
-) -> Tensor:
-    x, weight = _operands(name, axes, x, weight)
-    strides, dilations = sizes_of("stride", stride, axes), sizes_of("dilation", dilation, axes)
-    groups, extra = _groups(groups), check_output_padding(output_padding, strides, pad_mode)
-    sides = check_padding(pad_mode, padding, axes)
-    sizes = _sizes(x.shape, weight.shape, strides, dilations, sides, extra, pad_mode)
-    shape = (x.shape[0], weight.shape[1] * max(groups, 1), *sizes)
-    pads = pads_of(shape, weight.shape[2:], strides, pad_mode, padding, dilations)
-    geometry = {"strides": strides, "pads": pads, "dilations": dilations, "groups": groups}
-    if weight.shape[0] != x.shape[1]:
-        raise GraphValueError(f"{name} cannot apply kernels {weight.type} to images {x.type}.")
-    return _with_bias(apply("convolution_input_gradient", x, weight, shape=shape, **geometry), bias)
+conv_transpose1d, conv_transpose2d, conv_transpose3d = conv_transpose
 
 
 def _sizes(
@@ -215,13 +111,10 @@ def _sizes(
     return tuple(sizes)
 
 
-def check_output_padding(output_padding: Any, strides: Shape, pad_mode: str) -> Shape:
+def check_output_padding(output_padding: object, strides: Shape, pad_mode: str) -> Shape:
     """One integer from 0 below the stride, or one for each axis, as a tuple; 0 unless the mode is "pad"."""
-    axes = len(strides)
-    values = tuple(output_padding) if isinstance(output_padding, (tuple, list)) else (output_padding,) * axes
-    if len(values) != axes or not all(isinstance(v, int) and not isinstance(v, bool) for v in values):
-        raise GraphTypeError(f"The 'output_padding' is one integer or {axes}, not {output_padding!r}.")
-    if any(not 0 <= v < s for v, s in zip(values, strides, strict=True)) or (any(values) and pad_mode != "pad"):
+    values = sizes_of("output_padding", output_padding, len(strides), least=0)
+    if any(v >= s for v, s in zip(values, strides, strict=True)) or (any(values) and pad_mode != "pad"):
         raise GraphValueError(
             f"The 'output_padding' is 0, or with the pad_mode 'pad' less than the stride {strides}, "
             f"not {output_padding!r}.",
@@ -254,13 +147,14 @@ def are_last(data_format: str, axes: int) -> bool:
     return bool(data_format == FORMATS[axes][1])
 
 
-def spatial(sizes: Any, axes: int) -> Any:
+def spatial(sizes: Sizes, axes: int) -> Sizes:
     """Shape of windows along images: those for batch and channels, which are 1, may stand before them."""
-    is_whole = isinstance(sizes, (tuple, list)) and len(sizes) == axes + 2 and tuple(sizes[:2]) == (1, 1)
-    return tuple(sizes[2:]) if is_whole else sizes
+    if isinstance(sizes, (tuple, list)) and len(sizes) == axes + 2 and tuple(sizes[:2]) == (1, 1):
+        return tuple(sizes[2:])
+    return sizes
 
 
-def _check_kernels(name: str, weight: Tensor, count: TensorLike, kernel_size: ShapeLike, mode: Any, axes: int) -> None:
+def _check_kernels(name: str, weight: Tensor, count: TensorLike, kernel_size: Sizes, mode: int, axes: int) -> None:
     """Raise GraphValueError unless there are `count` kernels of that size."""
     if mode != 1:
         raise GraphValueError(f"The 'mode' of {name} is 1, a cross-correlation, not {mode!r}.")
@@ -270,17 +164,17 @@ def _check_kernels(name: str, weight: Tensor, count: TensorLike, kernel_size: Sh
         raise GraphValueError(message)
 
 
-def _convolution_operator(name: str, function: Callable[..., Any], axes: int) -> Callable[..., Any]:
+def _convolution_operator(name: str, function: Callable[..., Tensor], axes: int) -> Callable[..., Tensor]:
     def convolved(
         x: TensorLike,
-        weight: Tensor,
+        weight: TensorLike,
         out_channel: int,
-        kernel_size: ShapeLike,
+        kernel_size: Sizes,
         mode: int = 1,
         pad_mode: str = "valid",
-        pad: TensorLike = 0,
-        stride: ShapeLike = 1,
-        dilation: ShapeLike = 1,
+        pad: Sizes = 0,
+        stride: Sizes = 1,
+        dilation: Sizes = 1,
         group: int = 1,
         data_format: str = FORMATS[axes][0],
     ) -> Any:
@@ -295,14 +189,14 @@ def _convolution_operator(name: str, function: Callable[..., Any], axes: int) ->
 @operator_class("DepthwiseConv2dNative", "channel_multiplier kernel_size mode pad_mode pad stride dilation group")
 def _depthwise(
     x: TensorLike,
-    weight: Tensor,
+    weight: TensorLike,
     channel_multiplier: int,
-    kernel_size: ShapeLike,
+    kernel_size: Sizes,
     mode: int = 3,
     pad_mode: str = "valid",
-    pad: TensorLike = 0,
-    stride: TensorLike = 1,
-    dilation: TensorLike = 1,
+    pad: Sizes = 0,
+    stride: Sizes = 1,
+    dilation: Sizes = 1,
     group: int = 1,
 ) -> Tensor:
     """The cross-correlation of each channel alone with its kernels: of images (N, C, H, W), kernels (M, C, h, w).
@@ -323,17 +217,17 @@ def _depthwise(
     "out_channel kernel_size pad_mode pad pad_list mode stride dilation group data_format",
 )
 def _input_gradient(
-    dout: Any,
-    weight: Any,
-    input_size: Tensor,
+    dout: TensorLike,
+    weight: TensorLike,
+    input_size: ShapeLike,
     out_channel: int,
-    kernel_size: Any,
+    kernel_size: Sizes,
     pad_mode: str = "valid",
-    pad: Any = 0,
-    pad_list: Any = None,
+    pad: Sizes = 0,
+    pad_list: Sizes | None = None,
     mode: int = 1,
-    stride: TensorLike = 1,
-    dilation: TensorLike = 1,
+    stride: Sizes = 1,
+    dilation: Sizes = 1,
     group: int = 1,
     data_format: str = "NCHW",
 ) -> Tensor:
@@ -362,17 +256,17 @@ def _input_gradient(
 )
 def _transposed_volumes(
     x: TensorLike,
-    weight: Tensor,
+    weight: TensorLike,
     in_channel: int,
     out_channel: int,
-    kernel_size: ShapeLike,
+    kernel_size: Sizes,
     mode: int = 1,
     pad_mode: str = "valid",
-    pad: TensorLike = 0,
-    stride: TensorLike = 1,
-    dilation: TensorLike = 1,
+    pad: Sizes = 0,
+    stride: Sizes = 1,
+    dilation: Sizes = 1,
     group: int = 1,
-    output_padding: TensorLike = 0,
+    output_padding: Sizes = 0,
     data_format: str = "NCDHW",
 ) -> Tensor:
     x, weight = channels_first(x, data_format, 3), channels_first(weight, data_format, 3)

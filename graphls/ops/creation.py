@@ -20,7 +20,7 @@ from graphls.tensors.tensor import Symbol, Tensor, TensorLike
 from graphls.trace.current import current_tracer
 
 
-@operation
+@operation(also="mint")
 def full(size: ShapeLike, fill_value: TensorLike | None, *, dtype: Any = None) -> Tensor:
     """One number everywhere; its dtype is that of the number unless given."""
     value = tensor_of(fill_value) if dtype is None else cast(fill_value, dtype)
@@ -39,13 +39,13 @@ def fill(type: TensorLike, shape: Sizes, value: TensorLike) -> Tensor:
     return full(shape, value, dtype=type)
 
 
-@operation(classes="Zeros")
+@operation(classes="Zeros", also="mint")
 def zeros(size: Any, dtype: DTypeLike | None = None) -> Tensor:
     """Zeros, float32 unless another dtype is given."""
     return full(size, 0, dtype=dtype or float32)
 
 
-@operation(classes="Ones")
+@operation(classes="Ones", also="mint")
 def ones(size: Sizes, dtype: DTypeLike | None = None) -> Tensor:
     """Ones, float32 unless another dtype is given."""
     return full(size, 1, dtype=dtype or float32)
@@ -57,26 +57,26 @@ def scalar_to_tensor(input_x: TensorLike, dtype: Any = float32) -> Tensor:
     return full((), input_x, dtype=dtype)
 
 
-@operation(classes="ZerosLike", in_place="zero_")
+@operation(classes="ZerosLike", in_place="zero_", also="numpy mint")
 def zeros_like(x: Any, *, dtype: Any = None) -> Tensor:
     """Zeros in the shape of x, and in its dtype unless another is given."""
     return full_like(x, 0, dtype=dtype)
 
 
-@operation(classes="OnesLike")
+@operation(classes="OnesLike", also="numpy mint")
 def ones_like(x: Any, *, dtype: Any = None) -> Tensor:
     """Ones in the shape of x, and in its dtype unless another is given."""
     return full_like(x, 1, dtype=dtype)
 
 
-@operation
+@operation(also="numpy mint")
 def full_like(x: object, fill_value: TensorLike, *, dtype: Any = None) -> Tensor:
     """One number in the shape of x, and in its dtype unless another is given."""
     x = tensor_of(x)
     return full(x.shape, fill_value, dtype=dtype or x.dtype)
 
 
-@operation
+@operation(also="mint")
 def arange(start: TensorLike = 0, end: Any = None, step: TensorLike = 1, *, dtype: Any = None) -> Tensor:
     """The numbers from `start` up to, but without, `end`; `arange(n)` starts at 0.
 
@@ -100,7 +100,7 @@ def _number_dtype(*numbers: Any) -> DType:
     return dispatch.promoted_dtype(*(_number(n) for n in numbers))
 
 
-@operation(classes="OneHot", settings="axis")
+@operation(classes="OneHot", settings="axis", also="mint.nn.functional")
 def one_hot(
     indices: TensorLike, depth: int, on_value: TensorLike = 1, off_value: TensorLike = 0, axis: int = -1
 ) -> Tensor:
@@ -162,7 +162,7 @@ def range(start: TensorLike, end: TensorLike, step: TensorLike) -> Tensor:
     return arange(start, end, step)
 
 
-@operation(classes="LinSpace")
+@operation(classes="LinSpace", also="mint")
 def linspace(start: TensorLike, end: ShapeLike, steps: int) -> Tensor:
     """That many numbers at equal distances, from `start` to `end`; of tensors, along a new last axis.
 

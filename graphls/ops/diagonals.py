@@ -32,12 +32,12 @@ from graphls.ops.elementwise import (
 )
 from graphls.ops.indexing import getitem, setitem
 from graphls.ops.operands import apply, axis_of, in_graph, shape_of, tensor_of
-from graphls.ops.record import operation, operator_class
+from graphls.ops.record import cell, operation, operator_class
 from graphls.ops.shapes import concat, expand_dims, gather, reshape
 from graphls.tensors.tensor import Tensor, TensorLike
 
 
-@operation(classes="Eye")
+@operation(classes="Eye", also="mint")
 def eye(n: int, m: int | None = None, dtype: DTypeLike | None = None) -> Tensor:
     """A matrix of n rows and m columns (n without) with ones on the diagonal; float32 unless another dtype is given."""
     rows, columns = shape_of((n, n if m is None else m))
@@ -49,7 +49,7 @@ def positions(rows: int, columns: int) -> tuple[Tensor, Tensor]:
     return in_graph(reshape(arange(rows), (-1, 1))), in_graph(arange(columns))
 
 
-@operation(classes="Tril", settings="diagonal")
+@operation(classes="Tril", settings="diagonal", also="numpy mint")
 def tril(x: TensorLike, diagonal: int = 0) -> Tensor:
     """Matrices, or the last two axes, with zeros above a diagonal: 1 is the one above the main one, -1 that below.
 
@@ -60,7 +60,7 @@ def tril(x: TensorLike, diagonal: int = 0) -> Tensor:
     return where(greater_equal(rows + integer("tril", "diagonal", diagonal), columns), x, zeros((), x.dtype))
 
 
-@operation(classes="Triu", settings="diagonal")
+@operation(classes="Triu", settings="diagonal", also="numpy mint")
 def triu(x: TensorLike, diagonal: int = 0) -> Tensor:
     """Matrices, or the last two axes, with zeros below a diagonal: 1 is the one above the main one, -1 that below.
 
@@ -149,7 +149,7 @@ def diag_embed(x: TensorLike, offset: int = 0, dim1: int = -2, dim2: int = -1) -
     return movedim(matrices, (-2, -1), axes)
 
 
-@operation(classes="Diag")
+@operation(classes="Diag", also="numpy")
 def diag(x: TensorLike) -> Tensor:
     """A tensor with the elements of x on its diagonal and zeros elsewhere, with the axes of x twice.
 
@@ -210,6 +210,7 @@ def _bounds(name: str, k: TensorLike) -> tuple[int, int]:
     return bounds[0], bounds[-1]
 
 
+@cell("MatrixDiagPart", inputs="input_x")
 @operation(classes="MatrixDiagPartV3", settings="align")
 def matrix_diag_part(x: Tensor, k: TensorLike = 0, padding_value: TensorLike = 0, align: str = "RIGHT_LEFT") -> Tensor:
     """The diagonals `k` of matrices as rows, the highest first, or one diagonal in place of both axes.
@@ -230,6 +231,7 @@ def matrix_diag_part(x: Tensor, k: TensorLike = 0, padding_value: TensorLike = 0
     return parts if band.height > 1 else reshape(parts, (*x.shape[:-2], band.longest))
 
 
+@cell("MatrixDiag", inputs="input_x")
 @operation(classes="MatrixDiagV3", settings="align")
 def matrix_diag(
     x: Tensor,
@@ -269,6 +271,7 @@ def _sizes(length: int, low: int, high: int, rows: int, columns: int) -> tuple[i
     return least_rows if rows == -1 else rows, least_columns if columns == -1 else columns
 
 
+@cell("MatrixSetDiag", inputs="input_x diagonal")
 @operation(classes="MatrixSetDiagV3", settings="align")
 def matrix_set_diag(x: Tensor, diagonal: TensorLike, k: TensorLike = 0, align: str = "RIGHT_LEFT") -> Tensor:
     """Matrices with other diagonals `k`, in the form in which `matrix_diag_part` takes them.

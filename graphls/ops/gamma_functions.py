@@ -54,19 +54,19 @@ _SHIFT = 12
 """How far an argument is moved up before the asymptotic series, which are Abramowitz and Stegun's 6.1.40 and 6.4.11."""
 
 
-@operation(classes="Lgamma")
+@operation(classes="Lgamma", cells="LGamma")
 def lgamma(x: TensorLike) -> Tensor:
     """The logarithm of the absolute value of the gamma function; infinite at 0 and at negative whole numbers."""
     return _in_double(lambda x: with_gradient(_log_gamma, _slope(0), x), x)
 
 
-@operation(classes="Digamma")
+@operation(classes="Digamma", cells="DiGamma")
 def digamma(x: Any) -> Tensor:
     """The derivative of `lgamma`."""
     return polygamma(0, x)
 
 
-@operation
+@operation(also="mint")
 def polygamma(n: int, x: TensorLike) -> Tensor:
     """The derivative of order n of `digamma`; raises GraphValueError unless n is an integer of 0 or more."""
     if isinstance(n, bool) or not isinstance(n, int) or n < 0:

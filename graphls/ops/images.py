@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from graphls.ir.checks import positive_int
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import float32
 from graphls.ops.adaptive import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
@@ -28,7 +29,7 @@ from graphls.ops.elementwise import (
     where,
 )
 from graphls.ops.operands import Sizes, float_of, in_single, shape_of, tensor_of
-from graphls.ops.record import operation, operator_class
+from graphls.ops.record import cell, operation, operator_class
 from graphls.ops.shapes import broadcast_to, gather, reshape, stack, transpose
 from graphls.tensors.tensor import Tensor, TensorLike
 
@@ -48,7 +49,8 @@ _RANKS = {
 _ALIGNED = ("linear", "bilinear", "trilinear", "bicubic")
 
 
-@operation(names="upsample")
+@cell("Upsample", "size scale_factor mode align_corners recompute_scale_factor", shown="size scale_factor mode")
+@operation(names="upsample", also="mint.nn.functional")
 def interpolate(
     input: TensorLike,
     size: TensorLike | None = None,
@@ -173,7 +175,8 @@ def weighted(x: Tensor, axis: int, taps: Taps) -> Tensor:
     return total
 
 
-@operation
+@cell("PixelShuffle", "upscale_factor", checks={"upscale_factor": positive_int}, shown="upscale_factor")
+@operation(also="mint.nn.functional")
 def pixel_shuffle(input: TensorLike, upscale_factor: int) -> Tensor:
     """Channels as pixels: (..., C * r * r, H, W) to (..., C, H * r, W * r), for r = `upscale_factor`.
 
@@ -187,6 +190,7 @@ def pixel_shuffle(input: TensorLike, upscale_factor: int) -> Tensor:
     return reshape(transpose(x, (0, 1, 4, 2, 5, 3)), (*batch, channels // (r * r), height * r, width * r))
 
 
+@cell("PixelUnshuffle", "downscale_factor", checks={"downscale_factor": positive_int}, shown="downscale_factor")
 @operation
 def pixel_unshuffle(input: TensorLike, downscale_factor: int) -> Tensor:
     """Pixels as channels: (..., C, H * r, W * r) to (..., C * r * r, H, W), for r = `downscale_factor`.

@@ -39,11 +39,12 @@ from graphls.ops.elementwise import (
 from graphls.ops.gamma_functions import STIRLING, inverse_powers, lgamma
 from graphls.ops.gradients import with_gradient
 from graphls.ops.operands import floats
-from graphls.ops.record import operation, operator_class
+from graphls.ops.record import cell, operation, operator_class
 from graphls.ops.transcendental import erfc
 from graphls.tensors.tensor import Tensor, TensorLike
 
 
+@cell("IGamma", inputs="a x")
 @operation(classes="Igamma")
 def igamma(input: TensorLike, other: TensorLike) -> Tensor:
     """The integral of t ** (input - 1) * exp(-t) from 0 to `other`, over that to infinity; broadcasting.

@@ -6,7 +6,7 @@ import builtins
 from collections.abc import Iterator
 from typing import Any
 
-from graphls.ir.checks import integer, positive
+from graphls.ir.checks import integer, positive, positive_int
 from graphls.ir.errors import GraphIndexError, GraphTypeError, GraphValueError
 from graphls.ir.types import float32
 from graphls.ops.control_flow import scan
@@ -35,7 +35,7 @@ from graphls.ops.network import matmul, sigmoid, silu
 from graphls.ops.normalization import kept, rms_norm
 from graphls.ops.norms import vector_norm
 from graphls.ops.operands import ShapeLike, Sizes, apply, axis_of, float_of, floats, in_single, operand_of, tensor_of
-from graphls.ops.record import operation, operator_class
+from graphls.ops.record import cell, operation, operator_class
 from graphls.ops.reductions import mean, sum
 from graphls.ops.scattering import index_add
 from graphls.ops.shapes import (
@@ -189,6 +189,7 @@ def intopk(x1: TensorLike, x2: TensorLike, k: int) -> Tensor:
     return logical_and(less(above, integer("intopk", "k", k)), isfinite(reshape(own, (-1,))))
 
 
+@cell("ChannelShuffle", "groups", checks={"groups": positive_int}, shown="groups")
 @operation
 def channel_shuffle(x: TensorLike, groups: int) -> Tensor:
     """The channels of (..., C, H, W) in another order: the first of each group, the second of each, and so on.

@@ -65,7 +65,7 @@ def mm(x: TensorLike, mat2: TensorLike) -> Tensor:
     return matmul(*_of_ranks("mm", (2, 2), x, mat2))
 
 
-@operation
+@operation(also="mint")
 def bmm(x: TensorLike, mat2: TensorLike) -> Tensor:
     """The products of the matrices of two batches of one size; raises GraphValueError for other shapes."""
     x, mat2 = _of_ranks("bmm", (3, 3), x, mat2)
@@ -75,7 +75,7 @@ def bmm(x: TensorLike, mat2: TensorLike) -> Tensor:
     return matmul(x, mat2)
 
 
-@operation
+@operation(also="mint")
 def mv(mat: TensorLike, vec: TensorLike) -> Tensor:
     """The product of a matrix and a vector."""
     return matmul(*_of_ranks("mv", (2, 1), mat, vec))
@@ -87,7 +87,7 @@ def vdot(x: TensorLike, other: TensorLike) -> Tensor:
     return matmul(*_of_ranks("vdot", (1, 1), x, other))
 
 
-@operation
+@operation(also="numpy mint")
 def outer(x: TensorLike, vec2: TensorLike) -> Tensor:
     """The products of each element of one vector and each of another."""
     x, vec2 = _of_ranks("outer", (1, 1), x, vec2)
@@ -100,7 +100,7 @@ def ger(x: TensorLike, vec2: TensorLike) -> Tensor:
     return outer(*dispatch.cast_operands("ger", x, vec2))
 
 
-@operation
+@operation(also="mint")
 def addmm(x: TensorLike, mat1: TensorLike, mat2: TensorLike, *, beta: TensorLike = 1, alpha: TensorLike = 1) -> Tensor:
     """beta * x + alpha * (mat1 @ mat2) of matrices; x broadcasts."""
     x, mat1, mat2 = dispatch.cast_operands("addmm", x, mat1, mat2)
@@ -116,7 +116,7 @@ def addbmm(
     return _added(x, sum(bmm(batch1, batch2), 0), beta, alpha)
 
 
-@operation
+@operation(also="mint")
 def baddbmm(
     x: TensorLike, batch1: TensorLike, batch2: TensorLike, beta: TensorLike = 1, alpha: TensorLike = 1
 ) -> Tensor:
@@ -146,7 +146,7 @@ def _times(x: TensorLike, factor: TensorLike) -> Any:
     return x if isinstance(factor, (int, float)) and factor == 1 else mul(x, factor)
 
 
-@operation(names="tensordot")
+@operation(names="tensordot", also="numpy.tensordot")
 def tensor_dot(x1: TensorLike, x2: TensorLike, axes: object) -> Tensor:
     """The products of elements, summed over the axes that a pair of integers or of lists of them names in both tensors.
 
@@ -182,7 +182,7 @@ def _pairs(axes: object, x1: Tensor, x2: Tensor) -> tuple[list[int], list[int]]:
     return first, second
 
 
-@operation
+@operation(also="numpy mint")
 def dot(x: TensorLike, other: TensorLike) -> Tensor:
     """The products summed over the last axis of x and the last but one, or only one, of the other."""
     x, other = dispatch.promoted(operand_of(x), operand_of(other))
@@ -191,14 +191,14 @@ def dot(x: TensorLike, other: TensorLike) -> Tensor:
     return tensor_dot(x, other, (-1, max(-2, -other.ndim)))
 
 
-@operation
+@operation(also="numpy")
 def inner(x: TensorLike, other: TensorLike) -> Tensor:
     """The products summed over the last axis of both; of a number, the product."""
     x, other = dispatch.promoted(operand_of(x), operand_of(other))
     return tensor_dot(x, other, (-1, -1)) if x.ndim and other.ndim else mul(x, other)
 
 
-@operation
+@operation(also="numpy")
 def kron(x: TensorLike, other: TensorLike) -> Tensor:
     """Kronecker's product: each element of x, multiplied by all of the other, in its place."""
     x, other = dispatch.promoted(operand_of(x), operand_of(other))
@@ -209,7 +209,7 @@ def kron(x: TensorLike, other: TensorLike) -> Tensor:
     return reshape(mul(blocks, tiles), tuple(n * m for n, m in zip(first, second, strict=True)))
 
 
-@operation(classes="Cross", settings="dim")
+@operation(classes="Cross", settings="dim", also="mint")
 def cross(x: TensorLike, other: TensorLike, dim: int | None = None) -> Tensor:
     """The cross product along an axis of size 3, the first one of that size unless given, broadcasting.
 
@@ -230,7 +230,7 @@ def _rolled(x: Tensor, axis: int, places: int) -> Tensor:
     return concat((cut(x, axis, places, x.shape[axis]), cut(x, axis, 0, places)), axis)
 
 
-@operation(classes="Trace")
+@operation(classes="Trace", also="numpy mint")
 def trace(x: TensorLike) -> Tensor:
     """The sum of the diagonal of a matrix."""
     (x,) = _of_ranks("trace", (2,), tensor_of(x))

@@ -178,7 +178,7 @@ def solved(matrix: Tensor, rhs: Tensor) -> Tensor:
     return result
 
 
-@operation
+@operation(also="mint")
 def inverse(input: TensorLike) -> Tensor:
     """The inverses of square matrices; infinite or nan for a singular one.
 

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from graphls.ir import checks
-from graphls.ir.checks import number, positive
+from graphls.ir.checks import boolean, number, positive
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import DType, float32, int32, int64
 from graphls.ops.elementwise import (
@@ -33,7 +33,7 @@ from graphls.ops.elementwise import (
     where,
 )
 from graphls.ops.operands import Operand, apply, floats, tensor_of
-from graphls.ops.record import operation, operator_class
+from graphls.ops.record import cell, operation, operator_class
 from graphls.ops.reductions import amax, mean, sum
 from graphls.ops.transcendental import root
 from graphls.tensors import dispatch
@@ -58,6 +58,13 @@ def require_tensors(name: str, *tensors: object) -> None:
     for tensor in tensors:
         if not is_tensor(tensor):
             raise GraphTypeError(f"{name} takes tensors for logits and labels, not {type(tensor).__name__}.")
+
+
+def given_weight(cell: str, name: str, value: TensorLike | None) -> TensorLike | None:
+    """A weight that a cell is made with, or None; raises GraphTypeError for what is no tensor."""
+    if value is not None:
+        require_tensors(f"The {name} of {cell}", value)
+    return value
 
 
 def require_same_shape(name: str, first: Tensor, second: Tensor) -> None:
@@ -128,21 +135,24 @@ def check_reduction(name: str, reduction: str, allowed: tuple[str, ...] = REDUCT
         raise GraphValueError(f"For {name!r}, the 'reduction' must be in {sorted(allowed)}, but got {reduction!r}.")
 
 
-@operation
+@cell("MSELoss", "reduction", inputs="logits labels", finite="labels")
+@operation(also="mint.nn.functional")
 def mse_loss(input: TensorLike, target: TensorLike, reduction: str = "mean") -> Tensor:
     """The square of the difference; both broadcast together."""
     dtype, (x, y) = operands("mse_loss", input, target)
     return reduced("mse_loss", square(sub(x, y)), reduction, dtype)
 
 
-@operation
+@cell("L1Loss", "reduction", inputs="logits labels", finite="labels")
+@operation(also="mint.nn.functional")
 def l1_loss(input: TensorLike, target: TensorLike, reduction: str = "mean") -> Tensor:
     """The absolute value of the difference; both broadcast together."""
     dtype, (x, y) = operands("l1_loss", input, target)
     return reduced("l1_loss", abs(sub(x, y)), reduction, dtype)
 
 
-@operation(classes="SmoothL1Loss", settings="beta reduction")
+@cell("SmoothL1Loss", "beta reduction", inputs="logits labels", finite="labels", checks={"beta": positive})
+@operation(classes="SmoothL1Loss", settings="beta reduction", also="mint.nn.functional")
 def smooth_l1_loss(input: TensorLike, target: TensorLike, beta: float = 1.0, reduction: str = "none") -> Tensor:
     """d ** 2 / (2 * beta) where the absolute difference d is below `beta`, and d - beta / 2 elsewhere."""
     dtype, (x, y) = operands("smooth_l1_loss", input, target)
@@ -154,6 +164,7 @@ def smooth_l1_loss(input: TensorLike, target: TensorLike, beta: float = 1.0, red
     return reduced("smooth_l1_loss", where(is_near, inner, sub(distance, beta / 2)), reduction, dtype)
 
 
+@cell("HuberLoss", "reduction delta", inputs="logits labels", finite="labels", checks={"delta": positive})
 @operation
 def huber_loss(input: TensorLike, target: TensorLike, reduction: str = "mean", delta: float = 1.0) -> Tensor:
     """d ** 2 / 2 where the absolute difference d is `delta` at most, and delta * (d - delta / 2) elsewhere."""
@@ -165,7 +176,8 @@ def huber_loss(input: TensorLike, target: TensorLike, reduction: str = "mean", d
     return reduced("huber_loss", where(is_near, inner, outer), reduction, dtype)
 
 
-@operation(classes="BinaryCrossEntropy", settings="reduction")
+@cell("BCELoss", "weight reduction", inputs="logits labels", finite="labels")
+@operation(classes="BinaryCrossEntropy", settings="reduction", also="mint.nn.functional")
 def binary_cross_entropy(
     logits: TensorLike, labels: TensorLike, weight: TensorLike | None = None, reduction: str = "mean"
 ) -> Tensor:
@@ -179,6 +191,7 @@ def binary_cross_entropy(
     return reduced("binary_cross_entropy", weighted(losses, weight), reduction, dtype)
 
 
+@cell("BCEWithLogitsLoss", "reduction weight pos_weight", inputs="logits labels", finite="labels")
 @operation(classes="BCEWithLogitsLoss", settings="reduction")
 def binary_cross_entropy_with_logits(
     logits: TensorLike,
@@ -198,7 +211,7 @@ def binary_cross_entropy_with_logits(
     return reduced(name, weighted(losses, weight), reduction, dtype)
 
 
-@operation(classes="KLDivLoss", settings="reduction")
+@operation(classes="KLDivLoss", settings="reduction", also="mint.nn.functional")
 def kl_div(logits: TensorLike, labels: TensorLike, reduction: str = "mean") -> Tensor:
     """labels * (log(labels) - logits), and 0 for labels of 0: logits are logarithms, labels are probabilities.
 
@@ -214,6 +227,7 @@ def kl_div(logits: TensorLike, labels: TensorLike, reduction: str = "mean") -> T
     return reduced("kl_div", losses, reduction, dtype)
 
 
+@cell("SoftMarginLoss", "reduction", inputs="logits labels", finite="labels")
 @operation(classes="SoftMarginLoss", settings="reduction")
 def soft_margin_loss(input: TensorLike, target: TensorLike, reduction: str = "mean") -> Tensor:
     """log(1 + exp(-target * input)) for targets of 1 and -1."""
@@ -222,6 +236,7 @@ def soft_margin_loss(input: TensorLike, target: TensorLike, reduction: str = "me
     return reduced("soft_margin_loss", apply("softplus", neg(mul(y, x))), reduction, dtype)
 
 
+@cell("HingeEmbeddingLoss", "margin reduction", inputs="logits labels", finite="labels")
 @operation
 def hinge_embedding_loss(
     inputs: TensorLike, targets: TensorLike, margin: float = 1.0, reduction: str = "mean"
@@ -233,6 +248,7 @@ def hinge_embedding_loss(
     return reduced("hinge_embedding_loss", losses, reduction, dtype)
 
 
+@cell("MarginRankingLoss", "margin reduction", inputs="input1 input2 target", finite="target")
 @operation
 def margin_ranking_loss(
     input1: TensorLike, input2: TensorLike, target: TensorLike, margin: float = 0.0, reduction: str = "mean"
@@ -245,6 +261,13 @@ def margin_ranking_loss(
     return reduced("margin_ranking_loss", losses, reduction, dtype)
 
 
+@cell(
+    "GaussianNLLLoss",
+    "* full eps reduction",
+    inputs="logits labels var",
+    finite="labels",
+    checks={"full": boolean, "eps": positive},
+)
 @operation
 def gaussian_nll_loss(
     x: TensorLike, target: TensorLike, var: TensorLike, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
@@ -260,6 +283,13 @@ def gaussian_nll_loss(
     return reduced("gaussian_nll_loss", losses, reduction, dtype)
 
 
+@cell(
+    "PoissonNLLLoss",
+    "log_input full eps reduction",
+    inputs="input target",
+    finite="target",
+    checks={"log_input": boolean, "full": boolean, "eps": positive},
+)
 @operation
 def poisson_nll_loss(
     input: TensorLike,
@@ -286,7 +316,18 @@ def _stirling(y: Tensor) -> Tensor:
     return where(counts, approximation, 0.0)
 
 
-@operation
+def _cosine(name: str, setting: str, value: object) -> float:
+    return checks.number(name, setting, value, -1, 1)
+
+
+@cell(
+    "CosineEmbeddingLoss",
+    "margin reduction",
+    inputs="logits_x1 logits_x2 labels",
+    finite="labels",
+    checks={"margin": _cosine},
+)
+@operation(also="mint.nn.functional")
 def cosine_embedding_loss(
     input1: TensorLike, input2: TensorLike, target: TensorLike, margin: float = 0.0, reduction: str = "mean"
 ) -> Tensor:
@@ -301,7 +342,7 @@ def cosine_embedding_loss(
     axis = 1 if x.ndim > 1 else 0
     if not x.ndim or y.shape != x.shape[:axis] + x.shape[axis + 1 :]:
         raise GraphValueError(f"{name} of vectors {x.type} does not fit a target {y.type}.")
-    margin = checks.number(name, "margin", margin, -1, 1)
+    margin = _cosine(name, "margin", margin)
     lengths = [sqrt(add(sum(square(v), axis), 1e-12)) for v in (x, other)]
     cosine = div(sum(mul(x, other), axis), mul(*lengths))
     apart = where(equal(y, -1.0), clip_by_value(sub(cosine, margin), 0.0), 0.0)

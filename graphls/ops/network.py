@@ -33,7 +33,7 @@ from graphls.ops.elementwise import (
 )
 from graphls.ops.operands import apply, axis_of, float_of, in_single, numbers, operand_of, tensor_of
 from graphls.ops.random import check_probability, drawn, joined_seed, kept_or_zero, rand
-from graphls.ops.record import operation, operator_class
+from graphls.ops.record import cell, operation, operator_class
 from graphls.ops.reductions import argmax
 from graphls.ops.shapes import broadcast_to, cut, reshape, swapaxes
 from graphls.ops.state import stop_gradient
@@ -43,7 +43,7 @@ from graphls.tensors.tensor import Tensor, TensorLike
 from graphls.trace.current import current_tracer
 
 
-@operation(symbol="matmul")
+@operation(symbol="matmul", also="numpy mint")
 def matmul(x: Any, other: object) -> Tensor:
     """The matrix product over the last two axes, broadcasting those before them.
 
@@ -62,13 +62,13 @@ def matmul(x: Any, other: object) -> Tensor:
     return reshape(y, (*y.shape[:-2], *rows, *(() if other.ndim == 1 else y.shape[-1:])))
 
 
-@operation(classes="ReLU", in_place="relu_")
+@operation(classes="ReLU", cells="ReLU", in_place="relu_", also="mint mint.nn.functional")
 def relu(x: TensorLike) -> Tensor:
     """The larger of x and 0."""
     return apply("relu", float_of(x))
 
 
-@operation(classes="Sigmoid", in_place="sigmoid_")
+@operation(classes="Sigmoid", cells="Sigmoid", in_place="sigmoid_", also="mint mint.nn.functional")
 def sigmoid(x: TensorLike) -> Tensor:
     """The logistic function 1 / (1 + exp(-x))."""
     return apply("sigmoid", float_of(x))
@@ -98,20 +98,20 @@ def _approximate_gelu(x: Tensor) -> Tensor:
     return mul(x, sigmoid(mul(mul(x, add(mul(square, 0.044715), 1.0)), math.sqrt(8 / math.pi))))
 
 
-@operation(names="swish")
+@operation(names="swish", cells="SiLU", also="mint.nn.functional")
 def silu(x: TensorLike) -> Tensor:
     """x * sigmoid(x)."""
     return in_single(lambda x: mul(x, sigmoid(x)), float_of(x))
 
 
-@operation(classes="Softmax", settings="axis")
+@operation(classes="Softmax", cells="Softmax", settings="axis", also="mint mint.nn.functional")
 def softmax(x: TensorLike, axis: int = -1) -> Tensor:
     """exp(x) divided by its sum along an axis."""
     x = float_of(x)
     return apply("softmax", x, axis=axis_of(axis, x.ndim))
 
 
-@operation(classes="LogSoftmax", settings="axis")
+@operation(classes="LogSoftmax", cells="LogSoftmax", settings="axis", also="mint mint.nn.functional")
 def log_softmax(logits: TensorLike, axis: int = -1) -> Tensor:
     """The logarithm of the softmax along an axis."""
     x = float_of(logits)
@@ -174,21 +174,21 @@ operator_class("Dropout2D", "keep_prob")(_channel_dropout("Dropout2D", 2))
 operator_class("Dropout3D", "keep_prob")(_channel_dropout("Dropout3D", 3))
 
 
-@operation(classes="ReLU6")
+@operation(classes="ReLU6", cells="ReLU6", also="mint.nn.functional")
 def relu6(x: TensorLike) -> Tensor:
     """x, at least 0 and at most 6; the slope is 0 at both."""
     x = relu(x)
     return apply("minimum", *numbers(6.0, x), ties="first")
 
 
-@operation
+@operation(cells="LeakyReLU", settings="alpha", also="mint.nn.functional")
 def leaky_relu(input: TensorLike, alpha: TensorLike = 0.2) -> Tensor:
     """x where it is positive and alpha * x elsewhere."""
     x = float_of(input)
     return where(greater(x, 0.0), x, mul(x, alpha))
 
 
-@operation(classes="PReLU")
+@operation(classes="PReLU", also="mint.nn.functional")
 def prelu(x: TensorLike, weight: TensorLike) -> Tensor:
     """x where it is positive and weight * x elsewhere, with one weight for all or one for each channel (axis 1).
 
@@ -231,14 +231,14 @@ def _uniform(shape: tuple[int, ...]) -> Tensor:
     return Tensor(generator().random(shape, dtype="float32"))
 
 
-@operation(classes="Elu", settings="alpha")
+@operation(classes="Elu", cells="ELU", settings="alpha", also="mint.nn.functional")
 def elu(input_x: TensorLike, alpha: TensorLike = 1.0) -> Tensor:
     """x where it is positive and alpha * (exp(x) - 1) elsewhere."""
     x = float_of(input_x)
     return where(greater(x, 0.0), x, mul(expm1(_not_positive(x)), alpha))
 
 
-@operation(classes="SeLU")
+@operation(classes="SeLU", cells="SeLU", also="mint.nn.functional")
 def selu(input_x: TensorLike) -> Tensor:
     """scale * elu(x, alpha) with the constants that keep mean 0 and variance 1 (Klambauer et al., 2017)."""
     alpha, scale = 1.6732632423543772, 1.0507009873554805
@@ -251,7 +251,7 @@ def _not_positive(x: Tensor) -> Tensor:
     return where(greater(x, 0.0), 0.0, x)
 
 
-@operation(classes="CeLU", settings="alpha")
+@operation(classes="CeLU", cells="CELU", settings="alpha")
 def celu(x: TensorLike, alpha: float = 1.0) -> Tensor:
     """x where it is positive and alpha * (exp(x / alpha) - 1) elsewhere; raises GraphValueError for an alpha of 0."""
     if number("celu", "alpha", alpha) == 0:
@@ -260,32 +260,32 @@ def celu(x: TensorLike, alpha: float = 1.0) -> Tensor:
     return where(greater(x, 0.0), x, mul(expm1(div(_not_positive(x), alpha)), alpha))
 
 
-@operation(classes="Mish")
+@operation(classes="Mish", cells="Mish", also="mint.nn.functional")
 def mish(x: TensorLike) -> Tensor:
     """x * tanh(log(1 + exp(x))) (Misra, 2019)."""
     return in_single(lambda x: mul(x, tanh(apply("softplus", x))), float_of(x))
 
 
-@operation(classes="FastGeLU FastGelu")
+@operation(classes="FastGeLU FastGelu", cells="FastGelu")
 def fast_gelu(x: TensorLike) -> Tensor:
     """x * sigmoid(1.702 * x), which is near the gelu."""
     return in_single(lambda x: mul(x, sigmoid(mul(x, 1.702))), float_of(x))
 
 
-@operation(names="hsigmoid", classes="HSigmoid")
+@operation(names="hsigmoid", classes="HSigmoid", cells="HSigmoid", also="mint.nn.functional")
 def hardsigmoid(input: TensorLike) -> Tensor:
     """(x + 3) / 6, at least 0 and at most 1."""
     return mul(relu6(add(float_of(input), 3.0)), 1 / 6)
 
 
-@operation(names="hswish", classes="HSwish")
+@operation(names="hswish", classes="HSwish", cells="HSwish", also="mint.nn.functional")
 def hardswish(x: TensorLike) -> Tensor:
     """x * hardsigmoid(x), which is 0 below -3, also at -inf."""
     x = float_of(x)
     return mul(maximum(x, -3.0), hardsigmoid(x))
 
 
-@operation
+@operation(cells="Hardtanh", settings="min_val max_val", also="mint.nn.functional")
 def hardtanh(input: TensorLike, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
     """x, at least `min_val` and at most `max_val`, with a slope of 0 at both.
 
@@ -297,34 +297,35 @@ def hardtanh(input: TensorLike, min_val: float = -1.0, max_val: float = 1.0) -> 
     return where(less_equal(x, min_val), min_val, where(greater_equal(x, max_val), max_val, x))
 
 
-@operation(classes="HShrink", settings="lambd")
+@operation(classes="HShrink", cells="HShrink", settings="lambd", also="mint.nn.functional")
 def hardshrink(x: Any, lambd: TensorLike = 0.5) -> Tensor:
     """x where its absolute value is above `lambd` and 0 elsewhere."""
     x = float_of(x)
     return where(less_equal(abs(x), lambd), 0.0, x)
 
 
-@operation(names="soft_shrink", classes="SoftShrink", settings="lambd")
+@operation(names="soft_shrink", classes="SoftShrink", cells="SoftShrink", settings="lambd", also="mint.nn.functional")
 def softshrink(input: TensorLike, lambd: TensorLike = 0.5) -> Tensor:
     """x moved towards 0 by `lambd`, and 0 where it would pass it."""
     x = float_of(input)
     return where(less_equal(abs(x), lambd), 0.0, sub(x, mul(sign(x), lambd)))
 
 
-@operation
+@operation(cells="Tanhshrink")
 def tanhshrink(input: TensorLike) -> Tensor:
     """x - tanh(x)."""
     return in_single(lambda x: sub(x, tanh(x)), float_of(input))
 
 
-@operation
+@operation(also="mint.nn.functional")
 def threshold(input: TensorLike, thr: TensorLike, value: TensorLike) -> Tensor:
     """x where it is above `thr` and `value` elsewhere."""
     x = float_of(input)
     return where(less_equal(x, thr), value, x)
 
 
-@operation(classes="Softplus")
+@cell("Softplus", "beta threshold")
+@operation(classes="Softplus", also="mint.nn.functional")
 def softplus(input: TensorLike, beta: float = 1, threshold: float = 20) -> Tensor:
     """log(1 + exp(beta * x)) / beta, and x itself where beta * x is above the threshold.
 
@@ -338,26 +339,26 @@ def softplus(input: TensorLike, beta: float = 1, threshold: float = 20) -> Tenso
     return where(greater(scaled, number("softplus", "threshold", threshold)), x, soft if beta == 1 else div(soft, beta))
 
 
-@operation(classes="Softsign")
+@operation(classes="Softsign", cells="Softsign")
 def softsign(x: TensorLike) -> Tensor:
     """x / (1 + abs(x))."""
     x = float_of(x)
     return div(x, add(abs(x), 1.0))
 
 
-@operation
+@operation(cells="LogSigmoid", also="mint.nn.functional")
 def logsigmoid(x: TensorLike) -> Tensor:
     """The logarithm of the logistic function, exact where that is tiny."""
     return neg(apply("softplus", neg(float_of(x))))
 
 
-@operation
+@operation(cells="Softmin", settings="axis")
 def softmin(x: TensorLike, axis: int = -1) -> Tensor:
     """exp(-x) divided by its sum along an axis."""
     return softmax(neg(float_of(x)), axis)
 
 
-@operation
+@operation(cells="Softmax2d")
 def softmax2d(x: TensorLike) -> Tensor:
     """The softmax over the channels of images (N, C, H, W) or (C, H, W); raises GraphValueError for another rank."""
     x = tensor_of(x)
@@ -366,7 +367,7 @@ def softmax2d(x: TensorLike) -> Tensor:
     return softmax(x, -3)
 
 
-@operation(classes="GLU", settings="axis")
+@operation(classes="GLU", cells="GLU", settings="axis", also="mint.nn.functional")
 def glu(x: TensorLike, axis: int = -1) -> Tensor:
     """a * sigmoid(b) for the two halves a and b of x along an axis; raises GraphValueError for an odd size."""
     x = float_of(x)

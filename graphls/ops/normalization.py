@@ -14,7 +14,7 @@ from graphls.ops.arrangement import movedim
 from graphls.ops.convolution import as_given, channels_first
 from graphls.ops.elementwise import add, cast, div, mul, pow, rsqrt, square, sub
 from graphls.ops.operands import Sizes, apply, axis_of, float_of, shape_of, state_of, tensor_of
-from graphls.ops.record import operation, operator_class
+from graphls.ops.record import cell, operation, operator_class
 from graphls.ops.reductions import mean
 from graphls.ops.shapes import reshape
 from graphls.ops.state import assign, stop_gradient
@@ -185,6 +185,7 @@ def _check_shape(name: str, shape: tuple[int, ...], **operands: object) -> None:
             raise GraphValueError(f"The {key!r} of {name} has the shape {shape}, not {tensor_of(operand).shape}.")
 
 
+@cell("LRN", "depth_radius bias alpha beta norm_region", shown="depth_radius bias alpha beta")
 @operation(classes="LRN", settings="depth_radius bias alpha beta norm_region")
 def lrn(
     x: TensorLike,

@@ -200,7 +200,7 @@ def pdist(input: TensorLike, p: float = 2.0) -> Tensor:
     return in_single(lambda x: vector_norm(sub(gather(x, first, -2), gather(x, second, -2)), p, -1), x)
 
 
-@operation
+@operation(also="mint")
 def cosine_similarity(x1: TensorLike, x2: TensorLike, dim: int = 1, eps: float = 1e-8) -> Tensor:
     """The cosine of the angle between vectors along an axis, broadcasting; the product of their norms counts as `eps`
     at least.

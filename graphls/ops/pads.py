@@ -9,33 +9,33 @@ from typing import Any, NamedTuple
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ops.arrangement import flip
 from graphls.ops.creation import full
-from graphls.ops.operands import Shape, Sizes, apply, tensor_of
-from graphls.ops.record import operation, operator_class
+from graphls.ops.operands import Operand, Shape, Sizes, apply, tensor_of
+from graphls.ops.record import AXES, operation, operator_class
 from graphls.ops.shapes import broadcast_to, concat, cut
 from graphls.tensors.tensor import Tensor, TensorLike
 
 _COUNTS = {1: "one integer", 2: "one integer or two", 3: "one integer or three"}
 
 
-def sizes_of(name: str, value: object, axes: int) -> Shape:
-    """One positive integer for all axes, or one for each.
+def sizes_of(name: str, value: object, axes: int, least: int = 1) -> Shape:
+    """One integer for all axes, or one for each, of `least` or more.
 
-    Raises GraphTypeError for anything else, GraphValueError for sizes below 1.
+    Raises GraphTypeError for anything else, GraphValueError for smaller ones.
     """
     values = value if isinstance(value, (tuple, list)) else (value,) * axes
     if len(values) != axes or not all(map(_is_int, values)):
         raise GraphTypeError(f"The {name!r} is {_COUNTS[axes]}, not {value!r}.")
-    if min(values) < 1:
-        raise GraphValueError(f"The {name!r} is 1 or more, not {value!r}.")
+    if min(values) < least:
+        raise GraphValueError(f"The {name!r} is {least} or more, not {value!r}.")
     return tuple(values)
 
 
-def _is_int(value: TensorLike) -> bool:
+def _is_int(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
 def pads_of(
-    shape: Shape, kernel: Shape, strides: Shape, pad_mode: str, padding: TensorLike, dilations: Shape | None = None
+    shape: Shape, kernel: Shape, strides: Shape, pad_mode: str, padding: object, dilations: Shape | None = None
 ) -> Shape:
     """What is added before every axis of an image of that shape, then after every axis.
 
@@ -50,7 +50,7 @@ def pads_of(
     return (*(t // 2 for t in totals), *(t - t // 2 for t in totals))
 
 
-def check_padding(pad_mode: str, padding: TensorLike, axes: int) -> Shape:
+def check_padding(pad_mode: str, padding: object, axes: int) -> Shape:
     """`padding` before every axis, then after every axis.
 
     Raises GraphValueError for an unknown mode, or one that takes no padding.
@@ -63,9 +63,9 @@ def check_padding(pad_mode: str, padding: TensorLike, axes: int) -> Shape:
     return sides
 
 
-def _sides_of(padding: Any, axes: int) -> Shape:
+def _sides_of(padding: object, axes: int) -> Shape:
     """From one integer, one for each axis, or (before, after) for each axis in turn."""
-    sides = tuple(padding) if isinstance(padding, (tuple, list)) else (padding,) * axes
+    sides: Shape = tuple(padding) if isinstance(padding, (tuple, list)) else (padding,) * axes  # type: ignore[assignment]
     if len(sides) not in (axes, 2 * axes) or not all(map(_is_int, sides)):
         counts = {1: "or two", 2: "two or four", 3: "three or six"}[axes]
         raise GraphTypeError(f"The 'padding' is one integer, {counts}, not {padding!r}.")
@@ -77,7 +77,7 @@ def _sides_of(padding: Any, axes: int) -> Shape:
 def check_axes(name: str, x: Tensor, axes: int, unbatched: bool = False) -> None:
     """Raise GraphValueError unless x has a batch, channels and so many axes more; `unbatched` may lack the batch."""
     if x.ndim != axes + 2 and not (unbatched and x.ndim == axes + 1):
-        sizes = {1: "C, L", 2: "C, H, W", 3: "C, D, H, W"}[axes]
+        sizes = f"C, {AXES[axes]['sizes']}"
         shapes = f"(N, {sizes}) or ({sizes})" if unbatched else f"(N, {sizes})"
         raise GraphValueError(f"{name} takes images of shape {shapes}, not {x.type}.")
 
@@ -85,11 +85,11 @@ def check_axes(name: str, x: Tensor, axes: int, unbatched: bool = False) -> None
 class Windows(NamedTuple):
     """The windows of a pool as a user gives them."""
 
-    kernel_size: Any
-    stride: Any = None
-    padding: Any = 0
+    kernel_size: Sizes
+    stride: Sizes | None = None
+    padding: Sizes = 0
     pad_mode: str = "pad"
-    dilation: Any = 1
+    dilation: Sizes = 1
     ceil_mode: bool = False
 
     def geometry(self, shape: Shape, axes: int) -> dict[str, Any]:
@@ -125,18 +125,20 @@ def _ceiled(shape: Shape, reach: Shape, strides: Shape, pads: Shape) -> Shape:
 def zero_padded(x: Tensor, pads: Shape) -> Tensor:
     """Images with zeros around, as many as `pads` says before every axis, then after every axis."""
     axes = x.ndim - 2
-    starts = (0, 0, *pads[:axes])
-    stops = tuple(a + n for a, n in zip(starts, x.shape, strict=True))
-    shape = tuple(b + n for b, n in zip(stops, (0, 0, *pads[axes:]), strict=True))
-    return apply("slice_gradient", x, shape=shape, starts=starts, stops=stops, steps=(1,) * x.ndim)
+    return _with_zeros(x, [(0, 0), (0, 0), *zip(pads[:axes], pads[axes:], strict=True)])
 
+
+Paddings = Sequence[Sequence[int]] | Tensor
+"""A pair for each axis."""
 
 Side = Callable[[Tensor, int, int], Tensor]
 """What stands before or behind a tensor along an axis, so many elements of it."""
 
 
-@operation
-def pad(input_x: TensorLike, padding: Sequence[int], mode: str = "constant", value: Any = None) -> Tensor:
+@operation(also="mint.nn.functional")
+def pad(
+    input_x: TensorLike, padding: Sequence[int], mode: str = "constant", value: float | Tensor | None = None
+) -> Tensor:
     """x with more elements before and behind its own, along its last axes.
 
     `padding` has a pair of numbers for each of these axes, the last axis first. A negative number takes elements away.
@@ -156,7 +158,7 @@ def pad(input_x: TensorLike, padding: Sequence[int], mode: str = "constant", val
 
 
 @operation(classes="MirrorPad", settings="mode")
-def mirror_pad(input_x: Any, paddings: Any, mode: str = "REFLECT") -> Tensor:
+def mirror_pad(input_x: TensorLike, paddings: Paddings, mode: str = "REFLECT") -> Tensor:
     """x with its mirrored inside before and behind it: a pair of numbers for each axis, the first axis first.
 
     The mode is "REFLECT", without the edge itself, or "SYMMETRIC", with it. Raises GraphValueError for another one and
@@ -168,12 +170,12 @@ def mirror_pad(input_x: Any, paddings: Any, mode: str = "REFLECT") -> Tensor:
 
 
 @operator_class("Pad", "paddings")
-def pad_zeros(input_x: TensorLike, paddings: Sizes | str) -> Tensor:
+def pad_zeros(input_x: TensorLike, paddings: Paddings) -> Tensor:
     """x with zeros before and behind it: a pair of numbers for each axis, the first axis first."""
     return _padded(tensor_of(input_x), _pairs(input_x, paddings), "constant", None)
 
 
-def _integers(numbers: Any) -> tuple[int, ...]:
+def _integers(numbers: Sequence[int] | Tensor) -> tuple[int, ...]:
     numbers = numbers.tolist() if hasattr(numbers, "tolist") else numbers
     is_sequence = isinstance(numbers, (tuple, list))
     if not is_sequence or any(isinstance(n, bool) or not isinstance(n, int) for n in numbers):
@@ -181,7 +183,7 @@ def _integers(numbers: Any) -> tuple[int, ...]:
     return tuple(numbers)
 
 
-def _pairs(x: TensorLike, paddings: Sizes | str) -> list[tuple[int, int]]:
+def _pairs(x: TensorLike, paddings: Paddings) -> list[tuple[int, int]]:
     given = paddings.tolist() if hasattr(paddings, "tolist") else paddings
     if not isinstance(given, (tuple, list)):
         raise GraphTypeError(f"The paddings are a pair for each axis, not {paddings!r}.")
@@ -265,7 +267,7 @@ _INNER = {"reflect": 1, "symmetric": 0, "replicate": 0, "circular": 0}
 def _padded_operator(
     x: TensorLike,
     paddings: Sizes,
-    constant_value: TensorLike | None = None,
+    constant_value: Operand | None = None,
     mode: str = "constant",
     paddings_contiguous: bool = True,
 ) -> Tensor:

@@ -7,14 +7,14 @@ from math import prod
 from typing import Any, TypeVar
 
 from graphls.ir.errors import GraphTypeError, GraphValueError
-from graphls.ir.types import int32, int64
+from graphls.ir.types import DTypeLike, int32, int64
 from graphls.ops.convolution import FORMATS, are_last, as_given, channels_first, spatial
 from graphls.ops.creation import arange, zeros
 from graphls.ops.elementwise import add, cast, mod, mul, pow
 from graphls.ops.joins import replaced_elements
-from graphls.ops.operands import Shape, ShapeLike, apply, float_of, shape_of, tensor_of
+from graphls.ops.operands import Shape, ShapeLike, Sizes, apply, float_of, shape_of, tensor_of
 from graphls.ops.pads import Windows, check_axes, check_padding, pads_of, sizes_of, zero_padded
-from graphls.ops.record import operation, operator_class
+from graphls.ops.record import by_axes, operation, operator_class
 from graphls.ops.shapes import check_range, reshape
 from graphls.ops.transcendental import root
 from graphls.tensors import dispatch
@@ -26,65 +26,41 @@ Result = TypeVar("Result")
 
 @operation
 def max_pool1d(
-    input: TensorLike,
-    kernel_size: TensorLike,
-    stride: TensorLike | None = None,
-    padding: TensorLike = 0,
-    dilation: ShapeLike = 1,
-    ceil_mode: bool = False,
-    return_indices: bool = False,
-    *,
-    pad_mode: str = "pad",
-) -> Any:
+    input: TensorLike, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0, dilation: Sizes = 1,
+    ceil_mode: bool = False, return_indices: bool = False, *, pad_mode: str = "pad",
+) -> Any:  # fmt: skip
     """The largest element of each window of (N, C, L) or (C, L); see `max_pool2d`."""
     windows = Windows(kernel_size, stride, padding, pad_mode, dilation, ceil_mode)
     return _max_pool("max_pool1d", 1, input, windows, return_indices)
 
 
-@operation
-def max_pool2d(
-    x: TensorLike,
-    kernel_size: TensorLike,
-    stride: TensorLike | None = None,
-    padding: TensorLike = 0,
-    dilation: ShapeLike = 1,
-    return_indices: bool = False,
-    ceil_mode: bool = False,
-    *,
-    pad_mode: str = "pad",
-) -> Any:
-    """The largest element of each window of images (N, C, H, W) or (C, H, W).
+@by_axes(2, 3)
+def max_pool(axes: int) -> Callable[..., Any]:
+    """The largest element of each window of {images} (N, C, {sizes}) or (C, {sizes}).
 
     The stride is the size of the window unless given. `ceil_mode` adds a last window where elements are left, if it
     starts on the image or on the padding before it. With `return_indices` also the int64 position of the element in
     its image, counted in row-major order; the gradient goes to that element. Raises GraphTypeError and
     GraphValueError where sizes do not fit.
     """
-    windows = Windows(kernel_size, stride, padding, pad_mode, dilation, ceil_mode)
-    return _max_pool("max_pool2d", 2, x, windows, return_indices)
+
+    def pooled(
+        x: TensorLike, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0, dilation: Sizes = 1,
+        return_indices: bool = False, ceil_mode: bool = False, *, pad_mode: str = "pad",
+    ) -> Any:  # fmt: skip
+        windows = Windows(kernel_size, stride, padding, pad_mode, dilation, ceil_mode)
+        return _max_pool(f"max_pool{axes}d", axes, x, windows, return_indices)
+
+    return pooled
 
 
-@operation
-def max_pool3d(
-    x: TensorLike,
-    kernel_size: Shape,
-    stride: Shape | None = None,
-    padding: TensorLike = 0,
-    dilation: ShapeLike = 1,
-    return_indices: bool = False,
-    ceil_mode: bool = False,
-    *,
-    pad_mode: str = "pad",
-) -> Any:
-    """The largest element of each window of (N, C, D, H, W) or (C, D, H, W); see `max_pool2d`."""
-    windows = Windows(kernel_size, stride, padding, pad_mode, dilation, ceil_mode)
-    return _max_pool("max_pool3d", 3, x, windows, return_indices)
+max_pool2d, max_pool3d = max_pool
 
 
 def _max_pool(name: str, axes: int, x: TensorLike, windows: Windows, return_indices: bool) -> Any:
     def pool(x: Tensor) -> Any:
-        y, places = dispatch.apply("max_pool", x, **windows.geometry(x.shape, axes))
-        return (y, mod(places, prod(x.shape[2:]))) if return_indices else y
+        y, positions = dispatch.apply("max_pool", x, **windows.geometry(x.shape, axes))
+        return (y, mod(positions, prod(x.shape[2:]))) if return_indices else y
 
     return batched(name, axes, x, pool)
 
@@ -101,57 +77,34 @@ def batched(name: str, axes: int, x: TensorLike, function: Callable[[Tensor], Re
 
 @operation
 def avg_pool1d(
-    input_x: TensorLike,
-    kernel_size: ShapeLike = 1,
-    stride: ShapeLike = 1,
-    padding: TensorLike = 0,
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
-    *,
-    pad_mode: str = "pad",
-) -> Tensor:
+    input_x: TensorLike, kernel_size: Sizes = 1, stride: Sizes = 1, padding: Sizes = 0, ceil_mode: bool = False,
+    count_include_pad: bool = True, *, pad_mode: str = "pad",
+) -> Tensor:  # fmt: skip
     """The mean of each window of (N, C, L) or (C, L); see `avg_pool2d`."""
     windows = Windows(kernel_size, stride, padding, pad_mode, ceil_mode=ceil_mode)
     return _avg_pool("avg_pool1d", 1, input_x, windows, count_include_pad)
 
 
-@operation
-def avg_pool2d(
-    input_x: TensorLike,
-    kernel_size: ShapeLike = 1,
-    stride: ShapeLike = 1,
-    padding: TensorLike = 0,
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
-    divisor_override: int | None = 0,
-    *,
-    pad_mode: str = "pad",
-) -> Tensor:
-    """The mean of each window of images (N, C, H, W) or (C, H, W).
+@by_axes(2, 3)
+def avg_pool(axes: int) -> Callable[..., Tensor]:
+    """The mean of each window of {images} (N, C, {sizes}) or (C, {sizes}).
 
     Padding counts as zeros only for `pad_mode` "pad" with `count_include_pad`; what `ceil_mode` adds at the end, as in
     `max_pool2d`, never counts. A `divisor_override` above 0 divides the sums in place of the number of elements.
     Raises GraphTypeError and GraphValueError where sizes do not fit.
     """
-    windows = Windows(kernel_size, stride, padding, pad_mode, ceil_mode=ceil_mode)
-    return _avg_pool("avg_pool2d", 2, input_x, windows, count_include_pad, divisor_override)
+
+    def pooled(
+        input_x: TensorLike, kernel_size: Sizes = 1, stride: Sizes = 1, padding: Sizes = 0, ceil_mode: bool = False,
+        count_include_pad: bool = True, divisor_override: int | None = 0, *, pad_mode: str = "pad",
+    ) -> Tensor:  # fmt: skip
+        windows = Windows(kernel_size, stride, padding, pad_mode, ceil_mode=ceil_mode)
+        return _avg_pool(f"avg_pool{axes}d", axes, input_x, windows, count_include_pad, divisor_override)
+
+    return pooled
 
 
-@operation
-def avg_pool3d(
-    input_x: TensorLike,
-    kernel_size: ShapeLike = 1,
-    stride: ShapeLike = 1,
-    padding: TensorLike = 0,
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
-    divisor_override: int | None = 0,
-    *,
-    pad_mode: str = "pad",
-) -> Tensor:
-    """The mean of each window of (N, C, D, H, W) or (C, D, H, W); see `avg_pool2d`."""
-    windows = Windows(kernel_size, stride, padding, pad_mode, ceil_mode=ceil_mode)
-    return _avg_pool("avg_pool3d", 3, input_x, windows, count_include_pad, divisor_override)
+avg_pool2d, avg_pool3d = avg_pool
 
 
 def _avg_pool(
@@ -179,7 +132,7 @@ def _with_counted_zeros(x: Tensor, geometry: dict[str, Any], counted: Shape) -> 
     return apply("avg_pool", zero_padded(x, counted), **(geometry | {"pads": pads}))
 
 
-def check_divisor(divisor: TensorLike | None) -> int:
+def check_divisor(divisor: int | None) -> int:
     """A divisor of 1 or more, or 0 for none; raises GraphTypeError or GraphValueError otherwise."""
     if divisor is not None and (isinstance(divisor, bool) or not isinstance(divisor, int)):
         raise GraphTypeError(f"The 'divisor_override' is an integer, not {divisor!r}.")
@@ -188,46 +141,39 @@ def check_divisor(divisor: TensorLike | None) -> int:
     return divisor or 0
 
 
-@operation
-def lp_pool1d(
-    x: TensorLike, norm_type: float, kernel_size: ShapeLike, stride: Any = None, ceil_mode: bool = False
-) -> Tensor:
-    """The p-norm of each window of (N, C, L) or (C, L); see `lp_pool2d`."""
-    return _lp_pool("lp_pool1d", 1, x, norm_type, kernel_size, stride, ceil_mode)
-
-
-@operation
-def lp_pool2d(
-    x: TensorLike, norm_type: float, kernel_size: ShapeLike, stride: Any = None, ceil_mode: bool = False
-) -> Tensor:
-    """(sum of x ** p) ** (1 / p) over each window of images, for p = `norm_type`; the gradient of a sum of 0 is 0.
+@by_axes(1, 2)
+def lp_pool(axes: int) -> Callable[..., Tensor]:
+    """(sum of x ** p) ** (1 / p) over each window of {images}, for p = `norm_type`; the gradient of a sum of 0 is 0.
 
     The stride is the size of the window unless given. Raises GraphTypeError and GraphValueError for what is no
     positive number.
     """
-    return _lp_pool("lp_pool2d", 2, x, norm_type, kernel_size, stride, ceil_mode)
+
+    def pooled(
+        x: TensorLike, norm_type: float, kernel_size: Sizes, stride: Sizes | None = None, ceil_mode: bool = False
+    ) -> Tensor:
+        if isinstance(norm_type, bool) or not isinstance(norm_type, (int, float)):
+            raise GraphTypeError(f"The 'norm_type' is a number, not {norm_type!r}.")
+        if norm_type <= 0:
+            raise GraphValueError(f"The 'norm_type' is positive, not {norm_type!r}.")
+        windows = Windows(kernel_size, stride, 0, "valid", ceil_mode=ceil_mode)
+        sums = _avg_pool(f"lp_pool{axes}d", axes, pow(float_of(x), norm_type), windows, False, 1)
+        return root(sums, norm_type)
+
+    return pooled
 
 
-def _lp_pool(
-    name: str, axes: int, x: TensorLike, norm_type: TensorLike, kernel_size: ShapeLike, stride: Shape, ceil_mode: bool
-) -> Tensor:
-    if isinstance(norm_type, bool) or not isinstance(norm_type, (int, float)):
-        raise GraphTypeError(f"The 'norm_type' is a number, not {norm_type!r}.")
-    if norm_type <= 0:
-        raise GraphValueError(f"The 'norm_type' is positive, not {norm_type!r}.")
-    windows = Windows(kernel_size, stride, 0, "valid", ceil_mode=ceil_mode)
-    sums = _avg_pool(name, axes, pow(float_of(x), norm_type), windows, False, 1)
-    return root(sums, norm_type)
+lp_pool1d, lp_pool2d = lp_pool
 
 
-def _lower(pad_mode: str) -> Any:
+def _lower(pad_mode: str) -> str:
     """The mode of padding, of which MindSpore also writes "SAME" and "VALID"."""
     return pad_mode.lower() if isinstance(pad_mode, str) else pad_mode
 
 
 def _pool(function: Callable[..., Any]) -> Callable[..., Any]:
     def pooled(
-        x: Any, kernel_size: Any = 1, strides: Any = 1, pad_mode: str = "valid", data_format: str = "NCHW"
+        x: TensorLike, kernel_size: Sizes = 1, strides: Sizes = 1, pad_mode: str = "valid", data_format: str = "NCHW"
     ) -> Any:
         windows = spatial(kernel_size, 2), spatial(strides, 2)
         y = function(channels_first(x, data_format, 2), *windows, pad_mode=_lower(pad_mode))
@@ -239,10 +185,10 @@ def _pool(function: Callable[..., Any]) -> Callable[..., Any]:
 @operator_class("MaxPool3D", "kernel_size strides pad_mode pad_list ceil_mode data_format", like=max_pool3d)
 def _max_pool_volumes(
     x: TensorLike,
-    kernel_size: TensorLike = 1,
-    strides: TensorLike = 1,
+    kernel_size: Sizes = 1,
+    strides: Sizes = 1,
     pad_mode: str = "VALID",
-    pad_list: TensorLike = 0,
+    pad_list: Sizes = 0,
     ceil_mode: bool | None = None,
     data_format: str = "NCDHW",
 ) -> Tensor:
@@ -259,10 +205,10 @@ def _max_pool_volumes(
 )
 def _avg_pool_volumes(
     x: TensorLike,
-    kernel_size: ShapeLike = 1,
-    strides: ShapeLike = 1,
+    kernel_size: Sizes = 1,
+    strides: Sizes = 1,
     pad_mode: str = "valid",
-    pad: TensorLike = 0,
+    pad: Sizes = 0,
     ceil_mode: bool = False,
     count_include_pad: bool = True,
     divisor_override: int = 0,
@@ -281,41 +227,41 @@ def _avg_pool_volumes(
     return as_given(y, data_format, 3)
 
 
-def _max_pool_with_places(x: Tensor, kernel_size: Shape, stride: Shape, *, pad_mode: str) -> tuple[Tensor, Tensor]:
+def _max_pool_with_positions(x: Tensor, kernel_size: Sizes, stride: Sizes, *, pad_mode: str) -> tuple[Tensor, Tensor]:
     """The largest element of each window, and its int32 position among all elements of its (C, H, W)."""
-    y, places = max_pool2d(x, kernel_size, stride, pad_mode=pad_mode, return_indices=True)
+    y, positions = max_pool2d(x, kernel_size, stride, pad_mode=pad_mode, return_indices=True)
     before = mul(reshape(arange(y.shape[-3]), (-1, 1, 1)), prod(x.shape[-2:]))
-    return y, cast(add(places, before), int32)
+    return y, cast(add(positions, before), int32)
 
 
-def _with_places(function: Callable[..., Any]) -> Callable[..., Any]:
+def _with_positions(function: Callable[..., Any]) -> Callable[..., Any]:
     def pooled(
         x: TensorLike,
-        kernel_size: Shape,
-        strides: Shape | None = None,
-        pads: TensorLike = 0,
-        dilation: ShapeLike = 1,
+        kernel_size: Sizes,
+        strides: Sizes | None = None,
+        pads: Sizes = 0,
+        dilation: Sizes = 1,
         ceil_mode: bool = False,
-        argmax_type: object = int64,
+        argmax_type: DTypeLike = int64,
     ) -> tuple[Tensor, Tensor]:
-        y, places = function(x, kernel_size, strides, pads, dilation, True, ceil_mode)
-        return y, cast(places, argmax_type)
+        y, positions = function(x, kernel_size, strides, pads, dilation, True, ceil_mode)
+        return y, cast(positions, argmax_type)
 
     return pooled
 
 
 @operator_class("MaxPool3DWithArgmax", "ksize strides pads dilation ceil_mode data_format argmax_type", like=max_pool3d)
-def _volumes_with_places(
+def _volumes_with_positions(
     x: TensorLike,
-    ksize: ShapeLike,
-    strides: ShapeLike,
-    pads: Shape | str,
-    dilation: ShapeLike = (1, 1, 1),
+    ksize: Sizes,
+    strides: Sizes,
+    pads: Sizes,
+    dilation: Sizes = (1, 1, 1),
     ceil_mode: bool = False,
     data_format: str = "NCDHW",
-    argmax_type: object = int64,
+    argmax_type: DTypeLike = int64,
 ) -> Any:
-    pooled = _with_places(max_pool3d)
+    pooled = _with_positions(max_pool3d)
     y = pooled(channels_first(x, data_format, 3), ksize, strides, pads, dilation, ceil_mode, argmax_type)
     return map_leaves(lambda t: as_given(t, data_format, 3), y)
 
@@ -323,83 +269,59 @@ def _volumes_with_places(
 _SETTINGS = "kernel_size strides pad_mode data_format"
 operator_class("AvgPool", _SETTINGS, defaults={"pad_mode": "VALID"}, via=_pool)(avg_pool2d)
 operator_class("MaxPool", _SETTINGS, via=_pool)(max_pool2d)
-operator_class("MaxPoolWithArgmax", _SETTINGS, via=_pool)(_max_pool_with_places)
+operator_class("MaxPoolWithArgmax", _SETTINGS, via=_pool)(_max_pool_with_positions)
 _SETTINGS = "kernel_size strides pads dilation ceil_mode argmax_type"
-operator_class("MaxPoolWithArgmaxV2", _SETTINGS, defaults={"dilation": (1, 1)}, via=_with_places)(max_pool2d)
+operator_class("MaxPoolWithArgmaxV2", _SETTINGS, defaults={"dilation": (1, 1)}, via=_with_positions)(max_pool2d)
 
 
-@operation
-def max_unpool1d(
-    x: Any, indices: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None
-) -> Tensor:
-    """The elements of (N, C, L) or (C, L) at the places that `max_pool1d` found them; see `max_unpool2d`."""
-    return _unpooled("max_unpool1d", 1, x, indices, kernel_size, stride, padding, output_size)
+@by_axes(1, 2, 3)
+def max_unpool(axes: int) -> Callable[..., Tensor]:
+    """The elements of {images} (N, C, {sizes}) or (C, {sizes}) where `max_pool` found them, zeros elsewhere.
 
-
-@operation
-def max_unpool2d(
-    x: Any, indices: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None
-) -> Tensor:
-    """The elements of images (N, C, H, W) or (C, H, W) at the places that `max_pool2d` found them, zeros elsewhere.
-
-    `indices` count the places in the result in row-major order; of several for one place the last stays. A size becomes
+    `indices` are positions in the result in row-major order; of several for one position the last stays. A size becomes
     (size - 1) * stride - 2 * padding + kernel, or what `output_size` says, which is at most a stride away; it may also
     begin with the sizes of batch and channels. Raises GraphTypeError and GraphValueError for arguments that do not fit,
     GraphIndexError for an index that is known and out of range.
     """
-    return _unpooled("max_unpool2d", 2, x, indices, kernel_size, stride, padding, output_size)
+    name = f"max_unpool{axes}d"
+
+    def unpooled(
+        x: TensorLike, indices: TensorLike, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0,
+        output_size: ShapeLike | None = None,
+    ) -> Tensor:  # fmt: skip
+        x, positions = tensor_of(x), tensor_of(indices)
+        check_axes(name, x, axes, unbatched=True)
+        if positions.dtype not in (int32, int64):
+            raise GraphTypeError(f"{name} takes int32 or int64 indices, not {positions.type}.")
+        if positions.shape != x.shape:
+            raise GraphValueError(f"{name} takes indices of the shape {x.shape}, not {positions.type}.")
+        kernel, strides, pads = window_sizes(kernel_size, stride, padding, axes)
+        outer, sizes = x.shape[:-axes], _sizes(name, x.shape, kernel, strides, pads, output_size)
+        rows = prod(outer)
+        background = zeros((rows, prod(sizes)), x.dtype)
+        flat = [reshape(t, (rows, prod(x.shape[-axes:]))) for t in (positions, x)]
+        check_range(background, flat[0], 1)
+        found = replaced_elements(background, flat[0], flat[1], 1) if x.size else background
+        return reshape(found, (*outer, *sizes))
+
+    return unpooled
 
 
-@operation
-def max_unpool3d(
-    x: Any, indices: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None
-) -> Tensor:
-    """The elements of (N, C, D, H, W) or (C, D, H, W) at the places that `max_pool3d` found; see `max_unpool2d`."""
-    return _unpooled("max_unpool3d", 3, x, indices, kernel_size, stride, padding, output_size)
+max_unpool1d, max_unpool2d, max_unpool3d = max_unpool
 
 
-def _unpooled(
-    name: str,
-    axes: int,
-    x: TensorLike,
-    indices: TensorLike,
-    kernel_size: Shape,
-    stride: Shape,
-    padding: Shape,
-    output_size: ShapeLike,
-) -> Tensor:
-    x, places = tensor_of(x), tensor_of(indices)
-    check_axes(name, x, axes, unbatched=True)
-    if places.dtype not in (int32, int64):
-        raise GraphTypeError(f"{name} takes int32 or int64 indices, not {places.type}.")
-    if places.shape != x.shape:
-        raise GraphValueError(f"{name} takes indices of the shape {x.shape}, not {places.type}.")
-    kernel, strides, pads = window_sizes(kernel_size, stride, padding, axes)
-    outer, sizes = x.shape[:-axes], _sizes(name, x.shape, kernel, strides, pads, output_size)
-    rows = prod(outer)
-    background = zeros((rows, prod(sizes)), x.dtype)
-    flat = [reshape(t, (rows, prod(x.shape[-axes:]))) for t in (places, x)]
-    check_range(background, flat[0], 1)
-    found = replaced_elements(background, flat[0], flat[1], 1) if x.size else background
-    return reshape(found, (*outer, *sizes))
-
-
-def window_sizes(kernel_size: Any, stride: Any, padding: Any, axes: int) -> tuple[Shape, Shape, Shape]:
+def window_sizes(kernel_size: Sizes, stride: Sizes | None, padding: Sizes, axes: int) -> tuple[Shape, Shape, Shape]:
     """Kernel, stride and padding for each axis; a stride of None or 0 is the kernel.
 
     Raises GraphTypeError or GraphValueError for anything but integers of a fitting size.
     """
-    kernel = sizes_of("kernel_size", kernel_size, axes)
-    is_kernel = stride is None or stride in (0, (0,) * axes, [0] * axes)
-    pads = tuple(padding) if isinstance(padding, (tuple, list)) else (padding,) * axes
-    if len(pads) != axes or any(isinstance(n, bool) or not isinstance(n, int) for n in pads):
-        raise GraphTypeError(f"The 'padding' is one integer or {axes}, not {padding!r}.")
-    if min(pads) < 0:
-        raise GraphValueError(f"The 'padding' is 0 or more, not {padding!r}.")
-    return kernel, kernel if is_kernel else sizes_of("stride", stride, axes), pads
+    kernel, pads = sizes_of("kernel_size", kernel_size, axes), sizes_of("padding", padding, axes, least=0)
+    if stride is None or stride in (0, (0,) * axes, [0] * axes):
+        return kernel, kernel, pads
+    return kernel, sizes_of("stride", stride, axes), pads
 
 
-def _sizes(name: str, shape: Shape, kernel: Shape, strides: Shape, pads: Shape, output_size: ShapeLike) -> Shape:
+def _sizes(name: str, shape: Shape, kernel: Shape, strides: Shape, pads: Shape, output_size: ShapeLike | None) -> Shape:
     axes = len(kernel)
     usual = tuple((n - 1) * s - 2 * p + k for n, s, p, k in zip(shape[-axes:], strides, pads, kernel, strict=True))
     given = shape_of(() if output_size is None else output_size)
@@ -415,17 +337,17 @@ def _unpool(function: Callable[..., Any], axes: int) -> Callable[..., Any]:
     def unpooled(
         x: TensorLike,
         argmax: TensorLike,
-        ksize: Shape,
-        strides: ShapeLike = 0,
-        pads: TensorLike = 0,
-        output_shape: Any = (),
+        ksize: Sizes,
+        strides: Sizes = 0,
+        pads: Sizes = 0,
+        output_shape: Shape = (),
         data_format: str = FORMATS[axes][0],
     ) -> Tensor:
-        x, places = (channels_first(t, data_format, axes) for t in (x, argmax))
+        x, positions = (channels_first(t, data_format, axes) for t in (x, argmax))
         whole = tuple(output_shape) or None
         if whole and are_last(data_format, axes):
             whole = (whole[0], whole[-1], *whole[1:-1])
-        y = function(x, places, ksize, strides, pads, whole)
+        y = function(x, positions, ksize, strides, pads, whole)
         return as_given(y, data_format, axes)
 
     return unpooled

@@ -7,6 +7,7 @@ resumed, and a `seed` is not used. Outside of one they are drawn at once, from `
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from graphls.ir.types import DType, DTypeLike, as_dtype, broadcast_shapes, float
 from graphls.ops.creation import full
 from graphls.ops.elementwise import add, cast, clip_by_value, div, erf, less, log, mul, neg, sub, where
 from graphls.ops.operands import Operand, ShapeLike, apply, float_of, shape_of, tensor_of
-from graphls.ops.record import in_place, operation, operator_class
+from graphls.ops.record import by_axes, in_place, operation, operator_class
 from graphls.ops.reductions import argmax
 from graphls.ops.selection import topk
 from graphls.ops.shapes import concat, expand_dims, gather, reshape
@@ -61,7 +62,7 @@ def _float_type(name: str, dtype: DTypeLike) -> DType:
     return found
 
 
-@operation
+@operation(also="mint")
 def rand(*size: Any, dtype: Any = None, seed: int | None = None) -> Tensor:
     """Numbers from 0 up to, but without, 1, all equally likely; float32 unless another float dtype is given."""
     kind = _float_type("rand", dtype)
@@ -75,7 +76,7 @@ def rand_like(input: TensorLike, seed: int | None = None, *, dtype: DTypeLike | 
     return rand(x.shape, dtype=dtype or x.dtype, seed=seed)
 
 
-@operation
+@operation(also="mint")
 def randn(*size: Any, dtype: Any = None, seed: int | None = None) -> Tensor:
     """Numbers of the normal distribution with mean 0 and deviation 1; float32 unless another float dtype is given."""
     kind = _float_type("randn", dtype)
@@ -118,7 +119,7 @@ def uniform(shape: Any, minval: Any, maxval: Any, seed: int | None = None, dtype
     return cast(add(mul(standard_uniform(wide, seed), sub(high, low)), low), kind)
 
 
-@operation
+@operation(also="mint")
 def randint(low: int, high: int, size: ShapeLike, seed: int | None = None, *, dtype: DTypeLike | None = None) -> Tensor:
     """Integers from `low` up to, but without, `high`, all equally likely; int64 unless another dtype is given.
 
@@ -206,43 +207,29 @@ def kept_or_zero(x: Tensor, p: float, shape: tuple[int, ...], seed: int | None =
     return where(mask, mul(x, 1 / kept if kept else 0.0), 0.0)
 
 
-@operation
-def dropout1d(input: TensorLike, p: float = 0.5, training: bool = True) -> Tensor:
-    """Sequences of shape (N, C, L) or (C, L) with whole channels set to 0 with probability p, the others over 1 - p.
+@by_axes(1, 2, 3)
+def dropout(axes: int) -> Callable[..., Tensor]:
+    """Of {images} (N, C, {sizes}) whole channels are 0 with probability p, the others divided by 1 - p.
 
-    Raises GraphTypeError for a `p` that is no number, GraphValueError outside of [0, 1] and for other shapes.
+    Sequences may lack the N. Raises GraphTypeError for a `p` that is no number, GraphValueError outside of [0, 1] and
+    for other shapes.
     """
-    return _channels_dropped("dropout1d", input, p, training, 1)
+    name, ranks = f"dropout{axes}d", (2, 3) if axes == 1 else (axes + 2,)
+
+    def dropped(input: TensorLike, p: float = 0.5, training: bool = True) -> Tensor:
+        x = float_of(input)
+        check_probability(name, p)
+        if x.ndim not in ranks:
+            message = f"{name} takes a tensor of {' or '.join(map(str, ranks))} axes, not {x.type}."
+            raise GraphValueError(message)
+        if not training or p == 0:
+            return x
+        return kept_or_zero(x, p, (*x.shape[:-axes], *(1 for _ in range(axes))))
+
+    return dropped
 
 
-@operation
-def dropout2d(input: TensorLike, p: float = 0.5, training: bool = True) -> Tensor:
-    """Images of shape (N, C, H, W) with whole channels set to 0 with probability p, the others over 1 - p.
-
-    Raises GraphTypeError for a `p` that is no number, GraphValueError outside of [0, 1] and for other shapes.
-    """
-    return _channels_dropped("dropout2d", input, p, training, 2)
-
-
-@operation
-def dropout3d(input: TensorLike, p: float = 0.5, training: bool = True) -> Tensor:
-    """Volumes of shape (N, C, D, H, W) with whole channels set to 0 with probability p, the others over 1 - p.
-
-    Raises GraphTypeError for a `p` that is no number, GraphValueError outside of [0, 1] and for other shapes.
-    """
-    return _channels_dropped("dropout3d", input, p, training, 3)
-
-
-def _channels_dropped(name: str, input: TensorLike, p: float, training: bool, axes: int) -> Tensor:
-    x = float_of(input)
-    check_probability(name, p)
-    ranks = (2, 3) if axes == 1 else (axes + 2,)
-    if x.ndim not in ranks:
-        message = f"{name} takes a tensor of {' or '.join(map(str, ranks))} axes, not {x.type}."
-        raise GraphValueError(message)
-    if not training or p == 0:
-        return x
-    return kept_or_zero(x, p, (*x.shape[:-axes], *(1 for _ in range(axes))))
+dropout1d, dropout2d, dropout3d = dropout
 
 
 def check_probability(name: str, p: TensorLike) -> None:

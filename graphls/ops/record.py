@@ -4,9 +4,9 @@
     def add(x, y): ...
 
 stands in the file of the subject. It makes `ops.add` and `ops.tensor_add`, the methods `x.add(y)` and `x + y`, and the
-operator class `ops.Add()(x, y)`. `make stubs` writes their signatures for editors and mypy, `make docs` their rows in
-docs/operators.md. A form that takes other arguments than the function has a function of its own beside it, which
-`operator_class`, `tensor_method` or `in_place` declares.
+operator class `ops.Add()(x, y)`. `cells="ReLU"` makes the cell `nn.ReLU()(x)`. `make stubs` writes their signatures
+for editors and mypy, `make docs` their rows in docs/operators.md. A form that takes other arguments than the function
+has a function of its own beside it, which `operator_class`, `cell`, `tensor_method` or `in_place` declares.
 """
 
 from __future__ import annotations
@@ -26,9 +26,32 @@ from graphls.tensors.tensor import Tensor
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Wrapper = Callable[[Callable[..., Any]], Callable[..., Any]]
+Check = Callable[[str, str, Any], Any]
+"""Takes the name of a cell, that of a setting and what was given for it; gives what is kept, or raises."""
 
 FIRST = ("x", "input", "input_x", "input_params", "logits", "mat", "dividend")
 """What functions call the tensor that their methods belong to; other names say that it is something else."""
+
+
+@dataclass(frozen=True, eq=False)
+class Setting:
+    """What is declared of a setting of a cell: its default, whether only a keyword gives it, its check and its type."""
+
+    default: Any
+    is_keyword: bool = False
+    check: Check | None = None
+    annotation: Any = "Any"
+
+
+@dataclass(frozen=True, eq=False)
+class CellForm:
+    """How a cell applies a function: what its `construct` takes, and the settings that the cell is made with."""
+
+    name: str
+    settings: Mapping[str, Setting]
+    inputs: tuple[str, ...]
+    shown: tuple[str, ...] = ()
+    finite: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,12 +60,14 @@ class Operation:
 
     function: Callable[..., Any]
     names: tuple[str, ...] = ()
+    also: tuple[str, ...] = ()
     methods: tuple[str, ...] = ()
     in_place: tuple[str, ...] = ()
     classes: tuple[str, ...] = ()
     symbol: str = ""
     spelled: bool = False
     settings: Mapping[str, Any] = field(default_factory=dict)
+    cell: CellForm | None = None
 
 
 OPERATIONS: list[Operation] = []
@@ -51,8 +76,14 @@ OPERATIONS: list[Operation] = []
 FUNCTIONS: dict[str, Any] = {}
 """What `graphls.ops` has by each public name."""
 
+ALSO: dict[str, dict[str, Any]] = {"numpy": {}, "mint": {}, "mint.nn.functional": {}}
+"""The functions that modules of MindSpore besides `mindspore.ops` have, by their names there."""
+
 OPERATORS: dict[str, type[Any]] = {}
 """The operator classes by their names."""
+
+CELLS: dict[str, Operation] = {}
+"""The records of cells by their names, of which `graphls.nn` makes classes."""
 
 
 @overload
@@ -61,7 +92,9 @@ def operation(function: Function, /) -> Function: ...
 def operation(
     *,
     names: str = ...,
+    also: str = ...,
     classes: str = ...,
+    cells: str = ...,
     settings: str = ...,
     defaults: Mapping[str, Any] | None = ...,
     via: Wrapper | None = ...,
@@ -75,7 +108,9 @@ def operation(
     /,
     *,
     names: str = "",
+    also: str = "",
     classes: str = "",
+    cells: str = "",
     settings: str = "",
     defaults: Mapping[str, Any] | None = None,
     via: Wrapper | None = None,
@@ -86,24 +121,32 @@ def operation(
 ) -> Any:
     """Declare a public function, or class, of `graphls.ops`.
 
-    `names` are further names of it, `classes` the operator classes that compute it (see `operator_class` for
-    `settings`, `defaults` and `via`), `in_place` the methods that write the result into their tensor, and `symbol` the
-    word in Python's method for an operator, as in `__add__`. A function whose first parameter is one of FIRST is a
-    method by all of its names, unless `method` says something else; it may also be a wrapper for the method. What is
-    `spelled` takes `dim`, `keepdim`, `keep_dims` and `input` for `axis`, `keepdims` and `x`. Raises GraphValueError for
-    a name that another operation has.
+    `names` are further names of it, `also` the modules of MindSpore besides `mindspore.ops` that have it, as "numpy"
+    or, where it has another name there, "numpy.multiply"; `classes` the operator classes that compute it (see
+    `operator_class` for `settings`, `defaults` and `via`), `cells` the cells that apply it to one input x with the same
+    settings (see `cell`), `in_place` the methods that write the result into their tensor, and `symbol` the word in
+    Python's method for an operator, as in `__add__`. A function whose first parameter is one of FIRST is a method by
+    all of its names, unless `method` says something else; it may also be a wrapper for the method. What is `spelled`
+    takes `dim`, `keepdim`, `keep_dims` and `input` for `axis`, `keepdims` and `x`. Raises GraphValueError for a name
+    that another operation has.
     """
 
     def declare(function: Any) -> Any:
         function = with_spellings(function) if spelled else function
         known = (function.__name__, *names.split())
         methods = known if (_takes_tensor(function) if method is None else method) else ()
-        record = Operation(function, known, methods, tuple(in_place.split()), symbol=symbol, spelled=spelled)
+        paths = tuple(f"{path}.{function.__name__}" if path in ALSO else path for path in also.split())
+        record = Operation(function, known, paths, methods, tuple(in_place.split()), symbol=symbol, spelled=spelled)
         OPERATIONS.append(record)
+        for path in paths:
+            module, _, name = path.rpartition(".")
+            _add(ALSO[module], (name,), function)
         _add(FUNCTIONS, known, function)
         _give(record, method(function) if callable(method) else function)
         if classes:
             operator_class(classes, settings, defaults=defaults, via=via)(function)
+        for name in cells.split():
+            cell(name, settings, defaults=defaults)(function)
         return function
 
     return declare if function is None else declare(function)
@@ -134,6 +177,68 @@ def operator_class(
         OPERATIONS.append(record)
         for name in record.classes:
             _add(OPERATORS, (name,), operator(name, called, given, "graphls.ops.operations"))
+        return function
+
+    return declare
+
+
+AXES = {
+    1: {"images": "sequences", "sizes": "L", "lengths": "length"},
+    2: {"images": "images", "sizes": "H, W", "lengths": "height, width"},
+    3: {"images": "volumes", "sizes": "D, H, W", "lengths": "depth, height, width"},
+}
+"""What images of one to three axes are called, their sizes, and those of their windows."""
+
+
+def by_axes(*counts: int, also: str = "") -> Callable[[Callable[[int], Function]], tuple[Function, ...]]:
+    """Declare functions of images with so many axes, of which each is made by one function from the number of axes.
+
+    From `conv` come `conv1d`, `conv2d` and `conv3d`, whose docstrings are that of `conv` in the words of AXES.
+    """
+
+    def declare(make: Callable[[int], Function]) -> tuple[Function, ...]:
+        functions = []
+        for count in counts:
+            function = make(count)
+            function.__name__ = function.__qualname__ = f"{make.__name__}{count}d"
+            function.__doc__ = (make.__doc__ or "").format(**AXES[count])
+            functions.append(operation(also=also)(function))
+        return tuple(functions)
+
+    return declare
+
+
+def cell(
+    name: str,
+    settings: str = "",
+    *,
+    inputs: str = "x",
+    defaults: Mapping[str, Any] | None = None,
+    checks: Mapping[str, Check] | None = None,
+    shown: str = "",
+    finite: str = "",
+) -> Callable[[Function], Function]:
+    """Declare a cell, `Name(settings)(inputs)`, that applies a function.
+
+    `settings` are parameters of the function, which it gets as keywords, with the defaults of the function or of
+    `defaults`; those behind a `*` are given as keywords only. `checks` see what is given for them, in order, and
+    `repr` shows those in `shown`. `inputs` are the names of what the cell takes when it is called; a step refuses,
+    before it runs, nan and infinity in the one called `finite`. A cell with a setting `reduction` is a loss.
+    """
+
+    def declare(function: Function) -> Function:
+        parameters, found, is_keyword = inspect.signature(function).parameters, {}, False
+        for key in settings.split():
+            if key == "*":
+                is_keyword = True
+                continue
+            p = parameters[key]
+            default, check = (defaults or {}).get(key, p.default), (checks or {}).get(key)
+            found[key] = Setting(default, is_keyword, check, p.annotation)
+        form = CellForm(name, found, tuple(inputs.split()), tuple(shown.split()), finite)
+        record = Operation(function, cell=form)
+        OPERATIONS.append(record)
+        _add(CELLS, (name,), record)
         return function
 
     return declare

@@ -84,7 +84,13 @@ def counted(x: TensorLike, dtype: object) -> Tensor:
 
 
 @operation(
-    names="reduce_sum", classes="ReduceSum", settings="keep_dims", via=_as_operator, method=as_numpy_calls, spelled=True
+    names="reduce_sum",
+    classes="ReduceSum",
+    settings="keep_dims",
+    via=_as_operator,
+    method=as_numpy_calls,
+    spelled=True,
+    also="numpy mint",
 )
 def sum(x: TensorLike, axis: Axis = None, keepdims: bool = False, *, dtype: Any = None) -> Tensor:
     """The sum along axes, all of them without any, in the dtype given; bools are counted as int64."""
@@ -98,13 +104,21 @@ def sum(x: TensorLike, axis: Axis = None, keepdims: bool = False, *, dtype: Any 
     via=_as_operator,
     method=as_numpy_calls,
     spelled=True,
+    also="numpy mint",
 )
 def mean(x: Any, axis: Axis = None, keepdims: bool = False, *, dtype: Any = None) -> Tensor:
     """The mean along axes, in the dtype given; integers become float32."""
     return _reduced("mean", float_of(x if dtype is None else cast(x, dtype)), axis, keepdims)
 
 
-@operation(names="reduce_max", classes="ReduceMax", settings="keep_dims", via=_as_operator, spelled=True)
+@operation(
+    names="reduce_max",
+    classes="ReduceMax",
+    settings="keep_dims",
+    via=_as_operator,
+    spelled=True,
+    also="numpy numpy.max mint",
+)
 def amax(
     x: TensorLike,
     axis: Axis = None,
@@ -121,7 +135,14 @@ def amax(
     return _extreme("max", x, axis, keepdims, initial, where)
 
 
-@operation(names="reduce_min", classes="ReduceMin", settings="keep_dims", via=_as_operator, spelled=True)
+@operation(
+    names="reduce_min",
+    classes="ReduceMin",
+    settings="keep_dims",
+    via=_as_operator,
+    spelled=True,
+    also="numpy numpy.min mint",
+)
 def amin(
     x: TensorLike,
     axis: Axis = None,
@@ -208,6 +229,7 @@ _LARGER: dict[str, Callable[[Any, Any], Tensor]] = {"max": maximum, "min": minim
     via=_as_operator,
     method=as_numpy_calls,
     spelled=True,
+    also="numpy mint",
 )
 def prod(x: TensorLike, axis: Axis = None, keepdims: bool = False, dtype: Any = None) -> Tensor:
     """The product along axes, in the dtype given; bools are counted as int64."""
@@ -215,7 +237,13 @@ def prod(x: TensorLike, axis: Axis = None, keepdims: bool = False, dtype: Any = 
 
 
 @operation(
-    names="reduce_any", classes="ReduceAny", settings="keep_dims", via=_as_operator, method=as_numpy_calls, spelled=True
+    names="reduce_any",
+    classes="ReduceAny",
+    settings="keep_dims",
+    via=_as_operator,
+    method=as_numpy_calls,
+    spelled=True,
+    also="mint",
 )
 def any(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """Whether any element along axes is true."""
@@ -223,14 +251,20 @@ def any(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
 
 
 @operation(
-    names="reduce_all", classes="ReduceAll", settings="keep_dims", via=_as_operator, method=as_numpy_calls, spelled=True
+    names="reduce_all",
+    classes="ReduceAll",
+    settings="keep_dims",
+    via=_as_operator,
+    method=as_numpy_calls,
+    spelled=True,
+    also="mint",
 )
 def all(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """Whether every element along axes is true."""
     return _reduced("all", bool_of(x), axis, keepdims)
 
 
-@operation(method=as_numpy_calls, spelled=True)
+@operation(method=as_numpy_calls, spelled=True, also="numpy")
 def var(x: TensorLike, axis: Axis = None, ddof: int = 0, keepdims: bool = False) -> Tensor:
     """The mean square of the distances from the mean, over n - ddof elements.
 
@@ -250,7 +284,7 @@ def _variance(x: Tensor, axis: Axis, ddof: int, keepdims: bool) -> Tensor:
     return mul(result, count / (count - ddof)) if ddof else result
 
 
-@operation(method=as_numpy_calls, spelled=True)
+@operation(method=as_numpy_calls, spelled=True, also="numpy")
 def std(x: TensorLike, axis: Axis = None, ddof: int = 0, keepdims: bool = False) -> Tensor:
     """The square root of the variance; its gradient for equal elements is 0."""
     return in_single(lambda x: root(_variance(x, axis, ddof, keepdims)), float_of(x))
@@ -264,13 +298,13 @@ def _position(name: str, x: TensorLike, axis: int | None, keepdims: bool) -> Ten
     return apply(name, x, axis=axis_of(axis, x.ndim), keepdims=bool(keepdims))
 
 
-@operation(classes="Argmax", settings="axis output_type", via=_position_as, spelled=True)
+@operation(classes="Argmax", settings="axis output_type", via=_position_as, spelled=True, also="numpy mint")
 def argmax(x: TensorLike, axis: int | None = None, keepdims: bool = False) -> Tensor:
     """The int64 position of the largest number along an axis, or of all elements; the first of equal ones or nans."""
     return _position("argmax", x, axis, keepdims)
 
 
-@operation(classes="Argmin", settings="axis output_type", via=_position_as, spelled=True)
+@operation(classes="Argmin", settings="axis output_type", via=_position_as, spelled=True, also="numpy mint")
 def argmin(x: TensorLike, axis: int | None = None, keepdims: bool = False) -> Tensor:
     """The int64 position of the smallest number along an axis, or of all elements; the first of equal ones or nans."""
     return _position("argmin", x, axis, keepdims)
@@ -299,7 +333,7 @@ def ptp(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
 _Slices = tuple[Tensor, ...]
 
 
-@operation(classes="CumSum", settings="exclusive reverse", spelled=True)
+@operation(classes="CumSum", settings="exclusive reverse", spelled=True, also="mint")
 def cumsum(x: TensorLike, axis: int, dtype: Any = None, *, exclusive: bool = False, reverse: bool = False) -> Tensor:
     """The sums of all elements up to each along an axis, in the dtype given; bools are counted as int64.
 
@@ -309,7 +343,7 @@ def cumsum(x: TensorLike, axis: int, dtype: Any = None, *, exclusive: bool = Fal
     return apply("cumsum", x, axis=axis_of(axis, x.ndim), exclusive=bool(exclusive), reverse=bool(reverse))
 
 
-@operation(classes="CumProd", settings="exclusive reverse", spelled=True)
+@operation(classes="CumProd", settings="exclusive reverse", spelled=True, also="numpy mint")
 def cumprod(x: Tensor, axis: int, dtype: Any = None, *, exclusive: bool = False, reverse: bool = False) -> Tensor:
     """The products of all elements up to each along an axis; otherwise as `cumsum`."""
     (x,) = dispatch.cast_operands("cumprod", counted(x, dtype))
@@ -336,7 +370,7 @@ def logcumsumexp(x: TensorLike, axis: int) -> Tensor:
     return in_single(lambda x: _scanned(_pairwise(logaddexp), (x,), axis)[0], float_of(x))
 
 
-@operation(classes="Cummax", settings="axis")
+@operation(classes="Cummax", settings="axis", also="mint")
 def cummax(x: TensorLike, axis: int) -> tuple[Tensor, Tensor]:
     """The largest number up to each element along an axis, and its int64 position, the last of equal ones.
 
@@ -345,7 +379,7 @@ def cummax(x: TensorLike, axis: int) -> tuple[Tensor, Tensor]:
     return _running_extreme(greater_equal, x, axis)
 
 
-@operation(classes="Cummin", settings="axis")
+@operation(classes="Cummin", settings="axis", also="mint")
 def cummin(x: TensorLike, axis: int) -> tuple[Tensor, Tensor]:
     """The smallest number up to each element along an axis, and its int64 position, the last of equal ones.
 

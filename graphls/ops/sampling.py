@@ -74,7 +74,7 @@ def _mapped(matrices: Tensor, sizes: tuple[int, ...], align_corners: bool) -> Te
     return terms
 
 
-@operation
+@operation(also="mint.nn.functional")
 def grid_sample(
     input: TensorLike,
     grid: TensorLike,

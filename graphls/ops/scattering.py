@@ -198,7 +198,7 @@ def _corner(x: Tensor, indices: Tensor, updates: Tensor, axis: int) -> tuple[sli
     return tuple(slice(size) for size in sizes)
 
 
-@operation
+@operation(also="mint")
 def scatter(input: TensorLike, axis: int, index: TensorLike, src: TensorLike) -> Tensor:
     """x with the elements of `src`, or one number, in the places along an axis that the indices name.
 

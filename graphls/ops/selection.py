@@ -25,7 +25,7 @@ from graphls.tensors import dispatch
 from graphls.tensors.tensor import Symbol, Tensor, TensorLike
 
 
-@operation(classes="TopK", settings="sorted")
+@operation(classes="TopK", settings="sorted", also="mint")
 def topk(
     input: TensorLike, k: int, dim: int | None = None, largest: bool = True, sorted: bool = True
 ) -> tuple[Tensor, Tensor]:
@@ -50,13 +50,13 @@ def _ordered(x: Tensor, k: int | None, axis: int, largest: bool) -> tuple[Tensor
     return cast(values, x.dtype) if x.dtype is bool_ else values, cast(positions, int32)
 
 
-@operation(classes="Sort", settings="axis descending")
+@operation(classes="Sort", settings="axis descending", also="mint")
 def sort(input_x: TensorLike, axis: int = -1, descending: bool = False) -> tuple[Tensor, Tensor]:
     """The elements along an axis in order, the smallest first, or the largest, and their int32 positions."""
     return _ordered(tensor_of(input_x), None, axis, descending)
 
 
-@operation
+@operation(also="mint")
 def argsort(input: TensorLike, axis: int = -1, descending: bool = False) -> Tensor:
     """The int32 positions of the elements along an axis in order, the smallest first, or the largest."""
     return sort(input, axis, descending)[1]
@@ -97,7 +97,7 @@ def _nth_element(input: TensorLike, n: TensorLike, reverse: bool = False) -> Ten
     return shapes.gather(sort(x, -1, bool(reverse))[0], place, -1)
 
 
-@operation
+@operation(also="mint")
 def index_select(input: TensorLike, axis: int, index: TensorLike) -> Tensor:
     """The slices along an axis that a vector of integers names; raises GraphValueError for more axes of that."""
     places = tensor_of(index)
@@ -128,7 +128,7 @@ def _broadcast(first: tuple[int, ...], second: tuple[int, ...]) -> bool:
     return all(n == m or 1 in (n, m) for n, m in zip(first, second, strict=True))
 
 
-@operation(classes="MaskedFill", in_place="masked_fill_")
+@operation(classes="MaskedFill", in_place="masked_fill_", also="mint")
 def masked_fill(input_x: TensorLike, mask: TensorLike, value: TensorLike) -> Tensor:
     """x with one number, cast to its dtype, where a mask is true; x and the mask broadcast.
 
@@ -141,7 +141,7 @@ def masked_fill(input_x: TensorLike, mask: TensorLike, value: TensorLike) -> Ten
     return where(mask, number, x)
 
 
-@operation(classes="MaskedSelect")
+@operation(classes="MaskedSelect", also="mint")
 def masked_select(input: TensorLike, mask: TensorLike) -> Tensor:
     """The elements, in row-major order, where a mask that is known is true; x and the mask broadcast.
 
@@ -152,7 +152,7 @@ def masked_select(input: TensorLike, mask: TensorLike) -> Tensor:
     return getitem(broadcast_to(x, shape), np.broadcast_to(chosen.array, shape))
 
 
-@operation(names="argwhere", classes="NonZero")
+@operation(names="argwhere", classes="NonZero", also="mint")
 def nonzero(input: Any) -> Tensor:
     """The int64 coordinates of the elements of a known tensor that are not 0, one row for each.
 
@@ -182,7 +182,7 @@ def known(name: str, x: TensorLike) -> Tensor:
     return tensor
 
 
-@operation
+@operation(also="mint")
 def bincount(input: TensorLike, weights: TensorLike | None = None, minlength: int = 0) -> Tensor:
     """How often each integer from 0 stands in a vector, or the sums of its weights: up to the largest, or `minlength`.
 
@@ -233,7 +233,7 @@ def bucketize(input: TensorLike, boundaries: TensorLike, *, right: bool = False)
     return searchsorted(edges, x, out_int32=True, right=right)
 
 
-@operation
+@operation(also="mint")
 def narrow(input: TensorLike, axis: int, start: int, length: int) -> Tensor:
     """`length` elements along an axis, from `start` on; raises GraphIndexError where x has fewer."""
     x = tensor_of(input)

@@ -11,12 +11,12 @@ from graphls.ir.checks import integer
 from graphls.ir.errors import GraphIndexError, GraphTypeError, GraphValueError
 from graphls.ir.types import int32, int64
 from graphls.ops.operands import Sizes, apply, axis_of, operand_of, shape_of, tensor_in, tensor_of
-from graphls.ops.record import in_place, operation, operator_class, tensor_method
+from graphls.ops.record import cell, in_place, operation, operator_class, tensor_method
 from graphls.tensors import dispatch
 from graphls.tensors.tensor import Symbol, Tensor, TensorLike
 
 
-@operation(names="view", classes="Reshape")
+@operation(names="view", classes="Reshape", also="numpy mint")
 def reshape(x: object, *shape: Any) -> Tensor:
     """The same elements in another shape, of which one size may be -1.
 
@@ -26,7 +26,7 @@ def reshape(x: object, *shape: Any) -> Tensor:
     return x if x.shape == wanted else apply("reshape", x, shape=wanted)
 
 
-@operation(names="permute", classes="Transpose TransposeView")
+@operation(names="permute", classes="Transpose TransposeView", also="numpy mint.permute")
 def transpose(x: TensorLike, *permutation: object) -> Tensor:
     """The axes in another order: axis i of the result is axis `permutation[i]` of x; reversed without one."""
     x = tensor_of(x)
@@ -35,7 +35,7 @@ def transpose(x: TensorLike, *permutation: object) -> Tensor:
     return apply("transpose", x, permutation=tuple(axis_of(a, x.ndim) for a in axes))
 
 
-@operation(classes="TransposeExtView")
+@operation(classes="TransposeExtView", also="numpy mint")
 def swapaxes(x: TensorLike, axis0: int, axis1: int) -> Tensor:
     """x with two axes exchanged."""
     x = tensor_of(x)
@@ -45,7 +45,7 @@ def swapaxes(x: TensorLike, axis0: int, axis1: int) -> Tensor:
     return apply("transpose", x, permutation=tuple(order))
 
 
-@operation(names="unsqueeze", classes="ExpandDims")
+@operation(names="unsqueeze", classes="ExpandDims", also="numpy mint.unsqueeze")
 def expand_dims(x: TensorLike, axis: int) -> Tensor:
     """x with a new axis of size 1 at `axis`."""
     x = tensor_of(x)
@@ -53,7 +53,7 @@ def expand_dims(x: TensorLike, axis: int) -> Tensor:
     return reshape(x, (*x.shape[:at], 1, *x.shape[at:]))
 
 
-@operation
+@operation(also="numpy mint")
 def squeeze(x: TensorLike, axis: int | tuple[int, ...] | None = None) -> Tensor:
     """x without some axes of size 1, or without all of them; raises GraphValueError for an axis of another size."""
     x = tensor_of(x)
@@ -65,6 +65,7 @@ def squeeze(x: TensorLike, axis: int | tuple[int, ...] | None = None) -> Tensor:
     return reshape(x, tuple(n for i, n in enumerate(x.shape) if i not in axes))
 
 
+@cell("Flatten", "start_dim end_dim")
 @operation(classes="Flatten")
 def flatten(x: TensorLike, order: str = "C", *, start_dim: int = 1, end_dim: int = -1) -> Tensor:
     """x with the axes from `start_dim` to `end_dim` as one, in row-major order; a number becomes f32[1].
@@ -83,7 +84,7 @@ def flatten(x: TensorLike, order: str = "C", *, start_dim: int = 1, end_dim: int
     return reshape(x, (*x.shape[:first], size, *x.shape[last + 1 :]))
 
 
-@operation(classes="BroadcastTo", settings="shape")
+@operation(classes="BroadcastTo", settings="shape", also="numpy mint")
 def broadcast_to(x: TensorLike, shape: Sizes) -> Tensor:
     """x repeated to a wider shape by NumPy's rules; a size of -1 keeps that of x."""
     x, wanted = tensor_of(x), shape_of(shape)
@@ -92,14 +93,14 @@ def broadcast_to(x: TensorLike, shape: Sizes) -> Tensor:
     return x if x.shape == wanted else apply("broadcast_to", x, shape=wanted)
 
 
-@operation(names="cat", classes="ParallelConcat")
+@operation(names="cat", classes="ParallelConcat", also="numpy.concatenate mint.cat mint")
 @operator_class("Concat", "axis")
 def concat(tensors: Sequence[Any], axis: int = 0) -> Tensor:
     """Tensors joined along an axis; raises GraphTypeError for what is no sequence of tensors."""
     return apply("concat", *sequence_of("concat", tensors), axis=axis)
 
 
-@operation(classes="Stack Pack", settings="axis")
+@operation(classes="Stack Pack", settings="axis", also="numpy mint")
 def stack(tensors: Sequence[Any], axis: int = 0) -> Tensor:
     """Tensors of one shape joined along a new axis."""
     return apply("concat", *(expand_dims(t, axis) for t in sequence_of("stack", tensors)), axis=axis)
@@ -112,7 +113,7 @@ def sequence_of(name: str, tensors: TensorLike) -> tuple[Tensor, ...]:
     return dispatch.promoted(*map(operand_of, tensors))
 
 
-@operation
+@operation(also="mint")
 def split(x: TensorLike, split_size_or_sections: int | Sequence[int], axis: int = 0) -> tuple[Tensor, ...]:
     """x cut along an axis into pieces of one size, of which the last may be smaller, or of the sizes given.
 

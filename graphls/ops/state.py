@@ -16,6 +16,7 @@ from graphls.ops.shapes import broadcast_to, reshape
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.pytree import leaves, map_leaves
 from graphls.tensors.tensor import Symbol, Tensor, TensorLike, is_tensor
+from graphls.trace import ordering
 from graphls.trace.current import current_tracer
 from graphls.trace.states import Scratch, StateSymbol
 from graphls.trace.tracer import Tracer
@@ -25,7 +26,7 @@ from graphls.trace.tracer import Tracer
 def depend(value: object, expr: object) -> Any:
     """`value` unchanged, made after everything in `expr`; both may be nests of tensors."""
     tracer = current_tracer()
-    return value if tracer is None else tracer.depend(value, expr)
+    return value if tracer is None else ordering.depend(tracer, value, expr)
 
 
 @operation(classes="Assign CopyWithSlice")
@@ -104,7 +105,7 @@ def get(input_x: Any) -> Tensor:
     raised = get_status(tracer, input_x)
     with tracer.phase("check"):
         tracer.set_written(input_x.parameter, tracer.value(_filled(raised, float32)))
-    return tracer.depend(input_x, raised)  # type: ignore[no-any-return]
+    return ordering.depend(tracer, input_x, raised)  # type: ignore[no-any-return]
 
 
 @operator_class("NPUGetFloatStatusV2")
@@ -178,10 +179,10 @@ def overflow_start(pre_cond: TensorLike, compute_input: TensorLike) -> tuple[Any
     tracer = current_tracer()
     if tracer is None:
         return Tensor(np.zeros(8, np.int32)), compute_input
-    status = tracer.depend(new_status(tracer), _tensors(pre_cond))
+    status = ordering.depend(tracer, new_status(tracer), _tensors(pre_cond))
     cleared = clear_status(tracer, status)
     with tracer.phase("backward"):
-        return status, tracer.depend(compute_input, cleared)
+        return status, ordering.depend(tracer, compute_input, cleared)
 
 
 def overflow_get(status: Any, compute_output: Any) -> Tensor:
@@ -210,9 +211,9 @@ def new_status(tracer: Tracer) -> Tensor:
 def clear_status(tracer: Tracer, status: TensorLike) -> Any:
     """Open a window; the status, ordered after that."""
     with tracer.phase("check"):
-        (token,) = tracer.emit("overflow_start", (), {}, after=tracer.awaited(status), name="status")
+        (token,) = tracer.emit("overflow_start", (), {}, after=ordering.awaited(tracer, status), name="status")
     tracer.windows[_key(tracer, status)] = token
-    return tracer.depend(status, Symbol(token))
+    return ordering.depend(tracer, status, Symbol(token))
 
 
 def get_status(tracer: Tracer, status: TensorLike) -> Tensor:
@@ -222,7 +223,7 @@ def get_status(tracer: Tracer, status: TensorLike) -> Tensor:
     """
     token = tracer.windows.get(_key(tracer, status))
     opened = -1 if token is None else tracer.made[token]
-    floats = (v for v in tracer.awaited(status) if v.type.dtype.is_float)
+    floats = (v for v in ordering.awaited(tracer, status) if v.type.dtype.is_float)
     inside = [Symbol(v) for v in floats if tracer.made.get(v, -1) > opened]
     if not inside:
         raise GraphValueError(
@@ -234,7 +235,7 @@ def get_status(tracer: Tracer, status: TensorLike) -> Tensor:
 
 def _key(tracer: Tracer, status: TensorLike) -> Any:
     """What all forms of one status have in common."""
-    return tracer.behind_depends(status if isinstance(status, Symbol) else Symbol(tracer.value(status)))
+    return ordering.behind_depends(tracer, status if isinstance(status, Symbol) else Symbol(tracer.value(status)))
 
 
 def _tensors(tree: TensorLike) -> list[Any]:

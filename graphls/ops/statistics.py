@@ -67,13 +67,13 @@ def aminmax(x: TensorLike, *, axis: Axis = 0, keepdims: bool = False) -> tuple[T
     return amin(x, axis, keepdims), amax(x, axis, keepdims)
 
 
-@operation(spelled=True)
+@operation(spelled=True, also="mint")
 def count_nonzero(x: TensorLike, axis: Axis = (), keepdims: bool = False, dtype: DTypeLike = int32) -> Tensor:
     """How many elements along axes, all of them without any, are not 0; nan is not."""
     return sum(cast(not_equal(x, 0), dtype), axis, keepdims)
 
 
-@operation(spelled=True)
+@operation(spelled=True, also="mint")
 def nansum(x: TensorLike, axis: Axis = None, keepdims: bool = False, *, dtype: Any = None) -> Tensor:
     """The sum along axes of what is not nan, in the dtype given; bools are counted as int64."""
     x = tensor_of(x)
@@ -93,7 +93,7 @@ def nanmean(x: TensorLike, axis: Axis = None, keepdims: bool = False, *, dtype: 
     return result if dtype is None else cast(result, dtype)
 
 
-@operation(spelled=True)
+@operation(spelled=True, also="mint")
 def logsumexp(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """The logarithm of the sum of exp(x) along axes, which does not overflow; -inf over nothing but -inf."""
 
@@ -108,7 +108,7 @@ def logsumexp(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tenso
     return in_single(computed, float_of(x))
 
 
-@operation
+@operation(also="numpy mint")
 def diff(
     x: TensorLike, n: int = 1, axis: int = -1, prepend: TensorLike | None = None, append: TensorLike | None = None
 ) -> Tensor:
@@ -338,7 +338,7 @@ def _covariance(x: Tensor, often: Tensor | None, weighty: Tensor | None, correct
     return div(matmul(mul(centred, weights), transposed(centred)), maximum(count, 0.0))
 
 
-@operation(classes="Histogram", settings="bins min max")
+@operation(classes="Histogram", settings="bins min max", also="mint")
 def histc(input: TensorLike, bins: int = 100, min: float = 0.0, max: float = 0.0) -> Tensor:
     """The numbers of elements in `bins` parts from `min` to `max`, in the dtype of the input.
 

@@ -32,31 +32,31 @@ from graphls.ops.state import stop_gradient
 from graphls.tensors.tensor import Tensor, TensorLike
 
 
-@operation
+@operation(also="numpy")
 def exp2(x: TensorLike) -> Tensor:
     """The power 2 ** x."""
     return pow(2.0, float_of(x))
 
 
-@operation
+@operation(also="numpy mint")
 def log2(x: TensorLike) -> Tensor:
     """The logarithm to the base 2; -inf at 0, nan below."""
     return in_single(lambda x: mul(log(x), 1 / math.log(2)), x)
 
 
-@operation
+@operation(also="numpy mint")
 def log10(x: TensorLike) -> Tensor:
     """The logarithm to the base 10; -inf at 0, nan below."""
     return in_single(lambda x: mul(log(x), 1 / math.log(10)), x)
 
 
-@operation(classes="LogAddExp")
+@operation(classes="LogAddExp", also="numpy mint")
 def logaddexp(x: TensorLike, other: TensorLike) -> Tensor:
     """log(exp(x) + exp(other)), broadcasting, which does not overflow."""
     return apply("logaddexp", *floats(x, other))
 
 
-@operation(classes="LogAddExp2")
+@operation(classes="LogAddExp2", also="numpy")
 def logaddexp2(x: TensorLike, other: TensorLike) -> Tensor:
     """The logarithm to the base 2 of 2 ** x + 2 ** other, broadcasting, which does not overflow."""
     log_2 = math.log(2)
@@ -79,7 +79,7 @@ def logit(x: TensorLike, eps: float | None = None) -> Tensor:
     return in_single(computed, float_of(x))
 
 
-@operation(classes="Xlogy")
+@operation(classes="Xlogy", also="mint")
 def xlogy(x: TensorLike, other: TensorLike) -> Tensor:
     """x * log(other), broadcasting; 0 where x is 0, unless the other one is nan."""
     return in_single(_xlogy, *floats(x, other))
@@ -97,7 +97,7 @@ def xdivy(x: TensorLike, y: TensorLike) -> Tensor:
     return div(x, where(logical_and(equal(x, 0.0), equal(y, 0.0)), 1.0, y))
 
 
-@operation
+@operation(also="mint")
 def float_power(x: TensorLike, exponent: TensorLike) -> Tensor:
     """The power x ** exponent in float64, broadcasting."""
     return pow(cast(x, "float64"), cast(exponent, "float64"))
@@ -109,13 +109,13 @@ def ldexp(x: TensorLike, other: TensorLike) -> Tensor:
     return in_single(lambda a, b: mul(a, pow(2.0, b)), *floats(x, other))
 
 
-@operation(classes="Erfc")
+@operation(classes="Erfc", also="mint")
 def erfc(x: TensorLike) -> Tensor:
     """1 - erf(x), exact where it is tiny."""
     return apply("erfc", float_of(x))
 
 
-@operation(classes="Erfinv")
+@operation(classes="Erfinv", also="mint")
 def erfinv(x: TensorLike) -> Tensor:
     """The number whose error function is x; infinite at -1 and 1, nan beyond."""
     return apply("erfinv", float_of(x))
@@ -137,79 +137,79 @@ def root(x: Tensor, order: float = 2) -> Tensor:
     return where(is_zero, 0.0 if order > 0 else math.inf, found)
 
 
-@operation(classes="Tan")
+@operation(classes="Tan", also="numpy mint")
 def tan(x: TensorLike) -> Tensor:
     """The tangent of an angle in radians."""
     return apply("tan", float_of(x))
 
 
-@operation(names="arcsin", classes="Asin")
+@operation(names="arcsin", classes="Asin", also="numpy.arcsin mint")
 def asin(x: TensorLike) -> Tensor:
     """The angle from -pi / 2 to pi / 2 whose sine is x; nan outside of [-1, 1]."""
     return apply("asin", float_of(x))
 
 
-@operation(names="arccos", classes="ACos")
+@operation(names="arccos", classes="ACos", also="numpy.arccos mint")
 def acos(x: TensorLike) -> Tensor:
     """The angle from 0 to pi whose cosine is x; nan outside of [-1, 1]."""
     return apply("acos", float_of(x))
 
 
-@operation(names="arctan", classes="Atan")
+@operation(names="arctan", classes="Atan", also="numpy.arctan mint")
 def atan(x: TensorLike) -> Tensor:
     """The angle from -pi / 2 to pi / 2 whose tangent is x."""
     return apply("atan", float_of(x))
 
 
-@operation(names="arctan2", classes="Atan2")
+@operation(names="arctan2", classes="Atan2", also="numpy.arctan2 mint")
 def atan2(x: TensorLike, other: TensorLike) -> Tensor:
     """The angle from -pi to pi of the point whose height is x and whose width is `other`, broadcasting."""
     return apply("atan2", *floats(x, other))
 
 
-@operation(classes="Sinh")
+@operation(classes="Sinh", also="numpy mint")
 def sinh(x: TensorLike) -> Tensor:
     """The hyperbolic sine."""
     return apply("sinh", float_of(x))
 
 
-@operation(classes="Cosh")
+@operation(classes="Cosh", also="numpy mint")
 def cosh(x: TensorLike) -> Tensor:
     """The hyperbolic cosine."""
     return apply("cosh", float_of(x))
 
 
-@operation(names="arcsinh", classes="Asinh")
+@operation(names="arcsinh", classes="Asinh", also="numpy.arcsinh mint")
 def asinh(x: TensorLike) -> Tensor:
     """The number whose hyperbolic sine is x."""
     return apply("asinh", float_of(x))
 
 
-@operation(names="arccosh", classes="Acosh")
+@operation(names="arccosh", classes="Acosh", also="numpy.arccosh mint")
 def acosh(x: TensorLike) -> Tensor:
     """The number of 0 or more whose hyperbolic cosine is x; nan below 1."""
     return apply("acosh", float_of(x))
 
 
-@operation(names="arctanh", classes="Atanh")
+@operation(names="arctanh", classes="Atanh", also="numpy.arctanh mint")
 def atanh(x: TensorLike) -> Tensor:
     """The number whose hyperbolic tangent is x; an infinity at -1 and 1, nan beyond."""
     return apply("atanh", float_of(x))
 
 
-@operation
+@operation(also="numpy")
 def deg2rad(x: TensorLike) -> Tensor:
     """An angle in degrees as one in radians."""
     return mul(float_of(x), math.pi / 180)
 
 
-@operation
+@operation(also="numpy")
 def rad2deg(x: TensorLike) -> Tensor:
     """An angle in radians as one in degrees."""
     return mul(float_of(x), 180 / math.pi)
 
 
-@operation(classes="Sinc")
+@operation(classes="Sinc", also="mint")
 def sinc(x: TensorLike) -> Tensor:
     """sin(pi x) / (pi x), which is 1 at 0."""
     return in_single(_sinc, float_of(x))
@@ -221,7 +221,7 @@ def _sinc(x: Tensor) -> Tensor:
     return where(is_zero, 1.0, div(sin(angle), angle))
 
 
-@operation(classes="Hypot")
+@operation(classes="Hypot", also="numpy mint")
 def hypot(x: TensorLike, other: TensorLike) -> Tensor:
     """The square root of x ** 2 + other ** 2, broadcasting, without overflow in between; gradient 0 at (0, 0)."""
     return in_single(_hypot, *floats(x, other))

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from graphls.ir.graph import Node, Value
 from graphls.ir.registry import lookup
 from graphls.ir.types import DType, bool_
-
-if TYPE_CHECKING:
-    from graphls.passes.fold import Folding
-
-Folded = Node | Sequence[Value] | Value | None
-"""A node or values in place of the node, a value in place of its only output, or None for no change."""
+from graphls.passes.folding import Folded, Folding
 
 
 def _moved(node: Node, value: Value, name: str, **attrs: Any) -> Node | Value:

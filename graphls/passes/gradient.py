@@ -13,10 +13,10 @@ from graphls.ir.reach import reached
 from graphls.ir.registry import Rule
 from graphls.ir.types import float64
 from graphls.passes.gradient_integers import active_values
-from graphls.passes.gradient_loops import LoopBackward, Tape
+from graphls.passes.gradient_loops import LoopBackward
+from graphls.passes.gradient_parts import Parts, Tape
 from graphls.passes.manager import register_pass
 from graphls.passes.rewrite import Rewriter
-from graphls.primitives.rounds import each_round
 
 
 @register_pass
@@ -110,18 +110,8 @@ class _Expansion(Rewriter):
         return sorted(found, key=self.position.__getitem__)
 
 
-class Backward:
-    """Reverse accumulation over a list of nodes, with respect to `sources`.
-
-    With `integers`, gradients flow through integers too; they do where one of the sources is an integer.
-    """
-
-    def __init__(self, builder: Builder, sources: Sequence[Value], tape: Tape, integers: bool = False) -> None:
-        self.e = builder
-        self.sources = sources
-        self.tape = tape
-        self.integers = integers or not all(v.type.dtype.is_float for v in sources)
-        self.parts: dict[Value, list[Value]] = {}
+class Backward(Parts):
+    """Reverse accumulation over a list of nodes, with respect to `sources`."""
 
     def run(self, nodes: Sequence[Node], seeds: Iterable[tuple[Value, Value | None]]) -> list[Value]:
         """The gradients of the sources; `seeds` pairs results with their sensitivities."""
@@ -207,45 +197,3 @@ class Backward:
         for value, result in zip(node.inputs[count:], region.outputs, strict=True):
             if value.type.dtype.is_float or value in active:
                 self.add(value, mapping.get(result, result))
-
-    def add(self, value: Value, gradient: Value) -> None:
-        self.parts.setdefault(value, []).append(self.fitted(gradient, value))
-
-    def fitted(self, gradient: Value, value: Value) -> Value:
-        """The gradient in the shape of its value: axes that broadcasting made wide are summed."""
-        given, wanted = gradient.type.shape, value.type.shape
-        if given != wanted:
-            extra = len(given) - len(wanted)
-            wide = [i + extra for i, n in enumerate(wanted) if n == 1 and given[i + extra] != 1]
-            axes = (*range(extra), *wide)
-            if axes:
-                gradient = self.e.sum(gradient, axis=axes, keepdims=False)
-            if gradient.type.shape != wanted:
-                gradient = self.e.reshape(gradient, shape=wanted)
-        if gradient.type.dtype is not value.type.dtype:
-            gradient = self.e.cast(gradient, dtype=value.type.dtype)
-        return gradient
-
-    def total(self, value: Value) -> Value | None:
-        parts = self.parts.get(value)
-        if not parts:
-            return None
-        result = parts[0]
-        for part in parts[1:]:
-            result = self.plus(result, part)
-        parts[:] = [result]
-        return result
-
-    def plus(self, a: Value, b: Value) -> Value:
-        """The sum of two gradients of one value."""
-        if a.type.stacked:
-            return each_round(self.e, lambda e, x, y: e.add(x, y), a, b)
-        total: Value = self.e.add(a, b)
-        return total
-
-    def zeros(self, value: Value) -> Value:
-        """The gradient of a value that the results do not depend on."""
-        kind = value.type
-        if kind.stacked:
-            return each_round(self.e, lambda e, x: e.constant(0, kind.dtype, kind.shape), value)
-        return self.e.constant(0, kind.dtype, kind.shape)

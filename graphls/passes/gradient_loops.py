@@ -3,39 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from dataclasses import replace
 
 from graphls.ir.build import Builder, copy_nodes, substitute
-from graphls.ir.graph import Graph, Node, Value, captures, definers, needs, uses, with_blocks
+from graphls.ir.graph import Graph, Node, Value, captures, definers, needs, uses
 from graphls.ir.reach import before, reached
 from graphls.passes.gradient_integers import active_values
+from graphls.passes.gradient_parts import Parts
 from graphls.passes.gradient_sums import Sums
 from graphls.passes.rewrite import carries
-
-if TYPE_CHECKING:
-    from graphls.passes.gradient import Backward
-
-
-@dataclass
-class Tape:
-    """What the backward finds out on its way: primitives without a rule, and loops that must keep more."""
-
-    missing: dict[Node, None] = field(default_factory=dict)
-    extended: dict[Node, Node] = field(default_factory=dict)
-
-    def latest(self, node: Node) -> Node:
-        """The node, or what stands in its place by now."""
-        while node in self.extended:
-            node = self.extended[node]
-        return node
-
-    def applied(self, nodes: Iterable[Node]) -> tuple[Node, ...]:
-        """The nodes, and those in their regions, as what they have become."""
-        return tuple(map(self._applied, nodes)) if self.extended else tuple(nodes)
-
-    def _applied(self, node: Node) -> Node:
-        return with_blocks(self.latest(node), self.applied)
 
 
 class LoopBackward:
@@ -50,7 +26,7 @@ class LoopBackward:
     yields from now on, and w itself, which is the same each time.
     """
 
-    def __init__(self, outer: Backward, node: Node, gradients: Sequence[Value | None], active: set[Value]) -> None:
+    def __init__(self, outer: Parts, node: Node, gradients: Sequence[Value | None], active: set[Value]) -> None:
         self.outer, self.node, self.e = outer, node, outer.e
         self.take_region(node.regions[-1])
         self.carries, self.length = carries(node), node.attrs.get("length")
@@ -110,7 +86,7 @@ class LoopBackward:
         for value, gradient in sums.summed(self.e, arrays):
             self.outer.add(value, gradient)
 
-    def differentiated(self, carried: Mapping[Value, Value]) -> Backward:
+    def differentiated(self, carried: Mapping[Value, Value]) -> Parts:
         """The backward of the region; `carried` are the gradients that it takes for what is carried out of it."""
         self.inner.nodes = list(self.region.nodes)
         outputs, given = self.region.outputs[self.carries :], self.gradients[self.carries :]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -10,11 +10,19 @@ from graphls.ir.build import Builder
 from graphls.ir.errors import GraphTypeError
 from graphls.ir.graph import Value
 from graphls.ir.types import Type, int8, int32, int64, uint8
+from graphls.primitives.emitter import Emitter
 from graphls.primitives.primitive import Array, Elementwise, of, sample
+from graphls.primitives.shape import by_halves
+
+FIRST_OPSET = 18
+"""The opset that has brought operators of bits."""
 
 
 class Bitwise(Elementwise, abstract=True):
-    """An integer from the bits of two, broadcasting."""
+    """An integer from the bits of two, broadcasting: those that as many of them have as `counts` says."""
+
+    operator: ClassVar[str]
+    counts: ClassVar[tuple[int, ...]]
 
     samples = (
         sample(of(int32, 2, 9), of(int32, 9), integers=(-99, 99)),
@@ -33,11 +41,35 @@ class Bitwise(Elementwise, abstract=True):
     def vjp(self, e: Builder, g: Any, x: Value, y: Value, out: Value) -> Any:
         return None, None
 
+    def onnx(self, e: Emitter, x: str, y: str) -> str:
+        """By single bits before opset 18, and on a GPU, which have no operator of bits."""
+        if e.opset >= FIRST_OPSET and e.has_kernel(self.operator):
+            return e.operator(self.operator, [x, y])
+        last = 8 * e.in_types[0].dtype.itemsize - 1
+        powers, two = e.const(2 ** np.arange(last), e.in_types[0].dtype), e.scalar(2)
+        counts = e.Add(*(_bits(e, name, powers, two) for name in (x, y)))
+        bits = e.Mul(self._chosen(e, counts), powers)
+        low = e.Squeeze(by_halves(e, e.Add, bits, last), e.ints([-1]))
+        negative = e.Add(*(e.cast(e.Less(name, e.scalar(0)), e.in_types[0].dtype) for name in (x, y)))
+        return e.Add(low, e.Mul(self._chosen(e, negative), e.scalar(-(2**last))))
+
+    def _chosen(self, e: Emitter, counts: str) -> str:
+        """1 where as many of the two have the bit as the operation asks for, and else 0."""
+        is_one = [e.Equal(counts, e.scalar(count)) for count in self.counts]
+        return e.cast(is_one[0] if len(is_one) == 1 else e.Or(*is_one), e.in_types[0].dtype)
+
+
+def _bits(e: Emitter, x: str, powers: str, two: str) -> str:
+    """All bits but that of the sign along a new last axis: how often a power of 2 fits into x, modulo 2."""
+    wide = e.Unsqueeze(x, e.ints([-1]))
+    return e.Mod(e.Div(e.Sub(wide, e.Mod(wide, powers)), powers), two)
+
 
 class BitwiseAnd(Bitwise):
     """The bits that both x and y have, broadcasting; integers."""
 
-    onnx = "BitwiseAnd"
+    operator = "BitwiseAnd"
+    counts = (2,)
 
     def numpy(self, x: Array, y: Array) -> Array:
         return np.bitwise_and(x, y)
@@ -46,7 +78,8 @@ class BitwiseAnd(Bitwise):
 class BitwiseOr(Bitwise):
     """The bits that x or y has, broadcasting; integers."""
 
-    onnx = "BitwiseOr"
+    operator = "BitwiseOr"
+    counts = (1, 2)
 
     def numpy(self, x: Array, y: Array) -> Array:
         return np.bitwise_or(x, y)
@@ -55,7 +88,8 @@ class BitwiseOr(Bitwise):
 class BitwiseXor(Bitwise):
     """The bits that just one of x and y has, broadcasting; integers."""
 
-    onnx = "BitwiseXor"
+    operator = "BitwiseXor"
+    counts = (1,)
 
     def numpy(self, x: Array, y: Array) -> Array:
         return np.bitwise_xor(x, y)

@@ -13,15 +13,15 @@ from graphls.ir.types import float64
 from graphls.primitives.emitter import Attribute, Emitter
 from graphls.primitives.primitive import Array
 from graphls.primitives.shape import reshaped
-from graphls.primitives.windows import Geometry, Shape, attributes, padded, windows
+from graphls.primitives.windows import Geometry, Shape, apart, attributes, padded, windows
 
 
 def convolved(e: Emitter, x: str, w: str, shape: Shape, kernels: Shape, at: Geometry) -> str:
     """The convolution of images of a shape with kernels of a shape, in the dtype of the current node."""
     kernel = kernels[2:]
     if e.in_types[0].dtype is not float64:
-        if e.is_gpu and at.is_uneven():
-            x, at = _framed(e, x, shape, at), at.without_pads()
+        if e.is_gpu:
+            x, at = (_framed(e, x, shape, at), at.without_pads()) if at.is_uneven() else (apart(e, x, shape), at)
         return e.Conv(x, w, **attributes(kernel, at), group=at.groups)
     seen = columns(e, x, shape, _seen(shape, kernel, at), at.groups)
     rows = _kernel_rows(e, w, kernels, at.groups, (0, 3, 2, 1))
@@ -48,11 +48,10 @@ def transposed(e: Emitter, g: str, w: str, shape: Shape, kernels: Shape, at: Geo
 def _framed(e: Emitter, x: str, shape: Shape, at: Geometry) -> str:
     """Images padded by a node of its own, for ONNX Runtime on CUDA.
 
-    Its kernels of convolutions with uneven padding write to a buffer of an earlier step (1.31.1). The Reshape keeps
-    the runtime from fusing the padding into them.
+    Its kernels of convolutions with uneven padding write to a buffer of an earlier step (1.31.1).
     """
     sizes = [n + sum(pads) for n, pads in zip(shape[2:], at.sides(), strict=True)]
-    return reshaped(e, padded(e, x, at), (*shape[:2], *sizes))
+    return apart(e, padded(e, x, at), (*shape[:2], *sizes))
 
 
 def _within_frame(e: Emitter, x: str, shape: Shape, at: Geometry) -> str:

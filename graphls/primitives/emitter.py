@@ -85,7 +85,6 @@ class Emitter(Protocol):
     Reciprocal: ClassVar[Operator] = Operator()
     ReduceL1: ClassVar[Operator] = Operator()
     ReduceL2: ClassVar[Operator] = Operator()
-    ReduceMax: ClassVar[Operator] = Operator()
     ReduceSum: ClassVar[Operator] = Operator()
     Relu: ClassVar[Operator] = Operator()
     Reshape: ClassVar[Operator] = Operator()
@@ -112,6 +111,10 @@ class Emitter(Protocol):
     def is_gpu(self) -> bool:
         """Whether the model is made for a GPU, which has kernels, and gaps among them, of its own."""
 
+    @property
+    def opset(self) -> int:
+        """The version of the operators of ONNX that the model is made of."""
+
     def operator(
         self, kind: str, inputs: Sequence[str], attributes: Mapping[str, Any] | None = None, domain: str = ""
     ) -> str:
@@ -136,6 +139,12 @@ class Emitter(Protocol):
 
     def is_right(self, operator: str, dtype: DType | None = None) -> bool:
         """Whether the kernel of an operator is right, in the dtype in which the current node is computed or another."""
+
+    def is_padded(self, name: str) -> bool:
+        """Whether a tensor is the result of Pad."""
+
+    def has_kernel(self, operator: str, dtype: DType | None = None) -> bool:
+        """Whether the device has a kernel of an operator, for the dtype of the current node or another."""
 
     def form(self, value: Value, dtype: DType) -> str:
         """The tensor that holds a value in this dtype, for rules that take values."""

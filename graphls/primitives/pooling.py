@@ -20,7 +20,17 @@ from graphls.primitives.columns import convolved, transposed
 from graphls.primitives.emitter import Emitter
 from graphls.primitives.primitive import Array, Primitive, f32, require_float, sample
 from graphls.primitives.shape import reshaped
-from graphls.primitives.windows import Geometry, Shape, attributes, fold, padded, require_windows, slices, windows
+from graphls.primitives.windows import (
+    Geometry,
+    Shape,
+    apart,
+    attributes,
+    fold,
+    padded,
+    require_windows,
+    slices,
+    windows,
+)
 
 _CASES: tuple[tuple[Shape, Shape, dict[str, Any]], ...] = (
     ((2, 3, 4, 6), (2, 3, 2, 3), {"kernel": (2, 2), "strides": (2, 2)}),
@@ -149,7 +159,7 @@ class AvgPool(Primitive):
             return _summed(e, x, kernel, at, count_include_pad)
         if at.is_uneven() or (count_include_pad and any(at.pads)):
             return _padded_first(e, x, kernel, at, count_include_pad)
-        return e.AveragePool(x, **_pool_attributes(kernel, at), count_include_pad=int(count_include_pad))
+        return _averages(e, x, e.in_types[0].shape, kernel, at)
 
     def flops(self, inputs: tuple[Type, ...], outputs: tuple[Type, ...], attrs: Mapping[str, Any]) -> int:
         """An addition for each element that a window sees, padding included; the last stands for the division."""
@@ -169,11 +179,17 @@ def _pool_attributes(kernel: Shape, at: Geometry) -> dict[str, Any]:
     return options
 
 
+def _averages(e: Emitter, x: str, shape: Shape, kernel: Shape, at: Geometry) -> str:
+    """The operator itself on a tensor of that shape."""
+    return e.AveragePool(apart(e, x, shape), **_pool_attributes(kernel, at))
+
+
 def _padded_first(e: Emitter, x: str, kernel: Shape, at: Geometry, count_include_pad: bool) -> str:
     """Zeros around first, because newer runtimes miscount padding that is counted or that is uneven."""
-    wide = padded(e, x, at)
-    means = e.AveragePool(wide, **_pool_attributes(kernel, at.without_pads()))
-    share = prod(kernel) / _sizes(e.in_types[0].shape, kernel, at, count_include_pad)
+    shape, inner = e.in_types[0].shape, at.without_pads()
+    sizes = (n + first + last for n, (first, last) in zip(shape[2:], at.sides(), strict=True))
+    means = _averages(e, padded(e, x, at), (*shape[:2], *sizes), kernel, inner)
+    share = prod(kernel) / _sizes(shape, kernel, at, count_include_pad)
     return e.Mul(means, e.const(share, e.in_types[0].dtype))
 
 

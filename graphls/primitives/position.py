@@ -13,7 +13,7 @@ from graphls.ir.types import Type, float32, int32, int64, uint8
 from graphls.primitives.emitter import Emitter
 from graphls.primitives.extremes import extreme_along
 from graphls.primitives.primitive import Array, Primitive, f32, float_elements, normalise_axis, of, sample
-from graphls.primitives.reduction import reduced_shape, require_elements, require_numbers
+from graphls.primitives.reduction import reduced, reduced_shape, require_elements, require_numbers
 
 
 class Position(Primitive, abstract=True):
@@ -44,20 +44,31 @@ class Position(Primitive, abstract=True):
 
 
 def _position(e: Emitter, operator: str, x: str, axis: int, keepdims: bool) -> str:
-    """The runtime has no kernel for int64, but one for its extremes."""
-    dtype, options = e.in_types[0].dtype, {"axis": axis, "keepdims": int(keepdims)}
-    if dtype is int64:
+    """The runtime has no kernel for int64, and a GPU hardly any, but they have those of the extremes."""
+    dtype = e.in_types[0].dtype
+    if dtype is int64 or not e.has_kernel(operator):
         extreme = extreme_along(e, operator.replace("Arg", "Reduce"), x, (axis,), True)
-        return e.ArgMax(e.cast(e.Equal(x, extreme), float32), **options)
-    found = e.operator(operator, [x], options)
+        found = _first(e, e.Equal(x, extreme), axis, keepdims)
+    else:
+        found = e.operator(operator, [x], {"axis": axis, "keepdims": int(keepdims)})
     if not dtype.is_float:
         return str(found)
     is_nan = e.IsNaN(x)
-    first_nan = e.ArgMax(e.cast(is_nan, float32), axis=axis, keepdims=1)
+    first_nan = _first(e, is_nan, axis, True)
     has_nan = e.GatherElements(is_nan, first_nan, axis=axis)
     if not keepdims:
         first_nan, has_nan = (e.Squeeze(name, e.ints([axis])) for name in (first_nan, has_nan))
     return e.Where(has_nan, first_nan, found)
+
+
+def _first(e: Emitter, is_it: str, axis: int, keepdims: bool) -> str:
+    """The position of the first true bool along an axis, some position where none is."""
+    if e.has_kernel("ArgMax", float32):
+        return e.ArgMax(e.cast(is_it, float32), axis=axis, keepdims=int(keepdims))
+    shape = e.in_types[0].shape
+    last = shape[axis] - 1
+    places = np.arange(last + 1).reshape([-1 if i == axis % len(shape) else 1 for i in range(len(shape))])
+    return reduced(e, "ReduceMin", e.Where(is_it, e.const(places), e.ints([last])), [axis], keepdims)
 
 
 class Argmax(Position):

@@ -13,7 +13,7 @@ from graphls.ir.types import Type, float64
 from graphls.primitives.emitter import Emitter
 from graphls.primitives.primitive import Array, f32, normalise_axes, of, sample
 from graphls.primitives.reduction import EMPTY, INTEGERS, Axes, Reduction, reduce, require_numbers, restored
-from graphls.primitives.shape import joined, reshaped
+from graphls.primitives.shape import by_halves, reshaped
 
 
 class Prod(Reduction):
@@ -52,25 +52,20 @@ class Prod(Reduction):
         return e.mul(restored(e, g, x, axis), others)
 
     def onnx(self, e: Emitter, x: str, axis: Axes = None, keepdims: bool = False) -> str:
-        if e.in_types[0].dtype is not float64:
+        dtype = e.in_types[0].dtype
+        if dtype is not float64 and e.has_kernel("ReduceProd"):
             return reduce(e, "ReduceProd", x, axis, keepdims)
         return _product_by_halves(e, x, axis)
 
 
 def _product_by_halves(e: Emitter, x: str, axis: Axes) -> str:
-    """The product of float64, of which the runtime has no kernel: the first half times the second until one is left."""
+    """The product where the runtime has no kernel, as of float64: the first half times the second until one is left."""
     kind = e.in_types[0]
     axes = normalise_axes(axis, kind.rank)
     order = [*(i for i in range(kind.rank) if i not in axes), *axes]
     count = prod(kind.shape[i] for i in axes)
     x = reshaped(e, e.Transpose(x, perm=order), (kind.size // count, count))
-    while count > 1:
-        half = count // 2
-        ends = (0, half), (half, 2 * half), (2 * half, count)
-        first, second, rest = (e.Slice(x, e.ints([a]), e.ints([b]), e.ints([1])) if a < b else "" for a, b in ends)
-        x = joined(e, ((e.Mul(first, second), half), (rest, count % 2)), axis=1)
-        count -= half
-    return reshaped(e, x, e.out_types[0].shape)
+    return reshaped(e, by_halves(e, e.Mul, x, count), e.out_types[0].shape)
 
 
 def _products_of_others(e: Builder, rows: Value) -> Value:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any
 
@@ -25,6 +25,9 @@ from graphls.primitives.primitive import (
 )
 
 Axes = tuple[int, ...] | None
+
+AXES_AS_OPERAND = 18
+"""The opset from which on reductions take their axes as an operand."""
 
 FULL = (
     sample(f32(2, 3, 4)),
@@ -76,7 +79,14 @@ def restored(e: Builder, y: Value, x: Value, axis: Axes) -> Value:
 
 def reduce(e: Emitter, operator: str, x: str, axis: Axes, keepdims: bool) -> str:
     axes = normalise_axes(axis, e.in_types[0].rank)
-    return e.operator(operator, [x, e.ints(axes)], {"keepdims": int(keepdims)}) if axes else e.Identity(x)
+    return reduced(e, operator, x, axes, keepdims) if axes else e.Identity(x)
+
+
+def reduced(e: Emitter, operator: str, x: str, axes: Sequence[int], keepdims: bool) -> str:
+    """A reduction over axes, which only ReduceSum took as an operand before opset 18."""
+    if e.opset < AXES_AS_OPERAND and operator != "ReduceSum":
+        return e.operator(operator, [x], {"axes": tuple(axes), "keepdims": int(keepdims)})
+    return e.operator(operator, [x, e.ints(axes)], {"keepdims": int(keepdims)})
 
 
 def require_numbers(name: str, x: Type) -> None:
@@ -134,7 +144,8 @@ def _scaled(e: Builder, g: Value, factor: float) -> Any:
 
 
 def any_true(e: Emitter, x: str, axis: Axes, keepdims: bool) -> str:
-    return e.cast(reduce(e, "ReduceMax", e.cast(x, uint8), axis, keepdims), bool_)
+    kind = uint8 if e.has_kernel("ReduceMax", uint8) else int32
+    return e.cast(reduce(e, "ReduceMax", e.cast(x, kind), axis, keepdims), bool_)
 
 
 class LogicalReduction(Reduction, abstract=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate, chain
 from math import prod
 from typing import Any
@@ -145,6 +145,17 @@ def joined(e: Emitter, parts: Iterable[tuple[str, int]], axis: int) -> str:
     return e.Concat(*names, axis=axis) if len(names) > 1 else e.Identity(names[0])
 
 
+def by_halves(e: Emitter, combine: Callable[[str, str], str], x: str, count: int) -> str:
+    """What an operation makes of each row of `count` elements: the first half with the second until one is left."""
+    while count > 1:
+        half = count // 2
+        ends = (0, half), (half, 2 * half), (2 * half, count)
+        first, second, rest = (e.Slice(x, e.ints([a]), e.ints([b]), e.ints([-1])) if a < b else "" for a, b in ends)
+        x = joined(e, ((combine(first, second), half), (rest, count % 2)), axis=-1)
+        count -= half
+    return x
+
+
 def cut(shape: Shape, starts: Shape, stops: Shape, steps: Shape) -> list[range]:
     """The positions that `x[start:stop:step]` takes along each axis, by Python's rules.
 
@@ -239,7 +250,8 @@ class SliceGradient(Primitive):
         g = _spread(e, g, strides)
         before = [r.start for r in taken]
         after = [n - r.start - len(r) * s for n, r, s in zip(shape, taken, strides, strict=True)]
-        return e.Pad(g, e.ints([*before, *after])) if any(before) or any(after) else e.Identity(g)
+        wide = [n * s for n, s in zip(e.in_types[0].shape, strides, strict=True)]
+        return _framed(e, g, wide, before, after) if any(before) or any(after) else e.Identity(g)
 
 
 def _spread(e: Emitter, g: str, strides: Sequence[int]) -> str:
@@ -249,5 +261,26 @@ def _spread(e: Emitter, g: str, strides: Sequence[int]) -> str:
         return g
     g = reshaped(e, g, [*chain.from_iterable((n, 1) for n in shape)])
     behind = [*chain.from_iterable((0, s - 1) for s in strides)]
-    g = e.Pad(g, e.ints([*[0] * len(behind), *behind]))
+    g = _framed(e, g, [*chain.from_iterable((n, 1) for n in shape)], [0] * len(behind), behind)
     return reshaped(e, g, [n * s for n, s in zip(shape, strides, strict=True)])
+
+
+def _framed(e: Emitter, x: str, shape: Sequence[int], before: Sequence[int], after: Sequence[int]) -> str:
+    """Zeros before and behind along each axis, fewer than none behind take elements away.
+
+    A GPU has no Pad of integers: there each axis gets its zeros by Concat.
+    """
+    if e.has_kernel("Pad"):
+        return e.Pad(x, e.ints([*before, *after]))
+    for axis, (first, last) in enumerate(zip(before, after, strict=True)):
+        if last < 0:
+            x = e.Slice(x, e.ints([0]), e.ints([shape[axis] + last]), e.ints([axis]))
+        zeros = [e.Expand(e.scalar(0), e.ints(_with_size(shape, axis, n))) if n > 0 else "" for n in (first, last)]
+        x = joined(e, ((zeros[0], first), (x, 1), (zeros[1], max(last, 0))), axis=axis)
+        shape = _with_size(shape, axis, shape[axis] + first + last)
+    return x
+
+
+def _with_size(shape: Sequence[int], axis: int, size: int) -> list[int]:
+    """A shape with another size along an axis."""
+    return [size if i == axis else n for i, n in enumerate(shape)]

@@ -12,6 +12,7 @@ from graphls.ir.types import Type, float64
 from graphls.primitives.elementary import exponential
 from graphls.primitives.emitter import Emitter
 from graphls.primitives.primitive import Array, Primitive, f32, normalise_axis, require_float, sample
+from graphls.primitives.reduction import reduced
 
 _SAMPLES = (
     sample(f32(4, 5), axis=-1),
@@ -81,7 +82,7 @@ class LogSoftmax(AlongAxis):
 
 
 def _less_largest(e: Emitter, x: str, axis: int) -> str:
-    return e.Sub(x, e.ReduceMax(x, e.ints([axis]), keepdims=1))
+    return e.Sub(x, reduced(e, "ReduceMax", x, [axis], keepdims=True))
 
 
 def _total(e: Emitter, x: str, axis: int) -> str:

@@ -128,6 +128,16 @@ def padded(e: Emitter, x: str, at: Geometry, fill: float = 0.0) -> str:
     return e.Pad(x, e.ints((0, 0, *at.pads[:axes], 0, 0, *at.pads[axes:])), e.scalar(fill)) if any(at.pads) else x
 
 
+def apart(e: Emitter, x: str, shape: Shape) -> str:
+    """The tensor x of that shape, apart from a Pad that makes it.
+
+    ONNX Runtime makes one operator of a Pad and an AveragePool or a Conv behind it, at some opsets: which leaves zeros
+    of the Pad out of a mean (1.19 and 1.20), is refused (a Pad as wide as the windows), or writes to another buffer
+    (uneven padding on CUDA). A Reshape to the same shape, which copies nothing, prevents that.
+    """
+    return e.Reshape(x, e.ints(shape)) if e.is_padded(x) else x
+
+
 def attributes(kernel: Shape, at: Geometry) -> dict[str, Attribute]:
     """The ONNX attributes of a window."""
     return {"kernel_shape": kernel, "strides": at.strides, "pads": at.pads, "dilations": at.dilations}

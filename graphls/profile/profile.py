@@ -188,8 +188,8 @@ def _cells(of: Profile) -> Table:
 
 def _main_cells(rows: tuple[CellTime, ...]) -> list[CellTime]:
     """The longest cells, in the order of the tree; a cell is never longer than the one around it."""
-    places = sorted(range(len(rows)), key=lambda i: (-rows[i].seconds, i))[:MOST_CELLS]
-    return [rows[i] for i in sorted(places)]
+    chosen = sorted(range(len(rows)), key=lambda i: (-rows[i].seconds, i))[:MOST_CELLS]
+    return [rows[i] for i in sorted(chosen)]
 
 
 def _cell(row: CellTime) -> tuple[str, ...]:

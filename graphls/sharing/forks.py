@@ -22,7 +22,7 @@ _numbers = count()
 
 
 class Guard:
-    """A lock that is held while the process forks; who takes several takes them in the order of their numbers."""
+    """A lock that is held while the process forks; who takes several takes them in the order of their making."""
 
     __slots__ = ("__weakref__", "lock", "number")
 

@@ -62,8 +62,8 @@ class Storage:
         return self.held[1]
 
     @property
-    def turn(self) -> int:
-        """Which of the buffers holds the value now."""
+    def index(self) -> int:
+        """The index of the buffer that holds the value now."""
         clock = self.held[1]
         return 0 if clock is None else clock.ticks & 1
 
@@ -93,7 +93,7 @@ class Storage:
         self._hold((buffer,), None)
 
     def swap_with(self, other: Buffer, clock: Clock) -> None:
-        """Keep two buffers that change places with every tick of `clock`; the current one stays current."""
+        """Keep two buffers that are swapped by every tick of `clock`; the current one stays current."""
         buffers = (self.current, other)
         self._hold(buffers if not clock.ticks & 1 else buffers[::-1], clock)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -16,14 +16,26 @@ from graphls.sharing.forks import renew_after_fork
 from graphls.sharing.locks import holding
 from graphls.sharing.storage import Clock, Storage
 from graphls.sharing.threads import Task
+from graphls.tensors.parameter import Parameter
 from graphls.tensors.pytree import map_leaves
 from graphls.tensors.tensor import Tensor
 from graphls.trace.inputs import InputCheck
-
-if TYPE_CHECKING:
-    from graphls.steps.step import Compiled
+from graphls.trace.states import Report
 
 Array = np.ndarray[Any, Any]
+
+
+class Step(Protocol):
+    """A compiled step, as far as many of them in one call know it."""
+
+    graph: Graph
+    parameters: dict[str, Parameter]
+    _reports: tuple[Report, ...]
+    _open_session: Callable[[Graph, Mapping[str, Any]], Any]
+
+    @property
+    def output_types(self) -> Any:
+        """The types of what the step returns, nested as that is."""
 
 
 class RepeatedStep:
@@ -33,7 +45,7 @@ class RepeatedStep:
     what the steps give, stacked likewise. States, random numbers and results have the bits that single calls give them.
     """
 
-    def __init__(self, step: Compiled, count: int, open_session: Callable[[Graph, Mapping[str, Any]], Any]) -> None:
+    def __init__(self, step: Step, count: int, open_session: Callable[[Graph, Mapping[str, Any]], Any]) -> None:
         self.count = count
         self._step = step
         self.output_types = map_leaves(lambda t: _stacked(t, count) if isinstance(t, Type) else t, step.output_types)

@@ -14,6 +14,7 @@ from graphls.ir.graph import Graph
 from graphls.ir.reporting import checked
 from graphls.nn.cell import Cell
 from graphls.sharing.storage import Clock
+from graphls.steps.repeated import RepeatedStep
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.tensor import Tensor
 from graphls.trace.inputs import InputCheck
@@ -23,12 +24,12 @@ if TYPE_CHECKING:
     from onnx import ModelProto
 
     from graphls.backends.onnx import Lowered
+    from graphls.backends.placement import Placement
     from graphls.diagnosis.diagnosis import Diagnosis
     from graphls.diagnosis.explanation import OverflowExplanation
     from graphls.diagnosis.gradients import GradientRanges
     from graphls.passes import Pipeline, PipelineResult
     from graphls.profile import Profile
-    from graphls.steps.repeated import RepeatedStep
     from graphls.summary import Summary
 
 
@@ -108,21 +109,27 @@ class Compiled:
         lowered = self._lowered()
         return complete(described(lowered, self.graph), lowered.outside)
 
-    def _lowered(self) -> Lowered:
+    def _lowered(self, opset: int | None = None) -> Lowered:
+        """What the session runs or, at another opset, a model for any runtime."""
         from graphls.backends.onnx import lower
+        from graphls.backends.runtime import installed_version
 
-        return getattr(self._session, "lowered", None) or lower(self.graph)
+        if opset is not None:
+            return lower(self.graph, device=self._session.device, opset=opset)
+        return getattr(self._session, "lowered", None) or lower(self.graph, runtime=installed_version())
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: str | os.PathLike[str], opset: int | None = None) -> None:
         """Write the ONNX model to a file, at once or not at all; raises GraphFileError where it cannot be written.
 
-        Constants that a file of 2 GiB does not hold are written beside it, to a file with `.data` behind the name.
+        `opset` is the version of the operators of ONNX, 17 to 25: by default the one that the session runs, which is
+        the best of the runtime at hand. Constants that a file of 2 GiB does not hold are written beside it, to a file
+        with `.data` behind the name. Raises GraphValueError for another opset.
         """
         from graphls.backends.onnx.metadata import described
         from graphls.backends.onnx.weights import write_model
         from graphls.files.files import as_path
 
-        lowered = self._lowered()
+        lowered = self._lowered(opset)
         checked(write_model, as_path(path), described(lowered, self.graph), lowered.outside)
 
     def show(self, path: str | os.PathLike[str], profile: Profile | None = None) -> Path:
@@ -133,7 +140,7 @@ class Compiled:
         """
         from graphls.viz.html import write_page
 
-        return checked(write_page, path, self.stages, None, profile)
+        return checked(write_page, path, self.stages, None, profile, None, self._notes())
 
     def dump(self, directory: str | os.PathLike[str]) -> None:
         """Write every stage as text (`.ir`) and as DOT, all as a page (`index.html`), and the model as `step.onnx`.
@@ -156,7 +163,6 @@ class Compiled:
 
         Raises GraphValueError for a count below 1 and where the step sets the state of its random numbers itself.
         """
-        from graphls.steps.repeated import RepeatedStep
 
         return checked(RepeatedStep, self, count, self._open_session)
 
@@ -179,7 +185,25 @@ class Compiled:
         """What the step does cell by cell: shapes, parameters, operations and memory, as a table when printed."""
         from graphls.summary import summarise
 
-        return summarise(self.graph, self._traced)
+        return summarise(self.graph, self._traced, self._notes())
+
+    def placement(self, runtime: str | None = None, device: str | None = None) -> Placement:
+        """Which operators of the step have a kernel on a device, "cpu" or "cuda", and which fall to the CPU.
+
+        It is predicted, for the device of the session or another, and for the ONNX Runtime at hand or another version,
+        from the tables of kernels; nothing of these needs to be there. Printed, it lists what is not on the device,
+        with the user's lines. Raises GraphValueError for a device or a version without a table. See docs/cuda.md.
+        """
+        from graphls.backends.onnx import lower
+        from graphls.backends.onnx.kernel_tables import OLDEST_RUNTIME
+        from graphls.backends.placement import place
+        from graphls.backends.runtime import installed_version
+
+        own, here = self._session.device, installed_version()
+        device, version = device or own, runtime or here or OLDEST_RUNTIME
+        is_own = (device, version) == (own, here)
+        lowered = self._lowered() if is_own else lower(self.graph, device=device, runtime=version)
+        return place(lowered.model, version, device, lowered.origins)
 
     def profile(self, *inputs: Any, steps: int = 20) -> Profile:
         """Where the time and the memory of a step on these inputs go, measured over some steps on a copy of its state.
@@ -225,7 +249,11 @@ class Compiled:
     def _repr_html_(self) -> str:
         from graphls.summary import page_of
 
-        return page_of(self.graph, self._traced)
+        return page_of(self.graph, self._traced, self._notes())
+
+    def _notes(self) -> tuple[str, ...]:
+        """Sentences on the operators that do not run on the device of the session; of a CPU there are none."""
+        return () if self._session.device == "cpu" else self.placement().sentences
 
 
 def _read_tensors(items: Iterable[Any]) -> Iterator[tuple[Tensor, Any]]:

@@ -17,8 +17,8 @@ from graphls.trace.calls import CellCall
 from graphls.trace.trace import Traced
 
 
-def summarise(graph: Graph, traced: Traced) -> Summary:
-    """What a step does cell by cell: its final graph, and the trace that it comes from."""
+def summarise(graph: Graph, traced: Traced, notes: tuple[str, ...] = ()) -> Summary:
+    """What a step does cell by cell: its final graph, the trace that it comes from, and notes on its device."""
     found = measure(graph)
     tree = _tree(graph, traced)
     for scope in found.flops:
@@ -38,12 +38,13 @@ def summarise(graph: Graph, traced: Traced) -> Summary:
         parameter_bytes=sum(state.type.nbytes for state in root.states),
         other_states=sum(state.type.size for state in others),
         other_bytes=sum(state.type.nbytes for state in others),
+        notes=notes,
     )
 
 
-def page_of(graph: Graph, traced: Traced) -> str:
+def page_of(graph: Graph, traced: Traced, notes: tuple[str, ...] = ()) -> str:
     """A compiled step as HTML: its graph in a few words, and its summary."""
-    summary = summarise(graph, traced)
+    summary = summarise(graph, traced, notes)
     windows = sum(node.primitive.name == "overflow_start" for node in walk(graph))
     phases = ", ".join(f"{phase.nodes:,} {phase.phase}" for phase in summary.phases)
     page = Page("Compiled step", f"{shown(graph.name)}: a compiled step of {len(graph.nodes):,} nodes")

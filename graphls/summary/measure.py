@@ -35,17 +35,17 @@ def measure(graph: Graph) -> Measures:
     unmade = not_computed(graph)
     memory, copies = Memory(found), {state: state for state in graph.states}
     _note_copies(copies, graph)
-    for node, times in runs(graph.nodes):
-        times = 0 if node in unmade else times
-        count = times * own_flops(node)
+    for node, count in runs(graph.nodes):
+        count = 0 if node in unmade else count
+        flops = count * own_flops(node)
         found.phase_nodes[node.phase] += 1
-        found.phase_flops[node.phase] += count
+        found.phase_flops[node.phase] += flops
         if node.phase == "forward":
-            found.flops[node.scope] += count
+            found.flops[node.scope] += flops
         read = [copies[value] for value in node.inputs if value in copies]
         if read and not (node.primitive.is_transparent or node.primitive.on_host):
             found.states.setdefault((node.phase, node.scope), {}).update(dict.fromkeys(read))
-        memory.note(node, times)
+        memory.note(node, count)
     return found
 
 
@@ -69,14 +69,14 @@ def _note_copies(copies: dict[Value, Value], graph: Graph) -> None:
 
 
 class Memory:
-    """The bytes of the values that nodes make, each of which is told once, in order."""
+    """The bytes of the values that nodes make, each of which is noted once, in order."""
 
     def __init__(self, found: Measures) -> None:
         self.found = found
         self.source: dict[Value, Value] = {}
         self.maker: dict[Value, str] = {}
 
-    def note(self, node: Node, times: int) -> None:
+    def note(self, node: Node, count: int) -> None:
         """Count what a node makes, and what it keeps if it is of the backward."""
         if node.phase == "backward":
             for value in (*node.inputs, *(v for region in node.regions for v in region.outputs)):
@@ -84,16 +84,16 @@ class Memory:
         if self._shares(node):
             return
         for value in node.outputs:
-            self.found.phase_made[node.phase] += times * value.type.nbytes
+            self.found.phase_made[node.phase] += count * value.type.nbytes
             if node.phase == "forward":
-                self.found.made[node.scope] += times * value.type.nbytes
+                self.found.made[node.scope] += count * value.type.nbytes
                 self.maker[value] = node.scope
 
     def _shares(self, node: Node) -> bool:
         """Whether the results of a node are other values; if so, remember which."""
         primitive = node.primitive
         if primitive.is_branch:
-            chosen = next(region for region, times in region_runs(node) if times)
+            chosen = next(region for region, count in region_runs(node) if count)
             self._join(node.outputs, chosen.outputs)
         elif primitive.is_view:
             self._join(node.outputs, node.inputs[: len(node.outputs)])

@@ -81,7 +81,8 @@ class Summary(Sequence[CellSummary]):
     primitives say (`Primitive.flops`). What a scan does counts as often as it runs, what a `while_loop` does once,
     and of a branch the dearer answer. Memory counts every value in its dtype, not those that are alive at once; a
     reshaped value shares the memory of the value itself, and constants take none. `other_states` are the elements
-    of states that are none of these parameters, like moments and counters.
+    of states that are none of these parameters, like moments and counters. `notes` are sentences on what of the step
+    does not run on its device.
     """
 
     name: str
@@ -90,6 +91,7 @@ class Summary(Sequence[CellSummary]):
     parameter_bytes: int
     other_states: int
     other_bytes: int
+    notes: tuple[str, ...] = ()
 
     def __getitem__(self, index: int | slice | str) -> Any:
         """A cell by its position, or by its path; raises GraphKeyError for a path that no cell has."""
@@ -116,7 +118,7 @@ class Summary(Sequence[CellSummary]):
         trainable = "all" if root.trainable == root.parameters else f"{root.trainable:,}"
         parameters = f"Parameters: {root.parameters:,} in {size(self.parameter_bytes)}, {trainable} of them trainable."
         others = f"Other states of the step: {self.other_states:,} in {size(self.other_bytes)}."
-        return (parameters, others) if self.other_states else (parameters,)
+        return (parameters, *((others,) if self.other_states else ()), *self.notes)
 
     def text(self, width: int = WIDTH) -> str:
         """The tables in so many columns of a terminal; names and types that are too long are cut."""

@@ -1,17 +1,16 @@
-"""What executes the operations on tensors in a thread: a trace, a cell that runs step by step, or else NumPy."""
+"""What executes the operations on tensors in a thread: a trace, a cell that runs step by step, or else NumPy.
+
+Tensors and parameters import this module, so its protocols do not name them.
+"""
 
 from __future__ import annotations
 
 from _thread import get_ident
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
 from graphls.ir.graph import Value
-
-if TYPE_CHECKING:
-    from graphls.tensors.parameter import Parameter
-    from graphls.tensors.tensor import Symbol, Tensor
 
 
 class Executor(Protocol):
@@ -35,11 +34,11 @@ class Trace(Executor, Protocol):
     def value(self, operand: Any) -> Value:
         """The value of an operand in the graph."""
 
-    def current(self, parameter: Parameter) -> Value:
+    def current(self, parameter: Any) -> Value:
         """The value of a parameter at this point of the step."""
 
-    def decide(self, symbol: Symbol) -> bool:
-        """The answer to `if symbol` on the path that is being traced."""
+    def decide(self, condition: Value) -> bool:
+        """The answer to `if condition` on the path that is being traced."""
 
 
 class Running(Executor, Protocol):
@@ -47,7 +46,7 @@ class Running(Executor, Protocol):
 
     is_trace: ClassVar[Literal[False]]
 
-    def read(self, parameter: Parameter) -> Tensor:
+    def read(self, parameter: Any) -> Any:
         """The value of a parameter as the cell sees it."""
 
 

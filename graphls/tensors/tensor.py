@@ -317,7 +317,7 @@ class Symbol(Tensor):
         tracer = current_tracer()
         if tracer is None:
             raise _not_static(self, "used after its trace has ended", "return it from construct")
-        return tracer.decide(self)
+        return tracer.decide(self.graph_value)
 
     def __repr__(self) -> str:
         return f"Tensor(shape={list(self.shape)}, dtype={self.dtype!r}, in the graph)"

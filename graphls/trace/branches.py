@@ -4,25 +4,16 @@ from __future__ import annotations
 
 import opcode
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from graphls.ir.errors import GraphlsError, TraceError
 from graphls.ir.graph import Value
 from graphls.ir.location import Location, is_own
-from graphls.trace.frames import Frame
+from graphls.trace.frames import Fork, Frame
 from graphls.trace.joining import Ending, joined
-
-if TYPE_CHECKING:
-    from graphls.trace.tracer import Tracer
+from graphls.trace.tracer import Tracer
 
 MOST_PATHS = 64
-
-
-class Fork(BaseException):
-    """A path has come to a condition that it has no answer for."""
-
-    def __init__(self, condition: Value, loc: Location | None) -> None:
-        self.condition, self.loc = condition, loc
 
 
 def explore(tracer: Tracer, run: Callable[[], Any], frame: Frame | None = None, count: list[int] | None = None) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from graphls.tensors.pytree import leaves, map_leaves
 from graphls.tensors.tensor import Symbol
@@ -13,9 +13,7 @@ from graphls.trace.casting import in_dtype
 from graphls.trace.frames import Recorded
 from graphls.trace.recompute import recomputed
 from graphls.trace.states import StateSymbol, copies
-
-if TYPE_CHECKING:
-    from graphls.trace.tracer import Tracer
+from graphls.trace.tracer import Tracer
 
 
 def call_cell(tracer: Tracer, cell: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:

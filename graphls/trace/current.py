@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, cast
+from graphls.tensors.executor import executor
+from graphls.trace.tracer import Tracer
 
-from graphls.tensors import executor
 
-if TYPE_CHECKING:
-    from graphls.trace.tracer import Tracer
-
-current_tracer = cast("Callable[[], Tracer | None]", executor.current_tracer)
-"""The tracer that is running in this thread, if one is."""
+def current_tracer() -> Tracer | None:
+    """The tracer that is running in this thread, if one is."""
+    here = executor()
+    return here if isinstance(here, Tracer) else None

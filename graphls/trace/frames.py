@@ -8,6 +8,7 @@ from typing import Any
 
 from graphls.ir.errors import TraceError
 from graphls.ir.graph import Value
+from graphls.ir.location import Location
 from graphls.tensors.parameter import Parameter
 
 
@@ -58,3 +59,10 @@ class Frame:
     def branch(self) -> Frame:
         """The frame of a run that repeats everything so far and then goes on alone."""
         return Frame(list(self.log), sites=list(self.sites))
+
+
+class Fork(BaseException):
+    """A path has come to a condition that it has no answer for."""
+
+    def __init__(self, condition: Value, loc: Location | None) -> None:
+        self.condition, self.loc = condition, loc

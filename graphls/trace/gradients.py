@@ -11,6 +11,7 @@ from graphls.tensors.parameter import Parameter
 from graphls.tensors.pytree import leaves, structure
 from graphls.tensors.tensor import Symbol, Tensor, is_tensor
 from graphls.trace.calls import CallRecord
+from graphls.trace.ordering import behind_depends
 from graphls.trace.rewriting.functions import rewritten
 from graphls.trace.states import copies
 from graphls.trace.tracer import Tracer
@@ -148,14 +149,14 @@ def find_call(
 
 
 def matches(tracer: Tracer, record: CallRecord, args: tuple[Any, ...], positions: Sequence[int]) -> bool:
-    given = list(map(tracer.behind_depends, leaves(args)))
-    recorded = list(map(tracer.behind_depends, leaves(record.inputs)))
+    given = [behind_depends(tracer, leaf) for leaf in leaves(args)]
+    recorded = [behind_depends(tracer, leaf) for leaf in leaves(record.inputs)]
     if structure(args) != structure(record.inputs) or not all(map(_same, given, recorded)):
         return False
     changed = {p for p, _ in tracer.writes[record.end :]}
     if changed and not changed.isdisjoint(record.cell.get_parameters()):
         return False
-    chosen = [tracer.behind_depends(args[i]) for i in positions]
+    chosen = [behind_depends(tracer, args[i]) for i in positions]
     return all(sum(item is other for other in given) == 1 for item in chosen)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,9 +17,7 @@ from graphls.tensors.parameter import Parameter
 from graphls.tensors.pytree import leaves, structure
 from graphls.tensors.tensor import Symbol, Tensor, array_of, is_tensor
 from graphls.trace.states import Scratch, StateSymbol, copies
-
-if TYPE_CHECKING:
-    from graphls.trace.tracer import Tracer
+from graphls.trace.tracer import Tracer
 
 Template = Callable[[Sequence[Symbol]], Any]
 """What makes the joined object out of the outputs of the cond."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from graphls.ir.errors import GraphTypeError, TraceError
 from graphls.ir.graph import Graph, Value, walk
@@ -13,9 +13,7 @@ from graphls.tensors.parameter import Parameter
 from graphls.tensors.pytree import leaves, map_leaves, rebuild, structure
 from graphls.tensors.tensor import Symbol, Tensor, is_tensor
 from graphls.trace.regions import Run, is_drawn
-
-if TYPE_CHECKING:
-    from graphls.trace.tracer import Tracer
+from graphls.trace.tracer import Tracer
 
 
 def traced_scan(tracer: Tracer, function: Callable[..., Any], init: Any, xs: Any, length: int, reverse: bool) -> Any:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from graphls.ir.build import Builder, copy_nodes
 from graphls.ir.graph import Graph, Node, Value, uses
 from graphls.tensors.pytree import leaves, map_leaves
 from graphls.tensors.tensor import Symbol
-
-if TYPE_CHECKING:
-    from graphls.trace.tracer import Tracer
+from graphls.trace.tracer import Tracer
 
 
 def recomputed(tracer: Tracer, nodes: Sequence[Node], outputs: Any) -> Any:

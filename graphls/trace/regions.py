@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from graphls.ir.graph import Node, Value, needs, with_blocks
 from graphls.ir.types import TOKEN
@@ -14,9 +14,7 @@ from graphls.tensors.tensor import Symbol, is_tensor
 from graphls.trace.branches import explore
 from graphls.trace.frames import Recorded
 from graphls.trace.states import copies
-
-if TYPE_CHECKING:
-    from graphls.trace.tracer import Tracer
+from graphls.trace.tracer import Tracer
 
 
 def once(tracer: Tracer, kind: str, run: Callable[[], Any], copied: Callable[[Any], Any] = copies) -> Any:

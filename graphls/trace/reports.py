@@ -6,9 +6,7 @@ in an answer of an `if`, too; a compiled step looks behind each call whether the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -17,26 +15,7 @@ from graphls.ir.types import int64
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.tensor import Tensor
 from graphls.trace.current import current_tracer
-
-Array = np.ndarray[Any, Any]
-Show = Callable[[list[Array]], None]
-
-
-@dataclass
-class Report:
-    """The states of one call in a graph: its values, how often it ran, and what to do with them when it has."""
-
-    values: list[Parameter]
-    count: Parameter
-    show: Show
-    seen: int = 0
-
-    def look(self) -> None:
-        """Show the values, if the call ran since the last look."""
-        count = int(self.count.asnumpy())
-        if count != self.seen:
-            self.seen = count
-            self.show([value.asnumpy() for value in self.values])
+from graphls.trace.states import Array, Report, Show
 
 
 def report(tensors: Sequence[Tensor], show: Show) -> None:

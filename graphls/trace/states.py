@@ -5,7 +5,11 @@ Also symbols of one's own: their elements can be assigned, so what a trace remem
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
 
 from graphls.ir.graph import Value
 from graphls.ir.types import Type
@@ -13,8 +17,29 @@ from graphls.tensors.parameter import Parameter
 from graphls.tensors.pytree import map_leaves
 from graphls.tensors.tensor import Symbol, Tensor
 
-if TYPE_CHECKING:
-    from graphls.trace.tracer import Tracer
+Array = np.ndarray[Any, Any]
+Show = Callable[[list[Array]], None]
+
+
+class HasStates(Protocol):
+    """A tracer, as far as a symbol of a state knows it."""
+
+    def read(self, parameter: Parameter) -> Value:
+        """The current value of a parameter."""
+
+    def write(self, parameter: Parameter, operand: Any) -> Value:
+        """Give a parameter a new value."""
+
+    def emit(
+        self,
+        primitive: str,
+        inputs: Sequence[Value],
+        attrs: dict[str, Any],
+        *,
+        after: Sequence[Value] = (),
+        name: str | None = None,
+    ) -> tuple[Value, ...]:
+        """Append a node."""
 
 
 class Scratch(Parameter):
@@ -26,7 +51,7 @@ class StateSymbol(Symbol):
 
     __slots__ = ("after", "parameter", "tracer")
 
-    def __init__(self, tracer: Tracer, parameter: Parameter, after: tuple[Value, ...]) -> None:
+    def __init__(self, tracer: HasStates, parameter: Parameter, after: tuple[Value, ...]) -> None:
         self.tracer, self.parameter, self.after = tracer, parameter, after
 
     @property
@@ -44,6 +69,23 @@ class StateSymbol(Symbol):
         self.tracer.write(self.parameter, other)
 
 
+@dataclass
+class Report:
+    """The states of one call in a graph: its values, how often it ran, and what to do with them when it has."""
+
+    values: list[Parameter]
+    count: Parameter
+    show: Show
+    seen: int = 0
+
+    def look(self) -> None:
+        """Show the values, if the call ran since the last look."""
+        count = int(self.count.asnumpy())
+        if count != self.seen:
+            self.seen = count
+            self.show([value.asnumpy() for value in self.values])
+
+
 def copies(tree: Any) -> Any:
-    """The same nest with new symbols of the same values."""
+    """The same pytree with new symbols of the same values."""
     return map_leaves(lambda leaf: Symbol(leaf.graph_value) if type(leaf) is Symbol else leaf, tree)

@@ -24,10 +24,9 @@ from graphls.tensors.tensor import Symbol, Tensor, is_tensor
 from graphls.trace.branches import explore
 from graphls.trace.calls import CellCall
 from graphls.trace.joining import NotJoined
-from graphls.trace.reports import Report
 from graphls.trace.results import check_results
 from graphls.trace.rewriting.functions import rewritten
-from graphls.trace.states import StateSymbol, copies
+from graphls.trace.states import Report, StateSymbol, copies
 from graphls.trace.tracer import Tracer
 
 

@@ -19,17 +19,13 @@ from graphls.ir.registry import Operation, lookup
 from graphls.ir.types import DType, Type, type_of
 from graphls.tensors import dispatch
 from graphls.tensors.parameter import Parameter
-from graphls.tensors.pytree import leaves, map_leaves
 from graphls.tensors.random import random_state
-from graphls.tensors.tensor import Symbol, Tensor, array_of, is_tensor
+from graphls.tensors.tensor import Symbol, Tensor, array_of
 from graphls.trace.aliases import Aliases
-from graphls.trace.branches import Fork
 from graphls.trace.calls import Call, CellCall
 from graphls.trace.casting import in_dtype
-from graphls.trace.cells import call_cell
-from graphls.trace.frames import Frame, Recorded
-from graphls.trace.reports import Report
-from graphls.trace.states import Scratch, StateSymbol
+from graphls.trace.frames import Fork, Frame, Recorded
+from graphls.trace.states import Report, Scratch, StateSymbol
 
 MOST_ANSWERS = 10_000
 
@@ -239,36 +235,6 @@ class Tracer:
             del self.writes[start:]
             self.written = dict(self.writes)
 
-    def depend(self, value: Any, expression: Any) -> Any:
-        """`value`, made after everything in `expression`."""
-        tensors = [leaf for leaf in leaves(expression) if isinstance(leaf, (Symbol, Parameter))]
-        after = tuple(value for tensor in tensors for value in self.ends(tensor))
-        if not after:
-            return value
-
-        def ordered(leaf: Any) -> Any:
-            if isinstance(leaf, Parameter):
-                return StateSymbol(self, leaf, after)
-            if isinstance(leaf, StateSymbol):
-                return StateSymbol(self, leaf.parameter, (*leaf.after, *after))
-            if not is_tensor(leaf):
-                return leaf
-            of = self.value(leaf)
-            return Symbol(self.emit("depend", (of,), {}, after=after, name=of.name)[0])
-
-        return map_leaves(ordered, value)
-
-    def ends(self, leaf: Any) -> tuple[Value, ...]:
-        """What has run when a tensor is there: its value, or what a scratch tensor was made to depend on."""
-        is_scratch = isinstance(leaf, StateSymbol) and isinstance(leaf.parameter, Scratch)
-        return leaf.after if is_scratch else (self.value(leaf),)
-
-    def awaited(self, item: Any) -> tuple[Value, ...]:
-        """What a tensor was made to depend on by `depend`, the first things first."""
-        if isinstance(item, StateSymbol):
-            return item.after
-        return self.aliases.awaited(self.value(item))
-
     def random(self, primitive: str, attrs: dict[str, Any]) -> Symbol:
         """A random tensor that this call site draws anew in every step."""
         if self.random_state is None:
@@ -277,10 +243,6 @@ class Tracer:
         return Symbol(self.emit(primitive, (self.state(self.random_state),), {**attrs, "site": site})[0])
 
     # -- calls ------------------------------------------------------------------------------------------------
-
-    def call(self, cell: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
-        """Run a cell's construct inside the trace."""
-        return call_cell(self, cell, args, options)
 
     def note_owner(self, method: Any) -> None:
         """Remember the cell that a method belongs to: the graph depends on its settings."""
@@ -294,9 +256,9 @@ class Tracer:
 
     # -- branches ---------------------------------------------------------------------------------------------
 
-    def decide(self, symbol: Symbol) -> bool:
-        """The answer to `if symbol` on the path that is being traced."""
-        value, is_negated = self.aliases.canonical(symbol.graph_value)
+    def decide(self, condition: Value) -> bool:
+        """The answer to `if condition` on the path that is being traced."""
+        value, is_negated = self.aliases.canonical(condition)
         answer = self.here.decided.get(value)
         if answer is None:
             self.fork = Fork(value, user_location())
@@ -314,11 +276,3 @@ class Tracer:
         """Zeros of a type."""
         zero = self.constant(np.zeros((), type.dtype.numpy))
         return self.emit("broadcast_to", (zero,), {"shape": type.shape})[0] if type.shape else zero
-
-    def behind_depends(self, item: Any) -> Any:
-        """The value that a symbol stands for, apart from `depend`; anything else as it is."""
-        if isinstance(item, StateSymbol):
-            return item.parameter
-        if not isinstance(item, Symbol):
-            return item
-        return self.aliases.original(item.graph_value)

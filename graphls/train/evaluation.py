@@ -9,7 +9,7 @@ import numpy as np
 from graphls.calling.cache import cache_of
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.nn.cell import Cell
-from graphls.nn.wrappers import WithEvalCell
+from graphls.nn.train_step import WithEvalCell
 from graphls.steps.step import Compiled
 from graphls.tensors.tensor import Tensor
 from graphls.train.callbacks.callback import CallbackManager, RunContext

@@ -10,8 +10,7 @@ from graphls.amp.managers import LossScaleManager
 from graphls.ir.checks import not_negative_int, positive_int
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.nn.cell import Cell
-from graphls.nn.train_step import TrainOneStepWithLossScaleCell
-from graphls.nn.wrappers import WithLossCell
+from graphls.nn.train_step import TrainOneStepWithLossScaleCell, WithLossCell
 from graphls.train.feeding import first_step
 from graphls.train.training import Training
 

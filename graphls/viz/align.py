@@ -22,7 +22,7 @@ def aligned(
 ) -> dict[Box, float]:
     """The middle of each box; the order of each row stays, and neighbours are `gap` apart at least.
 
-    Each row in turn takes the places that are nearest to the mean of its neighbours in other rows, by least squares
+    Row after row takes the positions that are nearest to the mean of its neighbours in other rows, by least squares
     with these weights. In the end what is `thin` follows its thin neighbours only, so that long lines are straight.
     """
     neighbours: dict[Box, list[Box]] = {box: [] for row in rows for box in row}
@@ -34,6 +34,7 @@ def aligned(
     for row in rows:
         middle.update(zip(row, _nearest(row, [0.0] * len(row), widths, weights, gap), strict=True))
     for i in range(ROUNDS):
+        # Boxes have found their positions by now: what is left is to take the bends out of the lines between them.
         if i == ROUNDS - 2:
             neighbours |= {box: [n for n in neighbours[box] if n in thin] or neighbours[box] for box in thin}
         for row in rows if i % 2 else reversed(rows):
@@ -53,16 +54,18 @@ def _nearest(
     weights: Mapping[Box, float],
     gap: float,
 ) -> list[float]:
-    """The places nearest to the wishes that keep the order: what would overlap moves as one block to its mean.
+    """The positions nearest to the wishes that keep the order: what would overlap moves as one block to its mean.
 
     This is isotonic regression by pooling adjacent violators.
     """
+    # Less its offset, every box wants a position of its own, and the order asks that these never decrease.
     offsets = [0.0]
     for left, right in pairwise(row):
         offsets.append(offsets[-1] + (widths[left] + widths[right]) / 2 + gap)
     blocks: list[tuple[float, float, int]] = []
     for box, wish, offset in zip(row, wishes, offsets, strict=False):
         weight, total, count = weights[box], (wish - offset) * weights[box], 1
+        # A mean above the next one is a violation: both become one block, whose mean may violate the one before.
         while blocks and blocks[-1][1] / blocks[-1][0] > total / weight:
             before = blocks.pop()
             weight, total, count = weight + before[0], total + before[1], count + before[2]

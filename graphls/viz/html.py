@@ -6,7 +6,7 @@ import base64
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from html import escape
 from importlib.resources import files
 from pathlib import Path
@@ -29,24 +29,30 @@ def write_page(
     title: str | None = None,
     profile: Profile | None = None,
     below: Path | None = None,
+    notes: Sequence[str] = (),
 ) -> Path:
     """Write the page of these stages to a file, at once or not at all, and return its path; see `page`.
 
     Raises GraphFileError where the file cannot be written.
     """
     file = as_path(path)
-    write_text(file, page(stages, title, profile, below))
+    write_text(file, page(stages, title, profile, below, notes))
     return file
 
 
 def page(
-    stages: Mapping[str, Graph], title: str | None = None, profile: Profile | None = None, below: Path | None = None
+    stages: Mapping[str, Graph],
+    title: str | None = None,
+    profile: Profile | None = None,
+    below: Path | None = None,
+    notes: Sequence[str] = (),
 ) -> str:
     """The HTML of a page with a tab for each stage; the same stages give the same text.
 
     `title` is the name of the last graph unless given; a profile shows times in the last stage. Lines of source are
     part of the page: those of all `.py` files and notebook cells that the graphs name or, where the graphs may be a
-    stranger's, of files `below` a folder only. Raises GraphValueError where there is no stage.
+    stranger's, of files `below` a folder only. `notes` are sentences above all stages. Raises GraphValueError where
+    there is no stage.
     """
     if not stages:
         raise GraphValueError("A page shows at least one graph; give it the stages by name.")
@@ -59,9 +65,13 @@ def page(
         f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<title>{escape(title)}</title>\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n<style>{style}</style>\n</head>\n<body>\n'
-        f'{_asset("page.html")}<script type="application/json" id="data">{data}</script>\n'
+        f'{_noted(notes)}{_asset("page.html")}<script type="application/json" id="data">{data}</script>\n'
         f"<script>{script}</script>\n</body>\n</html>\n"
     )
+
+
+def _noted(notes: Sequence[str]) -> str:
+    return f'<p class="notes" role="note">{escape(" ".join(notes))}</p>\n' if notes else ""
 
 
 def _asset(name: str) -> str:

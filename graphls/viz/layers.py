@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import TypeAlias
 
 from graphls.ir.graph import Value
+from graphls.ir.reach import stable_order
 from graphls.viz.links import Links
 from graphls.viz.order import ordered
 from graphls.viz.tree import Child, Group
@@ -112,8 +113,9 @@ def _depths(children: Sequence[Child], edges: Sequence[Edge]) -> dict[Child, int
         after[edge.source][edge.target] = None
     depth: dict[Child, int] = {}
     light: set[Child] = set()
-    for child in _sorted(children, before, after):
+    for child in _in_order(children, before):
         depth[child] = max((depth[source] + 1 for source in before[child]), default=0)
+        # What only leads to one user, such as a constant and its cast, moves down to it without making any edge longer.
         if all(source in light and len(after[source]) == 1 for source in before[child]):
             light.add(child)
     for child in reversed(depth):
@@ -122,18 +124,10 @@ def _depths(children: Sequence[Child], edges: Sequence[Edge]) -> dict[Child, int
     return depth
 
 
-def _sorted(
-    children: Sequence[Child], before: Mapping[Child, Mapping[Child, None]], after: Mapping[Child, Iterable[Child]]
-) -> list[Child]:
+def _in_order(children: Sequence[Child], before: Mapping[Child, Iterable[Child]]) -> list[Child]:
     """The children, sources of edges before targets."""
-    waiting = {child: len(before[child]) for child in children}
-    done = [child for child in children if not waiting[child]]
-    for child in done:
-        for user in after[child]:
-            waiting[user] -= 1
-            if not waiting[user]:
-                done.append(user)
-    return done
+    index = {child: i for i, child in enumerate(children)}
+    return [children[i] for i in stable_order([[index[source] for source in before[child]] for child in children])]
 
 
 def _wrapped(depth: Mapping[Child, int]) -> Iterator[list[Slot]]:
@@ -142,6 +136,7 @@ def _wrapped(depth: Mapping[Child, int]) -> Iterator[list[Slot]]:
     for child, row in depth.items():
         rows.setdefault(row, []).append(child)
     for _, slots in sorted(rows.items()):
+        # 13 boxes become 7 and 6, not 12 and a row of one.
         count = -(-len(slots) // WIDEST)
         width = -(-len(slots) // count)
         yield from (slots[i : i + width] for i in range(0, len(slots), width))
@@ -159,6 +154,7 @@ def _routed(rows: list[list[Slot]], edges: Sequence[Edge]) -> tuple[list[Edge], 
             continue
         via = []
         for row in range(first + 1, last):
+            # Edges of one source share waypoints, so that a value with many users is one line that forks late.
             key = edge.source, edge.control, row
             if key not in ways:
                 ways[key] = Waypoint(edge.source)

@@ -14,7 +14,7 @@ ROUNDS = 4
 def ordered(rows: Sequence[Sequence[Box]], segments: Iterable[tuple[Box, Box]]) -> list[list[Box]]:
     """The rows, each in an order that lets few segments cross.
 
-    A segment joins a box with one of the next row. Each round sorts every row by the mean places of the neighbours
+    A segment joins a box with one of the next row. Each round sorts every row by the mean positions of the neighbours
     above, then of those below (the barycenter method of Sugiyama, Tagawa and Toda, 1981); the best round counts.
     Ties stay as they were, so the result depends on the order of the arguments only.
     """
@@ -37,29 +37,30 @@ def ordered(rows: Sequence[Sequence[Box]], segments: Iterable[tuple[Box, Box]]) 
 
 
 def _swept(rows: Sequence[Sequence[Box]], neighbours: Mapping[Box, Sequence[Box]]) -> list[list[Box]]:
-    """The rows one after another, sorted by the places of neighbours in the row before."""
-    place: dict[Box, float] = {}
+    """The rows one after another, sorted by the positions of neighbours in the row before."""
+    position: dict[Box, float] = {}
     result = []
     for row in rows:
         wish = dict(enumerate(row))
-        means = [_mean([place[n] for n in neighbours[box] if n in place], i) for i, box in wish.items()]
+        means = [_mean([position[n] for n in neighbours[box] if n in position], i) for i, box in wish.items()]
         row = [row[i] for i in sorted(wish, key=means.__getitem__)]
-        place.update((box, i) for i, box in enumerate(row))
+        position.update((box, i) for i, box in enumerate(row))
         result.append(row)
     return result
 
 
-def _mean(places: Sequence[float], otherwise: float) -> float:
-    return sum(places) / len(places) if places else otherwise
+def _mean(positions: Sequence[float], otherwise: float) -> float:
+    return sum(positions) / len(positions) if positions else otherwise
 
 
 def _crossings(rows: Sequence[Sequence[Box]], below: Mapping[Box, Sequence[Box]]) -> int:
     count = 0
     for row, following in pairwise(rows):
-        place = {box: i for i, box in enumerate(following)}
+        position = {box: i for i, box in enumerate(following)}
         seen: list[int] = []
         for box in row:
-            ends = [place[target] for target in below[box]]
+            ends = [position[target] for target in below[box]]
+            # A segment crosses those of boxes further left that end further right.
             count += sum(len(seen) - bisect_right(seen, end) for end in ends)
             for end in ends:
                 insort(seen, end)

@@ -7,8 +7,8 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from graphls.ir.diff import Difference, diff
-from graphls.ir.graph import Graph, Node, Value, Write
+from graphls.ir.diff import diff
+from graphls.ir.graph import Difference, Graph, Node, Value, Write
 from graphls.ir.text import attribute_text, declarations, lines, reference, written
 from graphls.ir.types import Type
 from graphls.text.plain import clipped
@@ -45,14 +45,14 @@ class _Numbers:
     """Numbers for things in order of their first use, with a record for each."""
 
     def __init__(self) -> None:
-        self.numbers: dict[Hashable, int] = {}
+        self.indices: dict[Hashable, int] = {}
         self.records: list[Any] = []
 
     def __contains__(self, key: Hashable) -> bool:
-        return key in self.numbers
+        return key in self.indices
 
     def add(self, key: Hashable, record: object) -> int:
-        number = self.numbers.setdefault(key, len(self.records))
+        number = self.indices.setdefault(key, len(self.records))
         if number == len(self.records):
             self.records.append(record)
         return number
@@ -61,7 +61,7 @@ class _Numbers:
 class _PageData:
     def __init__(self) -> None:
         self.types, self.values, self.nodes = _Numbers(), _Numbers(), _Numbers()
-        self.lines, self.groups, self.places, self.files = _Numbers(), _Numbers(), _Numbers(), _Numbers()
+        self.lines, self.groups, self.locations, self.files = _Numbers(), _Numbers(), _Numbers(), _Numbers()
 
     def of(
         self, stages: Mapping[str, Graph], title: str, profile: Profile | None, below: Path | None
@@ -80,7 +80,7 @@ class _PageData:
             "nodes": self.nodes.records,
             "lines": self.lines.records,
             "groups": self.groups.records,
-            "places": self.places.records,
+            "locations": self.locations.records,
             "files": [{"name": name, "lines": _source(name, numbers, below)} for name, numbers in self.files.records],
             "stages": made,
         }
@@ -115,7 +115,7 @@ class _PageData:
 
     def profile(self, profile: Profile) -> dict[str, Any]:
         """Seconds of a step and of each of its nodes, bytes where memory is largest."""
-        memory, known = profile.memory, self.nodes.numbers
+        memory, known = profile.memory, self.nodes.indices
         times = [[known[node], seconds] for node, seconds in profile.node_seconds.items() if node in known]
         return {
             "step": profile.step_seconds,
@@ -132,12 +132,12 @@ class _PageData:
 
     def value(self, value: Value) -> int:
         if value in self.values:
-            return self.values.numbers[value]
+            return self.values.indices[value]
         return self.values.add(value, [reference(value), self.type(value.type)])
 
     def node(self, node: Node) -> int:
         if node in self.nodes:
-            return self.nodes.numbers[node]
+            return self.nodes.indices[node]
         record = {
             "primitive": node.primitive.name,
             "inputs": self.several(node.inputs),
@@ -145,7 +145,7 @@ class _PageData:
             "after": self.several(node.after),
             "phase": node.phase,
             "scope": node.scope,
-            "place": self.place(node),
+            "location": self.location(node),
             "attributes": _cut(", ".join(f"{key}={attribute_text(value)}" for key, value in node.attrs.items())),
         }
         if node.regions:
@@ -155,13 +155,13 @@ class _PageData:
     def several(self, values: Iterable[Value]) -> list[int]:
         return [self.value(value) for value in values]
 
-    def place(self, node: Node) -> int:
+    def location(self, node: Node) -> int:
         if node.loc is None:
             return -1
         number = self.files.add(node.loc.file, (node.loc.file, set()))
         _, shown = self.files.records[number]
         shown.add(node.loc.line)
-        return self.places.add(node.loc, [number, node.loc.line])
+        return self.locations.add(node.loc, [number, node.loc.line])
 
     def line(self, text: str, what: object) -> int:
         """A line of text, with the node it shows or, where it shows none, the values in it."""
@@ -176,7 +176,7 @@ class _PageData:
         children = tuple(self.child(child, links) for child in group.children)
         key = (group.label, group.kind, group.path, group.phase, owner, children)
         if key in self.groups:
-            return self.groups.numbers[key]
+            return self.groups.indices[key]
         record = {"label": group.label, "kind": group.kind, "path": group.path, "phase": group.phase, "node": owner}
         drawn = self.drawn(group.children, layered(group, links))
         return self.groups.add(key, {**record, "children": children, **drawn})
@@ -188,8 +188,8 @@ class _PageData:
         return self.node(child) if isinstance(child, Node) else -1 - self.group(child, links)
 
     def drawn(self, children: Sequence[Child], layers: Layers) -> dict[str, Any]:
-        """Rows of places in `children`, of waypoints as -1 less their number, and edges between those."""
-        slots: dict[Any, int] = {child: place for place, child in enumerate(children)}
+        """Rows of indices in `children`, of waypoints as -1 less their number, and edges between those."""
+        slots: dict[Any, int] = {child: i for i, child in enumerate(children)}
         waypoints = 0
         for slot in (slot for row in layers.rows for slot in row):
             if slot not in slots:

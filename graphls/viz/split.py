@@ -15,6 +15,9 @@ def split(
     `before` are the predecessors of each node; those that have no key do not count. One key is one piece, where that
     makes no cycle. In a cycle of keys, every edge that leads back to a key seen earlier begins a new level, and a
     piece is a key at a level, or at several where nothing comes between. Pieces are in the order of their first nodes.
+
+    An example: a1 -> b1 -> a2 with the keys a, b, a. In one piece, a would wait for b and b for a. The edge b1 -> a2
+    leads back, so a2 is at level 1, and the pieces are [a1], [b1], [a2].
     """
     earlier = {node: [p for p in before[node] if p in keys] for node in nodes}
     component = _components(nodes, keys, earlier)
@@ -64,6 +67,7 @@ class _Levels:
     def _add(self, node: Node, before: Sequence[Node]) -> None:
         """Place a node behind its predecessors."""
         own = self.rank[node]
+        # An edge to a lower rank leads back: this node stands in a later piece of its key than that of its predecessor.
         self.levels[node] = max((self.levels[p] + (self.rank[p] > own) for p in before), default=0)
         if all(p in self.free and self.rank[p] == own for p in before):
             self.free.add(node)

@@ -93,6 +93,7 @@ def _chosen(masks: Sequence[int]) -> Iterator[int | None]:
         """The writes that are in no mask without `top`."""
         return _as_number(np.packbits([not column & ~columns[top] for column in columns], bitorder="little"))
 
+    # A mask whose writes all are in no mask without its highest one works for that one.
     for mask in _transposed(columns, len(masks)):
         top = mask.bit_length() - 1
         is_chosen = not any(columns[write] & ~columns[top] for write in islice(_bits(mask), FEW))

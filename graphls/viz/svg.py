@@ -10,7 +10,7 @@ from graphls.ir.graph import Graph, Node, Value
 from graphls.text.plain import columns, shown
 from graphls.viz.boxes import nodes_of
 from graphls.viz.colours import BADGES, MIXED, PHASES, PHASES_ON_DARK, WINDOW
-from graphls.viz.places import HEADER, LINE, MOST_BOXES, PADDING, Box, Line, opened, placed
+from graphls.viz.coordinates import HEADER, LINE, MOST_BOXES, PADDING, Box, Line, opened, placed
 from graphls.viz.tree import Child, Group, Port, grouped
 from graphls.viz.window import windows
 
@@ -68,13 +68,13 @@ class _Shades:
 
     def shaded(self, root: Group, boxes: Collection[Box]) -> Iterator[Box]:
         """The outermost boxes that a window covers."""
-        place = {box.child: box for box in boxes}
+        box_of = {box.child: box for box in boxes}
         waiting = list(root.children)
         while waiting:
             child = waiting.pop()
-            if child in place and self.covers(child):
-                yield place[child]
-            elif isinstance(child, Group) and child in place and place[child].open:
+            if child in box_of and self.covers(child):
+                yield box_of[child]
+            elif isinstance(child, Group) and child in box_of and box_of[child].open:
                 waiting.extend(child.children)
 
 

@@ -10,8 +10,9 @@ import pytest
 
 import graphls as gl
 from graphls import Tensor
-from graphls.compat import mint
+from graphls.compat import mint, mint_functional
 from graphls.compat import numpy as mnp
+from graphls.ops.record import ALSO
 
 A = np.array([[1.5, -2.0, 3.25], [0.5, 4.0, -1.0]], np.float32)
 B = np.array([[2.0, 1.0, 0.5], [3.0, -4.0, 2.0]], np.float32)
@@ -93,9 +94,11 @@ def test_an_array_is_a_copy() -> None:
     np.testing.assert_array_equal(tensor.asnumpy(), A)
 
 
-@pytest.mark.parametrize("name", mint.SAME)
-def test_mint_is_there(name: str) -> None:
-    assert getattr(mint, name) is getattr(gl.ops, name)
+@pytest.mark.parametrize("module", [mint, mint_functional])
+def test_names_of_mint_are_those_of_the_records(module: Any) -> None:
+    path = module.__doc__.split("`")[1].removeprefix("mindspore.")
+    for name, function in ALSO[path].items():
+        assert getattr(module, name).__wrapped__ is function
 
 
 def test_mint_takes_dim_as_torch_does() -> None:
@@ -150,7 +153,7 @@ def test_mint_computes_what_numpy_does(name: str) -> None:
     np.testing.assert_allclose(call(getattr(mint, name)).asnumpy(), wanted(), rtol=2e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("name", [*mint.SPELT, *mint.DEFINED])
+@pytest.mark.parametrize("name", mint.__all__)
 def test_every_name_of_mint_is_a_function(name: str) -> None:
     assert callable(getattr(mint, name))
 

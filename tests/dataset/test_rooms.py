@@ -39,4 +39,5 @@ def test_every_room_is_known_and_no_import_is_in_a_function() -> None:
     modules = [module for module in MODULES if module.startswith(PREFIX)]
     assert {room(module) for module in modules} == ROOMS.keys()
     for module in modules:
-        assert set(imported(module, True)) == set(imported(module, False)), module
+        for_types = {other for other in imported(module, True) if other == "PIL.Image.Image"}
+        assert set(imported(module, True)) - for_types == set(imported(module, False)), module

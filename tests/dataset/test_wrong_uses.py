@@ -56,7 +56,7 @@ PAIRS = ds.GeneratorDataset([(1, 2)], ["a", "b"])
             "num_shards and shard_id need to be passed in together.",
         ),
         (lambda: ds.GeneratorDataset(ITEMS, "x", num_shards=2, shard_id=2), ValueError, "shard_id is below num_shards"),
-        (lambda: ds.GeneratorDataset(ITEMS, "x", sampler=3), TypeError, "iterable of row numbers"),
+        (lambda: ds.GeneratorDataset(ITEMS, "x", sampler=3), TypeError, "iterable of row indices"),
         (lambda: ds.GeneratorDataset(ITEMS, "x", batch_sampler=3), TypeError, "an iterable of lists"),
         (lambda: ds.GeneratorDataset(ITEMS, "x", collate_fn=list), ValueError, "only when batch_sampler is set"),
         (
@@ -118,7 +118,7 @@ PAIRS = ds.GeneratorDataset([(1, 2)], ["a", "b"])
         (lambda: ROWS.set_init_step(-1), ValueError, "Input init_step is not within"),
         (lambda: ROWS.set_init_step(1.0), TypeError, "Argument init_step with value"),
         (lambda: ROWS.shufle(3), AttributeError, "A dataset has no 'shufle'; did you mean 'shuffle'"),
-        (lambda: ROWS["x"], TypeError, "integers as numbers"),
+        (lambda: ROWS["x"], TypeError, "integers as indices"),
         (lambda: ROWS[6], IndexError, "Row 6 is outside"),
         (lambda: ds.SequentialSampler(-1), ValueError, "Input start_index is not within"),
         (lambda: ds.SubsetSampler("ab"), TypeError, "indices are integers"),

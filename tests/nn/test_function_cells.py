@@ -1,14 +1,17 @@
-"""Cells that say which function they apply: their arguments, their faults, and subclasses of them."""
+"""Cells that records of operations declare: their arguments, their faults, and subclasses of them."""
 
 from __future__ import annotations
 
 import copy
 import inspect
+import pickle
+import pydoc
 
 import numpy as np
 import pytest
 
 from graphls import Parameter, Tensor, nn, ops
+from graphls.ops.record import CELLS
 
 X = Tensor(np.linspace(-2, 2, 6).reshape(2, 3).astype(np.float32))
 
@@ -40,6 +43,24 @@ def test_a_subclass_of_a_user_has_its_own_init_and_construct() -> None:
 
 def test_a_cell_is_copied_with_its_settings() -> None:
     assert copy.deepcopy(nn.Hardtanh(-0.5, 0.25)).max_val == 0.25
+
+
+def test_a_cell_is_pickled_and_shown() -> None:
+    cell = pickle.loads(pickle.dumps(nn.PixelShuffle(2)))
+    assert type(cell) is nn.PixelShuffle and repr(cell) == "PixelShuffle(upscale_factor=2)"
+
+
+def test_help_has_the_sentence_of_the_function() -> None:
+    text = pydoc.plain(pydoc.render_doc(nn.Hardtanh))
+    assert "Hardtanh(min_val: 'float' = -1.0, max_val: 'float' = 1.0)" in text
+    assert "with a slope of 0 at both" in text
+    assert "construct(self, x: 'TensorLike')" in text
+
+
+def test_every_declared_cell_is_one_of_the_package() -> None:
+    assert CELLS.keys() <= {*nn.__all__}
+    for name, record in CELLS.items():
+        assert getattr(nn, name).function is record.function
 
 
 def weight() -> Parameter:

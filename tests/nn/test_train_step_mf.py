@@ -9,7 +9,7 @@ import pytest
 
 import graphls
 from graphls import nn, ops
-from graphls.nn.gradients import ClipGradNorm
+from graphls.nn.train_step_mf import ClipGradNorm
 
 BACKENDS = ["numpy", "onnxruntime"]
 MODES = ["outputs", "window"]

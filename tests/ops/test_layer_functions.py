@@ -228,7 +228,7 @@ WRONG: list[Any] = [
     (lambda x: ops.max_unpool2d(x, ops.full(x.shape, 99), 2), IndexError, "99 is out of range"),
     (lambda x: ops.max_unpool2d(x, ops.zeros_like(x, dtype=graphls.int64), 2, output_size=(8, 20)), ValueError, "others a stride away"),  # noqa: E501
     (lambda x: ops.max_unpool2d(x, ops.zeros_like(x, dtype=graphls.int64), 2, padding=-1), ValueError, "0 or more"),
-    (lambda x: ops.max_unpool2d(x, ops.zeros_like(x, dtype=graphls.int64), 2, padding="x"), TypeError, "one integer or 2"),  # noqa: E501
+    (lambda x: ops.max_unpool2d(x, ops.zeros_like(x, dtype=graphls.int64), 2, padding="x"), TypeError, "one integer or two"),  # noqa: E501
     (lambda x: ops.dense(x, x), ValueError, "cannot apply a weight"),
     (lambda x: ops.dense(x, ops.ones((5, 6)), ops.ones(6)), ValueError, r"bias of dense has the shape \(5,\)"),
     (lambda x: ops.bidense(x, x, ops.ones((2, 5, 6))), ValueError, "cannot apply a weight"),

@@ -112,8 +112,8 @@ WRONG: list[Any] = [
     (lambda x: ops.MirrorPad("EDGE")(x, ((0, 0),) * 4), ValueError, "'REFLECT' or 'SYMMETRIC'"),
     (lambda x: ops.unfold(x, 5), ValueError, r"no window of \(5, 5\) fits into \(4, 4\)"),
     (lambda x: ops.unfold(x[0], 2), ValueError, "images of shape"),
-    (lambda x: ops.unfold(x, 2, 0), ValueError, "'dilation' of 1 or more"),
-    (lambda x: ops.unfold(x, (1, 2, 3)), TypeError, "one integer or two as 'kernel_size'"),
+    (lambda x: ops.unfold(x, 2, 0), ValueError, "'dilation' is 1 or more"),
+    (lambda x: ops.unfold(x, (1, 2, 3)), TypeError, "'kernel_size' is one integer or two"),
     (lambda x: ops.fold(x[0], (4, 4), 2), ValueError, r"\(N, C \* 4, 9\)"),
 ]  # fmt: skip
 

@@ -47,7 +47,7 @@ class Softer(FloatElementwise):
         return e.Softsign(x)
 
 
-@operation(names="softer_sign", classes="SofterSign", settings="k", in_place="softer_")
+@operation(names="softer_sign", classes="SofterSign", cells="Softer", settings="k", in_place="softer_")
 def softer(x, k: float = 1.0):
     """x / (k + |x|)."""
     return apply("softer", float_of(div(x, k)))
@@ -117,20 +117,22 @@ def test_a_name_is_given_once() -> None:
 
 
 def test_a_new_operation_is_one_file(tmp_path: Path) -> None:
-    """From the primitive to function, method, operator class, stub and the page of operators, in another process."""
+    """From the primitive to function, method, class, cell, stub and the page of operators, in another process."""
     (tmp_path / "softer_signs.py").write_text(NEW, encoding="utf-8")
     code = (
         "import numpy as np, softer_signs, graphls\n"
-        "from graphls import ops\n"
+        "from graphls import nn, ops\n"
         "from tools.operators.page import _function_row\n"
         "from tools.stubs import stubs\n"
         "x = graphls.Tensor([3.0, -1.0])\n"
-        "found = [ops.softer(x), ops.softer_sign(x), x.softer(), ops.SofterSign(k=1)(x), x.softer_()]\n"
+        "found = [ops.softer(x), ops.softer_sign(x), x.softer(), ops.SofterSign(k=1)(x), nn.Softer()(x)]\n"
+        "found.append(x.softer_())\n"
         "assert all(t.tolist() == [0.75, -0.5] for t in found) and x.tolist() == [0.75, -0.5]\n"
         "step = graphls.compile(lambda t: t.softer(k=2.0), x, backend='numpy')\n"
         "assert np.allclose(step(x).asnumpy(), [0.75 / 2.75, -0.2])\n"
         "text = ''.join(stubs().values())\n"
         "assert 'def softer(self, k: builtins.float = 1.0)' in text and 'class SofterSign(Operator)' in text\n"
+        "assert 'class Softer(FunctionCell)' in text\n"
         "print(_function_row('softer', ops.softer))\n"
     )
     path = f"{tmp_path}{':' if sys.platform != 'win32' else ';'}{Path(__file__).parents[2]}"

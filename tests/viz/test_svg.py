@@ -14,7 +14,7 @@ import graphls
 from graphls import viz
 from graphls.ir import Graph, parse
 from graphls.viz.colours import PHASES, PHASES_ON_DARK, WINDOW
-from graphls.viz.places import Box, opened, placed
+from graphls.viz.coordinates import Box, opened, placed
 from graphls.viz.svg import to_svg
 from graphls.viz.tree import Group, Port, grouped, members
 from tests.viz.graphs import HOSTILE, hostile, random_graphs, step

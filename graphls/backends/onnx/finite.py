@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from onnx import GraphProto
 
+from graphls.backends.onnx.values import Values
 from graphls.ir.graph import Node, Value, uses
 from graphls.ir.types import Type, bool_, float32
-
-if TYPE_CHECKING:
-    from graphls.backends.onnx.lowering import Lowering
 
 PART = 64
 """How many tensors share one exact test, because loading an If takes quadratic time."""
@@ -24,7 +21,7 @@ LARGEST = float(np.finfo(np.float32).max) / 8
 """A bound below this is one in spite of rounding."""
 
 
-def any_not_finite(e: Lowering, values: Sequence[Value]) -> str:
+def any_not_finite(e: Values, values: Sequence[Value]) -> str:
     """Whether a float tensor among `values` holds an infinity or nan.
 
     The sum of absolute values bounds every element of a tensor, and the product of Euclidean norms every element of
@@ -40,7 +37,7 @@ def any_not_finite(e: Lowering, values: Sequence[Value]) -> str:
     return found[0]
 
 
-def _part(e: Lowering, values: Sequence[Value]) -> str:
+def _part(e: Values, values: Sequence[Value]) -> str:
     bounds = Bounds(e)
     for value in values:
         bounds.of(value)
@@ -54,20 +51,20 @@ def _part(e: Lowering, values: Sequence[Value]) -> str:
     return e.operator("If", [is_finite], {"then_branch": finite, "else_branch": exact})
 
 
-def _compute_delayed(e: Lowering, values: Iterable[Value]) -> None:
+def _compute_delayed(e: Values, values: Iterable[Value]) -> None:
     """Compute in this branch what of these values has been left for the check."""
     check = e.node
     e.each(dict.fromkeys(node for value in values for node in _delayed_before(e, value)))
     e.node = check
 
 
-def _delayed_before(e: Lowering, value: Value) -> list[Node]:
+def _delayed_before(e: Values, value: Value) -> list[Node]:
     """The node of a value, if it has been left, behind those of its operands."""
     node = e.delayed.get(value)
     return [] if node is None else [*(n for v in node.inputs for n in _delayed_before(e, v)), node]
 
 
-def _exactly(e: Lowering, values: Sequence[Value]) -> str:
+def _exactly(e: Values, values: Sequence[Value]) -> str:
     """x - x is nan where x is an infinity or nan, and so is a sum that holds one."""
     names = [(e.form(v, e.computed(v.type).dtype), e.computed(v.type)) for v in values]
     zeros = [e.as_single(e.ReduceSum(e.Sub(name, name), keepdims=0), kind) for name, kind in names]
@@ -77,7 +74,7 @@ def _exactly(e: Lowering, values: Sequence[Value]) -> str:
 class Bounds:
     """Upper bounds of absolute values as scalars; every intermediate value's stands in `terms`."""
 
-    def __init__(self, e: Lowering) -> None:
+    def __init__(self, e: Values) -> None:
         self.e = e
         self.known: dict[Value, str] = {}
         self.norms: dict[Value, str] = {}

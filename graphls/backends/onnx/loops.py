@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from onnx import GraphProto
 
+from graphls.backends.onnx.values import Values
 from graphls.ir.graph import Graph, Node, captures
 from graphls.ir.types import Type, bool_, float32, int64
-
-if TYPE_CHECKING:
-    from graphls.backends.onnx.lowering import Lowering
 
 Lower = Callable[[], Sequence[str]]
 """Appends operators to the body that is current and returns the names of their results."""
 
 
-def lower_scan(e: Lowering, node: Node, names: Sequence[str]) -> tuple[str, ...]:
+def lower_scan(e: Values, node: Node, names: Sequence[str]) -> tuple[str, ...]:
     """A scan as Scan; one along stacks only where there are rounds, because Scan takes no arrays without elements."""
     _widen(e, node.regions)
     if node.attrs["length"] is not None:
@@ -27,7 +25,7 @@ def lower_scan(e: Lowering, node: Node, names: Sequence[str]) -> tuple[str, ...]
     return if_rounds(e, names[-1], lambda: _scan(e, node, names), lambda: _nothing(e, node, names), types)
 
 
-def if_rounds(e: Lowering, stack: str, some: Lower, none: Lower, types: Sequence[Type]) -> tuple[str, ...]:
+def if_rounds(e: Values, stack: str, some: Lower, none: Lower, types: Sequence[Type]) -> tuple[str, ...]:
     """What `some()` gives where a stack holds any round, else what `none()` does; both make tensors of their own."""
     node = e.node
     bodies = GraphProto(name=e.names.fresh("some")), GraphProto(name=e.names.fresh("none"))
@@ -40,7 +38,7 @@ def if_rounds(e: Lowering, stack: str, some: Lower, none: Lower, types: Sequence
     return e.results("If", [is_some], {"then_branch": bodies[0], "else_branch": bodies[1]}, len(types))
 
 
-def _nothing(e: Lowering, node: Node, names: Sequence[str]) -> tuple[str, ...]:
+def _nothing(e: Values, node: Node, names: Sequence[str]) -> tuple[str, ...]:
     """What a scan gives that never runs: what it carries, and stacks without elements."""
     carries = node.attrs["carries"]
     stacks = (v.type for v in node.outputs[carries:])
@@ -48,7 +46,7 @@ def _nothing(e: Lowering, node: Node, names: Sequence[str]) -> tuple[str, ...]:
     return tuple(e.Identity(name) for name in (*names[:carries], *empty))
 
 
-def _scan(e: Lowering, node: Node, names: Sequence[str]) -> tuple[str, ...]:
+def _scan(e: Values, node: Node, names: Sequence[str]) -> tuple[str, ...]:
     """Scan takes one array at least: where there is none, one that its body does not look at."""
     (region,) = node.regions
     carries, arrays = names[: node.attrs["carries"]], list(names[node.attrs["carries"] :])
@@ -69,7 +67,7 @@ def _scan(e: Lowering, node: Node, names: Sequence[str]) -> tuple[str, ...]:
     return e.results("Scan", [*carries, *arrays], attrs, len(node.outputs))
 
 
-def lower_while(e: Lowering, node: Node, names: Sequence[str]) -> tuple[str, ...]:
+def lower_while(e: Values, node: Node, names: Sequence[str]) -> tuple[str, ...]:
     """A while loop as Loop: its body also computes the condition for the next time, which is asked once before."""
     test, region = node.regions
     _widen(e, node.regions)
@@ -88,7 +86,7 @@ def lower_while(e: Lowering, node: Node, names: Sequence[str]) -> tuple[str, ...
     return e.results("Loop", ["", first, *names], {"body": body}, len(node.outputs))
 
 
-def _condition(e: Lowering, test: Graph, names: Sequence[str]) -> str:
+def _condition(e: Values, test: Graph, names: Sequence[str]) -> str:
     """The nodes of the condition on these tensors, in the graph or body that is current."""
     with e.branch_body(e.body):
         for value, name in zip(test.inputs, names, strict=True):
@@ -97,7 +95,7 @@ def _condition(e: Lowering, test: Graph, names: Sequence[str]) -> str:
         return e.form(test.outputs[0], bool_)
 
 
-def _widen(e: Lowering, regions: Sequence[Graph]) -> None:
+def _widen(e: Values, regions: Sequence[Graph]) -> None:
     """Make the float32 copies of captured 16-bit floats once and not each time."""
     for value in (v for region in regions for v in captures(region)):
         if e.computed(value.type) != value.type and value.type.dtype.is_half:

@@ -14,15 +14,15 @@ from onnx import GraphProto, ModelProto
 from graphls.backends.onnx.empty import results_of_nothing, takes_or_gives_nothing
 from graphls.backends.onnx.fences import captured, fenced, is_alias
 from graphls.backends.onnx.finite import any_not_finite, only_checked
+from graphls.backends.onnx.kernel_tables import OLDEST_RUNTIME, chosen_opset
 from graphls.backends.onnx.loops import if_rounds, lower_scan, lower_while
 from graphls.backends.onnx.roundings import rounds_once
-from graphls.backends.onnx.target import TARGETS, KernelCheck, Target, trust_kernels
+from graphls.backends.onnx.target import KernelCheck, Target, target_of, trust_kernels
 from graphls.backends.onnx.types import describe, exchanged
-from graphls.backends.onnx.writer import Writer
+from graphls.backends.onnx.values import Values
 from graphls.ir.errors import GraphlsError, GraphValueError
 from graphls.ir.graph import Graph, Node, Value
 from graphls.ir.types import TOKEN, DType, Type
-from graphls.primitives.emitter import Emitter
 
 
 @dataclass(frozen=True)
@@ -46,13 +46,23 @@ class Lowered:
     outside: dict[str, np.ndarray[Any, Any]]
 
 
-def lower(graph: Graph, *, device: str = "cpu", kernel_is_right: KernelCheck = trust_kernels) -> Lowered:
+def lower(
+    graph: Graph,
+    *,
+    device: str = "cpu",
+    kernel_is_right: KernelCheck = trust_kernels,
+    opset: int | None = None,
+    runtime: str | None = None,
+) -> Lowered:
     """Lower a verified graph that has no gradient nodes for a device, "cpu" or "cuda".
 
-    How devices differ is said by `Target`. Where `kernel_is_right` says no, an operator is composed of others. Raises
-    GraphValueError, with the user's line, for a primitive that cannot be lowered.
+    How devices differ is said by `Target`. Where `kernel_is_right` says no, an operator is composed of others. The
+    model is made for a version of ONNX Runtime, `runtime`, by default for all of them, and at the opset that this
+    serves best or at another. Raises GraphValueError for an opset that cannot be written and, with the user's line,
+    for a primitive that cannot be lowered.
     """
-    return Lowering(graph, TARGETS[device], kernel_is_right).lower()
+    target = target_of(device, chosen_opset(opset, runtime), runtime or OLDEST_RUNTIME)
+    return Lowering(graph, target, kernel_is_right).lower()
 
 
 def as_it_is(kind: Type) -> Type:
@@ -60,18 +70,15 @@ def as_it_is(kind: Type) -> Type:
     return kind
 
 
-class Lowering(Writer, Emitter):
+class Lowering(Values):
     """The tensors of every value of a graph, which the rules of its nodes append to the model.
 
-    A value has one or more `forms`, tensors by dtype: itself and, for a 16-bit float on a CPU, a float32 copy of it.
-    `captured` values are read inside of branches and loops, `fenced` ones also come from a convolution, and `delayed`
-    ones are computed where only an overflow check needs them; `definer` has the node of each value.
+    `captured` values are read inside of branches and loops, and `fenced` ones also come from a convolution.
     """
 
     def __init__(self, graph: Graph, target: Target, kernel_is_right: KernelCheck) -> None:
-        super().__init__(graph.name, target.is_gpu)
+        super().__init__(graph.name, target)
         self.graph = graph
-        self.target = target
         self.kernel_is_right = kernel_is_right
         self.in_types: tuple[Type, ...] = ()
         self.out_types: tuple[Type, ...] = ()
@@ -212,6 +219,10 @@ class Lowering(Writer, Emitter):
     def is_right(self, operator: str, dtype: DType | None = None) -> bool:
         """Whether the kernel of an operator is right, in the dtype in which the current node is computed or another."""
         return self.kernel_is_right(operator, dtype or self.in_types[0].dtype)
+
+    def has_kernel(self, operator: str, dtype: DType | None = None) -> bool:
+        """Whether the device has a kernel of an operator, for the dtype of the current node or another."""
+        return self.target.has_kernel(operator, dtype or self.in_types[0].dtype)
 
     def branch(self, condition: str) -> tuple[str, ...]:
         """The two regions of the current node as an If."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from graphls.backends.onnx.types import COMPUTED
+from graphls.backends.onnx.kernel_tables import KernelTable, signature, table
+from graphls.backends.onnx.types import COMPUTED, KINDS
 from graphls.ir.types import DType, Type, float16, float32
 
 KernelCheck = Callable[[str, DType], bool]
@@ -23,11 +24,13 @@ class Target:
 
     With `native_half`, float16 is computed as such; else in float32 and rounded after every primitive, which gives
     the numbers of an accelerator on a CPU, infinities included. A device that `is_gpu` has memory of its own, waits
-    where a condition decides what runs next, and lacks other kernels than a CPU.
+    where a condition decides what runs next, and has the kernels of a table only. `opset` is the version of operators.
     """
 
     native_half: bool
     is_gpu: bool
+    opset: int
+    kernels: KernelTable | None = None
 
     def computed(self, kind: Type) -> Type:
         """The type in which a value takes part in computation: narrow integers have hardly any kernels."""
@@ -36,5 +39,18 @@ class Target:
         return kind.with_dtype(COMPUTED.get(kind.dtype, kind.dtype))
 
 
-TARGETS = {"cpu": Target(native_half=False, is_gpu=False), "cuda": Target(native_half=True, is_gpu=True)}
-"""The targets by the names of devices."""
+    def has_kernel(self, operator: str, dtype: DType) -> bool:
+        """Whether the device has a kernel of an operator for operands of this dtype; a CPU is not asked."""
+        if self.kernels is None:
+            return True
+        its = signature(operator, self.opset)
+        if its is None:
+            return False
+        return not self.kernels.lacks(operator, its.since, its.types([KINDS[dtype]] * len(its.inputs), []))
+
+
+def target_of(device: str, opset: int, runtime: str) -> Target:
+    """The target for a device, "cpu" or "cuda", an opset and a version of the runtime."""
+    if device == "cpu":
+        return Target(native_half=False, is_gpu=False, opset=opset)
+    return Target(native_half=True, is_gpu=True, opset=opset, kernels=table(device, runtime))

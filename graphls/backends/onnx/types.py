@@ -1,4 +1,4 @@
-"""The version of ONNX that models are made in, and how it has the types of the IR."""
+"""How ONNX has the types of the IR."""
 
 from __future__ import annotations
 
@@ -22,8 +22,6 @@ from graphls.ir.types import (
     uint64,
 )
 
-OPSET, IR_VERSION = 21, 10
-
 ELEMENT_TYPES: dict[DType, int] = {
     float16: TensorProto.FLOAT16,
     bfloat16: TensorProto.BFLOAT16,
@@ -39,6 +37,9 @@ ELEMENT_TYPES: dict[DType, int] = {
     uint64: TensorProto.UINT64,
     bool_: TensorProto.BOOL,
 }
+
+KINDS: dict[DType, str] = {dtype: dtype.long_name for dtype in ELEMENT_TYPES} | {float32: "float", float64: "double"}
+"""What ONNX calls a dtype in the signatures of operators."""
 
 COMPUTED: dict[DType, DType] = {int8: int32, int16: int32, uint8: int32, uint16: int32, uint32: int64, uint64: int64}
 """Integers that are computed in another dtype and wrapped; a uint64 beyond 2 ** 63 compares as negative."""

@@ -11,9 +11,11 @@ import numpy as np
 import onnx
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto
 
+from graphls.backends.onnx.kernel_tables import ir_version
 from graphls.backends.onnx.names import TensorNames, clean
 from graphls.backends.onnx.shapes import subgraphs
-from graphls.backends.onnx.types import ELEMENT_TYPES, IR_VERSION, OPSET, describe
+from graphls.backends.onnx.target import Target
+from graphls.backends.onnx.types import ELEMENT_TYPES, describe
 from graphls.backends.onnx.weights import SMALLEST, Weights, bytes_of
 from graphls.ir.graph import Node
 from graphls.ir.types import DType, Type, as_dtype, float32, type_of
@@ -30,10 +32,12 @@ class Writer:
     """A model while it is written.
 
     Operators are appended to `body`, the graph of the model or the body of an operator, in the name of `node`, the one
-    that is being lowered. `casts` are the results of Cast, and `origins` tells the node of each operator by its name.
+    that is being lowered. `casts` and `pads` are the results of Cast and Pad, and `origins` tells the node of each
+    operator by its name.
     """
 
-    def __init__(self, name: str, is_gpu: bool) -> None:
+    def __init__(self, name: str, target: Target) -> None:
+        self.target = target
         self.main = GraphProto(name=clean(name))
         self.body = self.main
         self.node: Node | None = None
@@ -41,8 +45,8 @@ class Writer:
         self.constants: dict[tuple[Type, bytes], str] = {}
         self.weights = Weights()
         self.casts: set[str] = set()
+        self.pads: set[str] = set()
         self.origins: dict[str, Node] = {}
-        self._is_gpu = is_gpu
         self._domains: set[str] = set()
         self._made: tuple[GraphProto | None, set[str]] = (None, set())
         self._read: tuple[GraphProto | None, set[str]] = (None, set())
@@ -50,13 +54,19 @@ class Writer:
     @property
     def is_gpu(self) -> bool:
         """Whether the model is made for a GPU, which has kernels, and gaps among them, of its own."""
-        return self._is_gpu
+        return self.target.is_gpu
+
+    @property
+    def opset(self) -> int:
+        """The version of the operators of ONNX that the model is made of."""
+        return self.target.opset
 
     def model(self) -> ModelProto:
         """What has been written as a model."""
-        opsets = [onnx.helper.make_opsetid("", OPSET)]
+        opsets = [onnx.helper.make_opsetid("", self.opset)]
         opsets += [onnx.helper.make_opsetid(domain, 1) for domain in sorted(self._domains)]
-        return onnx.helper.make_model(self.main, opset_imports=opsets, ir_version=IR_VERSION, producer_name="graphls")
+        version = ir_version(self.opset)
+        return onnx.helper.make_model(self.main, opset_imports=opsets, ir_version=version, producer_name="graphls")
 
     def operator(
         self, kind: str, inputs: Sequence[str], attributes: Mapping[str, Any] | None = None, domain: str = ""
@@ -77,6 +87,8 @@ class Writer:
         _set_attributes(proto, attributes)
         if kind == "Cast":
             self.casts.update(names)
+        if kind == "Pad" or (kind == "Identity" and inputs[0] in self.pads):
+            self.pads.update(names)
         if self.node is not None:
             self.origins[proto.name] = self.node
         if domain:
@@ -89,6 +101,10 @@ class Writer:
         node = self.node
         scope = clean(node.scope).replace(".", "/") if node is not None else ""
         return "/".join(filter(None, (node.phase if node is not None else "", scope, kind, output)))
+
+    def is_padded(self, name: str) -> bool:
+        """Whether a tensor is the result of Pad."""
+        return name in self.pads
 
     def cast(self, name: str, dtype: DType) -> str:
         """The tensor in another dtype."""

@@ -121,6 +121,7 @@ _SIZES = (1, 2, 4, 8)
 def compressed(values: Array) -> bytes:
     """The integers of an array in its order."""
     flat = values.reshape(-1).astype(np.int64)
+    # The code of an integer is the power of two of its bytes: one more for each of 1, 2, 4 that are too few.
     padded = np.zeros(-(-flat.size // 4) * 4, np.uint8)
     for size in _SIZES[:-1]:
         padded[: flat.size] += (flat < -(1 << 8 * size - 1)) | (flat >= 1 << 8 * size - 1)
@@ -139,11 +140,12 @@ def decompressed(content: bytes, dtype: ArrayDType) -> Array:
         raise ValueError(f"{count} integers in {len(content)} bytes")
     codes = np.frombuffer(content[4:start], np.uint8)[:, None] >> np.array([6, 4, 2, 0], np.uint8) & 3
     sizes = 1 << codes.reshape(-1)[:count].astype(np.int64)
-    places = start + np.cumsum(sizes) - sizes
+    offsets = start + np.cumsum(sizes) - sizes  # where each begins: behind the sum of those before it
     if start + sizes.sum() != len(content) or sizes.max(initial=0) > dtype.itemsize:
         raise ValueError(f"{count} integers in {len(content)} bytes")
     values, data = np.zeros(count, dtype), np.frombuffer(content, np.uint8)
+    # All integers of one size are read at once, in NumPy.
     for size in _SIZES:
         found = np.flatnonzero(sizes == size)
-        values[found] = data[places[found, None] + np.arange(size)].view(f"<i{size}").reshape(-1)
+        values[found] = data[offsets[found, None] + np.arange(size)].view(f"<i{size}").reshape(-1)
     return values

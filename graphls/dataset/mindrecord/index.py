@@ -26,7 +26,7 @@ __all__ = ["MindPage"]
 KINDS = {"string": "TEXT", "int32": "INTEGER", "int64": "INTEGER", "float32": "REAL", "float64": "REAL"}
 """The types of columns of the database, by those of the file."""
 
-_PLACES = "ROW_ID PAGE_ID_RAW PAGE_OFFSET_RAW PAGE_OFFSET_RAW_END ROW_GROUP_ID PAGE_ID_BLOB PAGE_OFFSET_BLOB"
+_COLUMNS = "ROW_ID PAGE_ID_RAW PAGE_OFFSET_RAW PAGE_OFFSET_RAW_END ROW_GROUP_ID PAGE_ID_BLOB PAGE_OFFSET_BLOB"
 _CHUNK = 1 << 20
 
 
@@ -49,7 +49,7 @@ def write_index(path: str, indexes: list[str]) -> None:
 
 
 def _fill(database: str, file: MindRecordFile, name: str, indexes: list[str]) -> None:
-    columns = [f"{place} INT NOT NULL" for place in (*_PLACES.split(), "PAGE_OFFSET_BLOB_END")]
+    columns = [f"{name} INT NOT NULL" for name in (*_COLUMNS.split(), "PAGE_OFFSET_BLOB_END")]
     for number, column in enumerate(indexes):
         columns += f"INC_{number} INT", f"{column}_0 {KINDS[file.schema[column]['type']]}"
     keys = ",".join(["ROW_ID", *(f"INC_{number}" for number in range(len(indexes)))])
@@ -64,7 +64,7 @@ def _fill(database: str, file: MindRecordFile, name: str, indexes: list[str]) ->
 def _entries(file: MindRecordFile, indexes: Iterable[str]) -> Iterator[tuple[Any, ...]]:
     groups = {page["page_id"]: page["page_type_id"] for page in file.header["page"] or []}
     for number in range(len(file)):
-        (raw_page, *raw), (blob_page, *blob) = file.places(number)
+        (raw_page, *raw), (blob_page, *blob) = file.pages_of(number)
         numbers = file.numbers(number) if indexes else {}
         fields = [part for name in indexes for part in (0, numbers[name])]
         yield number, raw_page, *raw, groups[blob_page], blob_page, *blob, *fields
@@ -106,7 +106,7 @@ class MindPage:
         self._groups, self._field = self._found(category_field), category_field
 
     def _found(self, field: str) -> Groups:
-        """The numbers of the rows with each value, by its text, in the order of texts."""
+        """The indices of the rows with each value, by its text, in the order of texts."""
         kind = KINDS[self._source.files[0].schema[field]["type"]]
         rows = ((row, self._source.numbers(row)[field]) for row in range(len(self._source)))
         groups: Groups = {}

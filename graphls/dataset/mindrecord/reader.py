@@ -28,7 +28,7 @@ from graphls.ir.errors import GraphRuntimeError, GraphValueError
 
 __all__ = ["FileReader", "MindDataset"]
 
-Place = tuple[int, int]
+Span = tuple[int, int]
 
 _LENGTH = 8
 _TYPES = {name: np.dtype(name) for name in ("int32", "int64", "float32", "float64")}
@@ -77,13 +77,13 @@ class MindRecordFile:
         if not set(self._blobs) <= self.schema.keys() or len(set(self._blobs)) != len(self._blobs):
             raise ValueError(f"the blobs are {self._blobs!r}")
 
-    def _rows(self, pages: list[tuple[str, int, int]], wanted: str) -> list[Place]:
+    def _rows(self, pages: list[tuple[str, int, int]], wanted: str) -> list[Span]:
         numbers = sorted((number, used) for kind, number, used in pages if kind == wanted)
         if len({number for number, _ in numbers}) != len(numbers):
             raise corrupt(self.path, f"a page of {wanted} stands twice in its header")
-        return [place for number, used in numbers for place in self._page(number, used)]
+        return [span for number, used in numbers for span in self._page(number, used)]
 
-    def _page(self, number: int, used: int) -> Iterator[Place]:
+    def _page(self, number: int, used: int) -> Iterator[Span]:
         """Where the rows of a page begin, and how long they are."""
         position = self._pages_from + number * self._page_size
         end = position + used
@@ -124,20 +124,20 @@ class MindRecordFile:
         raw = unpacked(self._content(self._raw[index]))
         return {name: self._number(name, raw.get(name)) for name in self.schema.keys() - set(self._blobs)}
 
-    def places(self, index: int) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
+    def pages_of(self, index: int) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
         """The page of a row, where it begins there and where it ends: of its numbers, and of its arrays."""
-        return self._place(self._raw[index]), self._place(self._blob_rows[index])
+        return self._page_and_offsets(self._raw[index]), self._page_and_offsets(self._blob_rows[index])
 
-    def _place(self, place: Place) -> tuple[int, int, int]:
-        start, length = place
+    def _page_and_offsets(self, span: Span) -> tuple[int, int, int]:
+        start, length = span
         page, offset = divmod(start - _LENGTH - self._pages_from, self._page_size)
         return page, offset, offset + _LENGTH + length
 
     def _typed(self, name: str, value: float) -> Any:
         return np.array(value, _TYPES[self.schema[name]["type"]])[()]
 
-    def _content(self, place: Place) -> bytes:
-        start, length = place
+    def _content(self, span: Span) -> bytes:
+        start, length = span
         return bytes(self._data[start : start + length])
 
     def _number(self, name: str, value: Any) -> Any:

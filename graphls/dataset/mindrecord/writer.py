@@ -79,6 +79,7 @@ class Pages:
         raw, blob = (len(part).to_bytes(_LENGTH, "little") + part for part in (raw, blob))
         self._check(len(raw), "raw")
         self._check(len(blob), "blob")
+        # A group ends where either of its pages is full, as each row is in the same group of both.
         room = self._layout.page_size - max(len(self._blobs) + len(blob), len(self._raws) + len(raw))
         if room < 0:
             self._close_group()
@@ -99,7 +100,7 @@ class Pages:
             raise GraphRuntimeError(text)
 
     def _begin(self, kind: str) -> int:
-        """The number of a new page."""
+        """The index of a new page."""
         same = sum(page["page_type"] == kind for page in self._pages)
         self._pages.append({
             "end_row_id": 0, "page_id": len(self._pages), "page_size": 0, "page_type": kind, "page_type_id": same,
@@ -115,6 +116,7 @@ class Pages:
         group = {"id": 0, "offset": 0}
         page |= {"start_row_id": self._first, "end_row_id": self.count, "row_group_ids": [group]}
         self._append(page, self._blobs)
+        # Numbers take less room than arrays: the rows of several groups share a RAW_DATA page as long as they fit.
         raw = next((page for page in reversed(self._pages) if page["page_type"] == "RAW_DATA"), None)
         if raw is None or raw["page_size"] + len(self._raws) > self._layout.page_size:
             raw = self._pages[self._begin("RAW_DATA")]
@@ -138,6 +140,7 @@ class Pages:
             self._reopen(page)
 
     def _reopen(self, page: Page) -> None:
+        """Take the rows of the last group off its pages, so that further rows are added behind them."""
         number = page["page_type_id"]
         raw = next(p for p in self._pages if any(g["id"] == number for g in _groups(p)))
         (group,) = (g for g in _groups(raw) if g["id"] == number)

@@ -1,4 +1,4 @@
-"""Nodes that stack rows, padded or not, and what functions are told about a batch."""
+"""Nodes that stack rows, padded or not, and what functions get to know about a batch."""
 
 from __future__ import annotations
 
@@ -33,31 +33,31 @@ class Padding:
     def __init__(self, columns: tuple[str, ...], info: PadInfo) -> None:
         if not isinstance(info, dict):
             raise GraphTypeError(f"pad_info is a dict of column names, not {info!r}.")
-        places = checks.names_among(tuple(info), columns, "pad_info")
+        positions = checks.names_among(tuple(info), columns, "pad_info")
         entries = [_entry(name, entry) for name, entry in info.items()]
         self.columns = columns
         self.entries: dict[int, tuple[Shape | None, Any]] = (
-            dict(zip(places, entries, strict=True)) if info else {i: (None, None) for i in range(len(columns))}
+            dict(zip(positions, entries, strict=True)) if info else {i: (None, None) for i in range(len(columns))}
         )
 
     def __call__(self, columns: Sides, limit: int | None = None) -> tuple[Any, ...]:
         """The columns, as lists of arrays of one shape each; `limit` replaces sizes that are open."""
         return tuple(
-            self._padded(place, column, limit) if place in self.entries else column
-            for place, column in enumerate(columns)
+            self._padded(position, column, limit) if position in self.entries else column
+            for position, column in enumerate(columns)
         )
 
-    def _padded(self, place: int, column: Sequence[object], limit: int | None) -> list[Array]:
-        shape, value = self.entries[place]
+    def _padded(self, position: int, column: Sequence[object], limit: int | None) -> list[Array]:
+        shape, value = self.entries[position]
         arrays = [as_array(item) for item in column]
         ranks = {array.ndim for array in arrays}
         if len(ranks) > 1 or (shape is not None and {len(shape)} != ranks):
             raise GraphValueError(
-                f"Column {self.columns[place]!r} has rows of {' and '.join(map(str, sorted(ranks)))} axes"
+                f"Column {self.columns[position]!r} has rows of {' and '.join(map(str, sorted(ranks)))} axes"
                 + (f" where pad_info has {len(shape)}" if shape is not None else "")
             )
         sizes = _sizes(arrays, shape, limit)
-        return [_padded_to(array, sizes, value, self.columns[place]) for array in arrays]
+        return [_padded_to(array, sizes, value, self.columns[position]) for array in arrays]
 
 
 def _entry(name: str, entry: object) -> tuple[Shape | None, Any]:
@@ -98,17 +98,17 @@ Sides = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class BatchInfo:
-    """Which batch a function is asked about; both numbers start at 0."""
+    """Which batch a function is asked about; both indices start at 0."""
 
     batch: int
     epoch: int
 
     def get_batch_num(self) -> int:
-        """The number of the batch in its epoch."""
+        """The index of the batch in its epoch."""
         return self.batch
 
     def get_epoch_num(self) -> int:
-        """The number of the epoch."""
+        """The index of the epoch."""
         return self.epoch
 
 
@@ -135,13 +135,13 @@ class Stacker:
 
     def stack(self, columns: Sides) -> Row:
         """Columns as arrays; those that are one already stay as they are."""
-        return tuple([self._stacked(place, column) for place, column in enumerate(columns)])
+        return tuple([self._stacked(position, column) for position, column in enumerate(columns)])
 
-    def _stacked(self, place: int, column: object) -> Array:
+    def _stacked(self, position: int, column: object) -> Array:
         if not isinstance(column, (list, tuple)):
             return as_array(column)
         arrays = column if self.function is None else [as_array(item) for item in column]
-        return stacked(arrays, place, self.columns[place])
+        return stacked(arrays, position, self.columns[position])
 
 
 @made_by("batch")
@@ -194,37 +194,36 @@ class BatchDataset(Dataset):
         return Job(self.stacker, workers, self.processes, "batch", self.location)
 
     def rows(self, run: Run, epoch: int, indices: Iterable[int]) -> Iterator[Row]:
-        numbers, wanted = tee(indices)
+        # The last batch ends where the rows do; with drop_remainder `length` does not count a smaller one.
+        own, wanted = tee(indices)
         length, size = self.child.length(), self.batch_size
         assert isinstance(size, int)
         members = (range(n * size, int(min(n * size + size, length))) for n in wanted)
-        columns = zip(self.child.sides(run, epoch, members), numbers, strict=False)
+        columns = zip(self.child.sides(run, epoch, members), own, strict=False)
         return run.each(self, epoch, ((n, (sides, BatchInfo(n, epoch))) for sides, n in columns))
 
-    def stream(self, run: Run, epoch: int, start: int = 0) -> Iterator[Row]:
-        if self.is_indexed:
-            return super().stream(run, epoch, start)
-        before = sum(self._size_of(number, epoch) for number in range(start))
-        sizes = ((number, self._size_of(number, epoch)) for number in count(start))
+    def _scan(self, run: Run, epoch: int, start: int) -> Iterator[Row]:
+        before = sum(self._size_of(index, epoch) for index in range(start))
+        sizes = ((index, self._size_of(index, epoch)) for index in count(start))
         return run.each(self, epoch, self._tasks(self.child.stream(run, epoch, before), epoch, sizes))
 
     def _tasks(
         self, rows: Iterator[Row], epoch: int, sizes: Iterable[tuple[int, int]]
     ) -> Iterator[tuple[int, tuple[Sides, BatchInfo]]]:
-        for number, size in sizes:
+        for index, size in sizes:
             members = list(islice(rows, size))
             if not members or (self.drop_remainder and len(members) < size):
                 return
-            yield number, (tuple(zip(*members, strict=True)), BatchInfo(number, epoch))
+            yield index, (tuple(zip(*members, strict=True)), BatchInfo(index, epoch))
 
-    def _size_of(self, number: int, epoch: int) -> int:
+    def _size_of(self, index: int, epoch: int) -> int:
         if isinstance(self.batch_size, int):
             return self.batch_size
         try:
-            size = self.batch_size(BatchInfo(number, epoch))
+            size = self.batch_size(BatchInfo(index, epoch))
             return checks.integer("The result of batch_size", size, 1)
         except Exception as error:
-            text = f"batch_size failed for batch {number}: {described(error)}."
+            text = f"batch_size failed for batch {index}: {described(error)}."
             raise DatasetError(text, self.location, trace_of(error)) from error
 
 
@@ -236,9 +235,7 @@ def _replacement(
             raise GraphValueError("output_columns of batch goes with per_batch_map only.")
         return None
     checks.function("per_batch_map", function)
-    inputs = child.columns if input_columns is None else checks.names("input_columns", input_columns)
-    outputs = inputs if output_columns is None else checks.names("output_columns", output_columns)
-    return Replacement(child.columns, inputs, outputs, "batch")
+    return Replacement(child.columns, child.columns, input_columns, output_columns, "batch")
 
 
 @made_by("bucket_batch_by_length")
@@ -257,10 +254,10 @@ class BucketBatchDataset(Dataset):
         drop_remainder: bool,
     ) -> None:
         super().__init__(child)
-        self.places = self.need(checks.names("column_names", column_names), "bucket_batch_by_length")
+        self.positions = self.need(checks.names("column_names", column_names), "bucket_batch_by_length")
         self.boundaries = _integers("bucket_boundaries", bucket_boundaries)
         self.batch_sizes = _integers("bucket_batch_sizes", bucket_batch_sizes)
-        self.measure = _measure(element_length_function, self.places)
+        self.measure = _measure(element_length_function, self.positions)
         self.pad_to_boundary = checks.boolean("pad_to_bucket_boundary", pad_to_bucket_boundary)
         self.drop_remainder = checks.boolean("drop_remainder", drop_remainder)
         self.padding = Padding(self.columns, {} if pad_info is None else pad_info)
@@ -289,13 +286,14 @@ class BucketBatchDataset(Dataset):
         columns = self.padding(tuple(zip(*rows, strict=True)), limit)
         return Stacker(self.columns, None, None, None).stack(columns)
 
-    def stream(self, run: Run, epoch: int, start: int = 0) -> Iterator[Row]:
+    def _scan(self, run: Run, epoch: int, start: int) -> Iterator[Row]:
         return islice(run.each(self, epoch, enumerate(self._buckets(self.children[0].stream(run, epoch)))), start, None)
 
     def _buckets(self, rows: Iterable[Row]) -> Iterator[tuple[int, list[Row]]]:
         """Full buckets, and those that are left at the end."""
         buckets: list[list[Row]] = [[] for _ in self.batch_sizes]
         for row in rows:
+            # A row as long as a boundary is in the bucket above it, as boundary - 1 is the most that one is padded to.
             bucket = bisect_right(self.boundaries, self.measure(row))
             buckets[bucket].append(row)
             if len(buckets[bucket]) == self.batch_sizes[bucket]:
@@ -311,12 +309,12 @@ def _integers(name: str, values: Sequence[int]) -> list[int]:
     return [checks.integer(f"Each of {name}", value, 1) for value in values]
 
 
-def _measure(function: Callable[..., int] | None, places: tuple[int, ...]) -> Callable[[Row], int]:
+def _measure(function: Callable[..., int] | None, positions: tuple[int, ...]) -> Callable[[Row], int]:
     if function is not None:
         checks.function("element_length_function", function)
-        return lambda row: int(function(*[row[place] for place in places]))
-    if len(places) > 1:
+        return lambda row: int(function(*[row[position] for position in positions]))
+    if len(positions) > 1:
         raise GraphValueError(
             "Rows of several columns have the length that element_length_function gives; it is missing.",
         )
-    return lambda row: len(row[places[0]])
+    return lambda row: len(row[positions[0]])

@@ -29,11 +29,11 @@ _makers: dict[str, Function] = {}
 def made_by(method: str) -> Callable[[Maker], Maker]:
     """Let a method of datasets make this kind of node, from itself and its arguments."""
 
-    def told(maker: Maker) -> Maker:
+    def registered(maker: Maker) -> Maker:
         _makers[method] = maker
         return maker
 
-    return told
+    return registered
 
 
 def _made(method: str, *arguments: object) -> Dataset:
@@ -159,7 +159,7 @@ class Dataset(Node):
         return _made("project", self, columns)
 
     def split(self, sizes: Sequence[int] | Sequence[float], randomize: bool = True) -> list[Dataset]:
-        """Parts of the rows: by their numbers, which add up to all, or by fractions, which add up to 1.
+        """Parts of the rows: by their sizes, which add up to all, or by fractions, which add up to 1.
 
         With `randomize` rows are dealt out at random, by the seed and the same in every pass. Raises GraphTypeError and
         GraphValueError for sizes that do not fit.
@@ -284,7 +284,7 @@ class Dataset(Node):
         Raises GraphIndexError outside of the rows.
         """
         if isinstance(index, bool) or not isinstance(index, (int, np.integer)):
-            raise GraphTypeError(f"The rows of a dataset have integers as numbers, not {index!r}.")
+            raise GraphTypeError(f"The rows of a dataset have integers as indices, not {index!r}.")
         size = self.get_dataset_size()
         if not -size <= index < size:
             raise GraphIndexError(f"Row {index} is outside of the {size} rows of this dataset.")

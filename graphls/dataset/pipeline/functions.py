@@ -21,33 +21,38 @@ class Replacement:
     """Which columns go into a function, and where those that come out stand.
 
     As many as went in take their places; any other number comes first, followed by the columns that did not go in.
+    Where `input_columns` are not named, those of `default` go in.
     """
 
-    def __init__(self, columns: tuple[str, ...], inputs: tuple[str, ...], outputs: tuple[str, ...], what: str) -> None:
+    def __init__(
+        self, columns: tuple[str, ...], default: tuple[str, ...], input_columns: Names, output_columns: Names, what: str
+    ) -> None:
+        inputs = default if input_columns is None else checks.names("input_columns", input_columns)
+        outputs = inputs if output_columns is None else checks.names("output_columns", output_columns)
         self.inputs = checks.names_among(inputs, columns, what)
         self.outputs = outputs
         self.in_place = len(inputs) == len(outputs)
-        self.others = tuple(place for place in range(len(columns)) if place not in self.inputs)
+        self.others = tuple(position for position in range(len(columns)) if position not in self.inputs)
         if self.in_place:
             given = dict(zip(self.inputs, outputs, strict=True))
-            after = tuple(given.get(place, name) for place, name in enumerate(columns))
+            after = tuple(given.get(position, name) for position, name in enumerate(columns))
         else:
-            after = (*outputs, *(columns[place] for place in self.others))
+            after = (*outputs, *(columns[position] for position in self.others))
         self.columns = checks.names(f"The columns after {what}", after)
 
     def taken(self, row: Row) -> tuple[Any, ...]:
         """The columns that go in."""
-        return tuple([row[place] for place in self.inputs])
+        return tuple([row[position] for position in self.inputs])
 
     def put(self, row: Row, values: tuple[Any, ...]) -> Row:
         """The row with what came out; raises GraphValueError for another number of columns than named."""
         if len(values) != len(self.outputs):
             raise GraphValueError(f"it gave {len(values)} columns where output_columns has {len(self.outputs)}")
         if not self.in_place:
-            return (*values, *(row[place] for place in self.others))
+            return (*values, *(row[position] for position in self.others))
         after = list(row)
-        for place, value in zip(self.inputs, values, strict=True):
-            after[place] = value
+        for position, value in zip(self.inputs, values, strict=True):
+            after[position] = value
         return tuple(after)
 
 
@@ -79,9 +84,7 @@ class MapDataset(SameRows):
         python_multiprocessing: bool = False,
     ) -> None:
         super().__init__(child)
-        inputs = child.columns[:1] if input_columns is None else checks.names("input_columns", input_columns)
-        outputs = inputs if output_columns is None else checks.names("output_columns", output_columns)
-        replacement = Replacement(child.columns, inputs, outputs, "map")
+        replacement = Replacement(child.columns, child.columns[:1], input_columns, output_columns, "map")
         self.mapper = Mapper(_operations(operations), replacement)
         self.columns = replacement.columns
         self.workers = checks.workers(num_parallel_workers)
@@ -91,10 +94,10 @@ class MapDataset(SameRows):
         return Job(self.mapper, self.workers or get_num_parallel_workers(), self.processes, "map", self.location)
 
     def rows(self, run: Run, epoch: int, indices: Iterable[int]) -> Iterator[Row]:
-        numbers, wanted = tee(indices)
-        return run.each(self, epoch, zip(numbers, self.child.rows(run, epoch, wanted), strict=False))
+        own, wanted = tee(indices)
+        return run.each(self, epoch, zip(own, self.child.rows(run, epoch, wanted), strict=False))
 
-    def stream(self, run: Run, epoch: int, start: int = 0) -> Iterator[Row]:
+    def _scan(self, run: Run, epoch: int, start: int) -> Iterator[Row]:
         return run.each(self, epoch, zip(count(start), self.child.stream(run, epoch, start), strict=False))
 
 
@@ -111,11 +114,11 @@ def _operations(operations: Function | Sequence[Function]) -> tuple[Function, ..
 class Predicate:
     """Whether a row stays: the row, or None."""
 
-    def __init__(self, predicate: Function, places: tuple[int, ...]) -> None:
-        self.predicate, self.places = predicate, places
+    def __init__(self, predicate: Function, positions: tuple[int, ...]) -> None:
+        self.predicate, self.positions = predicate, positions
 
     def __call__(self, row: Row) -> Row | None:
-        return row if bool(self.predicate(*[row[place] for place in self.places])) else None
+        return row if bool(self.predicate(*[row[position] for position in self.positions])) else None
 
 
 @made_by("filter")
@@ -133,6 +136,6 @@ class FilterDataset(Dataset):
     def job(self) -> Job:
         return Job(self.test, self.workers or get_num_parallel_workers(), False, "filter", self.location)
 
-    def stream(self, run: Run, epoch: int, start: int = 0) -> Iterator[Row]:
+    def _scan(self, run: Run, epoch: int, start: int) -> Iterator[Row]:
         rows = run.each(self, epoch, enumerate(self.children[0].stream(run, epoch)))
         return islice((row for row in rows if row is not None), start, None)

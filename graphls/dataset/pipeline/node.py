@@ -25,11 +25,11 @@ class Node:
     """A node of a pipeline: rows of named columns, made of the rows of other nodes or read from somewhere.
 
     Nodes do not change while they are iterated, so that a node may have any number of consumers. A pass over a node has
-    a number, its epoch; what it gives is a function of the seed, the node and the epoch. A kind of node says:
+    an index, its epoch; what it gives is a function of the seed, the node and the epoch. A kind of node says:
 
     - `columns`: the names of its columns.
-    - `stream(run, epoch, start)`: the rows of a pass from number `start` on, making as few of those before as it can.
     - if `is_indexed`: `length()` rows, any of which `rows(run, epoch, indices)` makes without the others.
+    - otherwise: `_scan(run, epoch, start)`, the rows of a pass from one index on.
     """
 
     def __init__(self, *children: Node) -> None:
@@ -49,21 +49,27 @@ class Node:
         raise NotImplementedError
 
     def rows(self, run: Run, epoch: int, indices: Iterable[int]) -> Iterator[Row]:
-        """The rows of these numbers, of an indexed node."""
+        """The rows of these indices, of an indexed node."""
         raise NotImplementedError
 
     def sides(self, run: Run, epoch: int, groups: Iterable[range]) -> Iterator[tuple[Any, ...]]:
         """For each group of rows of an indexed node its columns: the items of one side by side, or in one array."""
-        sizes, numbers = tee(groups)
-        rows = self.rows(run, epoch, chain.from_iterable(numbers))
+        sizes, indices = tee(groups)
+        rows = self.rows(run, epoch, chain.from_iterable(indices))
         for group in sizes:
             yield tuple(zip(*islice(rows, len(group)), strict=True))
         next(rows, None)  # their end, where the pools of workers are given back for the next pass
 
     def stream(self, run: Run, epoch: int, start: int = 0) -> Iterator[Row]:
-        """The rows of a pass from number `start` on."""
+        """The rows of a pass from index `start` on."""
+        if not self.is_indexed:
+            return self._scan(run, epoch, start)
         length = self.length()
         return self.rows(run, epoch, count(start) if length == inf else range(start, int(length)))
+
+    def _scan(self, run: Run, epoch: int, start: int) -> Iterator[Row]:
+        """The same, of a node that is not indexed; it makes as few rows before `start` as it can."""
+        raise NotImplementedError
 
     def order(self, draws: np.random.Generator) -> Any:
         """The order of a pass, for nodes that have one; `Run.order` asks once for each pass."""
@@ -126,13 +132,13 @@ class Node:
 
 
 class Run:
-    """The seed, the numbers of the nodes and the pools of workers, which live until the run is closed."""
+    """The seed, the indices of the nodes and the pools of workers, which live until the run is closed."""
 
     def __init__(self, root: Node, seed: int | None = None) -> None:
         self.seed = get_seed() if seed is None else seed
         self._root = root
-        self._numbers: dict[Node, int] = {}
-        self._number(root)
+        self._indices: dict[Node, int] = {}
+        self._index(root)
         self._orders: dict[Node, tuple[int, Any]] = {}
         self._idle: dict[Node, list[Pool]] = {}
         self._pools: set[Pool] = set()
@@ -140,16 +146,16 @@ class Run:
         self._closed = False
         self._process = os.getpid()
 
-    def _number(self, node: Node) -> None:
-        """Number nodes, children first, so that what is appended to a pipeline leaves the draws before it alone."""
-        if node not in self._numbers:
+    def _index(self, node: Node) -> None:
+        """Give each node an index, children first, so that what is appended to a pipeline changes no draw before it."""
+        if node not in self._indices:
             for child in node.children:
-                self._number(child)
-            self._numbers[node] = len(self._numbers)
+                self._index(child)
+            self._indices[node] = len(self._indices)
 
     def key(self, node: Node, epoch: int) -> Key:
         """What the random numbers of a pass over a node depend on."""
-        return Key(self.seed, self._numbers[node], epoch)
+        return Key(self.seed, self._indices[node], epoch)
 
     def draws(self, node: Node, epoch: int) -> np.random.Generator:
         """The generator of a pass as a whole, as for its order."""

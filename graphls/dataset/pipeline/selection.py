@@ -41,7 +41,7 @@ class SameRows(Dataset):
     def rows(self, run: Run, epoch: int, indices: Iterable[int]) -> Iterator[Row]:
         return self.finish(self.child.rows(run, epoch, indices))
 
-    def stream(self, run: Run, epoch: int, start: int = 0) -> Iterator[Row]:
+    def _scan(self, run: Run, epoch: int, start: int) -> Iterator[Row]:
         return self.finish(self.child.stream(run, epoch, start))
 
 
@@ -68,12 +68,12 @@ class ProjectDataset(SameRows):
     def __init__(self, child: Dataset, columns: Sequence[str] | str) -> None:
         super().__init__(child)
         wanted = checks.names("columns", columns)
-        self.places = self.need(wanted, "project")
+        self.positions = self.need(wanted, "project")
         self.columns = wanted
 
     def finish(self, rows: Iterator[Row]) -> Iterator[Row]:
-        places = self.places
-        return (tuple([row[place] for place in places]) for row in rows)
+        positions = self.positions
+        return (tuple([row[i] for i in positions]) for row in rows)
 
 
 ROUNDS = 2**32
@@ -98,9 +98,7 @@ class ShuffleDataset(SameRows):
     def rows(self, run: Run, epoch: int, indices: Iterable[int]) -> Iterator[Row]:
         return self.child.rows(run, epoch, map(run.order(self, epoch).__getitem__, indices))
 
-    def stream(self, run: Run, epoch: int, start: int = 0) -> Iterator[Row]:
-        if self.is_indexed:
-            return Dataset.stream(self, run, epoch, start)
+    def _scan(self, run: Run, epoch: int, start: int) -> Iterator[Row]:
         shuffled = _shuffled(self.child.stream(run, epoch), self.buffer_size, run.draws(self, epoch))
         return islice(shuffled, start, None)
 
@@ -113,8 +111,8 @@ def _shuffled(items: Iterable[Any], size: int, draws: np.random.Generator) -> It
         slot = next(slots)
         yield buffer[slot]
         buffer[slot] = item
-    for place in draws.permutation(len(buffer)).tolist():
-        yield buffer[place]
+    for i in draws.permutation(len(buffer)).tolist():
+        yield buffer[i]
 
 
 def _slots(size: int, draws: np.random.Generator, block: int = 256) -> Iterator[int]:
@@ -151,9 +149,7 @@ class RepeatDataset(SameRows):
         for round, members in groupby(indices, lambda index: index // length):
             yield from self.child.rows(run, self._epoch(epoch, round), (index % length for index in members))
 
-    def stream(self, run: Run, epoch: int, start: int = 0) -> Iterator[Row]:
-        if self.is_indexed:
-            return Dataset.stream(self, run, epoch, start)
+    def _scan(self, run: Run, epoch: int, start: int) -> Iterator[Row]:
         return islice(self._rounds(run, epoch), start, None)
 
     def _rounds(self, run: Run, epoch: int) -> Iterator[Row]:
@@ -183,7 +179,7 @@ class SkipDataset(SameRows):
     def rows(self, run: Run, epoch: int, indices: Iterable[int]) -> Iterator[Row]:
         return self.child.rows(run, epoch, (index + self.count for index in indices))
 
-    def stream(self, run: Run, epoch: int, start: int = 0) -> Iterator[Row]:
+    def _scan(self, run: Run, epoch: int, start: int) -> Iterator[Row]:
         return self.child.stream(run, epoch, start + self.count)
 
 
@@ -201,15 +197,13 @@ class TakeDataset(SameRows):
     def size(self) -> float:
         return min(super().size(), self.count)
 
-    def stream(self, run: Run, epoch: int, start: int = 0) -> Iterator[Row]:
-        if self.is_indexed:
-            return Dataset.stream(self, run, epoch, start)  # which asks for no row that it does not give
+    def _scan(self, run: Run, epoch: int, start: int) -> Iterator[Row]:
         rows = self.child.stream(run, epoch, start)
         return rows if self.count == inf else islice(rows, max(int(self.count) - start, 0))
 
 
 DEAL = 2**32 - 1
-"""The number of the node that deals rows out: the same for every pipeline that reads a part."""
+"""The index of the node that deals rows out: the same for every pipeline that reads a part."""
 
 
 class PartDataset(SameRows):
@@ -228,21 +222,19 @@ class PartDataset(SameRows):
     def size(self) -> float:
         return self.count
 
-    def _places(self, run: Run) -> list[int]:
-        """The numbers of the rows of this part."""
-        places: Any = range(self.total)
+    def _indices(self, run: Run) -> list[int]:
+        """The indices of the rows of this part."""
+        indices: Any = range(self.total)
         if self.randomize:
-            places = Key(run.seed, DEAL, 0).generator().permutation(self.total).tolist()
-        return list(places[self.first : self.first + self.count])
+            indices = Key(run.seed, DEAL, 0).generator().permutation(self.total).tolist()
+        return list(indices[self.first : self.first + self.count])
 
     def rows(self, run: Run, epoch: int, indices: Iterable[int]) -> Iterator[Row]:
-        return self.child.rows(run, 0, map(self._places(run).__getitem__, indices))
+        return self.child.rows(run, 0, map(self._indices(run).__getitem__, indices))
 
-    def stream(self, run: Run, epoch: int, start: int = 0) -> Iterator[Row]:
-        if self.is_indexed:
-            return Dataset.stream(self, run, epoch, start)
-        members = set(self._places(run))
-        chosen = (row for place, row in enumerate(self.child.stream(run, 0)) if place in members)
+    def _scan(self, run: Run, epoch: int, start: int) -> Iterator[Row]:
+        members = set(self._indices(run))
+        chosen = (row for i, row in enumerate(self.child.stream(run, 0)) if i in members)
         return islice(chosen, start, None)
 
 
@@ -254,7 +246,7 @@ def split(dataset: Dataset, sizes: Sequence[float], randomize: bool) -> list[Dat
         raise checks.type_error("sizes", sizes, [list])
     total = dataset.get_dataset_size()
     counts = _counts(sizes, total)
-    firsts = [sum(counts[:place]) for place in range(len(counts))]
+    firsts = [sum(counts[:i]) for i in range(len(counts))]
     return [PartDataset(dataset, first, n, total, randomize) for first, n in zip(firsts, counts, strict=True)]
 
 
@@ -275,9 +267,9 @@ def _rounded(fractions: Sequence[float], total: int) -> list[int]:
     """Row counts of fractions; what rounding leaves over or lacks goes to the first parts that can take it."""
     counts = [round(fraction * total) for fraction in fractions]
     rest = total - sum(counts)
-    for place in range(len(counts)):
-        if rest > 0 or (rest < 0 and counts[place] > -rest):
-            counts[place] += rest
+    for i in range(len(counts)):
+        if rest > 0 or (rest < 0 and counts[i] > -rest):
+            counts[i] += rest
             rest = 0
     if rest or 0 in counts:
         raise GraphValueError(f"A split of {total} rows into {list(fractions)} has a part without rows.")
@@ -321,9 +313,7 @@ class ZipDataset(Joined):
         pairs = zip(self.children, copies, strict=True)
         return _side_by_side(child.rows(run, epoch, copy) for child, copy in pairs)
 
-    def stream(self, run: Run, epoch: int, start: int = 0) -> Iterator[Row]:
-        if self.is_indexed:
-            return super().stream(run, epoch, start)
+    def _scan(self, run: Run, epoch: int, start: int) -> Iterator[Row]:
         return _side_by_side(child.stream(run, epoch, start) for child in self.children)
 
 
@@ -353,9 +343,9 @@ class ConcatDataset(Joined):
 
     def rows(self, run: Run, epoch: int, indices: Iterable[int]) -> Iterator[Row]:
         ends = list(accumulate(child.length() for child in self.children))
-        for place, members in groupby(indices, lambda index: sum(index >= end for end in ends)):
-            offset = int(ends[place - 1]) if place else 0
-            yield from self.children[place].rows(run, epoch, (index - offset for index in members))
+        for part, members in groupby(indices, lambda index: sum(index >= end for end in ends)):
+            offset = int(ends[part - 1]) if part else 0
+            yield from self.children[part].rows(run, epoch, (index - offset for index in members))
 
     def stream(self, run: Run, epoch: int, start: int = 0) -> Iterator[Row]:
         for child in self.children:

@@ -62,7 +62,7 @@ def trace_of(error: BaseException) -> str:
 
 Work = Callable[[Any], Any]
 Task = tuple[int, Any]
-"""The number of a row, which its random numbers depend on, and what the function takes."""
+"""The index of a row, which its random numbers depend on, and what the function takes."""
 
 
 @dataclass(frozen=True)
@@ -168,7 +168,7 @@ class ThreadWorker(Worker):
     def receive(self) -> Answer:
         answer = self._answers.get()
         if answer is None:
-            self._answers.put(None)
+            self._answers.put(None)  # for the next one who asks a worker that is closed
             raise Closed
         return answer
 
@@ -223,6 +223,7 @@ class ProcessWorker(Worker):
 
     def receive(self) -> Answer:
         wait([self._connection, self._process.sentinel])
+        # A process that has ended may have answered before, so the connection is looked at first.
         try:
             if self._connection.poll():
                 answer: Answer = pickle.loads(self._connection.recv_bytes())
@@ -288,10 +289,11 @@ def _pickled(answer: Answer, row: int) -> bytes:
 
 LONGEST_CHUNK = 32
 QUICK_SECONDS, SLOW_SECONDS = 0.002, 0.02
+"""A chunk that takes less is followed by longer ones, one that takes more by shorter ones."""
 
 
 class Pool:
-    """Workers that take turns.
+    """Workers that are asked in rotation.
 
     Each has at most one chunk, so that neither side can wait for the other to read. Chunks grow while they are quick,
     because handing one over costs about the same for one row or many.
@@ -321,6 +323,7 @@ class Pool:
         Who leaves it before the end may run the pool again: it first takes the answers that nobody has read.
         """
         source, idle, busy = _Chunks(key, tasks), deque(self._workers), self._busy
+        # Chunks of a run that was left early are still with workers; their answers must not be taken for this run's.
         while busy:
             busy.popleft().receive()
         while True:
@@ -329,9 +332,11 @@ class Pool:
                 busy[-1].send((key, chunk))
             if not busy:
                 break
+            # The worker that was asked first is waited for, even if another one is done: so rows keep their order.
             answer = busy[0].receive()
             idle.append(busy.popleft())
             source.adapt(answer.seconds)
+            # The worker gets its next chunk before these results are handed on, and works while the consumer does.
             if answer.failure is None and (chunk := source.next()):
                 busy.append(idle.popleft())
                 busy[-1].send((key, chunk))

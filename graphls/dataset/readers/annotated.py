@@ -140,14 +140,14 @@ class KITTISource(Source):
         labels = os.path.join(directory, "data_object_label_2", "training", "label_2")
         self._objects = [] if is_test else [_street_objects(os.path.join(labels, _stem(path))) for path in self._rows]
         kinds = sorted({kind for found, _ in self._objects for kind in found})
-        self._numbers = {kind: number for number, kind in enumerate(kinds)}
+        self._indices = {kind: index for index, kind in enumerate(kinds)}
 
     def __getitem__(self, index: int) -> tuple[Any, ...]:
         image = self._image(self._rows[index])
         return (image, *self._described(*self._objects[index])) if self._objects else (image,)
 
     def _described(self, kinds: list[str], values: Array) -> list[Array]:
-        labels = np.array([[self._numbers[kind]] for kind in kinds], np.uint32)
+        labels = np.array([[self._indices[kind]] for kind in kinds], np.uint32)
         ends = np.cumsum(list(_COLUMNS.values()))
         columns = dict(zip(_COLUMNS, np.split(values, ends[:-1], 1), strict=True))
         occluded = columns.pop("occluded").astype(np.int64).astype(np.uint32)
@@ -234,7 +234,7 @@ class VOCSource(Source):
             raise GraphValueError("class_indexing is not supported in Segmentation task.")
         self._image = Images(decode, decrypt)
         self._rows = _listed(self._directory, "Main" if self._boxes else "Segmentation", string("usage", part))
-        self.classes = {} if indexing is None else _numbers(indexing)
+        self.classes = {} if indexing is None else _class_indices(indexing)
         self._objects: dict[str, Objects] = {}
         if self._boxes:
             self._read_objects(indexing is None)
@@ -245,7 +245,7 @@ class VOCSource(Source):
         found = {name: _objects(os.path.join(self._directory, "Annotations", f"{name}.xml")) for name in self._rows}
         if all_classes:
             names = sorted({name for objects in found.values() for name, _ in objects})
-            self.classes = {name: number for number, name in enumerate(names)}
+            self.classes = {name: index for index, name in enumerate(names)}
         self._objects = {key: [o for o in objects if o[0] in self.classes] for key, objects in found.items()}
         self._rows = [name for name in self._rows if self._objects[name]]
         if not self._rows:
@@ -281,9 +281,9 @@ def _listed(directory: str, kind: str, part: str) -> list[str]:
     return names
 
 
-def _numbers(indexing: object) -> dict[str, int]:
+def _class_indices(indexing: object) -> dict[str, int]:
     if not isinstance(indexing, dict) or not indexing:
-        raise type_error("class_indexing", indexing, "a dict of names to numbers")
+        raise type_error("class_indexing", indexing, "a dict of names to indices")
     return {string("class_indexing", k): integer("class_indexing", v, 0, 2**32 - 1) for k, v in indexing.items()}
 
 
@@ -371,7 +371,7 @@ class VOCDataset(Files):
         super().__init__(source, cache, num_parallel_workers, num_samples, shuffle, sampler, num_shards, shard_id)
 
     def get_class_indexing(self) -> dict[str, int]:
-        """The numbers of the classes; raises GraphRuntimeError in other tasks."""
+        """The indices of the classes; raises GraphRuntimeError in other tasks."""
         if "bbox" not in self.source.columns:
             raise GraphRuntimeError("Only 'Detection' tasks support get_class_indexing.")
         return dict(self.source.classes)

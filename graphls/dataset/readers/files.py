@@ -150,7 +150,7 @@ class Files(GeneratorDataset):
 
 
 class Parts:
-    """The part that each of some rows is in, and its place there, counted from the end of the part (-1 is the last)."""
+    """The part that each of some rows is in, and its index there, counted from the end of the part (-1 is the last)."""
 
     def __init__(self, lengths: Iterable[int]) -> None:
         self._ends = list(accumulate(lengths))

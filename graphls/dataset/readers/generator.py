@@ -45,8 +45,8 @@ class GeneratorDataset(Dataset):
       `column_types`: the dtypes that the items must have; Python numbers and lists are converted to them.
     - `num_samples`: the most rows of a pass. `num_shards` and `shard_id`: read every `num_shards`-th row only; shards
       are equally long, so the last may begin again at the first row.
-    - `sampler`: which rows a pass reads, a sampler of this package or any iterable of row numbers. `batch_sampler`:
-      lists of row numbers; each becomes one row, stacked, or as `collate_fn(items)` puts it together.
+    - `sampler`: which rows a pass reads, a sampler of this package or any iterable of row indices. `batch_sampler`:
+      lists of row indices; each becomes one row, stacked, or as `collate_fn(items)` puts it together.
     - `num_parallel_workers` read by index in parallel: processes with `python_multiprocessing`, else threads. The rows
       and their order do not depend on them. `max_rowsize` has no effect, because rows have no limit.
 
@@ -130,7 +130,7 @@ class GeneratorDataset(Dataset):
         return len(Run(self).order(self, epoch)) if self.kind == ITEMS else super()._count(epoch, most)
 
     def order(self, draws: np.random.Generator) -> Sequence[Any]:
-        """The numbers of the rows of a pass, or lists of them."""
+        """The indices of the rows of a pass, or lists of them."""
         try:
             if self.batches is not None:
                 return list(self.batches)
@@ -143,9 +143,9 @@ class GeneratorDataset(Dataset):
 
     def _labels(self, column: str) -> Array:
         """The values of a column in all rows of the source."""
-        (place,) = self.need((column,), "class_column")
+        (position,) = self.need((column,), "class_column")
         reader = Reader(self.source, self.row_columns)
-        return np.array([reader(index)[place] for index in range(self._source_size())])
+        return np.array([reader(index)[position] for index in range(self._source_size())])
 
     def job(self) -> Job:
         what = f"The source of {type(self).__name__}"
@@ -157,8 +157,8 @@ class GeneratorDataset(Dataset):
         return Job(reader, self.workers, self.processes, what, self.location)
 
     def rows(self, run: Run, epoch: int, indices: Iterable[int]) -> Iterator[Row]:
-        numbers, wanted = tee(indices)
-        return run.each(self, epoch, zip(numbers, map(run.order(self, epoch).__getitem__, wanted), strict=False))
+        own, wanted = tee(indices)
+        return run.each(self, epoch, zip(own, map(run.order(self, epoch).__getitem__, wanted), strict=False))
 
     def sides(self, run: Run, epoch: int, groups: Iterable[range]) -> Iterator[tuple[Any, ...]]:
         if self.workers > 1:
@@ -181,7 +181,7 @@ class GeneratorDataset(Dataset):
             sides = self.row_columns.side_by_side(items)
             yield sides or tuple(zip(*run_here(made, key, zip(group, items, strict=True)), strict=True))
 
-    def stream(self, run: Run, epoch: int, start: int = 0) -> Iterator[Row]:
+    def _scan(self, run: Run, epoch: int, start: int) -> Iterator[Row]:
         if self.kind == ITEMS:
             return self.rows(run, epoch, range(start, len(run.order(self, epoch))))
         items = islice(enumerate(self._items()), start, self.num_samples)
@@ -235,7 +235,7 @@ class NumpySlicesDataset(GeneratorDataset):
             raise GraphValueError(f"Data length in each column is not equal: {[len(array) for array in arrays]}.")
         names = column_names
         if names is None:
-            names = list(data) if isinstance(data, dict) else [f"column_{place}" for place in range(len(arrays))]
+            names = list(data) if isinstance(data, dict) else [f"column_{i}" for i in range(len(arrays))]
         if len(checks.names("column_names", names)) != len(arrays):
             raise GraphValueError(f"column_names has {len(names)} names for {len(arrays)} columns.")
         super().__init__(

@@ -78,9 +78,9 @@ class IdxSource(Source):
         self._rows = Parts(len(labels) for _, labels in self._parts)
 
     def __getitem__(self, index: int) -> tuple[Any, Any]:
-        part, place = self._rows[index]
+        part, position = self._rows[index]
         images, labels = self._parts[part]
-        return np.array(images[place])[:, :, None], np.array(labels[place], np.uint32)
+        return np.array(images[position])[:, :, None], np.array(labels[position], np.uint32)
 
 
 def _pair_of(directory: str, prefix: str) -> tuple[str, str] | None:
@@ -130,7 +130,7 @@ class _Labelled(Files):
 class MnistDataset(_Labelled):
     """The digits of MNIST: columns `image`, uint8 of (28, 28, 1), and `label`, uint32 of ().
 
-    `dataset_dir` has `train-images-idx3-ubyte` and its kin, also ending in `.gz`. `usage` is "train", "test" or "all",
+    `dataset_dir` has `train-images-idx3-ubyte` and the like, also ending in `.gz`. `usage` is "train", "test" or "all",
     the default, which has the test images first. Raises GraphValueError for a folder that is not there,
     GraphRuntimeError for files that are missing, damaged, or do not belong together.
     """
@@ -177,8 +177,8 @@ class CifarSource(Source):
         return data.reshape(-1, width)
 
     def __getitem__(self, index: int) -> tuple[Any, ...]:
-        part, place = self._rows[index]
-        record = self._parts[part][place]
+        part, position = self._rows[index]
+        record = self._parts[part][position]
         labels, pixels = record[: len(self.classes)], record[len(self.classes) :]
         for label, count in zip(labels, self.classes, strict=True):
             if label >= count:
@@ -206,8 +206,8 @@ class Cifar100Source(CifarSource):
 class Cifar10Dataset(_Labelled):
     """The images of CIFAR-10: columns `image`, uint8 of (32, 32, 3), and `label`, uint32 of ().
 
-    `dataset_dir` has `data_batch_1.bin` and its kin and `test_batch.bin`. `usage` is "train", "test" or "all", the
-    default, which has the training images first. Raises GraphValueError for a folder that is not there,
+    `dataset_dir` has `data_batch_1.bin` to `data_batch_5.bin` and `test_batch.bin`. `usage` is "train", "test" or
+    "all", the default, which has the training images first. Raises GraphValueError for a folder that is not there,
     GraphRuntimeError for files that are missing or damaged.
     """
 
@@ -260,13 +260,13 @@ def _classes(directory: str, indexing: object) -> dict[str, int]:
     with os.scandir(directory) as entries:
         names = sorted(entry.name for entry in entries if entry.is_dir() and not entry.name.startswith("."))
     if indexing is None:
-        return {name: number for number, name in enumerate(names)}
+        return {name: index for index, name in enumerate(names)}
     if not isinstance(indexing, dict):
-        raise type_error("class_indexing", indexing, "a dict of folder names to numbers")
-    numbers = {string("class_indexing", name): integer("class_indexing", number) for name, number in indexing.items()}
-    for name in numbers.keys() - set(names):
+        raise type_error("class_indexing", indexing, "a dict of folder names to indices")
+    indices = {string("class_indexing", name): integer("class_indexing", index) for name, index in indexing.items()}
+    for name in indices.keys() - set(names):
         raise GraphValueError(f"class_indexing has the class {name!r}, but {directory} has no folder of that name.")
-    return {name: numbers[name] for name in names if name in numbers}
+    return {name: indices[name] for name in names if name in indices}
 
 
 class ImageFolderDataset(Files):

@@ -48,8 +48,8 @@ class TextFileSource(Source):
             raise GraphRuntimeError(f"There is no line in {dataset_files!r}.")
 
     def __getitem__(self, index: int) -> tuple[Array]:
-        file, place = self._rows[index]
-        start, end = self._lines[file][place]
+        file, line = self._rows[index]
+        start, end = self._lines[file][line]
         try:
             return (np.array(bytes(self._files[file][start:end]).decode("utf-8")),)
         except UnicodeDecodeError as error:
@@ -135,7 +135,7 @@ class TFRecordSource(Source):
     ) -> None:
         self._paths = found_files(dataset_files)
         self._files = [mapped(path) for path in self._paths]
-        self._rows = [(f, *place) for f, data in enumerate(self._files) for place in _records(self._paths[f], data)]
+        self._rows = [(f, *span) for f, data in enumerate(self._files) for span in _records(self._paths[f], data)]
         if not self._rows:
             raise corrupt(self._paths[0], "there is no record in it")
         described = [] if schema is None else as_schema(schema).columns

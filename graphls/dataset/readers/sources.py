@@ -69,16 +69,16 @@ class Kept:
         self._lock = Lock()
 
     def __iter__(self) -> Iterator[object]:
-        place = 0
-        while self._has(place):
-            yield self._items[place]
-            place += 1
+        position = 0
+        while self._has(position):
+            yield self._items[position]
+            position += 1
 
-    def _has(self, place: int) -> bool:
+    def _has(self, position: int) -> bool:
         with self._lock:
-            if place == len(self._items):
+            if position == len(self._items):
                 self._items.extend(islice(self._iterator, 1))
-            return place < len(self._items)
+            return position < len(self._items)
 
 
 class Columns:
@@ -109,12 +109,12 @@ class Columns:
         values = item if isinstance(item, (tuple, list)) and len(item) == len(row) else (item,)
         return tuple([self._as_announced(i, array, value) for i, (array, value) in enumerate(zip(row, values))])  # noqa: B905
 
-    def _as_announced(self, place: int, array: Array, value: Any) -> Array:
-        type = self.types[place]
+    def _as_announced(self, position: int, array: Array, value: Any) -> Array:
+        type = self.types[position]
         if type is None or array.dtype == type or (array.dtype.kind in "US" and type.kind == array.dtype.kind):
             return array
         if hasattr(value, "dtype"):
-            raise GraphTypeError(f"it gave {array.dtype} for {self.names[place]!r}, where column_types has {type}")
+            raise GraphTypeError(f"it gave {array.dtype} for {self.names[position]!r}, where column_types has {type}")
         return array.astype(type)
 
 
@@ -148,14 +148,14 @@ class BatchReader:
 
     def __call__(self, indices: Any) -> Row:
         if isinstance(indices, (int, np.integer)):
-            raise GraphTypeError(f"batch_sampler gives lists of row numbers, not {indices!r}")
+            raise GraphTypeError(f"batch_sampler gives lists of row indices, not {indices!r}")
         items = [self.source[int(index)] for index in indices]
         if self.collate is not None:
             return self.columns(self.collate(items))
         if not items:
             raise GraphlsError("batch_sampler gave a batch without rows")
         columns = zip(self.columns.names, zip(*map(self.columns, items), strict=True), strict=True)
-        return tuple([stacked(column, place, name) for place, (name, column) in enumerate(columns)])
+        return tuple([stacked(column, position, name) for position, (name, column) in enumerate(columns)])
 
 
 def announced_columns(column_names: object, column_types: object, schema: object) -> tuple[tuple[str, ...], Types]:

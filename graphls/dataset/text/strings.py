@@ -18,7 +18,7 @@ from graphls.ir.errors import GraphTypeError, GraphValueError
 
 Strings = np.ndarray[Any, Any]
 Span = tuple[int, int]  # of characters, the second one excluded
-Token = tuple[str, int, int]  # the places in UTF-8 of its first byte, and behind its last one
+Token = tuple[str, int, int]  # the offsets in UTF-8 of its first byte, and behind its last one
 
 
 class TextOperation(TensorOperation):
@@ -47,7 +47,7 @@ class Tokenizer(TextOperation):
     """An operation that takes one string () apart; subclasses define `spans(text)`.
 
     Gives strings (N,), N at least 1: an empty string has one empty token. With `with_offsets` gives a tuple with the
-    places of the first byte of each token in UTF-8 and of the byte behind its last one, uint32 of (N,).
+    offsets of the first byte of each token in UTF-8 and of the byte behind its last one, uint32 of (N,).
     """
 
     def __init__(self, with_offsets: bool = False) -> None:
@@ -58,7 +58,7 @@ class Tokenizer(TextOperation):
         return token_columns(tokens_at(text, self.spans(text), self.with_offsets), self.with_offsets)
 
     def spans(self, text: str) -> list[Span]:
-        """The places of the tokens in a string."""
+        """The spans of the tokens in a string."""
         raise NotImplementedError
 
 
@@ -69,19 +69,19 @@ def one_string(operation: object, column: Strings) -> Any:
     return column.item()
 
 
-def byte_places(text: str) -> list[int]:
-    """The place in UTF-8 of each character, and behind the last one."""
+def byte_offsets(text: str) -> list[int]:
+    """The offset in UTF-8 of each character, and behind the last one."""
     return list(accumulate((len(character.encode("utf-8", "surrogatepass")) for character in text), initial=0))
 
 
 def tokens_at(text: str, spans: Sequence[Span], with_offsets: bool = True) -> list[Token]:
-    """The tokens at some places of a string, with their places in UTF-8; an empty one where there is none."""
-    places: Sequence[int] = byte_places(text) if with_offsets else range(len(text) + 1)
-    return [(text[start:end], places[start], places[end]) for start, end in spans or [(0, 0)]]
+    """The tokens at some spans of a string, with their offsets in UTF-8; an empty one where there is none."""
+    offsets: Sequence[int] = byte_offsets(text) if with_offsets else range(len(text) + 1)
+    return [(text[start:end], offsets[start], offsets[end]) for start, end in spans or [(0, 0)]]
 
 
 def token_columns(tokens: Sequence[Token], with_offsets: bool) -> Any:
-    """Strings (N,), or with offsets a tuple of these and the places where they start and end, uint32 of (N,)."""
+    """Strings (N,), or with offsets a tuple of these and the offsets where they start and end, uint32 of (N,)."""
     array = np.array([token[0] for token in tokens], np.str_)
     if not with_offsets:
         return array
@@ -270,7 +270,7 @@ class Ngram(TextOperation):
 
 def _pad(name: str, value: object) -> tuple[str, int]:
     if not isinstance(value, tuple) or [type(part) for part in value] != [str, int]:
-        raise GraphValueError(f"{name} is a tuple of a string and a number of times, not {value!r}.")
+        raise GraphValueError(f"{name} is a tuple of a string and a count, not {value!r}.")
     return value[0], integer(name, value[1], 0)
 
 

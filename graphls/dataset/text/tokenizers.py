@@ -19,7 +19,7 @@ from graphls.dataset.text.strings import (
     TextOperation,
     Token,
     Tokenizer,
-    byte_places,
+    byte_offsets,
     compiled,
     folded,
     normalized,
@@ -42,7 +42,7 @@ class UnicodeCharTokenizer(Tokenizer):
     """The characters of a string."""
 
     def spans(self, text: str) -> list[Span]:
-        return [(place, place + 1) for place in range(len(text))]
+        return [(i, i + 1) for i in range(len(text))]
 
 
 class UnicodeScriptTokenizer(Tokenizer):
@@ -163,11 +163,11 @@ class BasicTokenizer(TextOperation):
     def tokens(self, text: str) -> list[Token]:
         """The tokens of a string, and where they start and end in UTF-8."""
         pieces = re.split(f"({_SPECIAL})", text) if self.preserve_unused_token else [text]
-        cleaned = [piece if place % 2 else self._clean(piece) for place, piece in enumerate(pieces)]
+        cleaned = [piece if i % 2 else self._clean(piece) for i, piece in enumerate(pieces)]
         spans: list[Span] = []
         start = 0
-        for place, piece in enumerate(cleaned):
-            found = [(0, len(piece))] if place % 2 else _between(_DELIMITERS, piece, self._is_kept)
+        for i, piece in enumerate(cleaned):
+            found = [(0, len(piece))] if i % 2 else _between(_DELIMITERS, piece, self._is_kept)
             spans += [(start + first, start + last) for first, last in found]
             start += len(piece)
         return tokens_at("".join(cleaned), spans)
@@ -189,7 +189,7 @@ class WordpieceTokenizer(TextOperation):
 
     A piece behind the first one starts with `suffix_indicator` in the vocabulary. A word of more bytes than
     `max_bytes_per_token`, or without pieces, becomes `unknown_token`, or stays where that is "". `with_offsets` gives a
-    tuple with the places in UTF-8 of the pieces in their words. Raises GraphTypeError, GraphValueError or
+    tuple with the offsets in UTF-8 of the pieces in their words. Raises GraphTypeError, GraphValueError or
     GraphRuntimeError.
     """
 
@@ -214,16 +214,16 @@ class WordpieceTokenizer(TextOperation):
         return self.result([(word, 0) for word in words])
 
     def result(self, words: list[tuple[str, int]]) -> Any:
-        """The pieces of words that start at these places."""
+        """The pieces of words that start at these offsets."""
         found = [
             (piece, start + first, start + last) for word, start in words for piece, first, last in self._pieces(word)
         ]
         return token_columns(found, self.with_offsets)
 
     def _pieces(self, word: str) -> list[Token]:
-        places = byte_places(word)
-        unknown = [(self.unknown_token or word, 0, places[-1])]
-        if places[-1] > self.max_bytes_per_token:
+        offsets = byte_offsets(word)
+        unknown = [(self.unknown_token or word, 0, offsets[-1])]
+        if offsets[-1] > self.max_bytes_per_token:
             return unknown
         pieces, start = [], 0
         while start < len(word):
@@ -232,7 +232,7 @@ class WordpieceTokenizer(TextOperation):
             end = next((end for end in ends if mark + word[start:end] in self.vocab), None)
             if end is None:
                 return unknown
-            pieces.append((mark + word[start:end], places[start], places[end]))
+            pieces.append((mark + word[start:end], offsets[start], offsets[end]))
             start = end
         return pieces or [("", 0, 0)]
 

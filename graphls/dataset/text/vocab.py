@@ -1,4 +1,4 @@
-"""Words and their numbers."""
+"""Words and their indices."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from graphls.ir.types import int32
 
 
 class Vocab:
-    """Words and their numbers; made by `from_list`, `from_dict`, `from_file` or `from_dataset`."""
+    """Words and their indices; made by `from_list`, `from_dict`, `from_file` or `from_dataset`."""
 
     def __init__(self) -> None:
-        self._numbers: dict[str, int] = {}
+        self._indices: dict[str, int] = {}
         self._words: dict[int, str] = {}
 
     @classmethod
     def from_list(
         cls, word_list: list[str], special_tokens: list[str] | None = None, special_first: bool = True
     ) -> Vocab:
-        """Words numbered in their order, special ones before or behind the others.
+        """Words with indices in their order, special ones before or behind the others.
 
         Raises GraphTypeError, or GraphValueError for a word that is there twice.
         """
@@ -45,15 +45,15 @@ class Vocab:
         first, second = (specials, words) if boolean("special_first", special_first) else (words, specials)
         for word in set(specials) & set(words):
             raise GraphValueError(f"The word {word!r} is in word_list and in special_tokens.")
-        return cls.from_dict({word: number for number, word in enumerate([*first, *second])})
+        return cls.from_dict({word: index for index, word in enumerate([*first, *second])})
 
     @classmethod
     def from_dict(cls, word_dict: dict[str, int]) -> Vocab:
-        """Words and their numbers of a dict; raises GraphTypeError, or GraphValueError for a number below 0."""
+        """Words and their indices of a dict; raises GraphTypeError, or GraphValueError for an index below 0."""
         instance("word_dict", word_dict, dict, "a dict of strings to integers")
         vocab = cls()
-        vocab._numbers = {string("word", word): integer("word_id", word_dict[word], 0) for word in word_dict}
-        vocab._words = {number: word for word, number in vocab._numbers.items()}
+        vocab._indices = {string("word", word): integer("word_id", word_dict[word], 0) for word in word_dict}
+        vocab._words = {index: word for word, index in vocab._indices.items()}
         return vocab
 
     @classmethod
@@ -65,7 +65,7 @@ class Vocab:
         special_tokens: list[str] | None = None,
         special_first: bool = True,
     ) -> Vocab:
-        """The first `vocab_size` lines of a UTF-8 file, each up to `delimiter`, numbered in their order.
+        """The first `vocab_size` lines of a UTF-8 file, each up to `delimiter`, with indices in their order.
 
         Raises GraphTypeError, GraphValueError for a word that is there twice, GraphRuntimeError for a file that cannot
         be read.
@@ -106,32 +106,32 @@ class Vocab:
         return cls.from_list(kept[:limit], special_tokens, special_first)
 
     def vocab(self) -> dict[str, int]:
-        """The words and their numbers."""
-        return dict(self._numbers)
+        """The words and their indices."""
+        return dict(self._indices)
 
     def tokens_to_ids(self, tokens: str | Sequence[str] | Strings) -> Any:
-        """The number of a word, or those of a list or array of words; -1 for a word that is not there."""
+        """The index of a word, or those of a list or array of words; -1 for a word that is not there."""
         if isinstance(tokens, str):
-            return self._numbers.get(tokens, -1)
+            return self._indices.get(tokens, -1)
         if not isinstance(tokens, (list, np.ndarray)):
             raise type_error("tokens", tokens, "a string or a list of strings")
-        return [self._numbers.get(string("tokens", token), -1) for token in tokens]
+        return [self._indices.get(string("tokens", token), -1) for token in tokens]
 
     def ids_to_tokens(self, ids: int | Sequence[int] | Strings) -> Any:
-        """The word of a number, or those of a list or array of numbers; "" for a number that is not there."""
+        """The word of an index, or those of a list or array of indices; "" for an index that is not there."""
         if isinstance(ids, (list, np.ndarray)):
-            return [self.ids_to_tokens(number) for number in ids]
+            return [self.ids_to_tokens(index) for index in ids]
         return self._words.get(integer("ids", ids, 0), "")
 
     def number(self, word: str) -> int | None:
-        """The number of a word; None where it is not there."""
-        return self._numbers.get(word)
+        """The index of a word; None where it is not there."""
+        return self._indices.get(word)
 
     def __contains__(self, word: object) -> bool:
-        return word in self._numbers
+        return word in self._indices
 
     def __len__(self) -> int:
-        return len(self._numbers)
+        return len(self._indices)
 
 
 def _words(name: str, words: list[object]) -> list[str]:
@@ -177,9 +177,9 @@ def _words_of(row: object, columns: list[str] | None) -> list[str]:
 
 
 class Lookup(TextOperation):
-    """The numbers of words in a vocabulary, in `data_type`, of the same shape.
+    """The indices of words in a vocabulary, in `data_type`, of the same shape.
 
-    A word that is not there has the number of `unknown_token`. Raises GraphTypeError, GraphValueError for an unknown
+    A word that is not there has the index of `unknown_token`. Raises GraphTypeError, GraphValueError for an unknown
     `unknown_token`, GraphRuntimeError for a word that is not there without one.
     """
 
@@ -191,13 +191,13 @@ class Lookup(TextOperation):
         self.data_type = number_dtype("data_type", data_type)
 
     def apply(self, column: Strings) -> Any:
-        numbers = [self._number(str(word)) for word in column.reshape(-1)]
-        return np.array(numbers, self.data_type).reshape(column.shape)
+        indices = [self._index(str(word)) for word in column.reshape(-1)]
+        return np.array(indices, self.data_type).reshape(column.shape)
 
-    def _number(self, word: str) -> int:
-        number = self.vocab.number(word)
-        if number is None and self.unknown_token is not None:
-            number = self.vocab.number(self.unknown_token)
-        if number is None:
+    def _index(self, word: str) -> int:
+        index = self.vocab.number(word)
+        if index is None and self.unknown_token is not None:
+            index = self.vocab.number(self.unknown_token)
+        if index is None:
             raise GraphRuntimeError(f"The word {word!r} is not in the vocabulary; give Lookup an unknown_token.")
-        return int(number)
+        return int(index)

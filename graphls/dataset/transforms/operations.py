@@ -170,7 +170,7 @@ class Slice(TensorOperation):
     """The elements of a column by one item for each of its first axes; every axis stays.
 
     An item is an integer, a list of integers, a slice, or None or ... for all. Raises GraphTypeError, or
-    GraphRuntimeError for too many items or places that the column does not have.
+    GraphRuntimeError for too many items or indices that the column does not have.
     """
 
     def __init__(self, *slices: object) -> None:
@@ -194,7 +194,7 @@ def _item(item: object) -> slice | list[int]:
     if isinstance(item, slice):
         return item
     if isinstance(item, list):
-        return [integer("slices", place) for place in item]
+        return [integer("slices", index) for index in item]
     return [integer("slices", item)]
 
 
@@ -228,8 +228,8 @@ class PadEnd(TensorOperation):
             raise does_not_fit(self, f"has {len(self.pad_shape)} sizes for a column of shape {column.shape}")
         shape = [old if new is None else new for old, new in zip(column.shape, self.pad_shape, strict=True)]
         result = np.full(shape, element, np.promote_types(column.dtype, element.dtype))
-        place = tuple(slice(0, min(old, new)) for old, new in zip(column.shape, shape, strict=True))
-        result[place] = column[place]
+        kept = tuple(slice(0, min(old, new)) for old, new in zip(column.shape, shape, strict=True))
+        result[kept] = column[kept]
         return result
 
 
@@ -268,14 +268,14 @@ class Duplicate:
 
 
 class Unique:
-    """The sorted different elements of a column, the number of its own for each element, and how often each occurs.
+    """The sorted different elements of a column, the index of its own for each element, and how often each occurs.
 
     The last two are int32 of one axis. Gives a tuple of three columns.
     """
 
     def __call__(self, column: object) -> tuple[Array, Array, Array]:
-        found, numbers, counts = np.unique(as_column(column).reshape(-1), return_inverse=True, return_counts=True)
-        return found, numbers.astype(np.int32), counts.astype(np.int32)
+        found, indices, counts = np.unique(as_column(column).reshape(-1), return_inverse=True, return_counts=True)
+        return found, indices.astype(np.int32), counts.astype(np.int32)
 
 
 class TypeCast(TensorOperation):

@@ -16,7 +16,12 @@ from graphls.dataset.vision.colors import (
     ConvertColor,
     Grayscale,
     HsvToRgb,
+    RandomAdjustSharpness,
+    RandomColor,
+    RandomColorAdjust,
     RandomGrayscale,
+    RandomLighting,
+    RandomSharpness,
     RgbToHsv,
 )  # fmt: skip
 from graphls.dataset.vision.cropping import (
@@ -43,20 +48,21 @@ from graphls.dataset.vision.geometry import (
 )  # fmt: skip
 from graphls.dataset.vision.image import Decode, read_file, read_image
 from graphls.dataset.vision.mixing import CutMixBatch, CutOut, Erase, MixUp, MixUpBatch, RandomErasing
-from graphls.dataset.vision.random_colors import (
-    RandomAdjustSharpness,
+from graphls.dataset.vision.sizes import Pad, PadToSize, RandomResize, Resize, ResizedCrop
+from graphls.dataset.vision.tones import (
+    AdjustGamma,
+    AutoContrast,
+    Equalize,
+    GaussianBlur,
+    Invert,
+    Posterize,
     RandomAutoContrast,
-    RandomColor,
-    RandomColorAdjust,
     RandomEqualize,
     RandomInvert,
-    RandomLighting,
     RandomPosterize,
-    RandomSharpness,
     RandomSolarize,
+    Solarize,
 )  # fmt: skip
-from graphls.dataset.vision.sizes import Pad, PadToSize, RandomResize, Resize, ResizedCrop
-from graphls.dataset.vision.tones import AdjustGamma, AutoContrast, Equalize, GaussianBlur, Invert, Posterize, Solarize
 from graphls.dataset.vision.utils import (
     AutoAugmentPolicy,
     Border,

@@ -1,40 +1,45 @@
-"""Gray, RGB and HSV; brightness, contrast, saturation, hue and sharpness."""
+"""Gray, RGB and HSV; brightness, contrast, saturation, hue and sharpness, by given factors or by random ones."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphls.dataset.checks import boolean, choice, integer, magnitude, number, probability
+from graphls.dataset.checks import (
+    LARGEST_SIZE,
+    boolean,
+    choice,
+    integer,
+    interval,
+    magnitude,
+    number,
+    probability,
+)
 from graphls.dataset.randomness import generator
 from graphls.dataset.vision.image import (
     Array,
+    Image,
     ImageOperation,
+    Numbers,
     PilOperation,
+    WithProbability,
     check_bytes,
     check_channels,
     check_color,
     check_image,
+    is_pil,
     pillow,
     saturated,
     wrong_shape,
 )
+from graphls.dataset.vision.opencv import blended, recolored, smoothed
 from graphls.dataset.vision.utils import ConvertMode
 from graphls.ir.errors import GraphTypeError, GraphValueError
 
-_SHARES = (0.299, 0.587, 0.114)  # of red, green and blue in gray, ITU-R BT.601
-
-
-def gray_of(image: Array, order: tuple[int, int, int] = (0, 1, 2)) -> Array:
-    """The gray (H, W) of channels (H, W, C); `order` says which are red, green and blue. uint8 by fixed point."""
-    channels = [image[:, :, channel] for channel in order]
-    if image.dtype == np.uint8:
-        weights = [9798, 19235, 3735]  # the shares times 2 ** 15
-        total: Any = sum(weight * channel.astype(np.int32) for weight, channel in zip(weights, channels, strict=True))
-        return np.asarray((total + (1 << 14) >> 15).astype(np.uint8))
-    parts = (channel * np.float32(share) for share, channel in zip(_SHARES, channels, strict=True))
-    return saturated(sum(parts), image.dtype)  # type: ignore[arg-type]
+if TYPE_CHECKING:
+    from PIL.Image import Image as PilImage
 
 
 class Grayscale(PilOperation):
@@ -45,7 +50,7 @@ class Grayscale(PilOperation):
         if num_output_channels not in (1, 3):
             raise GraphValueError(f"A gray image has 1 or 3 channels, not {num_output_channels}.")
 
-    def on_pil(self, image: Any) -> Any:
+    def on_pil(self, image: PilImage) -> Any:
         gray = image.convert("L")
         return gray if self.num_output_channels == 1 else gray.convert("RGB")
 
@@ -56,17 +61,18 @@ class RandomGrayscale(PilOperation):
     def __init__(self, prob: float = 0.1) -> None:
         self.prob = probability("prob", prob)
 
-    def on_pil(self, image: Any) -> Any:
+    def on_pil(self, image: PilImage) -> Any:
         if generator().random() >= self.prob:
             return image
         return Grayscale(1 if image.mode == "L" else 3).on_pil(image)
 
 
 class ConvertColor(ImageOperation):
-    """The image's channels in another order, with opacity (255, or 1 of floats) or without, or as gray (H, W).
+    """The image's channels in another order, with opacity (the largest integer, or 1 of floats) or without, or as gray
+    (H, W).
 
-    Takes (H, W) or (H, W, C). Raises GraphTypeError for what is no ConvertMode, GraphRuntimeError where the image has
-    too few channels.
+    Takes uint8, uint16 or floats of (H, W) or (H, W, C). Raises GraphTypeError for what is no ConvertMode,
+    GraphRuntimeError for an image of another kind, or with too few channels.
     """
 
     def __init__(self, convert_mode: ConvertMode) -> None:
@@ -74,37 +80,13 @@ class ConvertColor(ImageOperation):
 
     def on_array(self, image: Array) -> Array:
         check_image(self, image)
+        from_gray = self.convert_mode.name.startswith("COLOR_GRAY")
         channels = image.shape[2] if image.ndim == 3 else 1
-        if self.convert_mode in _GRAYS:
-            if channels < 3:
-                raise wrong_shape(self, image, "an image of 3 or 4 channels")
-            return gray_of(image, _GRAYS[self.convert_mode])
-        from_gray = self.convert_mode in (ConvertMode.COLOR_GRAY2BGR, ConvertMode.COLOR_GRAY2BGRA)
-        if from_gray != (channels == 1):
+        if channels not in ((1,) if from_gray else (3, 4)):
             raise wrong_shape(self, image, "an image of 1 channel" if from_gray else "an image of 3 or 4 channels")
-        planes = image.reshape(*image.shape[:2], channels)
-        opaque = np.full((*image.shape[:2], 1), 255 if image.dtype.kind in "iu" else 1, image.dtype)
-        order = _ORDERS[self.convert_mode]
-        return np.concatenate([opaque if i == 3 and channels < 4 else planes[:, :, i : i + 1] for i in order], 2)
-
-
-_KEPT, _SWAPPED = [0, 1, 2], [2, 1, 0]
-_ORDERS: dict[ConvertMode, list[int]] = {
-    ConvertMode.COLOR_BGR2BGRA: [*_KEPT, 3],
-    ConvertMode.COLOR_BGRA2BGR: _KEPT,
-    ConvertMode.COLOR_BGR2RGBA: [*_SWAPPED, 3],
-    ConvertMode.COLOR_RGBA2BGR: _SWAPPED,
-    ConvertMode.COLOR_BGR2RGB: _SWAPPED,
-    ConvertMode.COLOR_BGRA2RGBA: [*_SWAPPED, 3],
-    ConvertMode.COLOR_GRAY2BGR: [0, 0, 0],
-    ConvertMode.COLOR_GRAY2BGRA: [0, 0, 0, 3],
-}
-_GRAYS: dict[ConvertMode, tuple[int, int, int]] = {
-    ConvertMode.COLOR_RGB2GRAY: (0, 1, 2),
-    ConvertMode.COLOR_RGBA2GRAY: (0, 1, 2),
-    ConvertMode.COLOR_BGR2GRAY: (2, 1, 0),
-    ConvertMode.COLOR_BGRA2GRAY: (2, 1, 0),
-}
+        if image.dtype.kind != "f" and image.dtype not in (np.uint8, np.uint16):
+            raise wrong_shape(self, image, "an image of uint8, uint16 or floats")
+        return recolored(image, self.convert_mode.name)
 
 
 class _OfThreeChannels(ImageOperation):
@@ -120,7 +102,7 @@ class _OfThreeChannels(ImageOperation):
         result = np.stack(self.convert(*channels), axis)
         return result.astype(image.dtype) if image.dtype.kind == "f" else result
 
-    def on_pil(self, image: Any) -> Any:
+    def on_pil(self, image: PilImage) -> Any:
         raise GraphTypeError(f"{type(self).__name__} takes an array, not a PIL image.")
 
     def convert(self, first: Array, second: Array, third: Array) -> list[Array]:
@@ -160,36 +142,6 @@ class HsvToRgb(_OfThreeChannels):
         return [np.choose(number, table) for table in tables]
 
 
-def hsv_of_bytes(image: Array) -> Array:
-    """uint8 hue (256 steps), saturation and value of uint8 (H, W, 3), by OpenCV's fixed-point rule."""
-    red, green, blue = (image[:, :, channel].astype(np.int64) for channel in range(3))
-    value = np.maximum(np.maximum(red, green), blue)
-    span = value - np.minimum(np.minimum(red, green), blue)
-    numbers = np.arange(1, 256)
-    by_value = np.concatenate([[0], np.rint((255 << 12) / numbers)]).astype(np.int64)
-    by_span = np.concatenate([[0], np.rint((256 << 12) / (6.0 * numbers))]).astype(np.int64)
-    saturation = span * by_value[value] + (1 << 11) >> 12
-    hue = np.where(value == red, green - blue, np.where(value == green, blue - red + 2 * span, red - green + 4 * span))
-    hue = hue * by_span[span] + (1 << 11) >> 12
-    hue = hue + np.where(hue < 0, 256, 0)
-    return np.stack([hue.clip(0, 255), saturation, value], 2).astype(np.uint8)
-
-
-def rgb_of_hsv_bytes(hsv: Array) -> Array:
-    """uint8 (H, W, 3) of uint8 hue (256 steps), saturation and value."""
-    hue = hsv[:, :, 0].astype(np.float32) * np.float32(6 / 255)
-    saturation, value = (hsv[:, :, channel].astype(np.float32) / np.float32(255) for channel in (1, 2))
-    sector = np.floor(hue)
-    rest = hue - sector
-    one = np.float32(1)
-    shares = [saturation, saturation * rest, saturation * (one - rest)]
-    table = [value, *(value * (one - share) for share in shares)]
-    rows = [[0, 3, 1], [2, 0, 1], [1, 0, 3], [1, 2, 0], [3, 1, 0], [0, 1, 2]]
-    number = sector.astype(np.int64) % 6
-    channels = [np.choose(np.array([row[channel] for row in rows])[number], table) for channel in range(3)]
-    return saturated(np.stack(channels, 2) * np.float32(255), np.uint8)
-
-
 class AdjustBrightness(ImageOperation):
     """image * brightness_factor: 0 is black, 1 the image. Takes (H, W), (H, W, 1), (H, W, 3) or a PIL image.
 
@@ -203,7 +155,7 @@ class AdjustBrightness(ImageOperation):
         check_channels(self, image)
         return saturated(image * np.float32(self.brightness_factor), image.dtype)
 
-    def on_pil(self, image: Any) -> Any:
+    def on_pil(self, image: PilImage) -> Any:
         return pillow("ImageEnhance").Brightness(image).enhance(self.brightness_factor)
 
 
@@ -218,12 +170,11 @@ class AdjustContrast(ImageOperation):
         self.contrast_factor = magnitude("contrast_factor", contrast_factor)
 
     def on_array(self, image: Array) -> Array:
-        factor, gray = self.contrast_factor, gray_of(_check_values(self, image))
-        mean = float(np.mean(gray, dtype=np.float64))
-        mean = int(mean + 0.5) if image.dtype == np.uint8 else mean
-        return saturated(image * np.float32(factor) + np.float32(mean * (1 - factor)), image.dtype)
+        mean = float(np.mean(recolored(_check_values(self, image), "RGB2GRAY"), dtype=np.float64))
+        gray = np.full_like(image, int(mean + 0.5) if image.dtype == np.uint8 else mean)
+        return blended(image, gray, self.contrast_factor, other_first=True)
 
-    def on_pil(self, image: Any) -> Any:
+    def on_pil(self, image: PilImage) -> Any:
         return pillow("ImageEnhance").Contrast(image).enhance(self.contrast_factor)
 
 
@@ -238,9 +189,10 @@ class AdjustSaturation(ImageOperation):
         self.saturation_factor = magnitude("saturation_factor", saturation_factor)
 
     def on_array(self, image: Array) -> Array:
-        return _mixed(image, gray_of(_check_values(self, image))[:, :, None], self.saturation_factor)
+        gray = recolored(recolored(_check_values(self, image), "RGB2GRAY"), "GRAY2RGB")
+        return blended(image, gray, self.saturation_factor, other_first=True)
 
-    def on_pil(self, image: Any) -> Any:
+    def on_pil(self, image: PilImage) -> Any:
         return pillow("ImageEnhance").Color(image).enhance(self.saturation_factor)
 
 
@@ -254,11 +206,11 @@ class AdjustHue(ImageOperation):
         self.hue_factor = number("hue_factor", hue_factor, -0.5, 0.5)
 
     def on_array(self, image: Array) -> Array:
-        hsv = hsv_of_bytes(check_bytes(self, check_color(self, image)))
+        hsv = recolored(check_bytes(self, check_color(self, image)), "RGB2HSV_FULL")
         hsv[:, :, 0] += self._steps()
-        return rgb_of_hsv_bytes(hsv)
+        return recolored(hsv, "HSV2RGB_FULL")
 
-    def on_pil(self, image: Any) -> Any:
+    def on_pil(self, image: PilImage) -> Any:
         if image.mode in ("L", "1", "I", "F"):
             return image  # without colors
         hue, saturation, value = image.convert("HSV").split()
@@ -282,15 +234,7 @@ class AdjustSharpness(ImageOperation):
 
     def on_array(self, image: Array) -> Array:
         check_image(self, image)
-        smooth = _check_numbers(self, image).copy()
-        if min(image.shape[:2]) > 2:
-            height, width = image.shape[:2]
-            inside = image[1:-1, 1:-1].astype(np.float32) * 4  # weights of 1, 5 in the middle
-            for y in range(3):
-                for x in range(3):
-                    inside += image[y : height - 2 + y, x : width - 2 + x]
-            smooth[1:-1, 1:-1] = saturated(inside / np.float32(13), image.dtype)
-        return _mixed(image, smooth, self.sharpness_factor)
+        return blended(image, smoothed(_check_numbers(self, image)), self.sharpness_factor)
 
 
 def _check_numbers(operation: object, image: Array) -> Array:
@@ -303,5 +247,100 @@ def _check_values(operation: object, image: Array) -> Array:
     return _check_numbers(operation, check_color(operation, image))
 
 
-def _mixed(image: Array, other: Array, factor: float) -> Array:
-    return saturated(image * np.float32(factor) + other * np.float32(1 - factor), image.dtype)
+Bounds = tuple[float, float]
+
+
+def _bounds(name: str, value: Numbers, center: float, low: float, high: float) -> Bounds:
+    """A (min, max) pair, or `center` plus and minus one number."""
+    if isinstance(value, (list, tuple)):
+        return interval(name, value, lambda place, item: number(place, item, low, high))
+    distance = number(name, value, 0)
+    if center + distance > high:
+        raise GraphValueError(f"Input {name} is not within the required interval of [0, {high - center}], but {value}.")
+    return max(low, center - distance), center + distance
+
+
+class RandomColorAdjust(ImageOperation):
+    """The image with brightness, contrast, saturation and hue changed by factors drawn evenly, in random order.
+
+    A factor's bounds are a (min, max) pair, or 1 plus and minus a number (for the hue: plus and minus it, at most 0.5).
+    Takes (H, W, 3) or a PIL image. Raises GraphTypeError, GraphValueError or GraphRuntimeError.
+    """
+
+    def __init__(
+        self, brightness: Numbers = (1, 1), contrast: Numbers = (1, 1), saturation: Numbers = (1, 1),
+        hue: Numbers = (0, 0),
+    ) -> None:  # fmt: skip
+        self.brightness = _bounds("brightness", brightness, 1, 0, LARGEST_SIZE)
+        self.contrast = _bounds("contrast", contrast, 1, 0, LARGEST_SIZE)
+        self.saturation = _bounds("saturation", saturation, 1, 0, LARGEST_SIZE)
+        self.hue = _bounds("hue", hue, 0, -0.5, 0.5)
+
+    def apply(self, column: Image) -> Any:
+        image = column if not isinstance(column, np.ndarray) else check_color(self, column)
+        steps: list[tuple[Callable[[float], ImageOperation], Bounds, float]] = [
+            (AdjustBrightness, self.brightness, 1),
+            (AdjustContrast, self.contrast, 1),
+            (AdjustSaturation, self.saturation, 1),
+            (AdjustHue, self.hue, 0),
+        ]
+        draw = generator()
+        for step in draw.permutation(len(steps)):
+            adjust, bounds, neutral = steps[step]
+            factor = draw.uniform(*bounds)
+            image = image if factor == neutral else adjust(factor).apply(image)
+        return image
+
+
+class RandomColor(ImageOperation):
+    """`AdjustSaturation` by a factor drawn evenly from a (min, max) pair; takes (H, W, 3) or a PIL image."""
+
+    def __init__(self, degrees: Sequence[float] = (0.1, 1.9)) -> None:
+        self.degrees = interval("degrees", degrees, magnitude)
+
+    def apply(self, column: Image) -> Any:
+        return AdjustSaturation(generator().uniform(*self.degrees)).apply(column)
+
+
+class RandomSharpness(RandomColor):
+    """`AdjustSharpness` by a factor drawn evenly from a (min, max) pair; a PIL image stays one."""
+
+    def apply(self, column: Image) -> Any:
+        factor = generator().uniform(*self.degrees)
+        if is_pil(column):
+            return pillow("ImageEnhance").Sharpness(column).enhance(factor)
+        return AdjustSharpness(factor).apply(column)
+
+
+class RandomAdjustSharpness(WithProbability):
+    """`AdjustSharpness` by the factor `degree`, with a probability; gives an array."""
+
+    def __init__(self, degree: float, prob: float = 0.5) -> None:
+        self.operation = AdjustSharpness(magnitude("degree", degree))
+        super().__init__(prob)
+
+
+class RandomLighting(ImageOperation):
+    """The image plus noise along the main directions of color in ImageNet, of the standard deviation `alpha`.
+
+    Takes (H, W, 3) or a PIL image (Krizhevsky et al. 2012). Raises GraphTypeError, GraphValueError or
+    GraphRuntimeError.
+    """
+
+    def __init__(self, alpha: float = 0.05) -> None:
+        self.alpha = magnitude("alpha", alpha)
+
+    def on_array(self, image: Array) -> Array:
+        noise = _PRINCIPAL @ generator().normal(0, self.alpha, 3)
+        return saturated(check_color(self, image) + noise.astype(np.float32), image.dtype)
+
+    def on_pil(self, image: PilImage) -> Any:
+        lit = pillow().fromarray(self.on_array(np.asarray(image.convert("RGB"))))
+        return lit.convert(image.mode)
+
+
+_PRINCIPAL = (
+    np.array([[-0.5675, 0.7192, 0.4009], [-0.5808, -0.0045, -0.8140], [-0.5836, -0.6948, 0.4203]])
+    * np.array([0.2175, 0.0188, 0.0045])
+    * 255
+)  # eigenvectors times eigenvalues of RGB in [0, 1]

@@ -23,7 +23,15 @@ from graphls.dataset.checks import (
 from graphls.dataset.checks import size as checked_size
 from graphls.dataset.randomness import generator
 from graphls.dataset.vision.image import Array, ImageOperation, PilOperation, check_image, decoded, pillow, wrong_shape
-from graphls.dataset.vision.sizes import checked_fill, checked_sides, padded, padded_pil, resize_array, resize_pil
+from graphls.dataset.vision.sizes import (
+    checked_fill,
+    checked_sides,
+    padded,
+    padded_pil,
+    resize_array,
+    resize_pil,
+    window,
+)
 from graphls.dataset.vision.utils import Border, Inter, SliceMode
 from graphls.ir.errors import GraphValueError
 
@@ -56,7 +64,7 @@ def _centered(image: Array, new: int, axis: int) -> Array:
         widths[axis] = (rest - rest // 2, rest // 2)
         return np.pad(image, widths)
     start = -rest // 2
-    return np.take(image, range(start, start + new), axis)
+    return image[(slice(None),) * axis + (slice(start, start + new),)]
 
 
 class Crop(ImageOperation):
@@ -104,12 +112,16 @@ class RandomCrop(ImageOperation):
         rows = check_image(self, image, more=True)
         if rows:
             return self._of_each(image)
-        for sides in self._borders(*image.shape[:2]):
-            image = padded(self, image, sides, self.fill_value, self.padding_mode)
-        height, width = self.size
-        if image.shape[0] < height or image.shape[1] < width:
+        borders, (height, width) = self._borders(*image.shape[:2]), self.size
+        across, down, right, bottom = map(sum, zip(*borders, (0, 0, 0, 0), strict=True))
+        rests = image.shape[0] + down + bottom - height, image.shape[1] + across + right - width
+        if min(rests) < 0:
             raise wrong_shape(self, image, f"an image of {height} x {width} pixels or more")
-        top, left = _place(image.shape[0] - height, image.shape[1] - width)
+        top, left = _place(*rests)
+        if borders and self.padding_mode == Border.CONSTANT:  # without an array of the whole
+            return window(self, image, top - down, left - across, self.size, self.fill_value)
+        for sides in borders:
+            image = padded(self, image, sides, self.fill_value, self.padding_mode)
         return np.array(image[top : top + height, left : left + width])
 
     def _of_each(self, images: Array) -> Array:

@@ -23,7 +23,7 @@ from graphls.dataset.checks import (
 )
 from graphls.dataset.randomness import generator
 from graphls.dataset.vision.image import Array, ImageOperation, PilOperation, WithProbability, check_image, pillow
-from graphls.dataset.vision.sampling import warped_affine, warped_perspective
+from graphls.dataset.vision.opencv import COMPUTED, opencv, rotation, turned_size, warped_affine, warped_perspective
 from graphls.dataset.vision.sizes import Fill, checked_fill, fill_of, pillow_filter
 from graphls.dataset.vision.utils import Inter
 from graphls.ir.errors import GraphTypeError, GraphValueError
@@ -36,7 +36,9 @@ class _Flip(ImageOperation):
 
     def on_array(self, image: Array) -> Array:
         rows = check_image(self, image, more=True)
-        return np.ascontiguousarray(np.flip(image, rows + self.axis))
+        if rows or image.dtype not in COMPUTED:
+            return np.ascontiguousarray(np.flip(image, rows + self.axis))
+        return opencv().flip(image, self.axis).reshape(image.shape)  # type: ignore[no-any-return]
 
 
 class HorizontalFlip(_Flip):
@@ -83,13 +85,6 @@ def check_warp(operation: object, interpolation: Inter) -> None:
     if interpolation in (Inter.ANTIALIAS, Inter.PILCUBIC):
         text = f"{type(operation).__name__} has no Inter.{interpolation.name} for arrays; use BILINEAR or BICUBIC."
         raise GraphTypeError(text)
-
-
-def rotation(degrees: float, center: Pair) -> Array:
-    """The (2, 3) matrix of a turn counterclockwise around (x, y)."""
-    cos, sin = math.cos(math.radians(degrees)), math.sin(math.radians(degrees))
-    x, y = center
-    return np.array([[cos, sin, (1 - cos) * x - sin * y], [-sin, cos, sin * x + (1 - cos) * y]])
 
 
 def _center(value: Any) -> Pair:
@@ -141,9 +136,8 @@ class Rotate(ImageOperation):
         degrees, (height, width) = self.angle(), image.shape[:2]
         matrix = rotation(degrees, self.center or ((width - 1) / 2, (height - 1) / 2))
         if self.expand:
-            sin, cos = abs(math.sin(math.radians(degrees))), abs(math.cos(math.radians(degrees)))
-            new_width, new_height = width * cos + height * sin, width * sin + height * cos
-            matrix[:, 2] += (new_width - width) / 2, (new_height - height) / 2
+            new_height, new_width = turned_size(degrees, height, width)
+            matrix[:, 2] += new_width / 2 - width / 2, new_height / 2 - height / 2
             height, width = round(new_height), round(new_width)
         return warped_affine(image, matrix, (height, width), self.resample, self.fill_value)
 
@@ -166,18 +160,23 @@ class RandomRotation(Rotate):
         return image.rotate(degrees, method, self.expand, self.center, fillcolor=fill)
 
 
-def affine_matrix(center: Pair, degrees: float, translate: Pair, scale: float, shear: Pair) -> Array:
-    """The (2, 3) matrix of shearing, scaling and turning clockwise around (x, y), then moving by pixels."""
-    turn, across, down = (math.radians(angle) for angle in (degrees, *shear))
+def affine_matrix(
+    center: Pair, degrees: float, translate: Pair, scale: float, shear: Pair, kind: type[np.floating[Any]] = np.float64
+) -> Array:
+    """The (2, 3) matrix of shearing, scaling and turning clockwise around (x, y), then moving by pixels.
+
+    MindSpore rounds angles and the matrix to float32 for arrays, and to float64 for PIL images: `kind`.
+    """
+    turn, across, down = (float(kind(math.radians(kind(angle)))) for angle in (degrees, *shear))
     stretch = math.cos(turn - down) / math.cos(down), math.sin(turn - down) / math.cos(down)
-    linear = scale * np.array(
+    (a, b), (c, d) = (scale * np.array(
         [
             [stretch[0], -stretch[0] * math.tan(across) - math.sin(turn)],
             [stretch[1], -stretch[1] * math.tan(across) + math.cos(turn)],
         ]
-    )
-    moved = np.array(center) + np.array(translate) - linear @ np.array(center)
-    return np.concatenate([linear, moved[:, None]], 1)
+    )).astype(kind)  # fmt: skip
+    (x, y), (right, below), one = *np.array([center, translate], kind), kind(1)
+    return np.array([[a, b, (one - a) * x - b * y + right], [c, d, (one - d) * y - c * x + below]], np.float64)
 
 
 class _AffineMap(ImageOperation):
@@ -194,7 +193,7 @@ class _AffineMap(ImageOperation):
         check_image(self, image)
         check_warp(self, self.resample)
         height, width = image.shape[:2]
-        matrix = affine_matrix(((width - 1) / 2, (height - 1) / 2), *self.drawn(height, width))
+        matrix = affine_matrix(((width - 1) / 2, (height - 1) / 2), *self.drawn(height, width), np.float32)
         return warped_affine(image, matrix, (height, width), self.resample, self.fill_value)
 
 
@@ -223,8 +222,8 @@ class Affine(_AffineMap):
         self.fill_value = checked_fill(fill_value)
 
     def drawn(self, height: int, width: int) -> tuple[float, Pair, float, Pair]:
-        moved = self.translate[0] * width, self.translate[1] * height
-        return self.degrees, moved, self.scale, (self.shear[0], self.shear[1])
+        across, down = (np.array(self.translate, np.float32) * np.array([width, height], np.float32)).tolist()
+        return self.degrees, (across, down), self.scale, (self.shear[0], self.shear[1])
 
 
 def _angle(name: str, value: Any) -> float:

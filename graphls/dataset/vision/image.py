@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import io
 import os
+from collections.abc import Sequence
 from importlib import import_module
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -16,7 +17,13 @@ from graphls.dataset.transforms.operations import TensorOperation, as_column
 from graphls.dataset.vision.utils import ImageReadMode
 from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
 
+if TYPE_CHECKING:
+    from PIL.Image import Image as PilImage
+
 Array = np.ndarray[Any, Any]
+Image: TypeAlias = "Array | PilImage"
+Numbers = float | Sequence[float]
+Integers = int | Sequence[int]
 
 
 class ImageOperation(TensorOperation):
@@ -25,22 +32,22 @@ class ImageOperation(TensorOperation):
     Subclasses define `on_array`, and `on_pil` where the result for a PIL image is one; else it is made an array.
     """
 
-    def prepare(self, column: Any) -> Any:
-        if is_pil(column):
+    def prepare(self, column: object) -> Any:
+        if type(column) is not np.ndarray and is_pil(column):
             return column
         array = None if isinstance(column, (list, tuple, str, bytes)) else as_column(column)
         if array is None or array.dtype.kind not in "biuf":
             raise type_error("image", column, "an array of numbers or a PIL image")
         return array
 
-    def apply(self, column: Any) -> Any:
-        return self.on_pil(column) if is_pil(column) else self.on_array(column)
+    def apply(self, column: Image) -> Any:
+        return self.on_array(column) if isinstance(column, np.ndarray) else self.on_pil(column)
 
     def on_array(self, image: Array) -> Any:
         """The result for an array."""
         raise NotImplementedError
 
-    def on_pil(self, image: Any) -> Any:
+    def on_pil(self, image: PilImage) -> Any:
         """The result for a PIL image."""
         return self.on_array(np.asarray(image))
 
@@ -83,7 +90,7 @@ def pillow(name: str = "Image") -> ModuleType:
         raise GraphRuntimeError(text) from None
 
 
-def is_pil(image: Any) -> bool:
+def is_pil(image: object) -> bool:
     """Whether something is an image of Pillow's."""
     return any(kind.__module__ == "PIL.Image" and kind.__name__ == "Image" for kind in type(image).__mro__)
 
@@ -124,7 +131,7 @@ def check_bytes(operation: object, image: Array) -> Array:
     return image
 
 
-def saturated(values: Array, dtype: Any) -> Array:
+def saturated(values: Array, dtype: np.dtype[Any] | type) -> Array:
     """Values in another dtype: rounded to the nearest (ties to even) and cut at its ends if it is one of integers."""
     if np.dtype(dtype).kind not in "iu":
         return values.astype(dtype)
@@ -141,7 +148,7 @@ MOST_PIXELS_PER_BYTE = 10_000
 _FORMATS = ("BMP", "GIF", "JPEG", "JPEG2000", "PNG", "PPM", "TIFF", "WEBP")
 
 
-def decoded(data: Any, mode: str | None = "RGB") -> Any:
+def decoded(data: Array | bytes, mode: str | None = "RGB") -> Any:
     """The PIL image in an array of bytes, in a mode or its own; raises GraphRuntimeError where there is none.
 
     Pillow refuses images of more than about 179 million pixels, and images that no compression makes of so few bytes
@@ -178,15 +185,15 @@ class Decode(TensorOperation):
     def __init__(self, to_pil: bool = False) -> None:
         self.to_pil = boolean("to_pil", to_pil)
 
-    def prepare(self, column: Any) -> Array:
+    def prepare(self, column: object) -> Array:
         return encoded(column)
 
-    def apply(self, column: Any) -> Any:
+    def apply(self, column: Array) -> Image:
         image = decoded(column)
         return image if self.to_pil else np.array(image)
 
 
-def encoded(column: Any) -> Array:
+def encoded(column: object) -> Array:
     """The bytes of an image as an array; raises GraphTypeError where they are none."""
     if isinstance(column, bytes):
         return np.frombuffer(column, np.uint8)

@@ -10,7 +10,7 @@ from graphls.dataset.checks import byte, choice, integer, natural, sequence, typ
 from graphls.dataset.checks import size as checked_size
 from graphls.dataset.randomness import generator
 from graphls.dataset.vision.image import Array, ImageOperation, check_image, pillow, wrong_shape
-from graphls.dataset.vision.sampling import resized
+from graphls.dataset.vision.opencv import resized
 from graphls.dataset.vision.utils import Border, Inter
 from graphls.ir.errors import GraphTypeError, GraphValueError
 
@@ -69,7 +69,7 @@ def _size(value: Any) -> int | tuple[int, int]:
 class Resize(ImageOperation):
     """An image in the size (height, width), or with the shorter side of an integer `size` and its proportions.
 
-    Takes (..., H, W, C), (H, W), or a PIL image. Arrays are interpolated as OpenCV does (`vision/sampling.py`), PIL
+    Takes (..., H, W, C), (H, W), or a PIL image. Arrays are interpolated as OpenCV does (`vision/opencv.py`), PIL
     images as Pillow does. Raises GraphTypeError, GraphValueError or, for an image that does not fit, GraphRuntimeError.
     """
 
@@ -149,15 +149,26 @@ def padded(operation: object, image: Array, sides: Sides, fill: Fill, mode: Bord
     """An array of (H, W) or (H, W, C) with a border; raises GraphRuntimeError where a color does not fit."""
     check_image(operation, image)
     left, top, right, bottom = sides
+    if mode == Border.CONSTANT:
+        size = image.shape[0] + top + bottom, image.shape[1] + left + right
+        return window(operation, image, -top, -left, size, fill)
     widths = [(top, bottom), (left, right), (0, 0)][: image.ndim]
-    if mode != Border.CONSTANT:
-        return np.pad(image, widths, str(mode.value))  # type: ignore[call-overload,no-any-return]
+    return np.pad(image, widths, str(mode.value))  # type: ignore[call-overload,no-any-return]
+
+
+def window(operation: object, image: Array, top: int, left: int, size: tuple[int, int], fill: Fill) -> Array:
+    """The part at (top, left) in (height, width) = `size` of an image of (H, W) or (H, W, C), in a plane of a color.
+
+    Raises GraphRuntimeError where the color does not fit.
+    """
     channels = image.shape[2] if image.ndim == 3 else 1
     if channels not in (1, 3):
         raise wrong_shape(operation, image, "an image of 1 or 3 channels")
-    result = np.empty([size + sum(width) for size, width in zip(image.shape, widths, strict=True)], image.dtype)
-    result[...] = np.array(fill[:channels] if image.ndim == 3 else fill[0]).astype(image.dtype)
-    result[top : top + image.shape[0], left : left + image.shape[1]] = image
+    result = np.zeros((*size, *image.shape[2:]), image.dtype)
+    if any(fill):
+        result[...] = np.array(fill[:channels] if image.ndim == 3 else fill[0]).astype(image.dtype)
+    part = image[max(top, 0) : top + size[0], max(left, 0) : left + size[1]]
+    result[max(-top, 0) :, max(-left, 0) :][: part.shape[0], : part.shape[1]] = part
     return result
 
 

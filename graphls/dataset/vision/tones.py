@@ -1,24 +1,32 @@
-"""Each channel's values alone: inverted, cut to fewer bits, spread, equalized; and images blurred."""
+"""Each channel's values alone: inverted, cut to fewer bits, spread, equalized, also by chance; and images blurred."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphls.dataset.checks import LARGEST_SIZE, byte, integer, magnitude, number, sequence, type_error
+from graphls.dataset.checks import LARGEST_SIZE, byte, integer, interval, magnitude, number, sequence, type_error
+from graphls.dataset.randomness import generator
 from graphls.dataset.vision.image import (
     Array,
     ImageOperation,
+    Integers,
+    Numbers,
+    WithProbability,
     check_bytes,
     check_channels,
     check_color,
     check_image,
     pillow,
-    saturated,
     wrong_shape,
 )
+from graphls.dataset.vision.opencv import blurred, opencv
 from graphls.ir.errors import GraphValueError
+
+if TYPE_CHECKING:
+    from PIL.Image import Image as PilImage
 
 
 class Invert(ImageOperation):
@@ -27,8 +35,17 @@ class Invert(ImageOperation):
     def on_array(self, image: Array) -> Array:
         return inverted(check_color(self, image))
 
-    def on_pil(self, image: Any) -> Any:
+    def on_pil(self, image: PilImage) -> Any:
         return pillow("ImageOps").invert(image)
+
+
+class RandomInvert(WithProbability):
+    """`Invert` with a probability; takes (H, W, 3)."""
+
+    operation = Invert()
+
+    def check(self, image: Array) -> None:
+        check_color(self, image)
 
 
 def inverted(image: Array) -> Array:
@@ -47,6 +64,18 @@ class Posterize(ImageOperation):
         return np.asarray(check_bytes(self, image) & np.uint8(0xFF & ~((1 << (8 - self.bits)) - 1)))
 
 
+class RandomPosterize(ImageOperation):
+    """`Posterize` to a number of bits drawn from a (min, max) pair of 1 to 8, or to one number."""
+
+    def __init__(self, bits: Integers = (8, 8)) -> None:
+        pair = bits if isinstance(bits, (list, tuple)) else (bits, bits)
+        self.bits = interval("bits", pair, lambda name, item: integer(name, item, 1, 8))
+
+    def on_array(self, image: Array) -> Array:
+        low, high = self.bits
+        return Posterize(int(generator().integers(low, high + 1))).on_array(image)
+
+
 class Solarize(ImageOperation):
     """The image with values in [low, high] inverted; one number of `threshold` stands for [number, 255], and so do
     two equal ones.
@@ -54,7 +83,7 @@ class Solarize(ImageOperation):
     Takes (H, W) or (H, W, C), gives an array. Raises GraphTypeError, GraphValueError or GraphRuntimeError.
     """
 
-    def __init__(self, threshold: Any) -> None:
+    def __init__(self, threshold: Numbers) -> None:
         bounds = threshold if isinstance(threshold, (list, tuple)) else (threshold, 255)
         if len(bounds) != 2:
             raise type_error("threshold", threshold, "a number or a pair of numbers")
@@ -68,16 +97,39 @@ class Solarize(ImageOperation):
         return np.where((image >= self.low) & (image <= high), inverted(image), image)
 
 
+class RandomSolarize(ImageOperation):
+    """The image with values between two numbers drawn from a (min, max) tuple inverted."""
+
+    def __init__(self, threshold: tuple[int, int] = (0, 255)) -> None:
+        if not isinstance(threshold, tuple):
+            raise type_error("threshold", threshold, "a tuple (min, max)")
+        self.threshold = interval("threshold", threshold, byte)
+
+    def on_array(self, image: Array) -> Array:
+        low, high = self.threshold
+        return Solarize(sorted(generator().integers(low, high + 1, 2).tolist())).on_array(image)
+
+
+def _by_channel(image: Array, function: Callable[[Array], Array]) -> Array:
+    planes = np.moveaxis(image.reshape(*image.shape[:2], -1), 2, 0)
+    return np.stack([function(np.ascontiguousarray(plane)) for plane in planes], 2).reshape(image.shape)
+
+
 class Equalize(ImageOperation):
     """The image with about as many pixels of each value in each channel; takes uint8 with 1 or 3 channels, or PIL."""
 
     def on_array(self, image: Array) -> Array:
         check_channels(self, check_bytes(self, image))
-        planes = image.reshape(*image.shape[:2], -1)
-        return np.stack([_equalized(plane) for plane in np.moveaxis(planes, 2, 0)], 2).reshape(image.shape)
+        return _by_channel(image, opencv().equalizeHist)
 
-    def on_pil(self, image: Any) -> Any:
+    def on_pil(self, image: PilImage) -> Any:
         return pillow("ImageOps").equalize(image)
+
+
+class RandomEqualize(WithProbability):
+    """`Equalize` with a probability."""
+
+    operation = Equalize()
 
 
 class AutoContrast(ImageOperation):
@@ -87,7 +139,7 @@ class AutoContrast(ImageOperation):
     Takes uint8 with 1 or 3 channels, or a PIL image. Raises GraphTypeError, GraphValueError or GraphRuntimeError.
     """
 
-    def __init__(self, cutoff: float = 0.0, ignore: Any = None) -> None:
+    def __init__(self, cutoff: float = 0.0, ignore: int | Sequence[int] | None = None) -> None:
         self.cutoff = number("cutoff", cutoff, 0, 50)
         if self.cutoff == 50:
             raise GraphValueError("Input cutoff is not within the required interval of [0, 50), but 50.")
@@ -96,10 +148,9 @@ class AutoContrast(ImageOperation):
 
     def on_array(self, image: Array) -> Array:
         check_channels(self, check_bytes(self, image))
-        planes = image.reshape(*image.shape[:2], -1)
-        return np.stack([self._spread(plane) for plane in np.moveaxis(planes, 2, 0)], 2).reshape(image.shape)
+        return _by_channel(image, self._spread)
 
-    def on_pil(self, image: Any) -> Any:
+    def on_pil(self, image: PilImage) -> Any:
         return pillow("ImageOps").autocontrast(image, self.cutoff, self.ignore or None)
 
     def _spread(self, plane: Array) -> Array:
@@ -110,16 +161,17 @@ class AutoContrast(ImageOperation):
         low, high = np.argmax(below > least), 255 - np.argmax(above[::-1] > least)
         if high <= low:
             return plane
-        return np.clip((np.arange(256) - low) * 255 // (high - low), 0, 255).astype(np.uint8)[plane]
+        scale = np.float32(255) / np.float32(high - low)
+        table = np.arange(256, dtype=np.float32) * scale - np.float32(low) * scale
+        return opencv().LUT(plane, np.clip(table, 0, 255).astype(np.uint8))  # type: ignore[no-any-return]
 
 
-def _equalized(plane: Array) -> Array:
-    counts = np.bincount(plane.reshape(-1), minlength=256)
-    sums = np.cumsum(counts)
-    first = counts[np.argmax(counts > 0)]
-    if first == plane.size:
-        return plane
-    return saturated((sums - first) * (255 / (plane.size - first)), np.uint8)[plane]
+class RandomAutoContrast(WithProbability):
+    """`AutoContrast` with a probability."""
+
+    def __init__(self, cutoff: float = 0.0, ignore: int | Sequence[int] | None = None, prob: float = 0.5) -> None:
+        self.operation = AutoContrast(cutoff, ignore)
+        super().__init__(prob)
 
 
 class AdjustGamma(ImageOperation):
@@ -135,13 +187,13 @@ class AdjustGamma(ImageOperation):
     def on_array(self, image: Array) -> Array:
         check_channels(self, image, more=True)
         if image.dtype.kind == "f":
-            raised = np.float32(self.gain) * image.astype(np.float32) ** np.float32(self.gamma)
-            return np.clip(raised, np.float32(0), np.float32(1))
+            raised = (image.astype(np.float64) ** float(np.float32(self.gamma))).astype(np.float32)
+            return np.clip(np.float32(self.gain) * raised, np.float32(0), np.float32(1))
         if image.dtype != np.uint8:
             raise wrong_shape(self, image, "an image of uint8 or floats")
-        return self._table()[image]
+        return opencv().LUT(image, self._table()).reshape(image.shape)  # type: ignore[no-any-return]
 
-    def on_pil(self, image: Any) -> Any:
+    def on_pil(self, image: PilImage) -> Any:
         if image.mode not in ("L", "RGB"):
             mode = image.mode
             return self.on_pil(image.convert("RGB")).convert(mode)
@@ -160,54 +212,22 @@ class GaussianBlur(ImageOperation):
     (H, W), (H, W, C) or a PIL image, gives an array. Raises GraphTypeError, GraphValueError or GraphRuntimeError.
     """
 
-    def __init__(self, kernel_size: Any, sigma: Any = None) -> None:
+    def __init__(self, kernel_size: Integers, sigma: Numbers | None = None) -> None:
         sizes = kernel_size if isinstance(kernel_size, (list, tuple)) else (kernel_size,) * 2
-        self.kernel_size = sequence("kernel_size", sizes, [2], _odd)
+        across, down = sequence("kernel_size", sizes, [2], _odd)
+        self.kernel_size = across, down
         sigmas = sigma if isinstance(sigma, (list, tuple)) else (0 if sigma is None else sigma,) * 2
-        across, down = sequence("sigma", sigmas, [2], magnitude)
-        across = across or 0.3 * ((self.kernel_size[0] - 1) / 2 - 1) + 0.8
-        self.sigma = across, down or across
+        wide, high = sequence("sigma", sigmas, [2], magnitude)
+        wide = wide or 0.3 * ((across - 1) / 2 - 1) + 0.8
+        self.sigma = wide, high or wide
 
     def on_array(self, image: Array) -> Array:
         check_image(self, image)
-        windows = [gaussian(size, sigma) for size, sigma in zip(self.kernel_size, self.sigma, strict=True)]
-        if image.dtype == np.uint8:
-            across, down = (_in_bytes(window) for window in windows)
-            sums = _smoothed(_smoothed(image.astype(np.int64), across, 1), down, 0)
-            return np.clip(sums + (1 << 15) >> 16, 0, 255).astype(np.uint8)
-        result = image.astype(np.float64 if image.dtype == np.float64 else np.float32)
-        for axis, window in zip((1, 0), windows, strict=True):
-            result = _smoothed(result, window.astype(result.dtype), axis)
-        return saturated(result, image.dtype)
+        return blurred(image, self.kernel_size, self.sigma)
 
 
-def _odd(name: str, value: Any) -> int:
-    if integer(name, value, 1, LARGEST_SIZE) % 2 == 0:
+def _odd(name: str, value: object) -> int:
+    size = integer(name, value, 1, LARGEST_SIZE)
+    if size % 2 == 0:
         raise GraphValueError(f"Input {name} is not an odd value, but {value}.")
-    return int(value)
-
-
-def gaussian(size: int, sigma: float) -> Array:
-    """The weights of a window, float64 of (size,), sum 1."""
-    weights = np.exp(-((np.arange(size) - (size - 1) / 2) ** 2) / (2 * sigma * sigma))
-    return np.asarray(weights / weights.sum())
-
-
-def _in_bytes(weights: Array) -> Array:
-    """Symmetric weights in 256ths whose sum is 256: what one loses by rounding the next one gets."""
-    rest, result = 0.0, np.zeros(len(weights), np.int64)
-    for place in range(len(weights) // 2):
-        wanted = weights[place] * 256 + rest
-        result[place] = result[-1 - place] = round(wanted)
-        rest = wanted - result[place]
-    result[len(weights) // 2] = 256 - result.sum()
-    return result
-
-
-def _smoothed(image: Array, weights: Array, axis: int) -> Array:
-    half, length = len(weights) // 2, image.shape[axis]
-    widths = [(0, 0)] * image.ndim
-    widths[axis] = (half, half)
-    wide = np.pad(image, widths, "reflect")
-    parts = (np.take(wide, range(i, i + length), axis) * weight for i, weight in enumerate(weights))
-    return np.asarray(sum(parts))
+    return size

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,8 @@ class Rescale(ImageOperation):
         self.rescale, self.shift = number("rescale", rescale), number("shift", shift)
 
     def on_array(self, image: Array) -> Array:
-        return image.astype(np.float32) * np.float32(self.rescale) + np.float32(self.shift)
+        exact = image.astype(np.float64) * float(np.float32(self.rescale)) + float(np.float32(self.shift))
+        return exact.astype(np.float32)  # rounded once, as by a processor that multiplies and adds in one step
 
 
 class Normalize(ImageOperation):
@@ -42,9 +44,21 @@ class Normalize(ImageOperation):
         channels = 1 if image.ndim == 2 else image.shape[-1 if self.is_hwc else -3]
         if len(self.mean) not in (1, channels):
             raise wrong_shape(self, image, f"an image of {len(self.mean)} channels")
-        shape = (-1,) if self.is_hwc or image.ndim == 2 else (-1, 1, 1)
-        mean, std = (np.array(values, np.float32).reshape(shape) for values in (self.mean, self.std))
-        return np.asarray((image.astype(np.float32) - mean) / std)
+        rows, count = image, 1
+        if self.is_hwc and len(self.mean) > 1:  # by rows of pixels: NumPy is slow with few numbers at a time
+            rows, count = image.reshape(*image.shape[:-2], image.shape[-2] * channels), image.shape[-2]
+        mean, std = _repeated(self.mean, count), _repeated(self.std, count)
+        if not self.is_hwc and image.ndim > 2:
+            mean, std = mean[:, None, None], std[:, None, None]
+        result = rows.astype(np.float32, order="C")
+        result -= mean
+        result /= std
+        return result.reshape(image.shape)
+
+
+@lru_cache(maxsize=256)
+def _repeated(values: tuple[float, ...], count: int) -> Array:
+    return np.tile(np.array(values, np.float32), count)
 
 
 class NormalizePad(Normalize):
@@ -90,8 +104,8 @@ class ToTensor(ImageOperation):
     def on_array(self, image: Array) -> Array:
         check_image(self, image)
         image = image[:, :, None] if image.ndim == 2 else image
-        scaled = np.ascontiguousarray(image.transpose(2, 0, 1)) / np.float32(255)
-        return np.asarray(scaled.astype(self.output_type))
+        scaled = image.transpose(2, 0, 1).astype(np.float32, order="C") * np.float32(1 / 255)
+        return np.asarray(scaled, self.output_type)
 
 
 class ToNumpy(ImageOperation):

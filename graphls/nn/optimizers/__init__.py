@@ -6,5 +6,4 @@ from graphls.nn.optimizers.adam import *
 from graphls.nn.optimizers.adaptive import *
 from graphls.nn.optimizers.base import *
 from graphls.nn.optimizers.descent import *
-from graphls.nn.optimizers.factored import *
 from graphls.nn.optimizers.layerwise import *

@@ -1,4 +1,4 @@
-"""Optimizers that choose the length of a step for each parameter by its norm."""
+"""Optimizers whose steps follow the size of each layer, or keep their states as factors."""
 
 from __future__ import annotations
 
@@ -6,17 +6,148 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from graphls import ops
-from graphls.ir.checks import boolean, positive
-from graphls.ir.errors import GraphTypeError
+from graphls.ir.checks import boolean, fraction, not_negative, positive
+from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ir.types import float16, float32
 from graphls.nn.cell import Cell
-from graphls.nn.optimizers.adam import DecoupledOptimizer
-from graphls.nn.optimizers.base import Optimizer, Tensors, bias_correction
+from graphls.nn.optimizers.adam import DecoupledOptimizer, WithDecay
+from graphls.nn.optimizers.base import Optimizer, Tensors, bias_correction, states_like, wide_dtype
+from graphls.ops.operands import state_of
 from graphls.ops.update_rules import FLOAT32
-from graphls.tensors.parameter import Parameter
+from graphls.tensors.parameter import Parameter, ParameterTuple
 from graphls.tensors.tensor import Tensor, TensorLike
 
-__all__ = ["LARS", "Lamb"]
+__all__ = ["LARS", "AdaFactor", "Lamb"]
+
+
+class AdaFactor(WithDecay):
+    """w = w - rate * weight_decay * w - m, for m = beta1 * m + (1 - beta1) * rate * u / max(1, rms(u) / threshold).
+
+    At update t, u = g / sqrt(v), where v is the mean of g * g + eps[0] with the weight 1 - t ** -decay_rate for the
+    past. Of a tensor with two axes or more only the means r along the last axis and c along the one before are kept,
+    and v = r * c / mean(r). The rate is the learning rate or, with `relative_step`, min(0.01, 1 / sqrt(t)), with
+    `warmup_init` min(1e-6 * t, 1 / sqrt(t)); `scale_parameter` multiplies it by max(eps[1], rms(w)), unless the
+    learning rate is a schedule. rms is the root of the mean square. With `beta1` 0 or None there is no m. The states
+    are `exp_avg`, `exp_avg_sq_row`, `exp_avg_sq_col` and, for vectors and numbers, `exp_avg_sq`, which `compression`
+    keeps in float16. From Shazeer and Stern (2018), as in MindSpore. Raises as Optimizer does, and GraphValueError
+    unless there is either a learning rate or `relative_step`, and for `warmup_init` without that.
+    """
+
+    def __init__(
+        self,
+        params: Any,
+        learning_rate: Any = None,
+        eps: tuple[float, float] = (1e-30, 1e-3),
+        clip_threshold: float = 1.0,
+        decay_rate: float = 0.8,
+        beta1: float | None = 0.9,
+        weight_decay: TensorLike = 0.0,
+        scale_parameter: bool = True,
+        relative_step: bool = True,
+        warmup_init: bool = False,
+        compression: bool = False,
+        loss_scale: float = 1.0,
+    ) -> None:
+        self._check_rate(learning_rate, relative_step, warmup_init)
+        super().__init__(0.0 if learning_rate is None else learning_rate, params, weight_decay, loss_scale)
+        self.eps = _eps(eps)
+        self.clip_threshold = positive("AdaFactor", "clip_threshold", clip_threshold)
+        self.decay_rate = fraction("AdaFactor", "decay_rate", decay_rate)
+        self.beta1 = fraction("AdaFactor", "beta1", beta1) if beta1 else 0.0
+        self.relative_step, self.warmup_init = relative_step, warmup_init
+        self.scale_parameter = boolean("AdaFactor", "scale_parameter", scale_parameter) and not self.dynamic_lr
+        self._set_states(boolean("AdaFactor", "compression", compression))
+
+    def _check_rate(self, learning_rate: TensorLike, relative_step: TensorLike, warmup_init: TensorLike) -> None:
+        boolean("AdaFactor", "relative_step", relative_step)
+        boolean("AdaFactor", "warmup_init", warmup_init)
+        if (learning_rate is None) != relative_step:
+            text = "AdaFactor takes a 'learning_rate' where 'relative_step' is False, and only there."
+            raise GraphValueError(text)
+        if warmup_init and not relative_step:
+            raise GraphValueError("The 'warmup_init' of AdaFactor needs 'relative_step'.")
+
+    def _set_states(self, compression: bool) -> None:
+        if self.beta1:
+            self.exp_avg = states_like(self.parameters, "exp_avg")
+        matrices = [p for p in self.parameters if len(p.shape) > 1]
+        self.exp_avg_sq_row = _zeros(matrices, "exp_avg_sq_row", -1)
+        self.exp_avg_sq_col = _zeros(matrices, "exp_avg_sq_col", -2)
+        others = [p for p in self.parameters if len(p.shape) < 2]
+        self.exp_avg_sq = _zeros(others, "exp_avg_sq", None, compression)
+
+    def update_all(self, gradients: Tensors, rates: Tensors, decays: Sequence[Any]) -> None:
+        step = ops.reshape(ops.cast(state_of(self.global_step), float32), ())
+        newest = ops.pow(step, -self.decay_rate)
+        rates = (self._relative_rate(step),) * len(rates) if self.relative_step else rates
+        matrices = iter(zip(self.exp_avg_sq_row, self.exp_avg_sq_col, strict=True))
+        others = iter(self.exp_avg_sq)
+        for i, (g, rate, decay) in enumerate(zip(gradients, rates, decays, strict=True)):
+            squares = ops.add(ops.square(g), self.eps[0])
+            if g.ndim > 1:
+                u = ops.mul(g, _inverse_root(*next(matrices), squares, newest))
+            else:
+                u = ops.mul(g, ops.rsqrt(_moved(next(others), squares, newest)))
+            self._descend(i, u, rate, decay)
+
+    def _relative_rate(self, step: Tensor) -> Tensor:
+        return ops.minimum(ops.mul(step, 1e-6) if self.warmup_init else 1e-2, ops.rsqrt(step))
+
+    def _descend(self, i: int, u: Tensor, rate: Tensor, decay: TensorLike) -> None:
+        w = self.weight(self.parameters[i])
+        if self.scale_parameter:
+            rate = ops.mul(rate, ops.maximum(_rms(w), self.eps[1]))
+        length = ops.div(rate, ops.maximum(ops.mul(_rms(u), 1 / self.clip_threshold), 1.0))
+        if self.beta1:
+            part = ops.mul(u, ops.mul(length, 1 - self.beta1))
+            update = ops.assign(self.exp_avg[i], ops.add(ops.mul(state_of(self.exp_avg[i]), self.beta1), part))
+        else:
+            update = ops.mul(u, length)
+        if decay is not None:
+            w = ops.mul(w, ops.sub(1.0, ops.mul(rate, decay)))
+        ops.assign(self.parameters[i], ops.sub(w, update))
+
+
+def _zeros(
+    parameters: Sequence[Parameter], prefix: str, axis: int | None, is_small: bool = False
+) -> ParameterTuple:
+    """A state of zeros for each parameter, without one of its axes."""
+
+    def zeros(parameter: Parameter) -> Any:
+        dtype = float16 if is_small else wide_dtype(parameter)
+        array = np.zeros(parameter.shape, dtype.numpy)
+        return array if axis is None else array.sum(axis)
+
+    return ParameterTuple(Parameter(zeros(p), name=f"{prefix}_{p.name}", requires_grad=False) for p in parameters)
+
+
+def _moved(state: Parameter, value: Tensor, newest: Tensor) -> Tensor:
+    """Write the mean of the state and a value, which has the weight `newest`; returns it."""
+    old = ops.cast(state_of(state), value.dtype)
+    return ops.cast(ops.assign(state, ops.add(old, ops.mul(ops.sub(value, old), newest))), value.dtype)
+
+
+def _inverse_root(row: Parameter, column: Parameter, squares: Tensor, newest: Tensor) -> Tensor:
+    """1 / sqrt(v) for the v that is the product of both means."""
+    rows = _moved(row, ops.mean(squares, -1), newest)
+    columns = _moved(column, ops.mean(squares, -2), newest)
+    share = ops.rsqrt(ops.div(rows, ops.mean(rows, -1, keepdims=True)))
+    return ops.mul(ops.expand_dims(share, -1), ops.expand_dims(ops.rsqrt(columns), -2))
+
+
+def _rms(x: Tensor) -> Tensor:
+    return ops.sqrt(ops.mean(ops.square(x)))
+
+
+def _eps(eps: TensorLike) -> tuple[float, float]:
+    if not isinstance(eps, (tuple, list)):
+        raise GraphTypeError(f"For 'AdaFactor', the 'eps' must be a tuple or list, but got {eps!r}.")
+    if len(eps) != 2:
+        raise GraphValueError(f"For 'AdaFactor', the 'eps' must be two numbers, but got {eps!r}.")
+    return not_negative("AdaFactor", "eps", eps[0]), not_negative("AdaFactor", "eps", eps[1])
 
 
 class Lamb(DecoupledOptimizer):

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import is_
 from types import CellType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.tensor import Symbol
 from graphls.trace.joining import UNBOUND, Outcome
-
-if TYPE_CHECKING:
-    from graphls.trace.tracer import Tracer
+from graphls.trace.tracer import Tracer
 
 Attributes = Sequence[tuple[Callable[[], Any], str]]
 

@@ -23,9 +23,9 @@ const events = {
     const item = page.stage.nodeItems.get(node);
     if (item) select(item, false);
   },
-  place(place) {
+  location(location) {
     show("source");
-    panels.revealPlace(place);
+    panels.revealLocation(location);
   },
   earlier(node) {
     change(page.stage.number - 1);

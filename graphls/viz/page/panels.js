@@ -54,11 +54,11 @@ class Panels {
   select(item) {
     if (!item) return this.details.replaceChildren(element("p", { className: "hint", textContent: "Select a box or a line of the text. Hover a value to see where it is made and used." }));
     const rows = item.kind === "port" ? this.portRows(item) : item.node >= 0 ? this.nodeRows(item) : this.groupRows(item);
-    const place = item.node >= 0 ? data.nodes[item.node].place : -1;
+    const location = item.node >= 0 ? data.nodes[item.node].location : -1;
     this.details.replaceChildren(
       element("h2", {}, ...[...item.phases].map(badge), " ", element("bdi", { textContent: short(nameOf(item), 200) })),
       element("table", { className: "facts" }, ...rows),
-      ...(place >= 0 ? [this.snippet(place)] : []),
+      ...(location >= 0 ? [this.snippet(location)] : []),
     );
   }
 
@@ -140,10 +140,10 @@ class Panels {
   }
 
   // The user's line with its neighbours.
-  snippet(place) {
-    const [file, line] = data.places[place], lines = data.files[file].lines;
+  snippet(location) {
+    const [file, line] = data.locations[location], lines = data.files[file].lines;
     const made = element("div", { className: "snippet" });
-    const name = element("button", { className: "link", type: "button", title: "Show all lines that made nodes", onclick: () => this.events.place(place) },
+    const name = element("button", { className: "link", type: "button", title: "Show all lines that made nodes", onclick: () => this.events.location(location) },
       element("bdi", { textContent: data.files[file].name }), `:${line}`);
     made.append(name);
     for (let number = line - PLACES_SHOWN; number <= line + PLACES_SHOWN; number++) {
@@ -160,12 +160,12 @@ class Panels {
   showSource() {
     const made = new Map();
     for (const [number, item] of this.stage.nodeItems) {
-      const place = data.nodes[number].place;
-      if (place >= 0) made.has(place) ? made.get(place).push(item) : made.set(place, [item]);
+      const location = data.nodes[number].location;
+      if (location >= 0) made.has(location) ? made.get(location).push(item) : made.set(location, [item]);
     }
     const sections = data.files.map((file, number) => {
       const section = element("section", {}, element("h3", {}, element("bdi", { textContent: file.name })));
-      const byLine = new Map([...made].filter(([place]) => data.places[place][0] === number).map(([place, items]) => [data.places[place][1], { place, items }]));
+      const byLine = new Map([...made].filter(([location]) => data.locations[location][0] === number).map(([location, items]) => [data.locations[location][1], { location, items }]));
       const known = [...new Set([...Object.keys(file.lines).map(Number), ...byLine.keys()])].sort((a, b) => a - b);
       let last = 0;
       for (const line of known) {
@@ -174,7 +174,7 @@ class Panels {
         const row = this.sourceLine(line, file.lines[line] ?? "", false);
         const entry = byLine.get(line);
         if (entry) {
-          row.dataset.place = entry.place;
+          row.dataset.location = entry.location;
           row.append(element("button", { className: "link count", type: "button", textContent: counted(entry.items.length, "node"), onclick: () => this.listNodes(row, entry.items) }));
         }
         section.append(row);
@@ -190,9 +190,9 @@ class Panels {
     row.after(element("div", { className: "made" }, ...this.several(items)));
   }
 
-  revealPlace(place) {
+  revealLocation(location) {
     for (const row of this.source.querySelectorAll(".here")) row.classList.remove("here");
-    const row = this.source.querySelector(`[data-place="${place}"]`);
+    const row = this.source.querySelector(`[data-location="${location}"]`);
     if (!row) return;
     row.classList.add("here");
     row.scrollIntoView({ block: "center" });

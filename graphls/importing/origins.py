@@ -19,7 +19,7 @@ _LONGEST = 20_000
 
 
 @dataclass(frozen=True)
-class Place:
+class Origin:
     """Phase, scope and line of a node."""
 
     phase: str = "forward"
@@ -27,19 +27,19 @@ class Place:
     loc: Location | None = None
 
 
-def place_of(node: NodeProto, around: Place) -> Place:
-    """The place that the model tells for an operator; in a branch or loop that tells none, that of the operator around.
+def origin_of(node: NodeProto, around: Origin) -> Origin:
+    """The origin that the model says for an operator; in a branch or loop that says none, that of the operator around.
 
     Models of graphls say all of it. PyTorch's exporters write the modules into `metadata_props`, with the stack of
     Python, or into the name of the operator, `/layer1/layer1.0/conv/Conv`, as others do too.
     """
-    told = {text_of(entry.key): text_of(entry.value) for entry in node.metadata_props}
-    if PHASE in told:
-        phase = told[PHASE] if told[PHASE] in PHASES else "forward"
-        return Place(phase, told.get(SCOPE, ""), _location(told.get(LOCATION, "")))
-    scope = _scope_of_modules(told) if told else ""
+    metadata = {text_of(entry.key): text_of(entry.value) for entry in node.metadata_props}
+    if PHASE in metadata:
+        phase = metadata[PHASE] if metadata[PHASE] in PHASES else "forward"
+        return Origin(phase, metadata.get(SCOPE, ""), _location(metadata.get(LOCATION, "")))
+    scope = _scope_of_modules(metadata) if metadata else ""
     scope = scope or _joined(text_of(node.name).split("/")[:-1]) or around.scope
-    return Place(around.phase, scope, _last_frame(told.get("pkg.torch.onnx.stack_trace", "")) or around.loc)
+    return Origin(around.phase, scope, _last_frame(metadata.get("pkg.torch.onnx.stack_trace", "")) or around.loc)
 
 
 def _location(text: str) -> Location | None:
@@ -52,15 +52,15 @@ def _last_frame(trace: str) -> Location | None:
     return Location(frames[-1][0], int(frames[-1][1])) if frames else None
 
 
-def _scope_of_modules(told: dict[str, str]) -> str:
+def _scope_of_modules(metadata: dict[str, str]) -> str:
     """The dotted path of the innermost module: the last entry but one, since the last is the operator itself."""
     try:
-        scopes = ast.literal_eval(told.get("pkg.torch.onnx.name_scopes", "")[:_LONGEST])
+        scopes = ast.literal_eval(metadata.get("pkg.torch.onnx.name_scopes", "")[:_LONGEST])
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         scopes = ()
     if isinstance(scopes, list) and len(scopes) > 1:
         return str(scopes[-2])
-    parts = told.get(NAMESPACE, "").split("/")
+    parts = metadata.get(NAMESPACE, "").split("/")
     if any(":" in part for part in parts):
         parts = [part.partition(":")[0] for part in parts[:-1]]
     return _joined(parts)

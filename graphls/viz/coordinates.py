@@ -28,7 +28,7 @@ Run = tuple[float, float, float]
 
 @dataclass(frozen=True, eq=False)
 class Box:
-    """A child in its place; `open` ones have their children drawn inside of them."""
+    """A child with its coordinates; `open` ones have their children drawn inside of them."""
 
     child: Child
     x: float
@@ -63,7 +63,7 @@ class _Frame:
 
     width: float
     height: float
-    places: Mapping[Slot, tuple[float, float, float, float]]
+    areas: Mapping[Slot, tuple[float, float, float, float]]
     inner: Mapping[Child, _Frame]
     texts: Mapping[Child, tuple[str, ...]]
     bottoms: Mapping[Slot, float]
@@ -130,19 +130,19 @@ class _Placer:
         left = min((middle[slot] - sizes[slot][0] / 2 for slot in sizes), default=0) - ACROSS
         right = max((middle[slot] + sizes[slot][0] / 2 for slot in sizes), default=0) + ACROSS
         room = max(right - left, self.header(group))
-        left -= (room - right + left) / 2
-        places: dict[Slot, tuple[float, float, float, float]] = {}
+        left -= (room - right + left) / 2  # where the header is wider than the boxes, they stand in its middle
+        areas: dict[Slot, tuple[float, float, float, float]] = {}
         bottoms: dict[Slot, float] = {}
         y = float(HEADER + PADDING)
         for row in layers.rows:
             high = max(sizes[slot][1] for slot in row)
             for slot in row:
                 width, height = sizes[slot]
-                height = high if isinstance(slot, Waypoint) else height
-                places[slot] = round(middle[slot] - width / 2 - left), y, width, height
+                height = high if isinstance(slot, Waypoint) else height  # a line that passes a row passes all of it
+                areas[slot] = round(middle[slot] - width / 2 - left), y, width, height
                 bottoms[slot] = y + high
             y += high + BETWEEN
-        return _Frame(round(room), y - BETWEEN + ACROSS, places, inner, texts, bottoms, layers)
+        return _Frame(round(room), y - BETWEEN + ACROSS, areas, inner, texts, bottoms, layers)
 
     def header(self, group: Group) -> float:
         """The room that the first line of an open group needs."""
@@ -168,7 +168,7 @@ class _Placer:
         return round(width), len(texts[slot]) * LINE + PADDING
 
     def draw(self, drawing: Drawing, frame: _Frame, x: float, y: float) -> None:
-        for slot, (left, top, width, height) in frame.places.items():
+        for slot, (left, top, width, height) in frame.areas.items():
             if not isinstance(slot, Waypoint):
                 inside = frame.inner.get(slot)
                 box = Box(slot, x + left, y + top, width, height, frame.texts[slot], inside is not None)
@@ -182,20 +182,21 @@ def _runs(frame: _Frame, x: float, y: float) -> list[tuple[Edge, tuple[Run, ...]
     """The vertical pieces of every edge that is drawn; those that end at one box end side by side."""
 
     def middle(slot: Slot) -> float:
-        left, _, width, _ = frame.places[slot]
+        left, _, width, _ = frame.areas[slot]
         return x + left + width / 2
 
     drawn = [edge for edge in frame.layers.edges if not edge.broken]
     ends: dict[Child, list[Edge]] = {}
+    # Ends at one box are in the order in which their lines come to it from the row above, so that none cross there.
     for edge in sorted(drawn, key=lambda edge: middle((edge.source, *edge.via)[-1])):
         ends.setdefault(edge.target, []).append(edge)
     result = []
     for edge in drawn:
-        _, top, _, height = frame.places[edge.source]
+        _, top, _, height = frame.areas[edge.source]
         runs = [(middle(edge.source), y + top + height, y + frame.bottoms[edge.source])]
         for way in edge.via:
-            runs.append((middle(way), y + frame.places[way][1], y + frame.bottoms[way]))
-        _, top, width, _ = frame.places[edge.target]
+            runs.append((middle(way), y + frame.areas[way][1], y + frame.bottoms[way]))
+        _, top, width, _ = frame.areas[edge.target]
         beside = ends[edge.target]
         step = min(12.0, (width - 2 * PADDING) / len(beside))
         end = middle(edge.target) + (beside.index(edge) - (len(beside) - 1) / 2) * step

@@ -1,0 +1,224 @@
+"""Arrays of images changed by OpenCV, which MindSpore uses: the same bits with OpenCV 4 and 5.
+
+Where that is not enough to call its function, the reason stands here. Resized images are not smoothed first, except by
+AREA. Warped ones have the color `fill` where the old image has nothing.
+"""
+
+from __future__ import annotations
+
+import math
+import multiprocessing
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from graphls.dataset.vision.image import Array, pillow, saturated
+from graphls.dataset.vision.utils import Inter
+from graphls.ir.errors import GraphRuntimeError
+
+Color = tuple[int, int, int]
+COMPUTED = frozenset(map(np.dtype, (np.uint8, np.uint16, np.float32, np.float64)))
+_MOVED = {1: np.uint8, 2: np.uint16, 4: np.float32, 8: np.float64}
+
+
+@cache
+def opencv() -> ModuleType:
+    """OpenCV; raises GraphRuntimeError that says how to install it.
+
+    In forked processes and those of `multiprocessing` it computes in one thread, as there are others beside them.
+    """
+    try:
+        cv2 = import_module("cv2")
+    except ImportError as error:
+        text = f'Arrays of images are changed by OpenCV, which is missing ({error}); run pip install "graphls[train]".'
+        raise GraphRuntimeError(text) from None
+    if multiprocessing.parent_process() is not None:
+        cv2.setNumThreads(1)
+    if hasattr(os, "register_at_fork"):
+        _fork_with_one_thread(cv2)
+    return cv2
+
+
+def _fork_with_one_thread(cv2: ModuleType) -> None:
+    """Let OpenCV end its threads before a fork: a child that ends them itself waits for threads that it has not."""
+    counts: list[int] = []
+
+    def before() -> None:
+        counts.append(cv2.getNumThreads())
+        cv2.setNumThreads(1)
+
+    os.register_at_fork(before=before, after_in_parent=lambda: cv2.setNumThreads(counts.pop()))
+
+
+@contextmanager
+def _exact() -> Iterator[ModuleType]:
+    """OpenCV without the library of Intel, which MindSpore has not and whose resized images and grays differ.
+
+    Raises GraphRuntimeError for images that OpenCV refuses, such as those of more than 32,767 pixels on a side.
+    """
+    cv2 = opencv()
+    used = cv2.ipp.useIPP()
+    cv2.ipp.setUseIPP(False)
+    try:
+        yield cv2
+    except cv2.error as error:
+        raise GraphRuntimeError(f"OpenCV refuses the image: {error.err or error}.") from None
+    finally:
+        cv2.ipp.setUseIPP(used)
+
+
+def computed(image: Array, function: Callable[[ModuleType, Array], Any], moved: bool = False) -> Array:
+    """What a function of OpenCV and an image gives, with all axes and in the image's dtype.
+
+    Dtypes that OpenCV does not compute with become float32, or others of their size if pixels are only `moved`.
+    """
+    if image.ndim == 3 and image.shape[2] > 4:  # more than colors of OpenCV have
+        parts = np.split(image, range(4, image.shape[2], 4), 2)
+        return np.concatenate([computed(part, function, moved) for part in parts], 2)
+    if moved := moved and image.itemsize in _MOVED:
+        known = image.view(_MOVED[image.itemsize])
+    else:
+        known = image if image.dtype in COMPUTED else image.astype(np.float32)
+    with _exact() as cv2:
+        result: Array = function(cv2, known)
+    result = result.reshape(*result.shape[:2], *image.shape[2:])  # OpenCV drops an axis of one channel
+    return result.view(image.dtype) if moved else saturated(result, image.dtype)
+
+
+def resized(image: Array, size: tuple[int, int], interpolation: Inter, rows: int = 0) -> Array:
+    """The image in (height, width) = `size`; its rows are along the axis `rows`, its columns along the next."""
+    if image.shape[rows : rows + 2] == size:
+        return image.copy()
+    if rows:
+        parts = image.reshape(-1, *image.shape[rows:])
+        result = np.empty((len(parts), *size, image.shape[-1]), image.dtype)
+        for place, part in enumerate(parts):
+            result[place] = resized(part, size, interpolation)
+        return result.reshape(*image.shape[:rows], *result.shape[1:])
+    if interpolation == Inter.PILCUBIC:
+        return np.asarray(pillow().fromarray(image).resize(size[::-1], pillow().Resampling.BICUBIC))
+
+    def resize(cv2: ModuleType, image: Array) -> Any:
+        return cv2.resize(image, size[::-1], interpolation=getattr(cv2, _METHODS[interpolation]))
+
+    return computed(image, resize, interpolation == Inter.NEAREST)
+
+
+_METHODS = {
+    Inter.NEAREST: "INTER_NEAREST", Inter.BILINEAR: "INTER_LINEAR", Inter.BICUBIC: "INTER_CUBIC",
+    Inter.AREA: "INTER_AREA",
+}  # fmt: skip
+
+
+# OpenCV 5 warps by other rules, so the places are computed here by the rules of OpenCV 4, and `remap` takes the pixels.
+_BITS = 5
+_STEPS = 1 << _BITS  # of a pixel
+_FINE = 1024
+
+
+def rotation(degrees: float, center: tuple[float, float]) -> Array:
+    """The (2, 3) matrix of a turn counterclockwise around (x, y)."""
+    return np.asarray(opencv().getRotationMatrix2D(center, float(np.float32(degrees)), 1.0))
+
+
+def turned_size(degrees: float, height: int, width: int) -> tuple[float, float]:
+    """How high and wide a turned image is, by the corners of OpenCV's `RotatedRect` in float32."""
+    angle, signs = math.radians(float(np.float32(degrees))), np.array([1, -1], np.float32)
+    cos, sin = np.array([math.cos(angle), math.sin(angle)], np.float32) * np.float32(0.5)
+    rows, columns = np.array([height, width], np.float32)
+    y, x = np.array([(height - 1) / 2, (width - 1) / 2], np.float32)
+    down = y + signs * (cos * rows) - sin * columns
+    across = x - signs * (sin * rows) - cos * columns
+    ends = (np.concatenate([some, 2 * middle - some]) for some, middle in ((down, y), (across, x)))
+    new_height, new_width = map(float, map(np.ptp, ends))
+    return new_height, new_width
+
+
+def warped_affine(image: Array, matrix: Array, size: tuple[int, int], interpolation: Inter, fill: Color) -> Array:
+    """The image moved by a (2, 3) matrix from old to new (x, y), in the size (height, width)."""
+    inverse = opencv().invertAffineTransform(np.asarray(matrix, np.float64))
+    x, y = np.arange(size[1]), np.arange(size[0])
+    steps = 1 if interpolation == Inter.NEAREST else _STEPS
+    shift = 10 if interpolation == Inter.NEAREST else 10 - _BITS
+
+    def places(row: Array) -> Array:
+        across = _whole(row[0] * x * _FINE)
+        down = _whole((row[1] * y + row[2]) * _FINE) + _FINE // steps // 2
+        return np.asarray(down[:, None] + across >> shift)
+
+    return _sampled(image, places(inverse[0]), places(inverse[1]), interpolation, fill)
+
+
+def warped_perspective(image: Array, matrix: Array, interpolation: Inter) -> Array:
+    """The image moved by a (3, 3) matrix from old to new (x, y, 1); black around it."""
+    inverse, (height, width) = opencv().invert(matrix)[1], image.shape[:2]
+    y, x = np.arange(height)[:, None], np.arange(width)
+    block = min(1024 // max(1, min(16, height)), width)  # OpenCV adds up from the start of a block of pixels
+    start = x // block * block
+    across, down, depth = (row[0] * start + row[1] * y + row[2] + row[0] * (x - start) for row in inverse)
+    scale = (1 if interpolation == Inter.NEAREST else _STEPS) / np.where(depth == 0, np.inf, depth)
+    return _sampled(image, _whole(across * scale), _whole(down * scale), interpolation, (0, 0, 0))
+
+
+def _whole(values: Array) -> Array:
+    return np.asarray(np.rint(np.clip(values, -(2**31), 2**31 - 1)), np.int32)
+
+
+def _sampled(image: Array, x: Array, y: Array, interpolation: Inter, fill: Color) -> Array:
+    """The pixels at places of the image: whole ones for NEAREST, else in steps."""
+    shares: Array | None = None
+    moved = interpolation == Inter.NEAREST
+    method = _METHODS[interpolation if moved or interpolation == Inter.BICUBIC else Inter.BILINEAR]
+    if not moved:
+        shares = ((y & _STEPS - 1) * _STEPS + (x & _STEPS - 1)).astype(np.uint16)
+        x, y = x >> _BITS, y >> _BITS
+    places = np.clip(np.stack([x, y], 2), -(2**15), 2**15 - 1).astype(np.int16)
+
+    def remap(cv2: ModuleType, known: Array) -> Any:
+        color = np.array(fill).astype(image.dtype)
+        values = (color.view if moved and image.itemsize in _MOVED else color.astype)(known.dtype)
+        border = {"borderMode": cv2.BORDER_CONSTANT, "borderValue": values.tolist()}
+        return cv2.remap(known, places, shares, getattr(cv2, method), **border)
+
+    return computed(image, remap, moved)
+
+
+def blurred(image: Array, size: tuple[int, int], sigma: tuple[float, float]) -> Array:
+    """The image smoothed by Gaussian weights in a window of (across, down), mirrored at its border."""
+
+    def blur(cv2: ModuleType, image: Array) -> Any:
+        return cv2.GaussianBlur(image, size, float(np.float32(sigma[0])), sigmaY=float(np.float32(sigma[1])))
+
+    return computed(image, blur)
+
+
+def smoothed(image: Array) -> Array:
+    """Each pixel five times, with its eight neighbors; the outermost ones stay."""
+    result = image.copy()
+    weights = np.array([[1, 1, 1], [1, 5, 1], [1, 1, 1]], np.float32) / np.float32(13)
+    inside = computed(image, lambda cv2, image: cv2.filter2D(image, -1, weights))
+    result[1:-1, 1:-1] = inside[1:-1, 1:-1]
+    return result
+
+
+def blended(image: Array, other: Array, factor: float, other_first: bool = False) -> Array:
+    """image * factor + other * (1 - factor); floats are added up in float64, and bytes round by what comes first."""
+    share, kind = float(np.float32(factor)), np.float64 if image.dtype.kind == "f" else image.dtype
+    terms = [(image.astype(kind, copy=False), share), (other.astype(kind, copy=False), 1 - share)]
+    with _exact() as cv2:
+        result = cv2.addWeighted(*terms[other_first], *terms[not other_first], 0)
+    return np.asarray(result.reshape(image.shape), image.dtype)
+
+
+def recolored(image: Array, conversion: str) -> Array:
+    """The image after a conversion of colors that OpenCV names, such as RGB2GRAY."""
+    known = image if image.dtype in (np.uint8, np.uint16) else image.astype(np.float32, copy=False)
+    with _exact() as cv2:
+        result = cv2.cvtColor(known, getattr(cv2, f"COLOR_{conversion.removeprefix('COLOR_')}"))
+    return np.asarray(result, image.dtype)

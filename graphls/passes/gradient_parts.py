@@ -1,0 +1,95 @@
+"""What every backward collects: the parts of each gradient, and their sums in the shapes of the values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from graphls.ir.build import Builder
+from graphls.ir.graph import Node, Value, with_blocks
+from graphls.primitives.rounds import each_round
+
+
+@dataclass
+class Tape:
+    """What the backward finds out on its way: primitives without a rule, and loops that must keep more."""
+
+    missing: dict[Node, None] = field(default_factory=dict)
+    extended: dict[Node, Node] = field(default_factory=dict)
+
+    def latest(self, node: Node) -> Node:
+        """The node, or what stands in its place by now."""
+        while node in self.extended:
+            node = self.extended[node]
+        return node
+
+    def applied(self, nodes: Iterable[Node]) -> tuple[Node, ...]:
+        """The nodes, and those in their regions, as what they have become."""
+        return tuple(map(self._applied, nodes)) if self.extended else tuple(nodes)
+
+    def _applied(self, node: Node) -> Node:
+        return with_blocks(self.latest(node), self.applied)
+
+
+class Parts:
+    """The gradients of values of a block, as parts that are added up; how they come about is for a subclass to say.
+
+    With `integers`, gradients flow through integers too; they do where one of the sources is an integer.
+    """
+
+    def __init__(self, builder: Builder, sources: Sequence[Value], tape: Tape, integers: bool = False) -> None:
+        self.e = builder
+        self.sources = sources
+        self.tape = tape
+        self.integers = integers or not all(v.type.dtype.is_float for v in sources)
+        self.parts: dict[Value, list[Value]] = {}
+
+    def accumulate(self, nodes: Sequence[Node], seeds: Iterable[tuple[Value, Value | None]]) -> None:
+        """Collect the parts of all gradients of these nodes; `seeds` pairs results with their sensitivities."""
+        raise NotImplementedError
+
+    def inside(self, builder: Builder, sources: Sequence[Value]) -> Parts:
+        """The same for a region."""
+        raise NotImplementedError
+
+    def add(self, value: Value, gradient: Value) -> None:
+        self.parts.setdefault(value, []).append(self.fitted(gradient, value))
+
+    def fitted(self, gradient: Value, value: Value) -> Value:
+        """The gradient in the shape of its value: axes that broadcasting made wide are summed."""
+        given, wanted = gradient.type.shape, value.type.shape
+        if given != wanted:
+            extra = len(given) - len(wanted)
+            wide = [i + extra for i, n in enumerate(wanted) if n == 1 and given[i + extra] != 1]
+            axes = (*range(extra), *wide)
+            if axes:
+                gradient = self.e.sum(gradient, axis=axes, keepdims=False)
+            if gradient.type.shape != wanted:
+                gradient = self.e.reshape(gradient, shape=wanted)
+        if gradient.type.dtype is not value.type.dtype:
+            gradient = self.e.cast(gradient, dtype=value.type.dtype)
+        return gradient
+
+    def total(self, value: Value) -> Value | None:
+        parts = self.parts.get(value)
+        if not parts:
+            return None
+        result = parts[0]
+        for part in parts[1:]:
+            result = self.plus(result, part)
+        parts[:] = [result]
+        return result
+
+    def plus(self, a: Value, b: Value) -> Value:
+        """The sum of two gradients of one value."""
+        if a.type.stacked:
+            return each_round(self.e, lambda e, x, y: e.add(x, y), a, b)
+        total: Value = self.e.add(a, b)
+        return total
+
+    def zeros(self, value: Value) -> Value:
+        """The gradient of a value that the results do not depend on."""
+        kind = value.type
+        if kind.stacked:
+            return each_round(self.e, lambda e, x: e.constant(0, kind.dtype, kind.shape), value)
+        return self.e.constant(0, kind.dtype, kind.shape)

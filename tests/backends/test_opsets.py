@@ -1,0 +1,116 @@
+"""Models at every opset that the lowering can write: valid by ONNX, and with the same numbers."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+
+from graphls.backends.kernel_checks import is_right
+from graphls.backends.kernel_search import element_types
+from graphls.backends.onnx import lower
+from graphls.backends.onnx.kernel_tables import NEWEST, OLDEST, best_opset, chosen_opset, ir_version, signature
+from graphls.backends.onnx.shapes import operators
+from graphls.ir import Builder, Graph, Value, interpret, verify
+from graphls.ir.errors import GraphValueError
+from graphls.ir.types import Type, bfloat16, float32
+from tests.primitives.test_every_primitive import CASES, assert_close, draw, in_dtype, run, single
+
+OPSETS = range(OLDEST, NEWEST + 1)
+
+
+@cache
+def newest_here() -> int:
+    """The newest opset whose models the runtime at hand opens."""
+    x = Value("x", Type(float32, (2,)))
+    e = Builder()
+    graph = Graph("g", (x,), (), tuple(e.nodes), (), (e.neg(x),))
+    for opset in reversed(OPSETS):
+        model = lower(verify(Graph("g", (x,), (), tuple(e.nodes), (), graph.outputs)), opset=opset).model
+        try:
+            onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+        except Exception:
+            continue
+        return opset
+    raise AssertionError("no opset is known")
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+@pytest.mark.parametrize(("primitive", "sample"), CASES)
+def test_the_model_is_valid_at_every_opset(primitive: Any, sample: Any, device: str) -> None:
+    for dtype in (float32, bfloat16):
+        graph = single(primitive, sample, in_dtype(sample, dtype))
+        for opset in OPSETS:
+            model = lower(graph, device=device, opset=opset).model
+            onnx.checker.check_model(model, full_check=dtype is float32)
+            assert model.ir_version == ir_version(opset) and model.opset_import[0].version == opset
+            kinds = element_types(model)
+            for proto in operators(model.graph.node):
+                its = signature(proto.op_type, opset)
+                assert its is not None, f"{proto.op_type} is not an operator of opset {opset}"
+                inputs, outputs = ([kinds.get(n, "") for n in names] for names in (proto.input, proto.output))
+                assert not its.refuses(its.types(inputs, outputs))
+
+
+@pytest.mark.parametrize(("primitive", "sample"), CASES)
+def test_the_numbers_are_the_same_at_every_opset(primitive: Any, sample: Any) -> None:
+    graph = single(primitive, sample, sample.types)
+    arrays = draw(sample, sample.types)
+    expected = interpret(graph, arrays)[0]
+    for opset in sorted({17, 18, 21, newest_here()}):
+        lowered = lower(graph, kernel_is_right=is_right, opset=opset)
+        for found, wanted in zip(run(lowered, graph, arrays), expected, strict=True):
+            assert_close(found, wanted, float32)
+
+
+@pytest.mark.parametrize("opset", [16, 26, 0, True, "18"])
+def test_other_opsets_are_refused(opset: Any) -> None:
+    with pytest.raises(GraphValueError, match="A model can be written at opset 17 to 25, not"):
+        chosen_opset(opset, None)
+
+
+def test_an_opset_is_refused_that_the_package_of_onnx_does_not_know(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(onnx.defs, "onnx_opset_version", lambda: 21)
+    with pytest.raises(GraphValueError, match="knows opsets up to 21, not 22; run pip install --upgrade onnx"):
+        chosen_opset(22, None)
+
+
+@pytest.mark.parametrize(
+    ("runtime", "opset"),
+    [("1.18.0", 18), ("1.19.2", 18), ("1.23.2", 18), ("1.24.1", 18), ("1.30.0", 21), ("1.31.1", 21)],
+)
+def test_the_opset_is_the_one_that_has_most_kernels(runtime: str, opset: int) -> None:
+    assert best_opset(runtime) == opset == chosen_opset(None, runtime)
+
+
+@pytest.mark.parametrize("opset", OPSETS)
+@pytest.mark.parametrize("width", [1, 3])
+def test_a_pad_before_an_average_is_no_part_of_it(opset: int, width: int) -> None:
+    """ONNX Runtime 1.19 leaves its zeros out of the mean, and all versions refuse one as wide as the windows."""
+    if opset > newest_here():
+        pytest.skip("the runtime does not know this opset")
+    x = Value("x", Type(float32, (1, 1, 4, 4)))
+    e = Builder()
+    size = 4 + 2 * width
+    bounds = {"starts": (0, 0, width, width), "stops": (1, 1, 4 + width, 4 + width), "steps": (1, 1, 1, 1)}
+    wide = e.slice_gradient(x, shape=(1, 1, size, size), **bounds)
+    means = [e.avg_pool(wide, kernel=(3, 3), pads=pads) for pads in ((0, 0, 0, 0), (1, 1, 1, 1), (1, 0, 0, 1))]
+    graph = verify(Graph("g", (x,), (), tuple(e.nodes), (), tuple(means)))
+    array = np.arange(1, 17, dtype=np.float32).reshape(1, 1, 4, 4)
+    for found, wanted in zip(run(lower(graph, opset=opset), graph, [array]), interpret(graph, [array])[0], strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-6)
+
+
+def test_a_pad_before_a_convolution_on_a_gpu_is_no_part_of_it() -> None:
+    """Uneven padding of CUDA's kernels writes to another buffer."""
+    x, w = Value("x", Type(float32, (1, 1, 4, 4))), Value("w", Type(float32, (1, 1, 3, 3)))
+    e = Builder()
+    wide = e.slice_gradient(x, shape=(1, 1, 5, 5), starts=(0, 0, 1, 0), stops=(1, 1, 5, 4), steps=(1, 1, 1, 1))
+    y = e.convolution(wide, w)
+    graph = verify(Graph("g", (x, w), (), tuple(e.nodes), (), (y,)))
+    assert [n.op_type for n in lower(graph, device="cuda").model.graph.node] == ["Pad", "Reshape", "Conv"]
+    assert [n.op_type for n in lower(graph).model.graph.node] == ["Pad", "Conv"]
