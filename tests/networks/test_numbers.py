@@ -12,6 +12,8 @@ import graphls
 from tests.networks.agreement import Combination, Prepared, difference, every_combination, prepare, sample
 from tests.networks.steps import NETWORKS, build, draw
 
+LARGE = ("resnet18", "unet", "lstm")
+FIRST = [pytest.param(c, marks=pytest.mark.slow if c.name in LARGE else (), id=str(c)) for c in sample(0)]
 SEEDS = len(every_combination()) // len(NETWORKS)
 
 
@@ -19,7 +21,7 @@ def check(combination: Combination) -> None:
     assert not difference(prepare(combination))
 
 
-@pytest.mark.parametrize("combination", sample(0), ids=str)
+@pytest.mark.parametrize("combination", FIRST)
 def test_twenty_steps_have_the_same_bits(combination: Combination) -> None:
     check(combination)
 
@@ -41,7 +43,7 @@ def overflows(prepared: Prepared) -> list[bool]:
 
 
 def test_the_steps_that_are_compared_overflow_and_go_on() -> None:
-    found = [overflows(prepare(Combination(name, "O2", "outputs", "right", 1))) for name in ("mlp", "lenet", "gpt")]
+    found = [overflows(prepare(Combination(name, "O2", "outputs", "right", 1))) for name in ("mlp", "lenet")]
     assert all(any(flags) and not all(flags) for flags in found)
 
 

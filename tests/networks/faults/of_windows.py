@@ -27,11 +27,11 @@ def _checked(prepared: Prepared) -> tuple[Value, ...]:
 
 
 def overflow_starts_later(prepared: Prepared, rng: Generator) -> Faulty:
-    """The first half of the values of the window is not looked at."""
+    """Of the values of the window only the last quarter is looked at."""
     definer = definers(prepared.graph.nodes)
     order = {node: number for number, node in enumerate(prepared.graph.nodes)}
     values = sorted((v for v in _checked(prepared) if v in definer), key=lambda v: order[definer[v]])
-    early = set(values[: len(values) // 2])
+    early = set(values[: 3 * len(values) // 4])
     return _with_checked(prepared, f"{len(early)} values", lambda given: [v for v in given if v not in early])
 
 
