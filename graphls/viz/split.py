@@ -32,7 +32,7 @@ def _components(
     nodes: Iterable[Node], keys: Mapping[Node, Hashable], earlier: Mapping[Node, Sequence[Node]]
 ) -> dict[Hashable, int]:
     """The keys that are in a cycle, each with the index of its strongly connected component."""
-    import networkx
+    import networkx  # only here, so that a plain `import graphls` leaves it alone
 
     edges = networkx.DiGraph()
     edges.add_edges_from((keys[p], keys[node]) for node in nodes for p in earlier[node] if keys[p] != keys[node])
