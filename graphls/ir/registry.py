@@ -33,6 +33,9 @@ class Operation:
     elementwise: bool = False
     """Whether each element of the result is made of the elements at its place of the operands, which broadcast."""
 
+    flops_per_element: int = 1
+    """The floating point operations for each element of the result; of 0, it only moves or selects elements."""
+
     neutral: tuple[tuple[int, float], ...] = ()
     """The position of one of two operands with the number that, there, makes the result the other one, to the bit."""
 

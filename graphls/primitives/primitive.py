@@ -78,7 +78,6 @@ class Primitive(Operation):
     `is_view`, `may_be_operand`, `moves` and `is_transparent` follow from the rest where nothing is said.
     """
 
-    flops_per_element: ClassVar[int] = 1
     samples: ClassVar[tuple[Sample, ...]] = ()
 
     def __init_subclass__(cls, abstract: bool = False, **options: Any) -> None:
