@@ -87,7 +87,7 @@ def _findings(driver: Driver, runtime: Any, version: tuple[int, ...]) -> Iterato
         text = f"missing; run {library_command(cuda, [name])}" if name in missing else "there"
         yield _role(name), f"{name} {text}", name in missing
     yield from _matches(driver, cuda)
-    is_complete = runtime is not None and not driver.fault and not any(map(is_needed, missing))
+    is_complete = runtime is not None and not driver.fault and not any(is_needed(name, cuda) for name in missing)
     if is_complete and (fault := provider_fault(runtime)):
         yield "provider", f"{fault}; run pip install --force-reinstall {EXTRA.removeprefix('pip install ')}", True
 
