@@ -133,7 +133,7 @@ def test_groups_with_the_same_rate() -> None:
         ({"max_grad_norm": -1}, ValueError, "For 'ClipGradNorm', the argument 'clip_norm' must > 0.0, but got -1"),
         ({"max_grad_norm": float("nan")}, ValueError, "must > 0.0, but got nan"),
         ({"max_grad_norm": float("inf")}, ValueError, "must be finite, but got inf"),
-        ({"max_grad_norm": "1"}, TypeError, "type of 'clip_norm' should be 'float', but got type 'str'"),
+        ({"max_grad_norm": "1"}, TypeError, "'clip_norm' must be a number, but got '1'"),
         ({"scale_sense": "1"}, TypeError, "'scale_sense' must be Cell or Tensor, but got .* <class 'str'>"),
         ({"scale_sense": graphls.Tensor([1.0, 2.0])}, ValueError, r"must be \(1,\) or \(\), but got \(2,\)"),
         (

@@ -24,6 +24,8 @@ Array = np.ndarray[Any, Any]
 Image: TypeAlias = "Array | PilImage"
 Numbers = float | Sequence[float]
 Integers = int | Sequence[int]
+Fill = tuple[int, int, int]
+FillValue = int | Fill
 
 
 class ImageOperation(TensorOperation):
@@ -131,7 +133,7 @@ def check_bytes(operation: object, image: Array) -> Array:
     return image
 
 
-def saturated(values: Array, dtype: np.dtype[Any] | type) -> Array:
+def saturated(values: Array, dtype: np.dtype[Any]) -> Array:
     """Values in another dtype: rounded to the nearest (ties to even) and cut at its ends if it is one of integers."""
     if np.dtype(dtype).kind not in "iu":
         return values.astype(dtype)
