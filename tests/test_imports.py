@@ -63,6 +63,18 @@ EXCEPTIONS: set[tuple[str, str]] = set()
 CIRCLES = (
 )
 """Circles of modules, each within one package, that are left, mostly for types; they may only shrink."""
+LATE = {
+    "onnx": "a runtime, which takes longer to load than all of graphls",
+    "onnxruntime": "a runtime",
+    "networkx": "only for what goes wrong, and for large pages",
+    "ml_dtypes": "only for bfloat16",
+    "difflib": "only for advice in errors",
+    "rich": "optional",
+    "safetensors": "optional",
+    "tensorboardX": "optional",
+    "graphls.compat.script": "all of the compat layer, for one command of several",
+}
+"""What is imported in functions, and why."""
 PUBLIC = (
     "graphls.amp", "graphls.api", "graphls.communication", "graphls.compat", "graphls.compat.pytest", "graphls.context",
     "graphls.dataset", "graphls.diagnosis", "graphls.initializer", "graphls.ir", "graphls.log", "graphls.nn",
@@ -188,6 +200,34 @@ def test_no_circle_of_modules_is_new() -> None:
     left = [{f"graphls.{name}" for name in names.split()} for names in CIRCLES]
     for circle in networkx.strongly_connected_components(arrows):
         assert len(circle) == 1 or any(circle <= known for known in left), sorted(circle)
+
+
+def in_functions(module: str) -> Iterator[str]:
+    """The imports in the functions of a module."""
+    for node in ast.walk(tree(module)):
+        if is_function(node):
+            yield from imports(node, everywhere=True)
+
+
+@cache
+def eagerly_loaded() -> frozenset[str]:
+    """What `import graphls` imports."""
+    return frozenset(loaded("graphls", set()))
+
+
+def takes_time(module: str, name: str) -> bool:
+    """Whether importing it loads a runtime, or what `import graphls` leaves alone so that it stays quick."""
+    target = name if name in MODULES else name.rpartition(".")[0]
+    eager = eagerly_loaded()
+    return any(within(each, RUNTIMES) for each in loaded(target, set())) or (module in eager and target not in eager)
+
+
+@pytest.mark.parametrize("module", [name for name in MODULES if name != "graphls.backends.trial"])
+def test_imports_in_functions_are_of_what_takes_time(module: str) -> None:
+    """Of all but the trial of a session, a program of its own that imports from a path that it is given."""
+    circle = tuple(f"graphls.{name}" for names in CIRCLES if module[8:] in names.split() for name in names.split())
+    names = [name for name in in_functions(module) if not within(name, (*LATE, *circle))]
+    assert [name for name in names if not (within(name, ("graphls",)) and takes_time(module, name))] == []
 
 
 def test_modules_that_users_name_are_where_they_were() -> None:

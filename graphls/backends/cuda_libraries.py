@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ctypes
+import re
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import Any
 
@@ -68,9 +70,23 @@ def _card(library: Any, number: int) -> Card:
 
 
 def cuda_version(runtime: Any) -> tuple[int, ...]:
-    """The version of CUDA that the runtime was built for; empty where it does not say."""
+    """The version of CUDA that the runtime was built for; empty where it has none."""
     text = str(getattr(runtime, "cuda_version", "") or "")
-    return tuple(int(part) for part in text.split(".") if part.isdigit())
+    return tuple(int(part) for part in text.split(".") if part.isdigit()) or _linked_version(_provider(runtime))
+
+
+@cache
+def _linked_version(provider: Path) -> tuple[int, ...]:
+    """The major version of the libraries that the provider is linked with; onnxruntime-training tells no other."""
+    if not provider.is_file():
+        return ()
+    with open(provider, "rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as data:
+        found = re.search(rb"libcublas\.so\.(\d+)", data)
+        return (int(found[1]),) if found else ()
+
+
+def _provider(runtime: Any) -> Path:
+    return Path(runtime.__file__).parent / "capi" / "libonnxruntime_providers_cuda.so"
 
 
 def libraries_of(cuda: int) -> dict[str, str]:
@@ -113,12 +129,14 @@ def _opened(name: str) -> Any:
 
 
 def provider_fault(runtime: Any) -> str:
-    """Why the provider for CUDA cannot be loaded, in words of the dynamic linker; empty where it can, or is unknown."""
-    folder = Path(runtime.__file__).parent / "capi"
-    provider = folder / "libonnxruntime_providers_cuda.so"
+    """Why the provider for CUDA cannot be loaded, in words of the dynamic linker; empty where it can, or is unknown.
+
+    Not to be asked without a driver: then the provider of 1.19 ends the process.
+    """
+    provider = _provider(runtime)
     if not provider.is_file():
         return ""
-    _opened(str(folder / "libonnxruntime_providers_shared.so"))
+    _opened(str(provider.with_name("libonnxruntime_providers_shared.so")))
     found = _opened(str(provider))
     return found if isinstance(found, str) else ""
 
@@ -141,16 +159,16 @@ def fault_of_installation(runtime: Any, number: int = 0) -> str:
         return f"The driver knows CUDA {have} and this runtime needs CUDA {version[0]}; {driver_command(version)}."
     if number >= len(driver.cards):
         return f"There is no GPU {number}; this machine has {len(driver.cards)}, numbered from 0 on."
-    missing = [name for name in missing_libraries(version[0]) if is_needed(name)] if version else []
+    missing = [name for name in missing_libraries(version[0]) if is_needed(name, version[0])] if version else []
     if missing:
         return f"Libraries of CUDA are missing ({', '.join(missing)}); run {library_command(version[0], missing)}."
     fault = provider_fault(runtime)
     return f"The runtime's part for CUDA cannot be loaded ({fault}); see graphls doctor --device cuda." if fault else ""
 
 
-def is_needed(library: str) -> bool:
-    """Whether no step runs without a library; the others serve some operators only, such as convolutions."""
-    return library.startswith(("libcudart", "libcublas", "libcurand"))
+def is_needed(library: str, cuda: int) -> bool:
+    """Whether the provider is linked with a library; others are loaded for some operators, such as convolutions."""
+    return "nvrtc" not in library and (cuda < 13 or not library.startswith(("libcudnn", "libcufft")))
 
 
 def driver_command(version: tuple[int, ...]) -> str:

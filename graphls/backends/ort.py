@@ -19,6 +19,7 @@ from graphls.backends.onnx.lowering import Lowered, lower
 from graphls.backends.onnx.types import exchanged
 from graphls.backends.onnx.weights import serialised
 from graphls.backends.runtime import load_runtime
+from graphls.backends.scattered import warn_of_scattered_sums
 from graphls.backends.session import Inputs, Session
 from graphls.backends.states import HasStorage
 from graphls.ir.errors import GraphlsError, GraphMemoryError, GraphRuntimeError
@@ -86,6 +87,8 @@ class OrtSession(Session):
         check = partial(is_right, provider=PROVIDERS[self.device])
         version = self.runtime.__version__
         self.lowered: Lowered = lower(graph, device=self.device, kernel_is_right=check, runtime=version)
+        if self.device == "cuda" and self.cuda.deterministic:
+            warn_of_scattered_sums(self.lowered)
         of_array = self.runtime.OrtValue.ortvalue_from_numpy
         self.outside = {name: of_array(array) for name, array in self.lowered.outside.items()}
         self.inputs = list(zip(self.lowered.inputs, map(_wider, graph.inputs), strict=True))

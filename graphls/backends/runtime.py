@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
 from functools import cache
@@ -80,8 +81,6 @@ def _let_children_end() -> None:
 
     What ONNX Runtime 1.31 registers for the end of a process would wait for threads of the first process for ever.
     """
-    import ctypes
-
     library: Any = ctypes.CDLL(None) if hasattr(os, "register_at_fork") else None
     if not hasattr(library, "on_exit"):  # which is glibc's
         return

@@ -7,7 +7,10 @@ from typing import Any
 
 import numpy as np
 
+import graphls.primitives  # noqa: F401  registers what the text names
+from graphls.backends.devices import PROVIDERS
 from graphls.backends.runtime import PACKAGES, conflict, load_runtime, package_version
+from graphls.command_line.doctor_cuda import examine_cuda
 from graphls.ir.errors import GraphlsError
 from graphls.ir.parse import parse
 
@@ -33,15 +36,11 @@ def examine(device: str = "") -> int:
     if text := conflict():
         print(text)
     if device == "cuda":
-        from graphls.command_line.doctor_cuda import examine_cuda
-
         return int(not (examine_cuda() and not text))
     return int(not (_runtime_works() and not text))
 
 
 def _runtime_works() -> bool:
-    from graphls.backends.devices import PROVIDERS
-
     try:
         runtime = load_runtime()
     except GraphlsError as error:
@@ -64,7 +63,6 @@ def _self_test(runtime: Any, device: str, provider: str) -> bool:
 
 
 def _fault(runtime: Any, device: str, provider: str) -> str:
-    import graphls.primitives  # noqa: F401  registers what the text names
     from graphls.backends.onnx import lower
     from graphls.backends.ort import check_device, check_provider
 

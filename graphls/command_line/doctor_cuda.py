@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+import graphls.primitives  # noqa: F401  registers what the text names
 from graphls.backends.cuda_libraries import (
     EXTRA,
     FOR_CUDA_12,
@@ -25,8 +26,10 @@ from graphls.backends.cuda_libraries import (
 )
 from graphls.backends.devices import PROVIDERS
 from graphls.backends.runtime import PACKAGES, load_runtime, package_version
+from graphls.backends.states import Copied
 from graphls.ir.errors import GraphlsError
 from graphls.ir.parse import parse
+from graphls.sharing.storage import Storage
 
 NEWEST = 13 if sys.version_info >= (3, 11) else 12
 """The version of CUDA of the newest runtime for this Python, which is asked for where none is installed."""
@@ -84,7 +87,7 @@ def _findings(driver: Driver, runtime: Any, version: tuple[int, ...]) -> Iterato
         text = f"missing; run {library_command(cuda, [name])}" if name in missing else "there"
         yield _role(name), f"{name} {text}", name in missing
     yield from _matches(driver, cuda)
-    is_complete = runtime is not None and not driver.fault and not any(map(is_needed, missing))
+    is_complete = runtime is not None and not driver.fault and not any(is_needed(name, cuda) for name in missing)
     if is_complete and (fault := provider_fault(runtime)):
         yield "provider", f"{fault}; run pip install --force-reinstall {EXTRA.removeprefix('pip install ')}", True
 
@@ -135,10 +138,7 @@ def _run_step() -> bool:
 
 
 def _fault_of_step() -> str:
-    import graphls.primitives  # noqa: F401  registers what the text names
     from graphls.backends.ort import OrtSession
-    from graphls.backends.states import Copied
-    from graphls.sharing.storage import Storage
 
     state = Copied(Storage(np.array([[1, 1], [0, 1]], np.float32)))
     session = OrtSession(parse(_STEP), {"w": state}, "cuda")

@@ -5,12 +5,15 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from graphls.files.files import write_text
 from graphls.ir.errors import GraphValueError
-
-if TYPE_CHECKING:
-    from graphls.ir.graph import Graph
+from graphls.ir.graph import Graph
+from graphls.ir.parse import parse
+from graphls.ir.text import dump
+from graphls.viz.dot import to_dot
+from graphls.viz.html import write_page
+from graphls.viz.svg import to_svg
 
 
 def add_dump(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -25,22 +28,13 @@ def add_dump(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
 
 def dump_files(options: argparse.Namespace) -> int:
     """Draw graphs of IR text; without --html, --dot and --svg, print the text of the last one in its standard form."""
-    from graphls.files.files import write_text
-    from graphls.ir.text import dump
-
     stages = read_stages(options.files)
     last = list(stages.values())[-1]
     if options.html:
-        from graphls.viz.html import write_page
-
         write_page(options.html, stages, below=Path.cwd())
     if options.dot:
-        from graphls.viz.dot import to_dot
-
         write_text(Path(options.dot), to_dot(last))
     if options.svg:
-        from graphls.viz.svg import to_svg
-
         write_text(Path(options.svg), to_svg(last))
     if not (options.html or options.dot or options.svg):
         sys.stdout.write(dump(last))
@@ -70,8 +64,6 @@ def read_graph(file: str) -> Graph:
 
     Raises GraphValueError for what is not UTF-8, GraphSyntaxError for other text than IR.
     """
-    from graphls.ir.parse import parse
-
     if file == "-":
         return parse(sys.stdin.read(), file="<stdin>")
     try:

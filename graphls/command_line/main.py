@@ -8,15 +8,19 @@ import sys
 from collections.abc import Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from graphls.command_line.doctor import examine
 from graphls.command_line.dump import add_dump, read_graph
 from graphls.command_line.placement import add_placement
 from graphls.command_line.view import add_view
-
-if TYPE_CHECKING:
-    from graphls.ir.graph import Graph
-    from graphls.passes.manager import Pipeline, Stage
+from graphls.files.files import write_text
+from graphls.ir.errors import GraphlsError, visible
+from graphls.ir.graph import Graph, walk
+from graphls.ir.text import dump
+from graphls.ir.verify import verify
+from graphls.passes import parse_pipeline
+from graphls.passes.manager import Pipeline, Stage
+from graphls.viz.html import write_page
 
 EXEC = "Run a script as Python does, with every import of mindspore resolved to graphls; its exit code is the result."
 
@@ -32,7 +36,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         return run_main(arguments[1], arguments[2:])
     options = _parser().parse_args(arguments)
-    from graphls.ir.errors import GraphlsError, visible
 
     try:
         return int(options.command(options))
@@ -74,8 +77,6 @@ def _parser() -> argparse.ArgumentParser:
 def optimize(options: argparse.Namespace) -> int:
     """Run a pipeline of passes over a graph and print the graph that comes out."""
     _import(options.modules)
-    from graphls.ir.text import dump
-    from graphls.passes import parse_pipeline
 
     pipeline = parse_pipeline(options.passes)
     graph = read_graph(options.file)
@@ -90,8 +91,6 @@ def optimize(options: argparse.Namespace) -> int:
     if options.time_passes:
         print(_times(stages), file=sys.stderr)
     if options.html:
-        from graphls.viz.html import write_page
-
         write_page(options.html, {stage.name: stage.graph for stage in stages}, below=Path.cwd())
     _write(options.output, dump(graph))
     return 0
@@ -99,9 +98,6 @@ def optimize(options: argparse.Namespace) -> int:
 
 def _sound_steps(pipeline: Pipeline, graph: Graph, verified: bool) -> Iterator[Stage]:
     """The stages; where a pass fails on a graph that breaks a rule of the IR, that is the error."""
-    from graphls.ir.errors import GraphlsError
-    from graphls.ir.verify import verify
-
     try:
         yield from pipeline.steps(graph, verify=verified)
     except GraphlsError:
@@ -121,8 +117,6 @@ def _import(modules: Sequence[str]) -> None:
 
 def _write(output: str, text: str) -> None:
     """Write to a file, or to the standard output (-)."""
-    from graphls.files.files import write_text
-
     if output == "-":
         sys.stdout.write(text)
     else:
@@ -131,8 +125,6 @@ def _write(output: str, text: str) -> None:
 
 def _times(stages: Sequence[Stage]) -> str:
     """A row for every pass: its time, its share of all of them, and the nodes before and after, regions included."""
-    from graphls.ir.graph import walk
-
     counts = [sum(1 for _ in walk(stage.graph)) for stage in stages]
     seconds = sum(stage.seconds for stage in stages)
     rows = [(s.name, s.seconds, counts[i], counts[i + 1]) for i, s in enumerate(stages[1:])]
@@ -160,6 +152,4 @@ def diagnose(options: argparse.Namespace) -> int:
 
     With --device cuda, print what a step on a GPU needs, with the command for what is missing, and run a small one.
     """
-    from graphls.command_line.doctor import examine
-
     return examine(options.device)

@@ -6,6 +6,9 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from graphls.backends.runtime import installed_version
+from graphls.ir.errors import GraphValueError
+
 if TYPE_CHECKING:
     from onnx import ModelProto
 
@@ -26,9 +29,7 @@ def tell_placement(options: argparse.Namespace) -> int:
     Neither the device nor the runtime needs to be there.
     """
     from graphls.backends.placement import place
-    from graphls.backends.runtime import installed_version
     from graphls.importing.files import load
-    from graphls.ir.errors import GraphValueError
 
     runtime = options.runtime or installed_version()
     if runtime is None:

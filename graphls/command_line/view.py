@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import webbrowser
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from graphls.command_line.dump import read_graph
 from graphls.ir.errors import GraphFileError
-
-if TYPE_CHECKING:
-    from graphls.ir.graph import Graph
+from graphls.ir.graph import Graph
+from graphls.viz.html import write_page
 
 
 def add_view(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -24,16 +23,12 @@ def add_view(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
 
 def view(options: argparse.Namespace) -> int:
     """Write a page that shows a graph, and open it in the browser."""
-    from graphls.viz.html import write_page
-
     file = Path(options.file)
     graph = read_any(file)
     page = Path(options.html).resolve() if options.html else _page_beside(file)
     write_page(page, {file.stem: graph}, below=Path.cwd())
     print(page)
     if not options.no_open:
-        import webbrowser
-
         webbrowser.open(page.as_uri())
     return 0
 

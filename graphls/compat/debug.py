@@ -12,6 +12,7 @@ from graphls.ops.operands import tensor_of
 from graphls.ops.primitive import Operator
 from graphls.tensors.tensor import Tensor, TensorLike, is_tensor
 from graphls.trace.reports import report
+from graphls.train.callbacks.summary import SummaryRecord
 
 __all__ = [
     "Assert",
@@ -65,8 +66,6 @@ class Summary(Operator):
         return tensor
 
     def _write(self, name: str, value: np.ndarray[Any, Any]) -> None:
-        from graphls.train.callbacks.summary import SummaryRecord
-
         for record in SummaryRecord.open_ones:
             record.note(self.plugin, name, value)
 

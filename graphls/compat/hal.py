@@ -5,6 +5,8 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import Any
 
+from graphls.backends.cuda_libraries import driver_here
+from graphls.context import set_context
 from graphls.ir.errors import GraphlsError
 from graphls.tensors.tensor import TensorLike
 
@@ -53,13 +55,29 @@ def is_initialized(device_target: str) -> bool:
 
 
 def device_count(device_target: str | None = None) -> int:
-    """How many devices of this name steps can run on: 1 or 0."""
-    return int(device_target is None or is_available(device_target))
+    """How many devices of this name steps can run on."""
+    if device_target is None:
+        return 1
+    if not is_available(device_target):
+        return 0
+    return len(driver_here().cards) if device_target == "GPU" else 1
 
 
 def get_device_name(device_id: int, device_target: str | None = None) -> str:
     """The name of a device."""
-    return device_target or "CPU"
+    cards = driver_here().cards if device_target == "GPU" else ()
+    return cards[device_id].name if device_id < len(cards) else device_target or "CPU"
+
+
+def set_memory(
+    init_size: str = "2GB",
+    increase_size: str = "2GB",
+    max_size: str = "1024GB",
+    optimize_level: str = "O0",
+    huge_page_reserve_size: str = "0GB",
+) -> None:
+    """Let a step on a GPU take `max_size` of its memory at most; raises as `set_context`."""
+    set_context(max_device_memory=max_size)
 
 
 class Stream:
@@ -116,7 +134,7 @@ def _none(device_target: str | None = None) -> int:
     return 0
 
 
-set_cur_stream = synchronize = empty_cache = launch_blocking = set_cpu_affinity = set_memory = _nothing
+set_cur_stream = synchronize = empty_cache = launch_blocking = set_cpu_affinity = _nothing
 reset_max_memory_allocated = reset_max_memory_reserved = reset_peak_memory_stats = _nothing
 max_memory_allocated = max_memory_reserved = memory_allocated = memory_reserved = _none
 

@@ -7,8 +7,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from graphls.initializer.base import Array, fans, number, one_of
+from graphls import initializer
+from graphls.initializer.base import Array, fans, one_of
 from graphls.initializer.distributions import Normal, TruncatedNormal, Uniform
+from graphls.ir.checks import number
 from graphls.tensors.tensor import Tensor, TensorLike
 
 __all__ = [
@@ -72,8 +74,6 @@ def _init_truncated_normal(a: float, b: float, mean: float, sigma: float, shape:
 
 def _register(*aliases: str) -> Callable[[type], type]:
     """A decorator of initializers that gives them further names."""
-    from graphls import initializer
-
     def name(cls: type) -> type:
         for alias in (cls.__name__.lower(), *aliases):
             initializer._BY_NAME.setdefault(alias, cls)

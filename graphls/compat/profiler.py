@@ -16,6 +16,7 @@ import numpy as np
 from graphls.ir.errors import GraphlsError, GraphRuntimeError
 from graphls.ir.graph import walk
 from graphls.ir.reporting import warn
+from graphls.profile.measure import measure
 from graphls.steps.step import Compiled
 from graphls.tensors.tensor import TensorLike
 from graphls.train.callbacks.callback import Callback
@@ -208,8 +209,6 @@ def _compiled_steps() -> list[Compiled]:
 
 def _measured(step: Compiled) -> str:
     """What a step takes, on zeros; raises GraphRuntimeError for one with a loop, which may have no end on zeros."""
-    from graphls.profile.measure import measure
-
     if any(node.primitive.name == "while_loop" for node in walk(step.graph)):
         raise GraphRuntimeError("It has a loop that inputs end; call `step.profile` with inputs that do.")
     inputs = [np.zeros(value.type.shape, value.type.dtype.numpy) for value in step.graph.inputs]

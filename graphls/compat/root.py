@@ -10,6 +10,7 @@ import numpy as np
 
 from graphls.compat.functional import typeof
 from graphls.compat.parallel import parameter_broadcast, set_algo_parameters
+from graphls.compat.version import __version__
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.nn.cell import Cell
 from graphls.ops.control_flow import vmap
@@ -18,6 +19,7 @@ from graphls.ops.scattering import RowTensor
 from graphls.sharing.settings import Settings
 from graphls.tensors.random import get_seed, set_seed
 from graphls.tensors.tensor import Tensor, TensorLike
+from graphls.train import background
 
 __all__ = [
     "COMPATIBLE",
@@ -75,8 +77,6 @@ def set_recursion_limit(recursion_limit: int = 10000) -> None:
 
 def run_check() -> None:
     """Print the version, and whether a small computation gives what it must."""
-    from graphls.compat.version import __version__
-
     print(f"MindSpore version:  {__version__} (as graphls offers it)")
     found = Tensor(np.ones((2, 3), np.float32)) @ Tensor(np.ones((3, 2), np.float32))
     is_right = bool((found.asnumpy() == 3).all())
@@ -109,8 +109,6 @@ def set_dump(target: TensorLike, enabled: bool = True) -> None:
 
 def async_ckpt_thread_status() -> bool:
     """False, as soon as no thread writes a checkpoint any more."""
-    from graphls.train import background
-
     background.settle()
     return False
 

@@ -18,6 +18,7 @@ from graphls.context.parallel import (
 from graphls.ir.errors import GraphRuntimeError, GraphTypeError
 from graphls.ir.location import user_location
 from graphls.ir.reporting import warn
+from graphls.passes.manager import dump_to
 from graphls.sharing.settings import Settings
 
 __all__ = [
@@ -172,6 +173,4 @@ def _fault_of(target: str) -> GraphRuntimeError | None:
 
 def _take_effect(changed: Iterable[str]) -> None:
     if not {"save_graphs", "save_graphs_path"}.isdisjoint(changed):
-        from graphls.passes.manager import dump_to
-
         dump_to(get_context("save_graphs_path") if get_context("save_graphs") else None)

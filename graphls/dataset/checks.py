@@ -67,6 +67,18 @@ def function(name: str, value: object) -> Function:
     return value
 
 
+def functions(name: str, value: object) -> list[Function]:
+    """A list of callables, one or more; raises GraphTypeError or GraphValueError otherwise."""
+    if not isinstance(value, (list, tuple)):
+        raise type_error(name, value, "a list of operations")
+    for position, operation in enumerate(value):
+        if not callable(operation):
+            raise type_error(f"{name}[{position}]", operation, "an operation or a function")
+    if not value:
+        raise GraphValueError(f"The list {name} must not be empty.")
+    return list(value)
+
+
 def choice(name: str, value: object, kind: type[Choice]) -> Choice:
     """A member of an enumeration; raises GraphTypeError otherwise."""
     if not isinstance(value, kind):

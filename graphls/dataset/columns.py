@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from graphls.dataset import checks
 from graphls.ir.errors import GraphFileError, GraphlsError, GraphTypeError, GraphValueError
 from graphls.ir.types import as_dtype
 from graphls.tensors.tensor import Tensor
@@ -121,16 +122,14 @@ class Schema:
 
     def add_column(self, name: str, de_type: object, shape: list[int] | None = None) -> None:
         """Add a column; raises GraphTypeError for a name or a dtype of another kind."""
-        if not isinstance(name, str):
-            raise GraphTypeError(f"The name of a column is a string, not {name!r}.")
-        self.columns.append({"name": name, "type": column_dtype(de_type), "shape": shape})
+        self.columns.append({"name": checks.string("name", name), "type": column_dtype(de_type), "shape": shape})
 
     def parse_columns(self, columns: object) -> None:
         """Add columns from a list of dicts with `name`, `type` and `shape`, or from a dict of such dicts by name."""
         if isinstance(columns, dict):
             columns = [{"name": name, **entry} for name, entry in columns.items()]
         if not isinstance(columns, list):
-            raise GraphTypeError(f"columns is a list or a dict, not {columns!r}.")
+            raise checks.type_error("columns", columns, [list, dict])
         for entry in columns:
             if not isinstance(entry, dict) or "name" not in entry or "type" not in entry:
                 raise GraphValueError(f"A column of a schema has a name and a type, and {entry!r} has not.")
@@ -174,12 +173,10 @@ def _entry(column: Entry) -> Entry:
 
 
 def as_schema(schema: object) -> Schema:
-    """A schema, or the one that a file holds; raises GraphTypeError for anything else."""
+    """A schema, or that of the file with this path; raises GraphTypeError for anything else."""
     if isinstance(schema, Schema):
         return schema
-    if isinstance(schema, (str, Path)):
-        return Schema(str(schema))
-    raise GraphTypeError(f"schema is a Schema or the path of one, not {schema!r}.")
+    return Schema(checks.path("schema", schema))
 
 
 def _read(path: str) -> Any:

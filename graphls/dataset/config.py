@@ -8,7 +8,7 @@ from enum import IntEnum
 from graphls.dataset import checks
 from graphls.dataset.checks import MOST_WORKERS
 from graphls.dataset.randomness import SEED, current_seed
-from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ir.errors import GraphValueError
 from graphls.sharing import settings
 
 MAXIMUM_SEED = 2**32 - 1
@@ -234,9 +234,7 @@ def set_error_samples_mode(error_samples_mode: ErrorSamplesMode) -> None:
 
     Raises GraphTypeError for what is no mode, GraphValueError for one of the others.
     """
-    if not isinstance(error_samples_mode, ErrorSamplesMode):
-        raise GraphTypeError(f"An ErrorSamplesMode is wanted, not {error_samples_mode!r}.")
-    if error_samples_mode is not ErrorSamplesMode.RETURN:
+    if checks.choice("error_samples_mode", error_samples_mode, ErrorSamplesMode) is not ErrorSamplesMode.RETURN:
         text = f"A row that fails ends the pass; {error_samples_mode.name} is not offered, filter such rows out before."
         raise GraphValueError(text)
 

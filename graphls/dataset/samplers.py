@@ -132,7 +132,7 @@ class SubsetSampler(BuiltinSampler):
         super().__init__(num_samples)
         found = [indices] if isinstance(indices, int) else list(indices) if isinstance(indices, Iterable) else None
         if found is None or not all(isinstance(item, (int, np.integer)) and item is not True for item in found):
-            raise GraphTypeError(f"indices are integers, not {indices!r}.")
+            raise checks.type_error("indices", indices, "a list of integers")
         self.indices = [int(item) for item in found]
 
     def available(self, size: int) -> int:
@@ -155,7 +155,7 @@ class IterSampler(Sampler):
     def __init__(self, sampler: Iterable[int], num_samples: int | None = None) -> None:
         super().__init__(num_samples)
         if not isinstance(sampler, Iterable):
-            raise GraphTypeError(f"A sampler is an iterable of row indices, not {sampler!r}.")
+            raise checks.type_error("sampler", sampler, "an iterable of row indices")
         self.sampler = sampler
 
     def __iter__(self) -> Iterator[int]:
@@ -216,7 +216,7 @@ class WeightedRandomSampler(BuiltinSampler):
         try:
             self.weights = np.array(weights, np.float64)
         except (TypeError, ValueError):
-            raise GraphTypeError(f"weights are numbers, not {weights!r}.") from None
+            raise checks.type_error("weights", weights, "a list of numbers") from None
         total = self.weights.sum()
         if self.weights.ndim != 1 or (self.weights < 0).any() or not (isfinite(total) and total > 0):
             raise GraphValueError("weights is a list of numbers of 0 or more, of which one at least is positive.")

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from graphls.files.files import as_path, write_text
 from graphls.ir.errors import GraphTypeError
 from graphls.ir.graph import Graph
 from graphls.ir.reporting import checked
+from graphls.ir.text import dump
 from graphls.nn.cell import Cell
 from graphls.sharing.storage import Clock
 from graphls.steps.repeated import RepeatedStep
@@ -127,7 +129,6 @@ class Compiled:
         """
         from graphls.backends.onnx.metadata import described
         from graphls.backends.onnx.weights import write_model
-        from graphls.files.files import as_path
 
         lowered = self._lowered(opset)
         checked(write_model, as_path(path), described(lowered, self.graph), lowered.outside)
@@ -147,8 +148,6 @@ class Compiled:
 
         Each file is written at once or not at all; raises GraphFileError for the first that cannot be written.
         """
-        from graphls.files.files import as_path, write_text
-        from graphls.ir.text import dump
         from graphls.viz.dot import to_dot
 
         folder = as_path(directory)

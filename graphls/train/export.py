@@ -8,9 +8,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from graphls.api import DEFAULT_PASSES, trace_graph
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.reporting import checked
 from graphls.nn.cell import Cell
+from graphls.passes import as_pipeline
 from graphls.sharing.locks import COMPILING
 from graphls.tensors.configuration import Configuration
 
@@ -34,10 +36,8 @@ def export(
     and "AIR", which are not offered, GraphFileError where the file cannot be written.
     """
     _check(net, file_name, file_format, kwargs)
-    from graphls.api import DEFAULT_PASSES, trace_graph
     from graphls.backends.inference import inference_model
     from graphls.backends.onnx.weights import write_model
-    from graphls.passes import as_pipeline
 
     with COMPILING.lock, _evaluating(net):
         traced = trace_graph(net, *inputs)

@@ -67,6 +67,19 @@ def test_tensors_of_another_gpu_and_of_the_host_are_brought_here(gpu: MadeUpRunt
     np.testing.assert_allclose(y.asnumpy(), expected, rtol=1e-4)
 
 
+def test_sums_in_any_order_are_told_where_bits_are_to_be_the_same(
+    gpu: MadeUpRuntime, recwarn: pytest.WarningsRecorder
+) -> None:
+    words = np.array([1, 1, 2], np.int32)
+    net = nn.Embedding(4, 3)
+    step: Any = graphls.grad(net, weights=net.trainable_params())
+    graphls.compile(step, words, device=graphls.Cuda())
+    graphls.compile(net, words, device=graphls.Cuda(deterministic=True))
+    assert not [w for w in recwarn if "last bits" in str(w.message)]
+    with pytest.warns(UserWarning, match="gradient of an embedding, so that the last bits of this step differ"):
+        graphls.compile(step, words, device=graphls.Cuda(deterministic=True))
+
+
 @pytest.mark.parametrize(
     ("options", "error", "text"),
     [

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from graphls.backends.cuda_libraries import Card, Driver, libraries_of
+from graphls.backends.cuda_libraries import Card, Driver, cuda_version, libraries_of
 from graphls.command_line import doctor_cuda
 from graphls.command_line.main import main
 from tests.cuda.double import make_up_a_gpu
@@ -25,7 +26,9 @@ def said(
     cuda: str = "13.0",
 ) -> tuple[int, list[str]]:
     """The exit code and the lines behind those of the packages, for a machine like this."""
-    runtime: Any = SimpleNamespace(__version__="1.31.1", cuda_version=cuda, get_available_providers=lambda: providers)
+    runtime: Any = SimpleNamespace(
+        __file__="none/none.py", __version__="1.31.1", cuda_version=cuda, get_available_providers=lambda: providers
+    )
     monkeypatch.setattr(doctor_cuda, "load_runtime", lambda: runtime)
     monkeypatch.setattr(doctor_cuda, "find_driver", lambda: driver)
     monkeypatch.setattr(doctor_cuda, "missing_libraries", lambda cuda: missing)
@@ -69,6 +72,17 @@ def test_versions_that_do_not_match(
 def test_libraries_of_older_versions_have_their_names() -> None:
     assert libraries_of(12)["libcublas.so.12"] == "nvidia-cublas-cu12" and "libcufft.so.11" in libraries_of(12)
     assert {"libcudart.so.11.0", "libcudnn.so.8", "libcufft.so.10"} <= libraries_of(11).keys()
+
+
+@pytest.mark.parametrize(("text", "expected"), [(b"..libcublas.so.11\0", (11,)), (b"nothing", ())])
+def test_the_version_of_cuda_is_found_where_the_runtime_does_not_tell(
+    text: bytes, expected: tuple[int, ...], tmp_path: Path
+) -> None:
+    (tmp_path / "capi").mkdir()
+    (tmp_path / "capi" / "libonnxruntime_providers_cuda.so").write_bytes(text)
+    assert cuda_version(SimpleNamespace(cuda_version="", __file__=str(tmp_path / "__init__.py"))) == expected
+    assert cuda_version(SimpleNamespace(cuda_version="12.8", __file__=str(tmp_path / "__init__.py"))) == (12, 8)
+    assert cuda_version(SimpleNamespace(__file__=str(tmp_path / "elsewhere" / "__init__.py"))) == ()
 
 
 def test_a_small_step_runs_where_nothing_is_missing(

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -35,9 +33,7 @@ class Seen:
 @pytest.fixture
 def seen(monkeypatch: pytest.MonkeyPatch) -> Seen:
     seen = Seen()
-    module: Any = ModuleType("graphls.viz.html")
-    module.write_page = seen.write_page
-    monkeypatch.setitem(sys.modules, "graphls.viz.html", module)
+    monkeypatch.setattr("graphls.command_line.view.write_page", seen.write_page)
     monkeypatch.setattr("webbrowser.open", seen.open)
     return seen
 

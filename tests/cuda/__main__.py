@@ -66,7 +66,7 @@ def run(stage: Stage, seconds: float, workers: int, results: Path, extra: Sequen
     command += ["--continue-on-collection-errors", *stage.arguments, *extra]
     if stage.spreads and workers > 1 and find_spec("xdist"):
         command += ["--numprocesses", str(workers), "--dist", "worksteal"]
-    environment = {**os.environ, recorded.FILE: str(results), "PYTHONWARNINGS": "ignore"}
+    environment = {**os.environ, recorded.FILE: str(results)}
     process = subprocess.Popen(command, env=environment, start_new_session=True, stdout=sys.stderr)
     try:
         return f"ended with exit code {process.wait(seconds)}"

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-import os
 from fnmatch import fnmatch
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from graphls import api
-from graphls.backends import ort, runtime
+from graphls.backends import runtime
+from graphls.context import cuda_of_context
+from graphls.steps.step import Compiled
 
 LEFT_OUT = Path(__file__).with_name("left_out.txt")
 """Tests that a GPU cannot pass, a pattern of their ids and the reason on each line."""
 
 
 def pytest_configure() -> None:
-    """Change what steps run on by default."""
-    os.environ["GRAPHLS_DEVICE"] = "cuda"
-    assert api.compile.__kwdefaults__ is not None
-    api.compile.__kwdefaults__["device"] = "cuda"
-    ort.OrtSession.__init__.__defaults__ = ("cuda",)  # type: ignore[attr-defined]
+    """Let every step that ONNX Runtime would run on the CPU run on the GPU."""
+    compiled = api._compiled
+
+    def on_the_card(cell: Any, inputs: Any, device: Any, passes: Any, backend: str, mode: Any) -> Compiled:
+        if (backend, device) == ("onnxruntime", "cpu"):
+            device = cuda_of_context()
+        return compiled(cell, inputs, device, passes, backend, mode)
+
+    api._compiled = on_the_card
     runtime._warn_of_several = lambda: None  # type: ignore[assignment]  # a machine for tests may have two
 
 

@@ -8,7 +8,7 @@ from tests.test_imports import MODULES, imported
 
 ROOMS = {
     "checks": "",
-    "columns": "",
+    "columns": "checks",
     "randomness": "",
     "config": "checks randomness",
     "samplers": "checks randomness",

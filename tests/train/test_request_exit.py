@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
-import sys
 import threading
-import types
 from pathlib import Path
 from typing import Any
 
@@ -21,15 +19,13 @@ from tests.train.standins import Mean, Recorder, Rows, line, linear
 
 @pytest.fixture
 def saved(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """What is given to save_checkpoint, in place of the module that has it."""
+    """What is given to save_checkpoint, in place of the function."""
     calls: list[Any] = []
-    module = types.ModuleType("graphls.train.serialization")
 
     def save_checkpoint(save_obj: Any, ckpt_file_name: str, append_dict: Any = None) -> None:
         calls.append((save_obj, ckpt_file_name, append_dict))
 
-    module.save_checkpoint = save_checkpoint  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "graphls.train.serialization", module)
+    monkeypatch.setattr("graphls.train.callbacks.request_exit.save_checkpoint", save_checkpoint)
     return calls
 
 

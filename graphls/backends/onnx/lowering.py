@@ -9,20 +9,20 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from onnx import GraphProto, ModelProto
+from onnx import GraphProto, ModelProto, NodeProto
 
 from graphls.backends.onnx.empty import results_of_nothing, takes_or_gives_nothing
 from graphls.backends.onnx.fences import captured, fenced, is_alias
 from graphls.backends.onnx.finite import any_not_finite, only_checked
 from graphls.backends.onnx.kernel_tables import OLDEST_RUNTIME, chosen_opset
 from graphls.backends.onnx.loops import if_rounds, lower_scan, lower_while
-from graphls.backends.onnx.roundings import rounds_once
+from graphls.backends.onnx.roundings import CORRECT, rounds_once
 from graphls.backends.onnx.target import KernelCheck, Target, target_of, trust_kernels
 from graphls.backends.onnx.types import describe, exchanged
 from graphls.backends.onnx.values import Values
 from graphls.ir.errors import GraphlsError, GraphValueError
 from graphls.ir.graph import Graph, Node, Value
-from graphls.ir.types import TOKEN, DType, Type
+from graphls.ir.types import TOKEN, DType, Type, bfloat16
 
 
 @dataclass(frozen=True)
@@ -156,16 +156,47 @@ class Lowering(Values):
         primitive = node.primitive
         if primitive.onnx is None:
             raise GraphValueError(f"The primitive {primitive.name} has no ONNX rule; give its class one, `onnx`.")
+        names, out_types = self._in_bfloat16(node) or self._in_float16(node)
+        for value, kind, name in zip(node.outputs, out_types, names, strict=True):
+            self.keep(value, kind.dtype, name, rounds=primitive.half == "rounded")
+
+    def _in_float16(self, node: Node) -> tuple[tuple[str, ...], tuple[Type, ...]]:
+        """The results by a rule, in float32 where it would round more than once in float16; and their types."""
         operands, out_types = self._operands(node, self.target)
         begun = self.place()
         names = self._results(node, operands)
-        in_half = primitive.half == "rounded" and any(t.dtype.is_half for t in out_types)
+        in_half = node.primitive.half == "rounded" and any(t.dtype.is_half for t in out_types)
         if in_half and not rounds_once(self.written_since(begun)):
             self.take_back(begun)
             operands, out_types = self._operands(node, replace(self.target, native_half=False))
             names = self._results(node, operands)
-        for value, kind, name in zip(node.outputs, out_types, names, strict=True):
-            self.keep(value, kind.dtype, name, rounds=primitive.half == "rounded")
+        return names, out_types
+
+    def _in_bfloat16(self, node: Node) -> tuple[tuple[str, ...], tuple[Type, ...]] | None:
+        """The results by kernels of bfloat16 and their types, where a GPU has them and they give the same bits.
+
+        Only single operators and what moves elements are tried: other rules may know no such dtype. Operands that are
+        there in float32 only would have to be rounded first, which takes as long.
+        """
+        primitive = node.primitive
+        is_simple = isinstance(primitive.onnx, str) or primitive.flops_per_element == 0
+        if not (self.is_gpu and is_simple and primitive.half != "native" and not primitive.takes_values):
+            return None
+        narrow = [v for v in node.inputs if v.type.dtype is bfloat16]
+        if not narrow or any(bfloat16 not in self.forms[v] for v in narrow):
+            return None
+        begun = self.place()
+        operands, out_types = self._operands(node, replace(self.target, native_bfloat16=True))
+        names = self._results(node, operands)
+        if all(map(self._is_correct, self.written_since(begun))) and rounds_once(self.written_since(begun)):
+            return names, out_types
+        self.take_back(begun)
+        return None
+
+    def _is_correct(self, operator: NodeProto) -> bool:
+        """Whether a kernel of bfloat16 gives the bits of float32 rounded, and its constants are what they should be."""
+        is_known = operator.op_type in CORRECT and self.target.has_kernel(operator.op_type, bfloat16)
+        return is_known and self.inexact.isdisjoint(operator.input)
 
     def _operands(self, node: Node, target: Target) -> tuple[Sequence[Any], tuple[Type, ...]]:
         """What the rule of a node is given, in the types in which a target computes it; and those of its results."""
@@ -218,7 +249,8 @@ class Lowering(Values):
 
     def is_right(self, operator: str, dtype: DType | None = None) -> bool:
         """Whether the kernel of an operator is right, in the dtype in which the current node is computed or another."""
-        return self.kernel_is_right(operator, dtype or self.in_types[0].dtype)
+        dtype = dtype or self.in_types[0].dtype
+        return dtype is not bfloat16 and self.kernel_is_right(operator, dtype)
 
     def has_kernel(self, operator: str, dtype: DType | None = None) -> bool:
         """Whether the device has a kernel of an operator, for the dtype of the current node or another."""

@@ -17,6 +17,13 @@ another number.
 """
 
 
+CORRECT = MOVES | {"Abs", "Add", "Div", "Mul", "Neg", "Sqrt", "Sub"}
+"""Operators whose kernels of bfloat16 give the bits of float32 that is rounded.
+
+They move elements, or compute in float32 and round once; others, such as Max, may treat nan in another way.
+"""
+
+
 def rounds_once(operators: Iterable[NodeProto]) -> bool:
     """Whether these operators, in 16 bits, give what they would in float32, rounded at the end."""
     return sum(operator.op_type not in EXACT for operator in operators) <= 1

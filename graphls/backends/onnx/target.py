@@ -23,30 +23,34 @@ class Target:
     """A kind of device: how it computes, and how it differs from a CPU.
 
     With `native_half`, float16 is computed as such; else in float32 and rounded after every primitive, which gives
-    the numbers of an accelerator on a CPU, infinities included. A device that `is_gpu` has memory of its own, waits
-    where a condition decides what runs next, and has the kernels of a table only. `opset` is the version of operators.
+    the numbers of an accelerator on a CPU, infinities included. `native_bfloat16` says the same of bfloat16, which is
+    tried for single primitives. A device that `is_gpu` has memory of its own, waits where a condition decides what runs
+    next, and has the kernels of a table only. `opset` is the version of operators.
     """
 
     native_half: bool
     is_gpu: bool
     opset: int
     kernels: KernelTable | None = None
+    native_bfloat16: bool = False
 
     def computed(self, kind: Type) -> Type:
         """The type in which a value takes part in computation: narrow integers have hardly any kernels."""
         if kind.dtype.is_half:
-            return kind if self.native_half and kind.dtype is float16 else kind.with_dtype(float32)
+            is_native = self.native_half if kind.dtype is float16 else self.native_bfloat16
+            return kind if is_native else kind.with_dtype(float32)
         return kind.with_dtype(COMPUTED.get(kind.dtype, kind.dtype))
 
-
     def has_kernel(self, operator: str, dtype: DType) -> bool:
-        """Whether the device has a kernel of an operator for operands of this dtype; a CPU is not asked."""
+        """Whether the device has a kernel of an operator for this dtype of its first variable; a CPU is not asked."""
         if self.kernels is None:
             return True
         its = signature(operator, self.opset)
         if its is None:
             return False
-        return not self.kernels.lacks(operator, its.since, its.types([KINDS[dtype]] * len(its.inputs), []))
+        variable = "T" if "T" in its.variables else its.inputs[0][1]
+        types = {variable: KINDS[dtype]}
+        return not (its.refuses(types) or self.kernels.lacks(operator, its.since, types))
 
 
 def target_of(device: str, opset: int, runtime: str) -> Target:

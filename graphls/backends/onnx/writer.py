@@ -33,7 +33,7 @@ class Writer:
 
     Operators are appended to `body`, the graph of the model or the body of an operator, in the name of `node`, the one
     that is being lowered. `casts` and `pads` are the results of Cast and Pad, and `origins` tells the node of each
-    operator by its name.
+    operator by its name. `inexact` are constants that had to be rounded.
     """
 
     def __init__(self, name: str, target: Target) -> None:
@@ -43,6 +43,7 @@ class Writer:
         self.node: Node | None = None
         self.names = TensorNames()
         self.constants: dict[tuple[Type, bytes], str] = {}
+        self.inexact: set[str] = set()
         self.weights = Weights()
         self.casts: set[str] = set()
         self.pads: set[str] = set()
@@ -138,14 +139,16 @@ class Writer:
 
     def const(self, value: Any, dtype: DType | None = None) -> str:
         """A constant array or number; equal ones are stored once."""
-        array = np.asarray(value)
-        array = np.ascontiguousarray(array.astype((dtype or as_dtype(array.dtype)).numpy)).reshape(array.shape)
+        given = np.asarray(value)
+        array = np.ascontiguousarray(given.astype((dtype or as_dtype(given.dtype)).numpy)).reshape(given.shape)
         kind = type_of(array)
         key = (kind, array.tobytes() if array.nbytes <= SMALLEST else blake2b(bytes_of(array)).digest())
         if key not in self.constants:
             name = self.constants[key] = self.names.fresh("constant")
             tensor = self.main.initializer.add(name=name, data_type=ELEMENT_TYPES[kind.dtype], dims=kind.shape)
             self.weights.fill(tensor, array)
+        if kind.dtype.is_half and not np.array_equal(array.astype(given.dtype), given):
+            self.inexact.add(self.constants[key])
         return self.constants[key]
 
     def ints(self, values: Iterable[int]) -> str:

@@ -6,13 +6,12 @@ import csv
 import io
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import count, islice
 from typing import Any
 
 from graphls.dataset.columns import Array
 from graphls.dataset.mindrecord.schema import PathNotExistsError, Row, Schema, check_filename
 from graphls.dataset.mindrecord.writer import FileWriter
-from graphls.dataset.readers.files import Source
 from graphls.dataset.readers.labelled import Cifar10Source, Cifar100Source, CifarSource, IdxSource
 from graphls.dataset.vision.image import pillow
 from graphls.ir.errors import GraphFileError, GraphRuntimeError, GraphValueError
@@ -89,9 +88,9 @@ class CsvToMR:
             raise GraphFileError(f"Csv file {self._source} do not exist.") from None
         except (OSError, UnicodeDecodeError, csv.Error) as error:
             raise GraphFileError(f"{self._source} cannot be read: {error}.") from None
-        for number, row in enumerate(rows):
+        for index, row in enumerate(rows):
             if len(row) != len(names):
-                text = f"Row {number} of {self._source} has {len(row)} values for {len(names)} columns."
+                text = f"Row {index} of {self._source} has {len(row)} values for {len(names)} columns."
                 raise GraphRuntimeError(text)
         return names, rows
 
@@ -117,7 +116,7 @@ def _is_read(made: Callable[[str], object], text: str) -> bool:
 class ImageNetToMR:
     """Makes the images of ImageNet rows of MindRecord files: `label`, `image`, the bytes of the file, and `file_name`.
 
-    Each line of `map_file` is the name of a folder in `image_dir`, and the number of its class.
+    Each line of `map_file` is the name of a folder in `image_dir`, and the index of its class.
     """
 
     def __init__(self, map_file: str, image_dir: str, destination: str, partition_number: int = 1) -> None:
@@ -169,7 +168,7 @@ def _image(path: str, label: int) -> Iterator[Row]:
 class MnistToMR:
     """Makes the digits of MNIST rows of `..._train.mindrecord` and `..._test.mindrecord`: `label`, and `data` as JPEG.
 
-    Raises what IdxSource does.
+    Raises what MnistDataset does.
     """
 
     def __init__(self, source: str, destination: str, partition_number: int = 1) -> None:
@@ -183,8 +182,7 @@ class MnistToMR:
         schema = {"label": {"type": "int64"}, "data": {"type": "bytes"}}
         for part in ("train", "test"):
             source = IdxSource(self._source, part)
-            pairs = map(source.__getitem__, _all(source))
-            rows = ({"label": int(label), "data": _jpeg(image)} for image, label in pairs)
+            rows = ({"label": int(label), "data": _jpeg(image)} for image, label in source)
             _write(rows, f"{self._destination}_{part}.mindrecord", schema, ["label"], self._count)
 
 
@@ -206,17 +204,17 @@ class _CifarToMR:
         kinds = {"id": "int64", **dict.fromkeys(self.labels, "int64"), "data": "bytes"}
         schema = {name: {"type": kind} for name, kind in kinds.items()}
         for source, path in self._parts:
-            _write(map(self._row, _all(source), map(source.__getitem__, _all(source))), path, schema, fields)
+            _write(map(self._row, count(), source), path, schema, fields)
 
-    def _row(self, number: int, values: tuple[Any, ...]) -> Row:
+    def _row(self, index: int, values: tuple[Any, ...]) -> Row:
         image, *labels = values
-        return {"id": number, "data": _jpeg(image), **dict(zip(self.labels, map(int, labels), strict=True))}
+        return {"id": index, "data": _jpeg(image), **dict(zip(self.labels, map(int, labels), strict=True))}
 
 
 class Cifar10ToMR(_CifarToMR):
     """Makes the images of CIFAR-10, in its binary files, rows: `id`, `label`, and `data`, the image as JPEG.
 
-    Raises what Cifar10Source does. The version with pickles is not read, since these can run any code.
+    Raises what Cifar10Dataset does. The version with pickles is not read, since these can run any code.
     """
 
     made, labels = Cifar10Source, ("label",)
@@ -225,11 +223,7 @@ class Cifar10ToMR(_CifarToMR):
 class Cifar100ToMR(_CifarToMR):
     """Makes the images of CIFAR-100, in its binary files, rows: `id`, `fine_label`, `coarse_label`, and `data`.
 
-    Raises what Cifar100Source does. The version with pickles is not read, since these can run any code.
+    Raises what Cifar100Dataset does. The version with pickles is not read, since these can run any code.
     """
 
     made, labels = Cifar100Source, ("coarse_label", "fine_label")
-
-
-def _all(source: Source) -> range:
-    return range(len(source))

@@ -18,7 +18,7 @@ from graphls.dataset.pipeline.dataset import Dataset, Names, PadInfo, made_by
 from graphls.dataset.pipeline.functions import Replacement
 from graphls.dataset.pipeline.node import Run
 from graphls.dataset.pipeline.workers import DatasetError, Job, described, trace_of
-from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ir.errors import GraphValueError
 
 Shape = tuple[int | None, ...]
 
@@ -31,9 +31,7 @@ class Padding:
     """
 
     def __init__(self, columns: tuple[str, ...], info: PadInfo) -> None:
-        if not isinstance(info, dict):
-            raise GraphTypeError(f"pad_info is a dict of column names, not {info!r}.")
-        positions = checks.names_among(tuple(info), columns, "pad_info")
+        positions = checks.names_among(tuple(checks.instance("pad_info", info, dict, [dict])), columns, "pad_info")
         entries = [_entry(name, entry) for name, entry in info.items()]
         self.columns = columns
         self.entries: dict[int, tuple[Shape | None, Any]] = (
@@ -64,12 +62,12 @@ def _entry(name: str, entry: object) -> tuple[Shape | None, Any]:
     if entry is None:
         return None, None
     if not isinstance(entry, (tuple, list)) or len(entry) != 2:
-        raise GraphTypeError(f"pad_info gives (shape, value) for {name!r}, not {entry!r}.")
+        raise checks.type_error(f"pad_info[{name!r}]", entry, "(shape, value)")
     shape, value = entry
     if shape is None:
         return None, value
     if not isinstance(shape, (tuple, list)) or not all(size is None or isinstance(size, int) for size in shape):
-        raise GraphTypeError(f"The shape that pad_info gives for {name!r} cannot be {shape!r}.")
+        raise checks.type_error(f"pad_info[{name!r}][0]", shape, "a shape")
     return tuple(None if size == -1 else size for size in shape), value
 
 
@@ -305,7 +303,7 @@ class BucketBatchDataset(Dataset):
 
 def _integers(name: str, values: Sequence[int]) -> list[int]:
     if not isinstance(values, (list, tuple)) or not values:
-        raise GraphTypeError(f"{name} is a list of integers, not {values!r}.")
+        raise checks.type_error(name, values, "a list of integers")
     return [checks.integer(f"Each of {name}", value, 1) for value in values]
 
 

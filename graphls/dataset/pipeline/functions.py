@@ -14,7 +14,7 @@ from graphls.dataset.pipeline.dataset import Dataset, Names, made_by
 from graphls.dataset.pipeline.node import Run
 from graphls.dataset.pipeline.selection import SameRows
 from graphls.dataset.pipeline.workers import Job
-from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ir.errors import GraphValueError
 
 
 class Replacement:
@@ -59,7 +59,7 @@ class Replacement:
 class Mapper:
     """One function after another on some columns of a row; what a worker of `map` does."""
 
-    def __init__(self, operations: tuple[Function, ...], replacement: Replacement) -> None:
+    def __init__(self, operations: Sequence[Function], replacement: Replacement) -> None:
         self.operations, self.replacement = operations, replacement
 
     def __call__(self, row: Row) -> Row:
@@ -85,7 +85,8 @@ class MapDataset(SameRows):
     ) -> None:
         super().__init__(child)
         replacement = Replacement(child.columns, child.columns[:1], input_columns, output_columns, "map")
-        self.mapper = Mapper(_operations(operations), replacement)
+        listed = operations if isinstance(operations, (list, tuple)) else [operations]
+        self.mapper = Mapper(checks.functions("operations", listed), replacement)
         self.columns = replacement.columns
         self.workers = checks.workers(num_parallel_workers)
         self.processes = checks.boolean("python_multiprocessing", python_multiprocessing)
@@ -99,16 +100,6 @@ class MapDataset(SameRows):
 
     def _scan(self, run: Run, epoch: int, start: int) -> Iterator[Row]:
         return run.each(self, epoch, zip(count(start), self.child.stream(run, epoch, start), strict=False))
-
-
-def _operations(operations: Function | Sequence[Function]) -> tuple[Function, ...]:
-    found = tuple(operations) if isinstance(operations, (list, tuple)) else (operations,)
-    if not found:
-        raise GraphValueError("operations has no function.")
-    for operation in found:
-        if not callable(operation):
-            raise GraphTypeError(f"operations are functions, or one, not {operation!r}.")
-    return found
 
 
 class Predicate:

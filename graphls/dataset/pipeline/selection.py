@@ -14,7 +14,7 @@ from graphls.dataset.columns import Row
 from graphls.dataset.pipeline.dataset import Dataset, made_by
 from graphls.dataset.pipeline.node import Run
 from graphls.dataset.randomness import Key
-from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
+from graphls.ir.errors import GraphRuntimeError, GraphValueError
 
 
 class SameRows(Dataset):
@@ -284,7 +284,7 @@ class Joined(Dataset):
     def __init__(self, datasets: Sequence[Dataset]) -> None:
         for dataset in datasets:
             if not isinstance(dataset, Dataset):
-                raise GraphTypeError(f"{self.what} takes datasets, not {type(dataset).__name__}.")
+                raise checks.type_error(f"datasets of {self.what}", dataset, "a dataset")
         super().__init__(*datasets)
 
     @property

@@ -41,15 +41,10 @@ class CelebASource(Source):
     columns = ["image", "attr"]  # noqa: RUF012
 
     def __init__(
-        self,
-        dataset_dir: StrPath,
-        part: str | None,
-        decode: bool,
-        extensions: Sequence[str] | None,
-        decrypt: Decrypt | None,
+        self, dataset_dir: StrPath, part: str | None, image: Images, extensions: Sequence[str] | None
     ) -> None:
         directory, part = folder(dataset_dir), usage(part, "train", "valid", "test", "all")
-        self._image = Images(decode, decrypt)
+        self._image = image
         self._list = os.path.join(directory, _ATTRIBUTES)
         wanted = None if part == "all" else _names(os.path.join(directory, _PARTITION), _PARTS[part])
         endings = None if extensions is None else extensions_of(extensions)
@@ -88,7 +83,7 @@ def _names(path: str, part: str) -> set[str]:
     wrong = next((line for line in lines if len(line) != 2 or line[1] not in _PARTS.values()), None)
     if wrong is not None:
         raise corrupt(path, f"the line of {wrong[0][:40]!r} is not a file name with 0, 1 or 2")
-    return {name for name, number in lines if number == part}
+    return {name for name, code in lines if code == part}
 
 
 class CelebADataset(Files):
@@ -116,7 +111,7 @@ class CelebADataset(Files):
         cache: object = None,
         decrypt: Decrypt | None = None,
     ) -> None:
-        source = CelebASource(dataset_dir, usage, decode, extensions, decrypt)
+        source = CelebASource(dataset_dir, usage, Images(decode, decrypt), extensions)
         super().__init__(source, cache, num_parallel_workers, num_samples, shuffle, sampler, num_shards, shard_id)
 
 
@@ -217,22 +212,14 @@ class VOCSource(Source):
     """The rows of VOCDataset."""
 
     def __init__(
-        self,
-        dataset_dir: StrPath,
-        task: str,
-        part: str | None,
-        indexing: Mapping[str, int] | None,
-        decode: bool,
-        extra_metadata: bool,
-        decrypt: Decrypt | None,
+        self, dataset_dir: StrPath, task: str, part: str, indexing: Mapping[str, int] | None, image: Images, named: bool
     ) -> None:
         self._directory = folder(dataset_dir)
         if task not in ("Segmentation", "Detection"):
             raise GraphValueError(f"Invalid task : {task!r}; it is Segmentation or Detection.")
-        self._boxes, self._named = task == "Detection", boolean("extra_metadata", extra_metadata)
+        self._boxes, self._named, self._image = task == "Detection", boolean("extra_metadata", named), image
         if indexing is not None and not self._boxes:
             raise GraphValueError("class_indexing is not supported in Segmentation task.")
-        self._image = Images(decode, decrypt)
         self._rows = _listed(self._directory, "Main" if self._boxes else "Segmentation", string("usage", part))
         self.classes = {} if indexing is None else _class_indices(indexing)
         self._objects: dict[str, Objects] = {}
@@ -367,7 +354,7 @@ class VOCDataset(Files):
         extra_metadata: bool = False,
         decrypt: Decrypt | None = None,
     ) -> None:
-        source = VOCSource(dataset_dir, task, usage, class_indexing, decode, extra_metadata, decrypt)
+        source = VOCSource(dataset_dir, task, usage, class_indexing, Images(decode, decrypt), extra_metadata)
         super().__init__(source, cache, num_parallel_workers, num_samples, shuffle, sampler, num_shards, shard_id)
 
     def get_class_indexing(self) -> dict[str, int]:

@@ -119,19 +119,13 @@ class CocoSource(Source):
     """The rows of CocoDataset."""
 
     def __init__(
-        self,
-        dataset_dir: StrPath,
-        annotation_file: StrPath,
-        task: str,
-        decode: bool,
-        extra_metadata: bool,
-        decrypt: Decrypt | None,
+        self, dataset_dir: StrPath, annotation_file: StrPath, task: str, image: Images, extra_metadata: bool
     ) -> None:
         self._directory = folder(dataset_dir)
         if task not in _TASKS:
             raise GraphValueError(f"Invalid task type: {task!r}; it is one of {', '.join(_TASKS)}.")
         self.task, (columns, self._described) = task, _TASKS[task]
-        self._named, self._image = boolean("extra_metadata", extra_metadata), Images(decode, decrypt)
+        self._named, self._image = boolean("extra_metadata", extra_metadata), image
         self.columns = ["image", *columns, *[_FILE_NAME] * self._named]
         content = _content(annotation_file)
         self._path = content.path
@@ -139,7 +133,7 @@ class CocoSource(Source):
         self._read_images(content)
 
     def _read_categories(self, content: Entry) -> None:
-        """The numbers of the categories by name, in Panoptic with 1 for things and 0 for stuff."""
+        """The ids of the categories by name, in Panoptic with 1 for things and 0 for stuff."""
         self.classes: dict[str, list[int]] = {}
         self._categories: set[int] | None = None
         if self.task in ("Detection", "Panoptic"):
@@ -151,13 +145,13 @@ class CocoSource(Source):
 
     def _read_images(self, content: Entry) -> None:
         names = [(entry.get("id", int), entry.get("file_name", str)) for entry in content.entries("images")]
-        found: dict[int, list[Entry]] = {number: [] for number, _ in names}
+        found: dict[int, list[Entry]] = {image_id: [] for image_id, _ in names}
         for entry in content.entries("annotations"):
-            number = entry.get("image_id", int)
-            if number not in found:
-                fault = f"an annotation is for the image {str(number)[:40]}, which is not in 'images'"
+            image_id = entry.get("image_id", int)
+            if image_id not in found:
+                fault = f"an annotation is for the image {str(image_id)[:40]}, which is not in 'images'"
                 raise corrupt(self._path, fault)
-            found[number] += entry.entries("segments_info") if self.task == "Panoptic" else [entry]
+            found[image_id] += entry.entries("segments_info") if self.task == "Panoptic" else [entry]
         self._rows = [(inside(self._directory, name, self._path), found[i]) for i, name in names if found[i]]
         self._check_rows()
 
@@ -165,9 +159,9 @@ class CocoSource(Source):
         if not self._rows:
             raise corrupt(self._path, "no image in it has an annotation")
         if self._categories is not None:
-            numbers = {entry.unsigned("category_id") for _, entries in self._rows for entry in entries}
-            for number in sorted(numbers - self._categories):
-                raise corrupt(self._path, f"an annotation has the category {number}, which is not in 'categories'")
+            used = {entry.unsigned("category_id") for _, entries in self._rows for entry in entries}
+            for category in sorted(used - self._categories):
+                raise corrupt(self._path, f"an annotation has the category {category}, which is not in 'categories'")
 
     def __getitem__(self, index: int) -> tuple[Any, ...]:
         path, entries = self._rows[index]
@@ -215,11 +209,11 @@ class CocoDataset(Files):
         extra_metadata: bool = False,
         decrypt: Decrypt | None = None,
     ) -> None:
-        source = CocoSource(dataset_dir, annotation_file, task, decode, extra_metadata, decrypt)
+        source = CocoSource(dataset_dir, annotation_file, task, Images(decode, decrypt), extra_metadata)
         super().__init__(source, cache, num_parallel_workers, num_samples, shuffle, sampler, num_shards, shard_id)
 
     def get_class_indexing(self) -> dict[str, list[int]]:
-        """The number of each category, in Panoptic with 1 for a thing; raises GraphRuntimeError in other tasks."""
+        """The id of each category, in Panoptic with 1 for a thing; raises GraphRuntimeError in other tasks."""
         if not self.source.classes:
             raise GraphRuntimeError("Only 'Detection' and 'Panoptic' tasks support get_class_indexing.")
         return dict(self.source.classes)

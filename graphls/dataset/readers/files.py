@@ -6,7 +6,7 @@ import gzip
 import os
 import zlib
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from glob import glob
 from itertools import accumulate
 from typing import Any
@@ -124,6 +124,13 @@ class Source:
 
     def __len__(self) -> int:
         return len(self._rows)
+
+    def __getitem__(self, index: int) -> tuple[Any, ...]:
+        """The columns of a row."""
+        raise NotImplementedError
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        return map(self.__getitem__, range(len(self)))
 
 
 class Files(GeneratorDataset):

@@ -30,7 +30,7 @@ from graphls.dataset.readers.sources import (
     kind_of,
 )
 from graphls.dataset.samplers import Sampler, SamplerLike, as_sampler
-from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ir.errors import GraphValueError
 from graphls.tensors.tensor import Tensor
 
 
@@ -250,7 +250,7 @@ def _array(data: object) -> Array:
     except ValueError:
         raise GraphValueError("The rows of a column must have the same shape.") from None
     if array.ndim == 0 or array.dtype.kind == "O":
-        raise GraphTypeError(f"The data of a column are an array or a list, not {data!r}.")
+        raise checks.type_error("data", data, "an array or a list for each column")
     return array
 
 
@@ -259,7 +259,7 @@ class PaddedDataset(GeneratorDataset):
 
     def __init__(self, padded_samples: list[dict[str, object]]) -> None:
         if not isinstance(padded_samples, list) or not all(isinstance(row, dict) for row in padded_samples):
-            raise GraphTypeError(f"padded_samples is a list of dicts, not {padded_samples!r}.")
+            raise checks.type_error("padded_samples", padded_samples, "a list of dicts")
         if not padded_samples:
             raise GraphValueError("padded_samples has no rows.")
         names = list(padded_samples[0])

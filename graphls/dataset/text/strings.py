@@ -16,6 +16,11 @@ from graphls.dataset.checks import DTypeLike, boolean, choice, integer, number_d
 from graphls.dataset.transforms.operations import TensorOperation, as_column, does_not_fit
 from graphls.ir.errors import GraphTypeError, GraphValueError
 
+__all__ = [
+    "AddToken", "CaseFold", "Ngram", "NormalizeForm", "NormalizeUTF8", "RegexReplace", "SlidingWindow", "ToNumber",
+    "Truncate", "TruncateSequencePair", "to_bytes", "to_str",
+]  # fmt: skip
+
 Strings = np.ndarray[Any, Any]
 Span = tuple[int, int]  # of characters, the second one excluded
 Token = tuple[str, int, int]  # the offsets in UTF-8 of its first byte, and behind its last one

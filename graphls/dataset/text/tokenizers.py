@@ -30,6 +30,11 @@ from graphls.dataset.text.strings import (
 from graphls.dataset.text.vocab import Vocab
 from graphls.dataset.transforms.operations import does_not_fit
 
+__all__ = [
+    "BasicTokenizer", "BertTokenizer", "PythonTokenizer", "RegexTokenizer", "UnicodeCharTokenizer",
+    "UnicodeScriptTokenizer", "WhitespaceTokenizer", "WordpieceTokenizer",
+]  # fmt: skip
+
 
 class WhitespaceTokenizer(Tokenizer):
     """The parts of a string between whitespace."""

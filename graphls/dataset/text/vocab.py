@@ -23,6 +23,8 @@ from graphls.dataset.text.strings import Strings, TextOperation
 from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
 from graphls.ir.types import int32
 
+__all__ = ["Lookup", "Vocab"]
+
 
 class Vocab:
     """Words and their indices; made by `from_list`, `from_dict`, `from_file` or `from_dataset`."""

@@ -13,6 +13,7 @@ from graphls.dataset.checks import (
     Function,
     choice,
     dtype,
+    functions,
     integer,
     number,
     optional_integer,
@@ -24,6 +25,11 @@ from graphls.dataset.columns import Array, ArrayDType
 from graphls.dataset.randomness import generator
 from graphls.ir.errors import GraphRuntimeError, GraphValueError
 from graphls.tensors.tensor import Tensor
+
+__all__ = [
+    "Compose", "Concatenate", "Duplicate", "Fill", "Mask", "OneHot", "PadEnd", "PyTensorOperation", "RandomApply",
+    "RandomChoice", "RandomOrder", "Relational", "Slice", "TensorOperation", "TypeCast", "Unique",
+]  # fmt: skip
 
 
 class TensorOperation:
@@ -69,18 +75,6 @@ def as_column(column: object) -> Array:
     return column.asnumpy() if isinstance(column, Tensor) else np.asarray(column)
 
 
-def operations(name: str, value: object) -> list[Function]:
-    """A list of callables, one or more; raises GraphTypeError or GraphValueError otherwise."""
-    if not isinstance(value, (list, tuple)):
-        raise type_error(name, value, "a list of operations")
-    for position, operation in enumerate(value):
-        if not callable(operation):
-            raise type_error(f"{name}[{position}]", operation, "an operation or a function")
-    if not value:
-        raise GraphValueError(f"The list {name} must not be empty.")
-    return list(value)
-
-
 def chained(chain: list[Function], columns: tuple[object, ...]) -> Any:
     """The result of operations one after the other; the tuple that one gives is the columns of the next."""
     for operation in chain:
@@ -93,7 +87,7 @@ class _Operations:
     """A list of operations and functions; raises GraphTypeError for others, GraphValueError for an empty list."""
 
     def __init__(self, transforms: object) -> None:
-        self.transforms = operations("transforms", transforms)
+        self.transforms = functions("transforms", transforms)
 
 
 class Compose(_Operations):

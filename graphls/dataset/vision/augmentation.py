@@ -5,16 +5,18 @@ The policies of AutoAugment (Cubuk et al. 2019, tables 7 to 9) are pairs of (ope
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from graphls.dataset.checks import LARGEST_SIZE, choice, integer, probability, type_error
+from graphls.dataset.checks import LARGEST_SIZE, Function, choice, functions, integer, probability, type_error
 from graphls.dataset.randomness import generator
-from graphls.dataset.transforms.operations import chained, operations
+from graphls.dataset.transforms.operations import chained
 from graphls.dataset.vision.colors import AdjustBrightness, AdjustContrast, AdjustSaturation, AdjustSharpness
 from graphls.dataset.vision.geometry import Affine, Rotate
-from graphls.dataset.vision.image import Array, ImageOperation, check_bytes, check_color
+from graphls.dataset.vision.image import Array, FillValue, ImageOperation, check_bytes, check_color
 from graphls.dataset.vision.sizes import checked_fill
 from graphls.dataset.vision.tones import AutoContrast, Equalize, Invert, Posterize, Solarize
 from graphls.dataset.vision.utils import AutoAugmentPolicy, Inter
@@ -76,13 +78,13 @@ class UniformAugment:
     Raises GraphTypeError or GraphValueError, also for a list that is too short.
     """
 
-    def __init__(self, transforms: Any, num_ops: int = 2) -> None:
+    def __init__(self, transforms: Sequence[Function], num_ops: int = 2) -> None:
         self.num_ops = integer("num_ops", num_ops, 1)
-        self.transforms = operations("transforms", transforms)
+        self.transforms = functions("transforms", transforms)
         if self.num_ops > len(self.transforms):
             raise GraphValueError(f"num_ops is {num_ops}, but there are only {len(self.transforms)} transforms.")
 
-    def __call__(self, *columns: Any) -> Any:
+    def __call__(self, *columns: object) -> Any:
         draw = generator()
         chosen = draw.permutation(len(self.transforms))[: self.num_ops]
         return chained([self.transforms[i] for i in chosen if draw.random() < draw.random()], columns)
@@ -94,20 +96,20 @@ class RandomSelectSubpolicy:
     Raises GraphTypeError or GraphValueError.
     """
 
-    def __init__(self, policy: Any) -> None:
+    def __init__(self, policy: Sequence[Sequence[tuple[Function, float]]]) -> None:
         if not isinstance(policy, list):
             raise type_error("policy", policy, "a list of lists of (operation, probability)")
         if not policy:
             raise GraphValueError("The list policy must not be empty.")
         self.policy = [_subpolicy(f"policy[{place}]", item) for place, item in enumerate(policy)]
 
-    def __call__(self, *columns: Any) -> Any:
+    def __call__(self, *columns: object) -> Any:
         draw = generator()
         chosen = self.policy[draw.integers(len(self.policy))]
         return chained([operation for operation, prob in chosen if draw.random() < prob], columns)
 
 
-def _subpolicy(name: str, value: Any) -> list[tuple[Any, float]]:
+def _subpolicy(name: str, value: object) -> list[tuple[Function, float]]:
     if not isinstance(value, (list, tuple)):
         raise type_error(name, value, "a list of (operation, probability)")
     if not value:
@@ -115,7 +117,7 @@ def _subpolicy(name: str, value: Any) -> list[tuple[Any, float]]:
     for pair in value:
         if not isinstance(pair, tuple) or len(pair) != 2:
             raise type_error(name, pair, "an (operation, probability) pair")
-    operations(name, [operation for operation, _ in value])
+    functions(name, [operation for operation, _ in value])
     return [(operation, probability(name, prob)) for operation, prob in value]
 
 
@@ -129,12 +131,17 @@ _PLAIN = {"AutoContrast": AutoContrast, "Equalize": Equalize, "Invert": Invert}
 _ACROSS = ("ShearX", "TranslateX")
 
 
+@dataclass(eq=False, repr=False)
 class _Augment(ImageOperation):
-    """What the three augmentations have: an image of uint8 and (H, W, 3), and operations of some strength."""
+    """What the three augmentations have: an image of uint8 and (H, W, 3), operations of some strength, and their last
+    arguments. Those of a second base of dataclasses come before them."""
 
-    def __init__(self, interpolation: Inter, fill_value: Any) -> None:
-        self.interpolation = choice("interpolation", interpolation, Inter)
-        self.fill_value = checked_fill(fill_value)
+    interpolation: Inter = Inter.NEAREST
+    fill_value: FillValue = 0
+
+    def __post_init__(self) -> None:
+        choice("interpolation", self.interpolation, Inter)
+        self.fill_value = checked_fill(self.fill_value)
 
     def on_array(self, image: Array) -> Array:
         return self.augmented(check_bytes(self, check_color(self, image)))
@@ -183,20 +190,21 @@ def _strengths(name: str, bins: int, size: tuple[int, int], wide: bool) -> Array
     return np.linspace(0, ends.get(name, (0.9, 0.99))[wide], bins)
 
 
-class AutoAugment(_Augment):
+@dataclass(eq=False, repr=False)
+class _Policy:
+    policy: AutoAugmentPolicy = AutoAugmentPolicy.IMAGENET
+
+
+@dataclass(eq=False, repr=False)
+class AutoAugment(_Augment, _Policy):
     """One of 25 pairs of operations, drawn at random, of the table found on a data set (Cubuk et al. 2019).
 
     Takes uint8 of (H, W, 3), gives an array. Raises GraphTypeError, GraphValueError or GraphRuntimeError.
     """
 
-    def __init__(
-        self,
-        policy: AutoAugmentPolicy = AutoAugmentPolicy.IMAGENET,
-        interpolation: Inter = Inter.NEAREST,
-        fill_value: Any = 0,
-    ) -> None:
-        super().__init__(interpolation, fill_value)
-        self.policy = choice("policy", policy, AutoAugmentPolicy)
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        choice("policy", self.policy, AutoAugmentPolicy)
 
     def augmented(self, image: Array) -> Array:
         table = POLICIES[self.policy]
@@ -212,26 +220,30 @@ _RANDOM = (
 )  # fmt: skip
 
 
-class RandAugment(_Augment):
+@dataclass(eq=False, repr=False)
+class _Bins:
+    num_magnitude_bins: int = 31
+
+
+@dataclass(eq=False, repr=False)
+class _Strength:
+    num_ops: int = 2
+    magnitude: int = 9
+
+
+@dataclass(eq=False, repr=False)
+class RandAugment(_Augment, _Bins, _Strength):
     """`num_ops` operations drawn at random, of the strength `magnitude` of `num_magnitude_bins` (Cubuk et al. 2020).
 
     Takes uint8 of (H, W, 3), gives an array. Raises GraphTypeError, GraphValueError or GraphRuntimeError.
     """
 
-    def __init__(
-        self,
-        num_ops: int = 2,
-        magnitude: int = 9,
-        num_magnitude_bins: int = 31,
-        interpolation: Inter = Inter.NEAREST,
-        fill_value: Any = 0,
-    ) -> None:
-        super().__init__(interpolation, fill_value)
-        self.num_ops = integer("num_ops", num_ops, 0, LARGEST_SIZE)
-        self.num_magnitude_bins = integer("num_magnitude_bins", num_magnitude_bins, 2, LARGEST_SIZE)
-        self.magnitude = integer("magnitude", magnitude, 0, LARGEST_SIZE)
-        if magnitude >= num_magnitude_bins:
-            raise GraphValueError(f"Input magnitude is not within the required interval of [0, {num_magnitude_bins}).")
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        bins = integer("num_magnitude_bins", self.num_magnitude_bins, 2, LARGEST_SIZE)
+        integer("num_ops", self.num_ops, 0, LARGEST_SIZE)
+        if integer("magnitude", self.magnitude, 0, LARGEST_SIZE) >= bins:
+            raise GraphValueError(f"Input magnitude is not within the required interval of [0, {bins}).")
 
     def augmented(self, image: Array) -> Array:
         for choice_of in generator().integers(len(_RANDOM), size=self.num_ops):
@@ -241,15 +253,16 @@ class RandAugment(_Augment):
         return image
 
 
-class TrivialAugmentWide(_Augment):
+@dataclass(eq=False, repr=False)
+class TrivialAugmentWide(_Augment, _Bins):
     """One operation of one strength of `num_magnitude_bins`, both drawn at random (Mueller and Hutter 2021).
 
     Takes uint8 of (H, W, 3), gives an array. Raises GraphTypeError, GraphValueError or GraphRuntimeError.
     """
 
-    def __init__(self, num_magnitude_bins: int = 31, interpolation: Inter = Inter.NEAREST, fill_value: Any = 0) -> None:
-        super().__init__(interpolation, fill_value)
-        self.num_magnitude_bins = integer("num_magnitude_bins", num_magnitude_bins, 2, LARGEST_SIZE)
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        integer("num_magnitude_bins", self.num_magnitude_bins, 2, LARGEST_SIZE)
 
     def augmented(self, image: Array) -> Array:
         name = _RANDOM[generator().integers(len(_RANDOM))]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,7 +23,17 @@ from graphls.dataset.checks import (
 )
 from graphls.dataset.checks import size as checked_size
 from graphls.dataset.randomness import generator
-from graphls.dataset.vision.image import Array, ImageOperation, PilOperation, check_image, decoded, pillow, wrong_shape
+from graphls.dataset.vision.image import (
+    Array,
+    FillValue,
+    ImageOperation,
+    Integers,
+    PilOperation,
+    check_image,
+    decoded,
+    pillow,
+    wrong_shape,
+)
 from graphls.dataset.vision.sizes import (
     checked_fill,
     checked_sides,
@@ -35,6 +46,9 @@ from graphls.dataset.vision.sizes import (
 from graphls.dataset.vision.utils import Border, Inter, SliceMode
 from graphls.ir.errors import GraphValueError
 
+if TYPE_CHECKING:
+    from PIL.Image import Image as PilImage
+
 
 class CenterCrop(ImageOperation):
     """The middle of an image in the size (height, width) or of a square; where the image is smaller, black around it.
@@ -42,7 +56,7 @@ class CenterCrop(ImageOperation):
     Takes (..., H, W, C), (H, W) or a PIL image. Raises GraphTypeError, GraphValueError or GraphRuntimeError.
     """
 
-    def __init__(self, size: Any) -> None:
+    def __init__(self, size: Integers) -> None:
         self.size = checked_size("size", size)
 
     def on_array(self, image: Array) -> Array:
@@ -51,7 +65,7 @@ class CenterCrop(ImageOperation):
             image = _centered(image, new, axis)
         return np.ascontiguousarray(image)
 
-    def on_pil(self, image: Any) -> Any:
+    def on_pil(self, image: PilImage) -> Any:
         (width, height), (new_height, new_width) = image.size, self.size
         top, left = round((height - new_height) / 2), round((width - new_width) / 2)
         return image.crop((left, top, left + new_width, top + new_height))
@@ -74,7 +88,7 @@ class Crop(ImageOperation):
     the image, GraphRuntimeError.
     """
 
-    def __init__(self, coordinates: Any, size: Any) -> None:
+    def __init__(self, coordinates: Sequence[int], size: Integers) -> None:
         self.coordinates = sequence("coordinates", coordinates, [2], natural)
         self.size = checked_size("size", size)
 
@@ -96,10 +110,10 @@ class RandomCrop(ImageOperation):
 
     def __init__(
         self,
-        size: Any,
-        padding: Any = None,
+        size: Integers,
+        padding: Integers | None = None,
         pad_if_needed: bool = False,
-        fill_value: Any = 0,
+        fill_value: FillValue = 0,
         padding_mode: Border = Border.CONSTANT,
     ) -> None:
         self.size = checked_size("size", size)
@@ -130,7 +144,7 @@ class RandomCrop(ImageOperation):
         parts = np.stack(cut if len(flat) > 1 else [cut])
         return parts.reshape(*images.shape[:-3], *parts.shape[1:])
 
-    def on_pil(self, image: Any) -> Any:
+    def on_pil(self, image: PilImage) -> Any:
         for sides in self._borders(image.size[1], image.size[0]):
             image = padded_pil(self, image, sides, self.fill_value, self.padding_mode)
         height, width = self.size
@@ -161,10 +175,10 @@ class FiveCrop(PilOperation):
     Raises GraphTypeError, also for arrays, or GraphValueError, also for images that are too small.
     """
 
-    def __init__(self, size: Any) -> None:
+    def __init__(self, size: Integers) -> None:
         self.size = checked_size("size", size)
 
-    def on_pil(self, image: Any) -> tuple[Any, ...]:
+    def on_pil(self, image: PilImage) -> tuple[Any, ...]:
         (width, height), (new_height, new_width) = image.size, self.size
         if new_height > height or new_width > width:
             text = f"{type(self).__name__} of {new_height} x {new_width} takes a larger image than {height} x {width}."
@@ -178,11 +192,11 @@ class FiveCrop(PilOperation):
 class TenCrop(FiveCrop):
     """The five crops of a PIL image, then those of its mirror image: left to right, or top to bottom."""
 
-    def __init__(self, size: Any, use_vertical_flip: bool = False) -> None:
+    def __init__(self, size: Integers, use_vertical_flip: bool = False) -> None:
         super().__init__(size)
         self.use_vertical_flip = boolean("use_vertical_flip", use_vertical_flip)
 
-    def on_pil(self, image: Any) -> tuple[Any, ...]:
+    def on_pil(self, image: PilImage) -> tuple[Any, ...]:
         modes = pillow().Transpose
         mode = modes.FLIP_TOP_BOTTOM if self.use_vertical_flip else modes.FLIP_LEFT_RIGHT
         return super().on_pil(image) + super().on_pil(image.transpose(mode))
@@ -202,9 +216,9 @@ class RandomResizedCrop(ImageOperation):
 
     def __init__(
         self,
-        size: Any,
-        scale: Any = (0.08, 1.0),
-        ratio: Any = (3.0 / 4.0, 4.0 / 3.0),
+        size: Integers,
+        scale: Sequence[float] = (0.08, 1.0),
+        ratio: Sequence[float] = (3.0 / 4.0, 4.0 / 3.0),
         interpolation: Inter = Inter.BILINEAR,
         max_attempts: int = 10,
     ) -> None:
@@ -222,7 +236,7 @@ class RandomResizedCrop(ImageOperation):
         part = image[(slice(None),) * rows + (slice(top, top + height), slice(left, left + width))]
         return resize_array(self, part, self.size, self.interpolation)
 
-    def on_pil(self, image: Any) -> Any:
+    def on_pil(self, image: PilImage) -> Any:
         top, left, height, width = self._box(image.size[1], image.size[0])
         return resize_pil(image.crop((left, top, left + width, top + height)), self.size, self.interpolation)
 
@@ -256,7 +270,7 @@ def _nearest(value: float) -> int:
 class RandomCropDecodeResize(RandomResizedCrop):
     """`Decode`, then `RandomResizedCrop`; takes an array of the bytes of an image, uint8 of one axis."""
 
-    def prepare(self, column: Any) -> Any:
+    def prepare(self, column: object) -> Any:
         if not isinstance(column, np.ndarray) or column.ndim != 1 or column.dtype != np.uint8:
             raise type_error("image", column, "an array of bytes, uint8 of one axis")
         return np.array(decoded(column))

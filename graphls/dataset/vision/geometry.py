@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from graphls.dataset.checks import (
     LARGEST_SIZE,
+    Check,
     boolean,
     choice,
     in_order,
@@ -22,11 +24,24 @@ from graphls.dataset.checks import (
     sequence,
 )
 from graphls.dataset.randomness import generator
-from graphls.dataset.vision.image import Array, ImageOperation, PilOperation, WithProbability, check_image, pillow
+from graphls.dataset.vision.image import (
+    Array,
+    Fill,
+    FillValue,
+    ImageOperation,
+    Numbers,
+    PilOperation,
+    WithProbability,
+    check_image,
+    pillow,
+)
 from graphls.dataset.vision.opencv import COMPUTED, opencv, rotation, turned_size, warped_affine, warped_perspective
-from graphls.dataset.vision.sizes import Fill, checked_fill, fill_of, pillow_filter
+from graphls.dataset.vision.sizes import checked_fill, fill_of, pillow_filter
 from graphls.dataset.vision.utils import Inter
 from graphls.ir.errors import GraphTypeError, GraphValueError
+
+if TYPE_CHECKING:
+    from PIL.Image import Image as PilImage
 
 
 class _Flip(ImageOperation):
@@ -59,7 +74,7 @@ class _RandomFlip(WithProbability):
     def check(self, image: Array) -> None:
         check_image(self, image, more=True)
 
-    def on_pil(self, image: Any) -> Any:
+    def on_pil(self, image: PilImage) -> Any:
         modes = pillow().Transpose
         mode = modes.FLIP_LEFT_RIGHT if self.operation.axis else modes.FLIP_TOP_BOTTOM
         return image.transpose(mode) if self.happens() else image
@@ -87,13 +102,13 @@ def check_warp(operation: object, interpolation: Inter) -> None:
         raise GraphTypeError(text)
 
 
-def _center(value: Any) -> Pair:
+def _center(value: object) -> Pair:
     if not isinstance(value, tuple) or len(value) != 2:
         raise GraphValueError(f"The center is a tuple (x, y), not {value!r}.")
     return number("center[0]", value[0]), number("center[1]", value[1])
 
 
-def checked_degrees(degrees: Any) -> tuple[float, float]:
+def checked_degrees(degrees: Numbers) -> tuple[float, float]:
     """The bounds of an angle: a (min, max) pair, or plus and minus a number of 0 or more."""
     if isinstance(degrees, (list, tuple)):
         return interval("degrees", degrees, lambda name, item: number(name, item, -LARGEST_SIZE, LARGEST_SIZE))
@@ -110,11 +125,11 @@ class Rotate(ImageOperation):
 
     def __init__(
         self,
-        degrees: Any,
+        degrees: Numbers,
         resample: Inter = Inter.NEAREST,
         expand: bool = False,
-        center: Any = None,
-        fill_value: Any = 0,
+        center: Pair | None = None,
+        fill_value: FillValue = 0,
     ) -> None:
         self.degrees = self.bounds(degrees)
         self.resample = choice("resample", resample, Inter)
@@ -122,7 +137,7 @@ class Rotate(ImageOperation):
         self.center = None if center is None else _center(center)
         self.fill_value = checked_fill(fill_value)
 
-    def bounds(self, degrees: Any) -> Pair:
+    def bounds(self, degrees: Numbers) -> Pair:
         """The least and the largest angle."""
         return (number("degrees", degrees, -LARGEST_SIZE, LARGEST_SIZE),) * 2
 
@@ -145,13 +160,13 @@ class Rotate(ImageOperation):
 class RandomRotation(Rotate):
     """`Rotate` by an angle drawn from a (min, max) pair, or from minus to plus one number; a PIL image stays one."""
 
-    def bounds(self, degrees: Any) -> Pair:
+    def bounds(self, degrees: Numbers) -> Pair:
         return checked_degrees(degrees)
 
     def angle(self) -> float:
         return generator().uniform(*self.degrees)
 
-    def on_pil(self, image: Any) -> Any:
+    def on_pil(self, image: PilImage) -> Any:
         degrees, method = self.angle() % 360, pillow_filter(self.resample)
         if self.resample == Inter.ANTIALIAS and (degrees % 90 or self.center):
             text = "Inter.ANTIALIAS turns PIL images by multiples of 90 degrees around their center only."
@@ -160,8 +175,11 @@ class RandomRotation(Rotate):
         return image.rotate(degrees, method, self.expand, self.center, fillcolor=fill)
 
 
+Float = type[np.float32] | type[np.float64]
+
+
 def affine_matrix(
-    center: Pair, degrees: float, translate: Pair, scale: float, shear: Pair, kind: type[np.floating[Any]] = np.float64
+    center: Pair, degrees: float, translate: Pair, scale: float, shear: Pair, kind: Float = np.float64
 ) -> Array:
     """The (2, 3) matrix of shearing, scaling and turning clockwise around (x, y), then moving by pixels.
 
@@ -207,11 +225,11 @@ class Affine(_AffineMap):
     def __init__(
         self,
         degrees: float,
-        translate: Any,
+        translate: Sequence[float],
         scale: float,
-        shear: Any,
+        shear: Numbers,
         resample: Inter = Inter.NEAREST,
-        fill_value: Any = 0,
+        fill_value: FillValue = 0,
     ) -> None:
         self.degrees = _angle("degrees", degrees)
         self.translate = sequence("translate", translate, [2], _share)
@@ -226,11 +244,11 @@ class Affine(_AffineMap):
         return self.degrees, (across, down), self.scale, (self.shear[0], self.shear[1])
 
 
-def _angle(name: str, value: Any) -> float:
+def _angle(name: str, value: object) -> float:
     return number(name, value, -180, 180)
 
 
-def _share(name: str, value: Any) -> float:
+def _share(name: str, value: object) -> float:
     return number(name, value, -1, 1)
 
 
@@ -244,12 +262,12 @@ class RandomAffine(_AffineMap):
 
     def __init__(
         self,
-        degrees: Any,
-        translate: Any = None,
-        scale: Any = None,
-        shear: Any = None,
+        degrees: Numbers,
+        translate: Sequence[float] | None = None,
+        scale: Sequence[float] | None = None,
+        shear: Numbers | None = None,
         resample: Inter = Inter.NEAREST,
-        fill_value: Any = 0,
+        fill_value: FillValue = 0,
     ) -> None:
         self.degrees = checked_degrees(degrees)
         self.translate = _bounds("translate", translate, _share)
@@ -266,23 +284,23 @@ class RandomAffine(_AffineMap):
         across, down = (draw(*bounds) * size for bounds, size in zip(self.translate, (width, height), strict=True))
         return degrees, (across, down), draw(*self.scale), (draw(*self.shear[0]), draw(*self.shear[1]))
 
-    def on_pil(self, image: Any) -> Any:
+    def on_pil(self, image: PilImage) -> Any:
         method = pillow_filter(self.resample)
         width, height = image.size
         matrix = affine_matrix((width / 2, height / 2), *self.drawn(height, width))
-        inverse = np.linalg.inv(np.vstack([matrix, [0, 0, 1]]))[:2]
+        inverse = np.linalg.inv(np.vstack([matrix, [0, 0, 1]]))[:2].reshape(-1).tolist()
         fill = fill_of(image, self.fill_value)
-        return image.transform(image.size, 0, inverse.reshape(-1).tolist(), method, fillcolor=fill)
+        return image.transform(image.size, pillow().Transform.AFFINE, inverse, method, fillcolor=fill)
 
 
-def _shears(shear: Any) -> Any:
+def _shears(shear: Numbers | None) -> Sequence[float] | None:
     if shear is None or isinstance(shear, (list, tuple)):
         return shear
     bound = positive("shear", shear)
     return -bound, bound
 
 
-def _bounds(name: str, value: Any, check: Any) -> tuple[Pair, Pair]:
+def _bounds(name: str, value: Sequence[float] | None, check: Check[float]) -> tuple[Pair, Pair]:
     """The (min, max) pairs across and down of two or four numbers."""
     if value is None:
         return (0, 0), (0, 0)
@@ -290,7 +308,7 @@ def _bounds(name: str, value: Any, check: Any) -> tuple[Pair, Pair]:
     return in_order(name, *numbers[:2]), in_order(name, *(numbers[2:] or (0, 0)))
 
 
-Points = Any  # four (x, y)
+Points = Sequence[Sequence[int]]  # four (x, y)
 
 
 def perspective_matrix(old: Points, new: Points) -> Array:
@@ -305,7 +323,7 @@ def perspective_matrix(old: Points, new: Points) -> Array:
     return np.append(values, 1).reshape(3, 3)
 
 
-def _of_pil(image: Any, old: Points, new: Points, interpolation: Inter) -> Any:
+def _of_pil(image: PilImage, old: Points, new: Points, interpolation: Inter) -> Any:
     method = pillow_filter(interpolation)
     if interpolation == Inter.ANTIALIAS:
         raise GraphValueError("There is no perspective by Inter.ANTIALIAS; use BILINEAR or BICUBIC.")
@@ -330,11 +348,11 @@ class Perspective(ImageOperation):
         matrix = perspective_matrix(self.start_points, self.end_points)
         return warped_perspective(image, matrix, self.interpolation)
 
-    def on_pil(self, image: Any) -> Any:
+    def on_pil(self, image: PilImage) -> Any:
         return _of_pil(image, self.start_points, self.end_points, self.interpolation)
 
 
-def _points(name: str, value: Any) -> Points:
+def _points(name: str, value: object) -> Points:
     return sequence(name, value, [4], lambda place, point: sequence(place, point, [2], integer))
 
 
@@ -352,7 +370,7 @@ class RandomPerspective(PilOperation):
         self.prob = probability("prob", prob)
         self.interpolation = choice("interpolation", interpolation, Inter)
 
-    def on_pil(self, image: Any) -> Any:
+    def on_pil(self, image: PilImage) -> Any:
         draw = generator()
         if draw.random() >= self.prob:
             return image

@@ -24,6 +24,8 @@ Array = np.ndarray[Any, Any]
 Image: TypeAlias = "Array | PilImage"
 Numbers = float | Sequence[float]
 Integers = int | Sequence[int]
+Fill = tuple[int, int, int]
+FillValue = int | Fill
 
 
 class ImageOperation(TensorOperation):
@@ -33,9 +35,12 @@ class ImageOperation(TensorOperation):
     """
 
     def prepare(self, column: object) -> Any:
-        if type(column) is not np.ndarray and is_pil(column):
+        if type(column) is np.ndarray:
+            array: Array | None = column
+        elif is_pil(column):
             return column
-        array = None if isinstance(column, (list, tuple, str, bytes)) else as_column(column)
+        else:
+            array = None if isinstance(column, (list, tuple, str, bytes)) else as_column(column)
         if array is None or array.dtype.kind not in "biuf":
             raise type_error("image", column, "an array of numbers or a PIL image")
         return array
@@ -131,7 +136,7 @@ def check_bytes(operation: object, image: Array) -> Array:
     return image
 
 
-def saturated(values: Array, dtype: np.dtype[Any] | type) -> Array:
+def saturated(values: Array, dtype: np.dtype[Any]) -> Array:
     """Values in another dtype: rounded to the nearest (ties to even) and cut at its ends if it is one of integers."""
     if np.dtype(dtype).kind not in "iu":
         return values.astype(dtype)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -21,12 +22,12 @@ from graphls.dataset.checks import (
 )
 from graphls.dataset.randomness import generator
 from graphls.dataset.transforms.operations import as_column
-from graphls.dataset.vision.image import Array, ImageOperation, check_color, saturated, wrong_shape
+from graphls.dataset.vision.image import Array, Image, ImageOperation, Numbers, check_color, saturated, wrong_shape
 from graphls.dataset.vision.utils import ImageBatchFormat
 from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
 
 
-def _value(name: str, value: Any) -> float:
+def _value(name: str, value: object) -> float:
     return number(name, value, 0, 255)
 
 
@@ -37,7 +38,7 @@ class Erase(ImageOperation):
     GraphValueError or GraphRuntimeError.
     """
 
-    def __init__(self, top: int, left: int, height: int, width: int, value: Any = 0.0, inplace: bool = False) -> None:
+    def __init__(self, top: int, left: int, height: int, width: int, value: Numbers = 0, inplace: bool = False) -> None:
         self.top, self.left = integer("top", top, 0), integer("left", left, 0)
         self.height, self.width = integer("height", height, 1), integer("width", width, 1)
         self.value = sequence("value", value if isinstance(value, tuple) else (value,) * 3, [3], _value)
@@ -90,9 +91,9 @@ class RandomErasing(ImageOperation):
     def __init__(
         self,
         prob: float = 0.5,
-        scale: Any = (0.02, 0.33),
-        ratio: Any = (0.3, 3.3),
-        value: Any = 0,
+        scale: Sequence[float] = (0.02, 0.33),
+        ratio: Sequence[float] = (0.3, 3.3),
+        value: Numbers | str = 0,
         inplace: bool = False,
         max_attempts: int = 10,
     ) -> None:
@@ -103,7 +104,7 @@ class RandomErasing(ImageOperation):
         self.inplace = boolean("inplace", inplace)
         self.max_attempts = integer("max_attempts", max_attempts, 1, LARGEST_SIZE)
 
-    def apply(self, column: Any) -> Any:
+    def apply(self, column: Image) -> Any:
         if generator().random() >= self.prob:
             return column
         if not isinstance(column, np.ndarray) or column.ndim != 3:
@@ -134,7 +135,7 @@ class RandomErasing(ImageOperation):
         return np.array(self.value)[..., None, None] if isinstance(self.value, tuple) else self.value
 
 
-def _erasing(value: Any) -> Any:
+def _erasing(value: Numbers | str) -> Any:
     if isinstance(value, (list, tuple)) and len(value) == 3:
         return sequence("value", value, [3], _value)
     if value == "random":
@@ -147,7 +148,7 @@ def _erasing(value: Any) -> Any:
 Batch = tuple[Array, Array]
 
 
-def _checked_batch(operation: object, image: Any, label: Any) -> Batch:
+def _checked_batch(operation: object, image: object, label: object) -> Batch:
     image, label = as_column(image), as_column(label)
     if image.ndim != 4 or label.ndim not in (2, 3) or len(image) != len(label):
         text = f"{type(operation).__name__} takes images (N, H, W, C) or (N, C, H, W) and one-hot labels (N, classes)"
@@ -175,7 +176,7 @@ class MixUpBatch:
     def __init__(self, alpha: float = 1.0) -> None:
         self.alpha = positive("alpha", alpha, LARGEST_SIZE)
 
-    def __call__(self, image: Any, label: Any) -> Batch:
+    def __call__(self, image: object, label: object) -> Batch:
         image, label = _checked_batch(self, image, label)
         order = generator().permutation(len(image))
         share = _drawn_share(self.alpha)
@@ -196,7 +197,7 @@ class CutMixBatch:
         self.alpha = positive("alpha", alpha, LARGEST_SIZE)
         self.prob = probability("prob", prob)
 
-    def __call__(self, image: Any, label: Any) -> Batch:
+    def __call__(self, image: object, label: object) -> Batch:
         image, label = _checked_batch(self, image, label)
         order = generator().permutation(len(image))
         images, labels = image.copy(), label.astype(np.float32)
@@ -241,7 +242,7 @@ class MixUp:
         self.is_single = boolean("is_single", is_single)
         self._before: Batch | None = None
 
-    def __call__(self, image: Any, label: Any) -> Batch:
+    def __call__(self, image: object, label: object) -> Batch:
         image, label = as_column(image), as_column(label)
         if len(image) != self.batch_size or len(label) != self.batch_size:
             text = f"MixUp of {self.batch_size} takes as many images and labels, not {len(image)} and {len(label)}."

@@ -1,45 +1,10 @@
 """MindSpore 1's path to the operations on PIL images, where some take (C, H, W) or give PIL images by default."""
 
-from typing import Any
+# ruff: noqa: F403, F405
+from collections.abc import Sequence
 
-from graphls.dataset.vision import (
-    HWC2CHW,
-    AdjustGamma,
-    AutoContrast,
-    CenterCrop,
-    Equalize,
-    FiveCrop,
-    Grayscale,
-    HsvToRgb,
-    Invert,
-    LinearTransformation,
-    MixUp,
-    Pad,
-    RandomAffine,
-    RandomColor,
-    RandomColorAdjust,
-    RandomCrop,
-    RandomErasing,
-    RandomGrayscale,
-    RandomHorizontalFlip,
-    RandomPerspective,
-    RandomResizedCrop,
-    RandomRotation,
-    RandomSharpness,
-    RandomVerticalFlip,
-    Resize,
-    RgbToHsv,
-    TenCrop,
-    ToPIL,
-    ToTensor,
-    ToType,
-    UniformAugment,
-)  # fmt: skip
-from graphls.dataset.vision import CutOut as _CutOut
-from graphls.dataset.vision import Decode as _Decode
-from graphls.dataset.vision import Normalize as _Normalize
-from graphls.dataset.vision import NormalizePad as _NormalizePad
-from graphls.dataset.vision.utils import Border, Inter
+from graphls.dataset import vision
+from graphls.dataset.vision import *
 
 __all__ = [
     "HWC2CHW", "AdjustGamma", "AutoContrast", "Border", "CenterCrop", "Cutout", "Decode", "Equalize", "FiveCrop",
@@ -50,28 +15,28 @@ __all__ = [
 ]  # fmt: skip
 
 
-class Decode(_Decode):
+class Decode(vision.Decode):  # type: ignore[no-redef]
     """Decode an image to a PIL image; see `vision.Decode`."""
 
     def __init__(self) -> None:
         super().__init__(to_pil=True)
 
 
-class Normalize(_Normalize):
+class Normalize(vision.Normalize):  # type: ignore[no-redef]
     """`vision.Normalize` of an array of (C, H, W)."""
 
-    def __init__(self, mean: Any, std: Any) -> None:
+    def __init__(self, mean: Sequence[float], std: Sequence[float]) -> None:
         super().__init__(mean, std, is_hwc=False)
 
 
-class NormalizePad(_NormalizePad):
+class NormalizePad(vision.NormalizePad):  # type: ignore[no-redef]
     """`vision.NormalizePad` of an array of (C, H, W)."""
 
-    def __init__(self, mean: Any, std: Any, dtype: str = "float32") -> None:
+    def __init__(self, mean: Sequence[float], std: Sequence[float], dtype: str = "float32") -> None:
         super().__init__(mean, std, dtype, is_hwc=False)
 
 
-class Cutout(_CutOut):
+class Cutout(vision.CutOut):
     """`vision.CutOut` of an array of (C, H, W)."""
 
     def __init__(self, length: int, num_patches: int = 1) -> None:

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from graphls.dataset.checks import byte, choice, integer, natural, sequence, type_error
 from graphls.dataset.checks import size as checked_size
 from graphls.dataset.randomness import generator
-from graphls.dataset.vision.image import Array, ImageOperation, check_image, pillow, wrong_shape
+from graphls.dataset.vision.image import (
+    Array,
+    Fill,
+    FillValue,
+    ImageOperation,
+    Integers,
+    check_image,
+    pillow,
+    wrong_shape,
+)
 from graphls.dataset.vision.opencv import resized
 from graphls.dataset.vision.utils import Border, Inter
 from graphls.ir.errors import GraphTypeError, GraphValueError
+
+if TYPE_CHECKING:
+    from PIL.Image import Image as PilImage
 
 
 def wanted_size(size: int | tuple[int, int], height: int, width: int) -> tuple[int, int]:
@@ -49,7 +61,7 @@ def pillow_filter(interpolation: Inter) -> Any:
     return pillow().Resampling(int(interpolation))
 
 
-def resize_pil(image: Any, size: int | tuple[int, int], interpolation: Inter) -> Any:
+def resize_pil(image: PilImage, size: int | tuple[int, int], interpolation: Inter) -> Any:
     """A PIL image in another size; Pillow smooths where it becomes smaller."""
     method = pillow_filter(interpolation)
     width, height = image.size
@@ -58,7 +70,7 @@ def resize_pil(image: Any, size: int | tuple[int, int], interpolation: Inter) ->
     return image.resize(wanted_size(size, height, width)[::-1], method)
 
 
-def _size(value: Any) -> int | tuple[int, int]:
+def _size(value: object) -> int | tuple[int, int]:
     if isinstance(value, (list, tuple)):
         return checked_size("size", value)
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
@@ -73,21 +85,21 @@ class Resize(ImageOperation):
     images as Pillow does. Raises GraphTypeError, GraphValueError or, for an image that does not fit, GraphRuntimeError.
     """
 
-    def __init__(self, size: Any, interpolation: Inter = Inter.LINEAR) -> None:
+    def __init__(self, size: Integers, interpolation: Inter = Inter.LINEAR) -> None:
         self.size = _size(size)
         self.interpolation = choice("interpolation", interpolation, Inter)
 
     def on_array(self, image: Array) -> Array:
         return resize_array(self, image, self.size, self.interpolation)
 
-    def on_pil(self, image: Any) -> Any:
+    def on_pil(self, image: PilImage) -> Any:
         return resize_pil(image, self.size, self.interpolation)
 
 
 class RandomResize(ImageOperation):
     """An array in the size of `Resize`, by NEAREST, BILINEAR, BICUBIC or AREA, drawn for each image."""
 
-    def __init__(self, size: Any) -> None:
+    def __init__(self, size: Integers) -> None:
         self.size = _size(size)
 
     def on_array(self, image: Array) -> Array:
@@ -102,7 +114,7 @@ class ResizedCrop(ImageOperation):
     """
 
     def __init__(
-        self, top: int, left: int, height: int, width: int, size: Any, interpolation: Inter = Inter.BILINEAR
+        self, top: int, left: int, height: int, width: int, size: Integers, interpolation: Inter = Inter.BILINEAR
     ) -> None:
         self.top, self.left = integer("top", top, 0), integer("left", left, 0)
         self.height, self.width = integer("height", height, 1), integer("width", width, 1)
@@ -119,10 +131,9 @@ class ResizedCrop(ImageOperation):
 
 
 Sides = tuple[int, int, int, int]  # left, top, right, bottom
-Fill = tuple[int, int, int]
 
 
-def checked_sides(value: Any) -> Sides:
+def checked_sides(value: object) -> Sides:
     """(left, top, right, bottom) of one integer, of two (left and right, top and bottom), or of four."""
     if not isinstance(value, (list, tuple)):
         value = (integer("padding", value, 0),) * 4
@@ -132,7 +143,7 @@ def checked_sides(value: Any) -> Sides:
     return (sides * 2)[:4]  # type: ignore[return-value]
 
 
-def checked_fill(value: Any) -> Fill:
+def checked_fill(value: object) -> Fill:
     """The bytes of red, green and blue of a tuple of three, or of one for all; errors of GraphTypeError otherwise."""
     if isinstance(value, tuple):
         red, green, blue = sequence("fill_value", value, [3], byte)
@@ -140,7 +151,7 @@ def checked_fill(value: Any) -> Fill:
     return (byte("fill_value", value),) * 3
 
 
-def fill_of(image: Any, fill: Fill) -> Any:
+def fill_of(image: PilImage, fill: Fill) -> Any:
     """The color as Pillow takes it for an image."""
     return fill if len(image.getbands()) == 3 else fill[0]
 
@@ -172,7 +183,7 @@ def window(operation: object, image: Array, top: int, left: int, size: tuple[int
     return result
 
 
-def padded_pil(operation: object, image: Any, sides: Sides, fill: Fill, mode: Border) -> Any:
+def padded_pil(operation: object, image: PilImage, sides: Sides, fill: Fill, mode: Border) -> Any:
     """A PIL image with a border."""
     if mode != Border.CONSTANT:
         return pillow().fromarray(padded(operation, np.asarray(image), sides, fill, mode))
@@ -186,7 +197,7 @@ class Pad(ImageOperation):
     Takes (H, W), (H, W, C) or a PIL image. Raises GraphTypeError, GraphValueError or GraphRuntimeError.
     """
 
-    def __init__(self, padding: Any, fill_value: Any = 0, padding_mode: Border = Border.CONSTANT) -> None:
+    def __init__(self, padding: Integers, fill_value: FillValue = 0, padding_mode: Border = Border.CONSTANT) -> None:
         self.padding = checked_sides(padding)
         self.fill_value = checked_fill(fill_value)
         self.padding_mode = choice("padding_mode", padding_mode, Border)
@@ -194,7 +205,7 @@ class Pad(ImageOperation):
     def on_array(self, image: Array) -> Array:
         return padded(self, image, self.padding, self.fill_value, self.padding_mode)
 
-    def on_pil(self, image: Any) -> Any:
+    def on_pil(self, image: PilImage) -> Any:
         return padded_pil(self, image, self.padding, self.fill_value, self.padding_mode)
 
 
@@ -206,8 +217,9 @@ class PadToSize(ImageOperation):
     """
 
     def __init__(
-        self, size: Any, offset: Any = None, fill_value: Any = 0, padding_mode: Border = Border.CONSTANT
-    ) -> None:
+        self, size: Integers, offset: Integers | None = None, fill_value: FillValue = 0,
+        padding_mode: Border = Border.CONSTANT,
+    ) -> None:  # fmt: skip
         self.size = checked_size("size", size)
         self.offset = None if offset is None else _offset(offset)
         self.fill_value = checked_fill(fill_value)
@@ -223,7 +235,7 @@ class PadToSize(ImageOperation):
         return padded(self, image, sides, self.fill_value, self.padding_mode)
 
 
-def _offset(value: Any) -> tuple[int, int]:
+def _offset(value: object) -> tuple[int, int]:
     if not isinstance(value, (list, tuple)):
         return (integer("offset", value, 0),) * 2
     if len(value) != 2:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphls.dataset.checks import boolean, dtype, number, sequence, string, type_error
+from graphls.dataset.checks import DTypeLike, boolean, dtype, number, sequence, string, type_error
 from graphls.dataset.transforms.operations import TypeCast
 from graphls.dataset.vision.image import Array, ImageOperation, check_image, is_pil, pillow, wrong_shape
 from graphls.ir.errors import GraphTypeError, GraphValueError
+
+if TYPE_CHECKING:
+    from PIL.Image import Image as PilImage
 
 
 class Rescale(ImageOperation):
@@ -31,7 +35,7 @@ class Normalize(ImageOperation):
     [0, 255], those of `std` in (0, 255]. Raises GraphTypeError, GraphValueError or GraphRuntimeError.
     """
 
-    def __init__(self, mean: Any, std: Any, is_hwc: bool = True) -> None:
+    def __init__(self, mean: Sequence[float], std: Sequence[float], is_hwc: bool = True) -> None:
         self.mean, self.std = _channels("mean", mean), _channels("std", std)
         if len(self.mean) != len(self.std):
             raise GraphValueError(f"mean and std have the same length, not {len(self.mean)} and {len(self.std)}.")
@@ -64,7 +68,9 @@ def _repeated(values: tuple[float, ...], count: int) -> Array:
 class NormalizePad(Normalize):
     """`Normalize` of an image, then one channel of zeros more; `dtype` is "float32" or "float16"."""
 
-    def __init__(self, mean: Any, std: Any, dtype: str = "float32", is_hwc: bool = True) -> None:
+    def __init__(
+        self, mean: Sequence[float], std: Sequence[float], dtype: str = "float32", is_hwc: bool = True
+    ) -> None:
         super().__init__(mean, std, is_hwc)
         if string("dtype", dtype) not in ("float32", "float16"):
             raise GraphValueError(f'dtype is "float32" or "float16", not {dtype!r}.')
@@ -78,7 +84,7 @@ class NormalizePad(Normalize):
         return np.asarray(np.concatenate([result, zeros], axis), self.dtype)
 
 
-def _channels(name: str, value: Any) -> tuple[float, ...]:
+def _channels(name: str, value: object) -> tuple[float, ...]:
     if not isinstance(value, (list, tuple)):
         raise type_error(name, value, "a list or tuple")
     if not value:
@@ -98,7 +104,7 @@ class ToTensor(ImageOperation):
     """An image of (H, W, C) or (H, W), divided by 255, as (C, H, W) of `output_type`; raises GraphTypeError,
     GraphRuntimeError for other shapes."""
 
-    def __init__(self, output_type: Any = np.float32) -> None:
+    def __init__(self, output_type: DTypeLike = np.float32) -> None:
         self.output_type = dtype("output_type", output_type)
 
     def on_array(self, image: Array) -> Array:
@@ -121,7 +127,7 @@ class ToPIL(ImageOperation):
     Raises GraphTypeError for another dtype, GraphValueError for another shape.
     """
 
-    def prepare(self, column: Any) -> Any:
+    def prepare(self, column: object) -> Any:
         if not is_pil(column) and not isinstance(column, np.ndarray):
             raise type_error("image", column, "an array or a PIL image")
         return column
@@ -137,14 +143,14 @@ class ToPIL(ImageOperation):
         except TypeError:
             raise GraphTypeError(f"There is no PIL image of {image.dtype}.") from None
 
-    def on_pil(self, image: Any) -> Any:
+    def on_pil(self, image: PilImage) -> Any:
         return image
 
 
 class ToType(TypeCast):
     """The image in another dtype, given as one of graphls or NumPy or by its name."""
 
-    def __init__(self, data_type: Any) -> None:
+    def __init__(self, data_type: DTypeLike) -> None:
         super().__init__(data_type)
 
 

@@ -13,6 +13,7 @@ from graphls.ir.checks import boolean
 from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
 from graphls.tensors.random import random_state
 from graphls.train.callbacks.callback import Callback, RunContext
+from graphls.train.serialization import save_checkpoint
 
 
 class OnRequestExit(Callback):
@@ -85,8 +86,6 @@ class OnRequestExit(Callback):
     on_eval_step_end = on_train_step_end
 
     def _save(self, network: Any, mode: str, entries: dict[str, Any]) -> None:
-        from graphls.train.serialization import save_checkpoint
-
         self.directory.mkdir(parents=True, exist_ok=True)
         save_checkpoint(network, str(self.directory / f"{self.file_name}_{mode}.ckpt"), append_dict=entries)
 
