@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from graphls import initializer
-from graphls.initializer.base import Array, fans, number, one_of
+from graphls.initializer.base import Array, fans, one_of
 from graphls.initializer.distributions import Normal, TruncatedNormal, Uniform
+from graphls.ir.checks import number
 from graphls.tensors.tensor import Tensor, TensorLike
 
 __all__ = [

@@ -7,14 +7,13 @@ from typing import Any
 
 from graphls import ops
 from graphls.initializer import Normal, XavierUniform, initializer
-from graphls.ir.checks import boolean, positive_int
+from graphls.ir.checks import boolean, positive_int, probability
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import DType, DTypeLike, float32
 from graphls.nn.cell import Cell
 from graphls.nn.dense import Dense
 from graphls.nn.recurrent import linear
 from graphls.ops.operands import Sizes, apply, tensor_of
-from graphls.ops.random import check_probability
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.tensor import Symbol, Tensor, TensorLike
 
@@ -88,7 +87,7 @@ class MultiheadAttention(Cell):
         if embed_dim % num_heads:
             text = f"For {name!r}, the 'embed_dim' {embed_dim} must be divisible by the 'num_heads' {num_heads}."
             raise GraphValueError(text)
-        check_probability(name, dropout)
+        probability(name, "dropout", dropout)
         self.dropout = float(dropout)
         self.kdim = positive_int(name, "kdim", embed_dim if kdim is None else kdim)
         self.vdim = positive_int(name, "vdim", embed_dim if vdim is None else vdim)

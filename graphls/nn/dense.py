@@ -10,7 +10,7 @@ import numpy as np
 
 from graphls import ops
 from graphls.initializer import HeUniform, Uniform, fans, initializer
-from graphls.ir.checks import boolean, positive, positive_int
+from graphls.ir.checks import boolean, positive, positive_int, probability
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import DTypeLike, float32
 from graphls.nn.activations import get_activation
@@ -18,7 +18,6 @@ from graphls.nn.arrays import ClipByNorm
 from graphls.nn.cell import Cell
 from graphls.ops.layers import embedding_lookup
 from graphls.ops.operands import apply, operand_of, tensor_of
-from graphls.ops.random import check_probability
 from graphls.tensors.dispatch import promoted
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.tensor import Tensor, TensorLike
@@ -39,7 +38,7 @@ class Dropout2d(Cell):
 
     def __init__(self, p: float = 0.5) -> None:
         super().__init__()
-        check_probability(type(self).__name__, p)
+        probability(type(self).__name__, "p", p)
         self.p = float(p)
 
     def construct(self, x: TensorLike) -> Any:
@@ -71,9 +70,9 @@ class Dropout(Cell):
     def __init__(self, keep_prob: float = 0.5, p: float | None = None, dtype: Any = float32) -> None:
         super().__init__()
         if p is None:
-            check_probability("Dropout", keep_prob)
+            probability("Dropout", "keep_prob", keep_prob)
             p = 1.0 - keep_prob
-        check_probability("Dropout", p)
+        probability("Dropout", "p", p)
         if p == 1:
             raise GraphValueError("For 'Dropout', the 'p' must be in [0, 1), but got 1.")
         self.p = float(p)

@@ -14,7 +14,7 @@ from graphls.nn.cell import Cell
 from graphls.nn.function_cells import LossBase, finite_labels
 from graphls.nn.functions import L1Loss, LogSoftmax, Softmax
 from graphls.ops.losses import (
-    class_numbers,
+    class_indices,
     class_weights,
     given_weight,
     operands,
@@ -162,7 +162,7 @@ class FocalLoss(LossBase):
         if tensor_of(labels).dtype.is_float:
             losses = ops.mul(losses, ops.reshape(self._probabilities(x, labels), flat))
             return reduced("FocalLoss", ops.mean(losses, 2), self.reduction, dtype)
-        numbers = class_numbers("FocalLoss", labels, (x.shape[0], 1, *x.shape[2:]), x.shape[1])
+        numbers = class_indices("FocalLoss", labels, (x.shape[0], 1, *x.shape[2:]), x.shape[1])
         picked = ops.gather_elements(losses, 1, ops.reshape(numbers, (flat[0], 1, flat[2])))
         return reduced("FocalLoss", ops.mean(picked, (1, 2)), self.reduction, dtype)
 

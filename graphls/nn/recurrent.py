@@ -9,7 +9,7 @@ from typing import Any
 
 from graphls import ops
 from graphls.initializer import Uniform, initializer
-from graphls.ir.checks import boolean, positive_int
+from graphls.ir.checks import boolean, positive_int, probability
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.reporting import warn
 from graphls.ir.types import DTypeLike, float32
@@ -17,7 +17,6 @@ from graphls.nn.cell import Cell
 from graphls.nn.dense import Dropout
 from graphls.ops.layers import lstm_step
 from graphls.ops.operands import Operand, apply, operand_of, tensor_of
-from graphls.ops.random import check_probability
 from graphls.tensors.dispatch import promoted
 from graphls.tensors.parameter import Parameter, ParameterTuple
 from graphls.tensors.tensor import Tensor, TensorLike, is_tensor
@@ -334,7 +333,7 @@ class GRU(RecurrentLayer):
 
 
 def _dropout(name: str, dropout: Operand, num_layers: int) -> float:
-    check_probability(name, dropout)
+    probability(name, "dropout", dropout)
     if dropout == 1:
         raise GraphValueError(f"For {name!r}, the 'dropout' must be in [0, 1), but got 1.")
     if dropout and num_layers == 1:

@@ -35,9 +35,12 @@ class ImageOperation(TensorOperation):
     """
 
     def prepare(self, column: object) -> Any:
-        if type(column) is not np.ndarray and is_pil(column):
+        if type(column) is np.ndarray:
+            array: Array | None = column
+        elif is_pil(column):
             return column
-        array = None if isinstance(column, (list, tuple, str, bytes)) else as_column(column)
+        else:
+            array = None if isinstance(column, (list, tuple, str, bytes)) else as_column(column)
         if array is None or array.dtype.kind not in "biuf":
             raise type_error("image", column, "an array of numbers or a PIL image")
         return array
