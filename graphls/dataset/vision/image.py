@@ -108,6 +108,8 @@ def wrong_shape(operation: object, image: Array, wanted: str) -> GraphRuntimeErr
 
 def check_image(operation: object, image: Array, more: bool = False) -> int:
     """The axis of the rows of (H, W) or (H, W, C), or of (..., H, W, C) with `more`; raises GraphRuntimeError."""
+    if not image.size:
+        raise wrong_shape(operation, image, "an image of one pixel or more")
     if image.ndim in (2, 3):
         return 0
     if more and image.ndim > 3:
