@@ -39,7 +39,7 @@ def test_settings_of_the_user_stay(used: bool) -> None:
         vision.Resize(5, Inter.BICUBIC)(PIXELS)
         assert cv2.ipp.useIPP() == wanted
         with pytest.raises(GraphRuntimeError, match="OpenCV refuses the image"):
-            vision.GaussianBlur(3)(np.zeros((0, 4, 3), np.uint8))
+            vision.Rotate(1.0)(np.zeros((2, 40_000), np.uint8))
         assert cv2.ipp.useIPP() == wanted
     finally:
         cv2.ipp.setUseIPP(before)
@@ -133,3 +133,15 @@ def test_arrays_in_any_order_of_memory() -> None:
     turned = np.asfortranarray(PIXELS)[::-1, ::2]
     for operation in (vision.Resize((8, 9)), vision.GaussianBlur(3), vision.Rotate(30), vision.HorizontalFlip()):
         np.testing.assert_array_equal(operation(turned), operation(np.ascontiguousarray(turned)))
+
+
+@pytest.mark.parametrize("shape", [(0, 4, 3), (4, 0, 3), (4, 3, 0)])
+def test_an_image_without_pixels_is_refused(shape: tuple[int, int, int]) -> None:
+    operations = [
+        vision.HorizontalFlip(), vision.Resize(5), vision.GaussianBlur(3), vision.Rotate(30), vision.Solarize(9),
+        vision.AdjustBrightness(1.5), vision.AdjustHue(0.1), vision.AdjustSharpness(2.0), vision.AdjustGamma(2.0),
+        vision.ConvertColor(vision.ConvertMode.COLOR_RGB2GRAY), vision.Equalize(), vision.RandomHorizontalFlip(1.0),
+    ]  # fmt: skip
+    for operation in operations:
+        with pytest.raises(GraphRuntimeError):
+            operation(np.zeros(shape, np.uint8))
