@@ -153,7 +153,7 @@ class AdjustBrightness(ImageOperation):
 
     def on_array(self, image: Array) -> Array:
         check_channels(self, image)
-        return saturated(image * np.float32(self.brightness_factor), image.dtype)
+        return blended(image, np.zeros_like(image), self.brightness_factor)
 
     def on_pil(self, image: PilImage) -> Any:
         return pillow("ImageEnhance").Brightness(image).enhance(self.brightness_factor)

@@ -88,7 +88,7 @@ def computed(image: Array, function: Function, moved: bool = False) -> Array:
     with _exact() as cv2:
         result: Array = function(cv2, known)
     result = result.reshape(*result.shape[:2], *image.shape[2:])  # OpenCV drops an axis of one channel
-    return result.view(image.dtype) if moved else saturated(result, image.dtype)
+    return result.view(image.dtype) if moved or result.dtype == image.dtype else saturated(result, image.dtype)
 
 
 def resized(image: Array, size: tuple[int, int], interpolation: Inter, rows: int = 0) -> Array:
@@ -150,7 +150,9 @@ def warped_affine(image: Array, matrix: Array, size: tuple[int, int], interpolat
     def places(row: Array) -> Array:
         across = _whole(row[0] * x * _FINE)
         down = _whole((row[1] * y + row[2]) * _FINE) + _FINE // steps // 2
-        return np.asarray(down[:, None] + across >> shift)
+        result: Array = down[:, None] + across
+        result >>= shift
+        return result
 
     return _sampled(image, places(inverse[0]), places(inverse[1]), interpolation, fill)
 
@@ -161,24 +163,38 @@ def warped_perspective(image: Array, matrix: Array, interpolation: Inter) -> Arr
     y, x = np.arange(height)[:, None], np.arange(width)
     block = min(1024 // max(1, min(16, height)), width)  # OpenCV adds up from the start of a block of pixels
     start = x // block * block
-    across, down, depth = (row[0] * start + row[1] * y + row[2] + row[0] * (x - start) for row in inverse)
-    scale = (1 if interpolation == Inter.NEAREST else _STEPS) / np.where(depth == 0, np.inf, depth)
-    return _sampled(image, _whole(across * scale), _whole(down * scale), interpolation, (0, 0, 0))
+
+    def plane(row: Array) -> Array:
+        values: Array = row[0] * start + row[1] * y
+        values += row[2]
+        values += row[0] * (x - start)
+        return values
+
+    across, down, depth = map(plane, inverse)
+    np.divide(1 if interpolation == Inter.NEAREST else _STEPS, depth, out=depth, where=depth != 0)
+    across *= depth
+    down *= depth
+    return _sampled(image, _whole(across), _whole(down), interpolation, (0, 0, 0))
 
 
 def _whole(values: Array) -> Array:
-    return np.asarray(np.rint(np.clip(values, -(2**31), 2**31 - 1)), np.int32)
+    """Numbers rounded to int32, in the memory that they have."""
+    np.clip(values, -(2**31), 2**31 - 1, out=values)
+    return np.rint(values, out=values).astype(np.int32)
 
 
 def _sampled(image: Array, x: Array, y: Array, interpolation: Inter, fill: Fill) -> Array:
-    """The pixels at places of the image: whole ones for NEAREST, else in steps."""
-    shares: Array | None = None
-    moved = interpolation == Inter.NEAREST
+    """The pixels at places of the image: whole ones for NEAREST, else in steps; both arrays are used up."""
+    moved, shares = interpolation == Inter.NEAREST, None
     method = _METHODS[interpolation if moved or interpolation == Inter.BICUBIC else Inter.BILINEAR]
     if not moved:
-        shares = ((y & _STEPS - 1) * _STEPS + (x & _STEPS - 1)).astype(np.uint16)
-        x, y = x >> _BITS, y >> _BITS
-    places = np.clip(np.stack([x, y], 2), -(2**15), 2**15 - 1).astype(np.int16)
+        shares = (y & _STEPS - 1).astype(np.uint16)
+        shares <<= np.uint16(_BITS)
+        shares |= (x & _STEPS - 1).astype(np.uint16)
+    places = np.empty((*x.shape, 2), np.int16)
+    for part, numbers in enumerate((x, y)):
+        numbers >>= 0 if moved else _BITS
+        places[:, :, part] = np.clip(numbers, -(2**15), 2**15 - 1, out=numbers)
 
     def remap(cv2: ModuleType, known: Array) -> Any:
         color = np.array(fill).astype(image.dtype)
@@ -209,11 +225,12 @@ def smoothed(image: Array) -> Array:
 
 def blended(image: Array, other: Array, factor: float, other_first: bool = False) -> Array:
     """image * factor + other * (1 - factor); floats are added up in float64, and bytes round by what comes first."""
-    share, kind = float(np.float32(factor)), np.float64 if image.dtype.kind == "f" else image.dtype
+    share, kind = float(np.float32(factor)), image.dtype if image.dtype in (np.uint8, np.uint16) else np.float64
     terms = [(image.astype(kind, copy=False), share), (other.astype(kind, copy=False), 1 - share)]
     with _exact() as cv2:
         result = cv2.addWeighted(*terms[other_first], *terms[not other_first], 0)
-    return np.asarray(result.reshape(image.shape), image.dtype)
+    result = result.reshape(image.shape)
+    return result if kind == image.dtype else saturated(result, image.dtype)
 
 
 def recolored(image: Array, conversion: str) -> Array:

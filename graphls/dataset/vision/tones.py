@@ -93,6 +93,11 @@ class Solarize(ImageOperation):
 
     def on_array(self, image: Array) -> Array:
         check_image(self, image)
+        if image.dtype != np.uint8:
+            return self._solarized(image)
+        return _by_table(image, self._solarized(np.arange(256, dtype=np.uint8)))
+
+    def _solarized(self, image: Array) -> Array:
         high = 255 if self.low == self.high else self.high
         return np.where((image >= self.low) & (image <= high), inverted(image), image)
 
@@ -108,6 +113,11 @@ class RandomSolarize(ImageOperation):
     def on_array(self, image: Array) -> Array:
         low, high = self.threshold
         return Solarize(sorted(generator().integers(low, high + 1, 2).tolist())).on_array(image)
+
+
+def _by_table(image: Array, table: Array) -> Array:
+    """The image of uint8 with each value replaced by that in a table of 256."""
+    return np.asarray(opencv().LUT(np.ascontiguousarray(image).reshape(-1), table)).reshape(image.shape)
 
 
 def _by_channel(image: Array, function: Callable[[Array], Array]) -> Array:
@@ -163,7 +173,7 @@ class AutoContrast(ImageOperation):
             return plane
         scale = np.float32(255) / np.float32(high - low)
         table = np.arange(256, dtype=np.float32) * scale - np.float32(low) * scale
-        return opencv().LUT(plane, np.clip(table, 0, 255).astype(np.uint8))  # type: ignore[no-any-return]
+        return _by_table(plane, np.clip(table, 0, 255).astype(np.uint8))
 
 
 class RandomAutoContrast(WithProbability):
@@ -191,7 +201,7 @@ class AdjustGamma(ImageOperation):
             return np.clip(np.float32(self.gain) * raised, np.float32(0), np.float32(1))
         if image.dtype != np.uint8:
             raise wrong_shape(self, image, "an image of uint8 or floats")
-        return opencv().LUT(image, self._table()).reshape(image.shape)  # type: ignore[no-any-return]
+        return _by_table(image, self._table())
 
     def on_pil(self, image: PilImage) -> Any:
         if image.mode not in ("L", "RGB"):
