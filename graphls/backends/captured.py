@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from graphls.backends.buffers import SMALL, DeviceBuffer, in_rows
 from graphls.backends.devices import Cuda
 from graphls.backends.guard import first_line
 from graphls.backends.onnx.types import exchanged
-from graphls.backends.ort import SMALL, DeviceBuffer, OrtSession, in_rows
+from graphls.backends.ort import OrtSession
 from graphls.backends.states import HasStorage
 from graphls.ir.errors import GraphRuntimeError, GraphValueError
 from graphls.ir.graph import Graph, walk

@@ -63,8 +63,8 @@ def _self_test(runtime: Any, device: str, provider: str) -> bool:
 
 
 def _fault(runtime: Any, device: str, provider: str) -> str:
+    from graphls.backends.availability import check_device, check_provider
     from graphls.backends.onnx import lower
-    from graphls.backends.ort import check_device, check_provider
 
     lowered = lower(parse(_PRODUCT), device=device)
     check_device(device)

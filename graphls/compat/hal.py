@@ -40,7 +40,7 @@ __all__ = [
 
 def is_available(device_target: str) -> bool:
     """Whether steps can run on a device of this name, "CPU" or "GPU"."""
-    from graphls.backends.ort import check_device
+    from graphls.backends.availability import check_device
 
     try:
         check_device({"CPU": "cpu", "GPU": "cuda"}.get(device_target, device_target))
