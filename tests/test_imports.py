@@ -210,12 +210,17 @@ def in_functions(module: str) -> Iterator[str]:
             yield from imports(node, everywhere=True)
 
 
+@cache
+def eagerly_loaded() -> frozenset[str]:
+    """What `import graphls` imports."""
+    return frozenset(loaded("graphls", set()))
+
+
 def takes_time(module: str, name: str) -> bool:
     """Whether importing it loads a runtime, or what `import graphls` leaves alone so that it stays quick."""
     target = name if name in MODULES else name.rpartition(".")[0]
-    found = loaded(target, set())
-    eager = loaded("graphls", set())
-    return any(within(each, RUNTIMES) for each in found) or (module in eager and target not in eager)
+    eager = eagerly_loaded()
+    return any(within(each, RUNTIMES) for each in loaded(target, set())) or (module in eager and target not in eager)
 
 
 @pytest.mark.parametrize("module", [name for name in MODULES if name != "graphls.backends.trial"])

@@ -99,14 +99,14 @@ def lazy_inline(fn: Callable[..., Any] | None = None, attrs: Any = None, policy:
 
 
 def mutable(input_data: Any, dynamic_len: bool = False) -> Any:
-    """Arguments whose numbers are inputs of a graph, not constants of it: numbers become tensors, also in nests.
+    """Arguments whose numbers are inputs of a graph, not constants of it: numbers become tensors, also in pytrees.
 
     Raises GraphTypeError for anything but numbers and tensors. Lengths are static; `dynamic_len` changes nothing.
     """
 
     def as_input(leaf: Any) -> Any:
         if not is_tensor(leaf) and not isinstance(leaf, (bool, int, float)):
-            raise GraphTypeError(f"mutable takes numbers and tensors, or nests of them, not {leaf!r}.")
+            raise GraphTypeError(f"mutable takes numbers and tensors, or pytrees of them, not {leaf!r}.")
         return leaf if isinstance(leaf, Tensor) else Tensor(leaf)
 
     return map_leaves(as_input, input_data)

@@ -133,7 +133,7 @@ def gradient_range(name: str, dtype: DType, parts: Sequence[Array], wide: Sequen
 def finfo(dtype: DType) -> Any:
     """The limits of a float dtype."""
     if dtype.long_name == "bfloat16":
-        import ml_dtypes
+        import ml_dtypes  # only where bfloat16 is in use, as in ir/types.py
 
         return ml_dtypes.finfo(dtype.numpy)  # type: ignore[no-untyped-call]
     return np.finfo(dtype.numpy)

@@ -1,4 +1,4 @@
-"""Structural equality of graphs, whose values have no identity across two of them but their place."""
+"""Structural equality of graphs, whose values have no identity across two of them but their position."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def same(first: Graph, second: Graph) -> bool:
 
 
 class _Comparison:
-    """`partner` pairs the values that stand at the same places; it is one to one."""
+    """`partner` pairs the values that stand at the same positions; it is one to one."""
 
     def __init__(self) -> None:
         self.partner: dict[Value, Value] = {}

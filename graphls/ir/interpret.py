@@ -80,9 +80,9 @@ def run_node(node: Node, env: dict[Value, Array], watch: Watch | None = None) ->
 
 
 def _run_region(
-    node: Node, env: dict[Value, Array], watch: Watch | None, number: int, arrays: tuple[Array, ...]
+    node: Node, env: dict[Value, Array], watch: Watch | None, index: int, arrays: tuple[Array, ...]
 ) -> tuple[Array, ...]:
-    region = node.regions[number]
+    region = node.regions[index]
     env.update(zip(region.inputs, arrays, strict=True))
     _run(region.nodes, env, watch)
     return tuple(env[value] for value in region.outputs)

@@ -31,7 +31,7 @@ class Operation:
     """Whether it closes an overflow window: it tells whether its operands are finite, and nothing is made of them."""
 
     elementwise: bool = False
-    """Whether each element of the result is made of the elements at its place of the operands, which broadcast."""
+    """Whether each element of the result is made of the elements at its index in the operands, which broadcast."""
 
     flops_per_element: int = 1
     """The floating point operations for each element of the result; of 0, it only moves or selects elements."""
@@ -58,7 +58,7 @@ class Operation:
     """Whether one of the regions, which have no parameters, runs, and its results are those of the node."""
 
     is_loop: bool = False
-    """Whether the last region runs again and again, and yields first what it takes the next time."""
+    """Whether the last region runs again and again, and yields first what it takes in the next iteration."""
 
     region_names: tuple[str, ...] = ()
     """What the regions are called where a graph is shown; nothing where they have names of their own."""
@@ -97,7 +97,7 @@ class Operation:
 
     @property
     def moves(self) -> bool:
-        """Whether the result has the elements of its only operand, at other places or repeated, and no others."""
+        """Whether the result has the elements of its only operand, at other indices or repeated, and no others."""
         return self.is_view
 
     @property
@@ -107,7 +107,7 @@ class Operation:
 
     @property
     def factors(self) -> tuple[int, ...]:
-        """The places of the operands that the result is a product with: twice the operand, twice the result."""
+        """The positions of the operands that the result is a product with: twice the operand, twice the result."""
         return (0,) if self.is_transparent else ()
 
     def result_types(
@@ -129,7 +129,7 @@ class Operation:
         types: tuple[Type, ...],
         run: Callable[[int, tuple[Any, ...]], tuple[Any, ...]],
     ) -> tuple[Any, ...]:
-        """The outputs of a node with regions; `run(number, arrays)` gives what a region yields for its parameters."""
+        """The outputs of a node with regions; `run(index, arrays)` gives what a region yields for its parameters."""
         raise NotImplementedError
 
     def flops(self, inputs: tuple[Type, ...], outputs: tuple[Type, ...], attrs: Mapping[str, Any]) -> int:

@@ -1,4 +1,4 @@
-"""Gradients that are sums over all times of a scan, taken at once where that costs less than time by time."""
+"""Gradients that are sums over all iterations of a scan, taken at once where that costs less than one by one."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from graphls.ir.graph import Node, Value
 
 
 class Sums:
-    """How the gradients of values that a scan captures are summed over all times.
+    """How the gradients of values that a scan captures are summed over all iterations.
 
-    `transpose(a) @ b` summed over times is one product of the arrays of all a and of all b, and a sum of x over axes is
-    one sum of the array of all x: the `operands` a, b and x are kept, and summed behind the scan. The values in
-    `carried` have a gradient of another form, which is carried along and added to each time.
+    `transpose(a) @ b` summed over iterations is one product of the arrays of all a and all b, and a sum of x over axes
+    is one sum of the array of all x: the `operands` a, b and x are kept, and summed behind the scan. The values in
+    `carried` have a gradient of another form, which is carried along and added to in each iteration.
     """
 
     def __init__(

@@ -94,11 +94,11 @@ def _timed(step: Step, session: Session, arrays: Inputs, count: int) -> Measured
     """Run some steps, and those that count, each timed from the call to the outputs."""
     flag = _skip_flag(step)
     measured = Measured()
-    for number in range(WARM_UP + count):
+    for iteration in range(WARM_UP + count):
         start = perf_counter()
         outputs = session.run(arrays)
         seconds = perf_counter() - start
-        if number >= WARM_UP:
+        if iteration >= WARM_UP:
             measured.seconds.append(seconds)
             measured.skipped += [] if flag is None else [outputs[flag]]
     return measured

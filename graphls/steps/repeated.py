@@ -100,7 +100,7 @@ def drawn_nodes(graph: Graph) -> list[Node]:
 def repeated(graph: Graph, count: int) -> Graph:
     """A graph that runs another one `count` times, over its inputs and then its random arrays, stacked.
 
-    States that are written are carried from each time to the next.
+    States that are written are carried from each iteration to the next.
     """
     names = Names.of(graph)
     drawn = [node.output for node in drawn_nodes(graph)]

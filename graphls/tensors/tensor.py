@@ -22,7 +22,7 @@ TensorLike: TypeAlias = "Tensor | Array | np.generic | float | Sequence[TensorLi
 
 
 def array_of(data: Any, dtype: DType | None = None) -> Array:
-    """An array of a number, a nest of numbers, an array or a tensor; bare floats are float32, ints int64.
+    """An array of a number, nested lists of numbers, an array or a tensor; bare floats are float32, ints int64.
 
     Raises GraphTypeError for anything else.
     """
@@ -62,7 +62,7 @@ def _array_of_numbers(data: Any) -> Array:
 class Tensor(Methods):
     """An array with a dtype and a static shape; inside `construct`, a value of the graph.
 
-    `input_data` is a number, a nest of numbers, a NumPy array or a tensor. `dtype` converts it; without it
+    `input_data` is a number, nested lists of numbers, a NumPy array or a tensor. `dtype` converts it; without it
     Python floats become float32 and ints int64, and arrays keep their dtype. An array is copied; `from_numpy`
     shares its memory. Without data, `shape` is that of zeros or of what `init` gives, a name or an Initializer; where a
     size is None, the tensor only declares what inputs look like, and has no values. Raises GraphTypeError for data that

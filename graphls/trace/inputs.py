@@ -36,7 +36,7 @@ def is_input(leaf: Any) -> bool:
 
 
 def static_inputs(item: Any) -> Any:
-    """Inputs as tensors: arrays are wrapped, nests and constants stay as they are."""
+    """Inputs as tensors: arrays are wrapped, pytrees and constants stay as they are."""
     return map_leaves(lambda leaf: Tensor.from_numpy(leaf) if _is_array(leaf) else leaf, item)
 
 
@@ -77,7 +77,7 @@ class InputCheck:
         return all(type(x) is np.ndarray and x.dtype == dtype and x.shape == shape for x, (dtype, shape) in pairs)
 
     def fitting(self, inputs: tuple[Any, ...]) -> list[Any]:
-        """The arrays of inputs in any nest; raises as a call does."""
+        """The arrays of inputs in any pytree; raises as a call does."""
         if structure(inputs) != self.structure:
             raise GraphTypeError(
                 f"This step was compiled for {len(self.graph.inputs)} tensors ({_listed(self.graph)}) and got "

@@ -36,7 +36,7 @@ UNBOUND = Unbound()
 
 
 class Unjoinable(Exception):
-    """Two objects that are no outputs of one cond; the text says why, with a place for a name."""
+    """Two objects that are no outputs of one cond; the text says why, with a gap for a name."""
 
 
 class NotJoined(TraceError):
@@ -63,7 +63,7 @@ class Outcome:
 
 @dataclass
 class Ending:
-    """Where one answer leads: a region, its results as they nest, and the states it wrote."""
+    """Where one answer leads: a region, its results, a pytree, and the states it wrote."""
 
     builder: Builder
     results: Any
@@ -141,24 +141,24 @@ class _Join:
             return lambda _: UNBOUND
 
     def pair(self, a: Any, b: Any) -> Template:
-        """Two nests of one structure; raises Unjoinable for others."""
+        """Two pytrees of one structure; raises Unjoinable for others."""
         if a is b:
             return lambda _: a
         a, b = _as_flag(a, b), _as_flag(b, a)
         if isinstance(a, (tuple, list, dict)) or isinstance(b, (tuple, list, dict)):
             if type(a) is not type(b) or structure(a) != structure(b):
                 raise Unjoinable("Both answers of a condition must give{name} results of the same structure.")
-            return self._nest(a, [self.pair(*items) for items in zip(_items(a), _items(b), strict=True)])
+            return self._rebuilt(a, [self.pair(*items) for items in zip(_items(a), _items(b), strict=True)])
         return self._leaf(_resolved(a), _resolved(b))
 
     def one_sided(self, a: Any, b: Any) -> Template:
-        """A nest that only one answer gives: the other one has zeros, which nobody reads."""
+        """A pytree that only one answer gives: the other one has zeros, which nobody reads."""
         if a is b:
             return lambda _: a
         given, index = (b, 1) if a is UNBOUND else (a, 0)
         if isinstance(given, (tuple, list, dict)):
             parts = [self.one_sided(*((UNBOUND, item) if index else (item, UNBOUND))) for item in _items(given)]
-            return self._nest(given, parts)
+            return self._rebuilt(given, parts)
         given = _resolved(given)
         if not is_tensor(given) or isinstance(given, Parameter):
             return lambda _: given
@@ -167,7 +167,7 @@ class _Join:
         pair = (value, self.endings[1 - index].builder.fill(zero, value.type.shape))
         return self.output(*(pair[::-1] if index else pair))
 
-    def _nest(self, like: Any, parts: Sequence[Template]) -> Template:
+    def _rebuilt(self, like: Any, parts: Sequence[Template]) -> Template:
         if isinstance(like, dict):
             return lambda outputs: {key: part(outputs) for key, part in zip(like, parts, strict=True)}
         if hasattr(like, "_fields"):
@@ -235,8 +235,8 @@ def truth(e: Builder, value: Value) -> Value:
     return e.emit("reshape", (value,), {"shape": ()})[0] if value.type.shape else value
 
 
-def _items(nest: Any) -> list[Any]:
-    return list(nest.values()) if isinstance(nest, dict) else list(nest)
+def _items(tree: Any) -> list[Any]:
+    return list(tree.values()) if isinstance(tree, dict) else list(tree)
 
 
 def _resolved(leaf: Any) -> Any:

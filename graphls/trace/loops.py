@@ -83,7 +83,7 @@ class _Body:
             parameters = tuple(dict.fromkeys((*parameters, *run.states)))
 
     def carry(self, tracer: Tracer, outputs: Sequence[Value]) -> Any:
-        """The carry after the last time; the parameters get what they were last."""
+        """The carry after the last iteration; the parameters get what they were last."""
         count = len(leaves(self.init))
         for parameter, value in zip(self.parameters, outputs[count:], strict=False):
             tracer.set_written(parameter, value)
@@ -97,14 +97,14 @@ def _one_time(name: str, init: Any, function: Callable[[Any], Any], carry: Any) 
 def as_pair(name: str, init: Any, given: Any) -> tuple[Any, Any]:
     """The carry that a function gives, with numbers as tensors, and its other results, likewise.
 
-    Raises GraphTypeError where the carry does not nest as `init` does, a tensor in it has another type, or a result is
-    neither a tensor nor a number nor None.
+    Raises GraphTypeError where the carry has not the structure of `init`, a tensor in it has another type, or a result
+    is neither a tensor nor a number nor None.
     """
     if not isinstance(given, tuple) or len(given) != 2:
         text = f"The function of {name} gives a pair of a carry and results, not {type(given).__name__}."
         raise GraphTypeError(text)
     if structure(init) != structure(given[0]):
-        text = f"The function of {name} must give a carry that nests as the one that it takes."
+        text = f"The function of {name} must give a carry of the structure of the one that it takes."
         raise GraphTypeError(text)
     pairs = zip(leaves(init), leaves(given[0]), strict=True)
     results = map_leaves(partial(_result, name), given[1])
@@ -140,6 +140,6 @@ def _fresh(tracer: Tracer, like: Value, shape: tuple[int, ...]) -> Value:
 
 
 def _with_tensors(tree: Any, values: Sequence[Value]) -> Any:
-    """The same nest with these values in place of its tensors."""
+    """The same pytree with these values in place of its tensors."""
     symbols = iter([Symbol(v) for v in values])
     return map_leaves(lambda leaf: next(symbols) if is_tensor(leaf) else leaf, tree)

@@ -31,7 +31,7 @@ def once(tracer: Tracer, kind: str, run: Callable[[], Any], copied: Callable[[An
 
 @dataclass
 class Run:
-    """What one run of a function made: nodes, a nest of symbols, and the values of the parameters that it wrote."""
+    """What one run of a function made: nodes, a pytree of symbols, and the values of the parameters that it wrote."""
 
     nodes: list[Node]
     result: Any
@@ -51,7 +51,7 @@ class Run:
             tracer.forget_writes(start)
 
     def hoist(self, tracer: Tracer, own: Iterable[Value]) -> None:
-        """Move the nodes that depend on nothing of the region's own, and so are the same each time, before it."""
+        """Move the nodes that depend on nothing of the region's own, and so never change, before it."""
         changing, kept = set(own), []
         for node in self.nodes:
             if _is_fixed(node) or not changing.isdisjoint(needs(node)):
@@ -62,7 +62,7 @@ class Run:
         self.nodes = kept
 
     def lift_random(self, tracer: Tracer, length: int) -> tuple[list[Value], list[Value]]:
-        """Let the graph around draw random tensors for all times; returns those of one time, and the arrays of all."""
+        """Let the graph around draw random tensors for all iterations; returns those of one, and the arrays of all."""
         elements: list[Value] = []
         arrays: list[Value] = []
 
@@ -81,7 +81,7 @@ class Run:
 
 
 def _drawn_for_all(tracer: Tracer, node: Node, length: int) -> Value:
-    """What a random node draws at all times, as one array; those that have no shape are drawn one by one."""
+    """What a random node draws in all iterations, as one array; those that have no shape are drawn one by one."""
     with tracer.builder.at(node) as e:
         if "shape" in node.attrs:
             attrs = {**node.attrs, "shape": (length, *node.attrs["shape"])}
@@ -97,5 +97,5 @@ def is_drawn(node: Node) -> bool:
 
 
 def _is_fixed(node: Node) -> bool:
-    """Whether a node stays where it is: random tensors differ each time, and overflow windows open there."""
+    """Whether a node stays where it is: random tensors differ in each iteration, and overflow windows open there."""
     return is_drawn(node) or any(v.type == TOKEN for v in node.outputs)

@@ -32,7 +32,7 @@ from graphls.trace.tracer import Tracer
 
 @dataclass
 class Traced:
-    """A graph and what ties it to Python: its parameters by state name, how its outputs nest, the cells that ran."""
+    """A graph and what ties it to Python: parameters by state name, the structure of its outputs, cells that ran."""
 
     graph: Graph
     parameters: dict[str, Parameter]
@@ -187,7 +187,7 @@ _PLACE = _Place()
 
 
 def fill_outputs(tree: Any, tensors: Sequence[Any]) -> Any:
-    """The outputs as the function nested them, with tensors in their places."""
+    """The outputs in the structure that the function gave them, with tensors as leaves."""
     if tree is _PLACE:
         return tensors[0]
     if type(tree) is tuple and len(tree) == len(tensors) and all(leaf is _PLACE for leaf in tree):

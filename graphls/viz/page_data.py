@@ -41,8 +41,8 @@ def page_data(
     return _PageData().of(stages, title, profile, below)
 
 
-class _Numbers:
-    """Numbers for things in order of their first use, with a record for each."""
+class _Records:
+    """Indices for things in order of their first use, with a record for each."""
 
     def __init__(self) -> None:
         self.indices: dict[Hashable, int] = {}
@@ -52,16 +52,16 @@ class _Numbers:
         return key in self.indices
 
     def add(self, key: Hashable, record: object) -> int:
-        number = self.indices.setdefault(key, len(self.records))
-        if number == len(self.records):
+        index = self.indices.setdefault(key, len(self.records))
+        if index == len(self.records):
             self.records.append(record)
-        return number
+        return index
 
 
 class _PageData:
     def __init__(self) -> None:
-        self.types, self.values, self.nodes = _Numbers(), _Numbers(), _Numbers()
-        self.lines, self.groups, self.locations, self.files = _Numbers(), _Numbers(), _Numbers(), _Numbers()
+        self.types, self.values, self.nodes = _Records(), _Records(), _Records()
+        self.lines, self.groups, self.locations, self.files = _Records(), _Records(), _Records(), _Records()
 
     def of(
         self, stages: Mapping[str, Graph], title: str, profile: Profile | None, below: Path | None
@@ -158,10 +158,10 @@ class _PageData:
     def location(self, node: Node) -> int:
         if node.loc is None:
             return -1
-        number = self.files.add(node.loc.file, (node.loc.file, set()))
-        _, shown = self.files.records[number]
+        index = self.files.add(node.loc.file, (node.loc.file, set()))
+        _, shown = self.files.records[index]
         shown.add(node.loc.line)
-        return self.locations.add(node.loc, [number, node.loc.line])
+        return self.locations.add(node.loc, [index, node.loc.line])
 
     def line(self, text: str, what: object) -> int:
         """A line of text, with the node it shows or, where it shows none, the values in it."""
@@ -171,7 +171,7 @@ class _PageData:
         return self.lines.add((text, values), [_cut(text), -1, self.several(values)])
 
     def group(self, group: Group, links: Links) -> int:
-        """The number of a group; one that is in several stages is laid out once."""
+        """The index of a group; one that is in several stages is laid out once."""
         owner = -1 if group.node is None else self.node(group.node)
         children = tuple(self.child(child, links) for child in group.children)
         key = (group.label, group.kind, group.path, group.phase, owner, children)
@@ -182,13 +182,13 @@ class _PageData:
         return self.groups.add(key, {**record, "children": children, **drawn})
 
     def child(self, child: Child, links: Links) -> int | tuple[str, int]:
-        """A node as its number, a group as -1 less its number, a port as its kind and value."""
+        """A node as its index, a group as -1 less its index, a port as its kind and value."""
         if isinstance(child, Port):
             return child.kind, self.value(child.value)
         return self.node(child) if isinstance(child, Node) else -1 - self.group(child, links)
 
     def drawn(self, children: Sequence[Child], layers: Layers) -> dict[str, Any]:
-        """Rows of indices in `children`, of waypoints as -1 less their number, and edges between those."""
+        """Rows of indices in `children`, of waypoints as -1 less their index, and edges between those."""
         slots: dict[Any, int] = {child: i for i, child in enumerate(children)}
         waypoints = 0
         for slot in (slot for row in layers.rows for slot in row):

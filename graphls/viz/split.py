@@ -31,20 +31,20 @@ def split(
 def _components(
     nodes: Iterable[Node], keys: Mapping[Node, Hashable], earlier: Mapping[Node, Sequence[Node]]
 ) -> dict[Hashable, int]:
-    """The keys that are in a cycle, each with the number of its strongly connected component."""
-    import networkx
+    """The keys that are in a cycle, each with the index of its strongly connected component."""
+    import networkx  # only here, so that a plain `import graphls` leaves it alone
 
     edges = networkx.DiGraph()
     edges.add_edges_from((keys[p], keys[node]) for node in nodes for p in earlier[node] if keys[p] != keys[node])
     found = networkx.strongly_connected_components(edges)
-    return {key: number for number, members in enumerate(found) if len(members) > 1 for key in members}
+    return {key: index for index, members in enumerate(found) if len(members) > 1 for key in members}
 
 
 class _Levels:
     """The level of each node that is in a cycle: that of its predecessors, or one more where an edge leads back.
 
-    `rank` numbers keys in the order of their first nodes: an edge leads back where it leads to a lower rank. `free` are
-    the nodes that wait for nothing outside of their key.
+    `rank` is the index of a node's key in the order of their first nodes: an edge leads back where it leads to a lower
+    rank. `free` are the nodes that wait for nothing outside of their key.
     """
 
     def __init__(

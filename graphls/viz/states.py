@@ -66,7 +66,7 @@ def _union(bits: Mapping[Value, int], values: Iterable[Value]) -> int:
 
 
 def served(nodes: Iterable[Node], reached: Mapping[Node, int]) -> dict[Node, int]:
-    """For each node that works for one state alone the number of its write.
+    """For each node that works for one state alone the index of its write.
 
     A node may reach the moments of a parameter too, as long as whatever reaches those reaches the parameter: then it
     works for the parameter. What several parameters share, such as a learning rate, is not there.

@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from onnx import TensorProto, helper
 
 import graphls
 from graphls import ops
+from graphls.backends.kernel_checks import is_right
 from graphls.backends.onnx import lower
 from graphls.backends.onnx.kernel_tables import NEWEST, OLDEST, table
 from graphls.backends.placement import Placement, place
@@ -20,14 +22,14 @@ from graphls.ir.errors import GraphValueError
 from graphls.ir.graph import Graph
 from graphls.ir.types import DType, bfloat16, float16, float32, float64
 from graphls.steps.placement import warn_of_placement
-from tests.networks.steps import FORMS, NETWORKS, build
+from tests.cuda.placed import compared
+from tests.networks.placements import PAGE, graph_of, row
+from tests.networks.steps import FORMS, NETWORKS
 from tests.primitives.test_every_primitive import PRIMITIVES, in_dtype, single
 
 RUNTIMES = ("1.19.2", "1.31.1")
 ON_THE_CPU = {"acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cosh", "sinh", "tan"}
 """Primitives that have no kernel on CUDA, and no composition that gives the same bits."""
-
-GPU_PASSES = "gradient, overflow, fold, cse, merge, dce, order"
 
 
 def no_kernel_is_right(operator: str, dtype: DType) -> bool:
@@ -43,8 +45,7 @@ def on_cuda(graph: Graph, runtime: str, **options: Any) -> Placement:
 @pytest.mark.parametrize("form", FORMS)
 def test_no_operator_of_ten_networks_leaves_the_card(name: str, form: str) -> None:
     """Where kernels are wrong, too, and others stand in their place."""
-    cell, inputs = build(name, form)
-    graph = graphls.compile(cell, *inputs, backend="numpy", passes=GPU_PASSES).graph
+    graph = graph_of(name, form)
     for runtime in RUNTIMES:
         found = on_cuda(graph, runtime, kernel_is_right=no_kernel_is_right)
         assert found.nodes and {node.device for node in found.nodes} == {"cuda"}, str(found)
@@ -145,6 +146,29 @@ def test_what_is_not_known_of_a_version_is_told() -> None:
     found = place(model("Atan", 18), "1.24.1")
     assert "There is no table of the kernels of ONNX Runtime 1.24.1" in found.sentences[-1]
     assert not place(model("Neg", 18), "1.24.1").sentences
+
+
+@pytest.mark.parametrize(("name", "form"), [("lenet", "O2"), ("lstm", "bfloat16"), ("mixture", "float32")])
+def test_the_runtime_runs_operators_where_the_tables_say(name: str, form: str, tmp_path: Any) -> None:
+    """On the CPU; tests/cuda asks the same of a card."""
+    ran, wrong = compared(graph_of(name, form), "cpu", tmp_path)
+    assert ran > 100 and not wrong
+
+
+@pytest.mark.parametrize("dtype", [float16, float32, float64, bfloat16], ids=str)
+def test_the_runtime_has_a_kernel_where_the_tables_have_one(dtype: DType, tmp_path: Any) -> None:
+    """Every sample is opened by the CPU at the opset of the runtime at hand, and nothing is refused."""
+    for primitive in PRIMITIVES:
+        for sample in primitive.samples:
+            graph = single(primitive, sample, in_dtype(sample, dtype))
+            lowered = lower(graph, kernel_is_right=is_right, runtime=onnxruntime.__version__)
+            assert not place(lowered.model, onnxruntime.__version__, "cpu").refused
+
+
+def test_the_page_has_the_table_that_its_script_makes() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    assert row("mlp") in page, "run python -m tests.networks.placements"
+    assert all(f"`{name}`" in page for name in ON_THE_CPU)
 
 
 class Angle(graphls.nn.Cell):

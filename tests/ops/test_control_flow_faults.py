@@ -26,7 +26,7 @@ EVERYWHERE: list[tuple[Callable[[Any], Any], type[Exception], str]] = [
     (lambda x: ops.scan(3, x, x), TypeError, r"The f of scan is a function, not 3\."),
     (lambda x: ops.cond(True, None, abs, x), TypeError, r"The true_fn of cond is a function, not None\."),
     (lambda x: ops.scan(lambda c, a: c, x, x), TypeError, r"function of scan gives a pair of a carry and results, not"),
-    (lambda x: ops.scan(lambda c, a: ((c, c), a), x, x), TypeError, r"must give a carry that nests as the one that it"),
+    (lambda x: ops.scan(lambda c, a: ((c, c), a), x, x), TypeError, r"a carry of the structure of the one that it"),
     (lambda x: ops.scan(lambda c, a: (c[0], a), x, x), TypeError, r"takes f32\[4,3\] in its carry and gives f32\[3\];"),
     (lambda x: ops.scan(lambda c, a: (None, a), x, x), TypeError, r"takes f32\[4,3\] in its carry and gives None;"),
     (lambda x: ops.scan(lambda c, a: (c, "y"), x, x), TypeError, r"results of the function of scan are .* not 'y'\."),

@@ -88,9 +88,9 @@ class CsvToMR:
             raise GraphFileError(f"Csv file {self._source} do not exist.") from None
         except (OSError, UnicodeDecodeError, csv.Error) as error:
             raise GraphFileError(f"{self._source} cannot be read: {error}.") from None
-        for number, row in enumerate(rows):
+        for index, row in enumerate(rows):
             if len(row) != len(names):
-                text = f"Row {number} of {self._source} has {len(row)} values for {len(names)} columns."
+                text = f"Row {index} of {self._source} has {len(row)} values for {len(names)} columns."
                 raise GraphRuntimeError(text)
         return names, rows
 
@@ -116,7 +116,7 @@ def _is_read(made: Callable[[str], object], text: str) -> bool:
 class ImageNetToMR:
     """Makes the images of ImageNet rows of MindRecord files: `label`, `image`, the bytes of the file, and `file_name`.
 
-    Each line of `map_file` is the name of a folder in `image_dir`, and the number of its class.
+    Each line of `map_file` is the name of a folder in `image_dir`, and the index of its class.
     """
 
     def __init__(self, map_file: str, image_dir: str, destination: str, partition_number: int = 1) -> None:

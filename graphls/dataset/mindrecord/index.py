@@ -50,9 +50,9 @@ def write_index(path: str, indexes: list[str]) -> None:
 
 def _fill(database: str, file: MindRecordFile, name: str, indexes: list[str]) -> None:
     columns = [f"{name} INT NOT NULL" for name in (*_COLUMNS.split(), "PAGE_OFFSET_BLOB_END")]
-    for number, column in enumerate(indexes):
-        columns += f"INC_{number} INT", f"{column}_0 {KINDS[file.schema[column]['type']]}"
-    keys = ",".join(["ROW_ID", *(f"INC_{number}" for number in range(len(indexes)))])
+    for i, column in enumerate(indexes):
+        columns += f"INC_{i} INT", f"{column}_0 {KINDS[file.schema[column]['type']]}"
+    keys = ",".join(["ROW_ID", *(f"INC_{i}" for i in range(len(indexes)))])
     marks = ",".join("?" * len(columns))
     with closing(sqlite3.connect(database)) as connection, connection:
         connection.execute(f"CREATE TABLE INDEXES({','.join(columns)},PRIMARY KEY({keys}))")
@@ -63,11 +63,11 @@ def _fill(database: str, file: MindRecordFile, name: str, indexes: list[str]) ->
 
 def _entries(file: MindRecordFile, indexes: Iterable[str]) -> Iterator[tuple[Any, ...]]:
     groups = {page["page_id"]: page["page_type_id"] for page in file.header["page"] or []}
-    for number in range(len(file)):
-        (raw_page, *raw), (blob_page, *blob) = file.pages_of(number)
-        numbers = file.numbers(number) if indexes else {}
+    for row in range(len(file)):
+        (raw_page, *raw), (blob_page, *blob) = file.pages_of(row)
+        numbers = file.numbers(row) if indexes else {}
         fields = [part for name in indexes for part in (0, numbers[name])]
-        yield number, raw_page, *raw, groups[blob_page], blob_page, *blob, *fields
+        yield row, raw_page, *raw, groups[blob_page], blob_page, *blob, *fields
 
 
 Groups = dict[str, list[int]]
@@ -111,22 +111,22 @@ class MindPage:
         rows = ((row, self._source.numbers(row)[field]) for row in range(len(self._source)))
         groups: Groups = {}
         with closing(sqlite3.connect(":memory:")) as database:  # whose texts of numbers are those of the indexes
-            database.execute(f"CREATE TABLE rows(number INTEGER, value {kind})")
+            database.execute(f"CREATE TABLE rows(row INTEGER, value {kind})")
             database.executemany("INSERT INTO rows VALUES(?, ?)", rows)
-            for number, text in database.execute("SELECT number, CAST(value AS TEXT) FROM rows ORDER BY 2, 1"):
-                groups.setdefault(text, []).append(number)
+            for row, text in database.execute("SELECT row, CAST(value AS TEXT) FROM rows ORDER BY 2, 1"):
+                groups.setdefault(text, []).append(row)
         return groups
 
     def read_category_info(self) -> str:
-        """The groups as JSON: the number of rows, the number and the value of each."""
+        """The groups as JSON: the number of rows, the index and the value of each."""
         self._check_field()
         groups = enumerate(self._groups.items())
-        entries = [{"count": len(rows), "id": number, "name": name} for number, (name, rows) in groups]
+        entries = [{"count": len(rows), "id": index, "name": name} for index, (name, rows) in groups]
         fields = {"categories": entries, "key": f"{self._field}_0"}
         return json.dumps(fields, ensure_ascii=False, separators=(",", ":"))
 
     def read_at_page_by_id(self, category_id: int, page: int, num_row: int) -> list[dict[str, Any]]:
-        """Some rows of a group, by its number; raises ParamValueError and GraphRuntimeError for those not there."""
+        """Some rows of a group, by its index; raises ParamValueError and GraphRuntimeError for those not there."""
         if type(category_id) is not int or category_id < 0:
             raise ParamValueError("Category id should be int and greater than or equal to 0.")
         self._check_field()

@@ -78,22 +78,22 @@ class MindRecordFile:
             raise ValueError(f"the blobs are {self._blobs!r}")
 
     def _rows(self, pages: list[tuple[str, int, int]], wanted: str) -> list[Span]:
-        numbers = sorted((number, used) for kind, number, used in pages if kind == wanted)
-        if len({number for number, _ in numbers}) != len(numbers):
+        found = sorted((index, used) for kind, index, used in pages if kind == wanted)
+        if len({index for index, _ in found}) != len(found):
             raise corrupt(self.path, f"a page of {wanted} stands twice in its header")
-        return [span for number, used in numbers for span in self._page(number, used)]
+        return [span for index, used in found for span in self._page(index, used)]
 
-    def _page(self, number: int, used: int) -> Iterator[Span]:
+    def _page(self, index: int, used: int) -> Iterator[Span]:
         """Where the rows of a page begin, and how long they are."""
-        position = self._pages_from + number * self._page_size
+        position = self._pages_from + index * self._page_size
         end = position + used
-        if min(number, used, self._pages_from, self._page_size) < 0 or used > self._page_size or end > len(self._data):
-            raise corrupt(self.path, f"its header speaks of {used} bytes in page {number}, which are not there")
+        if min(index, used, self._pages_from, self._page_size) < 0 or used > self._page_size or end > len(self._data):
+            raise corrupt(self.path, f"its header speaks of {used} bytes in page {index}, which are not there")
         while position < end:
             start = position + _LENGTH
             length = int.from_bytes(bytes(self._data[position:start]), "little")
             if start + length > end:
-                raise corrupt(self.path, f"a row of {length} bytes is announced in page {number}, which has less left")
+                raise corrupt(self.path, f"a row of {length} bytes is announced in page {index}, which has less left")
             yield start, length
             position = start + length
 
@@ -222,14 +222,14 @@ class MindRecordSource(Source):
 
     def row(self, index: int) -> Row:
         """The columns of a row by name."""
-        file, number = self._rows[index]
-        row = file.row(number)
+        file, row_index = self._rows[index]
+        row = file.row(row_index)
         return {name: row[name] for name in self.columns}
 
     def numbers(self, index: int) -> Row:
         """The numbers and texts of a row, as they were packed."""
-        file, number = self._rows[index]
-        numbers: Row = file.numbers(number)
+        file, row_index = self._rows[index]
+        numbers: Row = file.numbers(row_index)
         return numbers
 
     def __getitem__(self, index: int) -> tuple[Any, ...]:
@@ -239,10 +239,10 @@ class MindRecordSource(Source):
 def _chosen(columns_list: object, schema: Schema, path: str) -> list[str]:
     if not isinstance(columns_list, (list, tuple)) or not all(isinstance(name, str) for name in columns_list):
         raise type_error("columns_list", columns_list, "a list of names")
-    for number, name in enumerate(columns_list):
+    for index, name in enumerate(columns_list):
         if name not in schema:
             raise GraphValueError(f"There is no column {name!r} in {path}, which has {', '.join(sorted(schema))}.")
-        if name in columns_list[:number]:
+        if name in columns_list[:index]:
             raise GraphValueError(f"'columns_list': Invalid parameter, duplicate column names are not allowed: {name}.")
     return list(columns_list)
 

@@ -258,11 +258,11 @@ def keep_fitting(raw_data: object, schema: Schema) -> None:
         raise ParamTypeError("raw_data", "list")
     if not all(isinstance(row, dict) for row in raw_data):
         raise ParamTypeError("raw_data item", "dict")
-    faults = {number: fault(schema, row) for number, row in enumerate(raw_data)}
-    for number, text in reversed(faults.items()):
+    faults = {index: fault(schema, row) for index, row in enumerate(raw_data)}
+    for index, text in reversed(faults.items()):
         if text:
-            warning("for schema, %s th data is wrong, %s", number, text)
-            del raw_data[number]
+            warning("for schema, %s th data is wrong, %s", index, text)
+            del raw_data[index]
     if not raw_data:
         text = "There is no valid data which can be written by 'write_raw_data' to mindrecord file. Please check "
         text += "the abnormal input data indicated in the warning log above."

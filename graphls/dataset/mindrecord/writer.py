@@ -63,8 +63,8 @@ class Pages:
             raise corrupt(file.path, f"its header does not say where rows can be added ({error!r})") from None
         return pages
 
-    def __init__(self, path: str, layout: Layout, shards: list[str], number: int) -> None:
-        self.path, self._layout, self._shards, self._number = path, layout, shards, number
+    def __init__(self, path: str, layout: Layout, shards: list[str], shard: int) -> None:
+        self.path, self._layout, self._shards, self._shard = path, layout, shards, shard
         self._file = tempfile.TemporaryFile(dir=Path(path).parent)  # noqa: SIM115  (closed with this object)
         self._pages: list[Page] = []
         self._blobs, self._raws = bytearray(), bytearray()
@@ -104,7 +104,7 @@ class Pages:
         same = sum(page["page_type"] == kind for page in self._pages)
         self._pages.append({
             "end_row_id": 0, "page_id": len(self._pages), "page_size": 0, "page_type": kind, "page_type_id": same,
-            "row_group_ids": [], "shard_id": self._number, "start_row_id": 0,
+            "row_group_ids": [], "shard_id": self._shard, "start_row_id": 0,
         })  # fmt: skip
         return len(self._pages) - 1
 
@@ -141,9 +141,9 @@ class Pages:
 
     def _reopen(self, page: Page) -> None:
         """Take the rows of the last group off its pages, so that further rows are added behind them."""
-        number = page["page_type_id"]
-        raw = next(p for p in self._pages if any(g["id"] == number for g in _groups(p)))
-        (group,) = (g for g in _groups(raw) if g["id"] == number)
+        group_id = page["page_type_id"]
+        raw = next(p for p in self._pages if any(g["id"] == group_id for g in _groups(p)))
+        (group,) = (g for g in _groups(raw) if g["id"] == group_id)
         self._first, self._blob_page = page["start_row_id"], page["page_id"]
         self._raws, self._blobs = self._cut(raw, group["offset"]), self._cut(page, 0)
         raw["row_group_ids"].remove(group)
@@ -167,7 +167,7 @@ class Pages:
             "header_size": layout.header_size,
             "index_fields": [{"index_field": name, "schema_id": 0} for name in layout.indexes] or None,
             "page": self._pages or None, "page_size": layout.page_size, "compression_size": max(self._saved, 0),
-            "schema": [schema], "shard_addresses": self._shards, "shard_id": self._number, "statistics": None,
+            "schema": [schema], "shard_addresses": self._shards, "shard_id": self._shard, "statistics": None,
             "version": "3.0",
         }  # fmt: skip
         header = json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode("utf-8")
@@ -313,7 +313,7 @@ class FileWriter:
             raise GraphRuntimeError(f"{text} mindrecord files.")
         layout.indexes = layout.indexes or [name for name in layout.schema if name not in blob_fields(layout.schema)]
         names = [os.path.basename(path) for path in self._paths]
-        self._files = [Pages(path, layout, names, number) for number, path in enumerate(self._paths)]
+        self._files = [Pages(path, layout, names, shard) for shard, path in enumerate(self._paths)]
 
     def _blob(self, row: Row) -> tuple[bytes, int]:
         """The bytes and arrays of a row, and how many bytes compression saved."""
@@ -328,7 +328,7 @@ class FileWriter:
         """How many of some rows each file gets: as many as the others, or one more where it has the fewest so far."""
         least, more = divmod(count, len(self._files))
         chosen = sorted(range(len(self._files)), key=lambda i: len(self._files[i]))[:more]
-        return [least + (number in chosen) for number in range(len(self._files))]
+        return [least + (i in chosen) for i in range(len(self._files))]
 
     def commit(self) -> None:
         """Write the files and their indexes; raises GraphFileError, and GraphRuntimeError for a header too long.

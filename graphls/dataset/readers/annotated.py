@@ -83,7 +83,7 @@ def _names(path: str, part: str) -> set[str]:
     wrong = next((line for line in lines if len(line) != 2 or line[1] not in _PARTS.values()), None)
     if wrong is not None:
         raise corrupt(path, f"the line of {wrong[0][:40]!r} is not a file name with 0, 1 or 2")
-    return {name for name, number in lines if number == part}
+    return {name for name, code in lines if code == part}
 
 
 class CelebADataset(Files):

@@ -133,7 +133,7 @@ class CocoSource(Source):
         self._read_images(content)
 
     def _read_categories(self, content: Entry) -> None:
-        """The numbers of the categories by name, in Panoptic with 1 for things and 0 for stuff."""
+        """The ids of the categories by name, in Panoptic with 1 for things and 0 for stuff."""
         self.classes: dict[str, list[int]] = {}
         self._categories: set[int] | None = None
         if self.task in ("Detection", "Panoptic"):
@@ -145,13 +145,13 @@ class CocoSource(Source):
 
     def _read_images(self, content: Entry) -> None:
         names = [(entry.get("id", int), entry.get("file_name", str)) for entry in content.entries("images")]
-        found: dict[int, list[Entry]] = {number: [] for number, _ in names}
+        found: dict[int, list[Entry]] = {image_id: [] for image_id, _ in names}
         for entry in content.entries("annotations"):
-            number = entry.get("image_id", int)
-            if number not in found:
-                fault = f"an annotation is for the image {str(number)[:40]}, which is not in 'images'"
+            image_id = entry.get("image_id", int)
+            if image_id not in found:
+                fault = f"an annotation is for the image {str(image_id)[:40]}, which is not in 'images'"
                 raise corrupt(self._path, fault)
-            found[number] += entry.entries("segments_info") if self.task == "Panoptic" else [entry]
+            found[image_id] += entry.entries("segments_info") if self.task == "Panoptic" else [entry]
         self._rows = [(inside(self._directory, name, self._path), found[i]) for i, name in names if found[i]]
         self._check_rows()
 
@@ -159,9 +159,9 @@ class CocoSource(Source):
         if not self._rows:
             raise corrupt(self._path, "no image in it has an annotation")
         if self._categories is not None:
-            numbers = {entry.unsigned("category_id") for _, entries in self._rows for entry in entries}
-            for number in sorted(numbers - self._categories):
-                raise corrupt(self._path, f"an annotation has the category {number}, which is not in 'categories'")
+            used = {entry.unsigned("category_id") for _, entries in self._rows for entry in entries}
+            for category in sorted(used - self._categories):
+                raise corrupt(self._path, f"an annotation has the category {category}, which is not in 'categories'")
 
     def __getitem__(self, index: int) -> tuple[Any, ...]:
         path, entries = self._rows[index]
@@ -213,7 +213,7 @@ class CocoDataset(Files):
         super().__init__(source, cache, num_parallel_workers, num_samples, shuffle, sampler, num_shards, shard_id)
 
     def get_class_indexing(self) -> dict[str, list[int]]:
-        """The number of each category, in Panoptic with 1 for a thing; raises GraphRuntimeError in other tasks."""
+        """The id of each category, in Panoptic with 1 for a thing; raises GraphRuntimeError in other tasks."""
         if not self.source.classes:
             raise GraphRuntimeError("Only 'Detection' and 'Panoptic' tasks support get_class_indexing.")
         return dict(self.source.classes)

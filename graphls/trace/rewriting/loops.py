@@ -28,7 +28,7 @@ MOST_ROUNDS = 50
 
 
 def looped(condition: Function, body: Function, state: State, growing: Sequence[str]) -> None:
-    """`while condition(): body()`; raises TraceError for what cannot be carried from one time to the next."""
+    """`while condition(): body()`; raises TraceError for what cannot be carried from one iteration to the next."""
     tracer = current_tracer()
     assert tracer is not None
     loop = _Loop(tracer, condition, body, state, growing, user_location())
@@ -59,7 +59,7 @@ class _Loop:
     def run(self) -> Outcome:
         """The outcome of the loop, which is emitted."""
         before = self.state.read()
-        starts = {key: self._start(key, nest) for key, nest in before.items()}
+        starts = {key: self._start(key, tree) for key, tree in before.items()}
         for _ in range(MOST_ROUNDS):
             body = self._traced(starts, self.body)
             after: Outcome = body.run.result
@@ -73,15 +73,15 @@ class _Loop:
                 changes = self.state.changes(before, held)
                 return Outcome(None, changes, {**after.unbound, **self.unbound})
             starts = found
-        raise TraceError("What this loop changes has another type each time.", self.loc)
+        raise TraceError("What this loop changes has another type in each iteration.", self.loc)
 
     # -- what is carried --------------------------------------------------------------------------------------
 
-    def _start(self, key: Any, nest: Any) -> Any:
-        """A nest in which the leaves that are surely carried are marked; of containers and tensors, none are yet."""
+    def _start(self, key: Any, tree: Any) -> Any:
+        """A pytree in which the leaves that are surely carried are marked; of containers and tensors, none are yet."""
         if isinstance(key, int):
-            return nest
-        if key.startswith("@continued"):  # belongs to one time of the loop
+            return tree
+        if key.startswith("@continued"):  # belongs to one iteration of the loop
             return UNBOUND
         is_counter = key in self.growing
 
@@ -90,7 +90,7 @@ class _Loop:
                 return Carried(leaf.graph_value)
             return self._number(leaf) if is_counter and _is_number(leaf) else leaf
 
-        return map_leaves(marked, nest)
+        return map_leaves(marked, tree)
 
     def _number(self, number: Any, dtype: DType | None = None) -> Carried:
         return Carried(self.tracer.constant(array_of(number, dtype)), number)
@@ -142,7 +142,7 @@ class _Loop:
         raise Unjoinable(f"This loop must keep the type of{{name}}, {kind}, and gives {given}.")
 
     def _fixed(self, start: Any, after: Any) -> Any:
-        """A leaf that was the same each time so far."""
+        """A leaf that was the same in each iteration so far."""
         if after is start or (type(start) is type(after) is Symbol and start.graph_value is after.graph_value):
             return start
         if not is_tensor(after) and type(after) is type(start) and after == start:
@@ -241,7 +241,7 @@ class _Region:
 
 
 def _filled(start: Any, outputs: dict[int, Symbol]) -> Any:
-    """A nest with the outputs of the loop in place of what is carried."""
+    """A pytree with the outputs of the loop in place of what is carried."""
     return map_leaves(lambda leaf: outputs[id(leaf)] if isinstance(leaf, Carried) else leaf, start)
 
 

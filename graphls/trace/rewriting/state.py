@@ -96,7 +96,7 @@ def _places(attributes: Attributes) -> Iterator[tuple[str, tuple[Any, str]]]:
 
 
 def _mutable(items: Iterable[Any]) -> Iterator[Any]:
-    """The lists, dicts and symbols in a nest, each once."""
+    """The lists, dicts and symbols in a pytree, each once."""
     seen: set[int] = set()
     waiting = list(items)[::-1]
     while waiting:
