@@ -57,7 +57,7 @@ class MadeUpRuntime:
         self.OrtValue = self
         self.RunOptions = RunOptions
         self.SessionOptions, self.GraphOptimizationLevel = real.SessionOptions, real.GraphOptimizationLevel
-        self.__version__, self.__file__ = real.__version__, real.__file__
+        self.__version__, self.__file__ = "1.31.1", real.__file__
 
     def get_available_providers(self) -> list[str]:
         return list(PROVIDERS.values())
