@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from graphls.ir.checks import integer
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import (
     DType,
@@ -254,11 +255,9 @@ def ceil(x: TensorLike) -> Tensor:
     return apply("ceil", float_of(x))
 
 
-@operation(classes="Rint Round", also="mint")
+@operation(classes="Rint Round", also="mint", checks={"decimals": integer})
 def round(x: TensorLike, *, decimals: int = 0) -> Tensor:
     """The nearest number with so many decimals, the even one of two; a negative count rounds to tens, hundreds, ..."""
-    if isinstance(decimals, bool) or not isinstance(decimals, int):
-        raise GraphTypeError(f"round takes a whole number of decimals, not {decimals!r}.")
     if not decimals:
         return apply("round", float_of(x))
     return apply("round", float_of(mul(x, 10.0**decimals))) / 10.0**decimals

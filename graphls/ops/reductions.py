@@ -359,7 +359,7 @@ def cumprod(x: Tensor, axis: int, dtype: Any = None, *, exclusive: bool = False,
 
 
 def _moved_up(x: Tensor, axis: int) -> Tensor:
-    """The elements one place further along an axis, behind a 1."""
+    """The elements one position further along an axis, behind a 1."""
     first, others = cut(x, axis, 0, builtins.min(1, x.shape[axis])), cut(x, axis, 0, builtins.max(0, x.shape[axis] - 1))
     return concat((ones_like(first), others), axis)
 
@@ -396,8 +396,8 @@ def _running_extreme(is_further: Callable[[Any, Any], Tensor], x: TensorLike, ax
         takes_last = logical_or(is_further(last[0], before[0]), isnan(last[0]))
         return tuple(where(takes_last, b, a) for a, b in zip(before, last, strict=True))
 
-    places = reshape(arange(x.shape[at]), [-1 if i == at else 1 for i in range(x.ndim)])
-    _, found = _scanned(combine, (x, broadcast_to(places, x.shape)), at)
+    positions = reshape(arange(x.shape[at]), [-1 if i == at else 1 for i in range(x.ndim)])
+    _, found = _scanned(combine, (x, broadcast_to(positions, x.shape)), at)
     return gather_elements(x, at, found), cast(found, "int64")
 
 
@@ -408,7 +408,7 @@ def _pairwise(function: Callable[[Any, Any], Tensor]) -> Callable[[_Slices, _Sli
 def _scanned(combine: Callable[[_Slices, _Slices], _Slices], items: _Slices, axis: int) -> _Slices:
     """All running combinations along an axis, in a number of rounds that is logarithmic in its size.
 
-    After a round, each place holds what twice as many elements up to it combine to. `combine` is associative.
+    After a round, each position holds what twice as many elements up to it combine to. `combine` is associative.
     """
     at = axis_of(axis, items[0].ndim)
     size, reach = items[0].shape[at], 1
