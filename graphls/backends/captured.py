@@ -153,8 +153,8 @@ def _check_version(found: str) -> None:
     if tuple(map(int, re.findall(r"\d+", found)[:2])) < OLDEST:
         oldest = ".".join(map(str, OLDEST))
         raise GraphRuntimeError(
-            f"ONNX Runtime {found} records no CUDA graph that can be trusted; install {oldest} or newer, or compile the "
-            "step with graph=False."
+            f"ONNX Runtime {found} records no CUDA graph that can be trusted; install {oldest} or newer, or compile "
+            "the step with graph=False."
         )
 
 
