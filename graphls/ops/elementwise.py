@@ -26,15 +26,7 @@ from graphls.ir.types import (
     int64,
     uint8,
 )
-from graphls.ops.operands import (
-    apply,
-    float_of,
-    floats,
-    numbers,
-    operand_of,
-    tensor_in,
-    tensor_of,
-)
+from graphls.ops.operands import apply, float_of, floats, numbers, operand_of, tensor_in, tensor_of
 from graphls.ops.record import operation, tensor_method
 from graphls.tensors import dispatch
 from graphls.tensors.pytree import leaves, map_leaves
