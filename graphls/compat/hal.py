@@ -83,7 +83,7 @@ def set_memory(
 class Stream:
     """The order in which a device works; there is one."""
 
-    def __init__(self, priority: int = 0, **options: Any) -> None:
+    def __init__(self, priority: int = 0, **options: object) -> None:
         self.priority = priority
 
     def synchronize(self) -> None:

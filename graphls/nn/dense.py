@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from graphls import ops
-from graphls.initializer import HeUniform, Uniform, fans, initializer
+from graphls.initializer import HeUniform, Initial, Uniform, fans, initializer
 from graphls.ir.checks import boolean, positive, positive_int, probability
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import DTypeLike, float32
@@ -67,7 +67,7 @@ class Dropout(Cell):
     GraphValueError unless some elements are kept.
     """
 
-    def __init__(self, keep_prob: float = 0.5, p: float | None = None, dtype: Any = float32) -> None:
+    def __init__(self, keep_prob: float = 0.5, p: float | None = None, dtype: DTypeLike = float32) -> None:
         super().__init__()
         if p is None:
             probability("Dropout", "keep_prob", keep_prob)
@@ -84,13 +84,15 @@ class Dropout(Cell):
         return f"p={self.p}"
 
 
-def new_weight(init: TensorLike, shape: tuple[int, ...], name: str = "weight", dtype: DTypeLike = float32) -> Parameter:
+def new_weight(
+    init: Initial | None, shape: tuple[int, ...], name: str = "weight", dtype: DTypeLike = float32
+) -> Parameter:
     """A weight; without an initializer evenly spread up to 1 / sqrt(fan in)."""
     return Parameter(initializer(HeUniform(math.sqrt(5)) if init is None else init, shape, dtype), name=name)
 
 
 def new_bias(
-    init: TensorLike | None,
+    init: Initial | None,
     weight_shape: tuple[int, ...],
     name: str = "bias",
     size: int | None = None,
@@ -117,10 +119,10 @@ class Dense(Cell):
         self,
         in_channels: int,
         out_channels: int,
-        weight_init: Any = None,
-        bias_init: Any = None,
+        weight_init: Initial | None = None,
+        bias_init: Initial | None = None,
         has_bias: bool = True,
-        activation: TensorLike | None = None,
+        activation: str | Cell | None = None,
         dtype: DTypeLike = float32,
     ) -> None:
         super().__init__()
@@ -154,9 +156,9 @@ class Linear(Cell):
         in_features: int,
         out_features: int,
         bias: bool = True,
-        weight_init: Any = None,
-        bias_init: Any = None,
-        dtype: Any = None,
+        weight_init: Initial | None = None,
+        bias_init: Initial | None = None,
+        dtype: DTypeLike | None = None,
     ) -> None:
         super().__init__()
         self.in_features = positive_int("Linear", "in_features", in_features)
@@ -187,8 +189,8 @@ class BiDense(Cell):
         in1_channels: int,
         in2_channels: int,
         out_channels: int,
-        weight_init: Any = None,
-        bias_init: object = None,
+        weight_init: Initial | None = None,
+        bias_init: Initial | None = None,
         has_bias: bool = True,
         dtype: DTypeLike = float32,
     ) -> None:
@@ -229,8 +231,8 @@ class Embedding(Cell):
         vocab_size: int,
         embedding_size: int,
         use_one_hot: bool = False,
-        embedding_table: object = "normal",
-        dtype: Any = float32,
+        embedding_table: Initial = "normal",
+        dtype: DTypeLike = float32,
         padding_idx: int | None = None,
     ) -> None:
         super().__init__()
@@ -285,7 +287,7 @@ class EmbeddingLookup(Cell):
         self,
         vocab_size: int,
         embedding_size: int,
-        param_init: object = "normal",
+        param_init: Initial = "normal",
         target: str = "CPU",
         slice_mode: str = "batch_slice",
         manual_shapes: TensorLike | None = None,

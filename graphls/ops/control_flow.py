@@ -202,7 +202,9 @@ def _require_callable(name: str, **functions: object) -> None:
 
 
 @operation
-def vmap(fn: Callable[..., Any], in_axes: TensorLike = 0, out_axes: TensorLike = 0) -> Callable[..., Any]:
+def vmap(
+    fn: Callable[..., Any], in_axes: int | Sequence[int | None] = 0, out_axes: int | Sequence[int | None] = 0
+) -> Callable[..., Any]:
     """A function that calls `fn` with every slice of its arguments along an axis, and stacks the results along one.
 
     `in_axes` is one axis for all arguments, or one for each, where None gives an argument to every call as it is;

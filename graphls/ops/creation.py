@@ -34,7 +34,7 @@ def full(size: ShapeLike, fill_value: TensorLike | None, *, dtype: Any = None) -
 
 
 @operation(classes="Fill")
-def fill(type: TensorLike, shape: Sizes, value: TensorLike) -> Tensor:
+def fill(type: DTypeLike, shape: Sizes, value: TensorLike) -> Tensor:
     """One number everywhere, in MindSpore's order of arguments."""
     return full(shape, value, dtype=type)
 
@@ -162,7 +162,7 @@ def range(start: TensorLike, end: TensorLike, step: TensorLike) -> Tensor:
 
 
 @operation(classes="LinSpace", also="mint", checks={"steps": at_least(1)})
-def linspace(start: TensorLike, end: ShapeLike, steps: int) -> Tensor:
+def linspace(start: TensorLike, end: TensorLike, steps: int) -> Tensor:
     """That many numbers at equal distances, from `start` to `end`; of tensors, along a new last axis.
 
     The last is `end` itself. Raises GraphValueError for less than one number.
@@ -170,7 +170,7 @@ def linspace(start: TensorLike, end: ShapeLike, steps: int) -> Tensor:
     return _linspace(start, end, steps, None)
 
 
-def _linspace(start: TensorLike, end: ShapeLike, steps: int, dtype: DType | None) -> Tensor:
+def _linspace(start: TensorLike, end: TensorLike, steps: int, dtype: DType | None) -> Tensor:
     bounds = map(float_of, dispatch.promoted(operand_of(start), operand_of(end)))
     first, last = bounds if dtype is None else (cast(start, dtype), cast(end, dtype))
     fractions = checked(np.arange, steps) / max(steps - 1, 1)
@@ -179,7 +179,7 @@ def _linspace(start: TensorLike, end: ShapeLike, steps: int, dtype: DType | None
 
 
 @operation(checks={"steps": at_least(1), "base": number})
-def logspace(start: TensorLike, end: ShapeLike, steps: int, base: float = 10, *, dtype: DTypeLike = float32) -> Tensor:
+def logspace(start: TensorLike, end: TensorLike, steps: int, base: float = 10, *, dtype: DTypeLike = float32) -> Tensor:
     """The powers of a base whose exponents are `linspace(start, end, steps)`; float32 unless another dtype is given."""
     wanted = as_dtype(dtype)
     exponents = _linspace(start, end, steps, float64 if wanted is float64 else None)

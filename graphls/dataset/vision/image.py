@@ -35,9 +35,12 @@ class ImageOperation(TensorOperation):
     """
 
     def prepare(self, column: object) -> Any:
-        if type(column) is not np.ndarray and is_pil(column):
+        if type(column) is np.ndarray:
+            array: Array | None = column
+        elif is_pil(column):
             return column
-        array = None if isinstance(column, (list, tuple, str, bytes)) else as_column(column)
+        else:
+            array = None if isinstance(column, (list, tuple, str, bytes)) else as_column(column)
         if array is None or array.dtype.kind not in "biuf":
             raise type_error("image", column, "an array of numbers or a PIL image")
         return array
@@ -105,6 +108,8 @@ def wrong_shape(operation: object, image: Array, wanted: str) -> GraphRuntimeErr
 
 def check_image(operation: object, image: Array, more: bool = False) -> int:
     """The axis of the rows of (H, W) or (H, W, C), or of (..., H, W, C) with `more`; raises GraphRuntimeError."""
+    if not image.size:
+        raise wrong_shape(operation, image, "an image of one pixel or more")
     if image.ndim in (2, 3):
         return 0
     if more and image.ndim > 3:

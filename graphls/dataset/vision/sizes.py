@@ -178,7 +178,7 @@ def window(operation: object, image: Array, top: int, left: int, size: tuple[int
     result = np.zeros((*size, *image.shape[2:]), image.dtype)
     if any(fill):
         result[...] = np.array(fill[:channels] if image.ndim == 3 else fill[0]).astype(image.dtype)
-    part = image[max(top, 0) : top + size[0], max(left, 0) : left + size[1]]
+    part = image[max(top, 0) : max(top + size[0], 0), max(left, 0) : max(left + size[1], 0)]
     result[max(-top, 0) :, max(-left, 0) :][: part.shape[0], : part.shape[1]] = part
     return result
 
