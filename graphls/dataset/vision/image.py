@@ -18,9 +18,10 @@ from graphls.dataset.vision.utils import ImageReadMode
 from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
 
 if TYPE_CHECKING:
-    from PIL.Image import Image as PilImage
+    from PIL.Image import Image as _PilImage
 
 Array = np.ndarray[Any, Any]
+PilImage: TypeAlias = "_PilImage"
 Image: TypeAlias = "Array | PilImage"
 Numbers = float | Sequence[float]
 Integers = int | Sequence[int]

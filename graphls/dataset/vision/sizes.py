@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from graphls.dataset.vision.image import (
     FillValue,
     ImageOperation,
     Integers,
+    PilImage,
     check_image,
     pillow,
     wrong_shape,
@@ -22,9 +23,6 @@ from graphls.dataset.vision.image import (
 from graphls.dataset.vision.opencv import resized
 from graphls.dataset.vision.utils import Border, Inter
 from graphls.ir.errors import GraphTypeError, GraphValueError
-
-if TYPE_CHECKING:
-    from PIL.Image import Image as PilImage
 
 
 def wanted_size(size: int | tuple[int, int], height: int, width: int) -> tuple[int, int]:
