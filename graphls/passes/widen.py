@@ -56,6 +56,7 @@ class _Widening(Rewriter):
 
     def exchanged(self, node: Node) -> Node:
         if node.primitive.name == "scan" and node.phase == self.phase:
+            # Before the sweep goes into the region, so that its nodes find the wide parameters.
             node = replace(node, regions=tuple(map(self.taking_wide, node.regions)))
         return super().exchanged(node)
 

@@ -36,6 +36,7 @@ def explore(tracer: Tracer, run: Callable[[], Any], frame: Frame | None = None, 
                 "use ops.where, ops.cond or ops.while_loop, or move conditions into cells of their own.",
                 fork.loc,
             ) from None
+        # Both answers begin where this construct did; what it did before the condition is repeated from the record.
         tracer.forget_writes(start)
         made = records[known:]
         del records[known:]

@@ -20,6 +20,7 @@ def call_cell(tracer: Tracer, cell: Any, args: tuple[Any, ...], options: dict[st
     """Run a cell's construct inside the trace."""
     frame, start = tracer.here.frame, len(tracer.writes)
     recorded = frame.replayed("call")
+    # The second answer of a condition repeats what was before it: a cell that ran then does not run again.
     if recorded is not None:
         tracer.write_again(recorded.writes)
         _remember(tracer, cell, args, options, recorded.outputs, start)

@@ -52,6 +52,7 @@ def backward_of(
     """The gradients of a call by positional inputs and by weights; zeros where no number comes out of it."""
     results = tensor_results(tracer, record, has_aux)
     inputs = [tracer.value(record.inputs[i]) for i in positions]
+    # The states that the call has seen, as they were before it and before what was written since.
     before = dict(tracer.writes[: record.start])
     states = [before.get(p) or tracer.state(p) for p in weights]
     with tracer.phase("backward"):
@@ -72,6 +73,7 @@ def tangents_of(
     inputs = [tracer.value(record.inputs[i]) for i in positions]
     with tracer.phase("backward"):
         zeros = [tracer.zeros(v.type) for v in floats]
+        # Values of their own, because zeros of one type are one constant.
         variables = [tracer.emit("depend", (v,), {})[0] for v in zeros]
         slopes = emit_gradient(tracer, list(zip(floats, variables, strict=True)), inputs, record)
         given = [(g.graph_value, seed(tracer, g.graph_value, along)) for g, along in zip(slopes, vectors, strict=True)]

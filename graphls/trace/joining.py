@@ -81,6 +81,7 @@ def joined(tracer: Tracer, condition: Value, loc: Location | None, first: Ending
     except Unjoinable as error:
         raise NotJoined(str(error).format(name=""), loc) from None
     written = list(dict.fromkeys((*first.states, *second.states)))
+    # A state that only one answer writes is, after the other, what it was before both.
     states = [join.output(*(e.states.get(p) or tracer.current(p) for e in join.endings)) for p in written]
     outputs = join.emitted(condition)
     for parameter, state in zip(written, states, strict=True):

@@ -74,6 +74,7 @@ class _Body:
             states = dict(zip(parameters, carried[len(leaves(init)) :], strict=True))
             with tracer.inside(in_loop=True):
                 run = Run.of(tracer, partial(_one_time, name, init, function, _with_tensors(init, carried)), states)
+            # Which parameters the function writes is known only behind it, and what is written must be carried.
             if run.states.keys() <= states.keys():
                 run.hoist(tracer, (*carried, *elements))
                 carry, others = run.result

@@ -35,6 +35,7 @@ def chosen(value: Value, yes: Function, no: Function, state_of: Callable[[], Sta
     tracer = current_tracer()
     assert tracer is not None
     value, is_negated = tracer.aliases.canonical(value)
+    # `if not p` is `if p` the other way round, so that what one has found out of p holds for the other.
     functions = {True: no, False: yes} if is_negated else {True: yes, False: no}
     state = state_of()
     revived = {answer: _revived(tracer, (value, answer), state) for answer in functions}

@@ -72,6 +72,7 @@ class _Loop:
                 held = {key: _filled(start, outputs) for key, start in starts.items()}
                 changes = self.state.changes(before, held)
                 return Outcome(None, changes, {**after.unbound, **self.unbound})
+            # What has changed is carried in the next trial, where the body may treat it in another way than a constant.
             starts = found
         raise TraceError("What this loop changes has another type in each iteration.", self.loc)
 
@@ -191,6 +192,7 @@ class _Loop:
         body.run.hoist(tracer, body.own)
         answer = test.run.result.result.graph_value
         test.run.hoist(tracer, test.own)
+        # A condition that is the same in each iteration is hoisted whole, and then never becomes false.
         if not test.run.nodes and answer not in test.own:
             text = "This loop does not end once it begins: its body changes nothing that its condition depends on."
             raise TraceError(text, self.loc)
