@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from graphls import api
@@ -52,7 +52,7 @@ class CompileCache:
     def __call__(self, *inputs: Any) -> Any:
         return self.find(*inputs)(*inputs)
 
-    def find(self, *inputs: Any) -> Compiled:
+    def find(self, *inputs: object) -> Compiled:
         """The step for inputs like these, compiled where there is none that is up to date."""
         key = self.around.key(), _signature(inputs), default_device()
         last = self.last
@@ -150,31 +150,31 @@ def _signature(inputs: tuple[Any, ...]) -> Any:
     return key
 
 
-def _constant_key(leaf: Any) -> Any:
+def _constant_key(leaf: object) -> Any:
     return (id(leaf),) if isinstance(leaf, Parameter) else constant_key(leaf)
 
 
-def call_cell(cell: Cell, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
+def call_cell(cell: Cell, inputs: tuple[Any, ...], options: dict[str, object]) -> Any:
     """Call a cell outside of a trace: compile it once for inputs like these, and run it."""
     return call_compiled(cell, cell.__dict__["_compiled"], inputs, options)
 
 
 def call_compiled(
-    function: Callable[..., Any], caches: dict[Any, CompileCache], inputs: tuple[Any, ...], options: dict[str, Any]
+    function: Callable[..., Any], caches: dict[object, CompileCache], inputs: tuple[Any, ...], options: dict[str, Any]
 ) -> Any:
     """Call a function, compiled once for inputs like these; `caches` are its caches by the names of the options."""
     names = tuple(sorted(options))
     return _cache(function, caches, names)(*inputs, *(options[name] for name in names))
 
 
-def compile_cell(cell: Cell, inputs: tuple[Any, ...], options: dict[str, Any]) -> Compiled:
+def compile_cell(cell: Cell, inputs: tuple[object, ...], options: Mapping[str, object]) -> Compiled:
     """The step that a call of a cell outside of a trace runs, compiled where there is none for inputs like these."""
     names = tuple(sorted(options))
     cache = _cache(cell, cell.__dict__["_compiled"], names)
     return cache.find(*inputs, *(options[name] for name in names))
 
 
-def _cache(function: Callable[..., Any], caches: dict[Any, CompileCache], names: tuple[str, ...]) -> CompileCache:
+def _cache(function: Callable[..., object], caches: dict[Any, CompileCache], names: tuple[str, ...]) -> CompileCache:
     """The one of the caches of a function for calls with options of these names."""
     found = caches.get(names)
     if found is None:
@@ -189,7 +189,7 @@ def cache_of(cell: Cell) -> CompileCache:
     return cache
 
 
-def _by_name(called: Callable[..., Any], names: tuple[str, ...]) -> Callable[..., Any]:
+def _by_name(called: Callable[..., object], names: tuple[str, ...]) -> Callable[..., Any]:
     """The same as a function of positional arguments only, of which the last are those of these names."""
 
     def function(*args: Any) -> Any:
@@ -199,7 +199,7 @@ def _by_name(called: Callable[..., Any], names: tuple[str, ...]) -> Callable[...
     return function
 
 
-def kept_cache(of: Callable[..., Any], key: tuple[Any, ...], function: Callable[..., Any]) -> CompileCache:
+def kept_cache(of: Callable[..., object], key: tuple[object, ...], function: Callable[..., object]) -> CompileCache:
     """The cache for `function`, made of `of` as `key` says; for a cell or its method the one of an earlier call.
 
     So a script may ask for the same gradient function in every step.

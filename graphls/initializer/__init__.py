@@ -22,7 +22,7 @@ from graphls.initializer.structures import Constant, Dirac, Identity, One, Ortho
 from graphls.ir.errors import GraphMemoryError, GraphTypeError, GraphValueError
 from graphls.ir.registry import nearest
 from graphls.ir.reporting import checked
-from graphls.ir.types import as_dtype, float32
+from graphls.ir.types import DTypeLike, as_dtype, float32
 from graphls.primitives.primitive import MOST_ELEMENTS
 from graphls.tensors.tensor import Tensor
 from graphls.tensors.vocabulary import register
@@ -73,7 +73,7 @@ _BY_NAME: dict[str, type[Initializer]] = {
 }
 
 
-def initializer(init: Any, shape: Any = None, dtype: Any = float32) -> Tensor:
+def initializer(init: object, shape: Any = None, dtype: DTypeLike = float32) -> Tensor:
     """A tensor of initial values: from a name such as "zeros" or "normal", a number, a tensor or an Initializer.
 
     Raises GraphValueError for an unknown name and for a tensor of another shape, GraphTypeError for any other object.
@@ -92,7 +92,7 @@ def initializer(init: Any, shape: Any = None, dtype: Any = float32) -> Tensor:
     return checked(lambda: Tensor(init(sizes).astype(as_dtype(dtype).numpy)))
 
 
-def _given(init: Any, shape: Any, dtype: Any) -> Tensor:
+def _given(init: object, shape: Any, dtype: DTypeLike) -> Tensor:
     tensor = Tensor(np.array(init), dtype)
     if shape is not None and tensor.shape != tuple(shape):
         raise GraphValueError(f"The initial values have the shape {tensor.shape} and must have {tuple(shape)}.")

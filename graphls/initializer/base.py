@@ -50,7 +50,7 @@ def number(name: str, argument: str, value: Any) -> float:
     return value
 
 
-def one_of(name: str, argument: str, value: Any, known: tuple[str, ...]) -> str:
+def one_of(name: str, argument: str, value: object, known: tuple[str, ...]) -> str:
     """One of some words; raises GraphValueError otherwise."""
     if value not in known:
         listed = ", ".join(map(repr, known))

@@ -83,7 +83,7 @@ class RepeatedStep:
         clock: Clock = self._session.clock
         return clock
 
-    def _run_on_drawn(self, draws: _Draws, arrays: list[Any]) -> list[Any]:
+    def _run_on_drawn(self, draws: _Draws, arrays: Sequence[object]) -> list[Any]:
         """The results for inputs, with the random arrays that follow; no other thread draws these meanwhile."""
         results: list[Any] = []
         with holding(draws.storage):

@@ -18,7 +18,7 @@ class DeviceSetting:
     def __get__(self, parameter: Any, owner: type | None = None) -> Any:
         return self if parameter is None else parameter.device_settings.get(self.name, self.default)
 
-    def __set__(self, parameter: Any, value: Any) -> None:
+    def __set__(self, parameter: Any, value: object) -> None:
         parameter.device_settings[self.name] = value
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from graphls.ir.errors import GraphAttributeError, GraphTypeError, GraphValueError, TraceError
 from graphls.ir.graph import Value
-from graphls.ir.types import DType, Type, as_dtype, float32, type_of
+from graphls.ir.types import DType, DTypeLike, Type, as_dtype, float32, type_of
 from graphls.names.habits import TENSOR, instead
 from graphls.tensors.configuration import Configuration
 from graphls.tensors.executor import current_tracer
@@ -21,7 +21,7 @@ TensorLike: TypeAlias = "Tensor | Array | np.generic | float | Sequence[TensorLi
 """What becomes a tensor: tensors, arrays, numbers, and sequences of them."""
 
 
-def array_of(data: Any, dtype: DType | None = None) -> Array:
+def array_of(data: object, dtype: DType | None = None) -> Array:
     """An array of a number, nested lists of numbers, an array or a tensor; bare floats are float32, ints int64.
 
     Raises GraphTypeError for anything else.
@@ -47,7 +47,7 @@ def _in_dtype(array: Array, dtype: DType) -> Array:
         return array.astype(dtype.numpy)
 
 
-def _array_of_numbers(data: Any) -> Array:
+def _array_of_numbers(data: object) -> Array:
     if isinstance(data, (list, tuple)):
         data = [item.asnumpy() if isinstance(item, Tensor) else item for item in data]
     try:
@@ -81,7 +81,7 @@ class Tensor(Methods):
         self._array: Array | None = array.copy() if array is input_data else array
         self._type = type_of(self._array)
 
-    def _declare(self, shape: Any, dtype: DType, init: Any) -> None:
+    def _declare(self, shape: Any, dtype: DType, init: object) -> None:
         """Be of a shape: with the values of `init`, else zeros, or with none where a size is None, as for inputs."""
         if shape is None:
             raise GraphTypeError("A tensor is made of numbers, not of None; give data or a shape.")
@@ -102,7 +102,7 @@ class Tensor(Methods):
         return tensor
 
     @classmethod
-    def on_device(cls, buffer: Any, type: Type) -> Tensor:
+    def on_device(cls, buffer: object, type: Type) -> Tensor:
         """A tensor whose data stays where it is until it is read by `buffer.numpy()`."""
         tensor = cls.__new__(cls)
         tensor._array, tensor._buffer, tensor._type = None, buffer, type
@@ -197,7 +197,7 @@ class Tensor(Methods):
 
     to = astype
 
-    def init_data(self, slice_index: Any = None, shape: Any = None, opt_shard_group: Any = None) -> Tensor:
+    def init_data(self, slice_index: object = None, shape: object = None, opt_shard_group: object = None) -> Tensor:
         """The tensor itself: initial values are there from the start. The arguments change nothing."""
         return self
 
@@ -234,11 +234,11 @@ class Tensor(Methods):
     def __iter__(self) -> Iterator[Tensor]:
         return (self[i] for i in range(len(self)))
 
-    def __getitem__(self, index: Any) -> Tensor:
+    def __getitem__(self, index: object) -> Tensor:
         result: Tensor = function("getitem")(self, index)
         return result
 
-    def __setitem__(self, index: Any, value: Any) -> None:
+    def __setitem__(self, index: Any, value: object) -> None:
         """Take other elements where an index says; in a trace, see `Symbol`. See `ops.setitem`."""
         self._become(function("setitem")(self, index, value))
 
@@ -349,6 +349,6 @@ def is_tensor(item: Any) -> bool:
 from_numpy = Tensor.from_numpy
 
 
-def tensor(input_data: Any, dtype: Any = None) -> Tensor:
+def tensor(input_data: Any, dtype: DTypeLike | None = None) -> Tensor:
     """A Tensor; the same as `Tensor(input_data, dtype)`."""
     return Tensor(input_data, dtype)

@@ -10,7 +10,7 @@ from graphls.tensors import dispatch
 from graphls.tensors.tensor import Tensor, is_tensor
 
 
-def in_dtype(leaf: Any, wanted: DType | None) -> Any:
+def in_dtype(leaf: object, wanted: DType | None) -> Any:
     """A float tensor in the wanted dtype; anything else as it is."""
     if wanted is None or not is_tensor(leaf):
         return leaf
@@ -44,5 +44,5 @@ class Casting:
         return tuple(r if _is_exempt(r) else in_dtype(r, float32) for r in results)
 
 
-def _is_exempt(operand: Any) -> bool:
+def _is_exempt(operand: object) -> bool:
     return not isinstance(operand, Tensor) or operand.dtype is float64

@@ -15,7 +15,7 @@ from graphls.trace.rewriting.functions import rewritten
 from graphls.trace.states import copies
 
 
-def with_custom_gradient(cell: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+def with_custom_gradient(cell: Any, args: tuple[Any, ...], options: dict[str, object]) -> Any:
     """The results of `construct`, whose gradient is `cell.bprop(*inputs, out, dout)`.
 
     `bprop` gives a gradient for each tensor input, in order. Raises TraceError where their number or a type
@@ -34,7 +34,7 @@ def with_custom_gradient(cell: Any, args: tuple[Any, ...], options: dict[str, An
 
 
 def _backward_region(
-    tracer: Any, cell: Any, args: Any, outputs: Any, results: list[Value], inputs: list[Value]
+    tracer: Any, cell: Any, args: object, outputs: object, results: list[Value], inputs: list[Value]
 ) -> Graph:
     """`bprop` as a region: results, inputs and gradients of the results in, gradients of the inputs out."""
     fresh = tracer.builder.names.fresh
@@ -54,7 +54,7 @@ def _backward_region(
     return Graph("region", tuple(parameters), (), tuple(tracer.builder.nodes), (), tuple(yields))
 
 
-def _check_arguments(cell: Any, arguments: tuple[Any, ...]) -> None:
+def _check_arguments(cell: Any, arguments: tuple[object, ...]) -> None:
     taken = inspect.signature(cell.bprop)
     try:
         taken.bind(*arguments)
@@ -65,7 +65,7 @@ def _check_arguments(cell: Any, arguments: tuple[Any, ...]) -> None:
         ) from None
 
 
-def _check(cell: Any, yields: list[Value], inputs: list[Value]) -> None:
+def _check(cell: object, yields: list[Value], inputs: list[Value]) -> None:
     given, wanted = [v.type for v in yields], [v.type for v in inputs]
     if given != wanted:
         raise TraceError(

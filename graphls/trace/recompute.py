@@ -12,7 +12,7 @@ from graphls.tensors.tensor import Symbol
 from graphls.trace.tracer import Tracer
 
 
-def recomputed(tracer: Tracer, nodes: Sequence[Node], outputs: Any) -> Any:
+def recomputed(tracer: Tracer, nodes: Sequence[Node], outputs: object) -> Any:
     """The outputs that these nodes made, with a gradient that runs the nodes again.
 
     The second run waits for the gradients of the outputs. It stands in a branch that is always taken, which no pass
@@ -59,7 +59,7 @@ def _again(
     return Graph("region", (), (), tuple(e.nodes), (), gradients)
 
 
-def _zeros(names: Any, nodes: Sequence[Node], sources: Sequence[Value]) -> Graph:
+def _zeros(names: object, nodes: Sequence[Node], sources: Sequence[Value]) -> Graph:
     e = _builder(names, nodes)
     zeros = tuple(e.constant(0, v.type.dtype, v.type.shape) for v in sources)
     return Graph("region", (), (), tuple(e.nodes), (), zeros)

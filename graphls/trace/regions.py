@@ -17,7 +17,7 @@ from graphls.trace.states import copies
 from graphls.trace.tracer import Tracer
 
 
-def once(tracer: Tracer, kind: str, run: Callable[[], Any], copied: Callable[[Any], Any] = copies) -> Any:
+def once(tracer: Tracer, kind: str, run: Callable[[], object], copied: Callable[[Any], Any] = copies) -> Any:
     """What `run()` gives, taken from the record where a construct is traced once more for another answer."""
     frame, start = tracer.here.frame, len(tracer.writes)
     recorded = frame.replayed(kind)
@@ -38,7 +38,7 @@ class Run:
     states: dict[Parameter, Value]
 
     @classmethod
-    def of(cls, tracer: Tracer, function: Callable[[], Any], states: Mapping[Parameter, Value]) -> Run:
+    def of(cls, tracer: Tracer, function: Callable[[], object], states: Mapping[Parameter, Value]) -> Run:
         """Run a function with nodes of its own; at its start, parameters have the values in `states`."""
         start = len(tracer.writes)
         try:

@@ -75,7 +75,7 @@ class EventFile:
             raise GraphFileError(text) from None
 
 
-def checked_value(kind: Any, name: Any, value: Any) -> np.ndarray[Any, Any]:
+def checked_value(kind: object, name: object, value: object) -> np.ndarray[Any, Any]:
     """The value as an array of numbers that its kind can show; raises GraphTypeError or GraphValueError otherwise."""
     if kind not in KINDS:
         known = ", ".join(map(repr, KINDS))
@@ -91,7 +91,7 @@ def checked_value(kind: Any, name: Any, value: Any) -> np.ndarray[Any, Any]:
     return array.reshape(()) if kind == "scalar" else array
 
 
-def checked_step(step: Any) -> int:
+def checked_step(step: object) -> int:
     """A step as the file holds it; raises GraphTypeError or GraphValueError otherwise."""
     if isinstance(step, bool) or not isinstance(step, (int, np.integer)):
         raise GraphTypeError(f"The step of a summary is an integer, not {step!r}.")
@@ -100,7 +100,7 @@ def checked_step(step: Any) -> int:
     return int(step)
 
 
-def _numbers_of(value: Any) -> np.ndarray[Any, Any] | None:
+def _numbers_of(value: object) -> np.ndarray[Any, Any] | None:
     """The numbers in float64, or bytes of images as they are; None for anything else."""
     try:
         array = np.asarray(value)

@@ -19,7 +19,7 @@ from graphls.trace.rewriting.truth import condition_of, decided
 Function = Callable[..., Any]
 
 
-def branch(test: Any, yes: Function, no: Function, variables: Any = None, attributes: Attributes = ()) -> Any:
+def branch(test: object, yes: Function, no: Function, variables: object = None, attributes: Attributes = ()) -> Any:
     """`yes()` or `no()` by a condition; both, joined by a `cond`, where the graph computes it."""
     value = condition_of(test)
     if value is None:

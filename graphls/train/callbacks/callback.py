@@ -29,7 +29,7 @@ class Callback:
     def __enter__(self) -> Any:
         return self
 
-    def __exit__(self, *error: Any) -> Any:
+    def __exit__(self, *error: object) -> Any:
         return None
 
     def begin(self, run_context: RunContext) -> None:

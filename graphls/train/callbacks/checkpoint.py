@@ -98,7 +98,7 @@ class ModelCheckpoint(Callback):
             self._save(parameters, _place(parameters))
         self._clean()
 
-    def __exit__(self, *error: Any) -> None:
+    def __exit__(self, *error: object) -> None:
         """After an exception, save what the last step that ran has left, where the config says so."""
         if self._context is None or not self._config.exception_save or not error or error[0] is None:
             return
@@ -169,10 +169,10 @@ class ModelCheckpoint(Callback):
             write_text(self._folder(parameters) / (self._name(parameters, "") + "-graph.meta"), text)
             self._has_graph = True
 
-    def _folder(self, parameters: Any) -> Path:
+    def _folder(self, parameters: object) -> Path:
         return self._directory if isinstance(self._directory, Path) else made_folder(self._directory(parameters))
 
-    def _name(self, parameters: Any, numbers: str) -> str:
+    def _name(self, parameters: object, numbers: str) -> str:
         return self._prefix + numbers if isinstance(self._prefix, str) else self._prefix(parameters)
 
 
@@ -189,7 +189,7 @@ def _place(parameters: Any) -> Place:
     return Place(int(parameters["cur_epoch_num"]), (step - 1) % int(parameters["batch_num"]) + 1, step)
 
 
-def graph_text(network: Any) -> str:
+def graph_text(network: object) -> str:
     """The IR of the step that a cell has compiled last; empty where it has compiled none."""
     caches = network.__dict__.get("_compiled", {}).values() if isinstance(network, Cell) else ()
     steps = [c.last[2] for c in caches if isinstance(c, CompileCache) and c.last is not None]

@@ -36,7 +36,7 @@ class Progress(Callback):
         self._bar = _Bar(file) if file.isatty() else None
         return self
 
-    def __exit__(self, *error: Any) -> None:
+    def __exit__(self, *error: object) -> None:
         if self._bar is not None:
             self._bar.close()
 
@@ -114,7 +114,7 @@ class _Bar:
         self.task = self.progress.add_task(title, total=steps, completed=done, loss="")
         self.due = 0.0
 
-    def advance(self, done: int, outputs: Any) -> None:
+    def advance(self, done: int, outputs: object) -> None:
         """Show that so many steps are done, unless that was shown just now."""
         now = time.monotonic()
         if now >= self.due:
