@@ -45,7 +45,7 @@ def critical(msg: object, *args: object, **kwargs: object) -> None:
     _log(logging.CRITICAL, msg, args, kwargs)
 
 
-def _log(level: int, msg: Any, args: tuple[Any, ...], options: dict[str, Any]) -> None:
+def _log(level: int, msg: object, args: tuple[object, ...], options: dict[str, Any]) -> None:
     if level >= LEVELS[int(get_level())]:
         _set_up()
         _logger.log(level, msg, *args, **options)

@@ -35,19 +35,21 @@ class Jit:
 
     needs_graph = True
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[..., object]) -> None:
         update_wrapper(self, function, updated=())
         self.function = function
         self.caches: dict[Any, CompileCache] = {}
 
-    def __call__(self, *args: Any, **options: Any) -> Any:
+    def __call__(self, *args: object, **options: object) -> Any:
         tracer = current_tracer()
         if tracer is not None:
             tracer.note_owner(self.function)
             return rewritten(self.function)(*args, **options)
         return call_compiled(self, self.caches, *self._arguments(args, options))
 
-    def _arguments(self, args: tuple[Any, ...], options: dict[str, object]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    def _arguments(
+        self, args: tuple[object, ...], options: dict[str, object]
+    ) -> tuple[tuple[object, ...], dict[str, object]]:
         """The arguments by position as far as that goes, so that a call by name finds what one by position compiled."""
         if not options:
             return args, options
@@ -66,7 +68,7 @@ class Jit:
         return methods.get(key) or methods.setdefault(key, Jit(self.function.__get__(instance, owner)))
 
 
-def jit(function: Callable[..., Any] | None = None, **options: Any) -> Any:
+def jit(function: Callable[..., object] | None = None, **options: Any) -> Any:
     """Run a function, a method or a cell as one graph: `@jit`, or `@jit(...)` with MindSpore's options.
 
     The options, such as `mode`, `jit_level` and `jit_config`, say how MindSpore compiles; here they change nothing.
@@ -122,7 +124,7 @@ class JitConfig:
         jit_syntax_level: str = "",
         debug_level: str = "RELEASE",
         infer_boost: str = "off",
-        **kwargs: Any,
+        **kwargs: object,
     ) -> None:
         given = {"jit_level": jit_level, "exc_mode": exc_mode, "jit_syntax_level": jit_syntax_level}
         self.jit_config_dict = {**given, "debug_level": debug_level, "infer_boost": infer_boost, **kwargs}

@@ -47,7 +47,7 @@ class Running:
 
     is_trace: ClassVar[Literal[False]] = False
 
-    def apply(self, name: str, operands: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
+    def apply(self, name: str, operands: tuple[object, ...], attrs: dict[str, object]) -> Any:
         """Compute a primitive at once, in the dtypes of the cell."""
         if self.float_type is None and self.casting is None:
             return dispatch.evaluate(name, operands, attrs)
@@ -59,7 +59,7 @@ class Running:
         results = self.casting.results(name, results if several else (results,))
         return results if several else results[0]
 
-    def cast_operands(self, name: str, operands: tuple[Any, ...]) -> tuple[Any, ...]:
+    def cast_operands(self, name: str, operands: tuple[object, ...]) -> tuple[Any, ...]:
         """The operands in the dtype that the network computes this operation in."""
         return operands if self.casting is None else self.casting.operands(name, operands)
 
@@ -89,7 +89,7 @@ class Running:
         return self.read(operand) if isinstance(operand, Parameter) else operand
 
 
-def call(cell: Cell, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+def call(cell: Cell, args: tuple[object, ...], options: dict[str, object]) -> Any:
     """What a cell's construct gives, run as plain Python; arrays among its inputs become tensors."""
     outer = executor.running()
     inherited = outer.casting if isinstance(outer, Running) else None
@@ -110,7 +110,7 @@ def call(cell: Cell, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
         executor.EXECUTOR.set(before)
 
 
-def _with_hooks(cell: Cell, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+def _with_hooks(cell: Cell, args: tuple[object, ...], options: dict[str, object]) -> Any:
     from graphls.nn.cell_hooks import run
 
     return run(cell, cell.construct, args, options)

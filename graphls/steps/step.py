@@ -14,6 +14,7 @@ from graphls.ir.errors import GraphTypeError
 from graphls.ir.graph import Graph
 from graphls.ir.reporting import checked
 from graphls.ir.text import dump
+from graphls.ir.types import Type
 from graphls.nn.cell import Cell
 from graphls.sharing.storage import Clock
 from graphls.steps.repeated import RepeatedStep
@@ -45,7 +46,7 @@ class Compiled:
     def __init__(
         self,
         traced: Traced,
-        inputs: Sequence[Any],
+        inputs: Sequence[object],
         pipeline: Pipeline,
         result: PipelineResult,
         open_session: Callable[[Graph, Mapping[str, Any]], Any],
@@ -75,7 +76,7 @@ class Compiled:
         self.__dict__.update(state)
         self._session = self._open_session(self.graph, self.parameters)
 
-    def __call__(self, *inputs: Any, **named: Any) -> Any:
+    def __call__(self, *inputs: object, **named: object) -> Any:
         """Run one step; tensors come back unread, and states stay in the session.
 
         Raises GraphTypeError or GraphValueError for inputs that do not fit; the state is then unchanged.
@@ -262,5 +263,5 @@ def _read_tensors(items: Iterable[object]) -> Iterator[tuple[Tensor, Any]]:
         yield from ((leaf, leaf._array) for leaf in inner if type(leaf) is Tensor and leaf._array is not None)
 
 
-def _tensor(result: Any, type: Any) -> Tensor:
+def _tensor(result: object, type: Type) -> Tensor:
     return Tensor.on_host(result, type) if isinstance(result, np.ndarray) else Tensor.on_device(result, type)

@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from graphls.tensors.tensor import TensorLike
-
 UNARY = ("neg", "pos", "abs", "invert")
 COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 
@@ -34,5 +32,5 @@ def give_operator(symbol: str, function: Callable[..., object]) -> None:
         setattr(Methods, f"__r{symbol}__", swapped)
 
 
-def _fits(other: TensorLike) -> bool:
+def _fits(other: object) -> bool:
     return isinstance(other, (Methods, int, float, np.ndarray, np.generic))

@@ -64,7 +64,10 @@ class _Reducer:
                 return graph
 
     def with_fewest(
-        self, graph: Graph, parts_of: Callable[[Graph], Sequence[object]], without: Callable[[Graph, Sequence[Any]], Graph]
+        self,
+        graph: Graph,
+        parts_of: Callable[[Graph], Sequence[object]],
+        without: Callable[[Graph, Sequence[Any]], Graph],
     ) -> Graph:
         """Leave out parts, all at first and single ones at last, as long as the predicate holds."""
         size = len(parts_of(graph))

@@ -16,7 +16,9 @@ from graphls.trace.tracer import Tracer
 MOST_PATHS = 64
 
 
-def explore(tracer: Tracer, run: Callable[[], object], frame: Frame | None = None, count: list[int] | None = None) -> Any:
+def explore(
+    tracer: Tracer, run: Callable[[], object], frame: Frame | None = None, count: list[int] | None = None
+) -> Any:
     """The results of `run()`, in which every condition on a traced bool has been joined by `cond`."""
     frame = frame or Frame()
     count = count if count is not None else [1]

@@ -32,12 +32,12 @@ class Casting:
     widened: frozenset[str] = frozenset()
     gives_back: bool = False
 
-    def operands(self, name: str, operands: tuple[Any, ...]) -> tuple[Any, ...]:
+    def operands(self, name: str, operands: tuple[object, ...]) -> tuple[Any, ...]:
         """The operands of an operation in the dtype that it is computed in."""
         wanted = self.low if name in self.lowered else float32 if name in self.widened else None
         return tuple(o if _is_exempt(o) else in_dtype(o, wanted) for o in operands)
 
-    def results(self, name: str, results: tuple[Any, ...]) -> tuple[Any, ...]:
+    def results(self, name: str, results: tuple[object, ...]) -> tuple[Any, ...]:
         """The results of an operation as the network goes on with them."""
         if not self.gives_back or name not in self.lowered:
             return results

@@ -36,7 +36,9 @@ def gradient(
     return copies(record.outputs), by_input, by_weight
 
 
-def forward_of(tracer: Tracer, function: Callable[..., object], args: tuple[object, ...], positions: Sequence[int]) -> Any:
+def forward_of(
+    tracer: Tracer, function: Callable[..., object], args: tuple[object, ...], positions: Sequence[int]
+) -> CallRecord:
     """The call of a function that is differentiated: one of a cell that is there already, or another one."""
     return find_call(tracer, function, args, positions) or run_forward(tracer, function, args, positions)
 

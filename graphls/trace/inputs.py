@@ -35,7 +35,7 @@ def is_input(leaf: object) -> bool:
     return is_tensor(leaf) and not isinstance(leaf, Parameter)
 
 
-def static_inputs(item: Any) -> Any:
+def static_inputs(item: object) -> Any:
     """Inputs as tensors: arrays are wrapped, pytrees and constants stay as they are."""
     return map_leaves(lambda leaf: Tensor.from_numpy(leaf) if _is_array(leaf) else leaf, item)
 
@@ -50,7 +50,7 @@ class InputCheck:
     `inputs` are those that the step was compiled for.
     """
 
-    def __init__(self, graph: Graph, inputs: tuple[Any, ...]) -> None:
+    def __init__(self, graph: Graph, inputs: tuple[object, ...]) -> None:
         self.graph = graph
         self.structure = structure(inputs)
         self.constants = [TENSOR if is_input(leaf) else leaf for leaf in leaves(inputs)]
@@ -58,7 +58,7 @@ class InputCheck:
         self.is_flat = len(inputs) == len(graph.inputs)
         self.types = [(v.type.dtype.numpy, v.type.shape) for v in graph.inputs]
 
-    def __call__(self, inputs: tuple[Any, ...]) -> list[Any]:
+    def __call__(self, inputs: tuple[object, ...]) -> list[Any]:
         """The arrays of the inputs of the graph, in order.
 
         Raises GraphTypeError for a wrong number, nesting or dtype, GraphValueError for a wrong shape, another

@@ -29,7 +29,9 @@ def traced_scan(tracer: Tracer, function: Callable[..., Any], init: Any, xs: obj
     return body.carry(tracer, outputs), _with_tensors(body.others, outputs[len(body.carried) :])
 
 
-def traced_while(tracer: Tracer, condition: Callable[..., object], function: Callable[..., object], init: object) -> Any:
+def traced_while(
+    tracer: Tracer, condition: Callable[..., object], function: Callable[..., object], init: object
+) -> Any:
     """What `function(carry)` makes of a carry as long as `condition(carry)`, a bool of shape (), holds for it."""
     body = _Body.traced(tracer, "while_loop", lambda carry: (function(carry), ()), init, ())
     own = [_fresh(tracer, v, v.type.shape) for v in body.carried]
@@ -64,7 +66,12 @@ class _Body:
 
     @classmethod
     def traced(
-        cls, tracer: Tracer, name: str, function: Callable[[Any], tuple[Any, Any]], init: object, elements: Sequence[Value]
+        cls,
+        tracer: Tracer,
+        name: str,
+        function: Callable[..., tuple[object, object]],
+        init: object,
+        elements: Sequence[Value],
     ) -> _Body:
         """Trace a function of the carry, again where it turns out to write more parameters than are carried."""
         parameters: tuple[Parameter, ...] = ()

@@ -43,7 +43,7 @@ class Traced:
 
 
 def trace(
-    function: Callable[..., Any], args: tuple[Any, ...], names: Sequence[str] = (), name: str = "main"
+    function: Callable[..., object], args: tuple[object, ...], names: Sequence[str] = (), name: str = "main"
 ) -> Traced:
     """Trace `function(*args)`; every tensor in `args` becomes an input, everything else is a constant.
 

@@ -19,7 +19,11 @@ FORMATS = ("AIR", "ONNX", "MINDIR")
 
 
 def export(
-    net: Callable[..., object], *inputs: object, file_name: str | os.PathLike[str], file_format: str = "MINDIR", **kwargs: object
+    net: Callable[..., object],
+    *inputs: object,
+    file_name: str | os.PathLike[str],
+    file_format: str = "MINDIR",
+    **kwargs: object,
 ) -> None:
     """Write a network in evaluation mode to an ONNX file, with its weights; whole or not at all.
 

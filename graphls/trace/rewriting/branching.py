@@ -15,6 +15,7 @@ from graphls.trace.joining import Outcome, joined
 from graphls.trace.regions import once
 from graphls.trace.rewriting.state import Attributes, State, is_empty, set_cell
 from graphls.trace.rewriting.truth import condition_of, decided
+from graphls.trace.tracer import Tracer
 
 Function = Callable[..., Any]
 
@@ -47,7 +48,7 @@ def chosen(value: Value, yes: Function, no: Function, state_of: Callable[[], Sta
     return state.take(outcome, tracer)
 
 
-def _revived(tracer: Any, key: tuple[Value, bool], state: State) -> list[tuple[CellType, Any]]:
+def _revived(tracer: Tracer, key: tuple[Value, bool], state: State) -> list[tuple[CellType, Any]]:
     """Variables that have got a value under this answer before, and have none without it."""
     found = []
     names = {id(cell): name for name, cell in state.reached.items()}
@@ -58,7 +59,7 @@ def _revived(tracer: Any, key: tuple[Value, bool], state: State) -> list[tuple[C
     return found
 
 
-def _joined(tracer: Any, value: Value, functions: Any, state: State, revived: Any) -> Outcome:
+def _joined(tracer: Tracer, value: Value, functions: Any, state: State, revived: Any) -> Outcome:
     before, loc = state.read(), user_location()
 
     def run(answer: bool) -> Outcome:

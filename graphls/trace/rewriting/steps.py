@@ -47,7 +47,7 @@ class Steps:
         return dispatch.apply("logical_or", up, down)
 
 
-def counted(steps: Steps, body: Function, state: State, going_on: Callable[[], Any], growing: Sequence[str]) -> None:
+def counted(steps: Steps, body: Function, state: State, going_on: Callable[[], object], growing: Sequence[str]) -> None:
     """`for item in steps: body(item)`."""
     position = CellType(_symbol(steps.start))
     state.cells["@position"] = position

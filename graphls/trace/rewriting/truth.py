@@ -16,6 +16,7 @@ from graphls.trace.branches import ending, explore
 from graphls.trace.current import current_tracer
 from graphls.trace.joining import Ending, joined
 from graphls.trace.regions import once
+from graphls.trace.tracer import Tracer
 
 MOST_NODES = 32
 """Up to this many nodes, the second operand of `and` and `or` is computed in any case: quicker than a choice."""
@@ -105,7 +106,7 @@ def _combined(name: str, first: object, other: Callable[[], object]) -> Any:
     return once(tracer, name, lambda: _chosen(tracer, name, first, value, other))  # type: ignore[arg-type]
 
 
-def _chosen(tracer: Any, name: str, first: Any, condition: Value, other: Callable[[], Any]) -> Any:
+def _chosen(tracer: Tracer, name: str, first: Any, condition: Value, other: Callable[[], object]) -> Any:
     loc = user_location()
     value, is_negated = tracer.aliases.canonical(condition)
     answer = (name == "logical_and") is not is_negated

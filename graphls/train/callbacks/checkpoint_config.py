@@ -7,7 +7,7 @@ from typing import Any
 from graphls.ir.checks import boolean
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.nn.cell import Cell
-from graphls.tensors.tensor import Tensor, TensorLike
+from graphls.tensors.tensor import Tensor
 from graphls.train.serialization import FORMATS
 
 COUNTS = ("epoch_num", "step_num")
@@ -92,7 +92,7 @@ def _wrong(kind: type[Exception], text: str) -> Exception:
     return kind(f"For 'CheckpointConfig', {text}.")
 
 
-def _flag(name: str, value: TensorLike) -> bool:
+def _flag(name: str, value: object) -> bool:
     return boolean("CheckpointConfig", name, value)
 
 

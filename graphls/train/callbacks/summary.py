@@ -13,7 +13,6 @@ import numpy as np
 from graphls.ir.checks import boolean, positive_int
 from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
 from graphls.tensors.parameter import Parameter
-from graphls.tensors.tensor import TensorLike
 from graphls.train.callbacks.callback import Callback, RunContext
 from graphls.train.callbacks.outputs import loss_of
 from graphls.train.event_file import EventFile, checked_step, checked_value
@@ -55,7 +54,7 @@ class SummaryRecord:
         """
         self._waiting.append((plugin, name, checked_value(plugin, name, value)))
 
-    def note(self, plugin: str, name: str, value: TensorLike) -> None:
+    def note(self, plugin: str, name: str, value: object) -> None:
         """Keep a value of a summary operator for the next `record`, in place of an earlier one."""
         self._noted[plugin, name] = value
 

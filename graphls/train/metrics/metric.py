@@ -46,14 +46,14 @@ class Metric(ABC):
         """Forget all batches."""
 
     @abstractmethod
-    def update(self, *inputs: Any) -> None:
+    def update(self, *inputs: object) -> None:
         """Take in one batch."""
 
     @abstractmethod
     def eval(self) -> Any:
         """The metric of all batches since `clear`; raises GraphRuntimeError where there were none."""
 
-    def __call__(self, *inputs: Any) -> Any:
+    def __call__(self, *inputs: object) -> Any:
         """The metric of one batch alone; what was taken in before is forgotten."""
         self.clear()
         self.update(*inputs)
