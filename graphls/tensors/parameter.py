@@ -28,7 +28,11 @@ class Parameter(DeviceSettings, Tensor):
     __slots__ = ("__weakref__", "device_settings", "layerwise_parallel", "name", "requires_grad", "storage")
 
     def __init__(
-        self, default_input: Any, name: str | None = None, requires_grad: bool = True, layerwise_parallel: bool = False
+        self,
+        default_input: object,
+        name: str | None = None,
+        requires_grad: bool = True,
+        layerwise_parallel: bool = False,
     ) -> None:
         if name is not None and not isinstance(name, str):
             message = f"The type of the Parameter's name should be 'string' or 'None', but got {type(name)}."

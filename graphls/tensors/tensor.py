@@ -72,7 +72,13 @@ class Tensor(Methods):
     __slots__ = ("_array", "_buffer", "_type")
     __array_priority__ = 100
 
-    def __init__(self, input_data: Any = None, dtype: Any = None, shape: Any = None, init: Any = None) -> None:
+    def __init__(
+        self,
+        input_data: object = None,
+        dtype: DTypeLike | None = None,
+        shape: int | Sequence[int | None] | None = None,
+        init: object = None,
+    ) -> None:
         self._buffer: Any = None
         if input_data is None:
             self._declare(shape, as_dtype(dtype or float32), init)
@@ -81,16 +87,17 @@ class Tensor(Methods):
         self._array: Array | None = array.copy() if array is input_data else array
         self._type = type_of(self._array)
 
-    def _declare(self, shape: Any, dtype: DType, init: object) -> None:
+    def _declare(self, shape: int | Sequence[int | None] | None, dtype: DType, init: object) -> None:
         """Be of a shape: with the values of `init`, else zeros, or with none where a size is None, as for inputs."""
         if shape is None:
             raise GraphTypeError("A tensor is made of numbers, not of None; give data or a shape.")
         sizes = (shape,) if isinstance(shape, int) else tuple(shape)
-        if None in sizes or -1 in sizes:
+        known = tuple(size for size in sizes if size is not None and size != -1)
+        if len(known) < len(sizes):
             self._type = Type(dtype, tuple(-1 if size is None else size for size in sizes))
             self._array, self._buffer = None, _Declared(self._type)
             return
-        values = np.zeros(sizes, dtype.numpy) if init is None else function("initializer")(init, sizes, dtype).array
+        values = np.zeros(known, dtype.numpy) if init is None else function("initializer")(init, known, dtype).array
         self._array = values
         self._type = type_of(self._array)
 
@@ -190,7 +197,7 @@ class Tensor(Methods):
         """The data as nested lists."""
         return self.array.tolist()
 
-    def astype(self, dtype: Any) -> Tensor:
+    def astype(self, dtype: DTypeLike) -> Tensor:
         """The tensor in another dtype."""
         result: Tensor = function("primitive")("cast", self, dtype=as_dtype(dtype))
         return result
@@ -206,7 +213,7 @@ class Tensor(Methods):
         result: Tensor = function("primitive")("depend", self)
         return result
 
-    def __array__(self, dtype: Any = None, copy: Any = None) -> Array:
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         array = self.asnumpy()
         return array if dtype is None else array.astype(dtype)
 
@@ -238,7 +245,7 @@ class Tensor(Methods):
         result: Tensor = function("getitem")(self, index)
         return result
 
-    def __setitem__(self, index: Any, value: object) -> None:
+    def __setitem__(self, index: object, value: object) -> None:
         """Take other elements where an index says; in a trace, see `Symbol`. See `ops.setitem`."""
         self._become(function("setitem")(self, index, value))
 
@@ -341,7 +348,7 @@ def _not_static(symbol: Tensor, what: str, instead: str) -> TraceError:
     return TraceError(f"A {symbol.type} that the graph computes cannot be {what} while the cell is traced; {instead}.")
 
 
-def is_tensor(item: Any) -> bool:
+def is_tensor(item: object) -> bool:
     """Whether something is a tensor or an array, and so an input of a graph."""
     return isinstance(item, (Tensor, np.ndarray, np.generic))
 
@@ -349,6 +356,6 @@ def is_tensor(item: Any) -> bool:
 from_numpy = Tensor.from_numpy
 
 
-def tensor(input_data: Any, dtype: DTypeLike | None = None) -> Tensor:
+def tensor(input_data: object, dtype: DTypeLike | None = None) -> Tensor:
     """A Tensor; the same as `Tensor(input_data, dtype)`."""
     return Tensor(input_data, dtype)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from itertools import accumulate, count, repeat
 from operator import mul
 from typing import Any
@@ -25,7 +26,7 @@ class EventFile:
     GraphFileError, here and later, for what cannot be written.
     """
 
-    def __init__(self, directory: Any) -> None:
+    def __init__(self, directory: str | os.PathLike[str]) -> None:
         self._package = _package()
         self.directory = as_path(directory)
         self.path = str(self.directory)
@@ -65,7 +66,7 @@ class EventFile:
         if writer is not None:
             self._tried(writer.close)
 
-    def _tried(self, action: Any, *arguments: Any) -> Any:
+    def _tried(self, action: Callable[..., object], *arguments: object) -> Any:
         try:
             return action(*arguments)
         except (OSError, ValueError) as error:

@@ -129,7 +129,7 @@ class RunContext:
     Raises GraphTypeError for `original_args` that are no dict.
     """
 
-    def __init__(self, original_args: Any) -> None:
+    def __init__(self, original_args: object) -> None:
         if not isinstance(original_args, dict):
             raise GraphTypeError(
                 f"The argument 'original_args' of RunContext should be dict type, but got {type(original_args)}.",

@@ -15,7 +15,7 @@ from graphls.ir.text import dump
 from graphls.nn.cell import Cell
 from graphls.tensors.random import random_state
 from graphls.train import background
-from graphls.train.callbacks.callback import Callback
+from graphls.train.callbacks.callback import Callback, InternalCallbackParam, RunContext
 from graphls.train.callbacks.checkpoint_config import COUNTS, RANDOM_STATE, CheckpointConfig
 from graphls.train.callbacks.checkpoint_files import Saved, kept_files, made_folder, remove_file, unused_prefix
 from graphls.train.serialization import save_checkpoint
@@ -73,17 +73,17 @@ class ModelCheckpoint(Callback):
         """The file that was saved last; empty before the first."""
         return self._latest
 
-    def on_train_begin(self, run_context: Any) -> None:
+    def on_train_begin(self, run_context: RunContext) -> None:
         """Count steps and time from here."""
         self._first_step = self._last_saved_step = int(run_context.original_args().cur_step_num)
         self._last_time = time.monotonic()
         self._context, self._place, self._outputs = run_context, None, None
 
-    def on_train_step_begin(self, run_context: Any) -> None:
+    def on_train_step_begin(self, run_context: RunContext) -> None:
         """Remember the outputs, so that others tell that a step has run."""
         self._outputs = run_context.original_args().get("net_outputs")
 
-    def on_train_step_end(self, run_context: Any) -> None:
+    def on_train_step_end(self, run_context: RunContext) -> None:
         """Save if it is time to."""
         parameters = run_context.original_args()
         self._place, self._outputs = _place(parameters), parameters.get("net_outputs")
@@ -91,7 +91,7 @@ class ModelCheckpoint(Callback):
         if self._is_time(parameters.cur_step_num):
             self._save(parameters, self._place)
 
-    def on_train_end(self, run_context: Any) -> None:
+    def on_train_end(self, run_context: RunContext) -> None:
         """Save the last step, unless that has been done, and wait for files that are still being written."""
         parameters = run_context.original_args()
         if parameters.cur_step_num != self._last_saved_step:
@@ -108,7 +108,7 @@ class ModelCheckpoint(Callback):
             self._save(parameters, place, "_breakpoint")
             self._clean()
 
-    def _place_of_state(self, parameters: Any) -> Place | None:
+    def _place_of_state(self, parameters: InternalCallbackParam) -> Place | None:
         """The last step that ran: the one before, or the one that told of its outputs, or is known to be complete."""
         completed = parameters.get("completed_steps")
         if completed is None:
@@ -124,7 +124,7 @@ class ModelCheckpoint(Callback):
         seconds = self._config.save_checkpoint_seconds
         return seconds is not None and 0 < seconds < time.monotonic() - self._last_time
 
-    def _save(self, parameters: Any, place: Place, ending: str = "") -> None:
+    def _save(self, parameters: InternalCallbackParam, place: Place, ending: str = "") -> None:
         config = self._config
         network = parameters.train_network if config.saved_network is None else config.saved_network
         name = self._name(parameters, f"-{place.epoch_num}_{place.step_in_epoch}") + f"{ending}.{config.format}"
@@ -162,7 +162,7 @@ class ModelCheckpoint(Callback):
                 remove_file(path)
         self._saved = kept
 
-    def _save_graph(self, parameters: Any) -> None:
+    def _save_graph(self, parameters: InternalCallbackParam) -> None:
         """Write the IR of the step, once, where one is compiled."""
         text = "" if self._has_graph else graph_text(parameters.train_network)
         if text:

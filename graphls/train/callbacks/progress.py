@@ -8,7 +8,7 @@ from typing import Any
 
 from graphls.ir.errors import GraphRuntimeError
 from graphls.tensors.tensor import Tensor
-from graphls.train.callbacks.callback import Callback, RunContext
+from graphls.train.callbacks.callback import Callback, InternalCallbackParam, RunContext
 from graphls.train.callbacks.outputs import is_flag, loss_of
 
 REFRESH_SECONDS = 0.1
@@ -76,7 +76,7 @@ class Progress(Callback):
             self._bar.close()
         print(", ".join(parts), file=self.file or sys.stdout, flush=True)
 
-    def _title(self, told: Any) -> str:
+    def _title(self, told: InternalCallbackParam) -> str:
         return f"epoch {told.cur_epoch_num}/{self._last_epoch}"
 
 

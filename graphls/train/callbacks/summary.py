@@ -13,7 +13,7 @@ import numpy as np
 from graphls.ir.checks import boolean, positive_int
 from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
 from graphls.tensors.parameter import Parameter
-from graphls.train.callbacks.callback import Callback, RunContext
+from graphls.train.callbacks.callback import Callback, InternalCallbackParam, RunContext
 from graphls.train.callbacks.outputs import loss_of
 from graphls.train.event_file import EventFile, checked_step, checked_value
 
@@ -158,7 +158,7 @@ class SummaryCollector(Callback):
         self._record.record(step)
 
 
-def _scalars(told: Any) -> dict[str, Any]:
+def _scalars(told: InternalCallbackParam) -> dict[str, Any]:
     found: dict[str, Any] = {"loss": loss_of(told.net_outputs)}
     optimizer = told.get("optimizer") or getattr(told.train_network, "optimizer", None)
     rate = getattr(optimizer, "learning_rate", None)
