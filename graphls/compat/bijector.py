@@ -5,6 +5,7 @@ A bijector that is called with a distribution gives that of its values; called w
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,9 @@ import numpy as np
 from graphls import ops
 from graphls.compat.probability import Distribution
 from graphls.ir.errors import GraphAttributeError, GraphTypeError, GraphValueError
-from graphls.ir.types import as_dtype
+from graphls.ir.types import DTypeLike, as_dtype
 from graphls.nn.cell import Cell
-from graphls.ops.operands import Sizes, tensor_of
+from graphls.ops.operands import tensor_of
 from graphls.tensors.tensor import Tensor, TensorLike, is_tensor
 
 __all__ = ["Bijector", "TransformedDistribution"]
@@ -30,7 +31,7 @@ class Bijector(Cell):
 
     def __init__(
         self, is_constant_jacobian: bool = False, is_injective: bool = True, name: str | None = None,
-        dtype: Any = None, param: object = None,
+        dtype: DTypeLike | None = None, param: object = None,
     ) -> None:  # fmt: skip
         super().__init__()
         self.is_constant_jacobian, self.is_injective, self.dtype = is_constant_jacobian, is_injective, dtype
@@ -46,19 +47,19 @@ class Bijector(Cell):
             raise GraphValueError(f"A bijector has the methods {', '.join(_METHODS)}, not {name!r}.")
         return getattr(self, name)(*args, **options)
 
-    def forward(self, value: TensorLike, *args: Any, **options: Any) -> Tensor:
+    def forward(self, value: TensorLike, *args: object, **options: object) -> Tensor:
         """The function of a value."""
         return self._formula("forward", value, *args, **options)
 
-    def inverse(self, value: TensorLike, *args: Any, **options: Any) -> Tensor:
+    def inverse(self, value: TensorLike, *args: object, **options: object) -> Tensor:
         """The value that the function makes this of."""
         return self._formula("inverse", value, *args, **options)
 
-    def forward_log_jacobian(self, value: TensorLike, *args: Any, **options: Any) -> Tensor:
+    def forward_log_jacobian(self, value: TensorLike, *args: object, **options: object) -> Tensor:
         """The logarithm of the absolute slope of `forward`."""
         return self._formula("forward_log_jacobian", value, *args, **options)
 
-    def inverse_log_jacobian(self, value: TensorLike, *args: Any, **options: Any) -> Tensor:
+    def inverse_log_jacobian(self, value: TensorLike, *args: object, **options: object) -> Tensor:
         """The logarithm of the absolute slope of `inverse`."""
         return self._formula("inverse_log_jacobian", value, *args, **options)
 
@@ -98,23 +99,23 @@ class TransformedDistribution(Distribution):
             text = f"TransformedDistribution takes a distribution of floats, not of {self.dtype}."
             raise GraphTypeError(text)
 
-    def log_prob(self, value: Any, *parameters: Any) -> Tensor:
+    def log_prob(self, value: TensorLike, *parameters: TensorLike | None) -> Tensor:
         value = self._tensor(value)
         found = self.distribution.log_prob(self.bijector.inverse(value), *parameters)
         slope = self.bijector.inverse_log_jacobian(value)
         return ops.where(found == -np.inf, found, found + slope)  # whose sum is nan where the slope is infinite
 
-    def cdf(self, value: TensorLike, *parameters: Any) -> Tensor:
+    def cdf(self, value: TensorLike, *parameters: TensorLike | None) -> Tensor:
         below = self.distribution.cdf(self.bijector.inverse(self._tensor(value)), *parameters)
         return ops.where(self.bijector.is_falling(), 1 - below, below)
 
-    def mean(self, *parameters: Any) -> Tensor:
+    def mean(self, *parameters: TensorLike | None) -> Tensor:
         if not self.is_linear_transformation:
             text = "The mean of a TransformedDistribution is known where its bijector is linear only."
             raise GraphAttributeError(text)
         return self.bijector.forward(self.distribution.mean(*parameters))
 
-    def sample(self, shape: Sizes = (), *parameters: Any) -> Tensor:
+    def sample(self, shape: Sequence[int] = (), *parameters: TensorLike | None) -> Tensor:
         if self.seed is None:
             return self.bijector.forward(self.distribution.sample(shape, *parameters))
         kept, self.distribution.seed = self.distribution.seed, self.seed

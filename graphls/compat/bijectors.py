@@ -33,7 +33,7 @@ def _parameter(name: str, value: TensorLike | None, least: float | None = None, 
 class PowerTransform(Bijector):
     """(1 + c x) ** (1 / c) for a power c of 0 or more, and exp(x) for 0."""
 
-    def __init__(self, power: Any = 0.0, name: str = "PowerTransform") -> None:
+    def __init__(self, power: TensorLike = 0.0, name: str = "PowerTransform") -> None:
         super().__init__(name=name)
         self.power = _parameter("Power", power, 0.0, may_be_least=True)
 
@@ -69,7 +69,7 @@ class Exp(PowerTransform):
 class ScalarAffine(Bijector):
     """scale * x + shift."""
 
-    def __init__(self, scale: Any = 1.0, shift: Any = 0.0, name: str = "ScalarAffine") -> None:
+    def __init__(self, scale: TensorLike = 1.0, shift: TensorLike = 0.0, name: str = "ScalarAffine") -> None:
         super().__init__(is_constant_jacobian=True, name=name)
         self.scale, self.shift = _parameter("scale", scale), _parameter("shift", shift)
 
@@ -92,7 +92,7 @@ class ScalarAffine(Bijector):
 class Softplus(Bijector):
     """log(1 + exp(k x)) / k for a sharpness k."""
 
-    def __init__(self, sharpness: Any = 1.0, name: str = "Softplus") -> None:
+    def __init__(self, sharpness: TensorLike = 1.0, name: str = "Softplus") -> None:
         super().__init__(name=name)
         self.sharpness = _parameter("sharpness", sharpness)
 
@@ -118,7 +118,7 @@ class Softplus(Bijector):
 class GumbelCDF(Bijector):
     """exp(-exp(-(x - loc) / scale)), the distribution function of Gumbel."""
 
-    def __init__(self, loc: Any = 0.0, scale: Any = 1.0, name: str = "GumbelCDF") -> None:
+    def __init__(self, loc: TensorLike = 0.0, scale: TensorLike = 1.0, name: str = "GumbelCDF") -> None:
         super().__init__(name=name)
         self.loc, self.scale = _parameter("loc", loc), _parameter("scale", scale, 0.0)
 

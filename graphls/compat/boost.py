@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -125,11 +126,11 @@ class OptimizerProcess:
 class ParameterProcess:
     """Groups of parameters."""
 
-    def assign_parameter_group(self, parameters: Any, split_point: TensorLike | None = None) -> Any:
+    def assign_parameter_group(self, parameters: Sequence[Parameter], split_point: TensorLike | None = None) -> Any:
         """The parameters themselves, as one group."""
         return parameters
 
     @staticmethod
-    def generate_group_params(parameters: Any, origin_params: TensorLike) -> Any:
+    def generate_group_params(parameters: Sequence[Parameter], origin_params: TensorLike) -> Any:
         """The groups as they were."""
         return origin_params

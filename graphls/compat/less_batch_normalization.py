@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from graphls import ops
-from graphls.initializer import initializer
+from graphls.initializer import Initial, initializer
 from graphls.nn.cell import Cell
 from graphls.nn.dense import Dense
 from graphls.tensors.parameter import Parameter
@@ -23,7 +23,7 @@ class CommonHeadLastFN(Cell):
     """
 
     def __init__(
-        self, in_channels: int, out_channels: int, weight_init: Any = "normal", bias_init: object = "zeros",
+        self, in_channels: int, out_channels: int, weight_init: Initial = "normal", bias_init: Initial = "zeros",
         has_bias: bool = True,
     ) -> None:  # fmt: skip
         super().__init__()
@@ -48,7 +48,7 @@ class LessBN(Cell):
         if fn_flag:
             _replace_last_dense(network)
 
-    def construct(self, *inputs: Any) -> Any:
+    def construct(self, *inputs: TensorLike) -> Any:
         return self.network(*inputs)
 
 

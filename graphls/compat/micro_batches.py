@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from graphls.ir.checks import positive_int
 from graphls.ir.errors import GraphValueError
 from graphls.nn.cell import Cell
+from graphls.tensors.parameter import Parameter
+from graphls.tensors.tensor import Tensor
 
 __all__ = [
     "MicroBatchInterleaved",
@@ -28,7 +31,7 @@ class _MicroBatch(Cell):
         super().__init__()
         self.micro_size = micro_size
 
-    def construct(self, i: int, *inputs: Any) -> tuple[Any, ...]:
+    def construct(self, i: int, *inputs: Tensor) -> tuple[Any, ...]:
         for x in inputs:
             if x.shape[0] % self.micro_size:
                 message = f"{x.shape[0]} rows are no {self.micro_size} equal parts; give a batch of another size."
@@ -44,13 +47,19 @@ class PipelineCell(Cell):
     size that is no integer of 1 or more.
     """
 
-    def __init__(self, network: Cell, micro_size: int, stage_config: Any = None, segment_config: Any = None) -> None:
+    def __init__(
+        self,
+        network: Cell,
+        micro_size: int,
+        stage_config: Mapping[str, int] | None = None,
+        segment_config: Mapping[str, int] | None = None,
+    ) -> None:
         super().__init__(auto_prefix=False)
         self.network = network
         self.micro_size = positive_int(type(self).__name__, "micro_size", micro_size)
         self.micro_batch = _MicroBatch(self.micro_size)
 
-    def construct(self, *inputs: Any) -> Any:
+    def construct(self, *inputs: object) -> Any:
         total = self.network(*self.micro_batch(0, *inputs))
         for i in range(1, self.micro_size):
             total = total + self.network(*self.micro_batch(i, *inputs))
@@ -72,7 +81,7 @@ class _VirtualDatasetCell(Cell):
         super().__init__(auto_prefix=False)
         self._backbone = backbone
 
-    def construct(self, *inputs: Any) -> Any:
+    def construct(self, *inputs: object) -> Any:
         return self._backbone(*inputs)
 
 
@@ -83,7 +92,7 @@ class VirtualDatasetCellTriple(_VirtualDatasetCell):
 class _BroadCastCell(Cell):
     """The parameters themselves: there is one device, which has them."""
 
-    def __init__(self, params: Any) -> None:
+    def __init__(self, params: Iterable[Parameter]) -> None:
         super().__init__()
         self.params = tuple(params)
 

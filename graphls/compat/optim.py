@@ -5,10 +5,11 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from functools import wraps
-from typing import Any
 
 from graphls.nn.function_cells import LossBase
+from graphls.nn.learning_rate_schedule import LearningRate
 from graphls.nn.optimizers.adam import Adam
+from graphls.nn.optimizers.base import Decay, Parameters
 from graphls.tensors.tensor import TensorLike
 
 _Loss = LossBase
@@ -20,8 +21,9 @@ class AdamOffload(Adam):
     """Adam; MindSpore computes its moments on the CPU, here they are where the parameters are. Raises as Adam does."""
 
     def __init__(
-        self, params: Any, learning_rate: Any = 1e-3, beta1: float = 0.9, beta2: float = 0.999, eps: float = 1e-8,
-        use_locking: bool = False, use_nesterov: bool = False, weight_decay: Any = 0.0, loss_scale: float = 1.0,
+        self, params: Parameters, learning_rate: LearningRate = 1e-3, beta1: float = 0.9, beta2: float = 0.999,
+        eps: float = 1e-8, use_locking: bool = False, use_nesterov: bool = False, weight_decay: Decay = 0.0,
+        loss_scale: float = 1.0,
     ) -> None:  # fmt: skip
         super().__init__(params, learning_rate, beta1, beta2, eps, use_locking, use_nesterov, weight_decay, loss_scale)
 

@@ -124,7 +124,7 @@ class Layout:
 
     def __init__(
         self, device_matrix: tuple[int, ...], alias_name: tuple[str, ...], rank_list: list[int] | None = None,
-        init_alias: Any = None,
+        init_alias: object | None = None,
     ) -> None:  # fmt: skip
         if len(device_matrix) != len(alias_name) or len(set(alias_name)) != len(alias_name):
             text = f"A Layout has one name for each of the {len(device_matrix)} axes, not {alias_name!r}."
@@ -132,7 +132,7 @@ class Layout:
         self._device_matrix, self._alias_name, self._rank_list = device_matrix, alias_name, rank_list or []
         self._tensor_map: list[Any] = []
 
-    def __call__(self, *tensor_map: Any) -> Layout:
+    def __call__(self, *tensor_map: object) -> Layout:
         for item in tensor_map:
             for name in item if isinstance(item, tuple) else (item,):
                 if name != "None" and name not in self._alias_name:
@@ -165,7 +165,7 @@ class AutoParallel(Cell):
         super().__init__(auto_prefix=False)
         self.network = network
 
-    def construct(self, *inputs: Any) -> Any:
+    def construct(self, *inputs: object) -> Any:
         return self.network(*inputs)
 
     def _setting(self, *args: TensorLike, **options: object) -> None:

@@ -7,8 +7,7 @@ from typing import Any
 
 from graphls import ops
 from graphls.compat.probability import Distribution
-from graphls.ops.operands import Operand
-from graphls.tensors.tensor import TensorLike
+from graphls.tensors.tensor import Tensor
 
 __all__ = ["Geometric", "HalfNormal", "StudentT"]
 
@@ -18,30 +17,30 @@ class Geometric(Distribution):
 
     names = ("probs",)
 
-    def _log_prob(self, x: Operand, probs: Operand) -> Any:
+    def _log_prob(self, x: Tensor, probs: Tensor) -> Any:
         found = ops.floor(x) * ops.log1p(-probs) + ops.log(probs)
         return ops.where(x >= 0, found, ops.full_like(found, -math.inf))
 
-    def _cdf(self, x: Operand, probs: Operand) -> Any:
+    def _cdf(self, x: Tensor, probs: Tensor) -> Any:
         found = -ops.expm1((ops.floor(x) + 1) * ops.log1p(-probs))
         return ops.where(x >= 0, found, ops.zeros_like(found))
 
-    def _quantile(self, u: Operand, probs: Operand) -> Any:
+    def _quantile(self, u: Tensor, probs: Tensor) -> Any:
         return ops.floor(ops.log(u) / ops.log1p(-probs))
 
-    def _mean(self, probs: Operand) -> Any:
+    def _mean(self, probs: Tensor) -> Any:
         return (1 - probs) / probs
 
-    def _mode(self, probs: TensorLike) -> Any:
+    def _mode(self, probs: Tensor) -> Any:
         return ops.zeros_like(probs)
 
-    def _var(self, probs: Operand) -> Any:
+    def _var(self, probs: Tensor) -> Any:
         return (1 - probs) / ops.square(probs)
 
-    def _entropy(self, probs: Operand) -> Any:
+    def _entropy(self, probs: Tensor) -> Any:
         return -((1 - probs) * ops.log1p(-probs) + probs * ops.log(probs)) / probs
 
-    def _kl(self, probs: Operand, other: Operand) -> Any:
+    def _kl(self, probs: Tensor, other: Tensor) -> Any:
         return ops.log(probs / other) + (1 - probs) / probs * (ops.log1p(-probs) - ops.log1p(-other))
 
 
@@ -50,7 +49,7 @@ class HalfNormal(Distribution):
 
     names = ("mean", "sd")
 
-    def _log_prob(self, x: Operand, mean: Operand, sd: Operand) -> Any:
+    def _log_prob(self, x: Tensor, mean: Tensor, sd: Tensor) -> Any:
         found = 0.5 * math.log(2 / math.pi) - ops.log(sd) - 0.5 * ops.square((x - mean) / sd)
         return ops.where(x >= 0, found, ops.full_like(found, -math.inf))
 
@@ -60,7 +59,7 @@ class StudentT(Distribution):
 
     names = ("df", "mean", "sd")
 
-    def _log_prob(self, x: Operand, df: Operand, mean: Operand, sd: Operand) -> Any:
+    def _log_prob(self, x: Tensor, df: Tensor, mean: Tensor, sd: Tensor) -> Any:
         shape = -0.5 * (df + 1) * ops.log1p(ops.square((x - mean) / sd) / df)
         gammas = ops.lgamma(0.5 * (df + 1)) - ops.lgamma(0.5 * df)
         return shape + gammas - ops.log(ops.abs(sd)) - 0.5 * ops.log(math.pi * df)

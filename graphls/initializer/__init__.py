@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -73,7 +74,11 @@ _BY_NAME: dict[str, type[Initializer]] = {
 }
 
 
-def initializer(init: object, shape: Any = None, dtype: DTypeLike = float32) -> Tensor:
+Initial: TypeAlias = "Initializer | str | Tensor | np.ndarray[Any, Any] | float"
+"""What initial values are made of."""
+
+
+def initializer(init: Initial, shape: int | Sequence[int] | None = None, dtype: DTypeLike = float32) -> Tensor:
     """A tensor of initial values: from a name such as "zeros" or "normal", a number, a tensor or an Initializer.
 
     Raises GraphValueError for an unknown name and for a tensor of another shape, GraphTypeError for any other object.
@@ -86,6 +91,8 @@ def initializer(init: object, shape: Any = None, dtype: DTypeLike = float32) -> 
         init = Constant(init)
     if not isinstance(init, Initializer):
         raise GraphTypeError(f"{init!r} is not a name, number, tensor or Initializer.")
+    if shape is None:
+        raise GraphTypeError(f"The shape of initial values is a tuple of integers, not {shape!r}.")
     sizes = (shape,) if isinstance(shape, int) else tuple(shape)
     if math.prod(sizes) >= MOST_ELEMENTS:
         raise GraphMemoryError(f"No memory holds a tensor of the shape {sizes}; give smaller sizes.")

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from graphls.ir.errors import GraphTypeError, GraphValueError
+
+Check = Callable[[str, str, Any], Any]
+"""Takes the name of a cell or function, that of an argument and what is given for it; gives what is kept, or raises."""
 
 
 def _is_number(value: object) -> bool:
@@ -128,3 +133,36 @@ def check_format(name: str, data_format: object, known: str) -> None:
         raise GraphValueError(
             f"For {name!r}, the 'data_format' must be {known!r}, but got {data_format!r}; transpose the input.",
         )
+
+
+def between(least: float, most: float = math.inf) -> Check:
+    """The check for a number from one to another, see `number`."""
+    return partial(number, least=least, most=most)
+
+
+probability = between(0, 1)
+"""The check for a number from 0 to 1."""
+
+
+def at_least(least: int) -> Check:
+    """The check for an integer from a number on, also for one of NumPy."""
+
+    def check(cell: str, name: str, value: Any) -> int:
+        found = integer(cell, name, value)
+        if found < least:
+            raise GraphValueError(f"For {cell!r}, the {name!r} must be at least {least}, but got {value!r}.")
+        return found
+
+    return check
+
+
+def optional(check: Check) -> Check:
+    """A check of what may also be None."""
+    return lambda cell, name, value: None if value is None else check(cell, name, value)
+
+
+def python_number(cell: str, name: str, value: Any) -> Any:
+    """A Python number as it is: a bool, an int or a float; raises GraphTypeError otherwise."""
+    if not isinstance(value, (bool, int, float)):
+        raise GraphTypeError(f"For {cell!r}, the {name!r} must be a Python number, but got {value!r}.")
+    return value

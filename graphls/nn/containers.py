@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, TypeVar, overload
+from typing import Any, TypeAlias, TypeVar, cast, overload
 
 from graphls import ops
 from graphls.ir.checks import integer
@@ -78,13 +78,13 @@ class CellSequence(Cell):
         keys: list[str] = list(self._cells)
         return keys[index]
 
-    def _fill(self, cells: Iterable[Any]) -> None:
+    def _fill(self, cells: Iterable[object]) -> None:
         """Insert cells by number, or pairs of a key and a cell."""
         for number, item in enumerate(cells):
             key, cell = item if isinstance(item, tuple) else (str(number), item)
             self.insert_child_to_cell(key, _checked(cell))
 
-    def _rebuild(self, cells: list[Any]) -> None:
+    def _rebuild(self, cells: Iterable[object]) -> None:
         for key in list(self._cells):
             delattr(self, key)
         self._fill(cells)
@@ -105,7 +105,7 @@ class SequentialCell(CellSequence):
     what is no cell.
     """
 
-    def __init__(self, *args: Any) -> None:
+    def __init__(self, *args: Cell | Iterable[Cell]) -> None:
         super().__init__()
         given = args[0] if len(args) == 1 else None
         if isinstance(given, Mapping):
@@ -125,9 +125,10 @@ class CellList(CellSequence):
     They are given as arguments or as one list. Raises GraphTypeError for what is no cell.
     """
 
-    def __init__(self, *args: Any, auto_prefix: bool = True) -> None:
+    def __init__(self, *args: Cell | Iterable[Cell], auto_prefix: bool = True) -> None:
         super().__init__(auto_prefix=auto_prefix)
-        self.extend(args[0] if len(args) == 1 and isinstance(args[0], (list, tuple, CellSequence)) else args)
+        is_list = len(args) == 1 and isinstance(args[0], (list, tuple, CellSequence))
+        self.extend(cast("Iterable[Cell]", args[0] if is_list else args))
 
     def extend(self, cells: Iterable[Cell]) -> CellList:
         """Add cells at the end; returns the list. Raises GraphTypeError for what is no iterable of cells."""
@@ -141,6 +142,9 @@ class CellList(CellSequence):
         return self.extend(cells)
 
 
+CellItems: TypeAlias = "CellDict | Mapping[str, Cell] | Iterable[tuple[str, Cell]]"
+
+
 class CellDict(Cell):
     """Cells by name, which `construct` of the cell that holds it looks up.
 
@@ -148,14 +152,14 @@ class CellDict(Cell):
     no cells, GraphKeyError for keys that are empty, hold a dot or name an attribute of every cell.
     """
 
-    def __init__(self, *args: Any) -> None:
+    def __init__(self, *args: CellItems) -> None:
         super().__init__()
         if len(args) > 1:
             raise GraphTypeError(f"CellDict takes one mapping or iterable of pairs, not {len(args)}.")
         if args:
             self.update(args[0])
 
-    def update(self, cells: Any) -> None:
+    def update(self, cells: CellItems) -> None:
         """Add or exchange cells, from a mapping, another CellDict or pairs."""
         try:
             pairs = list(cells.items() if isinstance(cells, (Mapping, CellDict)) else cells)

@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from graphls.ir.checks import boolean
+from graphls.ir.checks import Check, boolean
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import int32
 from graphls.ops.elementwise import cast, mod, mul, where
 from graphls.ops.operands import ShapeLike, apply, shape_of
 from graphls.ops.pooling import batched
-from graphls.ops.record import Check, by_axes, cell, operator_class
+from graphls.ops.record import by_axes, cell, operator_class
 from graphls.ops.reductions import mean, sum
 from graphls.ops.shapes import gather
 from graphls.tensors import dispatch

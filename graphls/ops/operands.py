@@ -38,7 +38,7 @@ def tensor_of(x: object) -> Tensor:
         return _read(x) if tracer is None else Symbol(tracer.read(x))
     if isinstance(x, Symbol):
         return Symbol(x.graph_value)
-    return x.twin() if isinstance(x, Tensor) else Tensor(x)
+    return x.alias() if isinstance(x, Tensor) else Tensor(x)
 
 
 def tensor_in(x: TensorLike, dtype: DType) -> Tensor:

@@ -115,7 +115,7 @@ class Tensor(Methods):
         tensor._array, tensor._buffer, tensor._type = None, buffer, type
         return tensor
 
-    def twin(self) -> Tensor:
+    def alias(self) -> Tensor:
         """Another tensor of the same data, which is not copied."""
         tensor = Tensor.__new__(Tensor)
         tensor._array, tensor._buffer, tensor._type = self._array, self._buffer, self._type

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import multiprocessing
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -31,14 +32,16 @@ _MOVED = {1: np.uint8, 2: np.uint16, 4: np.float32, 8: np.float64}
 def opencv() -> ModuleType:
     """OpenCV; raises GraphRuntimeError that says how to install it.
 
-    In forked processes and those of `multiprocessing` it computes in one thread, as there are others beside them.
+    In forked processes and those of `multiprocessing` it computes in one thread, as there are others beside them; but
+    where they found it loaded its threads may be those of the parent, which cannot be ended.
     """
+    loaded = "cv2" in sys.modules
     try:
         cv2 = import_module("cv2")
     except ImportError as error:
         text = f'Arrays of images are changed by OpenCV, which is missing ({error}); run pip install "graphls[train]".'
         raise GraphRuntimeError(text) from None
-    if multiprocessing.parent_process() is not None:
+    if multiprocessing.parent_process() is not None and not loaded:
         cv2.setNumThreads(1)
     if hasattr(os, "register_at_fork"):
         _fork_with_one_thread(cv2)
@@ -58,7 +61,7 @@ def _fork_with_one_thread(cv2: ModuleType) -> None:
 
 @contextmanager
 def _exact() -> Iterator[ModuleType]:
-    """OpenCV without the library of Intel, which MindSpore has not and whose resized images and grays differ.
+    """OpenCV without Intel's library IPP, which MindSpore is built without and whose resized images and grays differ.
 
     Raises GraphRuntimeError for images that OpenCV refuses, such as those of more than 32,767 pixels on a side.
     """
@@ -68,7 +71,8 @@ def _exact() -> Iterator[ModuleType]:
     try:
         yield cv2
     except cv2.error as error:
-        raise GraphRuntimeError(f"OpenCV refuses the image: {error.err or error}.") from None
+        reason = " ".join(str(getattr(error, "err", "") or error).split())
+        raise GraphRuntimeError(f"OpenCV refuses the image: {reason}.") from None
     finally:
         cv2.ipp.setUseIPP(used)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from graphls.dataset.vision.image import (
     ImageOperation,
     Integers,
     Numbers,
+    PilImage,
     WithProbability,
     check_bytes,
     check_channels,
@@ -24,9 +25,6 @@ from graphls.dataset.vision.image import (
 )
 from graphls.dataset.vision.opencv import blurred, opencv
 from graphls.ir.errors import GraphValueError
-
-if TYPE_CHECKING:
-    from PIL.Image import Image as PilImage
 
 
 class Invert(ImageOperation):
