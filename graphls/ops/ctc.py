@@ -117,7 +117,9 @@ def _forward(x: Tensor, labels: Tensor, blank: int, times: Tensor) -> Tensor:
     """
     n, positions = labels.shape
     picked = gather_elements(x, 2, broadcast_to(expand_dims(labels, 0), (x.shape[0], n, positions)))
-    picked = maximum(picked, IMPOSSIBLE)
+    picked = maximum(picked, IMPOSSIBLE)  # finite, since the gradient of logaddexp of two -inf is nan
+    # The blank between two labels may be left out, so that a path moves on by two; between equal labels it may not,
+    # as they would be one label that lasts longer.
     can_skip = logical_and(not_equal(labels, blank), not_equal(labels, _moved(labels, 2, blank)))
     before = in_graph(arange(positions))
     start = broadcast_to(cast(where(equal(before, 0), 0.0, IMPOSSIBLE), x.dtype), (n, positions))

@@ -300,6 +300,8 @@ def _reflected_column(matrix: Tensor, i: Tensor) -> tuple[Tensor, Tensor]:
     rows, columns = map(row_indices, matrix.shape[-2:])
     column, first = gather(matrix, i, -1), as_column(gather(gather(matrix, i, -1), i, -1))
     below = where(greater(rows, i), column, 0.0)
+    # Where nothing is left to reflect, divisors are 1, not 0: of the branch that is not chosen the gradient must be
+    # finite, too. The corner has the other sign than the first element, so that their difference loses no digits.
     is_done = equal(sum(square(below), -1, keepdims=True), 0.0)
     length = sqrt(where(is_done, 1.0, add(square(first), sum(square(below), -1, keepdims=True))))
     corner = where(is_done, first, where(less(first, 0.0), length, mul(length, -1.0)))

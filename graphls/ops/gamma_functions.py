@@ -100,6 +100,8 @@ def _total(terms: list[Tensor]) -> Tensor:
 
 
 def _log_gamma(x: Tensor) -> Tensor:
+    # Below 1/2 by Euler's reflection of 1 - x. Stirling's series needs a large argument: it is taken _SHIFT further on,
+    # and the logarithms of what the gamma function grows by until there are subtracted.
     is_low = less(x, 0.5)
     at = where(is_low, sub(1.0, x), x)
     far = add(at, float(_SHIFT))
@@ -128,6 +130,7 @@ def inverse_powers(x: Tensor, first: int, coefficients: list[float]) -> Tensor:
 
 
 def _polygamma(n: int, x: Tensor) -> Tensor:
+    # As in `_log_gamma`: reflected below 1/2, and computed _SHIFT further on by the recurrence of the derivatives.
     is_low = less(x, 0.5)
     at = where(is_low, sub(1.0, x), x)
     sign, factorial = (-1) ** (n + 1), math.factorial(n)

@@ -105,6 +105,7 @@ def _sizes(x: Tensor, size: Any, factor: Any, recompute: bool) -> tuple[list[int
     sizes = [int(v) if factor is None else math.floor(n * v) for n, v in zip(old, values, strict=True)]
     if min(sizes) < 1:
         raise GraphValueError(f"interpolate cannot make {x.type} so small: {name!r} is {given!r}.")
+    # A factor is used as it was given, as PyTorch does: new size / old size differs from it where it was rounded down.
     by_factor = factor is not None and not recompute
     return sizes, [1 / v if by_factor else n / m for n, m, v in zip(old, sizes, values, strict=True)]
 
@@ -152,7 +153,7 @@ def linear(where: Array, size: int) -> Taps:
 
 
 def cubic(where: Array, size: int, a: float = -0.75) -> Taps:
-    """Four neighbours of each position, weighted by Keys' cubic of 1981."""
+    """Four neighbours of each position, weighted by Keys' cubic of 1981, with the `a` of MindSpore and PyTorch."""
     low = np.floor(where).astype(np.int64)
     taps = []
     for step in (-1, 0, 1, 2):

@@ -88,6 +88,8 @@ def _gamma(a: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
     """The integral below x and that above it, each exact where it is small."""
     is_inside = logical_and(logical_and(greater(a, 0.0), greater(x, 0.0)), logical_and(isfinite(a), isfinite(x)))
     is_large = logical_and(is_inside, greater(a, LARGE))
+    # All branches are computed for all elements: those that are not chosen get 1, of which no loop runs long and no
+    # infinity or nan comes that would reach the gradient as 0 * inf.
     normal = _deviation(where(is_large, a, 1.0), where(is_large, x, 1.0))
     is_usual = logical_and(is_inside, logical_not(is_large))
     low, high = _usual_gamma(where(is_usual, a, 1.0), where(is_usual, x, 1.0))
@@ -97,7 +99,7 @@ def _gamma(a: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _usual_gamma(a: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
-    is_low = less(x, add(a, 1.0))
+    is_low = less(x, add(a, 1.0))  # there the series needs few terms, beyond it the fraction
     factor = exp(add(_gamma_term(a, x), log(x)))
     series = mul(factor, _series(a, where(is_low, x, 0.0)))
     fraction = mul(factor, _fraction(where(is_low, 1.0, a), where(is_low, 3.0, x)))
@@ -121,10 +123,10 @@ def _deviation(a: Tensor, x: Tensor) -> Tensor:
 
 def _series(a: Tensor, x: Tensor) -> Tensor:
     def further(state: Carry) -> Carry:
-        position, term, total = state
-        position = add(position, 1.0)
-        term = mul(term, div(x, position))
-        return position, term, add(total, term)
+        divisor, term, total = state
+        divisor = add(divisor, 1.0)
+        term = mul(term, div(x, divisor))
+        return divisor, term, add(total, term)
 
     def is_going(state: Carry) -> Tensor:
         return any_of(greater(abs(state[1]), mul(abs(state[2]), CLOSE)))
@@ -190,18 +192,20 @@ def with_slopes(function: Function, density: Function, *operands: Tensor) -> Ten
 
 
 def _difference(function: Function, at: list[Tensor], index: int) -> Tensor:
-    """The slope by a parameter from four positions, at distances in which the function changes little."""
+    """The slope by a parameter from four values of it, at distances in which the function changes little."""
     step = mul(div(at[index], add(sqrt(at[index]), 1.0)), _STEP)
 
     def moved(steps: float) -> Tensor:
         return function(*at[:index], add(at[index], mul(step, steps)), *at[index + 1 :])
 
+    # Five points, so that the error falls with the fourth power of the step: rounding limits it, not the step.
     near, far = sub(moved(1.0), moved(-1.0)), sub(moved(2.0), moved(-2.0))
     return div(sub(mul(near, 8.0), far), mul(step, 12.0))
 
 
 def log_excess(x: Tensor, a: Tensor) -> Tensor:
     """log(x / a) - (x - a) / a."""
+    # Near a both logarithms are nearly equal to what is subtracted; log1p of the distance keeps its digits.
     distance = div(sub(x, a), a)
     is_far = less(distance, -0.5)
     return sub(where(is_far, log(div(x, a)), log1p(where(is_far, 0.0, distance))), distance)
@@ -295,8 +299,8 @@ def _beta_deviation(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
 def _usual_beta(p: Tensor, q: Tensor, y: Tensor) -> Tensor:
     is_low = less(y, div(add(p, 1.0), add(add(p, q), 2.0)))
     first, second = where(is_low, p, q), where(is_low, q, p)
-    position = where(is_low, y, sub(1.0, y))
-    part = div(mul(exp(_beta_term(p, q, y)), _beta_fraction(first, second, position)), first)
+    argument = where(is_low, y, sub(1.0, y))
+    part = div(mul(exp(_beta_term(p, q, y)), _beta_fraction(first, second, argument)), first)
     return where(is_low, part, sub(1.0, part))
 
 

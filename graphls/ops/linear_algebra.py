@@ -11,40 +11,14 @@ from graphls.ir.types import broadcast_shapes
 from graphls.ops.contractions import Labelled, contract, diagonal_of
 from graphls.ops.control_flow import while_loop
 from graphls.ops.creation import arange, zeros
-from graphls.ops.elementwise import (
-    abs,
-    add,
-    addn,
-    ceil,
-    div,
-    greater,
-    less,
-    minimum,
-    mul,
-    pow,
-    sub,
-    where,
-)
-from graphls.ops.factorizations import (
-    as_one,
-    require_matrices,
-    require_square,
-    transposed,
-    unit_matrices,
-)
+from graphls.ops.elementwise import abs, add, addn, ceil, div, greater, less, minimum, mul, pow, sub, where
+from graphls.ops.factorizations import as_one, require_matrices, require_square, transposed, unit_matrices
 from graphls.ops.linear_systems import solved
 from graphls.ops.network import matmul
 from graphls.ops.operands import Axis, Sizes, apply, axis_of, floats, in_single, operand_of, tensor_of
 from graphls.ops.record import operation, operator_class
 from graphls.ops.reductions import amax, sum
-from graphls.ops.shapes import (
-    broadcast_to,
-    concat,
-    cut,
-    expand_dims,
-    reshape,
-    transpose,
-)
+from graphls.ops.shapes import broadcast_to, concat, cut, expand_dims, reshape, transpose
 from graphls.ops.state import stop_gradient
 from graphls.ops.transcendental import log2
 from graphls.tensors import dispatch

@@ -77,7 +77,7 @@ def factors_of(x: Tensor) -> Factors:
 def eliminated(matrix: Tensor, i: Tensor, positions: Tensor) -> Tensor:
     """The matrices after the multiples of row i that make column i zero are subtracted; those stand in column i."""
     row, column = gather(matrix, i, -2), gather(matrix, i, -1)
-    pivot = as_column(gather(row, i, -1))
+    pivot = as_column(gather(row, i, -1))  # 0 where a matrix is singular: nothing is left below it to eliminate
     factors = where(greater(positions, i), div(column, where(equal(pivot, 0), 1.0, pivot)), 0.0)
     later = where(greater(positions, i), row, 0.0)
     is_factor = logical_and(as_column(greater(positions, i)), equal(positions, i))
