@@ -84,7 +84,7 @@ def _check_target(backend: str, device: str | Cuda) -> None:
     if backend not in BACKENDS:
         raise GraphValueError(f"{backend!r} is not a backend; use one of {', '.join(map(repr, BACKENDS))}.")
     if backend == "onnxruntime":
-        from graphls.backends.ort import check_device
+        from graphls.backends.availability import check_device
 
         check_device(device)
     elif device != "cpu":

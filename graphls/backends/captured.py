@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -10,14 +11,18 @@ from typing import Any
 
 import numpy as np
 
+from graphls.backends.buffers import SMALL, DeviceBuffer, in_rows
 from graphls.backends.devices import Cuda
 from graphls.backends.guard import first_line
 from graphls.backends.onnx.types import exchanged
-from graphls.backends.ort import SMALL, DeviceBuffer, OrtSession, in_rows
+from graphls.backends.ort import OrtSession
 from graphls.backends.states import HasStorage
 from graphls.ir.errors import GraphRuntimeError, GraphValueError
 from graphls.ir.graph import Graph, walk
 from graphls.ir.types import Type
+
+OLDEST = 1, 31
+"""The first runtime that is known to keep what a recording reads, such as the addresses of the parts of a Concat."""
 
 MOST = 16
 """How many recordings a session makes; each takes memory, and one is needed wherever states lie elsewhere."""
@@ -79,6 +84,10 @@ class CapturedSession(OrtSession):
         can_copy = hasattr(self.runtime, "copy_tensors")  # then values take values, too
         return FixedBuffer(lambda: self._empty(kind).value, self.cuda.id, can_copy and kind.nbytes > SMALL)
 
+    def _provider_options(self) -> dict[str, str]:
+        _check_version(self.runtime.__version__)
+        return super()._provider_options()
+
     def _bind_input(self, binding: Any, name: str, dtype: Any, array: Any) -> None:
         self.fed[name].fill(array, dtype)
 
@@ -100,12 +109,12 @@ class CapturedSession(OrtSession):
         binding = super()._binding(turn)
         for name, buffer in self.fed.items():
             binding.bind_ortvalue_input(name, buffer.value)
-        held = (self.parameters[name].storage for name in self.lowered.states)
-        buffers = [s.buffers[turn] if len(s.buffers) > 1 else s.current for s in held]
-        place = tuple(buffer.value.data_ptr() for buffer in buffers)
-        if place not in self.recordings:
-            self.recordings[place] = self._recording(len(self.recordings) + 1)
-        self.current[binding] = self.recordings[place]
+        held = [self.parameters[name].storage.buffers for name in self.lowered.states]
+        place = turn, *(buffer.value.data_ptr() for buffers in held for buffer in buffers)
+        recording = self.recordings.get(place) or self._recording(len(self.recordings) + 1)
+        if len(self.recordings) < MOST:
+            self.recordings[place] = recording
+        self.current[binding] = recording
         return binding
 
     def _recording(self, number: int) -> Recording:
@@ -137,6 +146,16 @@ class CapturedSession(OrtSession):
                 "graph=False."
             ) from error
         recording.is_made = True
+
+
+def _check_version(found: str) -> None:
+    """Older runtimes free what a recorded kernel reads again each time that it is replayed."""
+    if tuple(map(int, re.findall(r"\d+", found)[:2])) < OLDEST:
+        oldest = ".".join(map(str, OLDEST))
+        raise GraphRuntimeError(
+            f"ONNX Runtime {found} records no CUDA graph that can be trusted; install {oldest} or newer, or compile "
+            "the step with graph=False."
+        )
 
 
 def _check(graph: Graph) -> None:

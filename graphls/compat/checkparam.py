@@ -344,7 +344,7 @@ def check_pad_value_by_mode(pad_mode: str, padding: Sizes, prim_name: str | None
 
 
 def check_input_data(*data: object, data_class: Kinds) -> None:
-    """Tensors, or nests of them, of one of some classes."""
+    """Tensors, or pytrees of them, of one of some classes."""
     for item in data:
         if isinstance(item, (list, tuple)):
             check_input_data(*item, data_class=data_class)

@@ -105,7 +105,7 @@ def isconstant(x: object) -> bool:
 
 
 def mixed_precision_cast(dst_type: DTypeLike, x: object) -> Any:
-    """Every float tensor of a nest in another float dtype."""
+    """Every float tensor of a pytree in another float dtype."""
 
     def cast(leaf: object) -> Any:
         return ops.cast(leaf, dst_type) if is_tensor(leaf) and tensor_of(leaf).dtype.is_float else leaf

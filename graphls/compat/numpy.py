@@ -19,7 +19,7 @@ pi, e, inf, nan, newaxis = math.pi, math.e, math.inf, math.nan, None
 
 
 def array(obj: TensorLike, dtype: DTypeLike | None = None, copy: bool = True, ndmin: int = 0) -> Tensor:
-    """A tensor of numbers, of a nest of them, or of a tensor, with `ndmin` axes or more."""
+    """A tensor of numbers, of nested sequences of them, or of a tensor, with `ndmin` axes or more."""
     found = Tensor(np.array(obj) if isinstance(obj, (np.ndarray, np.generic)) else obj, dtype)
     missing = max(0, ndmin - found.ndim)
     return ops.reshape(found, (1,) * missing + found.shape) if missing else found

@@ -146,8 +146,8 @@ class Layout:
         """The arrangement, the map of the tensor and the ranks."""
         ranks = self._rank_list or list(range(_product(self._device_matrix)))
         count = len(self._alias_name)
-        places = {name: count - 1 - i for i, name in enumerate(self._alias_name)} | {"None": -1}
-        given = [tuple(map(places.get, item)) if isinstance(item, tuple) else places[item] for item in self._tensor_map]
+        index = {name: count - 1 - i for i, name in enumerate(self._alias_name)} | {"None": -1}
+        given = [tuple(map(index.get, item)) if isinstance(item, tuple) else index[item] for item in self._tensor_map]
         return {"device_matrix": self._device_matrix, "tensor_map": tuple(given), "rank_list": ranks}
 
 

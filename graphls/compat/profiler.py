@@ -141,12 +141,12 @@ def schedule(
     """Which steps MindSpore records."""
 
     def action(step: int) -> ProfilerAction:
-        length, place = wait + warmup + active, step - skip_first
-        if place < 0 or (repeat and place >= repeat * length) or place % length < wait:
+        length, position = wait + warmup + active, step - skip_first
+        if position < 0 or (repeat and position >= repeat * length) or position % length < wait:
             return ProfilerAction.NONE
-        if place % length < wait + warmup:
+        if position % length < wait + warmup:
             return ProfilerAction.WARM_UP
-        return ProfilerAction.RECORD if place % length < length - 1 else ProfilerAction.RECORD_AND_SAVE
+        return ProfilerAction.RECORD if position % length < length - 1 else ProfilerAction.RECORD_AND_SAVE
 
     return action
 

@@ -57,7 +57,7 @@ class MatMul(Cell):
 
 
 class OneHot(Cell):
-    """`on_value` at the place along a new axis that each integer names, and `off_value` elsewhere, in a dtype."""
+    """`on_value` at the position along a new axis that each integer names, and `off_value` elsewhere, in a dtype."""
 
     def __init__(
         self,

@@ -132,15 +132,15 @@ def _of_outputs(cell: Hooks, hook: Any) -> Any:
     return lambda gradients: hook(cell, gradients)
 
 
-def _differentiated(nest: object, hooks: list[Any]) -> Any:
-    """The tensors of a nest, whose gradients go through hooks."""
-    found = leaves(nest)
+def _differentiated(tree: object, hooks: list[Any]) -> Any:
+    """The tensors of a pytree, whose gradients go through hooks."""
+    found = leaves(tree)
     tensors = [leaf for leaf in found if is_tensor(leaf)]
     if not tensors:
-        return nest
+        return tree
     given = with_gradient(lambda *same: same if len(same) > 1 else same[0], _through(hooks), *tensors)
     passed = iter(given if len(tensors) > 1 else (given,))
-    return rebuild(nest, [next(passed) if is_tensor(leaf) else leaf for leaf in found])
+    return rebuild(tree, [next(passed) if is_tensor(leaf) else leaf for leaf in found])
 
 
 def _through(hooks: list[Any]) -> Callable[..., Any]:

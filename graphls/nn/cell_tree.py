@@ -24,7 +24,7 @@ class Branch:
 
     `own` says what parameters it has itself. `count` is how many elements its parameters and those of all inside have,
     as far as no branch before has them, and `trainable` how many of them require a gradient. `first` is the path of the
-    same cell where it stood before, None where this is the first place.
+    same cell where it stood before, None where it stands first.
     """
 
     name: str

@@ -58,12 +58,12 @@ class CellSequence(Cell):
     def insert(self, index: int, cell: Cell) -> None:
         """Add a cell before another; all are numbered, and their parameters named, anew.
 
-        Raises GraphIndexError for a place that is not there, GraphTypeError for what is no cell.
+        Raises GraphIndexError for an index that is out of range, GraphTypeError for what is no cell.
         """
         if not isinstance(index, int):
-            raise GraphTypeError(f"A place among cells is an integer, not {index!r}.")
+            raise GraphTypeError(f"An index of cells is an integer, not {index!r}.")
         if not -len(self) <= index <= len(self):
-            raise GraphIndexError(f"There is no place {index} among {len(self)} cells.")
+            raise GraphIndexError(f"There is no index {index} among {len(self)} cells.")
         cells = list(self._cells.values())
         cells.insert(index, _checked(cell))
         self._rebuild(cells)
@@ -239,7 +239,7 @@ def _are_numbers(keys: Iterable[str]) -> bool:
 class TimeDistributed(Cell):
     """A layer, a cell or an operator, applied to each slice along `time_axis`, which the results are stacked along.
 
-    With `reshape_with_axis` the layer sees all times at once: the axis of times is moved beside that one and joined
+    With `reshape_with_axis` the layer sees all time steps at once: their axis is moved beside that one and joined
     with it, and split from it again in the result. Raises GraphTypeError for what cannot be called and for axes that
     are no integers.
     """

@@ -122,7 +122,7 @@ class Conv2d(Convolution):
 
 
 class Conv1d(Conv2d):
-    """The cross-correlation of sequences with learned kernels: (N, in, L) to (N, out, places); see Conv2d.
+    """The cross-correlation of sequences with learned kernels: (N, in, L) to (N, out, positions); see Conv2d.
 
     `weight` has shape (out_channels, in_channels / group, 1, length), as in MindSpore; `weight_init` may be a tensor
     without that axis of size 1.
@@ -223,7 +223,7 @@ class Conv2dTranspose(Convolution):
 
 
 class Conv1dTranspose(Conv2dTranspose):
-    """The transposed convolution of sequences: (N, in, L) to (N, out, places); see Conv2dTranspose and Conv1d."""
+    """The transposed convolution of sequences: (N, in, L) to (N, out, positions); see Conv2dTranspose and Conv1d."""
 
     axes, formats, function = 1, "NCL", staticmethod(ops.conv_transpose1d)
 

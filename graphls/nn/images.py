@@ -333,8 +333,8 @@ class SSIM(Cell):
 
     def _blurred(self, x: Tensor) -> Tensor:
         """The means under a Gaussian window of each channel alone, by rows and then by columns."""
-        places = np.arange(-self.filter_size // 2 + 1, self.filter_size // 2 + 1)
-        weights = np.exp(-(places**2) / (2 * self.filter_sigma**2))
+        positions = np.arange(-self.filter_size // 2 + 1, self.filter_size // 2 + 1)
+        weights = np.exp(-(positions**2) / (2 * self.filter_sigma**2))
         kernel = Tensor((weights / weights.sum()).reshape(1, 1, -1, 1), float32)
         rows = ops.conv2d(ops.reshape(x, (-1, 1, *x.shape[2:])), kernel)
         blurred = ops.conv2d(rows, ops.swapaxes(kernel, 2, 3))

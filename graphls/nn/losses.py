@@ -121,12 +121,12 @@ class CTCLoss(LossBase):
         self, log_probs: TensorLike, targets: TensorLike, input_lengths: Tensor, target_lengths: Tensor
     ) -> Tensor:
         x, labels = tensor_of(log_probs), tensor_of(targets)
-        times, counts = (ops.reshape(n, (-1,)) for n in map(tensor_of, (input_lengths, target_lengths)))
+        lengths, counts = (ops.reshape(n, (-1,)) for n in map(tensor_of, (input_lengths, target_lengths)))
         is_single = x.ndim == 2
         x = ops.expand_dims(x, 1) if is_single else x
         if labels.ndim == 1:
             labels = ops.expand_dims(labels, 0) if is_single else _padded_rows(labels, counts)
-        losses, _ = ops.ctc_loss(x, labels, times, counts, self.blank, self.reduction, self.zero_infinity)
+        losses, _ = ops.ctc_loss(x, labels, lengths, counts, self.blank, self.reduction, self.zero_infinity)
         return ops.reshape(losses, ()) if is_single else losses
 
 
@@ -139,8 +139,8 @@ def _padded_rows(labels: Tensor, counts: Tensor) -> Tensor:
             raise GraphValueError(message)
         size = int(counts.array.max(initial=0))
     starts = ops.expand_dims(ops.cumsum(counts, 0, exclusive=True), 1)
-    places = ops.minimum(ops.add(starts, ops.arange(size)), labels.size - 1)
-    return ops.gather(labels, places) if size else ops.zeros((counts.size, 0), labels.dtype)
+    positions = ops.minimum(ops.add(starts, ops.arange(size)), labels.size - 1)
+    return ops.gather(labels, positions) if size else ops.zeros((counts.size, 0), labels.dtype)
 
 
 class FocalLoss(LossBase):

@@ -182,9 +182,9 @@ class LPPool1d(LPPool2d):
 
 
 class MaxUnpool2d(Cell):
-    """The elements of images (N, C, H, W) or (C, H, W) at the places that MaxPool2d found them, zeros elsewhere.
+    """The elements of images (N, C, H, W) or (C, H, W) at the positions that MaxPool2d found them, zeros elsewhere.
 
-    A call takes the elements, their int32 or int64 places and, where it is not (size - 1) * stride - 2 * padding +
+    A call takes the elements, their int32 or int64 positions and, where it is not (size - 1) * stride - 2 * padding +
     kernel, the size of the result; see `ops.max_unpool2d`. Raises GraphTypeError and GraphValueError for arguments that
     do not fit.
     """
@@ -204,12 +204,12 @@ class MaxUnpool2d(Cell):
 
 
 class MaxUnpool1d(MaxUnpool2d):
-    """The elements of (N, C, L) or (C, L) at the places that MaxPool1d found them; see MaxUnpool2d."""
+    """The elements of (N, C, L) or (C, L) at the positions that MaxPool1d found them; see MaxUnpool2d."""
 
     axes, function = 1, staticmethod(ops.max_unpool1d)
 
 
 class MaxUnpool3d(MaxUnpool2d):
-    """The elements of (N, C, D, H, W) or (C, D, H, W) at the places that MaxPool3d found them; see MaxUnpool2d."""
+    """The elements of (N, C, D, H, W) or (C, D, H, W) at the positions that MaxPool3d found them; see MaxUnpool2d."""
 
     axes, function = 3, staticmethod(ops.max_unpool3d)

@@ -199,9 +199,9 @@ def state_of_shape(name: str, hx: States | None, count: int, shape: tuple[int, .
 class RecurrentLayer(Cell):
     """What recurrent layers share: layers above each other, in one direction or both, each a scan over the sequence.
 
-    The products of the inputs with their weights are one product for all times; a scan holds what depends on the time
-    before. Layer k has `weight_ih_l{k}`, `weight_hh_l{k}`, `bias_ih_l{k}` and `bias_hh_l{k}`, with `_reverse` behind
-    for the other direction. They begin evenly spread up to 1 / sqrt(hidden_size).
+    The products of the inputs with their weights are one product for all time steps; a scan holds what depends on the
+    one before. Layer k has `weight_ih_l{k}`, `weight_hh_l{k}`, `bias_ih_l{k}` and `bias_hh_l{k}`, with `_reverse`
+    behind for the other direction. They begin evenly spread up to 1 / sqrt(hidden_size).
     """
 
     def __init__(
@@ -278,8 +278,8 @@ class RecurrentLayer(Cell):
         if lengths.shape != (count,):
             text = f"The seq_length of {name} has a length for each of {count} sequences, not {lengths.type}."
             raise GraphValueError(text)
-        times = ops.reshape(ops.arange(x.shape[0]), (-1, 1, 1))
-        return ops.less(times, ops.reshape(lengths, (1, -1, 1)))
+        steps = ops.reshape(ops.arange(x.shape[0]), (-1, 1, 1))
+        return ops.less(steps, ops.reshape(lengths, (1, -1, 1)))
 
     def _states(self, x: Tensor, hx: States | None) -> State:
         shape = (self.num_layers * self.directions, x.shape[1], self.hidden_size)
@@ -288,7 +288,7 @@ class RecurrentLayer(Cell):
         return state_of_shape(type(self).__name__, hx, self.gates.states, shape)
 
     def _one_direction(self, number: int, x: Tensor, start: State, running: Tensor | None) -> tuple[State, Tensor]:
-        """The last state and the hidden states of all times, for the weights with this number."""
+        """The last state and the hidden states of all time steps, for the weights with this number."""
         gates, weight = self.gates, self.w_hh_list[number]
         biases = [self.b_ih_list[number], self.b_hh_list[number]] if self.has_bias else []
         before, inside = (biases, []) if gates.joint else (biases[:1], biases[1:])
@@ -317,9 +317,9 @@ class RNN(RecurrentLayer):
 
     Takes x of (T, N, input_size), or (N, T, input_size) where `batch_first`; the state before the first time, zeros if
     none is given, of (directions * num_layers, N, hidden_size); and the length of each sequence, (N,), if they differ.
-    Gives the hidden states of the last layer at all times, with those of the other direction behind them and zeros
-    behind the end of a sequence, and the last state. In training, `dropout` acts between layers. Raises GraphTypeError
-    and GraphValueError for arguments and inputs that do not fit.
+    Gives the hidden states of the last layer at all time steps, with those of the other direction behind them and
+    zeros behind the end of a sequence, and the last state. In training, `dropout` acts between layers. Raises
+    GraphTypeError and GraphValueError for arguments and inputs that do not fit.
     """
 
     def __init__(self, *args: Any, nonlinearity: str = "tanh", **kwargs: Any) -> None:

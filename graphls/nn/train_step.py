@@ -295,7 +295,7 @@ class TrainOneStepWithLossScaleCell(TrainOneStepCell):
         return overflow_start(pre_cond, compute_input)
 
     def get_overflow_status(self, status: object, compute_output: object) -> Tensor:
-        """Whether `compute_output`, a tensor or a nest of them, overflowed: bool of shape ().
+        """Whether `compute_output`, a tensor or a pytree of them, overflowed: bool of shape ().
 
         `status` is the first result of `start_overflow_check`. Any other object leaves it to the compiler to
         place the window after the loss and before the gradients.

@@ -113,7 +113,7 @@ class GradAccumulationCell(Cell):
 
 
 def _sum(first: TensorLike, second: TensorLike) -> Any:
-    """Two nests of outputs as one, whose tensors are added."""
+    """Two pytrees of outputs as one, whose tensors are added."""
     if structure(first) != structure(second):
         raise GraphValueError("A network must give every part of a batch as many outputs.")
     pairs = zip(leaves(first), leaves(second), strict=True)

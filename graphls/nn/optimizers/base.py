@@ -365,10 +365,10 @@ class Optimizer(Cell):
             return [self.get_lr_parameter(p) for p in param]
         if not isinstance(param, Parameter):
             raise GraphTypeError(f"get_lr_parameter takes a Parameter, not {param!r}.")
-        places = [i for p, i in zip(self.parameters, self.group_numbers, strict=True) if p is param]
-        if not places:
+        positions = [i for p, i in zip(self.parameters, self.group_numbers, strict=True) if p is param]
+        if not positions:
             raise GraphValueError(f"The optimizer does not update {param.name!r}.")
-        return self.group_rates[places[0] if self.is_group_lr else 0]
+        return self.group_rates[positions[0] if self.is_group_lr else 0]
 
     def get_weight_decay(self) -> Any:
         """The weight decay of the coming update; with groups, one for each parameter."""
