@@ -358,9 +358,9 @@ def test_what_runs_in_a_trace_is_traced() -> None:
 
 
 def test_a_cache_compiles_for_the_device_that_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    devices: list[str] = []
+    devices: list[str | gl.Cuda] = []
 
-    def compiled(function: Any, *inputs: Any, device: str) -> FakeStep:
+    def compiled(function: Any, *inputs: Any, device: str | gl.Cuda) -> FakeStep:
         devices.append(device)
         return FakeStep()
 
@@ -383,4 +383,4 @@ def test_a_cache_compiles_for_the_device_that_is_set(monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("GRAPHLS_DEVICE", "cuda")
     cache(ones(2))
     cache(ones(2))
-    assert devices == ["cpu", "cuda"]
+    assert devices == ["cpu", gl.Cuda()]
