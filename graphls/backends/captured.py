@@ -29,28 +29,28 @@ MOST = 16
 
 
 class FixedBuffer(DeviceBuffer):
-    """A tensor at an address that recordings know; `empty()` makes a value like it elsewhere.
+    """A tensor at an address that recordings know; `empty()` makes a value like it elsewhere."""
 
-    With `is_copied_there`, what it holds is copied into such a value, else into an array.
-    """
+    __slots__ = ("empty", "is_small")
 
-    __slots__ = ("empty", "is_copied_there")
-
-    def __init__(self, empty: Callable[[], Any], id: int, is_copied_there: bool) -> None:
+    def __init__(self, empty: Callable[[], Any], id: int, is_small: bool) -> None:
         super().__init__(empty(), id)
-        self.empty, self.is_copied_there = empty, is_copied_there
+        self.empty, self.is_small = empty, is_small
 
     def copy(self) -> Any:
-        """What it holds now."""
-        if self.is_copied_there:
-            value = self.empty()
-            value.update_inplace(self.value)
-            return DeviceBuffer(value, self.id)
-        return np.array(self.value.numpy())
+        """What it holds now: an array where it is small, else another buffer of the device."""
+        if self.is_small:
+            return np.array(self.value.numpy())
+        value = self.empty()
+        value.update_inplace(self.value)
+        return DeviceBuffer(value, self.id)
 
     def fill(self, source: Any, dtype: Any) -> None:
         """Hold what an array holds, or a buffer of any device."""
-        self.value.update_inplace(in_rows(source.numpy() if isinstance(source, DeviceBuffer) else source, dtype))
+        if not isinstance(source, DeviceBuffer):
+            self.value.update_inplace(in_rows(source, dtype))
+        else:
+            self.value.update_inplace(source.value if source.id == self.id else source.numpy())
 
 
 @dataclass
@@ -81,8 +81,7 @@ class CapturedSession(OrtSession):
         self.buffers = [self._fixed(kind) for _, kind in self.outputs]
 
     def _fixed(self, kind: Type) -> FixedBuffer:
-        can_copy = hasattr(self.runtime, "copy_tensors")  # then values take values, too
-        return FixedBuffer(lambda: self._empty(kind).value, self.cuda.id, can_copy and kind.nbytes > SMALL)
+        return FixedBuffer(lambda: self._empty(kind).value, self.cuda.id, kind.nbytes <= SMALL)
 
     def _provider_options(self) -> dict[str, str]:
         _check_version(self.runtime.__version__)

@@ -53,7 +53,7 @@ def _runtime_works() -> bool:
     return all(tests)
 
 
-def _self_test(runtime: Any, device: str, provider: str) -> bool:
+def _self_test(runtime: object, device: str, provider: str) -> bool:
     """300 * 300 is beyond float16, so that 300 * 300 * 0.01 must be an infinity, not 900."""
     try:
         fault = _fault(runtime, device, provider)

@@ -99,7 +99,7 @@ def initializer(init: Initial, shape: int | Sequence[int] | None = None, dtype: 
     return checked(lambda: Tensor(init(sizes).astype(as_dtype(dtype).numpy)))
 
 
-def _given(init: Any, shape: Any, dtype: Any) -> Tensor:
+def _given(init: object, shape: Any, dtype: DTypeLike) -> Tensor:
     tensor = Tensor(np.array(init), dtype)
     if shape is not None and tensor.shape != tuple(shape):
         raise GraphValueError(f"The initial values have the shape {tensor.shape} and must have {tuple(shape)}.")

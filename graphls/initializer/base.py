@@ -43,7 +43,7 @@ def fans(shape: Shape) -> tuple[int, int]:
     return shape[1] * window, shape[0] * window
 
 
-def one_of(name: str, argument: str, value: Any, known: tuple[str, ...]) -> str:
+def one_of(name: str, argument: str, value: object, known: tuple[str, ...]) -> str:
     """One of some words; raises GraphValueError otherwise."""
     if value not in known:
         listed = ", ".join(map(repr, known))

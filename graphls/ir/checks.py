@@ -13,22 +13,22 @@ Check = Callable[[str, str, Any], Any]
 """Takes the name of a cell or function, that of an argument and what is given for it; gives what is kept, or raises."""
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def _described(value: Any) -> str:
+def _described(value: object) -> str:
     return f"{str(value)!r} with type {type(value).__name__!r}"
 
 
-def _no_number(cell: str, name: str, value: Any) -> GraphTypeError:
+def _no_number(cell: str, name: str, value: object) -> GraphTypeError:
     kind = type(value).__name__
     return GraphTypeError(
         f"For {cell!r}, the type of {name!r} should be 'float', but got type {kind!r}: {value!r} is no number.",
     )
 
 
-def positive_int(cell: str, name: str, value: Any) -> int:
+def positive_int(cell: str, name: str, value: object) -> int:
     """An integer of 1 or more; raises GraphTypeError or GraphValueError otherwise."""
     text = f"For {cell!r}, the {name!r} must be int and must > 0, but got {_described(value)}."
     if isinstance(value, bool) or not isinstance(value, int):
@@ -57,12 +57,12 @@ def positive(cell: str, name: str, value: Any) -> float:
     return float(value)
 
 
-def positive_float(cell: str, name: str, value: Any) -> float:
+def positive_float(cell: str, name: str, value: object) -> float:
     """A float above 0; raises GraphTypeError, also for an integer, or GraphValueError otherwise."""
     return _float_with(cell, name, value, "> 0", isinstance(value, float) and 0 < value < math.inf)
 
 
-def not_negative_float(cell: str, name: str, value: Any) -> float:
+def not_negative_float(cell: str, name: str, value: object) -> float:
     """A float of 0 or more; raises GraphTypeError, also for an integer, or GraphValueError otherwise."""
     return _float_with(cell, name, value, ">= 0", isinstance(value, float) and 0 <= value < math.inf)
 
@@ -84,14 +84,14 @@ def fraction(cell: str, name: str, value: Any) -> float:
     return float(value)
 
 
-def boolean(cell: str, name: str, value: Any) -> bool:
+def boolean(cell: str, name: str, value: object) -> bool:
     """A bool; raises GraphTypeError otherwise."""
     if not isinstance(value, bool):
         raise GraphTypeError(f"For {cell!r}, the {name!r} must be bool, but got {value!r}.")
     return value
 
 
-def not_negative_int(cell: str, name: str, value: Any) -> int:
+def not_negative_int(cell: str, name: str, value: object) -> int:
     """An integer of 0 or more; raises GraphTypeError or GraphValueError otherwise."""
     text = f"For {cell!r}, the {name!r} must be int and must >= 0, but got {_described(value)}."
     if isinstance(value, bool) or not isinstance(value, int):
@@ -111,14 +111,14 @@ def number(cell: str, name: str, value: Any, least: float = -math.inf, most: flo
     return float(value)
 
 
-def integer(cell: str, name: str, value: Any) -> int:
+def integer(cell: str, name: str, value: object) -> int:
     """An integer, also one of NumPy; raises GraphTypeError otherwise."""
     if isinstance(value, (bool, float)) or not hasattr(value, "__index__"):
         raise GraphTypeError(f"For {cell!r}, the {name!r} must be int, but got {value!r}.")
     return int(value.__index__())
 
 
-def float_number(cell: str, name: str, value: Any) -> float:
+def float_number(cell: str, name: str, value: object) -> float:
     """A float; raises GraphTypeError otherwise, also for an integer, where MindSpore takes no other."""
     if not isinstance(value, float):
         raise GraphTypeError(
@@ -127,7 +127,7 @@ def float_number(cell: str, name: str, value: Any) -> float:
     return value
 
 
-def check_format(name: str, data_format: Any, known: str) -> None:
+def check_format(name: str, data_format: object, known: str) -> None:
     """Raise GraphValueError unless the channels come before the axes of the image."""
     if data_format != known:
         raise GraphValueError(

@@ -11,7 +11,7 @@ import numpy as np
 
 from graphls.ir.checks import integer
 from graphls.ir.errors import GraphIndexError, GraphTypeError, GraphValueError
-from graphls.ir.types import bool_, broadcast_shapes, float64, int32, int64
+from graphls.ir.types import DTypeLike, bool_, broadcast_shapes, float64, int32, int64
 from graphls.ops import shapes
 from graphls.ops.creation import full, ones
 from graphls.ops.elementwise import bool_of, cast, floor_div, less, less_equal, mod, not_equal, sub, where
@@ -316,7 +316,7 @@ def _bound(right: bool) -> Callable[..., Any]:
 
 
 @operator_class("ListDiff", "out_idx")
-def _difference(x: Any, y: Any, out_idx: object = int32) -> tuple[Tensor, Tensor]:
+def _difference(x: Any, y: Any, out_idx: DTypeLike = int32) -> tuple[Tensor, Tensor]:
     """The elements of a known vector that another known one does not have, and their positions."""
     first, second = known("ListDiff", x), known("ListDiff", y)
     positions = np.flatnonzero(~np.isin(first.array, second.array))

@@ -72,8 +72,9 @@ class MadeUpRuntime:
     def ortvalue_from_shape_and_type(self, shape: Any, dtype: Any, device: str = "cpu", id: int = 0) -> Any:
         self.ids.append(id)
         value = self.real.OrtValue.ortvalue_from_shape_and_type(shape, dtype)
-        read = value.numpy
+        read, update = value.numpy, value.update_inplace
         value.numpy = lambda: np.array(read())
+        value.update_inplace = lambda data: update(data if isinstance(data, np.ndarray) else data.numpy())
         return value
 
     def InferenceSession(self, model: bytes, options: Any, providers: Any, enable_fallback: int = 1) -> Any:

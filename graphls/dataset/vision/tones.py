@@ -162,7 +162,7 @@ class AutoContrast(ImageOperation):
         return pillow("ImageOps").autocontrast(image, self.cutoff, self.ignore or None)
 
     def _spread(self, plane: Array) -> Array:
-        counts = np.bincount(plane.reshape(-1), minlength=256)
+        counts = opencv().calcHist([plane], [0], None, [256], [0, 256]).reshape(-1).astype(np.int64)
         counts[self.ignore] = 0
         least = int(counts.sum() * self.cutoff // 100)
         below, above = np.cumsum(counts), np.cumsum(counts[::-1])[::-1]
