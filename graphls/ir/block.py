@@ -10,20 +10,20 @@ from graphls.ir.graph import Graph, Node, Value, definers
 
 
 class Block:
-    """A graph with its regions, indexed; `place` says which region of which node a node stands in."""
+    """A graph with its regions, indexed; `holder` says which region of which node a node stands in."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        self.place: dict[Node, tuple[Node, int] | None] = dict(_places(graph, None))
-        self.nodes = list(self.place)
+        self.holder: dict[Node, tuple[Node, int] | None] = dict(_holders(graph, None))
+        self.nodes = list(self.holder)
         self.definer = definers(self.nodes)
         self.users: dict[Value, list[tuple[Node, int]]] = {}
         for node in self.nodes:
             for slot, value in enumerate(node.inputs):
                 self.users.setdefault(value, []).append((node, slot))
         self.leaving: dict[Value, tuple[Hashable, ...]] = {}
-        for place, value in (*enumerate(graph.outputs), *((w.state.name, w.value) for w in graph.writes)):
-            self.leaving[value] = (*self.leaving.get(value, ()), place)
+        for position, value in (*enumerate(graph.outputs), *((w.state.name, w.value) for w in graph.writes)):
+            self.leaving[value] = (*self.leaving.get(value, ()), position)
 
     def fate(self, value: Value) -> Hashable:
         """What tells a result or a parameter from the others of its node: its end, and who reads it."""
@@ -34,11 +34,11 @@ class Block:
         return value.type, self.leaving.get(value, ())
 
 
-def _places(graph: Graph, place: tuple[Node, int] | None) -> Iterator[tuple[Node, tuple[Node, int] | None]]:
+def _holders(graph: Graph, holder: tuple[Node, int] | None) -> Iterator[tuple[Node, tuple[Node, int] | None]]:
     for node in graph.nodes:
-        yield node, place
+        yield node, holder
         for number, region in enumerate(node.regions):
-            yield from _places(region, (node, number))
+            yield from _holders(region, (node, number))
 
 
 def is_first(before: Block, after: Block) -> bool:
@@ -89,7 +89,7 @@ def corresponding(first: Values, before: Block, second: Values, after: Block) ->
 
 
 def ends(before: Graph, after: Graph) -> tuple[list[tuple[Value, Value]], list[tuple[Value, Value]]]:
-    """The values that come into two graphs and correspond, and those that leave them at the same places.
+    """The values that come into two graphs and correspond, and those that leave them at the same positions.
 
     Inputs and outputs correspond by position (inputs that are the same object come first), states by name.
     """

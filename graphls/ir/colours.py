@@ -76,7 +76,7 @@ class _Numbers:
         return colour
 
     def up(self, block: Block, label: Mapping[Node, int], fixed: Mapping[Node, int]) -> Colours:
-        """The colours of what is made of nodes: their labels, and each use of their values with its place."""
+        """The colours of what is made of nodes: their labels, and each use of their values with its position."""
         colour: Colours = {}
         uses: dict[Value, list[int]] = {}
 
@@ -88,8 +88,8 @@ class _Numbers:
         for write in block.graph.writes:
             use((write.value,), "write", write.state.name)
         for node in reversed(list(walk(block.graph))):
-            place = block.place[node]
-            inside = (colour[place[0]], place[1]) if place else None
+            holder = block.holder[node]
+            inside = (colour[holder[0]], holder[1]) if holder else None
             used = tuple(tuple(sorted(uses.get(v, ()))) for v in node.outputs)
             colour[node] = fixed.get(node, self.of("used by", label[node], inside, used))
             use(node.inputs, "operand", colour[node])

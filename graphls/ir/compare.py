@@ -1,4 +1,4 @@
-"""Structural equality of graphs, whose values have no identity across two of them but their place."""
+"""Structural equality of graphs, whose values have no identity across two of them but their position."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def same(first: Graph, second: Graph) -> bool:
 
 
 class _Comparison:
-    """`partner` pairs the values that stand at the same places; it is one to one."""
+    """`partner` pairs the values that stand at the same positions; it is one to one."""
 
     def __init__(self) -> None:
         self.partner: dict[Value, Value] = {}
@@ -62,12 +62,12 @@ class _Comparison:
         return (a.name, a.type, a.is_state) == (b.name, b.type, b.is_state)
 
 
-def attributes_key(attrs: Mapping[str, Any]) -> tuple[Any, ...]:
+def attributes_key(attrs: Mapping[str, object]) -> tuple[Any, ...]:
     """What two nodes with the same attributes have in common, in a form that can be hashed; their order is left out."""
     return tuple((name, _attribute_key(attrs[name])) for name in sorted(attrs))
 
 
-def _attribute_key(value: Any) -> tuple[Any, ...]:
+def _attribute_key(value: object) -> tuple[Any, ...]:
     if isinstance(value, tuple):
         return tuple, *map(_attribute_key, value)
     if isinstance(value, np.ndarray):

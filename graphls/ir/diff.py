@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import zip_longest
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from graphls.ir.compare import attributes_key
 from graphls.ir.diff_text import difference_text
@@ -72,9 +72,9 @@ class _Changes:
         yield from self.regions(a, b)
 
     def regions(self, a: Node, b: Node) -> Iterator[str]:
-        place, other = self.matching.before.place[a], self.matching.after.place[b]
-        if (place and (self.matching.nodes.get(place[0]), place[1])) != other:
-            yield f"in region {place[1] + 1} of {references(place[0].outputs[:1])}" if place else "in no region"
+        holder, other = self.matching.before.holder[a], self.matching.after.holder[b]
+        if (holder and (self.matching.nodes.get(holder[0]), holder[1])) != other:
+            yield f"in region {holder[1] + 1} of {references(holder[0].outputs[:1])}" if holder else "in no region"
         if len(a.regions) != len(b.regions):
             yield f"{len(a.regions)} regions"
         for number, (r, s) in enumerate(zip(a.regions, b.regions, strict=False), start=1):
@@ -111,7 +111,7 @@ def _by_name(first: Mapping[str, Item], second: Mapping[str, Item]) -> Iterator[
         yield first.get(name), second.get(name)
 
 
-def _attributes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
+def _attributes(before: Mapping[str, object], after: Mapping[str, object]) -> Iterator[str]:
     for name in dict.fromkeys((*before, *after)):
         if name not in before:
             yield f"without {name}"

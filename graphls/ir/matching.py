@@ -31,7 +31,7 @@ class Matching:
     """The pairs of two graphs: `nodes` leads from `before` to `after`, `values` as well.
 
     `level` says how alike nodes must be to be paired because their neighbours are: 0 in all that they say of
-    themselves and their place, 1 without the place, 2 in their primitive, 3 in their types and an operand.
+    themselves and their position, 1 without the position, 2 in their primitive, 3 in their types and an operand.
     """
 
     def __init__(self, before: Block, after: Block) -> None:
@@ -45,7 +45,7 @@ class Matching:
         self._waiting: deque[tuple[Node, Node]] = deque()
 
     def run(self) -> Matching:
-        """Find the pairs, from the safest ones to those that only stand at like places."""
+        """Find the pairs, from the safest ones to those that only stand at like positions."""
         self._identical()
         if not self._is_complete():
             self.like = Likeness.of((self.before, self.after), self.nodes.items())
@@ -75,7 +75,7 @@ class Matching:
     def _identical(self) -> None:
         """Pair nodes that are one object, and those that define the same values."""
         for node in self.after.nodes:
-            if node in self.before.place:
+            if node in self.before.holder:
                 self._pair(node, node)
         for node in self.after.nodes:
             earlier = self.before.definer.get(node.outputs[0]) if node.outputs else None
@@ -85,7 +85,7 @@ class Matching:
     def _alike(self) -> None:
         """Pair nodes with the same colour: first those that are alone with it, then the others in order."""
         like = self.like
-        # What nodes are made of or made into says more than their place, but equal branches, as the layers of a deep
+        # What nodes are made of or made into says more than their position, but equal branches, as the layers of a deep
         # network or the updates of its weights, are alike in it: so those that are alone come first, with phase and
         # cell as a hint, their neighbours then, and only what nothing tells apart is paired in order.
         keys: list[Key] = [
@@ -102,7 +102,7 @@ class Matching:
             self._in_order(key)
 
     def _similar(self) -> None:
-        """Pair nodes that differ, for their neighbours, and then for their primitive and place."""
+        """Pair nodes that differ, for their neighbours, and then for their primitive and position."""
         for level in (1, 2, 3):
             self._grow_from_all(level)
         # Of exp -> neg and exp -> abs -> neg, exp is paired for its operand, neg for its use, and abs is what is new.
@@ -110,33 +110,33 @@ class Matching:
         found = -1
         while found < len(self.nodes):
             found = len(self.nodes)
-            place = self._places()
-            self._alone(partial(self._local_in, place))
-            self._in_order(partial(self._constant_in, place))
+            position = self._positions()
+            self._alone(partial(self._local_in, position))
+            self._in_order(partial(self._constant_in, position))
             for slot in (0, -1):
-                self._in_order(partial(self._use_in, place, slot))
+                self._in_order(partial(self._use_in, position, slot))
 
-    def _places(self) -> dict[Node, Hashable]:
+    def _positions(self) -> dict[Node, Hashable]:
         """The region, the cell and the phase that each free node stands in, the region in terms of `after`."""
         before, after = self._free()
         found: dict[Node, Hashable] = {}
         for node in (*before, *after):
-            place = (self.after if node in self.after.place else self.before).place[node]
-            region = (self.nodes.get(place[0], place[0]), place[1]) if place else None
+            holder = (self.after if node in self.after.holder else self.before).holder[node]
+            region = (self.nodes.get(holder[0], holder[0]), holder[1]) if holder else None
             found[node] = region, node.scope, node.phase
         return found
 
-    def _local_in(self, place: dict[Node, Hashable], node: Node) -> Hashable:
-        return place[node], self.like.local[node]
+    def _local_in(self, position: dict[Node, Hashable], node: Node) -> Hashable:
+        return position[node], self.like.local[node]
 
-    def _constant_in(self, place: dict[Node, Hashable], node: Node) -> Hashable:
-        return node if node.inputs else (place[node], self.like.local[node])
+    def _constant_in(self, position: dict[Node, Hashable], node: Node) -> Hashable:
+        return node if node.inputs else (position[node], self.like.local[node])
 
-    def _use_in(self, place: dict[Node, Hashable], slot: int, node: Node) -> Hashable:
+    def _use_in(self, position: dict[Node, Hashable], slot: int, node: Node) -> Hashable:
         """The primitive and one operand, in terms of `after`."""
         if not node.inputs:
             return node
-        return place[node], _form(node), self.values.get(node.inputs[slot], node.inputs[slot])
+        return position[node], _form(node), self.values.get(node.inputs[slot], node.inputs[slot])
 
     def _free(self) -> tuple[list[Node], list[Node]]:
         before = [n for n in self.before.nodes if n not in self.nodes]
@@ -215,9 +215,9 @@ class Matching:
             self._try(a, b)
 
     def _pair_holders(self, a: Node, b: Node) -> None:
-        place, other = self.before.place[a], self.after.place[b]
-        if place and other:
-            self._try(place[0], other[0])
+        holder, other = self.before.holder[a], self.after.holder[b]
+        if holder and other:
+            self._try(holder[0], other[0])
 
     def _pair_users(self, v: Value, w: Value) -> None:
         """Pair users of two values where one only of each graph reads it as that operand and is of that kind."""
@@ -247,8 +247,8 @@ class Matching:
         return self.level == 3 and not (a.regions or b.regions) and _types(a) == _types(b) and self._share_operand(a, b)
 
     def _stand_alike(self, a: Node, b: Node) -> bool:
-        place, other = self.before.place[a], self.after.place[b]
-        around = (place and (self.nodes.get(place[0]), place[1])) == other
+        holder, other = self.before.holder[a], self.after.holder[b]
+        around = (holder and (self.nodes.get(holder[0]), holder[1])) == other
         return around and (a.phase, a.scope) == (b.phase, b.scope)
 
     def _share_operand(self, a: Node, b: Node) -> bool:

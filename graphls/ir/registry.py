@@ -31,7 +31,7 @@ class Operation:
     """Whether it closes an overflow window: it tells whether its operands are finite, and nothing is made of them."""
 
     elementwise: bool = False
-    """Whether each element of the result is made of the elements at its place of the operands, which broadcast."""
+    """Whether each element of the result is made of the elements at its index in the operands, which broadcast."""
 
     flops_per_element: int = 1
     """The floating point operations for each element of the result; of 0, it only moves or selects elements."""
@@ -58,7 +58,7 @@ class Operation:
     """Whether one of the regions, which have no parameters, runs, and its results are those of the node."""
 
     is_loop: bool = False
-    """Whether the last region runs again and again, and yields first what it takes the next time."""
+    """Whether the last region runs again and again, and yields first what it takes in the next iteration."""
 
     region_names: tuple[str, ...] = ()
     """What the regions are called where a graph is shown; nothing where they have names of their own."""
@@ -97,7 +97,7 @@ class Operation:
 
     @property
     def moves(self) -> bool:
-        """Whether the result has the elements of its only operand, at other places or repeated, and no others."""
+        """Whether the result has the elements of its only operand, at other indices or repeated, and no others."""
         return self.is_view
 
     @property
@@ -107,17 +107,17 @@ class Operation:
 
     @property
     def factors(self) -> tuple[int, ...]:
-        """The places of the operands that the result is a product with: twice the operand, twice the result."""
+        """The positions of the operands that the result is a product with: twice the operand, twice the result."""
         return (0,) if self.is_transparent else ()
 
     def result_types(
-        self, types: tuple[Type, ...], attrs: Mapping[str, Any], regions: tuple[Any, ...] = ()
+        self, types: tuple[Type, ...], attrs: Mapping[str, object], regions: tuple[object, ...] = ()
     ) -> tuple[Type, ...]:
         """The types of the outputs; raises GraphlsError where the inputs do not fit."""
         raise NotImplementedError
 
     def evaluate(
-        self, arrays: tuple[Any, ...], attrs: Mapping[str, Any], types: tuple[Type, ...]
+        self, arrays: tuple[object, ...], attrs: Mapping[str, object], types: tuple[Type, ...]
     ) -> tuple[Any, ...]:
         """The outputs, of these `types`, as NumPy arrays."""
         raise NotImplementedError
@@ -129,14 +129,14 @@ class Operation:
         types: tuple[Type, ...],
         run: Callable[[int, tuple[Any, ...]], tuple[Any, ...]],
     ) -> tuple[Any, ...]:
-        """The outputs of a node with regions; `run(number, arrays)` gives what a region yields for its parameters."""
+        """The outputs of a node with regions; `run(index, arrays)` gives what a region yields for its parameters."""
         raise NotImplementedError
 
-    def flops(self, inputs: tuple[Type, ...], outputs: tuple[Type, ...], attrs: Mapping[str, Any]) -> int:
+    def flops(self, inputs: tuple[Type, ...], outputs: tuple[Type, ...], attrs: Mapping[str, object]) -> int:
         """How many floating point operations one run takes, without those of its regions."""
         raise NotImplementedError
 
-    def region_runs(self, attrs: Mapping[str, Any], flops: tuple[int, ...]) -> tuple[int, ...]:
+    def region_runs(self, attrs: Mapping[str, object], flops: tuple[int, ...]) -> tuple[int, ...]:
         """How often each region counts, given how many operations each of them takes."""
         raise NotImplementedError
 

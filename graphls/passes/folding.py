@@ -34,7 +34,7 @@ class Folding(Rewriter):
         self.checked = {v for node in walk(graph) if node.primitive.is_check for v in node.inputs}
         inputs = (v for n in walk(graph) for v in dict.fromkeys(n.inputs))
         self.times_used = Counter(inputs if self.checked else ())
-        self.place: dict[Value, int] = {}
+        self.position: dict[Value, int] = {}
 
     def visit(self, node: Node) -> Node | Sequence[Value]:
         if node.after:
@@ -47,7 +47,7 @@ class Folding(Rewriter):
 
     def define(self, node: Node) -> None:
         super().define(node)
-        self.place.update(dict.fromkeys(node.outputs, len(self.place)))
+        self.position.update(dict.fromkeys(node.outputs, len(self.position)))
         if node.primitive.is_constant:
             self.roots[node.output] = node.output
         elif node.primitive.moves and node.inputs[0] in self.roots and not node.after:
@@ -87,10 +87,10 @@ class Folding(Rewriter):
 
     def is_before(self, value: Value, results: Iterable[Value]) -> bool:
         """Whether one of these is computed of a value."""
-        place = self.place[value]
+        position = self.position[value]
 
         def made_of(later: Value) -> tuple[Value, ...]:
-            return uses(self.definer[later]) if self.place.get(later, -1) > place else ()
+            return uses(self.definer[later]) if self.position.get(later, -1) > position else ()
 
         return value in reached(results, made_of)
 

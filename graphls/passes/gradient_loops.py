@@ -1,4 +1,4 @@
-"""The gradient of `scan` and `while_loop`: a scan in the other direction, over what the forward keeps of each time."""
+"""The gradient of `scan` and `while_loop`: a scan the other way, over what the forward keeps of each iteration."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class LoopBackward:
     """The backward of one loop, a scan whose region carries the gradients of what the forward carries.
 
     It is made of the nodes that the gradient of the forward region is made of. What these need of the forward region
-    becomes arrays that the forward yields, or stacks where the number of rounds is not known. `gradients` are those of
-    the outputs of the loop, and `active` the values outside that need one.
+    becomes arrays that the forward yields, or stacks where the number of iterations is not known. `gradients` are those
+    of the outputs of the loop, and `active` the values outside that need one.
 
-    Where a loop runs `s = s * w`, its backward carries the gradient g of s, from the last time to the first, as
-    `g = g * w`, and adds `g * s` to the gradient of w each time. So it takes the array of what s was, which the forward
-    yields from now on, and w itself, which is the same each time.
+    Where a loop runs `s = s * w`, its backward carries the gradient g of s, from the last iteration to the first, as
+    `g = g * w`, and adds `g * s` to the gradient of w in each. So it takes the array of what s was, which the forward
+    yields from now on, and w itself, which is the same in each.
     """
 
     def __init__(self, outer: Parts, node: Node, gradients: Sequence[Value | None], active: set[Value]) -> None:
@@ -46,7 +46,7 @@ class LoopBackward:
     def active_sources(self, active: set[Value]) -> dict[Value, Value]:
         """The values that the region takes or captures and that get a gradient, and the values outside that it is for.
 
-        What is carried gets one, too, where only a later time makes it depend on one of the others.
+        What is carried gets one, too, where only a later iteration makes it depend on one of the others.
         """
         region, inputs = self.region, self.node.inputs
         found = {own: given for own, given in zip(region.inputs, inputs, strict=True) if given in active}
@@ -65,7 +65,7 @@ class LoopBackward:
         elements = [v for v in self.region.inputs[self.carries :] if v in self.sources]
         backward = self.differentiated(carried)
         captured = [v for v in self.sources if v not in self.foreign]
-        # Where the gradient of w is transpose(a) @ b each time, only a and b are kept, for one product behind the loop.
+        # Where the gradient of w is transpose(a) @ b in each iteration, a and b are kept, for one product behind it.
         sums = Sums(definers(self.inner.nodes), backward.parts, captured)
         accumulated = {v: self.fresh(v) for v in sums.carried}
         totals = {v: backward.total(v) or backward.zeros(v) for v in (*carried, *accumulated, *elements)}
@@ -74,7 +74,7 @@ class LoopBackward:
         outputs = [*(totals[v] for v in carried), *added, *stacked]
         kept = [v for v in sums.operands if v in self.foreign]
         region, arrays = self.closed([*carried.values(), *accumulated.values()], outputs, kept)
-        # The last value that is carried out begins what is carried back; sums over all times begin with zeros.
+        # The last value that is carried out begins what is carried back; sums over all iterations begin with zeros.
         starts = [*map(self.start, carried), *map(self.outer.zeros, accumulated)]
         attrs = {"carries": len(starts), "length": self.length, "reverse": not self.node.attrs.get("reverse", False)}
         results = self.e.emit("scan", (*starts, *self.arrays), attrs, regions=(region,))
@@ -107,7 +107,7 @@ class LoopBackward:
         return self.parameters[-1]
 
     def start(self, own: Value) -> Value:
-        """The gradient of what the last time of the forward carries out."""
+        """The gradient of what the last iteration of the forward carries out."""
         at = self.region.inputs.index(own)
         return self.gradients[at] or self.outer.zeros(self.node.inputs[at])
 
@@ -133,7 +133,7 @@ class LoopBackward:
     def repeated(self, values: Iterable[Value]) -> list[Node]:
         """The nodes of the forward region that are made again for these values, in their order, without control edges.
 
-        A loop inside that makes stacks, whose lengths differ from time to time, is one of them: it runs again.
+        A loop inside that makes stacks, whose lengths differ between iterations, is one of them: it runs again.
         """
 
         def makers(values: Iterable[Value]) -> Iterator[Node]:

@@ -1,4 +1,4 @@
-"""Gradients that are sums over all times of a scan, taken at once where that costs less than time by time."""
+"""Gradients that are sums over all iterations of a scan, taken at once where that costs less than one by one."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from graphls.ir.graph import Node, Value
 
 
 class Sums:
-    """How the gradients of values that a scan captures are summed over all times.
+    """How the gradients of values that a scan captures are summed over all iterations.
 
-    `transpose(a) @ b` summed over times is one product of the arrays of all a and of all b, and a sum of x over axes is
-    one sum of the array of all x: the `operands` a, b and x are kept, and summed behind the scan. The values in
-    `carried` have a gradient of another form, which is carried along and added to each time.
+    `transpose(a) @ b` summed over iterations is one product of the arrays of all a and all b, and a sum of x over axes
+    is one sum of the array of all x: the `operands` a, b and x are kept, and summed behind the scan. The values in
+    `carried` have a gradient of another form, which is carried along and added to in each iteration.
     """
 
     def __init__(
@@ -39,6 +39,7 @@ def _product(e: Builder, a: Value, b: Value) -> Value:
     if a.type.stacked:
         total: Value = e.product_of_rounds(a, b)
         return total
+    # The rows of all iterations below one another: the sum of products of parts is the product of the whole.
     a, b = (e.reshape(v, shape=(v.type.shape[0] * v.type.shape[1], v.type.shape[2])) for v in (a, b))
     total = e.matmul(a, b, transpose_a=True)
     return total
@@ -57,6 +58,7 @@ def _is_sum(node: Node | None) -> bool:
         return False
     attrs = node.attrs
     if node.primitive.name == "matmul":
+        # Only this form contracts the first axes, along which the arrays of all iterations can be joined.
         is_flat = all(v.type.rank == 2 for v in node.inputs)
         return is_flat and bool(attrs.get("transpose_a")) and not attrs.get("transpose_b")
     return node.primitive.name == "sum" and not attrs.get("keepdims") and min(attrs["axis"] or (0,)) >= 0

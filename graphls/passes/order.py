@@ -81,11 +81,11 @@ def _read_before_write(graph: Graph) -> tuple[set[Value], dict[Node, tuple[Value
     leaving = (*graph.outputs, *(w.value for w in graph.writes))
     kept = {root for value in leaving for root in aliases.of(value)}
     block = _Block(graph.nodes, {w.state: w.value for w in graph.writes}, aliases, leaving)
-    place = {node: i for i, node in enumerate(graph.nodes)}
+    position = {node: i for i, node in enumerate(graph.nodes)}
     edges: dict[Node, tuple[Value, ...]] = {}
     for state in block.targets:
         for writer in filter(None, block.writers(state).values()):
-            earlier = tuple(n.outputs[0] for n in block.late(state, writer) if place[n] < place[writer])
+            earlier = tuple(n.outputs[0] for n in block.late(state, writer) if position[n] < position[writer])
             edges[writer] = (*edges.get(writer, ()), *earlier)
     return block.proven() - kept, {node: values for node, values in edges.items() if values}
 
@@ -128,6 +128,7 @@ class _Block:
         for state, value in self.targets.items():
             writers = self.writers(state)
             nodes = [node for node in writers.values() if node is not None and not self.late(state, node)]
+            # What may be one of several values must be safe whichever it is.
             if value is state:  # a region that passes the state on copies it onto itself
                 safe.add(state)
             elif len(nodes) < len(writers):
@@ -169,13 +170,13 @@ class _Block:
 
     def proven_inside(self, node: Node, targets: Mapping[Value, Value]) -> set[Value]:
         """The same for states whose new value is made in every region of a `cond`."""
-        places = {state: node.outputs.index(value) for state, value in targets.items()}
+        positions = {state: node.outputs.index(value) for state, value in targets.items()}
         safe = set(targets)
         for region in node.regions:
             aliases = Aliases(region.nodes, self.aliases)
-            yielded = {state: region.outputs[at] for state, at in places.items()}
+            yielded = {state: region.outputs[at] for state, at in positions.items()}
             passed = [(root, i) for i, v in enumerate(region.outputs) for root in aliases.of(v)]
-            elsewhere = {v for v, i in passed if places.get(v, i) != i}
+            elsewhere = {v for v, i in passed if positions.get(v, i) != i}
             safe &= _Block(region.nodes, yielded, aliases, region.outputs).proven() - elsewhere
         return safe
 

@@ -92,7 +92,7 @@ class Overflow:
 def without_idle_edges(nodes: Sequence[Node]) -> list[Node]:
     """Seeds of the backward wait for the loss only where nothing else puts them inside a window.
 
-    What is computed again keeps its edges, without which it would be merged with the first time.
+    What is computed again keeps its edges, without which it would be merged with the first run.
     """
     definer = definers(nodes)
     waits = [n for n in nodes if n.phase == "backward" and n.primitive.name == "depend"]

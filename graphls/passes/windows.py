@@ -101,7 +101,7 @@ def verify_windows(graph: Graph) -> Graph:
     4. Nothing outside clears it: a token is cleared again only after everyone who reads it has read it and stays in
        its block, and windows of different tokens do not interleave.
     5. A state that is written from inside a window is written under a status that has been read; in a loop that
-       carries it, each time.
+       carries it, in each iteration.
     6. That status covers all of the backward that the state is written with.
 
     Raises VerifyError, with the graph and the fault marked, for the first property that is broken.

@@ -1,4 +1,4 @@
-"""Where states get their new values: at the end of a graph, and each time in a loop that carries them."""
+"""Where states get their new values: at the end of a graph, and in each iteration of a loop that carries them."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from graphls.passes.rewrite import carries
 
 @dataclass(frozen=True)
 class Written:
-    """A block of nodes, and the states whose values it makes; `place` are the results of the region that it is."""
+    """A block of nodes, and the states whose values it makes; `outputs` are those of the region that it is."""
 
     nodes: Sequence[Node]
     writes: tuple[Write, ...]
-    place: tuple[Value, ...] | None = None
+    outputs: tuple[Value, ...] | None = None
     loc: Location | None = None
 
     def line(self, write: Write) -> object:
         """What the text shows the line of a write by."""
-        return write if self.place is None else self.place
+        return write if self.outputs is None else self.outputs
 
 
 def written(graph: Graph) -> Iterator[Written]:
@@ -37,7 +37,7 @@ def _with_loops(block: Written) -> Iterator[Written]:
 
 
 def _carried(block: Written) -> dict[Node, list[Write]]:
-    """The loops of a block that states come out of, and what becomes of these each time."""
+    """The loops of a block that states come out of, and what becomes of these in each iteration."""
     definer = definers(block.nodes)
     found: dict[Node, list[Write]] = {}
     for write in block.writes:

@@ -18,7 +18,7 @@ Run = Callable[[int, tuple[Any, ...]], tuple[Any, ...]]
 
 
 class Scan(Primitive):
-    """The region, run `length` times along the first axis of arrays, with values carried from each time to the next.
+    """The region, run `length` times along the first axis of arrays, with values carried from one to the next.
 
     The first `carries` operands are what is carried, the others arrays with `length` elements. The region takes
     what is carried and one element of each array, and yields what is carried on and elements of the arrays that
@@ -70,7 +70,7 @@ class Scan(Primitive):
 class WhileLoop(Primitive):
     """The operands, exchanged for what the second region yields as long as the first one yields true for them.
 
-    What the second region yields beyond that comes out as stacks, with one element for each time that it ran.
+    What the second region yields beyond that comes out as stacks, with one element for each iteration.
     """
 
     half = "native"
@@ -129,7 +129,7 @@ def _of_stacks(arrays: tuple[Type, ...]) -> tuple[Type, ...]:
 
 
 def _stacks(name: str, types: tuple[Type, ...], length: int | None) -> tuple[Type, ...]:
-    """The types of what comes out of a loop with one of these each time."""
+    """The types of what comes out of a loop with one of these for each iteration."""
     if any(t.stacked for t in types):
         raise GraphTypeError(f"{name} stacks no stacks, whose lengths may differ; its region yields {_listed(types)}.")
     return tuple(t.stack if length is None else t.with_shape((length, *t.shape)) for t in types)

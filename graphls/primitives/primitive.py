@@ -144,7 +144,7 @@ class Primitive(Operation):
         types: tuple[Type, ...],
         run: Callable[[int, tuple[Any, ...]], tuple[Any, ...]],
     ) -> tuple[Any, ...]:
-        """The outputs of a node with regions, which `run(number, arrays)` runs; here, none of them."""
+        """The outputs of a node with regions, which `run(index, arrays)` runs; here, none of them."""
         return self.evaluate(arrays, attrs, types)
 
     def flops(self, inputs: tuple[Type, ...], outputs: tuple[Type, ...], attrs: Mapping[str, Any]) -> int:

@@ -1,4 +1,4 @@
-"""Products and extremes by index: what is written several times to one place meets there."""
+"""Products and extremes by index: what is written several times to one index meets there."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _placed = partial(sample, low=0.5, high=1.5, integers=(-4, 4))
 
 
 class Scatter(Primitive, abstract=True):
-    """x, with the elements of `updates` at the places that `indices` name along an axis joined to what is there.
+    """x, with the elements of `updates` at the indices that `indices` has along an axis joined to what is there.
 
     Indices and updates have one shape, which is that of x but for the axis. Indices count as in `gather`.
     """
@@ -93,19 +93,19 @@ class ScatterExtreme(Scatter, abstract=True):
 
 
 class ScatterMax(ScatterExtreme):
-    """The largest of the element of x and of the updates for its place, nan where one is."""
+    """The largest of the element of x and of the updates for its index, nan where one is."""
 
     reduction, ufunc = "max", np.maximum
 
 
 class ScatterMin(ScatterExtreme):
-    """The smallest of the element of x and of the updates for its place, nan where one is."""
+    """The smallest of the element of x and of the updates for its index, nan where one is."""
 
     reduction, ufunc = "min", np.minimum
 
 
 class ScatterMul(Scatter):
-    """The product of the element of x and of the updates for its place.
+    """The product of the element of x and of the updates for its index.
 
     First and second derivatives are right where updates are 0; a third one needs all of them to differ from 0.
     """

@@ -17,7 +17,7 @@ from graphls.trace.states import copies
 from graphls.trace.tracer import Tracer
 
 
-def once(tracer: Tracer, kind: str, run: Callable[[], Any], copied: Callable[[Any], Any] = copies) -> Any:
+def once(tracer: Tracer, kind: str, run: Callable[[], object], copied: Callable[[Any], Any] = copies) -> Any:
     """What `run()` gives, taken from the record where a construct is traced once more for another answer."""
     frame, start = tracer.here.frame, len(tracer.writes)
     recorded = frame.replayed(kind)
@@ -31,17 +31,18 @@ def once(tracer: Tracer, kind: str, run: Callable[[], Any], copied: Callable[[An
 
 @dataclass
 class Run:
-    """What one run of a function made: nodes, a nest of symbols, and the values of the parameters that it wrote."""
+    """What one run of a function made: nodes, a pytree of symbols, and the values of the parameters that it wrote."""
 
     nodes: list[Node]
     result: Any
     states: dict[Parameter, Value]
 
     @classmethod
-    def of(cls, tracer: Tracer, function: Callable[[], Any], states: Mapping[Parameter, Value]) -> Run:
+    def of(cls, tracer: Tracer, function: Callable[[], object], states: Mapping[Parameter, Value]) -> Run:
         """Run a function with nodes of its own; at its start, parameters have the values in `states`."""
         start = len(tracer.writes)
         try:
+            # What the region writes is for its outputs alone: behind it, the states are as before.
             with tracer.region() as region:
                 tracer.write_again(states.items())
                 result = explore(tracer, function)
@@ -51,7 +52,8 @@ class Run:
             tracer.forget_writes(start)
 
     def hoist(self, tracer: Tracer, own: Iterable[Value]) -> None:
-        """Move the nodes that depend on nothing of the region's own, and so are the same each time, before it."""
+        """Move the nodes that depend on nothing of the region's own, and so never change, before it."""
+        # In the order in which they stand, so that whatever needs what stays is known to stay as well.
         changing, kept = set(own), []
         for node in self.nodes:
             if _is_fixed(node) or not changing.isdisjoint(needs(node)):
@@ -62,7 +64,7 @@ class Run:
         self.nodes = kept
 
     def lift_random(self, tracer: Tracer, length: int) -> tuple[list[Value], list[Value]]:
-        """Let the graph around draw random tensors for all times; returns those of one time, and the arrays of all."""
+        """Let the graph around draw random tensors for all iterations; returns those of one, and the arrays of all."""
         elements: list[Value] = []
         arrays: list[Value] = []
 
@@ -81,7 +83,7 @@ class Run:
 
 
 def _drawn_for_all(tracer: Tracer, node: Node, length: int) -> Value:
-    """What a random node draws at all times, as one array; those that have no shape are drawn one by one."""
+    """What a random node draws in all iterations, as one array; those that have no shape are drawn one by one."""
     with tracer.builder.at(node) as e:
         if "shape" in node.attrs:
             attrs = {**node.attrs, "shape": (length, *node.attrs["shape"])}
@@ -97,5 +99,5 @@ def is_drawn(node: Node) -> bool:
 
 
 def _is_fixed(node: Node) -> bool:
-    """Whether a node stays where it is: random tensors differ each time, and overflow windows open there."""
+    """Whether a node stays where it is: random tensors differ in each iteration, and overflow windows open there."""
     return is_drawn(node) or any(v.type == TOKEN for v in node.outputs)

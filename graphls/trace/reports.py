@@ -21,7 +21,7 @@ from graphls.trace.states import Array, Report, Show
 def report(tensors: Sequence[Tensor], show: Show) -> None:
     """Show tensors: now, or where a graph is being traced, whenever it has run.
 
-    What one time of a loop has is not kept, so there it is a warning.
+    What one iteration of a loop has is not kept, so there it is a warning.
     """
     tracer = current_tracer()
     if tracer is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import product
 from typing import Any
 
@@ -53,6 +54,11 @@ class Prepared:
     def lowered(self, device: str) -> Lowered:
         """The model for a device."""
         return lower(self.graph, device=device, kernel_is_right=lambda *_: self.combination.kernels == "right")
+
+    @cached_property
+    def expected(self) -> list[dict[str, Array]]:
+        """The outputs and states after each step of the faithful model for CPUs."""
+        return list(self.run(self.lowered("cpu")))
 
     def run(self, lowered: Lowered, rounding: Rounding = to_nearest) -> Iterator[dict[str, Array]]:
         """The outputs and states after each step."""
@@ -111,9 +117,8 @@ def _far(array: Array) -> Array:
 
 def difference(prepared: Prepared, lowered: Lowered | None = None, rounding: Rounding = to_nearest) -> str:
     """Where the model for CUDA, or the one given, first differs from the one for CPUs; empty where it never does."""
-    expected = prepared.run(prepared.lowered("cpu"))
     found = prepared.run(lowered or prepared.lowered("cuda"), rounding)
-    for number, (wanted, given) in enumerate(zip(expected, found, strict=True)):
+    for number, (wanted, given) in enumerate(zip(prepared.expected, found, strict=True)):
         names = [name for name in wanted if not same_bits(wanted[name], given[name]).all()]
         if names:
             return f"step {number}: {', '.join(names[:4])}, {len(names)} of {len(wanted)}"

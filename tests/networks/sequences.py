@@ -79,7 +79,7 @@ class GPTBlock(nn.Cell):
         parts = ops.reshape(self.qkv(x), (batch, LENGTH, 3, HEADS, WIDTH // HEADS))
         q, k, v = ops.transpose(parts, (2, 0, 3, 1, 4))
         scores = ops.matmul(q, ops.swapaxes(k, -1, -2)) / (WIDTH // HEADS) ** 0.5
-        scores = ops.masked_fill(scores, graphls.Tensor(self.hidden), -1e4)
+        scores = ops.masked_fill(scores, graphls.Tensor(self.hidden), float("-inf"))
         y = ops.transpose(ops.matmul(ops.softmax(scores, -1), v), (0, 2, 1, 3))
         return self.out(ops.reshape(y, (batch, LENGTH, WIDTH)))
 

@@ -1,4 +1,4 @@
-"""Elements of tuples and lists at a place that the graph computes."""
+"""Elements of tuples and lists at an index that the graph computes."""
 
 from __future__ import annotations
 
@@ -31,28 +31,28 @@ def element(items: Any, index: Any) -> Any:
         return items[index]
     elements = list(items)
     if not elements:
-        raise TraceError("A tuple or a list without elements has none at the place of a tensor.")
-    place = index.reshape(())
+        raise TraceError("A tuple or a list without elements has none at the index of a tensor.")
+    index = index.reshape(())
     if all(callable(item) and not is_tensor(item) for item in elements):
-        return Choice(elements, place)
-    return _chosen(elements, place)
+        return Choice(elements, index)
+    return _chosen(elements, index)
 
 
-def _is_sequence(items: Any) -> bool:
+def _is_sequence(items: object) -> bool:
     if isinstance(items, (tuple, list)):
         return True
     return hasattr(type(items), "configuration") and hasattr(items, "__getitem__") and hasattr(items, "__len__")
 
 
-def _chosen(elements: Sequence[Any], place: Any) -> Any:
-    """One of several nests of the same structure."""
+def _chosen(elements: Sequence[object], index: object) -> Any:
+    """One of several pytrees of the same structure."""
     if len({structure(item) for item in elements}) > 1:
         raise TraceError(_DIFFERENT.format("results of different structure"))
-    columns = [_picked(column, place) for column in zip(*map(leaves, elements), strict=True)]
+    columns = [_picked(column, index) for column in zip(*map(leaves, elements), strict=True)]
     return rebuild(elements[0], columns)
 
 
-def _picked(column: Sequence[Any], place: Any) -> Any:
+def _picked(column: Sequence[object], index: object) -> Any:
     first = column[0]
     if all(item is first for item in column):
         return first
@@ -60,12 +60,12 @@ def _picked(column: Sequence[Any], place: Any) -> Any:
         strange = next(i for i in column if not isinstance(i, (bool, int, float)) and not is_tensor(i))
         raise TraceError(_DIFFERENT.format(repr(strange)))
     if not any(isinstance(item, Tensor) for item in column):
-        return Tensor(array_of(np.array(column)))[place]
+        return Tensor(array_of(np.array(column)))[index]
     tensors = [item if isinstance(item, Tensor) else Tensor(item) for item in column]
     types = list(dict.fromkeys(tensor.type for tensor in tensors))
     if len(types) > 1:
         raise TraceError(_DIFFERENT.format(" and ".join(map(str, types))))
-    return function("stack")(tensors)[place]
+    return function("stack")(tensors)[index]
 
 
 _DIFFERENT = "An index that the graph computes chooses among tensors of one type, not {}."
@@ -74,24 +74,24 @@ _DIFFERENT = "An index that the graph computes chooses among tensors of one type
 class Choice:
     """One of several functions or cells, by a number that the graph computes; a call of it is a `cond` of calls."""
 
-    def __init__(self, functions: Sequence[Callable[..., Any]], place: Any) -> None:
+    def __init__(self, functions: Sequence[Callable[..., Any]], index: Any) -> None:
         self.functions = functions
-        self.place = place
+        self.index = index
 
     def __call__(self, *args: Any, **options: Any) -> Any:
         count = len(self.functions)
-        place = self.place + count * dispatch.cast(self.place < 0, self.place.dtype)
+        index = self.index + count * dispatch.cast(self.index < 0, self.index.dtype)
         calls = [rewritten(function) for function in self.functions]
-        return _called(calls, place, 0, args, options)
+        return _called(calls, index, 0, args, options)
 
 
-def _called(calls: Sequence[Any], place: Any, first: int, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
-    """The call at a place among these, of which the first has this number; by halves."""
+def _called(calls: Sequence[Any], index: Any, first: int, args: tuple[Any, ...], options: dict[str, object]) -> Any:
+    """The call at an index among these, of which the first has the index `first`; by halves."""
     if len(calls) == 1:
         return calls[0](*args, **options)
     middle = len(calls) // 2
     return branch(
-        place < first + middle,
-        lambda: _called(calls[:middle], place, first, args, options),
-        lambda: _called(calls[middle:], place, first + middle, args, options),
+        index < first + middle,
+        lambda: _called(calls[:middle], index, first, args, options),
+        lambda: _called(calls[middle:], index, first + middle, args, options),
     )
