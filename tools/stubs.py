@@ -15,15 +15,15 @@ from graphls.tensors.methods import COMPARISONS, UNARY
 PACKAGE = Path(graphls.__file__).parent
 IMPORTS = """\
 import builtins
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from graphls.ir.types import DTypeLike
-from graphls.ops.operands import Axis, Operand, ShapeLike, Sizes
+from graphls.ops.operands import Axis, Operand, OutputSizes, Paddings, ShapeLike, Sizes
 from graphls.tensors.tensor import Tensor, TensorLike
 """
 KNOWN = {"Any", "Axis", "Callable", "DTypeLike", "None", "Operand"}
-KNOWN |= {"ShapeLike", "Sizes", "Tensor", "TensorLike"}
+KNOWN |= {"OutputSizes", "Paddings", "Sequence", "ShapeLike", "Sizes", "Tensor", "TensorLike"}
 BUILTINS = {"bool", "int", "float", "str", "tuple", "list", "dict", "object"}
 SPELLINGS = {"axis": ("dim",), "keepdims": ("keepdim", "keep_dims"), "x": ("input",)}
 EMPTY = inspect.Parameter.empty

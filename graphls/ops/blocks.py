@@ -15,8 +15,8 @@ from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ops.arrangement import movedim, tensor_split
 from graphls.ops.convolution import are_last, as_given, channels_first, spatial
 from graphls.ops.elementwise import add, addn, maximum
-from graphls.ops.operands import Shape, ShapeLike, Sizes, apply, shape_of, tensor_of
-from graphls.ops.pads import Paddings, pad, pads_of, sizes_of
+from graphls.ops.operands import Paddings, Shape, ShapeLike, Sizes, apply, shape_of, tensor_of
+from graphls.ops.pads import pad, pads_of, sizes_of
 from graphls.ops.record import cell, operation, operator_class
 from graphls.ops.selection import topk
 from graphls.ops.shapes import concat, cut, gather, reshape, stack, swapaxes, transpose
@@ -144,7 +144,7 @@ def _columns(x: TensorLike, ksizes: Sizes, strides: Sizes = 1, dilations: Sizes 
 Sides = tuple[tuple[int, int], ...]
 
 
-@operation
+@operation(classes="SpaceToBatch", settings="block_size paddings")
 def space_to_batch_nd(input_x: TensorLike, block_size: ShapeLike, paddings: Paddings) -> Tensor:
     """The last axes cut into blocks, whose elements of one position stand together in the batch.
 
@@ -242,11 +242,6 @@ def _of_columns(
     return col2im(x, shape_of(output_size), kernel_size, dilation, padding, stride)
 
 
-@operator_class("SpaceToBatch", "block_size paddings", like=space_to_batch_nd)
-def _space_to_batch(input_x: TensorLike, block_size: int, paddings: Paddings) -> Tensor:
-    return space_to_batch_nd(input_x, block_size, paddings)
-
-
 @operator_class("BatchToSpace", "block_size crops", like=batch_to_space_nd)
 def _batch_to_space(input_x: TensorLike, block_size: int, crops: Paddings) -> Tensor:
     return batch_to_space_nd(input_x, block_size, crops)
@@ -319,7 +314,7 @@ def top_k(input_x: TensorLike, k: int, sorted: bool = True) -> tuple[Tensor, Ten
     return topk(input_x, k, sorted=sorted)
 
 
-@operation(checks={"pad_dim_size": integer})
+@operation(classes="Padding", settings="pad_dim_size", checks={"pad_dim_size": integer})
 def padding(x: TensorLike, pad_dim_size: int = 8) -> Tensor:
     """x, whose last axis has the size 1, with zeros behind up to the size `pad_dim_size`.
 
@@ -331,11 +326,6 @@ def padding(x: TensorLike, pad_dim_size: int = 8) -> Tensor:
         message = f"padding cannot make a last axis of {pad_dim_size} elements from that of {x.type}."
         raise GraphValueError(message)
     return pad(x, (0, pad_dim_size - 1))
-
-
-@operator_class("Padding", "pad_dim_size", like=padding)
-def _padding(x: TensorLike, pad_dim_size: int = 8) -> Tensor:
-    return padding(x, pad_dim_size)
 
 
 @cell(

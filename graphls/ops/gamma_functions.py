@@ -77,7 +77,7 @@ def _slope(n: int) -> Callable[..., tuple[Tensor]]:
     return lambda x, found, sensitivity: (mul(sensitivity, _polygamma(n, x)),)
 
 
-@operation(checks={"p": at_least(1)})
+@operation(classes="Mvlgamma", settings="p", checks={"p": at_least(1)})
 def mvlgamma(x: TensorLike, p: int) -> Tensor:
     """The logarithm of the gamma function of p dimensions; raises GraphValueError unless p is 1 or more."""
 
@@ -161,11 +161,6 @@ def _derivative_of_cotangent(n: int, cotangent: Tensor) -> Tensor:
     for coefficient in others:
         result = add(mul(result, cotangent), float(coefficient))
     return result
-
-
-@operator_class("Mvlgamma", "p", like=mvlgamma)
-def _multivariate(x: TensorLike, p: int) -> Any:
-    return mvlgamma(x, p)
 
 
 @operator_class("Polygamma", like=polygamma)

@@ -18,6 +18,10 @@ Shape = tuple[int, ...]
 Sizes = int | Sequence[int]
 """A size of all axes, or one for each."""
 ShapeLike = Sizes | Tensor
+OutputSizes = int | Sequence[int | None] | None
+"""Sizes of a result, of which None is the size that is there."""
+Paddings = Sequence[Sequence[int]] | Tensor
+"""What is added before and behind: a pair for each axis."""
 Operand = Tensor | float
 """A tensor or a number."""
 
