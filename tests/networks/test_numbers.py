@@ -33,7 +33,7 @@ def test_more_combinations_have_the_same_bits(combination: Combination) -> None:
 
 
 def test_samples_reach_every_combination() -> None:
-    reached = {(c.name, c.form, c.mode, c.kernels) for seed in range(SEEDS) for c in sample(seed)}
+    reached = {(c.name, c.form, c.mode, c.kernels, c.runtime) for seed in range(SEEDS) for c in sample(seed)}
     assert len(reached) == len(every_combination())
 
 
@@ -43,7 +43,7 @@ def overflows(prepared: Prepared) -> list[bool]:
 
 
 def test_the_steps_that_are_compared_overflow_and_go_on() -> None:
-    found = [overflows(prepare(Combination(name, "O2", "outputs", "right", 1))) for name in ("mlp", "lenet")]
+    found = [overflows(prepare(Combination(name, "O2", "outputs", seed=1))) for name in ("mlp", "lenet")]
     assert all(any(flags) and not all(flags) for flags in found)
 
 
