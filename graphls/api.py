@@ -29,10 +29,10 @@ BACKENDS = ("onnxruntime", "numpy")
 
 
 def compile(
-    cell: Callable[..., Any],
-    *inputs: Any,
+    cell: Callable[..., object],
+    *inputs: object,
     device: str | Cuda = "cpu",
-    passes: Any = None,
+    passes: object = None,
     backend: str = "onnxruntime",
     overflow_mode: str | None = None,
 ) -> Compiled:
@@ -55,10 +55,10 @@ def compile(
 
 
 def _compiled(
-    cell: Callable[..., Any],
-    inputs: Sequence[Any],
+    cell: Callable[..., object],
+    inputs: Sequence[object],
     device: str | Cuda,
-    passes: Any,
+    passes: object,
     backend: str,
     overflow_mode: str | None,
 ) -> Compiled:
@@ -84,7 +84,7 @@ def _check_target(backend: str, device: str | Cuda) -> None:
     if backend not in BACKENDS:
         raise GraphValueError(f"{backend!r} is not a backend; use one of {', '.join(map(repr, BACKENDS))}.")
     if backend == "onnxruntime":
-        from graphls.backends.ort import check_device
+        from graphls.backends.availability import check_device
 
         check_device(device)
     elif device != "cpu":
@@ -96,7 +96,7 @@ def _pipeline(passes: Any, overflow_mode: str | None) -> Pipeline:
     return pipeline if overflow_mode is None else with_mode(pipeline, overflow_mode)
 
 
-def trace_graph(cell: Callable[..., Any], *inputs: Any) -> Traced:
+def trace_graph(cell: Callable[..., object], *inputs: object) -> Traced:
     """Trace a cell or function on inputs like these; the graph has no backward yet."""
     if current_tracer() is not None:
         raise GraphTypeError("A step is compiled outside of construct; call the cell instead.")
@@ -106,7 +106,7 @@ def trace_graph(cell: Callable[..., Any], *inputs: Any) -> Traced:
     return trace(cell, tuple(map(static_inputs, inputs)), names, _graph_name(cell))
 
 
-def _graph_name(cell: Any) -> str:
+def _graph_name(cell: object) -> str:
     name = type(cell).__name__ if isinstance(cell, Cell) else getattr(cell, "__name__", "main")
     return name if name.isidentifier() else "main"
 

@@ -20,32 +20,32 @@ def get_level() -> str:
     return given if given in ("0", "1", "2", "3", "4") else "2"
 
 
-def debug(msg: Any, *args: Any, **kwargs: Any) -> None:
+def debug(msg: object, *args: object, **kwargs: object) -> None:
     """Log what only a search for a fault needs."""
     _log(logging.DEBUG, msg, args, kwargs)
 
 
-def info(msg: Any, *args: Any, **kwargs: Any) -> None:
+def info(msg: object, *args: object, **kwargs: object) -> None:
     """Log what goes as planned."""
     _log(logging.INFO, msg, args, kwargs)
 
 
-def warning(msg: Any, *args: Any, **kwargs: Any) -> None:
+def warning(msg: object, *args: object, **kwargs: object) -> None:
     """Log what may be wrong."""
     _log(logging.WARNING, msg, args, kwargs)
 
 
-def error(msg: Any, *args: Any, **kwargs: Any) -> None:
+def error(msg: object, *args: object, **kwargs: object) -> None:
     """Log what is wrong."""
     _log(logging.ERROR, msg, args, kwargs)
 
 
-def critical(msg: Any, *args: Any, **kwargs: Any) -> None:
+def critical(msg: object, *args: object, **kwargs: object) -> None:
     """Log what ends the run."""
     _log(logging.CRITICAL, msg, args, kwargs)
 
 
-def _log(level: int, msg: Any, args: tuple[Any, ...], options: dict[str, Any]) -> None:
+def _log(level: int, msg: object, args: tuple[object, ...], options: dict[str, Any]) -> None:
     if level >= LEVELS[int(get_level())]:
         _set_up()
         _logger.log(level, msg, *args, **options)

@@ -35,8 +35,8 @@ KNOWN: dict[str, tuple[str, ...]] = {
     ),
     "a thread that does one task after the other": ("backends.host.AHEAD",),
     "filled by imports, by definitions of primitives and passes": (
-        "dataset.pipeline.dataset._makers", "ir.registry._operations", "ops.record.FUNCTIONS",
-        "ops.record.OPERATIONS", "ops.record.OPERATORS", "passes.manager._passes", "tensors.methods.METHODS",
+        "dataset.pipeline.dataset._makers", "ir.registry._operations", "ops.record.CELLS", "ops.record.FUNCTIONS",
+        "ops.record.OPERATIONS", "passes.manager._passes", "tensors.methods.METHODS",
         "tensors.vocabulary._functions", "trace.compiler._compilers", "trace.rewriting.forms._makers",
     ),
     "empty for ever": ("compat.iterators.ITERATORS_LIST",),

@@ -15,15 +15,15 @@ from graphls.tensors.methods import COMPARISONS, UNARY
 PACKAGE = Path(graphls.__file__).parent
 IMPORTS = """\
 import builtins
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from graphls.ir.types import DTypeLike
-from graphls.ops.operands import Axis, Operand, ShapeLike, Sizes
+from graphls.ops.operands import Axis, Operand, OutputSizes, Paddings, ShapeLike, Sizes
 from graphls.tensors.tensor import Tensor, TensorLike
 """
 KNOWN = {"Any", "Axis", "Callable", "DTypeLike", "None", "Operand"}
-KNOWN |= {"ShapeLike", "Sizes", "Tensor", "TensorLike"}
+KNOWN |= {"OutputSizes", "Paddings", "Sequence", "ShapeLike", "Sizes", "Tensor", "TensorLike"}
 BUILTINS = {"bool", "int", "float", "str", "tuple", "list", "dict", "object"}
 SPELLINGS = {"axis": ("dim",), "keepdims": ("keepdim", "keep_dims"), "x": ("input",)}
 EMPTY = inspect.Parameter.empty
@@ -73,7 +73,8 @@ def _functions() -> str:
 
 def _is_made(function: Callable[..., Any]) -> bool:
     """Whether a decorator made the function, as `by_axes` does: mypy does not see its parameters there."""
-    return inspect.isfunction(function) and function.__code__.co_name != function.__name__
+    own = inspect.unwrap(function)
+    return inspect.isfunction(own) and own.__code__.co_name != own.__name__
 
 
 def _classes() -> str:

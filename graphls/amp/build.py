@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -77,7 +78,7 @@ def _cast(network: Cell, level: str, low: DType, keeps_normalisation: bool) -> b
 class _WithWideLossCell(WithLossCell):
     """A network and a loss that is computed of float32 predictions and labels."""
 
-    def construct(self, data: Any, label: Any) -> Any:
+    def construct(self, data: object, label: Any) -> Any:
         widen = partial(map_leaves, partial(in_dtype, wanted=float32))
         return self._loss_fn(widen(self._backbone(data)), widen(label))
 
@@ -100,7 +101,7 @@ def _step(network: Cell, optimizer: Optimizer, manager: LossScaleManager | None)
     return step
 
 
-def _check_parts(network: Any, optimizer: Any, loss_fn: Any) -> None:
+def _check_parts(network: object, optimizer: object, loss_fn: object) -> None:
     if not isinstance(network, Cell):
         raise GraphTypeError(f"The argument 'network' must be a Cell, but got {network!r}.")
     if not isinstance(optimizer, Optimizer):
@@ -109,7 +110,7 @@ def _check_parts(network: Any, optimizer: Any, loss_fn: Any) -> None:
         raise GraphTypeError(f"The argument 'loss_fn' must be a Cell, but got {loss_fn!r}.")
 
 
-def _check_levels(level: Any, boost_level: Any) -> None:
+def _check_levels(level: object, boost_level: object) -> None:
     if not isinstance(level, str):
         raise GraphTypeError(
             f"The argument `level` must be a string in ['O0','O1','O2','O3','auto'],but got type {type(level)}.",
@@ -120,7 +121,7 @@ def _check_levels(level: Any, boost_level: Any) -> None:
         raise GraphValueError(f"There is no boost, so 'boost_level' is 'O0', not {boost_level!r}.")
 
 
-def _check_settings(settings: dict[str, Any]) -> None:
+def _check_settings(settings: Mapping[str, object]) -> None:
     for name in settings:
         if name not in SETTINGS:
             raise GraphValueError(f"Unsupported arg {name!r}; those known are {', '.join(SETTINGS)}.")

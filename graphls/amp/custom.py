@@ -9,7 +9,7 @@ from graphls.amp.lists import NORMALISATIONS, O1_CELLS
 from graphls.amp.precision import _half, _mark, level_of
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.registry import operations
-from graphls.ir.types import float16, float32
+from graphls.ir.types import DTypeLike, float16, float32
 from graphls.nn.cell import Cell
 from graphls.ops.operations import OPERATORS
 from graphls.ops.primitive import Primitive
@@ -39,8 +39,8 @@ def get_black_list() -> list[Any]:
 
 
 def custom_mixed_precision(
-    network: Cell, *, white_list: Sequence[Any] | None = None, black_list: Sequence[Any] | None = None,
-    dtype: Any = float16,
+    network: Cell, *, white_list: Sequence[object] | None = None, black_list: Sequence[object] | None = None,
+    dtype: DTypeLike = float16,
 ) -> Cell:  # fmt: skip
     """Let what a white list has compute in 16 bits, or all but what a black list has; the network is returned.
 

@@ -19,7 +19,7 @@ class LossScaleManager:
     def get_loss_scale(self) -> Any:
         """The loss scale."""
 
-    def update_loss_scale(self, overflow: Any) -> None:
+    def update_loss_scale(self, overflow: object) -> None:
         """Tell the manager whether a step overflowed."""
 
     def get_update_cell(self) -> Cell | None:
@@ -86,7 +86,7 @@ class DynamicLossScaleManager(LossScaleManager):
         """A DynamicLossScaleUpdateCell that starts with the scale as it is now."""
         return DynamicLossScaleUpdateCell(self.loss_scale, self.scale_factor, self.scale_window)
 
-    def update_loss_scale(self, overflow: Any) -> None:
+    def update_loss_scale(self, overflow: object) -> None:
         """Count a step, and let the scale fall or rise.
 
         Raises GraphRuntimeError at the 1001st overflow in a row, which is not counted as a step.
@@ -106,7 +106,7 @@ class DynamicLossScaleManager(LossScaleManager):
         self.cur_iter += 1
 
 
-def _number(name: str, value: Any) -> Any:
+def _number(name: str, value: object) -> Any:
     """A number as it is; raises GraphTypeError for anything else."""
     if isinstance(value, bool) or not isinstance(value, Real):
         raise GraphTypeError(

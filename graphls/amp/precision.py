@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from graphls.amp.lists import AUTO_WIDE_CELLS, NORMALISATIONS, O1_CELLS, lowered, widened
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.reporting import warn
-from graphls.ir.types import DType, as_dtype, bfloat16, float16, float32
+from graphls.ir.types import DType, DTypeLike, as_dtype, bfloat16, float16, float32
 from graphls.nn.cell import Cell
 from graphls.tensors.configuration import Configuration
 from graphls.trace.casting import Casting
@@ -15,7 +13,7 @@ from graphls.trace.casting import Casting
 LEVELS = ("O0", "O1", "O2", "O3", "auto")
 
 
-def auto_mixed_precision(network: Cell, amp_level: str = "O0", dtype: Any = float16) -> Cell:
+def auto_mixed_precision(network: Cell, amp_level: str = "O0", dtype: DTypeLike = float16) -> Cell:
     """Let a network compute partly in `dtype`, float16 or bfloat16; its parameters keep their dtype and names.
 
     - O0: nothing changes.
@@ -83,12 +81,12 @@ def _inside(network: Cell, kinds: tuple[type[Cell], ...]) -> list[Cell]:
     return [cell for _, cell in network.cells_and_names() if isinstance(cell, kinds)]
 
 
-def _mark(cell: Cell, **marks: Any) -> None:
+def _mark(cell: Cell, **marks: object) -> None:
     cell.__dict__.update(marks)
     Configuration.note_change()
 
 
-def _half(dtype: Any) -> DType:
+def _half(dtype: DTypeLike) -> DType:
     try:
         found: DType | None = as_dtype(dtype)
     except GraphTypeError:

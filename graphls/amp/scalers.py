@@ -26,11 +26,11 @@ class LossScaler(ABC):
         """A tensor, or every tensor of a nest, times the scale."""
 
     @abstractmethod
-    def unscale(self, inputs: Any) -> Any:
+    def unscale(self, inputs: object) -> Any:
         """A tensor, or every tensor of a nest, divided by the scale."""
 
     @abstractmethod
-    def adjust(self, grads_finite: Any) -> bool:
+    def adjust(self, grads_finite: object) -> bool:
         """Update the scale, given whether all gradients were finite; returns whether this scaler does that."""
 
 
@@ -57,13 +57,13 @@ class StaticLossScaler(LossScaler):
         """A tensor, or every tensor of a nest, times the scale, in its own dtype."""
         scale = state_of(self.scale_value)
 
-        def scaled(leaf: Any) -> Tensor:
+        def scaled(leaf: object) -> Tensor:
             x = tensor_of(leaf)
             return ops.mul(x, ops.cast(scale, x.dtype))
 
         return map_leaves(scaled, inputs)
 
-    def unscale(self, inputs: Any) -> Any:
+    def unscale(self, inputs: object) -> Any:
         """A tensor, or every tensor of a nest, divided by the scale, in its own dtype."""
         inverse = ops.reciprocal(state_of(self.scale_value))
 
@@ -74,7 +74,7 @@ class StaticLossScaler(LossScaler):
 
         return map_leaves(unscaled, inputs)
 
-    def adjust(self, grads_finite: Any) -> bool:
+    def adjust(self, grads_finite: object) -> bool:
         """Changes nothing; returns False."""
         return False
 
@@ -94,7 +94,7 @@ class DynamicLossScaler(StaticLossScaler):
         self.scale_factor = positive_int("DynamicLossScaler", "scale_factor", scale_factor)
         self.counter = Parameter(np.array(0, np.int32), name="counter", requires_grad=False)
 
-    def adjust(self, grads_finite: Any) -> bool:
+    def adjust(self, grads_finite: object) -> bool:
         """Update scale and counter, given a bool of shape (), whether all gradients were finite; returns True."""
         scale, counter, factor = state_of(self.scale_value), state_of(self.counter), float(self.scale_factor)
         risen = ops.mul(scale, factor)
@@ -105,7 +105,7 @@ class DynamicLossScaler(StaticLossScaler):
         return True
 
 
-def all_finite(inputs: Any, status: Any = None) -> Tensor:
+def all_finite(inputs: object, status: object = None) -> Tensor:
     """Whether every float in a tuple or list of tensors is neither an infinity nor nan: bool of shape ().
 
     Lists may nest; integers and bools count as finite. In a traced function this closes an overflow window, so the

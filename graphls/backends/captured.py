@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -10,42 +11,46 @@ from typing import Any
 
 import numpy as np
 
+from graphls.backends.buffers import SMALL, DeviceBuffer, in_rows
 from graphls.backends.devices import Cuda
 from graphls.backends.guard import first_line
 from graphls.backends.onnx.types import exchanged
-from graphls.backends.ort import SMALL, DeviceBuffer, OrtSession, in_rows
+from graphls.backends.ort import OrtSession
 from graphls.backends.states import HasStorage
 from graphls.ir.errors import GraphRuntimeError, GraphValueError
 from graphls.ir.graph import Graph, walk
 from graphls.ir.types import Type
+
+OLDEST = 1, 31
+"""The first runtime that is known to keep what a recording reads, such as the addresses of the parts of a Concat."""
 
 MOST = 16
 """How many recordings a session makes; each takes memory, and one is needed wherever states lie elsewhere."""
 
 
 class FixedBuffer(DeviceBuffer):
-    """A tensor at an address that recordings know; `empty()` makes a value like it elsewhere.
+    """A tensor at an address that recordings know; `empty()` makes a value like it elsewhere."""
 
-    With `is_copied_there`, what it holds is copied into such a value, else into an array.
-    """
+    __slots__ = ("empty", "is_small")
 
-    __slots__ = ("empty", "is_copied_there")
-
-    def __init__(self, empty: Callable[[], Any], id: int, is_copied_there: bool) -> None:
+    def __init__(self, empty: Callable[[], Any], id: int, is_small: bool) -> None:
         super().__init__(empty(), id)
-        self.empty, self.is_copied_there = empty, is_copied_there
+        self.empty, self.is_small = empty, is_small
 
     def copy(self) -> Any:
-        """What it holds now."""
-        if self.is_copied_there:
-            value = self.empty()
-            value.update_inplace(self.value)
-            return DeviceBuffer(value, self.id)
-        return np.array(self.value.numpy())
+        """What it holds now: an array where it is small, else another buffer of the device."""
+        if self.is_small:
+            return np.array(self.value.numpy())
+        value = self.empty()
+        value.update_inplace(self.value)
+        return DeviceBuffer(value, self.id)
 
     def fill(self, source: Any, dtype: Any) -> None:
         """Hold what an array holds, or a buffer of any device."""
-        self.value.update_inplace(in_rows(source.numpy() if isinstance(source, DeviceBuffer) else source, dtype))
+        if not isinstance(source, DeviceBuffer):
+            self.value.update_inplace(in_rows(source, dtype))
+        else:
+            self.value.update_inplace(source.value if source.id == self.id else source.numpy())
 
 
 @dataclass
@@ -76,8 +81,11 @@ class CapturedSession(OrtSession):
         self.buffers = [self._fixed(kind) for _, kind in self.outputs]
 
     def _fixed(self, kind: Type) -> FixedBuffer:
-        can_copy = hasattr(self.runtime, "copy_tensors")  # then values take values, too
-        return FixedBuffer(lambda: self._empty(kind).value, self.cuda.id, can_copy and kind.nbytes > SMALL)
+        return FixedBuffer(lambda: self._empty(kind).value, self.cuda.id, kind.nbytes <= SMALL)
+
+    def _provider_options(self) -> dict[str, str]:
+        _check_version(self.runtime.__version__)
+        return super()._provider_options()
 
     def _bind_input(self, binding: Any, name: str, dtype: Any, array: Any) -> None:
         self.fed[name].fill(array, dtype)
@@ -100,12 +108,12 @@ class CapturedSession(OrtSession):
         binding = super()._binding(turn)
         for name, buffer in self.fed.items():
             binding.bind_ortvalue_input(name, buffer.value)
-        held = (self.parameters[name].storage for name in self.lowered.states)
-        buffers = [s.buffers[turn] if len(s.buffers) > 1 else s.current for s in held]
-        place = tuple(buffer.value.data_ptr() for buffer in buffers)
-        if place not in self.recordings:
-            self.recordings[place] = self._recording(len(self.recordings) + 1)
-        self.current[binding] = self.recordings[place]
+        held = [self.parameters[name].storage.buffers for name in self.lowered.states]
+        place = turn, *(buffer.value.data_ptr() for buffers in held for buffer in buffers)
+        recording = self.recordings.get(place) or self._recording(len(self.recordings) + 1)
+        if len(self.recordings) < MOST:
+            self.recordings[place] = recording
+        self.current[binding] = recording
         return binding
 
     def _recording(self, number: int) -> Recording:
@@ -137,6 +145,16 @@ class CapturedSession(OrtSession):
                 "graph=False."
             ) from error
         recording.is_made = True
+
+
+def _check_version(found: str) -> None:
+    """Older runtimes free what a recorded kernel reads again each time that it is replayed."""
+    if tuple(map(int, re.findall(r"\d+", found)[:2])) < OLDEST:
+        oldest = ".".join(map(str, OLDEST))
+        raise GraphRuntimeError(
+            f"ONNX Runtime {found} records no CUDA graph that can be trusted; install {oldest} or newer, or compile "
+            "the step with graph=False."
+        )
 
 
 def _check(graph: Graph) -> None:

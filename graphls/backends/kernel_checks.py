@@ -57,6 +57,16 @@ def _reduction(operator: str, sign: int) -> Callable[[DType, Run], bool]:
     return check
 
 
+def _integers(operator: str, function: Callable[..., Any]) -> Callable[[DType, Run], bool]:
+    """A check of integers: what is too large wraps, and is not the largest number instead."""
+
+    def check(dtype: DType, run: Run) -> bool:
+        x = np.array([np.iinfo(dtype.numpy).max, 5, 7], dtype.numpy)
+        return bool(run(operator, x, keepdims=0) == function(x, dtype=dtype.numpy))
+
+    return check
+
+
 def _order(dtype: DType, run: Run) -> bool:
     """A check of TopK: infinities have positions as other numbers have."""
     x = np.array([np.inf, 1, -np.inf, np.inf, 2], dtype.numpy)
@@ -70,6 +80,8 @@ _CHECKS: dict[str, Callable[[DType, Run], bool]] = {
     "Log": _elementwise("Log", np.log, 1.5, np.inf),
     "ReduceMax": _reduction("ReduceMax", 1),
     "ReduceMin": _reduction("ReduceMin", -1),
+    "ReduceProd": _integers("ReduceProd", np.prod),
+    "ReduceSum": _integers("ReduceSum", np.sum),
     "Sigmoid": _elementwise("Sigmoid", _logistic, -17.0, -15.3, 2.0),
     "Sign": _elementwise("Sign", np.sign, np.nan, 2.0),
     "Sqrt": _elementwise("Sqrt", np.sqrt, np.inf, -0.0, 1.5),

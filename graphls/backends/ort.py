@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from graphls.backends.availability import check_device, check_provider
+from graphls.backends.buffers import SMALL, DeviceBuffer, in_rows
 from graphls.backends.cuda_failures import cuda_failure
-from graphls.backends.cuda_libraries import fault_of_installation
 from graphls.backends.devices import PROVIDERS, Cuda, kind_of
 from graphls.backends.failures import Torn, failed_node, states_before_an_index, states_behind
 from graphls.backends.guard import first_line, open_guarded
@@ -27,48 +28,6 @@ from graphls.ir.graph import Graph, Value
 from graphls.ir.types import Type
 from graphls.sharing.forks import keep_for_ever, renew_after_fork
 from graphls.sharing.storage import Clock, Storage
-
-SMALL = 4096
-"""Bytes up to which it is cheaper to copy an output from a buffer that stays bound than to bind a new one."""
-
-
-def check_device(device: str | Cuda) -> None:
-    """Raise GraphValueError for an unknown device, GraphRuntimeError for one that is not there or lacks something."""
-    provider = PROVIDERS[kind_of(device)]
-    runtime = load_runtime()
-    available = runtime.get_available_providers()
-    if provider not in available:
-        raise GraphRuntimeError(
-            f"This ONNX Runtime has no {provider} (it has {', '.join(available)}); "
-            'uninstall it and run pip install "graphls[cuda]", with an NVIDIA driver.'
-        )
-    if device != "cpu":
-        fault = fault_of_installation(runtime, device.id if isinstance(device, Cuda) else 0)
-        if fault:
-            raise GraphRuntimeError(fault)
-
-
-def check_provider(session: Any, device: str) -> None:
-    """Raise GraphRuntimeError where a session runs on the CPU because its own provider could not be loaded."""
-    if PROVIDERS[device] not in session.get_providers():
-        raise GraphRuntimeError(
-            f"{PROVIDERS[device]} could not be loaded: an NVIDIA driver or the CUDA libraries are missing, "
-            "which graphls doctor tells more about."
-        )
-
-
-class DeviceBuffer:
-    """A tensor on the GPU of a number, read by `numpy()`."""
-
-    __slots__ = ("id", "value")
-
-    def __init__(self, value: Any, id: int = 0) -> None:
-        self.value = value
-        self.id = id
-
-    def numpy(self) -> np.ndarray[Any, Any]:
-        """A copy on the host."""
-        return np.asarray(self.value.numpy())
 
 
 class OrtSession(Session):
@@ -283,11 +242,6 @@ class OrtSession(Session):
             if buffer is not None:
                 binding.bind_ortvalue_output(name, self._value(buffer))
         return binding
-
-
-def in_rows(array: np.ndarray[Any, Any], dtype: Any) -> np.ndarray[Any, Any]:
-    """An array in row-major order, in a dtype or its own; unlike that of NumPy, with no axes where it has none."""
-    return np.ascontiguousarray(array, dtype).reshape(array.shape)
 
 
 def _wider(value: Value) -> Any:

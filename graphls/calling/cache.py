@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from graphls import api
@@ -20,6 +20,9 @@ from graphls.trace.closure_variables import ClosureVariables, is_cell
 from graphls.trace.constants import constant_key
 from graphls.trace.inputs import is_input
 
+Key = tuple[Any, ...]
+"""What a function reads from around it, the signature of its inputs, and the device."""
+
 MOST_VARIABLES = 8
 """For how many values of what a function reads from around it steps are kept."""
 MOST_STEPS = 64
@@ -36,12 +39,12 @@ class CompileCache:
     their states stay, since parameters hold them.
     """
 
-    def __init__(self, function: Callable[..., Any], of: Callable[..., Any] | None = None) -> None:
+    def __init__(self, function: Callable[..., object], of: Callable[..., object] | None = None) -> None:
         self.function, self.of = function, of
         self.around = ClosureVariables(function if of is None else of)
-        self.steps: dict[Any, list[Compiled]] = {}
+        self.steps: dict[Key, list[Compiled]] = {}
         self.kept: dict[Any, list[Any]] = {}
-        self.last: tuple[Any, int, Compiled] | None = None
+        self.last: tuple[Key, int, Compiled] | None = None
         self.useless = 0
         self.has_warned = False
 
@@ -49,10 +52,10 @@ class CompileCache:
         """A copy compiles its own steps."""
         return CompileCache, (self.function, self.of)
 
-    def __call__(self, *inputs: Any) -> Any:
+    def __call__(self, *inputs: object) -> Any:
         return self.find(*inputs)(*inputs)
 
-    def find(self, *inputs: Any) -> Compiled:
+    def find(self, *inputs: object) -> Compiled:
         """The step for inputs like these, compiled where there is none that is up to date."""
         key = self.around.key(), _signature(inputs), default_device()
         last = self.last
@@ -67,7 +70,7 @@ class CompileCache:
             self.last = key, changes, step
         return step
 
-    def _compiled(self, inputs: tuple[Any, ...], key: Any) -> tuple[Any, Compiled]:
+    def _compiled(self, inputs: tuple[object, ...], key: Key) -> tuple[Key, Compiled]:
         self._drop_useless()
         self.around.look_again()
         around, values = self.around.key(), self.around.values()
@@ -105,7 +108,7 @@ class CompileCache:
         del self.kept[oldest]
         self.steps = {key: steps for key, steps in self.steps.items() if key[0] != oldest}
 
-    def _forget_oldest(self, newest: Any) -> None:
+    def _forget_oldest(self, newest: Key) -> None:
         """Forget the step that was not used for longest."""
         oldest = next(iter(self.steps))
         self._warn(
@@ -150,31 +153,34 @@ def _signature(inputs: tuple[Any, ...]) -> Any:
     return key
 
 
-def _constant_key(leaf: Any) -> Any:
+def _constant_key(leaf: object) -> Any:
     return (id(leaf),) if isinstance(leaf, Parameter) else constant_key(leaf)
 
 
-def call_cell(cell: Cell, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
+def call_cell(cell: Cell, inputs: tuple[object, ...], options: dict[str, object]) -> Any:
     """Call a cell outside of a trace: compile it once for inputs like these, and run it."""
     return call_compiled(cell, cell.__dict__["_compiled"], inputs, options)
 
 
 def call_compiled(
-    function: Callable[..., Any], caches: dict[Any, CompileCache], inputs: tuple[Any, ...], options: dict[str, Any]
+    function: Callable[..., object],
+    caches: dict[object, CompileCache],
+    inputs: tuple[object, ...],
+    options: dict[str, object],
 ) -> Any:
     """Call a function, compiled once for inputs like these; `caches` are its caches by the names of the options."""
     names = tuple(sorted(options))
     return _cache(function, caches, names)(*inputs, *(options[name] for name in names))
 
 
-def compile_cell(cell: Cell, inputs: tuple[Any, ...], options: dict[str, Any]) -> Compiled:
+def compile_cell(cell: Cell, inputs: tuple[object, ...], options: Mapping[str, object]) -> Compiled:
     """The step that a call of a cell outside of a trace runs, compiled where there is none for inputs like these."""
     names = tuple(sorted(options))
     cache = _cache(cell, cell.__dict__["_compiled"], names)
     return cache.find(*inputs, *(options[name] for name in names))
 
 
-def _cache(function: Callable[..., Any], caches: dict[Any, CompileCache], names: tuple[str, ...]) -> CompileCache:
+def _cache(function: Callable[..., object], caches: dict[object, CompileCache], names: tuple[str, ...]) -> CompileCache:
     """The one of the caches of a function for calls with options of these names."""
     found = caches.get(names)
     if found is None:
@@ -189,17 +195,17 @@ def cache_of(cell: Cell) -> CompileCache:
     return cache
 
 
-def _by_name(called: Callable[..., Any], names: tuple[str, ...]) -> Callable[..., Any]:
+def _by_name(called: Callable[..., object], names: tuple[str, ...]) -> Callable[..., Any]:
     """The same as a function of positional arguments only, of which the last are those of these names."""
 
-    def function(*args: Any) -> Any:
+    def function(*args: object) -> Any:
         count = len(args) - len(names)
         return called(*args[:count], **dict(zip(names, args[count:], strict=True)))
 
     return function
 
 
-def kept_cache(of: Callable[..., Any], key: tuple[Any, ...], function: Callable[..., Any]) -> CompileCache:
+def kept_cache(of: Callable[..., object], key: tuple[object, ...], function: Callable[..., object]) -> CompileCache:
     """The cache for `function`, made of `of` as `key` says; for a cell or its method the one of an earlier call.
 
     So a script may ask for the same gradient function in every step.

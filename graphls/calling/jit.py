@@ -35,19 +35,21 @@ class Jit:
 
     needs_graph = True
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[..., object]) -> None:
         update_wrapper(self, function, updated=())
         self.function = function
         self.caches: dict[Any, CompileCache] = {}
 
-    def __call__(self, *args: Any, **options: Any) -> Any:
+    def __call__(self, *args: object, **options: object) -> Any:
         tracer = current_tracer()
         if tracer is not None:
             tracer.note_owner(self.function)
             return rewritten(self.function)(*args, **options)
         return call_compiled(self, self.caches, *self._arguments(args, options))
 
-    def _arguments(self, args: tuple[Any, ...], options: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    def _arguments(
+        self, args: tuple[object, ...], options: dict[str, object]
+    ) -> tuple[tuple[object, ...], dict[str, object]]:
         """The arguments by position as far as that goes, so that a call by name finds what one by position compiled."""
         if not options:
             return args, options
@@ -58,7 +60,7 @@ class Jit:
             raise GraphTypeError(f"{name} cannot be called like this: {error}.") from None
         return bound.args, bound.kwargs
 
-    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+    def __get__(self, instance: object, owner: type | None = None) -> Any:
         if instance is None:
             return self
         methods = vars(instance).setdefault("_compiled", {})
@@ -66,7 +68,7 @@ class Jit:
         return methods.get(key) or methods.setdefault(key, Jit(self.function.__get__(instance, owner)))
 
 
-def jit(function: Callable[..., Any] | None = None, **options: Any) -> Any:
+def jit(function: Callable[..., object] | None = None, **options: Any) -> Any:
     """Run a function, a method or a cell as one graph: `@jit`, or `@jit(...)` with MindSpore's options.
 
     The options, such as `mode`, `jit_level` and `jit_config`, say how MindSpore compiles; here they change nothing.
@@ -79,7 +81,7 @@ def jit(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     return _compiled if function is None else _compiled(function)
 
 
-def _compiled(function: Callable[..., Any]) -> Jit:
+def _compiled(function: Callable[..., object]) -> Jit:
     """The compiled form of a function."""
     if not callable(function):
         raise GraphTypeError(f"jit takes a function, a method or a cell, not {function!r}.")
@@ -93,18 +95,18 @@ def jit_class(cls: Class) -> Class:
     return cls
 
 
-def lazy_inline(fn: Callable[..., Any] | None = None, attrs: Any = None, policy: Any = None) -> Any:
+def lazy_inline(fn: Callable[..., object] | None = None, attrs: object = None, policy: object = None) -> Any:
     """The `__init__` of a cell as it is, `@lazy_inline` or `@lazy_inline(...)`: it says how MindSpore compiles."""
     return (lambda function: function) if fn is None else fn
 
 
-def mutable(input_data: Any, dynamic_len: bool = False) -> Any:
+def mutable(input_data: object, dynamic_len: bool = False) -> Any:
     """Arguments whose numbers are inputs of a graph, not constants of it: numbers become tensors, also in pytrees.
 
     Raises GraphTypeError for anything but numbers and tensors. Lengths are static; `dynamic_len` changes nothing.
     """
 
-    def as_input(leaf: Any) -> Any:
+    def as_input(leaf: object) -> Any:
         if not is_tensor(leaf) and not isinstance(leaf, (bool, int, float)):
             raise GraphTypeError(f"mutable takes numbers and tensors, or pytrees of them, not {leaf!r}.")
         return leaf if isinstance(leaf, Tensor) else Tensor(leaf)
@@ -122,7 +124,7 @@ class JitConfig:
         jit_syntax_level: str = "",
         debug_level: str = "RELEASE",
         infer_boost: str = "off",
-        **kwargs: Any,
+        **kwargs: object,
     ) -> None:
         given = {"jit_level": jit_level, "exc_mode": exc_mode, "jit_syntax_level": jit_syntax_level}
         self.jit_config_dict = {**given, "debug_level": debug_level, "infer_boost": infer_boost, **kwargs}

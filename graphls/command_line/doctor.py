@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 import graphls.primitives  # noqa: F401  registers what the text names
+from graphls.backends.availability import check_device, check_provider
 from graphls.backends.devices import PROVIDERS
 from graphls.backends.runtime import PACKAGES, conflict, load_runtime, package_version
 from graphls.command_line.doctor_cuda import examine_cuda
@@ -52,7 +53,7 @@ def _runtime_works() -> bool:
     return all(tests)
 
 
-def _self_test(runtime: Any, device: str, provider: str) -> bool:
+def _self_test(runtime: object, device: str, provider: str) -> bool:
     """300 * 300 is beyond float16, so that 300 * 300 * 0.01 must be an infinity, not 900."""
     try:
         fault = _fault(runtime, device, provider)
@@ -64,7 +65,6 @@ def _self_test(runtime: Any, device: str, provider: str) -> bool:
 
 def _fault(runtime: Any, device: str, provider: str) -> str:
     from graphls.backends.onnx import lower
-    from graphls.backends.ort import check_device, check_provider
 
     lowered = lower(parse(_PRODUCT), device=device)
     check_device(device)

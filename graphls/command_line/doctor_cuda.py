@@ -72,7 +72,7 @@ def _runtime() -> Any:
 Finding = tuple[str, str, bool]
 
 
-def _findings(driver: Driver, runtime: Any, version: tuple[int, ...]) -> Iterator[Finding]:
+def _findings(driver: Driver, runtime: object, version: tuple[int, ...]) -> Iterator[Finding]:
     """What is there, and what is missing, in the order in which it is to be installed."""
     cuda = version[0]
     if driver.fault:

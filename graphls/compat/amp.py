@@ -9,7 +9,7 @@ import numpy as np
 from graphls import ops
 from graphls.amp.custom import get_black_list, get_white_list
 from graphls.compat.functional import mixed_precision_cast
-from graphls.ir.types import float16, float32
+from graphls.ir.types import DTypeLike, float16, float32
 from graphls.nn.cell import Cell
 from graphls.tensors.tensor import Tensor
 
@@ -26,20 +26,20 @@ def init_status() -> Tensor:
 class _OutputTo16(Cell):
     """A cell whose result is cast to 16 bits."""
 
-    def __init__(self, backbone: Any, dtype: Any = float16) -> None:
+    def __init__(self, backbone: Cell, dtype: DTypeLike = float16) -> None:
         super().__init__(auto_prefix=False)
         self._backbone, self.dtype = backbone, dtype
 
-    def construct(self, *args: Any, **kwargs: Any) -> Any:
+    def construct(self, *args: object, **kwargs: object) -> Any:
         return ops.cast(self._backbone(*args, **kwargs), self.dtype)
 
 
 class _OutputTo32(Cell):
     """A cell whose float results are cast to float32."""
 
-    def __init__(self, backbone: Any) -> None:
+    def __init__(self, backbone: Cell) -> None:
         super().__init__(auto_prefix=False)
         self._backbone = backbone
 
-    def construct(self, *args: Any, **kwargs: Any) -> Any:
+    def construct(self, *args: object, **kwargs: object) -> Any:
         return mixed_precision_cast(float32, self._backbone(*args, **kwargs))

@@ -61,10 +61,10 @@ def is_decorator(frame: FrameType | None) -> bool:
 def _byte_code(frame: FrameType | None) -> str:
     if frame is None or frame.f_lasti < 0:
         return ""
-    code, place = frame.f_code.co_code, frame.f_lasti
-    while code[place] == dis.EXTENDED_ARG:
-        place += 2
-    return dis.opname[code[place]]
+    code, position = frame.f_code.co_code, frame.f_lasti
+    while code[position] == dis.EXTENDED_ARG:
+        position += 2
+    return dis.opname[code[position]]
 
 
 def _start_of_function(frame: FrameType) -> int:

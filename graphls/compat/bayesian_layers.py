@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 from graphls import nn, ops
 from graphls.compat.probability import Normal
 from graphls.initializer import Normal as NormalInitializer
 from graphls.initializer import initializer
 from graphls.ir.errors import GraphTypeError, GraphValueError
-from graphls.ir.types import float32
+from graphls.ir.types import DTypeLike, float32
 from graphls.nn.cell import Cell
-from graphls.ops.operands import ShapeLike, Sizes
+from graphls.ops.operands import Sizes
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.tensor import Tensor, TensorLike
 
@@ -27,14 +27,18 @@ __all__ = [
 ]
 
 
+Prior: TypeAlias = "Cell | Callable[[], Cell]"
+Posterior: TypeAlias = "Callable[..., Cell]"
+
+
 class NormalPrior(Cell):
     """A normal distribution that stays as it is."""
 
-    def __init__(self, dtype: Any = float32, mean: float = 0, std: float = 0.1) -> None:
+    def __init__(self, dtype: DTypeLike = float32, mean: float = 0, std: float = 0.1) -> None:
         super().__init__()
         self.normal = Normal(mean, std, dtype=dtype)
 
-    def construct(self, *args: Any) -> Any:
+    def construct(self, *args: object) -> Any:
         return self.normal(*args)
 
 
@@ -45,7 +49,7 @@ class NormalPosterior(Cell):
     """
 
     def __init__(
-        self, name: str, shape: Any, dtype: Any = float32, loc_mean: float = 0, loc_std: float = 0.1,
+        self, name: str, shape: Sizes, dtype: DTypeLike = float32, loc_mean: float = 0, loc_std: float = 0.1,
         untransformed_scale_mean: float = -5, untransformed_scale_std: float = 0.1,
     ) -> None:  # fmt: skip
         super().__init__()
@@ -82,7 +86,7 @@ def _check_number(name: str, number: TensorLike, error: type[Exception] | None =
         raise error(f"The value of `{name}` must be >= 0")
 
 
-def normal_post_fn(name: str, shape: ShapeLike) -> NormalPosterior:
+def normal_post_fn(name: str, shape: Sizes) -> NormalPosterior:
     """The distribution that layers take unless they are given another."""
     return NormalPosterior(name=name, shape=shape)
 
@@ -96,7 +100,7 @@ class _Variational:
     bias_posterior: NormalPosterior
     has_bias: bool
 
-    def _make(self, part: str, shape: list[int], prior: Any, posterior: Callable[..., Any]) -> None:
+    def _make(self, part: str, shape: list[int], prior: Prior, posterior: Posterior) -> None:
         """Give a part of the layer, its weight or its bias, distributions; raises GraphTypeError for other ones."""
         guess = prior if isinstance(prior, Cell) else prior()
         found = posterior(shape=shape, name=f"bnn_{part}")
@@ -118,9 +122,9 @@ class _Variational:
 
 class _DenseVariational(_Variational, Cell):
     def __init__(
-        self, in_channels: int, out_channels: int, activation: Any = None, has_bias: bool = True,
-        weight_prior_fn: Any = NormalPrior, weight_posterior_fn: Any = normal_post_fn,
-        bias_prior_fn: Any = NormalPrior, bias_posterior_fn: Any = normal_post_fn,
+        self, in_channels: int, out_channels: int, activation: str | Cell | None = None, has_bias: bool = True,
+        weight_prior_fn: Prior = NormalPrior, weight_posterior_fn: Posterior = normal_post_fn,
+        bias_prior_fn: Prior = NormalPrior, bias_posterior_fn: Posterior = normal_post_fn,
     ) -> None:  # fmt: skip
         super().__init__()
         self.in_channels, self.out_channels, self.has_bias = in_channels, out_channels, has_bias
@@ -131,27 +135,27 @@ class _DenseVariational(_Variational, Cell):
         if self.activation is not None and not isinstance(self.activation, Cell):
             raise GraphValueError("The type of `activation` is wrong.")
 
-    def construct(self, x: Tensor) -> Tensor:
+    def construct(self, x: TensorLike) -> Tensor:
         found = self._weighted(x)
         if self.has_bias:
             found = found + self.bias_posterior("sample")
         return found if self.activation is None else self.activation(found)
 
-    def _weighted(self, x: Tensor) -> Tensor:
+    def _weighted(self, x: TensorLike) -> Tensor:
         raise NotImplementedError
 
 
 class DenseReparam(_DenseVariational):
     """`Dense` with weights that are drawn for each call, the same for all samples (Kingma and Welling, 2013)."""
 
-    def _weighted(self, x: Tensor) -> Tensor:
+    def _weighted(self, x: TensorLike) -> Tensor:
         return ops.matmul(x, self.weight_posterior("sample").T)
 
 
 class DenseLocalReparam(_DenseVariational):
     """`Dense` whose results are drawn as weights of each sample would make them (Kingma et al., 2015)."""
 
-    def _weighted(self, x: Tensor) -> Tensor:
+    def _weighted(self, x: TensorLike) -> Tensor:
         mean = ops.matmul(x, self.weight_posterior.mean.T)
         deviation = ops.sqrt(ops.matmul(ops.square(x), ops.square(self.weight_posterior.std).T))
         return self.weight_posterior.normal.sample((), mean, deviation)
@@ -161,10 +165,10 @@ class ConvReparam(_Variational, Cell):
     """`Conv2d` with weights that are drawn for each call, the same for all samples."""
 
     def __init__(
-        self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1, pad_mode: str = "same",
+        self, in_channels: int, out_channels: int, kernel_size: Sizes, stride: Sizes = 1, pad_mode: str = "same",
         padding: Sizes = 0, dilation: Sizes = 1, group: int = 1, has_bias: bool = False,
-        weight_prior_fn: Any = NormalPrior, weight_posterior_fn: Any = normal_post_fn,
-        bias_prior_fn: Any = NormalPrior, bias_posterior_fn: Any = normal_post_fn,
+        weight_prior_fn: Prior = NormalPrior, weight_posterior_fn: Posterior = normal_post_fn,
+        bias_prior_fn: Prior = NormalPrior, bias_posterior_fn: Posterior = normal_post_fn,
     ) -> None:  # fmt: skip
         super().__init__()
         size = (kernel_size, kernel_size) if isinstance(kernel_size, int) else tuple(kernel_size)
@@ -176,7 +180,7 @@ class ConvReparam(_Variational, Cell):
             out_channels, size, pad_mode=pad_mode, pad=padding, stride=stride, dilation=dilation, group=group
         )
 
-    def construct(self, x: Tensor) -> Tensor:
+    def construct(self, x: TensorLike) -> Tensor:
         found = self.conv2d(x, self.weight_posterior("sample"))
         return ops.bias_add(found, self.bias_posterior("sample")) if self.has_bias else found
 
@@ -187,14 +191,14 @@ class WithBNNLossCell(Cell):
     Raises GraphTypeError and GraphValueError for factors that are no numbers of 0 or more.
     """
 
-    def __init__(self, backbone: Cell, loss_fn: Any, dnn_factor: float = 1, bnn_factor: float = 1) -> None:
+    def __init__(self, backbone: Cell, loss_fn: Cell, dnn_factor: float = 1, bnn_factor: float = 1) -> None:
         super().__init__(auto_prefix=False)
         _check_number("dnn_factor", dnn_factor, GraphValueError)
         _check_number("bnn_factor", bnn_factor, GraphValueError)
         self.backbone_network, self.loss_fn = backbone, loss_fn
         self.dnn_factor, self.bnn_factor = dnn_factor, bnn_factor
 
-    def construct(self, x: Any, label: Any) -> Tensor:
+    def construct(self, x: TensorLike, label: TensorLike) -> Tensor:
         loss: Tensor = self.loss_fn(self.backbone_network(x), label) * self.dnn_factor
         for _, layer in self.backbone_network.cells_and_names():
             if isinstance(layer, _Variational):

@@ -1,32 +1,83 @@
-"""`mindspore.boost`: training steps that are those of `nn`, and gradients that are accumulated over calls."""
+"""`mindspore.boost`: what it is on one device, and batch normalisation in some layers only."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from graphls import ops
+from graphls.initializer import Initial, initializer
 from graphls.ir.checks import positive_int
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.reporting import warn
 from graphls.ir.types import int32
 from graphls.nn.cell import Cell
+from graphls.nn.dense import Dense
 from graphls.nn.optimizers.base import Optimizer
 from graphls.nn.train_step import TrainOneStepCell, TrainOneStepWithLossScaleCell
 from graphls.tensors.parameter import Parameter, ParameterTuple
 from graphls.tensors.tensor import Tensor, TensorLike
 
 __all__ = [
-    "AutoBoost",
-    "BoostTrainOneStepCell",
-    "BoostTrainOneStepWithLossScaleCell",
-    "GradientAccumulation",
-    "OptimizerProcess",
-    "ParameterProcess",
-    "gradient_accumulation_op",
+    "AutoBoost", "BoostTrainOneStepCell", "BoostTrainOneStepWithLossScaleCell", "CommonHeadLastFN",
+    "GradientAccumulation", "LessBN", "OptimizerProcess", "ParameterProcess", "gradient_accumulation_op",
     "gradient_clear_op",
-]
+]  # fmt: skip
+
+
+class CommonHeadLastFN(Cell):
+    """`multiplier * (norm(x) @ norm(weight).T + bias)`, for x (N, in_channels): (N, out_channels).
+
+    Rows of x and of the weight are divided by their norm; the multiplier is a parameter that begins with 1.
+    """
+
+    def __init__(
+        self, in_channels: int, out_channels: int, weight_init: Initial = "normal", bias_init: Initial = "zeros",
+        has_bias: bool = True,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self.weight = Parameter(initializer(weight_init, [out_channels, in_channels]), name="weight")
+        self.multiplier = Parameter(np.ones([1], np.float32), name="multiplier")
+        self.has_bias = has_bias
+        if has_bias:
+            self.bias = Parameter(initializer(bias_init, [out_channels]), name="bias")
+        self.normalize = ops.L2Normalize(axis=1)
+
+    def construct(self, x: TensorLike) -> Any:
+        found = ops.matmul(self.normalize(x), ops.transpose(self.normalize(self.weight), (1, 0)))
+        return self.multiplier * (found + self.bias if self.has_bias else found)
+
+
+class LessBN(Cell):
+    """A network, whose last Dense layer becomes a CommonHeadLastFN without bias where `fn_flag` says so."""
+
+    def __init__(self, network: Cell, fn_flag: bool = False) -> None:
+        super().__init__()
+        self.network = network
+        if fn_flag:
+            _replace_last_dense(network)
+
+    def construct(self, *inputs: TensorLike) -> Any:
+        return self.network(*inputs)
+
+
+def _replace_last_dense(cell: Cell) -> None:
+    """Replace the last Dense of a cell, and of each cell in it that is none."""
+    dense = None
+    for name, inner in cell.name_cells().items():
+        if isinstance(inner, Dense):
+            dense = name, inner
+        else:
+            _replace_last_dense(inner)
+    if dense is not None:
+        name, layer = dense
+        rows, columns = layer.weight.shape
+        made = CommonHeadLastFN(columns, rows, layer.weight, has_bias=False)
+        made.update_parameters_name(f"{layer.weight.name.rpartition('.')[0]}.".lstrip("."))
+        setattr(cell, name, made)
+
 
 LEVELS = ("O0", "O1", "O2")
 
@@ -125,11 +176,11 @@ class OptimizerProcess:
 class ParameterProcess:
     """Groups of parameters."""
 
-    def assign_parameter_group(self, parameters: Any, split_point: TensorLike | None = None) -> Any:
+    def assign_parameter_group(self, parameters: Sequence[Parameter], split_point: TensorLike | None = None) -> Any:
         """The parameters themselves, as one group."""
         return parameters
 
     @staticmethod
-    def generate_group_params(parameters: Any, origin_params: TensorLike) -> Any:
+    def generate_group_params(parameters: Sequence[Parameter], origin_params: TensorLike) -> Any:
         """The groups as they were."""
         return origin_params

@@ -73,7 +73,7 @@ class _CheckpointManager:
 CheckpointManager = _CheckpointManager
 
 
-def _chg_ckpt_file_name_if_same_exist(directory: Any, prefix: Any, exception: bool = False) -> Any:
+def _chg_ckpt_file_name_if_same_exist(directory: str, prefix: str, exception: bool = False) -> Any:
     """The prefix, or with a number behind it where checkpoints in the folder have it."""
     return prefix if callable(prefix) or callable(directory) else unused_prefix(Path(directory), prefix)
 

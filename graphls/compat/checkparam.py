@@ -10,17 +10,19 @@ from __future__ import annotations
 import inspect
 import operator
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from functools import wraps
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import DTypeLike
 from graphls.ops.operands import Sizes
-from graphls.tensors.tensor import Tensor, TensorLike
+
+Kinds: TypeAlias = "object | Iterable[object]"
+"""A class or dtype, or several."""
 
 
 class Rel(Enum):
@@ -64,29 +66,29 @@ ENDS = {
 }
 
 
-def _owner(prim_name: Any) -> str:
+def _owner(prim_name: str | None) -> str:
     return f"For '{prim_name}', the" if prim_name else "The"
 
 
-def _wrong_type(name: Any, value: TensorLike, wanted: str, owner: TensorLike | None) -> GraphTypeError:
+def _wrong_type(name: str | None, value: object, wanted: str, owner: str | None) -> GraphTypeError:
     kind = type(value).__name__
     text = f"{_owner(owner)} {name or 'value'!r} must be {wanted}, but got {value!r} of {kind!r}."
     return GraphTypeError(text)
 
 
-def _wrong_value(name: Any, value: object, wanted: str, owner: TensorLike | None) -> GraphValueError:
+def _wrong_value(name: str | None, value: object, wanted: str, owner: str | None) -> GraphValueError:
     return GraphValueError(f"{_owner(owner)} {name or 'value'!r} must be {wanted}, but got {value!r}.")
 
 
-def _is_number(value: TensorLike, kind: type) -> bool:
+def _is_number(value: object, kind: type) -> bool:
     kinds = {int: (int, np.integer), float: (int, float, np.integer, np.floating)}[kind]
     return isinstance(value, kinds) and not isinstance(value, (bool, np.bool_))
 
 
-def _number(kind: type, rel: Rel | None, bound: TensorLike = 0) -> Callable[..., Any]:
+def _number(kind: type, rel: Rel | None, bound: float = 0) -> Callable[..., Any]:
     """A check that something is a number of a class and in a relation to a bound."""
 
-    def check_number_of_kind(arg_value: TensorLike, arg_name: Any = None, prim_name: Any = None) -> Any:
+    def check_number_of_kind(arg_value: object, arg_name: str | None = None, prim_name: str | None = None) -> Any:
         if rel is None:
             return check_is_number(arg_value, kind, arg_name, prim_name)
         return _compared(arg_value, bound, rel, kind, arg_name, prim_name)
@@ -98,7 +100,7 @@ def _number(kind: type, rel: Rel | None, bound: TensorLike = 0) -> Callable[...,
 def _numbers(kind: type, rel: Rel) -> Callable[..., Any]:
     """A check of every number in a list or tuple."""
 
-    def check_sequence(sequence: Any, arg_name: Any = None, prim_name: Any = None) -> Any:
+    def check_sequence(sequence: object, arg_name: str | None = None, prim_name: str | None = None) -> Any:
         if not isinstance(sequence, (list, tuple)):
             raise _wrong_type(arg_name, sequence, "a list or tuple", prim_name)
         for i, value in enumerate(sequence):
@@ -109,7 +111,7 @@ def _numbers(kind: type, rel: Rel) -> Callable[..., Any]:
     return check_sequence
 
 
-def _compared(value: Any, bound: Any, rel: Rel, kind: type, name: Any, owner: TensorLike) -> Any:
+def _compared(value: Any, bound: Any, rel: Rel, kind: type, name: str | None, owner: str | None) -> Any:
     """A number of a class in a relation to one, or to two, others."""
     if not _is_number(value, kind):
         raise _wrong_type(name, value, f"{kind.__name__}", owner)
@@ -123,7 +125,9 @@ def _compared(value: Any, bound: Any, rel: Rel, kind: type, name: Any, owner: Te
     return value
 
 
-def check_is_number(arg_value: Any, arg_type: object, arg_name: Any = None, prim_name: Any = None) -> Any:
+def check_is_number(
+    arg_value: object, arg_type: Kinds, arg_name: str | None = None, prim_name: str | None = None
+) -> Any:
     """A finite number of a class, of which bool is none."""
     kinds = arg_type if isinstance(arg_type, tuple) else (arg_type,)
     if not isinstance(arg_value, kinds) or isinstance(arg_value, bool):
@@ -134,16 +138,16 @@ def check_is_number(arg_value: Any, arg_type: object, arg_name: Any = None, prim
 
 
 def check_number_range(
-    arg_value: Any, lower_limit: Any, upper_limit: Any, rel: Rel, value_type: Any, arg_name: Any = None,
-    prim_name: Any = None,
+    arg_value: object, lower_limit: float, upper_limit: float, rel: Rel, value_type: type, arg_name: str | None = None,
+    prim_name: str | None = None,
 ) -> Any:  # fmt: skip
     """A number between two others."""
     return _compared(arg_value, (lower_limit, upper_limit), rel, value_type, arg_name, prim_name)
 
 
 def check(
-    arg_name: Any, arg_value: TensorLike, value_name: TensorLike, value: TensorLike, rel: Rel = EQ,
-    prim_name: Any = None,
+    arg_name: str | None, arg_value: object, value_name: str, value: object, rel: Rel = EQ,
+    prim_name: str | None = None,
     excp_cls: type[Exception] = ValueError,
 ) -> Any:  # fmt: skip
     """A value in a relation to another one that has a name."""
@@ -156,46 +160,50 @@ def check(
     return arg_value
 
 
-def check_number(arg_name: Any, arg_value: TensorLike, value: TensorLike, rel: Rel, prim_name: Any = None) -> Any:
+def check_number(arg_name: str | None, arg_value: object, value: float, rel: Rel, prim_name: str | None = None) -> Any:
     """A number in a relation to another one."""
     return _compared(arg_value, value, rel, float, arg_name, prim_name)
 
 
-def check_int(arg_value: TensorLike, value: TensorLike, rel: Rel, arg_name: Any = None, prim_name: Any = None) -> Any:
+def check_int(
+    arg_value: object, value: float, rel: Rel, arg_name: str | None = None, prim_name: str | None = None
+) -> Any:
     """An integer in a relation to a number."""
     return _compared(arg_value, value, rel, int, arg_name, prim_name)
 
 
-def check_float(arg_value: TensorLike, value: TensorLike, rel: Rel, arg_name: Any = None, prim_name: Any = None) -> Any:
+def check_float(
+    arg_value: object, value: float, rel: Rel, arg_name: str | None = None, prim_name: str | None = None
+) -> Any:
     """A number in a relation to another one."""
     return _compared(arg_value, value, rel, float, arg_name, prim_name)
 
 
 def check_int_range(
-    arg_value: TensorLike,
-    lower_limit: TensorLike,
-    upper_limit: TensorLike,
+    arg_value: object,
+    lower_limit: float,
+    upper_limit: float,
     rel: Rel,
-    arg_name: Any = None,
-    prim_name: Any = None,
+    arg_name: str | None = None,
+    prim_name: str | None = None,
 ) -> Any:
     """An integer between two numbers."""
     return _compared(arg_value, (lower_limit, upper_limit), rel, int, arg_name, prim_name)
 
 
 def check_float_range(
-    arg_value: TensorLike,
-    lower_limit: TensorLike,
-    upper_limit: TensorLike,
+    arg_value: object,
+    lower_limit: float,
+    upper_limit: float,
     rel: Rel,
-    arg_name: Any = None,
-    prim_name: Any = None,
+    arg_name: str | None = None,
+    prim_name: str | None = None,
 ) -> Any:
     """A number between two others."""
     return _compared(arg_value, (lower_limit, upper_limit), rel, float, arg_name, prim_name)
 
 
-def check_equal_int(arg_value: TensorLike, value: int, arg_name: Any = None, prim_name: Any = None) -> Any:
+def check_equal_int(arg_value: object, value: int, arg_name: str | None = None, prim_name: str | None = None) -> Any:
     """An integer that equals another."""
     return check_int(arg_value, value, EQ, arg_name, prim_name)
 
@@ -210,19 +218,19 @@ check_positive_int_sequence, check_positive_float_sequence = _numbers(int, GT), 
 check_non_negative_int_sequence = _numbers(int, GE)
 
 
-def check_bool(arg_value: TensorLike, arg_name: Any = None, prim_name: Any = None) -> bool:
+def check_bool(arg_value: object, arg_name: str | None = None, prim_name: str | None = None) -> bool:
     """True or False."""
     if not isinstance(arg_value, bool):
         raise _wrong_type(arg_name, arg_value, "bool", prim_name)
     return arg_value
 
 
-def check_isinstance(arg_name: Any, arg_value: TensorLike, classes: TensorLike) -> Any:
+def check_isinstance(arg_name: str | None, arg_value: object, classes: Kinds) -> Any:
     """An instance of a class, or of one of several."""
     return check_value_type(arg_name, arg_value, classes)
 
 
-def check_value_type(arg_name: Any, arg_value: Any, valid_types: object, prim_name: Any = None) -> Any:
+def check_value_type(arg_name: str | None, arg_value: object, valid_types: Kinds, prim_name: str | None = None) -> Any:
     """An instance of one of some classes; True and False are instances of bool only."""
     kinds = tuple(valid_types) if isinstance(valid_types, Iterable) else (valid_types,)
     if not isinstance(arg_value, kinds) or (isinstance(arg_value, bool) and bool not in kinds):
@@ -234,9 +242,9 @@ def check_value_type(arg_name: Any, arg_value: Any, valid_types: object, prim_na
 def check_subclass(
     arg_name: str,
     type_: DTypeLike,
-    template_types: TensorLike,
+    template_types: Kinds,
     prim_name: str,
-    addition_error_info: TensorLike | None = None,
+    addition_error_info: str | None = None,
 ) -> Any:
     """A class, or dtype, that is one of some or derives from one."""
     kinds = tuple(template_types) if isinstance(template_types, Iterable) else (template_types,)
@@ -252,7 +260,7 @@ def _derives(kind: object, of: type) -> bool:
     return isinstance(kind, of) or (isinstance(kind, type) and issubclass(kind, of))
 
 
-def check_type_name(arg_name: Any, arg_type: TensorLike, valid_types: TensorLike, prim_name: Any = None) -> Any:
+def check_type_name(arg_name: str | None, arg_type: object, valid_types: Kinds, prim_name: str | None = None) -> Any:
     """A dtype that is one of some."""
     kinds = tuple(valid_types) if isinstance(valid_types, Iterable) else (valid_types,)
     if arg_type not in kinds:
@@ -261,13 +269,13 @@ def check_type_name(arg_name: Any, arg_type: TensorLike, valid_types: TensorLike
 
 
 def check_tensor_dtype_valid(
-    arg_name: Any, arg_type: TensorLike, valid_dtypes: TensorLike, prim_name: Any = None
+    arg_name: str | None, arg_type: object, valid_dtypes: Kinds, prim_name: str | None = None
 ) -> Any:
     """The dtype of a tensor that is one of some."""
     return check_type_name(arg_name, arg_type, valid_dtypes, prim_name)
 
 
-def check_types_same_and_valid(args: dict[str, Any], valid_values: TensorLike, prim_name: str | None = None) -> None:
+def check_types_same_and_valid(args: Mapping[str, object], valid_values: Kinds, prim_name: str | None = None) -> None:
     """Dtypes by names of arguments, all the same and one of some."""
     for name, dtype in args.items():
         check_type_name(name, dtype, valid_values, prim_name)
@@ -279,7 +287,9 @@ def check_types_same_and_valid(args: dict[str, Any], valid_values: TensorLike, p
 check_tensors_dtypes_same_and_valid = check_scalar_or_tensor_types_same = check_types_same_and_valid
 
 
-def check_string(arg_value: Any, valid_values: Any, arg_name: Any = None, prim_name: Any = None) -> str:
+def check_string(
+    arg_value: object, valid_values: Iterable[object], arg_name: str | None = None, prim_name: str | None = None
+) -> str:
     """A string that is one of some."""
     if not isinstance(arg_value, str) or arg_value not in valid_values:
         wanted = f"one of {', '.join(map(repr, valid_values))}"
@@ -296,7 +306,7 @@ def check_str_by_regular(
     return True
 
 
-def check_file_name_by_regular(target: TensorLike, reg: str | None = None, prim_name: Any = None) -> bool:
+def check_file_name_by_regular(target: object, reg: str | None = None, prim_name: str | None = None) -> bool:
     """A path of letters, digits and common signs."""
     if not isinstance(target, str) or not target:
         raise _wrong_value("file name", target, "a string with letters in it", prim_name)
@@ -304,7 +314,7 @@ def check_file_name_by_regular(target: TensorLike, reg: str | None = None, prim_
 
 
 def check_element_type_of_iterable(
-    arg_name: Any, arg_value: Tensor, valid_types: TensorLike, prim_name: Any = None
+    arg_name: str | None, arg_value: Iterable[object], valid_types: Kinds, prim_name: str | None = None
 ) -> None:
     """A list, tuple or set whose elements are of some classes."""
     check_value_type(arg_name, arg_value, (list, tuple, set), prim_name)
@@ -313,7 +323,11 @@ def check_element_type_of_iterable(
 
 
 def check_element_type_of_dict(
-    arg_name: Any, arg_value: Any, key_types: TensorLike, value_types: TensorLike, prim_name: Any = None
+    arg_name: str | None,
+    arg_value: Mapping[object, object],
+    key_types: Kinds,
+    value_types: Kinds,
+    prim_name: str | None = None,
 ) -> None:
     """A dict whose keys and values are of some classes."""
     check_value_type(arg_name, arg_value, dict, prim_name)
@@ -329,8 +343,8 @@ def check_pad_value_by_mode(pad_mode: str, padding: Sizes, prim_name: str | None
     return padding
 
 
-def check_input_data(*data: Any, data_class: TensorLike) -> None:
-    """Tensors, or nests of them, of one of some classes."""
+def check_input_data(*data: object, data_class: Kinds) -> None:
+    """Tensors, or pytrees of them, of one of some classes."""
     for item in data:
         if isinstance(item, (list, tuple)):
             check_input_data(*item, data_class=data_class)
@@ -338,21 +352,19 @@ def check_input_data(*data: Any, data_class: TensorLike) -> None:
             check_value_type("input data", item, data_class)
 
 
-def check_hook_fn(hook_fn: Any) -> bool:
+def check_hook_fn(hook_fn: object) -> bool:
     """A function."""
     if not callable(hook_fn):
         raise _wrong_type("hook_fn", hook_fn, "a function", None)
     return True
 
 
-def twice(x: TensorLike) -> tuple[Any, Any]:
+def twice(x: object) -> tuple[Any, Any]:
     """A pair: two of a number, or a pair itself."""
     return x if isinstance(x, tuple) else (x, x)
 
 
-def args_type_check(
-    *type_args: TensorLike, **type_kwargs: object
-) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def args_type_check(*type_args: Kinds, **type_kwargs: object) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """A decorator that checks the classes of arguments, by position or by name; None is of every class."""
 
     def decorated(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -360,7 +372,7 @@ def args_type_check(
         kinds = signature.bind_partial(*type_args, **type_kwargs).arguments
 
         @wraps(function)
-        def checked(*args: TensorLike, **options: object) -> Any:
+        def checked(*args: object, **options: object) -> Any:
             for name, value in signature.bind(*args, **options).arguments.items():
                 if name in kinds and value is not None:
                     check_value_type(name, value, kinds[name], function.__name__)

@@ -39,7 +39,7 @@ class _OfOneRank(Operator):
 
     names: tuple[str, ...] = ("op", "group")
 
-    def __init__(self, *args: Any, **options: Any) -> None:
+    def __init__(self, *args: object, **options: object) -> None:
         self.settings = {**dict(zip(self.names, args, strict=False)), **options}
         self.__dict__.update(self.settings)
 
@@ -78,7 +78,7 @@ class Barrier(_OfOneRank):
 
     names = ("group",)
 
-    def __call__(self, *inputs: Any) -> Any:
+    def __call__(self, *inputs: object) -> Any:
         return Tensor(0)
 
 
@@ -90,14 +90,14 @@ class _Done:
 
 
 def all_reduce(
-    tensor: TensorLike, op: str = "sum", group: TensorLike | None = None, async_op: bool = False
+    tensor: TensorLike, op: str = "sum", group: str | None = None, async_op: bool = False
 ) -> tuple[Any, Any]:
     """The tensor itself, and a handle where `async_op` is set, else None."""
     return identity(tensor), _Done() if async_op else None
 
 
 def all_gather_into_tensor(
-    tensor: TensorLike, group: TensorLike | None = None, async_op: bool = False
+    tensor: TensorLike, group: str | None = None, async_op: bool = False
 ) -> tuple[Any, Any]:
     """The tensor itself, and a handle where `async_op` is set, else None."""
     return all_reduce(tensor, group=group, async_op=async_op)
@@ -106,12 +106,12 @@ def all_gather_into_tensor(
 reduce_scatter_tensor = all_reduce
 
 
-def broadcast(tensor: TensorLike, src: int = 0, group: TensorLike | None = None) -> Any:
+def broadcast(tensor: TensorLike, src: int = 0, group: str | None = None) -> Any:
     """The tensor itself."""
     return identity(tensor)
 
 
-def barrier(group: TensorLike | None = None) -> None:
+def barrier(group: str | None = None) -> None:
     """Nothing to wait for."""
 
 
@@ -125,6 +125,6 @@ def get_group_rank_from_world_rank(world_rank_id: int, group: str) -> int:
     return get_rank(group)
 
 
-def get_process_group_ranks(group: Any = None) -> list[int]:
+def get_process_group_ranks(group: str | None = None) -> list[int]:
     """The numbers of the ranks in a group: that of the only one."""
     return [get_rank(group)]

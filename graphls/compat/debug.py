@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 
-def print_(*input_x: Tensor) -> Any:
+def print_(*input_x: object) -> Any:
     """Print texts and tensors, each on a line of its own, whenever the graph runs; gives the first tensor."""
     tensors = [tensor_of(item) for item in input_x if is_tensor(item)]
 
@@ -40,10 +40,10 @@ def print_(*input_x: Tensor) -> Any:
 class Print(Operator):
     """`Print()(texts and tensors)`: see `print_`."""
 
-    def __init__(self, *args: Any, **options: Any) -> None:
+    def __init__(self, *args: object, **options: object) -> None:
         self.settings = {}
 
-    def __call__(self, *input_x: Any) -> Any:
+    def __call__(self, *input_x: object) -> Any:
         return print_(*input_x)
 
 

@@ -60,7 +60,7 @@ class _CellGraphExecutor:
     def set_jit_config(self, jit_config: TensorLike) -> None:
         """Nothing: how MindSpore compiles changes nothing here."""
 
-    def __call__(self, obj: Any, *args: Any, phase: str = "predict") -> Any:
+    def __call__(self, obj: Any, *args: object, phase: str = "predict") -> Any:
         return obj(*args)
 
 

@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
 from graphls import ops
+from graphls.ir.types import DTypeLike
 from graphls.names.lazy import offering
 from graphls.ops.operands import Sizes, tensor_of
 from graphls.ops.primitive import Operator, Primitive
 from graphls.tensors.pytree import map_leaves
-from graphls.tensors.tensor import Symbol, Tensor, TensorLike, is_tensor
+from graphls.tensors.tensor import Symbol, Tensor, is_tensor
 
 
 def make_range(start: int, stop: int | None = None, step: int = 1) -> tuple[int, ...]:
@@ -25,14 +26,14 @@ def make_range(start: int, stop: int | None = None, step: int = 1) -> tuple[int,
     return tuple(range(start) if stop is None else range(start, stop, step))
 
 
-def tuple_setitem(items: tuple[Any, ...], index: int, value: TensorLike) -> tuple[Any, ...]:
+def tuple_setitem(items: tuple[object, ...], index: int, value: object) -> tuple[Any, ...]:
     """The tuple with another item at an index."""
     changed = [*items]
     changed[index] = value
     return tuple(changed)
 
 
-def list_setitem(items: list[Any], index: int, value: TensorLike) -> list[Any]:
+def list_setitem(items: list[object], index: int, value: object) -> list[Any]:
     """The list, with another item at an index."""
     items[index] = value
     return items
@@ -41,22 +42,22 @@ def list_setitem(items: list[Any], index: int, value: TensorLike) -> list[Any]:
 dict_setitem = list_setitem
 
 
-def list_append(items: list[Any], item: TensorLike) -> list[Any]:
+def list_append(items: list[object], item: object) -> list[Any]:
     """A list with one more item."""
     return [*items, item]
 
 
-def list_insert(items: list[Any], index: int, item: TensorLike) -> list[Any]:
+def list_insert(items: list[object], index: int, item: object) -> list[Any]:
     """A list with one more item, before an index."""
     return [*items[:index], item, *items[index:]]
 
 
-def make_dict(keys: Tensor, values: Tensor) -> dict[Any, Any]:
+def make_dict(keys: Iterable[object], values: Iterable[object]) -> dict[Any, Any]:
     """A dict of keys and values."""
     return dict(zip(keys, values, strict=True))
 
 
-def tuple_reversed(items: tuple[Any, ...]) -> tuple[Any, ...]:
+def tuple_reversed(items: tuple[object, ...]) -> tuple[Any, ...]:
     """The items from the last to the first."""
     return items[::-1]
 
@@ -72,23 +73,23 @@ def reduced_shape(shape: tuple[int, ...], axis: Sizes) -> tuple[int, ...]:
     return tuple(1 if i in axes or (not axis and axis != 0) else size for i, size in enumerate(shape))
 
 
-def tuple_to_array(items: TensorLike) -> Tensor:
+def tuple_to_array(items: Sequence[object]) -> Tensor:
     """A tensor of numbers."""
     return Tensor(np.array(items))
 
 
-def array_to_scalar(x: TensorLike) -> Any:
+def array_to_scalar(x: object) -> Any:
     """The number in a tensor of one element; a tensor of shape () where that is not known yet."""
     tensor = tensor_of(x)
     return ops.reshape(tensor, ())
 
 
-def tensor_to_tuple(x: TensorLike) -> Any:
+def tensor_to_tuple(x: object) -> Any:
     """The elements of a tensor along its first axis, as a tuple of tensors."""
     return tuple(tensor_of(x))
 
 
-def typeof(x: Tensor) -> Any:
+def typeof(x: Any) -> Any:
     """The dtype of a tensor, the class of anything else."""
     return x.dtype if is_tensor(x) else type(x)
 
@@ -98,15 +99,15 @@ def hastype(x: Any, kind: Any) -> bool:
     return x.dtype == kind if is_tensor(x) else isinstance(x, kind)
 
 
-def isconstant(x: TensorLike) -> bool:
+def isconstant(x: object) -> bool:
     """Whether something is known before the graph runs: a Python value, or a tensor that no input leads to."""
     return not isinstance(x, Symbol)
 
 
-def mixed_precision_cast(dst_type: Any, x: Any) -> Any:
-    """Every float tensor of a nest in another float dtype."""
+def mixed_precision_cast(dst_type: DTypeLike, x: object) -> Any:
+    """Every float tensor of a pytree in another float dtype."""
 
-    def cast(leaf: Any) -> Any:
+    def cast(leaf: object) -> Any:
         return ops.cast(leaf, dst_type) if is_tensor(leaf) and tensor_of(leaf).dtype.is_float else leaf
 
     return map_leaves(cast, x)
@@ -219,10 +220,10 @@ class _OfPython(Operator):
 
     function: ClassVar[Callable[..., Any]]
 
-    def __init__(self, *args: Any, **options: Any) -> None:
+    def __init__(self, *args: object, **options: object) -> None:
         self.settings = {}
 
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: object) -> Any:
         return type(self).function(*args)
 
 

@@ -9,7 +9,7 @@ from graphls import ops
 from graphls.names.lazy import offering
 from graphls.ops import operations
 from graphls.ops.directions import vjp
-from graphls.ops.operands import Operand, ShapeLike, Sizes
+from graphls.ops.operands import Axis, Operand, ShapeLike, Sizes
 from graphls.ops.primitive import REQUIRED, Operator, operator
 from graphls.tensors.tensor import Tensor, TensorLike
 
@@ -19,7 +19,7 @@ def _where(condition: TensorLike, value: Tensor) -> Any:
 
 
 def _layer_norm(
-    x: Any,
+    x: Tensor,
     dy: Tensor,
     variance: Operand,
     mean: Tensor,
@@ -36,7 +36,7 @@ def _layer_norm(
 
 
 def _batch_norm(
-    dout: TensorLike, x: Tensor, scale: TensorLike, saved_mean: TensorLike, saved_variance: Operand,
+    dout: Tensor, x: Tensor, scale: TensorLike, saved_mean: TensorLike, saved_variance: Operand,
     reserve: TensorLike | None = None,
     is_training: bool = False, epsilon: float = 1e-5, data_format: str = "NCHW",
 ) -> Any:  # fmt: skip
@@ -53,7 +53,7 @@ def _batch_norm(
 
 
 def _smaller(compare: Callable[[Any, Any], Any]) -> Callable[..., Any]:
-    def gradient(x: Any, y: Any, grads: Any, grad_x: bool = True, grad_y: bool = True) -> Any:
+    def gradient(x: Tensor, y: Tensor, grads: Tensor, grad_x: bool = True, grad_y: bool = True) -> Any:
         """Gradients by both operands: each gets those where it was chosen."""
         chosen = compare(x, y)
         by_x, by_y = _where(chosen, grads), _where(ops.logical_not(chosen), grads)
@@ -76,7 +76,7 @@ def _pulled(function: Callable[..., Any], inputs: tuple[Any, ...], sensitivity: 
 
 def _pool(name: str) -> Callable[..., Any]:
     def gradient(
-        x: TensorLike, out: TensorLike, dout: Any, kernel_size: Sizes = 1, strides: Sizes = 1, pad_mode: str = "VALID",
+        x: Tensor, out: TensorLike, dout: Tensor, kernel_size: Sizes = 1, strides: Sizes = 1, pad_mode: str = "VALID",
         data_format: str = "NCHW",
     ) -> Any:  # fmt: skip
         """The gradient of a pool by its input."""
@@ -102,7 +102,7 @@ def _softmax(output: Operand, grad: Operand, axis: int = -1) -> Any:
     return (grad - ops.sum(output * grad, axis, keepdims=True)) * output
 
 
-def _normalised(input_x: Tensor, output: Tensor, dy: Tensor, axis: Any = 0, epsilon: float = 1e-4) -> Any:
+def _normalised(input_x: Tensor, output: Tensor, dy: Tensor, axis: Axis = 0, epsilon: float = 1e-4) -> Any:
     """The gradient of L2Normalize."""
     axis = axis[0] if isinstance(axis, (list, tuple)) else axis
     norm = ops.sqrt(ops.maximum(ops.sum(input_x * input_x, axis, keepdims=True), epsilon))
@@ -110,7 +110,7 @@ def _normalised(input_x: Tensor, output: Tensor, dy: Tensor, axis: Any = 0, epsi
 
 
 def _smooth_l1(
-    prediction: Tensor, target: TensorLike, dout: TensorLike, beta: float = 1.0, reduction: str = "none"
+    prediction: Tensor, target: TensorLike, dout: Tensor, beta: float = 1.0, reduction: str = "none"
 ) -> Any:
     """The gradient of SmoothL1Loss by its prediction."""
     difference = prediction - target
@@ -146,7 +146,7 @@ def _resized(grads: Tensor, image: TensorLike, align_corners: bool = False, half
 def _of(function: Callable[..., Any]) -> Callable[..., Any]:
     """The gradient of a function, written `(dy, x)`."""
 
-    def gradient(dy: TensorLike, x: TensorLike) -> Any:
+    def gradient(dy: TensorLike, x: Tensor) -> Any:
         return _pulled(function, (x,), dy)
 
     gradient.__doc__ = f"The gradient of `{function.__name__}`, from its input."
@@ -201,7 +201,7 @@ CONFIGURED: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
 
 
 def _resize_bilinear(
-    x: TensorLike, size: ShapeLike, align_corners: bool = False, half_pixel_centers: bool = False
+    x: Tensor, size: ShapeLike, align_corners: bool = False, half_pixel_centers: bool = False
 ) -> Any:
     """Images (N, C, H, W) resized to two sizes, between their four neighbours."""
     return operations.OPERATORS["ResizeBilinearV2"](align_corners, half_pixel_centers)(x, size)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import Any
 
+from graphls.backends.availability import check_device
 from graphls.backends.cuda_libraries import driver_here
 from graphls.context import set_context
 from graphls.ir.errors import GraphlsError
@@ -40,8 +41,6 @@ __all__ = [
 
 def is_available(device_target: str) -> bool:
     """Whether steps can run on a device of this name, "CPU" or "GPU"."""
-    from graphls.backends.ort import check_device
-
     try:
         check_device({"CPU": "cpu", "GPU": "cuda"}.get(device_target, device_target))
     except GraphlsError:
@@ -83,7 +82,7 @@ def set_memory(
 class Stream:
     """The order in which a device works; there is one."""
 
-    def __init__(self, priority: int = 0, **options: Any) -> None:
+    def __init__(self, priority: int = 0, **options: object) -> None:
         self.priority = priority
 
     def synchronize(self) -> None:

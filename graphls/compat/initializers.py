@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from graphls import initializer
-from graphls.initializer.base import Array, fans, number, one_of
+from graphls.initializer.base import Array, fans, one_of
 from graphls.initializer.distributions import Normal, TruncatedNormal, Uniform
+from graphls.ir.checks import number
 from graphls.tensors.tensor import Tensor, TensorLike
 
 __all__ = [
@@ -57,17 +57,17 @@ def _assignment(arr: Array, num: TensorLike) -> Array:
     return arr
 
 
-def _init_random_normal(mean: float, sigma: float, shape: Any) -> Array:
+def _init_random_normal(mean: float, sigma: float, shape: Sequence[int]) -> Array:
     """Normally distributed numbers."""
     return Normal(sigma, mean)(tuple(shape))
 
 
-def _init_random_uniform(a: float, b: float, shape: Any) -> Array:
+def _init_random_uniform(a: float, b: float, shape: Sequence[int]) -> Array:
     """Numbers that are evenly spread between two."""
     return np.asarray((a + b) / 2 + Uniform((b - a) / 2)(tuple(shape)))
 
 
-def _init_truncated_normal(a: float, b: float, mean: float, sigma: float, shape: Any) -> Array:
+def _init_truncated_normal(a: float, b: float, mean: float, sigma: float, shape: Sequence[int]) -> Array:
     """Normally distributed numbers between a and b standard deviations from the mean."""
     return TruncatedNormal(sigma, mean, a, b)(tuple(shape))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from graphls import ops
@@ -15,7 +15,7 @@ from graphls.tensors.parameter import Parameter
 from graphls.tensors.tensor import Tensor, TensorLike
 
 
-def _nearest(input_x: Tensor, size: Any, align_corners: bool = False) -> Any:
+def _nearest(input_x: Tensor, size: Sequence[int], align_corners: bool = False) -> Any:
     """Images (N, C, H, W) resized to two sizes, each element from the nearest one."""
     return ops.ResizeNearestNeighbor(tuple(size), align_corners)(input_x)
 
@@ -25,7 +25,7 @@ def _centralized(input_x: TensorLike, axis: Axis = ()) -> Any:
     return input_x - ops.mean(input_x, axis, keep_dims=True)
 
 
-def _clipped(x: Operand, clip_norm: Operand, axis: Any = None) -> Any:
+def _clipped(x: Operand, clip_norm: Operand, axis: Axis = None) -> Any:
     """A tensor divided by what its norm along some axes, or all, is above a number."""
     norm = ops.sqrt(ops.sum(x * x, axis, keepdims=True))
     return x * clip_norm / ops.maximum(norm, clip_norm)

@@ -55,7 +55,7 @@ string, tuple_, list_ = str, tuple, list
 type_none = none_type = type(None)
 
 
-def issubclass_(type_: DTypeLike, dtype: Any) -> bool:
+def issubclass_(type_: DTypeLike, dtype: object) -> bool:
     """Whether a dtype or class is another, or one of its kind: `number` holds all dtypes, `tensor` all tensors."""
     if dtype is number:
         return isinstance(type_, DType) or type_ in (int, float)

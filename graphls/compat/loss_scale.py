@@ -6,7 +6,7 @@ from typing import Any
 
 from graphls import ops
 from graphls.compat.root import RowTensor
-from graphls.tensors.tensor import Tensor, TensorLike
+from graphls.tensors.tensor import Tensor
 
 __all__ = [
     "_grad_overflow",
@@ -32,13 +32,13 @@ def tensor_grad_scale(scale: Tensor, grad: Tensor) -> Any:
 
 
 @_grad_scale.register("Tensor", "RowTensor")
-def tensor_grad_scale_row_tensor(scale: Any, grad: Any) -> RowTensor:
+def tensor_grad_scale_row_tensor(scale: Tensor, grad: Any) -> RowTensor:
     """The rows of a gradient divided by a scale."""
     return RowTensor(grad.indices, tensor_grad_scale(scale, grad.values), grad.dense_shape)
 
 
 @_grad_overflow.register("Tensor")
-def _tensor_grad_overflow(grad: TensorLike) -> Any:
+def _tensor_grad_overflow(grad: Tensor) -> Any:
     """1 where a gradient holds an infinity or nan, else 0: float32 of shape (1,)."""
     return grad_overflow(grad)
 

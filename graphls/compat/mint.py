@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -32,14 +33,14 @@ def gather(input: TensorLike, dim: int, index: TensorLike) -> Tensor:
     return ops.gather_elements(input, dim, index)
 
 
-def max(input: TensorLike, dim: Any = None, keepdim: bool = False) -> Any:
+def max(input: TensorLike, dim: int | Tensor | None = None, keepdim: bool = False) -> Any:
     """The largest element; along an axis, the largest ones and their positions; of two tensors, the larger ones."""
     if isinstance(dim, Tensor):
         return ops.maximum(input, dim)
     return ops.amax(input) if dim is None else ops.max(input, dim, keepdim)
 
 
-def min(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
+def min(input: TensorLike, dim: int | Tensor | None = None, keepdim: bool = False) -> Any:
     """The smallest element; along an axis, the smallest ones and their positions; of two tensors, the smaller ones."""
     if isinstance(dim, Tensor):
         return ops.minimum(input, dim)
@@ -51,7 +52,9 @@ def median(input: TensorLike, dim: int | None = None, keepdim: bool = False) -> 
     return ops.median(input, None)[0] if dim is None else ops.median(input, dim, keepdim)
 
 
-def norm(input: Any, p: TensorLike = "fro", dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+def norm(
+    input: TensorLike, p: TensorLike = "fro", dim: Axis = None, keepdim: bool = False, *, dtype: DTypeLike | None = None
+) -> Tensor:
     """The norm of order p; of all elements without an axis."""
     if dim is None:
         input, dim = ops.reshape(input, (-1,)), 0
@@ -88,7 +91,7 @@ def randperm(n: int, *, dtype: DTypeLike | None = None) -> Tensor:
     return ops.randperm(n) if dtype is None else ops.cast(ops.randperm(n), dtype)
 
 
-def normal(mean: Operand = 0.0, std: Operand = 1.0, size: Any = None) -> Tensor:
+def normal(mean: Operand = 0.0, std: Operand = 1.0, size: Sequence[int] | None = None) -> Tensor:
     """Normal numbers; without a size, as many as mean and std have."""
     shape = size if size is not None else tensor_of(mean + std if isinstance(mean, Tensor) else std + mean).shape
     return ops.normal(tuple(shape), tensor_of(mean), tensor_of(std))

@@ -56,7 +56,11 @@ def normalize(input: TensorLike, p: float = 2.0, dim: int = 1, eps: float = 1e-1
 
 
 def binary_cross_entropy_with_logits(
-    input: Any, target: Any, weight: Any = None, reduction: str = "mean", pos_weight: TensorLike | None = None
+    input: TensorLike,
+    target: TensorLike,
+    weight: TensorLike | None = None,
+    reduction: str = "mean",
+    pos_weight: TensorLike | None = None,
 ) -> Tensor:
     """The loss of probabilities that are given as logits."""
     one = ops.ones_like(tensor_of(input))

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from graphls import nn, ops
+from graphls.initializer import Initial
 from graphls.ir.errors import GraphAttributeError
 from graphls.ir.registry import nearest
 from graphls.ir.types import DTypeLike, float32
 from graphls.nn.cell import Cell
 from graphls.ops.operands import Sizes
-from graphls.tensors.tensor import Tensor, TensorLike
+from graphls.tensors.tensor import Tensor
 
 _NAMES = """
 AdaptiveAvgPool1d AdaptiveAvgPool2d AdaptiveAvgPool3d AdaptiveMaxPool1d BCELoss BCEWithLogitsLoss Cell CellList
@@ -27,7 +28,8 @@ class Linear(nn.Dense):
     """x @ weight.T + bias."""
 
     def __init__(
-        self, in_features: int, out_features: int, bias: bool = True, weight_init: Any = None, bias_init: Any = None,
+        self, in_features: int, out_features: int, bias: bool = True, weight_init: Initial | None = None,
+        bias_init: Initial | None = None,
         dtype: DTypeLike | None = None,
     ) -> None:  # fmt: skip
         super().__init__(in_features, out_features, weight_init, bias_init, bias)
@@ -38,7 +40,7 @@ def _convolution(base: Any) -> Any:
         """A convolution whose padding is a number, or one for each axis, of zeros on both sides."""
 
         def __init__(
-            self, in_channels: int, out_channels: int, kernel_size: TensorLike, stride: Any = 1,
+            self, in_channels: int, out_channels: int, kernel_size: Sizes, stride: Sizes = 1,
             padding: Sizes | str = 0,
             dilation: Sizes = 1, groups: int = 1, bias: bool = True, padding_mode: str = "zeros",
             dtype: DTypeLike | None = None,
@@ -52,7 +54,7 @@ def _convolution(base: Any) -> Any:
     return Convolution
 
 
-def _both_sides(padding: Any) -> Any:
+def _both_sides(padding: Sizes) -> Any:
     """The padding of each side, as `graphls.nn` takes it: a number, or two for each of several axes."""
     if isinstance(padding, int):
         return padding
@@ -85,8 +87,8 @@ class LayerNorm(nn.LayerNorm):
     """A normalisation over the last axes, of these sizes."""
 
     def __init__(
-        self, normalized_shape: Any, eps: float = 1e-5, elementwise_affine: bool = True, bias: bool = True,
-        dtype: Any = None,
+        self, normalized_shape: Sizes, eps: float = 1e-5, elementwise_affine: bool = True, bias: bool = True,
+        dtype: DTypeLike | None = None,
     ) -> None:  # fmt: skip
         shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
         super().__init__(shape, -len(shape), -len(shape), epsilon=eps)
@@ -98,7 +100,7 @@ class GroupNorm(nn.GroupNorm):
     """A normalisation over groups of channels."""
 
     def __init__(
-        self, num_groups: int, num_channels: int, eps: float = 1e-5, affine: bool = True, dtype: Any = None
+        self, num_groups: int, num_channels: int, eps: float = 1e-5, affine: bool = True, dtype: DTypeLike | None = None
     ) -> None:
         super().__init__(num_groups, num_channels, eps, affine)
 
@@ -107,7 +109,7 @@ class Embedding(nn.Embedding):
     """Rows of a table by their numbers."""
 
     def __init__(
-        self, num_embeddings: int, embedding_dim: int, padding_idx: int | None = None, dtype: Any = None
+        self, num_embeddings: int, embedding_dim: int, padding_idx: int | None = None, dtype: DTypeLike | None = None
     ) -> None:
         super().__init__(num_embeddings, embedding_dim, False, "normal", dtype or float32, padding_idx)
 
@@ -155,8 +157,8 @@ class MaxPool2d(nn.MaxPool2d):
     """The largest element of each window, whose stride is its size unless another is given."""
 
     def __init__(
-        self, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, return_indices: bool = False,
-        ceil_mode: bool = False,
+        self, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0, dilation: Sizes = 1,
+        return_indices: bool = False, ceil_mode: bool = False,
     ) -> None:  # fmt: skip
         stride = kernel_size if stride is None else stride
         super().__init__(kernel_size, stride, "pad", padding, dilation, return_indices, ceil_mode)
@@ -166,7 +168,7 @@ class AvgPool2d(nn.AvgPool2d):
     """The mean of each window, whose stride is its size unless another is given."""
 
     def __init__(
-        self, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
+        self, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0, ceil_mode: bool = False,
         count_include_pad: bool = True, divisor_override: int | None = None,
     ) -> None:  # fmt: skip
         stride = kernel_size if stride is None else stride

@@ -10,9 +10,10 @@ import numpy as np
 
 from graphls import nn
 from graphls.ir.errors import GraphTypeError, GraphValueError
-from graphls.nn.optimizers.base import Optimizer
+from graphls.nn.learning_rate_schedule import LearningRate
+from graphls.nn.optimizers.base import Decay, Optimizer, Parameters
 from graphls.tensors.parameter import Parameter
-from graphls.tensors.tensor import Tensor, TensorLike
+from graphls.tensors.tensor import Tensor
 
 __all__ = [
     "SGD",
@@ -40,8 +41,8 @@ class Adam(nn.Adam):
     """Adam; decay is part of the gradient. Raises as Optimizer does, and GraphValueError for `maximize`."""
 
     def __init__(
-        self, params: Any, lr: Any = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
-        weight_decay: Any = 0.0, amsgrad: bool = False, *, maximize: bool = False,
+        self, params: Parameters, lr: LearningRate = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
+        weight_decay: Decay = 0.0, amsgrad: bool = False, *, maximize: bool = False,
     ) -> None:  # fmt: skip
         _refuse_maximize("Adam", maximize)
         super().__init__(_list(params), lr, *betas, eps, weight_decay=weight_decay, use_amsgrad=amsgrad)
@@ -51,8 +52,8 @@ class AdamW(nn.AdamW):
     """Adam whose decay is no part of the gradient. Raises as Optimizer does, and GraphValueError for `maximize`."""
 
     def __init__(
-        self, params: Any, lr: Any = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
-        weight_decay: object = 1e-2, amsgrad: bool = False, *, maximize: bool = False,
+        self, params: Parameters, lr: LearningRate = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
+        weight_decay: Decay = 1e-2, amsgrad: bool = False, *, maximize: bool = False,
     ) -> None:  # fmt: skip
         _refuse_maximize("AdamW", maximize)
         super().__init__(_list(params), lr, betas, eps, weight_decay, amsgrad)
@@ -62,7 +63,7 @@ class SGD(nn.SGD):
     """Gradient descent with momentum. Raises as Optimizer does, and GraphValueError for `maximize`."""
 
     def __init__(
-        self, params: Any, lr: TensorLike = 1e-3, momentum: float = 0.0, dampening: float = 0.0,
+        self, params: Parameters, lr: LearningRate = 1e-3, momentum: float = 0.0, dampening: float = 0.0,
         weight_decay: float = 0.0,
         nesterov: bool = False, *, maximize: bool = False,
     ) -> None:  # fmt: skip

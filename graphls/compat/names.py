@@ -6,7 +6,7 @@ Modules are looked through in order. A path that is not here cannot be imported.
 from __future__ import annotations
 
 VERSION = ("graphls.compat.version",)
-NN = ("graphls.nn", "graphls.compat.nn", "graphls.compat.optim", "graphls.compat.micro_batches")
+NN = ("graphls.nn", "graphls.compat.nn")
 OPS = (
     "graphls.ops",
     "graphls.ops.operations",
@@ -37,15 +37,10 @@ RANDOM = ("graphls.tensors.random",)
 PARALLEL = ("graphls.context.parallel", "graphls.compat.parallel")
 ROOT = ("graphls.compat.root",)
 STANDARD = ("graphls.compat.standard_method", "graphls.compat.functional", "graphls.ops")
-BOOST = ("graphls.compat.boost", "graphls.compat.less_batch_normalization")
+BOOST = ("graphls.compat.boost",)
 HAL = ("graphls.compat.hal",)
-BIJECTORS = ("graphls.compat.bijector", "graphls.compat.bijectors")
-PROBABILITY = (
-    "graphls.compat.probability",
-    "graphls.compat.probability_counts",
-    "graphls.compat.probability_tails",
-    *BIJECTORS,
-)
+BIJECTORS = ("graphls.compat.bijectors",)
+PROBABILITY = ("graphls.compat.probability", "graphls.compat.probability_counts", *BIJECTORS)
 BAYESIAN = ("graphls.compat.bayesian_layers",)
 OPTIM = ("graphls.compat.mint_optim",)
 CHECKS = ("graphls.compat.checkparam",)

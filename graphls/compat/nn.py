@@ -1,17 +1,27 @@
-"""Names of `mindspore.nn` that mean little on one device."""
+"""Names of `mindspore.nn`, `nn.optim` and `nn.loss` for several devices, or that are not public."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from functools import wraps
 from typing import Any
 
 from graphls.context.parallel import get_auto_parallel_context
+from graphls.ir.checks import positive_int
 from graphls.ir.errors import GraphRuntimeError, GraphValueError
 from graphls.nn.cell import Cell
+from graphls.nn.function_cells import LossBase
+from graphls.nn.learning_rate_schedule import LearningRate
+from graphls.nn.optimizers.adam import Adam
+from graphls.nn.optimizers.base import Decay, Parameters
 from graphls.tensors.parameter import Parameter
-from graphls.tensors.tensor import TensorLike
+from graphls.tensors.tensor import Tensor, TensorLike
 
-__all__ = ["DistributedGradReducer"]
+__all__ = [
+    "AdamOffload", "DistributedGradReducer", "MicroBatchInterleaved", "PipelineCell", "VirtualDatasetCellTriple",
+    "_BroadCastCell", "_Loss", "_MicroBatch", "_VirtualDatasetCell", "opt_init_args_register",
+]  # fmt: skip
 
 
 class DistributedGradReducer(Cell):
@@ -42,3 +52,112 @@ class DistributedGradReducer(Cell):
 
     def construct(self, grads: TensorLike) -> Any:
         return grads
+
+
+_Loss = LossBase
+
+
+
+class AdamOffload(Adam):
+    """Adam; MindSpore computes its moments on the CPU, here they are where the parameters are. Raises as Adam does."""
+
+    def __init__(
+        self, params: Parameters, learning_rate: LearningRate = 1e-3, beta1: float = 0.9, beta2: float = 0.999,
+        eps: float = 1e-8, use_locking: bool = False, use_nesterov: bool = False, weight_decay: Decay = 0.0,
+        loss_scale: float = 1.0,
+    ) -> None:  # fmt: skip
+        super().__init__(params, learning_rate, beta1, beta2, eps, use_locking, use_nesterov, weight_decay, loss_scale)
+
+
+def opt_init_args_register(fn: Callable[..., None]) -> Callable[..., None]:
+    """The `__init__` of an optimizer, whose arguments become its attributes `init_params` and `init_learning_rate`."""
+    signature = inspect.signature(fn)
+
+    @wraps(fn)
+    def initialise(self: TensorLike, *args: TensorLike, **options: object) -> None:
+        bound = signature.bind(self, *args, **options)
+        bound.apply_defaults()
+        given = dict(list(bound.arguments.items())[1:])
+        fn(self, *args, **options)
+        self.__dict__.update(init_params=given, init_learning_rate=given.get("learning_rate"))
+
+    return initialise
+
+
+class _MicroBatch(Cell):
+    """Part number `i` of all inputs, of `micro_size` equal parts along the first axis.
+
+    Raises GraphValueError for a size that has no such parts.
+    """
+
+    def __init__(self, micro_size: int) -> None:
+        super().__init__()
+        self.micro_size = micro_size
+
+    def construct(self, i: int, *inputs: Tensor) -> tuple[Any, ...]:
+        for x in inputs:
+            if x.shape[0] % self.micro_size:
+                message = f"{x.shape[0]} rows are no {self.micro_size} equal parts; give a batch of another size."
+                raise GraphValueError(message)
+        sizes = [x.shape[0] // self.micro_size for x in inputs]
+        return tuple(x[i * size : (i + 1) * size] for x, size in zip(inputs, sizes, strict=True))
+
+
+class PipelineCell(Cell):
+    """The sum of what a network gives for each of `micro_size` equal parts of a batch.
+
+    Stages and segments change nothing, as one device does them all. Raises GraphTypeError and GraphValueError for a
+    size that is no integer of 1 or more.
+    """
+
+    def __init__(
+        self,
+        network: Cell,
+        micro_size: int,
+        stage_config: Mapping[str, int] | None = None,
+        segment_config: Mapping[str, int] | None = None,
+    ) -> None:
+        super().__init__(auto_prefix=False)
+        self.network = network
+        self.micro_size = positive_int(type(self).__name__, "micro_size", micro_size)
+        self.micro_batch = _MicroBatch(self.micro_size)
+
+    def construct(self, *inputs: object) -> Any:
+        total = self.network(*self.micro_batch(0, *inputs))
+        for i in range(1, self.micro_size):
+            total = total + self.network(*self.micro_batch(i, *inputs))
+        return total
+
+
+class MicroBatchInterleaved(PipelineCell):
+    """The sum of what a network gives for each of `interleave_num` equal parts of a batch; raises as PipelineCell."""
+
+    def __init__(self, network: Cell, interleave_num: int = 2) -> None:
+        super().__init__(network, interleave_num)
+        self.interleave_num = interleave_num
+
+
+class _VirtualDatasetCell(Cell):
+    """The network itself: one device takes the whole batch."""
+
+    def __init__(self, backbone: Cell) -> None:
+        super().__init__(auto_prefix=False)
+        self._backbone = backbone
+
+    def construct(self, *inputs: object) -> Any:
+        return self._backbone(*inputs)
+
+
+class VirtualDatasetCellTriple(_VirtualDatasetCell):
+    """The network itself: one device takes the whole batch."""
+
+
+class _BroadCastCell(Cell):
+    """The parameters themselves: there is one device, which has them."""
+
+    def __init__(self, params: Iterable[Parameter]) -> None:
+        super().__init__()
+        self.params = tuple(params)
+
+    def construct(self) -> Any:
+        return tuple(parameter.value() for parameter in self.params)

@@ -19,7 +19,7 @@ pi, e, inf, nan, newaxis = math.pi, math.e, math.inf, math.nan, None
 
 
 def array(obj: TensorLike, dtype: DTypeLike | None = None, copy: bool = True, ndmin: int = 0) -> Tensor:
-    """A tensor of numbers, of a nest of them, or of a tensor, with `ndmin` axes or more."""
+    """A tensor of numbers, of nested sequences of them, or of a tensor, with `ndmin` axes or more."""
     found = Tensor(np.array(obj) if isinstance(obj, (np.ndarray, np.generic)) else obj, dtype)
     missing = max(0, ndmin - found.ndim)
     return ops.reshape(found, (1,) * missing + found.shape) if missing else found
@@ -31,7 +31,7 @@ def asarray(a: TensorLike, dtype: DTypeLike | None = None) -> Tensor:
     return tensor if dtype is None else ops.cast(tensor, dtype)
 
 
-def zeros(shape: Any, dtype: DTypeLike = float32) -> Tensor:
+def zeros(shape: Sizes, dtype: DTypeLike = float32) -> Tensor:
     """Zeros, float32 unless another dtype is given."""
     return ops.zeros(shape, dtype)
 
@@ -44,12 +44,14 @@ def ones(shape: Sizes, dtype: DTypeLike = float32) -> Tensor:
 empty = zeros
 
 
-def full(shape: Sizes, fill_value: Any, dtype: Any = None) -> Tensor:
+def full(shape: Sizes, fill_value: TensorLike, dtype: DTypeLike | None = None) -> Tensor:
     """One number everywhere, in its own dtype unless another is given."""
     return ops.full(shape, fill_value, dtype=dtype)
 
 
-def arange(start: TensorLike, stop: Tensor | None = None, step: Tensor | None = None, dtype: Any = None) -> Tensor:
+def arange(
+    start: TensorLike, stop: Tensor | None = None, step: Tensor | None = None, dtype: DTypeLike | None = None
+) -> Tensor:
     """The numbers from `start` up to, but without, `stop`; with one argument from 0 up to that."""
     return ops.arange(start, stop, 1 if step is None else step, dtype=dtype)
 
@@ -74,7 +76,7 @@ def ravel(x: TensorLike) -> Tensor:
     return ops.reshape(x, (-1,))
 
 
-def cumsum(a: TensorLike, axis: int | None = None, dtype: Any = None) -> Tensor:
+def cumsum(a: TensorLike, axis: int | None = None, dtype: DTypeLike | None = None) -> Tensor:
     """Sums from the start of an axis on; without an axis, of all elements in order."""
     return ops.cumsum(ravel(a), 0, dtype) if axis is None else ops.cumsum(a, axis, dtype)
 

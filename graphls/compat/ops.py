@@ -12,7 +12,7 @@ from graphls.ops.primitive import (
     prim_arg_register,
     prim_attr_register,
 )
-from graphls.tensors.tensor import Tensor, TensorLike
+from graphls.tensors.tensor import Tensor
 
 __all__ = [
     "Primitive",
@@ -63,6 +63,6 @@ def _get_cache_prim(cls: type[Primitive]) -> type[Primitive]:
     return cls
 
 
-def is_tensor(obj: TensorLike) -> bool:
+def is_tensor(obj: object) -> bool:
     """Whether something is a tensor."""
     return isinstance(obj, Tensor)

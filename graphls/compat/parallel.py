@@ -124,7 +124,7 @@ class Layout:
 
     def __init__(
         self, device_matrix: tuple[int, ...], alias_name: tuple[str, ...], rank_list: list[int] | None = None,
-        init_alias: Any = None,
+        init_alias: object | None = None,
     ) -> None:  # fmt: skip
         if len(device_matrix) != len(alias_name) or len(set(alias_name)) != len(alias_name):
             text = f"A Layout has one name for each of the {len(device_matrix)} axes, not {alias_name!r}."
@@ -132,7 +132,7 @@ class Layout:
         self._device_matrix, self._alias_name, self._rank_list = device_matrix, alias_name, rank_list or []
         self._tensor_map: list[Any] = []
 
-    def __call__(self, *tensor_map: Any) -> Layout:
+    def __call__(self, *tensor_map: object) -> Layout:
         for item in tensor_map:
             for name in item if isinstance(item, tuple) else (item,):
                 if name != "None" and name not in self._alias_name:
@@ -146,8 +146,8 @@ class Layout:
         """The arrangement, the map of the tensor and the ranks."""
         ranks = self._rank_list or list(range(_product(self._device_matrix)))
         count = len(self._alias_name)
-        places = {name: count - 1 - i for i, name in enumerate(self._alias_name)} | {"None": -1}
-        given = [tuple(map(places.get, item)) if isinstance(item, tuple) else places[item] for item in self._tensor_map]
+        index = {name: count - 1 - i for i, name in enumerate(self._alias_name)} | {"None": -1}
+        given = [tuple(map(index.get, item)) if isinstance(item, tuple) else index[item] for item in self._tensor_map]
         return {"device_matrix": self._device_matrix, "tensor_map": tuple(given), "rank_list": ranks}
 
 
@@ -165,7 +165,7 @@ class AutoParallel(Cell):
         super().__init__(auto_prefix=False)
         self.network = network
 
-    def construct(self, *inputs: Any) -> Any:
+    def construct(self, *inputs: object) -> Any:
         return self.network(*inputs)
 
     def _setting(self, *args: TensorLike, **options: object) -> None:

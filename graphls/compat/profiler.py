@@ -78,7 +78,7 @@ class Profiler:
     Options of MindSpore change nothing. No method raises: what cannot be measured or written is a warning.
     """
 
-    def __init__(self, output_path: str = "./data", start_profile: bool = True, **options: Any) -> None:
+    def __init__(self, output_path: str = "./data", start_profile: bool = True, **options: object) -> None:
         self.output_path = output_path
         self.options = options
         self.seconds = 0.0
@@ -105,7 +105,7 @@ class Profiler:
     def step(self) -> None:
         """Nothing: a step needs no mark."""
 
-    def analyse(self, *args: TensorLike, **options: object) -> None:
+    def analyse(self, *args: object, **options: object) -> None:
         """Measure every step that is compiled, and write what it takes."""
         self.stop()
         for number, step in enumerate(_compiled_steps()):
@@ -117,7 +117,7 @@ class Profiler:
             except (GraphlsError, OSError, ValueError) as error:
                 warn(f"A step could not be profiled: {error}")
 
-    def op_analyse(self, *args: TensorLike, **options: object) -> str:
+    def op_analyse(self, *args: object, **options: object) -> str:
         """The profiles as text."""
         return "\n\n".join(map(_measured, _compiled_steps()))
 
@@ -131,7 +131,7 @@ class Profiler:
 profile = Profiler
 
 
-def analyse(profiler_path: str, *args: TensorLike, **options: object) -> None:
+def analyse(profiler_path: str, *args: object, **options: object) -> None:
     """Nothing: profiles are texts when they are written."""
 
 
@@ -141,17 +141,17 @@ def schedule(
     """Which steps MindSpore records."""
 
     def action(step: int) -> ProfilerAction:
-        length, place = wait + warmup + active, step - skip_first
-        if place < 0 or (repeat and place >= repeat * length) or place % length < wait:
+        length, position = wait + warmup + active, step - skip_first
+        if position < 0 or (repeat and position >= repeat * length) or position % length < wait:
             return ProfilerAction.NONE
-        if place % length < wait + warmup:
+        if position % length < wait + warmup:
             return ProfilerAction.WARM_UP
-        return ProfilerAction.RECORD if place % length < length - 1 else ProfilerAction.RECORD_AND_SAVE
+        return ProfilerAction.RECORD if position % length < length - 1 else ProfilerAction.RECORD_AND_SAVE
 
     return action
 
 
-def tensorboard_trace_handler(*args: TensorLike, **options: object) -> Callable[..., None]:
+def tensorboard_trace_handler(*args: object, **options: object) -> Callable[..., None]:
     """A function that does nothing: profiles are texts."""
     return lambda *given: None
 
@@ -159,7 +159,7 @@ def tensorboard_trace_handler(*args: TensorLike, **options: object) -> Callable[
 class DynamicProfilerMonitor(Callback):
     """A callback that does nothing: MindSpore's turns its profiler on where a file says so."""
 
-    def __init__(self, cfg_path: Any = None, output_path: str = "dyn_profile_data", **options: Any) -> None:
+    def __init__(self, cfg_path: str | None = None, output_path: str = "dyn_profile_data", **options: object) -> None:
         self.cfg_path, self.output_path = cfg_path, output_path
 
     def step(self) -> None:
@@ -176,7 +176,7 @@ class EnvProfiler:
 class _ExperimentalConfig:
     """Settings of MindSpore's profiler, kept as they are given."""
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, **options: object) -> None:
         self.__dict__.update(options)
 
 
@@ -184,21 +184,21 @@ class mstx:
     """Marks on a time line of MindSpore's tools; here they are nothing."""
 
     @staticmethod
-    def mark(message: str, *args: TensorLike) -> None:
+    def mark(message: str, *args: object) -> None:
         """Nothing."""
 
     @staticmethod
-    def range_start(message: str, *args: TensorLike) -> int:
+    def range_start(message: str, *args: object) -> int:
         """Nothing; gives 0."""
         return 0
 
     @staticmethod
-    def range_end(range_id: int, *args: TensorLike) -> None:
+    def range_end(range_id: int, *args: object) -> None:
         """Nothing."""
 
     @staticmethod
     @contextmanager
-    def range(message: str, *args: Any) -> Any:
+    def range(message: str, *args: object) -> Any:
         """Nothing around a block."""
         yield
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -126,7 +127,7 @@ _offload = Settings({})
 _servers = Settings({"enable_ps": False})
 
 
-def set_offload_context(offload_config: dict[str, Any]) -> None:
+def set_offload_context(offload_config: Mapping[str, object]) -> None:
     """Keep settings of memory beside the device, which decide nothing here."""
     _offload.update(offload_config)
 

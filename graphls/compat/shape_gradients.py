@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from graphls import ops
@@ -10,36 +10,36 @@ from graphls.compat.gradient_operators import _pulled
 from graphls.names.lazy import offering
 from graphls.ops.operands import Sizes
 from graphls.ops.primitive import REQUIRED, Operator, operator
-from graphls.tensors.tensor import TensorLike
+from graphls.tensors.tensor import Tensor, TensorLike
 
 
-def _of_linear(function: Callable[..., Any], shape: Any, sensitivity: Any) -> Any:
+def _of_linear(function: Callable[..., Any], shape: Iterable[int], sensitivity: Tensor) -> Any:
     """The gradient of a linear function by its input of a shape."""
     return _pulled(function, (ops.zeros(tuple(map(int, shape)), sensitivity.dtype),), sensitivity)
 
 
-def _slice(dy: Any, x: Any, begin: Any, size: Any) -> Any:
+def _slice(dy: Tensor, x: Tensor, begin: Sizes, size: Sizes) -> Any:
     """The gradient of Slice by its input."""
     return _of_linear(lambda x: ops.slice(x, begin, size), x.shape, dy)
 
 
 def _strided_slice(
-    dy: object, shapex: object, begin: Any, end: Any, strides: Any, begin_mask: int = 0, end_mask: int = 0,
-    ellipsis_mask: int = 0, new_axis_mask: int = 0, shrink_axis_mask: int = 0,
+    dy: Tensor, shapex: Iterable[int], begin: Sequence[int], end: Sequence[int], strides: Sequence[int],
+    begin_mask: int = 0, end_mask: int = 0, ellipsis_mask: int = 0, new_axis_mask: int = 0, shrink_axis_mask: int = 0,
 ) -> Any:  # fmt: skip
     """The gradient of StridedSlice by its input."""
     masks = (begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_axis_mask)
     return _of_linear(lambda x: ops.strided_slice(x, begin, end, strides, *masks), shapex, dy)
 
 
-def _mirror_pad(dy: Any, paddings: Any, mode: str = "REFLECT") -> Any:
+def _mirror_pad(dy: Tensor, paddings: Sequence[Sequence[int]], mode: str = "REFLECT") -> Any:
     """The gradient of MirrorPad by its input."""
     shape = [size - sum(map(int, around)) for size, around in zip(dy.shape, paddings, strict=True)]
     return _of_linear(lambda x: ops.mirror_pad(x, paddings, mode), shape, dy)
 
 
 def _convolution(
-    out_backprop: TensorLike, input: TensorLike, filter_sizes: TensorLike, out_channel: int = 1, kernel_size: Sizes = 1,
+    out_backprop: Tensor, input: TensorLike, filter_sizes: Sequence[int], out_channel: int = 1, kernel_size: Sizes = 1,
     pad_mode: str = "valid", pad: Sizes = 0, pad_list: Sizes = (0, 0, 0, 0), mode: int = 1,
     stride: Sizes = (1, 1),
     dilation: Sizes = (1, 1, 1, 1), group: int = 1, data_format: str = "NCHW",
@@ -52,14 +52,14 @@ def _convolution(
     )
 
 
-def _divergence(dy: TensorLike, x: TensorLike, target: TensorLike, reduction: str = "mean") -> Any:
+def _divergence(dy: Tensor, x: Tensor, target: TensorLike, reduction: str = "mean") -> Any:
     """The gradient of KLDivLoss by its input."""
     return _pulled(lambda x: ops.kl_div(x, target, reduction), (x,), dy)
 
 
 def _response(
     grads: TensorLike,
-    x: TensorLike,
+    x: Tensor,
     y: TensorLike,
     depth_radius: int = 5,
     bias: float = 1.0,

@@ -14,10 +14,11 @@ from graphls.names.lazy import offering
 from graphls.ops.operands import Operand
 from graphls.ops.primitive import REQUIRED, Operator, operator
 from graphls.ops.update_rules import shrunk, value_of, written
+from graphls.tensors.parameter import Parameter
 from graphls.tensors.tensor import Tensor, TensorLike
 
 
-def _dense(var: TensorLike, grad: TensorLike, indices: Any) -> tuple[Tensor, Tensor]:
+def _dense(var: TensorLike, grad: TensorLike, indices: Tensor) -> tuple[Tensor, Tensor]:
     """The gradient of the whole parameter, and which of its rows it has."""
     value = value_of(var)
     count = ops.zeros((value.shape[0],), value.dtype)
@@ -26,16 +27,16 @@ def _dense(var: TensorLike, grad: TensorLike, indices: Any) -> tuple[Tensor, Ten
     return whole, ops.reshape(hits > 0, (value.shape[0], *(1,) * (value.ndim - 1)))
 
 
-def _rows(var: TensorLike, rows: TensorLike, new: Tensor) -> Tensor:
+def _rows(var: TensorLike, rows: Tensor, new: Tensor) -> Tensor:
     """New rows where there are gradients, written."""
     return written(var, ops.where(rows, new, value_of(var)))
 
 
 def _adagrad(
-    var: TensorLike,
+    var: Parameter,
     accum: TensorLike,
     grad: TensorLike,
-    indices: TensorLike,
+    indices: Tensor,
     lr: float,
     epsilon: float,
     update_slots: bool,
@@ -47,10 +48,10 @@ def _adagrad(
 
 
 def _adagrad_plain(
-    var: TensorLike,
+    var: Parameter,
     accum: TensorLike,
     grad: TensorLike,
-    indices: TensorLike,
+    indices: Tensor,
     lr: float,
     update_slots: bool = True,
     use_locking: bool = False,
@@ -60,7 +61,7 @@ def _adagrad_plain(
 
 
 def _adagrad_with_epsilon(
-    var: TensorLike, accum: TensorLike, grad: TensorLike, indices: TensorLike, lr: float, epsilon: float,
+    var: Parameter, accum: TensorLike, grad: TensorLike, indices: Tensor, lr: float, epsilon: float,
     use_locking: bool = False,
     update_slots: bool = True,
 ) -> Any:  # fmt: skip
@@ -69,7 +70,7 @@ def _adagrad_with_epsilon(
 
 
 def _ftrl(
-    var: TensorLike, accum: TensorLike, linear: TensorLike, grad: TensorLike, indices: TensorLike, lr: float,
+    var: Parameter, accum: TensorLike, linear: TensorLike, grad: TensorLike, indices: Tensor, lr: float,
     l1: float, l2: float, lr_power: float,
     use_locking: bool = False,
 ) -> Any:  # fmt: skip
@@ -83,13 +84,13 @@ def _ftrl(
 
 
 def _proximal(
-    var: Any,
+    var: TensorLike,
     accum: Operand,
     lr: TensorLike,
     l1: Operand,
     l2: Operand,
     grad: TensorLike,
-    indices: TensorLike,
+    indices: Tensor,
     use_locking: bool = False,
 ) -> Any:
     """accum += g ** 2; a proximal step with the rate lr / sqrt(accum)."""
@@ -102,9 +103,9 @@ def _proximal(
 
 def _adam(is_lazy: bool) -> Callable[..., Any]:
     def update(
-        var: Tensor, m: Operand, v: Operand, beta1_power: Operand, beta2_power: Operand, lr: Operand, beta1: Operand,
+        var: Parameter, m: Operand, v: Operand, beta1_power: Operand, beta2_power: Operand, lr: Operand, beta1: Operand,
         beta2: Operand, epsilon: TensorLike,
-        grad: TensorLike, indices: TensorLike, use_locking: bool = False, use_nesterov: bool = False,
+        grad: TensorLike, indices: Tensor, use_locking: bool = False, use_nesterov: bool = False,
     ) -> Any:  # fmt: skip
         """Adam, whose corrections of bias are given as powers of the betas."""
         g, rows = _dense(var, grad, indices)

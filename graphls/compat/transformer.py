@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from graphls import nn, ops
-from graphls.initializer import initializer
+from graphls.initializer import Initial, initializer
 from graphls.ir.errors import GraphTypeError
-from graphls.ir.types import float32
+from graphls.ir.types import DTypeLike, float32
 from graphls.nn.cell import Cell
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.tensor import Tensor, TensorLike
@@ -37,7 +37,7 @@ class _Settings:
 
     defaults: ClassVar[dict[str, Any]] = {}
 
-    def __init__(self, *args: Any, **options: Any) -> None:
+    def __init__(self, *args: object, **options: object) -> None:
         given = {**dict(zip(self.defaults, args, strict=False)), **options}
         for name in given.keys() - self.defaults.keys():
             known = ", ".join(self.defaults)
@@ -107,7 +107,7 @@ default_transformer_config = TransformerOpParallelConfig()
 class AttentionMask(Cell):
     """For a mask (N, S) of 1 and 0, a mask (N, S, S): 1 where both are, and the second is no later than the first."""
 
-    def __init__(self, seq_length: int, parallel_config: object = default_dpmp_config, **options: Any) -> None:
+    def __init__(self, seq_length: int, parallel_config: object = default_dpmp_config, **options: object) -> None:
         super().__init__()
         self.seq_length = seq_length
         self.lower_triangle_mask = Tensor(np.tril(np.ones((seq_length, seq_length), np.float32)))
@@ -121,8 +121,8 @@ class VocabEmbedding(Cell):
     """For numbers of words (N, S), their rows of a table (N, S, embedding_size), and the table."""
 
     def __init__(
-        self, vocab_size: int, embedding_size: int, parallel_config: Any = default_embedding_parallel_config,
-        param_init: object = "normal",
+        self, vocab_size: int, embedding_size: int, parallel_config: object = default_embedding_parallel_config,
+        param_init: Initial = "normal",
     ) -> None:  # fmt: skip
         super().__init__()
         self.vocab_size, self.embedding_size = vocab_size, embedding_size
@@ -136,7 +136,7 @@ class VocabEmbedding(Cell):
 class CrossEntropyLoss(Cell):
     """The mean loss of scores (N, C) for labels (N,) where a mask (N,) of 1 and 0 is 1."""
 
-    def __init__(self, parallel_config: object = default_dpmp_config, **options: Any) -> None:
+    def __init__(self, parallel_config: object = default_dpmp_config, **options: object) -> None:
         super().__init__()
 
     def construct(self, logits: TensorLike, label: TensorLike, input_mask: TensorLike) -> Any:
@@ -148,13 +148,15 @@ class CrossEntropyLoss(Cell):
 class _Linear(Cell):
     """x @ weight + bias and an activation, for x (..., in_channels) and a weight (in_channels, out_channels)."""
 
-    def __init__(self, in_channels: int, out_channels: int, activation: Any = None, dtype: Any = float32) -> None:
+    def __init__(
+        self, in_channels: int, out_channels: int, activation: str | Cell | None = None, dtype: DTypeLike = float32
+    ) -> None:
         super().__init__()
         self.weight = Parameter(initializer("normal", [in_channels, out_channels], dtype), name="weight")
         self.bias = Parameter(initializer("zeros", [out_channels], dtype), name="bias")
         self.activation = nn.get_activation(activation) if isinstance(activation, str) else activation
 
-    def construct(self, x: Any) -> Any:
+    def construct(self, x: Tensor) -> Any:
         found = ops.matmul(x, ops.cast(self.weight, x.dtype)) + ops.cast(self.bias, x.dtype)
         return found if self.activation is None else self.activation(found)
 
@@ -166,8 +168,8 @@ class FeedForward(Cell):
     """
 
     def __init__(
-        self, hidden_size: int, ffn_hidden_size: int, dropout_rate: float, hidden_act: Any = "gelu",
-        expert_num: int = 1, expert_group_size: Any = None, param_init_type: Any = float32,
+        self, hidden_size: int, ffn_hidden_size: int, dropout_rate: float, hidden_act: str | Cell | None = "gelu",
+        expert_num: int = 1, expert_group_size: int | None = None, param_init_type: DTypeLike = float32,
         parallel_config: object = default_dpmp_config,
     ) -> None:  # fmt: skip
         super().__init__()

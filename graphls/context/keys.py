@@ -30,7 +30,7 @@ class Key:
     least: int | None = None
     pattern: str = ""
 
-    def check(self, caller: str, name: str, value: Any) -> None:
+    def check(self, caller: str, name: str, value: object) -> None:
         """Raise GraphTypeError for a value of another class, GraphValueError for one that does not fit."""
         if not isinstance(value, self.kinds) or (isinstance(value, bool) and bool not in self.kinds):
             kinds = " or ".join(kind.__name__ for kind in self.kinds)
@@ -66,7 +66,7 @@ def text(default: str = "") -> Key:
     return Key(default, (str,))
 
 
-def choice(*choices: Any) -> Key:
+def choice(*choices: object) -> Key:
     """One of several values, of which the first is the default."""
     return Key(choices[0], tuple({type(item) for item in choices}), choices)
 

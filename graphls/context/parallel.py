@@ -73,7 +73,7 @@ class OneRank:
     has_warned = False
 
 
-def set_auto_parallel_context(**kwargs: Any) -> None:
+def set_auto_parallel_context(**kwargs: object) -> None:
     """Change settings of parallel training, as far as one process on one device goes.
 
     Raises GraphValueError for an unknown key or mode, and GraphRuntimeError for several devices and for modes that
@@ -109,12 +109,12 @@ def kept_parallel_context() -> Iterator[None]:
         yield
 
 
-def _needs_several(name: str, value: Any) -> bool:
+def _needs_several(name: str, value: object) -> bool:
     """Whether a setting means several devices."""
     return value not in ONE_RANK_MODES if name == "parallel_mode" else name in FIXED and value != DEFAULTS[name]
 
 
-def _warn_once(name: str, value: Any) -> None:
+def _warn_once(name: str, value: object) -> None:
     with _settings.lock:
         has_warned, OneRank.has_warned = OneRank.has_warned, True
     if not has_warned:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from graphls.initializer.structures import Constant, Dirac, Identity, One, Ortho
 from graphls.ir.errors import GraphMemoryError, GraphTypeError, GraphValueError
 from graphls.ir.registry import nearest
 from graphls.ir.reporting import checked
-from graphls.ir.types import as_dtype, float32
+from graphls.ir.types import DTypeLike, as_dtype, float32
 from graphls.primitives.primitive import MOST_ELEMENTS
 from graphls.tensors.tensor import Tensor
 from graphls.tensors.vocabulary import register
@@ -73,7 +74,11 @@ _BY_NAME: dict[str, type[Initializer]] = {
 }
 
 
-def initializer(init: Any, shape: Any = None, dtype: Any = float32) -> Tensor:
+Initial: TypeAlias = "Initializer | str | Tensor | np.ndarray[Any, Any] | float"
+"""What initial values are made of."""
+
+
+def initializer(init: Initial, shape: int | Sequence[int] | None = None, dtype: DTypeLike = float32) -> Tensor:
     """A tensor of initial values: from a name such as "zeros" or "normal", a number, a tensor or an Initializer.
 
     Raises GraphValueError for an unknown name and for a tensor of another shape, GraphTypeError for any other object.
@@ -86,13 +91,15 @@ def initializer(init: Any, shape: Any = None, dtype: Any = float32) -> Tensor:
         init = Constant(init)
     if not isinstance(init, Initializer):
         raise GraphTypeError(f"{init!r} is not a name, number, tensor or Initializer.")
+    if shape is None:
+        raise GraphTypeError(f"The shape of initial values is a tuple of integers, not {shape!r}.")
     sizes = (shape,) if isinstance(shape, int) else tuple(shape)
     if math.prod(sizes) >= MOST_ELEMENTS:
         raise GraphMemoryError(f"No memory holds a tensor of the shape {sizes}; give smaller sizes.")
     return checked(lambda: Tensor(init(sizes).astype(as_dtype(dtype).numpy)))
 
 
-def _given(init: Any, shape: Any, dtype: Any) -> Tensor:
+def _given(init: object, shape: Any, dtype: DTypeLike) -> Tensor:
     tensor = Tensor(np.array(init), dtype)
     if shape is not None and tensor.shape != tuple(shape):
         raise GraphValueError(f"The initial values have the shape {tensor.shape} and must have {tuple(shape)}.")

@@ -43,14 +43,7 @@ def fans(shape: Shape) -> tuple[int, int]:
     return shape[1] * window, shape[0] * window
 
 
-def number(name: str, argument: str, value: Any) -> float:
-    """A number; raises GraphTypeError otherwise."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise GraphTypeError(f"For {name!r}, the {argument!r} must be a number, but got {value!r}.")
-    return value
-
-
-def one_of(name: str, argument: str, value: Any, known: tuple[str, ...]) -> str:
+def one_of(name: str, argument: str, value: object, known: tuple[str, ...]) -> str:
     """One of some words; raises GraphValueError otherwise."""
     if value not in known:
         listed = ", ".join(map(repr, known))

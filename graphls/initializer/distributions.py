@@ -6,7 +6,8 @@ import math
 
 import numpy as np
 
-from graphls.initializer.base import Array, Initializer, Shape, fans, number, one_of
+from graphls.initializer.base import Array, Initializer, Shape, fans, one_of
+from graphls.ir.checks import number
 from graphls.ir.errors import GraphValueError
 from graphls.tensors.random import generator
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from graphls.initializer.base import Array, Initializer, Shape, number, require_rank
+from graphls.initializer.base import Array, Initializer, Shape, require_rank
+from graphls.ir.checks import number
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.tensors.random import generator
 

@@ -28,7 +28,7 @@ def dump_array(array: np.ndarray[Any, Any]) -> str:
     return f'array({kind}, "{data}")'
 
 
-def _scalar_text(value: Any) -> str:
+def _scalar_text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else repr(value)
 
 
@@ -43,7 +43,7 @@ def _number(text: str) -> int | float:
         return float(text)
 
 
-def build_array(kind: Type, content: Any) -> np.ndarray[Any, Any]:
+def build_array(kind: Type, content: object) -> np.ndarray[Any, Any]:
     """The array of this type from a tuple of numbers or from base64 text.
 
     Raises GraphValueError where the content does not fill the type.

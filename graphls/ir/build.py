@@ -67,7 +67,7 @@ class Builder:
         self,
         primitive: Operation | str,
         inputs: Iterable[Value],
-        attrs: Mapping[str, Any] | None = None,
+        attrs: Mapping[str, object] | None = None,
         *,
         after: Iterable[Value] = (),
         regions: tuple[Graph, ...] = (),
@@ -85,7 +85,7 @@ class Builder:
         return outputs
 
     def _result_types(
-        self, operation: Operation, inputs: tuple[Value, ...], attrs: Mapping[str, Any], regions: tuple[Graph, ...]
+        self, operation: Operation, inputs: tuple[Value, ...], attrs: Mapping[str, object], regions: tuple[Graph, ...]
     ) -> tuple[Type, ...]:
         try:
             return operation.result_types(tuple(v.type for v in inputs), attrs, regions)
@@ -129,7 +129,7 @@ class Builder:
 
         return call
 
-    def _values(self, operands: tuple[Any, ...]) -> tuple[Value, ...]:
+    def _values(self, operands: tuple[object, ...]) -> tuple[Value, ...]:
         dtype = next((v.type.dtype for v in operands if isinstance(v, Value)), None)
         return tuple(v if isinstance(v, Value) else self.constant(v, dtype) for v in operands)
 

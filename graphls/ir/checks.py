@@ -3,27 +3,32 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from graphls.ir.errors import GraphTypeError, GraphValueError
 
+Check = Callable[[str, str, Any], Any]
+"""Takes the name of a cell or function, that of an argument and what is given for it; gives what is kept, or raises."""
 
-def _is_number(value: Any) -> bool:
+
+def _is_number(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def _described(value: Any) -> str:
+def _described(value: object) -> str:
     return f"{str(value)!r} with type {type(value).__name__!r}"
 
 
-def _no_number(cell: str, name: str, value: Any) -> GraphTypeError:
+def _no_number(cell: str, name: str, value: object) -> GraphTypeError:
     kind = type(value).__name__
     return GraphTypeError(
         f"For {cell!r}, the type of {name!r} should be 'float', but got type {kind!r}: {value!r} is no number.",
     )
 
 
-def positive_int(cell: str, name: str, value: Any) -> int:
+def positive_int(cell: str, name: str, value: object) -> int:
     """An integer of 1 or more; raises GraphTypeError or GraphValueError otherwise."""
     text = f"For {cell!r}, the {name!r} must be int and must > 0, but got {_described(value)}."
     if isinstance(value, bool) or not isinstance(value, int):
@@ -52,12 +57,12 @@ def positive(cell: str, name: str, value: Any) -> float:
     return float(value)
 
 
-def positive_float(cell: str, name: str, value: Any) -> float:
+def positive_float(cell: str, name: str, value: object) -> float:
     """A float above 0; raises GraphTypeError, also for an integer, or GraphValueError otherwise."""
     return _float_with(cell, name, value, "> 0", isinstance(value, float) and 0 < value < math.inf)
 
 
-def not_negative_float(cell: str, name: str, value: Any) -> float:
+def not_negative_float(cell: str, name: str, value: object) -> float:
     """A float of 0 or more; raises GraphTypeError, also for an integer, or GraphValueError otherwise."""
     return _float_with(cell, name, value, ">= 0", isinstance(value, float) and 0 <= value < math.inf)
 
@@ -79,14 +84,14 @@ def fraction(cell: str, name: str, value: Any) -> float:
     return float(value)
 
 
-def boolean(cell: str, name: str, value: Any) -> bool:
+def boolean(cell: str, name: str, value: object) -> bool:
     """A bool; raises GraphTypeError otherwise."""
     if not isinstance(value, bool):
         raise GraphTypeError(f"For {cell!r}, the {name!r} must be bool, but got {value!r}.")
     return value
 
 
-def not_negative_int(cell: str, name: str, value: Any) -> int:
+def not_negative_int(cell: str, name: str, value: object) -> int:
     """An integer of 0 or more; raises GraphTypeError or GraphValueError otherwise."""
     text = f"For {cell!r}, the {name!r} must be int and must >= 0, but got {_described(value)}."
     if isinstance(value, bool) or not isinstance(value, int):
@@ -106,14 +111,14 @@ def number(cell: str, name: str, value: Any, least: float = -math.inf, most: flo
     return float(value)
 
 
-def integer(cell: str, name: str, value: Any) -> int:
+def integer(cell: str, name: str, value: object) -> int:
     """An integer, also one of NumPy; raises GraphTypeError otherwise."""
     if isinstance(value, (bool, float)) or not hasattr(value, "__index__"):
         raise GraphTypeError(f"For {cell!r}, the {name!r} must be int, but got {value!r}.")
     return int(value.__index__())
 
 
-def float_number(cell: str, name: str, value: Any) -> float:
+def float_number(cell: str, name: str, value: object) -> float:
     """A float; raises GraphTypeError otherwise, also for an integer, where MindSpore takes no other."""
     if not isinstance(value, float):
         raise GraphTypeError(
@@ -122,9 +127,42 @@ def float_number(cell: str, name: str, value: Any) -> float:
     return value
 
 
-def check_format(name: str, data_format: Any, known: str) -> None:
+def check_format(name: str, data_format: object, known: str) -> None:
     """Raise GraphValueError unless the channels come before the axes of the image."""
     if data_format != known:
         raise GraphValueError(
             f"For {name!r}, the 'data_format' must be {known!r}, but got {data_format!r}; transpose the input.",
         )
+
+
+def between(least: float, most: float = math.inf) -> Check:
+    """The check for a number from one to another, see `number`."""
+    return partial(number, least=least, most=most)
+
+
+probability = between(0, 1)
+"""The check for a number from 0 to 1."""
+
+
+def at_least(least: int) -> Check:
+    """The check for an integer from a number on, also for one of NumPy."""
+
+    def check(cell: str, name: str, value: Any) -> int:
+        found = integer(cell, name, value)
+        if found < least:
+            raise GraphValueError(f"For {cell!r}, the {name!r} must be at least {least}, but got {value!r}.")
+        return found
+
+    return check
+
+
+def optional(check: Check) -> Check:
+    """A check of what may also be None."""
+    return lambda cell, name, value: None if value is None else check(cell, name, value)
+
+
+def python_number(cell: str, name: str, value: Any) -> Any:
+    """A Python number as it is: a bool, an int or a float; raises GraphTypeError otherwise."""
+    if not isinstance(value, (bool, int, float)):
+        raise GraphTypeError(f"For {cell!r}, the {name!r} must be a Python number, but got {value!r}.")
+    return value

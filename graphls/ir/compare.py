@@ -62,12 +62,12 @@ class _Comparison:
         return (a.name, a.type, a.is_state) == (b.name, b.type, b.is_state)
 
 
-def attributes_key(attrs: Mapping[str, Any]) -> tuple[Any, ...]:
+def attributes_key(attrs: Mapping[str, object]) -> tuple[Any, ...]:
     """What two nodes with the same attributes have in common, in a form that can be hashed; their order is left out."""
     return tuple((name, _attribute_key(attrs[name])) for name in sorted(attrs))
 
 
-def _attribute_key(value: Any) -> tuple[Any, ...]:
+def _attribute_key(value: object) -> tuple[Any, ...]:
     if isinstance(value, tuple):
         return tuple, *map(_attribute_key, value)
     if isinstance(value, np.ndarray):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import zip_longest
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from graphls.ir.compare import attributes_key
 from graphls.ir.diff_text import difference_text
@@ -111,7 +111,7 @@ def _by_name(first: Mapping[str, Item], second: Mapping[str, Item]) -> Iterator[
         yield first.get(name), second.get(name)
 
 
-def _attributes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
+def _attributes(before: Mapping[str, object], after: Mapping[str, object]) -> Iterator[str]:
     for name in dict.fromkeys((*before, *after)):
         if name not in before:
             yield f"without {name}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from graphls.ir.graph import Difference, Graph, Node, Value, Write
 from graphls.ir.text import declarations, dump, lines, reference, references
@@ -147,7 +146,7 @@ def _indent(line: _Line) -> str:
     return " " * (len(line.text) - len(line.text.lstrip()))
 
 
-def _heads(merged: list[_Line], place: Mapping[Any, int], i: int) -> Iterator[int]:
+def _heads(merged: list[_Line], place: Mapping[object, int], i: int) -> Iterator[int]:
     while merged[i].holder:
         i = place[merged[i].holder]
         yield i

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar, TypeVar
 
 from graphls.ir.location import Location, user_location
@@ -42,7 +43,7 @@ class GraphlsError(Exception):
         return _restored, (type(self), self.args, self.__dict__)
 
 
-def _restored(kind: type[GraphlsError], args: tuple[Any, ...], state: dict[str, Any]) -> GraphlsError:
+def _restored(kind: type[GraphlsError], args: tuple[object, ...], state: Mapping[str, object]) -> GraphlsError:
     error = kind.__new__(kind, *args)
     error.__dict__.update(state)
     return error

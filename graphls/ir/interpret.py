@@ -18,8 +18,8 @@ Watch = Callable[[Node, tuple[Array, ...]], None]
 
 def interpret(
     graph: Graph,
-    inputs: Sequence[Any],
-    states: Mapping[str, Any] | None = None,
+    inputs: Sequence[object],
+    states: Mapping[str, object] | None = None,
     watch: Watch | None = None,
 ) -> tuple[list[Array], dict[str, Array]]:
     """Run `graph` once; returns its outputs and all states after the step.
@@ -36,7 +36,7 @@ def interpret(
     return [env[value] for value in graph.outputs], after
 
 
-def _bound(graph: Graph, inputs: Sequence[Any], states: Mapping[str, Any]) -> dict[Value, Array]:
+def _bound(graph: Graph, inputs: Sequence[object], states: Mapping[str, object]) -> dict[Value, Array]:
     if len(inputs) != len(graph.inputs):
         raise GraphValueError(f"@{graph.name} takes {len(graph.inputs)} inputs, not {len(inputs)}.")
     missing = ", ".join(value.name for value in graph.states if value.name not in states)
@@ -88,7 +88,7 @@ def _run_region(
     return tuple(env[value] for value in region.outputs)
 
 
-def _as_typed(result: Any, value: Value) -> Array:
+def _as_typed(result: object, value: Value) -> Array:
     if value.type == TOKEN:
         return np.zeros((), np.int32)
     return np.asarray(result, dtype=value.type.dtype.numpy)

@@ -111,13 +111,13 @@ class Operation:
         return (0,) if self.is_transparent else ()
 
     def result_types(
-        self, types: tuple[Type, ...], attrs: Mapping[str, Any], regions: tuple[Any, ...] = ()
+        self, types: tuple[Type, ...], attrs: Mapping[str, object], regions: tuple[object, ...] = ()
     ) -> tuple[Type, ...]:
         """The types of the outputs; raises GraphlsError where the inputs do not fit."""
         raise NotImplementedError
 
     def evaluate(
-        self, arrays: tuple[Any, ...], attrs: Mapping[str, Any], types: tuple[Type, ...]
+        self, arrays: tuple[object, ...], attrs: Mapping[str, object], types: tuple[Type, ...]
     ) -> tuple[Any, ...]:
         """The outputs, of these `types`, as NumPy arrays."""
         raise NotImplementedError
@@ -132,11 +132,11 @@ class Operation:
         """The outputs of a node with regions; `run(index, arrays)` gives what a region yields for its parameters."""
         raise NotImplementedError
 
-    def flops(self, inputs: tuple[Type, ...], outputs: tuple[Type, ...], attrs: Mapping[str, Any]) -> int:
+    def flops(self, inputs: tuple[Type, ...], outputs: tuple[Type, ...], attrs: Mapping[str, object]) -> int:
         """How many floating point operations one run takes, without those of its regions."""
         raise NotImplementedError
 
-    def region_runs(self, attrs: Mapping[str, Any], flops: tuple[int, ...]) -> tuple[int, ...]:
+    def region_runs(self, attrs: Mapping[str, object], flops: tuple[int, ...]) -> tuple[int, ...]:
         """How often each region counts, given how many operations each of them takes."""
         raise NotImplementedError
 

@@ -23,7 +23,7 @@ def warn(message: str, location: Location | None = None) -> None:
     warnings.warn(f"{message} ({place})" if place else message, UserWarning, stacklevel=depth)
 
 
-def checked(function: Callable[..., Result], *arguments: Any) -> Result:
+def checked(function: Callable[..., Result], *arguments: object) -> Result:
     """`function(*arguments)`, in which want of memory becomes a GraphMemoryError.
 
     A depth beyond Python's limit becomes a GraphRecursionError.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
 
 import numpy as np
 
@@ -122,11 +121,11 @@ def _unquote(text: str) -> str:
     return str(json.loads(text)) if text.startswith('"') else text
 
 
-def _attributes(attrs: Mapping[str, Any]) -> str:
+def _attributes(attrs: Mapping[str, object]) -> str:
     return ", ".join(f"{key}={attribute_text(value)}" for key, value in attrs.items())
 
 
-def attribute_text(value: Any) -> str:
+def attribute_text(value: object) -> str:
     """An attribute value as text: numbers, strings, dtypes, tuples and arrays; raises GraphTypeError for others."""
     if value is None or isinstance(value, bool):
         return {None: "none", True: "true", False: "false"}[value]

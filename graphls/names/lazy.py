@@ -62,12 +62,12 @@ def _offers(module: ModuleType, name: str) -> bool:
     return _is_own(module, fields.get(name))
 
 
-def _is_own(module: ModuleType, value: Any) -> bool:
+def _is_own(module: ModuleType, value: object) -> bool:
     """Whether a value of a module is defined in it, rather than imported."""
     return not isinstance(value, ModuleType) and getattr(value, "__module__", module.__name__) == module.__name__
 
 
-def offering(found: Mapping[str, Any]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+def offering(found: Mapping[str, object]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """`__getattr__` and `__dir__` of a module that offers the items of a mapping, and nothing else."""
 
     def get(name: str) -> Any:
@@ -78,7 +78,7 @@ def offering(found: Mapping[str, Any]) -> tuple[Callable[[str], Any], Callable[[
     return get, lambda: sorted(found)
 
 
-def is_missing(found: Any) -> bool:
+def is_missing(found: object) -> bool:
     """Whether `find` has found nothing."""
     return found is _MISSING
 

@@ -51,7 +51,7 @@ class PReLU(Cell):
     GraphValueError for anything else.
     """
 
-    def __init__(self, channel: int = 1, w: TensorLike = 0.25) -> None:
+    def __init__(self, channel: int = 1, w: float | list[float] | Tensor = 0.25) -> None:
         super().__init__()
         shape = (positive_int("PReLU", "channel", channel),)
         if isinstance(w, str):
@@ -107,7 +107,7 @@ _KINDS: tuple[type[Cell], ...] = (
 _BY_NAME = {kind.__name__.lower(): kind for kind in _KINDS} | {"swish": SiLU}
 
 
-def get_activation(activation: object) -> Cell | None:
+def get_activation(activation: str | Cell | None) -> Cell | None:
     """The cell for a name such as "relu"; a cell or None as it is.
 
     Raises GraphValueError for an unknown name, GraphTypeError for any other object.

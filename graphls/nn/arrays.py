@@ -8,9 +8,9 @@ from typing import Any
 from graphls import ops
 from graphls.ir.checks import boolean, positive, positive_int
 from graphls.ir.errors import GraphTypeError, GraphValueError
-from graphls.ir.types import float32
+from graphls.ir.types import DTypeLike, float32
 from graphls.nn.cell import Cell
-from graphls.ops.operands import Sizes, axis_of, float_of, shape_of, tensor_of
+from graphls.ops.operands import Axis, Sizes, axis_of, float_of, shape_of, tensor_of
 from graphls.tensors.tensor import Tensor, TensorLike
 
 __all__ = [
@@ -57,10 +57,15 @@ class MatMul(Cell):
 
 
 class OneHot(Cell):
-    """`on_value` at the place along a new axis that each integer names, and `off_value` elsewhere, in a dtype."""
+    """`on_value` at the position along a new axis that each integer names, and `off_value` elsewhere, in a dtype."""
 
     def __init__(
-        self, axis: int = -1, depth: int = 1, on_value: Any = 1.0, off_value: object = 0.0, dtype: Any = float32
+        self,
+        axis: int = -1,
+        depth: int = 1,
+        on_value: TensorLike = 1.0,
+        off_value: TensorLike = 0.0,
+        dtype: DTypeLike = float32,
     ) -> None:
         super().__init__()
         self.axis, self.depth = axis, positive_int("OneHot", "depth", depth)
@@ -77,7 +82,7 @@ class OneHot(Cell):
 class Range(Cell):
     """The numbers from `start` up to, but without, `limit`; with one argument from 0 up to that."""
 
-    def __init__(self, start: Any, limit: Any = None, delta: Any = 1) -> None:
+    def __init__(self, start: float, limit: float | None = None, delta: float = 1) -> None:
         super().__init__()
         self.numbers = ops.arange(start, limit, delta)
 
@@ -92,7 +97,7 @@ class Roll(Cell):
         super().__init__()
         self.shift, self.axis = shift, axis
 
-    def construct(self, input_x: Any) -> Tensor:
+    def construct(self, input_x: TensorLike) -> Tensor:
         return ops.roll(input_x, self.shift, self.axis)
 
     def extend_repr(self) -> str:
@@ -113,7 +118,7 @@ class Triu(Cell):
         return ops.triu(x, k)
 
 
-def _check_axis(name: str, axis: Sizes) -> Any:
+def _check_axis(name: str, axis: Axis) -> Any:
     axes = axis if isinstance(axis, (tuple, list)) else () if axis is None else (axis,)
     if any(isinstance(a, bool) or not isinstance(a, int) for a in axes):
         raise GraphTypeError(f"For {name!r}, the 'axis' must be integers, but got {axis!r}.")
@@ -123,7 +128,7 @@ def _check_axis(name: str, axis: Sizes) -> Any:
 class Moments(Cell):
     """The mean and the variance of x along axes, all of them without any, as a tuple; 16-bit floats by float32."""
 
-    def __init__(self, axis: Any = None, keep_dims: bool | None = None) -> None:
+    def __init__(self, axis: Axis = None, keep_dims: bool | None = None) -> None:
         super().__init__()
         self.axis = _check_axis("Moments", axis)
         self.keep_dims = keep_dims is not None and boolean("Moments", "keep_dims", keep_dims)
@@ -141,7 +146,7 @@ class Moments(Cell):
 class Norm(Cell):
     """The Euclidean norm of x along axes, all of them without any."""
 
-    def __init__(self, axis: Any = (), keep_dims: bool = False) -> None:
+    def __init__(self, axis: Axis = (), keep_dims: bool = False) -> None:
         super().__init__()
         self.axis, self.keep_dims = _check_axis("Norm", axis), boolean("Norm", "keep_dims", keep_dims)
 
@@ -155,7 +160,7 @@ class Norm(Cell):
 class ReduceLogSumExp(Cell):
     """log(sum of exp(x)) along axes, all of them for (), computed from the distances to the largest element."""
 
-    def __init__(self, axis: Any, keep_dims: bool = False) -> None:
+    def __init__(self, axis: Axis, keep_dims: bool = False) -> None:
         super().__init__()
         self.axis = _check_axis("ReduceLogSumExp", axis)
         self.keep_dims = boolean("ReduceLogSumExp", "keep_dims", keep_dims)
@@ -173,7 +178,7 @@ class ClipByNorm(Cell):
     The norm is computed in float32 for 16-bit floats, and the result has the dtype of x.
     """
 
-    def __init__(self, axis: Any = None) -> None:
+    def __init__(self, axis: Axis = None) -> None:
         super().__init__()
         self.axis = _check_axis("ClipByNorm", axis)
 

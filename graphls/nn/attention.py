@@ -7,14 +7,13 @@ from typing import Any
 
 from graphls import ops
 from graphls.initializer import Normal, XavierUniform, initializer
-from graphls.ir.checks import boolean, positive_int
+from graphls.ir.checks import boolean, positive_int, probability
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import DType, DTypeLike, float32
 from graphls.nn.cell import Cell
 from graphls.nn.dense import Dense
 from graphls.nn.recurrent import linear
-from graphls.ops.operands import Sizes, apply, tensor_of
-from graphls.ops.random import check_probability
+from graphls.ops.operands import apply, tensor_of
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.tensor import Symbol, Tensor, TensorLike
 
@@ -26,7 +25,7 @@ Shapes = dict[tuple[int, ...], tuple[int, ...]]
 
 
 def joined_masks(
-    attention: TensorLike, padding: Sizes | str, shape: tuple[int, int, int, int], dtype: DType
+    attention: TensorLike | None, padding: TensorLike | None, shape: tuple[int, int, int, int], dtype: DType
 ) -> Tensor | None:
     """Both masks as numbers to add that broadcast to `shape`, (N, heads, L, S); None where there is none.
 
@@ -88,7 +87,7 @@ class MultiheadAttention(Cell):
         if embed_dim % num_heads:
             text = f"For {name!r}, the 'embed_dim' {embed_dim} must be divisible by the 'num_heads' {num_heads}."
             raise GraphValueError(text)
-        check_probability(name, dropout)
+        probability(name, "dropout", dropout)
         self.dropout = float(dropout)
         self.kdim = positive_int(name, "kdim", embed_dim if kdim is None else kdim)
         self.vdim = positive_int(name, "vdim", embed_dim if vdim is None else vdim)
@@ -121,9 +120,9 @@ class MultiheadAttention(Cell):
         query: Tensor,
         key: Tensor,
         value: Tensor,
-        key_padding_mask: Any = None,
+        key_padding_mask: TensorLike | None = None,
         need_weights: bool = True,
-        attn_mask: Any = None,
+        attn_mask: TensorLike | None = None,
         average_attn_weights: bool = True,
     ) -> tuple[Tensor, Tensor | None]:
         query, key, value = map(tensor_of, (query, key, value))

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, TypeVar
 
 from graphls.ir.checks import boolean
 from graphls.ir.errors import GraphAttributeError, GraphKeyError, GraphTypeError, GraphValueError
-from graphls.ir.types import DTypeLike, as_dtype, bfloat16, float16, float32
+from graphls.ir.types import DType, DTypeLike, as_dtype, bfloat16, float16, float32
 from graphls.names.habits import CELL, KEYWORDS, instead
 from graphls.nn import cell_hooks, eager
 from graphls.nn.cell_hooks import Hooks
-from graphls.nn.cell_settings import Settings
+from graphls.nn.cell_tree import Shown
 from graphls.ops.state import assign
 from graphls.tensors.configuration import Configuration
 from graphls.tensors.parameter import Parameter, ParameterTuple
 from graphls.tensors.tensor import Tensor, TensorLike
+from graphls.trace.casting import Casting
 from graphls.trace.cells import call_cell
 from graphls.trace.closure_variables import PLAIN
 from graphls.trace.compiler import compiler
@@ -41,7 +42,7 @@ class _Signature:
         return signature.replace(parameters=list(signature.parameters.values())[1:])
 
 
-class Cell(Settings, Hooks):
+class Cell(Shown, Hooks):
     """A network, a layer, a loss, an optimizer or a training step: parameters, inner cells and `construct`.
 
     Attributes that are cells or parameters become part of it. With `auto_prefix`, parameters of inner cells are
@@ -52,6 +53,9 @@ class Cell(Settings, Hooks):
     """
 
     __signature__ = _Signature()
+    _float_type: DType | None
+    _output_type: DType | None
+    _casting: Casting | None
     _habits = CELL
     """What to write for names that other frameworks have."""
 
@@ -61,7 +65,7 @@ class Cell(Settings, Hooks):
             _check_keyword(cls, name)
         return object.__new__(cls)
 
-    def __init__(self, auto_prefix: bool = True, flags: dict[str, Any] | None = None) -> None:
+    def __init__(self, auto_prefix: bool = True, flags: Mapping[str, object] | None = None) -> None:
         fields: dict[str, Any] = {
             "_params": {},
             "_cells": {},
@@ -97,7 +101,7 @@ class Cell(Settings, Hooks):
         else:
             self._set_plain(name, value)
 
-    def _set_early(self, name: str, value: Any) -> None:
+    def _set_early(self, name: str, value: object) -> None:
         """What is set before `super().__init__()`: plain values only, as what is part of the cell needs its fields."""
         if isinstance(value, (Cell, Parameter, ParameterTuple)):
             raise self._unmade()
@@ -111,7 +115,7 @@ class Cell(Settings, Hooks):
     def _holds(self, name: str) -> bool:
         return isinstance(self._params.get(name), Parameter)
 
-    def _assign(self, name: str, value: Any) -> None:
+    def _assign(self, name: str, value: object) -> None:
         """`self.weight = value` in construct writes the parameter."""
         if not eager.in_construct() or not isinstance(value, (Tensor, int, float, bool)):
             raise GraphTypeError(
@@ -120,7 +124,7 @@ class Cell(Settings, Hooks):
             )
         assign(self._params[name], value)
 
-    def _set_plain(self, name: str, value: Any) -> None:
+    def _set_plain(self, name: str, value: object) -> None:
         if type(value) in PLAIN and name in self.__dict__ and constant_key(self.__dict__[name]) == constant_key(value):
             return
         self._cells.pop(name, None)
@@ -233,6 +237,13 @@ class Cell(Settings, Hooks):
             if prefix:
                 parameter.name = prefix + path
 
+    def get_sub_cell(self, target: str) -> Cell:
+        """The cell at a path of attributes, this one for an empty path; raises GraphAttributeError without one."""
+        found: Cell = self
+        for name in filter(None, target.split(".")):
+            found = getattr(found, name)
+        return found
+
     # -- configuration ----------------------------------------------------------------------------------------
 
     def set_train(self, mode: bool = True) -> Cell:
@@ -321,25 +332,15 @@ class Cell(Settings, Hooks):
             return eager.call(self, args, options)
         return compiler().call_cell(self, args, options)
 
+    def _eager_construct(self, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        """What `construct` gives, between the hooks of the cell."""
+        return cell_hooks.run(self, self.construct, args, options)
+
     def _trace_construct(self, *args: TensorLike, **options: object) -> Any:
         """What the tracer runs: `construct`, with the cell's own gradient where it has a `bprop`."""
         if getattr(type(self), "bprop", None) is None:
             return cell_hooks.run(self, rewritten(self.construct), args, options)
         return cell_hooks.run(self, lambda *a, **o: with_custom_gradient(self, a, o), args, options)
-
-    def __repr__(self) -> str:
-        from graphls.nn.cell_tree import tree_text
-
-        return tree_text(self)
-
-    def _repr_html_(self) -> str:
-        from graphls.nn.cell_tree import tree_html
-
-        return tree_html(self)
-
-    def extend_repr(self) -> str:
-        """What `repr` shows of the cell itself."""
-        return ""
 
 
 def _check_keyword(cls: type[Cell], name: str) -> None:
@@ -350,7 +351,7 @@ def _check_keyword(cls: type[Cell], name: str) -> None:
 
 
 @lru_cache(maxsize=4096)
-def _signature(construct: Any) -> inspect.Signature:
+def _signature(construct: Callable[..., object]) -> inspect.Signature:
     return inspect.signature(construct)
 
 
@@ -367,7 +368,7 @@ def input_names(cell: Cell, count: int) -> list[str]:
 
 
 def _bound_arguments(
-    cell: Cell, args: tuple[Any, ...], options: dict[str, Any]
+    cell: Cell, args: tuple[object, ...], options: dict[str, object]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The arguments of `construct`, by position as far as that goes; raises GraphTypeError for others."""
     signature = _signature(type(cell).construct)

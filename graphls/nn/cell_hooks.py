@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ops.gradients import with_gradient
 from graphls.tensors.pytree import leaves, rebuild
 from graphls.tensors.tensor import TensorLike, is_tensor
 from graphls.trace.current import current_tracer
-
-if TYPE_CHECKING:
-    from graphls.nn.cell import Cell
 
 KINDS = ("forward_pre", "forward", "backward_pre", "backward")
 
@@ -19,13 +17,13 @@ KINDS = ("forward_pre", "forward", "backward_pre", "backward")
 class HookHandle:
     """A hook of a cell, which `remove` takes away again."""
 
-    def __init__(self, cell: Cell, hooks: dict[int, Any], key: int) -> None:
-        self._cell, self._hooks, self._key = cell, hooks, key
+    def __init__(self, hooks: dict[int, Any], key: int, changed: Callable[[], None]) -> None:
+        self._hooks, self._key, self._changed = hooks, key, changed
 
     def remove(self) -> None:
         """Take the hook away; without it nothing happens."""
         if self._hooks.pop(self._key, None) is not None:
-            self._cell._changed()
+            self._changed()
 
 
 class Hooks:
@@ -34,6 +32,9 @@ class Hooks:
     A graph calls them once, while it is traced, on symbols: what they compute is part of it. In eager mode those of the
     forward are called each time; gradients are graphs there, too.
     """
+
+    def _changed(self, name: str = "") -> None:
+        """Take note that compiled steps are out of date."""
 
     def register_forward_pre_hook(
         self, hook_fn: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
@@ -86,7 +87,7 @@ class _Unread(tuple[Any, ...]):
     __iter__ = __getitem__  # type: ignore[assignment]
 
 
-def _registered(cell: Any, kind: str, hook: object, is_first: bool, with_options: bool) -> HookHandle:
+def _registered(cell: Hooks, kind: str, hook: object, is_first: bool, with_options: bool) -> HookHandle:
     if not callable(hook):
         raise GraphTypeError(f"A hook of a cell is a function, not {hook!r}.")
     table: dict[str, dict[int, Any]] = cell.__dict__.setdefault("_hooks", {kind: {} for kind in KINDS})
@@ -96,10 +97,10 @@ def _registered(cell: Any, kind: str, hook: object, is_first: bool, with_options
     hooks.clear()
     hooks.update({key: (hook, with_options), **others} if is_first else {**others, key: (hook, with_options)})
     cell._changed()
-    return HookHandle(cell, hooks, key)
+    return HookHandle(hooks, key, cell._changed)
 
 
-def run(cell: Cell, construct: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+def run(cell: Hooks, construct: Callable[..., Any], args: tuple[Any, ...], options: dict[str, object]) -> Any:
     """What `construct` gives, between the hooks of a cell."""
     table = cell.__dict__.get("_hooks")
     if table is None:
@@ -123,42 +124,33 @@ def _as_tuple(given: TensorLike) -> tuple[Any, ...]:
     return given if isinstance(given, tuple) else (given,)
 
 
-def _with_outputs(cell: Cell, hook: Any) -> Any:
+def _with_outputs(cell: Hooks, hook: Any) -> Any:
     return lambda gradients: hook(cell, gradients, _Unread())
 
 
-def _of_outputs(cell: Cell, hook: Any) -> Any:
+def _of_outputs(cell: Hooks, hook: Any) -> Any:
     return lambda gradients: hook(cell, gradients)
 
 
-def _differentiated(nest: TensorLike, hooks: list[Any]) -> Any:
-    """The tensors of a nest, whose gradients go through hooks."""
-    found = leaves(nest)
+def _differentiated(tree: object, hooks: list[Any]) -> Any:
+    """The tensors of a pytree, whose gradients go through hooks."""
+    found = leaves(tree)
     tensors = [leaf for leaf in found if is_tensor(leaf)]
     if not tensors:
-        return nest
-    given = _identity(hooks)(*tensors)
+        return tree
+    given = with_gradient(lambda *same: same if len(same) > 1 else same[0], _through(hooks), *tensors)
     passed = iter(given if len(tensors) > 1 else (given,))
-    return rebuild(nest, [next(passed) if is_tensor(leaf) else leaf for leaf in found])
+    return rebuild(tree, [next(passed) if is_tensor(leaf) else leaf for leaf in found])
 
 
-def _identity(hooks: list[Any]) -> Cell:
-    """A cell that gives its inputs, and the gradients of these through hooks."""
-    from graphls.nn.cell import Cell
+def _through(hooks: list[Any]) -> Callable[..., Any]:
+    """What makes the gradients of inputs that are given on as they are: those of the outputs, through hooks."""
 
-    class GradientHook(Cell):
-        """The inputs themselves, whose gradients go through hooks."""
+    def gradient(*arguments: Any) -> Any:
+        gradients = _as_tuple(arguments[-1])
+        for hook in hooks:
+            given = hook(gradients)
+            gradients = gradients if given is None else _as_tuple(given)
+        return gradients
 
-        def construct(self, *inputs: Any) -> Any:
-            return inputs if len(inputs) > 1 else inputs[0]
-
-        def bprop(self, *arguments: TensorLike) -> Any:
-            count = (len(arguments) - 2) if arguments else 0
-            gradients = _as_tuple(arguments[-1])
-            assert len(gradients) == count
-            for hook in hooks:
-                given = hook(gradients)
-                gradients = gradients if given is None else _as_tuple(given)
-            return gradients
-
-    return GradientHook(auto_prefix=False)
+    return gradient

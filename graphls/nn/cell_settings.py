@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.tensor import TensorLike
 from graphls.trace.compiler import compiler
-
-if TYPE_CHECKING:
-    from graphls.nn.cell import Cell
 
 Self = TypeVar("Self", bound="Settings")
 
@@ -27,17 +24,33 @@ class Settings:
 
     cls_name = _ClassName()
 
+    def cells(self) -> list[Any]:
+        """The cells directly inside."""
+        raise NotImplementedError
+
+    def cells_and_names(self, name_prefix: str = "") -> Iterator[tuple[str, Any]]:
+        """This cell and every cell inside it, each once, with the path that leads to it."""
+        raise NotImplementedError
+
+    def parameters_and_names(self, name_prefix: str = "", expand: bool = True) -> Iterator[tuple[str, Parameter]]:
+        """Every parameter once, with its path of attributes."""
+        raise NotImplementedError
+
+    def get_parameters(self, expand: bool = True) -> Iterator[Parameter]:
+        """Every parameter, this cell's own first."""
+        raise NotImplementedError
+
     def compile(self, *args: object, **kwargs: object) -> None:
         """Compile the cell for inputs like these, without running it; raises what compiling raises."""
-        compiler().compile_cell(cast("Cell", self), args, kwargs)
+        compiler().compile_cell(self, args, kwargs)
 
     def compile_and_run(self, *args: TensorLike, **kwargs: object) -> Any:
         """Run the cell as a graph, in eager mode too."""
-        return compiler().call_cell(cast("Cell", self), args, kwargs)
+        return compiler().call_cell(self, args, kwargs)
 
     def apply(self: Self, fn: Callable[[Any], Any]) -> Self:
         """Call a function on every cell inside, inner ones first, and on this one; returns the cell."""
-        for cell in cast("Cell", self).cells():
+        for cell in self.cells():
             cell.apply(fn)
         fn(self)
         return self
@@ -48,7 +61,7 @@ class Settings:
 
     def init_parameters_data(self, auto_parallel_mode: bool = False) -> dict[Parameter, Parameter]:
         """Every parameter by itself: initial values are there as soon as a parameter is."""
-        return {parameter: parameter for parameter in cast("Cell", self).get_parameters()}
+        return {parameter: parameter for parameter in self.get_parameters()}
 
     def parameters_broadcast_dict(self, recurse: bool = True) -> dict[str, Parameter] | None:
         """None: there is no other rank to give parameters to."""
@@ -66,13 +79,6 @@ class Settings:
     def get_scope(self) -> str:
         """The name of this cell in the one that holds it."""
         return str(self.__dict__["_scope_name"])
-
-    def get_sub_cell(self, target: str) -> Cell:
-        """The cell at a path of attributes, this one for an empty path; raises GraphAttributeError without one."""
-        found: Any = self
-        for name in filter(None, target.split(".")):
-            found = getattr(found, name)
-        return cast("Cell", found)
 
     def _keep(self: Self, *args: TensorLike, **options: object) -> Self:
         """Returns the cell: how several devices share it, and how MindSpore compiles it, changes nothing here."""
@@ -93,7 +99,7 @@ class Settings:
 
     def named_buffers(self, prefix: str = "", recurse: bool = True) -> Iterator[tuple[str, Any]]:
         """The tensors that `register_buffer` has named, by their paths."""
-        for path, cell in cast("Cell", self).cells_and_names(prefix) if recurse else [(prefix, self)]:
+        for path, cell in self.cells_and_names(prefix) if recurse else [(prefix, self)]:
             for name in cell.__dict__.get("_buffers", ()):
                 yield (f"{path}.{name}" if path else name), getattr(cell, name)
 

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
-from graphls.nn.cell import Cell
+from graphls.nn.cell_settings import Settings
 from graphls.tensors.parameter import Parameter, ParameterTuple
 from graphls.text.html import Page
 from graphls.text.plain import shown
@@ -23,7 +24,7 @@ class Branch:
 
     `own` says what parameters it has itself. `count` is how many elements its parameters and those of all inside have,
     as far as no branch before has them, and `trainable` how many of them require a gradient. `first` is the path of the
-    same cell where it stood before, None where this is the first place.
+    same cell where it stood before, None where it stands first.
     """
 
     name: str
@@ -44,23 +45,40 @@ class Branch:
         return ": ".join(filter(None, (count, ", ".join(self.own))))
 
 
+class Shown(Settings):
+    """What a cell shows of itself, as text and in a notebook."""
+
+    _cells: dict[str, Any]
+    _params: dict[str, Parameter | ParameterTuple]
+
+    def __repr__(self) -> str:
+        return tree_text(self)
+
+    def _repr_html_(self) -> str:
+        return tree_html(self)
+
+    def extend_repr(self) -> str:
+        """What `repr` shows of the cell itself."""
+        return ""
+
+
 class Tree:
     """Makes branches of cells, each parameter counted once.
 
     It counts in the first cell that has it as an attribute, or else in the first one that has it in a tuple.
     """
 
-    def __init__(self, root: Cell) -> None:
+    def __init__(self, root: Shown) -> None:
         parts = (part for _, cell in root.cells_and_names() for part in cell._params.values())
         self.attributes = {id(part) for part in parts if isinstance(part, Parameter)}
         self.cells: dict[int, str] = {}
         self.parameters: dict[int, str] = {}
 
-    def branch(self, cell: Cell, name: str = "", path: str = "", is_root: bool = False) -> Branch:
+    def branch(self, cell: Shown, name: str = "", path: str = "", is_root: bool = False) -> Branch:
         """The branch of a cell with a name, at a path; a class other than that of the root may say its own text."""
         branch = Branch(shown(name), "", first=self.cells.get(id(cell)))
         self.cells.setdefault(id(cell), path)
-        if not is_root and type(cell).__repr__ is not Cell.__repr__:
+        if not is_root and type(cell).__repr__ is not Shown.__repr__:
             branch.text = repr(cell)
             for at, parameter in cell.parameters_and_names():
                 self._count(branch, parameter, _joined(path, at))
@@ -74,7 +92,7 @@ class Tree:
             branch.trainable += sum(inner.trainable for inner in branch.inner)
         return branch
 
-    def _own(self, cell: Cell, branch: Branch, path: str) -> Iterator[str]:
+    def _own(self, cell: Shown, branch: Branch, path: str) -> Iterator[str]:
         """Count the parameters of a cell itself, and say what they are: one by one, or how many are in a tuple."""
         for name, part in cell._params.items():
             if isinstance(part, ParameterTuple):
@@ -111,7 +129,7 @@ def _joined(path: str, name: str) -> str:
     return f"{path}.{shown(name)}" if path else shown(name)
 
 
-def tree_text(cell: Cell) -> str:
+def tree_text(cell: Shown) -> str:
     """The tree of a cell: a line for each, and one that closes those with others inside."""
     return "\n".join(_lines(Tree(cell).branch(cell, is_root=True), is_root=True))
 
@@ -129,7 +147,7 @@ def _lines(branch: Branch, is_root: bool = False) -> Iterator[str]:
     yield ")"
 
 
-def tree_html(cell: Cell) -> str:
+def tree_html(cell: Shown) -> str:
     """The tree of a cell as a table."""
     root = Tree(cell).branch(cell, is_root=True)
     page = Page("Cell", f"{shown(type(cell).__name__)}: {root.remark(is_root=True) or 'no parameters'}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, TypeVar, overload
+from typing import Any, TypeAlias, TypeVar, cast, overload
 
 from graphls import ops
 from graphls.ir.checks import integer
@@ -58,12 +58,12 @@ class CellSequence(Cell):
     def insert(self, index: int, cell: Cell) -> None:
         """Add a cell before another; all are numbered, and their parameters named, anew.
 
-        Raises GraphIndexError for a place that is not there, GraphTypeError for what is no cell.
+        Raises GraphIndexError for an index that is out of range, GraphTypeError for what is no cell.
         """
         if not isinstance(index, int):
-            raise GraphTypeError(f"A place among cells is an integer, not {index!r}.")
+            raise GraphTypeError(f"An index of cells is an integer, not {index!r}.")
         if not -len(self) <= index <= len(self):
-            raise GraphIndexError(f"There is no place {index} among {len(self)} cells.")
+            raise GraphIndexError(f"There is no index {index} among {len(self)} cells.")
         cells = list(self._cells.values())
         cells.insert(index, _checked(cell))
         self._rebuild(cells)
@@ -78,13 +78,13 @@ class CellSequence(Cell):
         keys: list[str] = list(self._cells)
         return keys[index]
 
-    def _fill(self, cells: Iterable[Any]) -> None:
+    def _fill(self, cells: Iterable[object]) -> None:
         """Insert cells by number, or pairs of a key and a cell."""
         for number, item in enumerate(cells):
             key, cell = item if isinstance(item, tuple) else (str(number), item)
             self.insert_child_to_cell(key, _checked(cell))
 
-    def _rebuild(self, cells: list[Any]) -> None:
+    def _rebuild(self, cells: Iterable[object]) -> None:
         for key in list(self._cells):
             delattr(self, key)
         self._fill(cells)
@@ -105,7 +105,7 @@ class SequentialCell(CellSequence):
     what is no cell.
     """
 
-    def __init__(self, *args: Any) -> None:
+    def __init__(self, *args: Cell | Iterable[Cell]) -> None:
         super().__init__()
         given = args[0] if len(args) == 1 else None
         if isinstance(given, Mapping):
@@ -125,9 +125,10 @@ class CellList(CellSequence):
     They are given as arguments or as one list. Raises GraphTypeError for what is no cell.
     """
 
-    def __init__(self, *args: Any, auto_prefix: bool = True) -> None:
+    def __init__(self, *args: Cell | Iterable[Cell], auto_prefix: bool = True) -> None:
         super().__init__(auto_prefix=auto_prefix)
-        self.extend(args[0] if len(args) == 1 and isinstance(args[0], (list, tuple, CellSequence)) else args)
+        is_list = len(args) == 1 and isinstance(args[0], (list, tuple, CellSequence))
+        self.extend(cast("Iterable[Cell]", args[0] if is_list else args))
 
     def extend(self, cells: Iterable[Cell]) -> CellList:
         """Add cells at the end; returns the list. Raises GraphTypeError for what is no iterable of cells."""
@@ -141,6 +142,9 @@ class CellList(CellSequence):
         return self.extend(cells)
 
 
+CellItems: TypeAlias = "CellDict | Mapping[str, Cell] | Iterable[tuple[str, Cell]]"
+
+
 class CellDict(Cell):
     """Cells by name, which `construct` of the cell that holds it looks up.
 
@@ -148,14 +152,14 @@ class CellDict(Cell):
     no cells, GraphKeyError for keys that are empty, hold a dot or name an attribute of every cell.
     """
 
-    def __init__(self, *args: Any) -> None:
+    def __init__(self, *args: CellItems) -> None:
         super().__init__()
         if len(args) > 1:
             raise GraphTypeError(f"CellDict takes one mapping or iterable of pairs, not {len(args)}.")
         if args:
             self.update(args[0])
 
-    def update(self, cells: Any) -> None:
+    def update(self, cells: CellItems) -> None:
         """Add or exchange cells, from a mapping, another CellDict or pairs."""
         try:
             pairs = list(cells.items() if isinstance(cells, (Mapping, CellDict)) else cells)
@@ -235,7 +239,7 @@ def _are_numbers(keys: Iterable[str]) -> bool:
 class TimeDistributed(Cell):
     """A layer, a cell or an operator, applied to each slice along `time_axis`, which the results are stacked along.
 
-    With `reshape_with_axis` the layer sees all times at once: the axis of times is moved beside that one and joined
+    With `reshape_with_axis` the layer sees all time steps at once: their axis is moved beside that one and joined
     with it, and split from it again in the result. Raises GraphTypeError for what cannot be called and for axes that
     are no integers.
     """

@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar
 
+import numpy as np
+
 from graphls import ops
+from graphls.initializer import Initial
 from graphls.ir.checks import boolean, check_format, positive_int
 from graphls.ir.errors import GraphValueError
 from graphls.ir.types import DTypeLike, float32
 from graphls.nn.cell import Cell
 from graphls.nn.dense import new_bias, new_weight
 from graphls.ops.convolution import check_output_padding
-from graphls.ops.operands import ShapeLike, Sizes
+from graphls.ops.operands import Sizes
 from graphls.ops.pads import check_padding, sizes_of
-from graphls.tensors.tensor import Tensor, TensorLike, is_tensor
+from graphls.tensors.tensor import Tensor, TensorLike
 
 __all__ = ["Conv1d", "Conv1dTranspose", "Conv2d", "Conv2dTranspose", "Conv3d", "Conv3dTranspose"]
 
@@ -30,11 +33,11 @@ class Convolution(Cell):
         self,
         in_channels: int,
         out_channels: int,
-        kernel_size: ShapeLike,
-        stride: ShapeLike,
+        kernel_size: Sizes,
+        stride: Sizes,
         pad_mode: str,
         padding: Sizes,
-        dilation: ShapeLike,
+        dilation: Sizes,
         group: int,
         has_bias: bool,
         data_format: str,
@@ -55,11 +58,13 @@ class Convolution(Cell):
                 f"For {name!r}, {in_channels} and {out_channels} channels must be divisible by the 'group' {group}.",
             )
 
-    def _make(self, weight_init: Any, bias_init: TensorLike | None, channels: tuple[int, int], dtype: Any) -> None:
+    def _make(
+        self, weight_init: Initial | None, bias_init: Initial | None, channels: tuple[int, int], dtype: DTypeLike
+    ) -> None:
         """The parameters; those of one axis have a second one of size 1 before it, as in MindSpore's checkpoints."""
         kernel = (1, *self.kernel_size) if self.axes == 1 else self.kernel_size
         shape = (*channels, *kernel)
-        if self.axes == 1 and is_tensor(weight_init) and len(weight_init.shape) == 3:
+        if self.axes == 1 and isinstance(weight_init, (Tensor, np.ndarray)) and len(weight_init.shape) == 3:
             weight_init = weight_init.reshape((*weight_init.shape[:2], 1, *weight_init.shape[2:]))
         self.weight = new_weight(weight_init, shape, dtype=dtype)
         self.bias = new_bias(bias_init, shape, size=self.out_channels, dtype=dtype) if self.has_bias else None
@@ -92,15 +97,15 @@ class Conv2d(Convolution):
         self,
         in_channels: int,
         out_channels: int,
-        kernel_size: Any,
-        stride: Any = 1,
+        kernel_size: Sizes,
+        stride: Sizes = 1,
         pad_mode: str = "same",
-        padding: Any = 0,
-        dilation: Any = 1,
+        padding: Sizes = 0,
+        dilation: Sizes = 1,
         group: int = 1,
         has_bias: bool = False,
-        weight_init: TensorLike | None = None,
-        bias_init: TensorLike | None = None,
+        weight_init: Initial | None = None,
+        bias_init: Initial | None = None,
         data_format: str = "NCHW",
         dtype: DTypeLike = float32,
     ) -> None:
@@ -117,7 +122,7 @@ class Conv2d(Convolution):
 
 
 class Conv1d(Conv2d):
-    """The cross-correlation of sequences with learned kernels: (N, in, L) to (N, out, places); see Conv2d.
+    """The cross-correlation of sequences with learned kernels: (N, in, L) to (N, out, positions); see Conv2d.
 
     `weight` has shape (out_channels, in_channels / group, 1, length), as in MindSpore; `weight_init` may be a tensor
     without that axis of size 1.
@@ -129,15 +134,15 @@ class Conv1d(Conv2d):
         self,
         in_channels: int,
         out_channels: int,
-        kernel_size: Any,
-        stride: Any = 1,
+        kernel_size: Sizes,
+        stride: Sizes = 1,
         pad_mode: str = "same",
         padding: Sizes = 0,
-        dilation: ShapeLike = 1,
+        dilation: Sizes = 1,
         group: int = 1,
         has_bias: bool = False,
-        weight_init: TensorLike | None = None,
-        bias_init: TensorLike | None = None,
+        weight_init: Initial | None = None,
+        bias_init: Initial | None = None,
         dtype: DTypeLike = float32,
     ) -> None:
         super().__init__(
@@ -158,15 +163,15 @@ class Conv3d(Conv2d):
         self,
         in_channels: int,
         out_channels: int,
-        kernel_size: Any,
-        stride: Any = 1,
+        kernel_size: Sizes,
+        stride: Sizes = 1,
         pad_mode: str = "same",
         padding: Sizes = 0,
-        dilation: ShapeLike = 1,
+        dilation: Sizes = 1,
         group: int = 1,
         has_bias: bool = False,
-        weight_init: TensorLike | None = None,
-        bias_init: TensorLike | None = None,
+        weight_init: Initial | None = None,
+        bias_init: Initial | None = None,
         data_format: str = "NCDHW",
         dtype: DTypeLike = float32,
     ) -> None:
@@ -191,16 +196,16 @@ class Conv2dTranspose(Convolution):
         self,
         in_channels: int,
         out_channels: int,
-        kernel_size: Any,
-        stride: Any = 1,
+        kernel_size: Sizes,
+        stride: Sizes = 1,
         pad_mode: str = "same",
         padding: Sizes = 0,
         output_padding: TensorLike = 0,
-        dilation: ShapeLike = 1,
+        dilation: Sizes = 1,
         group: int = 1,
         has_bias: bool = False,
-        weight_init: TensorLike | None = None,
-        bias_init: TensorLike | None = None,
+        weight_init: Initial | None = None,
+        bias_init: Initial | None = None,
         dtype: DTypeLike = float32,
     ) -> None:
         super().__init__()
@@ -218,7 +223,7 @@ class Conv2dTranspose(Convolution):
 
 
 class Conv1dTranspose(Conv2dTranspose):
-    """The transposed convolution of sequences: (N, in, L) to (N, out, places); see Conv2dTranspose and Conv1d."""
+    """The transposed convolution of sequences: (N, in, L) to (N, out, positions); see Conv2dTranspose and Conv1d."""
 
     axes, formats, function = 1, "NCL", staticmethod(ops.conv_transpose1d)
 
@@ -226,15 +231,15 @@ class Conv1dTranspose(Conv2dTranspose):
         self,
         in_channels: int,
         out_channels: int,
-        kernel_size: TensorLike,
-        stride: Any = 1,
+        kernel_size: Sizes,
+        stride: Sizes = 1,
         pad_mode: str = "same",
         padding: Sizes = 0,
         dilation: Sizes = 1,
         group: int = 1,
         has_bias: bool = False,
-        weight_init: TensorLike | None = None,
-        bias_init: TensorLike | None = None,
+        weight_init: Initial | None = None,
+        bias_init: Initial | None = None,
         dtype: DTypeLike = float32,
     ) -> None:
         super().__init__(
@@ -252,16 +257,16 @@ class Conv3dTranspose(Conv2dTranspose):
         self,
         in_channels: int,
         out_channels: int,
-        kernel_size: TensorLike,
-        stride: Any = 1,
+        kernel_size: Sizes,
+        stride: Sizes = 1,
         pad_mode: str = "same",
         padding: Sizes = 0,
         dilation: Sizes = 1,
         group: int = 1,
         output_padding: Sizes = 0,
         has_bias: bool = False,
-        weight_init: TensorLike | None = None,
-        bias_init: TensorLike | None = None,
+        weight_init: Initial | None = None,
+        bias_init: Initial | None = None,
         data_format: str = "NCDHW",
         dtype: DTypeLike = float32,
     ) -> None:

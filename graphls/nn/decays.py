@@ -9,7 +9,7 @@ from graphls import ops
 from graphls.ir.checks import boolean, not_negative_float, positive_float, positive_int
 from graphls.ir.errors import GraphValueError
 from graphls.ops.operands import Operand
-from graphls.tensors.tensor import TensorLike
+from graphls.tensors.tensor import Tensor, TensorLike
 
 
 def exponential(rate: float, decay: float, periods: Operand) -> Any:
@@ -28,19 +28,21 @@ def inverse(rate: float, decay: float, periods: Operand) -> Any:
     return rate / (periods * decay + 1.0)
 
 
-def cosine(least: float, most: float, share: Any) -> Any:
+def cosine(least: float, most: float, share: float | Tensor) -> Any:
     """From `most` to `least` by half a wave of the cosine, for a share from 0 to 1."""
     angle = share * math.pi
     height = (math.cos(angle) if isinstance(angle, float) else ops.cos(angle)) + 1.0
     return height * (0.5 * (most - least)) + least
 
 
-def polynomial(rate: float, end: float, share: Any, power: float) -> Any:
+def polynomial(rate: float, end: float, share: float | Tensor, power: float) -> Any:
     """From `rate` to `end` by a power of what is left of a share from 0 to 1."""
     return (1.0 - share) ** power * (rate - end) + end
 
 
-def check_decay(name: str, rate: TensorLike, decay: TensorLike, length: tuple[str, Any], is_stair: TensorLike) -> None:
+def check_decay(
+    name: str, rate: TensorLike, decay: TensorLike, length: tuple[str, object], is_stair: TensorLike
+) -> None:
     """Raise GraphTypeError or GraphValueError for what a decay by periods does not take; `length` is that of one."""
     positive_int(name, *length)
     positive_float(name, "learning_rate", rate)
@@ -49,7 +51,12 @@ def check_decay(name: str, rate: TensorLike, decay: TensorLike, length: tuple[st
 
 
 def check_polynomial(
-    name: str, rate: TensorLike, end: TensorLike, power: TensorLike, length: tuple[str, Any], update: tuple[str, Any]
+    name: str,
+    rate: TensorLike,
+    end: TensorLike,
+    power: TensorLike,
+    length: tuple[str, object],
+    update: tuple[str, object],
 ) -> None:
     """Raise GraphTypeError or GraphValueError for what a polynomial decay does not take."""
     positive_float(name, "learning_rate", rate)

@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from graphls import ops
-from graphls.initializer import HeUniform, Uniform, fans, initializer
-from graphls.ir.checks import boolean, positive, positive_int
+from graphls.initializer import HeUniform, Initial, Uniform, fans, initializer
+from graphls.ir.checks import boolean, positive, positive_int, probability
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import DTypeLike, float32
 from graphls.nn.activations import get_activation
@@ -18,7 +18,6 @@ from graphls.nn.arrays import ClipByNorm
 from graphls.nn.cell import Cell
 from graphls.ops.layers import embedding_lookup
 from graphls.ops.operands import apply, operand_of, tensor_of
-from graphls.ops.random import check_probability
 from graphls.tensors.dispatch import promoted
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.tensor import Tensor, TensorLike
@@ -39,7 +38,7 @@ class Dropout2d(Cell):
 
     def __init__(self, p: float = 0.5) -> None:
         super().__init__()
-        check_probability(type(self).__name__, p)
+        probability(type(self).__name__, "p", p)
         self.p = float(p)
 
     def construct(self, x: TensorLike) -> Any:
@@ -68,12 +67,12 @@ class Dropout(Cell):
     GraphValueError unless some elements are kept.
     """
 
-    def __init__(self, keep_prob: float = 0.5, p: float | None = None, dtype: Any = float32) -> None:
+    def __init__(self, keep_prob: float = 0.5, p: float | None = None, dtype: DTypeLike = float32) -> None:
         super().__init__()
         if p is None:
-            check_probability("Dropout", keep_prob)
+            probability("Dropout", "keep_prob", keep_prob)
             p = 1.0 - keep_prob
-        check_probability("Dropout", p)
+        probability("Dropout", "p", p)
         if p == 1:
             raise GraphValueError("For 'Dropout', the 'p' must be in [0, 1), but got 1.")
         self.p = float(p)
@@ -85,13 +84,15 @@ class Dropout(Cell):
         return f"p={self.p}"
 
 
-def new_weight(init: TensorLike, shape: tuple[int, ...], name: str = "weight", dtype: DTypeLike = float32) -> Parameter:
+def new_weight(
+    init: Initial | None, shape: tuple[int, ...], name: str = "weight", dtype: DTypeLike = float32
+) -> Parameter:
     """A weight; without an initializer evenly spread up to 1 / sqrt(fan in)."""
     return Parameter(initializer(HeUniform(math.sqrt(5)) if init is None else init, shape, dtype), name=name)
 
 
 def new_bias(
-    init: TensorLike | None,
+    init: Initial | None,
     weight_shape: tuple[int, ...],
     name: str = "bias",
     size: int | None = None,
@@ -118,10 +119,10 @@ class Dense(Cell):
         self,
         in_channels: int,
         out_channels: int,
-        weight_init: Any = None,
-        bias_init: Any = None,
+        weight_init: Initial | None = None,
+        bias_init: Initial | None = None,
         has_bias: bool = True,
-        activation: TensorLike | None = None,
+        activation: str | Cell | None = None,
         dtype: DTypeLike = float32,
     ) -> None:
         super().__init__()
@@ -155,9 +156,9 @@ class Linear(Cell):
         in_features: int,
         out_features: int,
         bias: bool = True,
-        weight_init: Any = None,
-        bias_init: Any = None,
-        dtype: Any = None,
+        weight_init: Initial | None = None,
+        bias_init: Initial | None = None,
+        dtype: DTypeLike | None = None,
     ) -> None:
         super().__init__()
         self.in_features = positive_int("Linear", "in_features", in_features)
@@ -188,8 +189,8 @@ class BiDense(Cell):
         in1_channels: int,
         in2_channels: int,
         out_channels: int,
-        weight_init: Any = None,
-        bias_init: object = None,
+        weight_init: Initial | None = None,
+        bias_init: Initial | None = None,
         has_bias: bool = True,
         dtype: DTypeLike = float32,
     ) -> None:
@@ -230,8 +231,8 @@ class Embedding(Cell):
         vocab_size: int,
         embedding_size: int,
         use_one_hot: bool = False,
-        embedding_table: object = "normal",
-        dtype: Any = float32,
+        embedding_table: Initial = "normal",
+        dtype: DTypeLike = float32,
         padding_idx: int | None = None,
     ) -> None:
         super().__init__()
@@ -286,7 +287,7 @@ class EmbeddingLookup(Cell):
         self,
         vocab_size: int,
         embedding_size: int,
-        param_init: object = "normal",
+        param_init: Initial = "normal",
         target: str = "CPU",
         slice_mode: str = "batch_slice",
         manual_shapes: TensorLike | None = None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Protocol
 
 from graphls.context import is_eager
 from graphls.ir.errors import GraphlsError
@@ -18,18 +18,26 @@ from graphls.tensors.tensor import Tensor, TensorLike
 from graphls.trace.casting import Casting, in_dtype
 from graphls.trace.inputs import static_inputs
 
-if TYPE_CHECKING:
-    from graphls.nn.cell import Cell
+
+class Runs(Protocol):
+    """What eager mode knows of a cell."""
+
+    _float_type: DType | None
+    _output_type: DType | None
+    _casting: Casting | None
+
+    def _eager_construct(self, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        """What `construct` gives, between the hooks of the cell."""
 
 
-def runs(cell: Cell) -> bool:
+def runs(cell: Runs) -> bool:
     """Whether a cell that is called outside of a trace runs step by step, rather than as one graph."""
     return is_eager() and not needs_graph(cell)
 
 
-def needs_graph(cell: Cell) -> bool:
+def needs_graph(cell: Runs) -> bool:
     """Whether a cell is a graph in eager mode, too: an optimizer, or one that holds such or takes gradients."""
-    parts = (cell, type(cell).construct, *vars(cell).values())
+    parts = (cell, getattr(type(cell), "construct", None), *vars(cell).values())
     return any(getattr(type(part), "needs_graph", False) for part in parts)
 
 
@@ -47,7 +55,7 @@ class Running:
 
     is_trace: ClassVar[Literal[False]] = False
 
-    def apply(self, name: str, operands: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
+    def apply(self, name: str, operands: tuple[object, ...], attrs: dict[str, object]) -> Any:
         """Compute a primitive at once, in the dtypes of the cell."""
         if self.float_type is None and self.casting is None:
             return dispatch.evaluate(name, operands, attrs)
@@ -59,7 +67,7 @@ class Running:
         results = self.casting.results(name, results if several else (results,))
         return results if several else results[0]
 
-    def cast_operands(self, name: str, operands: tuple[Any, ...]) -> tuple[Any, ...]:
+    def cast_operands(self, name: str, operands: tuple[object, ...]) -> tuple[Any, ...]:
         """The operands in the dtype that the network computes this operation in."""
         return operands if self.casting is None else self.casting.operands(name, operands)
 
@@ -89,7 +97,7 @@ class Running:
         return self.read(operand) if isinstance(operand, Parameter) else operand
 
 
-def call(cell: Cell, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+def call(cell: Runs, args: tuple[object, ...], options: dict[str, object]) -> Any:
     """What a cell's construct gives, run as plain Python; arrays among its inputs become tensors."""
     outer = executor.running()
     inherited = outer.casting if isinstance(outer, Running) else None
@@ -98,8 +106,7 @@ def call(cell: Cell, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
     try:
         executor.execute_by(running)
         args, options = _given(running, (args, options))
-        hooked = "_hooks" in cell.__dict__
-        outputs = _with_hooks(cell, args, options) if hooked else cell.construct(*args, **options)
+        outputs = cell._eager_construct(args, options)
         wanted = cell._output_type
         return outputs if wanted is None else map_leaves(lambda leaf: in_dtype(leaf, wanted), outputs)
     except RecursionError as error:
@@ -108,12 +115,6 @@ def call(cell: Cell, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
         raise too_deep(error) from None
     finally:
         executor.EXECUTOR.set(before)
-
-
-def _with_hooks(cell: Cell, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
-    from graphls.nn.cell_hooks import run
-
-    return run(cell, cell.construct, args, options)
 
 
 def _given(running: Running, inputs: object) -> Any:

@@ -28,7 +28,7 @@ class FunctionCell(Cell):
     function: ClassVar[Callable[..., Any]]
     form: ClassVar[CellForm]
 
-    def _begin(self, settings: dict[str, Any]) -> None:
+    def _begin(self, settings: dict[str, object]) -> None:
         """Make the cell, before its settings are set."""
         Cell.__init__(self)
 
@@ -112,7 +112,7 @@ def _initializer(cls: type[FunctionCell]) -> Callable[..., None]:
     ]
     signature = Signature([_ITSELF, *rows])
 
-    def __init__(self: FunctionCell, *args: Any, **options: Any) -> None:
+    def __init__(self: FunctionCell, *args: object, **options: object) -> None:
         try:
             bound = signature.bind(self, *args, **options)
         except TypeError as error:
@@ -134,7 +134,7 @@ def _construct(inputs: tuple[str, ...]) -> Callable[..., Any]:
     rows = [Parameter(name, _ITSELF.kind, annotation="TensorLike") for name in inputs]
     signature = Signature([_ITSELF, *rows], return_annotation="Tensor")
 
-    def construct(self: FunctionCell, *given: Any, **named: Any) -> Any:
+    def construct(self: FunctionCell, *given: TensorLike, **named: TensorLike) -> Any:
         return self._result(*(signature.bind(self, *given, **named).args[1:] if named else given))
 
     construct.__signature__ = signature  # type: ignore[attr-defined]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,7 +13,7 @@ from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import float32
 from graphls.nn.cell import Cell
 from graphls.ops.images import linear, scaled_positions, weighted
-from graphls.ops.operands import float_of, tensor_of
+from graphls.ops.operands import Sizes, float_of, tensor_of
 from graphls.tensors.tensor import Tensor, TensorLike
 
 __all__ = [
@@ -46,7 +47,7 @@ class Pad(Cell):
     with "SYMMETRIC". Raises GraphTypeError and GraphValueError for arguments and inputs that do not fit.
     """
 
-    def __init__(self, paddings: Any, mode: str = "CONSTANT") -> None:
+    def __init__(self, paddings: Sequence[Sequence[int]], mode: str = "CONSTANT") -> None:
         super().__init__()
         if not isinstance(paddings, (tuple, list)) or any(
             not isinstance(pair, (tuple, list)) or len(pair) != 2 for pair in paddings
@@ -75,15 +76,15 @@ class _ImagePad(Cell):
     mode: ClassVar[str] = "constant"
     value: float | None = None
 
-    def __init__(self, padding: Any) -> None:
+    def __init__(self, padding: Sizes) -> None:
         super().__init__()
         name, count = type(self).__name__, 2 * self.axes
-        sides = tuple(padding) if isinstance(padding, (tuple, list)) else (padding,) * count
+        sides: tuple[Any, ...] = tuple(padding) if isinstance(padding, (tuple, list)) else (padding,) * count
         if len(sides) != count or any(isinstance(n, bool) or not isinstance(n, int) for n in sides):
             raise GraphTypeError(f"For {name!r}, the 'padding' must be an integer or {count}, but got {padding!r}.")
         self.padding = sides
 
-    def construct(self, x: Any) -> Tensor:
+    def construct(self, x: TensorLike) -> Tensor:
         x = tensor_of(x)
         if x.ndim not in self._ranks():
             ranks = " or ".join(map(str, self._ranks()))
@@ -105,7 +106,7 @@ class ConstantPad2d(_ImagePad):
 
     axes = 2
 
-    def __init__(self, padding: Any, value: float) -> None:
+    def __init__(self, padding: Sizes, value: float) -> None:
         super().__init__(padding)
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             raise GraphTypeError(f"For {type(self).__name__!r}, the 'value' must be a number, but got {value!r}.")
@@ -184,7 +185,11 @@ class ResizeBilinear(Cell):
         self.half_pixel_centers = boolean("ResizeBilinear", "half_pixel_centers", half_pixel_centers)
 
     def construct(
-        self, input: TensorLike, size: Any = None, scale_factor: Any = None, align_corners: bool = False
+        self,
+        input: TensorLike,
+        size: Sequence[int] | None = None,
+        scale_factor: int | None = None,
+        align_corners: bool = False,
     ) -> Tensor:
         x = float_of(input)
         if x.ndim != 4 or 0 in x.shape[2:]:
@@ -198,7 +203,7 @@ class ResizeBilinear(Cell):
         return y
 
 
-def _sizes(x: Tensor, size: Any, scale_factor: Tensor) -> tuple[int, int]:
+def _sizes(x: Tensor, size: Sequence[int] | None, scale_factor: int | None) -> tuple[int, int]:
     if (size is None) == (scale_factor is None):
         raise GraphValueError("ResizeBilinear takes either a 'size' or a 'scale_factor'.")
     if size is None:
@@ -328,8 +333,8 @@ class SSIM(Cell):
 
     def _blurred(self, x: Tensor) -> Tensor:
         """The means under a Gaussian window of each channel alone, by rows and then by columns."""
-        places = np.arange(-self.filter_size // 2 + 1, self.filter_size // 2 + 1)
-        weights = np.exp(-(places**2) / (2 * self.filter_sigma**2))
+        positions = np.arange(-self.filter_size // 2 + 1, self.filter_size // 2 + 1)
+        weights = np.exp(-(positions**2) / (2 * self.filter_sigma**2))
         kernel = Tensor((weights / weights.sum()).reshape(1, 1, -1, 1), float32)
         rows = ops.conv2d(ops.reshape(x, (-1, 1, *x.shape[2:])), kernel)
         blurred = ops.conv2d(rows, ops.swapaxes(kernel, 2, 3))
@@ -349,7 +354,7 @@ class MSSSIM(SSIM):
     def __init__(
         self,
         max_val: float = 1.0,
-        power_factors: object = (0.0448, 0.2856, 0.3001, 0.2363, 0.1333),
+        power_factors: Sequence[float] = (0.0448, 0.2856, 0.3001, 0.2363, 0.1333),
         filter_size: int = 11,
         filter_sigma: float = 1.5,
         k1: float = 0.01,
@@ -361,7 +366,7 @@ class MSSSIM(SSIM):
             raise GraphTypeError(message)
         self.power_factors = tuple(number("MSSSIM", "power_factors", factor) for factor in power_factors)
 
-    def construct(self, img1: Any, img2: Any) -> Tensor:
+    def construct(self, img1: TensorLike, img2: TensorLike) -> Tensor:
         x, y, largest = _two_images("MSSSIM", img1, img2, self.max_val)
         total: Any = 1.0
         for level, power in enumerate(self.power_factors, 1):

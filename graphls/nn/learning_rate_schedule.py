@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from graphls.nn import decays
 from graphls.nn.cell import Cell
 from graphls.ops.operands import state_of
 from graphls.tensors.parameter import Parameter
-from graphls.tensors.tensor import Tensor, TensorLike, is_tensor
+from graphls.tensors.tensor import Tensor, TensorLike
 
 __all__ = [
     "CosineDecayLR", "ExponentialDecayLR", "InverseDecayLR", "LearningRateSchedule", "NaturalExpDecayLR",
@@ -161,10 +161,14 @@ def _share(global_step: TensorLike, steps: int) -> Tensor:
     return ops.div(ops.cast(ops.minimum(global_step, steps), float32), steps)
 
 
+LearningRate: TypeAlias = "float | np.floating[Any] | Tensor | Iterable[float] | Cell"
+"""A rate, one for each step, or a cell that gives that of a step, such as a LearningRateSchedule."""
+
+
 class ListedLearningRate(LearningRateSchedule):
     """One learning rate for each step; after the end, the last one stays."""
 
-    def __init__(self, rates: object, name: str = "learning_rate") -> None:
+    def __init__(self, rates: Sequence[float], name: str = "learning_rate") -> None:
         super().__init__(auto_prefix=False)
         self.learning_rate = Parameter(np.asarray(rates, np.float32), name=name, requires_grad=False)
         self.watch = {"calls": 1, "ended": False}
@@ -200,14 +204,14 @@ class FixedLearningRate(LearningRateSchedule):
         return state_of(self.learning_rate)
 
 
-def learning_rate_of(optimizer: str, rate: Any, name: str) -> Parameter | Cell:
+def learning_rate_of(optimizer: str, rate: LearningRate, name: str) -> Parameter | Cell:
     """A parameter for a number, a cell for a list, an iterable or a tensor of rank 1; a cell as it is.
 
     Raises GraphTypeError for anything else, GraphValueError for a rate below 0 and for an empty list.
     """
     if isinstance(rate, Cell):
         return rate
-    if is_tensor(rate):
+    if isinstance(rate, Tensor):
         if len(rate.shape) > 1:
             message = "For 'Optimizer', if 'learning_rate' is Tensor type, then the dimension of it should be 0 or 1, "
             raise GraphValueError(f"{message}but got {len(rate.shape)}.")
@@ -221,7 +225,7 @@ def learning_rate_of(optimizer: str, rate: Any, name: str) -> Parameter | Cell:
     return ListedLearningRate([_checked(optimizer, item) for item in rate], name)
 
 
-def _checked(optimizer: str, rate: TensorLike) -> float:
+def _checked(optimizer: str, rate: object) -> float:
     text = (
         f"For {optimizer!r}, the 'learning rate' must be float and must >= 0, "
         f"but got {str(rate)!r} with type {type(rate).__name__!r}."

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
-from typing import Any
 
 from graphls import ops
 from graphls.ir.checks import boolean, integer, number, positive
@@ -14,7 +14,7 @@ from graphls.nn.cell import Cell
 from graphls.nn.function_cells import LossBase, finite_labels
 from graphls.nn.functions import L1Loss, LogSoftmax, Softmax
 from graphls.ops.losses import (
-    class_numbers,
+    class_indices,
     class_weights,
     given_weight,
     operands,
@@ -86,7 +86,11 @@ class CrossEntropyLoss(LossBase):
     """
 
     def __init__(
-        self, weight: Any = None, ignore_index: int = -100, reduction: str = "mean", label_smoothing: float = 0.0
+        self,
+        weight: TensorLike | None = None,
+        ignore_index: int = -100,
+        reduction: str = "mean",
+        label_smoothing: float = 0.0,
     ) -> None:
         super().__init__(reduction)
         self.weight = given_weight("CrossEntropyLoss", "weight", weight)
@@ -117,12 +121,12 @@ class CTCLoss(LossBase):
         self, log_probs: TensorLike, targets: TensorLike, input_lengths: Tensor, target_lengths: Tensor
     ) -> Tensor:
         x, labels = tensor_of(log_probs), tensor_of(targets)
-        times, counts = (ops.reshape(n, (-1,)) for n in map(tensor_of, (input_lengths, target_lengths)))
+        lengths, counts = (ops.reshape(n, (-1,)) for n in map(tensor_of, (input_lengths, target_lengths)))
         is_single = x.ndim == 2
         x = ops.expand_dims(x, 1) if is_single else x
         if labels.ndim == 1:
             labels = ops.expand_dims(labels, 0) if is_single else _padded_rows(labels, counts)
-        losses, _ = ops.ctc_loss(x, labels, times, counts, self.blank, self.reduction, self.zero_infinity)
+        losses, _ = ops.ctc_loss(x, labels, lengths, counts, self.blank, self.reduction, self.zero_infinity)
         return ops.reshape(losses, ()) if is_single else losses
 
 
@@ -135,8 +139,8 @@ def _padded_rows(labels: Tensor, counts: Tensor) -> Tensor:
             raise GraphValueError(message)
         size = int(counts.array.max(initial=0))
     starts = ops.expand_dims(ops.cumsum(counts, 0, exclusive=True), 1)
-    places = ops.minimum(ops.add(starts, ops.arange(size)), labels.size - 1)
-    return ops.gather(labels, places) if size else ops.zeros((counts.size, 0), labels.dtype)
+    positions = ops.minimum(ops.add(starts, ops.arange(size)), labels.size - 1)
+    return ops.gather(labels, positions) if size else ops.zeros((counts.size, 0), labels.dtype)
 
 
 class FocalLoss(LossBase):
@@ -147,7 +151,7 @@ class FocalLoss(LossBase):
     each sample; both are means over the axes after the second. `weight` has the shape (C,).
     """
 
-    def __init__(self, weight: Any = None, gamma: float = 2.0, reduction: str = "mean") -> None:
+    def __init__(self, weight: TensorLike | None = None, gamma: float = 2.0, reduction: str = "mean") -> None:
         super().__init__(reduction)
         self.weight = given_weight("FocalLoss", "weight", weight)
         self.gamma = number("FocalLoss", "gamma", gamma, 0)
@@ -162,7 +166,7 @@ class FocalLoss(LossBase):
         if tensor_of(labels).dtype.is_float:
             losses = ops.mul(losses, ops.reshape(self._probabilities(x, labels), flat))
             return reduced("FocalLoss", ops.mean(losses, 2), self.reduction, dtype)
-        numbers = class_numbers("FocalLoss", labels, (x.shape[0], 1, *x.shape[2:]), x.shape[1])
+        numbers = class_indices("FocalLoss", labels, (x.shape[0], 1, *x.shape[2:]), x.shape[1])
         picked = ops.gather_elements(losses, 1, ops.reshape(numbers, (flat[0], 1, flat[2])))
         return reduced("FocalLoss", ops.mean(picked, (1, 2)), self.reduction, dtype)
 
@@ -191,7 +195,7 @@ class TripletMarginLoss(LossBase):
         self.eps = positive("TripletMarginLoss", "eps", eps)
         self.margin = number("TripletMarginLoss", "margin", margin, 0)
 
-    def construct(self, x: Tensor, positive: Tensor, negative: Tensor, margin: Any = None) -> Tensor:
+    def construct(self, x: Tensor, positive: Tensor, negative: Tensor, margin: float | None = None) -> Tensor:
         margin = self.margin if margin is None else margin
         return ops.triplet_margin_loss(x, positive, negative, margin, self.p, self.eps, self.swap, self.reduction)
 
@@ -222,7 +226,12 @@ class MultiClassDiceLoss(LossBase):
     GraphValueError for anything else.
     """
 
-    def __init__(self, weights: Any = None, ignore_indiex: int | None = None, activation: Any = "softmax") -> None:
+    def __init__(
+        self,
+        weights: TensorLike | None = None,
+        ignore_indiex: int | None = None,
+        activation: str | Cell | None = "softmax",
+    ) -> None:
         super().__init__()
         if weights is not None:
             require_tensors("The weights of MultiClassDiceLoss", weights)
@@ -255,7 +264,7 @@ class MultiClassDiceLoss(LossBase):
         return ops.mul(ops.reshape(losses, (-1, *(1,) * (weights.ndim - 1))), weights)
 
 
-def _over_classes(activation: TensorLike) -> Cell | None:
+def _over_classes(activation: str | Cell | None) -> Cell | None:
     if activation in ("softmax", "logsoftmax"):
         return Softmax(1) if activation == "softmax" else LogSoftmax(1)
     return get_activation(activation)
@@ -270,7 +279,11 @@ class TripletMarginWithDistanceLoss(LossBase):
     """
 
     def __init__(
-        self, distance_function: Any = None, swap: bool = False, reduction: str = "mean", margin: float = 1.0
+        self,
+        distance_function: Callable[..., Tensor] | None = None,
+        swap: bool = False,
+        reduction: str = "mean",
+        margin: float = 1.0,
     ) -> None:
         super().__init__(reduction)
         if distance_function is not None and not callable(distance_function):

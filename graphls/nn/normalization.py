@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from graphls import ops
-from graphls.initializer import initializer
+from graphls.initializer import Initial, initializer
 from graphls.ir.checks import boolean, check_format, fraction, positive, positive_int
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import DTypeLike, float32
@@ -15,7 +16,7 @@ from graphls.nn.convolution import Conv2d
 from graphls.nn.dense import Dense
 from graphls.nn.functions import LeakyReLU
 from graphls.ops.normalization import normalised_from
-from graphls.ops.operands import axis_of, state_of, tensor_of
+from graphls.ops.operands import Sizes, axis_of, state_of, tensor_of
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.tensor import Tensor, TensorLike
 
@@ -43,10 +44,10 @@ class BatchNorm2d(Cell):
         eps: float = 1e-5,
         momentum: float = 0.9,
         affine: bool = True,
-        gamma_init: object = "ones",
-        beta_init: TensorLike = "zeros",
-        moving_mean_init: TensorLike = "zeros",
-        moving_var_init: TensorLike = "ones",
+        gamma_init: Initial = "ones",
+        beta_init: Initial = "zeros",
+        moving_mean_init: Initial = "zeros",
+        moving_var_init: Initial = "ones",
         use_batch_statistics: bool | None = None,
         data_format: str | None = None,
         dtype: DTypeLike = float32,
@@ -119,12 +120,12 @@ class SyncBatchNorm(BatchNorm2d):
         eps: float = 1e-5,
         momentum: float = 0.9,
         affine: bool = True,
-        gamma_init: object = "ones",
-        beta_init: TensorLike = "zeros",
-        moving_mean_init: TensorLike = "zeros",
-        moving_var_init: TensorLike = "ones",
+        gamma_init: Initial = "ones",
+        beta_init: Initial = "zeros",
+        moving_mean_init: Initial = "zeros",
+        moving_var_init: Initial = "ones",
         use_batch_statistics: bool | None = None,
-        process_groups: Any = None,
+        process_groups: Sequence[Sequence[int]] | None = None,
         dtype: DTypeLike = float32,
     ) -> None:
         if process_groups is not None and [list(group) for group in process_groups] != [[0]]:
@@ -145,7 +146,7 @@ def _momentum(name: str, momentum: TensorLike) -> float:
     return float(momentum)
 
 
-def _activation(activation: TensorLike | None, alpha: float) -> Cell | None:
+def _activation(activation: str | Cell | None, alpha: float) -> Cell | None:
     return LeakyReLU(alpha) if activation == "leakyrelu" else get_activation(activation)
 
 
@@ -160,19 +161,19 @@ class Conv2dBnAct(Cell):
         self,
         in_channels: int,
         out_channels: int,
-        kernel_size: Any,
-        stride: Any = 1,
+        kernel_size: Sizes,
+        stride: Sizes = 1,
         pad_mode: str = "same",
-        padding: Any = 0,
-        dilation: Any = 1,
+        padding: Sizes = 0,
+        dilation: Sizes = 1,
         group: int = 1,
         has_bias: bool = False,
-        weight_init: Any = "normal",
-        bias_init: Any = "zeros",
+        weight_init: Initial = "normal",
+        bias_init: Initial = "zeros",
         has_bn: bool = False,
         momentum: float = 0.997,
         eps: float = 1e-5,
-        activation: TensorLike | None = None,
+        activation: str | Cell | None = None,
         alpha: float = 0.2,
         after_fake: bool = True,
     ) -> None:
@@ -199,13 +200,13 @@ class DenseBnAct(Cell):
         self,
         in_channels: int,
         out_channels: int,
-        weight_init: object = "normal",
-        bias_init: Any = "zeros",
+        weight_init: Initial = "normal",
+        bias_init: Initial = "zeros",
         has_bias: bool = True,
         has_bn: bool = False,
         momentum: float = 0.9,
         eps: float = 1e-5,
-        activation: TensorLike | None = None,
+        activation: str | Cell | None = None,
         alpha: float = 0.2,
         after_fake: bool = True,
     ) -> None:
@@ -235,8 +236,8 @@ class GroupNorm(Cell):
         num_channels: int,
         eps: float = 1e-5,
         affine: bool = True,
-        gamma_init: object = "ones",
-        beta_init: TensorLike = "zeros",
+        gamma_init: Initial = "ones",
+        beta_init: Initial = "zeros",
         dtype: DTypeLike = float32,
     ) -> None:
         super().__init__()
@@ -272,8 +273,8 @@ class InstanceNorm2d(Cell):
         eps: float = 1e-5,
         momentum: float = 0.1,
         affine: bool = True,
-        gamma_init: object = "ones",
-        beta_init: TensorLike = "zeros",
+        gamma_init: Initial = "ones",
+        beta_init: Initial = "zeros",
         dtype: DTypeLike = float32,
     ) -> None:
         super().__init__()
@@ -311,7 +312,7 @@ class InstanceNorm3d(InstanceNorm2d):
     rank = 5
 
 
-def _sizes(name: str, shape: Any) -> tuple[int, ...]:
+def _sizes(name: str, shape: Sequence[int]) -> tuple[int, ...]:
     """One size or more; raises GraphTypeError or GraphValueError otherwise."""
     if not isinstance(shape, (tuple, list)):
         raise GraphTypeError(f"For {name!r}, the 'normalized_shape' must be tuple or list, but got {shape!r}.")
@@ -330,11 +331,11 @@ class LayerNorm(Cell):
 
     def __init__(
         self,
-        normalized_shape: Any,
+        normalized_shape: Sequence[int],
         begin_norm_axis: int = -1,
         begin_params_axis: int = -1,
-        gamma_init: object = "ones",
-        beta_init: object = "zeros",
+        gamma_init: Initial = "ones",
+        beta_init: Initial = "zeros",
         epsilon: float = 1e-7,
         dtype: DTypeLike = float32,
     ) -> None:
@@ -369,7 +370,11 @@ class RMSNorm(Cell):
     """
 
     def __init__(
-        self, normalized_shape: Any, eps: float = 1e-6, gamma_init: object = "ones", dtype: Any = float32
+        self,
+        normalized_shape: Sequence[int],
+        eps: float = 1e-6,
+        gamma_init: Initial = "ones",
+        dtype: DTypeLike = float32,
     ) -> None:
         super().__init__()
         self.normalized_shape = _sizes("RMSNorm", normalized_shape)

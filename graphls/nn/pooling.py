@@ -26,7 +26,7 @@ class _Pool(Cell):
     formats: ClassVar[str] = "NCHW"
     function: ClassVar[Any]
 
-    def _configure(self, kernel_size: Sizes, stride: Sizes, pad_mode: str, padding: Any, ceil_mode: bool) -> None:
+    def _configure(self, kernel_size: Sizes, stride: Sizes, pad_mode: str, padding: Sizes, ceil_mode: bool) -> None:
         self.kernel_size = sizes_of("kernel_size", kernel_size, self.axes)
         self.stride = sizes_of("stride", stride, self.axes)
         check_padding(pad_mode, padding, self.axes)
@@ -50,10 +50,10 @@ class MaxPool2d(_Pool):
 
     def __init__(
         self,
-        kernel_size: Any = 1,
-        stride: Any = 1,
+        kernel_size: Sizes = 1,
+        stride: Sizes = 1,
         pad_mode: str = "valid",
-        padding: Any = 0,
+        padding: Sizes = 0,
         dilation: Sizes = 1,
         return_indices: bool = False,
         ceil_mode: bool = False,
@@ -96,10 +96,10 @@ class AvgPool2d(_Pool):
 
     def __init__(
         self,
-        kernel_size: Any = 1,
-        stride: Any = 1,
+        kernel_size: Sizes = 1,
+        stride: Sizes = 1,
         pad_mode: str = "valid",
-        padding: Any = 0,
+        padding: Sizes = 0,
         ceil_mode: bool = False,
         count_include_pad: bool = True,
         divisor_override: int | None = None,
@@ -111,7 +111,7 @@ class AvgPool2d(_Pool):
         self.divisor_override = check_divisor(divisor_override)
         check_format(type(self).__name__, data_format or self.formats, self.formats)
 
-    def construct(self, x: Any) -> Tensor:
+    def construct(self, x: TensorLike) -> Tensor:
         y: Tensor = type(self).function(
             x, self.kernel_size, self.stride, self.padding, pad_mode=self.pad_mode, ceil_mode=self.ceil_mode,
             count_include_pad=self.count_include_pad, divisor_override=self.divisor_override,
@@ -126,10 +126,10 @@ class AvgPool1d(_Pool):
 
     def __init__(
         self,
-        kernel_size: Any = 1,
-        stride: Any = 1,
+        kernel_size: Sizes = 1,
+        stride: Sizes = 1,
         pad_mode: str = "valid",
-        padding: Any = 0,
+        padding: Sizes = 0,
         ceil_mode: bool = False,
         count_include_pad: bool = True,
     ) -> None:
@@ -182,9 +182,9 @@ class LPPool1d(LPPool2d):
 
 
 class MaxUnpool2d(Cell):
-    """The elements of images (N, C, H, W) or (C, H, W) at the places that MaxPool2d found them, zeros elsewhere.
+    """The elements of images (N, C, H, W) or (C, H, W) at the positions that MaxPool2d found them, zeros elsewhere.
 
-    A call takes the elements, their int32 or int64 places and, where it is not (size - 1) * stride - 2 * padding +
+    A call takes the elements, their int32 or int64 positions and, where it is not (size - 1) * stride - 2 * padding +
     kernel, the size of the result; see `ops.max_unpool2d`. Raises GraphTypeError and GraphValueError for arguments that
     do not fit.
     """
@@ -204,12 +204,12 @@ class MaxUnpool2d(Cell):
 
 
 class MaxUnpool1d(MaxUnpool2d):
-    """The elements of (N, C, L) or (C, L) at the places that MaxPool1d found them; see MaxUnpool2d."""
+    """The elements of (N, C, L) or (C, L) at the positions that MaxPool1d found them; see MaxUnpool2d."""
 
     axes, function = 1, staticmethod(ops.max_unpool1d)
 
 
 class MaxUnpool3d(MaxUnpool2d):
-    """The elements of (N, C, D, H, W) or (C, D, H, W) at the places that MaxPool3d found them; see MaxUnpool2d."""
+    """The elements of (N, C, D, H, W) or (C, D, H, W) at the positions that MaxPool3d found them; see MaxUnpool2d."""
 
     axes, function = 3, staticmethod(ops.max_unpool3d)

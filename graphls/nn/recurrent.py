@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from graphls import ops
 from graphls.initializer import Uniform, initializer
-from graphls.ir.checks import boolean, positive_int
+from graphls.ir.checks import boolean, positive_int, probability
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.reporting import warn
 from graphls.ir.types import DTypeLike, float32
@@ -17,7 +17,6 @@ from graphls.nn.cell import Cell
 from graphls.nn.dense import Dropout
 from graphls.ops.layers import lstm_step
 from graphls.ops.operands import Operand, apply, operand_of, tensor_of
-from graphls.ops.random import check_probability
 from graphls.tensors.dispatch import promoted
 from graphls.tensors.parameter import Parameter, ParameterTuple
 from graphls.tensors.tensor import Tensor, TensorLike, is_tensor
@@ -83,13 +82,17 @@ def linear(x: TensorLike, weight: TensorLike, *biases: TensorLike) -> Tensor:
     return y
 
 
+States: TypeAlias = "TensorLike | tuple[TensorLike, TensorLike]"
+"""The hidden state, and of an LSTM also its cell state."""
+
+
 class RecurrentCell(Cell):
     """What recurrent cells share: weights `weight_ih` and `weight_hh`, biases `bias_ih` and `bias_hh`, and checks.
 
     The rows of all of them belong to the gates in order. They begin evenly spread up to 1 / sqrt(hidden_size).
     """
 
-    def __init__(self, input_size: int, hidden_size: int, has_bias: bool, gates: Gates, dtype: Any) -> None:
+    def __init__(self, input_size: int, hidden_size: int, has_bias: bool, gates: Gates, dtype: DTypeLike) -> None:
         super().__init__()
         name = type(self).__name__
         self.input_size = positive_int(name, "input_size", input_size)
@@ -103,7 +106,7 @@ class RecurrentCell(Cell):
             self.bias_ih = new_parameter("bias_ih", (rows,), hidden_size, dtype)
             self.bias_hh = new_parameter("bias_hh", (rows,), hidden_size, dtype)
 
-    def next_state(self, x: TensorLike, hx: TensorLike) -> tuple[Tensor, ...]:
+    def next_state(self, x: TensorLike, hx: States | None) -> tuple[Tensor, ...]:
         """The state after the input x."""
         x = float_input(type(self).__name__, x, 2, self.input_size)
         state = state_of_shape(type(self).__name__, hx, self.gates.states, (x.shape[0], self.hidden_size))
@@ -123,11 +126,16 @@ class RNNCell(RecurrentCell):
     """
 
     def __init__(
-        self, input_size: int, hidden_size: int, has_bias: bool = True, nonlinearity: str = "tanh", dtype: Any = float32
+        self,
+        input_size: int,
+        hidden_size: int,
+        has_bias: bool = True,
+        nonlinearity: str = "tanh",
+        dtype: DTypeLike = float32,
     ) -> None:
         super().__init__(input_size, hidden_size, has_bias, plain_gates("RNNCell", nonlinearity), dtype)
 
-    def construct(self, x: TensorLike, hx: TensorLike) -> Tensor:
+    def construct(self, x: TensorLike, hx: States | None) -> Tensor:
         return self.next_state(x, hx)[0]
 
 
@@ -138,10 +146,10 @@ class LSTMCell(RecurrentCell):
     `cell(x, (h, c))`, which gives (h', c'). Raises GraphTypeError and GraphValueError for what does not fit.
     """
 
-    def __init__(self, input_size: int, hidden_size: int, has_bias: bool = True, dtype: Any = float32) -> None:
+    def __init__(self, input_size: int, hidden_size: int, has_bias: bool = True, dtype: DTypeLike = float32) -> None:
         super().__init__(input_size, hidden_size, has_bias, LSTM_GATES, dtype)
 
-    def construct(self, x: TensorLike, hx: TensorLike) -> tuple[Tensor, ...]:
+    def construct(self, x: TensorLike, hx: States | None) -> tuple[Tensor, ...]:
         return self.next_state(x, hx)
 
 
@@ -152,10 +160,10 @@ class GRUCell(RecurrentCell):
     Called as `cell(x, h)`. Raises GraphTypeError and GraphValueError for arguments and inputs that do not fit.
     """
 
-    def __init__(self, input_size: int, hidden_size: int, has_bias: bool = True, dtype: Any = float32) -> None:
+    def __init__(self, input_size: int, hidden_size: int, has_bias: bool = True, dtype: DTypeLike = float32) -> None:
         super().__init__(input_size, hidden_size, has_bias, GRU_GATES, dtype)
 
-    def construct(self, x: TensorLike, hx: TensorLike) -> Tensor:
+    def construct(self, x: TensorLike, hx: States | None) -> Tensor:
         return self.next_state(x, hx)[0]
 
 
@@ -175,7 +183,7 @@ def float_input(name: str, x: TensorLike, rank: int, size: int) -> Tensor:
     return tensor
 
 
-def state_of_shape(name: str, hx: TensorLike, count: int, shape: tuple[int, ...]) -> tuple[Tensor, ...]:
+def state_of_shape(name: str, hx: States | None, count: int, shape: tuple[int, ...]) -> tuple[Tensor, ...]:
     """A state as so many tensors of one shape; a single one may stand for itself. Raises where it is another."""
     given = hx if isinstance(hx, (tuple, list)) else (hx,)
     if len(given) != count or not all(map(is_tensor, given)):
@@ -191,9 +199,9 @@ def state_of_shape(name: str, hx: TensorLike, count: int, shape: tuple[int, ...]
 class RecurrentLayer(Cell):
     """What recurrent layers share: layers above each other, in one direction or both, each a scan over the sequence.
 
-    The products of the inputs with their weights are one product for all times; a scan holds what depends on the time
-    before. Layer k has `weight_ih_l{k}`, `weight_hh_l{k}`, `bias_ih_l{k}` and `bias_hh_l{k}`, with `_reverse` behind
-    for the other direction. They begin evenly spread up to 1 / sqrt(hidden_size).
+    The products of the inputs with their weights are one product for all time steps; a scan holds what depends on the
+    one before. Layer k has `weight_ih_l{k}`, `weight_hh_l{k}`, `bias_ih_l{k}` and `bias_hh_l{k}`, with `_reverse`
+    behind for the other direction. They begin evenly spread up to 1 / sqrt(hidden_size).
     """
 
     def __init__(
@@ -239,7 +247,9 @@ class RecurrentLayer(Cell):
         """How many directions the sequence is read in."""
         return 2 if self.bidirectional else 1
 
-    def construct(self, x: Tensor, hx: Any = None, seq_length: Any = None) -> tuple[Tensor, Any]:
+    def construct(
+        self, x: Tensor, hx: States | None = None, seq_length: TensorLike | None = None
+    ) -> tuple[Tensor, Any]:
         x = float_input(type(self).__name__, x, 3, self.input_size)
         x = ops.swapaxes(x, 0, 1) if self.batch_first else x
         running = self._running(x, seq_length)
@@ -257,7 +267,7 @@ class RecurrentLayer(Cell):
         after = tuple(ops.stack(part) for part in zip(*last, strict=True))
         return ops.swapaxes(x, 0, 1) if self.batch_first else x, after if len(after) > 1 else after[0]
 
-    def _running(self, x: Tensor, seq_length: TensorLike) -> Tensor | None:
+    def _running(self, x: Tensor, seq_length: TensorLike | None) -> Tensor | None:
         """Whether each sequence is still running at each time, bool (T, N, 1); None where all run to the end."""
         if seq_length is None:
             return None
@@ -268,17 +278,17 @@ class RecurrentLayer(Cell):
         if lengths.shape != (count,):
             text = f"The seq_length of {name} has a length for each of {count} sequences, not {lengths.type}."
             raise GraphValueError(text)
-        times = ops.reshape(ops.arange(x.shape[0]), (-1, 1, 1))
-        return ops.less(times, ops.reshape(lengths, (1, -1, 1)))
+        steps = ops.reshape(ops.arange(x.shape[0]), (-1, 1, 1))
+        return ops.less(steps, ops.reshape(lengths, (1, -1, 1)))
 
-    def _states(self, x: Tensor, hx: TensorLike) -> State:
+    def _states(self, x: Tensor, hx: States | None) -> State:
         shape = (self.num_layers * self.directions, x.shape[1], self.hidden_size)
         if hx is None:
             return (ops.zeros(shape, x.dtype),) * self.gates.states
         return state_of_shape(type(self).__name__, hx, self.gates.states, shape)
 
     def _one_direction(self, number: int, x: Tensor, start: State, running: Tensor | None) -> tuple[State, Tensor]:
-        """The last state and the hidden states of all times, for the weights with this number."""
+        """The last state and the hidden states of all time steps, for the weights with this number."""
         gates, weight = self.gates, self.w_hh_list[number]
         biases = [self.b_ih_list[number], self.b_hh_list[number]] if self.has_bias else []
         before, inside = (biases, []) if gates.joint else (biases[:1], biases[1:])
@@ -307,9 +317,9 @@ class RNN(RecurrentLayer):
 
     Takes x of (T, N, input_size), or (N, T, input_size) where `batch_first`; the state before the first time, zeros if
     none is given, of (directions * num_layers, N, hidden_size); and the length of each sequence, (N,), if they differ.
-    Gives the hidden states of the last layer at all times, with those of the other direction behind them and zeros
-    behind the end of a sequence, and the last state. In training, `dropout` acts between layers. Raises GraphTypeError
-    and GraphValueError for arguments and inputs that do not fit.
+    Gives the hidden states of the last layer at all time steps, with those of the other direction behind them and
+    zeros behind the end of a sequence, and the last state. In training, `dropout` acts between layers. Raises
+    GraphTypeError and GraphValueError for arguments and inputs that do not fit.
     """
 
     def __init__(self, *args: Any, nonlinearity: str = "tanh", **kwargs: Any) -> None:
@@ -334,7 +344,7 @@ class GRU(RecurrentLayer):
 
 
 def _dropout(name: str, dropout: Operand, num_layers: int) -> float:
-    check_probability(name, dropout)
+    probability(name, "dropout", dropout)
     if dropout == 1:
         raise GraphValueError(f"For {name!r}, the 'dropout' must be in [0, 1), but got 1.")
     if dropout and num_layers == 1:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -64,7 +64,7 @@ class ForwardValueAndGrad(Cell):
     def __init__(
         self,
         network: Callable[..., Any],
-        weights: Any = None,
+        weights: Sequence[Parameter] | None = None,
         get_all: bool = False,
         get_by_list: bool = False,
         sens_param: bool = False,
@@ -83,13 +83,13 @@ class ForwardValueAndGrad(Cell):
                 f"Parameters array, but got '{type(weights)}'.",
             )
         self.network = network if isinstance(network, Cell) else _Called(network)
-        self.weights = ParameterTuple(weights) if get_by_list else weights
+        self.weights = ParameterTuple(weights or ()) if get_by_list else weights
         self.get_all = get_all
         self.get_by_list = get_by_list
         self.sens_param = sens_param
         self.grad = GradOperation(get_all=get_all, get_by_list=get_by_list, sens_param=sens_param)
 
-    def construct(self, *inputs: Any) -> tuple[Any, Any]:
+    def construct(self, *inputs: object) -> tuple[Any, Any]:
         value = self.network(*(inputs[:-1] if self.sens_param else inputs))
         gradient = self.grad(self.network, self.weights) if self.get_by_list else self.grad(self.network)
         return value, gradient(*inputs)
@@ -102,7 +102,7 @@ class WithGradCell(Cell):
     result, in its shape; None means ones. The network is set to training. Raises GraphTypeError for what is no cell.
     """
 
-    def __init__(self, network: Cell, loss_fn: Cell | None = None, sens: Any = None) -> None:
+    def __init__(self, network: Cell, loss_fn: Cell | None = None, sens: TensorLike | None = None) -> None:
         super().__init__(auto_prefix=False)
         if not isinstance(network, Cell):
             raise GraphTypeError(f"WithGradCell takes a cell, not {network!r}.")
@@ -114,7 +114,7 @@ class WithGradCell(Cell):
         self.network_with_loss = network if loss_fn is None else WithLossCell(network, loss_fn)
         self.network_with_loss.set_train()
 
-    def construct(self, *inputs: Any) -> Any:
+    def construct(self, *inputs: object) -> Any:
         gradient = self.grad(self.network_with_loss, self.weights)
         return gradient(*inputs) if self.sens is None else gradient(*inputs, self.sens)
 
@@ -142,7 +142,7 @@ class _Called(Cell):
         super().__init__(auto_prefix=False)
         self.function = function
 
-    def construct(self, *inputs: Any) -> Any:
+    def construct(self, *inputs: object) -> Any:
         return self.function(*inputs)
 
 
@@ -193,7 +193,9 @@ class TrainOneStepCell(Cell):
     `sens` is 0 or has more elements.
     """
 
-    def __init__(self, network: Cell, optimizer: Cell, sens: Any = None, return_grad: bool = False) -> None:
+    def __init__(
+        self, network: Cell, optimizer: Cell, sens: float | Tensor | None = None, return_grad: bool = False
+    ) -> None:
         super().__init__(auto_prefix=False)
         for part in (network, optimizer):
             if not isinstance(part, Cell):
@@ -222,7 +224,7 @@ class TrainOneStepCell(Cell):
         self.network.to_float(dst_type)
         return self
 
-    def construct(self, *inputs: Any) -> Any:
+    def construct(self, *inputs: object) -> Any:
         loss = self.network(*inputs)
         if self.sense_flag:
             grads = self.grad(self.network, self.weights)(*inputs, sensitivity_like(loss, self.sens))
@@ -247,7 +249,7 @@ class TrainOneStepWithLossScaleCell(TrainOneStepCell):
     `process_loss_scale`. Raises GraphTypeError for another `scale_sense`, GraphValueError for another shape.
     """
 
-    def __init__(self, network: Cell, optimizer: Cell, scale_sense: Any) -> None:
+    def __init__(self, network: Cell, optimizer: Cell, scale_sense: float | Cell | Tensor) -> None:
         super().__init__(network, optimizer, sens=None)
         self.loss_scaling_manager = scale_sense if isinstance(scale_sense, Cell) else None
         if isinstance(scale_sense, Cell):
@@ -274,7 +276,7 @@ class TrainOneStepWithLossScaleCell(TrainOneStepCell):
         self.is_distributed, self.gpu_target = False, get_context("device_target") == "GPU"
         self.ascend_910a_target = self.ascend_910b_target = False
 
-    def construct(self, *inputs: Any) -> Any:
+    def construct(self, *inputs: object) -> Any:
         loss = self.network(*inputs)
         status, scale = self.start_overflow_check(loss, self.scale_sense)
         grads = self.grad(self.network, self.weights)(*inputs, sensitivity_like(loss, scale))
@@ -293,7 +295,7 @@ class TrainOneStepWithLossScaleCell(TrainOneStepCell):
         return overflow_start(pre_cond, compute_input)
 
     def get_overflow_status(self, status: object, compute_output: object) -> Tensor:
-        """Whether `compute_output`, a tensor or a nest of them, overflowed: bool of shape ().
+        """Whether `compute_output`, a tensor or a pytree of them, overflowed: bool of shape ().
 
         `status` is the first result of `start_overflow_check`. Any other object leaves it to the compiler to
         place the window after the loss and before the gradients.
@@ -307,7 +309,7 @@ class TrainOneStepWithLossScaleCell(TrainOneStepCell):
         result: Tensor = self.loss_scaling_manager(self.scale_sense, overflow)
         return result
 
-    def set_sense_scale(self, sens: Tensor) -> None:
+    def set_sense_scale(self, sens: TensorLike | None) -> None:
         """Set the scale from outside of the step.
 
         Raises GraphTypeError for anything but a tensor of the same dtype, GraphValueError for another shape.
@@ -324,7 +326,7 @@ class TrainOneStepWithLossScaleCell(TrainOneStepCell):
         scale.set_data(sens)
 
 
-def _check_sens(sens: TensorLike) -> None:
+def _check_sens(sens: object) -> None:
     if sens is None:
         return
     if not isinstance(sens, (numbers.Real, Tensor)):

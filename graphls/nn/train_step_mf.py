@@ -45,7 +45,7 @@ class ClipGradNorm(Cell):
             raise GraphValueError(f"For 'ClipGradNorm', the argument 'clip_norm' {rule}, but got {max_norm}.")
         self.max_norm = float(max_norm)
 
-    def construct(self, grads: Any) -> tuple[Any, Tensor]:
+    def construct(self, grads: Sequence[Tensor]) -> tuple[Any, Tensor]:
         norm = self.norm(grads)
         return self.clipped(grads, norm), norm
 
@@ -92,13 +92,13 @@ class GradAccumulationCell(Cell):
         self.network = network
         self.micro_size = positive_int("GradAccumulationCell", "micro_size", micro_size)
 
-    def construct(self, *inputs: Any) -> Any:
+    def construct(self, *inputs: object) -> Any:
         total = self.network(*self._part(inputs, 0))
         for number in range(1, self.micro_size):
             total = _sum(total, self.network(*self._part(inputs, number)))
         return total
 
-    def _part(self, inputs: tuple[Any, ...], number: int) -> tuple[Any, ...]:
+    def _part(self, inputs: tuple[object, ...], number: int) -> tuple[Any, ...]:
         part: tuple[Any, ...] = map_leaves(lambda x: self._slice(x, number) if is_tensor(x) else x, inputs)
         return part
 
@@ -113,7 +113,7 @@ class GradAccumulationCell(Cell):
 
 
 def _sum(first: TensorLike, second: TensorLike) -> Any:
-    """Two nests of outputs as one, whose tensors are added."""
+    """Two pytrees of outputs as one, whose tensors are added."""
     if structure(first) != structure(second):
         raise GraphValueError("A network must give every part of a batch as many outputs.")
     pairs = zip(leaves(first), leaves(second), strict=True)
@@ -226,7 +226,7 @@ class MFTrainOneStepCell(TrainOneStepWithLossScaleCell):
         optimizer: Cell,
         use_clip_grad: bool = False,
         max_grad_norm: float = 1.0,
-        scale_sense: object = 1.0,
+        scale_sense: float | Cell | Tensor = 1.0,
         local_norm: bool = False,
         *,
         parallel_config: object = None,
@@ -251,7 +251,7 @@ class MFTrainOneStepCell(TrainOneStepWithLossScaleCell):
         self.accumulation = AccumulatedGradients(self.weights, steps) if steps > 1 else None
         self.ema = None if ema_decay is None else MovingAverage(self.weights, ema_decay, "MFTrainOneStepCell")
 
-    def construct(self, *inputs: Any) -> Any:
+    def construct(self, *inputs: object) -> Any:
         loss = self.network(*inputs)
         status, scale = self.start_overflow_check(loss, self.scale_sense)
         grads = self.grad(self.network, self.weights)(*inputs, sensitivity_like(loss, scale))
@@ -268,7 +268,7 @@ class MFTrainOneStepCell(TrainOneStepWithLossScaleCell):
                 loss, overflow, norm = self.micro_step(self.accumulation, loss, grads, overflow)
         return loss, overflow, scale, rate, norm, *local
 
-    def whole_step(self, loss: TensorLike, grads: TensorLike, overflow: Tensor) -> tuple[Any, Any, Any]:
+    def whole_step(self, loss: TensorLike, grads: Sequence[Tensor], overflow: Tensor) -> tuple[Any, Any, Any]:
         """Update everything by these gradients unless they overflowed; returns (loss, overflow, global norm)."""
         overflow = self.process_loss_scale(overflow)
         norm = self.global_norm(grads)
@@ -277,7 +277,7 @@ class MFTrainOneStepCell(TrainOneStepWithLossScaleCell):
         return loss, overflow, norm
 
     def micro_step(
-        self, accumulation: AccumulatedGradients, loss: Tensor, grads: Any, overflow: Any
+        self, accumulation: AccumulatedGradients, loss: Tensor, grads: Sequence[Tensor], overflow: Tensor
     ) -> tuple[Any, Any, Any]:
         """Add these gradients to those of earlier calls; the last call of an update updates everything."""
         overflow = accumulation.overflowed(overflow)
@@ -288,11 +288,11 @@ class MFTrainOneStepCell(TrainOneStepWithLossScaleCell):
         accumulation.keep(grads, overflow)
         return loss, overflow, self.global_norm(grads)
 
-    def global_norm(self, grads: Any) -> Tensor | None:
+    def global_norm(self, grads: Sequence[Tensor]) -> Tensor | None:
         """The common norm of gradients, where the step clips."""
         return self.clip_grad_norm.norm(grads) if self.use_clip_grad else None
 
-    def update(self, grads: Any, norm: Any) -> Any:
+    def update(self, grads: Sequence[Tensor], norm: Tensor | None) -> Any:
         """Clip the gradients, update the parameters and their averages; returns what the optimizer gives."""
         done = self.optimizer(grads if norm is None else self.clip_grad_norm.clipped(grads, norm))
         if self.ema is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 from graphls import ops
 from graphls.initializer import XavierUniform, initializer
@@ -25,6 +25,9 @@ __all__ = [
 ]  # fmt: skip
 
 
+Activation: TypeAlias = "str | Cell | Callable[[Tensor], Tensor]"
+
+
 class TransformerLayer(Cell):
     """What both kinds of layers share: parts with a sum around each, normalised behind it or, if `norm_first`, before.
 
@@ -39,7 +42,7 @@ class TransformerLayer(Cell):
         nhead: int,
         dim_feedforward: int = 2048,
         dropout: float = 0.1,
-        activation: Any = "relu",
+        activation: Activation = "relu",
         layer_norm_eps: float = 1e-5,
         batch_first: bool = False,
         norm_first: bool = False,
@@ -84,7 +87,9 @@ class TransformerEncoderLayer(TransformerLayer):
 
     parts = 2
 
-    def construct(self, src: TensorLike, src_mask: object = None, src_key_padding_mask: object = None) -> Tensor:
+    def construct(
+        self, src: TensorLike, src_mask: TensorLike | None = None, src_key_padding_mask: TensorLike | None = None
+    ) -> Tensor:
         def attend(x: Tensor) -> Tensor:
             y: Tensor = self.self_attn(x, x, x, src_key_padding_mask, False, src_mask)[0]
             return y
@@ -106,10 +111,10 @@ class TransformerDecoderLayer(TransformerLayer):
         self,
         tgt: TensorLike,
         memory: TensorLike,
-        tgt_mask: object = None,
-        memory_mask: object = None,
-        tgt_key_padding_mask: object = None,
-        memory_key_padding_mask: object = None,
+        tgt_mask: TensorLike | None = None,
+        memory_mask: TensorLike | None = None,
+        tgt_key_padding_mask: TensorLike | None = None,
+        memory_key_padding_mask: TensorLike | None = None,
     ) -> Tensor:
         def attend(x: Tensor) -> Tensor:
             y: Tensor = self.self_attn(x, x, x, tgt_key_padding_mask, False, tgt_mask)[0]
@@ -124,10 +129,12 @@ class TransformerDecoderLayer(TransformerLayer):
         return self.around(3, x, self.feed_forward)
 
 
-def _activation(activation: Any) -> Callable[[Any], Tensor]:
-    activation = ops.gelu if activation == "gelu" else activation
-    is_function = callable(activation) and not isinstance(activation, Cell)
-    found: Callable[[Any], Tensor] | None = activation if is_function else get_activation(activation)
+def _activation(activation: Activation) -> Callable[[Any], Tensor]:
+    if activation == "gelu":
+        return ops.gelu
+    if callable(activation) and not isinstance(activation, Cell):
+        return activation
+    found = get_activation(activation)
     if found is None:
         raise GraphTypeError("The activation of a transformer layer is a name, a cell or a function.")
     return found
@@ -145,7 +152,9 @@ class TransformerEncoder(Cell):
         self.layers = _copies("encoder_layer", encoder_layer, num_layers)
         self.norm = norm
 
-    def construct(self, src: TensorLike, src_mask: object = None, src_key_padding_mask: object = None) -> Tensor:
+    def construct(
+        self, src: TensorLike, src_mask: TensorLike | None = None, src_key_padding_mask: TensorLike | None = None
+    ) -> Tensor:
         x = tensor_of(src)
         for layer in self.layers:
             x = layer(x, src_mask, src_key_padding_mask)
@@ -168,10 +177,10 @@ class TransformerDecoder(Cell):
         self,
         tgt: TensorLike,
         memory: TensorLike,
-        tgt_mask: object = None,
-        memory_mask: object = None,
-        tgt_key_padding_mask: object = None,
-        memory_key_padding_mask: object = None,
+        tgt_mask: TensorLike | None = None,
+        memory_mask: TensorLike | None = None,
+        tgt_key_padding_mask: TensorLike | None = None,
+        memory_key_padding_mask: TensorLike | None = None,
     ) -> Tensor:
         x = tensor_of(tgt)
         for layer in self.layers:
@@ -195,13 +204,13 @@ class Transformer(Cell):
         num_decoder_layers: int = 6,
         dim_feedforward: int = 2048,
         dropout: float = 0.1,
-        activation: object = "relu",
+        activation: Activation = "relu",
         custom_encoder: Cell | None = None,
         custom_decoder: Cell | None = None,
         layer_norm_eps: float = 1e-5,
         batch_first: bool = False,
         norm_first: bool = False,
-        dtype: Any = float32,
+        dtype: DTypeLike = float32,
     ) -> None:
         super().__init__()
         self.d_model = positive_int("Transformer", "d_model", d_model)
@@ -222,12 +231,12 @@ class Transformer(Cell):
         self,
         src: TensorLike,
         tgt: TensorLike,
-        src_mask: object = None,
-        tgt_mask: object = None,
-        memory_mask: object = None,
-        src_key_padding_mask: object = None,
-        tgt_key_padding_mask: object = None,
-        memory_key_padding_mask: object = None,
+        src_mask: TensorLike | None = None,
+        tgt_mask: TensorLike | None = None,
+        memory_mask: TensorLike | None = None,
+        src_key_padding_mask: TensorLike | None = None,
+        tgt_key_padding_mask: TensorLike | None = None,
+        memory_key_padding_mask: TensorLike | None = None,
     ) -> Tensor:
         src, tgt = tensor_of(src), tensor_of(tgt)
         batch = 0 if self.batch_first else 1

@@ -11,20 +11,19 @@ from typing import Any
 
 import numpy as np
 
-from graphls.ir.checks import boolean
+from graphls.ir.checks import Check, boolean
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import int32
 from graphls.ops.elementwise import cast, mod, mul, where
-from graphls.ops.operands import ShapeLike, apply, shape_of
+from graphls.ops.operands import OutputSizes, ShapeLike, apply, shape_of
 from graphls.ops.pooling import batched
-from graphls.ops.record import Check, by_axes, cell, operator_class
+from graphls.ops.record import by_axes, cell, operator_class
 from graphls.ops.reductions import mean, sum
 from graphls.ops.shapes import gather
 from graphls.tensors import dispatch
 from graphls.tensors.tensor import Tensor, TensorLike
 
 Array = np.ndarray[Any, Any]
-OutputSizes = int | Sequence[int | None] | None
 
 
 def check_output_size(output_size: OutputSizes, axes: int) -> tuple[int | None, ...]:

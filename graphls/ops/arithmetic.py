@@ -335,7 +335,7 @@ def population_count(x: TensorLike) -> Tensor:
     """The number of bits of each integer that are 1, those of a negative one in two's complement, as uint8."""
     x = tensor_of(x)
     _require_integers("population_count", x)
-    bits = [bitwise_and(bitwise_right_shift(x, place), 1) for place in range(8 * x.dtype.itemsize)]
+    bits = [bitwise_and(bitwise_right_shift(x, position), 1) for position in range(8 * x.dtype.itemsize)]
     return cast(addn(bits), uint8)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from graphls.ir.checks import integer
+from graphls.ir.checks import at_least, integer
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import broadcast_shapes, int64
 from graphls.ops import shapes
@@ -44,15 +44,13 @@ def unstack(x: TensorLike, axis: int = 0) -> tuple[Tensor, ...]:
     return tuple(squeeze(cut(x, at, i, i + 1), at) for i in range(x.shape[at]))
 
 
-@operation(also="mint")
+@operation(also="mint", checks={"chunks": at_least(1)})
 def chunk(x: TensorLike, chunks: int, axis: int = 0) -> tuple[Tensor, ...]:
     """x cut along an axis into that many pieces of one size at most, of which the last may be smaller.
 
     Raises GraphValueError for less than one piece.
     """
     x = tensor_of(x)
-    if integer("chunk", "chunks", chunks) < 1:
-        raise GraphValueError(f"chunk makes 1 piece or more, not {chunks}.")
     size = x.shape[axis_of(axis, x.ndim)]
     return split(x, -(-size // chunks), axis) if size else (x,)
 
@@ -219,11 +217,11 @@ def meshgrid(*inputs: TensorLike, indexing: str = "xy") -> tuple[Tensor, ...]:
     vectors = [tensor_of(x) for x in (inputs[0] if inputs and isinstance(inputs[0], (tuple, list)) else inputs)]
     if any(v.ndim > 1 for v in vectors):
         raise GraphValueError("meshgrid takes vectors.")
-    places = list(range(len(vectors)))
+    positions = list(range(len(vectors)))
     if indexing == "xy":
-        places[:2] = places[:2][::-1]
-    shape = tuple(vectors[i].size for i in places)
-    columns = [reshape(v, (-1, *(1 for _ in shape[at + 1 :]))) for v, at in zip(vectors, places, strict=True)]
+        positions[:2] = positions[:2][::-1]
+    shape = tuple(vectors[i].size for i in positions)
+    columns = [reshape(v, (-1, *(1 for _ in shape[at + 1 :]))) for v, at in zip(vectors, positions, strict=True)]
     return tuple(broadcast_to(column, shape) for column in columns)
 
 
@@ -276,18 +274,18 @@ Axes = int | Sequence[int]
 
 @operation(names="moveaxis", also="numpy.moveaxis")
 def movedim(x: TensorLike, source: Axes, destination: Axes) -> Tensor:
-    """x with axes at other places, between which the others keep their order.
+    """x with axes at other positions, between which the others keep their order.
 
     Raises GraphValueError where the numbers of axes differ, or an axis is named twice.
     """
     x = tensor_of(x)
-    sources, places = (tuple(axis_of(a, x.ndim) for a in shape_of(axes)) for axes in (source, destination))
-    if len(sources) != len(places) or len(set(sources)) < len(sources) or len(set(places)) < len(places):
+    sources, positions = (tuple(axis_of(a, x.ndim) for a in shape_of(axes)) for axes in (source, destination))
+    if len(sources) != len(positions) or len(set(sources)) < len(sources) or len(set(positions)) < len(positions):
         message = f"movedim cannot move the axes {source} to {destination}: they must be as many, and each named once."
         raise GraphValueError(message)
     order = [i for i in range(x.ndim) if i not in sources]
-    for place, axis in sorted(zip(places, sources, strict=True)):
-        order.insert(place, axis)
+    for position, axis in sorted(zip(positions, sources, strict=True)):
+        order.insert(position, axis)
     return transpose(x, order)
 
 
@@ -342,7 +340,7 @@ def _rolled(x: Tensor, shift: int, axis: int) -> Tensor:
     return concat((cut(x, axis, start, size), cut(x, axis, 0, start)), axis) if start else x
 
 
-@operation(also="numpy mint")
+@operation(also="numpy mint", checks={"k": integer})
 def rot90(x: TensorLike, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
     """x turned k times by a right angle in the plane of two axes, from the first towards the second.
 
@@ -353,7 +351,7 @@ def rot90(x: TensorLike, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
     if len(set(plane)) != 2 or len(plane) != 2:
         raise GraphValueError(f"rot90 turns in the plane of two different axes, not of {dims}.")
     first, second = plane
-    flipped = flip(x, ((), (second,), plane, (first,))[integer("rot90", "k", k) % 4])
+    flipped = flip(x, ((), (second,), plane, (first,))[k % 4])
     return swapaxes(flipped, first, second) if k % 2 else flipped
 
 
@@ -381,9 +379,9 @@ def reverse_sequence(x: TensorLike, seq_lengths: TensorLike, seq_dim: int, batch
             f"reverse_sequence of {x.type} takes two different axes and {x.shape[batch]} lengths, not {lengths.type}.",
         )
     lengths = reshape(lengths, [-1 if i == batch else 1 for i in range(x.ndim)])
-    places = reshape(arange(x.shape[along]), [-1 if i == along else 1 for i in range(x.ndim)])
-    places = where(less(places, lengths), lengths - 1 - places, places)
-    return gather_elements(x, along, broadcast_to(places, x.shape))
+    positions = reshape(arange(x.shape[along]), [-1 if i == along else 1 for i in range(x.ndim)])
+    positions = where(less(positions, lengths), lengths - 1 - positions, positions)
+    return gather_elements(x, along, broadcast_to(positions, x.shape))
 
 
 @operator_class("Roll", "shift axis", like=roll)

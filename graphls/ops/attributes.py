@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from graphls.ir.checks import python_number
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import DType, as_dtype, bfloat16, bool_, float32, float64, int32, int64
 from graphls.ops.creation import full_like, ones
@@ -150,7 +151,7 @@ def type_as(input: TensorLike, other: TensorLike) -> Tensor:
     return cast(input, tensor_of(other).dtype)
 
 
-@operation(classes="ScalarCast")
+@operation(classes="ScalarCast", checks={"input_x": python_number})
 def scalar_cast(input_x: TensorLike, input_y: Any) -> Any:
     """A Python number as one of the kind of a dtype: an int, a float or a bool.
 
@@ -161,13 +162,13 @@ def scalar_cast(input_x: TensorLike, input_y: Any) -> Any:
     dtype = as_dtype(input_y)
     if dtype not in kinds:
         raise GraphValueError(f"scalar_cast makes no {dtype.long_name}.")
-    return kinds[dtype](_number("scalar_cast", input_x))
+    return kinds[dtype](input_x)
 
 
-@operation(classes="ScalarToArray")
+@operation(classes="ScalarToArray", checks={"input_x": python_number})
 def scalar_to_array(input_x: TensorLike) -> Tensor:
     """A Python number as a tensor without axes: int64, float32 or bool; raises GraphTypeError for anything else."""
-    return Tensor(_number("scalar_to_array", input_x), _dtype_of(input_x))
+    return Tensor(input_x, _dtype_of(input_x))
 
 
 @operation(classes="TupleToArray")
@@ -180,14 +181,8 @@ def tuple_to_array(input_x: TensorLike) -> Tensor:
         raise GraphTypeError(f"tuple_to_array takes a tuple of numbers, not {input_x!r}.")
     if not input_x:
         raise GraphValueError("tuple_to_array takes one number or more.")
-    numbers = [_number("tuple_to_array", n) for n in input_x]
+    numbers = [python_number("tuple_to_array", "input_x", n) for n in input_x]
     return Tensor(numbers, _dtype_of(numbers[0]))
-
-
-def _number(name: str, value: TensorLike) -> Any:
-    if not isinstance(value, (bool, int, float)):
-        raise GraphTypeError(f"{name} takes Python numbers, not {value!r}.")
-    return value
 
 
 def _dtype_of(number: TensorLike) -> Any:

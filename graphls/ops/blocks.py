@@ -10,12 +10,13 @@ from typing import cast
 
 import numpy as np
 
+from graphls.ir.checks import integer
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ops.arrangement import movedim, tensor_split
 from graphls.ops.convolution import are_last, as_given, channels_first, spatial
 from graphls.ops.elementwise import add, addn, maximum
-from graphls.ops.operands import Shape, ShapeLike, Sizes, apply, shape_of, tensor_of
-from graphls.ops.pads import Paddings, pad, pads_of, sizes_of
+from graphls.ops.operands import Paddings, Shape, ShapeLike, Sizes, apply, shape_of, tensor_of
+from graphls.ops.pads import pad, pads_of, sizes_of
 from graphls.ops.record import cell, operation, operator_class
 from graphls.ops.selection import topk
 from graphls.ops.shapes import concat, cut, gather, reshape, stack, swapaxes, transpose
@@ -34,16 +35,14 @@ def _image(name: str, x: TensorLike) -> Tensor:
 
 
 def _block(name: str, block_size: int, *sizes: int) -> int:
-    if isinstance(block_size, bool) or not isinstance(block_size, int):
-        raise GraphTypeError(f"{name} takes an integer as 'block_size', not {block_size!r}.")
     if block_size < 2 or any(n % (block_size if len(sizes) > 1 else block_size**2) for n in sizes):
         raise GraphValueError(f"{name} cannot make blocks of {block_size} times {block_size} from sizes {sizes}.")
     return block_size
 
 
-@operation(classes="SpaceToDepth", settings="block_size")
+@operation(classes="SpaceToDepth", settings="block_size", checks={"block_size": integer})
 def space_to_depth(x: TensorLike, block_size: int) -> Tensor:
-    """Images whose blocks of pixels stand along the channels: those of one place in the block together.
+    """Images whose blocks of pixels stand along the channels: those of one position in the block together.
 
     From (N, C, H, W) to (N, C * b * b, H / b, W / b). Raises GraphValueError where the sizes do not fit.
     """
@@ -54,7 +53,7 @@ def space_to_depth(x: TensorLike, block_size: int) -> Tensor:
     return reshape(transpose(blocks, (0, 3, 5, 1, 2, 4)), (n, c * b * b, h // b, w // b))
 
 
-@operation(classes="DepthToSpace", settings="block_size")
+@operation(classes="DepthToSpace", settings="block_size", checks={"block_size": integer})
 def depth_to_space(x: TensorLike, block_size: int) -> Tensor:
     """Images whose channels stand in blocks of pixels; undoes `space_to_depth`.
 
@@ -125,7 +124,7 @@ def _windows(name: str, sizes: tuple[int, ...], settings: Settings) -> Pair:
 
 
 def _cuts(shape: tuple[int, ...], windows: Pair, settings: Settings) -> Iterator[dict[str, tuple[int, ...]]]:
-    """For each place in a window, the pixels that stand there in all windows, as a slice."""
+    """For each position in a window, the pixels that stand there in all windows, as a slice."""
     kernel, dilation, _, stride = settings
     for i in range(kernel[0]):
         for j in range(kernel[1]):
@@ -145,9 +144,9 @@ def _columns(x: TensorLike, ksizes: Sizes, strides: Sizes = 1, dilations: Sizes 
 Sides = tuple[tuple[int, int], ...]
 
 
-@operation
+@operation(classes="SpaceToBatch", settings="block_size paddings")
 def space_to_batch_nd(input_x: TensorLike, block_size: ShapeLike, paddings: Paddings) -> Tensor:
-    """The last axes cut into blocks, whose elements of one place stand together in the batch.
+    """The last axes cut into blocks, whose elements of one position stand together in the batch.
 
     `paddings` has the numbers of zeros before and behind each of these axes, `block_size` one integer or one for each.
     From (N, ..., sizes...) to (N * product of the blocks, ..., padded sizes / blocks). Raises GraphTypeError for what
@@ -243,11 +242,6 @@ def _of_columns(
     return col2im(x, shape_of(output_size), kernel_size, dilation, padding, stride)
 
 
-@operator_class("SpaceToBatch", "block_size paddings", like=space_to_batch_nd)
-def _space_to_batch(input_x: TensorLike, block_size: int, paddings: Paddings) -> Tensor:
-    return space_to_batch_nd(input_x, block_size, paddings)
-
-
 @operator_class("BatchToSpace", "block_size crops", like=batch_to_space_nd)
 def _batch_to_space(input_x: TensorLike, block_size: int, crops: Paddings) -> Tensor:
     return batch_to_space_nd(input_x, block_size, crops)
@@ -320,7 +314,7 @@ def top_k(input_x: TensorLike, k: int, sorted: bool = True) -> tuple[Tensor, Ten
     return topk(input_x, k, sorted=sorted)
 
 
-@operation
+@operation(classes="Padding", settings="pad_dim_size", checks={"pad_dim_size": integer})
 def padding(x: TensorLike, pad_dim_size: int = 8) -> Tensor:
     """x, whose last axis has the size 1, with zeros behind up to the size `pad_dim_size`.
 
@@ -328,17 +322,10 @@ def padding(x: TensorLike, pad_dim_size: int = 8) -> Tensor:
     for a last axis of another size.
     """
     x = tensor_of(x)
-    if isinstance(pad_dim_size, bool) or not isinstance(pad_dim_size, int):
-        raise GraphTypeError(f"The 'pad_dim_size' of padding is an integer, not {pad_dim_size!r}.")
     if x.ndim < 2 or x.shape[-1] != 1 or pad_dim_size < 1:
         message = f"padding cannot make a last axis of {pad_dim_size} elements from that of {x.type}."
         raise GraphValueError(message)
     return pad(x, (0, pad_dim_size - 1))
-
-
-@operator_class("Padding", "pad_dim_size", like=padding)
-def _padding(x: TensorLike, pad_dim_size: int = 8) -> Tensor:
-    return padding(x, pad_dim_size)
 
 
 @cell(
@@ -391,14 +378,14 @@ def dilation(
     steps, distances = sizes_of("stride", spatial(stride, 2), 2), sizes_of("dilation", spatial(dilation, 2), 2)
     found = _patches("Dilation2D", images, weights.shape[1:], steps, distances, pad_mode, -np.inf)
     flat = reshape(weights, (weights.shape[0], 1, 1, -1))
-    raised = (add(part, gather(flat, place, -1)) for place, part in enumerate(found))
+    raised = (add(part, gather(flat, position, -1)) for position, part in enumerate(found))
     return as_given(reduce(maximum, raised), data_format, 2)
 
 
 def _patches(
     name: str, x: Tensor, kernel: Shape, strides: Shape, dilations: Shape, padding: str, fill: float | None = None
 ) -> Iterator[Tensor]:
-    """Images (N, C, windows...) for each place in a window, in row-major order; `fill` stands in the padding."""
+    """Images (N, C, windows...) for each position in a window, in row-major order; `fill` stands in the padding."""
     if x.ndim != len(kernel) + 2:
         raise GraphValueError(f"{name} takes images of rank {len(kernel) + 2}, not {x.type}.")
     if not isinstance(padding, str) or padding.lower() not in ("valid", "same"):
@@ -410,7 +397,7 @@ def _patches(
     counts = [(n - r) // s + 1 for n, r, s in zip(x.shape[2:], reaches, strides, strict=True)]
     if min(counts) < 1:
         raise GraphValueError(f"{name}: no window of {kernel} fits into {x.type}.")
-    for place in product(*map(range, kernel)):
-        starts = [p * d for p, d in zip(place, dilations, strict=True)]
+    for position in product(*map(range, kernel)):
+        starts = [p * d for p, d in zip(position, dilations, strict=True)]
         stops = [a + s * (n - 1) + 1 for a, s, n in zip(starts, strides, counts, strict=True)]
         yield apply("slice", x, starts=(0, 0, *starts), stops=(*x.shape[:2], *stops), steps=(1, 1, *strides))

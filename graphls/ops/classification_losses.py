@@ -1,10 +1,10 @@
-"""Losses of classes: labels that are numbers of classes, or a probability of each."""
+"""Losses of classes: labels that are class indices, or a probability of each."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from graphls.ir.checks import integer, number
+from graphls.ir.checks import integer, number, probability
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import DType, int32
 from graphls.ops import network
@@ -26,7 +26,7 @@ from graphls.ops.elementwise import (
 )
 from graphls.ops.losses import (
     check_reduction,
-    class_numbers,
+    class_indices,
     class_weights,
     counted,
     given_weight,
@@ -46,7 +46,7 @@ from graphls.ops.shapes import expand_dims, gather, gather_elements, reshape
 from graphls.tensors.tensor import Tensor, TensorLike
 
 
-@operation(also="mint.nn.functional")
+@operation(also="mint.nn.functional", checks={"label_smoothing": probability})
 def cross_entropy(
     input: TensorLike,
     target: Any,
@@ -57,7 +57,7 @@ def cross_entropy(
 ) -> Tensor:
     """-log(softmax(input)) of the class that is the label, for scores (N, C), (N, C, ...) or (C,).
 
-    Labels are the numbers of classes, int32 or int64 in the shape without the axis of classes, of which those equal to
+    Labels are class indices, int32 or int64 in the shape without the axis of classes, of which those equal to
     `ignore_index` do not count; or they are probabilities in the shape of the scores. `weight` has the shape (C,), and
     the mean divides by the weights of the labels (by their number for probabilities). `label_smoothing` moves that
     much of the probability evenly to all classes (Szegedy et al., 2016).
@@ -68,7 +68,7 @@ def cross_entropy(
         raise GraphTypeError(f"cross_entropy takes scores that are floats, not {kind}; cast them.")
     if not tensor_of(target).dtype.is_float:
         dtype, (x,) = operands("cross_entropy", input)
-        smoothing = number("cross_entropy", "label_smoothing", label_smoothing, 0, 1)
+        smoothing = label_smoothing
         log_p = log_softmax(x, _class_axis("cross_entropy", x))
         return _nll("cross_entropy", dtype, log_p, target, weight, ignore_index, reduction, smoothing)
     dtype, (x, probabilities) = operands("cross_entropy", input, target)
@@ -81,7 +81,7 @@ def cross_entropy(
     inputs="logits labels",
     checks={"weight": given_weight, "ignore_index": integer},
 )
-@operation(also="mint.nn.functional")
+@operation(also="mint.nn.functional", checks={"label_smoothing": probability})
 def nll_loss(
     inputs: TensorLike,
     target: TensorLike,
@@ -92,7 +92,7 @@ def nll_loss(
 ) -> Tensor:
     """-input of the class that is the label, for logarithms of probabilities; else as `cross_entropy`."""
     dtype, (x,) = operands("nll_loss", inputs)
-    smoothing = number("nll_loss", "label_smoothing", label_smoothing, 0, 1)
+    smoothing = label_smoothing
     return _nll("nll_loss", dtype, x, target, weight, ignore_index, reduction, smoothing)
 
 
@@ -117,7 +117,7 @@ def _nll(
     classes = x.shape[axis]
     shape = x.shape[:axis] + x.shape[axis + 1 :]
     counts, labels = counted(
-        class_numbers(name, target, shape, classes, integer(name, "ignore_index", ignored)), ignored
+        class_indices(name, target, shape, classes, integer(name, "ignore_index", ignored)), ignored
     )
     weights = class_weights(name, weight, classes, x.dtype)
     losses = neg(_picked(x, labels, axis))
@@ -182,7 +182,7 @@ def multi_margin_loss(
     dtype, (x,) = operands(name, input)
     _one_or_two(name, "p", p)
     _require_rows(name, x)
-    labels = class_numbers(name, target, x.shape[:1], x.shape[1])
+    labels = class_indices(name, target, x.shape[:1], x.shape[1])
     weights = class_weights(name, weight, x.shape[1], x.dtype)
     lacking = pow(relu(sub(add(x, number(name, "margin", margin)), expand_dims(_picked(x, labels, 1), 1))), p)
     others = where(one_hot(labels, x.shape[1], True, False), 0.0, lacking)
@@ -202,7 +202,7 @@ def multilabel_margin_loss(input: TensorLike, target: TensorLike, reduction: str
     if x.ndim not in (1, 2):
         raise GraphValueError(f"{name} takes scores of the shape (N, C) or (C,), not {x.type}.")
     classes = x.shape[-1]
-    valid, labels = counted(class_numbers(name, target, x.shape, classes, -1), -1)
+    valid, labels = counted(class_indices(name, target, x.shape, classes, -1), -1)
     counts = _before_the_end(valid)
     named = _named(labels, counts)
     pairs = logical_and(expand_dims(counts, -1), expand_dims(logical_not(named), -2))
@@ -277,7 +277,7 @@ def _sparse_softmax_cross_entropy(features: TensorLike, labels: TensorLike, is_g
     name = "SparseSoftmaxCrossEntropyWithLogits"
     dtype, (x,) = operands(name, features)
     _require_rows_operator(name, x)
-    classes = class_numbers(name, labels, x.shape[:1], x.shape[1])
+    classes = class_indices(name, labels, x.shape[:1], x.shape[1])
     log_p = network.log_softmax(x)
     if not is_grad:
         picked = gather_elements(log_p, 1, expand_dims(classes, 1))
@@ -309,7 +309,7 @@ def _nll_loss(
     """
     loss = nll_loss(logits, labels, weight, ignore_index, reduction)
     weights = float_of(weight)
-    counts, classes = counted(class_numbers("NLLLoss", labels, tensor_of(labels).shape, weights.size, ignore_index),
+    counts, classes = counted(class_indices("NLLLoss", labels, tensor_of(labels).shape, weights.size, ignore_index),
                               ignore_index)  # fmt: skip
     return loss, sum(where(counts, gather(weights, classes), 0.0))
 

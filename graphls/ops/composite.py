@@ -1,4 +1,4 @@
-"""Functions of functions: dispatch on the kinds of the arguments, and mapping over nests of tensors.
+"""Functions of functions: dispatch on the kinds of the arguments, and mapping over pytrees of tensors.
 
 All of it happens while a cell is traced; the graph holds only what the functions themselves compute.
 """
@@ -154,7 +154,7 @@ class Map:
     """Applies a function to the elements of one sequence, or to those of several in step.
 
     `Map(function)(*sequences)` and `Map()(function, *sequences)` are the same. The result is a tuple, or a list of a
-    list, or a dict of dicts. With `reverse` the last elements come first; their places do not change. Raises
+    list, or a dict of dicts. With `reverse` the last elements come first; their positions do not change. Raises
     GraphTypeError for what is no sequence, GraphValueError where the sequences differ.
     """
 
@@ -167,24 +167,24 @@ class Map:
         self.reverse = reverse
 
     def __call__(self, *args: Any) -> Any:
-        function, nests = (self.ops, args) if self.ops is not None else (args[0] if args else None, args[1:])
-        if not callable(function) or not nests:
+        function, pytrees = (self.ops, args) if self.ops is not None else (args[0] if args else None, args[1:])
+        if not callable(function) or not pytrees:
             name = type(self).__name__
             raise GraphTypeError(f"{name} takes a function and the sequences to apply it to.")
-        if _keys(nests[0]) is None and not self.nested:
-            raise GraphTypeError(f"Map takes sequences, not {nests[0]!r}.")
-        return self._mapped(in_trace(function), nests)
+        if _keys(pytrees[0]) is None and not self.nested:
+            raise GraphTypeError(f"Map takes sequences, not {pytrees[0]!r}.")
+        return self._mapped(in_trace(function), pytrees)
 
-    def _mapped(self, function: Function, nests: tuple[Any, ...]) -> Any:
-        keys = _keys(nests[0])
-        if any(_keys(nest) != keys for nest in nests):
-            raise GraphValueError(_differing(type(self).__name__, nests))
+    def _mapped(self, function: Function, pytrees: tuple[Any, ...]) -> Any:
+        keys = _keys(pytrees[0])
+        if any(_keys(pytree) != keys for pytree in pytrees):
+            raise GraphValueError(_differing(type(self).__name__, pytrees))
         if keys is None:
-            return function(*nests)
+            return function(*pytrees)
         inner = partial(self._mapped, function) if self.nested else lambda items: function(*items)
         order = list(keys)[::-1] if self.reverse else keys
-        results = {key: inner(tuple(nest[key] for nest in nests)) for key in order}
-        return _like(nests[0], [results[key] for key in keys])
+        results = {key: inner(tuple(pytree[key] for pytree in pytrees)) for key in order}
+        return _like(pytrees[0], [results[key] for key in keys])
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({'' if self.ops is None else self.ops})"
@@ -192,32 +192,32 @@ class Map:
 
 @operation
 class HyperMap(Map):
-    """Applies a function to everything that stands in nested tuples, lists and dicts, or in several nests in step.
+    """Applies a function to everything that stands in nested tuples, lists and dicts, or in several pytrees in step.
 
-    As Map, but a nest inside of a nest is gone through, too, and what is no nest is given to the function itself.
+    As Map, but a pytree inside of a pytree is gone through, too, and what is no pytree is given to the function itself.
     """
 
     nested = True
 
 
 def _keys(item: object) -> Any:
-    """What the elements of a nest are found by; None for what is no nest."""
+    """What the elements of a pytree are found by; None for what is no pytree."""
     if isinstance(item, dict):
         return item.keys()
     return range(len(item)) if isinstance(item, (tuple, list)) else None
 
 
-def _like(nest: TensorLike, results: list[Any]) -> Any:
-    if isinstance(nest, dict):
-        return dict(zip(nest, results, strict=True))
-    if isinstance(nest, tuple):
-        return type(nest)(*results) if hasattr(nest, "_fields") else tuple(results)
+def _like(pytree: TensorLike, results: list[Any]) -> Any:
+    if isinstance(pytree, dict):
+        return dict(zip(pytree, results, strict=True))
+    if isinstance(pytree, tuple):
+        return type(pytree)(*results) if hasattr(pytree, "_fields") else tuple(results)
     return results
 
 
-def _differing(name: str, nests: tuple[Any, ...]) -> str:
-    shown = [f"{type(n).__name__} of {len(n)}" if _keys(n) is not None else _kind_of(n) for n in nests]
-    return f"{name} takes nests of one structure, and these differ: {', '.join(shown)}."
+def _differing(name: str, pytrees: tuple[Any, ...]) -> str:
+    shown = [f"{type(n).__name__} of {len(n)}" if _keys(n) is not None else _kind_of(n) for n in pytrees]
+    return f"{name} takes pytrees of one structure, and these differ: {', '.join(shown)}."
 
 
 @operation
@@ -231,7 +231,7 @@ class Partial:
         return "Partial()"
 
 
-OPERATORS["Partial"] = Partial
+OPERATORS.makers["Partial"] = lambda: Partial
 
 
 @operation

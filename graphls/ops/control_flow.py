@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from graphls.ir.checks import at_least, integer, optional
 from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
 from graphls.ops.arrangement import movedim
 from graphls.ops.creation import arange
@@ -39,7 +40,7 @@ def cond(pred: TensorLike, true_fn: Callable[..., Any], false_fn: Callable[..., 
     return chosen() if tracer is None else once(tracer, "cond", chosen)
 
 
-@operation
+@operation(checks={"length": optional(integer)})
 def scan(
     f: Callable[[Any, Any], tuple[Any, Any]],
     init: TensorLike,
@@ -50,7 +51,7 @@ def scan(
 ) -> tuple[Any, Any]:
     """The last carry and the stacked results of `carry, result = f(carry, x)` along the first axis of `xs`.
 
-    `init`, `xs` and the results are tensors or nests of them; without `xs`, `f` runs `length` times on None. With
+    `init`, `xs` and the results are tensors or pytrees of them; without `xs`, `f` runs `length` times on None. With
     `reverse` it begins at the end, and results stand where their elements do. In a graph this is one node, in which
     what is the same each time is computed once, parameters that `f` writes are carried along, and random numbers differ
     from time to time; `unroll` repeats the nodes instead. It is differentiable: the forward keeps what the backward, a
@@ -73,8 +74,6 @@ def _length(xs: TensorLike, length: int | None) -> int:
     flat = next((a for a in arrays if not a.ndim), None)
     if flat is not None:
         raise GraphValueError(f"scan runs along the first axis of arrays, and a {flat.type} has none.")
-    if length is not None and (isinstance(length, bool) or not isinstance(length, int)):
-        raise GraphTypeError(f"The length of scan is an integer, not {length!r}.")
     counts = sorted({a.shape[0] for a in arrays} | ({length} if length is not None else set()))
     if not counts:
         raise GraphValueError("scan takes arrays to run along, or a length.")
@@ -115,7 +114,7 @@ def scan_elements(
 ) -> tuple[Any, list[Any]]:
     """The last carry and a list of the results of `carry, result = loop_func(carry, x)` for each x of a sequence.
 
-    `xs` is a list or tuple of tensors of one type, or of nests of such, a tensor, or None to run `length` times; see
+    `xs` is a list or tuple of tensors of one type, or of pytrees of such, a tensor, or None to run `length` times; see
     `scan`, of which this is MindSpore's form.
     """
     xs = _stacked(xs) if isinstance(xs, (tuple, list)) and xs else xs
@@ -123,13 +122,13 @@ def scan_elements(
     return carry, [_element(results, i) for i in range(_length(xs, length))]
 
 
-@operation(classes="WhileLoop")
+@operation(classes="WhileLoop", checks={"max_iterations": optional(at_least(1))})
 def while_loop(
     cond_fn: Callable[[Any], Any], body_fn: Callable[[Any], Any], init: TensorLike, max_iterations: int | None = None
 ) -> Any:
     """What `carry = body_fn(carry)` makes of `init` as long as `cond_fn(carry)` is true.
 
-    `init` is a tensor or a nest of them, whose types stay the same; parameters that `body_fn` writes are carried along.
+    `init` is a tensor or a pytree of them, whose types stay the same; what `body_fn` writes is carried, too.
     It is differentiable: the forward keeps what the backward needs of each round, as many as there are. With
     `max_iterations` it ends after so many rounds in any case, and is a scan of that length.
     Raises GraphTypeError where `body_fn` gives other types than it takes, TraceError where it draws random numbers
@@ -148,11 +147,8 @@ def while_loop(
     return init
 
 
-def _at_most(cond_fn: Callable[[Any], Any], body_fn: Callable[[Any], Any], init: TensorLike, count: TensorLike) -> Any:
+def _at_most(cond_fn: Callable[[Any], Any], body_fn: Callable[[Any], Any], init: TensorLike, count: int) -> Any:
     """A scan that no longer changes the carry once the condition is false."""
-    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-        text = f"The max_iterations of while_loop is an integer of 1 or more, not {count!r}."
-        raise GraphValueError(text)
 
     def body(carry: TensorLike) -> Any:
         return as_pair("while_loop", carry, (body_fn(carry), None))[0]
@@ -206,7 +202,9 @@ def _require_callable(name: str, **functions: object) -> None:
 
 
 @operation
-def vmap(fn: Callable[..., Any], in_axes: TensorLike = 0, out_axes: TensorLike = 0) -> Callable[..., Any]:
+def vmap(
+    fn: Callable[..., Any], in_axes: int | Sequence[int | None] = 0, out_axes: int | Sequence[int | None] = 0
+) -> Callable[..., Any]:
     """A function that calls `fn` with every slice of its arguments along an axis, and stacks the results along one.
 
     `in_axes` is one axis for all arguments, or one for each, where None gives an argument to every call as it is;
@@ -256,7 +254,7 @@ def _for_each(name: str, axes: Any, count: int) -> list[int | None]:
 
 
 def _in_front(x: TensorLike, axis: int) -> Any:
-    """An argument, or a nest of tensors, with an axis in front."""
+    """An argument, or a pytree of tensors, with an axis in front."""
 
     def moved(leaf: TensorLike) -> Any:
         if not is_tensor(leaf):

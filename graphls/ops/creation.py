@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from graphls.ir.checks import integer, number
+from graphls.ir.checks import at_least, integer, number
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.reporting import checked
 from graphls.ir.types import DType, DTypeLike, as_dtype, float32, float64
@@ -34,7 +34,7 @@ def full(size: ShapeLike, fill_value: TensorLike | None, *, dtype: Any = None) -
 
 
 @operation(classes="Fill")
-def fill(type: TensorLike, shape: Sizes, value: TensorLike) -> Tensor:
+def fill(type: DTypeLike, shape: Sizes, value: TensorLike) -> Tensor:
     """One number everywhere, in MindSpore's order of arguments."""
     return full(shape, value, dtype=type)
 
@@ -100,7 +100,7 @@ def _number_dtype(*numbers: Any) -> DType:
     return dispatch.promoted_dtype(*(_number(n) for n in numbers))
 
 
-@operation(classes="OneHot", settings="axis", also="mint.nn.functional")
+@operation(classes="OneHot", settings="axis", also="mint.nn.functional", checks={"depth": integer})
 def one_hot(
     indices: TensorLike, depth: int, on_value: TensorLike = 1, off_value: TensorLike = 0, axis: int = -1
 ) -> Tensor:
@@ -109,7 +109,6 @@ def one_hot(
     The dtype is that of `on_value`. An index outside of range(depth) gives `off_value` only. Raises GraphTypeError
     for a depth that is no integer.
     """
-    depth = integer("one_hot", "depth", depth)
     on, off = dispatch.promoted(on_value, off_value)
     if _is(on_value, 1) and _is(off_value, 0):
         return apply("one_hot", tensor_of(indices), depth=depth, dtype=on.dtype, axis=axis)
@@ -162,8 +161,8 @@ def range(start: TensorLike, end: TensorLike, step: TensorLike) -> Tensor:
     return arange(start, end, step)
 
 
-@operation(classes="LinSpace", also="mint")
-def linspace(start: TensorLike, end: ShapeLike, steps: int) -> Tensor:
+@operation(classes="LinSpace", also="mint", checks={"steps": at_least(1)})
+def linspace(start: TensorLike, end: TensorLike, steps: int) -> Tensor:
     """That many numbers at equal distances, from `start` to `end`; of tensors, along a new last axis.
 
     The last is `end` itself. Raises GraphValueError for less than one number.
@@ -171,24 +170,20 @@ def linspace(start: TensorLike, end: ShapeLike, steps: int) -> Tensor:
     return _linspace(start, end, steps, None)
 
 
-def _linspace(start: TensorLike, end: ShapeLike, steps: int, dtype: DType | None) -> Tensor:
+def _linspace(start: TensorLike, end: TensorLike, steps: int, dtype: DType | None) -> Tensor:
     bounds = map(float_of, dispatch.promoted(operand_of(start), operand_of(end)))
     first, last = bounds if dtype is None else (cast(start, dtype), cast(end, dtype))
-    if isinstance(steps, bool) or not isinstance(steps, int):
-        raise GraphTypeError(f"linspace takes an integer as 'steps', not {steps!r}.")
-    if steps < 1:
-        raise GraphValueError(f"linspace makes 1 number or more, not {steps}.")
     fractions = checked(np.arange, steps) / max(steps - 1, 1)
     rising, falling = (in_graph(Tensor(f, first.dtype)) for f in (fractions, 1 - fractions))
     return add(mul(expand_dims(first, -1), falling), mul(expand_dims(last, -1), rising))
 
 
-@operation
-def logspace(start: TensorLike, end: ShapeLike, steps: int, base: float = 10, *, dtype: DTypeLike = float32) -> Tensor:
+@operation(checks={"steps": at_least(1), "base": number})
+def logspace(start: TensorLike, end: TensorLike, steps: int, base: float = 10, *, dtype: DTypeLike = float32) -> Tensor:
     """The powers of a base whose exponents are `linspace(start, end, steps)`; float32 unless another dtype is given."""
     wanted = as_dtype(dtype)
     exponents = _linspace(start, end, steps, float64 if wanted is float64 else None)
-    return cast(pow(number("logspace", "base", base), exponents), wanted)
+    return cast(pow(base, exponents), wanted)
 
 
 @operation
@@ -223,7 +218,7 @@ Array = np.ndarray[Any, Any]
 def _window(
     name: str, length: TensorLike, periodic: bool, dtype: DTypeLike | None, weights: Callable[[Array], Array]
 ) -> Tensor:
-    """The weights at so many places from 0 to 1, or where they are periodic, without the last of one place more.
+    """The weights at so many positions from 0 to 1, or where they are periodic, without the last of one position more.
 
     Raises GraphValueError for a negative length, GraphTypeError for a dtype that is not one of floats.
     """
@@ -234,8 +229,8 @@ def _window(
         raise GraphTypeError(f"{name} is made of floating point numbers, not {kind!r}.")
     if count == 1:
         return Tensor(np.ones(1), kind)
-    places = np.arange(count) / (count if periodic else count - 1)
-    return Tensor(weights(places), kind)
+    positions = np.arange(count) / (count if periodic else count - 1)
+    return Tensor(weights(positions), kind)
 
 
 def _cosines(*factors: float) -> Callable[[Array], Array]:
@@ -254,11 +249,16 @@ def bartlett_window(window_length: Sizes, periodic: bool = True, *, dtype: DType
 
 @operation(classes="BlackmanWindow", settings="periodic dtype", defaults={"dtype": float32})
 def blackman_window(window_length: Sizes, periodic: bool = True, *, dtype: DTypeLike | None = None) -> Tensor:
-    """0.42 - 0.5 cos(2 pi x) + 0.08 cos(4 pi x) of places x from 0 to 1; otherwise as `bartlett_window`."""
+    """0.42 - 0.5 cos(2 pi x) + 0.08 cos(4 pi x) of positions x from 0 to 1; otherwise as `bartlett_window`."""
     return _window("blackman_window", window_length, periodic, dtype, _cosines(0.42, -0.5, 0.08))
 
 
-@operation(classes="HammingWindow", settings="periodic alpha beta dtype", defaults={"dtype": float32})
+@operation(
+    classes="HammingWindow",
+    settings="periodic alpha beta dtype",
+    defaults={"dtype": float32},
+    checks={"alpha": number, "beta": number},
+)
 def hamming_window(
     window_length: Sizes,
     periodic: bool = True,
@@ -267,22 +267,21 @@ def hamming_window(
     *,
     dtype: DTypeLike | None = None,
 ) -> Tensor:
-    """alpha - beta cos(2 pi x) of places x from 0 to 1; otherwise as `bartlett_window`."""
-    factors = number("hamming_window", "alpha", alpha), -number("hamming_window", "beta", beta)
-    return _window("hamming_window", window_length, periodic, dtype, _cosines(*factors))
+    """alpha - beta cos(2 pi x) of positions x from 0 to 1; otherwise as `bartlett_window`."""
+    return _window("hamming_window", window_length, periodic, dtype, _cosines(alpha, -beta))
 
 
 @operation
 def hann_window(window_length: Any, periodic: bool = True, *, dtype: Any = None) -> Tensor:
-    """0.5 - 0.5 cos(2 pi x) of places x from 0 to 1; otherwise as `bartlett_window`."""
+    """0.5 - 0.5 cos(2 pi x) of positions x from 0 to 1; otherwise as `bartlett_window`."""
     return _window("hann_window", window_length, periodic, dtype, _cosines(0.5, -0.5))
 
 
-@operation
+@operation(checks={"beta": number})
 def kaiser_window(
     window_length: Sizes, periodic: bool = True, beta: float = 12.0, *, dtype: DTypeLike | None = None
 ) -> Tensor:
-    """i0(beta sqrt(1 - y ** 2)) / i0(beta) of places y from -1 to 1; otherwise as `bartlett_window`."""
+    """i0(beta sqrt(1 - y ** 2)) / i0(beta) of positions y from -1 to 1; otherwise as `bartlett_window`."""
     width = number("kaiser_window", "beta", beta)
 
     def weights(x: Array) -> Array:

@@ -111,16 +111,18 @@ def _between_blanks(labels: Tensor, blank: int, classes: int) -> Tensor:
 
 
 def _forward(x: Tensor, labels: Tensor, blank: int, times: Tensor) -> Tensor:
-    """The logarithms of the probabilities of all beginnings, by time, sample and place: (T, N, places).
+    """The logarithms of the probabilities of all beginnings, by time, sample and position: (T, N, positions).
 
     After the length of a sample they stay as they were.
     """
-    n, places = labels.shape
-    picked = gather_elements(x, 2, broadcast_to(expand_dims(labels, 0), (x.shape[0], n, places)))
-    picked = maximum(picked, IMPOSSIBLE)
+    n, positions = labels.shape
+    picked = gather_elements(x, 2, broadcast_to(expand_dims(labels, 0), (x.shape[0], n, positions)))
+    picked = maximum(picked, IMPOSSIBLE)  # finite, since the gradient of logaddexp of two -inf is nan
+    # The blank between two labels may be left out, so that a path moves on by two; between equal labels it may not,
+    # as they would be one label that lasts longer.
     can_skip = logical_and(not_equal(labels, blank), not_equal(labels, _moved(labels, 2, blank)))
-    before = in_graph(arange(places))
-    start = broadcast_to(cast(where(equal(before, 0), 0.0, IMPOSSIBLE), x.dtype), (n, places))
+    before = in_graph(arange(positions))
+    start = broadcast_to(cast(where(equal(before, 0), 0.0, IMPOSSIBLE), x.dtype), (n, positions))
 
     def step(alpha: Tensor, now: Tensor) -> tuple[Tensor, Tensor]:
         time, own = now
@@ -134,10 +136,10 @@ def _forward(x: Tensor, labels: Tensor, blank: int, times: Tensor) -> Tensor:
 
 
 def _moved(x: Tensor, count: int, value: TensorLike) -> Tensor:
-    """Rows moved to the right by some places, with a value in front."""
-    n, places = x.shape
-    count = min(count, places)
-    return concat((full((n, count), value, dtype=x.dtype), cut(x, 1, 0, places - count)), 1)
+    """Rows moved to the right by some positions, with a value in front."""
+    n, positions = x.shape
+    count = min(count, positions)
+    return concat((full((n, count), value, dtype=x.dtype), cut(x, 1, 0, positions - count)), 1)
 
 
 def _total(alphas: Tensor, counts: Tensor) -> Tensor:
@@ -155,7 +157,7 @@ def ctc_greedy_decoder(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """The likeliest class at each time of known scores (T, N, C), without blanks, which are the last class.
 
-    Gives the int64 places (sample, number) of the classes that are found, these classes, the shape of a matrix that
+    Gives the int64 positions (sample, index) of the classes that are found, these classes, the shape of a matrix that
     holds them, and -1 times the sums of the scores on the way, (N, 1). With `merge_repeated`, a class that follows
     itself counts once. Raises GraphTypeError for what the graph computes, because the shapes would not be static, and
     GraphValueError for other shapes or lengths.
@@ -182,8 +184,8 @@ def _decoded(x: Tensor, lengths: Any, merge_repeated: bool) -> tuple[Tensor, Ten
         is_new[1:] &= best[1:] != best[:-1]
     samples, times = np.nonzero(is_new.T)
     numbers = np.cumsum(is_new, 0)[times, samples] - 1
-    places = np.stack((samples, numbers), 1)
+    positions = np.stack((samples, numbers), 1)
     shape = [x.shape[1], int(is_new.sum(0).max())]
     total = -np.where(counts, scores.max(2), 0).sum(0)[:, None]
     classes = best[times, samples]
-    return Tensor(places, int64), Tensor(classes, int64), Tensor(shape, int64), Tensor(total, x.dtype)
+    return Tensor(positions, int64), Tensor(classes, int64), Tensor(shape, int64), Tensor(total, x.dtype)

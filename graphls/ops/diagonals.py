@@ -45,11 +45,11 @@ def eye(n: int, m: int | None = None, dtype: DTypeLike | None = None) -> Tensor:
 
 
 def positions(rows: int, columns: int) -> tuple[Tensor, Tensor]:
-    """The numbers of the rows as a column, and of the columns as a row."""
+    """The indices of the rows as a column, and of the columns as a row."""
     return in_graph(reshape(arange(rows), (-1, 1))), in_graph(arange(columns))
 
 
-@operation(classes="Tril", settings="diagonal", also="numpy mint")
+@operation(classes="Tril", settings="diagonal", also="numpy mint", checks={"diagonal": integer})
 def tril(x: TensorLike, diagonal: int = 0) -> Tensor:
     """Matrices, or the last two axes, with zeros above a diagonal: 1 is the one above the main one, -1 that below.
 
@@ -57,10 +57,10 @@ def tril(x: TensorLike, diagonal: int = 0) -> Tensor:
     """
     x = matrices_of("tril", x)
     rows, columns = positions(*x.shape[-2:])
-    return where(greater_equal(rows + integer("tril", "diagonal", diagonal), columns), x, zeros((), x.dtype))
+    return where(greater_equal(rows + diagonal, columns), x, zeros((), x.dtype))
 
 
-@operation(classes="Triu", settings="diagonal", also="numpy mint")
+@operation(classes="Triu", settings="diagonal", also="numpy mint", checks={"diagonal": integer})
 def triu(x: TensorLike, diagonal: int = 0) -> Tensor:
     """Matrices, or the last two axes, with zeros below a diagonal: 1 is the one above the main one, -1 that below.
 
@@ -68,7 +68,7 @@ def triu(x: TensorLike, diagonal: int = 0) -> Tensor:
     """
     x = matrices_of("triu", x)
     rows, columns = positions(*x.shape[-2:])
-    return where(greater_equal(columns, rows + integer("triu", "diagonal", diagonal)), x, zeros((), x.dtype))
+    return where(greater_equal(columns, rows + diagonal), x, zeros((), x.dtype))
 
 
 def matrices_of(name: str, x: TensorLike) -> Tensor:
@@ -85,8 +85,8 @@ def tril_indices(row: int, col: int, offset: int = 0, *, dtype: DTypeLike = int6
 
     They come row by row.
     """
-    places = checked(np.tril_indices, *_integers("tril_indices", row=row, offset=offset, col=col))
-    return Tensor(np.stack(places), dtype)
+    indices = checked(np.tril_indices, *_integers("tril_indices", row=row, offset=offset, col=col))
+    return Tensor(np.stack(indices), dtype)
 
 
 @operation(classes="TriuIndices", settings="row col offset dtype", defaults={"dtype": int32})
@@ -95,15 +95,15 @@ def triu_indices(row: int, col: int, offset: int = 0, *, dtype: DTypeLike = int6
 
     They come row by row.
     """
-    places = checked(np.triu_indices, *_integers("triu_indices", row=row, offset=offset, col=col))
-    return Tensor(np.stack(places), dtype)
+    indices = checked(np.triu_indices, *_integers("triu_indices", row=row, offset=offset, col=col))
+    return Tensor(np.stack(indices), dtype)
 
 
 def _integers(name: str, **settings: object) -> list[int]:
     return [integer(name, setting, value) for setting, value in settings.items()]
 
 
-@operation
+@operation(checks={"offset": integer})
 def diagonal(x: TensorLike, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
     """The diagonals of the matrices of two axes, as a new last axis in their place.
 
@@ -111,7 +111,7 @@ def diagonal(x: TensorLike, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Te
     unless there are two different axes.
     """
     x = matrices_of("diagonal", x)
-    x, offset = movedim(x, two_axes(dim1, dim2, x.ndim), (-2, -1)), integer("diagonal", "offset", offset)
+    x = movedim(x, two_axes(dim1, dim2, x.ndim), (-2, -1))
     *outer, rows, columns = x.shape
     start = offset if offset >= 0 else -offset * columns
     longest = builtins.min(rows, columns - offset) if offset >= 0 else builtins.min(rows + offset, columns)
@@ -131,7 +131,7 @@ def two_axes(dim1: int, dim2: int, rank: int) -> tuple[int, int]:
     return first, second
 
 
-@operation
+@operation(checks={"offset": integer})
 def diag_embed(x: TensorLike, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
     """The last axis as a diagonal of matrices of zeros, whose axes are `dim1` and `dim2` of the result.
 
@@ -141,7 +141,7 @@ def diag_embed(x: TensorLike, offset: int = 0, dim1: int = -2, dim2: int = -1) -
     axes = two_axes(dim1, dim2, x.ndim + 1)
     if not x.ndim:
         raise GraphValueError("diag_embed takes a tensor with axes, not a number.")
-    size = x.shape[-1] + builtins.abs(integer("diag_embed", "offset", offset))
+    size = x.shape[-1] + builtins.abs(offset)
     rows, columns = positions(size, size)
     before, after = (zeros((*x.shape[:-1], n), x.dtype) for n in (builtins.max(offset, 0), builtins.max(-offset, 0)))
     lines = expand_dims(concat((before, x, after), -1), -2)
@@ -184,7 +184,7 @@ class Band(NamedTuple):
         return builtins.min(self.rows + builtins.min(self.high, 0), self.columns - builtins.max(self.low, 0))
 
     def shifts(self, diagonals: Tensor) -> tuple[Tensor, Tensor]:
-        """How many places stand before the first element of each diagonal, and how many elements it has."""
+        """How many indices stand before the first element of each diagonal, and how many elements it has."""
         lengths = minimum(add(minimum(diagonals, 0), self.rows), sub(self.columns, maximum(diagonals, 0)))
         missing = sub(self.longest, lengths)
         above, below = (missing if side == "RIGHT" else zeros((), missing.dtype) for side in self.align.split("_"))
@@ -225,9 +225,9 @@ def matrix_diag_part(x: Tensor, k: TensorLike = 0, padding_value: TensorLike = 0
     shifts, lengths = band.shifts(diagonals)
     along = sub(in_graph(arange(band.longest)), shifts)
     inside = logical_and(less_equal(0, along), less(along, lengths))
-    places = add(mul(sub(along, minimum(diagonals, 0)), band.columns), add(along, maximum(diagonals, 0)))
+    indices = add(mul(sub(along, minimum(diagonals, 0)), band.columns), add(along, maximum(diagonals, 0)))
     flat = reshape(x, (*x.shape[:-2], x.shape[-2] * x.shape[-1]))
-    parts = where(inside, gather(flat, where(inside, places, 0), -1), cast(padding_value, x.dtype))
+    parts = where(inside, gather(flat, where(inside, indices, 0), -1), cast(padding_value, x.dtype))
     return parts if band.height > 1 else reshape(parts, (*x.shape[:-2], band.longest))
 
 
@@ -294,10 +294,10 @@ def _set(background: Tensor, values: Tensor, band: Band) -> Tensor:
     diagonals = sub(columns, rows)
     inside = logical_and(less_equal(band.low, diagonals), less_equal(diagonals, band.high))
     along = add(minimum(rows, columns), band.shifts(diagonals)[0])
-    places = add(mul(sub(band.high, diagonals), band.longest), along)
+    indices = add(mul(sub(band.high, diagonals), band.longest), along)
     outer = values.shape[: values.ndim - (2 if band.height > 1 else 1)]
     flat = reshape(values, (*outer, band.height * band.longest))
-    return where(inside, gather(flat, where(inside, places, 0), -1), background)
+    return where(inside, gather(flat, where(inside, indices, 0), -1), background)
 
 
 @operation(classes="MatrixBandPart")
@@ -347,18 +347,18 @@ def _fill_diagonal(input_x: TensorLike, fill_value: float, wrap: bool = False) -
         raise GraphValueError(f"FillDiagonal takes a matrix, or axes of one size, not {x.type}.")
     step = sum(prod(x.shape[i + 1 :]) for i in range(x.ndim))
     stop = x.size if wrap or x.ndim > 2 else min(x.size, x.shape[1] ** 2)
-    places = np.arange(0, stop, step)
-    flat = setitem(shapes.reshape(x, (-1,)), Tensor(places), fill_value)
+    indices = np.arange(0, stop, step)
+    flat = setitem(shapes.reshape(x, (-1,)), Tensor(indices), fill_value)
     return shapes.reshape(flat, x.shape)
 
 
-@operation
+@operation(checks={"index": integer})
 def select_scatter(input: TensorLike, src: TensorLike, axis: int, index: int) -> Tensor:
-    """x with `src` in place of the slice number `index` along an axis.
+    """x with `src` in place of the slice at `index` along an axis.
 
     Raises GraphValueError where `src` has another shape than that slice, GraphIndexError for an index out of range.
     """
-    return _with_part("select_scatter", input, src, axis, integer("select_scatter", "index", index))
+    return _with_part("select_scatter", input, src, axis, index)
 
 
 @operation

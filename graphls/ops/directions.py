@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from graphls.ir.checks import at_least
 from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
 from graphls.ops.arrangement import movedim
 from graphls.ops.control_flow import scan
@@ -55,7 +56,7 @@ def vjp(fn: Callable[..., Any], *inputs: TensorLike, weights: TensorLike | None 
 def jvp(fn: Callable[..., Any], inputs: TensorLike, v: TensorLike, has_aux: bool = False) -> Any:
     """(the outputs of `fn(*inputs)`, what they change by where the inputs move along the vectors `v`).
 
-    Both are nests of one structure. With `has_aux` only the first output is differentiated, and the others come last:
+    Both are pytrees of one structure. With `has_aux` only the first output is differentiated, and the others come last:
     one as it is, several as a tuple. `inputs` and `v` are a tensor each, or as many in a tuple. In a graph this is the
     gradient of a gradient. Raises GraphTypeError for what is no function or tensor, GraphValueError where the vectors
     have other shapes than the inputs.
@@ -76,7 +77,7 @@ def jvp(fn: Callable[..., Any], inputs: TensorLike, v: TensorLike, has_aux: bool
 def moved(
     fn: Callable[..., Any], args: tuple[Any, ...], positions: Any, vectors: tuple[Any, ...], has_aux: bool = False
 ) -> tuple[Any, Any]:
-    """In a trace, the outputs and, in a nest of the same structure, what they change by; zero for what is no float."""
+    """In a trace, the outputs and, in a pytree of the same structure, their changes; zero for what is no float."""
     tracer = running_tracer()
     record = forward_of(tracer, fn, args, positions)
     tangents = iter(tangents_of(tracer, record, positions, vectors, has_aux))
@@ -90,7 +91,7 @@ def moved(
     return outputs, map_leaves(tangent, outputs[0] if has_aux else outputs)
 
 
-@operation
+@operation(checks={"order": at_least(1)})
 def derivative(fn: Callable[..., Any], primals: TensorLike, order: int) -> tuple[Any, Any]:
     """(the outputs of `fn`, its derivative of an order where all elements of all inputs move at the same speed).
 
@@ -100,10 +101,6 @@ def derivative(fn: Callable[..., Any], primals: TensorLike, order: int) -> tuple
     """
     args = tuple(primals) if isinstance(primals, (tuple, list)) else (primals,)
     _check("derivative", fn, args)
-    if isinstance(order, bool) or not isinstance(order, int):
-        raise GraphTypeError(f"The order of a derivative is an integer, not {order!r}.")
-    if order < 1:
-        raise GraphValueError(f"The order of a derivative is 1 or more, not {order}.")
 
     def along(*args: TensorLike) -> Any:
         return in_trace(fn)(*args), _derivative(fn, order)(*args)

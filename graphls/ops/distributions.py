@@ -124,8 +124,8 @@ def _other(seed: int | None) -> int | None:
 
 def _first(candidates: Tensor, accepted: Tensor, otherwise: Tensor) -> Tensor:
     """The first candidate along the first axis that is accepted."""
-    places = argmax(cast(accepted, int32), 0, keepdims=True)
-    chosen = reshape(gather_elements(candidates, 0, places), candidates.shape[1:])
+    positions = argmax(cast(accepted, int32), 0, keepdims=True)
+    chosen = reshape(gather_elements(candidates, 0, positions), candidates.shape[1:])
     return where(any_of(accepted, 0), chosen, otherwise)
 
 
@@ -190,14 +190,14 @@ def _rejected(mean: Tensor, u: Tensor, v: Tensor) -> Tensor:
     return _first(whole, accepted, floor(mean))
 
 
-@operation
+@operation(checks={"num_sample": integer})
 def random_categorical(logits: TensorLike, num_sample: int, seed: int = 0, dtype: DTypeLike = int64) -> Tensor:
     """Positions in each row of logits (N, C), as likely as their exponentials say: (N, num_sample).
 
     A seed of 0 is none. Raises GraphTypeError for another dtype than int16, int32 and int64, GraphValueError for other
     shapes.
     """
-    x, count = float_of(logits), integer("random_categorical", "num_sample", num_sample)
+    x, count = float_of(logits), num_sample
     kind = as_dtype(dtype)
     if kind not in (int16, int32, int64):
         raise GraphTypeError(f"random_categorical gives int16, int32 or int64, not {kind!r}.")
@@ -206,7 +206,7 @@ def random_categorical(logits: TensorLike, num_sample: int, seed: int = 0, dtype
     return cast(drawn_by_scores(cast(x, float32), count, True, seed or None), kind)
 
 
-@operation
+@operation(checks={"seed": integer, "offset": integer})
 def multinomial_with_replacement(
     x: TensorLike, seed: int, offset: int, numsamples: int, replacement: bool = False
 ) -> Tensor:
@@ -214,19 +214,18 @@ def multinomial_with_replacement(
 
     Of the same `seed` and `offset` the same come, outside of a graph; a seed of -1 with an offset of 0 is none.
     """
-    numbers = [integer("multinomial_with_replacement", name, n) for name, n in (("seed", seed), ("offset", offset))]
-    key = None if numbers == [-1, 0] else numbers[0] * 2**32 + numbers[1]
+    key = None if (seed, offset) == (-1, 0) else seed * 2**32 + offset
     return cast(multinomial(x, numsamples, replacement, key), int64)
 
 
-@operation
+@operation(checks={"count": integer})
 def choice_with_mask(input_x: TensorLike, count: int = 256, seed: int | None = None) -> tuple[Tensor, Tensor]:
     """The int32 coordinates (count, axes) of elements that are true, in random order, and which of these rows count.
 
     Where fewer are true, the rows behind are zeros and do not count. Raises GraphTypeError for what is no bool,
     GraphValueError for a number and for a count below 1.
     """
-    x, wanted = tensor_of(input_x), integer("choice_with_mask", "count", count)
+    x, wanted = tensor_of(input_x), count
     if x.dtype is not bool_:
         raise GraphTypeError(f"choice_with_mask takes bools, not {x.type}.")
     if not x.ndim or wanted < 1:
@@ -235,10 +234,10 @@ def choice_with_mask(input_x: TensorLike, count: int = 256, seed: int | None = N
     found = builtins.min(wanted, x.size)
     order = topk(where(flat, standard_uniform(flat.shape, seed), -1.0), found)[1]
     counts = less(arange(wanted), sum(cast(flat, int64)))
-    places = concat((order, full((wanted - found,), 0, dtype=int32)), 0) if found < wanted else order
-    places, columns = where(counts, places, 0), []
+    positions = concat((order, full((wanted - found,), 0, dtype=int32)), 0) if found < wanted else order
+    positions, columns = where(counts, positions, 0), []
     for i, size in enumerate(x.shape):
-        columns.append((places // prod(x.shape[i + 1 :]) % size) if x.size else places)
+        columns.append((positions // prod(x.shape[i + 1 :]) % size) if x.size else positions)
     return cast(stack(columns, 1), int32), counts
 
 

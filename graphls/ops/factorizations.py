@@ -84,8 +84,8 @@ def unit_matrices(x: Tensor) -> Tensor:
     return broadcast_to(eye(x.shape[-1], dtype=x.dtype), x.shape)
 
 
-def numbered(size: int) -> Tensor:
-    """The numbers from 0 on of so many rows or columns, for comparing them with one that a loop is at."""
+def row_indices(size: int) -> Tensor:
+    """The indices of so many rows or columns, for comparing them with the one that a loop is at."""
     return in_graph(arange(size))
 
 
@@ -133,13 +133,13 @@ def substituted(triangle: Tensor, rhs: Tensor, lower: bool) -> Tensor:
 def _row_by_row(triangle: Tensor, rhs: Tensor, lower: bool) -> Tensor:
     """Substitution, from the first row on or from the last: rows that are not yet known count as 0."""
     size = triangle.shape[-1]
-    places = as_column(numbered(size))
+    positions = as_column(row_indices(size))
 
     def step(found: Tensor, row: Tensor) -> tuple[Tensor, None]:
         factors, values, i = row
         known = squeeze(matmul(as_row(factors), found), -2)
         line = div(sub(values, known), as_column(gather(factors, i, -1)))
-        return where(equal(places, i), as_row(line), found), None
+        return where(equal(positions, i), as_row(line), found), None
 
     rows = (movedim(triangle, -2, 0), movedim(rhs, -2, 0), arange(size))
     found, _ = scan(step, zeros_like(rhs), rows, reverse=not lower)
@@ -172,14 +172,14 @@ def _symmetric(x: Tensor) -> Tensor:
 
 def _column_by_column(x: Tensor) -> Tensor:
     """Each column of L is that of x less what the columns before it contribute, divided by the root of the diagonal."""
-    places = numbered(x.shape[-1])
+    positions = row_indices(x.shape[-1])
 
     def step(factor: Tensor, item: Tensor) -> tuple[Tensor, None]:
         column, i = item
         row = as_column(gather(factor, i, -2))
         rest = sub(column, squeeze(matmul(factor, row), -1))
         line = div(rest, sqrt(as_column(gather(rest, i, -1))))
-        is_new = logical_and(greater_equal(as_column(places), i), equal(places, i))
+        is_new = logical_and(greater_equal(as_column(positions), i), equal(positions, i))
         return where(is_new, as_column(line), factor), None
 
     found, _ = scan(step, zeros_like(x), (movedim(x, -1, 0), arange(x.shape[-1])))
@@ -297,9 +297,11 @@ def _reflections(x: Tensor) -> tuple[Tensor, Tensor]:
 
 def _reflected_column(matrix: Tensor, i: Tensor) -> tuple[Tensor, Tensor]:
     """One column made triangular; a column that already is is not reflected."""
-    rows, columns = map(numbered, matrix.shape[-2:])
+    rows, columns = map(row_indices, matrix.shape[-2:])
     column, first = gather(matrix, i, -1), as_column(gather(gather(matrix, i, -1), i, -1))
     below = where(greater(rows, i), column, 0.0)
+    # Where nothing is left to reflect, divisors are 1, not 0: of the branch that is not chosen the gradient must be
+    # finite, too. The corner has the other sign than the first element, so that their difference loses no digits.
     is_done = equal(sum(square(below), -1, keepdims=True), 0.0)
     length = sqrt(where(is_done, 1.0, add(square(first), sum(square(below), -1, keepdims=True))))
     corner = where(is_done, first, where(less(first, 0.0), length, mul(length, -1.0)))
@@ -326,7 +328,7 @@ def _product(packed: Tensor, scales: Tensor, other: Tensor, reverse: bool) -> Te
     count = scales.shape[-1]
     if not count or not other.size:
         return other
-    rows = numbered(packed.shape[-2])
+    rows = row_indices(packed.shape[-2])
 
     def step(matrix: Tensor, item: Tensor) -> tuple[Tensor, None]:
         column, scale, i = item

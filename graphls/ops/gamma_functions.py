@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from graphls.ir.errors import GraphValueError
+from graphls.ir.checks import at_least
 from graphls.ir.types import float64
 from graphls.ops import operands
 from graphls.ops.creation import full_like
@@ -66,11 +66,9 @@ def digamma(x: Any) -> Tensor:
     return polygamma(0, x)
 
 
-@operation(also="mint")
+@operation(also="mint", checks={"n": at_least(0)})
 def polygamma(n: int, x: TensorLike) -> Tensor:
-    """The derivative of order n of `digamma`; raises GraphValueError unless n is an integer of 0 or more."""
-    if isinstance(n, bool) or not isinstance(n, int) or n < 0:
-        raise GraphValueError(f"polygamma takes an order of 0 or more, not {n!r}.")
+    """The derivative of order n of `digamma`; raises GraphTypeError for what is no integer, GraphValueError below 0."""
     return _in_double(lambda x: with_gradient(lambda x: _polygamma(n, x), _slope(n + 1), x), x)
 
 
@@ -79,11 +77,9 @@ def _slope(n: int) -> Callable[..., tuple[Tensor]]:
     return lambda x, found, sensitivity: (mul(sensitivity, _polygamma(n, x)),)
 
 
-@operation
+@operation(classes="Mvlgamma", settings="p", checks={"p": at_least(1)})
 def mvlgamma(x: TensorLike, p: int) -> Tensor:
     """The logarithm of the gamma function of p dimensions; raises GraphValueError unless p is 1 or more."""
-    if isinstance(p, bool) or not isinstance(p, int) or p < 1:
-        raise GraphValueError(f"mvlgamma takes 1 dimension or more, not {p!r}.")
 
     def computed(x: Tensor) -> Tensor:
         return _total([lgamma(sub(x, i / 2)) for i in range(p)]) + p * (p - 1) / 4 * math.log(math.pi)
@@ -104,6 +100,8 @@ def _total(terms: list[Tensor]) -> Tensor:
 
 
 def _log_gamma(x: Tensor) -> Tensor:
+    # Below 1/2 by Euler's reflection of 1 - x. Stirling's series needs a large argument: it is taken _SHIFT further on,
+    # and the logarithms of what the gamma function grows by until there are subtracted.
     is_low = less(x, 0.5)
     at = where(is_low, sub(1.0, x), x)
     far = add(at, float(_SHIFT))
@@ -116,7 +114,7 @@ def _log_gamma(x: Tensor) -> Tensor:
 
 
 def _angle(x: Tensor) -> Tensor:
-    """pi x without whole turns and half turns; of -0.0 it is -0.0."""
+    """pi x without multiples of pi, exact where x is large; of -0.0 it is -0.0."""
     return mul(where(greater_equal(abs(x), 0.5), sub(x, round(x)), x), math.pi)
 
 
@@ -132,6 +130,7 @@ def inverse_powers(x: Tensor, first: int, coefficients: list[float]) -> Tensor:
 
 
 def _polygamma(n: int, x: Tensor) -> Tensor:
+    # As in `_log_gamma`: reflected below 1/2, and computed _SHIFT further on by the recurrence of the derivatives.
     is_low = less(x, 0.5)
     at = where(is_low, sub(1.0, x), x)
     sign, factorial = (-1) ** (n + 1), math.factorial(n)
@@ -162,11 +161,6 @@ def _derivative_of_cotangent(n: int, cotangent: Tensor) -> Tensor:
     for coefficient in others:
         result = add(mul(result, cotangent), float(coefficient))
     return result
-
-
-@operator_class("Mvlgamma", "p", like=mvlgamma)
-def _multivariate(x: TensorLike, p: int) -> Any:
-    return mvlgamma(x, p)
 
 
 @operator_class("Polygamma", like=polygamma)

@@ -105,6 +105,7 @@ def _sizes(x: Tensor, size: Any, factor: Any, recompute: bool) -> tuple[list[int
     sizes = [int(v) if factor is None else math.floor(n * v) for n, v in zip(old, values, strict=True)]
     if min(sizes) < 1:
         raise GraphValueError(f"interpolate cannot make {x.type} so small: {name!r} is {given!r}.")
+    # A factor is used as it was given, as PyTorch does: new size / old size differs from it where it was rounded down.
     by_factor = factor is not None and not recompute
     return sizes, [1 / v if by_factor else n / m for n, m, v in zip(old, sizes, values, strict=True)]
 
@@ -133,14 +134,14 @@ def scaled_positions(size: int, count: int, align_corners: bool, half_pixel_cent
     return np.asarray((np.arange(count) + shift) * (size / count) - shift)
 
 
-def picked(x: Tensor, axis: int, places: Array) -> Tensor:
+def picked(x: Tensor, axis: int, positions: Array) -> Tensor:
     """Elements by position; repeated where each is repeated as often, whose gradient is a sum."""
-    times = len(places) // x.shape[axis]
-    if not np.array_equal(places, np.repeat(np.arange(x.shape[axis]), times)):
-        return gather(x, Tensor(places), axis)
+    times = len(positions) // x.shape[axis]
+    if not np.array_equal(positions, np.repeat(np.arange(x.shape[axis]), times)):
+        return gather(x, Tensor(positions), axis)
     before, after = x.shape[: axis + 1], x.shape[axis + 1 :]
     wide = broadcast_to(reshape(x, (*before, 1, *after)), (*before, times, *after))
-    return reshape(wide, (*before[:-1], len(places), *after))
+    return reshape(wide, (*before[:-1], len(positions), *after))
 
 
 def linear(where: Array, size: int) -> Taps:
@@ -152,7 +153,7 @@ def linear(where: Array, size: int) -> Taps:
 
 
 def cubic(where: Array, size: int, a: float = -0.75) -> Taps:
-    """Four neighbours of each position, weighted by Keys' cubic of 1981."""
+    """Four neighbours of each position, weighted by Keys' cubic of 1981, with the `a` of MindSpore and PyTorch."""
     low = np.floor(where).astype(np.int64)
     taps = []
     for step in (-1, 0, 1, 2):
@@ -165,11 +166,11 @@ def cubic(where: Array, size: int, a: float = -0.75) -> Taps:
 def weighted(x: Tensor, axis: int, taps: Taps) -> Tensor:
     """The sum over the taps of elements along an axis times their weights."""
     total = None
-    for places, weights in taps:
+    for positions, weights in taps:
         if not weights.any():
             continue
         column = weights.reshape(-1, *[1] * (x.ndim - axis - 1)).astype(x.dtype.numpy)
-        term = mul(gather(x, Tensor(places), axis), Tensor(column, x.dtype))
+        term = mul(gather(x, Tensor(positions), axis), Tensor(column, x.dtype))
         total = term if total is None else add(total, term)
     assert total is not None
     return total
@@ -267,7 +268,7 @@ def _inside(where: Array, size: int) -> list[tuple[Array, Array]]:
     low, taps = np.floor(where).astype(np.int64), cubic(where, size, -0.5)
     kept = [w * ((low + k >= 0) & (low + k < size)) for k, (_, w) in zip((-1, 0, 1, 2), taps, strict=True)]
     total = np.sum(kept, axis=0)
-    return [(places, w / total) for (places, _), w in zip(taps, kept, strict=True)]
+    return [(positions, w / total) for (positions, _), w in zip(taps, kept, strict=True)]
 
 
 @operator_class("ResizeNearestNeighborV2", "align_corners half_pixel_centers")
@@ -279,8 +280,8 @@ def _nearest(image: TensorLike, size: Sizes, align_corners: bool = False, half_p
         n, numbers = x.shape[axis], np.arange(count)
         if align_corners:
             return picked(x, axis, np.floor(scaled_positions(n, count, True, False) + 0.5).astype(np.int64))
-        places = (2 * numbers + 1) * n // (2 * count) if half_pixel_centers else numbers * n // count
-        return picked(x, axis, places)
+        positions = (2 * numbers + 1) * n // (2 * count) if half_pixel_centers else numbers * n // count
+        return picked(x, axis, positions)
 
     return _resized("ResizeNearestNeighbor", image, size, along)
 

@@ -73,7 +73,7 @@ def _density_of_gamma(a: Tensor, x: Tensor) -> Tensor:
 
 def _gamma_term(a: Tensor, x: Tensor) -> Tensor:
     """(a - 1) log(x) - x - lgamma(a) without the large numbers whose difference it is."""
-    return sub(sub(add(mul(a, log_excess(x, a)), mul(log(a), 0.5)), log(x)), add(stirling(a), HALF_LOG_TURN))
+    return sub(sub(add(mul(a, log_excess(x, a)), mul(log(a), 0.5)), log(x)), add(stirling(a), HALF_LOG_TWO_PI))
 
 
 def _lower(a: Tensor, x: Tensor) -> Tensor:
@@ -88,6 +88,8 @@ def _gamma(a: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
     """The integral below x and that above it, each exact where it is small."""
     is_inside = logical_and(logical_and(greater(a, 0.0), greater(x, 0.0)), logical_and(isfinite(a), isfinite(x)))
     is_large = logical_and(is_inside, greater(a, LARGE))
+    # All branches are computed for all elements: those that are not chosen get 1, of which no loop runs long and no
+    # infinity or nan comes that would reach the gradient as 0 * inf.
     normal = _deviation(where(is_large, a, 1.0), where(is_large, x, 1.0))
     is_usual = logical_and(is_inside, logical_not(is_large))
     low, high = _usual_gamma(where(is_usual, a, 1.0), where(is_usual, x, 1.0))
@@ -97,7 +99,7 @@ def _gamma(a: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _usual_gamma(a: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
-    is_low = less(x, add(a, 1.0))
+    is_low = less(x, add(a, 1.0))  # there the series needs few terms, beyond it the fraction
     factor = exp(add(_gamma_term(a, x), log(x)))
     series = mul(factor, _series(a, where(is_low, x, 0.0)))
     fraction = mul(factor, _fraction(where(is_low, 1.0, a), where(is_low, 3.0, x)))
@@ -121,10 +123,10 @@ def _deviation(a: Tensor, x: Tensor) -> Tensor:
 
 def _series(a: Tensor, x: Tensor) -> Tensor:
     def further(state: Carry) -> Carry:
-        place, term, total = state
-        place = add(place, 1.0)
-        term = mul(term, div(x, place))
-        return place, term, add(total, term)
+        divisor, term, total = state
+        divisor = add(divisor, 1.0)
+        term = mul(term, div(x, divisor))
+        return divisor, term, add(total, term)
 
     def is_going(state: Carry) -> Tensor:
         return any_of(greater(abs(state[1]), mul(abs(state[2]), CLOSE)))
@@ -156,7 +158,7 @@ _ROUNDS = 20_000
 LARGE = 1e6
 """Parameters above which integrals are those of a normal number (Wilson and Hilferty's), right to 1e-8."""
 _FAR = 12.0
-HALF_LOG_TURN = math.log(2 * math.pi) / 2
+HALF_LOG_TWO_PI = math.log(2 * math.pi) / 2
 TINY = 1e-300
 _STEP = 1e-4
 Function = Callable[..., Tensor]
@@ -189,19 +191,21 @@ def with_slopes(function: Function, density: Function, *operands: Tensor) -> Ten
     return found
 
 
-def _difference(function: Function, at: list[Tensor], number: int) -> Tensor:
-    """The slope by a parameter from four places, at distances in which the function changes little."""
-    step = mul(div(at[number], add(sqrt(at[number]), 1.0)), _STEP)
+def _difference(function: Function, at: list[Tensor], index: int) -> Tensor:
+    """The slope by a parameter from four values of it, at distances in which the function changes little."""
+    step = mul(div(at[index], add(sqrt(at[index]), 1.0)), _STEP)
 
     def moved(steps: float) -> Tensor:
-        return function(*at[:number], add(at[number], mul(step, steps)), *at[number + 1 :])
+        return function(*at[:index], add(at[index], mul(step, steps)), *at[index + 1 :])
 
+    # Five points, so that the error falls with the fourth power of the step: rounding limits it, not the step.
     near, far = sub(moved(1.0), moved(-1.0)), sub(moved(2.0), moved(-2.0))
     return div(sub(mul(near, 8.0), far), mul(step, 12.0))
 
 
 def log_excess(x: Tensor, a: Tensor) -> Tensor:
     """log(x / a) - (x - a) / a."""
+    # Near a both logarithms are nearly equal to what is subtracted; log1p of the distance keeps its digits.
     distance = div(sub(x, a), a)
     is_far = less(distance, -0.5)
     return sub(where(is_far, log(div(x, a)), log1p(where(is_far, 0.0, distance))), distance)
@@ -211,7 +215,7 @@ def stirling(a: Tensor) -> Tensor:
     """What lgamma(a) is more than (a - 1 / 2) log(a) - a + log(2 pi) / 2."""
     is_far = greater(a, _FAR)
     near, far = where(is_far, 1.0, a), where(is_far, a, _FAR)
-    direct = sub(lgamma(near), sub(sub(mul(sub(near, 0.5), log(near)), near), -HALF_LOG_TURN))
+    direct = sub(lgamma(near), sub(sub(mul(sub(near, 0.5), log(near)), near), -HALF_LOG_TWO_PI))
     return where(is_far, inverse_powers(far, 1, STIRLING), direct)
 
 
@@ -269,7 +273,7 @@ def _beta_term(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
     both = add(a, b)
     parts = add(mul(a, log_excess(mul(x, both), a)), mul(b, log_excess(mul(sub(1.0, x), both), b)))
     corrections = sub(stirling(both), add(stirling(a), stirling(b)))
-    return add(add(parts, mul(sub(add(log(a), log(b)), log(both)), 0.5)), sub(corrections, HALF_LOG_TURN))
+    return add(add(parts, mul(sub(add(log(a), log(b)), log(both)), 0.5)), sub(corrections, HALF_LOG_TWO_PI))
 
 
 def _beta(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
@@ -295,8 +299,8 @@ def _beta_deviation(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
 def _usual_beta(p: Tensor, q: Tensor, y: Tensor) -> Tensor:
     is_low = less(y, div(add(p, 1.0), add(add(p, q), 2.0)))
     first, second = where(is_low, p, q), where(is_low, q, p)
-    place = where(is_low, y, sub(1.0, y))
-    part = div(mul(exp(_beta_term(p, q, y)), _beta_fraction(first, second, place)), first)
+    argument = where(is_low, y, sub(1.0, y))
+    part = div(mul(exp(_beta_term(p, q, y)), _beta_fraction(first, second, argument)), first)
     return where(is_low, part, sub(1.0, part))
 
 

@@ -294,7 +294,7 @@ def reversed_where(x: Tensor, ranges: tuple[range, ...]) -> Tensor:
 
 
 def replaced_region(x: Tensor, ranges: tuple[range, ...], region: Tensor) -> Tensor:
-    """x with other elements at the places that ranges take; the region broadcasts to these."""
+    """x with other elements at the positions that ranges take; the region broadcasts to these."""
     if not all(map(len, ranges)):
         return x
     region, rising = reversed_where(region, ranges), [*map(_rising, ranges)]
@@ -388,8 +388,8 @@ def _masked(x: Tensor, mask: Tensor, value: Tensor) -> Tensor:
 @in_place("index_put_")
 def _index_put(x: TensorLike, indices: Tensor, values: TensorLike, accumulate: bool = False) -> Tensor:
     """x with values written or, with `accumulate`, added where index tensors, one for each axis, say."""
-    place = tuple(indices)
-    return setitem(x, place, add(getitem(x, place), values) if accumulate else values)
+    position = tuple(indices)
+    return setitem(x, position, add(getitem(x, position), values) if accumulate else values)
 
 
 @in_place("index_copy_")

@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from graphls.ir.checks import integer
+from graphls.ir.checks import at_least, optional
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import bool_, int64
 from graphls.ops.arrangement import meshgrid
@@ -20,11 +20,11 @@ from graphls.ops.shapes import broadcast_to, gather, gather_elements, reshape, s
 from graphls.tensors.tensor import Tensor, TensorLike
 
 Join = Callable[[Tensor, Tensor, Tensor, int], Tensor]
-"""x, indices along an axis, what they name the places of, and the axis; gives another x."""
+"""x, indices along an axis, what they name the positions of, and the axis; gives another x."""
 
 
 def replaced(x: Tensor, indices: Tensor, slices: Tensor, axis: int) -> Tensor:
-    """x with slices in the places along an axis that indices name; of several for one place the last."""
+    """x with slices in the positions along an axis that indices name; of several for one position the last."""
     nobody = full((x.shape[axis],), -1, dtype=int64)
     last = apply("scatter_max", nobody, indices, arange(indices.size), axis=0)
     chosen = gather(slices, maximum(last, 0), axis)
@@ -33,7 +33,7 @@ def replaced(x: Tensor, indices: Tensor, slices: Tensor, axis: int) -> Tensor:
 
 
 def replaced_elements(x: Tensor, indices: Tensor, updates: Tensor, axis: int) -> Tensor:
-    """x with single elements in the places along an axis that indices name; of several for one place the last."""
+    """x with single elements in the positions along an axis that indices name; of several for one position the last."""
     numbers = reshape(arange(indices.shape[axis]), (-1, *(1 for _ in x.shape[axis + 1 :])))
     numbers = broadcast_to(numbers, indices.shape)
     last = apply("scatter_max", full(x.shape, -1, dtype=int64), indices, numbers, axis=axis)
@@ -111,24 +111,22 @@ def cartesian_prod(*inputs: TensorLike) -> Tensor:
     return reshape(stack(meshgrid(*vectors, indexing="ij"), -1), (-1, len(vectors)))
 
 
-@operation
+@operation(checks={"r": at_least(0)})
 def combinations(input: TensorLike, r: int = 2, with_replacement: bool = False) -> Tensor:
     """Rows of `r` elements of a vector in their order, every choice once.
 
     With `with_replacement` an element may stand in a row more than once. Raises GraphValueError for
     what is no vector and for an `r` below 0.
     """
-    x, count = tensor_of(input), integer("combinations", "r", r)
+    x, count = tensor_of(input), r
     _require_vector("combinations", x)
-    if count < 0:
-        raise GraphValueError(f"combinations takes 0 elements or more, not {count}.")
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
     rows = list(choose(range(x.size), count))
-    places = np.array(rows, np.int64).reshape(len(rows), count)
-    return gather(x, Tensor(places)) if x.size and places.size else zeros(places.shape, x.dtype)
+    positions = np.array(rows, np.int64).reshape(len(rows), count)
+    return gather(x, Tensor(positions)) if x.size and positions.size else zeros(positions.shape, x.dtype)
 
 
-@operation
+@operation(checks={"N": optional(at_least(0))})
 def vander(x: TensorLike, N: int | None = None) -> Tensor:
     """The powers of each element of a vector, as columns from exponent N - 1 to 0; N is the size of x unless given.
 
@@ -136,9 +134,7 @@ def vander(x: TensorLike, N: int | None = None) -> Tensor:
     """
     x = tensor_of(x)
     _require_vector("vander", x)
-    count = x.size if N is None else integer("vander", "N", N)
-    if count < 0:
-        raise GraphValueError(f"vander makes 0 columns or more, not {count}.")
+    count = x.size if N is None else N
     powers = list(itertools.accumulate([x] * (count - 1), mul, initial=ones_like(x)))[:count]
     return stack(powers[::-1], -1) if powers else zeros((x.size, 0), x.dtype)
 

@@ -6,7 +6,7 @@ import builtins
 from collections.abc import Iterator
 from typing import Any
 
-from graphls.ir.checks import integer, positive, positive_int
+from graphls.ir.checks import integer, optional, positive, positive_int
 from graphls.ir.errors import GraphIndexError, GraphTypeError, GraphValueError
 from graphls.ir.types import float32
 from graphls.ops.control_flow import scan
@@ -98,7 +98,7 @@ def _with_bias(name: str, y: Tensor, bias: TensorLike | None, shape: tuple[int, 
     return add(y, shift)
 
 
-@operation
+@operation(checks={"max_norm": optional(positive), "padding_idx": optional(integer)})
 def embedding(
     input: TensorLike,
     weight: TensorLike,
@@ -120,7 +120,7 @@ def embedding(
     if table.ndim != 2:
         raise GraphValueError(f"embedding takes a matrix as weight, not {table.type}.")
     if max_norm is not None:
-        table = _limited(weight, table, ids, positive("embedding", "max_norm", max_norm), norm_type)
+        table = _limited(weight, table, ids, max_norm, norm_type)
     rows = gather(table, ids)
     if scale_grad_by_freq:
         rows = _with_gradient_over(rows, gather(_counts(ids, table.shape[0], table), ids))
@@ -130,8 +130,7 @@ def embedding(
     return where(expand_dims(is_padding, -1), stop_gradient(rows), rows)
 
 
-def _row(padding_idx: TensorLike, count: int) -> int:
-    row = integer("embedding", "padding_idx", padding_idx)
+def _row(row: int, count: int) -> int:
     if not -count <= row < count:
         raise GraphIndexError(f"The 'padding_idx' {row} is out of range for {count} rows.")
     return row % count
@@ -172,7 +171,7 @@ def swiglu(input: TensorLike, dim: int = -1) -> Tensor:
     return in_single(lambda x: mul(silu(cut(x, at, 0, size // 2)), cut(x, at, size // 2, size)), x)
 
 
-@operation(classes="InTopK", settings="k")
+@operation(classes="InTopK", settings="k", checks={"k": integer})
 def intopk(x1: TensorLike, x2: TensorLike, k: int) -> Tensor:
     """Whether fewer than k scores (N, C) of a row are above that of its label (N,), which is finite.
 
@@ -186,17 +185,17 @@ def intopk(x1: TensorLike, x2: TensorLike, k: int) -> Tensor:
         raise GraphValueError(message)
     own = gather_elements(scores, 1, expand_dims(labels, 1))
     above = sum(greater(scores, own), 1)
-    return logical_and(less(above, integer("intopk", "k", k)), isfinite(reshape(own, (-1,))))
+    return logical_and(less(above, k), isfinite(reshape(own, (-1,))))
 
 
 @cell("ChannelShuffle", "groups", checks={"groups": positive_int}, shown="groups")
-@operation
+@operation(checks={"groups": integer})
 def channel_shuffle(x: TensorLike, groups: int) -> Tensor:
     """The channels of (..., C, H, W) in another order: the first of each group, the second of each, and so on.
 
     Raises GraphValueError where the channels do not make as many groups.
     """
-    x, count = tensor_of(x), integer("channel_shuffle", "groups", groups)
+    x, count = tensor_of(x), groups
     if x.ndim < 3 or count < 1 or x.shape[-3] % count:
         raise GraphValueError(f"channel_shuffle cannot make {count} groups of {x.type}.")
     *outer, channels, height, width = x.shape
@@ -234,23 +233,23 @@ def embedding_lookup(input_params: TensorLike, input_indices: TensorLike, offset
     table, indices = tensor_of(input_params), tensor_of(input_indices)
     if indices.dtype.kind not in ("int", "uint"):
         raise GraphTypeError(f"EmbeddingLookup takes integers, not {indices.type}.")
-    places = sub(indices, offset)
-    inside = logical_and(greater_equal(places, 0), less(places, table.shape[0]))
-    found = gather(table, where(inside, places, 0), 0)
+    positions = sub(indices, offset)
+    inside = logical_and(greater_equal(positions, 0), less(positions, table.shape[0]))
+    found = gather(table, where(inside, positions, 0), 0)
     rows = reshape(inside, (*inside.shape, *(1 for _ in table.shape[1:])))
     return where(rows, found, zeros((), table.dtype))
 
 
-@operation
+@operation(checks={"epsilon": positive})
 def add_rms_norm(
     x1: TensorLike, x2: TensorLike, gamma: TensorLike, epsilon: float = 1e-6
 ) -> tuple[Tensor, Tensor, Tensor]:
     """`rms_norm` of x1 + x2, 1 / its root, and x1 + x2; raises GraphValueError where shapes differ."""
     x = _total("add_rms_norm", x1, x2)
-    return *rms_norm(x, gamma, positive("add_rms_norm", "epsilon", epsilon)), x
+    return *rms_norm(x, gamma, epsilon), x
 
 
-@operation
+@operation(checks={"epsilon": positive})
 def add_layer_norm(
     x1: Any, x2: Any, gamma: Any, beta: Any, epsilon: float = 1e-5, additional_output: bool = False
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -266,7 +265,7 @@ def add_layer_norm(
     wide = cast(x, float32) if x.dtype.is_half else x
     average = mean(wide, -1, keepdims=True)
     centred = sub(wide, average)
-    inverse = rsqrt(add(mean(square(centred), -1, keepdims=True), positive("add_layer_norm", "epsilon", epsilon)))
+    inverse = rsqrt(add(mean(square(centred), -1, keepdims=True), epsilon))
     y = add(mul(mul(centred, inverse), cast(scale, wide.dtype)), cast(shift, wide.dtype))
     return cast(y, x.dtype), average, inverse, x
 
@@ -290,14 +289,14 @@ def rotary_position_embedding(x: TensorLike, cos: TensorLike, sin: TensorLike, m
     if mode not in (0, 1) or not x.ndim or x.shape[-1] % 2:
         message = f"rotary_position_embedding takes an even last axis and the mode 0 or 1, not {x.type} and {mode!r}."
         raise GraphValueError(message)
-    y = in_single(lambda x, c, s: add(mul(x, c), mul(_turned(x, mode), s)), x, cos, sin)
+    y = in_single(lambda x, c, s: add(mul(x, c), mul(_rotated(x, mode), s)), x, cos, sin)
     if y.shape != x.shape:
         message = f"The shapes of cos {cos.type} and sin {sin.type} do not broadcast to {x.type}."
         raise GraphValueError(message)
     return y
 
 
-def _turned(x: Tensor, mode: int) -> Tensor:
+def _rotated(x: Tensor, mode: int) -> Tensor:
     axis, size = x.ndim - 1, x.shape[-1]
     if mode == 0:
         return concat((neg(cut(x, axis, size // 2, size)), cut(x, axis, 0, size // 2)), axis)
@@ -345,8 +344,8 @@ def lstm(
         x = dropped(x, dropout) if layer and dropout else x
         outputs = []
         for direction in range(directions):
-            number = layer * directions + direction
-            state, output = _one_direction(x, hidden[number], cell[number], next(layers), bool(direction))
+            index = layer * directions + direction
+            state, output = _one_direction(x, hidden[index], cell[index], next(layers), bool(direction))
             states.append(state)
             outputs.append(output)
         x = concat(outputs, -1)

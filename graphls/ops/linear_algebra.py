@@ -5,45 +5,20 @@ from __future__ import annotations
 from math import factorial
 from typing import Any
 
+from graphls.ir.checks import at_least
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import broadcast_shapes
 from graphls.ops.contractions import Labelled, contract, diagonal_of
 from graphls.ops.control_flow import while_loop
 from graphls.ops.creation import arange, zeros
-from graphls.ops.elementwise import (
-    abs,
-    add,
-    addn,
-    ceil,
-    div,
-    greater,
-    less,
-    minimum,
-    mul,
-    pow,
-    sub,
-    where,
-)
-from graphls.ops.factorizations import (
-    as_one,
-    require_matrices,
-    require_square,
-    transposed,
-    unit_matrices,
-)
+from graphls.ops.elementwise import abs, add, addn, ceil, div, greater, less, minimum, mul, pow, sub, where
+from graphls.ops.factorizations import as_one, require_matrices, require_square, transposed, unit_matrices
 from graphls.ops.linear_systems import solved
 from graphls.ops.network import matmul
 from graphls.ops.operands import Axis, Sizes, apply, axis_of, floats, in_single, operand_of, tensor_of
 from graphls.ops.record import operation, operator_class
 from graphls.ops.reductions import amax, sum
-from graphls.ops.shapes import (
-    broadcast_to,
-    concat,
-    cut,
-    expand_dims,
-    reshape,
-    transpose,
-)
+from graphls.ops.shapes import broadcast_to, concat, cut, expand_dims, reshape, transpose
 from graphls.ops.state import stop_gradient
 from graphls.ops.transcendental import log2
 from graphls.tensors import dispatch
@@ -226,8 +201,8 @@ def cross(x: TensorLike, other: TensorLike, dim: int | None = None) -> Tensor:
     return in_single(lambda a, b, c, d: sub(mul(a, b), mul(c, d)), *turns)
 
 
-def _rolled(x: Tensor, axis: int, places: int) -> Tensor:
-    return concat((cut(x, axis, places, x.shape[axis]), cut(x, axis, 0, places)), axis)
+def _rolled(x: Tensor, axis: int, positions: int) -> Tensor:
+    return concat((cut(x, axis, positions, x.shape[axis]), cut(x, axis, 0, positions)), axis)
 
 
 @operation(classes="Trace", also="numpy mint")
@@ -237,7 +212,7 @@ def trace(x: TensorLike) -> Tensor:
     return sum(diagonal_of(x, 0, 1))
 
 
-@operation(classes="MatrixPower", settings="n")
+@operation(classes="MatrixPower", settings="n", checks={"n": at_least(0)})
 def matrix_power(x: TensorLike, n: int) -> Tensor:
     """The product of `n` times the same square matrices, by repeated squaring; the unit matrix for 0.
 
@@ -246,8 +221,6 @@ def matrix_power(x: TensorLike, n: int) -> Tensor:
     tensor = tensor_of(x)
     if tensor.ndim < 2 or tensor.shape[-1] != tensor.shape[-2]:
         raise GraphValueError(f"matrix_power takes square matrices, not {tensor.type}.")
-    if isinstance(n, bool) or not isinstance(n, int) or n < 0:
-        raise GraphValueError(f"matrix_power takes an integer of 0 or more, not {n!r}.")
     if n == 0:
         unit = apply("one_hot", arange(tensor.shape[-1]), depth=tensor.shape[-1], dtype=tensor.dtype)
         return broadcast_to(unit, tensor.shape)
@@ -283,7 +256,7 @@ def vecdot(x: TensorLike, y: TensorLike, *, axis: int = -1) -> Tensor:
 
 @operation
 def batch_dot(x1: TensorLike, x2: TensorLike, axes: Axis | None = None) -> Tensor:
-    """The products of elements at the same place of the first axis, summed along an axis of each.
+    """The products of elements at the same position of the first axis, summed along an axis of each.
 
     `axes` is that of both or a pair; without, the last one of x1 and the last but one of x2, or its only one behind the
     first. The other axes of x1 come before those of x2; of two matrices the result has shape (batch, 1). Raises

@@ -33,10 +33,10 @@ from graphls.ops.factorizations import (
     as_column,
     as_one,
     as_row,
-    numbered,
     require_matrices,
     require_square,
     require_system,
+    row_indices,
     substituted,
     thin_factors,
     transposed,
@@ -62,32 +62,32 @@ class Factors(NamedTuple):
 def factors_of(x: Tensor) -> Factors:
     """The factors of square matrices; where a column has only zeros to choose from, the pivot is 0."""
     size = x.shape[-1]
-    places = numbered(size)
+    positions = row_indices(size)
 
     def step(matrix: Tensor, i: Tensor) -> tuple[Tensor, Tensor]:
         column = abs(gather(matrix, i, -1))
-        pivot = argmax(where(greater_equal(places, i), column, -1.0), -1)
+        pivot = argmax(where(greater_equal(positions, i), column, -1.0), -1)
         matrix = exchanged(matrix, i, pivot)
-        return eliminated(matrix, i, places), pivot
+        return eliminated(matrix, i, positions), pivot
 
     packed, pivots = scan(step, x, arange(size))
     return Factors(packed, movedim(pivots, 0, -1))
 
 
-def eliminated(matrix: Tensor, i: Tensor, places: Tensor) -> Tensor:
+def eliminated(matrix: Tensor, i: Tensor, positions: Tensor) -> Tensor:
     """The matrices after the multiples of row i that make column i zero are subtracted; those stand in column i."""
     row, column = gather(matrix, i, -2), gather(matrix, i, -1)
-    pivot = as_column(gather(row, i, -1))
-    factors = where(greater(places, i), div(column, where(equal(pivot, 0), 1.0, pivot)), 0.0)
-    later = where(greater(places, i), row, 0.0)
-    is_factor = logical_and(as_column(greater(places, i)), equal(places, i))
+    pivot = as_column(gather(row, i, -1))  # 0 where a matrix is singular: nothing is left below it to eliminate
+    factors = where(greater(positions, i), div(column, where(equal(pivot, 0), 1.0, pivot)), 0.0)
+    later = where(greater(positions, i), row, 0.0)
+    is_factor = logical_and(as_column(greater(positions, i)), equal(positions, i))
     return where(is_factor, as_column(factors), sub(matrix, mul(as_column(factors), as_row(later))))
 
 
 def exchanged(x: Tensor, i: Tensor, pivot: Tensor) -> Tensor:
     """The matrices with two of their rows in each other's place."""
-    places, other = numbered(x.shape[-2]), as_column(pivot)
-    order = where(equal(places, i), other, where(equal(places, other), i, places))
+    positions, other = row_indices(x.shape[-2]), as_column(pivot)
+    order = where(equal(positions, i), other, where(equal(positions, other), i, positions))
     return gather_elements(x, -2, broadcast_to(as_column(order), x.shape))
 
 
@@ -351,15 +351,15 @@ class _Factors(NamedTuple):
 
 def _factored(x: Tensor) -> _Factors:
     size = x.shape[-1]
-    places = numbered(size)
+    positions = row_indices(size)
 
     def step(matrix: Tensor, i: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        is_left = greater_equal(places, i)
+        is_left = greater_equal(positions, i)
         sizes = where(logical_and(as_column(is_left), is_left), abs(matrix), -1.0)
         largest = argmax(reshape(sizes, (*x.shape[:-2], size * size)), -1)
         row, column = floor_div(largest, size), mod(largest, size)
         matrix = transposed(exchanged(transposed(exchanged(matrix, i, row)), i, column))
-        return eliminated(matrix, i, places), (row, column)
+        return eliminated(matrix, i, positions), (row, column)
 
     packed, (rows, columns) = scan(step, x, arange(size - 2))
     return _Factors(packed, movedim(rows, 0, -1), movedim(columns, 0, -1))
@@ -391,8 +391,8 @@ def _determinant_of_two(x: Tensor) -> Tensor:
     return sub(mul(a, d), mul(b, c))
 
 
-def _blocks(x: Tensor, place: int) -> tuple[Tensor, ...]:
-    """The four parts of matrices whose rows and columns are cut at a place, row by row."""
+def _blocks(x: Tensor, position: int) -> tuple[Tensor, ...]:
+    """The four parts of matrices whose rows and columns are cut at a position, row by row."""
     rows, columns, size = x.ndim - 2, x.ndim - 1, x.shape[-1]
-    cuts = ((0, place), (place, size))
+    cuts = ((0, position), (position, size))
     return tuple(cut(cut(x, rows, *row), columns, *column) for row in cuts for column in cuts)

@@ -75,7 +75,7 @@ def require_same_shape(name: str, first: Tensor, second: Tensor) -> None:
         )
 
 
-def class_numbers(
+def class_indices(
     name: str, target: TensorLike, shape: tuple[int, ...], classes: int, ignored: int | None = None
 ) -> Tensor:
     """Labels that are numbers of classes, int32 or int64, as a tensor of a shape.
@@ -152,11 +152,10 @@ def l1_loss(input: TensorLike, target: TensorLike, reduction: str = "mean") -> T
 
 
 @cell("SmoothL1Loss", "beta reduction", inputs="logits labels", finite="labels", checks={"beta": positive})
-@operation(classes="SmoothL1Loss", settings="beta reduction", also="mint.nn.functional")
+@operation(classes="SmoothL1Loss", settings="beta reduction", also="mint.nn.functional", checks={"beta": positive})
 def smooth_l1_loss(input: TensorLike, target: TensorLike, beta: float = 1.0, reduction: str = "none") -> Tensor:
     """d ** 2 / (2 * beta) where the absolute difference d is below `beta`, and d - beta / 2 elsewhere."""
     dtype, (x, y) = operands("smooth_l1_loss", input, target)
-    beta = positive("smooth_l1_loss", "beta", beta)
     require_same_shape("smooth_l1_loss", x, y)
     distance = abs(sub(x, y))
     is_near = less(distance, beta)
@@ -165,11 +164,10 @@ def smooth_l1_loss(input: TensorLike, target: TensorLike, beta: float = 1.0, red
 
 
 @cell("HuberLoss", "reduction delta", inputs="logits labels", finite="labels", checks={"delta": positive})
-@operation
+@operation(checks={"delta": positive})
 def huber_loss(input: TensorLike, target: TensorLike, reduction: str = "mean", delta: float = 1.0) -> Tensor:
     """d ** 2 / 2 where the absolute difference d is `delta` at most, and delta * (d - delta / 2) elsewhere."""
     dtype, (x, y) = operands("huber_loss", input, target)
-    delta = positive("huber_loss", "delta", delta)
     distance = abs(sub(x, y))
     is_near = less_equal(distance, delta)
     inner, outer = mul(square(where(is_near, distance, 0.0)), 0.5), mul(sub(distance, delta / 2), delta)
@@ -237,19 +235,19 @@ def soft_margin_loss(input: TensorLike, target: TensorLike, reduction: str = "me
 
 
 @cell("HingeEmbeddingLoss", "margin reduction", inputs="logits labels", finite="labels")
-@operation
+@operation(checks={"margin": number})
 def hinge_embedding_loss(
     inputs: TensorLike, targets: TensorLike, margin: float = 1.0, reduction: str = "mean"
 ) -> Tensor:
     """The input where the target is 1, and what it lacks of `margin` where the target is -1."""
     dtype, (x, y) = operands("hinge_embedding_loss", inputs, targets)
-    lacking = clip_by_value(sub(number("hinge_embedding_loss", "margin", margin), x), 0.0)
+    lacking = clip_by_value(sub(margin, x), 0.0)
     losses = where(greater(y, 0.0), x, where(less(y, 0.0), lacking, 0.0))
     return reduced("hinge_embedding_loss", losses, reduction, dtype)
 
 
 @cell("MarginRankingLoss", "margin reduction", inputs="input1 input2 target", finite="target")
-@operation
+@operation(checks={"margin": number})
 def margin_ranking_loss(
     input1: TensorLike, input2: TensorLike, target: TensorLike, margin: float = 0.0, reduction: str = "mean"
 ) -> Tensor:
@@ -257,7 +255,7 @@ def margin_ranking_loss(
     dtype, (x, other, y) = operands("margin_ranking_loss", input1, input2, target)
     require_same_shape("margin_ranking_loss", x, other)
     lead = mul(y, sub(x, other))
-    losses = clip_by_value(sub(number("margin_ranking_loss", "margin", margin), lead), 0.0)
+    losses = clip_by_value(sub(margin, lead), 0.0)
     return reduced("margin_ranking_loss", losses, reduction, dtype)
 
 
@@ -268,7 +266,7 @@ def margin_ranking_loss(
     finite="labels",
     checks={"full": boolean, "eps": positive},
 )
-@operation
+@operation(checks={"eps": positive})
 def gaussian_nll_loss(
     x: TensorLike, target: TensorLike, var: TensorLike, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
 ) -> Tensor:
@@ -277,7 +275,7 @@ def gaussian_nll_loss(
     With `full`, log(2 * pi) / 2 is added.
     """
     dtype, (x, y, v) = operands("gaussian_nll_loss", x, target, var)
-    v = maximum(v, positive("gaussian_nll_loss", "eps", eps))
+    v = maximum(v, eps)
     losses = mul(add(log(v), div(square(sub(x, y)), v)), 0.5)
     losses = add(losses, math.log(2 * math.pi) / 2) if full else losses
     return reduced("gaussian_nll_loss", losses, reduction, dtype)
@@ -290,7 +288,7 @@ def gaussian_nll_loss(
     finite="target",
     checks={"log_input": boolean, "full": boolean, "eps": positive},
 )
-@operation
+@operation(checks={"eps": positive})
 def poisson_nll_loss(
     input: TensorLike,
     target: TensorLike,
@@ -304,7 +302,7 @@ def poisson_nll_loss(
     With `full`, Stirling's approximation of log(target!) is added where the target is above 1.
     """
     dtype, (x, y) = operands("poisson_nll_loss", input, target)
-    logarithm = x if log_input else log(add(x, positive("poisson_nll_loss", "eps", eps)))
+    logarithm = x if log_input else log(add(x, eps))
     losses = sub(exp(x) if log_input else x, mul(y, logarithm))
     return reduced("poisson_nll_loss", add(losses, _stirling(y)) if full else losses, reduction, dtype)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from graphls.ir.checks import number, positive
+from graphls.ir.checks import number, positive, probability
 from graphls.ir.errors import GraphValueError
 from graphls.ir.types import bool_
 from graphls.ops.creation import one_hot, ones
@@ -32,7 +32,7 @@ from graphls.ops.elementwise import (
     where,
 )
 from graphls.ops.operands import apply, axis_of, float_of, in_single, numbers, operand_of, tensor_of
-from graphls.ops.random import check_probability, drawn, joined_seed, kept_or_zero, rand
+from graphls.ops.random import drawn, joined_seed, kept_or_zero, rand
 from graphls.ops.record import cell, operation, operator_class
 from graphls.ops.reductions import argmax
 from graphls.ops.shapes import broadcast_to, cut, reshape, swapaxes
@@ -118,14 +118,13 @@ def log_softmax(logits: TensorLike, axis: int = -1) -> Tensor:
     return apply("log_softmax", x, axis=axis_of(axis, x.ndim))
 
 
-@operation
+@operation(checks={"p": probability})
 def dropout(x: TensorLike, p: float = 0.5, training: bool = True, seed: int | None = None) -> Tensor:
     """x with elements set to 0 with probability `p`, and the others divided by 1 - p; x itself unless `training`.
 
-    In a compiled step the mask follows from `set_seed`, the step and the place in the program, and `seed` is not
+    In a compiled step the mask follows from `set_seed`, the step and the position in the program, and `seed` is not
     used. Raises GraphTypeError for a `p` that is no number, GraphValueError outside of [0, 1].
     """
-    check_probability("dropout", p)
     tensor = float_of(x)
     if not training or p == 0:
         return tensor
@@ -251,10 +250,10 @@ def _not_positive(x: Tensor) -> Tensor:
     return where(greater(x, 0.0), 0.0, x)
 
 
-@operation(classes="CeLU", cells="CELU", settings="alpha")
+@operation(classes="CeLU", cells="CELU", settings="alpha", checks={"alpha": number})
 def celu(x: TensorLike, alpha: float = 1.0) -> Tensor:
     """x where it is positive and alpha * (exp(x / alpha) - 1) elsewhere; raises GraphValueError for an alpha of 0."""
-    if number("celu", "alpha", alpha) == 0:
+    if alpha == 0:
         raise GraphValueError("For 'celu', the 'alpha' must not be 0.")
     x = float_of(x)
     return where(greater(x, 0.0), x, mul(expm1(div(_not_positive(x), alpha)), alpha))
@@ -285,13 +284,18 @@ def hardswish(x: TensorLike) -> Tensor:
     return mul(maximum(x, -3.0), hardsigmoid(x))
 
 
-@operation(cells="Hardtanh", settings="min_val max_val", also="mint.nn.functional")
+@operation(
+    cells="Hardtanh",
+    settings="min_val max_val",
+    also="mint.nn.functional",
+    checks={"min_val": number, "max_val": number},
+)
 def hardtanh(input: TensorLike, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
     """x, at least `min_val` and at most `max_val`, with a slope of 0 at both.
 
     Raises GraphValueError unless the one is the smaller.
     """
-    if not number("hardtanh", "min_val", min_val) < number("hardtanh", "max_val", max_val):
+    if not min_val < max_val:
         raise GraphValueError(f"For 'hardtanh', 'min_val' must be below 'max_val', but got {min_val} and {max_val}.")
     x = float_of(input)
     return where(less_equal(x, min_val), min_val, where(greater_equal(x, max_val), max_val, x))
@@ -325,18 +329,18 @@ def threshold(input: TensorLike, thr: TensorLike, value: TensorLike) -> Tensor:
 
 
 @cell("Softplus", "beta threshold")
-@operation(classes="Softplus", also="mint.nn.functional")
+@operation(classes="Softplus", also="mint.nn.functional", checks={"beta": number, "threshold": number})
 def softplus(input: TensorLike, beta: float = 1, threshold: float = 20) -> Tensor:
     """log(1 + exp(beta * x)) / beta, and x itself where beta * x is above the threshold.
 
     Raises GraphValueError for a beta of 0.
     """
-    if number("softplus", "beta", beta) == 0:
+    if beta == 0:
         raise GraphValueError("For 'softplus', the 'beta' must not be 0.")
     x = float_of(input)
     scaled = x if beta == 1 else mul(x, beta)
     soft = apply("softplus", scaled)
-    return where(greater(scaled, number("softplus", "threshold", threshold)), x, soft if beta == 1 else div(soft, beta))
+    return where(greater(scaled, threshold), x, soft if beta == 1 else div(soft, beta))
 
 
 @operation(classes="Softsign", cells="Softsign")
@@ -382,7 +386,7 @@ def glu(x: TensorLike, axis: int = -1) -> Tensor:
 _LEAST = float(np.finfo(np.float32).tiny)
 
 
-@operation
+@operation(checks={"tau": positive})
 def gumbel_softmax(logits: TensorLike, tau: float = 1.0, hard: bool = False, dim: int = -1) -> Tensor:
     """The softmax along an axis of (logits + noise) / tau, where the noise has Gumbel's distribution.
 
@@ -390,11 +394,11 @@ def gumbel_softmax(logits: TensorLike, tau: float = 1.0, hard: bool = False, dim
     "Categorical Reparameterization with Gumbel-Softmax", 2017). Random numbers are those of `rand`. Raises
     GraphValueError unless `tau` is above 0.
     """
-    x, temperature = float_of(logits), positive("gumbel_softmax", "tau", tau)
+    x = float_of(logits)
     at = axis_of(dim, x.ndim)
 
     def computed(x: Tensor) -> Tensor:
-        soft = softmax(div(add(x, _noise(x)), temperature), at)
+        soft = softmax(div(add(x, _noise(x)), tau), at)
         if not hard:
             return soft
         chosen = cast(one_hot(argmax(soft, at), x.shape[at], axis=at), x.dtype)

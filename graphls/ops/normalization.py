@@ -8,7 +8,8 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.ir.checks import integer
+from graphls.ir.errors import GraphValueError
 from graphls.ir.types import float32
 from graphls.ops.arrangement import movedim
 from graphls.ops.convolution import as_given, channels_first
@@ -66,7 +67,7 @@ def rms_norm(x: TensorLike, gamma: TensorLike, epsilon: float = 1e-6) -> tuple[T
     return cast(mul(mul(wide, inverse), cast(gamma, wide.dtype)), x.dtype), inverse
 
 
-@operation
+@operation(checks={"num_groups": integer})
 def group_norm(
     input: TensorLike,
     num_groups: int,
@@ -80,8 +81,6 @@ def group_norm(
     not make as many groups.
     """
     x, weight, bias = dispatch.cast_operands("group_norm", float_of(input), weight, bias)
-    if isinstance(num_groups, bool) or not isinstance(num_groups, int):
-        raise GraphTypeError(f"The 'num_groups' is an integer, not {num_groups!r}.")
     if x.ndim < 2 or num_groups < 1 or x.shape[1] % num_groups:
         raise GraphValueError(f"group_norm cannot make {num_groups} groups of the channels of {x.type}.")  # fmt: skip
     _check_shape("group_norm", x.shape[1:2], weight=weight, bias=bias)
@@ -186,7 +185,7 @@ def _check_shape(name: str, shape: tuple[int, ...], **operands: object) -> None:
 
 
 @cell("LRN", "depth_radius bias alpha beta norm_region", shown="depth_radius bias alpha beta")
-@operation(classes="LRN", settings="depth_radius bias alpha beta norm_region")
+@operation(classes="LRN", settings="depth_radius bias alpha beta norm_region", checks={"depth_radius": integer})
 def lrn(
     x: TensorLike,
     depth_radius: int = 5,
@@ -201,8 +200,6 @@ def lrn(
     arguments that do not fit.
     """
     x = float_of(x)
-    if isinstance(depth_radius, bool) or not isinstance(depth_radius, int):
-        raise GraphTypeError(f"The 'depth_radius' is an integer, not {depth_radius!r}.")
     if x.ndim != 4 or depth_radius < 0 or norm_region != "ACROSS_CHANNELS":
         raise GraphValueError(
             f"lrn takes images of rank 4, a 'depth_radius' of 0 or more and the 'norm_region' 'ACROSS_CHANNELS', not "

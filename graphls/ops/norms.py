@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from graphls.ir.checks import number, positive
+from graphls.ir.checks import between, positive
 from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError, TraceError
 from graphls.ir.types import float32
 from graphls.ops import elementwise, operands
@@ -59,15 +59,13 @@ def norm(x: Any, ord: Any = None, axis: Axis = None, keepdims: bool = False, *, 
     raise GraphValueError(f"norm with an 'ord' takes one axis or two, not {len(axes)} of {x.type}.")
 
 
-@operation(spelled=True)
+@operation(spelled=True, checks={"ord": between(-math.inf)})
 def vector_norm(x: Any, ord: Any = 2, axis: Axis = None, keepdims: bool = False, *, dtype: Any = None) -> Tensor:
     """The norm of all elements along axes: the sum of |x| ** ord to the power 1 / ord; its gradient at 0 is 0.
 
     With inf and -inf it is the largest and the smallest |x|, with 0 the number of elements that are not 0. Raises
-    GraphValueError for an `ord` that is no number.
+    GraphTypeError for an `ord` that is no number.
     """
-    if isinstance(ord, bool) or not isinstance(ord, (int, float)):
-        raise GraphValueError(f"The 'ord' of the norm of a vector is a number, not {ord!r}.")
     return in_single(lambda x: _vector_norm(x, ord, axis, keepdims), float_of(x if dtype is None else cast(x, dtype)))
 
 
@@ -126,20 +124,19 @@ def dist(x: TensorLike, other: TensorLike, p: float = 2) -> Tensor:
     return in_single(lambda x, y: vector_norm(sub(x, y), p), *floats(x, other))
 
 
-@operation
+@operation(checks={"p": positive, "maxnorm": between(0)})
 def renorm(input: TensorLike, p: float, axis: int, maxnorm: float) -> Tensor:
     """x with every slice along an axis whose norm of order `p` is above `maxnorm` made shorter, to that norm.
 
     Raises GraphValueError for a `p` that is not above 0 and for a negative `maxnorm`.
     """
-    order, longest = positive("renorm", "p", p), number("renorm", "maxnorm", maxnorm, least=0)
 
     def computed(x: Tensor) -> Tensor:
         at = axis_of(axis, x.ndim)
         others = tuple(i for i in range(x.ndim) if i != at)
-        norms = vector_norm(x, order, others, keepdims=True) if others else abs(x)
-        is_longer = greater(norms, longest)
-        return mul(x, where(is_longer, div(longest, add(where(is_longer, norms, 1.0), 1e-7)), 1.0))
+        norms = vector_norm(x, p, others, keepdims=True) if others else abs(x)
+        is_longer = greater(norms, maxnorm)
+        return mul(x, where(is_longer, div(maxnorm, add(where(is_longer, norms, 1.0), 1e-7)), 1.0))
 
     return in_single(computed, float_of(input))
 
@@ -171,14 +168,13 @@ def _renorm(x: Any, p: Any, dim: int, maxnorm: Any) -> Tensor:
     return renorm(x, p, dim, maxnorm)
 
 
-@operation(classes="Cdist", settings="p")
+@operation(classes="Cdist", settings="p", checks={"p": between(0)})
 def cdist(x1: TensorLike, x2: TensorLike, p: float = 2.0) -> Tensor:
     """The distances (..., m, n) of each of the vectors (..., m, k) from each of others, (..., n, k).
 
     `p`, from 0 on or inf, is the order of the norm; the gradient of a distance of 0 is 0. Leading axes broadcast.
     Raises GraphValueError for a negative `p` and for vectors of different sizes.
     """
-    number("cdist", "p", p, least=0)
     x1, x2 = floats(x1, x2)
     if x1.ndim < 2 or x2.ndim < 2 or x1.shape[-1] != x2.shape[-1]:
         message = f"cdist takes lists of vectors of one size, (..., m, k) and (..., n, k), not {x1.type} and {x2.type}."
@@ -186,17 +182,16 @@ def cdist(x1: TensorLike, x2: TensorLike, p: float = 2.0) -> Tensor:
     return in_single(lambda a, b: vector_norm(sub(expand_dims(a, -2), expand_dims(b, -3)), p, -1), x1, x2)
 
 
-@operation(classes="Pdist", settings="p")
+@operation(classes="Pdist", settings="p", checks={"p": between(0)})
 def pdist(input: TensorLike, p: float = 2.0) -> Tensor:
     """The distances (..., n (n - 1) / 2) of vectors (..., n, k) from those behind them, first all of the first.
 
     See `cdist`.
     """
-    number("pdist", "p", p, least=0)
     x = float_of(input)
     if x.ndim < 2:
         raise GraphValueError(f"pdist takes a list of vectors, (..., n, k), not {x.type}.")
-    first, second = (Tensor(places) for places in np.triu_indices(x.shape[-2], 1))
+    first, second = (Tensor(positions) for positions in np.triu_indices(x.shape[-2], 1))
     return in_single(lambda x: vector_norm(sub(gather(x, first, -2), gather(x, second, -2)), p, -1), x)
 
 
@@ -213,7 +208,7 @@ def cosine_similarity(x1: TensorLike, x2: TensorLike, dim: int = 1, eps: float =
     return in_single(computed, *floats(x1, x2))
 
 
-@operation
+@operation(checks={"clip_norm": positive})
 def clip_by_global_norm(x: TensorLike, clip_norm: float = 1.0, use_norm: TensorLike | None = None) -> Any:
     """Tensors in a tuple or list, scaled so that their common norm is `clip_norm` at most, each in its own dtype.
 
@@ -224,13 +219,12 @@ def clip_by_global_norm(x: TensorLike, clip_norm: float = 1.0, use_norm: TensorL
     _check_tensors("clip_by_global_norm", x)
     if use_norm is not None:
         raise GraphValueError("clip_by_global_norm computes the norm itself; leave use_norm None.")
-    limit = _positive("clip_by_global_norm", "clip_norm", clip_norm)
     norm = root(addn([sum(e.square(_wide(t))) for t in leaves(x)]))
-    coefficient = e.div(limit, where(greater_equal(norm, limit), norm, limit))
+    coefficient = e.div(clip_norm, where(greater_equal(norm, clip_norm), norm, clip_norm))
     return map_leaves(lambda t: _scaled(t, coefficient), x)
 
 
-@operation
+@operation(checks={"max_norm": positive})
 def clip_by_norm(x: TensorLike, max_norm: float, norm_type: float = 2.0, error_if_nonfinite: bool = False) -> Any:
     """A tensor, or a tuple or list of them, multiplied by min(max_norm / (n + 1e-6), 1), each in its own dtype.
 
@@ -240,12 +234,11 @@ def clip_by_norm(x: TensorLike, max_norm: float, norm_type: float = 2.0, error_i
     """
     tensors = (x,) if is_tensor(x) else x
     _check_tensors("clip_by_norm", tensors)
-    limit = _positive("clip_by_norm", "max_norm", max_norm)
-    order = math.inf if norm_type in (math.inf, "inf") else _positive("clip_by_norm", "norm_type", norm_type)
+    order = math.inf if norm_type in (math.inf, "inf") else positive("clip_by_norm", "norm_type", norm_type)
     norm = _norm([e.abs(_wide(t)) for t in leaves(tensors)], order)
     if error_if_nonfinite:
         _check_finite(norm)
-    coefficient = e.minimum(e.div(limit, e.add(norm, 1e-6)), 1.0)
+    coefficient = e.minimum(e.div(max_norm, e.add(norm, 1e-6)), 1.0)
     return map_leaves(lambda t: _scaled(t, coefficient), x)
 
 
@@ -280,11 +273,3 @@ def _scaled(t: TensorLike, coefficient: Tensor) -> Tensor:
 def _check_tensors(name: str, x: TensorLike) -> None:
     if not isinstance(x, (tuple, list)) or not leaves(x) or not all(map(is_tensor, leaves(x))):
         raise GraphTypeError(f"{name} takes a tuple or list of tensors, not {x!r}.")
-
-
-def _positive(name: str, argument: str, value: TensorLike) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise GraphTypeError(f"For {name!r}, the {argument!r} must be a number, but got {value!r}.")
-    if not 0 < value < math.inf:
-        raise GraphValueError(f"For {name!r}, the {argument!r} must be > 0, but got {value!r}.")
-    return float(value)

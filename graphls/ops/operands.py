@@ -18,6 +18,10 @@ Shape = tuple[int, ...]
 Sizes = int | Sequence[int]
 """A size of all axes, or one for each."""
 ShapeLike = Sizes | Tensor
+OutputSizes = int | Sequence[int | None] | None
+"""Sizes of a result, of which None is the size that is there."""
+Paddings = Sequence[Sequence[int]] | Tensor
+"""What is added before and behind: a pair for each axis."""
 Operand = Tensor | float
 """A tensor or a number."""
 
@@ -38,7 +42,7 @@ def tensor_of(x: object) -> Tensor:
         return _read(x) if tracer is None else Symbol(tracer.read(x))
     if isinstance(x, Symbol):
         return Symbol(x.graph_value)
-    return x.twin() if isinstance(x, Tensor) else Tensor(x)
+    return x.alias() if isinstance(x, Tensor) else Tensor(x)
 
 
 def tensor_in(x: TensorLike, dtype: DType) -> Tensor:

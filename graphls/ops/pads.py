@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ops.arrangement import flip
 from graphls.ops.creation import full
-from graphls.ops.operands import Operand, Shape, Sizes, apply, tensor_of
+from graphls.ops.operands import Operand, Paddings, Shape, Sizes, apply, tensor_of
 from graphls.ops.record import AXES, operation, operator_class
 from graphls.ops.shapes import broadcast_to, concat, cut
 from graphls.tensors.tensor import Tensor, TensorLike
@@ -127,9 +127,6 @@ def zero_padded(x: Tensor, pads: Shape) -> Tensor:
     axes = x.ndim - 2
     return _with_zeros(x, [(0, 0), (0, 0), *zip(pads[:axes], pads[axes:], strict=True)])
 
-
-Paddings = Sequence[Sequence[int]] | Tensor
-"""A pair for each axis."""
 
 Side = Callable[[Tensor, int, int], Tensor]
 """What stands before or behind a tensor along an axis, so many elements of it."""

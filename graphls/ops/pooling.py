@@ -6,6 +6,7 @@ from collections.abc import Callable
 from math import prod
 from typing import Any, TypeVar
 
+from graphls.ir.checks import positive
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import DTypeLike, int32, int64
 from graphls.ops.convolution import FORMATS, are_last, as_given, channels_first, spatial
@@ -141,7 +142,7 @@ def check_divisor(divisor: int | None) -> int:
     return divisor or 0
 
 
-@by_axes(1, 2)
+@by_axes(1, 2, checks={"norm_type": positive})
 def lp_pool(axes: int) -> Callable[..., Tensor]:
     """(sum of x ** p) ** (1 / p) over each window of {images}, for p = `norm_type`; the gradient of a sum of 0 is 0.
 
@@ -152,10 +153,6 @@ def lp_pool(axes: int) -> Callable[..., Tensor]:
     def pooled(
         x: TensorLike, norm_type: float, kernel_size: Sizes, stride: Sizes | None = None, ceil_mode: bool = False
     ) -> Tensor:
-        if isinstance(norm_type, bool) or not isinstance(norm_type, (int, float)):
-            raise GraphTypeError(f"The 'norm_type' is a number, not {norm_type!r}.")
-        if norm_type <= 0:
-            raise GraphValueError(f"The 'norm_type' is positive, not {norm_type!r}.")
         windows = Windows(kernel_size, stride, 0, "valid", ceil_mode=ceil_mode)
         sums = _avg_pool(f"lp_pool{axes}d", axes, pow(float_of(x), norm_type), windows, False, 1)
         return root(sums, norm_type)

@@ -1,6 +1,6 @@
 """Random tensors.
 
-In a compiled step they follow from `set_seed`, the step and the place in the program: a run can be repeated and
+In a compiled step they follow from `set_seed`, the step and the position in the program: a run can be repeated and
 resumed, and a `seed` is not used. Outside of one they are drawn at once, from `seed` where it is given.
 """
 
@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from graphls.ir.checks import integer
+from graphls.ir.checks import integer, probability
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import DType, DTypeLike, as_dtype, broadcast_shapes, float32, int32, int64
 from graphls.ops.creation import full
@@ -141,13 +141,13 @@ def randint_like(
     return randint(low, high, x.shape, seed, dtype=dtype or x.dtype)
 
 
-@operation
+@operation(checks={"n": integer})
 def randperm(n: int, seed: int = 0, offset: int = 0, dtype: DTypeLike = int64) -> Tensor:
     """The numbers from 0 up to, but without, n in random order; int64 unless another dtype is given.
 
     A seed of 0 is none. `offset` is taken for MindSpore's sake and not used.
     """
-    (size,) = sizes_of_draw(integer("randperm", "n", n))
+    (size,) = sizes_of_draw(n)
     return cast(drawn("random_permutation", seed or None, size=size), dtype)
 
 
@@ -207,7 +207,7 @@ def kept_or_zero(x: Tensor, p: float, shape: tuple[int, ...], seed: int | None =
     return where(mask, mul(x, 1 / kept if kept else 0.0), 0.0)
 
 
-@by_axes(1, 2, 3)
+@by_axes(1, 2, 3, checks={"p": probability})
 def dropout(axes: int) -> Callable[..., Tensor]:
     """Of {images} (N, C, {sizes}) whole channels are 0 with probability p, the others divided by 1 - p.
 
@@ -218,7 +218,6 @@ def dropout(axes: int) -> Callable[..., Tensor]:
 
     def dropped(input: TensorLike, p: float = 0.5, training: bool = True) -> Tensor:
         x = float_of(input)
-        check_probability(name, p)
         if x.ndim not in ranks:
             message = f"{name} takes a tensor of {' or '.join(map(str, ranks))} axes, not {x.type}."
             raise GraphValueError(message)
@@ -230,14 +229,6 @@ def dropout(axes: int) -> Callable[..., Tensor]:
 
 
 dropout1d, dropout2d, dropout3d = dropout
-
-
-def check_probability(name: str, p: TensorLike) -> None:
-    """Raise GraphTypeError or GraphValueError for what is no probability."""
-    if isinstance(p, bool) or not isinstance(p, (int, float)):
-        raise GraphTypeError(f"For {name!r}, the 'p' must be a number, not {p!r}.")
-    if not 0 <= p <= 1:
-        raise GraphValueError(f"For {name!r}, the 'p' must be between 0 and 1, but got {p}.")
 
 
 @in_place("normal_")

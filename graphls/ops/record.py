@@ -12,11 +12,12 @@ has a function of its own beside it, which `operator_class`, `cell`, `tensor_met
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from functools import wraps
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial, wraps
 from typing import Any, TypeVar, overload
 
+from graphls.ir.checks import Check
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ops.operands import tensor_of
 from graphls.ops.primitive import operator
@@ -26,9 +27,6 @@ from graphls.tensors.tensor import Tensor
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Wrapper = Callable[[Callable[..., Any]], Callable[..., Any]]
-Check = Callable[[str, str, Any], Any]
-"""Takes the name of a cell, that of a setting and what was given for it; gives what is kept, or raises."""
-
 FIRST = ("x", "input", "input_x", "input_params", "logits", "mat", "dividend")
 """What functions call the tensor that their methods belong to; other names say that it is something else."""
 
@@ -66,7 +64,6 @@ class Operation:
     classes: tuple[str, ...] = ()
     symbol: str = ""
     spelled: bool = False
-    settings: Mapping[str, Any] = field(default_factory=dict)
     cell: CellForm | None = None
 
 
@@ -79,8 +76,27 @@ FUNCTIONS: dict[str, Any] = {}
 ALSO: dict[str, dict[str, Any]] = {"numpy": {}, "mint": {}, "mint.nn.functional": {}}
 """The functions that modules of MindSpore besides `mindspore.ops` have, by their names there."""
 
-OPERATORS: dict[str, type[Any]] = {}
-"""The operator classes by their names."""
+
+class OperatorClasses(Mapping[str, type[Any]]):
+    """Operator classes by their names; each is made when it is first asked for, which keeps `import graphls` quick."""
+
+    def __init__(self) -> None:
+        self.makers: dict[str, Callable[[], type[Any]]] = {}
+        self._made: dict[str, type[Any]] = {}
+
+    def __getitem__(self, name: str) -> type[Any]:
+        # Of two threads that ask at once both may make one, of which the first that is kept serves both.
+        return self._made.get(name) or self._made.setdefault(name, self.makers[name]())
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.makers)
+
+    def __len__(self) -> int:
+        return len(self.makers)
+
+
+OPERATORS = OperatorClasses()
+"""All operator classes."""
 
 CELLS: dict[str, Operation] = {}
 """The records of cells by their names, of which `graphls.nn` makes classes."""
@@ -93,6 +109,7 @@ def operation(
     *,
     names: str = ...,
     also: str = ...,
+    checks: Mapping[str, Check] | None = ...,
     classes: str = ...,
     cells: str = ...,
     settings: str = ...,
@@ -109,6 +126,7 @@ def operation(
     *,
     names: str = "",
     also: str = "",
+    checks: Mapping[str, Check] | None = None,
     classes: str = "",
     cells: str = "",
     settings: str = "",
@@ -132,6 +150,7 @@ def operation(
     """
 
     def declare(function: Any) -> Any:
+        function = with_checks(function, checks) if checks else function
         function = with_spellings(function) if spelled else function
         known = (function.__name__, *names.split())
         methods = known if (_takes_tensor(function) if method is None else method) else ()
@@ -171,15 +190,19 @@ def operator_class(
             function.__doc__ = like.__doc__
         called = function if via is None else via(function)
         called.__doc__ = called.__doc__ or function.__doc__
-        parameters = inspect.signature(called).parameters
-        given = {name: (defaults or {}).get(name, parameters[name].default) for name in settings.split()}
-        record = Operation(called, classes=tuple(classes.split()), settings=given)
+        record = Operation(called, classes=tuple(classes.split()))
         OPERATIONS.append(record)
         for name in record.classes:
-            _add(OPERATORS, (name,), operator(name, called, given, "graphls.ops.operations"))
+            _add(OPERATORS.makers, (name,), partial(_operator, name, called, settings.split(), defaults or {}))
         return function
 
     return declare
+
+
+def _operator(name: str, function: Callable[..., Any], settings: list[str], defaults: Mapping[str, Any]) -> type[Any]:
+    parameters = inspect.signature(function).parameters
+    given = {key: defaults.get(key, parameters[key].default) for key in settings}
+    return operator(name, function, given, "graphls.ops.operations")
 
 
 AXES = {
@@ -190,7 +213,9 @@ AXES = {
 """What images of one to three axes are called, their sizes, and those of their windows."""
 
 
-def by_axes(*counts: int, also: str = "") -> Callable[[Callable[[int], Function]], tuple[Function, ...]]:
+def by_axes(
+    *counts: int, also: str = "", checks: Mapping[str, Check] | None = None
+) -> Callable[[Callable[[int], Function]], tuple[Function, ...]]:
     """Declare functions of images with so many axes, of which each is made by one function from the number of axes.
 
     From `conv` come `conv1d`, `conv2d` and `conv3d`, whose docstrings are that of `conv` in the words of AXES.
@@ -202,7 +227,7 @@ def by_axes(*counts: int, also: str = "") -> Callable[[Callable[[int], Function]
             function = make(count)
             function.__name__ = function.__qualname__ = f"{make.__name__}{count}d"
             function.__doc__ = (make.__doc__ or "").format(**AXES[count])
-            functions.append(operation(also=also)(function))
+            functions.append(operation(also=also, checks=checks)(function))
         return tuple(functions)
 
     return declare
@@ -269,7 +294,9 @@ def in_place(names: str) -> Callable[[Function], Function]:
 
 
 def _takes_tensor(function: Callable[..., Any]) -> bool:
-    return inspect.isfunction(function) and next(iter(inspect.signature(function).parameters), None) in FIRST
+    # The code says it without a signature, which takes its time while graphls is imported.
+    code = inspect.unwrap(function).__code__ if inspect.isfunction(function) else None
+    return code is not None and code.co_argcount > 0 and code.co_varnames[0] in FIRST
 
 
 def _give(record: Operation, method: Callable[..., Any]) -> None:
@@ -306,6 +333,25 @@ def writing(name: str, compute: Callable[..., Any]) -> Callable[..., Tensor]:
 
     method.__name__ = method.__qualname__ = name
     return method
+
+
+def with_checks(function: Function, checks: Mapping[str, Check]) -> Function:
+    """The function, which gets what the checks make of the arguments that a call gives."""
+    code = function.__code__  # read as it is, since `inspect.signature` takes its time while graphls is imported
+    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    checked = [(names.index(name), name, check) for name, check in checks.items()]
+    label = function.__name__
+
+    @wraps(function)
+    def called(*args: Any, **options: Any) -> Any:
+        for index, name, check in checked:
+            if name in options:
+                options[name] = check(label, name, options[name])
+            elif index < len(args):
+                args = (*args[:index], check(label, name, args[index]), *args[index + 1 :])
+        return function(*args, **options)
+
+    return called  # type: ignore[return-value]
 
 
 _SPELLINGS = {"dim": "axis", "keepdim": "keepdims", "keep_dims": "keepdims", "input": "x"}

@@ -29,7 +29,7 @@ from graphls.ops.elementwise import (
 )
 from graphls.ops.elementwise import where as chosen
 from graphls.ops.operands import Axis, Sizes, apply, axes_of, axis_of, float_of, in_single, tensor_of
-from graphls.ops.record import operation, operator_class, tensor_method
+from graphls.ops.record import Function, operation, operator_class, tensor_method
 from graphls.ops.shapes import broadcast_to, concat, cut, gather_elements, reshape
 from graphls.ops.transcendental import logaddexp, root
 from graphls.tensors import dispatch
@@ -52,6 +52,11 @@ def _as_operator(function: Callable[..., Any]) -> Callable[..., Any]:
         return function(x, axis, keep_dims)
 
     return reduced
+
+
+def _reduction(name: str, operator: str, **options: Any) -> Callable[[Function], Function]:
+    """Declare a function along axes, MindSpore's other name of it and its operator class."""
+    return operation(names=name, classes=operator, settings="keep_dims", via=_as_operator, spelled=True, **options)
 
 
 def _position_as(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -83,50 +88,23 @@ def counted(x: TensorLike, dtype: object) -> Tensor:
     return cast(x, int64) if x.dtype is bool_ else x
 
 
-@operation(
-    names="reduce_sum",
-    classes="ReduceSum",
-    settings="keep_dims",
-    via=_as_operator,
-    method=as_numpy_calls,
-    spelled=True,
-    also="numpy mint",
-)
+@_reduction("reduce_sum", "ReduceSum", method=as_numpy_calls, also="numpy mint")
 def sum(x: TensorLike, axis: Axis = None, keepdims: bool = False, *, dtype: Any = None) -> Tensor:
     """The sum along axes, all of them without any, in the dtype given; bools are counted as int64."""
     return _reduced("sum", counted(x, dtype), axis, keepdims)
 
 
-@operation(
-    names="reduce_mean",
-    classes="ReduceMean",
-    settings="keep_dims",
-    via=_as_operator,
-    method=as_numpy_calls,
-    spelled=True,
-    also="numpy mint",
-)
+@_reduction("reduce_mean", "ReduceMean", method=as_numpy_calls, also="numpy mint")
 def mean(x: Any, axis: Axis = None, keepdims: bool = False, *, dtype: Any = None) -> Tensor:
     """The mean along axes, in the dtype given; integers become float32."""
     return _reduced("mean", float_of(x if dtype is None else cast(x, dtype)), axis, keepdims)
 
 
-@operation(
-    names="reduce_max",
-    classes="ReduceMax",
-    settings="keep_dims",
-    via=_as_operator,
-    spelled=True,
-    also="numpy numpy.max mint",
-)
+@_reduction("reduce_max", "ReduceMax", also="numpy numpy.max mint")
 def amax(
-    x: TensorLike,
-    axis: Axis = None,
-    keepdims: bool = False,
-    *,
-    initial: TensorLike | None = None,
-    where: TensorLike | None = None,
-) -> Tensor:
+    x: TensorLike, axis: Axis = None, keepdims: bool = False, *,
+    initial: TensorLike | None = None, where: TensorLike | None = None,
+) -> Tensor:  # fmt: skip
     """The largest number along axes, nan where one is; equal ones share the gradient.
 
     `initial` counts as one more number, and takes the place of those where `where` is false. Raises GraphValueError
@@ -135,22 +113,11 @@ def amax(
     return _extreme("max", x, axis, keepdims, initial, where)
 
 
-@operation(
-    names="reduce_min",
-    classes="ReduceMin",
-    settings="keep_dims",
-    via=_as_operator,
-    spelled=True,
-    also="numpy numpy.min mint",
-)
+@_reduction("reduce_min", "ReduceMin", also="numpy numpy.min mint")
 def amin(
-    x: TensorLike,
-    axis: Axis = None,
-    keepdims: bool = False,
-    *,
-    initial: TensorLike | None = None,
-    where: TensorLike | None = None,
-) -> Tensor:
+    x: TensorLike, axis: Axis = None, keepdims: bool = False, *,
+    initial: TensorLike | None = None, where: TensorLike | None = None,
+) -> Tensor:  # fmt: skip
     """The smallest number along axes, nan where one is; equal ones share the gradient.
 
     `initial` and `where` are those of `amax`.
@@ -177,13 +144,9 @@ def _selected(name: str, x: TensorLike, initial: TensorLike | None, where: Tenso
 
 @operation(classes="ArgMaxWithValue", settings="axis keep_dims", via=_position_first, method=False, spelled=True)
 def max(
-    x: TensorLike,
-    axis: int | None = None,
-    keepdims: bool = False,
-    *,
-    initial: TensorLike | None = None,
-    where: TensorLike | None = None,
-) -> tuple[Tensor, Tensor]:
+    x: TensorLike, axis: int | None = None, keepdims: bool = False, *,
+    initial: TensorLike | None = None, where: TensorLike | None = None,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
     """The largest number along an axis, and its int64 position there, the first of equal ones, which gets the gradient.
 
     Without an axis: among all elements, as they are flattened, and without `keepdims`; see `amax`. Raises
@@ -194,13 +157,9 @@ def max(
 
 @operation(classes="ArgMinWithValue", settings="axis keep_dims", via=_position_first, method=False, spelled=True)
 def min(
-    x: Any,
-    axis: int | None = None,
-    keepdims: bool = False,
-    *,
-    initial: Tensor | None = None,
-    where: Tensor | None = None,
-) -> tuple[Tensor, Tensor]:
+    x: TensorLike, axis: int | None = None, keepdims: bool = False, *,
+    initial: TensorLike | None = None, where: TensorLike | None = None,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
     """The smallest number along an axis, and its int64 position there, the first of equal ones; otherwise as `max`."""
     return _with_position("min", amin, argmin, x, axis, keepdims, initial, where)
 
@@ -222,43 +181,19 @@ def _with_position(
 _LARGER: dict[str, Callable[[Any, Any], Tensor]] = {"max": maximum, "min": minimum}
 
 
-@operation(
-    names="reduce_prod",
-    classes="ReduceProd",
-    settings="keep_dims",
-    via=_as_operator,
-    method=as_numpy_calls,
-    spelled=True,
-    also="numpy mint",
-)
+@_reduction("reduce_prod", "ReduceProd", method=as_numpy_calls, also="numpy mint")
 def prod(x: TensorLike, axis: Axis = None, keepdims: bool = False, dtype: Any = None) -> Tensor:
     """The product along axes, in the dtype given; bools are counted as int64."""
     return _reduced("prod", counted(x, dtype), axis, keepdims)
 
 
-@operation(
-    names="reduce_any",
-    classes="ReduceAny",
-    settings="keep_dims",
-    via=_as_operator,
-    method=as_numpy_calls,
-    spelled=True,
-    also="mint",
-)
+@_reduction("reduce_any", "ReduceAny", method=as_numpy_calls, also="mint")
 def any(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """Whether any element along axes is true."""
     return _reduced("any", bool_of(x), axis, keepdims)
 
 
-@operation(
-    names="reduce_all",
-    classes="ReduceAll",
-    settings="keep_dims",
-    via=_as_operator,
-    method=as_numpy_calls,
-    spelled=True,
-    also="mint",
-)
+@_reduction("reduce_all", "ReduceAll", method=as_numpy_calls, also="mint")
 def all(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """Whether every element along axes is true."""
     return _reduced("all", bool_of(x), axis, keepdims)
@@ -359,7 +294,7 @@ def cumprod(x: Tensor, axis: int, dtype: Any = None, *, exclusive: bool = False,
 
 
 def _moved_up(x: Tensor, axis: int) -> Tensor:
-    """The elements one place further along an axis, behind a 1."""
+    """The elements one position further along an axis, behind a 1."""
     first, others = cut(x, axis, 0, builtins.min(1, x.shape[axis])), cut(x, axis, 0, builtins.max(0, x.shape[axis] - 1))
     return concat((ones_like(first), others), axis)
 
@@ -396,8 +331,8 @@ def _running_extreme(is_further: Callable[[Any, Any], Tensor], x: TensorLike, ax
         takes_last = logical_or(is_further(last[0], before[0]), isnan(last[0]))
         return tuple(where(takes_last, b, a) for a, b in zip(before, last, strict=True))
 
-    places = reshape(arange(x.shape[at]), [-1 if i == at else 1 for i in range(x.ndim)])
-    _, found = _scanned(combine, (x, broadcast_to(places, x.shape)), at)
+    positions = reshape(arange(x.shape[at]), [-1 if i == at else 1 for i in range(x.ndim)])
+    _, found = _scanned(combine, (x, broadcast_to(positions, x.shape)), at)
     return gather_elements(x, at, found), cast(found, "int64")
 
 
@@ -408,7 +343,7 @@ def _pairwise(function: Callable[[Any, Any], Tensor]) -> Callable[[_Slices, _Sli
 def _scanned(combine: Callable[[_Slices, _Slices], _Slices], items: _Slices, axis: int) -> _Slices:
     """All running combinations along an axis, in a number of rounds that is logarithmic in its size.
 
-    After a round, each place holds what twice as many elements up to it combine to. `combine` is associative.
+    After a round, each position holds what twice as many elements up to it combine to. `combine` is associative.
     """
     at = axis_of(axis, items[0].ndim)
     size, reach = items[0].shape[at], 1

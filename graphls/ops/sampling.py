@@ -65,11 +65,11 @@ def _mapped(matrices: Tensor, sizes: tuple[int, ...], align_corners: bool) -> Te
     columns = [reshape(cut(matrices, 2, i, i + 1), (-1, *[1] * axes, axes)) for i in range(axes + 1)]
     terms = columns[-1]
     for i, count in enumerate(reversed(sizes)):
-        places = cast(in_graph(arange(count)), matrices.dtype)
+        positions = cast(in_graph(arange(count)), matrices.dtype)
         if align_corners:
-            spread = mul(sub(places, (count - 1) / 2), 2 / max(count - 1, 1))
+            spread = mul(sub(positions, (count - 1) / 2), 2 / max(count - 1, 1))
         else:
-            spread = mul(sub(places, (count - 1) / 2), 2 / count)
+            spread = mul(sub(positions, (count - 1) / 2), 2 / count)
         terms = add(terms, mul(reshape(spread, (-1, *[1] * (i + 1))), columns[i]))
     return terms
 
@@ -109,12 +109,12 @@ def _sampled(x: Tensor, points: Tensor, mode: str, padding_mode: str, align_corn
     n, channels, *sizes = x.shape
     count = prod(points.shape[1:-1])
     flat = reshape(points, (n, count, len(sizes)))
-    places: list[Tensor] = []
+    positions: list[Tensor] = []
     for i, size in enumerate(reversed(sizes)):
-        place = reshape(cut(flat, 2, i, i + 1), (n, count))
-        places.insert(0, _inside(_scaled(place, size, align_corners), size, padding_mode, align_corners))
+        position = reshape(cut(flat, 2, i, i + 1), (n, count))
+        positions.insert(0, _inside(_scaled(position, size, align_corners), size, padding_mode, align_corners))
     rows = reshape(transpose(x, (0, *range(2, x.ndim), 1)), (n * prod(sizes), channels))
-    taken = _nearest(rows, places, sizes) if mode == "nearest" else _weighted(rows, places, sizes)
+    taken = _nearest(rows, positions, sizes) if mode == "nearest" else _weighted(rows, positions, sizes)
     return reshape(transpose(taken, (0, 2, 1)), (n, channels, *points.shape[1:-1]))
 
 
@@ -123,30 +123,32 @@ def _scaled(points: Tensor, size: int, align_corners: bool) -> Tensor:
     return add(mul(points, ((size - 1) if align_corners else size) / 2), (size - 1) / 2)
 
 
-def _inside(places: Tensor, size: int, padding_mode: str, align_corners: bool) -> Tensor:
+def _inside(positions: Tensor, size: int, padding_mode: str, align_corners: bool) -> Tensor:
     """Positions moved onto the image; for "zeros" those that are far outside to where there are only zeros."""
     if padding_mode == "zeros":
-        return _between(places, -2.0, size + 1.0)
+        return _between(positions, -2.0, size + 1.0)
     if padding_mode == "reflection":
         low, span = (0.0, size - 1.0) if align_corners else (-0.5, float(size))
-        places = add(sub(span, abs(sub(mod(sub(places, low), 2 * span), span))), low) if span else mul(places, 0.0)
-    return _between(places, 0.0, size - 1.0)
+        # A triangle wave of the period 2 * span: positions beyond an edge come back from it.
+        wave = sub(span, abs(sub(mod(sub(positions, low), 2 * span), span))) if span else mul(positions, 0.0)
+        positions = add(wave, low) if span else wave
+    return _between(positions, 0.0, size - 1.0)
 
 
-def _between(places: Tensor, low: float, high: float) -> Tensor:
+def _between(positions: Tensor, low: float, high: float) -> Tensor:
     """Positions between two bounds, a nan at the lower; those that are moved have no gradient."""
-    places = where(greater(places, low), places, low)
-    return where(less(places, high), places, high)
+    positions = where(greater(positions, low), positions, low)
+    return where(less(positions, high), positions, high)
 
 
-def _nearest(rows: Tensor, places: list[Tensor], sizes: list[int]) -> Tensor:
-    return _picked(rows, [cast(round(place), int64) for place in places], sizes)
+def _nearest(rows: Tensor, positions: list[Tensor], sizes: list[int]) -> Tensor:
+    return _picked(rows, [cast(round(position), int64) for position in positions], sizes)
 
 
-def _weighted(rows: Tensor, places: list[Tensor], sizes: list[int]) -> Tensor:
+def _weighted(rows: Tensor, positions: list[Tensor], sizes: list[int]) -> Tensor:
     """The sum over all neighbours of a position, each times its share."""
-    lows = [floor(place) for place in places]
-    shares = [sub(place, low) for place, low in zip(places, lows, strict=True)]
+    lows = [floor(position) for position in positions]
+    shares = [sub(position, low) for position, low in zip(positions, lows, strict=True)]
     terms = []
     for corner in product((0, 1), repeat=len(sizes)):
         share = None
@@ -159,14 +161,14 @@ def _weighted(rows: Tensor, places: list[Tensor], sizes: list[int]) -> Tensor:
     return addn(terms)
 
 
-def _picked(rows: Tensor, places: list[Tensor], sizes: list[int]) -> Tensor:
+def _picked(rows: Tensor, positions: list[Tensor], sizes: list[int]) -> Tensor:
     """The elements (N, points, C) at whole positions; zeros outside of the image."""
-    number = mul(reshape(in_graph(arange(places[0].shape[0])), (-1, 1)), prod(sizes))
+    number = mul(reshape(in_graph(arange(positions[0].shape[0])), (-1, 1)), prod(sizes))
     inside = None
-    for i, (place, size) in enumerate(zip(places, sizes, strict=True)):
-        known = logical_and(greater_equal(place, 0), less_equal(place, size - 1))
+    for i, (position, size) in enumerate(zip(positions, sizes, strict=True)):
+        known = logical_and(greater_equal(position, 0), less_equal(position, size - 1))
         inside = known if inside is None else logical_and(inside, known)
-        number = add(number, mul(maximum(minimum(place, size - 1), 0), prod(sizes[i + 1 :])))
+        number = add(number, mul(maximum(minimum(position, size - 1), 0), prod(sizes[i + 1 :])))
     assert inside is not None
     return where(expand_dims(inside, -1), gather(rows, number, 0), 0.0)
 
@@ -326,7 +328,7 @@ def _crop_sizes(
         raise GraphValueError(f"The 'method' of {name} is 'bilinear' or 'nearest', not {method!r}.")
     sizes = shape_of(crop_size)
     if numbers.dtype not in (int32, int64):
-        raise GraphTypeError(f"{name} takes int32 or int64 numbers of images, not {numbers.type}.")
+        raise GraphTypeError(f"{name} takes int32 or int64 indices of images, not {numbers.type}.")
     fits = x.ndim == 4 and boxes.ndim == 2 and boxes.shape[1:] == (4,) and numbers.shape == boxes.shape[:1]
     if not fits or len(sizes) != 2 or min(sizes) < 1 or 0 in x.shape[1:3]:
         message = f"{name} cannot make crops of {crop_size} of {x.type} by {boxes.type} and {numbers.type}."
@@ -342,15 +344,15 @@ def _places(first: Tensor, last: Tensor, size: int, count: int) -> Tensor:
     return add(expand_dims(mul(first, float(size - 1)), 1), mul(expand_dims(sub(last, first), 1), steps))
 
 
-def _is_inside(places: Tensor, size: int) -> Tensor:
-    return logical_and(greater_equal(places, 0.0), less_equal(places, float(size - 1)))
+def _is_inside(positions: Tensor, size: int) -> Tensor:
+    return logical_and(greater_equal(positions, 0.0), less_equal(positions, float(size - 1)))
 
 
 def _cropped(x: Tensor, numbers: Tensor, rows: Tensor, columns: Tensor, method: str) -> Tensor:
     def pixels(row: Tensor, column: Tensor) -> Tensor:
         lines = add(mul(numbers, x.shape[1]), row)
-        places = add(expand_dims(mul(lines, x.shape[2]), 2), expand_dims(column, 1))
-        return gather(reshape(x, (-1, x.shape[3])), places, 0)
+        positions = add(expand_dims(mul(lines, x.shape[2]), 2), expand_dims(column, 1))
+        return gather(reshape(x, (-1, x.shape[3])), positions, 0)
 
     if method == "nearest":
         return pixels(_whole(add(rows, 0.5), x.shape[1]), _whole(add(columns, 0.5), x.shape[2]))
@@ -362,9 +364,9 @@ def _cropped(x: Tensor, numbers: Tensor, rows: Tensor, columns: Tensor, method: 
     return add(mul(upper, sub(1.0, below)), mul(lower, below))
 
 
-def _whole(places: Tensor, size: int) -> Tensor:
+def _whole(positions: Tensor, size: int) -> Tensor:
     """Positions rounded down, on the image."""
-    held = where(greater_equal(places, 0.0), places, 0.0)
+    held = where(greater_equal(positions, 0.0), positions, 0.0)
     return cast(floor(maximum(minimum(held, float(size - 1)), 0.0)), int64)
 
 

@@ -1,4 +1,4 @@
-"""Elements and slices of tensors and parameters joined with others, at places that integer tensors name."""
+"""Elements and slices of tensors and parameters joined with others, at positions that integer tensors name."""
 
 from __future__ import annotations
 
@@ -71,12 +71,12 @@ def _rows(name: str, x: Tensor, indices: Tensor) -> tuple[Tensor, ...]:
 def _joining(name: str, join: str, index_of: Callable[[str, Tensor, Tensor], tuple[Tensor, ...]]) -> Scatter:
     def joined(input_x: TensorLike, indices: TensorLike, updates: TensorLike) -> Tensor:
         x, values = dispatch.promoted(operand_of(input_x), tensor_of(updates))
-        places = tensor_of(indices)
-        index = index_of(name, x, places)
+        positions = tensor_of(indices)
+        index = index_of(name, x, positions)
         rest = x.shape[len(index) :]
-        wanted = (*places.shape[: places.ndim - (index_of is _coordinates)], *rest)
+        wanted = (*positions.shape[: positions.ndim - (index_of is _coordinates)], *rest)
         if values.shape != wanted:
-            message = f"{name} of {x.type} by {places.type} takes updates of shape {wanted}, not {values.type}."
+            message = f"{name} of {x.type} by {positions.type} takes updates of shape {wanted}, not {values.type}."
             raise GraphValueError(message)
         items = items_of(tuple(reshape(i, (-1,)) for i in index), x)
         return written(x, items, reshape(values, (index[0].size, *rest)), OF_SLICES[join])
@@ -108,9 +108,9 @@ def _on_parameter(name: str, join: str, summary: str) -> Scatter:
     by_coordinates = name.startswith("scatter_nd")
     joined = _joining(name, join, _coordinates if by_coordinates else _rows)
     function.__name__ = function.__qualname__ = name
-    places = "the coordinates along the last axis of the indices" if by_coordinates else "indices along the first axis"
+    at = "the coordinates along the last axis of the indices" if by_coordinates else "indices along the first axis"
     function.__doc__ = (
-        f"Write a parameter, {summary} at {places}; returns its new value.\n\n"
+        f"Write a parameter, {summary} at {at}; returns its new value.\n\n"
         "Raises GraphTypeError for anything but a parameter, GraphValueError for updates of another shape."
     )
     return function
@@ -168,21 +168,21 @@ def scatter_nd(indices: TensorLike, updates: TensorLike, shape: Sizes) -> Tensor
 def tensor_scatter_elements(
     input_x: TensorLike, indices: TensorLike, updates: TensorLike, axis: int = 0, reduction: str = "none"
 ) -> Tensor:
-    """x joined with the elements of the updates at the places along an axis that the indices name.
+    """x joined with the elements of the updates at the positions along an axis that the indices name.
 
     Indices and updates have one shape, whose other sizes are those of x or less. `reduction` is "none" (of several for
-    one place the last stays), "add", "sub", "mul", "div", "max" or "min". Raises GraphValueError for another reduction
-    and for shapes that do not fit, GraphIndexError for an index that is known and out of range.
+    one position the last stays), "add", "sub", "mul", "div", "max" or "min". Raises GraphValueError for another one and
+    for shapes that do not fit, GraphIndexError for an index that is known and out of range.
     """
     if reduction not in [*OF_ELEMENTS]:
         known = ", ".join(map(repr, OF_ELEMENTS))
         raise GraphValueError(f"A reduction is one of {known}, not {reduction!r}.")
     x, values = dispatch.promoted(operand_of(input_x), tensor_of(updates))
-    places, at = tensor_of(indices), axis_of(axis, x.ndim)
-    corner = _corner(x, places, values, at)
-    check_range(x, places, at)
+    positions, at = tensor_of(indices), axis_of(axis, x.ndim)
+    corner = _corner(x, positions, values, at)
+    check_range(x, positions, at)
     part = getitem(x, corner)
-    joined = OF_ELEMENTS[reduction](part, places, values, at) if values.size else part
+    joined = OF_ELEMENTS[reduction](part, positions, values, at) if values.size else part
     return joined if part.shape == x.shape else setitem(x, corner, joined)
 
 
@@ -200,13 +200,13 @@ def _corner(x: Tensor, indices: Tensor, updates: Tensor, axis: int) -> tuple[sli
 
 @operation(also="mint")
 def scatter(input: TensorLike, axis: int, index: TensorLike, src: TensorLike) -> Tensor:
-    """x with the elements of `src`, or one number, in the places along an axis that the indices name.
+    """x with the elements of `src`, or one number, in the positions along an axis that the indices name.
 
     See `tensor_scatter_elements`.
     """
-    x, places = tensor_of(input), tensor_of(index)
+    x, positions = tensor_of(input), tensor_of(index)
     values = tensor_in(src, x.dtype)
-    return tensor_scatter_elements(x, places, values if values.ndim else broadcast_to(values, places.shape), axis)
+    return tensor_scatter_elements(x, positions, values if values.ndim else broadcast_to(values, positions.shape), axis)
 
 
 @operation(classes="IndexAdd", settings="axis use_lock check_index_bound")
@@ -216,18 +216,19 @@ def index_add(x: Any, indices: Any, y: Any, axis: int, use_lock: bool = True, ch
     `use_lock` and `check_index_bound` are taken for MindSpore's sake: sums are always right, and bounds checked. Raises
     GraphValueError for shapes that do not fit, GraphIndexError for an index that is known and out of range.
     """
-    target, (values, places) = state_of(x) if isinstance(x, Parameter) else tensor_of(x), map(tensor_of, (y, indices))
+    target, values = state_of(x) if isinstance(x, Parameter) else tensor_of(x), tensor_of(y)
+    positions = tensor_of(indices)
     at = axis_of(axis, target.ndim)
-    wanted = (*target.shape[:at], places.size, *target.shape[at + 1 :])
-    if places.ndim != 1 or values.shape != wanted:
+    wanted = (*target.shape[:at], positions.size, *target.shape[at + 1 :])
+    if positions.ndim != 1 or values.shape != wanted:
         raise GraphValueError(
-            f"index_add of {target.type} by a vector of indices, {places.type}, along axis {axis} takes {wanted}, not "
-            f"{values.type}.",
+            f"index_add of {target.type} by a vector of indices, {positions.type}, along axis {axis} takes {wanted}, "
+            f"not {values.type}.",
         )
     if values.dtype is not target.dtype:
         message = f"index_add takes tensors of one dtype, not {target.type} and {values.type}; cast one of them."
         raise GraphTypeError(message)
-    items = items_of((*(slice(None) for _ in range(at)), places), target)
+    items = items_of((*(slice(None) for _ in range(at)), positions), target)
     result = written(target, items, values, OF_SLICES["add"])
     return assign(x, result) if isinstance(x, Parameter) else result
 
@@ -236,8 +237,8 @@ def index_add(x: Any, indices: Any, y: Any, axis: int, use_lock: bool = True, ch
 def index_fill(x: TensorLike, axis: int, index: TensorLike, value: TensorLike) -> Tensor:
     """x with one number in the slices along an axis that integers name; raises GraphIndexError for one out of range."""
     x = tensor_of(x)
-    places = tensor_of(index)
-    return setitem(x, (*(slice(None) for _ in range(axis_of(axis, x.ndim))), places), value)
+    positions = tensor_of(index)
+    return setitem(x, (*(slice(None) for _ in range(axis_of(axis, x.ndim))), positions), value)
 
 
 @in_place("scatter_")
@@ -283,11 +284,11 @@ def _masked_scatter(x: TensorLike, mask: TensorLike, updates: TensorLike) -> Ten
 
 @operator_class("IndexPut", "accumulate")
 def _index_put(x1: TensorLike, x2: TensorLike, indices: Tensor, accumulate: int = 0) -> Tensor:
-    """x1 with x2, one number or one for each place, written or, with `accumulate`, added at index tensors."""
+    """x1 with x2, one number or one for each position, written or, with `accumulate`, added at index tensors."""
     x, values = tensor_of(x1), tensor_of(x2)
-    places = shapes.stack([*arrangement.broadcast_tensors(*indices)], -1)
-    values = shapes.broadcast_to(values, (*places.shape[:-1], *x.shape[places.shape[-1] :]))
-    return (tensor_scatter_add if accumulate else tensor_scatter_update)(x, places, values)
+    positions = shapes.stack([*arrangement.broadcast_tensors(*indices)], -1)
+    values = shapes.broadcast_to(values, (*positions.shape[:-1], *x.shape[positions.shape[-1] :]))
+    return (tensor_scatter_add if accumulate else tensor_scatter_update)(x, positions, values)
 
 
 @operator_class("ScatterAddWithAxis", "axis", like=tensor_scatter_elements)

@@ -74,10 +74,10 @@ def _joined(
     _check(name, x, numbers, count)
     inner = x.shape[numbers.ndim :]
     is_other = logical_or(less(numbers, 0), greater_equal(numbers, count))
-    places = reshape(cast(where(is_other, count, numbers), int64), (-1,))
+    positions = reshape(cast(where(is_other, count, numbers), int64), (-1,))
     begin = full((count + 1, *inner), Tensor(start(x.dtype), x.dtype))
     slices = reshape(x, (numbers.size, *inner))
-    return cut(OF_SLICES[join](begin, places, slices, 0) if x.size else begin, 0, 0, count)
+    return cut(OF_SLICES[join](begin, positions, slices, 0) if x.size else begin, 0, 0, count)
 
 
 def _check(name: str, x: Tensor, numbers: Tensor, count: int) -> None:
@@ -156,21 +156,21 @@ def sparse_segment_mean(x: TensorLike, indices: TensorLike, segment_ids: TensorL
     The segment ids, one for each index, rise from 0 on; the last one, which must be known, says how many there are.
     Raises GraphValueError for others, GraphTypeError for what the graph computes.
     """
-    x, places, segments = float_of(x), tensor_of(indices), tensor_of(segment_ids)
+    x, positions, segments = float_of(x), tensor_of(indices), tensor_of(segment_ids)
     if isinstance(segments, Symbol):
         raise GraphTypeError("The segment ids of sparse_segment_mean must be known.")
     ids = segments.array
-    if ids.ndim != 1 or places.shape != ids.shape or np.any(np.diff(ids, prepend=0) < 0):
-        message = f"sparse_segment_mean takes a rising segment id for each of the indices {places.type}, not {ids}."
+    if ids.ndim != 1 or positions.shape != ids.shape or np.any(np.diff(ids, prepend=0) < 0):
+        message = f"sparse_segment_mean takes a rising segment id for each of the indices {positions.type}, not {ids}."
         raise GraphValueError(message)
     if not x.ndim:
         raise GraphValueError(f"sparse_segment_mean takes slices of a tensor, not {x.type}.")
-    return in_single(lambda x: _means_operator(x, places, ids), x)
+    return in_single(lambda x: _means_operator(x, positions, ids), x)
 
 
-def _means_operator(x: Tensor, places: Tensor, ids: Any) -> Tensor:
+def _means_operator(x: Tensor, positions: Tensor, ids: Any) -> Tensor:
     counts = np.maximum(np.bincount(ids), 1).astype(x.dtype.numpy)
     totals = zeros((counts.size, *x.shape[1:]), x.dtype)
     if ids.size:
-        totals = tensor_scatter_add(totals, Tensor(ids.reshape(-1, 1)), gather(x, places))
+        totals = tensor_scatter_add(totals, Tensor(ids.reshape(-1, 1)), gather(x, positions))
     return div(totals, Tensor(counts.reshape(-1, *(1 for _ in x.shape[1:]))))

@@ -11,7 +11,7 @@ import numpy as np
 
 from graphls.ir.checks import integer
 from graphls.ir.errors import GraphIndexError, GraphTypeError, GraphValueError
-from graphls.ir.types import bool_, broadcast_shapes, float64, int32, int64
+from graphls.ir.types import DTypeLike, bool_, broadcast_shapes, float64, int32, int64
 from graphls.ops import shapes
 from graphls.ops.creation import full, ones
 from graphls.ops.elementwise import bool_of, cast, floor_div, less, less_equal, mod, not_equal, sub, where
@@ -25,7 +25,7 @@ from graphls.tensors import dispatch
 from graphls.tensors.tensor import Symbol, Tensor, TensorLike
 
 
-@operation(classes="TopK", settings="sorted", also="mint")
+@operation(classes="TopK", settings="sorted", also="mint", checks={"k": integer})
 def topk(
     input: TensorLike, k: int, dim: int | None = None, largest: bool = True, sorted: bool = True
 ) -> tuple[Tensor, Tensor]:
@@ -35,8 +35,6 @@ def topk(
     GraphValueError for one that is more than there are elements.
     """
     x = tensor_of(input)
-    if isinstance(k, bool) or not isinstance(k, int):
-        raise GraphTypeError(f"topk takes an integer as 'k', not {k!r}.")
     return _ordered(x, k, -1 if dim is None else dim, largest)
 
 
@@ -91,37 +89,37 @@ def _nth_element(input: TensorLike, n: TensorLike, reverse: bool = False) -> Ten
     Raises GraphValueError for an n out of range.
     """
     x = tensor_of(input)
-    place = integer("NthElement", "n", tensor_of(n).item())
-    if not x.ndim or not 0 <= place < x.shape[-1]:
-        raise GraphValueError(f"NthElement has no element {place} along the last axis of {x.type}.")
-    return shapes.gather(sort(x, -1, bool(reverse))[0], place, -1)
+    index = integer("NthElement", "n", tensor_of(n).item())
+    if not x.ndim or not 0 <= index < x.shape[-1]:
+        raise GraphValueError(f"NthElement has no element {index} along the last axis of {x.type}.")
+    return shapes.gather(sort(x, -1, bool(reverse))[0], index, -1)
 
 
 @operation(also="mint")
 def index_select(input: TensorLike, axis: int, index: TensorLike) -> Tensor:
     """The slices along an axis that a vector of integers names; raises GraphValueError for more axes of that."""
-    places = tensor_of(index)
-    if places.ndim > 1:
-        raise GraphValueError(f"index_select takes a vector of integers, not {places.type}.")
-    return gather(input, reshape(places, (-1,)), axis)
+    positions = tensor_of(index)
+    if positions.ndim > 1:
+        raise GraphValueError(f"index_select takes a vector of integers, not {positions.type}.")
+    return gather(input, reshape(positions, (-1,)), axis)
 
 
 @operation
 def take_along_axis(x: TensorLike, indices: TensorLike, axis: int) -> Tensor:
     """The elements that the indices name along an axis; along the others both broadcast."""
-    x, places = tensor_of(x), tensor_of(indices)
+    x, positions = tensor_of(x), tensor_of(indices)
     at = axis_of(axis, x.ndim)
-    if places.ndim != x.ndim:
-        message = f"take_along_axis takes indices with the {x.ndim} axes of {x.type}, not {places.type}."
+    if positions.ndim != x.ndim:
+        message = f"take_along_axis takes indices with the {x.ndim} axes of {x.type}, not {positions.type}."
         raise GraphValueError(message)
-    along = (x.shape[at], places.shape[at])
-    shapes = [tuple(1 if i == at else n for i, n in enumerate(t.shape)) for t in (x, places)]
+    along = (x.shape[at], positions.shape[at])
+    shapes = [tuple(1 if i == at else n for i, n in enumerate(t.shape)) for t in (x, positions)]
     common = np.broadcast_shapes(*shapes) if _broadcast(*shapes) else None
     if common is None:
-        message = f"take_along_axis of {x.type} cannot take indices {places.type} along axis {axis}."
+        message = f"take_along_axis of {x.type} cannot take indices {positions.type} along axis {axis}."
         raise GraphValueError(message)
     wide = [tuple(n if i == at else m for i, m in enumerate(common)) for n in along]
-    return gather_elements(broadcast_to(x, wide[0]), at, broadcast_to(places, wide[1]))
+    return gather_elements(broadcast_to(x, wide[0]), at, broadcast_to(positions, wide[1]))
 
 
 def _broadcast(first: tuple[int, ...], second: tuple[int, ...]) -> bool:
@@ -168,8 +166,8 @@ def unique(input: TensorLike) -> tuple[Tensor, Tensor]:
     Raises GraphTypeError for what the graph computes, because the shape would not be static.
     """
     x = known("unique", input)
-    found, places = np.unique(x.array, return_inverse=True)
-    return Tensor(found), Tensor(places.reshape(x.shape), int32)
+    found, positions = np.unique(x.array, return_inverse=True)
+    return Tensor(found), Tensor(positions.reshape(x.shape), int32)
 
 
 def known(name: str, x: TensorLike) -> Tensor:
@@ -182,14 +180,14 @@ def known(name: str, x: TensorLike) -> Tensor:
     return tensor
 
 
-@operation(also="mint")
+@operation(also="mint", checks={"minlength": integer})
 def bincount(input: TensorLike, weights: TensorLike | None = None, minlength: int = 0) -> Tensor:
     """How often each integer from 0 stands in a vector, or the sums of its weights: up to the largest, or `minlength`.
 
     Of a tensor that the graph computes, no integer may be `minlength` or more. Raises GraphValueError for anything but
     vectors of one size and for a negative integer that is known.
     """
-    x, minlength = tensor_of(input), integer("bincount", "minlength", minlength)
+    x = tensor_of(input)
     counted = ones(x.shape, int64) if weights is None else tensor_of(weights)
     if x.ndim != 1 or counted.shape != x.shape or x.dtype.kind not in ("int", "uint"):
         message = f"bincount takes a vector of integers and weights of its size, not {x.type} and {counted.type}."
@@ -233,13 +231,12 @@ def bucketize(input: TensorLike, boundaries: TensorLike, *, right: bool = False)
     return searchsorted(edges, x, out_int32=True, right=right)
 
 
-@operation(also="mint")
+@operation(also="mint", checks={"start": integer, "length": integer})
 def narrow(input: TensorLike, axis: int, start: int, length: int) -> Tensor:
     """`length` elements along an axis, from `start` on; raises GraphIndexError where x has fewer."""
     x = tensor_of(input)
     at = axis_of(axis, x.ndim)
-    first, count = integer("narrow", "start", start), integer("narrow", "length", length)
-    size = x.shape[at]
+    size, first, count = x.shape[at], start, length
     first = first + size if first < 0 else first
     if not 0 <= first <= first + count <= size:
         message = f"narrow cannot take {length} elements from {start} on along axis {axis} of {x.type}."
@@ -319,11 +316,11 @@ def _bound(right: bool) -> Callable[..., Any]:
 
 
 @operator_class("ListDiff", "out_idx")
-def _difference(x: Any, y: Any, out_idx: object = int32) -> tuple[Tensor, Tensor]:
+def _difference(x: Any, y: Any, out_idx: DTypeLike = int32) -> tuple[Tensor, Tensor]:
     """The elements of a known vector that another known one does not have, and their positions."""
     first, second = known("ListDiff", x), known("ListDiff", y)
-    places = np.flatnonzero(~np.isin(first.array, second.array))
-    return Tensor(first.array[places], first.dtype), Tensor(places, out_idx)
+    positions = np.flatnonzero(~np.isin(first.array, second.array))
+    return Tensor(first.array[positions], first.dtype), Tensor(positions, out_idx)
 
 
 operator_class("LowerBound", "out_type")(_bound(False))
@@ -348,9 +345,9 @@ def _inverted(x: TensorLike) -> tuple[int, ...]:
 @operator_class("UnravelIndex")
 def _coordinates(indices: TensorLike, dims: ShapeLike) -> Tensor:
     """The coordinates in a shape of positions in row-major order, one row for each axis."""
-    places, sizes = tensor_of(indices), shape_of(dims)
+    positions, sizes = tensor_of(indices), shape_of(dims)
     steps = [prod(sizes[i + 1 :]) for i in range(len(sizes))]
-    return shapes.stack([mod(floor_div(places, step), size) for step, size in zip(steps, sizes, strict=True)])
+    return shapes.stack([mod(floor_div(positions, step), size) for step, size in zip(steps, sizes, strict=True)])
 
 
 @operation(classes="UniqueConsecutive", settings="return_inverse return_counts dim")
@@ -367,10 +364,10 @@ def unique_consecutive(
     rows = array.reshape(len(array), -1 if array.size else 1)[:, : array.size]
     begins = np.ones(len(array), bool)
     begins[1:] = (rows[1:] != rows[:-1]).any(1)
-    places = (np.cumsum(begins) - 1).reshape(x.shape if dim is None else -1)
+    positions = (np.cumsum(begins) - 1).reshape(x.shape if dim is None else -1)
     counts = np.diff(np.append(np.flatnonzero(begins), len(array)))
     found = Tensor(np.moveaxis(array[begins], 0, dim or 0), x.dtype)
-    extra = ((return_inverse, places), (return_counts, counts))
+    extra = ((return_inverse, positions), (return_counts, counts))
     wanted = tuple(Tensor(numbers, int32) for is_wanted, numbers in extra if is_wanted)
     return (found, *wanted) if wanted else found
 

@@ -24,7 +24,7 @@ from graphls.trace.tracer import Tracer
 
 @operation(classes="Depend")
 def depend(value: object, expr: object) -> Any:
-    """`value` unchanged, made after everything in `expr`; both may be nests of tensors."""
+    """`value` unchanged, made after everything in `expr`; both may be pytrees of tensors."""
     tracer = current_tracer()
     return value if tracer is None else ordering.depend(tracer, value, expr)
 
@@ -63,7 +63,7 @@ def parameter_of(variable: TensorLike) -> Parameter:
 
 @operation(classes="StopGradient")
 def stop_gradient(value: object) -> Any:
-    """A tensor, or the tensors in a nest, through which no gradient flows."""
+    """A tensor, or the tensors in a pytree, through which no gradient flows."""
     return map_leaves(lambda x: apply("stop_gradient", tensor_of(x)) if is_tensor(x) else x, value)
 
 
@@ -239,5 +239,5 @@ def _key(tracer: Tracer, status: TensorLike) -> Any:
 
 
 def _tensors(tree: TensorLike) -> list[Any]:
-    """The tensors in a nest."""
+    """The tensors in a pytree."""
     return [leaf for leaf in leaves(tree) if is_tensor(leaf)]

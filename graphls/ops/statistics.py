@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from graphls.ir.checks import integer, number
+from graphls.ir.checks import at_least, integer, number
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import DType, DTypeLike, as_dtype, bool_, float32, int32, int64
 from graphls.ops import segments
@@ -108,7 +108,7 @@ def logsumexp(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tenso
     return in_single(computed, float_of(x))
 
 
-@operation(also="numpy mint")
+@operation(also="numpy mint", checks={"n": at_least(0)})
 def diff(
     x: TensorLike, n: int = 1, axis: int = -1, prepend: TensorLike | None = None, append: TensorLike | None = None
 ) -> Tensor:
@@ -116,8 +116,6 @@ def diff(
 
     `prepend` and `append` are joined to x first. Raises GraphValueError for a negative `n`.
     """
-    if isinstance(n, bool) or not isinstance(n, int) or n < 0:
-        raise GraphValueError(f"diff is taken 0 times or more, not {n!r}.")
     pieces = [t for t in (prepend, x, append) if t is not None]
     joined = concat(pieces, axis) if len(pieces) > 1 else tensor_of(x)
     at = axis_of(axis, joined.ndim)
@@ -138,13 +136,13 @@ def without_last(x: Tensor, axis: int) -> Tensor:
 def trapz(y: TensorLike, x: TensorLike | None = None, *, dx: TensorLike = 1.0, axis: int = -1) -> Tensor:
     """The integral of y along an axis by the trapezoidal rule.
 
-    `x` are the places of the elements of y, as a vector or in the shape of y; without them they are `dx` apart. Raises
-    GraphValueError where a vector has another size than y.
+    `x` are the positions of the elements of y, as a vector or in the shape of y; without them they are `dx` apart.
+    Raises GraphValueError where a vector has another size than y.
     """
     y = float_of(y)
     at = axis_of(axis, y.ndim)
-    places = () if x is None else (tensor_of(x),)
-    return in_single(lambda y, *x: _integral(y, _widths(x[0], y, at) if x else dx, at), y, *places)
+    positions = () if x is None else (tensor_of(x),)
+    return in_single(lambda y, *x: _integral(y, _widths(x[0], y, at) if x else dx, at), y, *positions)
 
 
 def _integral(y: Tensor, widths: TensorLike, axis: int) -> Tensor:
@@ -155,7 +153,7 @@ def _widths(x: Tensor, y: Tensor, axis: int) -> Tensor:
     if x.ndim != 1:
         return diff(x, axis=axis - y.ndim)
     if x.size != y.shape[axis]:
-        raise GraphValueError(f"trapz takes one place for each element along axis {axis} of {y.type}.")
+        raise GraphValueError(f"trapz takes one position for each element along axis {axis} of {y.type}.")
     return reshape(diff(x), [-1 if i == axis else 1 for i in range(y.ndim)])
 
 
@@ -171,8 +169,8 @@ def median(x: TensorLike, axis: int | None = -1, keepdims: bool = False) -> tupl
         found, position = (cut(t, at, middle, middle + 1) for t in (values, positions))
     else:
         nans = isnan(values)
-        place = where(any(nans, at, keepdims=True), argmax(cast(nans, int32), at, keepdims=True), middle)
-        found, position = (gather_elements(t, at, place) for t in (values, positions))
+        index = where(any(nans, at, keepdims=True), argmax(cast(nans, int32), at, keepdims=True), middle)
+        found, position = (gather_elements(t, at, index) for t in (values, positions))
     return _without_axis(found, at, keepdims), _without_axis(position, at, keepdims)
 
 
@@ -227,8 +225,8 @@ def _confusion_matrix(
         message = f"ConfusionMatrix takes vectors of one size, not {rows.type}, {columns.type} and {counted.type}."
         raise GraphValueError(message)
     inside = logical_and(greater_equal(columns, 0), less_equal(columns, count - 1))
-    places = where(inside, add(mul(rows, count), columns), -1)
-    return reshape(segments.unsorted_segment_sum(counted, places, count * count), (count, count))
+    positions = where(inside, add(mul(rows, count), columns), -1)
+    return reshape(segments.unsorted_segment_sum(counted, positions, count * count), (count, count))
 
 
 @operator_class("CountNonZero", "dims", like=count_nonzero)
@@ -281,9 +279,9 @@ def _interpolated(x: Tensor, parts: Tensor, skips_nan: bool) -> Tensor:
     counts = sum(cast(logical_not(isnan(x)), x.dtype), -1, keepdims=True)
     last = maximum(sub(counts, 1.0), 0.0) if skips_nan else full_like(counts, size - 1)
     is_part = logical_and(greater_equal(parts, 0.0), less_equal(parts, 1.0))
-    places = mul(last, reshape(where(is_part, parts, 0.0), (-1,)))
-    low, high = (gather_elements(ordered, -1, cast(f(places), int64)) for f in (floor, ceil))
-    weight = sub(places, floor(places))
+    positions = mul(last, reshape(where(is_part, parts, 0.0), (-1,)))
+    low, high = (gather_elements(ordered, -1, cast(f(positions), int64)) for f in (floor, ceil))
+    weight = sub(positions, floor(positions))
     found = where(equal(weight, 0.0), low, add(low, mul(sub(high, low), weight)))
     is_found = is_part if skips_nan else logical_and(is_part, logical_not(any(isnan(x), -1, keepdims=True)))
     return movedim(where(is_found, found, math.nan), -1, 0)
@@ -297,7 +295,7 @@ def _quantile_of(
     return (nanquantile if ignore_nan else quantile)(x, q, dim, keep_dims)
 
 
-@operation
+@operation(checks={"correction": integer})
 def cov(
     input: TensorLike, *, correction: int = 1, fweights: TensorLike | None = None, aweights: TensorLike | None = None
 ) -> Tensor:
@@ -314,7 +312,7 @@ def cov(
     often, weighty = (_weights(name, w, rows) for name, w in (("fweights", fweights), ("aweights", aweights)))
     if often is not None and often.dtype.is_float:
         raise GraphTypeError(f"The fweights of cov are integers, not {often.type}.")
-    found = as_one(lambda x: _covariance(x, often, weighty, integer("cov", "correction", correction)), rows)
+    found = as_one(lambda x: _covariance(x, often, weighty, correction), rows)
     return found if x.ndim == 2 else squeeze(found)
 
 
@@ -338,15 +336,15 @@ def _covariance(x: Tensor, often: Tensor | None, weighty: Tensor | None, correct
     return div(matmul(mul(centred, weights), transposed(centred)), maximum(count, 0.0))
 
 
-@operation(classes="Histogram", settings="bins min max", also="mint")
+@operation(classes="Histogram", settings="bins min max", also="mint", checks={"min": number, "max": number})
 def histc(input: TensorLike, bins: int = 100, min: float = 0.0, max: float = 0.0) -> Tensor:
-    """The numbers of elements in `bins` parts from `min` to `max`, in the dtype of the input.
+    """How many elements are in each of `bins` parts from `min` to `max`, in the dtype of the input.
 
     Others, and nan, are not counted. Where both bounds are 0, they are the smallest and the largest element, and where
     they are equal, 1 below and 1 above. Raises GraphValueError for less than one part and for a `min` above `max`.
     """
     x, count = tensor_of(input), _bins("histc", bins)
-    low, high = number("histc", "min", min), number("histc", "max", max)
+    low, high = min, max
     if low > high:
         raise GraphValueError(f"histc takes a 'min' up to its 'max', not {min} and {max}.")
     values = reshape(float_of(x), (-1,))
@@ -362,7 +360,7 @@ def histc(input: TensorLike, bins: int = 100, min: float = 0.0, max: float = 0.0
 
 @operator_class("HistogramFixedWidth", "nbins dtype")
 def histogram_fixed_width(x: TensorLike, range: TensorLike, nbins: int, dtype: Any = int32) -> Tensor:
-    """The numbers of elements in `nbins` parts between the two bounds in `range`; others count in the first or last.
+    """How many elements are in each of `nbins` parts between two bounds, `range`; others count in the first or last.
 
     Raises GraphValueError for less than one part and for another number of bounds.
     """
@@ -383,9 +381,9 @@ def _bins(name: str, bins: TensorLike) -> int:
 
 
 def _counts(values: Tensor, bounds: list[Tensor], bins: int, counted: Tensor) -> Tensor:
-    """The numbers of what is counted and is no nan, by part; the upper bound is in the last one."""
+    """How many of what is counted and is no nan are in each part; the upper bound is in the last one."""
     width = sub(bounds[1], bounds[0])
-    places = floor(mul(div(sub(values, bounds[0]), width), float(bins)))
-    is_counted = logical_and(counted, equal(places, places))
-    places = where(is_counted, clip_by_value(places, 0.0, float(bins - 1)), 0.0)
-    return apply("gather_gradient", cast(is_counted, int64), cast(places, int64), axis=0, size=bins)
+    positions = floor(mul(div(sub(values, bounds[0]), width), float(bins)))
+    is_counted = logical_and(counted, equal(positions, positions))
+    positions = where(is_counted, clip_by_value(positions, 0.0, float(bins - 1)), 0.0)
+    return apply("gather_gradient", cast(is_counted, int64), cast(positions, int64), axis=0, size=bins)

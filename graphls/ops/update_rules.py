@@ -123,7 +123,7 @@ def adam_moments(m: TensorLike, v: TensorLike, g: Tensor, betas: tuple[Any, Any]
     return averaged(m, betas[0], g), averaged(v, betas[1], square(g))
 
 
-def adam_direction(m: Tensor, v: Tensor, w: Tensor, epsilon: TensorLike, decay: TensorLike) -> Tensor:
+def adam_direction(m: Tensor, v: Tensor, w: Tensor, epsilon: TensorLike, decay: TensorLike | None) -> Tensor:
     """m / (sqrt(v) + epsilon) + decay * w, without correction of bias; a decay of None is none."""
     step = div(m, add(sqrt(v), epsilon))
     return step if decay is None else add(step, mul(w, decay))

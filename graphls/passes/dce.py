@@ -44,6 +44,7 @@ class Dce:
 def sweep(nodes: Sequence[Node], live: set[Value]) -> tuple[Node, ...]:
     """The nodes that `live` needs; whatever they need in turn is added to it."""
     kept = []
+    # Backwards, so that whatever needs a value is known before the node that makes it comes.
     for node in reversed(nodes):
         if not live.isdisjoint(node.outputs):
             node = without_dead_parts(node, live, sweep) if node.primitive.is_loop else _trimmed(node, live)
@@ -95,6 +96,7 @@ class _Edges:
         """The value itself where it stays, else the values nearest before it that do, constants left out."""
         if value not in self.gone:
             return (value,)
+        # An edge over a node that went away still orders what stood before that node.
         kept = (v for v in reached([value], self.ahead) if v in self.kept)
         return (v for v in kept if not self.kept[v].primitive.is_constant)
 

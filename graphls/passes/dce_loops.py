@@ -25,6 +25,7 @@ def without_dead_parts(node: Node, live: set[Value], sweep: Sweep) -> Node:
     nodes = [sweep(test.nodes, tested) for test in tests]
     for test in tests:
         used[:count] = [w or v in tested for v, w in zip(test.inputs, used[:count], strict=True)]
+    # What is carried may be needed for what else is carried, in a later iteration only: so until nothing is added.
     while True:
         seen = {*tested, *(v for v, wanted in zip(region.outputs, used, strict=True) if wanted)}
         kept = sweep(region.nodes, seen)

@@ -55,6 +55,7 @@ class _Factor(Rewriter):
 
     def visit(self, node: Node) -> Node | Sequence[Value]:
         if node.primitive.is_check:
+            # Also at the product as it was written: that may overflow where the product of a scaled operand does not.
             checked = tuple(self.originals[v] for v in node.inputs if v in self.originals)
             return replace(node, inputs=(*node.inputs, *checked)) if checked else node
         if node.primitive.name == "mul":
@@ -71,6 +72,7 @@ class _Factor(Rewriter):
         small = min(made.inputs, key=_size)
         if product.type.dtype.is_half or factor.type.size != 1 or factor.type.rank > small.type.rank:
             return False
+        # Checks do not count: a product that only they look at is bounded and not computed.
         others = [n for n in self.users.get(product, ()) if n.outputs != node.outputs]
         is_worth_it = max(SHARE * _size(small), LEAST) <= _size(product)
         return is_worth_it and all(n.primitive.is_check for n in others)

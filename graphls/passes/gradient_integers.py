@@ -24,6 +24,7 @@ def active_values(nodes: Iterable[Node], sources: Iterable[Value], integers: boo
         found = {v.type.dtype.is_float for v in uses(node) if v in active}
         if found:
             primitive, holds = node.primitive, bool(node.regions)
+            # A cast of an integer, or a region that captures one, is the only way from integers to floats.
             made = {"float"} if True in found or holds or primitive.name == "cast" else set()
             made |= {"int", "uint"} if integers and (holds or primitive.integer_gradient != "none") else set()
             active.update(v for v in node.outputs if v.type.dtype.kind in made)

@@ -39,6 +39,7 @@ def _product(e: Builder, a: Value, b: Value) -> Value:
     if a.type.stacked:
         total: Value = e.product_of_rounds(a, b)
         return total
+    # The rows of all iterations below one another: the sum of products of parts is the product of the whole.
     a, b = (e.reshape(v, shape=(v.type.shape[0] * v.type.shape[1], v.type.shape[2])) for v in (a, b))
     total = e.matmul(a, b, transpose_a=True)
     return total
@@ -57,6 +58,7 @@ def _is_sum(node: Node | None) -> bool:
         return False
     attrs = node.attrs
     if node.primitive.name == "matmul":
+        # Only this form contracts the first axes, along which the arrays of all iterations can be joined.
         is_flat = all(v.type.rank == 2 for v in node.inputs)
         return is_flat and bool(attrs.get("transpose_a")) and not attrs.get("transpose_b")
     return node.primitive.name == "sum" and not attrs.get("keepdims") and min(attrs["axis"] or (0,)) >= 0

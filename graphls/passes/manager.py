@@ -232,7 +232,7 @@ def _value(text: str) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-def _fitting(name: str, option: Field[Any], value: Any) -> Any:
+def _fitting(name: str, option: Field[Any], value: object) -> Any:
     default = option.default
     if default is MISSING or default is None or type(value) is type(default):
         return value
@@ -249,7 +249,7 @@ def pass_text(each: Pass) -> str:
     return f"{each.name}{{{written}}}" if written else each.name
 
 
-def _option_text(value: Any) -> str:
+def _option_text(value: object) -> str:
     if value is None or isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):

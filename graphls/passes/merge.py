@@ -64,7 +64,9 @@ def merged(nodes: Sequence[Node]) -> tuple[Node, ...]:
         earlier = result[waiting[flag]] if flag in waiting else None
         if flag is not None and earlier is not None and earlier.phase == node.phase:
             node = joined(earlier, node)
+            # The last one takes all over, because operands of the later regions may be made in between.
             result[waiting.pop(flag)] = None
+        # A node that reads a result of a waiting cond would have to run between the two, so that one waits no more.
         for value in needs(node):
             if value in flags:
                 waiting.pop(flags.pop(value), None)

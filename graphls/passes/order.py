@@ -128,6 +128,7 @@ class _Block:
         for state, value in self.targets.items():
             writers = self.writers(state)
             nodes = [node for node in writers.values() if node is not None and not self.late(state, node)]
+            # What may be one of several values must be safe whichever it is.
             if value is state:  # a region that passes the state on copies it onto itself
                 safe.add(state)
             elif len(nodes) < len(writers):

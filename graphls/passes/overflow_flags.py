@@ -41,6 +41,7 @@ def _loop_with_flag(node: Node, names: Names) -> tuple[tuple[Node, ...], Value]:
     no.flags.writeable = False
     constant = Node(lookup("constant"), (), (start,), {"value": no}, phase="check", scope=node.scope, loc=node.loc)
     *tests, body = node.regions
+    # The condition takes all that is carried, also what it does not look at.
     tests = [r.replace(inputs=_inserted(r.inputs, count, _fresh(names))) for r in tests]
     body = _flagged(body.replace(inputs=_inserted(body.inputs, count, own)), names, count, own)
     attrs = {**node.attrs, "carries": count + 1} if "carries" in node.attrs else node.attrs

@@ -56,6 +56,7 @@ class _Widening(Rewriter):
 
     def exchanged(self, node: Node) -> Node:
         if node.primitive.name == "scan" and node.phase == self.phase:
+            # Before the sweep goes into the region, so that its nodes find the wide parameters.
             node = replace(node, regions=tuple(map(self.taking_wide, node.regions)))
         return super().exchanged(node)
 
@@ -115,6 +116,6 @@ class _Widening(Rewriter):
         return region.replace(nodes=(*region.nodes, *inner.nodes), outputs=outputs)
 
 
-def _wide_attributes(attrs: Mapping[str, Any]) -> Mapping[str, Any]:
+def _wide_attributes(attrs: Mapping[str, object]) -> Mapping[str, Any]:
     """Attributes that name a 16-bit dtype, as those of `cast`, name float32."""
     return {k: float32 if isinstance(v, DType) and v.is_half else v for k, v in attrs.items()}

@@ -18,7 +18,7 @@ from graphls.ir.types import Type, float64
 from graphls.primitives.columns import convolved, transposed, weight_gradient
 from graphls.primitives.emitter import Emitter
 from graphls.primitives.primitive import Array, Primitive, f32, require_float, sample
-from graphls.primitives.shape import reshaped
+from graphls.primitives.shape import concatenated, reshaped
 from graphls.primitives.windows import Geometry, Shape, fold, require_windows, slices, windows
 
 _CASES: tuple[tuple[Shape, Shape, Shape, dict[str, Any]], ...] = (
@@ -184,7 +184,7 @@ def _by_slices(e: Emitter, x: str, g: str, shape: Shape, at: Geometry) -> str:
     places = batch * int(np.prod(counts))
     order = (1, 0, *range(2, len(shape)))
     seen = slices(e, e.Transpose(x, perm=order), shape[2:], tuple(counts), at)
-    columns = e.Concat(*(reshaped(e, s, (at.groups, 1, inputs, places)) for s in seen), axis=1)
+    columns = concatenated(e, [reshaped(e, s, (at.groups, 1, inputs, places)) for s in seen], axis=1)
     columns = reshaped(e, columns, (at.groups, len(seen) * inputs, places))
     grouped = reshaped(e, e.Transpose(g, perm=order), (at.groups, outputs // at.groups, places))
     product = e.MatMul(grouped, e.Transpose(columns, perm=(0, 2, 1)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -12,8 +11,7 @@ from graphls.ir.graph import Value
 from graphls.ir.types import Type, float64
 from graphls.primitives.emitter import Emitter
 from graphls.primitives.primitive import Array, f32, normalise_axes, of, sample
-from graphls.primitives.reduction import EMPTY, INTEGERS, Axes, Reduction, reduce, require_numbers, restored
-from graphls.primitives.shape import by_halves, reshaped
+from graphls.primitives.reduction import EMPTY, INTEGERS, Axes, Reduction, folded, reduce, require_numbers, restored
 
 
 class Prod(Reduction):
@@ -52,20 +50,11 @@ class Prod(Reduction):
         return e.mul(restored(e, g, x, axis), others)
 
     def onnx(self, e: Emitter, x: str, axis: Axes = None, keepdims: bool = False) -> str:
+        """In halves where there is no kernel, as of float64, or it is wrong: those of integers saturate in 1.31."""
         dtype = e.in_types[0].dtype
-        if dtype is not float64 and e.has_kernel("ReduceProd"):
+        if dtype is not float64 and e.has_kernel("ReduceProd") and (dtype.is_float or e.is_right("ReduceProd")):
             return reduce(e, "ReduceProd", x, axis, keepdims)
-        return _product_by_halves(e, x, axis)
-
-
-def _product_by_halves(e: Emitter, x: str, axis: Axes) -> str:
-    """The product where the runtime has no kernel, as of float64: the first half times the second until one is left."""
-    kind = e.in_types[0]
-    axes = normalise_axes(axis, kind.rank)
-    order = [*(i for i in range(kind.rank) if i not in axes), *axes]
-    count = prod(kind.shape[i] for i in axes)
-    x = reshaped(e, e.Transpose(x, perm=order), (kind.size // count, count))
-    return reshaped(e, by_halves(e, e.Mul, x, count), e.out_types[0].shape)
+        return folded(e, e.Mul, x, axis)
 
 
 def _products_of_others(e: Builder, rows: Value) -> Value:

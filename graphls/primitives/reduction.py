@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import Any
 
@@ -23,6 +23,7 @@ from graphls.primitives.primitive import (
     require_float,
     sample,
 )
+from graphls.primitives.shape import by_halves, reshaped
 
 Axes = tuple[int, ...] | None
 
@@ -89,6 +90,16 @@ def reduced(e: Emitter, operator: str, x: str, axes: Sequence[int], keepdims: bo
     return e.operator(operator, [x, e.ints(axes)], {"keepdims": int(keepdims)})
 
 
+def folded(e: Emitter, combine: Callable[[str, str], str], x: str, axis: Axes) -> str:
+    """A reduction by an operator of two operands, where there is no kernel for it or that is wrong."""
+    kind = e.in_types[0]
+    axes = normalise_axes(axis, kind.rank)
+    order = [*(i for i in range(kind.rank) if i not in axes), *axes]
+    count = prod(kind.shape[i] for i in axes)
+    x = reshaped(e, e.Transpose(x, perm=order), (kind.size // count, count))
+    return reshaped(e, by_halves(e, combine, x, count), e.out_types[0].shape)
+
+
 def require_numbers(name: str, x: Type) -> None:
     if x.dtype is bool_:
         raise GraphTypeError(f"{name} takes numbers, not {x}; cast it first.")
@@ -111,7 +122,13 @@ class Sum(Reduction):
         return e.broadcast_to(restored(e, g, x, axis), shape=x.type.shape)
 
     def onnx(self, e: Emitter, x: str, axis: Axes = None, keepdims: bool = False) -> str:
-        return reduce(e, "ReduceSum", x, axis, keepdims)
+        """Kernels of int32 saturate in ONNX Runtime 1.31."""
+        dtype = e.in_types[0].dtype
+        if dtype.is_float or e.is_right("ReduceSum"):
+            return reduce(e, "ReduceSum", x, axis, keepdims)
+        if dtype is int32 and e.is_right("ReduceSum", int64):
+            return e.cast(reduce(e, "ReduceSum", e.cast(x, int64), axis, keepdims), int32)
+        return folded(e, e.Add, x, axis)
 
 
 class Mean(Reduction):

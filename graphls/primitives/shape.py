@@ -18,6 +18,9 @@ from graphls.primitives.primitive import Array, Primitive, f32, normalise_axis, 
 
 Shape = tuple[int, ...]
 
+MOST_PARTS = 32
+"""What a Concat takes while the runtime records a CUDA graph."""
+
 
 class Reshape(Primitive):
     """The same elements in row-major order in another shape, of which one size may be -1."""
@@ -142,7 +145,18 @@ def joined(e: Emitter, parts: Iterable[tuple[str, int]], axis: int) -> str:
     Optimizers of ONNX Runtime divide by the size of a part that is a constant, so that an empty one ends the process.
     """
     names = [name for name, size in parts if size]
-    return e.Concat(*names, axis=axis) if len(names) > 1 else e.Identity(names[0])
+    return concatenated(e, names, axis) if len(names) > 1 else e.Identity(names[0])
+
+
+def concatenated(e: Emitter, names: Sequence[str], axis: int) -> str:
+    """Tensors behind each other; on a GPU no operator takes more than a CUDA graph can hold."""
+    while e.is_gpu and len(names) > MOST_PARTS:
+        names = [_in_one(e, names[i : i + MOST_PARTS], axis) for i in range(0, len(names), MOST_PARTS)]
+    return _in_one(e, names, axis)
+
+
+def _in_one(e: Emitter, names: Sequence[str], axis: int) -> str:
+    return e.Concat(*names, axis=axis) if len(names) > 1 else names[0]
 
 
 def by_halves(e: Emitter, combine: Callable[[str, str], str], x: str, count: int) -> str:

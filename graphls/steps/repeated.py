@@ -65,7 +65,7 @@ class RepeatedStep:
         """A copy has a session of its own, on copies of the states."""
         return RepeatedStep, (self._step, self.count, self._step._open_session)
 
-    def __call__(self, *inputs: Any) -> Any:
+    def __call__(self, *inputs: object) -> Any:
         """Run the steps; raises as a call of the step does, before the first of them has run."""
         arrays = self._inputs(inputs)
         results = self._session.run(arrays) if self.draws is None else self._run_on_drawn(self.draws, arrays)
@@ -83,7 +83,7 @@ class RepeatedStep:
         clock: Clock = self._session.clock
         return clock
 
-    def _run_on_drawn(self, draws: _Draws, arrays: list[Any]) -> list[Any]:
+    def _run_on_drawn(self, draws: _Draws, arrays: Sequence[object]) -> list[Any]:
         """The results for inputs, with the random arrays that follow; no other thread draws these meanwhile."""
         results: list[Any] = []
         with holding(draws.storage):
@@ -128,7 +128,7 @@ def _stacked(type: Type, count: int) -> Type:
 class _Draws:
     """The random arrays of many steps, stacked; those of the next steps are drawn while these run."""
 
-    def __init__(self, graph: Graph, nodes: Sequence[Node], count: int, parameters: Mapping[str, Any]) -> None:
+    def __init__(self, graph: Graph, nodes: Sequence[Node], count: int, parameters: Mapping[str, Parameter]) -> None:
         self.values = HostValues(graph, nodes)
         if self.values.growth is None:
             raise GraphValueError(

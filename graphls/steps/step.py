@@ -14,6 +14,7 @@ from graphls.ir.errors import GraphTypeError
 from graphls.ir.graph import Graph
 from graphls.ir.reporting import checked
 from graphls.ir.text import dump
+from graphls.ir.types import Type
 from graphls.nn.cell import Cell
 from graphls.sharing.storage import Clock
 from graphls.steps.repeated import RepeatedStep
@@ -45,7 +46,7 @@ class Compiled:
     def __init__(
         self,
         traced: Traced,
-        inputs: Sequence[Any],
+        inputs: Sequence[object],
         pipeline: Pipeline,
         result: PipelineResult,
         open_session: Callable[[Graph, Mapping[str, Any]], Any],
@@ -71,11 +72,11 @@ class Compiled:
         """What a copy takes over: everything but the session and what was made for a diagnosis."""
         return {**self.__dict__, "_session": None, "_diagnosis": None}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: Mapping[str, object]) -> None:
         self.__dict__.update(state)
         self._session = self._open_session(self.graph, self.parameters)
 
-    def __call__(self, *inputs: Any, **named: Any) -> Any:
+    def __call__(self, *inputs: object, **named: object) -> Any:
         """Run one step; tensors come back unread, and states stay in the session.
 
         Raises GraphTypeError or GraphValueError for inputs that do not fit; the state is then unchanged.
@@ -165,7 +166,7 @@ class Compiled:
 
         return checked(RepeatedStep, self, count, self._open_session)
 
-    def explain_overflow(self, *inputs: Any) -> OverflowExplanation:
+    def explain_overflow(self, *inputs: object) -> OverflowExplanation:
         """What overflowed in a step on these inputs, where, in which phase, and which scale would have fitted.
 
         For use after a skipped step, with the same inputs. The step is compiled once more, with a watch on every
@@ -173,7 +174,7 @@ class Compiled:
         """
         return self._diagnose().explain_overflow(inputs)
 
-    def gradient_ranges(self, *inputs: Any) -> GradientRanges:
+    def gradient_ranges(self, *inputs: object) -> GradientRanges:
         """For each parameter the range of its gradient, times the loss scale, in the dtype that it is computed in.
 
         No state changes. Raises as a call does, and GraphValueError where the step takes no gradients.
@@ -204,7 +205,7 @@ class Compiled:
         lowered = self._lowered() if is_own else lower(self.graph, device=device, runtime=version)
         return place(lowered.model, version, device, lowered.origins)
 
-    def profile(self, *inputs: Any, steps: int = 20) -> Profile:
+    def profile(self, *inputs: object, steps: int = 20) -> Profile:
         """Where the time and the memory of a step on these inputs go, measured over some steps on a copy of its state.
 
         No state changes. Raises as a call does, GraphValueError for a number of steps below 1, and GraphRuntimeError
@@ -227,7 +228,7 @@ class Compiled:
             return False
         return all(cell.configuration() == configuration for cell, configuration in self.cells)
 
-    def depend_on(self, cells: Iterable[Cell], items: Iterable[Any] = ()) -> None:
+    def depend_on(self, cells: Iterable[Cell], items: Iterable[object] = ()) -> None:
         """Be up to date only as long as these cells, and tensors among their attributes and `items`, do not change."""
         for cell in cells:
             self.cells.append((cell, cell.configuration()))
@@ -255,12 +256,12 @@ class Compiled:
         return () if self._session.device == "cpu" else self.placement().sentences
 
 
-def _read_tensors(items: Iterable[Any]) -> Iterator[tuple[Tensor, Any]]:
+def _read_tensors(items: Iterable[object]) -> Iterator[tuple[Tensor, Any]]:
     """The tensors that a graph may have as constants, among objects and in their lists and dicts, with their arrays."""
     for item in items:
         inner = item.values() if isinstance(item, dict) else item if isinstance(item, (list, tuple)) else (item,)
         yield from ((leaf, leaf._array) for leaf in inner if type(leaf) is Tensor and leaf._array is not None)
 
 
-def _tensor(result: Any, type: Any) -> Tensor:
+def _tensor(result: object, type: Type) -> Tensor:
     return Tensor.on_host(result, type) if isinstance(result, np.ndarray) else Tensor.on_device(result, type)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -17,7 +18,7 @@ from graphls.tensors.tensor import Symbol, Tensor, array_of
 from graphls.tensors.vocabulary import register
 
 
-def apply(name: str, *operands: Any, **attrs: Any) -> Any:
+def apply(name: str, *operands: object, **attrs: object) -> Any:
     """Apply a primitive to tensors; Python numbers take the dtype of the first tensor.
 
     Returns a Tensor, or a tuple of them. Operands that are all known are computed at once, also while a
@@ -29,7 +30,7 @@ def apply(name: str, *operands: Any, **attrs: Any) -> Any:
     return here.apply(name, operands, attrs)
 
 
-def cast_operands(name: str, *operands: Any) -> tuple[Any, ...]:
+def cast_operands(name: str, *operands: object) -> tuple[Any, ...]:
     """The operands as a network with mixed precision casts them for an operation that is made of other primitives."""
     here = executor()
     return operands if here is None else here.cast_operands(name, operands)
@@ -41,11 +42,11 @@ def without_casts() -> AbstractContextManager[Any]:
     return nullcontext() if here is None else here.without_casts()
 
 
-def _is_known(operand: Any) -> bool:
+def _is_known(operand: object) -> bool:
     return not isinstance(operand, (Symbol, Parameter))
 
 
-def evaluate(name: str, operands: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
+def evaluate(name: str, operands: tuple[object, ...], attrs: Mapping[str, object]) -> Any:
     """Compute a primitive with NumPy."""
     operation = lookup(name)
     dtype = first_dtype(operands)
@@ -62,7 +63,7 @@ def evaluate(name: str, operands: tuple[Any, ...], attrs: dict[str, Any]) -> Any
     return tensors[0] if len(tensors) == 1 else tensors
 
 
-def first_dtype(operands: tuple[Any, ...]) -> DType | None:
+def first_dtype(operands: tuple[object, ...]) -> DType | None:
     """The dtype of the first tensor among the operands."""
     for operand in operands:
         if isinstance(operand, Tensor):
@@ -70,7 +71,7 @@ def first_dtype(operands: tuple[Any, ...]) -> DType | None:
     return None
 
 
-def as_array(operand: Any, dtype: DType | None = None) -> np.ndarray[Any, Any]:
+def as_array(operand: object, dtype: DType | None = None) -> np.ndarray[Any, Any]:
     """A tensor, array or number as a NumPy array; a bare number takes `dtype`."""
     if isinstance(operand, Tensor):
         return operand.asnumpy()
@@ -125,13 +126,13 @@ def promoted_dtype(*operands: Any) -> DType:
 _RANKS = {"bool": 0, "uint": 1, "int": 1, "float": 2}
 
 
-def _weight(operand: Any) -> int:
+def _weight(operand: object) -> int:
     if isinstance(operand, (Tensor, np.ndarray)):
         return 2 if operand.ndim else 1
     return 0
 
 
-def _number_dtype(number: Any) -> DType:
+def _number_dtype(number: object) -> DType:
     if isinstance(number, np.generic):
         return as_dtype(number.dtype)
     if isinstance(number, (bool, int, float)):

@@ -77,7 +77,7 @@ def dtype_to_pytype(type_: DType) -> type:
     return _PYTHON[as_dtype(type_).kind]
 
 
-def pytype_to_dtype(obj: Any) -> DType:
+def pytype_to_dtype(obj: object) -> DType:
     """The dtype of a class of numbers of Python or NumPy; raises GraphTypeError for another object."""
     python: dict[Any, DType] = {bool: bool_, int: int64, float: float64}
     if obj in python:

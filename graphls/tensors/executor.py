@@ -16,10 +16,10 @@ from graphls.ir.graph import Value
 class Executor(Protocol):
     """What a trace and a cell that runs do alike."""
 
-    def apply(self, name: str, operands: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
+    def apply(self, name: str, operands: tuple[object, ...], attrs: dict[str, object]) -> Any:
         """Apply a primitive to tensors and numbers; returns a tensor or a tuple of them."""
 
-    def cast_operands(self, name: str, operands: tuple[Any, ...]) -> tuple[Any, ...]:
+    def cast_operands(self, name: str, operands: tuple[object, ...]) -> tuple[Any, ...]:
         """The operands in the dtype that the network computes this operation in."""
 
     def without_casts(self) -> AbstractContextManager[Any]:
@@ -31,7 +31,7 @@ class Trace(Executor, Protocol):
 
     is_trace: ClassVar[Literal[True]]
 
-    def value(self, operand: Any) -> Value:
+    def value(self, operand: object) -> Value:
         """The value of an operand in the graph."""
 
     def current(self, parameter: Any) -> Value:

@@ -21,7 +21,7 @@ class Methods:
     __slots__ = ()
 
 
-def give_operator(symbol: str, function: Callable[..., Any]) -> None:
+def give_operator(symbol: str, function: Callable[..., object]) -> None:
     """Make a function what an operator of tensors computes: `__add__`, and `__radd__` with the tensor on its right."""
     if symbol in UNARY:
         setattr(Methods, f"__{symbol}__", lambda self: function(self))
@@ -32,5 +32,5 @@ def give_operator(symbol: str, function: Callable[..., Any]) -> None:
         setattr(Methods, f"__r{symbol}__", swapped)
 
 
-def _fits(other: Any) -> bool:
+def _fits(other: object) -> bool:
     return isinstance(other, (Methods, int, float, np.ndarray, np.generic))

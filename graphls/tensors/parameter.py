@@ -28,7 +28,11 @@ class Parameter(DeviceSettings, Tensor):
     __slots__ = ("__weakref__", "device_settings", "layerwise_parallel", "name", "requires_grad", "storage")
 
     def __init__(
-        self, default_input: Any, name: str | None = None, requires_grad: bool = True, layerwise_parallel: bool = False
+        self,
+        default_input: object,
+        name: str | None = None,
+        requires_grad: bool = True,
+        layerwise_parallel: bool = False,
     ) -> None:
         if name is not None and not isinstance(name, str):
             message = f"The type of the Parameter's name should be 'string' or 'None', but got {type(name)}."
@@ -80,7 +84,7 @@ class Parameter(DeviceSettings, Tensor):
         """The same as `data`."""
         return self.data
 
-    def set_data(self, data: Any) -> Parameter:
+    def set_data(self, data: object) -> Parameter:
         """Hold other data of the same shape; its dtype is converted to the parameter's.
 
         Raises GraphValueError where the shape differs.
@@ -95,7 +99,7 @@ class Parameter(DeviceSettings, Tensor):
     def _become(self, other: Tensor) -> None:
         function("assign")(self, other)
 
-    def clone(self, init: Any = "same") -> Parameter:
+    def clone(self, init: object = "same") -> Parameter:
         """A new parameter with the same data, or with "zeros", "ones" or a number everywhere."""
         if isinstance(init, str) and init == "same":
             data = self.asnumpy()
@@ -114,7 +118,7 @@ class Parameter(DeviceSettings, Tensor):
         return repr(self)
 
 
-def _check(default_input: Any, **flags: Any) -> None:
+def _check(default_input: object, **flags: object) -> None:
     """Raise GraphTypeError or GraphValueError for what is no parameter in MindSpore, and for flags that are none."""
     if isinstance(default_input, tuple):
         kinds = "['Tensor', 'int', 'float', 'numpy.ndarray', 'list']"
@@ -143,7 +147,7 @@ class ParameterTuple(tuple[Parameter, ...]):
             seen.add(item.name)
         return super().__new__(cls, items)
 
-    def clone(self, prefix: str, init: Any = "same") -> ParameterTuple:
+    def clone(self, prefix: str, init: object = "same") -> ParameterTuple:
         """New parameters named `prefix.name`, with the data that `init` says (see Parameter.clone)."""
         clones = [p.clone(init) for p in self]
         for clone in clones:

@@ -8,17 +8,17 @@ from typing import Any
 class DeviceSetting:
     """An attribute that gives its default until it is set."""
 
-    def __init__(self, default: Any) -> None:
+    def __init__(self, default: object) -> None:
         self.default = default
         self.name = ""
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
 
-    def __get__(self, parameter: Any, owner: type | None = None) -> Any:
+    def __get__(self, parameter: DeviceSettings | None, owner: type | None = None) -> Any:
         return self if parameter is None else parameter.device_settings.get(self.name, self.default)
 
-    def __set__(self, parameter: Any, value: Any) -> None:
+    def __set__(self, parameter: DeviceSettings, value: object) -> None:
         parameter.device_settings[self.name] = value
 
 

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 
-def leaves(tree: Any) -> list[Any]:
+def leaves(tree: object) -> list[Any]:
     """What stands in a pytree of tuples, lists and dicts, in order."""
     return list(_leaves(tree))
 
 
-def _leaves(tree: Any) -> Iterator[Any]:
+def _leaves(tree: object) -> Iterator[Any]:
     if isinstance(tree, (tuple, list)):
         for item in tree:
             yield from _leaves(item)
@@ -34,13 +34,13 @@ def map_leaves(function: Callable[[Any], Any], tree: Any) -> Any:
     return function(tree)
 
 
-def rebuild(tree: Any, values: Iterable[Any]) -> Any:
+def rebuild(tree: object, values: Iterable[object]) -> Any:
     """The same pytree with its leaves exchanged for `values`, in order."""
     iterator = iter(values)
     return map_leaves(lambda _: next(iterator), tree)
 
 
-def structure(tree: Any) -> Any:
+def structure(tree: object) -> Any:
     """The structure of a pytree, which can be compared and hashed."""
     if isinstance(tree, (tuple, list)):
         return (type(tree).__name__, *map(structure, tree))

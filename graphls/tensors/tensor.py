@@ -9,7 +9,7 @@ import numpy as np
 
 from graphls.ir.errors import GraphAttributeError, GraphTypeError, GraphValueError, TraceError
 from graphls.ir.graph import Value
-from graphls.ir.types import DType, Type, as_dtype, float32, type_of
+from graphls.ir.types import DType, DTypeLike, Type, as_dtype, float32, type_of
 from graphls.names.habits import TENSOR, instead
 from graphls.tensors.configuration import Configuration
 from graphls.tensors.executor import current_tracer
@@ -21,7 +21,7 @@ TensorLike: TypeAlias = "Tensor | Array | np.generic | float | Sequence[TensorLi
 """What becomes a tensor: tensors, arrays, numbers, and sequences of them."""
 
 
-def array_of(data: Any, dtype: DType | None = None) -> Array:
+def array_of(data: object, dtype: DType | None = None) -> Array:
     """An array of a number, nested lists of numbers, an array or a tensor; bare floats are float32, ints int64.
 
     Raises GraphTypeError for anything else.
@@ -47,7 +47,7 @@ def _in_dtype(array: Array, dtype: DType) -> Array:
         return array.astype(dtype.numpy)
 
 
-def _array_of_numbers(data: Any) -> Array:
+def _array_of_numbers(data: object) -> Array:
     if isinstance(data, (list, tuple)):
         data = [item.asnumpy() if isinstance(item, Tensor) else item for item in data]
     try:
@@ -72,7 +72,13 @@ class Tensor(Methods):
     __slots__ = ("_array", "_buffer", "_type")
     __array_priority__ = 100
 
-    def __init__(self, input_data: Any = None, dtype: Any = None, shape: Any = None, init: Any = None) -> None:
+    def __init__(
+        self,
+        input_data: object = None,
+        dtype: DTypeLike | None = None,
+        shape: int | Sequence[int | None] | None = None,
+        init: object = None,
+    ) -> None:
         self._buffer: Any = None
         if input_data is None:
             self._declare(shape, as_dtype(dtype or float32), init)
@@ -81,16 +87,17 @@ class Tensor(Methods):
         self._array: Array | None = array.copy() if array is input_data else array
         self._type = type_of(self._array)
 
-    def _declare(self, shape: Any, dtype: DType, init: Any) -> None:
+    def _declare(self, shape: int | Sequence[int | None] | None, dtype: DType, init: object) -> None:
         """Be of a shape: with the values of `init`, else zeros, or with none where a size is None, as for inputs."""
         if shape is None:
             raise GraphTypeError("A tensor is made of numbers, not of None; give data or a shape.")
         sizes = (shape,) if isinstance(shape, int) else tuple(shape)
-        if None in sizes or -1 in sizes:
+        known = tuple(size for size in sizes if size is not None and size != -1)
+        if len(known) < len(sizes):
             self._type = Type(dtype, tuple(-1 if size is None else size for size in sizes))
             self._array, self._buffer = None, _Declared(self._type)
             return
-        values = np.zeros(sizes, dtype.numpy) if init is None else function("initializer")(init, sizes, dtype).array
+        values = np.zeros(known, dtype.numpy) if init is None else function("initializer")(init, known, dtype).array
         self._array = values
         self._type = type_of(self._array)
 
@@ -102,13 +109,13 @@ class Tensor(Methods):
         return tensor
 
     @classmethod
-    def on_device(cls, buffer: Any, type: Type) -> Tensor:
+    def on_device(cls, buffer: object, type: Type) -> Tensor:
         """A tensor whose data stays where it is until it is read by `buffer.numpy()`."""
         tensor = cls.__new__(cls)
         tensor._array, tensor._buffer, tensor._type = None, buffer, type
         return tensor
 
-    def twin(self) -> Tensor:
+    def alias(self) -> Tensor:
         """Another tensor of the same data, which is not copied."""
         tensor = Tensor.__new__(Tensor)
         tensor._array, tensor._buffer, tensor._type = self._array, self._buffer, self._type
@@ -190,14 +197,14 @@ class Tensor(Methods):
         """The data as nested lists."""
         return self.array.tolist()
 
-    def astype(self, dtype: Any) -> Tensor:
+    def astype(self, dtype: DTypeLike) -> Tensor:
         """The tensor in another dtype."""
         result: Tensor = function("primitive")("cast", self, dtype=as_dtype(dtype))
         return result
 
     to = astype
 
-    def init_data(self, slice_index: Any = None, shape: Any = None, opt_shard_group: Any = None) -> Tensor:
+    def init_data(self, slice_index: object = None, shape: object = None, opt_shard_group: object = None) -> Tensor:
         """The tensor itself: initial values are there from the start. The arguments change nothing."""
         return self
 
@@ -206,7 +213,7 @@ class Tensor(Methods):
         result: Tensor = function("primitive")("depend", self)
         return result
 
-    def __array__(self, dtype: Any = None, copy: Any = None) -> Array:
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         array = self.asnumpy()
         return array if dtype is None else array.astype(dtype)
 
@@ -234,11 +241,11 @@ class Tensor(Methods):
     def __iter__(self) -> Iterator[Tensor]:
         return (self[i] for i in range(len(self)))
 
-    def __getitem__(self, index: Any) -> Tensor:
+    def __getitem__(self, index: object) -> Tensor:
         result: Tensor = function("getitem")(self, index)
         return result
 
-    def __setitem__(self, index: Any, value: Any) -> None:
+    def __setitem__(self, index: object, value: object) -> None:
         """Take other elements where an index says; in a trace, see `Symbol`. See `ops.setitem`."""
         self._become(function("setitem")(self, index, value))
 
@@ -341,7 +348,7 @@ def _not_static(symbol: Tensor, what: str, instead: str) -> TraceError:
     return TraceError(f"A {symbol.type} that the graph computes cannot be {what} while the cell is traced; {instead}.")
 
 
-def is_tensor(item: Any) -> bool:
+def is_tensor(item: object) -> bool:
     """Whether something is a tensor or an array, and so an input of a graph."""
     return isinstance(item, (Tensor, np.ndarray, np.generic))
 
@@ -349,6 +356,6 @@ def is_tensor(item: Any) -> bool:
 from_numpy = Tensor.from_numpy
 
 
-def tensor(input_data: Any, dtype: Any = None) -> Tensor:
+def tensor(input_data: object, dtype: DTypeLike | None = None) -> Tensor:
     """A Tensor; the same as `Tensor(input_data, dtype)`."""
     return Tensor(input_data, dtype)

@@ -64,7 +64,10 @@ class _Reducer:
                 return graph
 
     def with_fewest(
-        self, graph: Graph, parts_of: Callable[[Graph], list[Any]], without: Callable[[Graph, Sequence[Any]], Graph]
+        self,
+        graph: Graph,
+        parts_of: Callable[[Graph], Sequence[object]],
+        without: Callable[[Graph, Sequence[Any]], Graph],
     ) -> Graph:
         """Leave out parts, all at first and single ones at last, as long as the predicate holds."""
         size = len(parts_of(graph))
@@ -90,7 +93,7 @@ def _results(graph: Graph) -> list[Any]:
     return [*graph.writes, *enumerate(graph.outputs)]
 
 
-def _without_results(graph: Graph, parts: Sequence[Any]) -> Graph:
+def _without_results(graph: Graph, parts: Sequence[object]) -> Graph:
     writes = tuple(w for w in graph.writes if w not in parts)
     numbers = {part[0] for part in parts if isinstance(part, tuple)}
     outputs = tuple(v for i, v in enumerate(graph.outputs) if i not in numbers)
@@ -180,7 +183,7 @@ class Ending:
     text: str = ""
 
 
-def run_apart(function: Callable[[Graph], Any], graph: Graph, *, seconds: float = 60.0, start: str = "") -> Ending:
+def run_apart(function: Callable[[Graph], object], graph: Graph, *, seconds: float = 60.0, start: str = "") -> Ending:
     """Call `function(graph)` in a process of its own, which may die, and say how that ended.
 
     `start` is "fork" or "spawn"; by default processes are forked where the system can, which takes milliseconds. One
@@ -208,7 +211,7 @@ def run_apart(function: Callable[[Graph], Any], graph: Graph, *, seconds: float 
         return Ending("died", _signal_name(process.exitcode))
 
 
-def _child(sender: Any, function: Callable[[Graph], Any], text: str) -> None:
+def _child(sender: Any, function: Callable[[Graph], object], text: str) -> None:
     try:
         ending = "returned", repr(function(parse(text)))
     except BaseException as error:

@@ -16,7 +16,9 @@ from graphls.trace.tracer import Tracer
 MOST_PATHS = 64
 
 
-def explore(tracer: Tracer, run: Callable[[], Any], frame: Frame | None = None, count: list[int] | None = None) -> Any:
+def explore(
+    tracer: Tracer, run: Callable[[], object], frame: Frame | None = None, count: list[int] | None = None
+) -> Any:
     """The results of `run()`, in which every condition on a traced bool has been joined by `cond`."""
     frame = frame or Frame()
     count = count if count is not None else [1]
@@ -36,6 +38,7 @@ def explore(tracer: Tracer, run: Callable[[], Any], frame: Frame | None = None, 
                 "use ops.where, ops.cond or ops.while_loop, or move conditions into cells of their own.",
                 fork.loc,
             ) from None
+        # Both answers begin where this construct did; what it did before the condition is repeated from the record.
         tracer.forget_writes(start)
         made = records[known:]
         del records[known:]
@@ -52,7 +55,7 @@ def _refuse_swallowed(tracer: Tracer) -> None:
         raise TraceError(text, fork.loc)
 
 
-def _both(tracer: Tracer, run: Callable[[], Any], frame: Frame, fork: Fork, count: list[int]) -> Any:
+def _both(tracer: Tracer, run: Callable[[], object], frame: Frame, fork: Fork, count: list[int]) -> Any:
     def one(answer: bool) -> Ending:
         again = frame.branch()
         return ending(tracer, fork.condition, answer, fork.loc, lambda: explore(tracer, run, again, count))
@@ -61,7 +64,7 @@ def _both(tracer: Tracer, run: Callable[[], Any], frame: Frame, fork: Fork, coun
 
 
 def ending(
-    tracer: Tracer, condition: Value, answer: bool, loc: Location | None, run: Callable[[], Any]
+    tracer: Tracer, condition: Value, answer: bool, loc: Location | None, run: Callable[[], object]
 ) -> Ending:
     """Trace one answer to its end, in a region of its own."""
     start = len(tracer.writes)

@@ -10,7 +10,7 @@ from graphls.tensors import dispatch
 from graphls.tensors.tensor import Tensor, is_tensor
 
 
-def in_dtype(leaf: Any, wanted: DType | None) -> Any:
+def in_dtype(leaf: object, wanted: DType | None) -> Any:
     """A float tensor in the wanted dtype; anything else as it is."""
     if wanted is None or not is_tensor(leaf):
         return leaf
@@ -32,17 +32,17 @@ class Casting:
     widened: frozenset[str] = frozenset()
     gives_back: bool = False
 
-    def operands(self, name: str, operands: tuple[Any, ...]) -> tuple[Any, ...]:
+    def operands(self, name: str, operands: tuple[object, ...]) -> tuple[Any, ...]:
         """The operands of an operation in the dtype that it is computed in."""
         wanted = self.low if name in self.lowered else float32 if name in self.widened else None
         return tuple(o if _is_exempt(o) else in_dtype(o, wanted) for o in operands)
 
-    def results(self, name: str, results: tuple[Any, ...]) -> tuple[Any, ...]:
+    def results(self, name: str, results: tuple[object, ...]) -> tuple[Any, ...]:
         """The results of an operation as the network goes on with them."""
         if not self.gives_back or name not in self.lowered:
             return results
         return tuple(r if _is_exempt(r) else in_dtype(r, float32) for r in results)
 
 
-def _is_exempt(operand: Any) -> bool:
+def _is_exempt(operand: object) -> bool:
     return not isinstance(operand, Tensor) or operand.dtype is float64

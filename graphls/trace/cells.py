@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from graphls.tensors.pytree import leaves, map_leaves
@@ -16,10 +17,11 @@ from graphls.trace.states import StateSymbol, copies
 from graphls.trace.tracer import Tracer
 
 
-def call_cell(tracer: Tracer, cell: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+def call_cell(tracer: Tracer, cell: object, args: tuple[object, ...], options: Mapping[str, object]) -> Any:
     """Run a cell's construct inside the trace."""
     frame, start = tracer.here.frame, len(tracer.writes)
     recorded = frame.replayed("call")
+    # The second answer of a condition repeats what was before it: a cell that ran then does not run again.
     if recorded is not None:
         tracer.write_again(recorded.writes)
         _remember(tracer, cell, args, options, recorded.outputs, start)
@@ -31,7 +33,7 @@ def call_cell(tracer: Tracer, cell: Any, args: tuple[Any, ...], options: dict[st
     return outputs
 
 
-def _run(tracer: Tracer, cell: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+def _run(tracer: Tracer, cell: Any, args: tuple[object, ...], options: Mapping[str, object]) -> Any:
     here, first, name = tracer.here, len(tracer.here.builder.nodes), _name(tracer, cell)
     changes = {
         "cell": cell,
@@ -65,14 +67,14 @@ def _name(tracer: Tracer, cell: Any) -> str:
     return tracer.paths[id(caller)].get(id(cell), name)
 
 
-def _constructed(tracer: Tracer, cell: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+def _constructed(tracer: Tracer, cell: Any, args: tuple[object, ...], options: Mapping[str, object]) -> Any:
     """What a cell's construct gives, between casts of what goes in and comes out."""
     given = map_leaves(tracer.cast_input, copies((args, options)))
     outputs, wanted = cell._trace_construct(*given[0], **given[1]), cell._output_type
     return outputs if wanted is None else map_leaves(lambda leaf: in_dtype(leaf, wanted), outputs)
 
 
-def _rename(tracer: Tracer, cell: Any, outputs: Any) -> None:
+def _rename(tracer: Tracer, cell: Any, outputs: object) -> None:
     """A cell's result is named after the cell, where the node's name says nothing."""
     scope, e = cell._scope_name, tracer.builder
     if not isinstance(outputs, Symbol) or isinstance(outputs, StateSymbol) or not scope or not e.nodes:
@@ -84,7 +86,7 @@ def _rename(tracer: Tracer, cell: Any, outputs: Any) -> None:
 
 
 def _remember(
-    tracer: Tracer, cell: Any, args: tuple[Any, ...], options: dict[str, Any], outputs: Any, start: int
+    tracer: Tracer, cell: object, args: tuple[object, ...], options: Mapping[str, object], outputs: object, start: int
 ) -> None:
     """Take note of a call of which a gradient may be taken."""
     if not options:

@@ -56,18 +56,18 @@ class ClosureVariables:
         return [place.value() for place in self.places]
 
 
-    def changed(self, before: tuple[Any, ...]) -> str:
+    def changed(self, before: tuple[object, ...]) -> str:
         """The names of the places where something else stands than at the time of an earlier key."""
         pairs = zip(self.places, before, self.key(), strict=False)
         return " and ".join(place.name for place, old, new in pairs if old != new)
 
 
-def is_cell(item: Any) -> bool:
+def is_cell(item: object) -> bool:
     """Whether something is a cell."""
     return hasattr(type(item), "configuration")
 
 
-def _key(value: Any, attributes: tuple[str, ...]) -> Any:
+def _key(value: object, attributes: tuple[str, ...]) -> Any:
     if type(value) in PLAIN:
         return constant_key(value)
     if isinstance(value, (FunctionType, type)) or _is_fixed(value) or is_cell(value):
@@ -76,11 +76,11 @@ def _key(value: Any, attributes: tuple[str, ...]) -> Any:
     return (id(value), *((name, _key(inner[name], ())) for name in attributes if name in inner)) if inner else id(value)
 
 
-def _is_fixed(value: Any) -> bool:
+def _is_fixed(value: object) -> bool:
     return isinstance(value, ModuleType) and value.__name__.partition(".")[0] in FIXED_MODULES
 
 
-def _places(function: Any) -> Iterator[Place]:
+def _places(function: object) -> Iterator[Place]:
     waiting, seen = [function], set[int]()
     while waiting and len(seen) < MOST_FUNCTIONS:
         item, owner = _unwrapped(waiting.pop())

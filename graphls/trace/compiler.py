@@ -14,13 +14,13 @@ Function = Callable[..., Any]
 class Compiler(Protocol):
     """What `graphls.calling.cache` offers to the rooms below."""
 
-    def call_cell(self, cell: Any, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    def call_cell(self, cell: Any, inputs: tuple[object, ...], options: dict[str, object]) -> Any:
         """Call a cell: compile it once for inputs like these, and run it."""
 
-    def compile_cell(self, cell: Any, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    def compile_cell(self, cell: Any, inputs: tuple[object, ...], options: dict[str, object]) -> Any:
         """The step that a call of the cell runs."""
 
-    def kept_cache(self, of: Function, key: tuple[Any, ...], function: Function) -> Function:
+    def kept_cache(self, of: Function, key: tuple[object, ...], function: Function) -> Function:
         """The compiled steps of a function that is made of another one as `key` says."""
 
 

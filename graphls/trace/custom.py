@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterator
 from typing import Any
 
 from graphls.ir.errors import TraceError
@@ -13,9 +14,10 @@ from graphls.trace.branches import explore
 from graphls.trace.current import current_tracer
 from graphls.trace.rewriting.functions import rewritten
 from graphls.trace.states import copies
+from graphls.trace.tracer import Tracer
 
 
-def with_custom_gradient(cell: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+def with_custom_gradient(cell: Any, args: tuple[object, ...], options: dict[str, object]) -> Any:
     """The results of `construct`, whose gradient is `cell.bprop(*inputs, out, dout)`.
 
     `bprop` gives a gradient for each tensor input, in order. Raises TraceError where their number or a type
@@ -34,7 +36,7 @@ def with_custom_gradient(cell: Any, args: tuple[Any, ...], options: dict[str, An
 
 
 def _backward_region(
-    tracer: Any, cell: Any, args: Any, outputs: Any, results: list[Value], inputs: list[Value]
+    tracer: Tracer, cell: Any, args: object, outputs: object, results: list[Value], inputs: list[Value]
 ) -> Graph:
     """`bprop` as a region: results, inputs and gradients of the results in, gradients of the inputs out."""
     fresh = tracer.builder.names.fresh
@@ -43,7 +45,7 @@ def _backward_region(
     given = iter(parameters[len(results) : len(results) + len(inputs)])
     gradients = iter(parameters[len(results) + len(inputs) :])
 
-    def symbols(tree: Any, values: Any) -> Any:
+    def symbols(tree: object, values: Iterator[Value]) -> Any:
         return map_leaves(lambda leaf: Symbol(next(values)) if is_tensor(leaf) else leaf, tree)
 
     arguments = (*symbols(args, given), symbols(outputs, out), symbols(outputs, gradients))
@@ -54,7 +56,7 @@ def _backward_region(
     return Graph("region", tuple(parameters), (), tuple(tracer.builder.nodes), (), tuple(yields))
 
 
-def _check_arguments(cell: Any, arguments: tuple[Any, ...]) -> None:
+def _check_arguments(cell: Any, arguments: tuple[object, ...]) -> None:
     taken = inspect.signature(cell.bprop)
     try:
         taken.bind(*arguments)
@@ -65,7 +67,7 @@ def _check_arguments(cell: Any, arguments: tuple[Any, ...]) -> None:
         ) from None
 
 
-def _check(cell: Any, yields: list[Value], inputs: list[Value]) -> None:
+def _check(cell: object, yields: list[Value], inputs: list[Value]) -> None:
     given, wanted = [v.type for v in yields], [v.type for v in inputs]
     if given != wanted:
         raise TraceError(

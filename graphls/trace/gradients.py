@@ -36,7 +36,9 @@ def gradient(
     return copies(record.outputs), by_input, by_weight
 
 
-def forward_of(tracer: Tracer, function: Callable[..., Any], args: tuple[Any, ...], positions: Sequence[int]) -> Any:
+def forward_of(
+    tracer: Tracer, function: Callable[..., object], args: tuple[object, ...], positions: Sequence[int]
+) -> CallRecord:
     """The call of a function that is differentiated: one of a cell that is there already, or another one."""
     return find_call(tracer, function, args, positions) or run_forward(tracer, function, args, positions)
 
@@ -46,12 +48,13 @@ def backward_of(
     record: CallRecord,
     positions: Sequence[int],
     weights: Sequence[Parameter] = (),
-    sensitivity: Any = None,
+    sensitivity: object = None,
     has_aux: bool = False,
 ) -> tuple[list[Symbol], list[Symbol]]:
     """The gradients of a call by positional inputs and by weights; zeros where no number comes out of it."""
     results = tensor_results(tracer, record, has_aux)
     inputs = [tracer.value(record.inputs[i]) for i in positions]
+    # The states that the call has seen, as they were before it and before what was written since.
     before = dict(tracer.writes[: record.start])
     states = [before.get(p) or tracer.state(p) for p in weights]
     with tracer.phase("backward"):
@@ -61,7 +64,7 @@ def backward_of(
 
 
 def tangents_of(
-    tracer: Tracer, record: CallRecord, positions: Sequence[int], vectors: Sequence[Any], has_aux: bool = False
+    tracer: Tracer, record: CallRecord, positions: Sequence[int], vectors: Sequence[object], has_aux: bool = False
 ) -> list[Symbol]:
     """What the float outputs of a call change by where its inputs move along vectors.
 
@@ -72,6 +75,7 @@ def tangents_of(
     inputs = [tracer.value(record.inputs[i]) for i in positions]
     with tracer.phase("backward"):
         zeros = [tracer.zeros(v.type) for v in floats]
+        # Values of their own, because zeros of one type are one constant.
         variables = [tracer.emit("depend", (v,), {})[0] for v in zeros]
         slopes = emit_gradient(tracer, list(zip(floats, variables, strict=True)), inputs, record)
         given = [(g.graph_value, seed(tracer, g.graph_value, along)) for g, along in zip(slopes, vectors, strict=True)]
@@ -85,7 +89,7 @@ def tensor_results(tracer: Tracer, record: CallRecord, has_aux: bool = False) ->
     return [tracer.value(leaf) for leaf in leaves(of) if is_tensor(leaf)]
 
 
-def _without_aux(outputs: Any) -> Any:
+def _without_aux(outputs: object) -> Any:
     if not isinstance(outputs, tuple) or not outputs:
         raise GraphTypeError("With has_aux, a function gives a tuple and the first is differentiated.")
     return outputs[0]
@@ -112,7 +116,7 @@ def emit_gradient(
     return [Symbol(found[v] if v in found else tracer.zeros(v.type)) for v in sources]
 
 
-def seeds(tracer: Tracer, results: Sequence[Value], sensitivity: Any) -> list[tuple[Value, Value]]:
+def seeds(tracer: Tracer, results: Sequence[Value], sensitivity: object) -> list[tuple[Value, Value]]:
     """The numbers among results with their sensitivities: ones, or what is given for all results, or for the floats."""
     numbers = [v for v in results if v.type.dtype.kind in ("float", "int", "uint")]
     if sensitivity is None:
@@ -139,7 +143,7 @@ def seed(tracer: Tracer, result: Value, sensitivity: Any) -> Value:
 
 
 def find_call(
-    tracer: Tracer, function: Any, args: tuple[Any, ...], positions: Sequence[int]
+    tracer: Tracer, function: object, args: tuple[object, ...], positions: Sequence[int]
 ) -> CallRecord | None:
     """The last call of this cell on these values, if no state that it saw has changed since."""
     for record in (r for records in reversed(tracer.here.records) for r in reversed(records)):
@@ -148,7 +152,7 @@ def find_call(
     return None
 
 
-def matches(tracer: Tracer, record: CallRecord, args: tuple[Any, ...], positions: Sequence[int]) -> bool:
+def matches(tracer: Tracer, record: CallRecord, args: tuple[object, ...], positions: Sequence[int]) -> bool:
     given = [behind_depends(tracer, leaf) for leaf in leaves(args)]
     recorded = [behind_depends(tracer, leaf) for leaf in leaves(record.inputs)]
     if structure(args) != structure(record.inputs) or not all(map(_same, given, recorded)):
@@ -160,7 +164,7 @@ def matches(tracer: Tracer, record: CallRecord, args: tuple[Any, ...], positions
     return all(sum(item is other for other in given) == 1 for item in chosen)
 
 
-def run_forward(tracer: Tracer, function: Any, args: tuple[Any, ...], positions: Sequence[int]) -> CallRecord:
+def run_forward(tracer: Tracer, function: object, args: tuple[object, ...], positions: Sequence[int]) -> CallRecord:
     """Call the function on inputs of its own, so that a gradient by one is not one by another."""
     inputs = list(args)
     for i in positions:
@@ -172,7 +176,7 @@ def run_forward(tracer: Tracer, function: Any, args: tuple[Any, ...], positions:
     return CallRecord(function, tuple(inputs), outputs, start, len(tracer.writes))
 
 
-def _same(given: Any, recorded: Any) -> bool:
+def _same(given: object, recorded: object) -> bool:
     if isinstance(given, Value) or isinstance(recorded, Value) or is_tensor(given) or is_tensor(recorded):
         return given is recorded
     return type(given) is type(recorded) and bool(given == recorded)

@@ -30,17 +30,17 @@ TENSOR = _Stand()
 """Stands for a tensor among the constants that a step was compiled for."""
 
 
-def is_input(leaf: Any) -> bool:
+def is_input(leaf: object) -> bool:
     """Whether an argument becomes an input of the graph: a tensor or an array that is not a parameter."""
     return is_tensor(leaf) and not isinstance(leaf, Parameter)
 
 
-def static_inputs(item: Any) -> Any:
+def static_inputs(item: object) -> Any:
     """Inputs as tensors: arrays are wrapped, pytrees and constants stay as they are."""
     return map_leaves(lambda leaf: Tensor.from_numpy(leaf) if _is_array(leaf) else leaf, item)
 
 
-def _is_array(leaf: Any) -> bool:
+def _is_array(leaf: object) -> bool:
     return is_tensor(leaf) and not isinstance(leaf, Tensor)
 
 
@@ -50,7 +50,7 @@ class InputCheck:
     `inputs` are those that the step was compiled for.
     """
 
-    def __init__(self, graph: Graph, inputs: tuple[Any, ...]) -> None:
+    def __init__(self, graph: Graph, inputs: tuple[object, ...]) -> None:
         self.graph = graph
         self.structure = structure(inputs)
         self.constants = [TENSOR if is_input(leaf) else leaf for leaf in leaves(inputs)]
@@ -58,7 +58,7 @@ class InputCheck:
         self.is_flat = len(inputs) == len(graph.inputs)
         self.types = [(v.type.dtype.numpy, v.type.shape) for v in graph.inputs]
 
-    def __call__(self, inputs: tuple[Any, ...]) -> list[Any]:
+    def __call__(self, inputs: tuple[object, ...]) -> list[Any]:
         """The arrays of the inputs of the graph, in order.
 
         Raises GraphTypeError for a wrong number, nesting or dtype, GraphValueError for a wrong shape, another
@@ -69,14 +69,14 @@ class InputCheck:
             _check_content(self.graph.inputs[index], arrays[index], node)
         return arrays
 
-    def are_plain(self, inputs: tuple[Any, ...]) -> bool:
+    def are_plain(self, inputs: tuple[object, ...]) -> bool:
         """Whether all inputs are NumPy arrays that fit, which is quick to see."""
         if not self.is_flat or len(inputs) != len(self.types):
             return False
         pairs = zip(inputs, self.types, strict=True)
         return all(type(x) is np.ndarray and x.dtype == dtype and x.shape == shape for x, (dtype, shape) in pairs)
 
-    def fitting(self, inputs: tuple[Any, ...]) -> list[Any]:
+    def fitting(self, inputs: tuple[object, ...]) -> list[Any]:
         """The arrays of inputs in any pytree; raises as a call does."""
         if structure(inputs) != self.structure:
             raise GraphTypeError(
@@ -100,7 +100,7 @@ def _listed(graph: Graph) -> str:
     return ", ".join(f"{v.name}: {v.type}" for v in graph.inputs)
 
 
-def _fitting(value: Value, leaf: Any) -> Any:
+def _fitting(value: Value, leaf: object) -> Any:
     if isinstance(leaf, Symbol):
         raise TraceError(
             f"A compiled step takes numbers for {value.name!r}, not a tensor of a graph that is being traced; call the "

@@ -81,6 +81,7 @@ def joined(tracer: Tracer, condition: Value, loc: Location | None, first: Ending
     except Unjoinable as error:
         raise NotJoined(str(error).format(name=""), loc) from None
     written = list(dict.fromkeys((*first.states, *second.states)))
+    # A state that only one answer writes is, after the other, what it was before both.
     states = [join.output(*(e.states.get(p) or tracer.current(p) for e in join.endings)) for p in written]
     outputs = join.emitted(condition)
     for parameter, state in zip(written, states, strict=True):
@@ -118,7 +119,7 @@ class _Join:
         )
 
     def _variable(
-        self, key: Any, a: Any, b: Any, unbound: dict[str, GraphlsError], partial: dict[bool, dict[str, Template]]
+        self, key: Any, a: object, b: object, unbound: dict[str, GraphlsError], partial: dict[bool, dict[str, Template]]
     ) -> Template:
         if a is UNBOUND and b is UNBOUND:
             return lambda _: UNBOUND
@@ -151,7 +152,7 @@ class _Join:
             return self._rebuilt(a, [self.pair(*items) for items in zip(_items(a), _items(b), strict=True)])
         return self._leaf(_resolved(a), _resolved(b))
 
-    def one_sided(self, a: Any, b: Any) -> Template:
+    def one_sided(self, a: object, b: object) -> Template:
         """A pytree that only one answer gives: the other one has zeros, which nobody reads."""
         if a is b:
             return lambda _: a
@@ -167,14 +168,14 @@ class _Join:
         pair = (value, self.endings[1 - index].builder.fill(zero, value.type.shape))
         return self.output(*(pair[::-1] if index else pair))
 
-    def _rebuilt(self, like: Any, parts: Sequence[Template]) -> Template:
+    def _rebuilt(self, like: object, parts: Sequence[Template]) -> Template:
         if isinstance(like, dict):
             return lambda outputs: {key: part(outputs) for key, part in zip(like, parts, strict=True)}
         if hasattr(like, "_fields"):
             return lambda outputs: type(like)(*(part(outputs) for part in parts))
         return lambda outputs: (list if isinstance(like, list) else tuple)(part(outputs) for part in parts)
 
-    def _leaf(self, a: Any, b: Any) -> Template:
+    def _leaf(self, a: object, b: object) -> Template:
         if a is b or (not is_tensor(a) and type(a) is type(b) and a == b):
             return lambda _: a
         if not (_is_number(a) or is_tensor(a)) or not (_is_number(b) or is_tensor(b)):
@@ -188,7 +189,7 @@ class _Join:
             raise Unjoinable(f"Both answers of a condition must give{{name}} the same type, not {kinds}.")
         return self.output(*values)
 
-    def _value(self, ending: Ending, item: Any, dtype: DType | None = None) -> Value:
+    def _value(self, ending: Ending, item: object, dtype: DType | None = None) -> Value:
         """A leaf as a value that the region of an ending has."""
         if isinstance(item, Parameter):
             return ending.states.get(item) or self.tracer.current(item)
@@ -239,24 +240,24 @@ def _items(tree: Any) -> list[Any]:
     return list(tree.values()) if isinstance(tree, dict) else list(tree)
 
 
-def _resolved(leaf: Any) -> Any:
+def _resolved(leaf: object) -> Any:
     """A parameter itself where it stands behind `depend`: it is read after the join. Scratch tensors stay symbols."""
     if not isinstance(leaf, StateSymbol):
         return leaf
     return leaf.parameter if not isinstance(leaf.parameter, Scratch) else leaf
 
 
-def _as_flag(given: Any, other: Any) -> Any:
+def _as_flag(given: Any, other: object) -> Any:
     """Beside a bool, what an optimizer gives, a tuple of bools, is whether all of these are true."""
     flags = leaves(given) if isinstance(given, tuple) and isinstance(other, bool) else []
     return all(flags) if flags and all(isinstance(flag, bool) for flag in flags) else given
 
 
-def _is_number(item: Any) -> bool:
+def _is_number(item: object) -> bool:
     return isinstance(item, (bool, int, float))
 
 
-def _number_dtype(item: Any, other: Any) -> DType | None:
+def _number_dtype(item: Any, other: object) -> DType | None:
     """The dtype that a Python number takes beside another leaf: that of a tensor or of a number of a higher kind."""
     if not _is_number(item):
         return None
@@ -264,7 +265,7 @@ def _number_dtype(item: Any, other: Any) -> DType | None:
     return beside if KINDS[beside.kind] >= KINDS[own.kind] else own
 
 
-def _difference(a: Any, b: Any) -> str:
+def _difference(a: object, b: object) -> str:
     bad = [item for item in (a, b) if not (_is_number(item) or is_tensor(item))]
     if len(bad) == 2:
         return f"Both answers of a condition must give{{name}} the same, not {a!r} and {b!r}."

@@ -16,7 +16,7 @@ from graphls.trace.regions import Run, is_drawn
 from graphls.trace.tracer import Tracer
 
 
-def traced_scan(tracer: Tracer, function: Callable[..., Any], init: Any, xs: Any, length: int, reverse: bool) -> Any:
+def traced_scan(tracer: Tracer, function: Callable[..., Any], init: Any, xs: object, length: int, reverse: bool) -> Any:
     """The last carry and the stacked results of `function(carry, element)`, which gives a carry and results."""
     arrays = [tracer.value(leaf) for leaf in leaves(xs) if is_tensor(leaf)]
     elements = [_fresh(tracer, v, v.type.shape[1:]) for v in arrays]
@@ -29,7 +29,9 @@ def traced_scan(tracer: Tracer, function: Callable[..., Any], init: Any, xs: Any
     return body.carry(tracer, outputs), _with_tensors(body.others, outputs[len(body.carried) :])
 
 
-def traced_while(tracer: Tracer, condition: Callable[[Any], Any], function: Callable[[Any], Any], init: Any) -> Any:
+def traced_while(
+    tracer: Tracer, condition: Callable[..., object], function: Callable[..., object], init: object
+) -> Any:
     """What `function(carry)` makes of a carry as long as `condition(carry)`, a bool of shape (), holds for it."""
     body = _Body.traced(tracer, "while_loop", lambda carry: (function(carry), ()), init, ())
     own = [_fresh(tracer, v, v.type.shape) for v in body.carried]
@@ -64,7 +66,12 @@ class _Body:
 
     @classmethod
     def traced(
-        cls, tracer: Tracer, name: str, function: Callable[[Any], tuple[Any, Any]], init: Any, elements: Sequence[Value]
+        cls,
+        tracer: Tracer,
+        name: str,
+        function: Callable[..., tuple[object, object]],
+        init: object,
+        elements: Sequence[Value],
     ) -> _Body:
         """Trace a function of the carry, again where it turns out to write more parameters than are carried."""
         parameters: tuple[Parameter, ...] = ()
@@ -74,6 +81,7 @@ class _Body:
             states = dict(zip(parameters, carried[len(leaves(init)) :], strict=True))
             with tracer.inside(in_loop=True):
                 run = Run.of(tracer, partial(_one_time, name, init, function, _with_tensors(init, carried)), states)
+            # Which parameters the function writes is known only behind it, and what is written must be carried.
             if run.states.keys() <= states.keys():
                 run.hoist(tracer, (*carried, *elements))
                 carry, others = run.result
@@ -90,11 +98,11 @@ class _Body:
         return _with_tensors(self.init, outputs[:count])
 
 
-def _one_time(name: str, init: Any, function: Callable[[Any], Any], carry: Any) -> tuple[Any, Any]:
+def _one_time(name: str, init: object, function: Callable[..., object], carry: object) -> tuple[Any, Any]:
     return as_pair(name, init, function(carry))
 
 
-def as_pair(name: str, init: Any, given: Any) -> tuple[Any, Any]:
+def as_pair(name: str, init: object, given: object) -> tuple[Any, Any]:
     """The carry that a function gives, with numbers as tensors, and its other results, likewise.
 
     Raises GraphTypeError where the carry has not the structure of `init`, a tensor in it has another type, or a result
@@ -120,7 +128,7 @@ def _result(name: str, leaf: Any) -> Tensor | None:
     return Tensor(leaf)
 
 
-def _carried_on(name: str, before: Tensor, after: Any) -> Tensor:
+def _carried_on(name: str, before: Tensor, after: object) -> Tensor:
     if isinstance(after, (bool, int, float)):
         after = Tensor(after, before.dtype)
     if not isinstance(after, Tensor) or after.type != before.type:
@@ -139,7 +147,7 @@ def _fresh(tracer: Tracer, like: Value, shape: tuple[int, ...]) -> Value:
     return Value(tracer.builder.names.fresh(like.name), like.type.with_shape(shape))
 
 
-def _with_tensors(tree: Any, values: Sequence[Value]) -> Any:
+def _with_tensors(tree: object, values: Sequence[Value]) -> Any:
     """The same pytree with these values in place of its tensors."""
     symbols = iter([Symbol(v) for v in values])
     return map_leaves(lambda leaf: next(symbols) if is_tensor(leaf) else leaf, tree)

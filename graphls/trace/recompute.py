@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from graphls.ir.build import Builder, copy_nodes
+from graphls.ir.build import Builder, Names, copy_nodes
 from graphls.ir.graph import Graph, Node, Value, uses
 from graphls.tensors.pytree import leaves, map_leaves
 from graphls.tensors.tensor import Symbol
 from graphls.trace.tracer import Tracer
 
 
-def recomputed(tracer: Tracer, nodes: Sequence[Node], outputs: Any) -> Any:
+def recomputed(tracer: Tracer, nodes: Sequence[Node], outputs: object) -> Any:
     """The outputs that these nodes made, with a gradient that runs the nodes again.
 
     The second run waits for the gradients of the outputs. It stands in a branch that is always taken, which no pass
@@ -32,7 +32,7 @@ def recomputed(tracer: Tracer, nodes: Sequence[Node], outputs: Any) -> Any:
     return map_leaves(lambda leaf: found.get(leaf.graph_value, leaf) if type(leaf) is Symbol else leaf, outputs)
 
 
-def _backward(names: Any, nodes: Sequence[Node], results: Sequence[Value], sources: Sequence[Value]) -> Graph:
+def _backward(names: Names, nodes: Sequence[Node], results: Sequence[Value], sources: Sequence[Value]) -> Graph:
     """The region of a custom gradient: results, sources and gradients of the results in, those of the sources out."""
     parameters = [Value(names.fresh(v.name), v.type) for v in (*results, *sources, *results)]
     given, slopes = parameters[len(results) : -len(results)], parameters[-len(results) :]
@@ -44,7 +44,7 @@ def _backward(names: Any, nodes: Sequence[Node], results: Sequence[Value], sourc
 
 
 def _again(
-    names: Any,
+    names: Names,
     nodes: Sequence[Node],
     results: Sequence[Value],
     sources: Sequence[Value],
@@ -59,7 +59,7 @@ def _again(
     return Graph("region", (), (), tuple(e.nodes), (), gradients)
 
 
-def _zeros(names: Any, nodes: Sequence[Node], sources: Sequence[Value]) -> Graph:
+def _zeros(names: Names, nodes: Sequence[Node], sources: Sequence[Value]) -> Graph:
     e = _builder(names, nodes)
     zeros = tuple(e.constant(0, v.type.dtype, v.type.shape) for v in sources)
     return Graph("region", (), (), tuple(e.nodes), (), zeros)
@@ -74,7 +74,7 @@ def _always(e: Builder, slope: Value) -> Value:
     return result
 
 
-def _builder(names: Any, nodes: Sequence[Node]) -> Builder:
+def _builder(names: Names, nodes: Sequence[Node]) -> Builder:
     """A builder of backward nodes with the scope and line of the last of these."""
     e = Builder(names)
     e.phase, e.scope, e.loc = "backward", nodes[-1].scope, nodes[-1].loc

@@ -17,7 +17,7 @@ from graphls.trace.states import copies
 from graphls.trace.tracer import Tracer
 
 
-def once(tracer: Tracer, kind: str, run: Callable[[], Any], copied: Callable[[Any], Any] = copies) -> Any:
+def once(tracer: Tracer, kind: str, run: Callable[[], object], copied: Callable[[Any], Any] = copies) -> Any:
     """What `run()` gives, taken from the record where a construct is traced once more for another answer."""
     frame, start = tracer.here.frame, len(tracer.writes)
     recorded = frame.replayed(kind)
@@ -38,10 +38,11 @@ class Run:
     states: dict[Parameter, Value]
 
     @classmethod
-    def of(cls, tracer: Tracer, function: Callable[[], Any], states: Mapping[Parameter, Value]) -> Run:
+    def of(cls, tracer: Tracer, function: Callable[[], object], states: Mapping[Parameter, Value]) -> Run:
         """Run a function with nodes of its own; at its start, parameters have the values in `states`."""
         start = len(tracer.writes)
         try:
+            # What the region writes is for its outputs alone: behind it, the states are as before.
             with tracer.region() as region:
                 tracer.write_again(states.items())
                 result = explore(tracer, function)
@@ -52,6 +53,7 @@ class Run:
 
     def hoist(self, tracer: Tracer, own: Iterable[Value]) -> None:
         """Move the nodes that depend on nothing of the region's own, and so never change, before it."""
+        # In the order in which they stand, so that whatever needs what stays is known to stay as well.
         changing, kept = set(own), []
         for node in self.nodes:
             if _is_fixed(node) or not changing.isdisjoint(needs(node)):

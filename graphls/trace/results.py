@@ -11,7 +11,7 @@ from graphls.ir.location import Location, location_of
 from graphls.tensors.pytree import leaves
 
 
-def check_results(function: Callable[..., Any], results: Any, has_effect: bool) -> None:
+def check_results(function: Callable[..., object], results: object, has_effect: bool) -> None:
     """Raise TraceError, with the line of the function, for results that no step can give.
 
     They are what runs only later, such as generators, and None where the function has no effect, that is, writes no
@@ -28,28 +28,28 @@ def check_results(function: Callable[..., Any], results: Any, has_effect: bool) 
         raise TraceError(f"{text}; end it with `return` and a tensor.", _line(function))
 
 
-def _with_article(thing: Any) -> str:
+def _with_article(thing: object) -> str:
     kind = type(thing).__name__.replace("_", " ")
     return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
 
 
-def _advice(leaf: Any) -> str:
+def _advice(leaf: object) -> str:
     if isinstance(leaf, (Coroutine, AsyncGenerator)):
         return "write it with `def`, without `async`"
     return "return the tensors in a tuple or a list"
 
 
-def _code_of(function: Callable[..., Any]) -> Any:
+def _code_of(function: Callable[..., object]) -> Any:
     construct = getattr(type(function), "construct", None)
     return getattr(inspect.unwrap(construct or function), "__code__", None)
 
 
-def _named(function: Callable[..., Any]) -> str:
+def _named(function: Callable[..., object]) -> str:
     if hasattr(type(function), "construct"):
         return f"The construct of {type(function).__name__}"
     return f"The function {getattr(function, '__name__', type(function).__name__)}"
 
 
-def _line(function: Callable[..., Any]) -> Location | None:
+def _line(function: Callable[..., object]) -> Location | None:
     code = _code_of(function)
     return None if code is None else location_of(code)

@@ -5,7 +5,7 @@ Also symbols of one's own: their elements can be assigned, so what a trace remem
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -27,14 +27,14 @@ class HasStates(Protocol):
     def read(self, parameter: Parameter) -> Value:
         """The current value of a parameter."""
 
-    def write(self, parameter: Parameter, operand: Any) -> Value:
+    def write(self, parameter: Parameter, operand: object) -> Value:
         """Give a parameter a new value."""
 
     def emit(
         self,
         primitive: str,
         inputs: Sequence[Value],
-        attrs: dict[str, Any],
+        attrs: Mapping[str, object],
         *,
         after: Sequence[Value] = (),
         name: str | None = None,
@@ -86,6 +86,6 @@ class Report:
             self.show([value.asnumpy() for value in self.values])
 
 
-def copies(tree: Any) -> Any:
+def copies(tree: object) -> Any:
     """The same pytree with new symbols of the same values."""
     return map_leaves(lambda leaf: Symbol(leaf.graph_value) if type(leaf) is Symbol else leaf, tree)

@@ -43,7 +43,7 @@ class Traced:
 
 
 def trace(
-    function: Callable[..., Any], args: tuple[Any, ...], names: Sequence[str] = (), name: str = "main"
+    function: Callable[..., object], args: tuple[object, ...], names: Sequence[str] = (), name: str = "main"
 ) -> Traced:
     """Trace `function(*args)`; every tensor in `args` becomes an input, everything else is a constant.
 
@@ -54,7 +54,7 @@ def trace(
         return _in_some_form(function, args, names, name)
 
 
-def _in_some_form(function: Callable[..., Any], args: tuple[Any, ...], names: Sequence[str], name: str) -> Traced:
+def _in_some_form(function: Callable[..., object], args: tuple[object, ...], names: Sequence[str], name: str) -> Traced:
     """The trace of a function in its rewritten form, or as it stands where that form does not do."""
     try:
         return _traced(Tracer(name), function, args, names)
@@ -69,10 +69,10 @@ def _in_some_form(function: Callable[..., Any], args: tuple[Any, ...], names: Se
         raise error
 
 
-def _traced(tracer: Tracer, function: Callable[..., Any], args: tuple[Any, ...], names: Sequence[str]) -> Traced:
+def _traced(tracer: Tracer, function: Callable[..., object], args: tuple[object, ...], names: Sequence[str]) -> Traced:
     inputs: list[Value] = []
 
-    def symbol(path: str, leaf: Any) -> Any:
+    def symbol(path: str, leaf: object) -> Any:
         if not is_tensor(leaf) or isinstance(leaf, Parameter):
             return leaf
         kind = leaf.type if isinstance(leaf, Tensor) else type_of(leaf)
@@ -107,7 +107,7 @@ def _without_value(tracer: Tracer, error: NameError) -> Exception:
     return error if isinstance(error, GraphlsError) else tracer.unbound.get(name, error)
 
 
-def _finished(tracer: Tracer, inputs: tuple[Value, ...], results: Any) -> Traced:
+def _finished(tracer: Tracer, inputs: tuple[Value, ...], results: object) -> Traced:
     tensors = [leaf for leaf in leaves(results) if is_tensor(leaf)]
     # what a parameter had to wait for orders nothing any more
     outputs = tuple(tracer.value(leaf.parameter if isinstance(leaf, StateSymbol) else leaf) for leaf in tensors)
@@ -186,7 +186,7 @@ class _Place:
 _PLACE = _Place()
 
 
-def fill_outputs(tree: Any, tensors: Sequence[Any]) -> Any:
+def fill_outputs(tree: object, tensors: Sequence[object]) -> Any:
     """The outputs in the structure that the function gave them, with tensors as leaves."""
     if tree is _PLACE:
         return tensors[0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import count
@@ -83,7 +83,7 @@ class Tracer:
         finally:
             del self.stack[depth:]  # and what a RecursionError, which leaves no room to end, has left above it
 
-    def region(self, **changes: Any) -> AbstractContextManager[Call]:
+    def region(self, **changes: object) -> AbstractContextManager[Call]:
         """Trace into a region of its own."""
         here = self.here
         own = {"frame": Frame(), "records": (*here.records, []), "partial": dict(here.partial)}
@@ -103,7 +103,7 @@ class Tracer:
         self,
         primitive: Operation | str,
         inputs: Sequence[Value],
-        attrs: dict[str, Any],
+        attrs: Mapping[str, object],
         *,
         after: Sequence[Value] = (),
         regions: tuple[Graph, ...] = (),
@@ -129,7 +129,7 @@ class Tracer:
         for value in values:
             self.made[value] = len(self.made)
 
-    def apply(self, name: str, operands: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
+    def apply(self, name: str, operands: tuple[object, ...], attrs: Mapping[str, object]) -> Any:
         """Emit a primitive on tensors and numbers; returns a Symbol or a tuple of them."""
         operands = self.cast_operands(name, operands)
         dtype = dispatch.first_dtype(operands)
@@ -139,12 +139,12 @@ class Tracer:
         outputs = outputs if casting is None else casting.results(name, outputs)
         return outputs[0] if len(outputs) == 1 else outputs
 
-    def cast_operands(self, name: str, operands: tuple[Any, ...]) -> tuple[Any, ...]:
+    def cast_operands(self, name: str, operands: tuple[object, ...]) -> tuple[Any, ...]:
         """The operands in the dtype that the network computes this operation in."""
         casting = self.here.casting
         return operands if casting is None else casting.operands(name, operands)
 
-    def value(self, operand: Any, dtype: DType | None = None) -> Value:
+    def value(self, operand: object, dtype: DType | None = None) -> Value:
         """The value of an operand in the graph: a symbol's own, a parameter's current one, or a constant."""
         if isinstance(operand, Symbol):
             return operand.graph_value
@@ -204,7 +204,7 @@ class Tracer:
             return value
         return self.emit("cast", (value,), {"dtype": wanted}, name=parameter.name.rsplit(".", 1)[-1])[0]
 
-    def write(self, parameter: Parameter, operand: Any) -> Value:
+    def write(self, parameter: Parameter, operand: object) -> Value:
         """Give a parameter a new value from here on; it is cast to the parameter's dtype.
 
         Raises GraphValueError where the shape differs.
@@ -235,7 +235,7 @@ class Tracer:
             del self.writes[start:]
             self.written = dict(self.writes)
 
-    def random(self, primitive: str, attrs: dict[str, Any]) -> Symbol:
+    def random(self, primitive: str, attrs: Mapping[str, object]) -> Symbol:
         """A random tensor that this call site draws anew in every step."""
         if self.random_state is None:
             self.random_state = random_state()
@@ -244,7 +244,7 @@ class Tracer:
 
     # -- calls ------------------------------------------------------------------------------------------------
 
-    def note_owner(self, method: Any) -> None:
+    def note_owner(self, method: object) -> None:
         """Remember the cell that a method belongs to: the graph depends on its settings."""
         owner = getattr(method, "__self__", None)
         if hasattr(owner, "configuration"):

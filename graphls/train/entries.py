@@ -12,14 +12,14 @@ from graphls.ir.reporting import warn
 from graphls.nn.cell import Cell
 from graphls.sharing.locks import holding_all
 from graphls.tensors.parameter import Parameter
-from graphls.tensors.tensor import array_of, is_tensor
+from graphls.tensors.tensor import TensorLike, array_of, is_tensor
 from graphls.train.checkpoint_format import Entry
 
 Named = Iterable[tuple[Any, Any]]
 
 
 def entries_of(
-    save_obj: Any, append_dict: Mapping[str, Any] | None, choice_func: Callable[[str], bool] | None
+    save_obj: object, append_dict: Mapping[str, object] | None, choice_func: Callable[[str], bool] | None
 ) -> dict[str, Entry]:
     """Copies of everything to save, all of one moment, by name; the entries of `append_dict` come last.
 
@@ -32,7 +32,7 @@ def entries_of(
 
 
 def _copied(
-    save_obj: Any, append_dict: Mapping[str, Any] | None, choice_func: Callable[[str], bool] | None
+    save_obj: object, append_dict: Mapping[str, object] | None, choice_func: Callable[[str], bool] | None
 ) -> dict[str, Entry]:
     entries: dict[str, Entry] = {}
     for name, value in named(save_obj):
@@ -71,7 +71,7 @@ def named(save_obj: Any) -> Named:
     return [(item["name"], item["data"]) for item in save_obj]
 
 
-def entry_of(name: str, value: Any) -> Entry:
+def entry_of(name: str, value: TensorLike) -> Entry:
     """A copy of a tensor, an array, a number or a string; raises GraphTypeError for anything else.
 
     A number is stored as its tensor would be: an int as int64, a float as float32, each of shape ().
@@ -96,7 +96,7 @@ def _check_text(name: str, entry: Entry) -> None:
         ) from None
 
 
-def _checked_appendix(append_dict: Any) -> dict[str, Any]:
+def _checked_appendix(append_dict: object) -> dict[str, Any]:
     if append_dict is None:
         return {}
     if not isinstance(append_dict, dict):

@@ -62,7 +62,7 @@ class Evaluation:
         callbacks.on_eval_end(context)
         return dict(told.metrics)
 
-    def _losses(self, dataset: Any, callbacks: CallbackManager, context: RunContext) -> list[Any]:
+    def _losses(self, dataset: object, callbacks: CallbackManager, context: RunContext) -> list[Any]:
         """The loss of each step, None for one that has none."""
         losses = []
         with Feed(dataset, "valid_dataset", self.columns, num_epochs=1) as feed:
@@ -87,7 +87,7 @@ class Evaluation:
             metric.update(*self._seen_by(metric, outputs))
         return None if self.indexes is None else loss_of(outputs[self.indexes[0]])
 
-    def _check(self, outputs: Any) -> None:
+    def _check(self, outputs: object) -> None:
         if not isinstance(outputs, tuple):
             text = f"An eval_network returns a tensor or a tuple, not {type(outputs).__name__}."
             raise GraphTypeError(text)
@@ -124,7 +124,7 @@ def metrics_of(metrics: Any) -> dict[str, Any]:
 
 
 def evaluation_of(
-    network: Cell, loss_fn: Cell | None, metrics: Any, eval_network: Any, indexes: Any, is_mixed: bool
+    network: Cell, loss_fn: Cell | None, metrics: Any, eval_network: object, indexes: object, is_mixed: bool
 ) -> Evaluation | None:
     """The evaluation of a model, or None where it has no metrics; raises as Model does."""
     found = metrics_of(metrics)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from itertools import accumulate, count, repeat
 from operator import mul
 from typing import Any
@@ -25,7 +26,7 @@ class EventFile:
     GraphFileError, here and later, for what cannot be written.
     """
 
-    def __init__(self, directory: Any) -> None:
+    def __init__(self, directory: str | os.PathLike[str]) -> None:
         self._package = _package()
         self.directory = as_path(directory)
         self.path = str(self.directory)
@@ -65,7 +66,7 @@ class EventFile:
         if writer is not None:
             self._tried(writer.close)
 
-    def _tried(self, action: Any, *arguments: Any) -> Any:
+    def _tried(self, action: Callable[..., object], *arguments: object) -> Any:
         try:
             return action(*arguments)
         except (OSError, ValueError) as error:
@@ -75,7 +76,7 @@ class EventFile:
             raise GraphFileError(text) from None
 
 
-def checked_value(kind: Any, name: Any, value: Any) -> np.ndarray[Any, Any]:
+def checked_value(kind: object, name: object, value: object) -> np.ndarray[Any, Any]:
     """The value as an array of numbers that its kind can show; raises GraphTypeError or GraphValueError otherwise."""
     if kind not in KINDS:
         known = ", ".join(map(repr, KINDS))
@@ -91,7 +92,7 @@ def checked_value(kind: Any, name: Any, value: Any) -> np.ndarray[Any, Any]:
     return array.reshape(()) if kind == "scalar" else array
 
 
-def checked_step(step: Any) -> int:
+def checked_step(step: object) -> int:
     """A step as the file holds it; raises GraphTypeError or GraphValueError otherwise."""
     if isinstance(step, bool) or not isinstance(step, (int, np.integer)):
         raise GraphTypeError(f"The step of a summary is an integer, not {step!r}.")
@@ -100,7 +101,7 @@ def checked_step(step: Any) -> int:
     return int(step)
 
 
-def _numbers_of(value: Any) -> np.ndarray[Any, Any] | None:
+def _numbers_of(value: object) -> np.ndarray[Any, Any] | None:
     """The numbers in float64, or bytes of images as they are; None for anything else."""
     try:
         array = np.asarray(value)

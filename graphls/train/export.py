@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from graphls.api import DEFAULT_PASSES, trace_graph
 from graphls.ir.errors import GraphTypeError, GraphValueError
@@ -20,7 +19,11 @@ FORMATS = ("AIR", "ONNX", "MINDIR")
 
 
 def export(
-    net: Callable[..., Any], *inputs: Any, file_name: str | os.PathLike[str], file_format: str = "MINDIR", **kwargs: Any
+    net: Callable[..., object],
+    *inputs: object,
+    file_name: str | os.PathLike[str],
+    file_format: str = "MINDIR",
+    **kwargs: object,
 ) -> None:
     """Write a network in evaluation mode to an ONNX file, with its weights; whole or not at all.
 
@@ -48,7 +51,7 @@ def export(
     write_model(Path(text if text.endswith(".onnx") else f"{text}.onnx"), model, outside)
 
 
-def _check(net: Any, file_name: Any, file_format: Any, options: dict[str, Any]) -> None:
+def _check(net: object, file_name: object, file_format: object, options: Mapping[str, object]) -> None:
     if not callable(net):
         raise GraphTypeError(f"For 'export', 'net' must be a Cell or a function, but got {net!r}.")
     if not isinstance(file_name, (str, os.PathLike)):
@@ -66,7 +69,7 @@ def _check(net: Any, file_name: Any, file_format: Any, options: dict[str, Any]) 
 
 
 @contextmanager
-def _evaluating(net: Any) -> Iterator[None]:
+def _evaluating(net: object) -> Iterator[None]:
     """Every cell of a network in evaluation mode, and afterwards each as it was."""
     cells = [cell for _, cell in net.cells_and_names()] if isinstance(net, Cell) else []
     flags = [cell.training for cell in cells]

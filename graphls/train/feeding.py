@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from functools import lru_cache
 from inspect import signature
 from typing import Any
@@ -33,7 +33,7 @@ def steps_of_epoch(owner: str, dataset: Any) -> int:
     return size
 
 
-def first_step(dataset: Any) -> int:
+def first_step(dataset: object) -> int:
     """How many steps were taken before those that the dataset gives next, as `set_init_step` has told it."""
     told = getattr(dataset, "get_init_step", None)
     return int(told()) if callable(told) else 0
@@ -66,7 +66,7 @@ class Feed:
     def __enter__(self) -> Feed:
         return self
 
-    def __exit__(self, *error: Any) -> None:
+    def __exit__(self, *error: object) -> None:
         stop = getattr(self.iterator, "stop", None)
         if callable(stop):
             stop()
@@ -95,7 +95,7 @@ class Feed:
         return tuple(item if type(item) is np.ndarray else array_of(item) for item in row)
 
 
-def _then(rows: Iterator[Row], reset: Callable[[], Any]) -> Iterator[Row]:
+def _then(rows: Iterator[Row], reset: Callable[[], object]) -> Iterator[Row]:
     """The rows; when they end, or nobody wants more, a call of `reset`."""
     try:
         yield from rows
@@ -103,11 +103,11 @@ def _then(rows: Iterator[Row], reset: Callable[[], Any]) -> Iterator[Row]:
         reset()
 
 
-def _is_own(dataset: Any) -> bool:
+def _is_own(dataset: object) -> bool:
     return type(dataset).__module__.startswith("graphls.")
 
 
-def _iterator(dataset: Any, options: dict[str, Any]) -> Any:
+def _iterator(dataset: Any, options: Mapping[str, object]) -> Any:
     """The iterator of a dataset, made with those options that it takes."""
     create = dataset.create_tuple_iterator
     try:

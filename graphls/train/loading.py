@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from graphls.ir.checks import boolean
@@ -17,7 +18,7 @@ RANDOM_STATE, COUNTER = "random_state", "global_step"
 
 
 def load_param_into_net(
-    net: Cell, parameter_dict: dict[str, Any], strict_load: bool = False, remove_redundancy: bool = False
+    net: Cell, parameter_dict: Mapping[str, object], strict_load: bool = False, remove_redundancy: bool = False
 ) -> tuple[list[str], list[str]]:
     """Give the parameters of a network the values of those with the same names.
 
@@ -50,7 +51,7 @@ def load_param_into_net(
     return missing, [name for name in parameter_dict if name not in used]
 
 
-def _check_arguments(net: Any, parameter_dict: Any) -> None:
+def _check_arguments(net: object, parameter_dict: object) -> None:
     function = "load_param_into_net"
     if not isinstance(net, Cell):
         raise GraphTypeError(f"For {function!r}, the argument 'net' should be a Cell, but got {type(net)}.")
@@ -66,7 +67,7 @@ def _check_arguments(net: Any, parameter_dict: Any) -> None:
             )
 
 
-def _behind_a_prefix(missing: list[Parameter], parameter_dict: dict[str, Any]) -> dict[str, str]:
+def _behind_a_prefix(missing: list[Parameter], parameter_dict: Mapping[str, object]) -> dict[str, str]:
     """Where the parameters that are missing stand, if one prefix leads to all of them; the shortest counts."""
     if not missing:
         return {}
@@ -79,7 +80,7 @@ def _behind_a_prefix(missing: list[Parameter], parameter_dict: dict[str, Any]) -
     return {}
 
 
-def _has_shape(value: Any, parameter: Parameter) -> bool:
+def _has_shape(value: object, parameter: Parameter) -> bool:
     return isinstance(value, Tensor) and value.shape == parameter.shape
 
 

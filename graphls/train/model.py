@@ -91,8 +91,8 @@ class Model:
     def train(
         self,
         epoch: int,
-        train_dataset: Any,
-        callbacks: Any = None,
+        train_dataset: object,
+        callbacks: object = None,
         dataset_sink_mode: bool = False,
         sink_size: int = -1,
         initial_epoch: int = 0,
@@ -122,10 +122,10 @@ class Model:
     def fit(
         self,
         epoch: int,
-        train_dataset: Any,
-        valid_dataset: Any = None,
+        train_dataset: object,
+        valid_dataset: object = None,
         valid_frequency: int | list[int] = 1,
-        callbacks: Any = None,
+        callbacks: object = None,
         dataset_sink_mode: bool = False,
         valid_dataset_sink_mode: bool = False,
         sink_size: int = -1,
@@ -152,7 +152,7 @@ class Model:
         self._train(epochs, told, sink_size, callbacks, lambda run: evaluate(run) if follows(run) else None)
 
     def build(
-        self, train_dataset: Any = None, valid_dataset: Any = None, sink_size: int = -1, epoch: int = 1,
+        self, train_dataset: object = None, valid_dataset: object = None, sink_size: int = -1, epoch: int = 1,
         sink_mode: bool = True,
     ) -> None:  # fmt: skip
         """Compile for the first row of a dataset what `train`, and of another what `eval` needs.
@@ -170,7 +170,7 @@ class Model:
 
     # -- evaluation and prediction ----------------------------------------------------------------------------
 
-    def eval(self, valid_dataset: Any, callbacks: Any = None, dataset_sink_mode: bool = False) -> dict[str, Any]:
+    def eval(self, valid_dataset: object, callbacks: object = None, dataset_sink_mode: bool = False) -> dict[str, Any]:
         """What each metric makes of the outputs of the evaluation network on all rows of a dataset.
 
         Hooks are called for each step, with `dataset_sink_mode` or without. Raises GraphTypeError and GraphValueError
@@ -192,7 +192,7 @@ class Model:
         with CallbackManager(callbacks) as manager:
             return evaluation.run(valid_dataset, manager, RunContext(told))
 
-    def predict(self, *predict_data: Any, backend: str | None = None, config: Any = None) -> Any:
+    def predict(self, *predict_data: object, backend: str | None = None, config: object = None) -> Any:
         """What the network gives for these inputs, in evaluation mode; raises as a call of the network does.
 
         `backend` is None, and `config` changes nothing: there is no other runtime such as MindSpore Lite. Raises
@@ -210,7 +210,7 @@ class Model:
         return None if self._loss_fn is None else 2
 
     def _told(
-        self, owner: str, dataset: Any, callbacks: Any, sink_mode: bool, sink_size: int
+        self, owner: str, dataset: object, callbacks: object, sink_mode: bool, sink_size: int
     ) -> InternalCallbackParam:
         """What callbacks are told in training; raises for arguments that do not fit."""
         boolean(owner, "dataset_sink_mode", sink_mode)
@@ -240,7 +240,7 @@ class Model:
         epochs: range,
         told: InternalCallbackParam,
         sink_size: int,
-        callbacks: Any,
+        callbacks: object,
         after_epoch: Callable[[Training], None] = lambda run: None,
     ) -> None:
         sink_size = sink_size if told.dataset_sink_mode else 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -23,7 +22,7 @@ class OverflowWatch:
         self.flags: deque[Tensor] = deque()
         self.count = 0
 
-    def after_steps(self, overflow: Tensor, explain: Callable[[], Any]) -> None:
+    def after_steps(self, overflow: Tensor, explain: Callable[[], object]) -> None:
         """Take note of the flag of a step, or the flags of several; `explain()` says what overflows."""
         self.flags.append(overflow)
         self.count += overflow.size

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, groupby, islice
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -47,7 +47,7 @@ class ModeSwitch:
         if any(cell.training is not self.training for cell in self.watched):
             self.network.set_train(self.training)
 
-    def find(self, cache: CompileCache, inputs: Sequence[Any]) -> Compiled:
+    def find(self, cache: CompileCache, inputs: Sequence[object]) -> Compiled:
         """The step in a cache for some inputs and this mode; no other thread switches the network meanwhile."""
         with COMPILING.lock:
             self.set()
@@ -76,7 +76,7 @@ class TrainRunner:
         """What a copy takes over: everything but steps and how far they are."""
         return {**self.__dict__, "repeated": None, "_progress": None}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: Mapping[str, object]) -> None:
         self.__dict__.update(state)
         self.repeated, self._progress = WeakKeyDictionary(), (0, Clock(), 0, 1)
 
@@ -141,7 +141,7 @@ class TrainRunner:
                 lengths[count] = None
         return lengths.get(count)
 
-    def _watch(self, row: Row, outputs: Any) -> None:
+    def _watch(self, row: Row, outputs: object) -> None:
         if self.skips and isinstance(outputs, tuple) and len(outputs) > 1 and is_flag(outputs[1]):
             self.watch.after_steps(outputs[1], lambda: self.find(row).explain_overflow(*row).summary)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -27,17 +27,17 @@ Choice = Callable[[str], bool]
 
 
 def save_checkpoint(
-    save_obj: Any,
+    save_obj: object,
     ckpt_file_name: str | os.PathLike[str],
     integrated_save: bool = True,
     async_save: bool = False,
-    append_dict: dict[str, Any] | None = None,
+    append_dict: Mapping[str, object] | None = None,
     enc_key: bytes | None = None,
     enc_mode: str = "AES-GCM",
     choice_func: Choice | None = None,
     crc_check: bool = False,
     format: str = "ckpt",
-    **kwargs: Any,
+    **kwargs: object,
 ) -> None:
     """Save every parameter of a cell to a file, whole or not at all.
 
@@ -143,14 +143,14 @@ def _read(path: Path, crc_check: bool) -> dict[str, Entry]:
         raise GraphValueError(f"Failed to read the checkpoint file {path}: {reason}.") from None
 
 
-def _named(name: Any, format: Any) -> Path:
+def _named(name: object, format: object) -> Path:
     """The file to save to, with its ending."""
     _check_format("save_checkpoint", format)
     text = _text("save_checkpoint", name)
     return Path(text if text.endswith(f".{format}") else f"{text}.{format}")
 
 
-def _existing(name: Any) -> Path:
+def _existing(name: object) -> Path:
     text = _text("load_checkpoint", name)
     path = Path(text)
     if path.suffix not in (".ckpt", ".safetensors"):
@@ -167,7 +167,7 @@ def _existing(name: Any) -> Path:
     return path
 
 
-def _text(function: str, name: Any) -> str:
+def _text(function: str, name: object) -> str:
     if not isinstance(name, (str, os.PathLike)):
         raise GraphTypeError(f"For {function!r}, the argument 'ckpt_file_name' must be string, but got {type(name)}.")
     text = os.fsdecode(name)
@@ -176,12 +176,12 @@ def _text(function: str, name: Any) -> str:
     return text
 
 
-def _check_format(function: str, format: Any) -> None:
+def _check_format(function: str, format: object) -> None:
     if format not in FORMATS:
         raise GraphValueError(f"For {function!r}, the format must be one of {list(FORMATS)}, but got {format!r}.")
 
 
-def _refuse_encryption(function: str, key: Any) -> None:
+def _refuse_encryption(function: str, key: object) -> None:
     if key is None:
         return
     if not isinstance(key, bytes):
@@ -191,7 +191,7 @@ def _refuse_encryption(function: str, key: Any) -> None:
     )
 
 
-def _prefixes(name: str, prefix: Any) -> tuple[str, ...] | None:
+def _prefixes(name: str, prefix: object) -> tuple[str, ...] | None:
     if prefix is None:
         return None
     prefixes = (prefix,) if isinstance(prefix, str) else prefix

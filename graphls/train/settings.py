@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from graphls.amp.build import build_train_network
@@ -18,7 +18,7 @@ SETTINGS = ("loss_scale_manager", "keep_batchnorm_fp32", "boost_config_dict", "a
 FOR_BUILD = ("loss_scale_manager", "keep_batchnorm_fp32")
 
 
-def check_settings(optimizer: Any, amp_level: Any, boost_level: Any, settings: dict[str, Any]) -> None:
+def check_settings(optimizer: object, amp_level: object, boost_level: object, settings: Mapping[str, object]) -> None:
     """Raise GraphValueError for settings of a Model that are not known, or that need an optimizer."""
     for name in settings:
         if name not in SETTINGS:
@@ -55,7 +55,7 @@ def updated_manager(manager: Any, network: Cell) -> LossScaleManager | None:
     return manager if drops is None or drops() else None
 
 
-def check_sink_size(owner: str, sink_size: Any) -> None:
+def check_sink_size(owner: str, sink_size: object) -> None:
     """Raise GraphTypeError for what is no integer, GraphValueError for 0 and what is below -1."""
     if isinstance(sink_size, bool) or not isinstance(sink_size, int):
         text = f"For {owner!r}, the argument 'sink_size' must be int, but got {sink_size!r}."
@@ -89,7 +89,7 @@ def epochs_to_train(owner: str, epoch: Any, initial_epoch: Any, told: Any) -> ra
     return range(first, epoch)
 
 
-def valid_frequency_of(frequency: Any) -> Callable[[Training], bool]:
+def valid_frequency_of(frequency: object) -> Callable[[Training], bool]:
     """Whether an evaluation follows the epoch that has ended.
 
     Raises GraphTypeError for what is neither an integer nor a list of them, GraphValueError for one below 1.

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import onnxruntime
 import pytest
 
 import graphls
 from graphls import nn, ops
 from graphls.backends import captured
+from graphls.backends.onnx import lower
 from tests.cuda.double import MadeUpRuntime, make_up_a_gpu
 from tests.networks.steps import batch, build
 
@@ -84,9 +86,9 @@ def test_states_that_another_step_moves_are_followed(gpu: MadeUpRuntime, monkeyp
     cell = Counter().set_train()
     step = graphls.compile(cell, np.ones(3, F32), device=graphls.Cuda(graph=True))
     other = graphls.compile(cell, np.ones(3, F32), device="cuda")
-    on_host = graphls.compile(cell, np.ones(3, F32))
-    for _ in range(5):
-        for each in (step, other, on_host):
+    on_host = graphls.compile(cell, np.ones(3, F32), device="cpu")
+    for others in [(other, on_host), (other,), (on_host,)] * 3:
+        for each in (step, *others):
             counted(each, cell, 2)
     numbers = [r.options["gpu_graph_id"] for r in step._session.recordings.values()]
     assert [n for n in numbers if n != "-1"] == [str(n) for n in range(1, 1 + min(4, len(numbers)))]
@@ -118,6 +120,23 @@ def test_a_loop_is_refused_at_its_line(gpu: MadeUpRuntime) -> None:
     with pytest.raises(ValueError, match=r"holds no loop.*graph=False.*test_captured") as caught:
         graphls.compile(sums, np.ones(3, F32), device=graphls.Cuda(graph=True))
     assert isinstance(caught.value, graphls.GraphlsError)
+
+
+def test_an_older_runtime_is_refused(gpu: MadeUpRuntime) -> None:
+    gpu.__version__ = "1.23.2"
+    with pytest.raises(RuntimeError, match=r"1\.23\.2 records no CUDA graph that can be trusted.*graph=False"):
+        graphls.compile(ops.exp, np.ones(3, F32), device=graphls.Cuda(graph=True))
+
+
+def test_no_operator_for_a_gpu_joins_more_than_a_recording_holds() -> None:
+    x = np.arange(70, dtype=F32)
+    step = graphls.compile(lambda x: ops.concat([x[i : i + 1] * 2 for i in range(70)]), x)
+    for device, most in (("cpu", 70), ("cuda", 32)):
+        model = lower(step.graph, device=device).model
+        assert max(len(node.input) for node in model.graph.node if node.op_type == "Concat") == most
+        feeds = {model.graph.input[0].name: x}
+        session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+        np.testing.assert_array_equal(session.run(None, feeds)[0], 2 * x)
 
 
 def test_a_failing_recording_leaves_the_states(gpu: MadeUpRuntime, monkeypatch: pytest.MonkeyPatch) -> None:

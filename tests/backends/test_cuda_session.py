@@ -9,7 +9,7 @@ import pytest
 
 import graphls
 from graphls import nn
-from graphls.backends import ort
+from graphls.backends import availability
 from graphls.backends.cuda_failures import cuda_failure
 from graphls.backends.cuda_libraries import Card, Driver
 from tests.cuda.double import MadeUpRuntime, make_up_a_gpu
@@ -192,7 +192,7 @@ def test_what_an_installation_lacks_is_told_first(
 ) -> None:
     runtime = MadeUpRuntime()
     runtime.cuda_version = "13.0"
-    monkeypatch.setattr(ort, "load_runtime", lambda: runtime)
+    monkeypatch.setattr(availability, "load_runtime", lambda: runtime)
     monkeypatch.setattr("graphls.backends.cuda_libraries.driver_here", lambda: driver)
     monkeypatch.setattr("graphls.backends.cuda_libraries.missing_libraries", lambda cuda: missing)
     with pytest.raises(RuntimeError, match=text) as caught:

@@ -22,6 +22,7 @@ from graphls.ir.errors import GraphValueError
 from graphls.ir.graph import Graph
 from graphls.ir.types import DType, bfloat16, float16, float32, float64
 from graphls.steps.placement import warn_of_placement
+from tests.cuda.double import make_up_a_gpu
 from tests.cuda.placed import compared
 from tests.networks.placements import PAGE, graph_of, row
 from tests.networks.steps import FORMS, NETWORKS
@@ -201,6 +202,20 @@ def test_a_warning_names_the_lines_and_the_bytes() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warn_of_placement(OnCuda(whole))  # type: ignore[arg-type]
+
+
+def test_compiling_for_a_gpu_warns_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    make_up_a_gpu(monkeypatch)
+    x = graphls.Tensor(np.ones(4, np.float32))
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        step = graphls.compile(Angle(), x, device="cuda")
+        step(x), step(x)
+        graphls.compile(lambda x: x * 2.0, x, device="cuda")(x)
+    assert [text for w in found if "on the CPU and not on 'cuda'" in (text := str(w.message))] == [
+        str(found[0].message)
+    ]
+    assert "Atan: no kernel of Atan" in str(found[0].message) and "test_placement.py" in str(found[0].message)
 
 
 def test_a_summary_and_a_page_of_a_step_on_cuda_tell_what_is_not_there(monkeypatch: Any, tmp_path: Any) -> None:

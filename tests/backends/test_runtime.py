@@ -12,7 +12,8 @@ import pytest
 
 import graphls
 from graphls import nn
-from graphls.backends import ort, runtime
+from graphls.backends import runtime
+from graphls.backends.availability import check_provider
 
 X = np.ones((2, 3), np.float32)
 
@@ -53,6 +54,6 @@ def test_what_is_left_of_two_packages_is_told(monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_provider_that_did_not_load_is_told() -> None:
     session = SimpleNamespace(get_providers=lambda: ["CPUExecutionProvider"])
-    ort.check_provider(session, "cpu")
+    check_provider(session, "cpu")
     with pytest.raises(RuntimeError, match="CUDAExecutionProvider could not be loaded"):
-        ort.check_provider(session, "cuda")
+        check_provider(session, "cuda")

@@ -185,7 +185,7 @@ def test_mutable_makes_numbers_inputs() -> None:
     assert steps(total) == 1
     weight = Parameter(ones(2), name="w")
     assert mutable((weight,))[0] is weight
-    with pytest.raises(TypeError, match="mutable takes numbers and tensors, or nests of them, not 'a'"):
+    with pytest.raises(TypeError, match="mutable takes numbers and tensors, or pytrees of them, not 'a'"):
         mutable("a")
 
 

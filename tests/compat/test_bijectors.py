@@ -13,9 +13,8 @@ import graphls as gl
 from graphls import Tensor, nn
 from graphls.compat import bijectors as b
 from graphls.compat import probability as p
-from graphls.compat.bijector import Bijector, TransformedDistribution
-from graphls.compat.probability_counts import Poisson
-from graphls.compat.probability_tails import Geometric, HalfNormal, StudentT
+from graphls.compat.bijectors import Bijector, TransformedDistribution
+from graphls.compat.probability_counts import Geometric, HalfNormal, Poisson, StudentT
 
 X = np.float32([0.5, 1.0, 2.5])
 # What MindSpore 2.10 gives for X, and [0.1, 0.5, 0.9] where GumbelCDF is inverted; its Softplus fails there.

@@ -21,7 +21,8 @@ def run(folder: Path, *files: str, options: tuple[str, ...] = ("-p", "graphls.co
     for file in files:
         shutil.copy(SUITE / f"{file}.py", folder / f"test_{file}.py")
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", "-rf", *options, "."]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     return done.returncode, done.stdout + done.stderr
 

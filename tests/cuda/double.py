@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from graphls.backends import ort
+from graphls.backends import availability, ort
 from graphls.backends.devices import PROVIDERS
 from graphls.backends.runtime import load_runtime
 
@@ -57,7 +57,7 @@ class MadeUpRuntime:
         self.OrtValue = self
         self.RunOptions = RunOptions
         self.SessionOptions, self.GraphOptimizationLevel = real.SessionOptions, real.GraphOptimizationLevel
-        self.__version__, self.__file__ = real.__version__, real.__file__
+        self.__version__, self.__file__ = "1.31.1", real.__file__
 
     def get_available_providers(self) -> list[str]:
         return list(PROVIDERS.values())
@@ -72,8 +72,9 @@ class MadeUpRuntime:
     def ortvalue_from_shape_and_type(self, shape: Any, dtype: Any, device: str = "cpu", id: int = 0) -> Any:
         self.ids.append(id)
         value = self.real.OrtValue.ortvalue_from_shape_and_type(shape, dtype)
-        read = value.numpy
+        read, update = value.numpy, value.update_inplace
         value.numpy = lambda: np.array(read())
+        value.update_inplace = lambda data: update(data if isinstance(data, np.ndarray) else data.numpy())
         return value
 
     def InferenceSession(self, model: bytes, options: Any, providers: Any, enable_fallback: int = 1) -> Any:
@@ -86,6 +87,7 @@ def make_up_a_gpu(patch: pytest.MonkeyPatch) -> MadeUpRuntime:
     """Let sessions find a GPU that is none."""
     runtime = MadeUpRuntime()
     patch.setattr(ort, "load_runtime", lambda: runtime)
-    patch.setattr(ort, "fault_of_installation", lambda runtime, number=0: "")
+    patch.setattr(availability, "load_runtime", lambda: runtime)
+    patch.setattr(availability, "fault_of_installation", lambda runtime, number=0: "")
     patch.setattr(ort, "is_right", lambda operator, dtype, provider: True)
     return runtime

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from time import perf_counter
 from typing import Any
 
@@ -159,6 +160,11 @@ def test_ways_to_bring_an_input(megabytes: float, note: Note) -> None:
 
 
 def _pinned(runtime: Any, array: Any, value: Any, megabytes: float, note: Note) -> None:
+    library = Path(runtime.__file__).parent / "capi" / "libonnxruntime_providers_cuda.so"
+    try:
+        runtime.register_execution_provider_library("CUDAExecutionProvider", str(library))
+    except Exception as error:
+        note(f"the library of the provider does not register: {str(error)[:200]}")
     devices = [d for d in runtime.get_ep_devices() if "CUDA" in d.ep_name]
     note(f"devices of providers: {[d.ep_name for d in runtime.get_ep_devices()]}, build: {runtime.get_build_info()}")
     if not devices:

@@ -158,7 +158,7 @@ WRONG: list[Any] = [
     (lambda: nn.CellList(["x"]), TypeError, "holds cells"),
     (lambda: nn.SequentialCell(dense(), 3), TypeError, "holds cells"),
     (lambda: nn.SequentialCell(dense()).append(None), TypeError, "holds cells"),
-    (lambda: nn.CellList([dense()]).insert(3, dense()), IndexError, "no place 3"),
+    (lambda: nn.CellList([dense()]).insert(3, dense()), IndexError, "no index 3"),
     (lambda: nn.CellList([dense()]).insert("a", dense()), TypeError, "integer"),
     (lambda: nn.CellList([dense()]).extend(3), TypeError, "iterable"),
     (lambda: nn.SequentialCell(dense())[1], IndexError, "no cell 1"),

@@ -12,7 +12,7 @@ import pytest
 
 import graphls
 from graphls import nn, ops
-from graphls.backends import ort
+from graphls.backends.buffers import DeviceBuffer
 from graphls.sharing.storage import Storage
 from tests.cuda.double import make_up_a_gpu
 
@@ -39,8 +39,8 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """A list that grows with every read of a buffer of the device, which the fixture makes up."""
     make_up_a_gpu(monkeypatch)
     found: list[str] = []
-    read = ort.DeviceBuffer.numpy
-    monkeypatch.setattr(ort.DeviceBuffer, "numpy", lambda buffer: found.append("read") or read(buffer))
+    read = DeviceBuffer.numpy
+    monkeypatch.setattr(DeviceBuffer, "numpy", lambda buffer: found.append("read") or read(buffer))
     return found
 
 

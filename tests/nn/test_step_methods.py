@@ -143,7 +143,7 @@ WRONG: list[Any] = [
     (lambda g: nn.TrainOneStepWithLossScaleCell.get_overflow_status(None, None, ()), ValueError, "give the gradients"),
     (lambda g: nn.TrainOneStepWithLossScaleCell.get_overflow_status(None, g, None), ValueError, "give the gradients"),
     (lambda g: ops.clip_by_global_norm(g), TypeError, "clip_by_global_norm takes a tuple or list"),
-    (lambda g: ops.HyperMap()(ops.add, (g,), (g, g)), ValueError, "nests of one structure"),
+    (lambda g: ops.HyperMap()(ops.add, (g,), (g, g)), ValueError, "pytrees of one structure"),
     (lambda g: P.ReduceSum(keepdims=True)(g), TypeError, "operator ReduceSum takes keep_dims"),
 ]
 

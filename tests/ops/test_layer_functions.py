@@ -252,7 +252,7 @@ WRONG: list[Any] = [
     (lambda x: ops.crop_and_resize(x, BOXES, [0, 1, 2, 0], (2, 2)), IndexError, "2 is out of range"),
     (lambda x: ops.crop_and_resize(x, BOXES, [0, 1, 1, 0], (2, 2), "cubic"), ValueError, "not 'cubic'"),
     (lambda x: ops.crop_and_resize(x, BOXES, [0, 1, 1], (2, 2)), ValueError, "cannot make crops"),
-    (lambda x: ops.crop_and_resize(x, BOXES, BOXES[:, 0], (2, 2)), TypeError, "int32 or int64 numbers"),
+    (lambda x: ops.crop_and_resize(x, BOXES, BOXES[:, 0], (2, 2)), TypeError, "int32 or int64 indices"),
 ]
 
 

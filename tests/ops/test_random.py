@@ -213,8 +213,8 @@ WRONG: list[Any] = [
     (lambda x: ops.multinomial(x, 1), ValueError, "cannot draw 1 samples with replacement"),
     (lambda x: ops.multinomial(x[0, 0, 0], 9, False), ValueError, "cannot draw 9 samples without"),
     (lambda x: ops.dropout1d(x), ValueError, "2 or 3 axes"),
-    (lambda x: ops.dropout2d(x, 1.5), ValueError, "For 'dropout2d', the 'p' must be between 0 and 1"),
-    (lambda x: ops.dropout3d(x, "a"), TypeError, "For 'dropout3d', the 'p' must be a number"),
+    (lambda x: ops.dropout2d(x, 1.5), ValueError, "'p' must be at least 0 and at most 1"),
+    (lambda x: ops.dropout3d(x, "a"), TypeError, "type of 'p' should be 'float'"),
 ]
 
 

@@ -106,6 +106,39 @@ def test_help_shows_real_signatures() -> None:
     assert "cumsum(x: 'TensorLike', axis:" in pydoc.plain(pydoc.render_doc(Tensor))
 
 
+def test_functions_by_axes_have_names_signatures_and_docstrings_of_their_own() -> None:
+    shown = pydoc.plain(pydoc.render_doc(ops.conv3d))
+    assert "conv3d(input: 'TensorLike', weight: 'TensorLike', bias:" in shown and "volumes (N, C, D, H, W)" in shown
+    assert "height, width" in str(ops.conv2d.__doc__) and "{" not in str(ops.conv2d.__doc__)
+    with pytest.raises(TypeError, match=r"conv1d\(\) missing 1 required positional argument: 'weight'"):
+        ops.conv1d(Tensor(np.ones((1, 1, 3), np.float32)))
+
+
+def test_operator_classes_are_made_when_they_are_asked_for() -> None:
+    code = "import graphls\nfrom graphls.ops.record import OPERATORS\nassert OPERATORS and not OPERATORS._made"
+    subprocess.run([sys.executable, "-c", code], check=True)
+    assert ops.ReLU is OPERATORS["ReLU"] is ops.operations.ReLU
+
+
+def test_declared_checks_see_what_is_given_and_give_what_is_used() -> None:
+    from graphls.ir.checks import at_least, between, optional
+    from graphls.ops.record import with_checks
+
+    def function(x: int, k: int = -1, *, p: float | None = None) -> tuple[Any, ...]:
+        return x, k, p
+
+    called = with_checks(function, {"k": at_least(0), "p": optional(between(0, 1))})
+    assert inspect.signature(called) == inspect.signature(function)
+    assert called(1) == (1, -1, None) and called(1, np.int64(2)) == (1, 2, None) == called(k=2, x=1, p=None)
+    assert type(called(1, np.int64(2))[1]) is int and type(called(1, p=1)[2]) is float
+    with pytest.raises(graphls.GraphlsError, match=r"For 'function', the 'k' must be at least 0, but got -1\. \("):
+        called(1, -1)
+    with pytest.raises(ValueError, match="'p' must be at least 0 and at most 1, but got 2"):
+        called(1, p=2)
+    with pytest.raises(TypeError, match=r"function\(\) missing"):
+        called()
+
+
 def test_a_name_is_given_once() -> None:
     from graphls.ops.record import operation
 

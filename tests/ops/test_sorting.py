@@ -80,7 +80,7 @@ def test_infinities_and_nan() -> None:
 WRONG: list[Any] = [
     (lambda x: ops.topk(x, 4), ValueError, "cannot take 4 elements"),
     (lambda x: ops.topk(x, -1), ValueError, "cannot take -1 elements"),
-    (lambda x: ops.topk(x, 1.0), TypeError, "an integer as 'k'"),
+    (lambda x: ops.topk(x, 1.0), TypeError, "'k' must be int"),
     (lambda x: ops.sort(x, 2), ValueError, "no axis 2"),
     (lambda x: ops.sort(x, 0.0), TypeError, "axis is an integer"),
     (lambda x: ops.sort(ops.sum(x)), ValueError, "no order in a number"),

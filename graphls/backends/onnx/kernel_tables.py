@@ -35,8 +35,8 @@ DEVICES = ("cpu", "cuda")
 OLDEST_RUNTIME = "1.18.0"
 """The oldest version of ONNX Runtime that has a table: what it has a kernel for, later ones have, too, at PORTABLE."""
 
-FIRST_TABLE, FIRST_UNKNOWN, NEWEST_TABLE = (1, 18), (1, 24), (1, 30)
-"""The first runtimes of the table of 1.19.2, of no table, and of the newest one."""
+FIRST_KNOWN, FIRST_UNKNOWN = (1, 18), (1, 24)
+"""The first version that has the kernels of the oldest table, that of 1.19.2, and the first that has more of them."""
 
 Types = Mapping[str, str]
 """The element types of what an operator takes and gives, by the names of its parameters and of its type variables."""
@@ -172,29 +172,38 @@ def version_of(runtime: str) -> tuple[int, int]:
     if found is None:
         raise GraphValueError(f"{runtime!r} is not a version of ONNX Runtime; write one such as 1.19.2.")
     version = int(found[1]), int(found[2])
-    if version < FIRST_TABLE:
+    if version < FIRST_KNOWN:
         raise GraphValueError(f"The kernels of ONNX Runtime {runtime} are not known; graphls needs 1.18 or newer.")
     return version
 
 
 def table(device: str, runtime: str) -> KernelTable:
-    """The kernels that a version of ONNX Runtime has on "cpu" or "cuda", as far as they are known; see `unknown`."""
+    """The kernels that a version of ONNX Runtime has on "cpu" or "cuda", as far as they are known; see `unknown`.
+
+    They are those of the newest table that is no newer, else of the oldest one.
+    """
+    return _table(f"{device} {_release(device, runtime)}")
+
+
+def _release(device: str, runtime: str) -> str:
+    """The release whose table is taken for a version of the runtime."""
     if device not in DEVICES:
         known = ", ".join(map(repr, DEVICES))
         raise GraphValueError(f"There is no table of kernels of {device!r}; use one of {known}.")
     version = version_of(runtime)
-    if device == "cpu":
-        return _table("cpu 1.31.1")
-    return _table("cuda 1.30.0" if version >= NEWEST_TABLE else "cuda 1.19.2")
+    releases: list[str] = [name.split()[1] for name in _data()["tables"] if name.split()[0] == device]
+    releases.sort(key=version_of)
+    return next((release for release in reversed(releases) if version_of(release) <= version), releases[0])
 
 
 def unknown(device: str, runtime: str) -> str:
     """What the tables do not tell of a version of ONNX Runtime, as a sentence; "" where they tell all."""
-    if device != "cuda" or not FIRST_UNKNOWN <= version_of(runtime) < NEWEST_TABLE:
+    release = _release(device, runtime)
+    if device != "cuda" or version_of(runtime) < FIRST_UNKNOWN or version_of(release) >= FIRST_UNKNOWN:
         return ""
     return (
-        f"There is no table of the kernels of ONNX Runtime {runtime}: it has those of 1.19.2 at least, so that nodes "
-        "which are said to have none may have one."
+        f"There is no table of the kernels of ONNX Runtime {runtime}: it has those of {release} at least, so that "
+        "operators which are said to have none may have one."
     )
 
 
@@ -237,5 +246,13 @@ def chosen_opset(opset: int | None, runtime: str | None) -> int:
 
 def _served(kernels: KernelTable, opset: int) -> int:
     """How many operators have a kernel at an opset."""
-    found = ((name, signature(name, opset)) for name in kernels.operators())
-    return sum(any(row.takes_version(its.since) for row in kernels.rows(name)) for name, its in found if its)
+    found = ((name, _since(name, opset)) for name in kernels.operators())
+    return sum(any(row.takes_version(since) for row in kernels.rows(name)) for name, since in found if since)
+
+
+def _since(operator: str, opset: int) -> int:
+    """The version of an operator at an opset, 0 where it is not there."""
+    try:
+        return int(onnx.defs.get_schema(operator, opset, "").since_version)
+    except Exception:  # SchemaError, which no public module of onnx has
+        return 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from graphls.dataset.vision.image import (
     Image,
     ImageOperation,
     Numbers,
+    PilImage,
     PilOperation,
     WithProbability,
     check_bytes,
@@ -37,9 +38,6 @@ from graphls.dataset.vision.image import (
 from graphls.dataset.vision.opencv import blended, recolored, smoothed
 from graphls.dataset.vision.utils import ConvertMode
 from graphls.ir.errors import GraphTypeError, GraphValueError
-
-if TYPE_CHECKING:
-    from PIL.Image import Image as PilImage
 
 
 class Grayscale(PilOperation):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from graphls.dataset.vision.image import (
     FillValue,
     ImageOperation,
     Integers,
+    PilImage,
     PilOperation,
     check_image,
     decoded,
@@ -45,9 +46,6 @@ from graphls.dataset.vision.sizes import (
 )
 from graphls.dataset.vision.utils import Border, Inter, SliceMode
 from graphls.ir.errors import GraphValueError
-
-if TYPE_CHECKING:
-    from PIL.Image import Image as PilImage
 
 
 class CenterCrop(ImageOperation):

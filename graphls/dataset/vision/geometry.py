@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -30,6 +30,7 @@ from graphls.dataset.vision.image import (
     FillValue,
     ImageOperation,
     Numbers,
+    PilImage,
     PilOperation,
     WithProbability,
     check_image,
@@ -39,9 +40,6 @@ from graphls.dataset.vision.opencv import COMPUTED, opencv, rotation, turned_siz
 from graphls.dataset.vision.sizes import checked_fill, fill_of, pillow_filter
 from graphls.dataset.vision.utils import Inter
 from graphls.ir.errors import GraphTypeError, GraphValueError
-
-if TYPE_CHECKING:
-    from PIL.Image import Image as PilImage
 
 
 class _Flip(ImageOperation):

@@ -18,9 +18,10 @@ from graphls.dataset.vision.utils import ImageReadMode
 from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
 
 if TYPE_CHECKING:
-    from PIL.Image import Image as PilImage
+    from PIL.Image import Image as _PilImage
 
 Array = np.ndarray[Any, Any]
+PilImage: TypeAlias = "_PilImage"
 Image: TypeAlias = "Array | PilImage"
 Numbers = float | Sequence[float]
 Integers = int | Sequence[int]
@@ -35,9 +36,12 @@ class ImageOperation(TensorOperation):
     """
 
     def prepare(self, column: object) -> Any:
-        if type(column) is not np.ndarray and is_pil(column):
+        if type(column) is np.ndarray:
+            array: Array | None = column
+        elif is_pil(column):
             return column
-        array = None if isinstance(column, (list, tuple, str, bytes)) else as_column(column)
+        else:
+            array = None if isinstance(column, (list, tuple, str, bytes)) else as_column(column)
         if array is None or array.dtype.kind not in "biuf":
             raise type_error("image", column, "an array of numbers or a PIL image")
         return array
@@ -105,6 +109,8 @@ def wrong_shape(operation: object, image: Array, wanted: str) -> GraphRuntimeErr
 
 def check_image(operation: object, image: Array, more: bool = False) -> int:
     """The axis of the rows of (H, W) or (H, W, C), or of (..., H, W, C) with `more`; raises GraphRuntimeError."""
+    if not image.size:
+        raise wrong_shape(operation, image, "an image of one pixel or more")
     if image.ndim in (2, 3):
         return 0
     if more and image.ndim > 3:

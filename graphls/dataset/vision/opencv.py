@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 import multiprocessing
 import os
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
@@ -31,14 +32,16 @@ _MOVED = {1: np.uint8, 2: np.uint16, 4: np.float32, 8: np.float64}
 def opencv() -> ModuleType:
     """OpenCV; raises GraphRuntimeError that says how to install it.
 
-    In forked processes and those of `multiprocessing` it computes in one thread, as there are others beside them.
+    In forked processes and those of `multiprocessing` it computes in one thread, as there are others beside them; but
+    where they found it loaded its threads may be those of the parent, which cannot be ended.
     """
+    loaded = "cv2" in sys.modules
     try:
         cv2 = import_module("cv2")
     except ImportError as error:
         text = f'Arrays of images are changed by OpenCV, which is missing ({error}); run pip install "graphls[train]".'
         raise GraphRuntimeError(text) from None
-    if multiprocessing.parent_process() is not None:
+    if multiprocessing.parent_process() is not None and not loaded:
         cv2.setNumThreads(1)
     if hasattr(os, "register_at_fork"):
         _fork_with_one_thread(cv2)
@@ -58,7 +61,7 @@ def _fork_with_one_thread(cv2: ModuleType) -> None:
 
 @contextmanager
 def _exact() -> Iterator[ModuleType]:
-    """OpenCV without the library of Intel, which MindSpore has not and whose resized images and grays differ.
+    """OpenCV without Intel's library IPP, which MindSpore is built without and whose resized images and grays differ.
 
     Raises GraphRuntimeError for images that OpenCV refuses, such as those of more than 32,767 pixels on a side.
     """
@@ -68,7 +71,8 @@ def _exact() -> Iterator[ModuleType]:
     try:
         yield cv2
     except cv2.error as error:
-        raise GraphRuntimeError(f"OpenCV refuses the image: {error.err or error}.") from None
+        reason = " ".join(str(getattr(error, "err", "") or error).split())
+        raise GraphRuntimeError(f"OpenCV refuses the image: {reason}.") from None
     finally:
         cv2.ipp.setUseIPP(used)
 
@@ -143,64 +147,56 @@ def turned_size(degrees: float, height: int, width: int) -> tuple[float, float]:
 def warped_affine(image: Array, matrix: Array, size: tuple[int, int], interpolation: Inter, fill: Fill) -> Array:
     """The image moved by a (2, 3) matrix from old to new (x, y), in the size (height, width)."""
     inverse = opencv().invertAffineTransform(np.asarray(matrix, np.float64))
-    x, y = np.arange(size[1]), np.arange(size[0])
-    steps = 1 if interpolation == Inter.NEAREST else _STEPS
-    shift = 10 if interpolation == Inter.NEAREST else 10 - _BITS
+    steps, shift = (1, 10) if interpolation == Inter.NEAREST else (_STEPS, 10 - _BITS)
+    across = [_whole(row[0] * np.arange(size[1]) * _FINE) for row in inverse]
 
-    def places(row: Array) -> Array:
-        across = _whole(row[0] * x * _FINE)
-        down = _whole((row[1] * y + row[2]) * _FINE) + _FINE // steps // 2
-        result: Array = down[:, None] + across
-        result >>= shift
-        return result
+    def places(y: Array) -> list[Array]:
+        down = (_whole((row[1] * y + row[2]) * _FINE) + _FINE // steps // 2 for row in inverse)
+        return [below + along >> shift for below, along in zip(down, across, strict=True)]
 
-    return _sampled(image, places(inverse[0]), places(inverse[1]), interpolation, fill)
+    return _sampled(image, size, places, interpolation, fill)
 
 
 def warped_perspective(image: Array, matrix: Array, interpolation: Inter) -> Array:
     """The image moved by a (3, 3) matrix from old to new (x, y, 1); black around it."""
     inverse, (height, width) = opencv().invert(matrix)[1], image.shape[:2]
-    y, x = np.arange(height)[:, None], np.arange(width)
-    block = min(1024 // max(1, min(16, height)), width)  # OpenCV adds up from the start of a block of pixels
-    start = x // block * block
+    x, steps = np.arange(width), 1 if interpolation == Inter.NEAREST else _STEPS
+    start = x // (block := min(1024 // min(16, height), width)) * block  # OpenCV adds up from a block's first pixel
 
-    def plane(row: Array) -> Array:
-        values: Array = row[0] * start + row[1] * y
-        values += row[2]
-        values += row[0] * (x - start)
-        return values
+    def places(y: Array) -> list[Array]:
+        across, down, depth = (row[0] * start + row[1] * y + row[2] + row[0] * (x - start) for row in inverse)
+        scale = steps / np.where(depth == 0, np.inf, depth)
+        return [_whole(across * scale), _whole(down * scale)]
 
-    across, down, depth = map(plane, inverse)
-    np.divide(1 if interpolation == Inter.NEAREST else _STEPS, depth, out=depth, where=depth != 0)
-    across *= depth
-    down *= depth
-    return _sampled(image, _whole(across), _whole(down), interpolation, (0, 0, 0))
+    return _sampled(image, (height, width), places, interpolation, (0, 0, 0))
 
 
 def _whole(values: Array) -> Array:
-    """Numbers rounded to int32, in the memory that they have."""
-    np.clip(values, -(2**31), 2**31 - 1, out=values)
-    return np.rint(values, out=values).astype(np.int32)
+    return np.asarray(np.rint(np.clip(values, -(2**31), 2**31 - 1)), np.int32)
 
 
-def _sampled(image: Array, x: Array, y: Array, interpolation: Inter, fill: Fill) -> Array:
-    """The pixels at places of the image: whole ones for NEAREST, else in steps; both arrays are used up."""
-    moved, shares = interpolation == Inter.NEAREST, None
+Places = Callable[[Array], list[Array]]
+"""Where in the old image (across, down) the pixels of some new rows lie: in whole pixels for NEAREST, else in steps."""
+
+
+def _sampled(image: Array, size: tuple[int, int], places: Places, interpolation: Inter, fill: Fill) -> Array:
+    moved = interpolation == Inter.NEAREST
     method = _METHODS[interpolation if moved or interpolation == Inter.BICUBIC else Inter.BILINEAR]
-    if not moved:
-        shares = (y & _STEPS - 1).astype(np.uint16)
-        shares <<= np.uint16(_BITS)
-        shares |= (x & _STEPS - 1).astype(np.uint16)
-    places = np.empty((*x.shape, 2), np.int16)
-    for part, numbers in enumerate((x, y)):
-        numbers >>= 0 if moved else _BITS
-        places[:, :, part] = np.clip(numbers, -(2**15), 2**15 - 1, out=numbers)
+    pixels, shares = np.empty((*size, 2), np.int16), None if moved else np.empty(size, np.uint16)
+    rows = max(1, 2**14 // max(1, size[1]))  # at a time, so that what is made on the way stays in fast memory
+    for part in (slice(start, min(start + rows, size[0])) for start in range(0, size[0], rows)):
+        found = places(np.arange(part.start, part.stop)[:, None])
+        if shares is not None:
+            shares[part] = (found[1] & _STEPS - 1) << _BITS | found[0] & _STEPS - 1
+            found = [numbers >> _BITS for numbers in found]
+        for axis, numbers in enumerate(found):
+            pixels[part, :, axis] = np.clip(numbers, -(2**15), 2**15 - 1)
 
     def remap(cv2: ModuleType, known: Array) -> Any:
         color = np.array(fill).astype(image.dtype)
         values = (color.view if moved and image.itemsize in _MOVED else color.astype)(known.dtype)
         border = {"borderMode": cv2.BORDER_CONSTANT, "borderValue": values.tolist()}
-        return cv2.remap(known, places, shares, getattr(cv2, method), **border)
+        return cv2.remap(known, pixels, shares, getattr(cv2, method), **border)
 
     return computed(image, remap, moved)
 

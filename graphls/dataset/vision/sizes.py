@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from graphls.dataset.vision.image import (
     FillValue,
     ImageOperation,
     Integers,
+    PilImage,
     check_image,
     pillow,
     wrong_shape,
@@ -22,9 +23,6 @@ from graphls.dataset.vision.image import (
 from graphls.dataset.vision.opencv import resized
 from graphls.dataset.vision.utils import Border, Inter
 from graphls.ir.errors import GraphTypeError, GraphValueError
-
-if TYPE_CHECKING:
-    from PIL.Image import Image as PilImage
 
 
 def wanted_size(size: int | tuple[int, int], height: int, width: int) -> tuple[int, int]:
@@ -178,7 +176,7 @@ def window(operation: object, image: Array, top: int, left: int, size: tuple[int
     result = np.zeros((*size, *image.shape[2:]), image.dtype)
     if any(fill):
         result[...] = np.array(fill[:channels] if image.ndim == 3 else fill[0]).astype(image.dtype)
-    part = image[max(top, 0) : top + size[0], max(left, 0) : left + size[1]]
+    part = image[max(top, 0) : max(top + size[0], 0), max(left, 0) : max(left + size[1], 0)]
     result[max(-top, 0) :, max(-left, 0) :][: part.shape[0], : part.shape[1]] = part
     return result
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from graphls.dataset.vision.image import (
     ImageOperation,
     Integers,
     Numbers,
+    PilImage,
     WithProbability,
     check_bytes,
     check_channels,
@@ -24,9 +25,6 @@ from graphls.dataset.vision.image import (
 )
 from graphls.dataset.vision.opencv import blurred, opencv
 from graphls.ir.errors import GraphValueError
-
-if TYPE_CHECKING:
-    from PIL.Image import Image as PilImage
 
 
 class Invert(ImageOperation):
@@ -164,7 +162,7 @@ class AutoContrast(ImageOperation):
         return pillow("ImageOps").autocontrast(image, self.cutoff, self.ignore or None)
 
     def _spread(self, plane: Array) -> Array:
-        counts = np.bincount(plane.reshape(-1), minlength=256)
+        counts = opencv().calcHist([plane], [0], None, [256], [0, 256]).reshape(-1).astype(np.int64)
         counts[self.ignore] = 0
         least = int(counts.sum() * self.cutoff // 100)
         below, above = np.cumsum(counts), np.cumsum(counts[::-1])[::-1]

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from graphls.dataset.checks import DTypeLike, boolean, dtype, number, sequence, string, type_error
 from graphls.dataset.transforms.operations import TypeCast
-from graphls.dataset.vision.image import Array, ImageOperation, check_image, is_pil, pillow, wrong_shape
+from graphls.dataset.vision.image import Array, ImageOperation, PilImage, check_image, is_pil, pillow, wrong_shape
 from graphls.ir.errors import GraphTypeError, GraphValueError
-
-if TYPE_CHECKING:
-    from PIL.Image import Image as PilImage
 
 
 class Rescale(ImageOperation):

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from graphls import ops
 from graphls.ir.checks import boolean, fraction, positive
 from graphls.ir.errors import GraphTypeError, GraphValueError
-from graphls.nn.optimizers.base import Optimizer, Tensors, bias_correction, states_like
+from graphls.nn.learning_rate_schedule import LearningRate
+from graphls.nn.optimizers.base import Decay, Decays, Optimizer, Parameters, Tensors, bias_correction, states_like
 from graphls.ops.operands import state_of
 from graphls.ops.update_rules import ada_max_step, adam_correction, adam_direction, adam_moments, adam_step
 from graphls.tensors.parameter import Parameter
-from graphls.tensors.tensor import Tensor, TensorLike
+from graphls.tensors.tensor import Tensor
 
 __all__ = ["AdaMax", "Adam", "AdamW", "AdamWeightDecay", "LazyAdam"]
 
@@ -33,14 +34,14 @@ class Adam(Optimizer):
 
     def __init__(
         self,
-        params: Any,
-        learning_rate: TensorLike = 1e-3,
+        params: Parameters,
+        learning_rate: LearningRate = 1e-3,
         beta1: float = 0.9,
         beta2: float = 0.999,
         eps: float = 1e-8,
         use_locking: bool = False,
         use_nesterov: bool = False,
-        weight_decay: TensorLike = 0.0,
+        weight_decay: Decay = 0.0,
         loss_scale: float = 1.0,
         use_amsgrad: bool = False,
         *,
@@ -85,14 +86,14 @@ class LazyAdam(Adam):
 
     def __init__(
         self,
-        params: Any,
-        learning_rate: Any = 1e-3,
+        params: Parameters,
+        learning_rate: LearningRate = 1e-3,
         beta1: float = 0.9,
         beta2: float = 0.999,
         eps: float = 1e-8,
         use_locking: bool = False,
         use_nesterov: bool = False,
-        weight_decay: Any = 0.0,
+        weight_decay: Decay = 0.0,
         loss_scale: float = 1.0,
     ) -> None:
         super().__init__(
@@ -109,12 +110,12 @@ class AdaMax(Optimizer):
 
     def __init__(
         self,
-        params: Any,
-        learning_rate: TensorLike = 1e-3,
+        params: Parameters,
+        learning_rate: LearningRate = 1e-3,
         beta1: float = 0.9,
         beta2: float = 0.999,
         eps: float = 1e-8,
-        weight_decay: TensorLike = 0.0,
+        weight_decay: Decay = 0.0,
         loss_scale: float = 1.0,
     ) -> None:
         super().__init__(learning_rate, params, weight_decay, loss_scale)
@@ -135,14 +136,14 @@ class AdaMax(Optimizer):
 class WithDecay(Optimizer):
     """An optimizer whose `update_all` takes the weight decays beside gradients and rates."""
 
-    def construct(self, gradients: Any) -> tuple[bool, ...]:
+    def construct(self, gradients: Sequence[Tensor]) -> tuple[bool, ...]:
         gradients = self.scale_grad(self.gradients_centralization(self.widened(gradients)))
         rates, decays = self.rates_now(), self.decays_now()
         ops.assign_add(self.global_step, 1)
         self.update_all(gradients, rates, decays)
         return (True,) * len(gradients)
 
-    def update_all(self, gradients: Tensors, rates: Tensors, decays: Sequence[Any]) -> None:
+    def update_all(self, gradients: Tensors, rates: Tensors, decays: Decays) -> None:
         """Write every parameter, given its gradient, learning rate and weight decay, which is None for none."""
         raise NotImplementedError(f"{type(self).__name__} does not define update_all.")
 
@@ -152,11 +153,11 @@ class DecoupledOptimizer(WithDecay):
 
     def __init__(
         self,
-        params: Any,
-        learning_rate: TensorLike,
-        betas: tuple[float, float],
+        params: Parameters,
+        learning_rate: LearningRate,
+        betas: Sequence[float],
         eps: float,
-        weight_decay: object,
+        weight_decay: Decay,
         loss_scale: float = 1.0,
         prefix: str = "adam",
     ) -> None:
@@ -181,16 +182,16 @@ class AdamWeightDecay(DecoupledOptimizer):
 
     def __init__(
         self,
-        params: Any,
-        learning_rate: Any = 1e-3,
+        params: Parameters,
+        learning_rate: LearningRate = 1e-3,
         beta1: float = 0.9,
         beta2: float = 0.999,
         eps: float = 1e-6,
-        weight_decay: object = 0.0,
+        weight_decay: Decay = 0.0,
     ) -> None:
         super().__init__(params, learning_rate, (beta1, beta2), eps, weight_decay)
 
-    def update_all(self, gradients: Tensors, rates: Tensors, decays: Sequence[Any]) -> None:
+    def update_all(self, gradients: Tensors, rates: Tensors, decays: Decays) -> None:
         for i, (g, rate, decay) in enumerate(zip(gradients, rates, decays, strict=True)):
             parameter = self.parameters[i]
             step = adam_direction(*self.moments(i, g), self.weight(parameter), self.eps, decay)
@@ -208,11 +209,11 @@ class AdamW(DecoupledOptimizer):
 
     def __init__(
         self,
-        params: Any,
-        learning_rate: TensorLike = 1e-3,
-        betas: tuple[float, float] = (0.9, 0.999),
+        params: Parameters,
+        learning_rate: LearningRate = 1e-3,
+        betas: Sequence[float] = (0.9, 0.999),
         eps: float = 1e-8,
-        weight_decay: object = 1e-2,
+        weight_decay: Decay = 1e-2,
         amsgrad: bool = False,
         loss_scale: float = 1.0,
     ) -> None:
@@ -221,7 +222,7 @@ class AdamW(DecoupledOptimizer):
         if amsgrad:
             self.vhat = states_like(self.parameters, "vhat")
 
-    def update_all(self, gradients: Tensors, rates: Tensors, decays: Sequence[Any]) -> None:
+    def update_all(self, gradients: Tensors, rates: Tensors, decays: Decays) -> None:
         correction = ops.sqrt(bias_correction(self.beta2, self.global_step))
         scale = ops.div(correction, bias_correction(self.beta1, self.global_step))
         eps = ops.mul(correction, self.eps)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from graphls import ops
 from graphls.ir.checks import boolean, not_negative, positive
 from graphls.ir.errors import GraphTypeError, GraphValueError
-from graphls.nn.optimizers.base import Optimizer, Tensors, states_like
+from graphls.nn.learning_rate_schedule import LearningRate
+from graphls.nn.optimizers.base import Decay, Optimizer, Parameters, Tensors, states_like
 from graphls.ops.operands import Operand
 from graphls.ops.update_rules import above_zero, adadelta_step, adagrad_sums, ftrl_weight, proximal, rms_step
 from graphls.tensors.tensor import TensorLike
@@ -28,15 +27,15 @@ class RMSProp(Optimizer):
 
     def __init__(
         self,
-        params: Any,
-        learning_rate: TensorLike = 0.1,
+        params: Parameters,
+        learning_rate: LearningRate = 0.1,
         decay: float = 0.9,
         momentum: float = 0.0,
         epsilon: float = 1e-10,
         use_locking: bool = False,
         centered: bool = False,
         loss_scale: float = 1.0,
-        weight_decay: TensorLike = 0.0,
+        weight_decay: Decay = 0.0,
     ) -> None:
         super().__init__(learning_rate, params, weight_decay, loss_scale)
         self.decay = _share("RMSProp", "decay", decay)
@@ -66,12 +65,12 @@ class Adagrad(Optimizer):
 
     def __init__(
         self,
-        params: Any,
+        params: Parameters,
         accum: float = 0.1,
-        learning_rate: Any = 0.001,
+        learning_rate: LearningRate = 0.001,
         update_slots: bool = True,
         loss_scale: float = 1.0,
-        weight_decay: object = 0.0,
+        weight_decay: Decay = 0.0,
     ) -> None:
         super().__init__(learning_rate, params, weight_decay, loss_scale)
         start = not_negative("Adagrad", "accum", accum)
@@ -97,12 +96,12 @@ class Adadelta(Optimizer):
 
     def __init__(
         self,
-        params: Any,
-        learning_rate: TensorLike = 1.0,
+        params: Parameters,
+        learning_rate: LearningRate = 1.0,
         rho: float = 0.9,
         epsilon: float = 1e-6,
         loss_scale: float = 1.0,
-        weight_decay: TensorLike = 0.0,
+        weight_decay: Decay = 0.0,
     ) -> None:
         super().__init__(learning_rate, params, weight_decay, loss_scale)
         self.rho = _share("Adadelta", "rho", rho)
@@ -135,7 +134,7 @@ class FTRL(Optimizer):
 
     def __init__(
         self,
-        params: Any,
+        params: Parameters,
         initial_accum: float = 0.1,
         learning_rate: float = 0.001,
         lr_power: float = -0.5,
@@ -143,7 +142,7 @@ class FTRL(Optimizer):
         l2: float = 0.0,
         use_locking: bool = False,
         loss_scale: float = 1.0,
-        weight_decay: TensorLike = 0.0,
+        weight_decay: Decay = 0.0,
     ) -> None:
         super().__init__(positive("FTRL", "learning_rate", learning_rate), params, weight_decay, loss_scale)
         if self.is_group_lr:
@@ -181,14 +180,14 @@ class ProximalAdagrad(Optimizer):
 
     def __init__(
         self,
-        params: Any,
+        params: Parameters,
         accum: float = 0.1,
-        learning_rate: Any = 0.001,
+        learning_rate: LearningRate = 0.001,
         l1: float = 0.0,
         l2: float = 0.0,
         use_locking: bool = False,
         loss_scale: float = 1.0,
-        weight_decay: object = 0.0,
+        weight_decay: Decay = 0.0,
     ) -> None:
         super().__init__(learning_rate, params, weight_decay, loss_scale)
         name = "ProximalAdagrad"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -14,7 +14,13 @@ from graphls.ir.errors import GraphKeyError, GraphRuntimeError, GraphTypeError, 
 from graphls.ir.types import DType, float32, int32
 from graphls.names.habits import OPTIMIZER
 from graphls.nn.cell import Cell
-from graphls.nn.learning_rate_schedule import FixedLearningRate, ListedLearningRate, learning_rate_of, rate_now
+from graphls.nn.learning_rate_schedule import (
+    FixedLearningRate,
+    LearningRate,
+    ListedLearningRate,
+    learning_rate_of,
+    rate_now,
+)
 from graphls.ops.operands import state_of, tensor_of
 from graphls.tensors.parameter import Parameter, ParameterTuple
 from graphls.tensors.tensor import Tensor, TensorLike
@@ -22,6 +28,13 @@ from graphls.trace.current import current_tracer
 
 __all__ = ["Optimizer"]
 
+
+Parameters: TypeAlias = "Iterable[Parameter | Mapping[str, Any]]"
+"""Parameters, or groups of them with settings of their own."""
+Decay: TypeAlias = "float | Cell"
+"""A weight decay, or a cell that gives that of a step."""
+Decays: TypeAlias = "Sequence[Tensor | float | None]"
+"""The weight decay of each parameter in a step; None where it does not decay."""
 
 KEYS = ("params", "lr", "weight_decay", "grad_centralization", "order_params")
 
@@ -58,7 +71,7 @@ class Grouping:
         return tuple(found[id(p)] for p in self.parameters)
 
 
-def grouping(optimizer: str, parameters: Any, weight_decay: TensorLike) -> Grouping:
+def grouping(optimizer: str, parameters: Parameters | None, weight_decay: Decay) -> Grouping:
     """The groups in what a user gave as parameters.
 
     Raises GraphValueError for None and for nothing, GraphTypeError for what are neither parameters nor groups,
@@ -77,7 +90,7 @@ def grouping(optimizer: str, parameters: Any, weight_decay: TensorLike) -> Group
     return Grouping(groups, _ordered(optimizer, every, orders[-1]) if orders else every, True, bool(orders))
 
 
-def _listed(optimizer: str, parameters: Any) -> list[Any]:
+def _listed(optimizer: str, parameters: Parameters | None) -> list[Any]:
     if parameters is None:
         raise GraphValueError("For 'Optimizer', the argument parameters can not be None.")
     if isinstance(parameters, (Parameter, dict)) or not isinstance(parameters, Iterable):
@@ -91,7 +104,7 @@ def _listed(optimizer: str, parameters: Any) -> list[Any]:
     return items
 
 
-def _check_parameters(optimizer: str, items: Iterable[Any]) -> None:
+def _check_parameters(optimizer: str, items: Iterable[object]) -> None:
     for item in items:
         if not isinstance(item, Parameter):
             raise GraphTypeError(
@@ -100,7 +113,7 @@ def _check_parameters(optimizer: str, items: Iterable[Any]) -> None:
             )
 
 
-def _check_keys(optimizer: str, item: TensorLike) -> None:
+def _check_keys(optimizer: str, item: object) -> None:
     if not isinstance(item, dict):
         raise GraphTypeError(f"{optimizer} takes groups only or parameters only, not {item!r} too.")
     unknown = [key for key in item if key not in KEYS]
@@ -114,7 +127,7 @@ def _check_keys(optimizer: str, item: TensorLike) -> None:
         raise GraphKeyError("A group of parameters needs 'params'.")
 
 
-def _group(optimizer: str, item: dict[str, Any], decay: float | Cell) -> Group:
+def _group(optimizer: str, item: Mapping[str, Any], decay: float | Cell) -> Group:
     parameters = _listed(optimizer, item["params"])
     _check_parameters(optimizer, parameters)
     own = decay_of(optimizer, item["weight_decay"]) if "weight_decay" in item else decay
@@ -134,7 +147,7 @@ def _distinct(optimizer: str, groups: tuple[Group, ...]) -> tuple[Parameter, ...
     return every
 
 
-def _ordered(optimizer: str, every: tuple[Parameter, ...], order: TensorLike) -> tuple[Parameter, ...]:
+def _ordered(optimizer: str, every: tuple[Parameter, ...], order: Parameters) -> tuple[Parameter, ...]:
     items = _listed(optimizer, order)
     if len(items) != len(every) or {id(p) for p in items} != {id(p) for p in every}:
         raise GraphValueError(
@@ -144,7 +157,7 @@ def _ordered(optimizer: str, every: tuple[Parameter, ...], order: TensorLike) ->
     return tuple(items)
 
 
-def decay_of(optimizer: str, weight_decay: TensorLike) -> float | Cell:
+def decay_of(optimizer: str, weight_decay: Decay) -> float | Cell:
     """A weight decay: a number of 0 or more, or a cell of the step.
 
     Raises GraphTypeError for anything else, GraphValueError for a number below 0.
@@ -174,7 +187,9 @@ class Optimizer(Cell):
     target = "CPU"
     """Where MindSpore would update parameters; here the update is part of the step."""
 
-    def __init__(self, learning_rate: Any, parameters: Any, weight_decay: Any = 0.0, loss_scale: float = 1.0) -> None:
+    def __init__(
+        self, learning_rate: LearningRate, parameters: Parameters, weight_decay: Decay = 0.0, loss_scale: float = 1.0
+    ) -> None:
         super().__init__(auto_prefix=False)
         self.__dict__["_phase"] = "update"
         name = type(self).__name__
@@ -190,13 +205,13 @@ class Optimizer(Cell):
         self._set_weight_decays()
         self.parameters = ParameterTuple(given.parameters)
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         if name == "target" and value not in ("CPU", "Ascend", "GPU"):
             text = f"The target of an optimizer is 'CPU', 'Ascend' or 'GPU', not {value!r}."
             raise (GraphValueError if isinstance(value, str) else GraphTypeError)(text)
         super().__setattr__(name, value)
 
-    def _set_learning_rates(self, name: str, default: TensorLike) -> None:
+    def _set_learning_rates(self, name: str, default: LearningRate) -> None:
         if not self.is_group_lr:
             rates = [learning_rate_of(name, default, "learning_rate")]
             self.learning_rate: Any = rates[0]
@@ -206,7 +221,7 @@ class Optimizer(Cell):
         self.dynamic_lr = any(isinstance(rate, Cell) for rate in rates)
         self.group_rates = tuple(rates)
 
-    def _rates_of_groups(self, name: str, default: TensorLike) -> list[Parameter | Cell]:
+    def _rates_of_groups(self, name: str, default: LearningRate) -> list[Parameter | Cell]:
         """The learning rate of each group, all of them cells where one is."""
         default = list(default) if isinstance(default, Iterator) else default
         given = [default if group.learning_rate is None else group.learning_rate for group in self.groups]
@@ -227,7 +242,7 @@ class Optimizer(Cell):
 
     # -- the step ---------------------------------------------------------------------------------------------
 
-    def construct(self, gradients: Any) -> tuple[bool, ...]:
+    def construct(self, gradients: Sequence[Tensor]) -> tuple[bool, ...]:
         gradients = self.scale_grad(self.gradients_centralization(self.decay_weight(gradients)))
         rates = self.rates_now()
         ops.assign_add(self.global_step, 1)
@@ -341,7 +356,7 @@ class Optimizer(Cell):
             if isinstance(rate, ListedLearningRate):
                 rate.warn_after_end(self.global_step)
 
-    def get_lr_parameter(self, param: TensorLike) -> Any:
+    def get_lr_parameter(self, param: Parameter | Sequence[Parameter]) -> Any:
         """The learning rate, a Parameter or a cell, of a parameter, or of each one in a list.
 
         Raises GraphTypeError for what is no parameter, GraphValueError for one that is not the optimizer's.
@@ -350,10 +365,10 @@ class Optimizer(Cell):
             return [self.get_lr_parameter(p) for p in param]
         if not isinstance(param, Parameter):
             raise GraphTypeError(f"get_lr_parameter takes a Parameter, not {param!r}.")
-        places = [i for p, i in zip(self.parameters, self.group_numbers, strict=True) if p is param]
-        if not places:
+        positions = [i for p, i in zip(self.parameters, self.group_numbers, strict=True) if p is param]
+        if not positions:
             raise GraphValueError(f"The optimizer does not update {param.name!r}.")
-        return self.group_rates[places[0] if self.is_group_lr else 0]
+        return self.group_rates[positions[0] if self.is_group_lr else 0]
 
     def get_weight_decay(self) -> Any:
         """The weight decay of the coming update; with groups, one for each parameter."""
@@ -362,7 +377,7 @@ class Optimizer(Cell):
         return tuple(decays[i] for i in self.group_numbers) if self.is_group else decays[0]
 
 
-def _check_lengths(default: TensorLike, of_groups: list[Any]) -> None:
+def _check_lengths(default: LearningRate, of_groups: Sequence[LearningRate | None]) -> None:
     """Raise GraphValueError where the learning rates of groups, one for each step, are not as many as the others."""
     lengths = {len(rates) for rates in (default, *of_groups) if isinstance(rates, (list, tuple))}
     if len(lengths) > 1:

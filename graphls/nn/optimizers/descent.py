@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from graphls import ops
@@ -11,7 +9,8 @@ from graphls.ir.checks import boolean, float_number, fraction, not_negative, num
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import float32
 from graphls.nn.cell import Cell
-from graphls.nn.optimizers.base import Optimizer, Tensors, states_like
+from graphls.nn.learning_rate_schedule import LearningRate
+from graphls.nn.optimizers.base import Decay, Optimizer, Parameters, Tensors, states_like
 from graphls.ops.operands import state_of
 from graphls.ops.update_rules import ahead, damped, momentum_step
 from graphls.tensors.parameter import Parameter
@@ -29,10 +28,10 @@ class Momentum(Optimizer):
 
     def __init__(
         self,
-        params: Any,
-        learning_rate: TensorLike,
+        params: Parameters,
+        learning_rate: LearningRate,
         momentum: float,
-        weight_decay: Any = 0.0,
+        weight_decay: Decay = 0.0,
         loss_scale: float = 1.0,
         use_nesterov: bool = False,
     ) -> None:
@@ -60,8 +59,8 @@ class SGD(Optimizer):
 
     def __init__(
         self,
-        params: Any,
-        learning_rate: TensorLike = 0.1,
+        params: Parameters,
+        learning_rate: LearningRate = 0.1,
         momentum: float = 0.0,
         dampening: float = 0.0,
         weight_decay: float = 0.0,
@@ -109,12 +108,12 @@ class ASGD(Optimizer):
 
     def __init__(
         self,
-        params: Any,
-        learning_rate: TensorLike = 0.1,
+        params: Parameters,
+        learning_rate: LearningRate = 0.1,
         lambd: float = 1e-4,
         alpha: float = 0.75,
         t0: float = 1e6,
-        weight_decay: TensorLike = 0.0,
+        weight_decay: Decay = 0.0,
     ) -> None:
         super().__init__(learning_rate, params, weight_decay)
         self.lambd, self.alpha, self.t0 = (
@@ -148,11 +147,11 @@ class Rprop(Optimizer):
 
     def __init__(
         self,
-        params: Any,
-        learning_rate: TensorLike = 0.1,
+        params: Parameters,
+        learning_rate: LearningRate = 0.1,
         etas: tuple[float, float] = (0.5, 1.2),
         step_sizes: tuple[float, float] = (1e-6, 50.0),
-        weight_decay: object = 0.0,
+        weight_decay: Decay = 0.0,
     ) -> None:
         super().__init__(learning_rate, params, weight_decay)
         self.etaminus, self.etaplus = _pair("etas", etas)

@@ -13,8 +13,18 @@ from graphls.ir.checks import boolean, fraction, not_negative, positive
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import float16, float32
 from graphls.nn.cell import Cell
+from graphls.nn.learning_rate_schedule import LearningRate
 from graphls.nn.optimizers.adam import DecoupledOptimizer, WithDecay
-from graphls.nn.optimizers.base import Optimizer, Tensors, bias_correction, states_like, wide_dtype
+from graphls.nn.optimizers.base import (
+    Decay,
+    Decays,
+    Optimizer,
+    Parameters,
+    Tensors,
+    bias_correction,
+    states_like,
+    wide_dtype,
+)
 from graphls.ops.operands import state_of
 from graphls.ops.update_rules import FLOAT32
 from graphls.tensors.parameter import Parameter, ParameterTuple
@@ -38,13 +48,13 @@ class AdaFactor(WithDecay):
 
     def __init__(
         self,
-        params: Any,
-        learning_rate: Any = None,
-        eps: tuple[float, float] = (1e-30, 1e-3),
+        params: Parameters,
+        learning_rate: LearningRate | None = None,
+        eps: Sequence[float] = (1e-30, 1e-3),
         clip_threshold: float = 1.0,
         decay_rate: float = 0.8,
         beta1: float | None = 0.9,
-        weight_decay: TensorLike = 0.0,
+        weight_decay: Decay = 0.0,
         scale_parameter: bool = True,
         relative_step: bool = True,
         warmup_init: bool = False,
@@ -61,7 +71,7 @@ class AdaFactor(WithDecay):
         self.scale_parameter = boolean("AdaFactor", "scale_parameter", scale_parameter) and not self.dynamic_lr
         self._set_states(boolean("AdaFactor", "compression", compression))
 
-    def _check_rate(self, learning_rate: TensorLike, relative_step: TensorLike, warmup_init: TensorLike) -> None:
+    def _check_rate(self, learning_rate: LearningRate | None, relative_step: bool, warmup_init: bool) -> None:
         boolean("AdaFactor", "relative_step", relative_step)
         boolean("AdaFactor", "warmup_init", warmup_init)
         if (learning_rate is None) != relative_step:
@@ -79,7 +89,7 @@ class AdaFactor(WithDecay):
         others = [p for p in self.parameters if len(p.shape) < 2]
         self.exp_avg_sq = _zeros(others, "exp_avg_sq", None, compression)
 
-    def update_all(self, gradients: Tensors, rates: Tensors, decays: Sequence[Any]) -> None:
+    def update_all(self, gradients: Tensors, rates: Tensors, decays: Decays) -> None:
         step = ops.reshape(ops.cast(state_of(self.global_step), float32), ())
         newest = ops.pow(step, -self.decay_rate)
         rates = (self._relative_rate(step),) * len(rates) if self.relative_step else rates
@@ -96,7 +106,7 @@ class AdaFactor(WithDecay):
     def _relative_rate(self, step: Tensor) -> Tensor:
         return ops.minimum(ops.mul(step, 1e-6) if self.warmup_init else 1e-2, ops.rsqrt(step))
 
-    def _descend(self, i: int, u: Tensor, rate: Tensor, decay: TensorLike) -> None:
+    def _descend(self, i: int, u: Tensor, rate: Tensor, decay: Tensor | float | None) -> None:
         w = self.weight(self.parameters[i])
         if self.scale_parameter:
             rate = ops.mul(rate, ops.maximum(_rms(w), self.eps[1]))
@@ -142,7 +152,7 @@ def _rms(x: Tensor) -> Tensor:
     return ops.sqrt(ops.mean(ops.square(x)))
 
 
-def _eps(eps: TensorLike) -> tuple[float, float]:
+def _eps(eps: Sequence[float]) -> tuple[float, float]:
     if not isinstance(eps, (tuple, list)):
         raise GraphTypeError(f"For 'AdaFactor', the 'eps' must be a tuple or list, but got {eps!r}.")
     if len(eps) != 2:
@@ -161,16 +171,16 @@ class Lamb(DecoupledOptimizer):
 
     def __init__(
         self,
-        params: Any,
-        learning_rate: Any,
+        params: Parameters,
+        learning_rate: LearningRate,
         beta1: float = 0.9,
         beta2: float = 0.999,
         eps: float = 1e-6,
-        weight_decay: Any = 0.0,
+        weight_decay: Decay = 0.0,
     ) -> None:
         super().__init__(params, learning_rate, (beta1, beta2), eps, weight_decay, prefix="lamb")
 
-    def update_all(self, gradients: Tensors, rates: Tensors, decays: Sequence[Any]) -> None:
+    def update_all(self, gradients: Tensors, rates: Tensors, decays: Decays) -> None:
         square = bias_correction(self.beta2, self.global_step)
         root = ops.sqrt(square)
         scale = ops.div(root, bias_correction(self.beta1, self.global_step))
@@ -226,7 +236,7 @@ class LARS(Optimizer):
         epsilon: float = 1e-05,
         coefficient: float = 0.001,
         use_clip: bool = False,
-        lars_filter: Callable[[Parameter], Any] = _is_scaled,
+        lars_filter: Callable[[Parameter], bool] = _is_scaled,
     ) -> None:
         Cell.__init__(self, auto_prefix=False)
         self.__dict__["_phase"] = "update"
@@ -244,7 +254,7 @@ class LARS(Optimizer):
         optimizer.loss_scale, optimizer.weight_decay = 1.0, 0.0
         self.opt = optimizer
 
-    def construct(self, gradients: Any) -> Any:
+    def construct(self, gradients: Sequence[Tensor]) -> Any:
         gradients = self.scale_grad(self.widened(gradients))
         rows = zip(self.parameters, gradients, self.decays_now(), self.rates_now(), self.lars_flag, strict=True)
         return self.opt(tuple(self._scaled(p, g, decay, rate) if flag else g for p, g, decay, rate, flag in rows))

@@ -15,11 +15,12 @@ from graphls.trace.joining import Outcome, joined
 from graphls.trace.regions import once
 from graphls.trace.rewriting.state import Attributes, State, is_empty, set_cell
 from graphls.trace.rewriting.truth import condition_of, decided
+from graphls.trace.tracer import Tracer
 
 Function = Callable[..., Any]
 
 
-def branch(test: Any, yes: Function, no: Function, variables: Any = None, attributes: Attributes = ()) -> Any:
+def branch(test: object, yes: Function, no: Function, variables: object = None, attributes: Attributes = ()) -> Any:
     """`yes()` or `no()` by a condition; both, joined by a `cond`, where the graph computes it."""
     value = condition_of(test)
     if value is None:
@@ -35,6 +36,7 @@ def chosen(value: Value, yes: Function, no: Function, state_of: Callable[[], Sta
     tracer = current_tracer()
     assert tracer is not None
     value, is_negated = tracer.aliases.canonical(value)
+    # `if not p` is `if p` the other way round, so that what one has found out of p holds for the other.
     functions = {True: no, False: yes} if is_negated else {True: yes, False: no}
     state = state_of()
     revived = {answer: _revived(tracer, (value, answer), state) for answer in functions}
@@ -46,7 +48,7 @@ def chosen(value: Value, yes: Function, no: Function, state_of: Callable[[], Sta
     return state.take(outcome, tracer)
 
 
-def _revived(tracer: Any, key: tuple[Value, bool], state: State) -> list[tuple[CellType, Any]]:
+def _revived(tracer: Tracer, key: tuple[Value, bool], state: State) -> list[tuple[CellType, Any]]:
     """Variables that have got a value under this answer before, and have none without it."""
     found = []
     names = {id(cell): name for name, cell in state.reached.items()}
@@ -57,7 +59,7 @@ def _revived(tracer: Any, key: tuple[Value, bool], state: State) -> list[tuple[C
     return found
 
 
-def _joined(tracer: Any, value: Value, functions: Any, state: State, revived: Any) -> Outcome:
+def _joined(tracer: Tracer, value: Value, functions: Any, state: State, revived: Any) -> Outcome:
     before, loc = state.read(), user_location()
 
     def run(answer: bool) -> Outcome:

@@ -21,7 +21,7 @@ __all__ = ["both", "branch", "callee", "chain", "each", "either", "element", "go
 Function = Callable[..., Any]
 
 
-def callee(function: Any) -> Any:
+def callee(function: object) -> Any:
     """What a call calls: a function of the user's in its form for a trace."""
     if current_tracer() is None:
         return function
@@ -31,7 +31,7 @@ def callee(function: Any) -> Any:
 # -- loops ----------------------------------------------------------------------------------------------------
 
 
-def going_on(flags: Callable[[], Sequence[Any]]) -> Any:
+def going_on(flags: Callable[[], Sequence[object]]) -> Any:
     """Whether none of these jumps has happened."""
     jumped: Any = False
     for flag in flags():
@@ -42,8 +42,8 @@ def going_on(flags: Callable[[], Sequence[Any]]) -> Any:
 def loop(
     test: Function,
     body: Function,
-    variables: Any,
-    stops: Callable[[], Sequence[Any]],
+    variables: object,
+    stops: Callable[[], Sequence[object]],
     growing: Sequence[str],
     attributes: Attributes = (),
 ) -> None:
@@ -64,10 +64,10 @@ def loop(
 
 
 def each(
-    items: Iterable[Any],
+    items: Iterable[object],
     body: Function,
-    variables: Any,
-    stops: Callable[[], Sequence[Any]],
+    variables: object,
+    stops: Callable[[], Sequence[object]],
     growing: Sequence[str],
     attributes: Attributes = (),
 ) -> None:

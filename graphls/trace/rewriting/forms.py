@@ -8,11 +8,11 @@ from typing import Any
 _makers: list[Callable[[Any], Any]] = []
 
 
-def register(maker: Callable[[Any], Any]) -> None:
+def register(maker: Callable[..., object]) -> None:
     """Have forms made by this."""
     _makers.append(maker)
 
 
-def rewritten(function: Any) -> Any:
+def rewritten(function: object) -> Any:
     """The function as a trace runs it; see `functions.rewritten`."""
     return _makers[-1](function)

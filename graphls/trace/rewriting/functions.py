@@ -26,12 +26,12 @@ _UNCHANGED = ("numpy", "onnx", "onnxruntime", "scipy", "PIL")
 _codes: dict[int, tuple[weakref.ref[CodeType], CodeType | None]] = {}
 
 
-def in_trace(function: Any) -> Any:
+def in_trace(function: object) -> Any:
     """A function of the user's as a trace runs it; itself outside of a trace."""
     return function if current_tracer() is None else rewritten(function)
 
 
-def rewritten(function: Any) -> Any:
+def rewritten(function: object) -> Any:
     """A function, a method, a `partial` or an object that is called in the form that a trace runs.
 
     Anything else, and what has no source at hand or none that can be rewritten, is returned as it is.
@@ -50,7 +50,7 @@ def rewritten(function: Any) -> Any:
     return _called_object(function)
 
 
-def _called_object(item: Any) -> Any:
+def _called_object(item: object) -> Any:
     """The method `__call__` of an object of a class of the user's."""
     method = None if isinstance(item, type) else getattr(type(item), "__call__", None)  # noqa: B004
     if not isinstance(method, FunctionType):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -72,12 +72,13 @@ class _Loop:
                 held = {key: _filled(start, outputs) for key, start in starts.items()}
                 changes = self.state.changes(before, held)
                 return Outcome(None, changes, {**after.unbound, **self.unbound})
+            # What has changed is carried in the next trial, where the body may treat it in another way than a constant.
             starts = found
         raise TraceError("What this loop changes has another type in each iteration.", self.loc)
 
     # -- what is carried --------------------------------------------------------------------------------------
 
-    def _start(self, key: Any, tree: Any) -> Any:
+    def _start(self, key: Any, tree: object) -> Any:
         """A pytree in which the leaves that are surely carried are marked; of containers and tensors, none are yet."""
         if isinstance(key, int):
             return tree
@@ -85,7 +86,7 @@ class _Loop:
             return UNBOUND
         is_counter = key in self.growing
 
-        def marked(leaf: Any) -> Any:
+        def marked(leaf: object) -> Any:
             if type(leaf) is Symbol:
                 return Carried(leaf.graph_value)
             return self._number(leaf) if is_counter and _is_number(leaf) else leaf
@@ -95,7 +96,7 @@ class _Loop:
     def _number(self, number: Any, dtype: DType | None = None) -> Carried:
         return Carried(self.tracer.constant(array_of(number, dtype)), number)
 
-    def _continued(self, key: Any, start: Any, after: Any) -> Any:
+    def _continued(self, key: object, start: object, after: object) -> Any:
         """The start again if the body leaves it as it is or carries it on, else another one to try."""
         if start is UNBOUND or after is UNBOUND:
             return self._unbound(key, start, after)
@@ -112,7 +113,7 @@ class _Loop:
             return UNBOUND
         return start if all(a is b for a, b in zip(old, new, strict=True)) else rebuild(start, new)
 
-    def _unbound(self, key: Any, start: Any, after: Any) -> Any:
+    def _unbound(self, key: Any, start: object, after: object) -> Any:
         """A variable that has a value only before the loop, or only after its body; results start as zeros."""
         if start is UNBOUND and after is not UNBOUND:
             if key == "@result":
@@ -121,12 +122,12 @@ class _Loop:
             self.unbound.setdefault(key, GraphNameError(text, self.loc))
         return UNBOUND
 
-    def _zeros(self, leaf: Any) -> Any:
+    def _zeros(self, leaf: object) -> Any:
         if not is_tensor(leaf) or isinstance(leaf, Parameter):
             return leaf
         return Carried(self.tracer.zeros(leaf.type if isinstance(leaf, Tensor) else Tensor(leaf).type))
 
-    def _leaf(self, start: Any, after: Any) -> Any:
+    def _leaf(self, start: object, after: object) -> Any:
         if not isinstance(start, Carried):
             return self._fixed(start, after)
         kind = start.start.type
@@ -141,7 +142,7 @@ class _Loop:
             return self._number(start.number, given.dtype)
         raise Unjoinable(f"This loop must keep the type of{{name}}, {kind}, and gives {given}.")
 
-    def _fixed(self, start: Any, after: Any) -> Any:
+    def _fixed(self, start: object, after: object) -> Any:
         """A leaf that was the same in each iteration so far."""
         if after is start or (type(start) is type(after) is Symbol and start.graph_value is after.graph_value):
             return start
@@ -157,7 +158,7 @@ class _Loop:
 
     # -- the regions ------------------------------------------------------------------------------------------
 
-    def _traced(self, starts: dict[Any, Any], function: Function) -> _Region:
+    def _traced(self, starts: Mapping[object, object], function: Function) -> _Region:
         """One run of the body or the condition, on values of its own for what is carried."""
         carried = [c for start in starts.values() for c in leaves(start) if isinstance(c, Carried)]
         values = [c.start for c in carried] + [self.tracer.current(p) for p in self.parameters]
@@ -179,7 +180,7 @@ class _Loop:
             run = Run.of(self.tracer, once, states)
         return _Region(run, carried, values, own)
 
-    def _emitted(self, starts: dict[Any, Any], body: _Region) -> dict[int, Symbol]:
+    def _emitted(self, starts: Mapping[object, object], body: _Region) -> dict[int, Symbol]:
         """The loop as a node; its outputs by the identity of what is carried."""
         tracer = self.tracer
         test = self._traced(starts, self._answer)
@@ -191,6 +192,7 @@ class _Loop:
         body.run.hoist(tracer, body.own)
         answer = test.run.result.result.graph_value
         test.run.hoist(tracer, test.own)
+        # A condition that is the same in each iteration is hoisted whole, and then never becomes false.
         if not test.run.nodes and answer not in test.own:
             text = "This loop does not end once it begins: its body changes nothing that its condition depends on."
             raise TraceError(text, self.loc)
@@ -212,14 +214,14 @@ class _Loop:
         symbol = Symbol(self.tracer.value(answer if isinstance(answer, Tensor) else Tensor(answer)))
         return dispatch.apply("reshape", symbol, shape=()) if symbol.shape else symbol
 
-    def _yields(self, starts: dict[Any, Any], body: _Region) -> list[Value]:
+    def _yields(self, starts: Mapping[object, object], body: _Region) -> list[Value]:
         after: Outcome = body.run.result
         kept = [key for key, start in starts.items() if start is not UNBOUND]
         pairs = [p for key in kept for p in zip(leaves(starts[key]), leaves(after.values[key]), strict=True)]
         values = [self._value(mark, leaf, body) for mark, leaf in pairs if isinstance(mark, Carried)]
         return values + [body.run.states[p] for p in self.parameters]
 
-    def _value(self, mark: Carried, leaf: Any, body: _Region) -> Value:
+    def _value(self, mark: Carried, leaf: object, body: _Region) -> Value:
         if _is_number(leaf):
             number: Value = self.tracer.constant(np.asarray(leaf, mark.start.type.dtype.numpy))
             return number
@@ -245,5 +247,5 @@ def _filled(start: Any, outputs: dict[int, Symbol]) -> Any:
     return map_leaves(lambda leaf: outputs[id(leaf)] if isinstance(leaf, Carried) else leaf, start)
 
 
-def _is_number(item: Any) -> bool:
+def _is_number(item: object) -> bool:
     return isinstance(item, (bool, int, float))

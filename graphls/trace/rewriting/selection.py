@@ -38,13 +38,13 @@ def element(items: Any, index: Any) -> Any:
     return _chosen(elements, index)
 
 
-def _is_sequence(items: Any) -> bool:
+def _is_sequence(items: object) -> bool:
     if isinstance(items, (tuple, list)):
         return True
     return hasattr(type(items), "configuration") and hasattr(items, "__getitem__") and hasattr(items, "__len__")
 
 
-def _chosen(elements: Sequence[Any], index: Any) -> Any:
+def _chosen(elements: Sequence[object], index: object) -> Any:
     """One of several pytrees of the same structure."""
     if len({structure(item) for item in elements}) > 1:
         raise TraceError(_DIFFERENT.format("results of different structure"))
@@ -52,7 +52,7 @@ def _chosen(elements: Sequence[Any], index: Any) -> Any:
     return rebuild(elements[0], columns)
 
 
-def _picked(column: Sequence[Any], index: Any) -> Any:
+def _picked(column: Sequence[object], index: object) -> Any:
     first = column[0]
     if all(item is first for item in column):
         return first
@@ -85,7 +85,7 @@ class Choice:
         return _called(calls, index, 0, args, options)
 
 
-def _called(calls: Sequence[Any], index: Any, first: int, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+def _called(calls: Sequence[Any], index: Any, first: int, args: tuple[Any, ...], options: dict[str, object]) -> Any:
     """The call at an index among these, of which the first has the index `first`; by halves."""
     if len(calls) == 1:
         return calls[0](*args, **options)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import is_
 from types import CellType
 from typing import Any
@@ -34,7 +34,7 @@ class State:
         held.update({number: _copied(item) for number, item in enumerate(self.objects)})
         return held
 
-    def write(self, held: dict[Any, Any]) -> None:
+    def write(self, held: Mapping[object, object]) -> None:
         """Let what stands in `held` hold this."""
         for name, cell in self.cells.items():
             if name in held:
@@ -48,7 +48,7 @@ class State:
             if number in held:
                 _fill(item, held[number])
 
-    def changes(self, before: dict[Any, Any], after: dict[Any, Any]) -> dict[Any, Any]:
+    def changes(self, before: Mapping[object, object], after: Mapping[object, object]) -> dict[Any, Any]:
         """What holds something else than before."""
         return {key: item for key, item in after.items() if not _is_same(before[key], item)}
 
@@ -59,7 +59,7 @@ class State:
         return outcome.result
 
 
-def set_cell(cell: CellType, value: Any) -> None:
+def set_cell(cell: CellType, value: object) -> None:
     """Give a variable a value, or none."""
     if value is not UNBOUND:
         cell.cell_contents = value
@@ -95,7 +95,7 @@ def _places(attributes: Attributes) -> Iterator[tuple[str, tuple[Any, str]]]:
             yield f"{name}.{i}", (owner, name)
 
 
-def _mutable(items: Iterable[Any]) -> Iterator[Any]:
+def _mutable(items: Iterable[object]) -> Iterator[Any]:
     """The lists, dicts and symbols in a pytree, each once."""
     seen: set[int] = set()
     waiting = list(items)[::-1]

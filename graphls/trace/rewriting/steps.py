@@ -25,7 +25,7 @@ class Steps:
     step: Any
 
     @classmethod
-    def of(cls, bounds: Sequence[Any]) -> Steps:
+    def of(cls, bounds: Sequence[object]) -> Steps:
         """From the arguments of `range`; raises GraphTypeError for what is no integer."""
         for bound in bounds:
             kind = bound.dtype.kind if isinstance(bound, Tensor) else type(bound).__name__
@@ -38,7 +38,7 @@ class Steps:
         dtype = next(b.dtype for b in given if isinstance(b, Tensor))
         return cls(Tensor(start, dtype) if isinstance(start, int) else start, stop, given[2] if len(given) > 2 else 1)
 
-    def is_before(self, position: Any) -> Any:
+    def is_before(self, position: object) -> Any:
         """Whether a position is one of the range."""
         up, down = position < self.stop, position > self.stop
         if isinstance(self.step, int):
@@ -47,7 +47,7 @@ class Steps:
         return dispatch.apply("logical_or", up, down)
 
 
-def counted(steps: Steps, body: Function, state: State, going_on: Callable[[], Any], growing: Sequence[str]) -> None:
+def counted(steps: Steps, body: Function, state: State, going_on: Callable[[], object], growing: Sequence[str]) -> None:
     """`for item in steps: body(item)`."""
     position = CellType(_symbol(steps.start))
     state.cells["@position"] = position

@@ -16,12 +16,13 @@ from graphls.trace.branches import ending, explore
 from graphls.trace.current import current_tracer
 from graphls.trace.joining import Ending, joined
 from graphls.trace.regions import once
+from graphls.trace.tracer import Tracer
 
 MOST_NODES = 32
 """Up to this many nodes, the second operand of `and` and `or` is computed in any case: quicker than a choice."""
 
 
-def condition_of(item: Any) -> Value | None:
+def condition_of(item: object) -> Value | None:
     """The value of a condition that the graph computes; None for one that Python knows.
 
     Raises GraphValueError for a tensor of several elements.
@@ -44,7 +45,7 @@ def decided(value: Value) -> bool | None:
     return None if answer is None else answer is not is_negated
 
 
-def opposite(item: Any) -> Any:
+def opposite(item: object) -> Any:
     """`not item`."""
     if condition_of(item) is None:
         return not item
@@ -58,7 +59,7 @@ def boolean(item: Any) -> Any:
     return item if item.dtype.kind == "bool" else item != 0
 
 
-def both(first: Any, *others: Callable[[], Any]) -> Any:
+def both(first: object, *others: Callable[[], object]) -> Any:
     """`first and second and ...`."""
     for other in others:
         if condition_of(first) is not None:
@@ -70,7 +71,7 @@ def both(first: Any, *others: Callable[[], Any]) -> Any:
     return first
 
 
-def either(first: Any, *others: Callable[[], Any]) -> Any:
+def either(first: object, *others: Callable[[], object]) -> Any:
     """`first or second or ...`."""
     for other in others:
         if condition_of(first) is not None:
@@ -82,7 +83,7 @@ def either(first: Any, *others: Callable[[], Any]) -> Any:
     return first
 
 
-def chain(left: Any, *parts: Callable[..., Any]) -> Any:
+def chain(left: object, *parts: Callable[..., object]) -> Any:
     """`left < a < b`: comparisons and what they compare with, in turn."""
     result: Any = True
     for compare, operand in zip(parts[::2], parts[1::2], strict=True):
@@ -94,7 +95,7 @@ def chain(left: Any, *parts: Callable[..., Any]) -> Any:
     return result
 
 
-def _combined(name: str, first: Any, other: Callable[[], Any]) -> Any:
+def _combined(name: str, first: object, other: Callable[[], object]) -> Any:
     """`first and other()` or `first or other()`, where the graph computes the first."""
     value = condition_of(first)
     assert value is not None
@@ -105,7 +106,7 @@ def _combined(name: str, first: Any, other: Callable[[], Any]) -> Any:
     return once(tracer, name, lambda: _chosen(tracer, name, first, value, other))  # type: ignore[arg-type]
 
 
-def _chosen(tracer: Any, name: str, first: Any, condition: Value, other: Callable[[], Any]) -> Any:
+def _chosen(tracer: Tracer, name: str, first: Any, condition: Value, other: Callable[[], object]) -> Any:
     loc = user_location()
     value, is_negated = tracer.aliases.canonical(condition)
     answer = (name == "logical_and") is not is_negated
@@ -122,5 +123,5 @@ def _chosen(tracer: Any, name: str, first: Any, condition: Value, other: Callabl
     return joined(tracer, value, loc, *pair)
 
 
-def _is_truth(item: Any) -> bool:
+def _is_truth(item: object) -> bool:
     return isinstance(item, Tensor) and item.dtype.kind == "bool" and item.size == 1

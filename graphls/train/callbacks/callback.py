@@ -29,7 +29,7 @@ class Callback:
     def __enter__(self) -> Any:
         return self
 
-    def __exit__(self, *error: Any) -> Any:
+    def __exit__(self, *error: object) -> Any:
         return None
 
     def begin(self, run_context: RunContext) -> None:
@@ -129,7 +129,7 @@ class RunContext:
     Raises GraphTypeError for `original_args` that are no dict.
     """
 
-    def __init__(self, original_args: Any) -> None:
+    def __init__(self, original_args: object) -> None:
         if not isinstance(original_args, dict):
             raise GraphTypeError(
                 f"The argument 'original_args' of RunContext should be dict type, but got {type(original_args)}.",

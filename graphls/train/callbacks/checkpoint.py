@@ -15,7 +15,7 @@ from graphls.ir.text import dump
 from graphls.nn.cell import Cell
 from graphls.tensors.random import random_state
 from graphls.train import background
-from graphls.train.callbacks.callback import Callback
+from graphls.train.callbacks.callback import Callback, InternalCallbackParam, RunContext
 from graphls.train.callbacks.checkpoint_config import COUNTS, RANDOM_STATE, CheckpointConfig
 from graphls.train.callbacks.checkpoint_files import Saved, kept_files, made_folder, remove_file, unused_prefix
 from graphls.train.serialization import save_checkpoint
@@ -73,17 +73,17 @@ class ModelCheckpoint(Callback):
         """The file that was saved last; empty before the first."""
         return self._latest
 
-    def on_train_begin(self, run_context: Any) -> None:
+    def on_train_begin(self, run_context: RunContext) -> None:
         """Count steps and time from here."""
         self._first_step = self._last_saved_step = int(run_context.original_args().cur_step_num)
         self._last_time = time.monotonic()
         self._context, self._place, self._outputs = run_context, None, None
 
-    def on_train_step_begin(self, run_context: Any) -> None:
+    def on_train_step_begin(self, run_context: RunContext) -> None:
         """Remember the outputs, so that others tell that a step has run."""
         self._outputs = run_context.original_args().get("net_outputs")
 
-    def on_train_step_end(self, run_context: Any) -> None:
+    def on_train_step_end(self, run_context: RunContext) -> None:
         """Save if it is time to."""
         parameters = run_context.original_args()
         self._place, self._outputs = _place(parameters), parameters.get("net_outputs")
@@ -91,14 +91,14 @@ class ModelCheckpoint(Callback):
         if self._is_time(parameters.cur_step_num):
             self._save(parameters, self._place)
 
-    def on_train_end(self, run_context: Any) -> None:
+    def on_train_end(self, run_context: RunContext) -> None:
         """Save the last step, unless that has been done, and wait for files that are still being written."""
         parameters = run_context.original_args()
         if parameters.cur_step_num != self._last_saved_step:
             self._save(parameters, _place(parameters))
         self._clean()
 
-    def __exit__(self, *error: Any) -> None:
+    def __exit__(self, *error: object) -> None:
         """After an exception, save what the last step that ran has left, where the config says so."""
         if self._context is None or not self._config.exception_save or not error or error[0] is None:
             return
@@ -108,7 +108,7 @@ class ModelCheckpoint(Callback):
             self._save(parameters, place, "_breakpoint")
             self._clean()
 
-    def _place_of_state(self, parameters: Any) -> Place | None:
+    def _place_of_state(self, parameters: InternalCallbackParam) -> Place | None:
         """The last step that ran: the one before, or the one that told of its outputs, or is known to be complete."""
         completed = parameters.get("completed_steps")
         if completed is None:
@@ -124,7 +124,7 @@ class ModelCheckpoint(Callback):
         seconds = self._config.save_checkpoint_seconds
         return seconds is not None and 0 < seconds < time.monotonic() - self._last_time
 
-    def _save(self, parameters: Any, place: Place, ending: str = "") -> None:
+    def _save(self, parameters: InternalCallbackParam, place: Place, ending: str = "") -> None:
         config = self._config
         network = parameters.train_network if config.saved_network is None else config.saved_network
         name = self._name(parameters, f"-{place.epoch_num}_{place.step_in_epoch}") + f"{ending}.{config.format}"
@@ -162,17 +162,17 @@ class ModelCheckpoint(Callback):
                 remove_file(path)
         self._saved = kept
 
-    def _save_graph(self, parameters: Any) -> None:
+    def _save_graph(self, parameters: InternalCallbackParam) -> None:
         """Write the IR of the step, once, where one is compiled."""
         text = "" if self._has_graph else graph_text(parameters.train_network)
         if text:
             write_text(self._folder(parameters) / (self._name(parameters, "") + "-graph.meta"), text)
             self._has_graph = True
 
-    def _folder(self, parameters: Any) -> Path:
+    def _folder(self, parameters: object) -> Path:
         return self._directory if isinstance(self._directory, Path) else made_folder(self._directory(parameters))
 
-    def _name(self, parameters: Any, numbers: str) -> str:
+    def _name(self, parameters: object, numbers: str) -> str:
         return self._prefix + numbers if isinstance(self._prefix, str) else self._prefix(parameters)
 
 
@@ -189,7 +189,7 @@ def _place(parameters: Any) -> Place:
     return Place(int(parameters["cur_epoch_num"]), (step - 1) % int(parameters["batch_num"]) + 1, step)
 
 
-def graph_text(network: Any) -> str:
+def graph_text(network: object) -> str:
     """The IR of the step that a cell has compiled last; empty where it has compiled none."""
     caches = network.__dict__.get("_compiled", {}).values() if isinstance(network, Cell) else ()
     steps = [c.last[2] for c in caches if isinstance(c, CompileCache) and c.last is not None]

@@ -40,7 +40,7 @@ class CheckpointConfig:
         integrated_save: bool = True,
         async_save: bool = False,
         saved_network: Cell | None = None,
-        append_info: list[Any] | None = None,
+        append_info: list[object] | None = None,
         enc_key: bytes | None = None,
         enc_mode: str = "AES-GCM",
         exception_save: bool = False,
@@ -92,11 +92,11 @@ def _wrong(kind: type[Exception], text: str) -> Exception:
     return kind(f"For 'CheckpointConfig', {text}.")
 
 
-def _flag(name: str, value: Any) -> bool:
+def _flag(name: str, value: object) -> bool:
     return boolean("CheckpointConfig", name, value)
 
 
-def _count(name: str, value: Any) -> int | None:
+def _count(name: str, value: object) -> int | None:
     if value is None:
         return None
     text = f"the {name!r} must be int and must >= 0, but got {str(value)!r} with type {type(value).__name__!r}"
@@ -107,7 +107,7 @@ def _count(name: str, value: Any) -> int | None:
     return value
 
 
-def _appendix(append_info: Any) -> dict[str, Any]:
+def _appendix(append_info: object) -> dict[str, Any]:
     """The entries of `append_info`; those that training knows are 0."""
     if append_info is None:
         return {}

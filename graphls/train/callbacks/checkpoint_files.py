@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from graphls.files.files import remove_leftovers
 from graphls.ir.errors import GraphFileError, GraphTypeError
@@ -44,7 +44,7 @@ def kept_files(saved: list[Saved], config: CheckpointConfig) -> list[Saved]:
     return kept if not saved or kept[-1] is saved[-1] else [*kept, saved[-1]]
 
 
-def made_folder(directory: Any) -> Path:
+def made_folder(directory: object) -> Path:
     """A directory, made where it is missing."""
     if directory is not None and (not isinstance(directory, (str, os.PathLike)) or not os.fsdecode(directory)):
         raise GraphTypeError(f"For 'ModelCheckpoint', the 'directory' must be a string, but got {directory!r}.")

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from graphls.ir.checks import boolean, not_negative_int, number
-from graphls.train.callbacks.callback import Callback, RunContext
+from graphls.train.callbacks.callback import Callback, InternalCallbackParam, RunContext
 from graphls.train.callbacks.monitored import Monitored
 
 
@@ -63,7 +63,7 @@ class EarlyStopping(Callback):
             run_context.request_stop()
             self._restore()
 
-    def _keep(self, value: float, told: Any) -> None:
+    def _keep(self, value: float, told: InternalCallbackParam) -> None:
         self.best, self.best_epoch = value, told.cur_epoch_num
         if self.restore_best_weights:
             self.best_weights = {p: p.asnumpy() for p in told.train_network.get_parameters()}

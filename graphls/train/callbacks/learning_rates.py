@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 from graphls.ir.checks import boolean, fraction, not_negative, not_negative_int
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.tensor import Tensor
-from graphls.train.callbacks.callback import Callback, RunContext
+from graphls.train.callbacks.callback import Callback, InternalCallbackParam, RunContext
 from graphls.train.callbacks.monitored import Monitored
 
 
@@ -91,7 +90,7 @@ class ReduceLROnPlateau(Callback):
             if self.wait >= self.patience:
                 self._reduce(told)
 
-    def _reduce(self, told: Any) -> None:
+    def _reduce(self, told: InternalCallbackParam) -> None:
         parameter = rate_parameter(type(self).__name__, told)
         before = rate_of(parameter)
         if before <= self.min_lr:
@@ -104,7 +103,7 @@ class ReduceLROnPlateau(Callback):
             print(text, flush=True)
 
 
-def rate_parameter(owner: str, told: Any) -> Parameter:
+def rate_parameter(owner: str, told: InternalCallbackParam) -> Parameter:
     """The learning rate of the optimizer of a run; raises GraphValueError where it is not one number."""
     optimizer = told.get("optimizer") or getattr(told.train_network, "optimizer", None)
     rate = getattr(optimizer, "learning_rate", None)

@@ -50,7 +50,7 @@ class LossMonitor(Callback):
             print(f"Eval result: epoch {told.cur_epoch_num}, metrics: {told.metrics}", flush=True)
 
 
-def _shown(outputs: Any, loss: float | None) -> Any:
+def _shown(outputs: object, loss: float | None) -> Any:
     first = first_output(outputs)
     if isinstance(outputs, (tuple, list)) and isinstance(first, Tensor) and first.size == 1:
         return str(first.asnumpy().reshape(()))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from graphls.ir.checks import not_negative
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.reporting import warn
+from graphls.train.callbacks.callback import InternalCallbackParam
 from graphls.train.callbacks.outputs import loss_of
 
 MODES = ("auto", "min", "max")
@@ -42,7 +42,7 @@ class Monitored:
         """Whether one number is better than another by more than `min_delta`."""
         return value - self.min_delta > than if self.rises else value + self.min_delta < than
 
-    def value(self, told: Any) -> float | None:
+    def value(self, told: InternalCallbackParam) -> float | None:
         """The number of the epoch that has ended; None, and a warning, where there is none.
 
         None without a warning after an epoch that no evaluation followed.

@@ -9,14 +9,14 @@ import numpy as np
 from graphls.tensors.tensor import Tensor
 
 
-def first_output(outputs: Any) -> Any:
+def first_output(outputs: object) -> Any:
     """The first of several outputs, or the only one: the loss of a training step."""
     while isinstance(outputs, (tuple, list)) and outputs:
         outputs = outputs[0]
     return outputs
 
 
-def loss_of(outputs: Any) -> float | None:
+def loss_of(outputs: object) -> float | None:
     """The mean of the first output, or None where that is no number; reading it waits for the step."""
     loss = first_output(outputs)
     if isinstance(loss, (Tensor, np.ndarray, np.generic, int, float)):
@@ -24,13 +24,13 @@ def loss_of(outputs: Any) -> float | None:
     return None
 
 
-def was_skipped(outputs: Any) -> bool:
+def was_skipped(outputs: object) -> bool:
     """Whether a step with loss scaling, which returns (loss, overflow, scale, ...), says that it overflowed."""
     if not isinstance(outputs, tuple) or len(outputs) < 3 or not is_flag(outputs[1]):
         return False
     return bool(outputs[1].asnumpy().any())
 
 
-def is_flag(output: Any) -> bool:
+def is_flag(output: object) -> bool:
     """Whether an output is a tensor of bools."""
     return isinstance(output, Tensor) and output.dtype.kind == "bool"

@@ -8,7 +8,7 @@ from typing import Any
 
 from graphls.ir.errors import GraphRuntimeError
 from graphls.tensors.tensor import Tensor
-from graphls.train.callbacks.callback import Callback, RunContext
+from graphls.train.callbacks.callback import Callback, InternalCallbackParam, RunContext
 from graphls.train.callbacks.outputs import is_flag, loss_of
 
 REFRESH_SECONDS = 0.1
@@ -36,7 +36,7 @@ class Progress(Callback):
         self._bar = _Bar(file) if file.isatty() else None
         return self
 
-    def __exit__(self, *error: Any) -> None:
+    def __exit__(self, *error: object) -> None:
         if self._bar is not None:
             self._bar.close()
 
@@ -76,7 +76,7 @@ class Progress(Callback):
             self._bar.close()
         print(", ".join(parts), file=self.file or sys.stdout, flush=True)
 
-    def _title(self, told: Any) -> str:
+    def _title(self, told: InternalCallbackParam) -> str:
         return f"epoch {told.cur_epoch_num}/{self._last_epoch}"
 
 
@@ -114,7 +114,7 @@ class _Bar:
         self.task = self.progress.add_task(title, total=steps, completed=done, loss="")
         self.due = 0.0
 
-    def advance(self, done: int, outputs: Any) -> None:
+    def advance(self, done: int, outputs: object) -> None:
         """Show that so many steps are done, unless that was shown just now."""
         now = time.monotonic()
         if now >= self.due:

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -59,10 +60,10 @@ class OnRequestExit(Callback):
         self._before = signal.signal(self.sig, self._request)
         return self
 
-    def __exit__(self, *error: Any) -> None:
+    def __exit__(self, *error: object) -> None:
         signal.signal(self.sig, self._before)
 
-    def _request(self, number: int, frame: Any) -> None:
+    def _request(self, number: int, frame: object) -> None:
         self.is_requested = True
 
     def on_train_step_end(self, run_context: RunContext) -> None:
@@ -85,7 +86,7 @@ class OnRequestExit(Callback):
 
     on_eval_step_end = on_train_step_end
 
-    def _save(self, network: Any, mode: str, entries: dict[str, Any]) -> None:
+    def _save(self, network: object, mode: str, entries: Mapping[str, object]) -> None:
         self.directory.mkdir(parents=True, exist_ok=True)
         save_checkpoint(network, str(self.directory / f"{self.file_name}_{mode}.ckpt"), append_dict=entries)
 

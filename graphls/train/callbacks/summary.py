@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from typing import Any, ClassVar
 from weakref import WeakSet
 
@@ -12,7 +13,7 @@ import numpy as np
 from graphls.ir.checks import boolean, positive_int
 from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
 from graphls.tensors.parameter import Parameter
-from graphls.train.callbacks.callback import Callback, RunContext
+from graphls.train.callbacks.callback import Callback, InternalCallbackParam, RunContext
 from graphls.train.callbacks.outputs import loss_of
 from graphls.train.event_file import EventFile, checked_step, checked_value
 
@@ -42,10 +43,10 @@ class SummaryRecord:
     def __enter__(self) -> SummaryRecord:
         return self
 
-    def __exit__(self, *error: Any) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
-    def add_value(self, plugin: str, name: str, value: Any) -> None:
+    def add_value(self, plugin: str, name: str, value: object) -> None:
         """Keep a value for the next `record`: a "scalar", a "histogram" of all elements, or an "image" (NCHW).
 
         A scalar has one element; images are bytes (uint8), or numbers from 0 to 1. Raises GraphValueError for another
@@ -53,7 +54,7 @@ class SummaryRecord:
         """
         self._waiting.append((plugin, name, checked_value(plugin, name, value)))
 
-    def note(self, plugin: str, name: str, value: Any) -> None:
+    def note(self, plugin: str, name: str, value: object) -> None:
         """Keep a value of a summary operator for the next `record`, in place of an earlier one."""
         self._noted[plugin, name] = value
 
@@ -95,12 +96,12 @@ class SummaryCollector(Callback):
         summary_dir: str | os.PathLike[str],
         collect_freq: int = 10,
         num_process: int = 32,
-        collect_specified_data: dict[str, Any] | None = None,
+        collect_specified_data: dict[str, object] | None = None,
         keep_default_action: bool = True,
-        custom_lineage_data: dict[str, Any] | None = None,
+        custom_lineage_data: dict[str, object] | None = None,
         collect_tensor_freq: int | None = None,
         max_file_size: int | None = None,
-        export_options: dict[str, Any] | None = None,
+        export_options: dict[str, object] | None = None,
     ) -> None:
         name = type(self).__name__
         self.summary_dir = summary_dir
@@ -119,7 +120,7 @@ class SummaryCollector(Callback):
         self._record = SummaryRecord(self.summary_dir)
         return self
 
-    def __exit__(self, *error: Any) -> None:
+    def __exit__(self, *error: object) -> None:
         if self._record is not None:
             self._record.close()
             self._record = None
@@ -148,7 +149,7 @@ class SummaryCollector(Callback):
         if self.collect_metric:
             self._write("scalar", told.cur_step_num, {name: v for name, v in results.items() if v.size == 1})
 
-    def _write(self, plugin: str, step: int, values: dict[str, Any]) -> None:
+    def _write(self, plugin: str, step: int, values: Mapping[str, object]) -> None:
         if self._record is None:
             text = "SummaryCollector writes between its __enter__ and __exit__; give it to a Model as a callback."
             raise GraphRuntimeError(text)
@@ -157,7 +158,7 @@ class SummaryCollector(Callback):
         self._record.record(step)
 
 
-def _scalars(told: Any) -> dict[str, Any]:
+def _scalars(told: InternalCallbackParam) -> dict[str, Any]:
     found: dict[str, Any] = {"loss": loss_of(told.net_outputs)}
     optimizer = told.get("optimizer") or getattr(told.train_network, "optimizer", None)
     rate = getattr(optimizer, "learning_rate", None)
@@ -167,7 +168,7 @@ def _scalars(told: Any) -> dict[str, Any]:
     return {name: value for name, value in found.items() if value is not None}
 
 
-def _wanted(given: Any) -> dict[str, Any]:
+def _wanted(given: object) -> dict[str, Any]:
     if not isinstance(given, dict):
         raise GraphTypeError(f"The 'collect_specified_data' is a dict, not {given!r}.")
     for name, value in given.items():
@@ -180,7 +181,7 @@ def _wanted(given: Any) -> dict[str, Any]:
     return given
 
 
-def _pattern(text: Any) -> str | None:
+def _pattern(text: object) -> str | None:
     """A regular expression, or None; raises GraphTypeError or GraphValueError for anything else."""
     if text is not None and not isinstance(text, str):
         raise GraphTypeError(f"The 'histogram_regular' is a regular expression, not {text!r}.")

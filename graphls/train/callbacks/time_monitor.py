@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import time
-from typing import Any
 
 from graphls.ir.checks import boolean, positive_int
-from graphls.train.callbacks.callback import Callback, RunContext
+from graphls.train.callbacks.callback import Callback, InternalCallbackParam, RunContext
 
 
 class TimeMonitor(Callback):
@@ -51,7 +50,7 @@ class TimeMonitor(Callback):
     on_eval_step_end = on_train_step_end
     on_eval_epoch_end = on_train_epoch_end
 
-    def _line(self, told: Any, milliseconds: float, waited: float) -> str:
+    def _line(self, told: InternalCallbackParam, milliseconds: float, waited: float) -> str:
         steps = positive_int("TimeMonitor", "data_size", told.get("batch_num") or self.data_size)
         text = f"{told.get('mode', '').title()} epoch time: {milliseconds:5.3f} ms, "
         text += f"per step time: {milliseconds / steps:5.3f} ms"

@@ -23,7 +23,7 @@ class Accuracy(EvaluationBase):
         self._class_num = 0
 
     @rearrange_inputs
-    def update(self, *inputs: Any) -> None:
+    def update(self, *inputs: object) -> None:
         """Take in scores (N, C, ...) and labels (N, ...) or one-hot; or zeros and ones of several labels."""
         predicted, labels = self._checked(inputs)
         if self._type == "classification":
@@ -57,7 +57,7 @@ class TopKCategoricalAccuracy(Metric):
         self._correct_num = self._samples_num = 0
 
     @rearrange_inputs
-    def update(self, *inputs: Any) -> None:
+    def update(self, *inputs: object) -> None:
         """Take in scores (N, C) and labels (N,) or one-hot (N, C)."""
         scores, labels = self._arrays(inputs)
         if scores.ndim == labels.ndim and is_one_hot(labels):

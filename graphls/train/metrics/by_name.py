@@ -44,14 +44,14 @@ def names() -> list[str]:
     return list(_METRICS)
 
 
-def get_metric_fn(name: str, *args: Any, **kwargs: Any) -> Any:
+def get_metric_fn(name: str, *args: object, **kwargs: object) -> Any:
     """The metric of a name, made with these arguments; raises GraphKeyError, with what is near, for another name."""
     if name not in _METRICS:
         raise GraphKeyError(f"There is no metric {name!r}{nearest(str(name), _METRICS)}.")
     return _METRICS[name](*args, **kwargs)
 
 
-def get_metrics(metrics: Any) -> dict[str, Metric]:
+def get_metrics(metrics: object) -> dict[str, Metric]:
     """What Model takes as its metrics, by name: a dict of metrics, a set or list of names, or None.
 
     Raises GraphTypeError for anything else, and GraphKeyError for a name that is not known.

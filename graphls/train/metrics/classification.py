@@ -45,7 +45,7 @@ class EvaluationBase(Metric):
             )
         self._class_num = count
 
-    def _one_hot(self, inputs: tuple[Any, ...]) -> tuple[Array, Array]:
+    def _one_hot(self, inputs: tuple[object, ...]) -> tuple[Array, Array]:
         """Predictions and labels as zeros and ones, (samples, classes), or (classes, samples) of several labels."""
         predicted, labels = self._checked(inputs)
         count = self._class_num

@@ -39,7 +39,7 @@ class ConfusionMatrix(Metric):
         self._is_update = False
 
     @rearrange_inputs
-    def update(self, *inputs: Any) -> None:
+    def update(self, *inputs: object) -> None:
         """Take in scores (N, C, ...), or classes or scores of the second of two (N, ...), and the classes (N, ...)."""
         predicted, labels = self._arrays(inputs)
         if predicted.ndim == labels.ndim + 1 and predicted.ndim > 1:

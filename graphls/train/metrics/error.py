@@ -30,7 +30,7 @@ class _Error(_Mean):
     """An error summed over each sample, and its mean over the samples."""
 
     @rearrange_inputs
-    def update(self, *inputs: Any) -> None:
+    def update(self, *inputs: object) -> None:
         """Take in predictions and true values of as many elements, the samples along the first axis."""
         predicted, labels = self._arrays(inputs)
         if predicted.size != labels.size or not labels.ndim:
@@ -69,7 +69,7 @@ class Loss(_Mean):
     inputs: ClassVar[tuple[str, ...]] = ("loss",)
 
     @rearrange_inputs
-    def update(self, *inputs: Any) -> None:
+    def update(self, *inputs: object) -> None:
         """Take in a loss without axes, or a row of them."""
         (loss,) = self._arrays(inputs)
         if loss.ndim > 1 or not loss.size:
@@ -93,7 +93,7 @@ class Perplexity(_Mean):
         self.ignore_label = ignore_label
 
     @rearrange_inputs
-    def update(self, *inputs: Any) -> None:
+    def update(self, *inputs: object) -> None:
         """Take in probabilities (..., C) and the labels (...) of their classes."""
         predicted, labels = self._arrays(inputs)
         if predicted.ndim < 1 or labels.shape != predicted.shape[:-1]:
@@ -124,7 +124,7 @@ class Dice(_Mean):
         self.smooth = smooth
 
     @rearrange_inputs
-    def update(self, *inputs: Any) -> None:
+    def update(self, *inputs: object) -> None:
         """Take in two arrays of the same shape, the samples along the first axis."""
         x, y = self._arrays(inputs)
         if x.shape != y.shape or not x.ndim:

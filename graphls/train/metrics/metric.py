@@ -33,7 +33,7 @@ class Metric(ABC):
         """The positions of the outputs that `update` takes."""
         return self._indexes
 
-    def set_indexes(self, indexes: Any) -> Metric:
+    def set_indexes(self, indexes: object) -> Metric:
         """Take these outputs of the evaluation network, such as [0, 2]; returns the metric."""
         if not isinstance(indexes, list) or not all(type(i) is int for i in indexes):
             message = "For 'set_indexes', the argument 'indexes' should be a list and all its elements should be int, "
@@ -46,20 +46,20 @@ class Metric(ABC):
         """Forget all batches."""
 
     @abstractmethod
-    def update(self, *inputs: Any) -> None:
+    def update(self, *inputs: object) -> None:
         """Take in one batch."""
 
     @abstractmethod
     def eval(self) -> Any:
         """The metric of all batches since `clear`; raises GraphRuntimeError where there were none."""
 
-    def __call__(self, *inputs: Any) -> Any:
+    def __call__(self, *inputs: object) -> Any:
         """The metric of one batch alone; what was taken in before is forgotten."""
         self.clear()
         self.update(*inputs)
         return self.eval()
 
-    def _arrays(self, inputs: tuple[Any, ...]) -> list[Array]:
+    def _arrays(self, inputs: tuple[object, ...]) -> list[Array]:
         """The inputs of `update` as arrays; raises GraphValueError for another number of them."""
         if len(inputs) != len(self.inputs):
             raise GraphValueError(
@@ -68,7 +68,7 @@ class Metric(ABC):
             )
         return [as_array(x) for x in inputs]
 
-    def _check_some(self, count: Any) -> None:
+    def _check_some(self, count: object) -> None:
         if not count:
             name = type(self).__name__
             raise GraphRuntimeError(
@@ -81,14 +81,14 @@ def rearrange_inputs(update: Method) -> Method:
     """Make an `update` take only the outputs that `set_indexes` has named, for metrics of your own."""
 
     @wraps(update)
-    def rearranged(self: Metric, *inputs: Any) -> Any:
+    def rearranged(self: Metric, *inputs: object) -> Any:
         indexes = self.indexes
         return update(self, *(inputs if indexes is None else [inputs[i] for i in indexes]))
 
     return rearranged  # type: ignore[return-value]
 
 
-def as_array(x: Any) -> Array:
+def as_array(x: object) -> Array:
     """A tensor, a list or an array as an array; raises GraphTypeError for anything else."""
     if isinstance(x, Tensor):
         return x.asnumpy()

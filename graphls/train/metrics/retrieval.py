@@ -26,7 +26,7 @@ class Retrieval(EvaluationBase):
         self._counts: Array = np.zeros((3, 0))
 
     @rearrange_inputs
-    def update(self, *inputs: Any) -> None:
+    def update(self, *inputs: object) -> None:
         """Take in scores (N, C, ...) and labels (N, ...) or one-hot; or zeros and ones of several labels."""
         predicted, labels = self._one_hot(inputs)
         counts = np.stack([a.sum(axis=0) for a in (predicted * labels, predicted, labels)])

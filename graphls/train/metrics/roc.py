@@ -30,7 +30,7 @@ class ROC(Metric):
         self._labels: list[Array] = []
 
     @rearrange_inputs
-    def update(self, *inputs: Any) -> None:
+    def update(self, *inputs: object) -> None:
         """Take in the scores (N, ...) of the positive class, or (N, C, ...) of all, and the labels (N, ...)."""
         scores, labels = self._arrays(inputs)
         several = self.class_num not in (None, 1)

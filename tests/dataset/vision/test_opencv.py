@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import subprocess
 import sys
 from typing import Any
 
@@ -38,14 +39,14 @@ def test_settings_of_the_user_stay(used: bool) -> None:
         vision.Resize(5, Inter.BICUBIC)(PIXELS)
         assert cv2.ipp.useIPP() == wanted
         with pytest.raises(GraphRuntimeError, match="OpenCV refuses the image"):
-            vision.GaussianBlur(3)(np.zeros((0, 4, 3), np.uint8))
+            vision.Rotate(1.0)(np.zeros((2, 40_000), np.uint8))
         assert cv2.ipp.useIPP() == wanted
     finally:
         cv2.ipp.setUseIPP(before)
 
 
-def _blur_in_a_child(results: Any) -> None:
-    results.send((cv2.getNumThreads(), int(vision.GaussianBlur(9)(LARGE).sum())))
+def _resize_in_a_child(results: Any) -> None:
+    results.send((cv2.getNumThreads(), int(vision.Resize(2000, Inter.BICUBIC)(LARGE).sum())))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="processes are forked on Linux")
@@ -54,10 +55,10 @@ def test_a_forked_process_computes_in_one_thread_and_waits_for_none() -> None:
     before = cv2.getNumThreads()
     cv2.setNumThreads(3)
     try:
-        wanted = int(vision.GaussianBlur(9)(LARGE).sum())  # starts the threads of OpenCV
+        wanted = int(vision.Resize(2000, Inter.BICUBIC)(LARGE).sum())  # starts the threads of OpenCV
         context = multiprocessing.get_context("fork")
         ours, theirs = context.Pipe()
-        child = context.Process(target=_blur_in_a_child, args=(theirs,))
+        child = context.Process(target=_resize_in_a_child, args=(theirs,), daemon=True)
         child.start()
         assert ours.poll(60), "the child waits for threads that it has not"
         assert ours.recv() == (1, wanted)
@@ -65,6 +66,31 @@ def test_a_forked_process_computes_in_one_thread_and_waits_for_none() -> None:
         assert cv2.getNumThreads() == 3
     finally:
         cv2.setNumThreads(before)
+
+
+SCRIPT = """
+import multiprocessing, cv2, numpy as np
+
+image = np.zeros((1500, 1500, 3), np.uint8)
+cv2.setNumThreads(3)
+cv2.resize(image, (3000, 3000), interpolation=cv2.INTER_CUBIC)
+
+def child():
+    from graphls.dataset import vision
+    vision.Resize(2000)(image)
+
+process = multiprocessing.get_context("fork").Process(target=child)
+process.start()
+process.join(30)
+print(process.exitcode)
+process.kill()
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are forked on Linux")
+def test_a_process_forked_by_one_whose_user_has_called_opencv_waits_for_no_thread() -> None:
+    found = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=100)
+    assert found.stdout.strip() == "0", found.stderr
 
 
 DTYPES = ["bool", "int8", "int16", "int32", "int64", "uint64", "float16", "float64", "longdouble"]
@@ -107,3 +133,15 @@ def test_arrays_in_any_order_of_memory() -> None:
     turned = np.asfortranarray(PIXELS)[::-1, ::2]
     for operation in (vision.Resize((8, 9)), vision.GaussianBlur(3), vision.Rotate(30), vision.HorizontalFlip()):
         np.testing.assert_array_equal(operation(turned), operation(np.ascontiguousarray(turned)))
+
+
+@pytest.mark.parametrize("shape", [(0, 4, 3), (4, 0, 3), (4, 3, 0)])
+def test_an_image_without_pixels_is_refused(shape: tuple[int, int, int]) -> None:
+    operations = [
+        vision.HorizontalFlip(), vision.Resize(5), vision.GaussianBlur(3), vision.Rotate(30), vision.Solarize(9),
+        vision.AdjustBrightness(1.5), vision.AdjustHue(0.1), vision.AdjustSharpness(2.0), vision.AdjustGamma(2.0),
+        vision.ConvertColor(vision.ConvertMode.COLOR_RGB2GRAY), vision.Equalize(), vision.RandomHorizontalFlip(1.0),
+    ]  # fmt: skip
+    for operation in operations:
+        with pytest.raises(GraphRuntimeError):
+            operation(np.zeros(shape, np.uint8))

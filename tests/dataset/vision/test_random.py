@@ -239,3 +239,13 @@ def test_the_encoded_image_of_a_crop_is_decoded() -> None:
     np.testing.assert_array_equal(found, vision.RandomResizedCrop(10)(PIXELS))
     with pytest.raises(GraphTypeError):
         vision.RandomCropDecodeResize(10)(PIXELS)
+
+
+@pytest.mark.parametrize("padding", [3, (12, 9, 2, 0), 30])
+def test_a_crop_over_the_border_is_one_of_the_padded_image(padding: Any) -> None:
+    for seed in range(30):
+        for fill in (0, (7, 8, 9)):
+            graphls.set_seed(seed)
+            found = vision.RandomCrop((4, 5), padding, fill_value=fill)(PIXELS)
+            graphls.set_seed(seed)
+            np.testing.assert_array_equal(found, vision.RandomCrop((4, 5))(vision.Pad(padding, fill)(PIXELS)))
