@@ -204,9 +204,10 @@ class RecurrentLayer(Cell):
     behind for the other direction. They begin evenly spread up to 1 / sqrt(hidden_size).
     """
 
+    gates: Gates
+
     def __init__(
         self,
-        gates: Gates,
         input_size: int,
         hidden_size: int,
         num_layers: int = 1,
@@ -218,7 +219,6 @@ class RecurrentLayer(Cell):
     ) -> None:
         super().__init__()
         name = type(self).__name__
-        self.gates = gates
         self.input_size = positive_int(name, "input_size", input_size)
         self.hidden_size = positive_int(name, "hidden_size", hidden_size)
         self.num_layers = positive_int(name, "num_layers", num_layers)
@@ -322,8 +322,21 @@ class RNN(RecurrentLayer):
     GraphTypeError and GraphValueError for arguments and inputs that do not fit.
     """
 
-    def __init__(self, *args: Any, nonlinearity: str = "tanh", **kwargs: Any) -> None:
-        super().__init__(plain_gates("RNN", nonlinearity), *args, **kwargs)
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        has_bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        dtype: DTypeLike = float32,
+        *,
+        nonlinearity: str = "tanh",
+    ) -> None:
+        self.gates = plain_gates("RNN", nonlinearity)
+        super().__init__(input_size, hidden_size, num_layers, has_bias, batch_first, dropout, bidirectional, dtype)
 
 
 class LSTM(RecurrentLayer):
@@ -332,15 +345,13 @@ class LSTM(RecurrentLayer):
     Its state is a tuple of two, hidden and cell state.
     """
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(LSTM_GATES, *args, **kwargs)
+    gates = LSTM_GATES
 
 
 class GRU(RecurrentLayer):
     """The gated recurrent unit of GRUCell along sequences; used as RNN."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(GRU_GATES, *args, **kwargs)
+    gates = GRU_GATES
 
 
 def _dropout(name: str, dropout: Operand, num_layers: int) -> float:

@@ -10,6 +10,7 @@ import onnx
 import onnxruntime
 import pytest
 
+import graphls
 from graphls.backends.kernel_checks import is_right
 from graphls.backends.kernel_search import element_types
 from graphls.backends.onnx import lower
@@ -18,6 +19,7 @@ from graphls.backends.onnx.shapes import operators
 from graphls.ir import Builder, Graph, Value, interpret, verify
 from graphls.ir.errors import GraphValueError
 from graphls.ir.types import Type, bfloat16, float32
+from tests.networks.steps import build
 from tests.primitives.test_every_primitive import CASES, assert_close, draw, in_dtype, run, single
 
 OPSETS = range(OLDEST, NEWEST + 1)
@@ -114,3 +116,28 @@ def test_a_pad_before_a_convolution_on_a_gpu_is_no_part_of_it() -> None:
     graph = verify(Graph("g", (x, w), (), tuple(e.nodes), (), (y,)))
     assert [n.op_type for n in lower(graph, device="cuda").model.graph.node] == ["Pad", "Reshape", "Conv"]
     assert [n.op_type for n in lower(graph).model.graph.node] == ["Pad", "Conv"]
+
+
+def outputs_at(step: Any, feeds: Any, opset: int, folder: Any) -> list[Any]:
+    """What a saved step gives, at an opset, on the CPU."""
+    file = folder / f"step{opset}.onnx"
+    step.save(file, opset=opset)
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    session = onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
+    return list(session.run(None, {i.name: feeds[i.name] for i in session.get_inputs()}))
+
+
+@pytest.mark.parametrize(
+    ("name", "form"), [("lenet", "O2"), ("lstm", "float32"), ("mixture", "float16"), ("attention", "bfloat16")]
+)
+def test_a_saved_step_has_the_same_bits_at_every_opset(name: str, form: str, tmp_path: Any) -> None:
+    cell, inputs = build(name, form)
+    step = graphls.compile(cell, *inputs)
+    lowered = lower(step.graph)
+    feeds = dict(zip(lowered.inputs, inputs, strict=True))
+    feeds |= {tensor: step.parameters[state].storage.read() for state, tensor in lowered.states.items()}
+    expected = outputs_at(step, feeds, 18, tmp_path)
+    for opset in sorted({17, 21, newest_here()}):
+        found = outputs_at(step, feeds, opset, tmp_path)
+        assert all(a.tobytes() == b.tobytes() for a, b in zip(found, expected, strict=True))
