@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from graphls.backends.onnx import lower
+from graphls.backends.onnx.kernel_tables import OLDEST
 from graphls.backends.onnx.types import exchanged
 from graphls.ir import Graph
-from graphls.ir.types import DType, bfloat16, float16, type_of
+from graphls.ir.types import DType, bfloat16, float16, float32, type_of
 from graphls.primitives.primitive import Array, Sample
 from tests.networks.agreement import same_bits
 from tests.networks.evaluator import Evaluator
@@ -34,9 +35,9 @@ def test_nothing_is_left_of_what_was_tried_in_16_bits() -> None:
     assert set(lowered.origins) == {node.name for node in lowered.model.graph.node}
 
 
-def results(graph: Graph, arrays: list[Array], device: str, is_right: bool) -> list[Array]:
+def results(graph: Graph, arrays: list[Array], device: str, is_right: bool, opset: int | None = None) -> list[Array]:
     """What a model gives where each operator rounds, made for a runtime that has many kernels of bfloat16."""
-    lowered = lower(graph, device=device, kernel_is_right=lambda *_: is_right, runtime="1.31.1")
+    lowered = lower(graph, device=device, kernel_is_right=lambda *_: is_right, opset=opset, runtime="1.31.1")
     feeds = {n: a.astype(exchanged(type_of(a)).dtype.numpy) for n, a in zip(lowered.inputs, arrays, strict=True)}
     for node, name in lowered.host:
         (feeds[name],) = node.primitive.evaluate(tuple(arrays), node.attrs, (node.output.type,))
@@ -44,8 +45,8 @@ def results(graph: Graph, arrays: list[Array], device: str, is_right: bool) -> l
         return Evaluator(lowered.model).run(list(lowered.outputs), feeds)
 
 
-def check(graph: Graph, arrays: list[Array], is_right: bool) -> None:
-    found, wanted = (results(graph, arrays, device, is_right) for device in ("cuda", "cpu"))
+def check(graph: Graph, arrays: list[Array], is_right: bool, opset: int | None = None) -> None:
+    found, wanted = results(graph, arrays, "cuda", is_right, opset), results(graph, arrays, "cpu", is_right)
     for a, b, value in zip(found, wanted, graph.outputs, strict=True):
         places = np.argwhere(~same_bits(a, b))
         assert not len(places), f"{value.name} at {places[0]}: {a[tuple(places[0])]}, not {b[tuple(places[0])]}"
@@ -67,3 +68,12 @@ def test_special_numbers(primitive: Any, dtype: DType, is_right: bool) -> None:
     grid = [every] if count == 1 else np.meshgrid(*[np.array(SPECIAL, np.float32).astype(dtype.numpy)] * count)
     arrays = [array.reshape(-1) for array in grid]
     check(single(primitive, Sample((), {}), tuple(map(type_of, arrays))), arrays, is_right)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("opset", [OLDEST, 19, 20, 22, 23])
+@pytest.mark.parametrize("dtype", [float16, float32, bfloat16], ids=str)
+def test_samples_at_other_opsets(dtype: DType, opset: int) -> None:
+    for primitive, sample in (case.values for case in SAMPLES):
+        types = in_dtype(sample, dtype)
+        check(single(primitive, sample, types), draw(sample, types), True, opset)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import graphls
+from graphls.passes.select import Select
 from tests.networks.agreement import Combination, Prepared, difference, every_combination, prepare, sample
 from tests.networks.steps import NETWORKS, build, draw
 
@@ -30,6 +31,23 @@ def test_twenty_steps_have_the_same_bits(combination: Combination) -> None:
 @pytest.mark.parametrize("combination", [*sample(1), *sample(2)], ids=str)
 def test_more_combinations_have_the_same_bits(combination: Combination) -> None:
     check(combination)
+
+
+RECORDED = [
+    Combination("mlp", "float16", "window", seed=1),
+    Combination("lenet", "O2", "outputs", seed=1),
+    Combination("mixture", "float16", "window", seed=1),
+]
+
+
+@pytest.mark.parametrize("combination", RECORDED, ids=str)
+def test_a_step_without_conditions_has_the_same_bits(combination: Combination) -> None:
+    """That is how a CUDA graph is recorded: both branches run, and the flag selects."""
+    prepared = prepare(combination)
+    lowered = prepared.lowered("cuda", Select().run(prepared.graph))
+    assert not any(node.op_type == "If" for node in lowered.model.graph.node)
+    assert any(after["output 1"] for after in prepared.expected)
+    assert not difference(prepared, lowered)
 
 
 def test_samples_reach_every_combination() -> None:
