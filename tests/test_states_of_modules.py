@@ -42,7 +42,7 @@ KNOWN: dict[str, tuple[str, ...]] = {
     "empty for ever": ("compat.iterators.ITERATORS_LIST",),
 }
 MAKERS = (
-    "ContextVar", "Counter", "Group", "Guard", "Line", "Lock", "RLock", "Settings", "WeakKeyDictionary", "WeakSet",
+    "ContextVar", "Counter", "Group", "Guard", "TaskQueue", "Lock", "RLock", "Settings", "WeakKeyDictionary", "WeakSet",
     "WeakValueDictionary", "count", "defaultdict", "deque", "dict", "list", "local", "settings.Settings",
     "threading.local",
 )

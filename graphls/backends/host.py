@@ -10,10 +10,10 @@ import numpy as np
 from graphls.ir.errors import GraphMemoryError
 from graphls.ir.graph import Graph, Node, Value, definers
 from graphls.sharing.storage import Storage
-from graphls.sharing.threads import Line, Task
+from graphls.sharing.threads import Task, TaskQueue
 
 Array = np.ndarray[Any, Any]
-AHEAD = Line("graphls-random")
+AHEAD = TaskQueue("graphls-random")
 """The thread that draws ahead, one for all sessions."""
 
 

@@ -47,6 +47,6 @@ def _without_functions(model: ModelProto) -> ModelProto:
 
 
 def _typed(model: ModelProto) -> ModelProto:
-    from graphls.importing.inference import with_types_of_others
+    from graphls.importing.inference import with_inferred_types
 
-    return with_types_of_others(model, with_functions=False)
+    return with_inferred_types(model, with_functions=False)

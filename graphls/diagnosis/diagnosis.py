@@ -20,7 +20,7 @@ USUAL_FACTOR = 2.0
 """By how much a scale is lowered after an overflow where the step does not say it."""
 
 SAFETY = 4.0
-"""The suggested scale is so many times smaller than the largest one that fits."""
+"""How much smaller the suggested scale is than the largest one that fits."""
 
 
 def _may_have_changed(cell: object) -> bool:

@@ -1,1 +1,1 @@
-"""ONNX models of others, read as graphs: so far, to look at them."""
+"""Foreign ONNX models, read as graphs: so far, to look at them."""

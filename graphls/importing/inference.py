@@ -1,4 +1,4 @@
-"""Types of the tensors inside a model of others, which is not trusted."""
+"""Types of the tensors inside a foreign model, which is not trusted."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from onnx import GraphProto, ModelProto
 from graphls.backends.onnx.shapes import graphs, without_data
 
 MOST_SECONDS, MOST_MEMORY = 20, 2**32
-"""What inferring the types of a model of others may take."""
+"""What inferring the types of a foreign model may take."""
 
 _INFER = f"""
 import sys
@@ -29,7 +29,7 @@ sys.stdout.buffer.write(typed if len(typed) < 20 * len(model) + 1_000_000 else m
 """
 
 
-def with_types_of_others(model: ModelProto, with_functions: bool) -> ModelProto:
+def with_inferred_types(model: ModelProto, with_functions: bool) -> ModelProto:
     """A copy of a model with types in `value_info`; what inference does not find out stays unknown.
 
     A file of 200 bytes can make shape inference fill all memory, so it runs in a process of its own, with limits; a

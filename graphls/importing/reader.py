@@ -14,7 +14,7 @@ from graphls.backends.onnx.shapes import subgraphs, without_data
 from graphls.importing.attributes import attributes, sparse_type, tensor_value
 from graphls.importing.files import Source, load
 from graphls.importing.functions import Functions
-from graphls.importing.inference import with_types_of_others
+from graphls.importing.inference import with_inferred_types
 from graphls.importing.origins import Origin, origin_of
 from graphls.importing.schedule import in_order
 from graphls.importing.types import UNKNOWN, plain, text_of, type_of_proto, type_of_tensor
@@ -53,7 +53,7 @@ def read_onnx(source: Source, infer_types: bool = True) -> Graph:
     """
     model, prefix = load(source)
     functions = Functions.of(model)
-    typed = with_types_of_others(model, functions.are_few) if infer_types else without_data(model)
+    typed = with_inferred_types(model, functions.are_few) if infer_types else without_data(model)
     try:
         return _Reader(functions).main(typed.graph)
     except GraphValueError as error:

@@ -96,8 +96,8 @@ def start(name: str, task: Runnable, daemon: bool = True) -> None:
         Thread(target=task.run, name=name, daemon=daemon).start()
 
 
-class Line:
-    """A thread that does one task after the other; it starts with the first, and anew in a forked process."""
+class TaskQueue:
+    """Tasks that one thread does in order; it starts with the first, and anew in a forked process."""
 
     def __init__(self, name: str) -> None:
         self._name = name

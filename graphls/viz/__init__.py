@@ -5,7 +5,7 @@ from __future__ import annotations
 from graphls.ir.graph import Graph
 
 NOTEBOOK_BOXES = 60
-"""So many boxes the picture of a graph in a notebook shows."""
+"""How many boxes the picture of a graph in a notebook shows."""
 
 
 def _picture(graph: Graph) -> str:

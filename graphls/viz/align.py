@@ -38,8 +38,8 @@ def aligned(
         if i == ROUNDS - 2:
             neighbours |= {box: [n for n in neighbours[box] if n in thin] or neighbours[box] for box in thin}
         for row in rows if i % 2 else reversed(rows):
-            wishes = [_mean([middle[n] for n in neighbours[box]] or [middle[box]]) for box in row]
-            middle.update(zip(row, _nearest(row, wishes, widths, weights, gap), strict=True))
+            desired = [_mean([middle[n] for n in neighbours[box]] or [middle[box]]) for box in row]
+            middle.update(zip(row, _nearest(row, desired, widths, weights, gap), strict=True))
     return middle
 
 
@@ -49,12 +49,12 @@ def _mean(numbers: Sequence[float]) -> float:
 
 def _nearest(
     row: Sequence[Box],
-    wishes: Sequence[float],
+    desired: Sequence[float],
     widths: Mapping[Box, float],
     weights: Mapping[Box, float],
     gap: float,
 ) -> list[float]:
-    """The positions nearest to the wishes that keep the order: what would overlap moves as one block to its mean.
+    """The positions nearest to the desired ones that keep the order: what would overlap moves as one block to its mean.
 
     This is isotonic regression by pooling adjacent violators.
     """
@@ -63,8 +63,8 @@ def _nearest(
     for left, right in pairwise(row):
         offsets.append(offsets[-1] + (widths[left] + widths[right]) / 2 + gap)
     blocks: list[tuple[float, float, int]] = []
-    for box, wish, offset in zip(row, wishes, offsets, strict=False):
-        weight, total, count = weights[box], (wish - offset) * weights[box], 1
+    for box, goal, offset in zip(row, desired, offsets, strict=False):
+        weight, total, count = weights[box], (goal - offset) * weights[box], 1
         # A mean above the next one is a violation: both become one block, whose mean may violate the one before.
         while blocks and blocks[-1][1] / blocks[-1][0] > total / weight:
             before = blocks.pop()

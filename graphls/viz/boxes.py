@@ -10,9 +10,9 @@ from graphls.text.plain import shown
 from graphls.viz.tree import Child, Group, Port, members, node_of
 
 WIDEST = 38
-"""So many columns a line of a box has."""
+"""The most columns of a line of a box."""
 MOST_NAMES = 3
-"""So many names a line lists; of more, it has the first ones and the number of the others."""
+"""The most names that a line lists; of more, it has the first ones and the number of the others."""
 
 
 def nodes_of(child: Child) -> Iterator[Node]:

@@ -16,7 +16,7 @@ from graphls.viz.tree import Child, Group
 LONGEST = 8
 """An edge over more rows than that is broken: both of its ends show a stub."""
 WIDEST = 12
-"""A row has so many boxes at most; what would be a wider one becomes several."""
+"""The most boxes of a row; what would be a wider one becomes several."""
 
 
 @dataclass(frozen=True, eq=False)

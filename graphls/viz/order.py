@@ -41,9 +41,9 @@ def _swept(rows: Sequence[Sequence[Box]], neighbours: Mapping[Box, Sequence[Box]
     position: dict[Box, float] = {}
     result = []
     for row in rows:
-        wish = dict(enumerate(row))
-        means = [_mean([position[n] for n in neighbours[box] if n in position], i) for i, box in wish.items()]
-        row = [row[i] for i in sorted(wish, key=means.__getitem__)]
+        boxes = dict(enumerate(row))
+        means = [_mean([position[n] for n in neighbours[box] if n in position], i) for i, box in boxes.items()]
+        row = [row[i] for i in sorted(boxes, key=means.__getitem__)]
         position.update((box, i) for i, box in enumerate(row))
         result.append(row)
     return result

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from graphls.profile import Profile
 
 NEIGHBOURS = 3
-"""So many lines of source are shown before and after the one that made a node."""
+"""How many lines of source are shown before and after the one that made a node."""
 
 NAMELESS = ("<string>", "<stdin>")
 """What all code is called that comes from no file and no cell, so that its lines may be those of other code."""
 
 LONGEST_LINE = 2000
-"""So many characters of a line of source or of text are shown."""
+"""The most characters of a line of source or of text that are shown."""
 
 
 def page_data(
@@ -35,8 +35,8 @@ def page_data(
 ) -> dict[str, Any]:
     """The data of a page with a tab for each stage; a profile belongs to the last one.
 
-    Sources are read from `.py` files and notebook cells; with `below` only from files in that folder, since a graph of
-    a stranger can name any file.
+    Sources are read from `.py` files and notebook cells; with `below` only from files in that folder, since a graph
+    that is not trusted can name any file.
     """
     return _PageData().of(stages, title, profile, below)
 

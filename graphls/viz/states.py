@@ -13,9 +13,9 @@ from graphls.ir.graph import Graph, Node, Value
 
 Array = np.ndarray[Any, Any]
 ROWS = 1024
-"""So many masks at once become bits that take a byte each; a multiple of 8."""
+"""How many masks at once become bits that take a byte each; a multiple of 8."""
 FEW = 8
-"""So many writes of a mask are looked at one by one."""
+"""How many writes of a mask are looked at one by one."""
 
 
 def reached(graph: Graph) -> dict[Node, int]:

@@ -12,11 +12,11 @@ from graphls.viz.split import split
 from graphls.viz.states import reached, served
 
 MOST_LOOSE = 40
-"""So many nodes of its own a group shows; more are divided by the states they are for."""
+"""The most nodes of its own that a group shows; more are divided by the states they are for."""
 MOST_KEPT = 3
-"""So many states that a region yields unchanged stand alone."""
+"""The most states that a region yields unchanged and that stand alone."""
 DEEPEST = 40
-"""So many parts of a scope or of a state's name become groups; what is behind them is one part."""
+"""The most parts of a scope or of a state's name that become groups; what is behind them is one part."""
 
 
 @dataclass(frozen=True, eq=False)

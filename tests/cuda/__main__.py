@@ -44,7 +44,9 @@ def stages(only: str) -> list[Stage]:
     suite = ("-p", "tests.cuda.forced", *(f"tests/{folder}" for folder in FOLDERS))
     found = [
         Stage(
-            "checks", tuple(f"tests/cuda/test_{name}.py" for name in ("card", "kernels", "numbers", "scripts")), 0.45
+            "checks",
+            tuple(f"tests/cuda/test_{name}.py" for name in ("card", "kernels", "numbers", "placement", "scripts")),
+            0.45,
         ),
         Stage("times", ("tests/cuda/test_speed.py",), 0.45, spreads=False),
         Stage("suite", suite, 1.0),

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from graphls.dataset import NumpySlicesDataset
-from graphls.sharing.threads import Line
+from graphls.sharing.threads import TaskQueue
 from graphls.train import background, load_checkpoint, save_checkpoint
 from tests.interrupting import signalled_at
 
@@ -42,7 +42,7 @@ def in_time(function: Callable[[], Any]) -> Any:
 def test_a_line_of_tasks() -> None:
     place, is_over = 0, False
     while not is_over:
-        line, done = Line("line"), list[int]()
+        line, done = TaskQueue("line"), list[int]()
         is_over = not signalled_at(place, lambda line=line, done=done: line.do(done.append, 1).result())  # type: ignore[misc]
         in_time(lambda line=line, done=done: (line.do(done.append, 2).result(), 0))  # type: ignore[misc]
         line._close()

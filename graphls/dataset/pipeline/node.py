@@ -188,9 +188,9 @@ class Run:
             self._give_back(node, pool, usable)
 
     def start(self) -> None:
-        """See that every node with workers has them, once for every way to it, before another thread runs."""
+        """See that every node with workers has them, once for every path to it, before another thread runs."""
         with self._lock:
-            for node, needed in Counter(_ways(self._root)).items():
+            for node, needed in Counter(_by_paths(self._root)).items():
                 job = node.job()
                 while job is not None and job.workers > 1 and len(self._idle.setdefault(node, [])) < needed:
                     self._idle[node].append(self._made(job))
@@ -234,8 +234,8 @@ class Run:
         self.interrupt()
 
 
-def _ways(node: Node) -> Iterator[Node]:
-    """The nodes of a pipeline, each as often as there are ways to it."""
+def _by_paths(node: Node) -> Iterator[Node]:
+    """The nodes of a pipeline, each as often as there are paths to it."""
     yield node
     for child in node.children:
-        yield from _ways(child)
+        yield from _by_paths(child)

@@ -129,7 +129,7 @@ def run_chunk(function: Work, key: Key, tasks: list[Task], alone: bool) -> Answe
 Chunk = tuple[Key, list[Task]]
 
 START_METHOD = "fork" if sys.platform == "linux" else "spawn"
-LIFE_SIGN_SECONDS = 1.0
+POLL_SECONDS = 1.0
 """How often an idle process looks whether the one that started it still lives."""
 
 
@@ -235,7 +235,7 @@ class ProcessWorker(Worker):
     def _death(self) -> Exception:
         if self._closed:
             return Closed()
-        self._process.join(LIFE_SIGN_SECONDS)
+        self._process.join(POLL_SECONDS)
         return DatasetError(
             f"{self._job.what} failed: its worker process {self._process.pid} died "
             f"({_cause_of_death(self._process.exitcode)}).",
@@ -245,7 +245,7 @@ class ProcessWorker(Worker):
     def close(self) -> None:
         self._closed = True
         self._process.terminate()
-        self._process.join(LIFE_SIGN_SECONDS)
+        self._process.join(POLL_SECONDS)
         if self._process.is_alive():
             self._process.kill()
             self._process.join()
@@ -273,7 +273,7 @@ def _serve_process(function: Work, connection: Connection, parent: int) -> None:
 
 
 def _has_task(connection: Connection, parent: int) -> bool:
-    while not connection.poll(LIFE_SIGN_SECONDS):
+    while not connection.poll(POLL_SECONDS):
         if os.getppid() != parent:
             return False
     return True
