@@ -154,13 +154,9 @@ class GatherGradient(Primitive):
 
 
 def _added(e: Emitter, g: str, indices: str, axis: int) -> str:
-    """Zeros to which the elements of g are added along an axis; halves are summed in float32."""
-    kind = e.out_types[0]
-    dtype = float32 if kind.dtype.is_half else kind.dtype
-    zeros = e.Expand(e.const(0, dtype), e.ints(kind.shape))
-    g = e.cast(g, dtype) if kind.dtype.is_half else g
-    result = e.ScatterElements(zeros, indices, g, axis=axis, reduction="add")
-    return e.cast(result, kind.dtype) if kind.dtype.is_half else result
+    """Zeros to which the elements of g are added along an axis."""
+    zeros = e.Expand(e.scalar(0), e.ints(e.out_types[0].shape))
+    return e.ScatterElements(zeros, indices, g, axis=axis, reduction="add")
 
 
 class GatherElements(Primitive):

@@ -1,4 +1,4 @@
-"""float16 computed as such gives the bits of float32 rounded after every primitive: each primitive on its samples."""
+"""16-bit floats computed as such give the bits of float32 that is rounded after every primitive, of all primitives."""
 
 from __future__ import annotations
 
@@ -8,14 +8,22 @@ import numpy as np
 import pytest
 
 from graphls.backends.onnx import lower
+from graphls.backends.onnx.kernel_tables import OLDEST
+from graphls.backends.onnx.types import exchanged
 from graphls.ir import Graph
-from graphls.ir.types import float16, type_of
+from graphls.ir.types import DType, bfloat16, float16, float32, type_of
 from graphls.primitives.primitive import Array, Sample
 from tests.networks.agreement import same_bits
 from tests.networks.evaluator import Evaluator
 from tests.primitives.test_every_primitive import ELEMENTWISE, PRIMITIVES, SPECIAL, draw, in_dtype, single
 
 SAMPLES = [pytest.param(p, s, id=f"{p.name}-{i}") for p in PRIMITIVES for i, s in enumerate(p.samples)]
+
+DEVICES = [
+    pytest.param(float16, True, id="float16"),
+    pytest.param(float16, False, id="float16-compositions"),
+    pytest.param(bfloat16, True, id="bfloat16"),
+]
 
 
 def test_nothing_is_left_of_what_was_tried_in_16_bits() -> None:
@@ -27,36 +35,45 @@ def test_nothing_is_left_of_what_was_tried_in_16_bits() -> None:
     assert set(lowered.origins) == {node.name for node in lowered.model.graph.node}
 
 
-def results(graph: Graph, arrays: list[Array], device: str, is_right: bool) -> list[Array]:
-    """What the model for a device gives where each operator rounds."""
-    lowered = lower(graph, device=device, kernel_is_right=lambda *_: is_right)
-    feeds = dict(zip(lowered.inputs, arrays, strict=True))
+def results(graph: Graph, arrays: list[Array], device: str, is_right: bool, opset: int | None = None) -> list[Array]:
+    """What a model gives where each operator rounds, made for a runtime that has many kernels of bfloat16."""
+    lowered = lower(graph, device=device, kernel_is_right=lambda *_: is_right, opset=opset, runtime="1.31.1")
+    feeds = {n: a.astype(exchanged(type_of(a)).dtype.numpy) for n, a in zip(lowered.inputs, arrays, strict=True)}
     for node, name in lowered.host:
         (feeds[name],) = node.primitive.evaluate(tuple(arrays), node.attrs, (node.output.type,))
     with np.errstate(all="ignore"):
         return Evaluator(lowered.model).run(list(lowered.outputs), feeds)
 
 
-def check(graph: Graph, arrays: list[Array], is_right: bool) -> None:
-    found, wanted = (results(graph, arrays, device, is_right) for device in ("cuda", "cpu"))
+def check(graph: Graph, arrays: list[Array], is_right: bool, opset: int | None = None) -> None:
+    found, wanted = results(graph, arrays, "cuda", is_right, opset), results(graph, arrays, "cpu", is_right)
     for a, b, value in zip(found, wanted, graph.outputs, strict=True):
         places = np.argwhere(~same_bits(a, b))
         assert not len(places), f"{value.name} at {places[0]}: {a[tuple(places[0])]}, not {b[tuple(places[0])]}"
 
 
-@pytest.mark.parametrize("is_right", [True, False], ids=["kernels", "compositions"])
+@pytest.mark.parametrize(("dtype", "is_right"), DEVICES)
 @pytest.mark.parametrize(("primitive", "sample"), SAMPLES)
-def test_samples(primitive: Any, sample: Sample, is_right: bool) -> None:
-    types = in_dtype(sample, float16)
+def test_samples(primitive: Any, sample: Sample, dtype: DType, is_right: bool) -> None:
+    types = in_dtype(sample, dtype)
     check(single(primitive, sample, types), draw(sample, types), is_right)
 
 
-@pytest.mark.parametrize("is_right", [True, False], ids=["kernels", "compositions"])
+@pytest.mark.parametrize(("dtype", "is_right"), DEVICES)
 @pytest.mark.parametrize("primitive", ELEMENTWISE, ids=lambda p: p.name)
-def test_special_numbers(primitive: Any, is_right: bool) -> None:
-    """All of float16 for functions of one operand."""
+def test_special_numbers(primitive: Any, dtype: DType, is_right: bool) -> None:
+    """All numbers of the dtype for functions of one operand."""
     count = len(primitive.samples[0].types)
-    every = np.arange(2**16, dtype=np.uint16).view(np.float16)
-    grid = [every] if count == 1 else np.meshgrid(*[np.array(SPECIAL, np.float16)] * count)
+    every = np.arange(2**16, dtype=np.uint16).view(dtype.numpy)
+    grid = [every] if count == 1 else np.meshgrid(*[np.array(SPECIAL, np.float32).astype(dtype.numpy)] * count)
     arrays = [array.reshape(-1) for array in grid]
     check(single(primitive, Sample((), {}), tuple(map(type_of, arrays))), arrays, is_right)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("opset", [OLDEST, 19, 20, 22, 23])
+@pytest.mark.parametrize("dtype", [float16, float32, bfloat16], ids=str)
+def test_samples_at_other_opsets(dtype: DType, opset: int) -> None:
+    for primitive, sample in (case.values for case in SAMPLES):
+        types = in_dtype(sample, dtype)
+        check(single(primitive, sample, types), draw(sample, types), True, opset)

@@ -20,6 +20,7 @@ from tests.networks.steps import FORMS, NETWORKS, Arrays, build, draw
 
 MODES = ("outputs", "window")
 KERNELS = ("right", "wrong")
+RUNTIMES = ("1.19.2", "1.31.1")
 STEPS = 20
 
 Array = np.ndarray[Any, Any]
@@ -27,7 +28,7 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Combination:
-    """A network in a form, what raises its status, whether all kernels are composed of others, and a seed for the rest.
+    """A network in a form, what raises its status, whether kernels are right, else composed of others, and the runtime.
 
     By the seed are drawn: the scale at the beginning, how it changes, the learning rate, and inputs that are too large.
     """
@@ -36,10 +37,11 @@ class Combination:
     form: str
     mode: str = "outputs"
     kernels: str = "right"
+    runtime: str = RUNTIMES[0]
     seed: int = 0
 
     def __str__(self) -> str:
-        return f"{self.name}-{self.form}-{self.mode}-{self.kernels}-{self.seed}"
+        return f"{self.name}-{self.form}-{self.mode}-{self.kernels}-{self.runtime}-{self.seed}"
 
 
 @dataclass(frozen=True)
@@ -51,9 +53,10 @@ class Prepared:
     states: dict[str, Array]
     inputs: tuple[Arrays, ...]
 
-    def lowered(self, device: str) -> Lowered:
-        """The model for a device."""
-        return lower(self.graph, device=device, kernel_is_right=lambda *_: self.combination.kernels == "right")
+    def lowered(self, device: str, graph: Graph | None = None) -> Lowered:
+        """The model for a device, of another graph where one is given."""
+        runtime, is_right = self.combination.runtime, self.combination.kernels == "right"
+        return lower(graph or self.graph, device=device, runtime=runtime, kernel_is_right=lambda *_: is_right)
 
     @cached_property
     def expected(self) -> list[dict[str, Array]]:
@@ -71,20 +74,20 @@ class Prepared:
 
 def every_combination(seed: int = 0) -> list[Combination]:
     """All of them, those of a network beside each other."""
-    return [Combination(*parts, seed) for parts in product(NETWORKS, FORMS, MODES, KERNELS)]
+    return [Combination(*parts, seed) for parts in product(NETWORKS, FORMS, MODES, KERNELS, RUNTIMES)]
 
 
 def sample(seed: int) -> list[Combination]:
     """One combination of each network, such that as many seeds as a network has combinations reach all of them."""
-    found, count = every_combination(seed), len(FORMS) * len(MODES) * len(KERNELS)
-    # A step that has no common factor with the count makes neighbours differ in form, mode and kernels.
+    found, count = every_combination(seed), len(FORMS) * len(MODES) * len(KERNELS) * len(RUNTIMES)
+    # Steps that have no common factor with the count make neighbours differ in all parts.
     return [found[i * count + (7 * i + 3 * seed) % count] for i in range(len(NETWORKS))]
 
 
 def prepare(combination: Combination, steps: int = STEPS) -> Prepared:
     """Trace and compile a combination; its inputs are drawn."""
-    rng = np.random.default_rng([combination.seed, *str(combination).encode()])
     kind, form = NETWORKS[combination.name], combination.form
+    rng = np.random.default_rng([combination.seed, *f"{combination.name} {form} {combination.mode}".encode()])
     rates = (kind.rate, 0.0, 30 * kind.rate, _falling(kind.rate), [kind.rate * rng.random() for _ in range(5)])
     cell, example = build(
         combination.name, form, rate=rates[rng.integers(len(rates))], scale=2.0 ** rng.choice(_scales(form)),

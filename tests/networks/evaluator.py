@@ -1,7 +1,8 @@
 """Steps by ONNX's reference evaluator, made to compute as a GPU does, whose kernels round where an operator ends.
 
 A 16-bit operator takes its operands as float32, accumulates so, and rounds its results once to the type that the model
-declares. An operator that does not round, as a runtime's that was fused with the next one, is a fault to be found.
+declares; but for a few, which round after each addition. An operator that does not round, as one that a runtime has
+fused with the next, is a fault to be found.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from onnx.reference.ops._op import OpRunBinaryNum, OpRunBinaryNumpy, OpRunUnaryN
 
 from graphls.backends.host import HostValues
 from graphls.backends.onnx.lowering import Lowered
+from graphls.backends.onnx.roundings import REPEATED
 from graphls.backends.onnx.shapes import graphs
 from graphls.ir.graph import Graph
 from tests.networks.kernels import KERNELS
@@ -67,7 +69,7 @@ class Evaluator(ReferenceEvaluator):
         return [results[name] for name in output_names or self.output_names]
 
     def _computed(self, operator: NodeProto, inputs: Sequence[Any], compute: Any) -> Iterator[tuple[str, Array]]:
-        wide = [widened(array) for array in inputs]
+        wide = inputs if operator.op_type in REPEATED else [widened(array) for array in inputs]
         is_narrowing = operator.op_type == "Cast" and wide[0].dtype.kind == "f"
         found = wide if is_narrowing else compute(*wide)
         for name, array in zip(operator.output, found, strict=True):

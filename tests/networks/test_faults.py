@@ -28,27 +28,28 @@ from tests.networks.faults import FAULTS
 from tests.networks.faults.fault import is_found
 from tests.networks.faults.of_windows import overflow_starts_later
 
-MLP, LENET = Combination("mlp", "O2", "window", "right", 1), Combination("lenet", "O2", "outputs", "right", 0)
-LSTM, GPT = Combination("lstm", "float16", "window", "right", 1), Combination("gpt", "float16", "outputs", "right", 2)
-NARROW, CHECKED = Combination("gpt", "bfloat16", "outputs", "right", 0), Combination("mlp", "O2", "outputs", "right", 2)
+MLP, CHECKED = Combination("mlp", "O2", "window", seed=1), Combination("mlp", "O2", "outputs", seed=3)
+LENET, LSTM = Combination("lenet", "O2", "outputs", seed=0), Combination("lstm", "float16", "window", seed=1)
+GPT, NARROW = Combination("gpt", "float16", "outputs", seed=2), Combination("gpt", "bfloat16", "outputs", seed=0)
+EARLY = Combination("gpt", "O2", "outputs", seed=0)
 
 # What stands here makes a difference to a number that is looked at; others may be faults of what is exact anyway.
 CASES = [
-    ("operator_is_not_rounded", LENET, 1), ("operator_is_not_rounded", GPT, 1),
-    ("cast_is_dropped", LENET, 0), ("cast_is_dropped", LSTM, 0), ("cast_is_dropped", NARROW, 0),
+    ("operator_is_not_rounded", MLP, 0), ("operator_is_not_rounded", LENET, 1), ("operator_is_not_rounded", NARROW, 0),
+    ("cast_is_dropped", MLP, 0), ("cast_is_dropped", LENET, 1), ("cast_is_dropped", LSTM, 0),
     ("operator_rounds_towards_zero", LENET, 0), ("operator_rounds_towards_zero", GPT, 0),
     ("overflow_saturates", MLP, 0), ("overflow_saturates", LSTM, 0),
     ("small_numbers_are_zeros", MLP, 0), ("small_numbers_are_zeros", GPT, 0),
-    ("state_is_not_updated", MLP, 0), ("state_is_not_updated", LSTM, 1), ("state_is_not_updated", NARROW, 2),
+    ("state_is_not_updated", MLP, 0), ("state_is_not_updated", LSTM, 1), ("state_is_not_updated", LENET, 2),
     ("states_are_exchanged", MLP, 0), ("states_are_exchanged", LENET, 1),
     ("scale_changes_otherwise", MLP, 0), ("scale_changes_otherwise", MLP, 1), ("scale_changes_otherwise", LSTM, 0),
-    ("constant_is_off_by_a_digit", LSTM, 0), ("constant_is_off_by_a_digit", LSTM, 1),
+    ("constant_is_off_by_a_digit", LENET, 0), ("constant_is_off_by_a_digit", LSTM, 1),
     ("operands_are_exchanged", MLP, 0), ("operands_are_exchanged", LSTM, 1),
     ("cast_is_added", MLP, 0), ("cast_is_added", GPT, 1),
     ("update_is_not_skipped", MLP, 0), ("update_is_not_skipped", LSTM, 0),
     ("random_tensors_are_exchanged", GPT, 0), ("random_tensors_are_exchanged", NARROW, 1),
-    ("overflow_starts_later", GPT, 0),
-    ("overflow_starts_earlier", GPT, 0), ("overflow_starts_earlier", NARROW, 0),
+    ("overflow_starts_later", EARLY, 0),
+    ("overflow_starts_earlier", EARLY, 0), ("overflow_starts_earlier", NARROW, 0),
     ("gradient_is_not_looked_at", CHECKED, 0), ("gradient_is_not_looked_at", CHECKED, 1),
 ]  # fmt: skip
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import graphls
+from graphls.passes.select import Select
 from tests.networks.agreement import Combination, Prepared, difference, every_combination, prepare, sample
 from tests.networks.steps import NETWORKS, build, draw
 
@@ -32,8 +33,25 @@ def test_more_combinations_have_the_same_bits(combination: Combination) -> None:
     check(combination)
 
 
+RECORDED = [
+    Combination("mlp", "float16", "window", seed=1),
+    Combination("lenet", "O2", "outputs", seed=1),
+    Combination("mixture", "float16", "window", seed=1),
+]
+
+
+@pytest.mark.parametrize("combination", RECORDED, ids=str)
+def test_a_step_without_conditions_has_the_same_bits(combination: Combination) -> None:
+    """That is how a CUDA graph is recorded: both branches run, and the flag selects."""
+    prepared = prepare(combination)
+    lowered = prepared.lowered("cuda", Select().run(prepared.graph))
+    assert not any(node.op_type == "If" for node in lowered.model.graph.node)
+    assert any(after["output 1"] for after in prepared.expected)
+    assert not difference(prepared, lowered)
+
+
 def test_samples_reach_every_combination() -> None:
-    reached = {(c.name, c.form, c.mode, c.kernels) for seed in range(SEEDS) for c in sample(seed)}
+    reached = {(c.name, c.form, c.mode, c.kernels, c.runtime) for seed in range(SEEDS) for c in sample(seed)}
     assert len(reached) == len(every_combination())
 
 
@@ -43,7 +61,7 @@ def overflows(prepared: Prepared) -> list[bool]:
 
 
 def test_the_steps_that_are_compared_overflow_and_go_on() -> None:
-    found = [overflows(prepare(Combination(name, "O2", "outputs", "right", 1))) for name in ("mlp", "lenet")]
+    found = [overflows(prepare(Combination(name, "O2", "outputs", seed=1))) for name in ("mlp", "lenet")]
     assert all(any(flags) and not all(flags) for flags in found)
 
 

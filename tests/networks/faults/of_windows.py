@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from graphls.backends.onnx.lowering import lower
 from graphls.ir.graph import Node, Value, definers
 from tests.networks.agreement import Prepared
 from tests.networks.faults.fault import Faulty, Generator, one
@@ -18,8 +17,7 @@ def _with_checked(prepared: Prepared, where: str, change: Callable[[Sequence[Val
         return replace(node, inputs=tuple(change(node.inputs))) if node.primitive.is_check else node
 
     graph = prepared.graph.replace(nodes=tuple(map(changed, prepared.graph.nodes)))
-    is_right = prepared.combination.kernels == "right"
-    return Faulty(where, lower(graph, device="cuda", kernel_is_right=lambda *_: is_right))
+    return Faulty(where, prepared.lowered("cuda", graph))
 
 
 def _checked(prepared: Prepared) -> tuple[Value, ...]:
