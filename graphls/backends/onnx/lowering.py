@@ -5,21 +5,20 @@ from __future__ import annotations
 from collections import ChainMap
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from onnx import GraphProto, ModelProto, NodeProto
+from onnx import GraphProto, ModelProto
 
 from graphls.backends.onnx.empty import results_of_nothing, takes_or_gives_nothing
 from graphls.backends.onnx.fences import captured, fenced, is_alias
 from graphls.backends.onnx.finite import any_not_finite, only_checked
 from graphls.backends.onnx.kernel_tables import OLDEST_RUNTIME, chosen_opset
 from graphls.backends.onnx.loops import if_rounds, lower_scan, lower_while
-from graphls.backends.onnx.roundings import CORRECT, rounds_once
+from graphls.backends.onnx.rules import Rules
 from graphls.backends.onnx.target import KernelCheck, Target, target_of, trust_kernels
 from graphls.backends.onnx.types import describe, exchanged
-from graphls.backends.onnx.values import Values
 from graphls.ir.errors import GraphlsError, GraphValueError
 from graphls.ir.graph import Graph, Node, Value
 from graphls.ir.types import TOKEN, DType, Type, bfloat16
@@ -65,12 +64,7 @@ def lower(
     return Lowering(graph, target, kernel_is_right).lower()
 
 
-def as_it_is(kind: Type) -> Type:
-    """The type itself."""
-    return kind
-
-
-class Lowering(Values):
+class Lowering(Rules):
     """The tensors of every value of a graph, which the rules of its nodes append to the model.
 
     `captured` values are read inside of branches and loops, and `fenced` ones also come from a convolution.
@@ -152,73 +146,13 @@ class Lowering(Values):
             self._by_rule(node)
 
     def _by_rule(self, node: Node) -> None:
-        """The results by the rule of a primitive; in float32 where it would round more than once in 16 bits."""
+        """The results by the rule of a primitive."""
         primitive = node.primitive
         if primitive.onnx is None:
             raise GraphValueError(f"The primitive {primitive.name} has no ONNX rule; give its class one, `onnx`.")
-        names, out_types = self._in_bfloat16(node) or self._in_float16(node)
+        names, out_types = self.made(node)
         for value, kind, name in zip(node.outputs, out_types, names, strict=True):
             self.keep(value, kind.dtype, name, rounds=primitive.half == "rounded")
-
-    def _in_float16(self, node: Node) -> tuple[tuple[str, ...], tuple[Type, ...]]:
-        """The results by a rule, in float32 where it would round more than once in float16; and their types."""
-        operands, out_types = self._operands(node, self.target)
-        begun = self.place()
-        names = self._results(node, operands)
-        in_half = node.primitive.half == "rounded" and any(t.dtype.is_half for t in out_types)
-        if in_half and not rounds_once(self.written_since(begun)):
-            self.take_back(begun)
-            operands, out_types = self._operands(node, replace(self.target, native_half=False))
-            names = self._results(node, operands)
-        return names, out_types
-
-    def _in_bfloat16(self, node: Node) -> tuple[tuple[str, ...], tuple[Type, ...]] | None:
-        """The results by kernels of bfloat16 and their types, where a GPU has them and they give the same bits.
-
-        Only single operators and what moves elements are tried: other rules may know no such dtype. Operands that are
-        there in float32 only would have to be rounded first, which takes as long.
-        """
-        primitive = node.primitive
-        is_simple = isinstance(primitive.onnx, str) or primitive.flops_per_element == 0
-        if not (self.is_gpu and is_simple and primitive.half != "native" and not primitive.takes_values):
-            return None
-        narrow = [v for v in node.inputs if v.type.dtype is bfloat16]
-        if not narrow or any(bfloat16 not in self.forms[v] for v in narrow):
-            return None
-        begun = self.place()
-        operands, out_types = self._operands(node, replace(self.target, native_bfloat16=True))
-        names = self._results(node, operands)
-        if all(map(self._is_correct, self.written_since(begun))) and rounds_once(self.written_since(begun)):
-            return names, out_types
-        self.take_back(begun)
-        return None
-
-    def _is_correct(self, operator: NodeProto) -> bool:
-        """Whether a kernel of bfloat16 gives the bits of float32 rounded, and its constants are what they should be."""
-        is_known = operator.op_type in CORRECT and self.target.has_kernel(operator.op_type, bfloat16)
-        return is_known and self.inexact.isdisjoint(operator.input)
-
-    def _operands(self, node: Node, target: Target) -> tuple[Sequence[Any], tuple[Type, ...]]:
-        """What the rule of a node is given, in the types in which a target computes it; and those of its results."""
-        primitive = node.primitive
-        computed = as_it_is if primitive.half == "native" else target.computed
-        self.in_types = tuple(computed(v.type) for v in node.inputs)
-        self.out_types = tuple(computed(v.type) for v in node.outputs)
-        if primitive.takes_values:
-            return node.inputs, self.out_types
-        names = [self.form(v, t.dtype) for v, t in zip(node.inputs, self.in_types, strict=True)]
-        return names, self.out_types
-
-    def _results(self, node: Node, operands: Sequence[Any]) -> tuple[str, ...]:
-        """Append the operators of a node; rules of loops lower those of their regions, too, in types of their own."""
-        rule = node.primitive.onnx
-        if isinstance(rule, str):
-            return (self.operator(rule, operands, node.attrs),)
-        assert rule is not None
-        with np.errstate(over="ignore"):  # of constants that 16 bits do not hold, where all is computed in float32
-            result = rule(self, *operands, **node.attrs)
-        names: tuple[str, ...] = result if isinstance(result, tuple) else (result,)
-        return names
 
     def computed(self, kind: Type) -> Type:
         """The type in which a value takes part in computation."""
