@@ -133,13 +133,15 @@ class CapturedSession(OrtSession):
 
     def _record(self, binding: Any, recording: Recording) -> None:
         """Let the runtime record the step, and put back the states that this has changed, at one go for a Ctrl-C."""
-        values = [self.parameters[name].storage.current.value for name in self.in_place]
-        back = [partial(value._ortvalue.update_inplace, value.numpy()) for value in values]  # not in Python, see _run
+        storages = [self.parameters[name].storage for name in self.in_place]
+        values = [(storage, storage.current.value, storage.current.numpy()) for storage in storages]
+        back = [partial(value._ortvalue.update_inplace, array) for _, value, array in values]  # not in Python, see _run
         run = partial(self.session._sess.run_with_iobinding, binding._iobinding, recording.options)
         try:
             deque(map(partial.__call__, [run, *back]), 0)
         except Exception as error:
-            self._mark_torn(error)
+            for storage, _, array in values:
+                storage.replace(array)
             raise self._of_the_gpu(error) or GraphRuntimeError(
                 f"ONNX Runtime could not record the step as a CUDA graph: {first_line(error)}; compile it with "
                 "graph=False."

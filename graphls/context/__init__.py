@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
+from graphls.backends.cuda_libraries import driver_here
 from graphls.backends.devices import Cuda, kind_of
 from graphls.context.keys import DEVICES, GRAPH_MODE, KEYS, PYNATIVE_MODE, require_known
 from graphls.context.parallel import (
@@ -116,10 +117,20 @@ def cuda_of_context() -> Cuda:
     """The GPU that `device_id` says, with its `max_device_memory`, and with `deterministic` kernels."""
     limit = _settings.given("max_device_memory")
     return Cuda(
-        id=_settings["device_id"],
+        id=_card(_settings["device_id"]),
         memory_limit=None if limit is None else int(float(limit.rstrip(" GB")) * 2**30) or None,
         deterministic=_settings["deterministic"] == "ON",
     )
+
+
+def _card(number: int) -> int:
+    """The GPU of a number; where scripts of MindSpore run and it is not there, the first one, after one warning."""
+    if not Replacement.is_allowed or number < max(1, len(driver_here().cards)):
+        return number
+    if f"GPU {number}" not in Replacement.warned:
+        Replacement.warned.add(f"GPU {number}")
+        warn(f"There is no GPU {number}; graphls runs on GPU 0 instead.")
+    return 0
 
 
 def set_deterministic(deterministic: bool) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 import graphls as gl
 from graphls import context, nn
+from graphls.backends.cuda_libraries import Card, Driver
 from graphls.communication import GlobalComm, get_group_size, get_rank, init, release
 from graphls.context.keys import KEYS
 from graphls.context.parallel import _get_device_num, _get_gradients_mean, _get_parallel_mode
@@ -196,3 +197,16 @@ def test_a_gpu_is_what_the_settings_say() -> None:
     assert context.get_context("deterministic") == "ON"
     with pytest.raises(TypeError, match="set_deterministic takes True or False"):
         gl.set_deterministic(1)  # type: ignore[arg-type]
+
+
+def test_a_gpu_that_is_not_there_is_the_first_one_for_scripts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(context, "driver_here", lambda: Driver((13, 0), (Card("NVIDIA", 1, (9, 0)),)))
+    context.set_context(device_id=3)
+    assert context.cuda_of_context().id == 3
+    context.replace_missing_devices(True)
+    try:
+        with pytest.warns(UserWarning, match="There is no GPU 3; graphls runs on GPU 0 instead"):
+            assert context.cuda_of_context().id == 0
+        assert context.cuda_of_context().id == 0
+    finally:
+        context.replace_missing_devices(False)

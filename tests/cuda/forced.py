@@ -5,14 +5,13 @@ from __future__ import annotations
 from fnmatch import fnmatch
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from graphls import api
 from graphls.backends import runtime
+from graphls.backends.devices import Cuda
 from graphls.context import cuda_of_context
-from graphls.steps.step import Compiled
 
 LEFT_OUT = Path(__file__).with_name("left_out.txt")
 """Tests that a GPU cannot pass, a pattern of their ids and the reason on each line."""
@@ -20,15 +19,14 @@ LEFT_OUT = Path(__file__).with_name("left_out.txt")
 
 def pytest_configure() -> None:
     """Let every step that ONNX Runtime would run on the CPU run on the GPU."""
-    compiled = api._compiled
-
-    def on_the_card(cell: Any, inputs: Any, device: Any, passes: Any, backend: str, mode: Any) -> Compiled:
-        if (backend, device) == ("onnxruntime", "cpu"):
-            device = cuda_of_context()
-        return compiled(cell, inputs, device, passes, backend, mode)
-
-    api._compiled = on_the_card
+    passes, session = api._default_passes, api._session
+    api._default_passes = lambda backend, device: passes(backend, _forced(backend, device))
+    api._session = lambda backend, device, graph, states: session(backend, _forced(backend, device), graph, states)
     runtime._warn_of_several = lambda: None  # type: ignore[assignment]  # a machine for tests may have two
+
+
+def _forced(backend: str, device: str | Cuda) -> str | Cuda:
+    return cuda_of_context() if (backend, device) == ("onnxruntime", "cpu") else device
 
 
 def left_out() -> list[tuple[str, str]]:

@@ -113,7 +113,7 @@ def test_memory_that_is_not_there_is_told_and_the_process_goes_on(note: Note) ->
     assert float(graphls.compile(ops.sum, np.ones(3, F32), device="cuda")(np.ones(3, F32))) == 3
 
 
-@pytest.mark.parametrize("name", ["lenet", "resnet18", "unet", "transformer"])
+@pytest.mark.parametrize("name", ["lenet", "unet", "transformer"])
 def test_deterministic_steps_have_the_same_bits_in_every_session(name: str, note: Note) -> None:
     device = graphls.Cuda(deterministic=True)
     states = [trained(name, "float32", device, 6)[1] for _ in range(3)]

@@ -33,6 +33,9 @@ Small batches through many normalizations, as in the ResNet, magnify them most, 
 FIRST = 2
 """How many losses are compared."""
 
+SCATTERED = ("resnet18", "gpt", "bert", "mixture")
+"""Networks whose gradients have sums at places that an index says, which a GPU adds in any order."""
+
 Note = Callable[[str], None]
 
 
@@ -119,7 +122,7 @@ def test_a_recorded_step_has_the_same_bits(name: str, form: str, note: Note) -> 
     unsteady = differing(states, same)
     apart = differing(states, recorded)
     note(f"{name} {form}: {len(unsteady)} states differ from run to run, {len(apart)} between plain and recorded")
-    if not unsteady:
+    if name not in SCATTERED:
         assert not apart
         assert all(
             np.array_equal(a, b, equal_nan=True)
