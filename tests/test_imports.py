@@ -65,6 +65,7 @@ LATE = {
     "onnxruntime": "a runtime",
     "networkx": "only for what goes wrong, and for large pages",
     "ml_dtypes": "only for bfloat16",
+    "html": "a name that a file in the working directory often has, where `python -m` looks first",
     "difflib": "only for advice in errors",
     "rich": "optional",
     "safetensors": "optional",

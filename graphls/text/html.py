@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from html import escape
 
 BOX = (
     "font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;font-size:13px;line-height:1.5;"
@@ -13,6 +12,14 @@ CELL = "text-align:left;vertical-align:top;padding:.1em 1.2em .1em 0;background:
 RIGHT = "text-align:right;white-space:nowrap"
 NUMBER = f"{CELL};{RIGHT}"
 LABEL = f"{CELL};opacity:.65;font-weight:normal"
+
+
+def escape(text: str) -> str:
+    """The text as HTML shows it."""
+    # Not at the top: at its start `python -m graphls` takes an html.py of the working directory for Python's.
+    from html import escape
+
+    return escape(text)
 
 
 class Page:
