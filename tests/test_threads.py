@@ -14,7 +14,7 @@ import pytest
 
 import graphls
 from graphls import Tensor, nn, ops
-from graphls.nn import eager
+from graphls.nn.cell_calls import call_eagerly
 from graphls.train import Model
 
 F32 = np.float32
@@ -233,7 +233,7 @@ def a_random_tensor() -> Any:
 
 
 def an_eager_cell() -> Any:
-    return eager.call(nn.ReLU(), (Tensor(np.array([-1, 1], F32)),), {}).asnumpy().tolist() == [0, 1]
+    return call_eagerly(nn.ReLU(), (Tensor(np.array([-1, 1], F32)),), {}).asnumpy().tolist() == [0, 1]
 
 
 @pytest.mark.parametrize("elsewhere", ELSEWHERE)
@@ -280,9 +280,9 @@ def test_the_dtype_of_a_cell_that_runs_is_no_business_of_another_thread(
     elsewhere: Callable[[Callable[[], Any]], Any],
 ) -> None:
     x, found = Tensor(np.ones((2, 2), F32)), []
-    cell = Wide(lambda: found.append(elsewhere(lambda: eager.call(Wide(), (x,), {}).dtype)))
-    assert eager.call(cell.to_float(graphls.float16), (x,), {}).dtype is graphls.float16
-    assert found == [graphls.float32] and eager.call(Wide(), (x,), {}).dtype is graphls.float32
+    cell = Wide(lambda: found.append(elsewhere(lambda: call_eagerly(Wide(), (x,), {}).dtype)))
+    assert call_eagerly(cell.to_float(graphls.float16), (x,), {}).dtype is graphls.float16
+    assert found == [graphls.float32] and call_eagerly(Wide(), (x,), {}).dtype is graphls.float32
 
 
 def test_two_threads_trace_cells_that_branch_and_loop_and_share_a_part() -> None:

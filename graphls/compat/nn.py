@@ -13,7 +13,7 @@ from graphls.ir.errors import GraphRuntimeError, GraphValueError
 from graphls.nn.cell import Cell
 from graphls.nn.function_cells import LossBase
 from graphls.nn.learning_rate_schedule import LearningRate
-from graphls.nn.optimizers.adam import Adam
+from graphls.nn.optimizers.adaptive import Adam
 from graphls.nn.optimizers.base import Decay, Parameters
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.tensor import Tensor, TensorLike

@@ -14,7 +14,6 @@ from graphls.names.habits import instead as _instead
 from graphls.nn import functions as _functions
 from graphls.nn.activations import *
 from graphls.nn.arrays import *
-from graphls.nn.attention import *
 from graphls.nn.cell import *
 from graphls.nn.containers import *
 from graphls.nn.convolution import *

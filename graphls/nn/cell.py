@@ -11,8 +11,7 @@ from graphls.ir.checks import boolean
 from graphls.ir.errors import GraphAttributeError, GraphKeyError, GraphTypeError, GraphValueError
 from graphls.ir.types import DType, DTypeLike, as_dtype, bfloat16, float16, float32
 from graphls.names.habits import CELL, KEYWORDS, instead
-from graphls.nn import cell_hooks, eager
-from graphls.nn.cell_hooks import Hooks
+from graphls.nn.cell_calls import Hooks, between_hooks, call_eagerly, in_construct, runs_eagerly
 from graphls.nn.cell_tree import Shown
 from graphls.ops.state import assign
 from graphls.tensors.configuration import Configuration
@@ -90,7 +89,7 @@ class Cell(Shown, Hooks):
     def __setattr__(self, name: str, value: object) -> None:
         if "_auto_prefix" not in self.__dict__:
             self._set_early(name, value)
-        elif value is None and not eager.in_construct():
+        elif value is None and not in_construct():
             self._set_plain(name, value)
         elif self._holds(name) and (not isinstance(value, Parameter) or current_tracer() is not None):
             self._assign(name, value)
@@ -117,7 +116,7 @@ class Cell(Shown, Hooks):
 
     def _assign(self, name: str, value: object) -> None:
         """`self.weight = value` in construct writes the parameter."""
-        if not eager.in_construct() or not isinstance(value, (Tensor, int, float, bool)):
+        if not in_construct() or not isinstance(value, (Tensor, int, float, bool)):
             raise GraphTypeError(
                 f"Parameter {name!r} already exists in network, can not assign this type: {type(value).__name__}; "
                 "use set_data.",
@@ -328,19 +327,19 @@ class Cell(Shown, Hooks):
         tracer = current_tracer()
         if tracer is not None:
             return call_cell(tracer, self, args, options)
-        if eager.runs(self):
-            return eager.call(self, args, options)
+        if runs_eagerly(self):
+            return call_eagerly(self, args, options)
         return compiler().call_cell(self, args, options)
 
     def _eager_construct(self, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """What `construct` gives, between the hooks of the cell."""
-        return cell_hooks.run(self, self.construct, args, options)
+        return between_hooks(self, self.construct, args, options)
 
     def _trace_construct(self, *args: TensorLike, **options: object) -> Any:
         """What the tracer runs: `construct`, with the cell's own gradient where it has a `bprop`."""
         if getattr(type(self), "bprop", None) is None:
-            return cell_hooks.run(self, rewritten(self.construct), args, options)
-        return cell_hooks.run(self, lambda *a, **o: with_custom_gradient(self, a, o), args, options)
+            return between_hooks(self, rewritten(self.construct), args, options)
+        return between_hooks(self, lambda *a, **o: with_custom_gradient(self, a, o), args, options)
 
 
 def _check_keyword(cls: type[Cell], name: str) -> None:

@@ -1,17 +1,21 @@
 """Lists of learning rates, one for each step, which every optimizer takes as its `learning_rate`.
 
 The functions and formulas are MindSpore's. Except in `piecewise_constant_lr`, the rate changes from epoch to epoch:
-e is step // step_per_epoch, for the steps from 0 to total_step - 1.
+e is step // step_per_epoch, for the steps from 0 to total_step - 1. The formulas at the end take numbers, for lists,
+and tensors, for the cells of `learning_rate_schedule`.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
-from graphls.ir.checks import not_negative_float, positive_int
+from graphls import ops
+from graphls.ir.checks import boolean, not_negative_float, positive_float, positive_int
 from graphls.ir.errors import GraphTypeError, GraphValueError
-from graphls.nn import decays
+from graphls.ops.operands import Operand
+from graphls.tensors.tensor import Tensor, TensorLike
 
 __all__ = [
     "cosine_decay_lr", "exponential_decay_lr", "inverse_decay_lr", "natural_exp_decay_lr", "piecewise_constant_lr",
@@ -56,9 +60,9 @@ def exponential_decay_lr(
 
     Raises GraphTypeError unless the rates are floats and the counts integers, GraphValueError unless all are above 0.
     """
-    decays.check_decay("exponential_decay_lr", learning_rate, decay_rate, ("decay_epoch", decay_epoch), is_stair)
+    check_decay("exponential_decay_lr", learning_rate, decay_rate, ("decay_epoch", decay_epoch), is_stair)
     epochs = _epochs("exponential_decay_lr", total_step, step_per_epoch)
-    return [decays.exponential(learning_rate, decay_rate, _periods(e, decay_epoch, is_stair)) for e in epochs]
+    return [exponential_decay(learning_rate, decay_rate, _periods(e, decay_epoch, is_stair)) for e in epochs]
 
 
 def natural_exp_decay_lr(
@@ -73,10 +77,10 @@ def natural_exp_decay_lr(
 
     Raises as exponential_decay_lr does.
     """
-    decays.check_decay("natural_exp_decay_lr", learning_rate, decay_rate, ("decay_epoch", decay_epoch), is_stair)
+    check_decay("natural_exp_decay_lr", learning_rate, decay_rate, ("decay_epoch", decay_epoch), is_stair)
     epochs = _epochs("natural_exp_decay_lr", total_step, step_per_epoch)
     starts = (e - e % decay_epoch if is_stair else e for e in epochs)
-    return [decays.natural_exponential(learning_rate, decay_rate, e) for e in starts]
+    return [natural_exponential_decay(learning_rate, decay_rate, e) for e in starts]
 
 
 def inverse_decay_lr(
@@ -91,9 +95,9 @@ def inverse_decay_lr(
 
     Raises as exponential_decay_lr does.
     """
-    decays.check_decay("inverse_decay_lr", learning_rate, decay_rate, ("decay_epoch", decay_epoch), is_stair)
+    check_decay("inverse_decay_lr", learning_rate, decay_rate, ("decay_epoch", decay_epoch), is_stair)
     epochs = _epochs("inverse_decay_lr", total_step, step_per_epoch)
-    return [decays.inverse(learning_rate, decay_rate, _periods(e, decay_epoch, is_stair)) for e in epochs]
+    return [inverse_decay(learning_rate, decay_rate, _periods(e, decay_epoch, is_stair)) for e in epochs]
 
 
 def cosine_decay_lr(
@@ -105,10 +109,10 @@ def cosine_decay_lr(
     max_lr and the counts are above 0.
     """
     name = "cosine_decay_lr"
-    decays.rising(name, min_lr, max_lr)
+    rising_rates(name, min_lr, max_lr)
     positive_int(name, "decay_epoch", decay_epoch)
     parts = [min(e, decay_epoch) / decay_epoch for e in _epochs(name, total_step, step_per_epoch)]
-    return [decays.cosine(min_lr, max_lr, p) for p in parts]
+    return [cosine_decay(min_lr, max_lr, p) for p in parts]
 
 
 def polynomial_decay_lr(
@@ -128,11 +132,11 @@ def polynomial_decay_lr(
     """
     name = "polynomial_decay_lr"
     length, update = ("decay_epoch", decay_epoch), ("update_decay_epoch", update_decay_epoch)
-    decays.check_polynomial(name, learning_rate, end_learning_rate, power, length, update)
+    check_polynomial(name, learning_rate, end_learning_rate, power, length, update)
     rates = []
     for e in _epochs(name, total_step, step_per_epoch):
         end = decay_epoch * max(math.ceil(e / decay_epoch), 1) if update_decay_epoch else decay_epoch
-        rates.append(decays.polynomial(learning_rate, end_learning_rate, min(e, end) / end, power))
+        rates.append(polynomial_decay(learning_rate, end_learning_rate, min(e, end) / end, power))
     return rates
 
 
@@ -157,3 +161,68 @@ def _epochs(name: str, total_step: int, step_per_epoch: int) -> list[int]:
 
 def _periods(epoch: int, decay_epoch: int, is_stair: bool) -> float:
     return epoch // decay_epoch if is_stair else epoch / decay_epoch
+
+
+def exponential_decay(rate: float, decay: float, periods: Operand) -> Any:
+    """rate * decay ** periods."""
+    return decay**periods * rate
+
+
+def natural_exponential_decay(rate: float, decay: float, time: Operand) -> Any:
+    """rate * exp(-decay * time)."""
+    power = time * -decay
+    return (math.exp(power) if isinstance(power, float) else ops.exp(power)) * rate
+
+
+def inverse_decay(rate: float, decay: float, periods: Operand) -> Any:
+    """rate / (1 + decay * periods)."""
+    return rate / (periods * decay + 1.0)
+
+
+def cosine_decay(least: float, most: float, share: float | Tensor) -> Any:
+    """From `most` to `least` by half a wave of the cosine, for a share from 0 to 1."""
+    angle = share * math.pi
+    height = (math.cos(angle) if isinstance(angle, float) else ops.cos(angle)) + 1.0
+    return height * (0.5 * (most - least)) + least
+
+
+def polynomial_decay(rate: float, end: float, share: float | Tensor, power: float) -> Any:
+    """From `rate` to `end` by a power of what is left of a share from 0 to 1."""
+    return (1.0 - share) ** power * (rate - end) + end
+
+
+def check_decay(
+    name: str, rate: TensorLike, decay: TensorLike, length: tuple[str, object], is_stair: TensorLike
+) -> None:
+    """Raise GraphTypeError or GraphValueError for what a decay by periods does not take; `length` is that of one."""
+    positive_int(name, *length)
+    positive_float(name, "learning_rate", rate)
+    positive_float(name, "decay_rate", decay)
+    boolean(name, "is_stair", is_stair)
+
+
+def check_polynomial(
+    name: str,
+    rate: TensorLike,
+    end: TensorLike,
+    power: TensorLike,
+    length: tuple[str, object],
+    update: tuple[str, object],
+) -> None:
+    """Raise GraphTypeError or GraphValueError for what a polynomial decay does not take."""
+    positive_float(name, "learning_rate", rate)
+    not_negative_float(name, "end_learning_rate", end)
+    positive_int(name, *length)
+    positive_float(name, "power", power)
+    boolean(name, *update)
+
+
+def rising_rates(name: str, min_lr: TensorLike, max_lr: TensorLike) -> tuple[float, float]:
+    """Two learning rates, the first below the second; raises GraphTypeError or GraphValueError otherwise."""
+    least, most = not_negative_float(name, "min_lr", min_lr), positive_float(name, "max_lr", max_lr)
+    if least >= most:
+        raise GraphValueError(
+            f"For {name!r}, the 'max_lr' must be greater than the 'min_lr', but got 'max_lr' value: {most}, "
+            f"'min_lr' value: {least}.",
+        )
+    return least, most

@@ -19,8 +19,17 @@ from graphls.ir.checks import not_negative_float, positive_int
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.reporting import warn
 from graphls.ir.types import float32, int64
-from graphls.nn import decays
 from graphls.nn.cell import Cell
+from graphls.nn.dynamic_lr import (
+    check_decay,
+    check_polynomial,
+    cosine_decay,
+    exponential_decay,
+    inverse_decay,
+    natural_exponential_decay,
+    polynomial_decay,
+    rising_rates,
+)
 from graphls.ops.operands import state_of
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.tensor import Tensor, TensorLike
@@ -44,7 +53,7 @@ class _Decay(LearningRateSchedule):
     def __init__(self, learning_rate: float, decay_rate: float, decay_steps: int, is_stair: bool = False) -> None:
         super().__init__()
         name = type(self).__name__
-        decays.check_decay(name, learning_rate, decay_rate, ("decay_steps", decay_steps), is_stair)
+        check_decay(name, learning_rate, decay_rate, ("decay_steps", decay_steps), is_stair)
         self.learning_rate, self.decay_rate = learning_rate, decay_rate
         self.decay_steps, self.is_stair = decay_steps, is_stair
 
@@ -62,7 +71,7 @@ class ExponentialDecayLR(_Decay):
     """
 
     def construct(self, global_step: TensorLike) -> Tensor:
-        rate: Tensor = decays.exponential(self.learning_rate, self.decay_rate, self.periods(global_step))
+        rate: Tensor = exponential_decay(self.learning_rate, self.decay_rate, self.periods(global_step))
         return rate
 
 
@@ -74,7 +83,7 @@ class NaturalExpDecayLR(_Decay):
 
     def construct(self, global_step: TensorLike) -> Tensor:
         step = ops.mul(self.periods(global_step), self.decay_steps) if self.is_stair else global_step
-        rate: Tensor = decays.natural_exponential(self.learning_rate, self.decay_rate, ops.cast(step, float32))
+        rate: Tensor = natural_exponential_decay(self.learning_rate, self.decay_rate, ops.cast(step, float32))
         return rate
 
 
@@ -85,7 +94,7 @@ class InverseDecayLR(_Decay):
     """
 
     def construct(self, global_step: TensorLike) -> Tensor:
-        rate: Tensor = decays.inverse(self.learning_rate, self.decay_rate, self.periods(global_step))
+        rate: Tensor = inverse_decay(self.learning_rate, self.decay_rate, self.periods(global_step))
         return rate
 
 
@@ -98,11 +107,11 @@ class CosineDecayLR(LearningRateSchedule):
 
     def __init__(self, min_lr: float, max_lr: float, decay_steps: int) -> None:
         super().__init__()
-        self.min_lr, self.max_lr = decays.rising("CosineDecayLR", min_lr, max_lr)
+        self.min_lr, self.max_lr = rising_rates("CosineDecayLR", min_lr, max_lr)
         self.decay_steps = positive_int("CosineDecayLR", "decay_steps", decay_steps)
 
     def construct(self, global_step: TensorLike) -> Tensor:
-        rate: Tensor = decays.cosine(self.min_lr, self.max_lr, _share(global_step, self.decay_steps))
+        rate: Tensor = cosine_decay(self.min_lr, self.max_lr, _share(global_step, self.decay_steps))
         return rate
 
 
@@ -125,13 +134,13 @@ class PolynomialDecayLR(LearningRateSchedule):
         super().__init__()
         name = "PolynomialDecayLR"
         length, update = ("decay_steps", decay_steps), ("update_decay_steps", update_decay_steps)
-        decays.check_polynomial(name, learning_rate, end_learning_rate, power, length, update)
+        check_polynomial(name, learning_rate, end_learning_rate, power, length, update)
         self.learning_rate, self.end_learning_rate = learning_rate, end_learning_rate
         self.decay_steps, self.power, self.update_decay_steps = decay_steps, power, update_decay_steps
 
     def construct(self, global_step: TensorLike) -> Tensor:
         share = self._progress(global_step)
-        rate: Tensor = decays.polynomial(self.learning_rate, self.end_learning_rate, share, self.power)
+        rate: Tensor = polynomial_decay(self.learning_rate, self.end_learning_rate, share, self.power)
         return rate
 
     def _progress(self, global_step: TensorLike) -> Tensor:

@@ -1,28 +1,229 @@
-"""Transformers: encoder and decoder layers, stacks of them, and both together."""
+"""Attention with several heads (Vaswani et al., 2017), and transformers: layers, stacks of them, and both together."""
 
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from graphls import ops
-from graphls.initializer import XavierUniform, initializer
-from graphls.ir.checks import boolean, positive_int
+from graphls.initializer import Normal, XavierUniform, initializer
+from graphls.ir.checks import boolean, positive_int, probability
 from graphls.ir.errors import GraphTypeError, GraphValueError
-from graphls.ir.types import DTypeLike, float32
+from graphls.ir.types import DType, DTypeLike, float32
 from graphls.nn.activations import get_activation
-from graphls.nn.attention import MultiheadAttention
 from graphls.nn.cell import Cell
 from graphls.nn.containers import CellList
 from graphls.nn.dense import Dense, Dropout
 from graphls.nn.normalization import LayerNorm
-from graphls.ops.operands import tensor_of
-from graphls.tensors.tensor import Tensor, TensorLike
+from graphls.nn.recurrent import linear
+from graphls.ops.operands import apply, tensor_of
+from graphls.tensors.parameter import Parameter
+from graphls.tensors.tensor import Symbol, Tensor, TensorLike
 
 __all__ = [
-    "Transformer", "TransformerDecoder", "TransformerDecoderLayer", "TransformerEncoder", "TransformerEncoderLayer",
+    "MultiheadAttention", "Transformer", "TransformerDecoder", "TransformerDecoderLayer", "TransformerEncoder",
+    "TransformerEncoderLayer",
 ]  # fmt: skip
+
+
+Shapes = dict[tuple[int, ...], tuple[int, ...]]
+"""The shapes that a mask may have, and those that they become."""
+
+
+def joined_masks(
+    attention: TensorLike | None, padding: TensorLike | None, shape: tuple[int, int, int, int], dtype: DType
+) -> Tensor | None:
+    """Both masks as numbers to add that broadcast to `shape`, (N, heads, L, S); None where there is none.
+
+    Raises GraphTypeError for a mask of integers, GraphValueError for one that does not fit.
+    """
+    batch, heads, rows, columns = shape
+    of_all: Shapes = {(rows, columns): (1, 1, rows, columns), (batch * heads, rows, columns): shape}
+    of_keys: Shapes = {(batch, columns): (batch, 1, 1, columns)}
+    if batch == 1:
+        of_keys[columns,] = (1, 1, 1, columns)
+    given = (("attn_mask", attention, of_all), ("key_padding_mask", padding, of_keys))
+    found = [(name, tensor_of(mask), shapes) for name, mask, shapes in given if mask is not None]
+    masks = [_as_added(_reshaped(mask, name, shapes), name, dtype) for name, mask, shapes in found]
+    return ops.add(*masks) if len(masks) == 2 else next(iter(masks), None)
+
+
+def _as_added(mask: Tensor, name: str, dtype: DType) -> Tensor:
+    """A mask as numbers to add: minus infinity where a bool is true."""
+    if mask.dtype.kind == "bool":
+        return ops.where(mask, ops.full((), -math.inf, dtype=dtype), ops.zeros((), dtype))
+    if not mask.dtype.is_float:
+        raise GraphTypeError(f"The {name} holds bools, or floats that are added, not {mask.type}.")
+    return ops.cast(mask, dtype)
+
+
+def _reshaped(mask: Tensor, name: str, shapes: Shapes) -> Tensor:
+    if mask.shape not in shapes:
+        raise GraphValueError(f"The {name} has shape {' or '.join(map(str, shapes))} here, not {mask.shape}.")
+    return ops.reshape(mask, shapes[mask.shape])
+
+
+class MultiheadAttention(Cell):
+    """softmax(q @ k.T / sqrt(embed_dim / num_heads) + masks) @ v for each head, projected before and behind.
+
+    Takes query (L, N, embed_dim), key (S, N, kdim) and value (S, N, vdim), with the axes of length and batch exchanged
+    where `batch_first`, or all without a batch. `attn_mask`, (L, S) or (N * num_heads, L, S), and `key_padding_mask`,
+    (N, S), are bools, true where there is no attention, or numbers that are added; a query without any key gives nan.
+    Gives the output and, where `need_weights`, the weights (N, L, S), or (N, num_heads, L, S) unless they are averaged.
+    Raises GraphTypeError and GraphValueError for arguments and inputs that do not fit.
+    """
+
+    def __init__(
+        self,
+        embed_dim: int,
+        num_heads: int,
+        dropout: float = 0.0,
+        has_bias: bool = True,
+        add_bias_kv: bool = False,
+        add_zero_attn: bool = False,
+        kdim: int | None = None,
+        vdim: int | None = None,
+        batch_first: bool = False,
+        dtype: DTypeLike = float32,
+    ) -> None:
+        super().__init__()
+        name = "MultiheadAttention"
+        self.embed_dim = positive_int(name, "embed_dim", embed_dim)
+        self.num_heads = positive_int(name, "num_heads", num_heads)
+        if embed_dim % num_heads:
+            text = f"For {name!r}, the 'embed_dim' {embed_dim} must be divisible by the 'num_heads' {num_heads}."
+            raise GraphValueError(text)
+        probability(name, "dropout", dropout)
+        self.dropout = float(dropout)
+        self.kdim = positive_int(name, "kdim", embed_dim if kdim is None else kdim)
+        self.vdim = positive_int(name, "vdim", embed_dim if vdim is None else vdim)
+        self.has_bias = boolean(name, "has_bias", has_bias)
+        self.add_zero_attn = boolean(name, "add_zero_attn", add_zero_attn)
+        self.batch_first = boolean(name, "batch_first", batch_first)
+        self.add_bias_kv = boolean(name, "add_bias_kv", add_bias_kv)
+        self._add_parameters(dtype)
+
+    def _add_parameters(self, dtype: DTypeLike) -> None:
+        size = self.embed_dim
+        self.is_packed = self.kdim == self.vdim == size
+        if self.is_packed:
+            self.in_proj_weight = _xavier("in_proj_weight", (3 * size, size), dtype)
+        else:
+            self.q_proj_weight = _xavier("q_proj_weight", (size, size), dtype)
+            self.k_proj_weight = _xavier("k_proj_weight", (size, self.kdim), dtype)
+            self.v_proj_weight = _xavier("v_proj_weight", (size, self.vdim), dtype)
+        self.in_proj_bias = None
+        if self.has_bias:
+            self.in_proj_bias = Parameter(initializer("zeros", (3 * size,), dtype), name="in_proj_bias")
+        self.out_proj = Dense(size, size, has_bias=self.has_bias, bias_init="zeros", dtype=dtype)
+        if self.add_bias_kv:
+            spread = Normal(math.sqrt(1 / size))
+            self.bias_k = Parameter(initializer(spread, (1, 1, size), dtype), name="bias_k")
+            self.bias_v = Parameter(initializer(spread, (1, 1, size), dtype), name="bias_v")
+
+    def construct(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        key_padding_mask: TensorLike | None = None,
+        need_weights: bool = True,
+        attn_mask: TensorLike | None = None,
+        average_attn_weights: bool = True,
+    ) -> tuple[Tensor, Tensor | None]:
+        query, key, value = map(tensor_of, (query, key, value))
+        self._check(query, key, value)
+        is_batched = query.ndim == 3
+        q, k, v = self._projected(query, key, value)
+        shape = (q.shape[0], self.num_heads, q.shape[1], k.shape[1])
+        mask = joined_masks(attn_mask, key_padding_mask, shape, q.dtype)
+        k, v, mask = self._with_more_keys(k, v, mask)
+        output, weights = self._attended(self._heads(q), self._heads(k), self._heads(v), mask)
+        output = self.out_proj(output)
+        if not is_batched:
+            output = ops.squeeze(output, 0)
+        elif not self.batch_first:
+            output = ops.swapaxes(output, 0, 1)
+        if not need_weights:
+            return output, None
+        weights = ops.mean(weights, 1) if average_attn_weights else weights
+        return output, weights if is_batched else ops.squeeze(weights, 0)
+
+    def _check(self, query: Tensor, key: Tensor, value: Tensor) -> None:
+        sizes = {"query": (query, self.embed_dim), "key": (key, self.kdim), "value": (value, self.vdim)}
+        for name, (x, size) in sizes.items():
+            if not x.dtype.is_float:
+                raise GraphTypeError(f"The {name} of MultiheadAttention holds floats, not {x.type}.")
+            if x.ndim not in (2, 3) or x.ndim != query.ndim or x.shape[-1] != size:
+                text = f"The {name} of MultiheadAttention has rank 2 or 3, as all, and {size} features, not {x.type}."
+                raise GraphValueError(text)
+        batch = 0 if self.batch_first else 1
+        if key.shape[:-1] != value.shape[:-1] or (query.ndim == 3 and key.shape[batch] != query.shape[batch]):
+            types = f"{query.type}, {key.type} and {value.type}"
+            text = f"MultiheadAttention takes a value for each key, and one batch for all, not {types}."
+            raise GraphValueError(text)
+
+    def _projected(self, *given: Tensor) -> tuple[Tensor, ...]:
+        """Query, key and value in (N, length, embed_dim) behind their weights; one product where they are the same."""
+        size = self.embed_dim
+        bias = self.in_proj_bias
+        if self.is_packed and all(_is_same(x, given[0]) for x in given):
+            packed = linear(self._batch_first(given[0]), self.in_proj_weight, *(() if bias is None else (bias,)))
+            return ops.split(packed, size, axis=-1)
+        weights: Any = (
+            ops.split(self.in_proj_weight, size)
+            if self.is_packed
+            else (self.q_proj_weight, self.k_proj_weight, self.v_proj_weight)
+        )
+        biases = [()] * 3 if bias is None else [(part,) for part in ops.split(bias, size)]
+        parts = zip(given, weights, biases, strict=True)
+        return tuple(linear(self._batch_first(x), weight, *extra) for x, weight, extra in parts)
+
+    def _batch_first(self, x: Tensor) -> Tensor:
+        if x.ndim == 2:
+            return ops.expand_dims(x, 0)
+        return x if self.batch_first else ops.swapaxes(x, 0, 1)
+
+    def _with_more_keys(self, k: Tensor, v: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Keys and values behind the given ones, which no mask hides: those that are learned, and zeros."""
+        pairs: list[tuple[Any, Any]] = [(self.bias_k, self.bias_v)] if self.add_bias_kv else []
+        pairs += [(0.0, 0.0)] if self.add_zero_attn else []
+        for key, value in pairs:
+            k, v = _with_row(k, key), _with_row(v, value)
+            if mask is not None:
+                mask = ops.concat((mask, ops.zeros((*mask.shape[:-1], 1), mask.dtype)), axis=-1)
+        return k, v, mask
+
+    def _heads(self, x: Tensor) -> Tensor:
+        parts = ops.reshape(x, (*x.shape[:2], self.num_heads, self.embed_dim // self.num_heads))
+        return ops.transpose(parts, (0, 2, 1, 3))
+
+    def _attended(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+        """The output (N, L, embed_dim) before its projection, and the weights of each head."""
+        scores = apply("matmul", ops.mul(q, 1 / math.sqrt(q.shape[-1])), k, transpose_b=True)
+        weights = ops.softmax(scores if mask is None else ops.add(scores, mask))
+        weights = ops.dropout(weights, self.dropout, self.training) if self.dropout else weights
+        output = ops.transpose(ops.matmul(weights, v), (0, 2, 1, 3))
+        return ops.reshape(output, (*output.shape[:2], self.embed_dim)), weights
+
+    def extend_repr(self) -> str:
+        return f"embed_dim={self.embed_dim}, num_heads={self.num_heads}, dropout={self.dropout}"
+
+
+def _xavier(name: str, shape: tuple[int, ...], dtype: DTypeLike) -> Parameter:
+    return Parameter(initializer(XavierUniform(), shape, dtype), name=name)
+
+
+def _is_same(a: Tensor, b: Tensor) -> bool:
+    return a is b or (isinstance(a, Symbol) and isinstance(b, Symbol) and a.graph_value is b.graph_value)
+
+
+def _with_row(x: Tensor, row: TensorLike) -> Tensor:
+    """x of (N, length, size) with one more row behind those of each element of the batch."""
+    row = ops.cast(tensor_of(row), x.dtype)
+    return ops.concat((x, ops.broadcast_to(row, (x.shape[0], 1, x.shape[2]))), axis=1)
 
 
 Activation: TypeAlias = "str | Cell | Callable[[Tensor], Tensor]"

@@ -9,7 +9,7 @@ import pytest
 
 import graphls
 from graphls import amp, nn, ops
-from graphls.nn import eager
+from graphls.nn.cell_calls import call_eagerly
 from graphls.tensors.pytree import leaves
 from tests.ops.agree import agree
 from tests.ops.matrices import RNG, positive
@@ -82,7 +82,7 @@ def test_mixed_precision_leaves_the_inside_of_an_inverse_alone_in_eager_mode() -
             return ops.inverse(x)
 
     x = graphls.Tensor(positive(6, 6).astype(np.float32))
-    found = eager.call(amp.auto_mixed_precision(Inverse(), "O1"), (x,), {})
+    found = call_eagerly(amp.auto_mixed_precision(Inverse(), "O1"), (x,), {})
     np.testing.assert_array_equal(found.asnumpy(), ops.inverse(x).asnumpy())
 
 

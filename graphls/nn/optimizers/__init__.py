@@ -2,7 +2,6 @@
 
 # ruff: noqa: F403
 
-from graphls.nn.optimizers.adam import *
 from graphls.nn.optimizers.adaptive import *
 from graphls.nn.optimizers.base import *
 from graphls.nn.optimizers.descent import *

@@ -14,7 +14,7 @@ from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.types import float16, float32
 from graphls.nn.cell import Cell
 from graphls.nn.learning_rate_schedule import LearningRate
-from graphls.nn.optimizers.adam import DecoupledOptimizer, WithDecay
+from graphls.nn.optimizers.adaptive import DecoupledOptimizer, WithDecay
 from graphls.nn.optimizers.base import (
     Decay,
     Decays,
@@ -121,9 +121,7 @@ class AdaFactor(WithDecay):
         ops.assign(self.parameters[i], ops.sub(w, update))
 
 
-def _zeros(
-    parameters: Sequence[Parameter], prefix: str, axis: int | None, is_small: bool = False
-) -> ParameterTuple:
+def _zeros(parameters: Sequence[Parameter], prefix: str, axis: int | None, is_small: bool = False) -> ParameterTuple:
     """A state of zeros for each parameter, without one of its axes."""
 
     def zeros(parameter: Parameter) -> Any:

@@ -1,15 +1,24 @@
-"""Hooks of cells: functions that a call of a cell passes its inputs, its outputs and the gradients of both."""
+"""How a cell is called: hooks around its construct, and eager mode, which runs it as plain Python on numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, Protocol
 
-from graphls.ir.errors import GraphTypeError, GraphValueError
+from graphls.context import is_eager
+from graphls.ir.errors import GraphlsError, GraphTypeError, GraphValueError
+from graphls.ir.reporting import too_deep
+from graphls.ir.types import DType
 from graphls.ops.gradients import with_gradient
-from graphls.tensors.pytree import leaves, rebuild
-from graphls.tensors.tensor import TensorLike, is_tensor
+from graphls.tensors import dispatch, executor
+from graphls.tensors.parameter import Parameter
+from graphls.tensors.pytree import leaves, map_leaves, rebuild
+from graphls.tensors.tensor import Tensor, TensorLike, is_tensor
+from graphls.trace.casting import Casting, in_dtype
 from graphls.trace.current import current_tracer
+from graphls.trace.inputs import static_inputs
 
 KINDS = ("forward_pre", "forward", "backward_pre", "backward")
 
@@ -100,7 +109,7 @@ def _registered(cell: Hooks, kind: str, hook: object, is_first: bool, with_optio
     return HookHandle(hooks, key, cell._changed)
 
 
-def run(cell: Hooks, construct: Callable[..., Any], args: tuple[Any, ...], options: dict[str, object]) -> Any:
+def between_hooks(cell: Hooks, construct: Callable[..., Any], args: tuple[Any, ...], options: dict[str, object]) -> Any:
     """What `construct` gives, between the hooks of a cell."""
     table = cell.__dict__.get("_hooks")
     if table is None:
@@ -154,3 +163,108 @@ def _through(hooks: list[Any]) -> Callable[..., Any]:
         return gradients
 
     return gradient
+
+
+class Runs(Protocol):
+    """What eager mode knows of a cell."""
+
+    _float_type: DType | None
+    _output_type: DType | None
+    _casting: Casting | None
+
+    def _eager_construct(self, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        """What `construct` gives, between the hooks of the cell."""
+
+
+def runs_eagerly(cell: Runs) -> bool:
+    """Whether a cell that is called outside of a trace runs step by step, rather than as one graph."""
+    return is_eager() and not needs_graph(cell)
+
+
+def needs_graph(cell: Runs) -> bool:
+    """Whether a cell is a graph in eager mode, too: an optimizer, or one that holds such or takes gradients."""
+    parts = (cell, getattr(type(cell), "construct", None), *vars(cell).values())
+    return any(getattr(type(part), "needs_graph", False) for part in parts)
+
+
+def in_construct() -> bool:
+    """Whether a construct is running, in a trace or step by step."""
+    return executor.executor() is not None
+
+
+@dataclass(frozen=True)
+class Running:
+    """A cell that runs, as far as it decides in which dtypes: what a tracer does when it traces the cell."""
+
+    float_type: DType | None
+    casting: Casting | None
+
+    is_trace: ClassVar[Literal[False]] = False
+
+    def apply(self, name: str, operands: tuple[object, ...], attrs: dict[str, object]) -> Any:
+        """Compute a primitive at once, in the dtypes of the cell."""
+        if self.float_type is None and self.casting is None:
+            return dispatch.evaluate(name, operands, attrs)
+        read = tuple(map(self._operand, self.cast_operands(name, operands)))
+        results = dispatch.evaluate(name, read, attrs)
+        if self.casting is None:
+            return results
+        several = isinstance(results, tuple)
+        results = self.casting.results(name, results if several else (results,))
+        return results if several else results[0]
+
+    def cast_operands(self, name: str, operands: tuple[object, ...]) -> tuple[Any, ...]:
+        """The operands in the dtype that the network computes this operation in."""
+        return operands if self.casting is None else self.casting.operands(name, operands)
+
+    @contextmanager
+    def without_casts(self) -> Iterator[None]:
+        """A block in which no operand is cast."""
+        before = executor.EXECUTOR.get()
+        try:
+            executor.execute_by(replace(self, casting=None))
+            yield
+        finally:
+            executor.EXECUTOR.set(before)
+
+    def read(self, parameter: Parameter) -> Tensor:
+        """The value of a parameter as the cell sees it: cast where the cell has `to_float`."""
+        value = parameter.data
+        wanted = self.float_type
+        if wanted is None or not value.dtype.is_float or value.dtype is wanted:
+            return value
+        return Tensor(dispatch.evaluate("cast", (value,), {"dtype": wanted}))
+
+    def cast_input(self, leaf: TensorLike) -> Any:
+        """An input of the cell, in its `to_float` type."""
+        return leaf if isinstance(leaf, Parameter) else in_dtype(leaf, self.float_type)
+
+    def _operand(self, operand: TensorLike) -> Any:
+        return self.read(operand) if isinstance(operand, Parameter) else operand
+
+
+def call_eagerly(cell: Runs, args: tuple[object, ...], options: dict[str, object]) -> Any:
+    """What a cell's construct gives, run as plain Python; arrays among its inputs become tensors."""
+    outer = executor.running()
+    inherited = outer.casting if isinstance(outer, Running) else None
+    running = Running(cell._float_type, None if cell._float_type else cell._casting or inherited)
+    before = executor.EXECUTOR.get()
+    try:
+        executor.execute_by(running)
+        args, options = _given(running, (args, options))
+        outputs = cell._eager_construct(args, options)
+        wanted = cell._output_type
+        return outputs if wanted is None else map_leaves(lambda leaf: in_dtype(leaf, wanted), outputs)
+    except RecursionError as error:
+        if outer is not None or isinstance(error, GraphlsError):
+            raise
+        raise too_deep(error) from None
+    finally:
+        executor.EXECUTOR.set(before)
+
+
+def _given(running: Running, inputs: object) -> Any:
+    """The inputs as the cell takes them: the very same objects, lists included, where nothing is cast."""
+    cast = map_leaves(running.cast_input, static_inputs(inputs))
+    is_same = all(a is b for a, b in zip(leaves(inputs), leaves(cast), strict=True))
+    return inputs if is_same else cast
