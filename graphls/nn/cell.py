@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
-from functools import lru_cache
+from functools import lru_cache, wraps
 from typing import Any, TypeVar
 
 from graphls.ir.checks import boolean
@@ -29,6 +29,22 @@ from graphls.trace.rewriting.functions import rewritten
 __all__ = ["Cell"]
 
 Made = TypeVar("Made", bound="Cell")
+
+
+def _with_checked_arguments(init: Callable[..., None]) -> Callable[..., None]:
+    """An `__init__` that raises GraphTypeError for arguments that it does not take."""
+
+    @wraps(init)
+    def __init__(self: Cell, *args: object, **options: object) -> None:
+        try:
+            init(self, *args, **options)
+        except TypeError as error:
+            # Only an error of the call itself has no frame below this one; a TypeError from within `init` stays one.
+            if error.__traceback__ is None or error.__traceback__.tb_next is not None:
+                raise
+            raise GraphTypeError(f"{error}.") from None
+
+    return __init__
 
 
 class _Signature:
@@ -58,12 +74,18 @@ class Cell(Shown, Hooks):
     _habits = CELL
     """What to write for names that other frameworks have."""
 
+    def __init_subclass__(cls, **options: object) -> None:
+        super().__init_subclass__(**options)
+        if inspect.isfunction(vars(cls).get("__init__")):
+            cls.__init__ = _with_checked_arguments(vars(cls)["__init__"])  # type: ignore[method-assign]
+
     def __new__(cls: type[Made], *args: TensorLike, **options: object) -> Made:
         """The cell, before `__init__`: a keyword of PyTorch that the class does not take is an error with advice."""
         for name in KEYWORDS.keys() & options.keys():
             _check_keyword(cls, name)
         return object.__new__(cls)
 
+    @_with_checked_arguments
     def __init__(self, auto_prefix: bool = True, flags: Mapping[str, object] | None = None) -> None:
         fields: dict[str, Any] = {
             "_params": {},
