@@ -212,7 +212,7 @@ def test_set_sense_scale():
     )
     for value in (4.0, 1024.0):
         train_network.set_sense_scale(Tensor(np.full((1), value), dtype=mstype.float32))
-        assert float(train_network(inputs, label)[2].asnumpy()) == value
+        assert train_network(inputs, label)[2].asnumpy().item() == value
     with pytest.raises(TypeError):
         train_network.set_sense_scale(4.0)
     with pytest.raises(ValueError):
