@@ -145,7 +145,7 @@ def test_loss_scaling_with_cells_tensors_and_managers(tmp_path: Path) -> None:
         assert abs(by - moved["O0", "fixed"]) < 0.02 * by
 
 
-@pytest.mark.parametrize("name", ["loss_scale_amp", "loss_scale_forms", "loss_scale_steps"])
+@pytest.mark.parametrize("name", ["loss_scale_forms", "loss_scale_steps"])
 def test_tests_of_loss_scaling_run_as_scripts(name: str, tmp_path: Path) -> None:
     file = Path(__file__).parent / "suite" / f"{name}.py"
     done = run(file, folder=tmp_path)
