@@ -3,8 +3,6 @@ PYTHON ?= $(shell python3.11 -c 'import sys; print(sys.executable)' 2>/dev/null 
 RUNTIME ?= cpu
 VENV ?= .venv
 RUN := $(VENV)/bin/python
-# One more than there are cores, as some tests wait for processes and browsers, and four at most.
-WORKERS := $(shell $(PYTHON) -c "import os; print(min(4, 1 + (os.cpu_count() or 1)))")
 PACKAGES := pyproject.toml constraints.txt
 # Packages of ONNX Runtime overwrite each other, so that the one that was there goes first.
 FREE = $(RUN) -m pip uninstall --quiet --quiet --yes onnxruntime onnxruntime-gpu onnxruntime-training-cpu
@@ -19,11 +17,11 @@ demo: $(VENV)/.installed-demo
 # The first line takes half a second where a browser is there.
 test: $(VENV)/.installed-test
 	$(RUN) -m tests.browser.install
-	$(RUN) -m pytest -q --numprocesses $(WORKERS) --dist worksteal
+	$(RUN) -m pytest -q --numprocesses auto --maxprocesses 4 --dist worksteal
 
 # What the rest stands on, in less than a minute: fewer random examples, and without the tests that take seconds.
 test-core: $(VENV)/.installed-test
-	$(RUN) -m pytest -q --numprocesses $(WORKERS) --dist worksteal --hypothesis-profile quick \
+	$(RUN) -m pytest -q --numprocesses auto --maxprocesses 4 --dist worksteal --hypothesis-profile quick \
 		-m "not slow" $(addprefix tests/,ir primitives passes trace backends)
 
 # The pages do not depend on the runtime.
