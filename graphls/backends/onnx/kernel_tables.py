@@ -59,7 +59,11 @@ class Row:
 
     def takes(self, types: Types) -> bool:
         """Whether the types are among its own; those that are not known count as such."""
-        return all(types.get(name, "") in {"", *kinds} for name, kinds in self.types.items())
+        return all(self.takes_type(name, types) for name in self.types)
+
+    def takes_type(self, name: str, types: Types) -> bool:
+        """Whether the type of one variable is among its own."""
+        return types.get(name, "") in {"", *self.types[name]}
 
 
 class KernelTable:
@@ -88,16 +92,12 @@ class KernelTable:
             return f"no kernel of {operator} in version {since}"
         if any(row.takes(types) for row in fitting):
             return ""
-        refused = {types[name] for row in fitting for name in row.types if not _takes(row, name, types)}
+        refused = {types[name] for row in fitting for name in row.types if not row.takes_type(name, types)}
         return f"no kernel of {operator} for {' and '.join(sorted(refused))}"
 
     def operators(self, domain: str = "") -> Iterable[str]:
         """The names of the operators that have kernels."""
         return self._rows.get(domain, {})
-
-
-def _takes(row: Row, name: str, types: Types) -> bool:
-    return types.get(name, "") in {"", *row.types[name]}
 
 
 @dataclass(frozen=True)
@@ -138,9 +138,8 @@ def ir_version(opset: int) -> int:
 @cache
 def signature(operator: str, opset: int, domain: str = "") -> Signature | None:
     """The signature of an operator at an opset; None for one that is not known there."""
-    try:
-        schema: Any = onnx.defs.get_schema(operator, opset, domain)
-    except Exception:  # SchemaError, which no public module of onnx has
+    schema = _schema(operator, opset, domain)
+    if schema is None:
         return _signature_of_table(operator) if domain == "com.microsoft" else None
     variables = {c.type_param_str: frozenset(map(plain, c.allowed_type_strs)) for c in schema.type_constraints}
     inputs, outputs = (tuple((p.name, plain(p.type_str)) for p in ps) for ps in (schema.inputs, schema.outputs))
@@ -246,13 +245,13 @@ def chosen_opset(opset: int | None, runtime: str | None) -> int:
 
 def _served(kernels: KernelTable, opset: int) -> int:
     """How many operators have a kernel at an opset."""
-    found = ((name, _since(name, opset)) for name in kernels.operators())
-    return sum(any(row.takes_version(since) for row in kernels.rows(name)) for name, since in found if since)
+    found = ((name, _schema(name, opset)) for name in kernels.operators())
+    return sum(any(row.takes_version(s.since_version) for row in kernels.rows(name)) for name, s in found if s)
 
 
-def _since(operator: str, opset: int) -> int:
-    """The version of an operator at an opset, 0 where it is not there."""
+def _schema(operator: str, opset: int, domain: str = "") -> Any:
+    """What ONNX says of an operator at an opset; None where it is not there."""
     try:
-        return int(onnx.defs.get_schema(operator, opset, "").since_version)
+        return onnx.defs.get_schema(operator, opset, domain)
     except Exception:  # SchemaError, which no public module of onnx has
-        return 0
+        return None
