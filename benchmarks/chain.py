@@ -30,7 +30,7 @@ def measure(cell: nn.Cell, length: int, inputs: int) -> list[str]:
     """Seconds for tracing, passes, lowering and the runtime's own session, and their sum per cell."""
     from graphls.api import DEFAULT_PASSES
     from graphls.backends.onnx import lower
-    from graphls.backends.ort import OrtSession
+    from graphls.backends.onnxruntime.ort import OrtSession
 
     x = [np.zeros((4, 8), np.float32)] * inputs
     times = [time.perf_counter()]

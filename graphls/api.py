@@ -84,7 +84,7 @@ def _check_target(backend: str, device: str | Cuda) -> None:
     if backend not in BACKENDS:
         raise GraphValueError(f"{backend!r} is not a backend; use one of {', '.join(map(repr, BACKENDS))}.")
     if backend == "onnxruntime":
-        from graphls.backends.availability import check_device
+        from graphls.backends.onnxruntime.availability import check_device
 
         check_device(device)
     elif device != "cpu":
@@ -113,13 +113,13 @@ def _graph_name(cell: object) -> str:
 
 def _session(backend: str, device: str | Cuda, graph: Graph, parameters: Mapping[str, Any]) -> Any:
     if backend == "numpy" or not (graph.outputs or graph.writes):  # no runtime takes a model that gives nothing
-        from graphls.backends.reference import ReferenceSession
+        from graphls.backends.numpy.reference import ReferenceSession
 
         return ReferenceSession(graph, parameters)
     if isinstance(device, Cuda) and device.graph:
-        from graphls.backends.captured import CapturedSession
+        from graphls.backends.onnxruntime.captured import CapturedSession
 
         return CapturedSession(graph, parameters, device)
-    from graphls.backends.ort import OrtSession
+    from graphls.backends.onnxruntime.ort import OrtSession
 
     return OrtSession(graph, parameters, device)

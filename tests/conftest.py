@@ -37,5 +37,5 @@ def eager() -> Iterator[None]:
 def untried() -> Iterator[None]:
     """Tests run models that are unusual without a trial, and write nothing into the folder of its results."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("graphls.backends.guard.is_unusual", lambda model: False)
+        patch.setattr("graphls.backends.onnxruntime.guard.is_unusual", lambda model: False)
         yield

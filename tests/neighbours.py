@@ -10,7 +10,7 @@ import argparse
 from collections import defaultdict
 from typing import Any
 
-from graphls.backends import guard, ort
+from graphls.backends.onnxruntime import guard, ort
 
 met: set[str] = set()
 _open = guard.open_guarded

@@ -219,7 +219,7 @@ def takes_time(module: str, name: str) -> bool:
     return any(within(each, RUNTIMES) for each in loaded(target, set())) or (module in eager and target not in eager)
 
 
-@pytest.mark.parametrize("module", [name for name in MODULES if name != "graphls.backends.trial"])
+@pytest.mark.parametrize("module", [name for name in MODULES if name != "graphls.backends.onnxruntime.trial"])
 def test_imports_in_functions_are_of_what_takes_time(module: str) -> None:
     """Of all but the trial of a session, a program of its own that imports from a path that it is given."""
     names = [name for name in in_functions(module) if not within(name, tuple(LATE))]

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 import graphls.primitives  # noqa: F401  registers what the text names
-from graphls.backends.availability import check_device, check_provider
 from graphls.backends.devices import PROVIDERS
-from graphls.backends.runtime import PACKAGES, conflict, load_runtime, package_version
+from graphls.backends.onnxruntime.availability import check_device, check_provider
+from graphls.backends.onnxruntime.runtime import PACKAGES, conflict, load_runtime, package_version
 from graphls.command_line.doctor_cuda import examine_cuda
 from graphls.ir.errors import GraphlsError
 from graphls.ir.parse import parse

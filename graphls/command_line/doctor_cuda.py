@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 import graphls.primitives  # noqa: F401  registers what the text names
-from graphls.backends.cuda_libraries import (
+from graphls.backends.devices import PROVIDERS
+from graphls.backends.onnxruntime.cuda_libraries import (
     EXTRA,
     FOR_CUDA_12,
     OLDEST_CARDS,
@@ -24,8 +25,7 @@ from graphls.backends.cuda_libraries import (
     missing_libraries,
     provider_fault,
 )
-from graphls.backends.devices import PROVIDERS
-from graphls.backends.runtime import PACKAGES, load_runtime, package_version
+from graphls.backends.onnxruntime.runtime import PACKAGES, load_runtime, package_version
 from graphls.backends.states import Copied
 from graphls.ir.errors import GraphlsError
 from graphls.ir.parse import parse
@@ -138,7 +138,7 @@ def _run_step() -> bool:
 
 
 def _fault_of_step() -> str:
-    from graphls.backends.ort import OrtSession
+    from graphls.backends.onnxruntime.ort import OrtSession
 
     state = Copied(Storage(np.array([[1, 1], [0, 1]], np.float32)))
     session = OrtSession(parse(_STEP), {"w": state}, "cuda")

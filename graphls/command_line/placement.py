@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from graphls.backends.runtime import installed_version
+from graphls.backends.onnxruntime.runtime import installed_version
 from graphls.ir.errors import GraphValueError
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def tell_placement(options: argparse.Namespace) -> int:
 
     Neither the device nor the runtime needs to be there.
     """
-    from graphls.backends.placement import place
+    from graphls.backends.onnxruntime.placement import place
     from graphls.importing.files import load
 
     runtime = options.runtime or installed_version()

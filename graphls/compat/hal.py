@@ -5,8 +5,8 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import Any
 
-from graphls.backends.availability import check_device
-from graphls.backends.cuda_libraries import driver_here
+from graphls.backends.onnxruntime.availability import check_device
+from graphls.backends.onnxruntime.cuda_libraries import driver_here
 from graphls.context import set_context
 from graphls.ir.errors import GraphlsError
 from graphls.tensors.tensor import TensorLike

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
-from graphls.backends.cuda_libraries import driver_here
 from graphls.backends.devices import Cuda, kind_of
+from graphls.backends.onnxruntime.cuda_libraries import driver_here
 from graphls.context.keys import DEVICES, GRAPH_MODE, KEYS, PYNATIVE_MODE, require_known
 from graphls.context.parallel import (
     ParallelMode,
@@ -173,7 +173,7 @@ def _fault_of(target: str) -> GraphRuntimeError | None:
     if device is None:
         return GraphRuntimeError(f"The device_target {target!r} is not available; graphls runs on 'CPU' and 'GPU'.")
     if device != "cpu":
-        from graphls.backends.availability import check_device
+        from graphls.backends.onnxruntime.availability import check_device
 
         try:
             check_device(device)

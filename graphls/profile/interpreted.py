@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from graphls.backends.kernels import Kernel, Run
-from graphls.backends.reference import ReferenceSession
+from graphls.backends.numpy.reference import ReferenceSession
 from graphls.backends.states import HasStorage
 from graphls.ir.graph import Graph, Node, inside, walk
 

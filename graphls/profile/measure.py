@@ -114,7 +114,7 @@ def _skip_flag(step: Step) -> int | None:
 
 def _profiled(step: Step, arrays: Inputs, count: int) -> Measured:
     """Steps under the profiler of ONNX Runtime, which is given plain names."""
-    from graphls.backends.profiled import ProfiledSession  # which loads ONNX Runtime
+    from graphls.backends.onnxruntime.profiled import ProfiledSession  # which loads ONNX Runtime
 
     copy = PlainCopy(step.graph)
     states = {copy.values[v].name: v.name for v in step.graph.states}

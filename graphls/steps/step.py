@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from onnx import ModelProto
 
     from graphls.backends.onnx import Lowered
-    from graphls.backends.placement import Placement
+    from graphls.backends.onnxruntime.placement import Placement
     from graphls.diagnosis.diagnosis import Diagnosis
     from graphls.diagnosis.explanation import OverflowExplanation
     from graphls.diagnosis.gradients import GradientRanges
@@ -115,7 +115,7 @@ class Compiled:
     def _lowered(self, opset: int | None = None) -> Lowered:
         """What the session runs or, at another opset, a model for any runtime."""
         from graphls.backends.onnx import lower
-        from graphls.backends.runtime import installed_version
+        from graphls.backends.onnxruntime.runtime import installed_version
 
         if opset is not None:
             return lower(self.graph, device=self._session.device, opset=opset)
@@ -196,8 +196,8 @@ class Compiled:
         """
         from graphls.backends.onnx import lower
         from graphls.backends.onnx.kernel_tables import OLDEST_RUNTIME
-        from graphls.backends.placement import place
-        from graphls.backends.runtime import installed_version
+        from graphls.backends.onnxruntime.placement import place
+        from graphls.backends.onnxruntime.runtime import installed_version
 
         own, here = self._session.device, installed_version()
         device, version = device or own, runtime or here or OLDEST_RUNTIME

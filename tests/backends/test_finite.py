@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from graphls.backends.ort import OrtSession
-from graphls.backends.reference import ReferenceSession
+from graphls.backends.numpy.reference import ReferenceSession
+from graphls.backends.onnxruntime.ort import OrtSession
 from graphls.ir.parse import parse
 from graphls.passes import as_pipeline
 

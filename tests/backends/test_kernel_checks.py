@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import graphls.primitives  # noqa: F401
-from graphls.backends import kernel_checks
-from graphls.backends.kernel_checks import is_right
 from graphls.backends.onnx import lower
+from graphls.backends.onnxruntime import kernel_checks
+from graphls.backends.onnxruntime.kernel_checks import is_right
 from graphls.ir import DType, interpret, parse
 from graphls.ir.types import float32, float64
 from tests.primitives.test_every_primitive import run

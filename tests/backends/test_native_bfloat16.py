@@ -8,9 +8,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from graphls.backends.kernel_search import element_types
 from graphls.backends.onnx import lower
-from graphls.backends.placement import place
+from graphls.backends.onnxruntime.kernel_search import element_types
+from graphls.backends.onnxruntime.placement import place
 from graphls.ir import Builder, Graph, Value, registry, verify
 from graphls.ir.types import Type, bfloat16, float32
 from graphls.primitives.emitter import Emitter

@@ -11,11 +11,11 @@ import onnxruntime
 import pytest
 
 import graphls
-from graphls.backends.kernel_checks import is_right
-from graphls.backends.kernel_search import element_types
 from graphls.backends.onnx import lower
 from graphls.backends.onnx.kernel_tables import NEWEST, OLDEST, best_opset, chosen_opset, ir_version, signature
 from graphls.backends.onnx.shapes import operators
+from graphls.backends.onnxruntime.kernel_checks import is_right
+from graphls.backends.onnxruntime.kernel_search import element_types
 from graphls.ir import Builder, Graph, Value, interpret, verify
 from graphls.ir.errors import GraphValueError
 from graphls.ir.types import Type, bfloat16, float32

@@ -13,8 +13,8 @@ import pytest
 
 import graphls
 from graphls import nn, ops
-from graphls.backends import ort
 from graphls.backends.onnx import lower
+from graphls.backends.onnxruntime import ort
 
 F32 = np.float32
 X, Y = np.ones((2, 4), F32), np.zeros((2, 3), F32)

@@ -13,10 +13,10 @@ from onnx import TensorProto, helper
 
 import graphls
 from graphls import ops
-from graphls.backends.kernel_checks import is_right
 from graphls.backends.onnx import lower
 from graphls.backends.onnx.kernel_tables import NEWEST, OLDEST, table
-from graphls.backends.placement import Placement, place
+from graphls.backends.onnxruntime.kernel_checks import is_right
+from graphls.backends.onnxruntime.placement import Placement, place
 from graphls.command_line.main import main
 from graphls.ir.errors import GraphValueError
 from graphls.ir.graph import Graph

@@ -12,8 +12,8 @@ import pytest
 
 import graphls
 from graphls import nn
-from graphls.backends import runtime
-from graphls.backends.availability import check_provider
+from graphls.backends.onnxruntime import runtime
+from graphls.backends.onnxruntime.availability import check_provider
 
 X = np.ones((2, 3), np.float32)
 

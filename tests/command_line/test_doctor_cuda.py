@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from graphls.backends.cuda_libraries import Card, Driver, cuda_version, libraries_of
+from graphls.backends.onnxruntime.cuda_libraries import Card, Driver, cuda_version, libraries_of
 from graphls.command_line import doctor_cuda
 from graphls.command_line.main import main
 from tests.cuda.double import make_up_a_gpu

@@ -213,7 +213,7 @@ def test_doctor_sees_a_float16_that_does_not_overflow(
 ) -> None:
     runtime = pytest.importorskip("onnxruntime")
     monkeypatch.setattr(runtime, "InferenceSession", Session)
-    monkeypatch.setattr("graphls.backends.availability.fault_of_installation", lambda runtime, number: "")
+    monkeypatch.setattr("graphls.backends.onnxruntime.availability.fault_of_installation", lambda runtime, number: "")
     providers = ["CUDAExecutionProvider", "CPUExecutionProvider"]
     monkeypatch.setattr(runtime, "get_available_providers", lambda: providers)
     assert main(["doctor"]) == 1
@@ -223,6 +223,6 @@ def test_doctor_sees_a_float16_that_does_not_overflow(
 
 
 def test_doctor_sees_two_runtimes(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr("graphls.backends.runtime.package_version", lambda package: "1.0")
+    monkeypatch.setattr("graphls.backends.onnxruntime.runtime.package_version", lambda package: "1.0")
     assert main(["doctor"]) == 1
     assert "and onnxruntime-openvino are installed and overwrite each other" in capsys.readouterr().out

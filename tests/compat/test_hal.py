@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 import graphls
-from graphls.backends.cuda_libraries import Card, Driver
+from graphls.backends.onnxruntime.cuda_libraries import Card, Driver
 from graphls.compat import hal
 from tests.cuda.double import make_up_a_gpu
 

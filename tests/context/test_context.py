@@ -10,7 +10,7 @@ import pytest
 
 import graphls as gl
 from graphls import context, nn
-from graphls.backends.cuda_libraries import Card, Driver
+from graphls.backends.onnxruntime.cuda_libraries import Card, Driver
 from graphls.communication import GlobalComm, get_group_size, get_rank, init, release
 from graphls.context.keys import KEYS
 from graphls.context.parallel import _get_device_num, _get_gradients_mean, _get_parallel_mode
@@ -176,7 +176,7 @@ def test_names_of_the_package_are_found_when_asked_for() -> None:
 
 
 def test_a_gpu_that_the_runtime_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
-    from graphls.backends import ort
+    from graphls.backends.onnxruntime import ort
 
     class Runtime:
         @staticmethod

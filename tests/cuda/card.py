@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 import graphls
-from graphls.backends.cuda_libraries import fault_of_installation
 from graphls.backends.devices import PROVIDERS
-from graphls.backends.runtime import load_runtime
+from graphls.backends.onnxruntime.cuda_libraries import fault_of_installation
+from graphls.backends.onnxruntime.runtime import load_runtime
 from graphls.ir.graph import walk
 from tests.networks.steps import batch, build
 

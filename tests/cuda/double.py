@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from graphls.backends import availability, ort
 from graphls.backends.devices import PROVIDERS
-from graphls.backends.runtime import load_runtime
+from graphls.backends.onnxruntime import availability, ort
+from graphls.backends.onnxruntime.runtime import load_runtime
 
 
 class RunOptions(dict[str, str]):

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from graphls import api
-from graphls.backends import runtime
 from graphls.backends.devices import Cuda
+from graphls.backends.onnxruntime import runtime
 from graphls.context import cuda_of_context
 
 LEFT_OUT = Path(__file__).with_name("left_out.txt")

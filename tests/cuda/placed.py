@@ -11,8 +11,8 @@ import onnxruntime
 
 from graphls.backends.devices import PROVIDERS
 from graphls.backends.onnx import lower
-from graphls.backends.placement import place
-from graphls.backends.trial import DTYPES
+from graphls.backends.onnxruntime.placement import place
+from graphls.backends.onnxruntime.trial import DTYPES
 from graphls.ir.graph import Graph
 from graphls.profile.plain import PlainCopy
 

@@ -14,7 +14,7 @@ import pytest
 import graphls
 from graphls import nn, ops, train
 from graphls.backends.buffers import DeviceBuffer
-from graphls.backends.cuda_libraries import find_driver
+from graphls.backends.onnxruntime.cuda_libraries import find_driver
 from graphls.command_line.main import main
 from tests.cuda.card import differing, trained
 from tests.networks.steps import batch, build

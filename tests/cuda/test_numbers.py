@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import graphls
-from graphls.backends.ort import OrtSession
-from graphls.backends.profiled import ProfiledSession
+from graphls.backends.onnxruntime.ort import OrtSession
+from graphls.backends.onnxruntime.profiled import ProfiledSession
 from graphls.backends.states import copied
 from graphls.ir.graph import Graph, Value
 from graphls.ir.interpret import interpret

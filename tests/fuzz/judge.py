@@ -12,7 +12,7 @@ import numpy as np
 
 import graphls
 from graphls import GraphlsError
-from graphls.backends import guard
+from graphls.backends.onnxruntime import guard
 from graphls.ir.errors import VerifyError
 from graphls.ir.graph import Graph
 from graphls.ir.interpret import interpret

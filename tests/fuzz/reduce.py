@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from graphls.api import CPU_PASSES, trace_graph
-from graphls.backends.ort import OrtSession
+from graphls.backends.onnxruntime.ort import OrtSession
 from graphls.ir.graph import Graph
 from graphls.ir.interpret import interpret
 from graphls.passes import Pipeline, as_pipeline

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import graphls
 from graphls.backends.onnx import lower
-from graphls.backends.placement import Placement, place
+from graphls.backends.onnxruntime.placement import Placement, place
 from graphls.ir.graph import Graph
 from graphls.text.plain import size
 from tests.networks.steps import FORMS, NETWORKS, build

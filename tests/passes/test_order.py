@@ -10,8 +10,8 @@ import pytest
 
 import graphls
 from graphls import nn, ops
-from graphls.backends.ort import OrtSession
-from graphls.backends.reference import ReferenceSession
+from graphls.backends.numpy.reference import ReferenceSession
+from graphls.backends.onnxruntime.ort import OrtSession
 from graphls.ir import parse, registry
 from graphls.ir.types import Type
 from graphls.ops.operands import apply

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from graphls.backends.kernel_checks import is_right
 from graphls.backends.onnx import lower
+from graphls.backends.onnxruntime.kernel_checks import is_right
 from graphls.ir import Builder, Graph, Value, interpret, verify
 from graphls.ir.types import type_of
 from tests.primitives.test_every_primitive import run

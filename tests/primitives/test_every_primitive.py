@@ -10,8 +10,8 @@ import onnxruntime
 import pytest
 
 import graphls.primitives  # noqa: F401
-from graphls.backends.kernel_checks import is_right
 from graphls.backends.onnx import Lowered, lower
+from graphls.backends.onnxruntime.kernel_checks import is_right
 from graphls.ir import Builder, DType, Graph, Type, Value, dump, interpret, parse, verify
 from graphls.ir.registry import operations
 from graphls.ir.types import bfloat16, bool_, float16, float32, float64, type_of

@@ -13,8 +13,8 @@ import onnx
 import onnxruntime
 import pytest
 
-from graphls.backends.kernel_checks import is_right
 from graphls.backends.onnx import lower
+from graphls.backends.onnxruntime.kernel_checks import is_right
 from graphls.ir import Graph, Type, Value
 from graphls.ir.errors import GraphlsError, GraphValueError
 from graphls.ir.types import float16

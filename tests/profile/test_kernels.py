@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from graphls.backends.kernels import Kernel, Run, from_zero, own_times
 from graphls.backends.onnx import lower
-from graphls.backends.profiled import attribution, recorded_runs
+from graphls.backends.onnxruntime.profiled import attribution, recorded_runs
 from graphls.ir import parse
 
 TEXT = """graph @g(%x: f32[2,2], %w: f32[2,2]) {

@@ -12,7 +12,7 @@ import pytest
 
 import graphls
 from graphls import nn
-from graphls.backends import profiled
+from graphls.backends.onnxruntime import profiled
 from graphls.ir import walk
 from graphls.ir.errors import GraphRuntimeError, GraphValueError
 from graphls.profile.plain import PlainCopy
@@ -169,7 +169,7 @@ graphls.compile(lambda x: x + 1, x)(x)
 print(*sys.modules)
 """
     run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-    lazy = ("graphls.profile", "graphls.backends.profiled", "graphls.backends.kernels")
+    lazy = ("graphls.profile", "graphls.backends.onnxruntime.profiled", "graphls.backends.kernels")
     assert [name for name in run.stdout.split() if name.startswith(lazy)] == []
 
 

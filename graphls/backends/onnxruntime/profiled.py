@@ -13,7 +13,7 @@ from onnx import ModelProto
 from graphls.backends.kernels import Kernel, Run, own_times
 from graphls.backends.onnx import Lowered
 from graphls.backends.onnx.shapes import operators
-from graphls.backends.ort import OrtSession
+from graphls.backends.onnxruntime.ort import OrtSession
 from graphls.backends.states import HasStorage
 from graphls.ir.graph import Graph, Node
 

@@ -13,9 +13,9 @@ import numpy as np
 
 from graphls.backends.buffers import SMALL, DeviceBuffer, in_rows
 from graphls.backends.devices import Cuda
-from graphls.backends.guard import first_line
 from graphls.backends.onnx.types import exchanged
-from graphls.backends.ort import OrtSession
+from graphls.backends.onnxruntime.guard import first_line
+from graphls.backends.onnxruntime.ort import OrtSession
 from graphls.backends.states import HasStorage
 from graphls.ir.errors import GraphRuntimeError, GraphValueError
 from graphls.ir.graph import Graph, walk

@@ -8,19 +8,19 @@ from typing import Any
 
 import numpy as np
 
-from graphls.backends.availability import check_device, check_provider
 from graphls.backends.buffers import SMALL, DeviceBuffer, in_rows
-from graphls.backends.cuda_failures import cuda_failure
 from graphls.backends.devices import PROVIDERS, Cuda, kind_of
-from graphls.backends.failures import Torn, failed_node, states_before_an_index, states_behind
-from graphls.backends.guard import first_line, open_guarded
 from graphls.backends.host import HostValues
-from graphls.backends.kernel_checks import is_right
 from graphls.backends.onnx.lowering import Lowered, lower
 from graphls.backends.onnx.types import exchanged
 from graphls.backends.onnx.weights import serialised
-from graphls.backends.runtime import load_runtime
-from graphls.backends.scattered import warn_of_scattered_sums
+from graphls.backends.onnxruntime.availability import check_device, check_provider
+from graphls.backends.onnxruntime.cuda_failures import cuda_failure
+from graphls.backends.onnxruntime.failures import Torn, failed_node, states_before_an_index, states_behind
+from graphls.backends.onnxruntime.guard import first_line, open_guarded
+from graphls.backends.onnxruntime.kernel_checks import is_right
+from graphls.backends.onnxruntime.runtime import load_runtime
+from graphls.backends.onnxruntime.scattered import warn_of_scattered_sums
 from graphls.backends.session import Inputs, Session
 from graphls.backends.states import HasStorage
 from graphls.ir.errors import GraphlsError, GraphMemoryError, GraphRuntimeError

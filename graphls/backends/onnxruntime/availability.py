@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphls.backends.cuda_libraries import fault_of_installation
 from graphls.backends.devices import PROVIDERS, Cuda, kind_of
-from graphls.backends.runtime import load_runtime
+from graphls.backends.onnxruntime.cuda_libraries import fault_of_installation
+from graphls.backends.onnxruntime.runtime import load_runtime
 from graphls.ir.errors import GraphRuntimeError
 
 
