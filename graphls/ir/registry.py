@@ -24,6 +24,12 @@ class Operation:
     on_host: bool = False
     """Whether the results are made in NumPy before a step and fed to it."""
 
+    is_host_call: bool = False
+    """Whether Python is called with arrays in the middle of a step; nobody computes the results before it."""
+
+    has_effect: bool = False
+    """Whether it does more than give results, so that each runs once in each step, in order; a token comes first."""
+
     is_constant: bool = False
     """Whether the result is the attribute `value`."""
 
