@@ -38,12 +38,12 @@ def pure_callback(
     """What a Python function gives for arrays, also in the middle of a compiled step.
 
     `inputs` are tensors, numbers and nests of them; the function gets NumPy arrays that it cannot change, and gives
-    arrays of the types that `result_types` declares: one, or a nest of them, each a tensor (as `Tensor(shape=(2, 3),
-    dtype=float32)`), a pair of a shape and a dtype, or any object with these two attributes. The function has no effect
-    besides its results: a step may leave a call out that nobody needs, and make one of two that are the same. It is
-    never called while a step is compiled. Without a `vjp` it has no gradient; `vjp(*inputs, results, gradients of the
-    results)` gives a gradient for each tensor input, or None, as the `bprop` of a cell does, by operations or by another
-    pure_callback.
+    arrays of the types that `result_types` declares: one, or a nest of them, each a tensor (`Tensor(shape=(2, 3),
+    dtype=float32)`), a pair of a shape and a dtype, or any object with these two attributes. The function has no
+    effect besides its results: a step may leave a call out that nobody needs, and make one of two that are the same. It
+    is never called while a step is compiled. Without a `vjp` it has no gradient; `vjp(*inputs, results, gradients of
+    the results)` gives a gradient for each tensor input, or None, as the `bprop` of a cell does, by operations or by
+    another pure_callback.
 
     Raises GraphTypeError for what is no function and no declared type, TraceError in a loop or a branch on a tensor,
     and when it runs GraphTypeError or GraphValueError for results of other types; what the function raises comes out
@@ -61,8 +61,8 @@ def py_func(
 ) -> Any:
     """What a Python function that has effects gives for arrays: it is called once in each step, in the program's order.
 
-    See `pure_callback`, which is for functions without effects. With `()` for `result_types`, which declares nothing, the
-    function is called when all the rest of the step has been, unless another one that gives results comes later.
+    See `pure_callback`, which is for functions without effects. With `()` for `result_types`, which declares nothing,
+    the function is called when all the rest of the step has been, unless another one that gives results comes later.
     """
     return _called("py_func", function, result_types, inputs, vjp)
 
@@ -71,8 +71,8 @@ def py_func(
 def print_(*input_x: object) -> Any:
     """Print texts and tensors, each on lines of its own, whenever the graph runs; gives the first tensor.
 
-    They look as in a graph of MindSpore, and appear when the step has been, in the order of the program; what is printed
-    in an answer of an `if` appears where that is the answer. In the function of a loop it is a warning.
+    They look as in a graph of MindSpore, and appear when the step has been, in the order of the program; what an answer
+    of an `if` prints appears where that is the answer. In the function of a loop it is a warning.
     """
     items = leaves(input_x)
     tensors = [tensor_of(item) for item in items if is_tensor(item)]

@@ -28,8 +28,8 @@ class Dce:
         %y = depend(%x) : f32[4]  // forward
         return %y
 
-    What has an effect stays. A control edge orders and keeps nothing alive. Where its node goes away, the edge leads to what that node
-    itself had to wait for, so that no order between the nodes that stay is lost. Inputs and states stay.
+    What has an effect stays. A control edge orders and keeps nothing alive. Where its node goes away, the edge leads to
+    what that node itself had to wait for, so that no order between the nodes that stay is lost. Inputs and states stay.
     """
 
     name = "dce"

@@ -14,8 +14,9 @@ def verify_host_calls(graph: Graph) -> Graph:
         call = next((inner for inner in inside(node) if inner.primitive.is_host_call), None)
         if call is not None and (node.primitive.is_branch or node.primitive.is_loop):
             name = call.attrs.get("function", call.primitive.name)
-            text = f"{name} is Python and would be called in a {node.primitive.name}, which runs without Python; take the"
-            raise TraceError(f"{text} gradient that calls it outside of conditions and loops.", call.loc)
+            text = f"{name} is Python and would be called in a {node.primitive.name}, which runs without Python"
+            text = f"{text}; take the gradient that calls it outside of conditions and loops."
+            raise TraceError(text, call.loc)
     return graph
 
 

@@ -72,7 +72,8 @@ def _fitted(name: HostFunction, result: object, wanted: Type) -> Array:
     try:
         kind = type_of(np.asarray(result))
     except (GraphTypeError, ValueError):
-        raise GraphTypeError(f"{name} gives {type(result).__name__} where {wanted} is declared.", name.location) from None
+        text = f"{name} gives {type(result).__name__} where {wanted} is declared."
+        raise GraphTypeError(text, name.location) from None
     if kind != wanted:
         error = GraphTypeError if kind.dtype is not wanted.dtype else GraphValueError
         raise error(f"{name} gives {kind} where {wanted} is declared; declare that or convert it.", name.location)
@@ -115,7 +116,7 @@ class PureCallback(HostCall):
         return _declared(results)
 
     def evaluate(
-        self, arrays: tuple[Array, ...], attrs: Mapping[str, Any], types: tuple[Type, ...]
+        self, arrays: tuple[Any, ...], attrs: Mapping[str, Any], types: tuple[Type, ...]
     ) -> tuple[Array, ...]:
         return call(attrs["function"], arrays, types)
 
@@ -128,13 +129,14 @@ class Effect(HostCall, abstract=True):
 
     has_effect = True
 
-    def infer(self, *types: Type, guarded: bool = False, **attrs: Any) -> tuple[Type, ...]:
+    def token(self, types: tuple[Type, ...], guarded: bool) -> Type:
+        """The type of the first result; raises GraphTypeError where the guard is no bool."""
         if guarded and types[:1] != (Type(bool_),):
             raise GraphTypeError(f"The first operand of a guarded {self.name} is a bool[].")
-        return (TOKEN,)
+        return TOKEN
 
     def evaluate(
-        self, arrays: tuple[Array, ...], attrs: Mapping[str, Any], types: tuple[Type, ...]
+        self, arrays: tuple[Any, ...], attrs: Mapping[str, Any], types: tuple[Type, ...]
     ) -> tuple[Array, ...]:
         if not attrs.get("guarded"):
             return (_DONE, *self.run(arrays, attrs, types[1:]))
@@ -158,7 +160,7 @@ class PyFunc(Effect):
     ) -> tuple[Type, ...]:
         if guarded and results:
             raise GraphTypeError("A guarded py_func has no results.")
-        return (*super().infer(*types, guarded=guarded), *_declared(results))
+        return (self.token(types, guarded), *_declared(results))
 
     def run(self, arrays: tuple[Array, ...], attrs: Mapping[str, Any], types: tuple[Type, ...]) -> tuple[Array, ...]:
         return call(attrs["function"], arrays, types)
@@ -175,11 +177,11 @@ class PyFunc(Effect):
 class Print(Effect):
     """Prints texts and arrays, each on lines of its own; `parts` are the texts, and None where an operand stands."""
 
-    def infer(self, *types: Type, parts: tuple[str | None, ...], guarded: bool = False) -> tuple[Type, ...]:
+    def infer(self, *types: Type, parts: tuple[str | None, ...], guarded: bool = False) -> Type:
         if parts.count(None) != len(types) - guarded:
             text = f"print takes an operand for each of the {parts.count(None)} places, not {len(types) - guarded}."
             raise GraphTypeError(text)
-        return super().infer(*types, guarded=guarded)
+        return self.token(types, guarded)
 
     def run(self, arrays: tuple[Array, ...], attrs: Mapping[str, Any], types: tuple[Type, ...]) -> tuple[Array, ...]:
         show_printed(attrs["parts"], arrays)

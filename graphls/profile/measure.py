@@ -18,7 +18,6 @@ from graphls.backends.states import Copied, copied
 from graphls.diagnosis.report import is_loss_scale_tuple
 from graphls.ir.errors import GraphRuntimeError, GraphValueError
 from graphls.ir.graph import Graph, Node
-from graphls.passes.host_calls import without_effects
 from graphls.profile.interpreted import InterpretedSession
 from graphls.profile.memory import memory_of
 from graphls.profile.plain import PlainCopy
@@ -36,6 +35,7 @@ class Step(Protocol):
     graph: Graph
     parameters: dict[str, Any]
     _session: Any
+    _ending: Any
     _outputs: Any
     _open_session: Any
 
@@ -56,7 +56,7 @@ class Measured:
 def measure(step: Step, arrays: Inputs, steps: SupportsIndex) -> Profile:
     """The profile of a step on these arrays; see Compiled.profile."""
     count = _count(steps)
-    graph = without_effects(step.graph)
+    graph = step._ending.graph
     lowered = getattr(step._session, "lowered", None)
     plain = _timed(step, step._open_session(graph, _copies(step)), arrays, count)
     found = _interpreted(step, graph, arrays, count) if lowered is None else _profiled(step, graph, arrays, count)

@@ -33,13 +33,14 @@ class Ending:
     def __call__(self, results: Sequence[Any]) -> list[Any]:
         """The results of the step among those of the graph, when the values behind them have been shown."""
         if self.effects:
-            self.show({value: _array(r, value.type) for value, r in zip(self.shown, results[self.count :], strict=True)})
+            arrays = [_array(r, v.type) for v, r in zip(self.shown, results[self.count :], strict=True)]
+            self.show(dict(zip(self.shown, arrays, strict=True)))
         return list(results[: self.count])
 
     def each(self, results: Sequence[Any], count: int) -> list[Any]:
         """The same for the results of that many steps in one call, stacked; the values of each are shown in order."""
         if self.effects:
-            stacks = [_array(r, value.type) for value, r in zip(self.shown, results[self.count :], strict=True)]
+            stacks = [_array(r, v.type) for v, r in zip(self.shown, results[self.count :], strict=True)]
             for i in range(count):
                 self.show(dict(zip(self.shown, (stack[i] for stack in stacks), strict=True)))
         return list(results[: self.count])

@@ -104,7 +104,7 @@ def _emitted(
 
 
 def in_order(nodes: Sequence[Node]) -> tuple[Node, ...]:
-    """The nodes with control edges between those of a block that have effects: these run in the order of the program."""
+    """The nodes with control edges between those of a block that have effects, which run in this order."""
     linked: list[Node] = []
     last: tuple[Value, ...] = ()
     for node in nodes:

@@ -89,7 +89,8 @@ def _traced(tracer: Tracer, function: Callable[..., object], args: tuple[object,
         executor.execute_by(tracer)
         called = rewritten(function)
         results = explore(tracer, lambda: called(*copies(symbols)))
-        check_results(function, results, has_effect=bool(tracer.written) or any(n.primitive.has_effect for n in tracer.builder.nodes))
+        has_effect = bool(tracer.written) or any(node.primitive.has_effect for node in tracer.builder.nodes)
+        check_results(function, results, has_effect)
         return _finished(tracer, tuple(inputs), results)
     except GraphlsError:
         raise
