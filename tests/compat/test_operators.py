@@ -224,6 +224,67 @@ def test_print_in_a_training_step_leaves_the_step_as_it_is(capsys: pytest.Captur
 
 
 @pytest.mark.usefixtures("mindspore")
+def test_py_func_gives_what_a_python_function_gives() -> None:
+    ms: Any = importlib.import_module("mindspore")
+
+    def both(x1: Any, x2: Any) -> Any:
+        return x1 + x2
+
+    for stateful in (True, False):
+        op = ms.ops.PyFunc(both, [ms.float32] * 2, [(3,), (3,)], [ms.float32], [(3,)], stateful)
+        found = op((Tensor([1.0, 2.0, 3.0]), Tensor([1.0, 2.0, 3.0])))
+        assert isinstance(found, tuple) and found[0].tolist() == [2, 4, 6]
+        step = gl.compile(lambda x, op=op: op((x, x)), np.ones(3, np.float32), backend="numpy")
+        kinds = [node.primitive.name for node in step.graph.nodes]
+        assert kinds == ["py_func" if stateful else "pure_callback"]
+        assert step(np.ones(3, np.float32))[0].tolist() == [2, 2, 2]
+    with pytest.raises(TypeError, match=r"This PyFunc takes f32\[3\], f32\[3\], not f32\[2\], f32\[2\]"):
+        op((Tensor([1.0, 2.0]), Tensor([1.0, 2.0])))
+
+
+@pytest.mark.usefixtures("mindspore")
+def test_insert_gradient_of_changes_a_gradient() -> None:
+    # The example of MindSpore's documentation, and its numbers.
+    ms: Any = importlib.import_module("mindspore")
+    a, b = Tensor(np.array([1.0], np.float32)), Tensor(np.array([0.2], np.float32))
+
+    def clip_gradient(dx: Any) -> Any:
+        ret = dx
+        if ret > a:
+            ret = a
+        if ret < b:
+            ret = b
+        return ret
+
+    clip = ms.ops.InsertGradientOf(clip_gradient)
+
+    def clip_test(x: Any, y: Any) -> Any:
+        return clip(x) * clip(y)
+
+    x, y = Tensor(np.array([1.1], np.float32)), Tensor(np.array([0.1], np.float32))
+    np.testing.assert_allclose(clip_test(x, y).asnumpy(), [0.11], rtol=1e-6)
+    found = ms.ops.GradOperation(get_all=True)(clip_test)(x, y)
+    np.testing.assert_allclose([g.asnumpy() for g in found], [[0.2], [1.0]], rtol=1e-6)
+
+
+@pytest.mark.usefixtures("mindspore")
+def test_hook_backward_sees_and_changes_gradients(capsys: pytest.CaptureFixture[str]) -> None:
+    ms: Any = importlib.import_module("mindspore")
+
+    def sees(gradients: Any) -> None:
+        ops.print_("gradient", *gradients)
+
+    for hook, factor in ((sees, 1), (lambda gradients: gradients[0] * 3, 3)):
+        hooked = ms.ops.HookBackward(hook)
+        gradient = ms.ops.GradOperation()(lambda x, h=hooked: (h(x * x) * 2).sum())
+        found = gl.compile(gradient, Tensor([3.0]))(Tensor([3.0]))
+        assert found.tolist() == [12 * factor]
+    assert capsys.readouterr().out == "gradient\nTensor(shape=[1], dtype=Float32, value=[ 2.00000000e+00])\n"
+    with pytest.raises(TypeError, match="HookBackward takes a function, not 3"):
+        ms.ops.HookBackward(3)
+
+
+@pytest.mark.usefixtures("mindspore")
 def test_assert_raises_where_a_graph_has_run(eager: None) -> None:
     ms: Any = importlib.import_module("mindspore")
 
