@@ -28,8 +28,9 @@ class Request:
         self._calls = partial(self._request.start_async, {}, None), partial(self._request.wait)
 
     def bind(self, name: str, array: Array) -> None:
-        """Read or write this array, in row-major order, from now on."""
-        self._request.set_tensor(self._ports[name], self._tensor(array))
+        """Read or write this array, in row-major order, from now on; nothing reads an input that the model lacks."""
+        if name in self._ports:
+            self._request.set_tensor(self._ports[name], self._tensor(array))
 
     def task(self) -> Task:
         """A run, as a function that is not written in Python, and its arguments."""

@@ -5,9 +5,6 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from graphls.backends.onnx.kernel_tables import PORTABLE
-from graphls.backends.onnx.roundings import MOVES
-from graphls.backends.onnx.target import Target
 from graphls.ir.errors import GraphRuntimeError
 
 INSTALL = 'pip install "graphls[openvino]"'
@@ -18,9 +15,6 @@ EXACT = {
     "CPU_DENORMALS_OPTIMIZATION": False,
 }
 """What every model is compiled with."""
-
-BFLOAT16 = MOVES | {"Conv", "ConvTranspose", "Gemm", "MatMul"}
-"""Operators that are computed in bfloat16, with sums in float32, where their operands are of it."""
 
 
 def load_openvino() -> Any:
@@ -52,9 +46,3 @@ def first_line(error: Exception) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     told = [line for line in lines if not line.startswith(("Exception from ", "Check '"))]
     return (told or lines or [type(error).__name__])[0]
-
-
-@cache
-def target() -> Target:
-    """What models for OpenVINO are made for."""
-    return Target(native_half=False, is_gpu=False, opset=PORTABLE, bfloat16=BFLOAT16 if has_bfloat16() else frozenset())

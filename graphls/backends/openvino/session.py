@@ -15,7 +15,8 @@ from graphls.backends.onnx.lowering import Lowered, lower
 from graphls.backends.onnx.types import exchanged
 from graphls.backends.openvino.kernel_checks import is_right
 from graphls.backends.openvino.model import Request, compiled
-from graphls.backends.openvino.runtime import first_line, target
+from graphls.backends.openvino.runtime import first_line
+from graphls.backends.openvino.target import target
 from graphls.backends.session import Inputs, Session
 from graphls.backends.states import HasStorage
 from graphls.ir.errors import GraphRuntimeError
@@ -40,7 +41,8 @@ class OpenvinoSession(Session):
         self.lowered: Lowered = lower(graph, kernel_is_right=is_right, target=target())
         self.model = compiled(self.lowered)
         self.types = {state.name: exchanged(state.type) for state in graph.states}
-        self.inputs = [(n, exchanged(v.type).dtype.numpy) for n, v in zip(self.lowered.inputs, graph.inputs, strict=True)]
+        inputs = zip(self.lowered.inputs, graph.inputs, strict=True)
+        self.inputs = [(n, exchanged(v.type).dtype.numpy) for n, v in inputs]
         outputs = zip(self.lowered.outputs, graph.outputs, strict=True)
         self.outputs = [(name, exchanged(v.type), v.type.dtype.numpy) for name, v in outputs]
         self.host = HostValues(graph, [node for node, _ in self.lowered.host])
