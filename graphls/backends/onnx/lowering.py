@@ -60,15 +60,16 @@ def lower(
     kernel_is_right: KernelCheck = trust_kernels,
     opset: int | None = None,
     runtime: str | None = None,
+    target: Target | None = None,
 ) -> Lowered:
-    """Lower a verified graph that has no gradient nodes for a device, "cpu" or "cuda".
+    """Lower a verified graph that has no gradient nodes for a device of ONNX Runtime, "cpu" or "cuda", or a `target`.
 
     How devices differ is said by `Target`. Where `kernel_is_right` says no, an operator is composed of others. The
     model is made for a version of ONNX Runtime, `runtime`, by default for all of them, and at the opset that this
     serves best or at another. Raises GraphValueError for an opset that cannot be written and, with the user's line,
     for a primitive that cannot be lowered.
     """
-    target = target_of(device, chosen_opset(opset, runtime), runtime or OLDEST_RUNTIME)
+    target = target or target_of(device, chosen_opset(opset, runtime), runtime or OLDEST_RUNTIME)
     return Lowering(graph, target, kernel_is_right).lower()
 
 
