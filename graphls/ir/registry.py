@@ -48,6 +48,9 @@ class Operation:
     is_convolution: bool = False
     """Whether a runtime convolves, and may fuse what follows with that."""
 
+    is_product: bool = False
+    """Whether it sums products of two operands, for which processors have units that take 16 bits and sum in 32."""
+
     takes_indices: bool = False
     """Whether a runtime fails where an element of an operand is out of range."""
 
