@@ -56,7 +56,7 @@ class Gradient:
 
 def _missing_rules(missing: dict[Node, None]) -> GraphTypeError:
     listed = "; ".join(f"{n.primitive.name}{f' ({n.loc})' if n.loc else ''}" for n in reversed(missing))
-    advice = "a vjp to what calls Python" if any(n.primitive.is_host_call for n in missing) else "the cell a bprop"
+    advice = "a vjp to what calls Python" if any(n.primitive.calls_python for n in missing) else "the cell a bprop"
     return GraphTypeError(
         f"These primitives have no gradient rule: {listed}; "
         f"use ops.stop_gradient where no gradient is needed, or give {advice}."

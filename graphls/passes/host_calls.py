@@ -11,7 +11,7 @@ from graphls.ir.graph import Graph, Node, Value, inside
 def verify_host_calls(graph: Graph) -> Graph:
     """Return `graph` if no branch and no loop in it calls Python; raises TraceError with the line of the first call."""
     for node in graph.nodes:
-        call = next((inner for inner in inside(node) if inner.primitive.is_host_call), None)
+        call = next((inner for inner in inside(node) if inner.primitive.calls_python), None)
         if call is not None and (node.primitive.is_branch or node.primitive.is_loop):
             name = call.attrs.get("function", call.primitive.name)
             text = f"{name} is Python and would be called in a {node.primitive.name}, which runs without Python"

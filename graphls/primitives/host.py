@@ -99,7 +99,7 @@ class HostCall(Primitive, abstract=True):
     """A call of Python with arrays."""
 
     half = "native"
-    is_host_call = True
+    calls_python = True
 
     def flops(self, inputs: tuple[Type, ...], outputs: tuple[Type, ...], attrs: Mapping[str, Any]) -> int:
         """None that anybody knows of."""

@@ -28,22 +28,25 @@ class Ending:
         self.known: dict[Value, Array] = known if self.effects else {}
         shown = dict.fromkeys(v for node in self.effects for v in node.inputs if v not in self.known)
         self.shown = tuple(shown)
-        self.graph = without(graph, self.effects).replace(outputs=(*graph.outputs, *self.shown))
+        outputs = (*graph.outputs, *self.shown)
+        self.graph = without(graph, self.effects).replace(outputs=outputs) if self.effects else graph
 
-    def __call__(self, results: Sequence[Any]) -> list[Any]:
+    def __call__(self, results: Sequence[Any]) -> Sequence[Any]:
         """The results of the step among those of the graph, when the values behind them have been shown."""
-        if self.effects:
-            arrays = [_array(r, v.type) for v, r in zip(self.shown, results[self.count :], strict=True)]
-            self.show(dict(zip(self.shown, arrays, strict=True)))
-        return list(results[: self.count])
+        if not self.effects:
+            return results
+        arrays = [_array(r, v.type) for v, r in zip(self.shown, results[self.count :], strict=True)]
+        self.show(dict(zip(self.shown, arrays, strict=True)))
+        return results[: self.count]
 
-    def each(self, results: Sequence[Any], count: int) -> list[Any]:
+    def each(self, results: Sequence[Any], count: int) -> Sequence[Any]:
         """The same for the results of that many steps in one call, stacked; the values of each are shown in order."""
-        if self.effects:
-            stacks = [_array(r, v.type) for v, r in zip(self.shown, results[self.count :], strict=True)]
-            for i in range(count):
-                self.show(dict(zip(self.shown, (stack[i] for stack in stacks), strict=True)))
-        return list(results[: self.count])
+        if not self.effects:
+            return results
+        stacks = [_array(r, v.type) for v, r in zip(self.shown, results[self.count :], strict=True)]
+        for i in range(count):
+            self.show(dict(zip(self.shown, (stack[i] for stack in stacks), strict=True)))
+        return results[: self.count]
 
     def show(self, arrays: dict[Value, Array]) -> None:
         """Run the effects on the values that they read."""

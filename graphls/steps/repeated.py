@@ -94,7 +94,7 @@ class RepeatedStep:
 def _without_host_calls(graph: Graph) -> Graph:
     """The graph; raises GraphValueError, with the line, where it calls Python for a result, as no loop can."""
     for node in graph.nodes:
-        if node.primitive.is_host_call:
+        if node.primitive.calls_python:
             name = node.attrs.get("function", node.primitive.name)
             text = f"A step that calls Python ({name}) cannot run many times in one call; call the step itself."
             raise GraphValueError(text, node.loc)

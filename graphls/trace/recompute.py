@@ -18,7 +18,7 @@ def recomputed(tracer: Tracer, nodes: Sequence[Node], outputs: object) -> Any:
     The second run waits for the gradients of the outputs. It stands in a branch that is always taken, which no pass
     and no runtime knows, so that nobody finds out that its values were there before. What calls Python runs once.
     """
-    nodes = [node for node in nodes if not any(n.primitive.is_host_call for n in (node, *inside(node)))]
+    nodes = [node for node in nodes if not any(n.primitive.calls_python for n in (node, *inside(node)))]
     made = {value for node in nodes for value in node.outputs}
     symbols = (leaf for leaf in leaves(outputs) if type(leaf) is Symbol)
     floats = (symbol.graph_value for symbol in symbols if symbol.dtype.is_float and symbol.size)
