@@ -16,6 +16,7 @@ from graphls.ir.reporting import checked
 from graphls.ir.text import dump
 from graphls.ir.types import Type
 from graphls.nn.cell import Cell
+from graphls.passes.host_calls import calls_for_results
 from graphls.sharing.storage import Clock
 from graphls.steps.ending import Ending
 from graphls.steps.repeated import RepeatedStep
@@ -146,7 +147,8 @@ class Compiled:
     def dump(self, directory: str | os.PathLike[str]) -> None:
         """Write every stage as text (`.ir`) and as DOT, all as a page (`index.html`), and the model as `step.onnx`.
 
-        Each file is written at once or not at all; raises GraphFileError for the first that cannot be written.
+        There is no model of a step that calls Python for a result. Each file is written at once or not at all; raises
+        GraphFileError for the first that cannot be written.
         """
         from graphls.viz.dot import to_dot
 
@@ -155,7 +157,8 @@ class Compiled:
             checked(write_text, folder / f"{name}.ir", dump(graph))
             checked(write_text, folder / f"{name}.dot", to_dot(graph))
         self.show(folder / "index.html")
-        self.save(folder / "step.onnx")
+        if not calls_for_results(self.graph):
+            self.save(folder / "step.onnx")
 
     def repeated(self, count: int) -> RepeatedStep:
         """This step `count` times in one call, on inputs that are stacked along a first axis, with the same numbers.
