@@ -17,6 +17,7 @@ from graphls.ir.text import dump
 from graphls.ir.types import Type
 from graphls.nn.cell import Cell
 from graphls.sharing.storage import Clock
+from graphls.steps.ending import Ending
 from graphls.steps.repeated import RepeatedStep
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.tensor import Tensor
@@ -61,9 +62,9 @@ class Compiled:
         self._traced = traced
         self._pipeline = pipeline
         self._open_session = open_session
-        self._session = open_session(graph, self.parameters)
+        self._ending = Ending(graph)
+        self._session = open_session(self._ending.graph, self.parameters)
         self._outputs = traced.outputs
-        self._reports = traced.reports
         self._inputs = InputCheck(graph, tuple(inputs))
         self._types = [value.type for value in graph.outputs]
         self._diagnosis: Diagnosis | None = None
@@ -74,7 +75,7 @@ class Compiled:
 
     def __setstate__(self, state: Mapping[str, object]) -> None:
         self.__dict__.update(state)
-        self._session = self._open_session(self.graph, self.parameters)
+        self._session = self._open_session(self._ending.graph, self.parameters)
 
     def __call__(self, *inputs: object, **named: object) -> Any:
         """Run one step; tensors come back unread, and states stay in the session.
@@ -84,9 +85,7 @@ class Compiled:
         if named:
             text = f"A compiled step takes its inputs by position, not by name ({', '.join(named)})."
             raise GraphTypeError(text)
-        results = self._session.run(self._inputs(inputs))
-        for report in self._reports:
-            report.look()
+        results = self._ending(self._session.run(self._inputs(inputs)))
         return fill_outputs(self._outputs, [_tensor(r, t) for r, t in zip(results, self._types, strict=True)])
 
     @property
