@@ -23,9 +23,9 @@ from graphls.trace.current import current_tracer
 from graphls.trace.inputs import static_inputs
 from graphls.trace.trace import Traced, trace
 
-DEFAULT_PASSES = "gradient, overflow, fold, cse, merge, dce, order"
-GRAPH_PASSES = "gradient, overflow, fold, cse, merge, select, dce, order"
-CPU_PASSES = "gradient, overflow, fold, cse, merge, factor, dce, order"
+DEFAULT_PASSES = "gradient, join, hoist, overflow, fold, cse, merge, dce, order"
+GRAPH_PASSES = "gradient, join, hoist, overflow, fold, cse, merge, select, dce, order"
+CPU_PASSES = "gradient, join, hoist, overflow, fold, cse, merge, factor, dce, order"
 BACKENDS = ("onnxruntime", "openvino", "numpy")
 
 
