@@ -21,6 +21,7 @@ from graphls.backends.session import Inputs, Session
 from graphls.backends.states import HasStorage
 from graphls.ir.errors import GraphRuntimeError
 from graphls.ir.graph import Graph
+from graphls.sharing.forks import keep_for_ever, renew_after_fork
 from graphls.sharing.storage import Clock, Storage
 
 Array = np.ndarray[Any, Any]
@@ -39,7 +40,7 @@ class OpenvinoSession(Session):
         super().__init__(parameters)
         self.graph = graph
         self.lowered: Lowered = lower(graph, kernel_is_right=is_right, target=target())
-        self.model = compiled(self.lowered)
+        self.model: Any = compiled(self.lowered)
         self.types = {state.name: exchanged(state.type) for state in graph.states}
         inputs = zip(self.lowered.inputs, graph.inputs, strict=True)
         self.inputs = [(n, exchanged(v.type).dtype.numpy) for n, v in inputs]
@@ -51,6 +52,13 @@ class OpenvinoSession(Session):
         self.seen = -1
         self.requests: list[Request] = []
         self.bound: list[tuple[Storage, tuple[Any, ...], Clock | None, int]] = []
+        renew_after_fork(self)
+
+    def renew(self) -> None:
+        """In a forked process, compile the model again at the next step: the threads of this one are not there."""
+        keep_for_ever(self.model, *self.requests)
+        self.model, self.requests, self.bound, self.seen = None, [], [], -1
+        self.host.forget()
 
     def step(self, inputs: Inputs) -> list[Any]:
         """One step; the outputs as arrays."""
@@ -81,6 +89,7 @@ class OpenvinoSession(Session):
 
     def _follow_changes(self) -> None:
         """Bind every state to the buffers that hold it now, unless only others have got new ones."""
+        self.model = self.model or compiled(self.lowered)
         if not self.requests or not all(map(self._is_current, self.bound)):
             for name in self.types:
                 self._settle(name)
