@@ -34,7 +34,7 @@ ALLOWED: dict[str, str] = {
     "backends": "files ir primitives sharing text version",
     "passes": "files ir primitives",
     "tensors": "ir names primitives sharing",
-    "context": "backends ir passes sharing",
+    "context": "backends files ir passes sharing",
     "dataset": "files ir log sharing tensors",
     "importing": "backends.onnx ir text",
     "initializer": "ir primitives tensors",
