@@ -11,6 +11,7 @@ import numpy as np
 from graphls.backends.buffers import in_rows
 from graphls.backends.devices import Cuda
 from graphls.backends.host import HostValues
+from graphls.backends.onnx.indices import axis_size
 from graphls.backends.onnx.lowering import Lowered, lower
 from graphls.backends.onnx.types import exchanged
 from graphls.backends.openvino.kernel_checks import is_right
@@ -20,7 +21,7 @@ from graphls.backends.openvino.target import target
 from graphls.backends.session import Inputs, Session
 from graphls.backends.states import HasStorage
 from graphls.ir.errors import GraphRuntimeError
-from graphls.ir.graph import Graph
+from graphls.ir.graph import Graph, Node
 from graphls.sharing.forks import keep_for_ever, renew_after_fork
 from graphls.sharing.storage import Clock, Storage
 
@@ -84,6 +85,8 @@ class OpenvinoSession(Session):
     def _run(self, request: Request) -> None:
         try:
             self.complete(*request.task())
+        except IndexError as error:
+            raise _index_fault(self.lowered.guarded[int(request.fault) - 1]) from error
         except RuntimeError as error:
             raise GraphRuntimeError(f"OpenVINO could not run the step: {first_line(error)}") from error
 
@@ -114,7 +117,7 @@ class OpenvinoSession(Session):
             storage.swap_with(np.empty(kind.shape, kind.dtype.numpy), self.clock)
 
     def _request(self, turn: int) -> Request:
-        request = Request(self.model)
+        request = Request(self.model, self.lowered)
         for name, tensor in self.lowered.states.items():
             storage = self.parameters[name].storage
             swaps = name in self.lowered.writes
@@ -122,3 +125,9 @@ class OpenvinoSession(Session):
             if swaps:
                 request.bind(self.lowered.writes[name], storage.buffers[1 - turn])
         return request
+
+
+def _index_fault(node: Node) -> GraphRuntimeError:
+    kind, size = node.inputs[1].type, axis_size(node)
+    text = f"OpenVINO could not run the step: an index of the {node.primitive.name}, in {kind}, is out of range for an "
+    return GraphRuntimeError(f"{text}axis of size {size}.").at(node.loc)
