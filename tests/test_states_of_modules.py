@@ -18,7 +18,7 @@ KNOWN: dict[str, tuple[str, ...]] = {
         "context._settings", "context.Replacement.devices", "context.Replacement.is_allowed",
         "context.Replacement.warned", "context.parallel._settings", "context.parallel.OneRank.has_warned",
         "context.parallel.OneRank.is_forced", "dataset.config._settings", "dataset.randomness.SEED",
-        "tensors.random._seeded",
+        "backends.cache._settings", "tensors.random._seeded",
     ),
     "changed under a lock": (
         "dataset.randomness._outside", "train.background._pending", "train.callbacks.callback._warned",
@@ -28,7 +28,7 @@ KNOWN: dict[str, tuple[str, ...]] = {
         "steps.scaling._told", "trace.rewriting.functions._codes", "trace.rewriting.sources._files",
     ),
     "each change is one assignment or one call into C": (
-        "backends.guard._survived", "communication.GlobalComm.BACKEND", "communication.GlobalComm.INITED",
+        "backends.onnxruntime.guard._survived", "communication.GlobalComm.BACKEND", "communication.GlobalComm.INITED",
         "dataset.pipeline.iterators._feeds", "passes.manager._directory", "passes.manager._numbers",
         "sharing.forks._functions", "sharing.forks._guards", "sharing.forks._numbers", "sharing.forks._renewed",
         "tensors.configuration.Configuration.changes", "train.event_file._numbers",

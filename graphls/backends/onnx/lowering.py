@@ -25,22 +25,30 @@ from graphls.ir.types import TOKEN, DType, Type, bfloat16
 
 
 @dataclass(frozen=True)
-class Lowered:
-    """A model, and which of its inputs and outputs is what.
+class Ports:
+    """Which of the inputs and outputs of a model is what.
 
     `inputs` and `outputs` are tensor names in the order of the graph; `states` and `writes` pair the
     name of a state with its tensor, all in the dtypes that `exchanged` says; `host` are the nodes whose
-    outputs the session computes and feeds, with the names of the tensors that take them. `origins` has, by the
-    name of each operator of the model and of its subgraphs, the node that it computes. `outside` are the arrays that
-    the model does not hold, by the names of their tensors; see weights.py.
+    outputs the session computes and feeds, with the names of the tensors that take them.
     """
 
-    model: ModelProto
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     states: dict[str, str]
     writes: dict[str, str]
     host: tuple[tuple[Node, str], ...]
+
+
+@dataclass(frozen=True)
+class Lowered(Ports):
+    """A model with its ports.
+
+    `origins` has, by the name of each operator of the model and of its subgraphs, the node that it computes. `outside`
+    are the arrays that the model does not hold, by the names of their tensors; see weights.py.
+    """
+
+    model: ModelProto
     origins: dict[str, Node]
     outside: dict[str, np.ndarray[Any, Any]]
 
@@ -52,15 +60,16 @@ def lower(
     kernel_is_right: KernelCheck = trust_kernels,
     opset: int | None = None,
     runtime: str | None = None,
+    target: Target | None = None,
 ) -> Lowered:
-    """Lower a verified graph that has no gradient nodes for a device, "cpu" or "cuda".
+    """Lower a verified graph that has no gradient nodes for a device of ONNX Runtime, "cpu" or "cuda", or a `target`.
 
     How devices differ is said by `Target`. Where `kernel_is_right` says no, an operator is composed of others. The
     model is made for a version of ONNX Runtime, `runtime`, by default for all of them, and at the opset that this
     serves best or at another. Raises GraphValueError for an opset that cannot be written and, with the user's line,
     for a primitive that cannot be lowered.
     """
-    target = target_of(device, chosen_opset(opset, runtime), runtime or OLDEST_RUNTIME)
+    target = target or target_of(device, chosen_opset(opset, runtime), runtime or OLDEST_RUNTIME)
     return Lowering(graph, target, kernel_is_right).lower()
 
 
@@ -92,7 +101,7 @@ class Lowering(Rules):
         outputs = tuple(self.given(v, fixed) for v in self.graph.outputs)
         writes = {w.state.name: self.given(w.value, fixed) for w in self.graph.writes}
         host, outside = tuple(self.host), self.weights.outside
-        return Lowered(self.model(), inputs, outputs, states, writes, host, self.origins, outside)
+        return Lowered(inputs, outputs, states, writes, host, self.model(), self.origins, outside)
 
     def declare(self, value: Value) -> str:
         """Make a value an input of the model."""
