@@ -12,6 +12,7 @@ from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.graph import Graph
 from graphls.nn.cell import Cell, input_names
 from graphls.passes import Pipeline, as_pipeline
+from graphls.passes.host_calls import verify_host_calls
 from graphls.passes.overflow import with_mode
 from graphls.passes.windows import verify_windows
 from graphls.sharing.locks import COMPILING
@@ -22,9 +23,9 @@ from graphls.trace.current import current_tracer
 from graphls.trace.inputs import static_inputs
 from graphls.trace.trace import Traced, trace
 
-DEFAULT_PASSES = "gradient, overflow, fold, cse, merge, dce, order"
-GRAPH_PASSES = "gradient, overflow, fold, cse, merge, select, dce, order"
-CPU_PASSES = "gradient, overflow, fold, cse, merge, factor, dce, order"
+DEFAULT_PASSES = "gradient, join, hoist, overflow, fold, cse, merge, dce, order"
+GRAPH_PASSES = "gradient, join, hoist, overflow, fold, cse, merge, select, dce, order"
+CPU_PASSES = "gradient, join, hoist, overflow, fold, cse, merge, factor, dce, order"
 BACKENDS = ("onnxruntime", "openvino", "numpy")
 
 
@@ -66,6 +67,7 @@ def _compiled(
     pipeline = _pipeline(_default_passes(backend, device) if passes is None else passes, overflow_mode)
     result = pipeline.run(traced.graph, source="trace")
     verify_windows(result.graph)
+    verify_host_calls(result.graph)
     warn_of_idle_scaling(traced, result.graph)
     step = Compiled(traced, inputs, pipeline, result, partial(_session, backend, device))
     if device != "cpu":

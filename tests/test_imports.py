@@ -39,7 +39,7 @@ ALLOWED: dict[str, str] = {
     "importing": "backends.onnx ir text",
     "initializer": "ir primitives tensors",
     "testing": "files ir passes",
-    "trace": "ir sharing tensors",
+    "trace": "ir primitives sharing tensors",
     "diagnosis": "backends ir passes sharing text trace",
     "ops": "ir names primitives tensors trace",
     "summary": "backends ir tensors text trace",

@@ -24,11 +24,17 @@ class Operation:
     on_host: bool = False
     """Whether the results are made in NumPy before a step and fed to it."""
 
+    calls_python: bool = False
+    """Whether it calls Python while a step runs, so that the host runs it between segments."""
+
     is_constant: bool = False
     """Whether the result is the attribute `value`."""
 
     is_check: bool = False
     """Whether it closes an overflow window: it tells whether its operands are finite, and nothing is made of them."""
+
+    has_effect: bool = False
+    """Whether it does more than give results, so that each runs once in each step, in order; a token comes first."""
 
     elementwise: bool = False
     """Whether each element of the result is made of the elements at its index in the operands, which broadcast."""
