@@ -15,9 +15,9 @@ LONGEST = 1 << 24
 
 
 def takes(node: Node) -> bool:
-    """Whether a node may be computed here, which has no integers but those that are moved, become floats or are indices.
+    """Whether a node may be computed here: it has no integers but those that are moved, become floats or are indices.
 
-    Remainders, nodes with regions, those that give or take nothing, and those whose results the host draws stay elsewhere.
+    Remainders, nodes with regions, those that give or take nothing, and those that the host draws stay elsewhere.
     """
     primitive = node.primitive
     if node.regions or primitive.on_host or primitive.is_remainder:
