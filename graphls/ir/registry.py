@@ -51,6 +51,9 @@ class Operation:
     is_product: bool = False
     """Whether it sums products of two operands, for which processors have units that take 16 bits and sum in 32."""
 
+    is_remainder: bool = False
+    """Whether it is what a division leaves, of which a kernel that rounds the quotient may find another."""
+
     takes_indices: bool = False
     """Whether a runtime fails where an element of an operand is out of range."""
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from onnx import NodeProto
 
+from graphls.backends.onnx.indices import Indices
 from graphls.backends.onnx.roundings import rounds_once
 from graphls.backends.onnx.target import Target
 from graphls.backends.onnx.values import Values
@@ -21,6 +22,8 @@ Results = tuple[tuple[str, ...], tuple[Type, ...]]
 
 class Rules(Values):
     """What a rule appends in 16 bits is taken back where float32, rounded at the end, would be another number."""
+
+    indices: Indices
 
     def made(self, node: Node) -> Results:
         """The results of a node; in float32 where the rule would round more than once in 16 bits."""
@@ -73,6 +76,8 @@ class Rules(Values):
         if primitive.takes_values:
             return node.inputs, self.out_types
         names = [self.form(v, t.dtype) for v, t in zip(node.inputs, self.in_types, strict=True)]
+        if primitive.takes_indices and target.guards_indices:
+            names = self.indices.kept(node, names, self.in_types[1])
         return names, self.out_types
 
     def _results(self, node: Node, operands: Sequence[Any]) -> tuple[str, ...]:
