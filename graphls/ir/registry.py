@@ -24,6 +24,9 @@ class Operation:
     on_host: bool = False
     """Whether the results are made in NumPy before a step and fed to it."""
 
+    calls_python: bool = False
+    """Whether it calls Python while a step runs, so that the host runs it between segments."""
+
     is_constant: bool = False
     """Whether the result is the attribute `value`."""
 
@@ -59,6 +62,9 @@ class Operation:
 
     is_loop: bool = False
     """Whether the last region runs again and again, and yields first what it takes in the next iteration."""
+
+    is_segment: bool = False
+    """Whether an engine runs the region as one piece of a plan; the attribute `engine` names it."""
 
     region_names: tuple[str, ...] = ()
     """What the regions are called where a graph is shown; nothing where they have names of their own."""
