@@ -16,6 +16,7 @@ from graphls.ir.plan import is_plan
 from graphls.ir.verify import verify
 from graphls.nn.cell import Cell, input_names
 from graphls.passes import Pipeline, as_pipeline
+from graphls.passes.host_calls import verify_host_calls
 from graphls.passes.overflow import with_mode
 from graphls.passes.partition import Partition
 from graphls.passes.windows import verify_windows
@@ -27,10 +28,10 @@ from graphls.trace.current import current_tracer
 from graphls.trace.inputs import static_inputs
 from graphls.trace.trace import Traced, trace
 
-DEFAULT_PASSES = "gradient, overflow, fold, cse, merge, dce, order"
-GRAPH_PASSES = "gradient, overflow, fold, cse, merge, select, dce, order"
-CPU_PASSES = "gradient, overflow, fold, cse, merge, factor, dce, order"
-BACKENDS = ("onnxruntime", "numpy")
+DEFAULT_PASSES = "gradient, join, hoist, overflow, fold, cse, merge, dce, order"
+GRAPH_PASSES = "gradient, join, hoist, overflow, fold, cse, merge, select, dce, order"
+CPU_PASSES = "gradient, join, hoist, overflow, fold, cse, merge, factor, dce, order"
+BACKENDS = ("onnxruntime", "openvino", "numpy")
 
 
 def compile(
@@ -74,6 +75,7 @@ def _compiled(
     pipeline = _pipeline(_default_passes(backend, device) if passes is None else passes, overflow_mode)
     result = pipeline.run(traced.graph, source="trace")
     verify_windows(result.graph)
+    verify_host_calls(result.graph)
     warn_of_idle_scaling(traced, result.graph)
     step = Compiled(traced, inputs, pipeline, result, partial(_session, backend, device, engine))
     if device != "cpu":
@@ -82,7 +84,7 @@ def _compiled(
 
 
 def _default_passes(backend: str, device: str | Cuda) -> str:
-    if (backend, device) == ("onnxruntime", "cpu"):
+    if (backend, device) in (("onnxruntime", "cpu"), ("openvino", "cpu")):
         return CPU_PASSES
     return GRAPH_PASSES if isinstance(device, Cuda) and device.graph else DEFAULT_PASSES
 
@@ -97,7 +99,11 @@ def _check_target(backend: str, device: str | Cuda, engine: str) -> None:
 
         check_device(device)
     elif device != "cpu":
-        raise GraphValueError(f"The backend 'numpy' runs on 'cpu', not on {device!r}.")
+        raise GraphValueError(f"The backend {backend!r} runs on 'cpu', not on {device!r}.")
+    if backend == "openvino":
+        from graphls.backends.openvino.runtime import core
+
+        core()
 
 
 def _pipeline(passes: Any, overflow_mode: str | None) -> Pipeline:
@@ -125,6 +131,10 @@ def _session(backend: str, device: str | Cuda, engine: str, graph: Graph, parame
         from graphls.backends.numpy.reference import ReferenceSession
 
         return ReferenceSession(graph, parameters)
+    if backend == "openvino":
+        from graphls.backends.openvino.session import OpenvinoSession
+
+        return OpenvinoSession(graph, parameters)
     plan = Partition(engine, skips=device == "cpu").run(graph)
     if is_plan(plan):
         verify(plan)

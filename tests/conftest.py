@@ -17,6 +17,16 @@ settings.load_profile("fixed")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--bless", action="store_true", help="rewrite the expected halves of the .ir files")
+    parser.addoption("--engine", choices=["onnxruntime", "openvino"], help="what runs every step that names no engine")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let the engine of `--engine` run what would run on ONNX Runtime."""
+    if config.getoption("--engine") == "openvino":
+        from tests.openvino import forced
+
+        config.pluginmanager.register(forced)
+        forced.pytest_configure()
 
 
 @pytest.fixture

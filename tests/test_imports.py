@@ -34,12 +34,12 @@ ALLOWED: dict[str, str] = {
     "backends": "files ir primitives sharing text version",
     "passes": "files ir primitives",
     "tensors": "ir names primitives sharing",
-    "context": "backends ir passes sharing",
+    "context": "backends files ir passes sharing",
     "dataset": "files ir log sharing tensors",
     "importing": "backends.onnx ir text",
     "initializer": "ir primitives tensors",
     "testing": "files ir passes",
-    "trace": "ir sharing tensors",
+    "trace": "ir primitives sharing tensors",
     "diagnosis": "backends ir passes sharing text trace",
     "ops": "ir names primitives tensors trace",
     "summary": "backends ir tensors text trace",
@@ -63,6 +63,7 @@ EXCEPTIONS: set[tuple[str, str]] = set()
 LATE = {
     "onnx": "a runtime, which takes longer to load than all of graphls",
     "onnxruntime": "a runtime",
+    "openvino": "a runtime",
     "networkx": "only for what goes wrong, and for large pages",
     "ml_dtypes": "only for bfloat16",
     "html": "a name that a file in the working directory often has, where `python -m` looks first",
@@ -83,7 +84,7 @@ PUBLIC = (
 PAGE = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
 PICTURE = PAGE.partition("## The line of packages")[2]
 ARROWS = re.findall(r"^    (\w+) --> (\w+)$", PAGE, re.MULTILINE)
-RUNTIMES = ("onnx", "onnxruntime")
+RUNTIMES = ("onnx", "onnxruntime", "openvino")
 OF_ONNX = ("graphls.backends", "graphls.importing")
 """Packages that import them."""
 

@@ -18,7 +18,7 @@ KNOWN: dict[str, tuple[str, ...]] = {
         "context._settings", "context.Replacement.devices", "context.Replacement.is_allowed",
         "context.Replacement.warned", "context.parallel._settings", "context.parallel.OneRank.has_warned",
         "context.parallel.OneRank.is_forced", "dataset.config._settings", "dataset.randomness.SEED",
-        "tensors.random._seeded",
+        "backends.cache._settings", "tensors.random._seeded",
     ),
     "changed under a lock": (
         "dataset.randomness._outside", "train.background._pending", "train.callbacks.callback._warned",

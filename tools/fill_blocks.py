@@ -1,6 +1,6 @@
 """Write the text blocks of docs/reading_a_graph.md: what its example makes, so that the page is never behind the code.
 
-A comment before a block says what stands in it: `<!-- stage 08_order -->` all of a stage, `<!-- lines 08_order: %a, @w
+A comment before a block says what stands in it: `<!-- stage 10_order -->` all of a stage, `<!-- lines 08_order: %a, @w
 -->` the lines of a stage that begin with these words, `<!-- difference 01_gradient -->` what a pass has changed.
 """
 

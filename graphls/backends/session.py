@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from graphls.backends.states import HasStorage
+from graphls.ir.errors import GraphRuntimeError
 from graphls.sharing.locks import Group, joined
 from graphls.sharing.storage import Clock
 
@@ -29,9 +31,15 @@ class Session(ABC):
         self.group: Group = joined(parameter.storage for parameter in self.parameters.values())
 
     def run(self, inputs: Inputs) -> list[Any]:
-        """One step. Other threads wait that call it, or another step on a common state."""
+        """One step. Other threads wait that call it, or another step on a common state.
+
+        Raises GraphRuntimeError where a function that such a step calls runs it, since that step has its states.
+        """
         while True:
             group = self.group
+            if group.is_held() and _is_running(group):
+                text = "A function that a step calls cannot run a step on the same states; run it behind that step."
+                raise GraphRuntimeError(text)
             with group.lock:
                 if group.into is None:
                     return self.step(inputs)
@@ -54,3 +62,13 @@ class Session(ABC):
         """
         objects, names, values = zip(*changes, (self.clock, "ticks", self.clock.ticks + 1), strict=True)
         deque(chain(map(partial.__call__, tasks), map(setattr, objects, names, values)), 0)
+
+
+def _is_running(group: Group) -> bool:
+    """Whether this thread is inside of a step on the states of a group; the stack knows, whatever was interrupted."""
+    frame: Any = sys._getframe(2)
+    while frame is not None:
+        if frame.f_code is Session.run.__code__ and frame.f_locals["self"].group.root() is group.root():
+            return True
+        frame = frame.f_back
+    return False

@@ -1,4 +1,4 @@
-"""Operators of MindSpore that show values: Print, and those of summaries."""
+"""Operators of MindSpore that show values: those of summaries, and Assert."""
 
 from __future__ import annotations
 
@@ -8,43 +8,19 @@ import numpy as np
 
 from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
 from graphls.ir.location import user_location
+from graphls.ops.host_calls import report
 from graphls.ops.operands import tensor_of
 from graphls.ops.primitive import Operator
-from graphls.tensors.tensor import Tensor, TensorLike, is_tensor
-from graphls.trace.reports import report
+from graphls.tensors.tensor import Tensor, TensorLike
 from graphls.train.callbacks.summary import SummaryRecord
 
 __all__ = [
     "Assert",
     "HistogramSummary",
     "ImageSummary",
-    "Print",
     "ScalarSummary",
     "TensorSummary",
-    "print_",
 ]
-
-
-def print_(*input_x: object) -> Any:
-    """Print texts and tensors, each on a line of its own, whenever the graph runs; gives the first tensor."""
-    tensors = [tensor_of(item) for item in input_x if is_tensor(item)]
-
-    def show(arrays: list[np.ndarray[Any, Any]]) -> None:
-        values = iter(arrays)
-        print("\n".join(repr(Tensor(next(values))) if is_tensor(item) else str(item) for item in input_x), flush=True)
-
-    report(tensors, show)
-    return tensors[0] if tensors else Tensor(0)
-
-
-class Print(Operator):
-    """`Print()(texts and tensors)`: see `print_`."""
-
-    def __init__(self, *args: object, **options: object) -> None:
-        self.settings = {}
-
-    def __call__(self, *input_x: object) -> Any:
-        return print_(*input_x)
 
 
 class Summary(Operator):
@@ -62,7 +38,7 @@ class Summary(Operator):
         tensor = tensor_of(value)
         if (self.ranks and tensor.ndim not in self.ranks) or (self.plugin == "scalar" and tensor.size != 1):
             raise GraphValueError(f"{type(self).__name__} cannot write {tensor.type}.")
-        report([tensor], lambda arrays: self._write(name, arrays[0]))
+        report(type(self).__name__, [tensor], lambda arrays: self._write(name, arrays[0]))
         return tensor
 
     def _write(self, name: str, value: np.ndarray[Any, Any]) -> None:
@@ -107,5 +83,5 @@ class Assert(Operator):
                 shown = "; ".join(str(a.reshape(-1)[: self.settings["summarize"]]) for a in arrays[1:])
                 raise GraphRuntimeError(f"The condition of Assert is not true, for {shown}.", location)
 
-        report(tensors, show)
+        report("Assert", tensors, show)
         return tensors[0]

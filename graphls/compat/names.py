@@ -16,6 +16,7 @@ OPS = (
     "graphls.compat.collectives",
     "graphls.compat.debug",
     "graphls.compat.gradient_operators",
+    "graphls.compat.host_operators",
     "graphls.compat.sparse_updates",
 )
 TRANSFORMER = ("graphls.compat.transformer", *NN)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, ClassVar
 
+from graphls.backends.cache import LIMIT, default_folder, keep_in, limit_to
 from graphls.backends.devices import Cuda, kind_of
 from graphls.backends.onnxruntime.cuda_libraries import driver_here
 from graphls.context.keys import DEVICES, GRAPH_MODE, KEYS, PYNATIVE_MODE, require_known
@@ -16,7 +18,8 @@ from graphls.context.parallel import (
     reset_auto_parallel_context,
     set_auto_parallel_context,
 )
-from graphls.ir.errors import GraphRuntimeError, GraphTypeError
+from graphls.files.files import as_path
+from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
 from graphls.ir.location import user_location
 from graphls.ir.reporting import warn
 from graphls.passes.manager import dump_to
@@ -31,6 +34,7 @@ __all__ = [
     "reset_auto_parallel_context",
     "reset_context",
     "set_auto_parallel_context",
+    "set_cache_dir",
     "set_context",
     "set_deterministic",
     "set_device",
@@ -57,7 +61,8 @@ def set_context(**kwargs: Any) -> None:
     `device_target` is "CPU" or "GPU"; where scripts of MindSpore run, any other is the one of them that is there, and
     stays what `get_context` gives. With `save_graphs` every compilation writes its stages, as IR text, to a folder
     of its own in `save_graphs_path`. `device_id`, `max_device_memory` and `deterministic` ("ON") say on which GPU steps
-    run, how much of its memory each may take, and that they give the same bits in every run. The other keys of
+    run, how much of its memory each may take, and that they give the same bits in every run. With
+    `enable_compile_cache` compiled steps are kept in `compile_cache_path`, see `set_cache_dir`. The other keys of
     MindSpore are checked and change nothing.
 
     Raises GraphValueError for an unknown key and for a value that does not fit, GraphTypeError for one of another
@@ -101,6 +106,30 @@ def kept_context() -> Iterator[None]:
 def set_device(device_target: str, device_id: int | None = None) -> None:
     """Choose the device that compiled steps run on; raises as `set_context`."""
     set_context(device_target=device_target, **({} if device_id is None else {"device_id": device_id}))
+
+
+def set_cache_dir(path: str | os.PathLike[str] | None, limit: int = LIMIT) -> None:
+    """Keep compiled steps in a folder, so that the next start of a script takes them from there.
+
+    Beyond `limit` bytes, by default 4 GiB, those go that were not used for longest. None leaves it to the environment
+    variable GRAPHLS_CACHE, without which nothing is kept. Raises GraphTypeError and GraphValueError for what is no path
+    and no number of bytes. See docs/cache.md.
+    """
+    if path is None:
+        set_context(enable_compile_cache=False)
+        return
+    folder = as_path(path)
+    with _settings.lock:
+        limit_to(_bytes(limit))
+        set_context(enable_compile_cache=True, compile_cache_path=str(folder))
+
+
+def _bytes(limit: object) -> int:
+    if not isinstance(limit, int) or isinstance(limit, bool):
+        raise GraphTypeError(f"The limit of a cache is a number of bytes, not {limit!r}.")
+    if limit < 1:
+        raise GraphValueError(f"The limit of a cache is 1 byte or more, not {limit}.")
+    return limit
 
 
 def default_device() -> str | Cuda:
@@ -185,3 +214,12 @@ def _fault_of(target: str) -> GraphRuntimeError | None:
 def _take_effect(changed: Iterable[str]) -> None:
     if not {"save_graphs", "save_graphs_path"}.isdisjoint(changed):
         dump_to(get_context("save_graphs_path") if get_context("save_graphs") else None)
+    if not {"enable_compile_cache", "compile_cache_path"}.isdisjoint(changed):
+        keep_in(_cache_folder())
+
+
+def _cache_folder() -> Path | None:
+    path = get_context("compile_cache_path")
+    if not get_context("enable_compile_cache"):
+        return None
+    return Path(path) if path else default_folder()

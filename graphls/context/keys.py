@@ -141,8 +141,8 @@ KEYS = {
     "topo_order": table(),
     "variable_memory_max_size": size("30GB"),
 }
-"""Every setting by its name; graphls acts on the first five, `deterministic` and `max_device_memory`, and takes
-the others as MindSpore does."""
+"""Every setting by its name; graphls acts on the first five, `compile_cache_path`, `deterministic`,
+`enable_compile_cache` and `max_device_memory`, and takes the others as MindSpore does."""
 
 
 def require_known(caller: str, name: str, known: Iterable[str]) -> None:

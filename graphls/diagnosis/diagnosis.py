@@ -14,6 +14,7 @@ from graphls.diagnosis.probe import Array, OpenSession, Probe, Step
 from graphls.diagnosis.watched import WatchedStep
 from graphls.ir.graph import Graph, walk
 from graphls.passes import Pipeline
+from graphls.passes.host_calls import without_effects
 from graphls.trace.inputs import InputCheck
 
 USUAL_FACTOR = 2.0
@@ -36,7 +37,7 @@ class Diagnosis:
     def __init__(
         self, step: Step, traced: Graph, pipeline: Pipeline, inputs: InputCheck, open_session: OpenSession
     ) -> None:
-        self.step, self.traced, self.pipeline, self.inputs = step, traced, pipeline, inputs
+        self.step, self.traced, self.pipeline, self.inputs = step, without_effects(traced), pipeline, inputs
         self.open_session = open_session
 
     def open_probe(self, graph: Graph) -> Probe:

@@ -75,6 +75,8 @@ def run_node(node: Node, env: dict[Value, Array], watch: Watch | None = None) ->
         try:
             results = node.primitive.evaluate(arrays, node.attrs, types)
         except IndexError as error:
+            if node.primitive.calls_python:  # it is the user's own
+                raise
             raise GraphIndexError(f"{node.primitive.name} could not run: {error}.", node.loc) from None
     return tuple(_as_typed(r, v) for r, v in zip(results, node.outputs, strict=True))
 

@@ -33,6 +33,9 @@ class Operation:
     is_check: bool = False
     """Whether it closes an overflow window: it tells whether its operands are finite, and nothing is made of them."""
 
+    has_effect: bool = False
+    """Whether it does more than give results, so that each runs once in each step, in order; a token comes first."""
+
     elementwise: bool = False
     """Whether each element of the result is made of the elements at its index in the operands, which broadcast."""
 
@@ -44,6 +47,12 @@ class Operation:
 
     is_convolution: bool = False
     """Whether a runtime convolves, and may fuse what follows with that."""
+
+    is_product: bool = False
+    """Whether it sums products of two operands, for which processors have units that take 16 bits and sum in 32."""
+
+    is_remainder: bool = False
+    """Whether it is what a division leaves, of which a kernel that rounds the quotient may find another."""
 
     takes_indices: bool = False
     """Whether a runtime fails where an element of an operand is out of range."""

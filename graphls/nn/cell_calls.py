@@ -11,11 +11,11 @@ from graphls.context import is_eager
 from graphls.ir.errors import GraphlsError, GraphTypeError, GraphValueError
 from graphls.ir.reporting import too_deep
 from graphls.ir.types import DType
-from graphls.ops.gradients import with_gradient
+from graphls.ops.gradients import with_hooks
 from graphls.tensors import dispatch, executor
 from graphls.tensors.parameter import Parameter
-from graphls.tensors.pytree import leaves, map_leaves, rebuild
-from graphls.tensors.tensor import Tensor, TensorLike, is_tensor
+from graphls.tensors.pytree import leaves, map_leaves
+from graphls.tensors.tensor import Tensor, TensorLike
 from graphls.trace.casting import Casting, in_dtype
 from graphls.trace.current import current_tracer
 from graphls.trace.inputs import static_inputs
@@ -119,13 +119,13 @@ def between_hooks(cell: Hooks, construct: Callable[..., Any], args: tuple[Any, .
         if given is not None:
             args, options = given if with_options else (_as_tuple(given), options)
     if table["backward"] and current_tracer() is not None:
-        args = _differentiated(args, [_with_outputs(cell, hook) for hook, _ in table["backward"].values()])
+        args = with_hooks(args, [_with_outputs(cell, hook) for hook, _ in table["backward"].values()])
     outputs = construct(*args, **options)
     for hook, with_options in [*table["forward"].values()]:
         given = hook(cell, args, options, outputs) if with_options else hook(cell, args, outputs)
         outputs = outputs if given is None else given
     if table["backward_pre"] and current_tracer() is not None:
-        outputs = _differentiated(outputs, [_of_outputs(cell, hook) for hook, _ in table["backward_pre"].values()])
+        outputs = with_hooks(outputs, [_of_outputs(cell, hook) for hook, _ in table["backward_pre"].values()])
     return outputs
 
 
@@ -139,30 +139,6 @@ def _with_outputs(cell: Hooks, hook: Any) -> Any:
 
 def _of_outputs(cell: Hooks, hook: Any) -> Any:
     return lambda gradients: hook(cell, gradients)
-
-
-def _differentiated(tree: object, hooks: list[Any]) -> Any:
-    """The tensors of a pytree, whose gradients go through hooks."""
-    found = leaves(tree)
-    tensors = [leaf for leaf in found if is_tensor(leaf)]
-    if not tensors:
-        return tree
-    given = with_gradient(lambda *same: same if len(same) > 1 else same[0], _through(hooks), *tensors)
-    passed = iter(given if len(tensors) > 1 else (given,))
-    return rebuild(tree, [next(passed) if is_tensor(leaf) else leaf for leaf in found])
-
-
-def _through(hooks: list[Any]) -> Callable[..., Any]:
-    """What makes the gradients of inputs that are given on as they are: those of the outputs, through hooks."""
-
-    def gradient(*arguments: Any) -> Any:
-        gradients = _as_tuple(arguments[-1])
-        for hook in hooks:
-            given = hook(gradients)
-            gradients = gradients if given is None else _as_tuple(given)
-        return gradients
-
-    return gradient
 
 
 class Runs(Protocol):

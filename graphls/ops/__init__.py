@@ -24,6 +24,7 @@ from graphls.ops import (  # noqa: F401
     factorizations,
     gamma_functions,
     gradients,
+    host_calls,
     images,
     incomplete_functions,
     indexing,

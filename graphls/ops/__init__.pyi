@@ -239,6 +239,9 @@ from graphls.ops.gamma_functions import zeta as zeta
 from graphls.ops.gradients import GradOperation as GradOperation
 from graphls.ops.gradients import grad as grad
 from graphls.ops.gradients import value_and_grad as value_and_grad
+from graphls.ops.host_calls import print_ as print_
+from graphls.ops.host_calls import pure_callback as pure_callback
+from graphls.ops.host_calls import py_func as py_func
 from graphls.ops.images import interpolate as interpolate
 from graphls.ops.images import pixel_shuffle as pixel_shuffle
 from graphls.ops.images import pixel_unshuffle as pixel_unshuffle

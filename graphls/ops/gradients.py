@@ -9,6 +9,7 @@ from typing import Any
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ops.record import operation
 from graphls.tensors.parameter import Parameter
+from graphls.tensors.pytree import leaves, rebuild
 from graphls.tensors.tensor import Symbol, TensorLike, is_tensor
 from graphls.trace.compiler import compiler
 from graphls.trace.current import current_tracer
@@ -36,6 +37,34 @@ def with_gradient(function: Callable[..., Any], gradient: Callable[..., Any], *t
         return function(*tensors)
     formula = _Formula(function, gradient)
     return once(tracer, "custom_gradient", lambda: with_custom_gradient(formula, tensors, {}))
+
+
+def with_hooks(tree: object, hooks: list[Any]) -> Any:
+    """The tensors of a pytree, whose gradients go through hooks."""
+    found = leaves(tree)
+    tensors = [leaf for leaf in found if is_tensor(leaf)]
+    if not tensors:
+        return tree
+    given = with_gradient(lambda *same: same if len(same) > 1 else same[0], _through(hooks), *tensors)
+    passed = iter(given if len(tensors) > 1 else (given,))
+    return rebuild(tree, [next(passed) if is_tensor(leaf) else leaf for leaf in found])
+
+
+def _one_or_more(given: TensorLike) -> tuple[Any, ...]:
+    return given if isinstance(given, tuple) else (given,)
+
+
+def _through(hooks: list[Any]) -> Callable[..., Any]:
+    """What makes the gradients of inputs that are given on as they are: those of the outputs, through hooks."""
+
+    def gradient(*arguments: Any) -> Any:
+        gradients = _one_or_more(arguments[-1])
+        for hook in hooks:
+            given = hook(gradients)
+            gradients = gradients if given is None else _one_or_more(given)
+        return gradients
+
+    return gradient
 
 
 @operation

@@ -1,7 +1,7 @@
 """Passes over the IR; importing this package makes every pass known by its name."""
 
 import graphls.primitives  # noqa: F401  the primitives that passes look up by name
-from graphls.passes import cse, dce, factor, fold, gradient, merge, order, overflow, partition, select
+from graphls.passes import cse, dce, factor, fold, gradient, hoist, join, merge, order, overflow, partition, select
 from graphls.passes.manager import (
     Pass,
     Pipeline,
@@ -23,6 +23,8 @@ __all__ = [
     "find_pass",
     "fold",
     "gradient",
+    "hoist",
+    "join",
     "merge",
     "order",
     "overflow",

@@ -28,8 +28,8 @@ class Dce:
         %y = depend(%x) : f32[4]  // forward
         return %y
 
-    A control edge orders and keeps nothing alive. Where its node goes away, the edge leads to what that node
-    itself had to wait for, so that no order between the nodes that stay is lost. Inputs and states stay.
+    What has an effect stays. A control edge orders and keeps nothing alive. Where its node goes away, the edge leads to
+    what that node itself had to wait for, so that no order between the nodes that stay is lost. Inputs and states stay.
     """
 
     name = "dce"
@@ -46,7 +46,7 @@ def sweep(nodes: Sequence[Node], live: set[Value]) -> tuple[Node, ...]:
     kept = []
     # Backwards, so that whatever needs a value is known before the node that makes it comes.
     for node in reversed(nodes):
-        if not live.isdisjoint(node.outputs):
+        if node.primitive.has_effect or not live.isdisjoint(node.outputs):
             node = without_dead_parts(node, live, sweep) if node.primitive.is_loop else _trimmed(node, live)
             live.update(node.inputs)
             kept.append(node)

@@ -137,7 +137,9 @@ class Folding(Rewriter):
 
     def computable(self, node: Node) -> bool:
         primitive = node.primitive
-        if node.regions or primitive.is_constant or primitive.takes_tokens or primitive.on_host:
+        if node.regions or primitive.is_constant or primitive.takes_tokens:
+            return False
+        if primitive.on_host or primitive.calls_python:
             return False
         if not all(self.roots.get(v) is v for v in node.inputs):
             return False

@@ -56,9 +56,10 @@ class Gradient:
 
 def _missing_rules(missing: dict[Node, None]) -> GraphTypeError:
     listed = "; ".join(f"{n.primitive.name}{f' ({n.loc})' if n.loc else ''}" for n in reversed(missing))
+    advice = "a vjp to what calls Python" if any(n.primitive.calls_python for n in missing) else "the cell a bprop"
     return GraphTypeError(
         f"These primitives have no gradient rule: {listed}; "
-        "use ops.stop_gradient where no gradient is needed, or give the cell a bprop."
+        f"use ops.stop_gradient where no gradient is needed, or give {advice}."
     )
 
 

@@ -249,7 +249,9 @@ def _sink(
 
 
 def _is_free(node: Node) -> bool:
-    return node.primitive.is_constant or any(v.type == TOKEN for v in node.outputs)
+    """Whether each segment has its own: constants, and tokens of windows, which the order of segments stands for."""
+    is_token = any(v.type == TOKEN for v in node.outputs) and not node.primitive.calls_python
+    return node.primitive.is_constant or is_token
 
 
 def _read(nodes: Iterable[Node]) -> list[Value]:

@@ -84,6 +84,7 @@ class Convolution(Primitive):
     """
 
     is_convolution = True
+    is_product = True
     lowered_at = ("O1", "auto")
     samples = tuple(sample(f32(*x), f32(*w), **attrs) for x, w, _, attrs in _CASES)
 
@@ -116,6 +117,7 @@ class ConvolutionInputGradient(Primitive):
     """
 
     is_convolution = True
+    is_product = True
     lowered_at = ("O1", "auto")
     samples = tuple(sample(f32(*g), f32(*w), shape=x, **attrs) for x, w, g, attrs in _CASES)
 
@@ -148,6 +150,7 @@ class ConvolutionWeightGradient(Primitive):
     One matrix product over all windows of all images was faster than a convolution with batch and channels exchanged.
     """
 
+    is_product = True
     samples = tuple(sample(f32(*x), f32(*g), shape=w, **attrs) for x, w, g, attrs in _CASES)
 
     def infer(self, x: Type, g: Type, shape: Shape, **geometry: Any) -> Type:

@@ -21,6 +21,7 @@ class Matmul(Primitive):
     `transpose_a` and `transpose_b` exchange the last two axes of an operand first.
     """
 
+    is_product = True
     lowered_at = ("O1", "auto")
     samples = (
         sample(f32(2, 3), f32(3, 4)),

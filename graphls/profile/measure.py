@@ -37,6 +37,7 @@ class Step(Protocol):
     graph: Graph
     parameters: dict[str, Any]
     _session: Any
+    _ending: Any
     _outputs: Any
     _open_session: Any
 
@@ -57,9 +58,10 @@ class Measured:
 def measure(step: Step, arrays: Inputs, steps: SupportsIndex) -> Profile:
     """The profile of a step on these arrays; see Compiled.profile."""
     count = _count(steps)
+    graph = step._ending.graph
     is_interpreted = isinstance(step._session, ReferenceSession)
-    plain = _timed(step, step._open_session(step.graph, _copies(step)), arrays, count)
-    found = _interpreted(step, arrays, count) if is_interpreted else _profiled(step, arrays, count)
+    plain = _timed(step, step._open_session(graph, _copies(step)), arrays, count)
+    found = _interpreted(step, graph, arrays, count) if is_interpreted else _profiled(step, graph, arrays, count)
     if not found.runs:
         raise GraphRuntimeError(
             "One step has more operators than the profile of ONNX Runtime holds; "
@@ -67,14 +69,14 @@ def measure(step: Step, arrays: Inputs, steps: SupportsIndex) -> Profile:
         )
     recorded = len(found.runs)
     return Profile(
-        graph=step.graph,
+        graph=graph,
         backend=_backend(step._session),
         step_seconds=float(np.mean(found.seconds[:recorded])),
         unprofiled_seconds=float(np.mean(plain.seconds)),
         requested=count,
         skipped=sum(bool(array_in(flag)) for flag in found.skipped[:recorded]),
         runs=from_zero(found.runs),
-        memory=memory_of(step.graph, "numpy" if is_interpreted else step._session.device),
+        memory=memory_of(graph, "numpy" if is_interpreted else step._session.device),
     )
 
 
@@ -114,12 +116,12 @@ def _skip_flag(step: Step) -> int | None:
     return position if isinstance(position, int) else None
 
 
-def _profiled(step: Step, arrays: Inputs, count: int) -> Measured:
+def _profiled(step: Step, graph: Graph, arrays: Inputs, count: int) -> Measured:
     """Steps under the profiler of ONNX Runtime, which is given plain names."""
     from graphls.backends.onnxruntime.profiled import ProfiledSession  # which loads ONNX Runtime
 
-    copy = PlainCopy(step.graph)
-    states = {copy.values[v].name: v.name for v in step.graph.states}
+    copy = PlainCopy(graph)
+    states = {copy.values[v].name: v.name for v in graph.states}
     parameters = _copies(step)
     renamed = {name: parameters[original] for name, original in states.items()}
     with TemporaryDirectory(prefix="graphls-") as folder:
@@ -136,9 +138,9 @@ def _renamed(run: Run, nodes: Mapping[Node, Node]) -> Run:
     return replace(run, kernels=tuple(replace(k, node=k.node and nodes.get(k.node)) for k in run.kernels))
 
 
-def _interpreted(step: Step, arrays: Inputs, count: int) -> Measured:
+def _interpreted(step: Step, graph: Graph, arrays: Inputs, count: int) -> Measured:
     """Steps in the reference interpreter, node by node."""
-    session = InterpretedSession(step.graph, _copies(step))
+    session = InterpretedSession(graph, _copies(step))
     measured = _timed(step, session, arrays, count)
     measured.runs = session.runs[WARM_UP:]
     return measured

@@ -12,15 +12,16 @@ from graphls.ir.build import Builder, Names, substitute
 from graphls.ir.errors import GraphValueError
 from graphls.ir.graph import Graph, Node, Value, Write, filtered, walk
 from graphls.ir.types import Type
+from graphls.passes.host_calls import calls_for_results
 from graphls.sharing.forks import renew_after_fork
 from graphls.sharing.locks import holding
 from graphls.sharing.storage import Clock, Storage
 from graphls.sharing.threads import Task
+from graphls.steps.ending import Ending
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.pytree import map_leaves
 from graphls.tensors.tensor import Tensor
 from graphls.trace.inputs import InputCheck
-from graphls.trace.states import Report
 
 Array = np.ndarray[Any, Any]
 
@@ -30,7 +31,7 @@ class Step(Protocol):
 
     graph: Graph
     parameters: dict[str, Parameter]
-    _reports: tuple[Report, ...]
+    _ending: Ending
     _open_session: Callable[[Graph, Mapping[str, Any]], Any]
 
     @property
@@ -49,17 +50,17 @@ class RepeatedStep:
         self.count = count
         self._step = step
         self.output_types = map_leaves(lambda t: _stacked(t, count) if isinstance(t, Type) else t, step.output_types)
-        drawn = drawn_nodes(step.graph)
-        self.graph = repeated(step.graph, count)
-        self.types = [value.type for value in self.graph.outputs]
-        self.draws = _Draws(step.graph, drawn, count, step.parameters) if drawn else None
+        graph = _without_host_calls(step._ending.graph)
+        drawn = drawn_nodes(graph)
+        self.graph = repeated(graph, count)
+        self.types = [value.type for value in self.graph.outputs[: len(step.graph.outputs)]]
+        self.draws = _Draws(graph, drawn, count, step.parameters) if drawn else None
         own = len(step.graph.inputs)
         self._inputs = InputCheck(
             self.graph.replace(inputs=self.graph.inputs[:own]),
             tuple(Tensor(shape=v.type.shape, dtype=v.type.dtype) for v in self.graph.inputs[:own]),
         )
         self._session = open_session(self.graph, step.parameters)
-        self._reports = step._reports
 
     def __reduce__(self) -> Any:
         """A copy has a session of its own, on copies of the states."""
@@ -69,8 +70,7 @@ class RepeatedStep:
         """Run the steps; raises as a call of the step does, before the first of them has run."""
         arrays = self._inputs(inputs)
         results = self._session.run(arrays) if self.draws is None else self._run_on_drawn(self.draws, arrays)
-        for report in self._reports:
-            report.look()
+        results = self._step._ending.each(results, self.count)
         tensors = (
             Tensor.on_host(r, t) if isinstance(r, np.ndarray) else Tensor.on_device(r, t)
             for r, t in zip(results, self.types, strict=True)
@@ -90,6 +90,14 @@ class RepeatedStep:
             drawn = draws.take()
             draws.values.count(draws.storage, lambda: results.extend(self._session.run([*arrays, *drawn])), self.count)
         return results
+
+
+def _without_host_calls(graph: Graph) -> Graph:
+    """The graph; raises GraphValueError, with the line, where it calls Python for a result, as no loop can."""
+    for node in calls_for_results(graph):
+        text = f"A step that calls Python ({node.attrs['function']}) cannot run many times in one call"
+        raise GraphValueError(f"{text}; call the step itself.", node.loc)
+    return graph
 
 
 def drawn_nodes(graph: Graph) -> list[Node]:

@@ -17,7 +17,9 @@ from graphls.ir.reporting import checked
 from graphls.ir.text import dump
 from graphls.ir.types import Type
 from graphls.nn.cell import Cell
+from graphls.passes.host_calls import calls_for_results
 from graphls.sharing.storage import Clock
+from graphls.steps.ending import Ending
 from graphls.steps.repeated import RepeatedStep
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.tensor import Tensor
@@ -63,11 +65,11 @@ class Compiled:
         self._traced = traced
         self._pipeline = pipeline
         self._open_session = open_session
-        self._session = open_session(graph, self.parameters)
-        if self._plan.graph is not graph:
+        self._ending = Ending(graph)
+        self._session = open_session(self._ending.graph, self.parameters)
+        if self._plan.graph is not self._ending.graph:
             self.stages = result.with_stage("partition", self._plan.graph)
         self._outputs = traced.outputs
-        self._reports = traced.reports
         self._inputs = InputCheck(graph, tuple(inputs))
         self._types = [value.type for value in graph.outputs]
         self._diagnosis: Diagnosis | None = None
@@ -78,7 +80,7 @@ class Compiled:
 
     def __setstate__(self, state: Mapping[str, object]) -> None:
         self.__dict__.update(state)
-        self._session = self._open_session(self.graph, self.parameters)
+        self._session = self._open_session(self._ending.graph, self.parameters)
 
     def __call__(self, *inputs: object, **named: object) -> Any:
         """Run one step; tensors come back unread, and states stay in the session.
@@ -88,9 +90,7 @@ class Compiled:
         if named:
             text = f"A compiled step takes its inputs by position, not by name ({', '.join(named)})."
             raise GraphTypeError(text)
-        results = self._session.run(self._inputs(inputs))
-        for report in self._reports:
-            report.look()
+        results = self._ending(self._session.run(self._inputs(inputs)))
         return fill_outputs(self._outputs, [_tensor(r, t) for r, t in zip(results, self._types, strict=True)])
 
     @property
@@ -109,7 +109,7 @@ class Compiled:
     @property
     def _plan(self) -> Plan:
         """What the session runs; one segment where it is not a plan's."""
-        return getattr(self._session, "plan", None) or plan_of(self.graph)
+        return getattr(self._session, "plan", None) or plan_of(self._ending.graph)
 
     @property
     def output_types(self) -> Any:
@@ -163,7 +163,8 @@ class Compiled:
     def dump(self, directory: str | os.PathLike[str]) -> None:
         """Write every stage as text (`.ir`) and as DOT, all as a page (`index.html`), and the model as `step.onnx`.
 
-        Each file is written at once or not at all; raises GraphFileError for the first that cannot be written.
+        There is no model of a step that calls Python for a result. Each file is written at once or not at all; raises
+        GraphFileError for the first that cannot be written.
         """
         from graphls.viz.dot import to_dot
 
@@ -172,7 +173,8 @@ class Compiled:
             checked(write_text, folder / f"{name}.ir", dump(graph))
             checked(write_text, folder / f"{name}.dot", to_dot(graph))
         self.show(folder / "index.html")
-        self.save(folder / "step.onnx")
+        if not calls_for_results(self.graph):
+            self.save(folder / "step.onnx")
 
     def repeated(self, count: int) -> RepeatedStep:
         """This step `count` times in one call, on inputs that are stacked along a first axis, with the same numbers.

@@ -69,9 +69,9 @@ def ending(
     """Trace one answer to its end, in a region of its own."""
     start = len(tracer.writes)
     try:
-        with tracer.region(decided={**tracer.here.decided, condition: answer}) as region:
+        with tracer.region(decided={**tracer.here.decided, condition: answer}, in_branch=True, shown=[]) as region:
             results = run()
-            return Ending(region.builder, results, dict(tracer.writes[start:]))
+            return Ending(region.builder, results, dict(tracer.writes[start:]), region.shown)
     except GraphlsError:
         raise
     except Exception as error:

@@ -28,7 +28,7 @@ def with_custom_gradient(cell: Any, args: tuple[object, ...], options: dict[str,
     outputs = rewritten(cell.construct)(*copies(args), **copies(options))
     results = [tracer.value(leaf) for leaf in leaves(outputs) if is_tensor(leaf)]
     inputs = [tracer.value(leaf) for leaf in leaves(args) if is_tensor(leaf)]
-    with tracer.region(phase="backward"):
+    with tracer.region(phase="backward", in_branch=False):
         region = _backward_region(tracer, cell, args, outputs, results, inputs)
     made = tracer.emit("custom_gradient", (*results, *inputs), {"outputs": len(results)}, regions=(region,))
     symbols = iter(map(Symbol, made))

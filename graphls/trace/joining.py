@@ -16,6 +16,7 @@ from graphls.ir.types import DType
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.pytree import leaves, structure
 from graphls.tensors.tensor import Symbol, Tensor, array_of, is_tensor
+from graphls.trace.host_calls import Shown, show_here
 from graphls.trace.states import Scratch, StateSymbol, copies
 from graphls.trace.tracer import Tracer
 
@@ -63,11 +64,12 @@ class Outcome:
 
 @dataclass
 class Ending:
-    """Where one answer leads: a region, its results, a pytree, and the states it wrote."""
+    """Where one answer leads: a region, its results, a pytree, the states it wrote, and what it shows."""
 
     builder: Builder
     results: Any
     states: dict[Parameter, Value]
+    shown: list[Shown]
 
 
 def joined(tracer: Tracer, condition: Value, loc: Location | None, first: Ending, second: Ending) -> Any:
@@ -83,7 +85,10 @@ def joined(tracer: Tracer, condition: Value, loc: Location | None, first: Ending
     written = list(dict.fromkeys((*first.states, *second.states)))
     # A state that only one answer writes is, after the other, what it was before both.
     states = [join.output(*(e.states.get(p) or tracer.current(p) for e in join.endings)) for p in written]
+    shown = [join.shown(item, i) for i, ending in enumerate(join.endings) for item in ending.shown]
     outputs = join.emitted(condition)
+    for item in shown:
+        show_here(tracer, item(outputs))
     for parameter, state in zip(written, states, strict=True):
         tracer.set_written(parameter, state(outputs).graph_value)
     return template(outputs)
@@ -167,6 +172,29 @@ class _Join:
         zero = np.zeros((), value.type.dtype.numpy)
         pair = (value, self.endings[1 - index].builder.fill(zero, value.type.shape))
         return self.output(*(pair[::-1] if index else pair))
+
+    def shown(self, item: Shown, index: int) -> Callable[[Sequence[Symbol]], Shown]:
+        """What one answer shows, as it is behind the cond: where the other one is taken, its guard is false."""
+        own, other = self.endings[index].builder, self.endings[1 - index].builder
+        made = {value for node in own.nodes for value in node.outputs}
+
+        def joined(value: Value, instead: Value) -> Template:
+            return self.output(*((instead, value) if index else (value, instead)))
+
+        guard = joined(item.guard or own.constant(True), other.constant(False))
+        values: list[Template] = []
+        for value in item.values:
+            if value in made:
+                zeros = other.fill(np.zeros((), value.type.dtype.numpy), value.type.shape)
+                values.append(joined(value, zeros))
+            else:
+                values.append(self.output(value, value))
+
+        def behind(outputs: Sequence[Symbol]) -> Shown:
+            found = tuple(value(outputs).graph_value for value in values)
+            return replace(item, guard=guard(outputs).graph_value, values=found)
+
+        return behind
 
     def _rebuilt(self, like: object, parts: Sequence[Template]) -> Template:
         if isinstance(like, dict):

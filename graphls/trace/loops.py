@@ -36,7 +36,8 @@ def traced_while(
     body = _Body.traced(tracer, "while_loop", lambda carry: (function(carry), ()), init, ())
     own = [_fresh(tracer, v, v.type.shape) for v in body.carried]
     states = dict(zip(body.parameters, own[len(leaves(init)) :], strict=True))
-    test = Run.of(tracer, lambda: condition(_with_tensors(init, own)), states)
+    with tracer.inside(in_loop=True):
+        test = Run.of(tracer, lambda: condition(_with_tensors(init, own)), states)
     if any(test.states[p] is not v for p, v in states.items()) or len(test.states) > len(states):
         text = "The condition of while_loop cannot write parameters; write them in its body."
         raise TraceError(text)

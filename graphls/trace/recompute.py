@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from graphls.ir.build import Builder, Names, copy_nodes
-from graphls.ir.graph import Graph, Node, Value, uses
+from graphls.ir.graph import Graph, Node, Value, inside, uses
 from graphls.tensors.pytree import leaves, map_leaves
 from graphls.tensors.tensor import Symbol
 from graphls.trace.tracer import Tracer
@@ -16,8 +16,9 @@ def recomputed(tracer: Tracer, nodes: Sequence[Node], outputs: object) -> Any:
     """The outputs that these nodes made, with a gradient that runs the nodes again.
 
     The second run waits for the gradients of the outputs. It stands in a branch that is always taken, which no pass
-    and no runtime knows, so that nobody finds out that its values were there before.
+    and no runtime knows, so that nobody finds out that its values were there before. What calls Python runs once.
     """
+    nodes = [node for node in nodes if not any(n.primitive.calls_python for n in (node, *inside(node)))]
     made = {value for node in nodes for value in node.outputs}
     symbols = (leaf for leaf in leaves(outputs) if type(leaf) is Symbol)
     floats = (symbol.graph_value for symbol in symbols if symbol.dtype.is_float and symbol.size)

@@ -14,8 +14,8 @@ from graphls.tensors.pytree import leaves
 def check_results(function: Callable[..., object], results: object, has_effect: bool) -> None:
     """Raise TraceError, with the line of the function, for results that no step can give.
 
-    They are what runs only later, such as generators, and None where the function has no effect, that is, writes no
-    parameter.
+    They are what runs only later, such as generators, and None where the function has no effect: it writes no
+    parameter and calls no Python.
     """
     for leaf in leaves(results):
         if isinstance(leaf, (Iterator, Coroutine, AsyncGenerator)):

@@ -5,20 +5,14 @@ Also symbols of one's own: their elements can be assigned, so what a trace remem
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
-
-import numpy as np
 
 from graphls.ir.graph import Value
 from graphls.ir.types import Type
 from graphls.tensors.parameter import Parameter
 from graphls.tensors.pytree import map_leaves
 from graphls.tensors.tensor import Symbol, Tensor
-
-Array = np.ndarray[Any, Any]
-Show = Callable[[list[Array]], None]
 
 
 class HasStates(Protocol):
@@ -67,23 +61,6 @@ class StateSymbol(Symbol):
 
     def _become(self, other: Tensor) -> None:
         self.tracer.write(self.parameter, other)
-
-
-@dataclass
-class Report:
-    """The states of one call in a graph: its values, how often it ran, and what to do with them when it has."""
-
-    values: list[Parameter]
-    count: Parameter
-    show: Show
-    seen: int = 0
-
-    def look(self) -> None:
-        """Show the values, if the call ran since the last look."""
-        count = int(self.count.asnumpy())
-        if count != self.seen:
-            self.seen = count
-            self.show([value.asnumpy() for value in self.values])
 
 
 def copies(tree: object) -> Any:

@@ -23,10 +23,11 @@ from graphls.tensors.pytree import leaves, map_leaves
 from graphls.tensors.tensor import Symbol, Tensor, is_tensor
 from graphls.trace.branches import explore
 from graphls.trace.calls import CellCall
+from graphls.trace.host_calls import in_order
 from graphls.trace.joining import NotJoined
 from graphls.trace.results import check_results
 from graphls.trace.rewriting.functions import rewritten
-from graphls.trace.states import Report, StateSymbol, copies
+from graphls.trace.states import StateSymbol, copies
 from graphls.trace.tracer import Tracer
 
 
@@ -39,7 +40,6 @@ class Traced:
     outputs: Any
     cells: tuple[Any, ...] = ()
     calls: tuple[CellCall, ...] = ()
-    reports: tuple[Report, ...] = ()
 
 
 def trace(
@@ -89,7 +89,8 @@ def _traced(tracer: Tracer, function: Callable[..., object], args: tuple[object,
         executor.execute_by(tracer)
         called = rewritten(function)
         results = explore(tracer, lambda: called(*copies(symbols)))
-        check_results(function, results, has_effect=bool(tracer.written))
+        has_effect = bool(tracer.written) or any(node.primitive.has_effect for node in tracer.builder.nodes)
+        check_results(function, results, has_effect)
         return _finished(tracer, tuple(inputs), results)
     except GraphlsError:
         raise
@@ -119,13 +120,12 @@ def _finished(tracer: Tracer, inputs: tuple[Value, ...], results: object) -> Tra
     writes = tuple(
         Write(s, v) for p, v in tracer.written.items() if (s := tracer.states.get(p)) is not None and v is not s
     )
-    nodes = tuple(tracer.builder.nodes)
+    nodes = in_order(tracer.builder.nodes)
     graph = Graph(tracer.name, inputs, tuple(tracer.states.values()), nodes, writes, outputs)
     _refuse_strangers(graph)
     parameters = {v.name: p for p, v in tracer.states.items()}
     tree = map_leaves(lambda leaf: _PLACE if is_tensor(leaf) else leaf, results)
-    cells, calls, reports = tuple(tracer.cells.values()), tuple(tracer.cell_calls), tuple(tracer.reports)
-    return Traced(graph, parameters, tree, cells, calls, reports)
+    return Traced(graph, parameters, tree, tuple(tracer.cells.values()), tuple(tracer.cell_calls))
 
 
 def _refuse_strangers(graph: Graph) -> None:

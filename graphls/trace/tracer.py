@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from graphls.ir.build import Builder
+from graphls.ir.build import Builder, Names
 from graphls.ir.errors import GraphlsError, GraphValueError, TraceError
 from graphls.ir.graph import Graph, Value
 from graphls.ir.location import user_location
@@ -25,7 +25,7 @@ from graphls.trace.aliases import Aliases
 from graphls.trace.calls import Call, CellCall
 from graphls.trace.casting import in_dtype
 from graphls.trace.frames import Fork, Frame, Recorded
-from graphls.trace.states import Report, Scratch, StateSymbol
+from graphls.trace.states import Scratch, StateSymbol
 
 MOST_ANSWERS = 10_000
 
@@ -56,7 +56,9 @@ class Tracer:
     cells: dict[int, Any] = field(default_factory=dict)
     cell_calls: list[CellCall] = field(default_factory=list)
     paths: dict[int, dict[int, str]] = field(default_factory=dict)
-    reports: list[Report] = field(default_factory=list)
+    functions: dict[Any, tuple[str, Any]] = field(default_factory=dict)
+    """The functions that the graph calls, with their names, by what tells them apart."""
+    function_names: Names = field(default_factory=Names)
     asked: Counter[Value] = field(default_factory=Counter)
     fork: Fork | None = None
     unbound: dict[str, GraphlsError] = field(default_factory=dict)

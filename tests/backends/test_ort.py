@@ -143,8 +143,8 @@ def test_dump_writes_every_stage(tmp_path: Any) -> None:
     _, step = scaled_step()
     step.dump(tmp_path)
     names = {p.name for p in tmp_path.iterdir()}
-    assert {"step.onnx", "00_trace.ir", "00_trace.dot", "01_gradient.ir", "08_order.ir"} <= names
-    assert graphls.ir.dump(graphls.parse((tmp_path / "08_order.ir").read_text())) == str(step.graph)
+    assert {"step.onnx", "00_trace.ir", "00_trace.dot", "01_gradient.ir", "10_order.ir"} <= names
+    assert graphls.ir.dump(graphls.parse((tmp_path / "10_order.ir").read_text())) == str(step.graph)
 
 
 def test_unknown_devices_and_backends_are_told() -> None:

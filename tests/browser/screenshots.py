@@ -36,7 +36,7 @@ def node(page: Page) -> None:
 
 def changes(page: Page) -> None:
     """What a pass did, in the list, on the boxes and in the text."""
-    stage(page, "02_overflow").click()
+    stage(page, "04_overflow").click()
     fold(box(page, "phase backward"))
     panel(page, "Changes").locator(".pair", has_text="%exp").get_by_role("button").click()
 

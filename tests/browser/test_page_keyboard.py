@@ -43,7 +43,7 @@ def tabbed(page: Page, key: str = "Tab") -> list[dict[str, Any]]:
 
 def test_tab_reaches_every_control_and_shows_where_it_is(page: Page) -> None:
     names = (
-        "08_order ~3", "Search names, primitives and cell paths", "Light or dark", "Keys and signs",
+        "10_order ~3", "Search names, primitives and cell paths", "Light or dark", "Keys and signs",
         "graph TrainOneStepWithLossScaleCell, 113 nodes", "Larger", "Smaller", "fit", "fold all", "open all",
         "Width of the panels", "Text", "IR text",
     )  # fmt: skip
@@ -120,7 +120,7 @@ def test_slash_searches_and_question_mark_helps(page: Page) -> None:
     page.keyboard.type("mean [ ?")
     expect(page.get_by_role("combobox")).to_have_value("mean [ ?")
     page.keyboard.press("Escape")
-    expect(stage(page, "08_order")).to_have_attribute("aria-selected", "true")
+    expect(stage(page, "10_order")).to_have_attribute("aria-selected", "true")
     page.keyboard.press("Tab")
     for leave in ("Enter", "Escape"):
         page.keyboard.press("?")
@@ -128,7 +128,7 @@ def test_slash_searches_and_question_mark_helps(page: Page) -> None:
         expect(dialog).to_contain_text("Data flows down.")
         expect(dialog.get_by_role("button", name="Close")).to_be_focused()
         page.keyboard.press("[")
-        expect(stage(page, "08_order")).to_have_attribute("aria-selected", "true")
+        expect(stage(page, "10_order")).to_have_attribute("aria-selected", "true")
         page.keyboard.press(leave)
         expect(dialog).to_be_hidden()
 

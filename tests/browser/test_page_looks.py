@@ -51,7 +51,7 @@ def test_all_text_stands_out(page: Page, color_scheme: str) -> None:
     for name in ("Source", "States"):
         panel(page, name)
         assert low_contrasts(page) == {}
-    stage(page, "03_fold").click()
+    stage(page, "05_fold").click()
     panel(page, "Changes")
     search(page, "r")
     assert low_contrasts(page) == {}
@@ -117,7 +117,7 @@ def test_a_narrow_window_holds_everything(browser: Browser, digits_page: Path) -
         show(page, digits_page)
         assert page.evaluate("document.documentElement.scrollWidth") == 390
         controls = [*page.locator("header button:not([role=tab]), #tools button, #panels button:visible").all()]
-        for part in [*controls, page.get_by_role("combobox"), stage(page, "08_order"), graph(page), text(page)]:
+        for part in [*controls, page.get_by_role("combobox"), stage(page, "10_order"), graph(page), text(page)]:
             expect(part).to_be_in_viewport(ratio=0.99)
         assert place(graph(page))["height"] > 200 and place(text(page))["height"] > 150
         box(page, "phase forward").locator(".fold").tap()

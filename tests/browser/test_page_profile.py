@@ -70,7 +70,7 @@ def test_the_profile_belongs_to_the_last_stage(page: Page) -> None:
     expect(page.get_by_role("tab", name="Profile")).to_be_hidden()
     expect(page.get_by_role("tabpanel", name="Text")).to_be_visible()
     expect(box(page, "phase forward").locator(".share")).to_have_count(0)
-    stage(page, "08_order").click()
+    stage(page, "10_order").click()
     expect(page.get_by_role("tab", name="Profile")).to_be_visible()
     search(page, "convolution %conv2").first.click()
     expect(fact(page, "time")).to_be_visible()

@@ -70,9 +70,9 @@ def test_every_stage_shows_its_own_nodes(page: Page, digits_step: graphls.Compil
 
 
 def test_marks_say_what_is_new_and_changed(page: Page, digits_step: graphls.Compiled) -> None:
-    found = diff(digits_step.stages["01_gradient"], digits_step.stages["02_overflow"])
+    found = diff(digits_step.stages["03_hoist"], digits_step.stages["04_overflow"])
     changed = [node for _, node in found.changed]
-    stage(page, "02_overflow").click()
+    stage(page, "04_overflow").click()
     backward = [node for node in changed if node.phase == "backward"]
     expect(box(page, "phase backward").locator(".mark")).to_have_text(f"~{len(backward)}")
     expect(box(page, "phase backward, 50 nodes, backward, changed in this stage")).to_have_count(1)
@@ -90,9 +90,9 @@ def test_marks_say_what_is_new_and_changed(page: Page, digits_step: graphls.Comp
 
 
 def test_new_nodes_are_marked_in_both_panes(page: Page, digits_step: graphls.Compiled) -> None:
-    found = diff(digits_step.stages["02_overflow"], digits_step.stages["03_fold"])
+    found = diff(digits_step.stages["04_overflow"], digits_step.stages["05_fold"])
     assert found.added
-    stage(page, "03_fold").click()
+    stage(page, "05_fold").click()
     for node in found.added:
         (name,) = (value.name for value in node.outputs)
         search(page, f"{node.primitive.name} %{name}").first.click()
@@ -124,9 +124,9 @@ def test_the_changes_say_what_a_pass_did(page: Page, digits_step: graphls.Compil
 
 
 def test_a_change_shows_both_nodes_and_leads_to_the_new_one(page: Page) -> None:
-    stage(page, "02_overflow").click()
+    stage(page, "04_overflow").click()
     changes = panel(page, "Changes")
-    expect(changes).to_contain_text("Compared with 01_gradient.")
+    expect(changes).to_contain_text("Compared with 03_hoist.")
     pair = changes.locator(".pair", has_text="%exp = exp")
     place = "// backward network._loss_fn | tests/browser/steps.py:40"
     before = f"{MINUS} %exp = exp(%log_softmax) : f32[64,10] {place}"
@@ -139,13 +139,13 @@ def test_a_change_shows_both_nodes_and_leads_to_the_new_one(page: Page) -> None:
 
 
 def test_a_node_that_is_gone_leads_to_the_stage_before(page: Page, digits_step: graphls.Compiled) -> None:
-    found = diff(digits_step.stages["06_factor"], digits_step.stages["07_dce"])
-    stage(page, "07_dce").click()
+    found = diff(digits_step.stages["08_factor"], digits_step.stages["09_dce"])
+    stage(page, "09_dce").click()
     gone = panel(page, "Changes").locator(".removed").get_by_role("button")
     expect(gone).to_have_count(len(found.removed))
     name = f"%{found.removed[0].outputs[0].name}"
     gone.first.click()
-    assert stage_shown(page) == "06_factor"
+    assert stage_shown(page) == "08_factor"
     expect(details(page).get_by_role("heading")).to_contain_text(name)
     expect(box(page, f"{found.removed[0].primitive.name} {name}")).to_be_in_viewport()
     panel(page, "Text")
@@ -155,7 +155,7 @@ def test_a_node_that_is_gone_leads_to_the_stage_before(page: Page, digits_step: 
 
 def test_selection_and_open_groups_stay_from_stage_to_stage(page: Page) -> None:
     search(page, "convolution %conv2").first.click()
-    for name in ("05_merge", "02_overflow", "00_trace", "08_order"):
+    for name in ("07_merge", "04_overflow", "00_trace", "10_order"):
         stage(page, name).click()
         expect(details(page).get_by_role("heading")).to_have_text("F convolution %conv2")
         expect(box(page, "convolution %conv2")).to_be_in_viewport()
@@ -172,7 +172,7 @@ def test_panels_are_those_of_the_stage(page: Page, digits_step: graphls.Compiled
     source = panel(page, "Source")
     made = source.get_by_role("button", name=re.compile(r"\d+ nodes?$"))
     here = sum(int(str(count).split()[0]) for count in made.all_text_contents())
-    stage(page, "08_order").click()
+    stage(page, "10_order").click()
     assert sum(int(str(count).split()[0]) for count in made.all_text_contents()) > here > 0
     panel(page, "Text")
     expect(text(page)).to_contain_text("state @conv1.weight")

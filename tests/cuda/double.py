@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from graphls.backends.devices import PROVIDERS
-from graphls.backends.onnxruntime import availability, ort
+from graphls.backends.onnxruntime import availability, model, ort
 from graphls.backends.onnxruntime.runtime import load_runtime
 
 
@@ -89,5 +89,5 @@ def make_up_a_gpu(patch: pytest.MonkeyPatch) -> MadeUpRuntime:
     patch.setattr(ort, "load_runtime", lambda: runtime)
     patch.setattr(availability, "load_runtime", lambda: runtime)
     patch.setattr(availability, "fault_of_installation", lambda runtime, number=0: "")
-    patch.setattr(ort, "is_right", lambda operator, dtype, provider: True)
+    patch.setattr(model, "is_right", lambda operator, dtype, provider: True)
     return runtime

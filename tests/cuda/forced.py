@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from fnmatch import fnmatch
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -12,9 +10,10 @@ from graphls import api
 from graphls.backends.devices import Cuda
 from graphls.backends.onnxruntime import runtime
 from graphls.context import cuda_of_context
+from tests.left_out import skip_left_out
 
 LEFT_OUT = Path(__file__).with_name("left_out.txt")
-"""Tests that a GPU cannot pass, a pattern of their ids and the reason on each line."""
+"""Tests that a GPU cannot pass."""
 
 
 def pytest_configure() -> None:
@@ -29,21 +28,6 @@ def _forced(backend: str, device: str | Cuda) -> str | Cuda:
     return cuda_of_context() if (backend, device) == ("onnxruntime", "cpu") else device
 
 
-def left_out() -> list[tuple[str, str]]:
-    """Each pattern with its reason."""
-    lines = LEFT_OUT.read_text(encoding="utf-8").splitlines()
-    found = (line.partition("  # ") for line in lines if line.strip() and not line.startswith("#"))
-    return [(pattern.strip(), reason) for pattern, _, reason in found if not _is_met(reason)]
-
-
-def _is_met(reason: str) -> bool:
-    return reason.startswith("needs ") and find_spec(reason.removeprefix("needs ")) is not None
-
-
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Skip what a GPU cannot pass."""
-    patterns = left_out()
-    for item in items:
-        reason = next((reason for pattern, reason in patterns if fnmatch(item.nodeid, f"{pattern}*")), None)
-        if reason is not None:
-            item.add_marker(pytest.mark.skip(reason=f"left out: {reason}"))
+    skip_left_out(items, LEFT_OUT)

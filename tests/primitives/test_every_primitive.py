@@ -19,7 +19,8 @@ from graphls.primitives.primitive import Array, Elementwise, Primitive, Sample
 from tests.primitives.differentiate import backpropagate
 
 LOOPS = {"product_of_rounds", "scan", "sum_of_rounds", "while_loop"}
-WITHOUT_SAMPLES = {"cond", "custom_gradient", "gradient", "overflow_start", "segment", *LOOPS}
+HOST_CALLS = {"print", "pure_callback", "py_func"}
+WITHOUT_SAMPLES = {"cond", "custom_gradient", "gradient", "overflow_start", "segment", *LOOPS, *HOST_CALLS}
 PRIMITIVES: list[Any] = [p for p in operations() if type(p).__module__.startswith("graphls.primitives")]
 CASES = [pytest.param(p, s, id=f"{p.name}-{i}") for p in PRIMITIVES for i, s in enumerate(p.samples)]
 SMOOTH = [case for case in CASES if case.values[1].gradient and any(t.dtype.is_float for t in case.values[1].types)]

@@ -35,6 +35,8 @@ def with_fact(fact: str) -> set[str]:
 
 def test_the_facts_of_the_primitives_that_there_are() -> None:
     assert with_fact("is_constant") == {"constant"}
+    assert with_fact("calls_python") == {"print", "pure_callback", "py_func"}
+    assert with_fact("has_effect") == {"print", "py_func"}
     assert with_fact("is_branch") == {"cond"}
     assert with_fact("is_loop") == {"scan", "while_loop"}
     assert with_fact("is_check") == {"overflow_get"}

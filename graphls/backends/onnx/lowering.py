@@ -14,6 +14,7 @@ from onnx import GraphProto, ModelProto
 from graphls.backends.onnx.empty import results_of_nothing, takes_or_gives_nothing
 from graphls.backends.onnx.fences import captured, fenced, is_alias
 from graphls.backends.onnx.finite import any_not_finite, only_checked
+from graphls.backends.onnx.indices import FAULT, Indices
 from graphls.backends.onnx.kernel_tables import OLDEST_RUNTIME, chosen_opset
 from graphls.backends.onnx.loops import if_rounds, lower_scan, lower_while
 from graphls.backends.onnx.rules import Rules
@@ -25,24 +26,34 @@ from graphls.ir.types import TOKEN, DType, Type, bfloat16
 
 
 @dataclass(frozen=True)
-class Lowered:
-    """A model, and which of its inputs and outputs is what.
+class Ports:
+    """Which of the inputs and outputs of a model is what.
 
     `inputs` and `outputs` are tensor names in the order of the graph; `states` and `writes` pair the
     name of a state with its tensor, all in the dtypes that `exchanged` says; `host` are the nodes whose
-    outputs the session computes and feeds, with the names of the tensors that take them. `origins` has, by the
-    name of each operator of the model and of its subgraphs, the node that it computes. `outside` are the arrays that
-    the model does not hold, by the names of their tensors; see weights.py.
+    outputs the session computes and feeds, with the names of the tensors that take them.
     """
 
-    model: ModelProto
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     states: dict[str, str]
     writes: dict[str, str]
     host: tuple[tuple[Node, str], ...]
+
+
+@dataclass(frozen=True)
+class Lowered(Ports):
+    """A model with its ports.
+
+    `origins` has, by the name of each operator of the model and of its subgraphs, the node that it computes. `outside`
+    are the arrays that the model does not hold, by the names of their tensors; see weights.py. Where nodes are
+    `guarded`, the model has one more output, which says of which of them an index is out of range; see indices.py.
+    """
+
+    model: ModelProto
     origins: dict[str, Node]
     outside: dict[str, np.ndarray[Any, Any]]
+    guarded: tuple[Node, ...] = ()
 
 
 def lower(
@@ -52,15 +63,16 @@ def lower(
     kernel_is_right: KernelCheck = trust_kernels,
     opset: int | None = None,
     runtime: str | None = None,
+    target: Target | None = None,
 ) -> Lowered:
-    """Lower a verified graph that has no gradient nodes for a device, "cpu" or "cuda".
+    """Lower a verified graph that has no gradient nodes for a device of ONNX Runtime, "cpu" or "cuda", or a `target`.
 
     How devices differ is said by `Target`. Where `kernel_is_right` says no, an operator is composed of others. The
     model is made for a version of ONNX Runtime, `runtime`, by default for all of them, and at the opset that this
     serves best or at another. Raises GraphValueError for an opset that cannot be written and, with the user's line,
     for a primitive that cannot be lowered.
     """
-    target = target_of(device, chosen_opset(opset, runtime), runtime or OLDEST_RUNTIME)
+    target = target or target_of(device, chosen_opset(opset, runtime), runtime or OLDEST_RUNTIME)
     return Lowering(graph, target, kernel_is_right).lower()
 
 
@@ -82,6 +94,7 @@ class Lowering(Rules):
         self.delayed: dict[Value, Node] = {}
         self.captured: set[Value] = set()
         self.fenced: set[Value] = set()
+        self.indices = Indices(self)
 
     def lower(self) -> Lowered:
         """The whole graph as a model."""
@@ -91,8 +104,10 @@ class Lowering(Rules):
         fixed = {*inputs, *states.values()}
         outputs = tuple(self.given(v, fixed) for v in self.graph.outputs)
         writes = {w.state.name: self.given(w.value, fixed) for w in self.graph.writes}
-        host, outside = tuple(self.host), self.weights.outside
-        return Lowered(self.model(), inputs, outputs, states, writes, host, self.origins, outside)
+        host, outside, guarded = tuple(self.host), self.weights.outside, tuple(self.indices.inside)
+        if guarded:
+            self.yield_from_branch(self.indices.fault(), FAULT)
+        return Lowered(inputs, outputs, states, writes, host, self.model(), self.origins, outside, guarded)
 
     def declare(self, value: Value) -> str:
         """Make a value an input of the model."""

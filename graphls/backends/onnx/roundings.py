@@ -20,7 +20,7 @@ REPEATED = {"CumSum", "ScatterElements", "ScatterND", "Softsign", "Sum"}
 """Operators whose kernels on CUDA compute in 16 bits (1.31.1): they round after each of several steps."""
 
 CORRECT = MOVES | {"Abs", "Add", "Div", "Mul", "Neg", "Sqrt", "Sub"}
-"""Operators whose kernels of bfloat16 give the bits of float32 that is rounded.
+"""Operators whose kernels of bfloat16 on CUDA give the bits of float32 that is rounded.
 
 They move elements, or compute in float32 and round once; others, such as Max, may treat nan in another way.
 """

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from onnx import NodeProto
 
-from graphls.backends.onnx.roundings import CORRECT, rounds_once
+from graphls.backends.onnx.indices import Indices
+from graphls.backends.onnx.roundings import rounds_once
 from graphls.backends.onnx.target import Target
 from graphls.backends.onnx.values import Values
 from graphls.ir.graph import Node
@@ -21,6 +22,8 @@ Results = tuple[tuple[str, ...], tuple[Type, ...]]
 
 class Rules(Values):
     """What a rule appends in 16 bits is taken back where float32, rounded at the end, would be another number."""
+
+    indices: Indices
 
     def made(self, node: Node) -> Results:
         """The results of a node; in float32 where the rule would round more than once in 16 bits."""
@@ -39,17 +42,17 @@ class Rules(Values):
         return names, out_types
 
     def _in_bfloat16(self, node: Node) -> Results | None:
-        """The results by kernels of bfloat16 and their types, where a GPU has them and they give the same bits.
+        """The results by kernels of bfloat16 and their types, where the target has them and they give the same bits.
 
-        Only single operators and what moves elements are tried: other rules may know no such dtype. Operands that are
-        there in float32 only would have to be rounded first, which takes as long.
+        Only products, single operators and what moves elements are tried: other rules may know no such dtype. Operands
+        that are there in float32 only are rounded for products, which that makes faster, and for nothing else.
         """
         primitive = node.primitive
-        is_simple = isinstance(primitive.onnx, str) or primitive.flops_per_element == 0
-        if not (self.is_gpu and is_simple and primitive.half != "native" and not primitive.takes_values):
+        is_simple = primitive.is_product or isinstance(primitive.onnx, str) or primitive.flops_per_element == 0
+        if not (self.target.bfloat16 and is_simple and primitive.half != "native" and not primitive.takes_values):
             return None
         narrow = [v for v in node.inputs if v.type.dtype is bfloat16]
-        if not narrow or any(bfloat16 not in self.forms[v] for v in narrow):
+        if not narrow or not (primitive.is_product or all(bfloat16 in self.forms[v] for v in narrow)):
             return None
         operands, out_types = self._operands(node, replace(self.target, native_bfloat16=True))
         begun = self.place()
@@ -61,7 +64,7 @@ class Rules(Values):
 
     def _is_correct(self, operator: NodeProto) -> bool:
         """Whether a kernel of bfloat16 gives the bits of float32 rounded, and its constants are what they should be."""
-        is_known = operator.op_type in CORRECT and self.target.has_kernel(operator.op_type, bfloat16)
+        is_known = operator.op_type in self.target.bfloat16 and self.target.has_kernel(operator.op_type, bfloat16)
         return is_known and self.inexact.isdisjoint(operator.input)
 
     def _operands(self, node: Node, target: Target) -> tuple[Sequence[Any], tuple[Type, ...]]:
@@ -73,6 +76,8 @@ class Rules(Values):
         if primitive.takes_values:
             return node.inputs, self.out_types
         names = [self.form(v, t.dtype) for v, t in zip(node.inputs, self.in_types, strict=True)]
+        if primitive.takes_indices and target.guards_indices:
+            names = self.indices.kept(node, names, self.in_types[1])
         return names, self.out_types
 
     def _results(self, node: Node, operands: Sequence[Any]) -> tuple[str, ...]:

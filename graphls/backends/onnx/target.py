@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
 
 from graphls.backends.onnx.kernel_tables import KernelTable, signature, table
+from graphls.backends.onnx.roundings import CORRECT
 from graphls.backends.onnx.types import COMPUTED, KINDS
 from graphls.ir.types import DType, Type, float16, float32
 
 KernelCheck = Callable[[str, DType], bool]
 """Whether the runtime's kernel of an operator is right at special numbers of a dtype, such as the root of inf."""
+
+Form = Callable[..., str]
+"""`form(e, inputs, attributes)` appends to a model what stands for an operator, and returns the name of its result."""
 
 
 def trust_kernels(operator: str, dtype: DType) -> bool:
@@ -24,8 +28,10 @@ class Target:
 
     With `native_half`, float16 is computed as such; else in float32 and rounded after every primitive, which gives
     the numbers of an accelerator on a CPU, infinities included. `native_bfloat16` says the same of bfloat16, which is
-    tried for single primitives. A device that `is_gpu` has memory of its own, waits where a condition decides what runs
-    next, and has the kernels of a table only. `opset` is the version of operators.
+    tried for single primitives whose operators are all among `bfloat16`: their kernels give the bits of float32 that is
+    rounded. A device that `is_gpu` has memory of its own, waits where a condition decides what runs next, and has the
+    kernels of a table only. `opset` is the version of operators; `forms` make of others what a kernel gets wrong. Where
+    kernels do not look whether indices are in range, `guards_indices` says so.
     """
 
     native_half: bool
@@ -33,6 +39,9 @@ class Target:
     opset: int
     kernels: KernelTable | None = None
     native_bfloat16: bool = False
+    bfloat16: Collection[str] = ()
+    forms: Mapping[str, Form] = field(default_factory=dict)
+    guards_indices: bool = False
 
     def computed(self, kind: Type) -> Type:
         """The type in which a value takes part in computation: narrow integers have hardly any kernels."""
@@ -57,4 +66,4 @@ def target_of(device: str, opset: int, runtime: str) -> Target:
     """The target for a device, "cpu" or "cuda", an opset and a version of the runtime."""
     if device == "cpu":
         return Target(native_half=False, is_gpu=False, opset=opset)
-    return Target(native_half=True, is_gpu=True, opset=opset, kernels=table(device, runtime))
+    return Target(native_half=True, is_gpu=True, opset=opset, kernels=table(device, runtime), bfloat16=CORRECT)

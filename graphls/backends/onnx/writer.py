@@ -72,7 +72,13 @@ class Writer:
     def operator(
         self, kind: str, inputs: Sequence[str], attributes: Mapping[str, Any] | None = None, domain: str = ""
     ) -> str:
-        """Append an operator of ONNX, or of another domain such as "com.microsoft"; the name of its one result."""
+        """Append an operator of ONNX, or of another domain such as "com.microsoft"; the name of its one result.
+
+        Where the target has another form of it, that is appended instead.
+        """
+        form = self.target.forms.get(kind)
+        if form is not None:
+            return form(self, inputs, attributes or {})
         (name,) = self.results(kind, inputs, attributes or {}, 1, domain)
         return name
 

@@ -75,7 +75,7 @@ class CapturedSession(OrtSession):
         self.current: dict[Any, Recording] = {}
         self.homes: dict[str, tuple[Any, ...]] = {}
         super().__init__(graph, parameters, device)
-        fed = [*zip(self.lowered.inputs, graph.inputs, strict=True), *((n, v.output) for v, n in self.lowered.host)]
+        fed = [*zip(self.ports.inputs, graph.inputs, strict=True), *((n, v.output) for v, n in self.ports.host)]
         self.fed = {name: self._fixed(exchanged(value.type)) for name, value in fed}
         self.small = [True] * len(self.outputs)
         self.buffers = [self._fixed(kind) for _, kind in self.outputs]
@@ -108,7 +108,7 @@ class CapturedSession(OrtSession):
         binding = super()._binding(turn)
         for name, buffer in self.fed.items():
             binding.bind_ortvalue_input(name, buffer.value)
-        held = [self.parameters[name].storage.buffers for name in self.lowered.states]
+        held = [self.parameters[name].storage.buffers for name in self.ports.states]
         place = turn, *(buffer.value.data_ptr() for buffers in held for buffer in buffers)
         recording = self.recordings.get(place) or self._recording(len(self.recordings) + 1)
         if len(self.recordings) < MOST:

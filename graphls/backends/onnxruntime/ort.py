@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -11,14 +11,13 @@ import numpy as np
 from graphls.backends.buffers import SMALL, DeviceBuffer, in_rows
 from graphls.backends.devices import PROVIDERS, Cuda, kind_of
 from graphls.backends.draws import HostValues
-from graphls.backends.onnx.lowering import Lowered, lower
+from graphls.backends.onnx.lowering import Lowered
 from graphls.backends.onnx.types import exchanged
-from graphls.backends.onnx.weights import serialised
 from graphls.backends.onnxruntime.availability import check_device, check_provider
 from graphls.backends.onnxruntime.cuda_failures import cuda_failure
 from graphls.backends.onnxruntime.failures import Torn, failed_node, states_before_an_index, states_behind
-from graphls.backends.onnxruntime.guard import first_line, open_guarded
-from graphls.backends.onnxruntime.kernel_checks import is_right
+from graphls.backends.onnxruntime.guard import first_line
+from graphls.backends.onnxruntime.model import Model
 from graphls.backends.onnxruntime.runtime import load_runtime
 from graphls.backends.onnxruntime.scattered import warn_of_scattered_sums
 from graphls.backends.session import Inputs, Session
@@ -34,8 +33,10 @@ class OrtSession(Session):
     """One graph in one session: inputs are bound each step, states once.
 
     A state that the order pass proved is updated in its own buffer; any other has two, which change places
-    after each step. Nothing waits for a result before it is read.
+    after each step. Nothing waits for a result before it is read. `keeps` says whether its model goes to the cache.
     """
+
+    keeps = True
 
     def __init__(self, graph: Graph, parameters: Mapping[str, HasStorage], device: str | Cuda = "cpu") -> None:
         check_device(device)
@@ -43,15 +44,9 @@ class OrtSession(Session):
         self.runtime = load_runtime()
         self.device = kind_of(device)
         self.cuda = device if isinstance(device, Cuda) else Cuda()
-        check = partial(is_right, provider=PROVIDERS[self.device])
-        version = self.runtime.__version__
-        self.lowered: Lowered = lower(graph, device=self.device, kernel_is_right=check, runtime=version)
+        self.model = Model(graph, self.device if self.device == "cpu" else self.cuda, self.runtime)
         if self.device == "cuda" and self.cuda.deterministic:
             warn_of_scattered_sums(self.lowered)
-        of_array = self.runtime.OrtValue.ortvalue_from_numpy
-        self.outside = {name: of_array(array) for name, array in self.lowered.outside.items()}
-        self.inputs = list(zip(self.lowered.inputs, map(_wider, graph.inputs), strict=True))
-        self.outputs = [(n, exchanged(v.type)) for n, v in zip(self.lowered.outputs, graph.outputs, strict=True)]
         self.narrowed = {i: v.type.dtype.numpy for i, v in enumerate(graph.outputs) if _wider(v)}
         self.types = {state.name: exchanged(state.type) for state in graph.states}
         self.graph = graph
@@ -59,16 +54,24 @@ class OrtSession(Session):
         early = {s.name for s in graph.states if s.type.nbytes <= SMALL} & states_before_an_index(graph)
         self.in_place = {w.state.name for w in graph.writes if w.in_place and w.state.name not in early}
         self.swapped = [w.state.name for w in graph.writes if w.state.name not in self.in_place]
-        self.host = HostValues(graph, [node for node, _ in self.lowered.host])
-        random_states = [node.inputs[0].name for node, _ in self.lowered.host]
+        self.session: Any = None
+        self._open()
+        self.inputs = list(zip(self.ports.inputs, map(_wider, graph.inputs), strict=True))
+        self.outputs = [(n, exchanged(v.type)) for n, v in zip(self.ports.outputs, graph.outputs, strict=True)]
+        self.host = HostValues(graph, [node for node, _ in self.ports.host])
+        random_states = [node.inputs[0].name for node, _ in self.ports.host]
         self.random_state = self.parameters[random_states[0]].storage if random_states else None
         self.seen = -1
         self.bindings: list[Any] = []
         self.bound: list[tuple[Storage, tuple[Any, ...], Clock | None, int]] = []
         self.small = [self.device == "cpu" and 0 < t.nbytes <= SMALL for _, t in self.outputs]
         self.buffers = [self._empty(t) if s else None for s, (_, t) in zip(self.small, self.outputs, strict=True)]
-        self.session = self._session(serialised(self.lowered.model))
         renew_after_fork(self)
+
+    @property
+    def lowered(self) -> Lowered:
+        """The model before the runtime optimized it; one that was kept is lowered for that."""
+        return self.model.lowered
 
     def renew(self) -> None:
         """In a forked process, open another session at the next step: the threads of this one are not there.
@@ -85,16 +88,15 @@ class OrtSession(Session):
                 "A forked process cannot use the GPU of the process that it was forked from; start it with "
                 "multiprocessing.get_context('spawn') and compile the step there."
             )
-        self.session = self._session(serialised(self.lowered.model))
+        self._open()
 
-    def _session(self, model: bytes) -> Any:
-        session = open_guarded(self.runtime, self.lowered.model, self.device, lambda level: self._opened(model, level))
-        check_provider(session, self.device)
-        return session
+    def _open(self) -> None:
+        self.session, self.ports = self.model.open(self._created, self.keeps)
+        check_provider(self.session, self.device)
 
-    def _opened(self, model: bytes, level: Any) -> Any:
+    def _created(self, model: bytes, change: Callable[[Any], None]) -> Any:
         options = self._options()
-        options.graph_optimization_level = level
+        change(options)
         provider = PROVIDERS[self.device], self._provider_options()
         try:
             return self.runtime.InferenceSession(model, options, providers=[provider], enable_fallback=0)
@@ -118,8 +120,6 @@ class OrtSession(Session):
         options = self.runtime.SessionOptions()
         options.use_deterministic_compute = self.cuda.deterministic
         options.log_severity_level = 4  # what is worth telling is raised
-        if self.outside:
-            options.add_external_initializers(list(self.outside), list(self.outside.values()))
         return options
 
     def step(self, inputs: Inputs) -> list[Any]:
@@ -131,7 +131,7 @@ class OrtSession(Session):
         binding = self.bindings[self.clock.ticks & 1 if self.swapped else 0]
         for (name, dtype), array in zip(self.inputs, inputs, strict=True):
             self._bind_input(binding, name, dtype, array)
-        for (_, name), array in zip(self.lowered.host, drawn, strict=True):
+        for (_, name), array in zip(self.ports.host, drawn, strict=True):
             self._bind_input(binding, name, None, array)
         results = self._bind_outputs(binding)
         if self.swapped:
@@ -239,13 +239,13 @@ class OrtSession(Session):
 
     def _binding(self, turn: int) -> Any:
         binding = self.session.io_binding()
-        for name, tensor in self.lowered.states.items():
+        for name, tensor in self.ports.states.items():
             storage = self.parameters[name].storage
             swaps = name in self.swapped
             binding.bind_ortvalue_input(tensor, self._value(storage.buffers[turn] if swaps else storage.current))
-            if name in self.lowered.writes:
+            if name in self.ports.writes:
                 target = storage.buffers[1 - turn] if swaps else storage.current
-                binding.bind_ortvalue_output(self.lowered.writes[name], self._value(target))
+                binding.bind_ortvalue_output(self.ports.writes[name], self._value(target))
         for buffer, (name, _) in zip(self.buffers, self.outputs, strict=True):
             if buffer is not None:
                 binding.bind_ortvalue_output(name, self._value(buffer))

@@ -13,6 +13,7 @@ from onnx import ModelProto
 from graphls.backends.kernels import Kernel, Run, own_times
 from graphls.backends.onnx import Lowered
 from graphls.backends.onnx.shapes import operators
+from graphls.backends.onnxruntime.kept import write_optimized
 from graphls.backends.onnxruntime.ort import OrtSession
 from graphls.backends.states import HasStorage
 from graphls.ir.graph import Graph, Node
@@ -28,6 +29,8 @@ class ProfiledSession(OrtSession):
     The names of the graph must be plain, because ONNX Runtime writes them into its JSON as they are.
     """
 
+    keeps = False
+
     def __init__(self, graph: Graph, parameters: Mapping[str, HasStorage], device: str, folder: Path) -> None:
         self.folder = folder
         super().__init__(graph, parameters, device)
@@ -36,9 +39,7 @@ class ProfiledSession(OrtSession):
         options = super()._options()
         options.enable_profiling = True
         options.profile_file_prefix = str(self.folder / "profile")
-        options.optimized_model_filepath = str(self._optimized)
-        if self.outside:
-            options.add_session_config_entry("session.optimized_model_external_initializers_file_name", "weights")
+        write_optimized(options, self._optimized, bool(self.lowered.outside))
         return options
 
     @property

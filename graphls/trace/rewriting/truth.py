@@ -112,13 +112,14 @@ def _chosen(tracer: Tracer, name: str, first: Any, condition: Value, other: Call
     answer = (name == "logical_and") is not is_negated
     second = ending(tracer, value, answer, loc, lambda: explore(tracer, other))
     nodes, result = second.builder.nodes, second.results
-    if isinstance(result, bool):
+    has_effect = bool(second.states or second.shown)
+    if isinstance(result, bool) and not has_effect:
         return boolean(first) if result is (name == "logical_and") else result
-    if not second.states and len(nodes) <= MOST_NODES and _is_truth(first) and _is_truth(result):
+    if not has_effect and len(nodes) <= MOST_NODES and _is_truth(first) and _is_truth(result):
         for node in nodes:
             tracer.builder.append(node)
         return dispatch.apply(name, first, result)
-    kept = Ending(type(second.builder)(tracer.builder.names), first, {})
+    kept = Ending(type(second.builder)(tracer.builder.names), first, {}, [])
     pair = (second, kept) if answer else (kept, second)
     return joined(tracer, value, loc, *pair)
 

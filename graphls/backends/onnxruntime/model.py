@@ -1,0 +1,89 @@
+"""The model of a graph that a session runs: kept by an earlier process, or lowered and optimized now."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+from graphls.backends.devices import PROVIDERS, Cuda, kind_of
+from graphls.backends.onnx.lowering import Lowered, Ports, lower
+from graphls.backends.onnx.weights import serialised
+from graphls.backends.onnxruntime.guard import open_guarded
+from graphls.backends.onnxruntime.kept import Kept, Shelf, write_optimized
+from graphls.backends.onnxruntime.kernel_checks import is_right
+from graphls.ir.errors import GraphlsError
+from graphls.ir.graph import Graph
+
+Options = Callable[[Any], None]
+"""Changes the options of a session that is about to be made."""
+
+Create = Callable[[bytes, Options], Any]
+"""Makes a session of a model, with options that are changed so."""
+
+
+class Model:
+    """The model of one graph for one device, whose session `open` makes; `outside` are the arrays that this reads."""
+
+    def __init__(self, graph: Graph, device: str | Cuda, runtime: Any) -> None:
+        self.graph = graph
+        self.device = device
+        self.runtime = runtime
+        self.outside: dict[str, Any] = {}
+
+    @cached_property
+    def lowered(self) -> Lowered:
+        """What the graph is lowered to; where its model was kept, that is not done before somebody asks."""
+        kind = kind_of(self.device)
+        check = partial(is_right, provider=PROVIDERS[kind])
+        return lower(self.graph, device=kind, kernel_is_right=check, runtime=self.runtime.__version__)
+
+    def open(self, create: Create, is_kept: bool = True) -> tuple[Any, Ports]:
+        """A session, and what its inputs and outputs are; with `is_kept` by way of the cache, if there is one."""
+        shelf = Shelf(self.graph, self.device, self.runtime, is_kept)
+        kept = shelf.take()
+        session = None if kept is None else self._reopened(create, kept)
+        if kept is None or session is None:
+            with shelf.filled(self.lowered) as file:
+                return self._optimized(create, file), self.lowered
+        return session, kept.ports
+
+    def _reopened(self, create: Create, kept: Kept) -> Any:
+        """The session of a kept model, which needs neither optimizations nor a trial; None where it is refused."""
+        try:
+            return self._created(create, kept.model, self.runtime.GraphOptimizationLevel.ORT_DISABLE_ALL, kept.weights)
+        except GraphlsError:
+            raise  # what is missing is missing for every model
+        except Exception:
+            return None
+
+    def _optimized(self, create: Create, file: Path | None) -> Any:
+        """The session of the lowered model, whose optimized one goes to a file, where that can be written."""
+        model, outside = serialised(self.lowered.model), self.lowered.outside
+
+        def at(level: Any) -> Any:
+            try:
+                return self._created(create, model, level, outside, file)
+            except Exception as error:
+                if file is None or isinstance(error, GraphlsError):
+                    raise
+                file.unlink(missing_ok=True)
+                return self._created(create, model, level, outside)
+
+        return open_guarded(self.runtime, self.lowered.model, kind_of(self.device), at)
+
+    def _created(
+        self, create: Create, model: bytes, level: Any, outside: Mapping[str, Any], file: Path | None = None
+    ) -> Any:
+        of_array = self.runtime.OrtValue.ortvalue_from_numpy
+        self.outside = {name: of_array(array) for name, array in outside.items()}
+
+        def change(options: Any) -> None:
+            options.graph_optimization_level = level
+            if outside:
+                options.add_external_initializers(list(self.outside), list(self.outside.values()))
+            if file is not None:
+                write_optimized(options, file, bool(outside))
+
+        return create(model, change)

@@ -1,0 +1,54 @@
+"""A lowered graph as a compiled model of OpenVINO, and requests that run it on given arrays."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from operator import getitem
+from typing import Any
+
+import numpy as np
+
+from graphls.backends.onnx.lowering import Lowered
+from graphls.backends.onnx.weights import complete, serialised
+from graphls.backends.openvino.runtime import EXACT, core, first_line, load_openvino
+from graphls.ir.errors import GraphRuntimeError
+
+Array = np.ndarray[Any, Any]
+Task = tuple[Callable[..., Any], tuple[Any, ...]]
+
+
+class Request:
+    """One run of a model at a time, on the arrays that its inputs and outputs, by their names, are bound to.
+
+    `fault` is the number of a node that was given an index out of range, and 0 where all is well; see indices.py.
+    """
+
+    def __init__(self, model: Any, lowered: Lowered) -> None:
+        self.fault = np.zeros((), np.int32)
+        self._request = model.create_infer_request()
+        self._ports = {name: port for port in (*model.inputs, *model.outputs) for name in port.get_names()}
+        self._tensor: Any = partial(load_openvino().Tensor, shared_memory=True)
+        self._calls = [partial(self._request.start_async, {}, None), partial(self._request.wait)]
+        if lowered.guarded:
+            self.bind(lowered.model.graph.output[-1].name, self.fault)
+            self._calls.append(partial(getitem, (None,), self.fault))  # an IndexError where it is not 0
+
+    def bind(self, name: str, array: Array) -> None:
+        """Read or write this array, in row-major order, from now on; nothing reads an input that the model lacks."""
+        if name in self._ports:
+            self._request.set_tensor(self._ports[name], self._tensor(array))
+
+    def task(self) -> Task:
+        """A run, as a function that is not written in Python, and its arguments."""
+        return deque, (map(partial.__call__, self._calls), 0)
+
+
+def compiled(lowered: Lowered) -> Any:
+    """The compiled model; raises GraphRuntimeError where OpenVINO refuses it."""
+    try:
+        model = core().read_model(serialised(complete(lowered.model, lowered.outside)))
+        return core().compile_model(model, "CPU", EXACT)
+    except RuntimeError as error:
+        raise GraphRuntimeError(f"OpenVINO refused the step: {first_line(error)}") from error

@@ -1,0 +1,213 @@
+"""Python in a step: functions that are called with arrays, and what is printed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from graphls.ir.errors import GraphTypeError
+from graphls.ir.location import Location, user_location
+from graphls.ir.types import TOKEN, Type, as_dtype
+from graphls.ops.creation import zeros_like
+from graphls.ops.gradients import with_gradient
+from graphls.ops.operands import tensor_of
+from graphls.ops.record import operation
+from graphls.primitives.host import HostFunction, call
+from graphls.primitives.printed import number_text, show_printed
+from graphls.tensors.pytree import leaves, rebuild, structure
+from graphls.tensors.tensor import Symbol, Tensor, TensorLike, is_tensor
+from graphls.trace.current import current_tracer
+from graphls.trace.host_calls import call_python, host_function, show
+from graphls.trace.rewriting.functions import in_trace
+from graphls.trace.tracer import Tracer
+
+Array = np.ndarray[Any, Any]
+
+
+@operation
+def pure_callback(
+    function: Callable[..., Any],
+    result_types: Any,
+    *inputs: TensorLike,
+    vjp: Callable[..., Any] | None = None,
+) -> Any:
+    """What a Python function gives for arrays, also in the middle of a compiled step.
+
+    `inputs` are tensors, numbers and nests of them; the function gets NumPy arrays that it cannot change, and gives
+    arrays of the types that `result_types` declares: one, or a nest of them, each a tensor (`Tensor(shape=(2, 3),
+    dtype=float32)`), a pair of a shape and a dtype, or any object with these two attributes. The function has no
+    effect besides its results: a step may leave a call out that nobody needs, and make one of two that are the same. It
+    is never called while a step is compiled. Without a `vjp` it has no gradient; `vjp(*inputs, results, gradients of
+    the results)` gives a gradient for each tensor input, or None, as the `bprop` of a cell does, by operations or by
+    another pure_callback.
+
+    Raises GraphTypeError for what is no function and no declared type, TraceError in a loop or a branch on a tensor,
+    and when it runs GraphTypeError or GraphValueError for results of other types; what the function raises comes out
+    as it is.
+    """
+    return _called("pure_callback", function, result_types, inputs, vjp)
+
+
+@operation
+def py_func(
+    function: Callable[..., Any],
+    result_types: Any,
+    *inputs: TensorLike,
+    vjp: Callable[..., Any] | None = None,
+) -> Any:
+    """What a Python function that has effects gives for arrays: it is called once in each step, in the program's order.
+
+    See `pure_callback`, which is for functions without effects. With `()` for `result_types`, which declares nothing,
+    the function is called when all the rest of the step has been, unless another one that gives results comes later.
+    """
+    return _called("py_func", function, result_types, inputs, vjp)
+
+
+@operation(classes="Print")
+def print_(*input_x: object) -> Any:
+    """Print texts and tensors, each on lines of its own, whenever the graph runs; gives the first tensor.
+
+    They look as in a graph of MindSpore, and appear when the step has been, in the order of the program; what an answer
+    of an `if` prints appears where that is the answer. In the function of a loop it is a warning.
+    """
+    items = leaves(input_x)
+    tensors = [tensor_of(item) for item in items if is_tensor(item)]
+    parts = tuple(None if is_tensor(item) else _text(item) for item in items)
+    tracer = current_tracer()
+    if tracer is not None:
+        show(tracer, "print", [tracer.value(tensor) for tensor in tensors], {"parts": parts})
+    else:
+        show_printed(parts, [tensor.asnumpy() for tensor in tensors])
+    return tensors[0] if tensors else Tensor(0)
+
+
+def _text(item: object) -> str:
+    return number_text(item) if isinstance(item, (bool, int, float)) else str(item)
+
+
+def report(name: str, tensors: Sequence[Tensor], shown: Callable[[list[Array]], None]) -> None:
+    """Do something with arrays of tensors: now, or where a graph is being traced, whenever it has run."""
+    tracer = current_tracer()
+    if tracer is None:
+        shown([tensor.asnumpy() for tensor in tensors])
+        return
+
+    def called(*arrays: Array) -> None:
+        shown(list(arrays))
+
+    function = host_function(tracer, name, shown, called)
+    show(tracer, "py_func", [tracer.value(tensor) for tensor in tensors], {"function": function})
+
+
+def _called(
+    kind: str, function: Callable[..., Any], result_types: Any, inputs: tuple[Any, ...], vjp: Callable[..., Any] | None
+) -> Any:
+    for each in (function, *(() if vjp is None else (vjp,))):
+        if not callable(each):
+            raise GraphTypeError(f"{kind} takes a function, not {each!r}.")
+    call = _Call(kind, function, inputs, _declared(result_types), user_location())
+    tensors = [tensor_of(leaf) for leaf in leaves(inputs)]
+    tracer = current_tracer()
+    if tracer is None:
+        return call.at_once(tensors)
+    symbols = [Symbol(tracer.value(tensor)) for tensor in tensors]
+    forward = partial(call.in_graph, tracer)
+    return forward(*symbols) if vjp is None else with_gradient(forward, partial(_backward, vjp, inputs), *symbols)
+
+
+@dataclass(frozen=True)
+class _Call:
+    """A function, the nest of what it takes, and that of the types that it gives."""
+
+    kind: str
+    function: Callable[..., Any]
+    inputs: tuple[Any, ...]
+    results: Any
+    location: Location | None
+
+    @property
+    def name(self) -> str:
+        """What the function is called where it is defined."""
+        name = str(getattr(self.function, "__qualname__", type(self.function).__name__))
+        return name.rpartition(".<locals>.")[2]
+
+    def __call__(self, *arrays: Array) -> tuple[Any, ...]:
+        """What the function gives for arrays, one after another."""
+        return tuple(self.taken(self.function(*rebuild(self.inputs, arrays)), self.results))
+
+    def taken(self, given: Any, declared: Any) -> Iterator[Any]:
+        """The arrays in what was given for a nest of types; raises GraphTypeError where the nest is another one."""
+        if isinstance(declared, Type):
+            yield given
+            return
+        kinds = (dict,) if isinstance(declared, dict) else (tuple, list) if declared else (tuple, list, type(None))
+        is_alike = isinstance(given, kinds) and len(given or ()) == len(declared)
+        if not is_alike or (isinstance(given, dict) and given.keys() != declared.keys()):
+            text = f"{self.name} gives {_kind(given)} where {_kind(declared)} is declared."
+            raise GraphTypeError(text, self.location)
+        for key in declared if isinstance(declared, dict) else range(len(declared)):
+            yield from self.taken(given[key], declared[key])
+
+    def at_once(self, tensors: Sequence[Tensor]) -> Any:
+        """The results as tensors."""
+        types = leaves(self.results)
+        named = HostFunction(self.name, self, self.location)
+        arrays = call(named, tuple(tensor.asnumpy() for tensor in tensors), tuple(types))
+        return rebuild(self.results, [Tensor.on_host(a, t) for a, t in zip(arrays, types, strict=True)])
+
+    def in_graph(self, tracer: Tracer, *symbols: Symbol) -> Any:
+        """The results as symbols."""
+        how = structure(self.results), structure(self.inputs)
+        named = host_function(tracer, self.name, self.function, self, *how)
+        values = [tracer.value(symbol) for symbol in symbols]
+        return rebuild(self.results, map(Symbol, call_python(tracer, self.kind, named, values, leaves(self.results))))
+
+
+def _kind(given: Any) -> str:
+    if isinstance(given, (tuple, list, dict)):
+        return f"a {type(given).__name__} of {len(given)}"
+    return type(given).__name__
+
+
+def _backward(vjp: Callable[..., Any], inputs: tuple[Any, ...], *arguments: Any) -> tuple[Tensor, ...]:
+    """The gradients by the inputs, one after another; zeros where `vjp` gives None."""
+    tensors, (results, gradients) = arguments[:-2], arguments[-2:]
+    given = in_trace(vjp)(*rebuild(inputs, tensors), results, gradients)
+    found = leaves(given)
+    if len(found) != len(tensors):
+        raise GraphTypeError(f"A vjp gives a gradient for each of the {len(tensors)} inputs, not {len(found)}.")
+    return tuple(zeros_like(t) if g is None else g for t, g in zip(tensors, found, strict=True))
+
+
+def _declared(result_types: Any) -> Any:
+    """The nest of declared types; raises GraphTypeError for anything else in it."""
+    if _is_pair(result_types):
+        return _type(*result_types)
+    if isinstance(result_types, (tuple, list)):
+        return tuple(map(_declared, result_types))
+    if isinstance(result_types, dict):
+        return {key: _declared(item) for key, item in result_types.items()}
+    if hasattr(result_types, "shape") and hasattr(result_types, "dtype"):
+        return _type(result_types.shape, result_types.dtype)
+    text = "A result is declared by a tensor, or by a pair of a shape and a dtype as in ((2, 3), float32)"
+    raise GraphTypeError(f"{text}, not by {result_types!r}.")
+
+
+def _is_pair(item: Any) -> bool:
+    """Whether it is a shape with a dtype, and no nest of two types."""
+    if not isinstance(item, (tuple, list)) or len(item) != 2:
+        return False
+    shape, dtype = item
+    is_shape = isinstance(shape, (tuple, list)) and all(isinstance(size, (int, np.integer)) for size in shape)
+    return is_shape and not isinstance(dtype, (tuple, list, dict)) and not hasattr(dtype, "shape")
+
+
+def _type(shape: Any, dtype: Any) -> Type:
+    declared = Type(as_dtype(dtype), tuple(int(size) for size in shape))
+    if declared == TOKEN or min(declared.shape, default=0) < 0:
+        raise GraphTypeError(f"A result has sizes from 0 on and a dtype of arrays, not {tuple(shape)} and {dtype!r}.")
+    return declared

@@ -1,0 +1,54 @@
+"""Calls of Python in a graph: where they may stand, and those that nothing waits for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from graphls.ir.errors import TraceError
+from graphls.ir.graph import Graph, Node, Value, inside, walk
+
+
+def verify_host_calls(graph: Graph) -> Graph:
+    """Return `graph` if no branch and no loop in it calls Python; raises TraceError with the line of the first call."""
+    for node in graph.nodes:
+        call = next((inner for inner in inside(node) if inner.primitive.calls_python), None)
+        if call is not None and (node.primitive.is_branch or node.primitive.is_loop):
+            name = call.attrs.get("function", call.primitive.name)
+            text = f"{name} is Python and would be called in a {node.primitive.name}, which runs without Python"
+            text = f"{text}; take the gradient that calls it outside of conditions and loops."
+            raise TraceError(text, call.loc)
+    return graph
+
+
+def calls_for_results(graph: Graph) -> tuple[Node, ...]:
+    """The nodes that call Python for what the step computes, which no model can hold."""
+    return tuple(n for n in walk(graph) if n.primitive.calls_python and len(n.outputs) > n.primitive.has_effect)
+
+
+def last_effects(graph: Graph) -> tuple[Node, ...]:
+    """The effects that give nothing, behind the last one that does: whatever a step computes is there before them."""
+    found: list[Node] = []
+    for node in reversed(graph.nodes):
+        if node.primitive.has_effect:
+            if len(node.outputs) > 1:
+                break
+            found.append(node)
+    return tuple(reversed(found))
+
+
+def without(graph: Graph, effects: tuple[Node, ...]) -> Graph:
+    """The graph without some of its effects that give nothing."""
+    gone = {value for node in effects for value in node.outputs}
+    nodes = tuple(_not_after(node, gone) for node in graph.nodes if node not in set(effects))
+    return graph.replace(nodes=nodes) if effects else graph
+
+
+def _not_after(node: Node, gone: set[Value]) -> Node:
+    if gone.isdisjoint(node.after):
+        return node
+    return replace(node, after=tuple(value for value in node.after if value not in gone))
+
+
+def without_effects(graph: Graph) -> Graph:
+    """The graph without its effects that give nothing, such as what it prints."""
+    return without(graph, tuple(n for n in graph.nodes if n.primitive.has_effect and len(n.outputs) == 1))

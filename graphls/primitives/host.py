@@ -1,0 +1,196 @@
+"""Primitives that call Python with arrays in the middle of a step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from graphls.ir.errors import GraphRuntimeError, GraphTypeError, GraphValueError
+from graphls.ir.location import Location
+from graphls.ir.types import TOKEN, Type, bool_, parse_type, type_of
+from graphls.primitives.emitter import Emitter
+from graphls.primitives.primitive import Array, Primitive
+from graphls.primitives.printed import show_printed
+
+
+class HostFunction(str):
+    """The name of a function in the text of a graph, which has the function itself, and the line that calls it.
+
+    A graph that was parsed has the name only.
+    """
+
+    __slots__ = ("function", "location")
+
+    function: Callable[..., Any]
+    location: Location | None
+
+    def __new__(cls, name: str, function: Callable[..., Any], location: Location | None = None) -> HostFunction:
+        made = super().__new__(cls, name)
+        made.function, made.location = function, location
+        return made
+
+    def __deepcopy__(self, memo: Mapping[int, object]) -> HostFunction:
+        return self  # copies of a step call the same function, whatever object it is a method of
+
+
+def call(name: str, arrays: tuple[Array, ...], types: tuple[Type, ...]) -> tuple[Array, ...]:
+    """What a function gives for arrays, which it cannot change, as new arrays of these types.
+
+    What it raises comes out as it is. Raises GraphRuntimeError for a function that is not known, and GraphTypeError and
+    GraphValueError, with the line of the call, where it gives something else than these types.
+    """
+    if not isinstance(name, HostFunction):
+        raise GraphRuntimeError(
+            f"The function {name!r} is not known: a graph from a text has only its name; trace the step again."
+        )
+    given = name.function(*map(_read_only, arrays))
+    results = given if isinstance(given, (tuple, list)) else () if given is None and not types else (given,)
+    if len(results) != len(types):
+        text = f"{name} gives {_counted(len(results))}, and {_counted(len(types))} are declared"
+        raise GraphTypeError(f"{text}: {', '.join(map(str, types))}.", name.location)
+    return tuple(_fitted(name, r, t) for r, t in zip(results, types, strict=True))
+
+
+def _counted(count: int) -> str:
+    return f"{count} result{'s' * (count != 1)}"
+
+
+def _read_only(array: Array) -> Array:
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def _fitted(name: HostFunction, result: object, wanted: Type) -> Array:
+    """A copy, as the function may change its own array later; Python's numbers take the type that is declared."""
+    if isinstance(result, (bool, int, float)) and not isinstance(result, np.generic):
+        kinds = {bool: ("bool", "int", "uint", "float"), int: ("int", "uint", "float"), float: ("float",)}
+        if not wanted.shape and wanted.dtype.kind in kinds[type(result)]:
+            return _number(name, result, wanted)
+    try:
+        kind = type_of(np.asarray(result))
+    except (GraphTypeError, ValueError):
+        text = f"{name} gives {type(result).__name__} where {wanted} is declared."
+        raise GraphTypeError(text, name.location) from None
+    if kind != wanted:
+        error = GraphTypeError if kind.dtype is not wanted.dtype else GraphValueError
+        raise error(f"{name} gives {kind} where {wanted} is declared; declare that or convert it.", name.location)
+    return np.array(result)
+
+
+def _number(name: HostFunction, result: float, wanted: Type) -> Array:
+    try:
+        return np.array(result, wanted.dtype.numpy)
+    except OverflowError:
+        text = f"{name} gives {result}, which does not fit the {wanted} that is declared."
+        raise GraphValueError(text, name.location) from None
+
+
+def _declared(results: tuple[str, ...]) -> tuple[Type, ...]:
+    types = tuple(map(parse_type, results))
+    if any(t == TOKEN or t.stacked for t in types):
+        raise GraphTypeError(f"A function gives arrays, not {', '.join(results)}.")
+    return types
+
+
+class HostCall(Primitive, abstract=True):
+    """A call of Python with arrays."""
+
+    half = "native"
+    calls_python = True
+
+    def flops(self, inputs: tuple[Type, ...], outputs: tuple[Type, ...], attrs: Mapping[str, Any]) -> int:
+        """None that anybody knows of."""
+        return 0
+
+
+class PureCallback(HostCall):
+    """What a function without effects gives for arrays; `results` are the types of what it gives.
+
+    It may be called as often as anybody likes, or not at all.
+    """
+
+    def infer(self, *types: Type, function: str, results: tuple[str, ...]) -> tuple[Type, ...]:
+        return _declared(results)
+
+    def evaluate(
+        self, arrays: tuple[Any, ...], attrs: Mapping[str, Any], types: tuple[Type, ...]
+    ) -> tuple[Array, ...]:
+        return call(attrs["function"], arrays, types)
+
+    def onnx(self, e: Emitter, *arrays: str, function: str, results: tuple[str, ...]) -> Any:
+        raise _no_model(function)
+
+
+class Effect(HostCall, abstract=True):
+    """A call that does something, once in each step. With `guarded`, only where its first operand is true."""
+
+    has_effect = True
+
+    def token(self, types: tuple[Type, ...], guarded: bool) -> Type:
+        """The type of the first result; raises GraphTypeError where the guard is no bool."""
+        if guarded and types[:1] != (Type(bool_),):
+            raise GraphTypeError(f"The first operand of a guarded {self.name} is a bool[].")
+        return TOKEN
+
+    def evaluate(
+        self, arrays: tuple[Any, ...], attrs: Mapping[str, Any], types: tuple[Type, ...]
+    ) -> tuple[Array, ...]:
+        if not attrs.get("guarded"):
+            return (_DONE, *self.run(arrays, attrs, types[1:]))
+        if arrays[0]:
+            self.run(arrays[1:], attrs, ())
+        return (_DONE,)
+
+    def run(self, arrays: tuple[Array, ...], attrs: Mapping[str, Any], types: tuple[Type, ...]) -> tuple[Array, ...]:
+        """Do it; returns what is left behind the token."""
+        raise NotImplementedError
+
+
+_DONE = np.zeros((), np.int32)
+
+
+class PyFunc(Effect):
+    """What a function with effects gives for arrays, behind a token; `results` are the types of what it gives."""
+
+    def infer(
+        self, *types: Type, function: str, results: tuple[str, ...] = (), guarded: bool = False
+    ) -> tuple[Type, ...]:
+        if guarded and results:
+            raise GraphTypeError("A guarded py_func has no results.")
+        return (self.token(types, guarded), *_declared(results))
+
+    def run(self, arrays: tuple[Array, ...], attrs: Mapping[str, Any], types: tuple[Type, ...]) -> tuple[Array, ...]:
+        return call(attrs["function"], arrays, types)
+
+    def onnx(
+        self, e: Emitter, *arrays: str, function: str, results: tuple[str, ...] = (), guarded: bool = False
+    ) -> str:
+        # Nothing is computed from what has no results, so a model is whole without it.
+        if results:
+            raise _no_model(function)
+        return ""
+
+
+class Print(Effect):
+    """Prints texts and arrays, each on lines of its own; `parts` are the texts, and None where an operand stands."""
+
+    def infer(self, *types: Type, parts: tuple[str | None, ...], guarded: bool = False) -> Type:
+        if parts.count(None) != len(types) - guarded:
+            text = f"print takes an operand for each of the {parts.count(None)} places, not {len(types) - guarded}."
+            raise GraphTypeError(text)
+        return self.token(types, guarded)
+
+    def run(self, arrays: tuple[Array, ...], attrs: Mapping[str, Any], types: tuple[Type, ...]) -> tuple[Array, ...]:
+        show_printed(attrs["parts"], arrays)
+        return ()
+
+    def onnx(self, e: Emitter, *arrays: str, parts: tuple[str | None, ...], guarded: bool = False) -> str:
+        return ""
+
+
+def _no_model(function: str) -> GraphValueError:
+    text = f"A model cannot hold {function!r}, which is Python; save a step that does not call it."
+    return GraphValueError(text, getattr(function, "location", None))

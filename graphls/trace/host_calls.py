@@ -1,0 +1,116 @@
+"""Calls of Python in a trace: nodes that call functions with arrays, also for what is shown from inside of an `if`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from graphls.ir.errors import TraceError
+from graphls.ir.graph import Node, Value, with_blocks
+from graphls.ir.location import Location, user_location
+from graphls.ir.reporting import warn
+from graphls.ir.types import Type
+from graphls.primitives.host import HostFunction
+from graphls.trace.tracer import Tracer
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What is shown of values in one answer of a condition: an effect without results, which joins behind the branches.
+
+    A branch has no node for it, because branches run in a runtime, without Python.
+    """
+
+    primitive: str
+    values: tuple[Value, ...]
+    attrs: Mapping[str, Any]
+    guard: Value | None
+    phase: str
+    scope: str
+    loc: Location | None
+
+
+def host_function(
+    tracer: Tracer, wish: str, function: Callable[..., Any], wrapped: Callable[..., Any], *how: object
+) -> HostFunction:
+    """A function under a name in a graph, with `wrapped`, which calls it in a way that `how` tells.
+
+    One function called in one way has one name, so that equal calls are equal nodes, and no two have the same.
+    """
+    key = (id(getattr(function, "__self__", None)), id(getattr(function, "__func__", function)), *how)
+    if key not in tracer.functions:
+        # The function is kept, as another one might get its id.
+        tracer.functions[key] = tracer.function_names.fresh(wish), function
+    return HostFunction(tracer.functions[key][0], wrapped, user_location())
+
+
+def call_python(
+    tracer: Tracer, primitive: str, function: HostFunction, values: Sequence[Value], results: Sequence[Type]
+) -> tuple[Value, ...]:
+    """The results of a function in the step; raises TraceError in a branch of a condition and in a loop."""
+
+    def made() -> tuple[Value, ...]:
+        here = tracer.here
+        if here.in_loop or here.in_branch:
+            place = "the function of a loop" if here.in_loop else "a branch of a condition on a tensor"
+            text = f"{function} is Python and cannot be called in {place}, which runs without Python; call it before or"
+            raise TraceError(f"{text} behind it, or choose between the results with ops.where.", function.location)
+        attrs = {"function": function, "results": tuple(map(str, results))}
+        return _emitted(tracer, primitive, values, attrs, here.phase, here.scope, function.location)
+
+    outputs: tuple[Value, ...] = tracer.kept(primitive, made)
+    return outputs[len(outputs) - len(results) :]
+
+
+def show(tracer: Tracer, primitive: str, values: Sequence[Value], attrs: Mapping[str, Any]) -> None:
+    """Show values whenever the graph runs, by an effect without results.
+
+    What one iteration of a loop has is not kept, so there it is a warning.
+    """
+    if tracer.here.in_loop:
+        warn("A tensor in the function of a loop is not shown; give it as a result of the loop.")
+        return
+    here = tracer.here
+    item = Shown(primitive, tuple(values), attrs, None, here.phase, here.scope, user_location())
+    tracer.kept("show", lambda: show_here(tracer, item))
+
+
+def show_here(tracer: Tracer, item: Shown) -> None:
+    """Show it where the trace is now: by a node, or in a branch behind the join of the branches."""
+    if tracer.here.in_branch:
+        tracer.here.shown.append(item)
+        return
+    values, attrs = item.values, item.attrs
+    if item.guard is not None:
+        values, attrs = (item.guard, *values), {**attrs, "guarded": True}
+    _emitted(tracer, item.primitive, values, attrs, item.phase, item.scope, item.loc)
+
+
+def _emitted(
+    tracer: Tracer,
+    primitive: str,
+    values: Iterable[Value],
+    attrs: Mapping[str, Any],
+    phase: str,
+    scope: str,
+    loc: Location | None,
+) -> tuple[Value, ...]:
+    e = tracer.builder
+    e.phase, e.scope, e.loc = phase, scope, loc
+    outputs = e.emit(primitive, values, attrs)
+    tracer.note(outputs)
+    return outputs
+
+
+def in_order(nodes: Sequence[Node]) -> tuple[Node, ...]:
+    """The nodes with control edges between those of a block that have effects, which run in this order."""
+    linked: list[Node] = []
+    last: tuple[Value, ...] = ()
+    for node in nodes:
+        node = with_blocks(node, in_order)
+        if node.primitive.has_effect:
+            node = replace(node, after=(*node.after, *last))
+            last = node.outputs[:1]
+        linked.append(node)
+    return tuple(linked)

@@ -1,0 +1,170 @@
+"""Steps on OpenVINO: their numbers, their states, and what is told where something is wrong."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphls
+from graphls import nn, ops
+from graphls.backends.openvino.runtime import core, has_bfloat16, load_openvino
+from graphls.backends.openvino.session import OpenvinoSession
+from graphls.ir import Builder, Graph, Value, interpret, verify
+from graphls.ir.errors import GraphRuntimeError
+from graphls.ir.types import Type, bfloat16, float32
+from graphls.primitives.primitive import f32
+
+pytest.importorskip("openvino")
+F32 = np.float32
+RANDOM = np.random.default_rng(0)
+X, Y = RANDOM.normal(size=(8, 3, 12, 12)).astype(F32), RANDOM.normal(size=(8, 5)).astype(F32)
+
+
+def trained(backend: str, dtype: Any, steps: int = 4) -> tuple[list[float], dict[str, Any]]:
+    """The losses of some steps of a small convolutional network, and the states behind them."""
+    graphls.set_seed(3)
+    net: Any = nn.SequentialCell(
+        nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Conv2d(8, 8, 3, 2), nn.ReLU(),
+        nn.Flatten(), nn.Dense(288, 5),
+    )  # fmt: skip
+    cell = nn.TrainOneStepCell(
+        nn.WithLossCell(net.to_float(dtype), nn.MSELoss()), nn.Momentum(net.trainable_params(), 0.01, 0.9)
+    )
+    step = graphls.compile(cell, X, Y, backend=backend)
+    losses = [float(step(X, Y)) for _ in range(steps)]
+    return losses, {name: p.asnumpy() for name, p in step.parameters.items()}
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(graphls.float32, 1e-4), (graphls.bfloat16, 3e-2)], ids=str)
+def test_a_network_trains_as_on_onnxruntime(dtype: Any, tolerance: float) -> None:
+    (losses, states), (expected, wanted) = (trained(backend, dtype) for backend in ("openvino", "onnxruntime"))
+    np.testing.assert_allclose(losses, expected, rtol=tolerance)
+    assert losses[-1] < losses[0]
+    for name, value in wanted.items():
+        np.testing.assert_allclose(states[name], value, rtol=tolerance, atol=tolerance * np.abs(value).max())
+
+
+def layers(graph: Graph) -> dict[str, set[str]]:
+    """The precisions in which the kernels of a session compute, by what they are."""
+    found: dict[str, set[str]] = {}
+    for node in OpenvinoSession(graph, {}).model.get_runtime_model().get_ordered_ops():
+        info = node.get_rt_info()
+        found.setdefault(info["layerType"].value, set()).add(info["runtimePrecision"].value)
+    return found
+
+
+def product_and_sum(kind: Type) -> tuple[Graph, list[Any]]:
+    """A product in a dtype and the sum of its squares, in float32."""
+    x, w = Value("x", f32(32, 64)), Value("w", f32(64, 32))
+    e = Builder()
+    y = e.cast(e.matmul(e.cast(x, dtype=kind.dtype), e.cast(w, dtype=kind.dtype)), dtype=float32)
+    total = e.sum(e.mul(y, y), axis=(0,))
+    arrays = [RANDOM.normal(size=v.type.shape).astype(F32) for v in (x, w)]
+    return verify(Graph("g", (x, w), (), tuple(e.nodes), (), (total, y))), arrays
+
+
+@pytest.mark.skipif(not has_bfloat16(), reason="this processor has no products of bfloat16")
+def test_products_are_bfloat16_and_all_else_is_float32() -> None:
+    graph, arrays = product_and_sum(Type(bfloat16))
+    kernels = layers(graph)
+    assert kernels["MatMul"] == {"bf16"} and kernels["Reduce"] == {"f32"}
+    assert layers(product_and_sum(Type(float32))[0])["MatMul"] == {"f32"}
+    total, y = OpenvinoSession(graph, {}).run(arrays)
+    np.testing.assert_allclose(y, interpret(graph, arrays)[0][1], rtol=2**-7, atol=1e-5)
+    np.testing.assert_allclose(total, np.sum(y * y, axis=0), rtol=1e-6)
+    assert np.array_equal(y, y.astype(bfloat16.numpy).astype(F32)), "the product is rounded where the graph rounds"
+
+
+def test_float32_is_float32() -> None:
+    graph, arrays = product_and_sum(Type(float32))
+    _, y = OpenvinoSession(graph, {}).run(arrays)
+    np.testing.assert_allclose(y, arrays[0].astype(float) @ arrays[1].astype(float), rtol=1e-4, atol=1e-5)
+
+
+def test_nan_is_kept() -> None:
+    def special(x: Any, y: Any) -> Any:
+        extremes = ops.maximum(x, y), ops.minimum(x, y), ops.reduce_max(x)
+        return *extremes, ops.relu(x), ops.exp(x), x > y, x >= y, x.isnan()
+
+    x, y = np.array([np.nan, 1, np.nan, -np.inf], F32), np.array([1, np.nan, np.nan, 2], F32)
+    arrays = x, y
+    found = graphls.compile(special, *arrays, backend="openvino")(*arrays)
+    wanted = graphls.compile(special, *arrays)(*arrays)
+    for a, b in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(a.asnumpy(), b.asnumpy(), rtol=1e-6)
+
+
+def test_steps_share_states_with_other_engines() -> None:
+    weight = graphls.Parameter(np.zeros(3, F32), name="weight")
+
+    class Count(nn.Cell):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = weight
+
+        def construct(self, x: Any) -> Any:
+            self.weight = self.weight + x
+            return self.weight * 2
+
+    cell = Count()
+    steps = [graphls.compile(cell, F32(1), backend=name) for name in ("openvino", "onnxruntime")]
+    for turn in range(6):
+        assert float(steps[turn % 2](F32(1))[0]) == 2 * (turn + 1)
+        assert weight.asnumpy()[1] == turn + 1
+    weight.set_data(np.full(3, 10, F32))
+    assert float(steps[0](F32(1))[0]) == 22
+
+
+def test_results_of_earlier_steps_keep_their_values() -> None:
+    step = graphls.compile(lambda x: x * 2, X, backend="openvino")
+    first = step(X)
+    step(X + 1)
+    np.testing.assert_array_equal(first.asnumpy(), X * 2)
+
+
+def test_a_missing_package_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "openvino", None)
+    with pytest.raises(GraphRuntimeError, match=r"OpenVINO is not installed .* run pip install"):
+        load_openvino()
+
+
+def test_an_error_of_openvino_is_one_of_graphls(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise RuntimeError("Exception from src/core.cpp:12:\nCheck 'x' failed at y:\nThe shapes differ.\n")
+
+    class Refusing:
+        read_model = refuse
+
+    core()
+    monkeypatch.setattr("graphls.backends.openvino.model.core", Refusing)
+    with pytest.raises(GraphRuntimeError, match="OpenVINO refused the step: The shapes differ"):
+        graphls.compile(lambda x: x * 2, X, backend="openvino")
+
+
+def picked(kind: str) -> Any:
+    count = graphls.Parameter(np.zeros((), F32), name="count")
+
+    def gather(x: Any, i: Any) -> Any:
+        return ops.assign_add(count, 1.0) + ops.gather(x, i, 0)
+
+    def scattered(x: Any, i: Any) -> Any:
+        return ops.assign_add(count, 1.0) + ops.tensor_scatter_elements(x, i, x[:2], 0, "add")
+
+    return count, {"gather": gather, "scatter": scattered}[kind]
+
+
+@pytest.mark.parametrize("kind", ["gather", "scatter"])
+@pytest.mark.parametrize("wrong", [4, -5, 2**24 + 1, -(2**31)])
+def test_an_index_out_of_range_changes_nothing(kind: str, wrong: int) -> None:
+    x, good, bad = np.arange(4, dtype=F32), np.array([0, -4], np.int32), np.array([0, wrong], np.int32)
+    count, function = picked(kind)
+    step = graphls.compile(function, x, good, backend="openvino")
+    with pytest.raises(GraphRuntimeError, match=r"out of range for an axis of size 4.*test_session.py"):
+        step(x, bad)
+    assert float(count) == 0.0
+    wanted = graphls.compile(picked(kind)[1], x, good)(x, good)
+    np.testing.assert_array_equal(step(x, good).asnumpy(), wanted.asnumpy())
+    assert float(count) == 1.0
