@@ -1,4 +1,4 @@
-"""Calls of Python as segments of a plan: the numbers of a step without them, and states of one step whatever happens."""
+"""Calls of Python as segments of a plan: the numbers of a step without them, and states of one step."""
 
 from __future__ import annotations
 
@@ -91,8 +91,9 @@ def test_what_fails_in_any_call_leaves_the_states(backend: str, monkeypatch: pyt
     step(X, Y)
     calls = count
     assert calls == 4
-    for fails_at in range(1, calls + 1):
-        before, count, ticks = states(step), 0, step.clock.ticks
+    for number in range(1, calls + 1):
+        fails_at, count = number, 0
+        before, ticks = states(step), step.clock.ticks
         with pytest.raises(ZeroDivisionError, match="mine"):
             step(X, Y)
         assert all((before[name] == value).all() for name, value in states(step).items()) and step.clock.ticks == ticks
