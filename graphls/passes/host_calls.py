@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from graphls.ir.errors import TraceError
 from graphls.ir.graph import Graph, Node, Value, inside, walk
+from graphls.ir.types import TOKEN
 
 
 def verify_host_calls(graph: Graph) -> Graph:
@@ -41,6 +42,18 @@ def without(graph: Graph, effects: tuple[Node, ...]) -> Graph:
     gone = {value for node in effects for value in node.outputs}
     nodes = tuple(_not_after(node, gone) for node in graph.nodes if node not in set(effects))
     return graph.replace(nodes=nodes) if effects else graph
+
+
+def without_calls(graph: Graph) -> Graph:
+    """The rest of a graph that calls Python: what calls give are its last inputs, what they read its last outputs."""
+    graph = without_effects(graph)
+    calls = calls_for_results(graph)
+    gone = {value: None for node in calls for value in node.outputs}
+    given = tuple(value for value in gone if value.type != TOKEN)
+    made = {value for node in graph.nodes for value in node.outputs if value not in gone}
+    read = dict.fromkeys(value for node in calls for value in node.inputs if value in made)
+    nodes = tuple(_not_after(node, set(gone)) for node in graph.nodes if node not in set(calls))
+    return graph.replace(inputs=(*graph.inputs, *given), nodes=nodes, outputs=(*graph.outputs, *read))
 
 
 def _not_after(node: Node, gone: set[Value]) -> Node:
