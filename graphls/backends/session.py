@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import chain, starmap
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -49,13 +50,18 @@ class Session(ABC):
         """One step, by the thread that holds the lock of the group."""
 
     def complete(self, task: Callable[..., Any], arguments: Arguments, changes: Changes = ()) -> None:
-        """Call `task`, then set attributes and count the step, in one call into C.
+        """Call `task`, then set attributes and count the step, in one call into C; see `complete_all`."""
+        self.complete_all(iter((partial(task, *arguments),)), changes)
 
-        A Ctrl-C is raised between two instructions of Python only, so it comes before all of that or behind it; `task`
-        is no function written in Python, for the same reason.
+    def complete_all(self, tasks: Iterator[partial[Any]], changes: Changes = ()) -> None:
+        """Call these tasks, then set attributes and count the step, in one call into C.
+
+        A Ctrl-C is raised between two instructions of Python only, so it comes before all of that or behind it; what
+        the tasks call is no function written in Python, for the same reason. Where one raises, those behind it are
+        left in `tasks`.
         """
         objects, names, values = zip(*changes, (self.clock, "ticks", self.clock.ticks + 1), strict=True)
-        deque(chain(starmap(task, (arguments,)), map(setattr, objects, names, values)), 0)
+        deque(chain(map(partial.__call__, tasks), map(setattr, objects, names, values)), 0)
 
 
 def _is_running(group: Group) -> bool:

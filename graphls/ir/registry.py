@@ -72,6 +72,9 @@ class Operation:
     is_loop: bool = False
     """Whether the last region runs again and again, and yields first what it takes in the next iteration."""
 
+    is_segment: bool = False
+    """Whether an engine runs the region as one piece of a plan; the attribute `engine` names it."""
+
     region_names: tuple[str, ...] = ()
     """What the regions are called where a graph is shown; nothing where they have names of their own."""
 

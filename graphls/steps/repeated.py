@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from graphls.backends.host import AHEAD, HostValues, known
+from graphls.backends.draws import AHEAD, HostValues, known
 from graphls.ir.build import Builder, Names, substitute
 from graphls.ir.errors import GraphValueError
 from graphls.ir.graph import Graph, Node, Value, Write, filtered, walk

@@ -16,8 +16,7 @@ from graphls.ir import dump, interpret, parse, verify
 F32 = np.float32
 X = np.array([1.0, 2.0, 3.0], F32)
 BACKENDS = ["numpy", "onnxruntime"]
-on_backends = pytest.mark.parametrize("backend", BACKENDS[:1])
-on_both = pytest.mark.parametrize("backend", BACKENDS)
+on_backends = pytest.mark.parametrize("backend", BACKENDS)
 
 
 def sine(x: Any) -> Any:
@@ -398,7 +397,7 @@ ARRAY = "Tensor(shape=[3], dtype=Float32, value=[ 1.00000000e+00  2.00000000e+00
 SHOWN = f"x is\n{ARRAY}\n3\n2.5\n1\n6\ntext\n"
 
 
-@on_both
+@on_backends
 def test_print_in_a_step(backend: str, capsys: pytest.CaptureFixture[str]) -> None:
     step = gl.compile(shown, X, backend=backend)
     assert capsys.readouterr().out == ""
@@ -408,7 +407,7 @@ def test_print_in_a_step(backend: str, capsys: pytest.CaptureFixture[str]) -> No
     assert shown(Tensor(X)).tolist() == [2, 4, 6] and capsys.readouterr().out == SHOWN
 
 
-@on_both
+@on_backends
 def test_what_branches_print_appears_where_it_is_the_answer(backend: str, capsys: pytest.CaptureFixture[str]) -> None:
     def net(x: Any) -> Any:
         ops.print_("first")
@@ -443,7 +442,7 @@ def test_a_print_between_calls_keeps_its_place(backend: str, capsys: pytest.Capt
     assert capsys.readouterr().out.split() == ["before", "called", "behind"]
 
 
-@on_both
+@on_backends
 def test_print_shows_a_state_as_it_was_there(backend: str, capsys: pytest.CaptureFixture[str]) -> None:
     class Net(nn.Cell):
         def __init__(self) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from graphls.backends.buffers import in_rows
 from graphls.backends.devices import Cuda
-from graphls.backends.host import HostValues
+from graphls.backends.draws import HostValues
 from graphls.backends.onnx.indices import axis_size
 from graphls.backends.onnx.lowering import Lowered, lower
 from graphls.backends.onnx.types import exchanged
