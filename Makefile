@@ -3,13 +3,15 @@ PYTHON ?= $(shell python3.11 -c 'import sys; print(sys.executable)' 2>/dev/null 
 RUNTIME ?= cpu
 VENV ?= .venv
 RUN := $(VENV)/bin/python
+# Where PyTorch for CPUs is; that of PyPI brings gigabytes for cards.
+TORCH ?= https://download.pytorch.org/whl/cpu
 PACKAGES := pyproject.toml constraints.txt
 # Packages of ONNX Runtime overwrite each other, so that the one that was there goes first.
 FREE = $(RUN) -m pip uninstall --quiet --quiet --yes onnxruntime onnxruntime-gpu onnxruntime-training-cpu
 # PIP_CONSTRAINT pins what builds the package, too.
 INSTALL = PIP_CONSTRAINT=constraints.txt $(RUN) -m pip install --quiet --disable-pip-version-check --editable
 
-.PHONY: demo test test-core test-training test-cuda lint bench stubs docs fuzz neighbours clean
+.PHONY: demo test test-core test-training test-cuda lint bench bench-peers stubs docs fuzz neighbours clean
 
 demo: $(VENV)/.installed-demo
 	$(RUN) examples/digits.py
@@ -40,6 +42,10 @@ lint: $(VENV)/.installed-test
 bench: $(VENV)/.installed-demo
 	$(RUN) benchmarks/step_time.py
 
+# Beside PyTorch and JAX, which live in an environment of their own; ARGUMENTS="--quick", or others of benchmarks/peers.
+bench-peers: .venv-peers/.installed-peers
+	.venv-peers/bin/python -m benchmarks.peers $(ARGUMENTS)
+
 stubs: $(VENV)/.installed-test
 	$(RUN) -m tools.stubs
 
@@ -67,8 +73,14 @@ $(VENV)/.installed-test: $(PACKAGES) | $(RUN)
 	$(INSTALL) '.[$(RUNTIME),demo,test]' --constraint constraints.txt
 	touch $@ $(VENV)/.installed-demo
 
+.venv-peers/.installed-peers: $(PACKAGES) benchmarks/peers/constraints.txt
+	$(MAKE) .venv-peers/.installed-demo VENV=.venv-peers
+	.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check --retries 1 \
+		--extra-index-url $(TORCH) --constraint benchmarks/peers/constraints.txt torch jax
+	touch $@
+
 $(RUN):
 	$(PYTHON) -m venv $(VENV)
 
 clean:
-	rm -rf .venv .venv-training .venv-cuda .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-training .venv-cuda .venv-peers .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -6,14 +6,19 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+import graphls.backends.engines  # noqa: F401  which plans find by their names
 from graphls.backends.devices import Cuda
 from graphls.context import cuda_of_context
+from graphls.ir.engines import find_engine
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.graph import Graph
+from graphls.ir.plan import is_plan
+from graphls.ir.verify import verify
 from graphls.nn.cell import Cell, input_names
 from graphls.passes import Pipeline, as_pipeline
 from graphls.passes.host_calls import verify_host_calls
 from graphls.passes.overflow import with_mode
+from graphls.passes.partition import Partition
 from graphls.passes.windows import verify_windows
 from graphls.sharing.locks import COMPILING
 from graphls.steps.placement import warn_of_placement
@@ -36,6 +41,7 @@ def compile(
     passes: object = None,
     backend: str = "onnxruntime",
     overflow_mode: str | None = None,
+    engine: str = "onnxruntime",
 ) -> Compiled:
     """Compile a cell, or a function of tensors, for inputs like these into one static step.
 
@@ -44,15 +50,16 @@ def compile(
     pipeline text or a sequence of passes, in place of the default one. `backend` is "onnxruntime", or "numpy" for the
     reference interpreter, which needs no runtime. `overflow_mode` says what raises the status of loss scaling:
     "outputs" (the default), what the step checks, or "window", every float value made in the window; in `passes` of
-    your own it is the mode of the overflow pass.
+    your own it is the mode of the overflow pass. `engine` runs what it takes of the step, "onnxruntime" the rest; see
+    docs/engines.md.
 
     Raises GraphlsError with the user's line for code that cannot be traced and for shapes and dtypes that do not
     fit, GraphRuntimeError where a runtime or device is missing.
     """
     device = cuda_of_context() if device == "cuda" else device
-    _check_target(backend, device)
+    _check_target(backend, device, engine)
     with COMPILING.lock:
-        return _compiled(cell, inputs, device, passes, backend, overflow_mode)
+        return _compiled(cell, inputs, device, passes, backend, overflow_mode, engine)
 
 
 def _compiled(
@@ -62,6 +69,7 @@ def _compiled(
     passes: object,
     backend: str,
     overflow_mode: str | None,
+    engine: str,
 ) -> Compiled:
     traced = trace_graph(cell, *inputs)
     pipeline = _pipeline(_default_passes(backend, device) if passes is None else passes, overflow_mode)
@@ -69,7 +77,7 @@ def _compiled(
     verify_windows(result.graph)
     verify_host_calls(result.graph)
     warn_of_idle_scaling(traced, result.graph)
-    step = Compiled(traced, inputs, pipeline, result, partial(_session, backend, device))
+    step = Compiled(traced, inputs, pipeline, result, partial(_session, backend, device, engine))
     if device != "cpu":
         warn_of_placement(step)
     return step
@@ -81,8 +89,9 @@ def _default_passes(backend: str, device: str | Cuda) -> str:
     return GRAPH_PASSES if isinstance(device, Cuda) and device.graph else DEFAULT_PASSES
 
 
-def _check_target(backend: str, device: str | Cuda) -> None:
-    """Raise GraphValueError for a backend or a device that is not known, GraphRuntimeError for one that is missing."""
+def _check_target(backend: str, device: str | Cuda, engine: str) -> None:
+    """Raise GraphlsError for a backend, an engine or a device that is not known, or that is missing."""
+    find_engine(engine)
     if backend not in BACKENDS:
         raise GraphValueError(f"{backend!r} is not a backend; use one of {', '.join(map(repr, BACKENDS))}.")
     if backend == "onnxruntime":
@@ -117,7 +126,7 @@ def _graph_name(cell: object) -> str:
     return name if name.isidentifier() else "main"
 
 
-def _session(backend: str, device: str | Cuda, graph: Graph, parameters: Mapping[str, Any]) -> Any:
+def _session(backend: str, device: str | Cuda, engine: str, graph: Graph, parameters: Mapping[str, Any]) -> Any:
     if backend == "numpy" or not (graph.outputs or graph.writes):  # no runtime takes a model that gives nothing
         from graphls.backends.numpy.reference import ReferenceSession
 
@@ -126,6 +135,12 @@ def _session(backend: str, device: str | Cuda, graph: Graph, parameters: Mapping
         from graphls.backends.openvino.session import OpenvinoSession
 
         return OpenvinoSession(graph, parameters)
+    plan = Partition(engine, skips=device == "cpu").run(graph)
+    if is_plan(plan):
+        verify(plan)
+        from graphls.backends.plan import PlanSession
+
+        return PlanSession(plan, parameters, device)
     if isinstance(device, Cuda) and device.graph:
         from graphls.backends.onnxruntime.captured import CapturedSession
 

@@ -33,10 +33,10 @@ KNOWN: dict[str, tuple[str, ...]] = {
         "sharing.forks._functions", "sharing.forks._guards", "sharing.forks._numbers", "sharing.forks._renewed",
         "tensors.configuration.Configuration.changes", "train.event_file._numbers",
     ),
-    "a thread that does one task after the other": ("backends.host.AHEAD",),
+    "a thread that does one task after the other": ("backends.draws.AHEAD",),
     "filled by imports, by definitions of primitives and passes": (
-        "dataset.pipeline.dataset._makers", "ir.registry._operations", "ops.record.CELLS", "ops.record.FUNCTIONS",
-        "ops.record.OPERATIONS", "passes.manager._passes", "tensors.methods.METHODS",
+        "dataset.pipeline.dataset._makers", "ir.engines._engines", "ir.registry._operations", "ops.record.CELLS",
+        "ops.record.FUNCTIONS", "ops.record.OPERATIONS", "passes.manager._passes", "tensors.methods.METHODS",
         "tensors.vocabulary._functions", "trace.compiler._compilers", "trace.rewriting.forms._makers",
     ),
     "empty for ever": ("compat.iterators.ITERATORS_LIST",),

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import chain, starmap
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
 
 from graphls.backends.states import HasStorage
+from graphls.ir.errors import GraphRuntimeError
 from graphls.sharing.locks import Group, joined
 from graphls.sharing.storage import Clock
 
@@ -28,9 +31,15 @@ class Session(ABC):
         self.group: Group = joined(parameter.storage for parameter in self.parameters.values())
 
     def run(self, inputs: Inputs) -> list[Any]:
-        """One step. Other threads wait that call it, or another step on a common state."""
+        """One step. Other threads wait that call it, or another step on a common state.
+
+        Raises GraphRuntimeError where a function that such a step calls runs it, since that step has its states.
+        """
         while True:
             group = self.group
+            if group.is_held() and _is_running(group):
+                text = "A function that a step calls cannot run a step on the same states; run it behind that step."
+                raise GraphRuntimeError(text)
             with group.lock:
                 if group.into is None:
                     return self.step(inputs)
@@ -41,10 +50,25 @@ class Session(ABC):
         """One step, by the thread that holds the lock of the group."""
 
     def complete(self, task: Callable[..., Any], arguments: Arguments, changes: Changes = ()) -> None:
-        """Call `task`, then set attributes and count the step, in one call into C.
+        """Call `task`, then set attributes and count the step, in one call into C; see `complete_all`."""
+        self.complete_all(iter((partial(task, *arguments),)), changes)
 
-        A Ctrl-C is raised between two instructions of Python only, so it comes before all of that or behind it; `task`
-        is no function written in Python, for the same reason.
+    def complete_all(self, tasks: Iterator[partial[Any]], changes: Changes = ()) -> None:
+        """Call these tasks, then set attributes and count the step, in one call into C.
+
+        A Ctrl-C is raised between two instructions of Python only, so it comes before all of that or behind it; what
+        the tasks call is no function written in Python, for the same reason. Where one raises, those behind it are
+        left in `tasks`.
         """
         objects, names, values = zip(*changes, (self.clock, "ticks", self.clock.ticks + 1), strict=True)
-        deque(chain(starmap(task, (arguments,)), map(setattr, objects, names, values)), 0)
+        deque(chain(map(partial.__call__, tasks), map(setattr, objects, names, values)), 0)
+
+
+def _is_running(group: Group) -> bool:
+    """Whether this thread is inside of a step on the states of a group; the stack knows, whatever was interrupted."""
+    frame: Any = sys._getframe(2)
+    while frame is not None:
+        if frame.f_code is Session.run.__code__ and frame.f_locals["self"].group.root() is group.root():
+            return True
+        frame = frame.f_back
+    return False

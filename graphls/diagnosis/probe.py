@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from graphls.backends.host import growth
+from graphls.backends.draws import growth
 from graphls.backends.states import HasStorage, copied
 from graphls.diagnosis.explanation import OverflowExplanation
 from graphls.ir.errors import GraphValueError

@@ -51,6 +51,9 @@ class Operation:
     is_product: bool = False
     """Whether it sums products of two operands, for which processors have units that take 16 bits and sum in 32."""
 
+    is_remainder: bool = False
+    """Whether it is what a division leaves, of which a kernel that rounds the quotient may find another."""
+
     takes_indices: bool = False
     """Whether a runtime fails where an element of an operand is out of range."""
 
@@ -68,6 +71,9 @@ class Operation:
 
     is_loop: bool = False
     """Whether the last region runs again and again, and yields first what it takes in the next iteration."""
+
+    is_segment: bool = False
+    """Whether an engine runs the region as one piece of a plan; the attribute `engine` names it."""
 
     region_names: tuple[str, ...] = ()
     """What the regions are called where a graph is shown; nothing where they have names of their own."""

@@ -1,7 +1,7 @@
 """Passes over the IR; importing this package makes every pass known by its name."""
 
 import graphls.primitives  # noqa: F401  the primitives that passes look up by name
-from graphls.passes import cse, dce, factor, fold, gradient, hoist, join, merge, order, overflow, select
+from graphls.passes import cse, dce, factor, fold, gradient, hoist, join, merge, order, overflow, partition, select
 from graphls.passes.manager import (
     Pass,
     Pipeline,
@@ -29,6 +29,7 @@ __all__ = [
     "order",
     "overflow",
     "parse_pipeline",
+    "partition",
     "register_pass",
     "select",
 ]

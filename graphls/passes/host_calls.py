@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from graphls.ir.errors import TraceError
-from graphls.ir.graph import Graph, Node, Value, inside
+from graphls.ir.graph import Graph, Node, Value, inside, walk
 
 
 def verify_host_calls(graph: Graph) -> Graph:
@@ -18,6 +18,11 @@ def verify_host_calls(graph: Graph) -> Graph:
             text = f"{text}; take the gradient that calls it outside of conditions and loops."
             raise TraceError(text, call.loc)
     return graph
+
+
+def calls_for_results(graph: Graph) -> tuple[Node, ...]:
+    """The nodes that call Python for what the step computes, which no model can hold."""
+    return tuple(n for n in walk(graph) if n.primitive.calls_python and len(n.outputs) > n.primitive.has_effect)
 
 
 def last_effects(graph: Graph) -> tuple[Node, ...]:

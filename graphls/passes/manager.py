@@ -70,11 +70,22 @@ class Stage(NamedTuple):
 
 @dataclass(frozen=True)
 class PipelineResult:
-    """What a run made: the final graph, the stages by name, and the seconds that each pass took."""
+    """What a run made: the final graph, the stages by name, and the seconds that each pass took.
+
+    `folder` is where the stages were written, if they were.
+    """
 
     graph: Graph
     stages: dict[str, Graph] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
+    folder: Path | None = None
+
+    def with_stage(self, name: str, graph: Graph) -> dict[str, Graph]:
+        """The stages and one more that was made of the final graph, which is written to where they are."""
+        name = f"{len(self.stages):02d}_{name}"
+        if self.folder:
+            write_text(self.folder / f"{name}.ir", dump(graph))
+        return {**self.stages, name: graph}
 
 
 @dataclass(frozen=True)
@@ -91,17 +102,19 @@ class Pipeline:
         later graphs of that name to <graph>_2 and so on. Raises VerifyError, which names the pass, for a graph that
         breaks a rule; errors of a pass are passed on.
         """
-        stages, seconds = {}, {}
-        for stage in self.steps(graph, verify=verify, source=source):
+        stages, seconds, folder = {}, {}, _dump_folder(graph)
+        for stage in self._steps(graph, verify, source, folder):
             graph = stage.graph
             seconds[stage.name] = stage.seconds
             if keep:
                 stages[stage.name] = graph
-        return PipelineResult(graph, stages, seconds)
+        return PipelineResult(graph, stages, seconds, folder)
 
     def steps(self, graph: Graph, *, verify: bool = True, source: str = "input") -> Iterator[Stage]:
         """The stages one by one, as soon as each is made; the first is the graph that came in."""
-        folder = _dump_folder(graph)
+        return self._steps(graph, verify, source, _dump_folder(graph))
+
+    def _steps(self, graph: Graph, verify: bool, source: str, folder: Path | None) -> Iterator[Stage]:
         stage, maker = Stage(f"00_{source}", graph, 0.0), "The graph that came into the pipeline"
         typed: set[Node] = set()  # stages share most nodes, and the types of one are inferred once
         for number in range(len(self.passes) + 1):

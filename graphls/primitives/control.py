@@ -231,6 +231,43 @@ class Cond(Primitive):
         return (1, 0) if flops[0] >= flops[1] else (0, 1)
 
 
+class Segment(Primitive):
+    """The results of the region, which the engine of that name runs as one piece of a plan."""
+
+    half = "native"
+    flops_per_element = 0
+    is_segment = True
+    region_names = ("segment",)
+
+    def result_types(
+        self, types: tuple[Type, ...], attrs: Mapping[str, Any], regions: tuple[Any, ...] = ()
+    ) -> tuple[Type, ...]:
+        if types or len(regions) != 1 or regions[0].inputs:
+            raise GraphTypeError("segment takes no operands, and one region without parameters.")
+        if not isinstance(attrs.get("engine"), str):
+            raise GraphTypeError("segment has an attribute `engine`, the name of what runs it.")
+        return tuple(v.type for v in regions[0].outputs)
+
+    def run_regions(
+        self,
+        arrays: tuple[Any, ...],
+        attrs: Mapping[str, Any],
+        types: tuple[Type, ...],
+        run: Callable[[int, tuple[Any, ...]], tuple[Any, ...]],
+    ) -> tuple[Any, ...]:
+        return run(0, ())
+
+    def vjp(self, e: Builder, g: Any, *outputs: Value) -> Any:
+        raise GraphValueError("A plan has no gradient; apply the gradient pass before the pass partition.")
+
+    def onnx(self, e: Emitter, engine: str) -> tuple[str, ...]:
+        raise GraphValueError("A plan is lowered segment by segment; `flattened` gives the whole graph.")
+
+    def region_runs(self, attrs: Mapping[str, Any], flops: tuple[int, ...]) -> tuple[int, ...]:
+        """It runs once."""
+        return (1,)
+
+
 class CustomGradient(Primitive):
     """The first `outputs` operands themselves, with the gradient that the region gives for the others.
 

@@ -68,6 +68,7 @@ class TruncateDiv(Elementwise):
 class Mod(Elementwise):
     """The remainder with the sign of the divisor (Python's %), broadcasting; any numbers, 0 of an integer by 0."""
 
+    is_remainder = True
     integer_gradient = "whole"
     samples = _SAMPLES
 
@@ -94,6 +95,7 @@ class Mod(Elementwise):
 class Fmod(Elementwise):
     """What is left of x / y with the quotient rounded towards 0, so with the sign of x, broadcasting; any numbers."""
 
+    is_remainder = True
     samples = (
         sample(f32(2, 3), f32(3), low=0.6, high=1.9, gradient=False),
         sample(f32(40), f32(40), low=-3.0, high=3.0, gradient=False),

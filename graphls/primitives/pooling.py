@@ -15,7 +15,7 @@ import numpy as np
 from graphls.ir.build import Builder
 from graphls.ir.errors import GraphTypeError, GraphValueError
 from graphls.ir.graph import Value
-from graphls.ir.types import Type, float32, float64, int64
+from graphls.ir.types import Type, float32, float64, int32, int64
 from graphls.primitives.columns import convolved, transposed
 from graphls.primitives.emitter import Emitter
 from graphls.primitives.primitive import Array, Primitive, f32, require_float, sample
@@ -84,10 +84,12 @@ class MaxPool(Primitive):
         found = np.argmax(np.where(np.isnan(seen), np.inf, seen), axis=-1)[..., None]
         return seen.max(axis=-1), np.take_along_axis(places.reshape(flat), found, -1)[..., 0]
 
-    def vjp(self, e: Builder, g: Any, x: Value, y: Value, indices: Value, kernel: Shape, **geometry: Any) -> Any:
+    def vjp(self, e: Builder, g: Any, x: Value, y: Value, indices: Any, kernel: Shape, **geometry: Any) -> Any:
         if g[0] is None:
             return None
         flat = e.reshape(g[0], shape=(y.type.size,))
+        if x.type.size < 2**31:  # some engines have no int64
+            indices = e.cast(indices, dtype=int32)
         places = e.reshape(indices, shape=(y.type.size,))
         return e.reshape(e.gather_gradient(flat, places, axis=0, size=x.type.size), shape=x.type.shape)
 

@@ -13,6 +13,8 @@ from typing import Any, Protocol, SupportsIndex
 import numpy as np
 
 from graphls.backends.kernels import Run, from_zero
+from graphls.backends.numpy.reference import ReferenceSession
+from graphls.backends.onnxruntime.runtime import load_runtime
 from graphls.backends.session import Inputs, Session
 from graphls.backends.states import Copied, copied
 from graphls.diagnosis.report import is_loss_scale_tuple
@@ -57,9 +59,9 @@ def measure(step: Step, arrays: Inputs, steps: SupportsIndex) -> Profile:
     """The profile of a step on these arrays; see Compiled.profile."""
     count = _count(steps)
     graph = step._ending.graph
-    lowered = getattr(step._session, "lowered", None)
+    is_interpreted = isinstance(step._session, ReferenceSession)
     plain = _timed(step, step._open_session(graph, _copies(step)), arrays, count)
-    found = _interpreted(step, graph, arrays, count) if lowered is None else _profiled(step, graph, arrays, count)
+    found = _interpreted(step, graph, arrays, count) if is_interpreted else _profiled(step, graph, arrays, count)
     if not found.runs:
         raise GraphRuntimeError(
             "One step has more operators than the profile of ONNX Runtime holds; "
@@ -74,7 +76,7 @@ def measure(step: Step, arrays: Inputs, steps: SupportsIndex) -> Profile:
         requested=count,
         skipped=sum(bool(array_in(flag)) for flag in found.skipped[:recorded]),
         runs=from_zero(found.runs),
-        memory=memory_of(graph, "numpy" if lowered is None else step._session.device),
+        memory=memory_of(graph, "numpy" if is_interpreted else step._session.device),
     )
 
 
@@ -146,7 +148,6 @@ def _interpreted(step: Step, graph: Graph, arrays: Inputs, count: int) -> Measur
 
 def _backend(session: Any) -> str:
     """What ran, in words."""
-    runtime = getattr(session, "runtime", None)
-    if runtime is None:
+    if isinstance(session, ReferenceSession):
         return f"NumPy {np.__version__}"
-    return f"ONNX Runtime {runtime.__version__} on {session.device}"
+    return f"ONNX Runtime {load_runtime().__version__} on {session.device}"

@@ -29,6 +29,11 @@ class Group(Guard):
         self.changes = 0
         self.into: Group | None = None
 
+    def is_held(self) -> bool:
+        """Whether this thread has the lock."""
+        owned: bool = self.lock._is_owned()  # type: ignore[attr-defined]
+        return owned
+
     def root(self) -> Group:
         """The group that this one is part of by now."""
         group = self

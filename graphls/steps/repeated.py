@@ -7,11 +7,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from graphls.backends.host import AHEAD, HostValues, known
+from graphls.backends.draws import AHEAD, HostValues, known
 from graphls.ir.build import Builder, Names, substitute
 from graphls.ir.errors import GraphValueError
 from graphls.ir.graph import Graph, Node, Value, Write, filtered, walk
 from graphls.ir.types import Type
+from graphls.passes.host_calls import calls_for_results
 from graphls.sharing.forks import renew_after_fork
 from graphls.sharing.locks import holding
 from graphls.sharing.storage import Clock, Storage
@@ -93,11 +94,9 @@ class RepeatedStep:
 
 def _without_host_calls(graph: Graph) -> Graph:
     """The graph; raises GraphValueError, with the line, where it calls Python for a result, as no loop can."""
-    for node in graph.nodes:
-        if node.primitive.calls_python:
-            name = node.attrs.get("function", node.primitive.name)
-            text = f"A step that calls Python ({name}) cannot run many times in one call; call the step itself."
-            raise GraphValueError(text, node.loc)
+    for node in calls_for_results(graph):
+        text = f"A step that calls Python ({node.attrs['function']}) cannot run many times in one call"
+        raise GraphValueError(f"{text}; call the step itself.", node.loc)
     return graph
 
 

@@ -12,10 +12,12 @@ import numpy as np
 from graphls.files.files import as_path, write_text
 from graphls.ir.errors import GraphTypeError
 from graphls.ir.graph import Graph
+from graphls.ir.plan import Plan, plan_of
 from graphls.ir.reporting import checked
 from graphls.ir.text import dump
 from graphls.ir.types import Type
 from graphls.nn.cell import Cell
+from graphls.passes.host_calls import calls_for_results
 from graphls.sharing.storage import Clock
 from graphls.steps.ending import Ending
 from graphls.steps.repeated import RepeatedStep
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from graphls.passes import Pipeline, PipelineResult
     from graphls.profile import Profile
     from graphls.summary import Summary
+    from graphls.summary.plan import StepPlan
 
 
 class Compiled:
@@ -64,6 +67,8 @@ class Compiled:
         self._open_session = open_session
         self._ending = Ending(graph)
         self._session = open_session(self._ending.graph, self.parameters)
+        if self._plan.graph is not self._ending.graph:
+            self.stages = result.with_stage("partition", self._plan.graph)
         self._outputs = traced.outputs
         self._inputs = InputCheck(graph, tuple(inputs))
         self._types = [value.type for value in graph.outputs]
@@ -93,6 +98,18 @@ class Compiled:
         """What counts the steps that are complete."""
         clock: Clock = self._session.clock
         return clock
+
+    @property
+    def plan(self) -> StepPlan:
+        """The segments of the step, the engine of each, and what crosses between them, as a table when printed."""
+        from graphls.summary.plan import StepPlan
+
+        return StepPlan(self._plan)
+
+    @property
+    def _plan(self) -> Plan:
+        """What the session runs; one segment where it is not a plan's."""
+        return getattr(self._session, "plan", None) or plan_of(self._ending.graph)
 
     @property
     def output_types(self) -> Any:
@@ -146,7 +163,8 @@ class Compiled:
     def dump(self, directory: str | os.PathLike[str]) -> None:
         """Write every stage as text (`.ir`) and as DOT, all as a page (`index.html`), and the model as `step.onnx`.
 
-        Each file is written at once or not at all; raises GraphFileError for the first that cannot be written.
+        There is no model of a step that calls Python for a result. Each file is written at once or not at all; raises
+        GraphFileError for the first that cannot be written.
         """
         from graphls.viz.dot import to_dot
 
@@ -155,7 +173,8 @@ class Compiled:
             checked(write_text, folder / f"{name}.ir", dump(graph))
             checked(write_text, folder / f"{name}.dot", to_dot(graph))
         self.show(folder / "index.html")
-        self.save(folder / "step.onnx")
+        if not calls_for_results(self.graph):
+            self.save(folder / "step.onnx")
 
     def repeated(self, count: int) -> RepeatedStep:
         """This step `count` times in one call, on inputs that are stacked along a first axis, with the same numbers.

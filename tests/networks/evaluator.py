@@ -19,7 +19,7 @@ from onnx.reference import ReferenceEvaluator
 from onnx.reference.op_run import OpRun
 from onnx.reference.ops._op import OpRunBinaryNum, OpRunBinaryNumpy, OpRunUnaryNum
 
-from graphls.backends.host import HostValues
+from graphls.backends.draws import HostValues
 from graphls.backends.onnx.lowering import Lowered
 from graphls.backends.onnx.roundings import REPEATED
 from graphls.backends.onnx.shapes import graphs

@@ -142,3 +142,29 @@ def test_an_error_of_openvino_is_one_of_graphls(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr("graphls.backends.openvino.model.core", Refusing)
     with pytest.raises(GraphRuntimeError, match="OpenVINO refused the step: The shapes differ"):
         graphls.compile(lambda x: x * 2, X, backend="openvino")
+
+
+def picked(kind: str) -> Any:
+    count = graphls.Parameter(np.zeros((), F32), name="count")
+
+    def gather(x: Any, i: Any) -> Any:
+        return ops.assign_add(count, 1.0) + ops.gather(x, i, 0)
+
+    def scattered(x: Any, i: Any) -> Any:
+        return ops.assign_add(count, 1.0) + ops.tensor_scatter_elements(x, i, x[:2], 0, "add")
+
+    return count, {"gather": gather, "scatter": scattered}[kind]
+
+
+@pytest.mark.parametrize("kind", ["gather", "scatter"])
+@pytest.mark.parametrize("wrong", [4, -5, 2**24 + 1, -(2**31)])
+def test_an_index_out_of_range_changes_nothing(kind: str, wrong: int) -> None:
+    x, good, bad = np.arange(4, dtype=F32), np.array([0, -4], np.int32), np.array([0, wrong], np.int32)
+    count, function = picked(kind)
+    step = graphls.compile(function, x, good, backend="openvino")
+    with pytest.raises(GraphRuntimeError, match=r"out of range for an axis of size 4.*test_session.py"):
+        step(x, bad)
+    assert float(count) == 0.0
+    wanted = graphls.compile(picked(kind)[1], x, good)(x, good)
+    np.testing.assert_array_equal(step(x, good).asnumpy(), wanted.asnumpy())
+    assert float(count) == 1.0

@@ -16,8 +16,7 @@ from graphls.ir import dump, interpret, parse, verify
 F32 = np.float32
 X = np.array([1.0, 2.0, 3.0], F32)
 BACKENDS = ["numpy", "onnxruntime"]
-on_backends = pytest.mark.parametrize("backend", BACKENDS[:1])
-on_both = pytest.mark.parametrize("backend", BACKENDS)
+on_backends = pytest.mark.parametrize("backend", BACKENDS)
 
 
 def sine(x: Any) -> Any:
@@ -182,6 +181,32 @@ def test_what_the_function_raises_comes_out_and_the_states_stay(backend: str) ->
     assert float(net.count.asnumpy()) == 2 and step.clock.ticks == 1
     is_failing = False
     assert step(X).tolist() == [3, 6, 9] and float(net.count.asnumpy()) == 4
+
+
+@on_backends
+def test_a_function_cannot_run_a_step_on_the_same_states_and_may_run_others(backend: str) -> None:
+    other = gl.compile(lambda x: x * 3, X, backend=backend)
+
+    class Net(nn.Cell):
+        def __init__(self) -> None:
+            super().__init__()
+            self.count = Parameter(Tensor(0.0), requires_grad=False)
+
+        def construct(self, x: Any) -> Any:
+            self.count += 1.0
+            return ops.py_func(function, x, x)
+
+    def function(x: Any) -> Any:
+        if x[0] > 5:
+            step(x - 5)
+        return other(x).asnumpy() + net.count.asnumpy()
+
+    net = Net()
+    step = gl.compile(net, X, backend=backend)
+    assert step(X).tolist() == [3, 6, 9] and step(X).tolist() == [4, 7, 10]
+    with pytest.raises(RuntimeError, match="A function that a step calls cannot run a step on the same states"):
+        step(X + 5)
+    assert step(X).tolist() == [5, 8, 11]
 
 
 # -- in the graph ---------------------------------------------------------------------------------------------------
@@ -372,7 +397,7 @@ ARRAY = "Tensor(shape=[3], dtype=Float32, value=[ 1.00000000e+00  2.00000000e+00
 SHOWN = f"x is\n{ARRAY}\n3\n2.5\n1\n6\ntext\n"
 
 
-@on_both
+@on_backends
 def test_print_in_a_step(backend: str, capsys: pytest.CaptureFixture[str]) -> None:
     step = gl.compile(shown, X, backend=backend)
     assert capsys.readouterr().out == ""
@@ -382,7 +407,7 @@ def test_print_in_a_step(backend: str, capsys: pytest.CaptureFixture[str]) -> No
     assert shown(Tensor(X)).tolist() == [2, 4, 6] and capsys.readouterr().out == SHOWN
 
 
-@on_both
+@on_backends
 def test_what_branches_print_appears_where_it_is_the_answer(backend: str, capsys: pytest.CaptureFixture[str]) -> None:
     def net(x: Any) -> Any:
         ops.print_("first")
@@ -417,7 +442,7 @@ def test_a_print_between_calls_keeps_its_place(backend: str, capsys: pytest.Capt
     assert capsys.readouterr().out.split() == ["before", "called", "behind"]
 
 
-@on_both
+@on_backends
 def test_print_shows_a_state_as_it_was_there(backend: str, capsys: pytest.CaptureFixture[str]) -> None:
     class Net(nn.Cell):
         def __init__(self) -> None:
@@ -482,6 +507,8 @@ def test_a_saved_model_leaves_out_what_is_printed_and_refuses_calls(tmp_path: An
     step = gl.compile(lambda x: ops.py_func(sine, x, x), X, backend="numpy")
     with pytest.raises(ValueError, match=r"A model cannot hold 'sine', which is Python.*test_host_calls\.py"):
         step.save(tmp_path / "other.onnx")
+    step.dump(tmp_path / "dumped")
+    assert {"index.html", "00_trace.ir"} <= {path.name for path in (tmp_path / "dumped").iterdir()}
 
 
 def test_many_steps_print_what_each_of_them_has(capsys: pytest.CaptureFixture[str]) -> None:

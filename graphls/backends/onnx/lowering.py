@@ -14,6 +14,7 @@ from onnx import GraphProto, ModelProto
 from graphls.backends.onnx.empty import results_of_nothing, takes_or_gives_nothing
 from graphls.backends.onnx.fences import captured, fenced, is_alias
 from graphls.backends.onnx.finite import any_not_finite, only_checked
+from graphls.backends.onnx.indices import FAULT, Indices
 from graphls.backends.onnx.kernel_tables import OLDEST_RUNTIME, chosen_opset
 from graphls.backends.onnx.loops import if_rounds, lower_scan, lower_while
 from graphls.backends.onnx.rules import Rules
@@ -45,12 +46,14 @@ class Lowered(Ports):
     """A model with its ports.
 
     `origins` has, by the name of each operator of the model and of its subgraphs, the node that it computes. `outside`
-    are the arrays that the model does not hold, by the names of their tensors; see weights.py.
+    are the arrays that the model does not hold, by the names of their tensors; see weights.py. Where nodes are
+    `guarded`, the model has one more output, which says of which of them an index is out of range; see indices.py.
     """
 
     model: ModelProto
     origins: dict[str, Node]
     outside: dict[str, np.ndarray[Any, Any]]
+    guarded: tuple[Node, ...] = ()
 
 
 def lower(
@@ -91,6 +94,7 @@ class Lowering(Rules):
         self.delayed: dict[Value, Node] = {}
         self.captured: set[Value] = set()
         self.fenced: set[Value] = set()
+        self.indices = Indices(self)
 
     def lower(self) -> Lowered:
         """The whole graph as a model."""
@@ -100,8 +104,10 @@ class Lowering(Rules):
         fixed = {*inputs, *states.values()}
         outputs = tuple(self.given(v, fixed) for v in self.graph.outputs)
         writes = {w.state.name: self.given(w.value, fixed) for w in self.graph.writes}
-        host, outside = tuple(self.host), self.weights.outside
-        return Lowered(inputs, outputs, states, writes, host, self.model(), self.origins, outside)
+        host, outside, guarded = tuple(self.host), self.weights.outside, tuple(self.indices.inside)
+        if guarded:
+            self.yield_from_branch(self.indices.fault(), FAULT)
+        return Lowered(inputs, outputs, states, writes, host, self.model(), self.origins, outside, guarded)
 
     def declare(self, value: Value) -> str:
         """Make a value an input of the model."""

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from onnx import NodeProto
 
+from graphls.backends.onnx.indices import Indices
 from graphls.backends.onnx.roundings import rounds_once
 from graphls.backends.onnx.target import Target
 from graphls.backends.onnx.values import Values
@@ -25,6 +26,8 @@ Results = tuple[tuple[str, ...], tuple[Type, ...]]
 
 class Rules(Values):
     """What a rule appends in 16 bits is taken back where float32, rounded at the end, would be another number."""
+
+    indices: Indices
 
     def made(self, node: Node) -> Results:
         """The results of a node; in float32 where the rule would round more than once in 16 bits."""
@@ -77,13 +80,15 @@ class Rules(Values):
         if primitive.takes_values:
             return node.inputs, self.out_types
         names = [self.form(v, t.dtype) for v, t in zip(node.inputs, self.in_types, strict=True)]
+        if primitive.takes_indices and target.guards_indices:
+            names = self.indices.kept(node, names, self.in_types[1])
         return self._of_one_rank(names) if self._is_broadcast_slowly(node) else names, self.out_types
 
     def _is_broadcast_slowly(self, node: Node) -> bool:
         """Whether an operand of one element meets one that ends with an axis of size 1, as kernels of 1x1 convolutions.
 
         Unless it has as many axes, the runtime's kernels on a CPU go element by element: thirty times as long (1.19 to
-        1.31), which was a third of a step of a ResNet-50.
+        1.31), which was a fifth of a step of a ResNet-50.
         """
         shape = max((t.shape for t in self.out_types), key=len, default=())
         is_large = prod(shape) >= _MANY and shape[-1:] == (1,)

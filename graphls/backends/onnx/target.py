@@ -14,7 +14,7 @@ KernelCheck = Callable[[str, DType], bool]
 """Whether the runtime's kernel of an operator is right at special numbers of a dtype, such as the root of inf."""
 
 Form = Callable[..., str]
-"""`form(e, *inputs)` appends to a model what stands for an operator, and returns the name of its result."""
+"""`form(e, inputs, attributes)` appends to a model what stands for an operator, and returns the name of its result."""
 
 
 def trust_kernels(operator: str, dtype: DType) -> bool:
@@ -30,7 +30,8 @@ class Target:
     the numbers of an accelerator on a CPU, infinities included. `native_bfloat16` says the same of bfloat16, which is
     tried for single primitives whose operators are all among `bfloat16`: their kernels give the bits of float32 that is
     rounded. A device that `is_gpu` has memory of its own, waits where a condition decides what runs next, and has the
-    kernels of a table only. `opset` is the version of operators; `forms` make of others what a kernel gets wrong.
+    kernels of a table only. `opset` is the version of operators; `forms` make of others what a kernel gets wrong. Where
+    kernels do not look whether indices are in range, `guards_indices` says so.
     """
 
     native_half: bool
@@ -40,6 +41,7 @@ class Target:
     native_bfloat16: bool = False
     bfloat16: Collection[str] = ()
     forms: Mapping[str, Form] = field(default_factory=dict)
+    guards_indices: bool = False
 
     def computed(self, kind: Type) -> Type:
         """The type in which a value takes part in computation: narrow integers have hardly any kernels."""

@@ -78,7 +78,7 @@ class Writer:
         """
         form = self.target.forms.get(kind)
         if form is not None:
-            return form(self, *inputs)
+            return form(self, inputs, attributes or {})
         (name,) = self.results(kind, inputs, attributes or {}, 1, domain)
         return name
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from graphls.backends.buffers import SMALL, DeviceBuffer, in_rows
 from graphls.backends.devices import PROVIDERS, Cuda, kind_of
-from graphls.backends.host import HostValues
+from graphls.backends.draws import HostValues
 from graphls.backends.onnx.lowering import Lowered
 from graphls.backends.onnx.types import exchanged
 from graphls.backends.onnxruntime.availability import check_device, check_provider
@@ -133,14 +133,22 @@ class OrtSession(Session):
             self._bind_input(binding, name, dtype, array)
         for (_, name), array in zip(self.ports.host, drawn, strict=True):
             self._bind_input(binding, name, None, array)
-        pairs = zip(self.buffers, self.outputs, strict=True)
-        results = [self._bind_output(binding, name, kind) if b is None else b for b, (name, kind) in pairs]
+        results = self._bind_outputs(binding)
         if self.swapped:
             self.group.changes = self.seen = self.seen + 1
         if random_state is None:
             self._run(binding)
         else:
             self.host.count(random_state, partial(self._run, binding))
+        return self._finished(results)
+
+    def _bind_outputs(self, binding: Any) -> list[Any]:
+        """The buffers of the outputs: those that stay bound, and new ones for the rest."""
+        pairs = zip(self.buffers, self.outputs, strict=True)
+        return [self._bind_output(binding, name, kind) if b is None else b for b, (name, kind) in pairs]
+
+    def _finished(self, results: list[Any]) -> list[Any]:
+        """What a step gives: copies of what lies in buffers that stay bound, in the dtypes of the graph."""
         results = [r.copy() if small else r for r, small in zip(results, self.small, strict=True)]
         for i, dtype in self.narrowed.items():
             if isinstance(results[i], np.ndarray):

@@ -2,32 +2,32 @@
 
 from __future__ import annotations
 
+from graphls.backends.onnx.indices import axis_size
 from graphls.ir.graph import Node, Value
-from graphls.ir.types import TOKEN, bfloat16, bool_, float32, int32
+from graphls.ir.types import TOKEN, bfloat16, bool_, float32, int32, int64
 
 EXACT = {float32, bfloat16, bool_, TOKEN.dtype}
 """What it computes in. It takes float64 for float32, float16 without its limits, int64 for int32, and compares int32 by
 way of float32."""
 
-ELSEWHERE = {"fmod", "mod"}
-"""Primitives that it gets wrong where the divisor is infinite."""
+LONGEST = 1 << 24
+"""The longest axis of which every index is a float32, by way of which an index is compared with its size."""
 
 
 def takes(node: Node) -> bool:
-    """Whether a node may be computed here: without integers, but for those that are only moved or become floats.
+    """Whether a node may be computed here: it has no integers but those that are moved, become floats or are indices.
 
-    An index out of range ends the process or gives zeros, so that nodes that take indices stay elsewhere; and so do
-    those with regions, those that give or take nothing, and those whose results the host draws.
+    Remainders, nodes with regions, those that give or take nothing, and those that the host draws stay elsewhere.
     """
     primitive = node.primitive
-    if node.regions or primitive.takes_indices or primitive.on_host or primitive.name in ELSEWHERE:
+    if node.regions or primitive.on_host or primitive.is_remainder:
         return False
     values = (*node.inputs, *node.outputs)
     if any(v.type != TOKEN and (v.type.stacked or not v.type.size) for v in values):
         return False
-    # The positions of max_pool count the elements of a tensor, which are few enough for int32.
-    computed = node.inputs if primitive.name == "max_pool" else values
-    return all(map(_is_exact, computed)) or _only_reads_integers(node)
+    if primitive.takes_indices and axis_size(node) > LONGEST:
+        return False
+    return all(map(_is_exact, values)) or _only_reads_integers(node) or _counts_positions(node)
 
 
 def _is_exact(value: Value) -> bool:
@@ -35,9 +35,17 @@ def _is_exact(value: Value) -> bool:
 
 
 def _only_reads_integers(node: Node) -> bool:
-    """Whether int32 is moved, or made a float."""
-    primitive, kinds = node.primitive, {v.type.dtype for v in (*node.inputs, *node.outputs)} - EXACT
-    if kinds != {int32}:
+    """Whether int32 is moved, counted up, or chooses from floats."""
+    primitive = node.primitive
+    if {v.type.dtype for v in (*node.inputs, *node.outputs)} - EXACT != {int32}:
         return False
-    becomes_floats = primitive.name in ("cast", "one_hot") and all(v.type.dtype.is_float for v in node.outputs)
-    return becomes_floats or primitive.is_constant or (primitive.is_view and not primitive.is_transparent)
+    chooses = primitive.takes_indices and all(map(_is_exact, node.outputs))
+    return chooses or primitive.name == "add" or primitive.flops_per_element == 0
+
+
+def _counts_positions(node: Node) -> bool:
+    """Whether int64 are positions in an image, which int32 holds, or become int32, which they are already."""
+    source = node.inputs[0].type if node.inputs else TOKEN
+    if node.primitive.name == "max_pool":
+        return source.dtype in EXACT and source.size < 2**31
+    return node.primitive.name == "cast" and (source.dtype, node.output.type.dtype) == (int64, int32)

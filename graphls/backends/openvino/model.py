@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from functools import partial
+from operator import getitem
 from typing import Any
 
 import numpy as np
@@ -19,13 +20,20 @@ Task = tuple[Callable[..., Any], tuple[Any, ...]]
 
 
 class Request:
-    """One run of a model at a time, on the arrays that its inputs and outputs, by their names, are bound to."""
+    """One run of a model at a time, on the arrays that its inputs and outputs, by their names, are bound to.
 
-    def __init__(self, model: Any) -> None:
+    `fault` is the number of a node that was given an index out of range, and 0 where all is well; see indices.py.
+    """
+
+    def __init__(self, model: Any, lowered: Lowered) -> None:
+        self.fault = np.zeros((), np.int32)
         self._request = model.create_infer_request()
         self._ports = {name: port for port in (*model.inputs, *model.outputs) for name in port.get_names()}
         self._tensor: Any = partial(load_openvino().Tensor, shared_memory=True)
-        self._calls = partial(self._request.start_async, {}, None), partial(self._request.wait)
+        self._calls = [partial(self._request.start_async, {}, None), partial(self._request.wait)]
+        if lowered.guarded:
+            self.bind(lowered.model.graph.output[-1].name, self.fault)
+            self._calls.append(partial(getitem, (None,), self.fault))  # an IndexError where it is not 0
 
     def bind(self, name: str, array: Array) -> None:
         """Read or write this array, in row-major order, from now on; nothing reads an input that the model lacks."""

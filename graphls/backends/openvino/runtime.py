@@ -6,12 +6,14 @@ from functools import cache
 from typing import Any
 
 from graphls.ir.errors import GraphRuntimeError
+from graphls.sharing.forks import call_after_fork, keep_for_ever
 
 INSTALL = 'pip install "graphls[openvino]"'
 EXACT = {
     "INFERENCE_PRECISION_HINT": "f32",  # the precision of each node is what the model says; the default lowers it
     "EXECUTION_MODE_HINT": "ACCURACY",
     "PERFORMANCE_HINT": "LATENCY",  # one step at a time, on all threads
+    "ENABLE_CPU_PINNING": False,  # other processes and engines need the cores as well
     "CPU_DENORMALS_OPTIMIZATION": False,
 }
 """What every model is compiled with."""
@@ -28,11 +30,16 @@ def load_openvino() -> Any:
 
 @cache
 def core() -> Any:
-    """The Core of this process; raises GraphRuntimeError where it has no CPU device."""
+    """The Core of this process; raises GraphRuntimeError where it cannot be made."""
     try:
-        return load_openvino().Core()
+        found = load_openvino().Core()
     except RuntimeError as error:
         raise GraphRuntimeError(f"OpenVINO could not be started: {first_line(error)}") from None
+    keep_for_ever(found)  # in a forked process, to end it would be to wait for threads that are not there
+    return found
+
+
+call_after_fork(core.cache_clear)
 
 
 @cache

@@ -10,7 +10,8 @@ import numpy as np
 
 from graphls.backends.buffers import in_rows
 from graphls.backends.devices import Cuda
-from graphls.backends.host import HostValues
+from graphls.backends.draws import HostValues
+from graphls.backends.onnx.indices import axis_size
 from graphls.backends.onnx.lowering import Lowered, lower
 from graphls.backends.onnx.types import exchanged
 from graphls.backends.openvino.kernel_checks import is_right
@@ -20,7 +21,8 @@ from graphls.backends.openvino.target import target
 from graphls.backends.session import Inputs, Session
 from graphls.backends.states import HasStorage
 from graphls.ir.errors import GraphRuntimeError
-from graphls.ir.graph import Graph
+from graphls.ir.graph import Graph, Node
+from graphls.sharing.forks import keep_for_ever, renew_after_fork
 from graphls.sharing.storage import Clock, Storage
 
 Array = np.ndarray[Any, Any]
@@ -39,7 +41,7 @@ class OpenvinoSession(Session):
         super().__init__(parameters)
         self.graph = graph
         self.lowered: Lowered = lower(graph, kernel_is_right=is_right, target=target())
-        self.model = compiled(self.lowered)
+        self.model: Any = compiled(self.lowered)
         self.types = {state.name: exchanged(state.type) for state in graph.states}
         inputs = zip(self.lowered.inputs, graph.inputs, strict=True)
         self.inputs = [(n, exchanged(v.type).dtype.numpy) for n, v in inputs]
@@ -51,6 +53,13 @@ class OpenvinoSession(Session):
         self.seen = -1
         self.requests: list[Request] = []
         self.bound: list[tuple[Storage, tuple[Any, ...], Clock | None, int]] = []
+        renew_after_fork(self)
+
+    def renew(self) -> None:
+        """In a forked process, compile the model again at the next step: the threads of this one are not there."""
+        keep_for_ever(self.model, *self.requests)
+        self.model, self.requests, self.bound, self.seen = None, [], [], -1
+        self.host.forget()
 
     def step(self, inputs: Inputs) -> list[Any]:
         """One step; the outputs as arrays."""
@@ -76,11 +85,14 @@ class OpenvinoSession(Session):
     def _run(self, request: Request) -> None:
         try:
             self.complete(*request.task())
+        except IndexError as error:
+            raise _index_fault(self.lowered.guarded[int(request.fault) - 1]) from error
         except RuntimeError as error:
             raise GraphRuntimeError(f"OpenVINO could not run the step: {first_line(error)}") from error
 
     def _follow_changes(self) -> None:
         """Bind every state to the buffers that hold it now, unless only others have got new ones."""
+        self.model = self.model or compiled(self.lowered)
         if not self.requests or not all(map(self._is_current, self.bound)):
             for name in self.types:
                 self._settle(name)
@@ -105,7 +117,7 @@ class OpenvinoSession(Session):
             storage.swap_with(np.empty(kind.shape, kind.dtype.numpy), self.clock)
 
     def _request(self, turn: int) -> Request:
-        request = Request(self.model)
+        request = Request(self.model, self.lowered)
         for name, tensor in self.lowered.states.items():
             storage = self.parameters[name].storage
             swaps = name in self.lowered.writes
@@ -113,3 +125,9 @@ class OpenvinoSession(Session):
             if swaps:
                 request.bind(self.lowered.writes[name], storage.buffers[1 - turn])
         return request
+
+
+def _index_fault(node: Node) -> GraphRuntimeError:
+    kind, size = node.inputs[1].type, axis_size(node)
+    text = f"OpenVINO could not run the step: an index of the {node.primitive.name}, in {kind}, is out of range for an "
+    return GraphRuntimeError(f"{text}axis of size {size}.").at(node.loc)

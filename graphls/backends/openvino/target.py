@@ -1,13 +1,15 @@
 """What models for OpenVINO are made for, and the operators that it gets wrong in the form of others.
 
-Its kernels lose nan: Max and Min give their second operand where the first one is nan, Relu gives 0 and Exp inf, and
-nan is greater than any number (2026.4.1). What is compared and chosen here is fused with what stands around it; IsNaN
+Its kernels lose nan (2026.4.1): Max and Min give their second operand where the first one is nan, Relu gives 0 and Exp
+inf, and nan is greater than any number. What is compared and chosen here is fused with what stands around it; IsNaN
 would be a pass over the tensor of its own.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import cache, reduce
+from typing import Any
 
 from graphls.backends.onnx.kernel_tables import PORTABLE
 from graphls.backends.onnx.roundings import MOVES
@@ -15,6 +17,8 @@ from graphls.backends.onnx.target import Form, Target
 from graphls.backends.onnx.writer import Writer
 from graphls.backends.openvino.runtime import has_bfloat16
 from graphls.ir.types import float32
+
+Attributes = Mapping[str, Any]
 
 BFLOAT16 = MOVES | {"Conv", "ConvTranspose", "Gemm", "MatMul"}
 """Operators that are computed in bfloat16, with sums in float32, where their operands are of it."""
@@ -24,7 +28,9 @@ BFLOAT16 = MOVES | {"Conv", "ConvTranspose", "Gemm", "MatMul"}
 def target() -> Target:
     """The target for the processor at hand."""
     bfloat16 = BFLOAT16 if has_bfloat16() else frozenset[str]()
-    return Target(native_half=False, is_gpu=False, opset=PORTABLE, bfloat16=bfloat16, forms=FORMS)
+    return Target(
+        native_half=False, is_gpu=False, opset=PORTABLE, bfloat16=bfloat16, forms=FORMS, guards_indices=True
+    )
 
 
 def _one(e: Writer, kind: str, *inputs: str) -> str:
@@ -37,23 +43,35 @@ def _unless_nan(e: Writer, x: str, y: str) -> str:
     return _one(e, "Where", _one(e, "Equal", x, x), y, x)
 
 
+def _exponential(e: Writer, inputs: Sequence[str], _: Attributes) -> str:
+    return _unless_nan(e, inputs[0], _one(e, "Exp", *inputs))
+
+
+def _is_nan(e: Writer, inputs: Sequence[str], _: Attributes) -> str:
+    return _one(e, "Not", _one(e, "Equal", *inputs, *inputs))
+
+
+def _relu(e: Writer, inputs: Sequence[str], _: Attributes) -> str:
+    zero = e.const(0.0, float32)
+    return _one(e, "Where", _one(e, "Less", *inputs, zero), zero, *inputs)
+
+
 def _extreme(kind: str) -> Form:
-    def form(e: Writer, *inputs: str) -> str:
+    def form(e: Writer, inputs: Sequence[str], _: Attributes) -> str:
         return reduce(lambda a, b: _unless_nan(e, a, _one(e, kind, a, b)), inputs)
 
     return form
 
 
-def _relu(e: Writer, x: str) -> str:
-    zero = e.const(0.0, float32)
-    return _one(e, "Where", _one(e, "Less", x, zero), zero, x)
+def _exchanged(kind: str) -> Form:
+    return lambda e, inputs, _: _one(e, kind, *inputs[::-1])
 
 
 FORMS: dict[str, Form] = {
-    "Exp": lambda e, x: _unless_nan(e, x, _one(e, "Exp", x)),
-    "Greater": lambda e, a, b: _one(e, "Less", b, a),
-    "GreaterOrEqual": lambda e, a, b: _one(e, "LessOrEqual", b, a),
-    "IsNaN": lambda e, x: _one(e, "Not", _one(e, "Equal", x, x)),
+    "Exp": _exponential,
+    "Greater": _exchanged("Less"),
+    "GreaterOrEqual": _exchanged("LessOrEqual"),
+    "IsNaN": _is_nan,
     "Max": _extreme("Max"),
     "Min": _extreme("Min"),
     "Relu": _relu,

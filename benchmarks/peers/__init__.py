@@ -1,0 +1,1 @@
+"""graphls beside PyTorch and JAX: `python -m benchmarks.peers`."""

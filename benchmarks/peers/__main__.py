@@ -1,0 +1,79 @@
+"""Step times, memory and starts of graphls beside PyTorch and JAX on the same work: `make bench-peers`.
+
+Every contender lives in a process of its own, with the same number of threads; they take short turns, one at a time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from benchmarks.peers.contenders import CONTENDERS, chosen
+from benchmarks.peers.results import Result
+from benchmarks.peers.rows import QUICK_ROWS, ROWS
+from benchmarks.peers.runner import Settings, measure
+from benchmarks.peers.table import details, summary
+
+
+def arguments(given: list[str]) -> argparse.Namespace:
+    """What the command line says."""
+    default = Settings()
+    parser = argparse.ArgumentParser("python -m benchmarks.peers", description=__doc__)
+    parser.add_argument("--rows", default=",".join(ROWS), help="some of %(default)s")
+    parser.add_argument(
+        "--contenders", default="*", help=f"patterns; there are {', '.join(c.name for c in CONTENDERS)}"
+    )
+    parser.add_argument("--rounds", type=int, default=default.rounds, help="turns of each (%(default)s)")
+    parser.add_argument("--seconds", type=float, default=default.seconds, help="of a turn (%(default)s)")
+    parser.add_argument("--threads", type=int, default=default.threads, help="threads of each (%(default)s)")
+    parser.add_argument(
+        "--patience", type=float, default=default.patience, help="seconds for a first step (%(default)s)"
+    )
+    parser.add_argument("--peer-python", default=default.peer_python, help="a Python that has PyTorch and JAX")
+    parser.add_argument("--quick", action="store_true", help="small sizes and short turns: whether all of it works")
+    parser.add_argument("--json", type=Path, help="write all figures to this file, too")
+    return parser.parse_args(given)
+
+
+def settings_of(given: argparse.Namespace) -> Settings:
+    """The settings that the command line says."""
+    said = Settings(given.peer_python, given.threads, given.rounds, given.seconds, given.patience, given.quick)
+    return replace(said, rounds=min(said.rounds, 2), seconds=0.02) if given.quick else said
+
+
+def write(path: Path, settings: Settings, results: dict[str, list[Result]]) -> None:
+    """All figures as JSON."""
+    machine = {"platform": platform.platform(), "processor": processor(), "cores": os.cpu_count()}
+    rows = {row: [result.as_json() for result in found] for row, found in results.items()}
+    path.write_text(json.dumps({"machine": machine, "settings": vars(settings), "rows": rows}, indent=1))
+
+
+def processor() -> str:
+    """The name of the processor, where the system tells it."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    return next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), "unknown")
+
+
+def main(given: list[str]) -> dict[str, list[Result]]:
+    """Measure, and print a row when it is there and the summary behind the last one."""
+    said = arguments(given)
+    settings, table = settings_of(said), QUICK_ROWS if said.quick else ROWS
+    if unknown := set(said.rows.split(",")) - table.keys():
+        raise SystemExit(f"There is no row {', '.join(sorted(unknown))}; there are {', '.join(table)}.")
+    results: dict[str, list[Result]] = {}
+    for row, found in measure([table[name] for name in said.rows.split(",")], chosen(said.contenders), settings):
+        results[row.name] = found
+        print(f"\n{details(row.name, found)}", flush=True)
+        if said.json:
+            write(said.json, settings, results)
+    print(f"\n{summary(results)}")
+    return results
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,170 @@
+"""The networks as modules of PyTorch, and the names that graphls gives their parameters."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+SUFFIXES = {
+    nn.BatchNorm2d: {"weight": "gamma", "bias": "beta"},
+    nn.LayerNorm: {"weight": "gamma", "bias": "beta"},
+    nn.Embedding: {"weight": "embedding_table"},
+}
+PARTS = {"linear1": "dense1", "linear2": "dense2"}
+
+
+def named_parameters(module: nn.Module) -> dict[str, nn.Parameter]:
+    """The parameters by the names that graphls gives them."""
+    found = {}
+    for path, part in module.named_modules():
+        for name, parameter in part.named_parameters(recurse=False):
+            parts = [PARTS.get(piece, piece) for piece in path.split(".") if piece]
+            found[".".join([*parts, SUFFIXES.get(type(part), {}).get(name, name)])] = parameter
+    return found
+
+
+def mlp(inputs: int, hidden: int, classes: int) -> nn.Module:
+    """Three dense layers."""
+    return nn.Sequential(
+        nn.Linear(inputs, hidden), nn.ReLU(), nn.Linear(hidden, hidden), nn.ReLU(), nn.Linear(hidden, classes)
+    )
+
+
+def lenet(classes: int) -> nn.Module:
+    """Two convolutions with pooling and three dense layers."""
+    return nn.Sequential(
+        nn.Conv2d(1, 6, 5), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(6, 16, 5), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Flatten(), nn.Linear(400, 120), nn.ReLU(), nn.Linear(120, 84), nn.ReLU(), nn.Linear(84, classes),
+    )  # fmt: skip
+
+
+def convolution(inputs: int, outputs: int, kernel: int, stride: int = 1) -> nn.Module:
+    """A convolution without bias and the normalisation behind it."""
+    return nn.Sequential(
+        nn.Conv2d(inputs, outputs, kernel, stride, padding=kernel // 2, bias=False), nn.BatchNorm2d(outputs)
+    )
+
+
+class Block(nn.Module):
+    """What the layers of `body` give plus what comes in, cut off at 0."""
+
+    def __init__(self, body: nn.Module, inputs: int, outputs: int, stride: int) -> None:
+        super().__init__()
+        self.body = body
+        same = stride == 1 and inputs == outputs
+        self.shortcut = nn.Identity() if same else convolution(inputs, outputs, 1, stride)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.relu(self.body(x) + self.shortcut(x))
+
+
+def basic_block(inputs: int, width: int, stride: int) -> nn.Module:
+    """Two convolutions of 3 x 3."""
+    body = nn.Sequential(convolution(inputs, width, 3, stride), nn.ReLU(), convolution(width, width, 3))
+    return Block(body, inputs, width, stride)
+
+
+def bottleneck(inputs: int, width: int, stride: int) -> nn.Module:
+    """A convolution of 3 x 3 between two of 1 x 1, with four times as many channels behind it."""
+    body = nn.Sequential(
+        convolution(inputs, width, 1), nn.ReLU(), convolution(width, width, 3, stride), nn.ReLU(),
+        convolution(width, 4 * width, 1),
+    )  # fmt: skip
+    return Block(body, inputs, 4 * width, stride)
+
+
+def resnet18(width: int, classes: int) -> nn.Module:
+    """18 layers with weights for small images."""
+    modules = [convolution(3, width, 3), nn.ReLU()]
+    inputs = width
+    for stage in range(4):
+        outputs = width * 2**stage
+        modules += [basic_block(inputs, outputs, 2 if stage else 1), basic_block(outputs, outputs, 1)]
+        inputs = outputs
+    return nn.Sequential(*modules, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(inputs, classes))
+
+
+def resnet50(width: int, classes: int) -> nn.Module:
+    """50 layers with weights, for large images."""
+    modules = [convolution(3, width, 7, 2), nn.ReLU(), nn.MaxPool2d(3, 2, padding=1)]
+    inputs = width
+    for stage, blocks in enumerate((3, 4, 6, 3)):
+        for block in range(blocks):
+            modules.append(bottleneck(inputs, width * 2**stage, 2 if stage and not block else 1))
+            inputs = 4 * width * 2**stage
+    return nn.Sequential(*modules, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(inputs, classes))
+
+
+class Transformer(nn.Module):
+    """A transformer encoder over words and places, and scores of every word."""
+
+    def __init__(self, vocabulary: int, length: int, width: int, heads: int, layers: int) -> None:
+        super().__init__()
+        layer = nn.TransformerEncoderLayer(width, heads, 4 * width, dropout=0.0, activation="gelu", batch_first=True)
+        self.words, self.places = nn.Embedding(vocabulary, width), nn.Embedding(length, width)
+        self.encoder = nn.TransformerEncoder(layer, layers)
+        self.head = nn.Linear(width, vocabulary)
+        self.register_buffer("index", torch.arange(length))
+
+    def forward(self, words: Tensor) -> Tensor:
+        x = self.words(words) + self.places(self.index)
+        return self.head(self.encoder(x)).flatten(0, 1)
+
+
+transformer = Transformer
+
+
+class GPTBlock(nn.Module):
+    """Attention to the words before and two dense layers, each behind a normalisation and added to what came in."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.rise, self.fall = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x + self.attend(self.norm1(x))
+        return x + self.fall(F.gelu(self.rise(self.norm2(x)), approximate="tanh"))
+
+    def attend(self, x: Tensor) -> Tensor:
+        batch, length, width = x.shape
+        q, k, v = self.qkv(x).view(batch, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return self.out(y.transpose(1, 2).reshape(batch, length, width))
+
+
+class GPT(nn.Module):
+    """Scores of the next word, with a head of its own."""
+
+    def __init__(self, vocabulary: int, length: int, width: int, heads: int, layers: int) -> None:
+        super().__init__()
+        self.words, self.places = nn.Embedding(vocabulary, width), nn.Embedding(length, width)
+        self.blocks = nn.Sequential(*(GPTBlock(width, heads) for _ in range(layers)))
+        self.norm = nn.LayerNorm(width)
+        self.head = nn.Linear(width, vocabulary, bias=False)
+        self.register_buffer("index", torch.arange(length))
+
+    def forward(self, words: Tensor) -> Tensor:
+        x = self.words(words) + self.places(self.index)
+        return self.head(self.norm(self.blocks(x))).flatten(0, 1)
+
+
+gpt = GPT
+
+
+class LSTM(nn.Module):
+    """Classes of sequences by the last output of an LSTM."""
+
+    def __init__(self, inputs: int, width: int, layers: int, classes: int) -> None:
+        super().__init__()
+        self.lstm = nn.LSTM(inputs, width, layers, batch_first=True)
+        self.head = nn.Linear(width, classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.lstm(x)[0][:, -1])
+
+
+lstm = LSTM

@@ -1,0 +1,9 @@
+"""The engines that there are: importing this module makes each known by its name."""
+
+from graphls.backends.host.engine import Host
+from graphls.backends.numpy.engine import Numpy
+from graphls.backends.onnxruntime.engine import OnnxRuntime
+from graphls.ir.engines import register_engine
+
+for engine in (OnnxRuntime(), Numpy(), Host()):
+    register_engine(engine)

@@ -1,0 +1,29 @@
+"""The host as an engine: functions of Python that are called with arrays."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphls.ir.graph import Node
+from graphls.ir.plan import Segment
+
+if TYPE_CHECKING:
+    from graphls.backends.engine import Bench, Part
+
+
+class Host:
+    """Runs the nodes that call Python, such as `ops.Print`."""
+
+    name = "host"
+    runs_python = True
+    writes_in_place = False
+
+    def takes(self, node: Node) -> bool:
+        """Calls of Python, and nothing else."""
+        return node.primitive.calls_python
+
+    def open(self, segment: Segment, bench: Bench) -> Part:
+        """A segment whose calls are made with arrays."""
+        from graphls.backends.numpy.part import InterpretedPart
+
+        return InterpretedPart(segment, bench)

@@ -1,0 +1,74 @@
+"""A segment of a plan that NumPy computes, or that calls Python."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphls.ir.graph import Value, Write
+from graphls.ir.interpret import interpret
+from graphls.ir.plan import Segment
+from graphls.sharing.storage import array_in
+
+if TYPE_CHECKING:
+    from graphls.backends.engine import Bench
+
+
+class InterpretedPart:
+    """One segment, run node by node; its states have two buffers, one of which is written."""
+
+    seen = -1
+
+    def __init__(self, segment: Segment, bench: Bench) -> None:
+        self.graph = segment.graph
+        self.gives = segment.gives
+        self.bench = bench
+        self.results: dict[Value, Any] = {}
+
+    def begin(self, fed: Mapping[Value, Any]) -> partial[Any]:
+        """The call of the interpreter."""
+        return partial(self.run, fed)
+
+    def run(self, fed: Mapping[Value, Any]) -> None:
+        """Interpret the segment; what crosses goes to its slot, and new states to the buffers that are next."""
+        slots, parameters = self.bench.slots, self.bench.parameters
+        inputs = [_readable(slots[v] if v in slots else fed[v], v) for v in self.graph.inputs]
+        states = {v.name: _readable(parameters[v.name].storage.read(), v) for v in self.graph.states}
+        results, after = interpret(self.graph, inputs, states)
+        for value, array in zip(self.gives, results, strict=True):
+            if value in slots:
+                slots[value][...] = array
+            else:
+                self.results[value] = np.array(array)
+        for write in self.graph.writes:
+            self._write(write, after[write.state.name])
+
+    def _write(self, write: Write, array: Any) -> None:
+        """Put the new value of a state where it will be when the step is complete."""
+        storage, clock = self.bench.parameters[write.state.name].storage, self.bench.owner.clock
+        if storage.clock is not clock:
+            storage.move(storage.read())
+            storage.swap_with(np.empty_like(storage.current), clock)
+        storage.buffers[1 - storage.index][...] = array
+
+    def end(self) -> Mapping[Value, Any]:
+        """What the step gives that is in no slot."""
+        found, self.results = self.results, {}
+        return found
+
+    def failed(self, error: Exception) -> Exception:
+        """The error itself, which is the user's; no state has been written."""
+        return error
+
+    def spoil(self, reason: str) -> None:
+        """Nothing is written in place."""
+
+
+def _readable(buffer: Any, value: Value) -> Any:
+    """An array as the function may read it, in the dtype of a value, which crosses as a wider one."""
+    array = array_in(buffer).astype(value.type.dtype.numpy, copy=False).view()
+    array.flags.writeable = False
+    return array

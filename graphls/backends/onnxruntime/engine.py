@@ -1,0 +1,29 @@
+"""ONNX Runtime as an engine: it takes every node that has a rule."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from graphls.ir.graph import Node
+from graphls.ir.plan import Segment
+
+if TYPE_CHECKING:
+    from graphls.backends.engine import Bench, Part
+
+
+class OnnxRuntime:
+    """Runs segments in sessions of ONNX Runtime, on a CPU or a GPU."""
+
+    name = "onnxruntime"
+    runs_python = False
+    writes_in_place = True
+
+    def takes(self, node: Node) -> bool:
+        """Whatever is no call of Python."""
+        return not node.primitive.calls_python
+
+    def open(self, segment: Segment, bench: Bench) -> Part:
+        """A session of a segment."""
+        from graphls.backends.onnxruntime.part import OrtPart
+
+        return OrtPart(segment, bench)

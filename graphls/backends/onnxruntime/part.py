@@ -1,0 +1,80 @@
+"""A segment of a plan in a session of ONNX Runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from graphls.backends.engine import Bench
+from graphls.backends.onnxruntime.failures import Torn
+from graphls.backends.onnxruntime.guard import first_line
+from graphls.backends.onnxruntime.ort import OrtSession
+from graphls.ir.errors import GraphRuntimeError
+from graphls.ir.graph import Value
+from graphls.ir.plan import Segment
+
+
+class OrtPart(OrtSession):
+    """One segment; what crosses between segments is bound once, where the states are."""
+
+    def __init__(self, segment: Segment, bench: Bench) -> None:
+        graph = segment.graph
+        super().__init__(graph, {v.name: bench.parameters[v.name] for v in graph.states}, bench.device)
+        self.bench = bench
+        self.clock = bench.owner.clock
+        self.in_place = {w.state.name for w in graph.writes if w.in_place}
+        self.swapped = [name for name in self.types if name in bench.swapped]
+        pairs = list(zip(self.inputs, graph.inputs, strict=True))
+        self.slots = [(name, bench.slots[v]) for (name, _), v in pairs if v in bench.slots]
+        self.fed = [(name, dtype, v) for (name, dtype), v in pairs if v not in bench.slots]
+        self.gives = segment.gives
+        for i, value in enumerate(segment.gives):
+            if value in bench.slots:
+                self.buffers[i], self.small[i] = bench.slots[value], False
+        self.results: list[Any] = []
+
+    def begin(self, fed: Mapping[Value, Any]) -> partial[object]:
+        """Bind what this step is fed and gives."""
+        self.group = self.bench.owner.group
+        if self.seen != self.group.changes:
+            self._follow_changes()
+        binding = self.bindings[self.clock.ticks & 1 if self.swapped else 0]
+        for name, dtype, value in self.fed:
+            self._bind_input(binding, name, dtype, fed[value])
+        if self.device != "cpu":
+            for name, array in self.slots:  # the runtime copies to a device when it binds
+                binding.bind_cpu_input(name, array)
+        self.results = self._bind_outputs(binding)
+        return partial(self.session._sess.run_with_iobinding, binding._iobinding, self._run_options(binding))
+
+    def end(self) -> Mapping[Value, Any]:
+        """What the step gives that is in no slot."""
+        pairs = zip(self.gives, self._finished(self.results), strict=True)
+        self.results = []
+        return {value: array for value, array in pairs if value not in self.bench.slots}
+
+    def failed(self, error: Exception) -> Exception:
+        """Mark the states that this segment may have written."""
+        self._mark_torn(error)
+        return self._of_the_gpu(error) or GraphRuntimeError(f"ONNX Runtime could not run the step: {first_line(error)}")
+
+    def spoil(self, reason: str) -> None:
+        """Mark the states that this segment has written."""
+        for name in self.in_place:
+            self.parameters[name].storage.replace(Torn(name, reason))
+
+    def _binding(self, turn: int) -> Any:
+        binding = super()._binding(turn)
+        for name, array in self.slots:
+            binding.bind_ortvalue_input(name, self._on_host(array))
+        return binding
+
+    def _value(self, buffer: Any) -> Any:
+        is_slot = any(buffer is slot for slot in self.bench.slots.values())
+        return self._on_host(buffer) if is_slot else super()._value(buffer)
+
+    def _on_host(self, array: np.ndarray[Any, Any]) -> Any:
+        return self.runtime.OrtValue.ortvalue_from_numpy(array)

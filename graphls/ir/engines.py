@@ -1,0 +1,50 @@
+"""What runs the segments of a plan, and the table that finds an engine by name."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from graphls.ir.errors import GraphKeyError
+from graphls.ir.graph import Node
+from graphls.ir.plan import Segment
+from graphls.ir.registry import nearest
+
+
+class Engine(Protocol):
+    """Runs segments: graphs whose inputs and results lie in buffers that the plan gives it."""
+
+    name: str
+    """How plans and `compile` call it."""
+
+    runs_python: bool
+    """Whether Python runs in it, where a Ctrl-C or the user's exception may end a step; no state is written before."""
+
+    writes_in_place: bool
+    """Whether it may write a new value where the old one lies, for graphs of which the order pass has proven that."""
+
+    def takes(self, node: Node) -> bool:
+        """Whether it runs a node, with all that is in its regions."""
+
+    def open(self, segment: Segment, bench: Any) -> Any:
+        """The Part that runs a segment on the buffers of a Bench; `graphls.backends.engine` says what these are."""
+
+
+_engines: dict[str, Engine] = {}
+
+
+def register_engine(engine: Engine) -> None:
+    """Make an engine known by its name, in place of one that had it before."""
+    _engines[engine.name] = engine
+
+
+def find_engine(name: str) -> Engine:
+    """The engine of that name; raises GraphKeyError, which lists those that there are."""
+    if name not in _engines:
+        known = ", ".join(sorted(_engines))
+        raise GraphKeyError(f"There is no engine {name!r}{nearest(name, _engines)}; there are {known}.")
+    return _engines[name]
+
+
+def engine_names() -> tuple[str, ...]:
+    """The names of all engines, in order."""
+    return tuple(sorted(_engines))

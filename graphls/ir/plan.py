@@ -1,0 +1,173 @@
+"""A plan read off a graph of segments: what runs, in which order, on which engine, and what crosses between."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from graphls.ir.build import substitute
+from graphls.ir.graph import Graph, Node, Value, Write, captures, uses, with_regions
+
+DEFAULT = "onnxruntime"
+"""The engine that takes every node but calls of Python, so that what another one leaves runs there."""
+
+
+@dataclass(frozen=True, eq=False)
+class Segment:
+    """A piece of a step that one engine runs.
+
+    `graph` stands alone: its inputs are those of the step that it reads and values of earlier segments; its states are
+    those that it reads or writes. `gives` are the values of the plan that its outputs are, in their order.
+    """
+
+    engine: str
+    graph: Graph
+    gives: tuple[Value, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """The segments of a step in the order in which they run.
+
+    Those `before` run first. Where there is a `flag`, the host reads it and runs the segments of `branches[0]` where it
+    is true, else those of `branches[1]`. Those `after` come last. `drawn` are the nodes whose random arrays the host
+    makes for the step. `graph` is the graph of segments.
+    """
+
+    graph: Graph
+    drawn: tuple[Node, ...]
+    before: tuple[Segment, ...]
+    flag: Value | None
+    branches: tuple[tuple[Segment, ...], ...]
+    after: tuple[Segment, ...]
+
+    @property
+    def segments(self) -> tuple[Segment, ...]:
+        """All segments, the branches one after the other."""
+        return (*self.before, *(s for branch in self.branches for s in branch), *self.after)
+
+    @property
+    def swapped(self) -> frozenset[str]:
+        """The states that have two buffers, which change places when the step is complete."""
+        return frozenset(w.state.name for w in self.graph.writes if not w.in_place)
+
+    @property
+    def crossing(self) -> tuple[Value, ...]:
+        """The values that one segment gives and another one, or the host, reads."""
+        read = {v for s in self.segments for v in s.graph.inputs} | ({self.flag} if self.flag else set())
+        return tuple(dict.fromkeys(v for s in self.segments for v in s.gives if v in read))
+
+
+def is_plan(graph: Graph) -> bool:
+    """Whether a graph is one of segments."""
+    return any(node.primitive.is_segment for node in graph.nodes)
+
+
+def plan_of(graph: Graph) -> Plan:
+    """The plan of a graph; one that has no segments is a single one, on the engine that takes everything."""
+    if not is_plan(graph):
+        return Plan(graph, (), (Segment(DEFAULT, graph, graph.outputs),), None, (), ())
+    return _Reader(graph).plan()
+
+
+class _Reader:
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.written: dict[Value, list[Write]] = {}
+        for write in graph.writes:
+            self.written.setdefault(write.value, []).append(write)
+        self.read = set(graph.outputs)
+        for node in graph.nodes:
+            self.read.update(uses(node))
+
+    def plan(self) -> Plan:
+        """The segments of the graph, and those of the branches of its condition."""
+        drawn = tuple(node for node in self.graph.nodes if node.primitive.on_host)
+        before: list[Segment] = []
+        after: list[Segment] = []
+        flag: Value | None = None
+        branches: tuple[tuple[Segment, ...], ...] = ()
+        for node in self.graph.nodes:
+            if node.primitive.is_branch:
+                flag, branches = node.inputs[0], tuple(self.branch(node, region) for region in node.regions)
+            elif node.primitive.is_segment:
+                (before if flag is None else after).append(self.segment(node, {v: (v,) for v in node.outputs}))
+        return Plan(self.graph, drawn, tuple(before), flag, branches, tuple(after))
+
+    def branch(self, node: Node, region: Graph) -> tuple[Segment, ...]:
+        """The segments of a region, which gives the results of the node; the last one copies what it passes on."""
+        targets: dict[Value, list[Value]] = {}
+        for value, given in zip(node.outputs, region.outputs, strict=True):
+            targets.setdefault(given, []).append(value)
+        inner = {v for n in region.nodes for v in uses(n)}
+        found = [n for n in region.nodes if n.primitive.is_segment]
+        made = {v for n in found for v in n.outputs}
+        passed = [(v, t) for v, several in targets.items() if v not in made for t in several if self.must_copy(v, t)]
+        segments = []
+        for n in found:
+            gives = {v: (*((v,) if v in inner else ()), *targets.get(v, ())) for v in n.outputs}
+            segments.append(self.segment(n, gives, inner, passed if n is found[-1] else ()))
+        if passed and not found:
+            segments.append(self.standing(DEFAULT, Graph("copies", (), (), (), (), ()), passed, inner))
+        return tuple(segments)
+
+    def must_copy(self, value: Value, target: Value) -> bool:
+        """Whether a value that a branch passes on must lie elsewhere: all but a state that stays in its own buffer."""
+        stays = all(w.in_place and w.state is value for w in self.written.get(target, ()))
+        return target in self.read or not stays
+
+    def segment(
+        self,
+        node: Node,
+        gives: Mapping[Value, tuple[Value, ...]],
+        inner: Iterable[Value] = (),
+        passed: Iterable[tuple[Value, Value]] = (),
+    ) -> Segment:
+        """A segment that stands alone, with what it gives under the names of the plan."""
+        (region,) = node.regions
+        pairs = [(i, t) for o, i in zip(node.outputs, region.outputs, strict=True) for t in gives[o]]
+        return self.standing(node.attrs["engine"], region, [*pairs, *passed], inner)
+
+    def standing(
+        self, engine: str, region: Graph, pairs: Iterable[tuple[Value, Value]], inner: Iterable[Value]
+    ) -> Segment:
+        """A region as a graph of its own that gives these pairs of its values and those of the plan."""
+        read, pairs = {*self.read, *inner}, list(pairs)
+        writes = tuple(Write(w.state, i, w.in_place) for i, t in pairs for w in self.written.get(t, ()))
+        given = [(i, t) for i, t in pairs if t in read]
+        needed = captures(region.replace(outputs=tuple(i for i, _ in pairs)))
+        states = dict.fromkeys((*(v for v in needed if v.is_state), *(w.state for w in writes)))
+        return Segment(
+            engine,
+            Graph(
+                region.name,
+                tuple(v for v in needed if not v.is_state),
+                tuple(states),
+                region.nodes,
+                writes,
+                tuple(i for i, _ in given),
+            ),
+            tuple(t for _, t in given),
+        )
+
+
+def flattened(graph: Graph) -> Graph:
+    """The graph of a plan without segments: what they hold, in the order in which they run."""
+    if not is_plan(graph):
+        return graph
+    mapping: dict[Value, Value] = {}
+
+    def opened(nodes: Iterable[Node]) -> Iterator[Node]:
+        for node in nodes:
+            if node.primitive.is_segment:
+                (region,) = node.regions
+                yield from (substitute(n, mapping) for n in region.nodes)
+                mapping.update((o, mapping.get(i, i)) for o, i in zip(node.outputs, region.outputs, strict=True))
+            elif node.primitive.is_branch:
+                yield substitute(with_regions(node, lambda r: r.replace(nodes=tuple(opened(r.nodes)))), mapping)
+            else:
+                yield substitute(node, mapping)
+
+    nodes = tuple(opened(graph.nodes))
+    writes = tuple(Write(w.state, mapping.get(w.value, w.value), w.in_place) for w in graph.writes)
+    return graph.replace(nodes=nodes, writes=writes, outputs=tuple(mapping.get(v, v) for v in graph.outputs))

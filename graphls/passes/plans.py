@@ -1,0 +1,104 @@
+"""What is proven of a plan: which states its segments may write in place, and that it does what the graph says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+from graphls.ir.engines import find_engine
+from graphls.ir.graph import Graph, Value, needs, walk
+from graphls.ir.plan import Plan, Segment, plan_of
+from graphls.ir.verify import fault
+from graphls.passes.order import Order
+
+Paths = tuple[tuple[Segment, ...], ...]
+"""What may run in a step: every segment, with each of the branches."""
+
+
+def proven(graph: Graph) -> Graph:
+    """The graph of a plan whose writes are marked in place where that is proven.
+
+    A state is written in place by a segment behind the flag that the host reads and behind all calls of Python, so that
+    a Ctrl-C or a failure there leaves states of one step; where no later segment reads the old value, and where the
+    order inside of the segment is proven, too; whichever branch runs.
+    """
+    plan = plan_of(graph)
+    marks = [_marks(path, _flag_after(plan)) for path in paths(plan)]
+    safe = {state for state in marks[0] if all(found.get(state) for found in marks)}
+    return graph.replace(writes=tuple(replace(w, in_place=w.state in safe) for w in graph.writes))
+
+
+def paths(plan: Plan) -> Paths:
+    """The segments of a step in their order, for each answer to the flag."""
+    if plan.flag is None:
+        return ((*plan.before, *plan.after),)
+    return tuple((*plan.before, *branch, *plan.after) for branch in plan.branches)
+
+
+def _flag_after(plan: Plan) -> int:
+    """How many segments run before the host reads the flag."""
+    return 0 if plan.flag is None else len(plan.before)
+
+
+def _marks(path: Sequence[Segment], first: int) -> dict[Value, bool]:
+    """Whether the old value of each state may be overwritten where the new one is made, from the segment `first` on."""
+    found: dict[Value, bool] = {}
+    read_later: set[Value] = set()
+    is_behind_all = True
+    for number, segment in reversed(list(enumerate(path))):
+        engine = find_engine(segment.engine)
+        is_behind_all &= number >= first and not engine.runs_python
+        in_place = is_behind_all and engine.writes_in_place
+        for write in Order().run(segment.graph).writes:
+            passes_on = write.value is write.state
+            may = passes_on or (in_place and write.in_place)
+            found[write.state] = found.get(write.state, True) and may and write.state not in read_later
+        read_later.update(_read(segment))
+    return found
+
+
+def _read(segment: Segment) -> Iterator[Value]:
+    """The states whose old values a segment reads; to pass one on as the new value is no reading."""
+    yield from (v for node in segment.graph.nodes for v in needs(node) if v.is_state)
+    yield from (v for v in segment.graph.outputs if v.is_state)
+    yield from (w.value for w in segment.graph.writes if w.value.is_state and w.value is not w.state)
+
+
+def verify_plan(graph: Graph, made: Graph) -> None:
+    """Raise VerifyError unless a graph of segments does what the whole graph does, in an order that this allows.
+
+    Every node is there, values are made before they are read and control edges are kept, also between segments, calls
+    of Python keep their order, and a state is overwritten only after the last segment that reads its old value. That
+    each value is defined before its use inside of the plan is for `verify`.
+    """
+    order = _positions(made)
+    for node in walk(graph):
+        if not node.outputs or node.outputs[0] not in order:
+            continue  # constants and tokens, of which each segment has its own
+        for value in needs(node):
+            if order.get(value, -1) > order[node.outputs[0]]:
+                raise fault(graph, node, f"the plan runs this before %{value.name}, which it waits for")
+    _verify_calls(graph, made, order)
+    _verify_writes(made)
+
+
+def _positions(made: Graph) -> dict[Value, int]:
+    """The place of each value in the order in which segments, and the nodes in them, run."""
+    return {value: i for i, node in enumerate(walk(made)) for value in node.outputs}
+
+
+def _verify_calls(graph: Graph, made: Graph, order: Mapping[Value, int]) -> None:
+    calls = [node for node in walk(graph) if node.primitive.calls_python and node.outputs]
+    for first, second in pairwise(calls):
+        if order.get(first.outputs[0], -1) > order.get(second.outputs[0], -1):
+            raise fault(graph, second, f"the plan calls this before %{first.outputs[0].name}, which comes first")
+
+
+def _verify_writes(made: Graph) -> None:
+    plan = plan_of(made)
+    allowed = [_marks(path, _flag_after(plan)) for path in paths(plan)]
+    for write in made.writes:
+        if write.in_place and not all(found.get(write.state, True) for found in allowed):
+            reason = "before a segment has read its old value, or before what may fail"
+            raise fault(made, write, f"@{write.state.name} is overwritten {reason}")

@@ -1,0 +1,184 @@
+"""Steps in several segments: the numbers of one session, states of one step whatever fails, and threads."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphls
+from graphls import nn
+from graphls.backends.plan import PlanSession
+from graphls.ir.errors import GraphKeyError, GraphRuntimeError, VerifyError
+from graphls.ir.graph import walk
+from graphls.ir.plan import flattened, is_plan, plan_of
+from graphls.passes import Pipeline
+from graphls.passes.partition import Partition
+from graphls.passes.plans import verify_plan
+
+X, Y = np.linspace(-1, 1, 64, dtype=np.float32).reshape(16, 4), np.arange(16, dtype=np.int32) % 3
+
+
+class Network(nn.Cell):
+    """A network with statistics, which the first segment writes, and a random mask."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.norm, self.last = nn.Dense(4, 8), nn.BatchNorm1d(8), nn.Dense(8, 3)
+        self.drop = nn.Dropout(p=0.25)
+
+    def construct(self, x: Any) -> Any:
+        return self.last(self.drop(self.norm(self.first(x))))
+
+
+def trained(is_plan: bool, monkeypatch: pytest.MonkeyPatch, **options: Any) -> graphls.Compiled:
+    """A step with loss scaling, in segments or in one session, from the same seed."""
+    graphls.set_seed(3)
+    least = 0 if is_plan else 1 << 60
+    monkeypatch.setattr("graphls.api.Partition", lambda engine, skips: Partition(engine, skips, least))
+    network = Network()
+    criterion = nn.SoftmaxCrossEntropyWithLogits(sparse=True, reduction="mean")
+    loss = nn.WithLossCell(network.to_float(graphls.float16), criterion)
+    manager = nn.DynamicLossScaleUpdateCell(2.0**24, 2, 3)
+    optimizer = nn.Adam(network.trainable_params(), 0.05)
+    cell = nn.TrainOneStepWithLossScaleCell(loss, optimizer, manager).set_train()
+    return graphls.compile(cell, X, Y, **options)
+
+
+def states(step: graphls.Compiled) -> dict[str, bytes]:
+    return {name: parameter.asnumpy().tobytes() for name, parameter in step.parameters.items()}
+
+
+@pytest.mark.parametrize("backend", ["onnxruntime", "numpy"])
+def test_segments_give_the_bits_of_one_session(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = trained(False, monkeypatch, backend=backend)
+    known = [([t.asnumpy().tobytes() for t in whole(X, Y)], states(whole)) for _ in range(30)]
+    step = trained(True, monkeypatch)
+    assert isinstance(step._session, PlanSession) and not isinstance(whole._session, PlanSession)
+    flags = []
+    for results, after in known:
+        given = step(X, Y)
+        flags.append(bool(given[1].asnumpy()))
+        if backend == "onnxruntime":
+            assert [t.asnumpy().tobytes() for t in given] == results
+            assert states(step) == after
+    assert 2 < sum(flags) < 20, "steps are skipped and steps are not"
+
+
+def test_a_skipped_step_runs_no_update(monkeypatch: pytest.MonkeyPatch) -> None:
+    step = trained(True, monkeypatch)
+    _, update = step._session.branches
+    counts: list[str] = []
+    for part in update:
+        monkeypatch.setattr(part, "begin", lambda fed, begin=part.begin: (counts.append("update"), begin(fed))[1])
+    flags = [bool(step(X, Y)[1].asnumpy()) for _ in range(20)]
+    assert len(counts) == flags.count(False) > 0
+
+
+def test_parameters_and_moments_are_written_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    step = trained(True, monkeypatch)
+    in_place = {w.state.name for w in step.plan.graph.writes if w.in_place}
+    assert {n for n in step.parameters if n.endswith(("weight", "bias"))} <= in_place
+    assert "norm.moving_mean" not in in_place
+    assert all(isinstance(step.parameters[name].storage.current, np.ndarray) for name in step.parameters)
+
+
+def test_the_plan_holds_every_node_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    step = trained(True, monkeypatch)
+    flat = flattened(step.plan.graph)
+    assert not is_plan(flat)
+    kept = [n.primitive.name for n in walk(flat) if not n.primitive.is_constant]
+    assert sorted(kept) == sorted(n.primitive.name for n in walk(step.graph) if not n.primitive.is_constant)
+    text = str(step.plan)
+    assert "2 if false" in text and "swapped" in text and "The host reads" in text
+    assert list(step.stages)[-1].endswith("_partition")
+
+
+def test_a_step_of_one_segment_says_so() -> None:
+    step = graphls.compile(nn.Dense(4, 3), X)
+    assert [row.engine for row in step.plan.segments] == ["onnxruntime"]
+    assert "1 segment\n" in str(step.plan) and not list(step.stages)[-1].endswith("_partition")
+
+
+@pytest.mark.parametrize("at", ["before", "update"])
+def test_a_failure_leaves_states_of_one_step_or_says_so(at: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    step = trained(True, monkeypatch)
+    while bool(step(X, Y)[1].asnumpy()):
+        pass
+    session = step._session
+    part = session.first[0] if at == "before" else session.branches[1][-1]
+    before, ticks, begin = states(step), step.clock.ticks, part.begin
+
+    def broken(fed: Any) -> Any:
+        begin(fed)
+        return partial_that_raises()
+
+    monkeypatch.setattr(part, "begin", broken)
+    with pytest.raises(GraphRuntimeError, match="could not run the step"):
+        step(X, Y)
+    assert step.clock.ticks == ticks
+    monkeypatch.undo()
+    if at == "before":
+        assert states(step) == before
+    else:
+        with pytest.raises(GraphRuntimeError, match="may be that of half a step"):
+            states(step)
+
+
+def partial_that_raises() -> Any:
+    from functools import partial
+
+    return partial(int, "no number")
+
+
+def test_threads_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    alone, together = (trained(True, monkeypatch) for _ in range(2))
+    for _ in range(40):
+        alone(X, Y)
+    graphls.set_seed(3)
+    threads = [threading.Thread(target=lambda: [together(X, Y) for _ in range(10)]) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert together.clock.ticks == 40
+    assert {n: v for n, v in states(together).items() if n != "random_state"} == {
+        n: v for n, v in states(alone).items() if n != "random_state"
+    }
+
+
+def test_a_plan_that_overwrites_too_early_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    from dataclasses import replace
+
+    step = trained(True, monkeypatch)
+    graph = step.plan.graph
+    marked = graph.replace(writes=tuple(replace(w, in_place=True) for w in graph.writes))
+    with pytest.raises(VerifyError, match="is overwritten before a segment has read its old value, or before what may"):
+        verify_plan(step.graph, marked)
+    assert plan_of(graph).swapped
+
+
+def test_an_engine_that_is_not_there_is_named() -> None:
+    with pytest.raises(GraphKeyError, match="There is no engine 'onnxruntim'; did you mean 'onnxruntime'"):
+        graphls.compile(nn.Dense(4, 3), X, engine="onnxruntim")
+
+
+@pytest.mark.parametrize("engine", ["numpy"])
+def test_another_engine_gives_the_same(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = trained(True, monkeypatch)
+    known = [[t.asnumpy() for t in first(X, Y)] for _ in range(12)]
+    other = trained(True, monkeypatch, engine=engine)
+    assert {row.engine for row in other.plan.segments} == {engine}
+    for results in known:
+        for given, wanted in zip(other(X, Y), results, strict=True):
+            np.testing.assert_allclose(given.asnumpy(), wanted, rtol=2e-3)
+
+
+def test_a_plan_parses_and_prints_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    from graphls.ir import dump, parse
+
+    graph = trained(True, monkeypatch).plan.graph
+    assert dump(parse(dump(graph))) == dump(graph)
+    assert Pipeline((Partition(),)).run(graph).graph is graph
