@@ -228,7 +228,8 @@ def test_functions_of_one_name_are_told_apart() -> None:
     assert [node.attrs["function"] for node in nodes(step, "pure_callback")] == ["<lambda>", "<lambda>_1"]
 
 
-def test_calls_with_effects_stay_in_order_each_once() -> None:
+@on_backends
+def test_calls_with_effects_stay_in_order_each_once(backend: str) -> None:
     calls: list[str] = []
 
     def noted(name: str) -> Any:
@@ -246,7 +247,7 @@ def test_calls_with_effects_stay_in_order_each_once() -> None:
         ops.py_func(noted("nothing"), ())
         return y + ops.py_func(once, x, x)
 
-    step = gl.compile(net, X, backend="numpy")
+    step = gl.compile(net, X, backend=backend)
     assert step(X).tolist() == [2, 4, 6] and calls == ["unused", "once", "nothing", "once"]
 
 
