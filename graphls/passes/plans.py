@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from graphls.ir.engines import find_engine
 from graphls.ir.graph import Graph, Value, needs, walk
+from graphls.ir.indices import early_states
 from graphls.ir.plan import Plan, Segment, plan_of
 from graphls.ir.verify import fault
 from graphls.passes.order import Order
@@ -49,9 +50,10 @@ def _marks(path: Sequence[Segment], first: int) -> dict[Value, bool]:
         engine = find_engine(segment.engine)
         is_behind_all &= number >= first and not engine.runs_python
         in_place = is_behind_all and engine.writes_in_place
+        early = early_states(segment.graph)
         for write in Order().run(segment.graph).writes:
             passes_on = write.value is write.state
-            may = passes_on or (in_place and write.in_place)
+            may = passes_on or (in_place and write.in_place and write.state.name not in early)
             found[write.state] = found.get(write.state, True) and may and write.state not in read_later
         read_later.update(_read(segment))
     return found
