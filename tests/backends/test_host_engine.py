@@ -76,6 +76,36 @@ def test_a_training_step_computes_what_it_does_without_the_calls(backend: str, s
 
 
 @on_backends
+def test_a_diagnosis_calls_functions_with_the_dtypes_of_the_step_and_prints_nothing(
+    backend: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def backward(x: Any, out: Any, gradient: Any) -> Any:
+        ops.print_("gradient", gradient.sum())
+        return ops.py_func(same, gradient, gradient)
+
+    class Net(nn.Cell):
+        def __init__(self) -> None:
+            super().__init__()
+            self.dense = nn.Dense(4, 3)
+
+        def construct(self, x: Any) -> Any:
+            y = self.dense(x)
+            return ops.py_func(same, y, y, vjp=backward)
+
+    net = Net()
+    criterion = nn.SoftmaxCrossEntropyWithLogits(sparse=True, reduction="mean")
+    loss = nn.WithLossCell(net.to_float(graphls.float16), criterion)
+    manager = nn.DynamicLossScaleUpdateCell(2.0**8, 2, 3)
+    cell = nn.TrainOneStepWithLossScaleCell(loss, nn.Momentum(net.trainable_params(), 0.1, 0.9), manager).set_train()
+    step = graphls.compile(cell, X, Y, backend=backend)
+    step(X, Y)
+    assert capsys.readouterr().out.startswith("gradient")
+    assert "dense.weight" in str(step.gradient_ranges(X, Y))
+    assert "Nothing" in str(step.explain_overflow(X, Y))
+    assert capsys.readouterr().out == ""
+
+
+@on_backends
 def test_what_fails_in_any_call_leaves_the_states(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
     count, fails_at = 0, -1
 
