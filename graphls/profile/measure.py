@@ -20,6 +20,8 @@ from graphls.backends.states import Copied, copied
 from graphls.diagnosis.report import is_loss_scale_tuple
 from graphls.ir.errors import GraphRuntimeError, GraphValueError
 from graphls.ir.graph import Graph, Node
+from graphls.passes.host_calls import without_effects
+from graphls.profile.calls import TimedCalls
 from graphls.profile.interpreted import InterpretedSession
 from graphls.profile.memory import memory_of
 from graphls.profile.plain import PlainCopy
@@ -58,10 +60,11 @@ class Measured:
 def measure(step: Step, arrays: Inputs, steps: SupportsIndex) -> Profile:
     """The profile of a step on these arrays; see Compiled.profile."""
     count = _count(steps)
-    graph = step._ending.graph
+    graph = without_effects(step._ending.graph)
+    calls = TimedCalls(graph)
     is_interpreted = isinstance(step._session, ReferenceSession)
-    plain = _timed(step, step._open_session(graph, _copies(step)), arrays, count)
-    found = _interpreted(step, graph, arrays, count) if is_interpreted else _profiled(step, graph, arrays, count)
+    plain = _timed(step, step._open_session(calls.graph, _copies(step)), arrays, count)
+    found = _interpreted(step, graph, arrays, count) if is_interpreted else _profiled(step, calls, arrays, count)
     if not found.runs:
         raise GraphRuntimeError(
             "One step has more operators than the profile of ONNX Runtime holds; "
@@ -116,25 +119,27 @@ def _skip_flag(step: Step) -> int | None:
     return position if isinstance(position, int) else None
 
 
-def _profiled(step: Step, graph: Graph, arrays: Inputs, count: int) -> Measured:
-    """Steps under the profiler of ONNX Runtime, which is given plain names."""
+def _profiled(step: Step, calls: TimedCalls, arrays: Inputs, count: int) -> Measured:
+    """Steps under the profiler of ONNX Runtime, which is given plain names; calls of Python have been timed before."""
     from graphls.backends.onnxruntime.profiled import ProfiledSession  # which loads ONNX Runtime
 
-    copy = PlainCopy(graph)
-    states = {copy.values[v].name: v.name for v in graph.states}
+    copy = PlainCopy(calls.rest)
+    states = {copy.values[v].name: v.name for v in calls.rest.states}
     parameters = _copies(step)
     renamed = {name: parameters[original] for name, original in states.items()}
     with TemporaryDirectory(prefix="graphls-") as folder:
         session = ProfiledSession(copy.graph, renamed, step._session.device, Path(folder))
         try:
-            measured = _timed(step, session, arrays, count)
+            measured = _timed(step, session, [*arrays, *calls.given()], count)
         finally:
             profile = session.end()
-        measured.runs = [_renamed(run, copy.nodes) for run in session.runs(profile)[WARM_UP:]]
+        nodes = {node: calls.original(original) for node, original in copy.nodes.items()}
+        measured.runs = calls.added_to_runs([_renamed(run, nodes) for run in session.runs(profile)[WARM_UP:]], WARM_UP)
+    measured.seconds = calls.added_to(measured.seconds, WARM_UP)
     return measured
 
 
-def _renamed(run: Run, nodes: Mapping[Node, Node]) -> Run:
+def _renamed(run: Run, nodes: Mapping[Node, Node | None]) -> Run:
     return replace(run, kernels=tuple(replace(k, node=k.node and nodes.get(k.node)) for k in run.kernels))
 
 

@@ -27,6 +27,6 @@ class Host:
 
     def open(self, segment: Segment, bench: Bench) -> Part:
         """A segment whose calls are made with arrays."""
-        from graphls.backends.numpy.part import InterpretedPart
+        from graphls.backends.host.part import HostPart
 
-        return InterpretedPart(segment, bench)
+        return HostPart(segment, bench)
