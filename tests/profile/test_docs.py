@@ -16,16 +16,17 @@ TIMES = re.compile(r"\d+\.\d{3}|\d+\.\d%")
 
 
 def lasting(text: str) -> list[str]:
-    """The lines on phases and cells, without times, and those on memory."""
-    _, phases, cells, _, _, memory = text.split("\n\n")
-    timed = [re.sub(r" +", " ", TIMES.sub("", line)) for line in (*phases.splitlines(), *cells.splitlines())]
+    """The lines on segments, phases and cells, without times, and those on memory."""
+    _, segments, phases, cells, _, _, memory = text.split("\n\n")
+    lines = (*segments.splitlines(), *phases.splitlines(), *cells.splitlines())
+    timed = [re.sub(r" +", " ", TIMES.sub("", line)) for line in lines]
     return timed + memory.rstrip().splitlines()
 
 
 def test_the_page_prints_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bless: bool) -> None:
     text = PAGE.read_text(encoding="utf-8")
     (_, nothing), (expected, printed), (_, data) = run_page(text, tmp_path, monkeypatch)
-    assert nothing == "" and len(data.splitlines()) == 6
+    assert nothing == "" and len(data.splitlines()) == 9
     assert len(json.loads((tmp_path / "step.json").read_text())) > 1000
     if bless:
         PAGE.write_text(re.sub(r"```text\n.*?```", lambda _: f"```text\n{printed}```", text, flags=re.DOTALL))

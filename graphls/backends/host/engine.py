@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from platform import python_version
 from typing import TYPE_CHECKING
 
 from graphls.ir.graph import Node
 from graphls.ir.plan import Segment
 
 if TYPE_CHECKING:
-    from graphls.backends.engine import Bench, Part
+    from graphls.backends.engine import Bench, Part, ProfiledPart
 
 
 class Host:
@@ -27,3 +29,13 @@ class Host:
         from graphls.backends.numpy.part import InterpretedPart
 
         return InterpretedPart(segment, bench)
+
+    def profiled(self, segment: Segment, bench: Bench, folder: Path) -> ProfiledPart:
+        """A segment whose nodes are timed, one by one."""
+        from graphls.backends.numpy.timed import TimedPart
+
+        return TimedPart(segment, bench)
+
+    def title(self, device: str) -> str:
+        """Python with its version."""
+        return f"Python {python_version()}"

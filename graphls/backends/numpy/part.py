@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphls.ir.graph import Value, Write
-from graphls.ir.interpret import interpret
+from graphls.ir.interpret import Watch, interpret
 from graphls.ir.plan import Segment
 from graphls.sharing.storage import array_in
 
@@ -21,6 +21,7 @@ class InterpretedPart:
     """One segment, run node by node; its states have two buffers, one of which is written."""
 
     seen = -1
+    watch: Watch | None = None
 
     def __init__(self, segment: Segment, bench: Bench) -> None:
         self.graph = segment.graph
@@ -37,7 +38,7 @@ class InterpretedPart:
         slots, parameters = self.bench.slots, self.bench.parameters
         inputs = [_readable(slots[v] if v in slots else fed[v], v) for v in self.graph.inputs]
         states = {v.name: _readable(parameters[v.name].storage.read(), v) for v in self.graph.states}
-        results, after = interpret(self.graph, inputs, states)
+        results, after = interpret(self.graph, inputs, states, self.watch)
         for value, array in zip(self.gives, results, strict=True):
             if value in slots:
                 slots[value][...] = array
